@@ -70,19 +70,21 @@ image: build-needs ## build a container image as an OCI archive, from a static b
 ##@ Develop
 
 test: test-needs ## all checks and tests, with fixed random seeds; CI runs this
-	@.ci/steps $(check-steps) $(build-and-test-steps) \
+	@.ci/steps $(check-steps) \
+	  "the build of make run" "$(if $(filter no,$(PACKAGES)),$(check-run),skip: the step packages builds it)" \
+	  $(build-and-test-steps) \
 	  "documentation tests" "cargo test --workspace --doc" \
 	  "fuzz targets" "cargo xtask fuzz --runs $(FUZZ_RUNS)" \
 	  "instruction counts" "$(call unless-no,INSTRUCTIONS,cargo xtask instructions)" \
-	  "report in a browser" "$(call unless-no,BROWSER,cargo test --package penstock-lab --test browser -- --ignored)" \
-	  "results in JMeter" "$(call unless-no,JMETER,cargo test --package penstock-lab --test jmeter -- --ignored)" \
+	  "report in a browser" "$(call unless-no,BROWSER,cargo test --workspace --test browser -- --ignored)" \
+	  "results in JMeter" "$(call unless-no,JMETER,cargo test --workspace --test jmeter -- --ignored)" \
 	  "packages" "$(call unless-no,PACKAGES,make --no-print-directory packages-check)"
 
 test-quick: build-needs ## formatting and all tests except those in documentation
 	@.ci/steps "formatting" "cargo fmt --all -- --check" $(build-and-test-steps)
 
 check: build-needs ## formatting, lints, direction rules, licences
-	@.ci/steps $(check-steps)
+	@.ci/steps $(check-steps) "the build of make run" "$(check-run)"
 
 fuzz: build-needs ## fuzz with fresh seeds, SECONDS_EACH=60 per fuzz target; TARGETS='jwt route'
 	cargo xtask fuzz --seconds $(SECONDS_EACH) $(TARGETS)
@@ -96,12 +98,14 @@ packages-check: ## build the Debian package and the image from a quick build, an
 
 check-steps = "formatting" "cargo fmt --all -- --check" \
   "lints" "cargo clippy --workspace --all-targets -- -D warnings" \
-  "the build of make run" "cargo check --package penstock --no-default-features --features mimalloc" \
   "direction rules" "cargo xtask tidy" \
   "licences" "$(if $(shell command -v cargo-deny 2>/dev/null),cargo deny --all-features check bans licenses sources,skip: cargo-deny is missing (cargo install --locked cargo-deny))"
 
-# Journeys start the built program, so it is built first.
-build-and-test-steps = "build" "cargo build --package penstock" \
+check-run = cargo check --package penstock --no-default-features --features mimalloc
+
+# Journeys start the built program, so it is built first. `--workspace --tests` gives its dependencies the features that
+# they have in the tests; with `--package penstock` alone, most of this workspace is compiled twice.
+build-and-test-steps = "build" "cargo build --workspace --bin penstock --tests" \
   "tests" "cargo test --workspace --lib --bins --tests --examples"
 
 ##@ Measure

@@ -14,6 +14,7 @@
 pub mod agent;
 pub mod compare;
 pub mod echo;
+pub mod files;
 pub mod gc;
 pub mod knee;
 pub mod limits;

@@ -16,9 +16,9 @@ pub const PAYLOAD_BYTES_MAX: usize = 64 * MIB as usize;
 pub const ECHO_BODY_BYTES_MAX: usize = MIB as usize;
 /// Longest delay of the echo backend, in milliseconds. Longer: rejected at the start.
 pub const ECHO_DELAY_MS_MAX: u64 = 600_000;
-/// Most users of a load generator; each has a connection. More: rejected at the start.
+/// Maximum number of users of a load generator; each has a connection. More: rejected at the start.
 pub const LOAD_USERS_MAX: usize = 20_000;
-/// Most tokens in a file. More: rejected at the start.
+/// Maximum number of tokens in a file. More: rejected at the start.
 pub const LOAD_TOKENS_MAX: usize = 1_000_000;
 /// Largest token file, in bytes. Larger: rejected at the start.
 pub const LOAD_TOKEN_FILE_BYTES_MAX: u64 = 512 * MIB as u64;
@@ -47,10 +47,10 @@ pub const LOAD_LEAD_US: u64 = 20_000;
 pub const LOAD_LAG_PROBE_US: u64 = 10_000;
 /// Samples that a generator thread passes to the JTL writer at once, about 100 bytes each.
 pub const JTL_CHUNK_SAMPLES: usize = 1_024;
-/// Most chunks of samples queued for the JTL writer. More: the newest are dropped and counted, with a
+/// Maximum number of chunks of samples queued for the JTL writer. More: the newest are dropped and counted, with a
 /// warning.
 pub const JTL_CHUNKS_MAX: usize = 64;
-/// Most intervals queued for the histogram log writer. More: the next interval is longer.
+/// Maximum number of intervals queued for the histogram log writer. More: the next interval is longer.
 pub const HLOG_INTERVALS_MAX: usize = 4;
 /// Shortest secret shared by controllers and agents, in bytes. Shorter: rejected at the start.
 pub const AGENT_SECRET_BYTES_MIN: usize = 16;
@@ -61,9 +61,9 @@ pub const AGENT_FIRST_FRAME_BYTES_MAX: usize = KIB as usize;
 /// Largest frame between controller and agent, in bytes; a plan includes its payload and tokens. Larger:
 /// rejected.
 pub const AGENT_FRAME_BYTES_MAX: usize = 256 * MIB as usize;
-/// Most agents of a measurement. More: rejected at the start.
+/// Maximum number of agents of a measurement. More: rejected at the start.
 pub const AGENTS_MAX: usize = 256;
-/// Most simultaneous connections to an agent; all but one get a busy message. More: connection closed.
+/// Maximum number of simultaneous connections to an agent; all but one get a busy message. More: connection closed.
 pub const AGENT_CONNECTIONS_MAX: usize = 8;
 /// Interval of keep-alive messages between controller and agent, in milliseconds.
 pub const AGENT_ALIVE_MS: u64 = 1_000;
@@ -83,26 +83,33 @@ pub const AGENT_CLOCK_OFFSET_US_MAX: u64 = 1_000_000;
 pub const LOAD_EXPECT_BYTES_MAX: usize = 64 * KIB as usize;
 /// Longest file name of a chart without extension, in characters. Longer: truncated.
 pub const LAB_CHART_ID_CHARS_MAX: usize = 120;
-/// Most rows of a results table. More: rejected.
+/// Maximum number of rows of a results table. More: rejected.
 pub const LAB_TABLE_ROWS_MAX: usize = 100_000;
 /// Bootstrap resamples per comparison.
 pub const LAB_BOOTSTRAP_DRAWS: usize = 10_000;
-/// Most measurements of a knee search. More: the search ends with the interval found so far.
+/// Maximum number of measurements of a knee search. More: the search ends with the interval found so far.
 pub const LAB_KNEE_PROBES_MAX: usize = 40;
 /// Largest histogram log read by a report, in bytes. Larger: the chart is left out with a note.
 pub const LAB_HLOG_BYTES_MAX: u64 = 256 * MIB as u64;
-/// Most cases with a histogram on a report's page. More: the others are written to files, which the page
+/// Maximum number of cases with a histogram on a report's page. More: the others are written to files, which the page
 /// lists.
 pub const LAB_HISTOGRAM_CHARTS_MAX: usize = 24;
-/// Most cases of a report with a histogram. More: the page states how many are left out.
+/// Maximum number of cases of a report with a histogram. More: the page states how many are left out.
 pub const LAB_HISTOGRAM_FILES_MAX: usize = 1_024;
 /// Largest results table, in bytes. Larger: rejected.
 pub const LAB_TABLE_BYTES_MAX: u64 = 64 * MIB as u64;
-/// Largest suite or target file, in bytes. Larger: rejected.
+/// Largest `result.json` or `suite.json`, in bytes. Larger: rejected.
+pub const LAB_RESULT_BYTES_MAX: u64 = 16 * MIB as u64;
+/// Largest suite, target or thresholds file, in bytes. Larger: rejected.
 pub const SUITE_BYTES_MAX: u64 = MIB as u64;
 /// Grace period for a process to end when asked to, in milliseconds. Longer: killed.
 pub const LAB_STOP_MS: u64 = 20_000;
-/// Most resource samples of a case, at five per second. More: later ones are not taken.
+/// Longest time of a target's version command, in milliseconds. Longer: killed, and the result has the
+/// error as its version.
+pub const LAB_VERSION_MS_MAX: u64 = 10_000;
+/// Longest output of a target's version command that is read, in bytes. The rest is ignored.
+pub const LAB_VERSION_BYTES_MAX: u64 = 4 * KIB as u64;
+/// Maximum number of resource samples of a case, at five per second. More: later ones are not taken.
 pub const LAB_USAGE_SAMPLES_MAX: usize = 1_000_000;
 /// Largest garbage collector log, in bytes. Larger: not read, with a warning.
 pub const GC_LOG_BYTES_MAX: u64 = 256 * MIB as u64;

@@ -11,6 +11,8 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::{files, limits};
+
 /// Value of `format` in files written and read by this program.
 pub const FORMAT: u32 = 1;
 
@@ -212,7 +214,8 @@ impl CaseResult {
     /// A message with the file name: the file cannot be read, is invalid, or has a different format.
     pub fn read(file: &Path) -> Result<Self, String> {
         let describe = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
-        let bytes = std::fs::read(file).map_err(|error| describe(&error))?;
+        let bytes = files::read(file, limits::LAB_RESULT_BYTES_MAX);
+        let bytes = bytes.map_err(|error| describe(&error))?;
         let mut found: Self = serde_json::from_slice(&bytes).map_err(|error| describe(&error))?;
         rename_old_keys(&mut found.load);
         if found.format != FORMAT {

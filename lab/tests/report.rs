@@ -144,6 +144,22 @@ fn reports_never_overwrite() {
 }
 
 #[test]
+fn leftovers_of_a_killed_report_are_neither_used_nor_removed() {
+    let folder = TempDir::new().unwrap();
+    let leftover = folder.path().join("new.partial").join("charts");
+    fs::create_dir_all(&leftover).unwrap();
+    fs::write(leftover.join("old.svg"), "old").unwrap();
+    // With a final slash, as completed by a shell; the folder above does not exist either.
+    for out in ["new", "sub/folder/"].map(|out| folder.path().join(out)) {
+        report::write(&[], &out).unwrap();
+        assert!(out.join("report.html").is_file() && !out.join("charts/old.svg").exists());
+    }
+    assert!(leftover.join("old.svg").exists(), "a folder of the user was removed");
+    let entries = fs::read_dir(folder.path()).unwrap().count();
+    assert_eq!(entries, 3, "only new, new.partial and sub are left");
+}
+
+#[test]
 fn folders_without_results_are_rejected() {
     let folder = TempDir::new().unwrap();
     assert!(results::read(folder.path()).unwrap_err().contains("no result.json"));

@@ -116,6 +116,7 @@ impl Files {
         let client_tls = ClientTls::insecure();
         let options = Options {
             configuration: Some(file),
+            https: settings.gateway.https.is_some(),
             clock: Arc::new(SystemClock::new()),
             fetch: follow::https_fetch(Arc::clone(&client_tls)),
         };

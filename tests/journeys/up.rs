@@ -77,6 +77,18 @@ fn check_curls(printed: &str) {
 }
 
 #[test]
+fn a_sample_that_is_not_valid_is_reported_with_what_to_do() {
+    let folder = data();
+    edit(folder.path(), "apis/echo.yaml", &[("paths:", "paths: [")]);
+    let (mut process, printed) = up(folder.path());
+    let (_, said) = printed.split_once("The sample API is not valid").expect("a message");
+    assert!(said.contains("data dir/apis/echo.yaml:"), "{printed}");
+    assert!(said.contains("start again") && !said.contains("curl "), "{printed}");
+    process.signal(SIGINT);
+    assert_eq!(process.wait().code(), Some(0));
+}
+
+#[test]
 fn the_printed_curl_lines_work_and_ctrl_c_stops_it() {
     let folder = data();
     let (mut process, printed) = up(folder.path());
@@ -97,6 +109,17 @@ fn after_kill_9_the_same_data_folder_starts_again() {
     let (mut process, printed) = up(folder.path());
     check_curls(&printed);
     assert_eq!(keys(), before, "the signing key is kept");
+    process.signal(SIGINT);
+    assert_eq!(process.wait().code(), Some(0));
+}
+
+#[test]
+fn an_https_listener_that_only_a_flag_opens_has_a_certificate() {
+    let folder = data();
+    edit(folder.path(), "penstock.toml", &[("https = \"127.0.0.1:0\"", "")]);
+    let flags = ["up", "--data", "data dir", "--https", "0"];
+    let mut process = Process::start(folder.path(), &flags);
+    check_curls(&process.wait_for("Press Ctrl-C to stop."));
     process.signal(SIGINT);
     assert_eq!(process.wait().code(), Some(0));
 }

@@ -4,9 +4,9 @@
 //! The figure to compare is the ratio to plain nginx in the same cell, which depends little on other load on the
 //! machine. Ratios are reported, never asserted; docs/performance.md has results with the machine they are from.
 
+mod benchmarks;
 mod cells;
 mod change;
-mod chapters;
 mod configs;
 mod edits;
 mod engines;
@@ -21,23 +21,23 @@ use std::path::Path;
 
 use crate::Outcome;
 use crate::shell::Options;
+use benchmarks::BENCHMARKS;
 use cells::Cell;
-use chapters::CHAPTERS;
 use load::{Generator, Plan, Sample};
 use report::Row;
 use targets::{Running, TARGETS};
 use test_bed::TestBed;
 
 /// How long and how often each target is measured in each cell.
-struct Effort {
+struct Settings {
     seconds: u64,
     warm_up_s: u64,
     rounds: u64,
-    /// Number of file changes made by the chapter `change`.
+    /// Number of file changes made by the benchmark `change`.
     changes: u64,
 }
 
-/// Measures the chosen cells, or runs the named chapters. Prints the tables; those of the cells are also written to
+/// Measures the chosen cells, or runs the named benchmarks. Prints the tables; those of the cells are also written to
 /// `bench/` in cargo's target folder.
 ///
 /// # Errors
@@ -47,7 +47,7 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Outcome {
         ["--cells", "--targets", "--seconds", "--warm-up", "--rounds", "--changes", "--profile"];
     let options = Options::read(arguments, &known, &["--quick"])?;
     let (seconds, warm_up_s, rounds) = if options.has("--quick") { (2, 1, 1) } else { (5, 2, 3) };
-    let effort = Effort {
+    let settings = Settings {
         seconds: options.number("--seconds", seconds)?,
         warm_up_s: options.number("--warm-up", warm_up_s)?,
         rounds: options.number("--rounds", rounds)?,
@@ -55,11 +55,11 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Outcome {
     };
     let profile = options.text("--profile").unwrap_or("release");
     if options.rest == ["engines"] {
-        println!("{}", engines::run(root, &options, effort.rounds)?);
+        println!("{}", engines::run(root, &options, settings.rounds)?);
         return Ok(());
     }
     if !options.rest.is_empty() {
-        return read_chapters(root, profile, &options.rest, &effort);
+        return run_benchmarks(root, profile, &options.rest, &settings);
     }
     let cells = cells::chosen(options.text("--cells"))?;
     let bed = TestBed::prepare(root, profile)?;
@@ -67,29 +67,29 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Outcome {
     let mut agreement = Agreement::default();
     let mut rows = Vec::new();
     for cell in &cells {
-        rows.extend(measure(&bed, &running, cell, &effort, &mut agreement)?);
+        rows.extend(measure(&bed, &running, cell, &settings, &mut agreement)?);
     }
     let page = report::page(&bed, &rows, &agreement);
     println!("{page}");
     report::write(&bed, &page, &rows)
 }
 
-/// Runs the named chapters instead of the comparison.
-fn read_chapters(root: &Path, profile: &str, names: &[String], effort: &Effort) -> Outcome {
-    let known = |name: &String| CHAPTERS.iter().find(|chapter| chapter.name == name);
-    let all: Vec<&str> = CHAPTERS.iter().map(|chapter| chapter.name).collect();
+/// Runs the named benchmarks instead of the comparison.
+fn run_benchmarks(root: &Path, profile: &str, names: &[String], settings: &Settings) -> Outcome {
+    let known = |name: &String| BENCHMARKS.iter().find(|benchmark| benchmark.name == name);
+    let all: Vec<&str> = BENCHMARKS.iter().map(|benchmark| benchmark.name).collect();
     let chosen = names
         .iter()
         .map(|name| {
             known(name).ok_or_else(|| {
-                format!("unknown chapter `{name}`; known chapters: engines, {}", all.join(", "))
+                format!("unknown benchmark `{name}`; known benchmarks: engines, {}", all.join(", "))
             })
         })
         .collect::<Result<Vec<_>, _>>()?;
     let bed = TestBed::prepare(root, profile)?;
     println!("{}", report::machine(&bed));
-    for chapter in chosen {
-        println!("{}", (chapter.run)(&bed, effort)?);
+    for benchmark in chosen {
+        println!("{}", (benchmark.run)(&bed, settings)?);
     }
     Ok(())
 }
@@ -119,23 +119,25 @@ fn measure(
     bed: &TestBed,
     running: &[Running],
     cell: &Cell,
-    effort: &Effort,
+    settings: &Settings,
     agreement: &mut Agreement,
 ) -> Result<Vec<Row>, String> {
-    let plan = Plan { seconds: effort.seconds, warm_up_s: effort.warm_up_s };
+    let plan = Plan { seconds: settings.seconds, warm_up_s: settings.warm_up_s };
     let mut samples: Vec<(usize, Generator, Sample)> = Vec::new();
-    for round in 1..=effort.rounds {
+    for round in 1..=settings.rounds {
         for (index, target) in running.iter().enumerate() {
             let before = target.responses()?;
-            let sample = load::run(bed, &target.aim(cell.tls), cell, Generator::Lab, &plan)?;
-            agreement.note(cell, &sample, before, target.responses()?)?;
+            let sample =
+                load::run(bed, &target.load_target(cell.tls), cell, Generator::Lab, &plan)?;
+            agreement.add(cell, &sample, before, target.responses()?)?;
             eprintln!("bench: {cell} round {round} {}: {sample}", target.name());
             samples.push((index, Generator::Lab, sample));
         }
     }
-    for (index, target) in running.iter().enumerate().filter(|(_, target)| target.has_control_row())
+    for (index, target) in
+        running.iter().enumerate().filter(|(_, target)| target.is_measured_with_wrk())
     {
-        let sample = load::run(bed, &target.aim(cell.tls), cell, Generator::Wrk, &plan)?;
+        let sample = load::run(bed, &target.load_target(cell.tls), cell, Generator::Wrk, &plan)?;
         eprintln!("bench: {cell} wrk {}: {sample}", target.name());
         samples.push((index, Generator::Wrk, sample));
     }
@@ -152,7 +154,7 @@ struct Agreement {
 
 impl Agreement {
     /// Adds a run. The counts may differ by the requests in flight at the end: at most one per connection.
-    fn note(
+    fn add(
         &mut self,
         cell: &Cell,
         sample: &Sample,
@@ -192,10 +194,10 @@ mod tests {
         let cell = Cell { tls: false, body_bytes: 50, connections: 100 };
         let sample = Sample { requests_in_all: 1_000, ..Sample::default() };
         let mut agreement = Agreement::default();
-        assert_eq!(agreement.note(&cell, &sample, Some(5), Some(1_105)), Ok(()));
+        assert_eq!(agreement.add(&cell, &sample, Some(5), Some(1_105)), Ok(()));
         assert_eq!((agreement.generator, agreement.gateway), (1_000, 1_100));
-        assert!(agreement.note(&cell, &sample, Some(0), Some(1_101)).is_err());
-        assert_eq!(agreement.note(&cell, &sample, None, None), Ok(()));
+        assert!(agreement.add(&cell, &sample, Some(0), Some(1_101)).is_err());
+        assert_eq!(agreement.add(&cell, &sample, None, None), Ok(()));
         assert_eq!(agreement.runs, 1);
     }
 }

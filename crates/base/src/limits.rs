@@ -11,19 +11,20 @@ const MIB: u32 = 1024 * KIB;
 pub const HEAD_BYTES_MAX: u32 = 64 * KIB;
 /// Largest response head from an upstream, in bytes. Larger: fault 101506.
 pub const RESPONSE_HEAD_BYTES_MAX: u32 = 64 * KIB;
-/// Most header fields in a head. More: 431 (request), fault 101506 (response). Source: Envoy's default is 100.
+/// Maximum number of header fields in a head. More: 431 (request), fault 101506 (response). Source: Envoy's
+/// default is 100.
 pub const HEADER_FIELDS_MAX: usize = 128;
 /// Longest request target, in bytes. Longer: 414. Source: RFC 9112 section 3 recommends at least 8,000.
 pub const TARGET_BYTES_MAX: u32 = 16 * KIB;
 /// Longest method token, in bytes. Longer: 501. Source: the longest registered one has 17 bytes.
 pub const METHOD_BYTES_MAX: usize = 32;
-/// Most elements in a head's Connection fields. More: 400 (request), fault 101506 (response).
+/// Maximum number of elements in a head's Connection fields. More: 400 (request), fault 101506 (response).
 pub const CONNECTION_OPTIONS_MAX: u32 = 32;
 /// Longest chunk-size line, extensions included, in bytes. Longer: 400.
 pub const CHUNK_LINE_BYTES_MAX: u32 = 1024;
 /// Largest trailer section, in bytes. Larger: 431 for a request, a truncated body for a response.
 pub const TRAILER_BYTES_MAX: u32 = 8 * KIB;
-/// Most 1xx responses before the final one. More: 502.
+/// Maximum number of 1xx responses before the final one. More: 502.
 pub const INTERIM_RESPONSES_MAX: u32 = 8;
 
 // --- buffers ------------------------------------------------------------------------------------
@@ -45,7 +46,8 @@ pub const SPLICE_BYTES_MIN: u64 = 32 * KIB as u64;
 pub const SPLICE_PIECE_BYTES_MIN: usize = 4 * KIB as usize;
 /// Requested size of each pipe between two sockets, in bytes. If the system denies it: its default, 64 KiB.
 pub const PIPE_BYTES: i32 = 256 * 1_024;
-/// Most pipes in use by a worker, with two file descriptors each. More: bodies are copied through buffers.
+/// Maximum number of pipes in use by a worker, with two file descriptors each. More: bodies are copied through
+/// buffers.
 pub const PIPES_MAX: usize = 128;
 /// Pipes that a worker keeps for reuse. More: closed.
 pub const SPARE_PIPES_MAX: usize = 32;
@@ -54,7 +56,7 @@ pub const BODY_BYTES_MAX: u32 = 10 * MIB;
 
 /// Size of the blocks in which a worker hands over its access log, in bytes.
 pub const ACCESS_LOG_BLOCK_BYTES: usize = 32 * KIB as usize;
-/// Most blocks of access log that wait for the disk. More: dropped and counted.
+/// Maximum number of blocks of access log that wait for the disk. More: dropped and counted.
 pub const ACCESS_LOG_BLOCKS_MAX: usize = 256;
 
 // --- times --------------------------------------------------------------------------------------
@@ -65,7 +67,8 @@ pub const SWEEP_MS: u32 = 250;
 pub const HEAD_MS_MAX: u32 = 15_000;
 /// Longest wait for the next request on a kept connection, in milliseconds. Longer: closed.
 pub const IDLE_CLIENT_MS_MAX: u32 = 60_000;
-/// Longest time without one byte moving in a body, in milliseconds. Longer: closed, with 408 if no response was sent.
+/// Longest time without one byte moving in a body, in milliseconds. Longer: closed, with 408 if no response was
+/// sent.
 pub const STALL_MS_MAX: u32 = 60_000;
 /// Longest TLS handshake, in milliseconds. Longer: closed.
 pub const HANDSHAKE_MS_MAX: u32 = 10_000;
@@ -85,7 +88,8 @@ pub const TUNNEL_IDLE_MS_MAX: u32 = 15 * 60_000;
 pub const HALF_CLOSE_MS_MAX: u32 = 5_000;
 /// After a rejected request: longest time to read and drop what the client still sends, in milliseconds.
 pub const DRAIN_MS_MAX: u32 = 2_000;
-/// After a rejected request: most bytes to read and drop, so that the client can read the response.
+/// After a rejected request: maximum number of bytes to read and drop, so that the client can read the
+/// response.
 pub const DRAIN_BYTES_MAX: u32 = 256 * KIB;
 /// Time between `/readyz` failing and the listeners closing, in milliseconds, so that load balancers notice.
 pub const DRAIN_NOTICE_MS: u32 = 500;
@@ -98,48 +102,51 @@ pub const DRAIN_S_DEFAULT: u32 = 30;
 
 // --- counts -------------------------------------------------------------------------------------
 
-/// Most client connections of one worker. More: 503 and close.
+/// Maximum number of client connections of one worker. More: 503 and close.
 pub const CLIENT_CONNECTIONS_MAX: usize = 20_000;
-/// Most connections of one worker to one endpoint. More: requests wait.
+/// Maximum number of connections of one worker to one endpoint. More: requests wait.
 pub const UPSTREAM_CONNECTIONS_MAX: usize = 4_096;
-/// Most idle connections that one worker keeps to one endpoint. More: closed.
+/// Maximum number of idle connections that one worker keeps to one endpoint. More: closed.
 pub const UPSTREAM_IDLE_MAX: usize = 1_024;
-/// Most requests waiting for a connection to one endpoint, per worker. More: 303001.
+/// Maximum number of requests waiting for a connection to one endpoint, per worker. More: 303001.
 pub const UPSTREAM_WAITERS_MAX: usize = 4_096;
-/// Most connections waiting in the kernel's accept queue of one listener.
+/// Maximum number of connections waiting in the kernel's accept queue of one listener.
 pub const ACCEPT_BACKLOG: i32 = 4_096;
-/// Most concurrent HTTP/2 streams of one connection. Source: RFC 9113 section 6.5.2 recommends at least 100.
+/// Maximum number of concurrent HTTP/2 streams of one connection. Source: RFC 9113 section 6.5.2 recommends at
+/// least 100.
 pub const H2_STREAMS_MAX: u32 = 128;
-/// Most unread bytes of one HTTP/2 request body: the stream's flow-control window. More: the client waits.
+/// Maximum number of unread bytes of one HTTP/2 request body: the stream's flow-control window. More: the
+/// client waits.
 pub const H2_STREAM_WINDOW_BYTES: u32 = 256 * KIB;
-/// Most unread bytes of all request bodies of one HTTP/2 connection: its flow-control window.
+/// Maximum number of unread bytes of all request bodies of one HTTP/2 connection: its flow-control window.
 pub const H2_CONNECTION_WINDOW_BYTES: u32 = MIB;
-/// Most bytes of one HTTP/2 response held for sending. More: the upstream waits.
+/// Maximum number of bytes of one HTTP/2 response held for sending. More: the upstream waits.
 pub const H2_SEND_BUFFER_BYTES: usize = 64 * KIB as usize;
-/// Most bytes held for sending by all streams of one HTTP/2 connection, to within one piece. More: they wait
-/// until the socket has accepted all of it.
+/// Maximum number of bytes held for sending by all streams of one HTTP/2 connection, to within one piece. More:
+/// they wait until the socket has accepted all of it.
 pub const H2_CONNECTION_SEND_BYTES: usize = MIB as usize;
-/// Most HTTP/2 streams remembered after the gateway has reset them. More: the oldest are forgotten.
+/// Maximum number of HTTP/2 streams remembered after the gateway has reset them. More: the oldest are
+/// forgotten.
 pub const H2_RESET_STREAMS_MAX: usize = 64;
-/// Most HTTP/2 streams that a client may reset before they are read. More: the connection is closed with
-/// ENHANCE_YOUR_CALM. Source: CVE-2023-44487 ("rapid reset").
+/// Maximum number of HTTP/2 streams that a client may reset before they are read. More: the connection is
+/// closed with ENHANCE_YOUR_CALM. Source: CVE-2023-44487 ("rapid reset").
 pub const H2_PENDING_RESETS_MAX: usize = 32;
-/// Most streams of one HTTP/2 connection that are reset because of the client's protocol errors. More: the
-/// connection is closed with ENHANCE_YOUR_CALM. Source: CVE-2025-8671 ("made you reset").
+/// Maximum number of streams of one HTTP/2 connection that are reset because of the client's protocol errors.
+/// More: the connection is closed with ENHANCE_YOUR_CALM. Source: CVE-2025-8671 ("made you reset").
 pub const H2_ERROR_RESETS_MAX: usize = 256;
-/// Most TLS sessions stored for resumption without tickets, and per trust configuration towards upstreams.
-/// More: the oldest are dropped and need a full handshake. About 1 KiB each.
+/// Maximum number of TLS sessions stored for resumption without tickets, and per trust configuration towards
+/// upstreams. More: the oldest are dropped and need a full handshake. About 1 KiB each.
 pub const TLS_SESSIONS_MAX: usize = 1_024;
-/// Questions to the outside that wait to be asked. More: the stage decides without the answer.
+/// Maximum number of questions to the outside that wait to be asked. More: the stage decides without the answer.
 pub const QUESTIONS_MAX: usize = 64;
 /// Time after the answer to a question before it is asked again, in milliseconds.
 pub const QUESTION_PAUSE_MS: u32 = 1_000;
 /// Longest wait of a request for its issuer's key set, because its token names a key that the known set lacks, in
 /// milliseconds. Longer: 401.
 pub const KEY_SET_WAIT_MS_MAX: u32 = 3_000;
-/// Most concurrent connections to the admin port. More: they wait in the kernel's queue.
+/// Maximum number of concurrent connections to the admin port. More: they wait in the kernel's queue.
 pub const ADMIN_CONNECTIONS_MAX: usize = 64;
-/// Most worker threads.
+/// Maximum number of worker threads.
 pub const WORKERS_MAX: usize = 256;
 
 // --- tokens and keys ----------------------------------------------------------------------------
@@ -152,7 +159,7 @@ pub const TOKEN_CACHE_BYTES_MAX: usize = 32 * MIB as usize;
 pub const TOKEN_CACHE_S_MAX: u64 = 900;
 /// Largest JWKS document, in bytes. Larger: rejected, and the last good one stays in use.
 pub const JWKS_BYTES_MAX: usize = MIB as usize;
-/// Most keys in one JWKS. More: rejected.
+/// Maximum number of keys in one JWKS. More: rejected.
 pub const JWKS_KEYS_MAX: usize = 256;
 /// Interval at which a JWKS URL is fetched, in seconds.
 pub const JWKS_REFRESH_S: u64 = 300;
@@ -165,7 +172,7 @@ pub const JWKS_FETCH_MS_MAX: u32 = 10_000;
 pub const JWKS_START_MS_MAX: u32 = 3_000;
 /// First retry interval after a failed fetch, in seconds; it doubles up to `JWKS_REFRESH_S`.
 pub const JWKS_RETRY_S_MIN: u64 = 1;
-/// Most keys tried on one token if its header doesn't select one. More: not tried.
+/// Maximum number of keys tried on one token if its header doesn't select one. More: not tried.
 pub const JWS_TRIES_MAX: usize = 8;
 /// Deepest nesting of JSON in claims, keys and documents. Deeper: rejected.
 pub const JSON_DEPTH_MAX: usize = 64;
@@ -174,16 +181,22 @@ pub const LEEWAY_S_MAX: u64 = 300;
 
 // --- routes -------------------------------------------------------------------------------------
 
-/// Most segments of one path template. More: the operation is rejected at load. Bounds the depth of matching.
+/// Maximum number of segments of one path template. More: the operation is rejected at load. Bounds the depth
+/// of matching.
 pub const TEMPLATE_SEGMENTS_MAX: usize = 128;
 
 // --- files --------------------------------------------------------------------------------------
 
 /// Largest API description or configuration file, in bytes. Larger: a diagnostic. GitHub's own is 12 MB.
 pub const DOCUMENT_BYTES_MAX: u64 = 64 * MIB as u64;
-/// Most diagnostics kept for one file. More: counted, not listed.
+/// Largest file with certificates or a private key, in bytes. Larger: a diagnostic. A chain with comments has a
+/// few KiB, the certificate authorities of a Linux distribution 250 KiB.
+pub const PEM_BYTES_MAX: u64 = MIB as u64;
+/// Largest file with a shared secret, in bytes. Larger: a diagnostic. The longest hash needs 64.
+pub const SECRET_BYTES_MAX: u64 = 64 * KIB as u64;
+/// Maximum number of diagnostics kept for one file. More: counted, not listed.
 pub const DIAGNOSTICS_MAX: usize = 1_000;
-/// Most API descriptions in the configured folders. More: a diagnostic, and the rest isn't read.
+/// Maximum number of API descriptions in the configured folders. More: a diagnostic, and the rest isn't read.
 pub const API_FILES_MAX: usize = 100_000;
 /// Deepest nesting of folders of API descriptions. Deeper: a diagnostic, and they aren't read.
 pub const FOLDER_DEPTH_MAX: usize = 32;
@@ -202,14 +215,16 @@ pub const FILE_POLL_MS: u32 = 2_000;
 /// The check of all files takes at most this fraction (1/n) of the follower's time; where it is slower (network
 /// file systems), it runs less often.
 pub const FILE_POLL_SHARE: u32 = 100;
-/// Most values that the aliases of one YAML file expand to; a long text counts once per 64 bytes. More: a
-/// diagnostic ("billion laughs").
+/// Maximum number of values that the aliases of one YAML file expand to; a long text counts once per 64 bytes.
+/// More: a diagnostic ("billion laughs").
 pub const YAML_COPIES_MAX: usize = 100_000;
-/// Most bytes that are scanned again because a YAML file has quoted strings whose lines are not
-/// indented enough. More: a diagnostic. Each such string requires one scan of the file.
+/// Maximum number of bytes scanned again because lines of quoted strings or flow collections in a YAML file are
+/// not indented enough. More: a diagnostic. Each such string requires one scan of the file, each such collection three.
 pub const YAML_RESCAN_BYTES_MAX: u64 = 64 * MIB as u64;
-/// Most files that the `$ref`s of one API description may name. More: a diagnostic.
+/// Maximum number of files that the `$ref`s of one API description may name. More: a diagnostic.
 pub const REF_FILES_MAX: usize = 256;
+/// Largest total size of the files that the `$ref`s of one API description name, in bytes. Larger: a diagnostic.
+pub const REF_BYTES_MAX: u64 = 64 * MIB as u64;
 /// Longest chain of `$ref`s to `$ref`s. Longer: a diagnostic.
 pub const REF_DEPTH_MAX: usize = 16;
 /// Largest timeout in a configuration file, in milliseconds. Larger: a diagnostic.

@@ -44,6 +44,11 @@ pub trait EvalContext {
     fn property(&self, _scope: PropertyScope, _name: &str) -> Option<Value<'_>> {
         None
     }
+    /// The nodes of a property that holds XML, for `get-property('x')//a` and `$ctx:x/a`. Variables have
+    /// [`EvalContext::variable_xml`].
+    fn property_nodes(&self, _scope: PropertyScope, _name: &str) -> Option<Vec<xml::Node<'_>>> {
+        None
+    }
     /// A variable (`vars.x`).
     fn variable(&self, _name: &str) -> Option<Value<'_>> {
         None

@@ -2,19 +2,42 @@
 
 use xpath::BudgetExceeded;
 
+use crate::json::JsonErrorKind;
+
 /// Why compiling or evaluating an expression, a path or a template failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The source cannot be compiled.
-    #[error(transparent)]
-    Syntax(#[from] SyntaxError),
+    #[error("{line}:{column}: {message}")]
+    Syntax {
+        /// From 1.
+        line: u32,
+        /// In characters, from 1.
+        column: u32,
+        /// In bytes, from 0.
+        offset: usize,
+        /// What is wrong, and what to write instead where that is known.
+        message: String,
+    },
     /// A definite path that selects nothing, or a variable or resource that does not exist.
     #[error("{0}")]
     Missing(String),
     /// A value of the wrong type or out of range.
     #[error("{0}")]
     Type(String),
+    /// A JSON document was rejected.
+    #[error("{line}:{column}: {kind}")]
+    Json {
+        /// From 1.
+        line: u32,
+        /// In characters, from 1.
+        column: u32,
+        /// In bytes, from 0.
+        offset: usize,
+        /// What is wrong.
+        kind: JsonErrorKind,
+    },
     /// The evaluation used up its budget.
     #[error(transparent)]
     Budget(#[from] BudgetExceeded),
@@ -33,19 +56,20 @@ pub enum Error {
     },
 }
 
-/// A source that cannot be compiled, and where.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+/// [`Error::Syntax`], which the parsers return.
+#[derive(Debug, thiserror::Error)]
 #[error("{line}:{column}: {message}")]
-#[non_exhaustive]
-pub struct SyntaxError {
-    /// From 1.
-    pub line: u32,
-    /// In characters, from 1.
-    pub column: u32,
-    /// In bytes, from 0.
-    pub offset: usize,
-    /// What is wrong, and what to write instead where that is known.
-    pub message: String,
+pub(crate) struct SyntaxError {
+    line: u32,
+    column: u32,
+    pub(crate) offset: usize,
+    pub(crate) message: String,
+}
+
+impl From<SyntaxError> for Error {
+    fn from(SyntaxError { line, column, offset, message }: SyntaxError) -> Self {
+        Self::Syntax { line, column, offset, message }
+    }
 }
 
 impl Error {
@@ -53,7 +77,8 @@ impl Error {
     #[must_use]
     pub fn position(&self) -> Option<(u32, u32)> {
         match self {
-            Self::Syntax(SyntaxError { line, column, .. })
+            Self::Syntax { line, column, .. }
+            | Self::Json { line, column, .. }
             | Self::Template { line, column, .. } => Some((*line, *column)),
             Self::Missing(_) | Self::Type(_) | Self::Budget(_) | Self::Body(_) => None,
         }
@@ -63,9 +88,8 @@ impl Error {
     #[must_use]
     pub fn message(&self) -> String {
         match self {
-            Self::Syntax(SyntaxError { message, .. }) | Self::Template { message, .. } => {
-                message.clone()
-            }
+            Self::Syntax { message, .. } | Self::Template { message, .. } => message.clone(),
+            Self::Json { kind, .. } => kind.to_string(),
             Self::Missing(_) | Self::Type(_) | Self::Budget(_) | Self::Body(_) => self.to_string(),
         }
     }

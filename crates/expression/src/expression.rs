@@ -88,9 +88,13 @@ impl Expression {
     ) -> Result<Value<'c>, Error> {
         Ok(match &self.language {
             Language::Literal(text) => Value::Text((&**text).into()),
-            Language::Property(scope, name) => {
-                property(context, *scope, name).unwrap_or(Value::Null)
-            }
+            Language::Property(scope, name) => match property(context, *scope, name) {
+                Some(value) => value,
+                None => match xpath_bridge::property_nodes(context, *scope, name) {
+                    Some(nodes) => xpath_bridge::value(xpath::Value::NodeSet(nodes), budget)?,
+                    None => Value::Null,
+                },
+            },
             Language::JsonPath(path) => {
                 let json = context.json()?;
                 let json = json.ok_or_else(|| Error::Body("the body is not JSON".to_owned()))?;
@@ -103,22 +107,29 @@ impl Expression {
         })
     }
 
-    /// The nodes that an XPath selects, in document order, without namespace nodes.
+    /// The nodes that an XPath selects or a property holds, in document order, without namespace nodes.
     ///
     /// # Errors
-    /// [`Error::Type`] if this is not an XPath that selects nodes; else as [`Expression::evaluate`].
+    /// [`Error::Type`] if this does not select nodes; else as [`Expression::evaluate`].
     pub fn nodes<'c>(
         &'c self,
         context: &'c dyn EvalContext,
         budget: &Budget,
     ) -> Result<Vec<xml::Node<'c>>, Error> {
-        if let Language::Xpath(path) = &self.language
-            && let xpath::Value::NodeSet(nodes) =
-                xpath_bridge::evaluate(path, context, None, budget)?
-        {
-            return Ok(nodes.iter().filter_map(xpath::Item::node).collect());
+        let nodes = match &self.language {
+            Language::Xpath(path) => match xpath_bridge::evaluate(path, context, None, budget)? {
+                xpath::Value::NodeSet(nodes) => Some(nodes),
+                xpath::Value::String(_) | xpath::Value::Number(_) | xpath::Value::Boolean(_) => {
+                    None
+                }
+            },
+            Language::Property(scope, name) => xpath_bridge::property_nodes(context, *scope, name),
+            Language::Literal(_) | Language::JsonPath(_) | Language::Synapse(_) => None,
+        };
+        match nodes {
+            Some(nodes) => Ok(nodes.iter().filter_map(xpath::Item::node).collect()),
+            None => Err(Error::Type(format!("`{}` does not select nodes", self.source))),
         }
-        Err(Error::Type(format!("`{}` does not select nodes", self.source)))
     }
 
     /// The result as text; what does not exist is empty.

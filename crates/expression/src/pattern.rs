@@ -1,30 +1,41 @@
-//! Regular expressions with Java's flags, in linear time and bounded memory.
+//! Regular expressions that are known only at run time.
 
-use crate::limits;
-use regex::{Regex, RegexBuilder};
+use std::cell::RefCell;
 
-/// A pattern that must match the whole text. Flags as in Java's embedded form: `i m s x u U d`.
-pub(crate) fn whole(source: &str, flags: &str) -> Result<Regex, String> {
-    compile(&format!(r"\A(?:{source})\z"), flags)
+use xpath::regex::Regex;
+use xpath::{Budget, BudgetExceeded};
+
+use crate::limits::COMPUTED_PATTERN_BYTES_MAX;
+
+/// A pattern that must match the whole text.
+pub(crate) fn whole(source: &str) -> String {
+    format!(r"\A(?:{source})\z")
 }
 
-/// A pattern that may match anywhere.
-pub(crate) fn compile(source: &str, flags: &str) -> Result<Regex, String> {
-    let mut builder = RegexBuilder::new(source);
-    builder.size_limit(limits::PATTERN_BYTES_MAX).nest_limit(64);
-    for flag in flags.chars() {
-        match flag {
-            'i' => builder.case_insensitive(true),
-            'm' => builder.multi_line(true),
-            's' => builder.dot_matches_new_line(true),
-            'x' => builder.ignore_whitespace(true),
-            'u' | 'U' | 'd' => &mut builder,
-            _ => return Err(format!("unknown flag `{flag}` of a pattern")),
-        };
+/// The last such pattern is kept, for loops and filters.
+#[derive(Debug, Default)]
+pub(crate) struct Computed {
+    last: RefCell<Option<(String, Regex)>>,
+}
+
+impl Computed {
+    pub(crate) fn get(
+        &self,
+        source: &str,
+        flags: &str,
+        budget: &Budget,
+    ) -> Result<Result<Regex, String>, BudgetExceeded> {
+        budget.charge_reading(source.len())?;
+        if let Some((known, pattern)) = &*self.last.borrow()
+            && known == flags
+            && pattern.source() == source
+        {
+            return Ok(Ok(pattern.clone()));
+        }
+        let compiled = Regex::compile_within(source, flags, COMPUTED_PATTERN_BYTES_MAX, budget)?;
+        if let Ok(pattern) = &compiled {
+            *self.last.borrow_mut() = Some((flags.to_owned(), pattern.clone()));
+        }
+        Ok(compiled)
     }
-    builder.build().map_err(|error| {
-        let reason = error.to_string();
-        let last = reason.lines().last().unwrap_or_default().trim();
-        format!("invalid pattern: {last}; look-around and back-references are not supported")
-    })
 }

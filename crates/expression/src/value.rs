@@ -25,6 +25,11 @@ pub enum Value<'v> {
     Null,
 }
 
+/// The most bytes that `text` takes in upper or lower case: two bytes may become six (`ΐ`).
+pub(crate) fn case_bytes_max(text: &str) -> usize {
+    if text.is_ascii() { text.len() } else { text.len().saturating_mul(3) }
+}
+
 impl<'v> Value<'v> {
     /// Turns a JSON scalar into the plain variant; any other value is unchanged.
     #[must_use]

@@ -16,8 +16,9 @@ pub(crate) fn compile(
     text: &str,
     namespaces: &[(String, String)],
 ) -> Result<SynapseXPath, SyntaxError> {
-    SynapseXPath::compile(text, namespaces)
-        .map_err(|error| SyntaxError::new(text, error.offset, error.message))
+    SynapseXPath::compile(text, namespaces).map_err(|error| {
+        SyntaxError::new(text, error.offset().unwrap_or_default(), error.message())
+    })
 }
 
 pub(crate) fn body_use(expression: &SynapseXPath) -> BodyUse {
@@ -39,13 +40,14 @@ pub(crate) fn evaluate<'c>(
         None => &EMPTY,
     };
     let mut bridge = Bridge { context, document };
-    expression.evaluate(document.root(), &mut bridge, budget).map_err(|error| match error {
-        xpath::EvalError::Budget(exceeded) => exceeded.into(),
-        xpath::EvalError::NotANodeSet { .. }
-        | xpath::EvalError::NoVariable(_)
-        | xpath::EvalError::NoFunction(_)
-        | xpath::EvalError::Caller(_) => Error::Type(error.to_string()),
-    })
+    expression.evaluate(document.root(), &mut bridge, budget).map_err(error)
+}
+
+pub(crate) fn error(error: xpath::Error) -> Error {
+    if let xpath::Error::Budget(exceeded) = error {
+        return exceeded.into();
+    }
+    Error::Type(error.to_string())
 }
 
 /// Converts a result; a node-set becomes the texts of its nodes, concatenated.
@@ -76,6 +78,19 @@ fn texts(nodes: &xpath::NodeSet<'_>, budget: &Budget) -> Result<String, Error> {
     Ok(texts)
 }
 
+/// The nodes of a property or a variable that holds XML.
+pub(crate) fn property_nodes<'c>(
+    context: &'c dyn EvalContext,
+    scope: PropertyScope,
+    name: &str,
+) -> Option<xpath::NodeSet<'c>> {
+    if scope == PropertyScope::Variable {
+        return context.variable_xml(name).map(|document| document.root().into());
+    }
+    let nodes = context.property_nodes(scope, name)?;
+    Some(xpath::NodeSet::from_unordered(nodes.into_iter().map(xpath::Item::from).collect()))
+}
+
 struct Bridge<'c> {
     context: &'c dyn EvalContext,
     document: &'c xml::Document,
@@ -83,6 +98,9 @@ struct Bridge<'c> {
 
 impl<'c> Message<'c> for Bridge<'c> {
     fn property(&mut self, scope: PropertyScope, name: &str) -> Option<xpath::Value<'c>> {
+        if let Some(nodes) = property_nodes(self.context, scope, name) {
+            return Some(xpath::Value::NodeSet(nodes));
+        }
         let value = crate::expression::property(self.context, scope, name)?;
         Some(match value.plain() {
             Value::Boolean(truth) => xpath::Value::Boolean(truth),

@@ -104,6 +104,61 @@ fn everything_else_is_xpath() {
     assert!(matches!(nodes.text(&json), Err(Error::Body(_))));
 }
 
+/// A message without a body; the property `p` and the variable `v` hold XML.
+struct Holder(xml::Document);
+
+impl EvalContext for Holder {
+    fn property(&self, _scope: PropertyScope, name: &str) -> Option<Value<'_>> {
+        (name == "q").then(|| Value::Text("plain".into()))
+    }
+    fn property_nodes(&self, scope: PropertyScope, name: &str) -> Option<Vec<xml::Node<'_>>> {
+        let held = scope == PropertyScope::Synapse && name == "p";
+        held.then(|| self.0.root().children().flat_map(xml::Node::children).collect())
+    }
+    fn variable_xml(&self, name: &str) -> Option<&xml::Document> {
+        (name == "v").then_some(&self.0)
+    }
+    fn unix_ms(&self) -> i64 {
+        0
+    }
+}
+
+#[test]
+fn a_property_may_hold_nodes() {
+    let document = b"<r><a i='1'><x>one</x></a><a><x>two</x></a></r>";
+    let holder = Holder(xml::Document::parse(document).unwrap());
+    for (source, expect) in [
+        ("get-property('p')//x", "onetwo"),
+        ("get-property('default', 'p')[2]/x", "two"),
+        ("$ctx:p/x", "onetwo"),
+        ("count(get-property('p'))", "2"),
+        ("string(get-property('p')/@i)", "1"),
+        ("get-property('p')", "onetwo"),
+        ("$ctx:p", "onetwo"),
+        ("$var:v//a[1]/x", "one"),
+        ("$var:v", "onetwo"),
+        ("concat(get-property('q'), get-property('p'))", "plainone"),
+    ] {
+        let expression = Expression::compile(source).unwrap();
+        assert_eq!(expression.body_use(), BodyUse::Untouched, "{source}");
+        assert_eq!(expression.text(&holder).unwrap(), expect, "{source}");
+    }
+    let argument = Argument {
+        markup: true,
+        ..Argument::new(Expression::compile("get-property('p')").unwrap())
+    };
+    let settings = Settings::new(MediaType::Xml);
+    let template = PayloadTemplate::compile("<o>$1</o>", vec![argument], settings).unwrap();
+    let mut made = Vec::new();
+    template.render(&holder, &mut made).unwrap();
+    assert_eq!(
+        String::from_utf8(made).unwrap(),
+        "<o><a i=\"1\"><x>one</x></a><a><x>two</x></a></o>"
+    );
+    let plain = Expression::compile("get-property('q')").unwrap();
+    assert!(plain.nodes(&holder, &Budget::default()).is_err());
+}
+
 #[test]
 fn an_error_at_load_has_a_position() {
     for (source, position) in [

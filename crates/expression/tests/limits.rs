@@ -5,7 +5,7 @@ mod common;
 
 use common::Message;
 use penstock_expression::json::Document;
-use penstock_expression::jsonpath::Path;
+use penstock_expression::jsonpath::{Path, Selection};
 use penstock_expression::synapse::Mode;
 use penstock_expression::template::{Argument, FreeMarker, MediaType, PayloadTemplate, Settings};
 use penstock_expression::{Budget, Error, EvalContext, Expression, SynapseExpression};
@@ -276,10 +276,76 @@ fn the_deepest_expressions_are_evaluated_on_a_small_stack() {
         // One more is rejected, however it nests.
         let ranges = format!("${{1{}}}", "..1".repeat(20_000));
         for source in [format!("${{{}}}", chain(30, 9)), ranges] {
-            assert!(matches!(FreeMarker::compile(&source, Vec::new()), Err(Error::Syntax(_))));
+            assert!(matches!(FreeMarker::compile(&source, Vec::new()), Err(Error::Syntax { .. })));
         }
         assert!(SynapseExpression::compile(&chain(30, 9), Mode::Strict).is_err());
     };
     let thread = std::thread::Builder::new().stack_size(2 << 20).spawn(run).unwrap();
     thread.join().unwrap();
+}
+
+#[test]
+fn patterns_are_charged_for_what_they_read() {
+    let words = format!("{},", "word ".repeat(20)).repeat(1_000);
+    let hostile = "A".repeat(100_000);
+    let render = |template: &str, text: &str, budget: &Budget| {
+        let body = format!("{{\"t\":\"{text}\"}}");
+        let compiled = FreeMarker::compile(template, Vec::new()).unwrap();
+        let mut made = Vec::new();
+        compiled.render_within(&Message::new(&body, "{}"), budget, &mut made)?;
+        Ok::<_, Error>(String::from_utf8(made).unwrap())
+    };
+    for template in [
+        "${payload.t?replace('.*[^A-Z]|[A-Z]', '', 'r')}",
+        "${payload.t?split('.*[^A-Z]|[A-Z]', 'r')?size}",
+        // A pattern that is large when compiled, many times.
+        "<#list 1..1000 as n>${payload.t?matches('\\\\w{8}' + n)?c}</#list>",
+    ] {
+        let result = render(template, &hostile, &Budget::default());
+        assert!(matches!(result, Err(Error::Budget(_))), "{template}: {result:?}");
+    }
+    let budget = Budget::default();
+    let made = render("${payload.t?replace('(\\\\w+) ,', '$1; ', 'r')}", &words, &budget).unwrap();
+    assert_eq!(made.matches("word; ").count(), 1_000);
+    // The last pattern is kept.
+    let once = Budget::default();
+    render("<#list 1..1 as n>${'a'?matches('\\\\w')?c}</#list>", "", &once).unwrap();
+    let often = Budget::default();
+    render("<#list 1..100 as n>${'a'?matches('\\\\w')?c}</#list>", "", &often).unwrap();
+    assert!(often.steps_used() < 2 * once.steps_used(), "{}", often.steps_used());
+}
+
+#[test]
+fn patterns_of_a_message_are_small() {
+    for (pattern, selected) in [("a+", 1), ("\\\\w{9}", 1), ("\\\\w{90}", 0)] {
+        let text = "a".repeat(9);
+        let body = format!("[{{\"re\":\"{pattern}\",\"t\":\"{text}\"}}]");
+        let document = Document::parse(body.as_bytes()).unwrap();
+        let path = Path::compile("$[?(@.t =~ @.re)]").unwrap();
+        let found = path.evaluate_within(document.root(), &Budget::default()).unwrap();
+        let Selection::Many(found) = found else { panic!("{pattern}") };
+        assert_eq!(found.len(), selected, "{pattern}");
+    }
+    let items =
+        vec!["{\"re\":\"(\\\\w{10}|x)y\",\"t\":\"a\"},{\"re\":\"(\\\\w{10}|x)z\",\"t\":\"a\"}"; 50];
+    let body = format!("[{}]", items.join(","));
+    let document = Document::parse(body.as_bytes()).unwrap();
+    let path = Path::compile("$[?(@.t =~ @.re)]").unwrap();
+    let result = path.evaluate_within(document.root(), &Budget::default());
+    assert!(matches!(result, Err(Error::Budget(_))));
+}
+
+#[test]
+fn what_the_payload_factory_inserts_is_charged_before_it_is_copied() {
+    let text = format!("[{}1]", "1,".repeat(100_000));
+    let around = format!("{{\"synapse\":{{\"t\":\"{text}\"}}}}");
+    let argument = Argument::new(Expression::compile("$ctx:t").unwrap());
+    let settings = Settings::new(MediaType::Json);
+    let template = PayloadTemplate::compile("{\"a\":$1}", vec![argument], settings).unwrap();
+    // The text and its copy, but not the tree that shows that it is JSON.
+    let small = Budget::new(2_000_000, 2 * text.len() as u64 + 1_000);
+    let message = Message::new("{}", &around);
+    let result = template.render_within(&message, &small, &mut Vec::new());
+    assert!(matches!(result, Err(Error::Budget(_))), "{result:?}");
+    template.render_within(&message, &Budget::default(), &mut Vec::new()).unwrap();
 }

@@ -22,6 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let clock = SystemClock::new();
     let options = Options {
         configuration: None,
+        https: false,
         clock: Arc::new(clock.clone()),
         fetch: https_fetch(wire::tls::ClientTls::insecure()),
     };

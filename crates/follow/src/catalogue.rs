@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use formats::openapi::Outcome;
+use formats::openapi::{Outcome, normalised};
 use model::{Api, ApiState, Diagnostic, LoadedApi, Severity, Transports};
 
 /// What was found when a file was looked at.
@@ -300,13 +300,13 @@ impl Catalogue {
     }
 }
 
-/// Every host and path that the API claims. A wildcard host and a host that it matches are
+/// Every host and path that the API claims, as routing compares paths. A wildcard host and a host that it matches are
 /// different claims: the exact one takes precedence.
 fn claims(api: &Api) -> Vec<Claim> {
     let paths = [Some(&api.base_path), api.default_path.as_ref()];
-    let paths = paths.into_iter().flatten();
+    let paths = paths.into_iter().flatten().map(|path| normalised(path));
     if api.hosts.is_empty() {
-        return paths.map(|path| (String::new(), path.clone())).collect();
+        return paths.map(|path| (String::new(), path)).collect();
     }
     paths.flat_map(|path| api.hosts.iter().map(move |host| (host.clone(), path.clone()))).collect()
 }

@@ -1,14 +1,15 @@
 //! Reads `penstock.toml`, and finds changes that need a restart.
 
-use std::fs;
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
-use base::Now;
+use base::{Now, limits};
 use formats::declarative;
 use formats::openapi::Defaults;
 use model::{Diagnostic, KeySource, Settings, Severity};
 
-use crate::documents::{read_bounded, read_keys};
+use crate::documents::{read_bounded, read_keys, read_up_to};
+use crate::walk::{self, Version};
 use crate::{certificates, issuers};
 
 /// The configuration is not valid.
@@ -24,6 +25,18 @@ pub struct ConfigurationError {
 /// # Errors
 /// All errors in the file.
 pub fn read_settings(file: &Path) -> Result<(Settings, Vec<Diagnostic>), ConfigurationError> {
+    read_with_secrets(file, &mut Secrets::new())
+}
+
+/// The files of secrets, with their versions before reading.
+pub(crate) type Secrets = Vec<(PathBuf, Option<Version>)>;
+
+/// The same. Adds the files of secrets to `secrets`.
+pub(crate) fn read_with_secrets(
+    file: &Path,
+    secrets: &mut Secrets,
+) -> Result<(Settings, Vec<Diagnostic>), ConfigurationError> {
+    let secrets = RefCell::new(secrets);
     let whole = |message: String| ConfigurationError {
         diagnostics: vec![Diagnostic {
             severity: Severity::Error,
@@ -36,12 +49,23 @@ pub fn read_settings(file: &Path) -> Result<(Settings, Vec<Diagnostic>), Configu
     let bytes = read_bounded(file).map_err(whole)?;
     let text = String::from_utf8(bytes).map_err(|_| whole("the file is not UTF-8".to_owned()))?;
     let env = |name: &str| std::env::var(name).ok();
-    let secret = |file: &Path| fs::read(file);
+    let secret = |file: &Path| {
+        secrets.borrow_mut().push((file.to_owned(), walk::version(file)));
+        read_up_to(file, limits::SECRET_BYTES_MAX).map(|(bytes, _)| bytes)
+    };
     let (settings, diagnostics) = declarative::read(file, &text, &env, &secret);
     match settings {
         Some(settings) => Ok((settings, diagnostics)),
         None => Err(ConfigurationError { diagnostics }),
     }
+}
+
+/// Reads a file with certificates, of up to `PEM_BYTES_MAX`. The error is for a message.
+///
+/// # Errors
+/// The file cannot be read, or is too large.
+pub fn read_pem(file: &Path) -> Result<Vec<u8>, String> {
+    read_up_to(file, limits::PEM_BYTES_MAX).map(|(bytes, _)| bytes)
 }
 
 /// The diagnostics of the keys and certificates that the settings refer to.

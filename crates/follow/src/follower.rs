@@ -48,6 +48,9 @@ pub type OnUnknownKid = Arc<dyn Fn(&str) + Send + Sync>;
 pub struct Options {
     /// The file of the settings, which is watched, too.
     pub configuration: Option<PathBuf>,
+    /// Whether there is an https listener, which needs certificates. The settings may have none: its
+    /// address can come from the command line.
+    pub https: bool,
     pub clock: Arc<dyn Clock + Send + Sync>,
     pub fetch: Fetch,
 }
@@ -59,6 +62,10 @@ pub struct Follower {
     /// As last read, including changes that need a restart.
     wanted: Settings,
     configuration: Option<PathBuf>,
+    /// Whether there is an https listener.
+    https: bool,
+    /// The files of secrets that the configuration refers to.
+    secrets: Vec<PathBuf>,
     clock: Arc<dyn Clock + Send + Sync>,
     fetch: Fetch,
     status: Arc<Status>,
@@ -83,6 +90,8 @@ pub struct Follower {
     folders: HashMap<PathBuf, PathBuf>,
     /// The configured files and folders, with canonical parents.
     roots: BTreeSet<PathBuf>,
+    /// Device and inode of each root when it last held a description, or was last accepted as empty.
+    held: HashMap<PathBuf, (u64, u64)>,
     /// Roots that could not be walked.
     failed_roots: BTreeSet<PathBuf>,
     /// Files that are missing, and when they count as removed.
@@ -145,20 +154,22 @@ impl Follower {
         settings: Settings,
         options: Options,
     ) -> Result<(Self, Arc<Snapshot>), ConfigurationError> {
-        let Options { configuration, clock, fetch } = options;
+        let Options { configuration, https, clock, fetch } = options;
         let now = clock.now();
         let status = Arc::new(Status::default());
         // Before they are read, so that later changes are noticed.
         let mut tracked = Tracked::default();
-        for file in others::single_files(configuration.as_deref(), &settings) {
+        for file in others::single_files(configuration.as_deref(), &settings, https) {
             tracked.look(&file);
         }
-        let certificates = others::first_certificates(&settings, &status, now)?;
+        let certificates = others::first_certificates(&settings, https, &status, now)?;
         let (sender, receiver) = mpsc::channel();
         let mut follower = Self {
             wanted: settings.clone(),
             settings,
             configuration,
+            https,
+            secrets: Vec::new(),
             clock,
             fetch,
             status,
@@ -176,6 +187,7 @@ impl Follower {
             references: HashMap::new(),
             folders: HashMap::new(),
             roots: BTreeSet::new(),
+            held: HashMap::new(),
             failed_roots: BTreeSet::new(),
             missing: BTreeMap::new(),
             poll_us: now.mono_us,
@@ -276,6 +288,7 @@ impl Follower {
             Message::Reload => {
                 tracing::info!("reloading everything");
                 self.issuers.refresh_all(now_us);
+                self.accept_emptied_roots();
                 *work = Work {
                     walk: Some(Walk::Reload),
                     issuers: true,
@@ -306,10 +319,13 @@ impl Follower {
 
     fn perform(&mut self, mut work: Work, publish: &mut Publish) {
         let mut changed = work.changed;
-        if work.settings || work.republish {
-            changed |= self.reread_settings(&mut work, publish);
+        changed |= self.reread_settings_if_due(&mut work, publish);
+        if let Some(walk) = work.walk.take() {
+            self.walk(walk, &mut work);
+            // The walk may have found a changed configuration, which may need another walk.
+            changed |= self.reread_settings_if_due(&mut work, publish);
         }
-        if let Some(walk) = work.walk {
+        if let Some(walk) = work.walk.take() {
             self.walk(walk, &mut work);
         }
         if work.certificates {
@@ -324,6 +340,14 @@ impl Follower {
         if changed {
             self.publish(publish);
         }
+    }
+
+    /// Returns whether a new snapshot must be published.
+    fn reread_settings_if_due(&mut self, work: &mut Work, publish: &mut Publish) -> bool {
+        let due = work.settings || work.republish;
+        let changed = due && self.reread_settings(work, publish);
+        (work.settings, work.republish) = (false, false);
+        changed
     }
 
     fn publish(&mut self, publish: &mut Publish) {
@@ -393,4 +417,63 @@ impl Drop for Handle {
 fn poll_wait_us(walk_us: u64) -> u64 {
     let least_us = 1_000 * u64::from(limits::FILE_POLL_MS);
     least_us.max(walk_us.saturating_mul(limits::FILE_POLL_SHARE.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot make its files has failed")]
+
+    use std::fs;
+
+    use base::SystemClock;
+    use model::KeySource;
+
+    use super::*;
+
+    fn follower(configuration: &std::path::Path) -> Follower {
+        let (settings, _) = crate::read_settings(configuration).unwrap();
+        let options = Options {
+            configuration: Some(configuration.to_owned()),
+            https: false,
+            clock: Arc::new(SystemClock::new()),
+            fetch: Arc::new(|_| Err(String::new())),
+        };
+        Follower::load(settings, options).unwrap().0
+    }
+
+    #[test]
+    fn a_fetch_for_an_older_configuration_leaves_no_diagnostic() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("penstock.toml");
+        fs::write(&file, "[gateway]\nhttp = \"127.0.0.1:1\"\napis = []\n").unwrap();
+        let mut follower = follower(&file);
+        let source = KeySource::JwksUrl("https://issuer.example/jwks".to_owned());
+        let result = Err("no route to host".to_owned());
+        assert!(!follower.fetched(Fetched { name: "removed".to_owned(), source, result }));
+        assert_eq!(follower.status.to_json(), "[]");
+        assert_eq!(follower.status.reloads().failed, 0);
+    }
+
+    #[test]
+    fn a_configuration_that_a_walk_finds_changed_is_applied_in_the_same_round() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("penstock.toml");
+        let write = |drain_s: u32| {
+            let text =
+                format!("[gateway]\nhttp = \"127.0.0.1:1\"\napis = []\ndrain_s = {drain_s}\n");
+            fs::write(&file, text).unwrap();
+        };
+        write(5);
+        let mut follower = follower(&file);
+        write(12);
+        let published = Arc::new(Mutex::new(Vec::new()));
+        let sink = Arc::clone(&published);
+        let mut publish: Publish = Box::new(move |change| {
+            if let Change::Settings(settings) = change {
+                sink.lock().unwrap().push(settings.gateway.drain_s);
+            }
+        });
+        follower.perform(Work { walk: Some(Walk::Folders), ..Work::default() }, &mut publish);
+        assert_eq!(*published.lock().unwrap(), [12]);
+    }
 }

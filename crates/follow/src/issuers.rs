@@ -175,6 +175,11 @@ impl Issuers {
         secrets.collect()
     }
 
+    /// Whether there is an issuer of this name with this source.
+    pub(crate) fn has(&self, name: &str, source: &KeySource) -> bool {
+        self.position(name, source).is_some()
+    }
+
     fn position(&self, name: &str, source: &KeySource) -> Option<usize> {
         let meant = |entry: &Entry| entry.settings.name == name && entry.settings.keys == *source;
         self.list.iter().position(meant)

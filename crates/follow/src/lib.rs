@@ -24,7 +24,7 @@ mod walk;
 mod watcher;
 mod write;
 
-pub use configuration::{ConfigurationError, check_settings, defaults, read_settings};
+pub use configuration::{ConfigurationError, check_settings, defaults, read_pem, read_settings};
 pub use documents::{Checked, check};
 pub use fetch::{Fetch, https_fetch};
 pub use follower::{Change, Follower, Handle, OnUnknownKid, Options, Publish};

@@ -47,7 +47,7 @@ pub(crate) fn walk(roots: &[PathBuf], enter: &mut dyn FnMut(&Path)) -> Walked {
             Err(error) => walked.problems.push(problem(
                 root,
                 &format!("cannot be read: {error}"),
-                "correct the path or its permissions",
+                "correct the path or its permissions; APIs that were loaded from it stay in use",
             )),
         }
     }
@@ -57,6 +57,11 @@ pub(crate) fn walk(roots: &[PathBuf], enter: &mut dyn FnMut(&Path)) -> Walked {
 /// The version of the regular file at `path`; `None` if there is none.
 pub(crate) fn version(path: &Path) -> Option<Version> {
     fs::metadata(path).ok().filter(fs::Metadata::is_file).map(|metadata| Version::of(&metadata))
+}
+
+/// Device and inode of the file or folder at `path`; `None`: it cannot be read.
+pub(crate) fn identity(path: &Path) -> Option<(u64, u64)> {
+    fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()))
 }
 
 /// `path` with its folder made canonical, as in events.

@@ -1,6 +1,6 @@
 //! Watches folders with the `notify` crate (inotify).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -27,6 +27,8 @@ pub(crate) struct Watcher {
     notify: Option<notify::RecommendedWatcher>,
     /// With device and inode: a folder that was recreated needs a new watch.
     folders: HashMap<PathBuf, (u64, u64)>,
+    /// Folders that cannot be watched, each reported once: every poll tries again.
+    refused: HashSet<PathBuf>,
 }
 
 impl Watcher {
@@ -44,24 +46,30 @@ impl Watcher {
                 tracing::warn!(%error, "cannot watch files; changes are found by polling");
             })
             .ok();
-        Self { notify, folders: HashMap::new() }
+        Self { notify, folders: HashMap::new(), refused: HashSet::new() }
     }
 
     /// Watches a folder. If that fails, polling finds the changes.
     pub(crate) fn watch(&mut self, folder: &Path) {
         let Some(notify) = &mut self.notify else { return };
         let Ok(folder) = fs::canonicalize(folder) else { return };
-        let Ok(metadata) = fs::metadata(&folder) else { return };
-        let identity = (metadata.dev(), metadata.ino());
+        let Some(identity) = walk::identity(&folder) else { return };
         if self.folders.get(&folder) == Some(&identity) {
             return;
         }
         match notify.watch(&folder, RecursiveMode::NonRecursive) {
-            Ok(()) => drop(self.folders.insert(folder, identity)),
-            Err(error) => tracing::warn!(
-                folder = %folder.display(), %error,
-                "cannot watch folder; its changes are found by polling (check fs.inotify.max_user_watches)"
-            ),
+            Ok(()) => {
+                self.refused.remove(&folder);
+                self.folders.insert(folder, identity);
+            }
+            Err(error) => {
+                if self.refused.insert(folder.clone()) {
+                    tracing::warn!(
+                        folder = %folder.display(), %error,
+                        "cannot watch folder; its changes are found by polling (check fs.inotify.max_user_watches)"
+                    );
+                }
+            }
         }
     }
 

@@ -153,6 +153,37 @@ fn the_apis_of_a_missing_configured_folder_are_still_served() {
 }
 
 #[test]
+fn the_apis_of_a_folder_replaced_by_an_empty_one_are_served_until_a_reload() {
+    let mut scene = Scene::new(&[("apis/a.yaml", "/a"), ("apis/b.yaml", "/b")]);
+    // As when a volume is unmounted.
+    fs::rename(scene.path("apis"), scene.path("gone")).unwrap();
+    fs::create_dir(scene.path("apis")).unwrap();
+    scene.until_diagnostic("its APIs (2) stay in use");
+    fs::rename(scene.path("apis"), scene.path("empty")).unwrap();
+    fs::rename(scene.path("gone"), scene.path("apis")).unwrap();
+    scene.replace("apis/c.yaml", &api("/c"));
+    scene.until("/a /b /c");
+    assert_eq!(scene.status.to_json(), "[]");
+    assert_eq!(scene.history.iter().find(|served| !served.contains("/a /b")), None);
+
+    fs::rename(scene.path("apis"), scene.path("gone")).unwrap();
+    fs::rename(scene.path("empty"), scene.path("apis")).unwrap();
+    scene.until_diagnostic("its APIs (3) stay in use");
+    scene.handle.as_ref().unwrap().reload();
+    scene.until("");
+    scene.until_no_diagnostics();
+}
+
+#[test]
+fn the_api_of_the_last_file_of_a_folder_can_be_removed() {
+    let mut scene = Scene::new(&[("apis/a.yaml", "/a"), ("apis/b.yaml", "/b")]);
+    fs::remove_file(scene.path("apis/a.yaml")).unwrap();
+    fs::remove_file(scene.path("apis/b.yaml")).unwrap();
+    scene.until("");
+    assert_eq!(scene.status.to_json(), "[]");
+}
+
+#[test]
 fn a_single_file_can_be_configured() {
     let mut scene = Scene::unstarted();
     fs::write(scene.path("one.yaml"), api("/a")).unwrap();
@@ -284,6 +315,30 @@ fn a_rotated_jwks_file_is_reloaded() {
     scene.replace("jwks.json", &jwks(1));
     scene.until_that(|snapshot| snapshot.issuers[0].keys.has_kid("key-1"));
     assert!(scene.snapshot.issuers[0].revision > before.issuers[0].revision);
+}
+
+#[test]
+fn a_rotated_shared_secret_is_reloaded_and_one_that_is_too_long_is_rejected() {
+    let mut scene = Scene::unstarted();
+    fs::write(scene.path("secret"), "1".repeat(32)).unwrap();
+    scene.configure(
+        "",
+        "[[issuer]]\nname = \"main\"\niss = \"i\"\nsecret = { file = \"secret\" }\n\
+         algorithms = [\"HS256\"]\n",
+    );
+    scene.start();
+    let first = scene.snapshot.issuers[0].revision;
+    scene.replace("secret", &"2".repeat(32));
+    scene.until_that(|snapshot| snapshot.issuers[0].revision > first);
+    let second = scene.snapshot.issuers[0].revision;
+    scene.replace("secret", &"3".repeat(usize::try_from(limits::SECRET_BYTES_MAX).unwrap() + 1));
+    scene.until_diagnostic("larger than 65536 bytes");
+    scene.replace("apis/fence.yaml", &api("/fence"));
+    scene.until("/fence");
+    assert_eq!(scene.snapshot.issuers[0].revision, second);
+    scene.replace("secret", &"3".repeat(32));
+    scene.until_that(|snapshot| snapshot.issuers[0].revision > second);
+    scene.until_no_diagnostics();
 }
 
 #[test]
@@ -421,7 +476,8 @@ impl Scene {
             self.settings = penstock_follow::read_settings(file).unwrap().0;
         }
         let clock = Arc::new(self.clock.clone());
-        let options = Options { configuration, clock, fetch: fetch() };
+        let https = self.settings.gateway.https.is_some();
+        let options = Options { configuration, https, clock, fetch: fetch() };
         let (follower, snapshot) = Follower::load(self.settings.clone(), options).unwrap();
         self.status = follower.status();
         self.unknown_kid = Some(follower.on_unknown_kid());

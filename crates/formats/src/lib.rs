@@ -9,7 +9,6 @@
 //! is read by a function that the calling crate passes in, after its path was checked here.
 
 mod address;
-mod overlap;
 mod report;
 mod tree;
 
@@ -17,5 +16,3 @@ pub mod declarative;
 pub mod openapi;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod properties;
-
-pub use overlap::claims_overlap;

@@ -138,7 +138,7 @@ impl Worker {
             handshakes_failed: tally.handshakes_failed.get(),
             unrouted: tally.unrouted.borrow().clone(),
             faults: [
-                ("caller", tally.faults_caller.get()),
+                ("client", tally.faults_client.get()),
                 ("upstream", tally.faults_upstream.get()),
                 ("gateway", tally.faults_gateway.get()),
             ],

@@ -130,6 +130,16 @@ pub enum Scheme {
     Https,
 }
 
+impl Scheme {
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Https => "https",
+        }
+    }
+}
+
 /// When and for how long a failing endpoint is suspended. A failure is a refused, broken or timed-out
 /// exchange, never a status. Source: Synapse `suspendOnFailure`, which always suspends for 30 s: here that is the
 /// maximum, and the first suspension lasts one second, so that an endpoint that restarts is used again soon.

@@ -49,7 +49,7 @@ pub enum Fault {
 /// Who caused a fault: decides the class of the status, and the counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blame {
-    Caller,
+    Client,
     Upstream,
     Gateway,
 }
@@ -61,7 +61,7 @@ impl Fault {
         match self {
             Self::Denied(Denial::ApiUnloaded) => Blame::Gateway,
             Self::Denied(_) | Self::Malformed { .. } | Self::ClientTimeout | Self::ClientLeft => {
-                Blame::Caller
+                Blame::Client
             }
             Self::Unreachable { .. }
             | Self::ConnectTimeout { .. }

@@ -6,7 +6,7 @@ use crate::document::{
 };
 use crate::dtd::{Dtd, Entity};
 use crate::entities::EntityResolver;
-use crate::error::{OffsetError, XmlError};
+use crate::error::{Error, OffsetError};
 use crate::input::Input;
 use crate::machine::quick::StepSink;
 use crate::machine::{Machine, Span, Step};
@@ -18,7 +18,7 @@ impl Document {
     ///
     /// # Errors
     /// The first place where the document isn't well-formed or exceeds a limit.
-    pub fn parse(bytes: &[u8]) -> Result<Self, XmlError> {
+    pub fn parse(bytes: &[u8]) -> Result<Self, Error> {
         Self::parse_with(bytes, &Options::default())
     }
 
@@ -26,7 +26,7 @@ impl Document {
     ///
     /// # Errors
     /// The first place where the document isn't well-formed or exceeds a limit.
-    pub fn parse_with(bytes: &[u8], options: &Options) -> Result<Self, XmlError> {
+    pub fn parse_with(bytes: &[u8], options: &Options) -> Result<Self, Error> {
         Self::from_input(&Input::new(bytes, options)?, options)
     }
 
@@ -35,16 +35,16 @@ impl Document {
     ///
     /// # Errors
     /// As [`Document::parse_with`]. An error in an external entity is reported at the reference to
-    /// it, as [`XmlErrorKind::InEntity`](crate::XmlErrorKind::InEntity).
+    /// it, as [`ErrorKind::InEntity`](crate::ErrorKind::InEntity).
     pub fn parse_with_entities(
         bytes: &[u8],
         options: &Options,
         resolver: &dyn EntityResolver,
-    ) -> Result<Self, XmlError> {
+    ) -> Result<Self, Error> {
         Self::from_input(&Input::with_entities(bytes, options, resolver)?, options)
     }
 
-    fn from_input(input: &Input<'_>, options: &Options) -> Result<Self, XmlError> {
+    fn from_input(input: &Input<'_>, options: &Options) -> Result<Self, Error> {
         let mut document = read(input, options).map_err(|error| error.locate(input.text()))?;
         document.base = options.base_uri.as_deref().map(Box::from);
         Ok(document)
@@ -65,7 +65,7 @@ fn read(input: &Input<'_>, options: &Options) -> Result<Document, OffsetError> {
             Added::Nothing | Added::End => break,
         }
     }
-    let growth = machine.spill.len().saturating_add(view.dtd.text.len());
+    let growth = machine.composed.len().saturating_add(view.dtd.text.len());
     let mut text = String::with_capacity(view.source.len().saturating_add(growth));
     text.push_str(view.source);
     Ok(finish(tree, machine, view.dtd, text))
@@ -76,15 +76,15 @@ pub(crate) fn finish(tree: Tree, machine: Machine, dtd: &Dtd, mut text: String) 
     let Tree { mut document, .. } = tree;
     let source_len = text.len();
     let declared = if machine.entities_used() { dtd.text.as_str() } else { "" };
-    text.reserve_exact(declared.len().saturating_add(machine.spill.len()));
+    text.reserve_exact(declared.len().saturating_add(machine.composed.len()));
     text.push_str(declared);
-    text.push_str(&machine.spill);
+    text.push_str(&machine.composed);
     text.shrink_to_fit();
     document.text = text;
     document.source_len = number(source_len);
     let origin = |(start, place): &(usize, usize)| (number(source_len + start), number(*place));
-    document.spills = dtd.origins.iter().map(origin).collect();
-    document.spills.extend_from_slice(&machine.origins);
+    document.origins = dtd.origins.iter().map(origin).collect();
+    document.origins.extend_from_slice(&machine.origins);
     document.names = machine.namespaces.names;
     for (name, entity) in &dtd.entities {
         if let Entity::Unparsed(system) = entity {
@@ -158,7 +158,7 @@ impl Tree {
             declarations: source.declarations.clone(),
             instructions: source.instructions.clone(),
             names: source.names.clone(),
-            spills: source.spills.clone(),
+            origins: source.origins.clone(),
             unparsed: source.unparsed.clone(),
             id_attributes: source.id_attributes.clone(),
             base: source.base.clone(),

@@ -1,7 +1,7 @@
 //! The XML declaration (section 2.8, production 23).
 
 use crate::decode::Encoding;
-use crate::error::{OffsetError, XmlError, XmlErrorKind};
+use crate::error::{Error, ErrorKind, OffsetError};
 use crate::scan::Search;
 
 /// A parsed declaration; `end` is where the document continues.
@@ -38,7 +38,7 @@ pub(crate) fn pass(
     broken: Option<&OffsetError>,
     whole: bool,
     search: &mut Search,
-) -> Result<Option<usize>, XmlError> {
+) -> Result<Option<usize>, Error> {
     if !begins(text) {
         let undecided = !whole && text.len() <= START.len() && START.starts_with(text);
         return Ok((!undecided).then_some(0));
@@ -58,7 +58,7 @@ pub(crate) fn pass(
                 Some(found) => {
                     let at = head.find(name).unwrap_or(0);
                     let declared = name.to_owned();
-                    let kind = XmlErrorKind::EncodingMismatch { declared, found };
+                    let kind = ErrorKind::EncodingMismatch { declared, found };
                     Err(OffsetError::new(at, kind).locate(text))
                 }
             }
@@ -89,7 +89,7 @@ pub(crate) fn read(text: &str, form: Form) -> Result<Option<Declaration<'_>>, Of
         let encoding = text.get(USUAL_ENCODING);
         return Ok(Some(Declaration { encoding, end: USUAL.len() }));
     }
-    let bad = |at: usize, why| OffsetError::new(at, XmlErrorKind::BadDeclaration(why));
+    let bad = |at: usize, why| OffsetError::new(at, ErrorKind::BadDeclaration(why));
     let mut at = START.len();
     let mut found = Declaration::default();
     // In this order, each at most once: 0 version, 1 encoding, 2 standalone.
@@ -110,7 +110,7 @@ pub(crate) fn read(text: &str, form: Form) -> Result<Option<Declaration<'_>>, Of
             return Ok(Some(found));
         }
         if trimmed.is_empty() {
-            return Err(OffsetError::new(at, XmlErrorKind::UnexpectedEnd("the XML declaration")));
+            return Err(OffsetError::new(at, ErrorKind::UnexpectedEnd("the XML declaration")));
         }
         if space == 0 {
             return Err(bad(at, "a space is missing"));

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use crate::declaration::{self, Form};
-use crate::error::{OffsetError, XmlError, XmlErrorKind};
+use crate::error::{Error, ErrorKind, OffsetError};
 use crate::scan::Search;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,13 +33,13 @@ pub(crate) fn sniff(
     head: &[u8],
     whole: bool,
     search: &mut Search,
-) -> Result<Option<Sniffed>, XmlError> {
+) -> Result<Option<Sniffed>, Error> {
     if head.len() < 4 && !whole {
         return Ok(None);
     }
     let (encoding, mark) = match head {
         [0x00, 0x00, 0xFE, 0xFF, ..] | [0xFF, 0xFE, 0x00, 0x00, ..] => {
-            let kind = XmlErrorKind::UnsupportedEncoding("UTF-32".to_owned());
+            let kind = ErrorKind::UnsupportedEncoding("UTF-32".to_owned());
             return Err(OffsetError::new(0, kind).locate(""));
         }
         [0xEF, 0xBB, 0xBF, ..] => (Encoding::Utf8, 3),
@@ -69,7 +69,7 @@ fn declaration_of<'h>(head: &'h [u8], whole: bool, search: &mut Search) -> Optio
 }
 
 /// The encoding that the declaration names; a malformed declaration is reported later.
-fn declared(declaration: &[u8]) -> Result<Encoding, XmlError> {
+fn declared(declaration: &[u8]) -> Result<Encoding, Error> {
     let head = std::str::from_utf8(declaration).unwrap_or("");
     let Ok(Some(declaration::Declaration { encoding: Some(name), .. })) =
         declaration::read(head, Form::Document).or_else(|_| declaration::read(head, Form::Entity))
@@ -85,12 +85,12 @@ fn declared(declaration: &[u8]) -> Result<Encoding, XmlError> {
         "WINDOWS-1252" | "CP1252" | "X-CP1252" => Ok(Encoding::Windows1252),
         "UTF-16" | "UTF-16BE" | "UTF-16LE" => {
             let found = "in an encoding that extends ASCII";
-            let kind = XmlErrorKind::EncodingMismatch { declared: name.to_owned(), found };
+            let kind = ErrorKind::EncodingMismatch { declared: name.to_owned(), found };
             Err(OffsetError::new(0, kind).locate(""))
         }
         _ => {
             let at = head.find(name).unwrap_or(0);
-            let kind = XmlErrorKind::UnsupportedEncoding(name.to_owned());
+            let kind = ErrorKind::UnsupportedEncoding(name.to_owned());
             Err(OffsetError::new(at, kind).locate(head))
         }
     }
@@ -153,8 +153,8 @@ impl Decoder {
     }
 
     /// The error for bytes that can't be decoded.
-    pub(crate) fn malformed(&self) -> XmlErrorKind {
-        XmlErrorKind::Malformed(self.encoding.name())
+    pub(crate) fn malformed(&self) -> ErrorKind {
+        ErrorKind::Malformed(self.encoding.name())
     }
 
     /// Whether no character is incomplete.
@@ -272,7 +272,7 @@ impl Decoder {
 }
 
 /// The text of a document for display, with line ends as `\n` and without byte order mark: the lines and
-/// columns of [`XmlError`] apply to it. Bytes that can't be decoded become U+FFFD; an unsupported encoding is
+/// columns of [`Error`] apply to it. Bytes that can't be decoded become U+FFFD; an unsupported encoding is
 /// decoded as UTF-8.
 #[must_use]
 pub fn lossy_text(bytes: &[u8]) -> Cow<'_, str> {

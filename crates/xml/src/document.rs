@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::edit::ChainIndexes;
-use crate::index::Indexes;
+use crate::index::{Climb, Indexes};
 use crate::names::{EMPTY, NameId, Names, Symbol, number};
 use crate::node::{Kind, Node};
 
@@ -111,7 +111,7 @@ pub struct Document {
     pub(crate) instructions: Vec<Instruction>,
     pub(crate) names: Names,
     /// The places of text after the source: (its start, its offset in the source), ascending.
-    pub(crate) spills: Vec<(u32, u32)>,
+    pub(crate) origins: Vec<(u32, u32)>,
     pub(crate) links: Option<Vec<Links>>,
     /// Attributes of type ID.
     pub(crate) id_attributes: HashSet<u32>,
@@ -147,7 +147,7 @@ impl Clone for Document {
             declarations: self.declarations.clone(),
             instructions: self.instructions.clone(),
             names: self.names.clone(),
-            spills: self.spills.clone(),
+            origins: self.origins.clone(),
             links: self.links.clone(),
             id_attributes: self.id_attributes.clone(),
             unparsed: self.unparsed.clone(),
@@ -186,7 +186,7 @@ impl Document {
             declarations: Vec::new(),
             instructions: Vec::new(),
             names,
-            spills: Vec::new(),
+            origins: Vec::new(),
             links: None,
             id_attributes: HashSet::new(),
             unparsed: HashMap::new(),
@@ -273,7 +273,7 @@ impl Document {
             + held(&self.tags)
             + held(&self.declarations)
             + held(&self.instructions)
-            + held(&self.spills)
+            + held(&self.origins)
             + self.id_attributes.capacity() * size_of::<u32>()
             + self.indexes.heap_bytes()
             + self.unparsed.iter().map(|(name, uri)| name.len() + uri.len()).sum::<usize>()
@@ -332,7 +332,11 @@ impl Document {
             return links.get(index as usize).map_or(NONE, |links| links.last);
         }
         let end = self.end(index);
-        if end == index.wrapping_add(1) { NONE } else { self.climb(end.wrapping_sub(1), index) }
+        if end == index.wrapping_add(1) {
+            return NONE;
+        }
+        let found = self.climb(end.wrapping_sub(1), index);
+        found.unwrap_or_else(|| self.shortcut(index).last)
     }
 
     pub(crate) fn previous(&self, index: u32) -> u32 {
@@ -341,32 +345,45 @@ impl Document {
         }
         let parent = self.record(index).parent;
         match index.checked_sub(1) {
-            Some(before) if before != parent => self.climb(before, parent),
+            Some(before) if before != parent => {
+                self.climb(before, parent).unwrap_or_else(|| self.shortcut(index).previous)
+            }
             Some(_) | None => NONE,
         }
     }
 
-    /// The ancestor-or-self of `from` that is a child of `parent`. In documents in order only.
-    fn climb(&self, mut from: u32, parent: u32) -> u32 {
+    /// The ancestor-or-self of `from` that is a child of `parent`, unless there is a shortcut to it. In documents
+    /// in order only.
+    fn climb(&self, mut from: u32, parent: u32) -> Option<u32> {
+        let mut climb = Climb::default();
         loop {
             let above = self.record(from).parent;
             if above == parent || above == NO_PARENT {
-                return from;
+                return Some(from);
             }
             from = above;
+            if climb.ends(self) {
+                return None;
+            }
         }
     }
 
     /// One more than the last index in the subtree of `index`. In documents in order only.
     pub(crate) fn end(&self, mut index: u32) -> u32 {
-        while index != NO_PARENT {
+        let mut climb = Climb::default();
+        loop {
             let record = self.record(index);
             if record.next != NONE {
                 return record.next;
             }
+            if record.parent == NO_PARENT {
+                return number(self.nodes.len());
+            }
             index = record.parent;
+            if climb.ends(self) {
+                return self.shortcut(index).end;
+            }
         }
-        number(self.nodes.len())
     }
 }
 

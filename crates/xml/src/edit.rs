@@ -9,6 +9,7 @@ use crate::document::{
     ATTRIBUTE, AttributeRecord, COMMENT, Document, ELEMENT, Instruction, Links, NO_PARENT, NONE,
     NodeId, PI, Record, TAGGED, TEXT, VALUE_SHIFT,
 };
+use crate::error::{Error, ErrorKind};
 use crate::limits::XML_BYTES_CEILING;
 use crate::names::{EMPTY, XML_NAMESPACE, XMLNS_NAMESPACE, number};
 use crate::node::Kind;
@@ -46,31 +47,13 @@ impl<'n> QNameRef<'n> {
     }
 }
 
-/// Why an edit was rejected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum EditError {
-    #[error("the node belongs to another document, or was removed")]
-    UnknownNode,
-    #[error("not possible for a node of kind {0:?}")]
-    WrongKind(Kind),
-    #[error("a node can't be moved into itself")]
-    Cycle,
-    #[error("invalid name")]
-    BadName,
-    #[error("the text contains characters that XML, or this kind of node, doesn't allow")]
-    BadText,
-    #[error("the document is too large")]
-    TooLarge,
-}
-
-type Edit<T = ()> = Result<T, EditError>;
+type Edit<T = ()> = Result<T, Error>;
 
 impl Document {
     /// Creates a detached element.
     ///
     /// # Errors
-    /// [`EditError::BadName`].
+    /// [`ErrorKind::BadName`].
     pub fn create_element(&mut self, name: QNameRef<'_>) -> Edit<NodeId> {
         let qname = self.intern(name)?;
         self.create(u32::MAX, ELEMENT | (qname << VALUE_SHIFT))
@@ -79,7 +62,7 @@ impl Document {
     /// Creates a detached text.
     ///
     /// # Errors
-    /// [`EditError::BadText`].
+    /// [`ErrorKind::BadText`].
     pub fn create_text(&mut self, text: &str) -> Edit<NodeId> {
         let (start, len) = self.store(text)?;
         self.create(start, TEXT | (len << VALUE_SHIFT))
@@ -88,7 +71,7 @@ impl Document {
     /// Creates a detached comment.
     ///
     /// # Errors
-    /// [`EditError::BadText`], also for `--` and a `-` at the end.
+    /// [`ErrorKind::BadText`], also for `--` and a `-` at the end.
     pub fn create_comment(&mut self, text: &str) -> Edit<NodeId> {
         check_comment(text)?;
         let (start, len) = self.store(text)?;
@@ -98,7 +81,7 @@ impl Document {
     /// Creates a detached processing instruction.
     ///
     /// # Errors
-    /// [`EditError::BadName`]; [`EditError::BadText`], also for `?>` in `data` and white space before it.
+    /// [`ErrorKind::BadName`]; [`ErrorKind::BadText`], also for `?>` in `data` and white space before it.
     pub fn create_processing_instruction(&mut self, target: &str, data: &str) -> Edit<NodeId> {
         check_instruction(target, data)?;
         let (start, len) = self.store(data)?;
@@ -113,7 +96,7 @@ impl Document {
     /// Moves `child` to the end of `parent`'s children.
     ///
     /// # Errors
-    /// [`EditError::Cycle`], [`EditError::WrongKind`] of either, [`EditError::UnknownNode`].
+    /// [`ErrorKind::Cycle`], [`ErrorKind::WrongKind`] of either, [`ErrorKind::UnknownNode`].
     pub fn append(&mut self, parent: NodeId, child: NodeId) -> Edit {
         let parent = self.holder(parent)?;
         let child = self.movable(child, parent)?;
@@ -126,12 +109,12 @@ impl Document {
     /// Moves `child` before `before`.
     ///
     /// # Errors
-    /// As [`Document::append`]; [`EditError::WrongKind`] if `before` is detached.
+    /// As [`Document::append`]; [`ErrorKind::WrongKind`] if `before` is detached.
     pub fn insert_before(&mut self, before: NodeId, child: NodeId) -> Edit {
         let before = self.index_of(before)?;
         let parent = self.record(before).parent;
         if before & ATTRIBUTE != 0 || parent == NO_PARENT {
-            return Err(EditError::WrongKind(self.kind_of(before)));
+            return Err(ErrorKind::WrongKind(self.kind_of(before)).into());
         }
         let child = self.movable(child, parent)?;
         if child == before {
@@ -146,7 +129,7 @@ impl Document {
     /// Detaches a node with everything below it; an attribute is removed.
     ///
     /// # Errors
-    /// [`EditError::WrongKind`] of the root, [`EditError::UnknownNode`].
+    /// [`ErrorKind::WrongKind`] of the root, [`ErrorKind::UnknownNode`].
     pub fn detach(&mut self, node: NodeId) -> Edit {
         let index = self.index_of(node)?;
         if index & ATTRIBUTE != 0 {
@@ -154,7 +137,7 @@ impl Document {
             return Ok(());
         }
         if index == 0 {
-            return Err(EditError::WrongKind(Kind::Root));
+            return Err(ErrorKind::WrongKind(Kind::Root).into());
         }
         self.create_links();
         self.unlink(index);
@@ -176,7 +159,7 @@ impl Document {
     /// Renames an element or attribute.
     ///
     /// # Errors
-    /// [`EditError::BadName`], also if the element has such an attribute; [`EditError::WrongKind`].
+    /// [`ErrorKind::BadName`]; [`ErrorKind::DuplicateAttribute`]; [`ErrorKind::WrongKind`].
     pub fn rename(&mut self, node: NodeId, name: QNameRef<'_>) -> Edit {
         let index = self.index_of(node)?;
         let kind = self.kind_of(index);
@@ -194,7 +177,7 @@ impl Document {
                 let owner = self.node(node).and_then(crate::Node::parent);
                 let mut others = owner.into_iter().flat_map(crate::Node::attributes);
                 if others.any(|other| other.index() != index && other.name() == wanted) {
-                    return Err(EditError::BadName);
+                    return Err(ErrorKind::DuplicateAttribute(name.local.to_owned()).into());
                 }
                 if let Some(found) = self.attributes.get_mut((index & !ATTRIBUTE) as usize) {
                     found.qname = qname;
@@ -209,14 +192,14 @@ impl Document {
             | Kind::Text
             | Kind::Comment
             | Kind::ProcessingInstruction
-            | Kind::Namespace => Err(EditError::WrongKind(kind)),
+            | Kind::Namespace => Err(ErrorKind::WrongKind(kind).into()),
         }
     }
 
     /// Sets the text of a text node, comment, processing instruction or attribute.
     ///
     /// # Errors
-    /// [`EditError::BadText`], [`EditError::WrongKind`], [`EditError::UnknownNode`].
+    /// [`ErrorKind::BadText`], [`ErrorKind::WrongKind`], [`ErrorKind::UnknownNode`].
     pub fn set_text(&mut self, node: NodeId, text: &str) -> Edit {
         let index = self.index_of(node)?;
         let kind = self.kind_of(index);
@@ -224,7 +207,9 @@ impl Document {
             Kind::Comment => check_comment(text)?,
             Kind::ProcessingInstruction => check_instruction("t", text)?,
             Kind::Text | Kind::Attribute => {}
-            Kind::Root | Kind::Element | Kind::Namespace => return Err(EditError::WrongKind(kind)),
+            Kind::Root | Kind::Element | Kind::Namespace => {
+                return Err(ErrorKind::WrongKind(kind).into());
+            }
         }
         let (start, len) = self.store(text)?;
         if index & ATTRIBUTE != 0 {
@@ -250,7 +235,7 @@ impl Document {
     }
 
     fn index_of(&self, id: NodeId) -> Edit<u32> {
-        self.node(id).map(crate::Node::index).ok_or(EditError::UnknownNode)
+        self.node(id).map(crate::Node::index).ok_or_else(|| ErrorKind::UnknownNode.into())
     }
 
     fn kind_of(&self, index: u32) -> Kind {
@@ -260,26 +245,26 @@ impl Document {
     fn element_index(&self, id: NodeId) -> Edit<u32> {
         let index = self.index_of(id)?;
         let kind = self.kind_of(index);
-        if kind == Kind::Element { Ok(index) } else { Err(EditError::WrongKind(kind)) }
+        if kind == Kind::Element { Ok(index) } else { Err(ErrorKind::WrongKind(kind).into()) }
     }
 
     fn holder(&self, id: NodeId) -> Edit<u32> {
         let index = self.index_of(id)?;
         let kind = self.kind_of(index);
         let holds = matches!(kind, Kind::Element | Kind::Root);
-        if holds { Ok(index) } else { Err(EditError::WrongKind(kind)) }
+        if holds { Ok(index) } else { Err(ErrorKind::WrongKind(kind).into()) }
     }
 
     /// Checks that the node can be moved into `parent`.
     fn movable(&mut self, id: NodeId, parent: u32) -> Edit<u32> {
         let index = self.index_of(id)?;
         if index == 0 || index & ATTRIBUTE != 0 {
-            return Err(EditError::WrongKind(self.kind_of(index)));
+            return Err(ErrorKind::WrongKind(self.kind_of(index)).into());
         }
         let mut above = parent;
         while above != NO_PARENT {
             if above == index {
-                return Err(EditError::Cycle);
+                return Err(ErrorKind::Cycle.into());
             }
             above = self.record(above).parent;
         }
@@ -289,7 +274,7 @@ impl Document {
 
     pub(crate) fn intern(&mut self, name: QNameRef<'_>) -> Edit<u32> {
         if !name.is_valid() {
-            return Err(EditError::BadName);
+            return Err(ErrorKind::BadName(name.local.to_owned()).into());
         }
         let (uri, local) = (self.names.symbol(name.namespace), self.names.symbol(name.local));
         let prefix = self.names.symbol(name.prefix);
@@ -299,7 +284,7 @@ impl Document {
 
     pub(crate) fn intern_attribute(&mut self, name: QNameRef<'_>) -> Edit<u32> {
         if name.prefix.is_empty() && name.namespace.is_empty() && name.local == "xmlns" {
-            return Err(EditError::BadName);
+            return Err(ErrorKind::BadName(name.local.to_owned()).into());
         }
         self.intern(name)
     }
@@ -307,7 +292,7 @@ impl Document {
     /// Stores text; returns its start and length.
     pub(crate) fn store(&mut self, text: &str) -> Edit<(u32, u32)> {
         if !chars::is_text(text) {
-            return Err(EditError::BadText);
+            return Err(ErrorKind::BadText.into());
         }
         self.store_checked(text)
     }
@@ -316,10 +301,10 @@ impl Document {
         let start = self.text.len();
         let end = start.saturating_add(text.len());
         if text.len() > XML_BYTES_CEILING as usize || end >= u32::MAX as usize {
-            return Err(EditError::TooLarge);
+            return Err(ErrorKind::TooLarge.into());
         }
-        if self.spills.last().is_none_or(|(_, place)| *place != u32::MAX) {
-            self.spills.push((number(start), u32::MAX));
+        if self.origins.last().is_none_or(|(_, place)| *place != u32::MAX) {
+            self.origins.push((number(start), u32::MAX));
         }
         self.text.push_str(text);
         Ok((number(start), number(text.len())))
@@ -328,7 +313,7 @@ impl Document {
     pub(crate) fn create(&mut self, a: u32, b: u32) -> Edit<NodeId> {
         let index = number(self.nodes.len());
         if index >= ATTRIBUTE - 1 {
-            return Err(EditError::TooLarge);
+            return Err(ErrorKind::TooLarge.into());
         }
         self.create_links();
         self.nodes.push(Record { parent: NO_PARENT, next: NONE, a, b });
@@ -416,15 +401,15 @@ impl Document {
 }
 
 pub(crate) fn check_comment(text: &str) -> Edit {
-    if text.contains("--") || text.ends_with('-') { Err(EditError::BadText) } else { Ok(()) }
+    if text.contains("--") || text.ends_with('-') { Err(ErrorKind::BadText.into()) } else { Ok(()) }
 }
 
 pub(crate) fn check_instruction(target: &str, data: &str) -> Edit {
     if !chars::is_ncname(target) || target.eq_ignore_ascii_case("xml") {
-        return Err(EditError::BadName);
+        return Err(ErrorKind::BadName(target.to_owned()).into());
     }
     if data.contains("?>") || data.starts_with([' ', '\t', '\n', '\r']) {
-        return Err(EditError::BadText);
+        return Err(ErrorKind::BadText.into());
     }
     Ok(())
 }

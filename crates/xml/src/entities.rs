@@ -1,6 +1,6 @@
 //! External entities: the interface through which a caller supplies them. This crate opens nothing itself.
 
-use crate::error::{OffsetError, XmlErrorKind};
+use crate::error::{ErrorKind, OffsetError, Position};
 use crate::input;
 
 /// Supplies the external subset and the external parameter entities of a document type, for
@@ -19,15 +19,15 @@ use crate::input;
 /// let text = b"<!DOCTYPE a [<!ENTITY % colours SYSTEM 'colours.ent'> %colours;]><a>&red;</a>";
 /// let document = Document::parse_with_entities(text, &options, &resolver)?;
 /// assert_eq!(document.root().string_value(), "#f00");
-/// # Ok::<(), penstock_xml::XmlError>(())
+/// # Ok::<(), penstock_xml::Error>(())
 /// ```
 pub trait EntityResolver {
     /// Returns the entity; `None` to treat it as if there were no resolver: an external subset is
-    /// skipped, a reference to a parameter entity is [`XmlErrorKind::ExternalEntity`].
+    /// skipped, a reference to a parameter entity is [`ErrorKind::ExternalEntity`].
     ///
     /// # Errors
     /// The reason for rejecting it, for people to read. Parsing fails with
-    /// [`XmlErrorKind::EntityRejected`].
+    /// [`ErrorKind::EntityRejected`].
     fn resolve(&self, entity: &ExternalEntity<'_>) -> Result<Option<EntityText>, String>;
 }
 
@@ -87,16 +87,15 @@ impl Replacement {
     }
 
     /// Decodes an external entity.
-    pub(crate) fn external(found: EntityText) -> Result<Self, XmlErrorKind> {
+    pub(crate) fn external(found: EntityText) -> Result<Self, ErrorKind> {
         let EntityText { bytes, uri } = found;
         match input::entity(&bytes) {
             Ok((text, start)) => Ok(Self { text, start, uri: Some(uri) }),
-            Err(error) => Err(XmlErrorKind::InEntity {
-                entity: uri,
-                line: error.line,
-                column: error.column,
-                kind: Box::new(error.kind),
-            }),
+            Err(error) => {
+                let Position { line, column } = error.position().unwrap_or_default();
+                let kind = Box::new(error.into_kind());
+                Err(ErrorKind::InEntity { entity: uri, line, column, kind })
+            }
         }
     }
 
@@ -107,10 +106,10 @@ impl Replacement {
     /// An error in the text of an external entity, as an error at the reference to it.
     pub(crate) fn located(&self, error: OffsetError, reference: usize) -> OffsetError {
         let Some(uri) = &self.uri else { return error };
-        let place = crate::Position::of(&self.text, error.at);
+        let place = Position::of(&self.text, error.at);
         OffsetError::new(
             reference,
-            XmlErrorKind::InEntity {
+            ErrorKind::InEntity {
                 entity: uri.clone(),
                 line: place.line,
                 column: place.column,

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::node::Kind;
+
 /// A position in a document: line and column count from 1, the column counts characters.
 /// Nodes that weren't parsed but created have `0:0`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -98,23 +100,74 @@ impl fmt::Display for Position {
     }
 }
 
-/// Why a document was rejected.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("line {line}, column {column}: {kind}")]
-#[non_exhaustive]
-pub struct XmlError {
-    pub line: u32,
-    pub column: u32,
-    /// In bytes of the document as UTF-8 with `\n` as line ends.
-    pub offset: usize,
-    pub kind: XmlErrorKind,
+/// Why a document, an edit or a piece of output was rejected. An error that reading found has a position.
+///
+/// ```
+/// use penstock_xml::{Document, ErrorKind, Position};
+///
+/// let error = Document::parse(b"<a>\n</b>").unwrap_err();
+/// assert!(matches!(error.kind(), ErrorKind::WrongEndTag { .. }));
+/// assert_eq!(error.position(), Some(Position { line: 2, column: 1 }));
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Error(Box<Details>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Details {
+    kind: ErrorKind,
+    place: Option<(Position, usize)>,
 }
 
-/// What is wrong with a document.
+impl Error {
+    pub(crate) fn at(position: Position, offset: usize, kind: ErrorKind) -> Self {
+        Self(Box::new(Details { kind, place: Some((position, offset)) }))
+    }
+
+    #[must_use]
+    pub fn kind(&self) -> &ErrorKind {
+        &self.0.kind
+    }
+
+    #[must_use]
+    pub fn into_kind(self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// Where the document is wrong; none for edits and output.
+    #[must_use]
+    pub fn position(&self) -> Option<Position> {
+        self.0.place.map(|(position, _)| position)
+    }
+
+    /// The position in bytes of the document as UTF-8 with `\n` as line ends.
+    #[must_use]
+    pub fn offset(&self) -> Option<usize> {
+        self.0.place.map(|(_, offset)| offset)
+    }
+}
+
+impl From<ErrorKind> for Error {
+    fn from(kind: ErrorKind) -> Self {
+        Self(Box::new(Details { kind, place: None }))
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(Position { line, column }) = self.position() {
+            write!(f, "line {line}, column {column}: ")?;
+        }
+        self.kind().fmt(f)
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// What is wrong.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 #[rustfmt::skip]
-pub enum XmlErrorKind {
+pub enum ErrorKind {
     #[error("the document is empty; it needs a root element")]
     Empty,
     #[error("the document ends inside {0}; is it cut short?")]
@@ -187,24 +240,41 @@ pub enum XmlErrorKind {
     EntityUnbalanced(String),
     #[error("the limit of {limit} {what} is exceeded")]
     Limit { what: &'static str, limit: u32 },
+    #[error("the node belongs to another document, or was removed")]
+    UnknownNode,
+    #[error("not possible for a node of kind {0:?}")]
+    WrongKind(Kind),
+    #[error("a node can't be moved into itself")]
+    Cycle,
+    #[error("the text contains characters that XML 1.0, or this kind of node, doesn't allow")]
+    BadText,
+    #[error("the document is too large")]
+    TooLarge,
+    #[error("attributes and namespaces must directly follow the start of their element")]
+    NotInStartTag,
+    #[error("no element is open")]
+    NothingOpen,
+    #[error("`{0}` can't be written in {1}, and character references aren't possible here")]
+    NotInEncoding(char, &'static str),
+    #[error("the prefix `{0}` is declared twice on one element, or is reserved")]
+    BadNamespaceDeclaration(String),
 }
 
 /// An error at a byte of the text; its line and column are computed when it is returned.
 #[derive(Debug, Clone)]
 pub(crate) struct OffsetError {
     pub(crate) at: usize,
-    pub(crate) kind: Box<XmlErrorKind>,
+    pub(crate) kind: Box<ErrorKind>,
 }
 
 impl OffsetError {
-    pub(crate) fn new(at: usize, kind: XmlErrorKind) -> Self {
+    pub(crate) fn new(at: usize, kind: ErrorKind) -> Self {
         Self { at, kind: Box::new(kind) }
     }
 
     /// Adds line and column, counted in `text`.
-    pub(crate) fn locate(self, text: &str) -> XmlError {
-        let Position { line, column } = Position::of(text, self.at);
-        XmlError { line, column, offset: self.at, kind: *self.kind }
+    pub(crate) fn locate(self, text: &str) -> Error {
+        Error::at(Position::of(text, self.at), self.at, *self.kind)
     }
 }
 

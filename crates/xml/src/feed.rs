@@ -1,12 +1,12 @@
 //! Parsing while the bytes arrive, in pieces cut anywhere. Tree, events and errors are those of the whole
 //! document.
 //!
-//! [`intake`] decodes the bytes, [`whole`] finds how far the text consists of complete pieces of markup, and
+//! [`buffer`] decodes the bytes, [`whole`] finds how far the text consists of complete pieces of markup, and
 //! the machine that parses whole documents takes steps that far.
 
+mod buffer;
 mod document;
 mod events;
-mod intake;
 #[cfg(test)]
 mod tests;
 mod whole;
@@ -15,11 +15,11 @@ pub use document::DocumentFeed;
 pub use events::{EventFeed, FeedEvent};
 
 use crate::dtd::{self, Dtd};
-use crate::error::XmlError;
+use crate::error::Error;
 use crate::limits::XML_BYTES_CEILING;
 use crate::machine::{Machine, View};
 use crate::options::{Doctype, Options};
-use intake::Intake;
+use buffer::InputBuffer;
 use whole::{Found, Whole};
 
 /// The address of the DTD's texts while the length of the source isn't known.
@@ -33,7 +33,7 @@ const _: () = assert!(XML_BYTES_CEILING < BEHIND, "a source must fit before it")
 /// A document that is still arriving.
 #[derive(Debug)]
 struct Source {
-    intake: Intake,
+    input: InputBuffer,
     dtd: Dtd,
     whole: Whole,
     options: Options,
@@ -48,7 +48,7 @@ impl Source {
     fn new(options: &Options) -> Self {
         let most = options.limits.bytes.min(XML_BYTES_CEILING);
         Self {
-            intake: Intake::new(most),
+            input: InputBuffer::new(most),
             dtd: Dtd::default(),
             whole: Whole::new(options.doctype == Doctype::Read),
             options: options.clone(),
@@ -59,14 +59,14 @@ impl Source {
     }
 
     /// Adds the next bytes, or marks their end.
-    fn push(&mut self, bytes: &[u8], is_end: bool, machine: &mut Machine) -> Result<(), XmlError> {
+    fn push(&mut self, bytes: &[u8], is_end: bool, machine: &mut Machine) -> Result<(), Error> {
         if self.is_complete {
             return Ok(());
         }
-        if let Some(start) = self.intake.push(bytes, is_end)? {
+        if let Some(start) = self.input.push(bytes, is_end)? {
             machine.begin(start);
         }
-        if is_end || self.intake.broken.is_some() {
+        if is_end || self.input.broken.is_some() {
             self.complete(machine);
         }
         Ok(())
@@ -76,7 +76,7 @@ impl Source {
     fn complete(&mut self, machine: &Machine) {
         self.is_complete = true;
         if machine.awaits_doctype() {
-            let (text, broken) = (&self.intake.text, self.intake.broken.as_ref());
+            let (text, broken) = (&self.input.text, self.input.broken.as_ref());
             self.dtd = dtd::find(text, machine.position(), &self.options, None, broken);
         }
     }
@@ -84,17 +84,17 @@ impl Source {
     /// Whether the machine may take steps. Unless the next piece is known to be incomplete it may try: the
     /// fast path checks for itself what is there, the general path stops at the end of the complete pieces.
     fn may_step(&mut self, machine: &Machine) -> bool {
-        let is_between = self.intake.is_settled() && !self.whole.is_inside();
+        let is_between = self.input.is_settled() && !self.whole.is_inside();
         #[cfg(test)]
         if is_between {
-            self.scanned += self.intake.text.len() - machine.position();
+            self.scanned += self.input.text.len() - machine.position();
         }
-        is_between || self.is_complete || (self.intake.is_settled() && self.scan(machine))
+        is_between || self.is_complete || (self.input.is_settled() && self.scan(machine))
     }
 
     /// Whether the piece of markup that the machine waits for is complete by now.
     fn scan(&mut self, machine: &Machine) -> bool {
-        let text = self.intake.text.as_bytes();
+        let text = self.input.text.as_bytes();
         #[cfg(test)]
         {
             self.scanned += text.len() - self.whole.scanned_to(machine.position());
@@ -105,7 +105,7 @@ impl Source {
             Found::Doctype => {
                 if machine.awaits_doctype() {
                     let at = machine.position();
-                    self.dtd = dtd::read(&self.intake.text, at, &self.options, None, None);
+                    self.dtd = dtd::read(&self.input.text, at, &self.options, None, None);
                 }
                 true
             }
@@ -115,8 +115,8 @@ impl Source {
     /// Drops the text that was parsed once it is more than half of all, so that less is moved than dropped.
     fn drop_parsed(&mut self, machine: &mut Machine) {
         let Some(read) = machine.between().filter(|&read| read >= DROPPED_MIN) else { return };
-        if read >= self.intake.text.len() / 2 {
-            self.intake.drop_front(read);
+        if read >= self.input.text.len() / 2 {
+            self.input.drop_front(read);
             self.whole.drop_front(read);
             machine.begin(0);
         }
@@ -124,9 +124,9 @@ impl Source {
 
     fn view(&self) -> View<'_> {
         View {
-            source: &self.intake.text,
+            source: &self.input.text,
             dtd: &self.dtd,
-            broken: self.intake.broken.as_ref(),
+            broken: self.input.broken.as_ref(),
             whole: if self.is_complete { usize::MAX } else { self.whole.to },
             behind: BEHIND as usize,
         }

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use crate::document::{ATTRIBUTE, Document, NO_PARENT, NONE};
+use crate::document::{ATTRIBUTE, Document, NO_PARENT, NONE, NodeId};
 use crate::error::{Position, PositionIndex};
 use crate::names::{EMPTY, Symbol, XML, XML_URI, number};
 use crate::node::Node;
@@ -20,14 +20,56 @@ pub(crate) struct Indexes {
     positions: OnceLock<PositionIndex>,
     /// Attributes of type ID by their value. A candidate counts only while it still has that value.
     ids: OnceLock<HashMap<Box<str>, Vec<u32>>>,
+    shortcuts: OnceLock<Box<[Shortcut]>>,
+    /// Levels climbed since the last edit without `shortcuts`.
+    climbed: AtomicU32,
     /// The scope that was looked up last.
     scope: Mutex<Option<Arc<NamespaceScope>>>,
+}
+
+/// What is otherwise found by climbing to an ancestor. As soon as climbing far has cost as much as computing all
+/// shortcuts, they are computed, once until the next edit; so steps take constant time, amortised.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Shortcut {
+    /// The previous sibling, the last child, and [`Document::end`]; of documents in order.
+    pub(crate) previous: u32,
+    pub(crate) last: u32,
+    pub(crate) end: u32,
+    /// The node itself or its nearest ancestor that declares namespaces, or the top of its tree.
+    holder: u32,
+}
+
+/// Levels that are climbed without a look at the shortcuts.
+const LEVELS: u32 = 16;
+
+/// The levels climbed on the way to an ancestor.
+#[derive(Debug, Default)]
+pub(crate) struct Climb {
+    levels: u32,
+}
+
+impl Climb {
+    /// Counts a level; true if the rest of the way is a shortcut.
+    #[inline]
+    pub(crate) fn ends(&mut self, document: &Document) -> bool {
+        self.levels = self.levels.wrapping_add(1);
+        self.levels.is_multiple_of(LEVELS) && self.is_long(document)
+    }
+
+    #[cold]
+    fn is_long(&self, document: &Document) -> bool {
+        let Indexes { shortcuts, climbed, .. } = &document.indexes;
+        shortcuts.get().is_some()
+            || climbed.fetch_add(LEVELS, Relaxed) as usize >= document.nodes.len()
+    }
 }
 
 /// The namespaces in scope of an element, and of those below it that declare none.
 #[derive(Debug)]
 pub(crate) struct NamespaceScope {
     holder: u32,
+    /// The number of elements and declarations that were read to find it.
+    visited: usize,
     /// (prefix, URI): `xml` first, then nearest declarations first.
     bindings: Vec<(Symbol, Symbol)>,
 }
@@ -41,6 +83,8 @@ impl Indexes {
     }
 
     pub(crate) fn declarations_changed(&mut self) {
+        self.shortcuts.take();
+        *self.climbed.get_mut() = 0;
         *self.scope.get_mut().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
@@ -62,6 +106,7 @@ impl Indexes {
         });
         let scope = self.scope.lock().unwrap_or_else(PoisonError::into_inner);
         ids + self.ranks.get().map_or(0, |ranks| size_of_val(&**ranks))
+            + self.shortcuts.get().map_or(0, |shortcuts| size_of_val(&**shortcuts))
             + self.positions.get().map_or(0, PositionIndex::heap_bytes)
             + scope.as_ref().map_or(0, |scope| scope.bindings.capacity() * size_of::<(u32, u32)>())
     }
@@ -76,21 +121,21 @@ impl Document {
             return None;
         }
         let found = self.indexes.ids.get_or_init(|| self.index_ids()).get(id)?;
-        let owners = found.iter().filter_map(|&index| {
+        let mut owners = found.iter().filter_map(|&index| {
             let attribute = self.attribute(index)?;
             let holds = attribute.owner != NO_PARENT
                 && self.id_attributes.contains(&index)
                 && self.slice(attribute.start, attribute.len) == id;
             holds.then(|| Node::new(self, attribute.owner))
         });
-        let mut attached = owners.filter(|owner| {
+        // In a document in order, so are the candidates, and no node is detached.
+        if self.is_in_order() {
+            return owners.next();
+        }
+        let attached = owners.filter(|owner| {
             let top = owner.ancestors().last();
             top.is_some_and(|top| top.index() == 0)
         });
-        // In a document in order, so are the candidates.
-        if self.is_in_order() {
-            return attached.next();
-        }
         attached.min_by(|one, other| one.document_order(*other))
     }
 
@@ -132,20 +177,58 @@ impl Document {
 
     fn rank(&self) -> Box<[u32]> {
         let mut ranks = vec![0; self.nodes.len()];
-        let mut next = 0;
-        let mut rank = |index: u32| {
+        for (rank, index) in (0..).zip(self.in_order()) {
             if let Some(slot) = ranks.get_mut(index as usize) {
-                *slot = next;
-            }
-            next = u32::saturating_add(next, 1);
-        };
-        for (index, record) in (0..).zip(&self.nodes) {
-            if record.parent == NO_PARENT {
-                rank(index);
-                Node::new(self, index).descendants().for_each(|node| rank(node.index()));
+                *slot = rank;
             }
         }
         ranks.into_boxed_slice()
+    }
+
+    /// The indexes of all nodes in document order, tree by tree.
+    fn in_order(&self) -> impl Iterator<Item = u32> {
+        let tops = (0..).zip(&self.nodes).filter(|(_, record)| record.parent == NO_PARENT);
+        tops.flat_map(|(index, _)| {
+            let below = Node::new(self, index).descendants().map(Node::index);
+            std::iter::once(index).chain(below)
+        })
+    }
+
+    #[cold]
+    pub(crate) fn shortcut(&self, index: u32) -> Shortcut {
+        let shortcuts = self.indexes.shortcuts.get_or_init(|| self.shortcuts());
+        shortcuts.get(index as usize).copied().unwrap_or(self.no_shortcut(index))
+    }
+
+    fn no_shortcut(&self, index: u32) -> Shortcut {
+        Shortcut { previous: NONE, last: NONE, end: number(self.nodes.len()), holder: index }
+    }
+
+    fn shortcuts(&self) -> Box<[Shortcut]> {
+        let all = (0..).zip(&self.nodes);
+        let mut all: Box<[Shortcut]> = all.map(|(index, _)| self.no_shortcut(index)).collect();
+        for index in self.in_order() {
+            let record = self.record(index);
+            let mut own = self.no_shortcut(index);
+            if let Some(parent) = all.get_mut(record.parent as usize) {
+                own.previous = std::mem::replace(&mut parent.last, index);
+                own.end = parent.end;
+                if !self.declares(index) {
+                    own.holder = parent.holder;
+                }
+            }
+            if record.next != NONE {
+                own.end = record.next;
+            }
+            if let Some(slot) = all.get_mut(index as usize) {
+                *slot = own;
+            }
+        }
+        all
+    }
+
+    fn declares(&self, index: u32) -> bool {
+        self.tag(self.record(index)).is_some_and(|tag| tag.declaration != NONE)
     }
 
     /// The scope of an element, or of the element or root that another node is in.
@@ -157,13 +240,17 @@ impl Document {
         }
         let mut seen = HashSet::from([XML]);
         let mut bindings = vec![(XML, XML_URI)];
-        let holder_node = Node::new(self, holder);
-        for node in std::iter::once(holder_node).chain(holder_node.ancestors()) {
-            let declared = self.declarations_of(node.record());
+        let mut visited = 0_usize;
+        let mut next = Some(Node::new(self, holder));
+        while let Some(declaring) = next {
+            let declared = self.declarations_of(declaring.record());
+            let declared = declared.inspect(|_| visited = visited.saturating_add(1));
             bindings.extend(declared.filter(|(prefix, _)| seen.insert(*prefix)));
+            visited = visited.saturating_add(1);
+            next = declaring.parent().map(|above| Node::new(self, self.scope_holder(above)));
         }
         bindings.retain(|(_, uri)| *uri != EMPTY);
-        let scope = Arc::new(NamespaceScope { holder, bindings });
+        let scope = Arc::new(NamespaceScope { holder, visited, bindings });
         *last = Some(Arc::clone(&scope));
         scope
     }
@@ -174,13 +261,16 @@ impl Document {
         if holder & ATTRIBUTE != 0 {
             holder = self.attribute(holder).map_or(0, |attribute| attribute.owner);
         }
+        let mut climb = Climb::default();
         loop {
-            let record = self.record(holder);
-            let declares = self.tag(record).is_some_and(|tag| tag.declaration != NONE);
-            if declares || record.parent == NO_PARENT {
+            let parent = self.record(holder).parent;
+            if parent == NO_PARENT || self.declares(holder) {
                 return holder;
             }
-            holder = record.parent;
+            holder = parent;
+            if climb.ends(self) {
+                return self.shortcut(holder).holder;
+            }
         }
     }
 }
@@ -197,6 +287,19 @@ impl<'d> NamespacesInScope<'d> {
     pub(crate) fn new(node: Node<'d>) -> Self {
         let document = node.document();
         Self { document, scope: document.scope(node), next: 0 }
+    }
+
+    /// The number of elements and declarations that are read to find the namespaces, unless the document looked up
+    /// those of the same [`holder`](Self::holder) before.
+    #[must_use]
+    pub fn visited(&self) -> usize {
+        self.scope.visited
+    }
+
+    /// The nearest element that declares namespaces, or the top of the tree.
+    #[must_use]
+    pub fn holder(&self) -> NodeId {
+        self.document.id_of(self.scope.holder)
     }
 }
 
@@ -316,6 +419,45 @@ mod tests {
                 assert_eq!(document.order_of(one.index, other.index), by_path);
             }
         }
+    }
+
+    #[test]
+    fn steps_back_take_constant_time_in_deep_documents() {
+        const DEPTH: usize = 200;
+        let chain =
+            |text: &str| ["<a>".repeat(DEPTH), text.to_owned(), "</a>".repeat(DEPTH)].concat();
+        let text =
+            format!("<r xmlns='u'>{}<b/>{}<!--c--></r>", chain("x"), chain("<d xmlns='v'/>"));
+        let deep = Document::parse(text.as_bytes()).unwrap();
+        let before = deep.heap_bytes();
+        // A copy out of order has links.
+        let mut linked = deep.clone();
+        linked.create_text("detached").unwrap();
+        let all = 0..u32::try_from(deep.nodes.len()).unwrap();
+        assert!(deep.indexes.shortcuts.get().is_none());
+        for index in all.clone().chain(all) {
+            assert_eq!(deep.previous(index), linked.previous(index), "{index}");
+            assert_eq!(deep.last(index), linked.last(index), "{index}");
+            let node = crate::Node::new(&deep, index);
+            let end = index as usize + 1 + node.descendants().count();
+            assert_eq!(deep.end(index) as usize, end, "{index}");
+            let declares = |node: &crate::Node<'_>| node.declarations().next().is_some();
+            let holder = std::iter::once(node).chain(node.ancestors()).find(declares);
+            let holder = holder.map_or(0, crate::Node::index);
+            assert_eq!(deep.scope_holder(node), holder, "{index}");
+            assert_eq!(linked.scope_holder(crate::Node::new(&linked, index)), holder, "{index}");
+        }
+        let shortcuts = deep.nodes.len() * size_of::<super::Shortcut>();
+        assert!(deep.heap_bytes() >= before + shortcuts);
+        // As many levels as nodes, and those of the last climb before the shortcuts.
+        let climbed = deep.indexes.climbed.load(Relaxed) as usize;
+        assert!(climbed <= deep.nodes.len() + DEPTH, "{climbed}");
+        let flat =
+            Document::parse(format!("<r>{}</r>", "<a><b/></a>".repeat(DEPTH)).as_bytes()).unwrap();
+        for index in 0..u32::try_from(flat.nodes.len()).unwrap() {
+            let _ = (flat.previous(index), flat.last(index), flat.end(index));
+        }
+        assert!(flat.indexes.shortcuts.get().is_none(), "shallow documents need none");
     }
 
     #[test]

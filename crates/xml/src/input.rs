@@ -9,7 +9,7 @@ use crate::declaration::{self, Form};
 use crate::decode::{self, Decoder, Encoding, Sniffed};
 use crate::dtd::{self, Dtd};
 use crate::entities::EntityResolver;
-use crate::error::{OffsetError, XmlError, XmlErrorKind};
+use crate::error::{Error, ErrorKind, OffsetError};
 use crate::limits::XML_BYTES_CEILING;
 use crate::machine::View;
 use crate::options::{Limits, Options};
@@ -34,7 +34,7 @@ impl<'b> Input<'b> {
     /// # Errors
     /// Too many bytes, an encoding that is unsupported or doesn't match the bytes, a malformed
     /// declaration.
-    pub fn new(bytes: &'b [u8], options: &Options) -> Result<Self, XmlError> {
+    pub fn new(bytes: &'b [u8], options: &Options) -> Result<Self, Error> {
         Self::read(bytes, options, None)
     }
 
@@ -47,7 +47,7 @@ impl<'b> Input<'b> {
         bytes: &'b [u8],
         options: &Options,
         resolver: &dyn EntityResolver,
-    ) -> Result<Self, XmlError> {
+    ) -> Result<Self, Error> {
         Self::read(bytes, options, Some(resolver))
     }
 
@@ -55,7 +55,7 @@ impl<'b> Input<'b> {
         bytes: &'b [u8],
         options: &Options,
         resolver: Option<&dyn EntityResolver>,
-    ) -> Result<Self, XmlError> {
+    ) -> Result<Self, Error> {
         let most = options.limits.bytes.min(XML_BYTES_CEILING);
         let large = |len: usize| (len > most as usize).then(|| too_large(most).locate(""));
         if let Some(error) = large(bytes.len()) {
@@ -98,11 +98,11 @@ impl<'b> Input<'b> {
 }
 
 pub(crate) fn too_large(most: u32) -> OffsetError {
-    OffsetError::new(0, XmlErrorKind::Limit { what: BYTES_OF_A_DOCUMENT, limit: most })
+    OffsetError::new(0, ErrorKind::Limit { what: BYTES_OF_A_DOCUMENT, limit: most })
 }
 
 /// The text of an external entity, and where it begins after its text declaration (section 4.3.1).
-pub(crate) fn entity(bytes: &[u8]) -> Result<(String, usize), XmlError> {
+pub(crate) fn entity(bytes: &[u8]) -> Result<(String, usize), Error> {
     let (encoding, text, broken) = decoded(bytes)?;
     if let Some(error) = illegal(&text, 0).or(broken) {
         return Err(error.locate(&text));
@@ -113,7 +113,7 @@ pub(crate) fn entity(bytes: &[u8]) -> Result<(String, usize), XmlError> {
 }
 
 /// Decodes a document; the error is what cut the text short.
-fn decoded(bytes: &[u8]) -> Result<(Encoding, Cow<'_, str>, Option<OffsetError>), XmlError> {
+fn decoded(bytes: &[u8]) -> Result<(Encoding, Cow<'_, str>, Option<OffsetError>), Error> {
     let sniffed = decode::sniff(bytes, true, &mut Search::default())?;
     let Sniffed { encoding, mark } =
         sniffed.unwrap_or(Sniffed { encoding: Encoding::Utf8, mark: 0 });
@@ -137,7 +137,7 @@ pub(crate) fn illegal(text: &str, from: usize) -> Option<OffsetError> {
     let fresh = text.get(from..)?;
     let offset = chars::first_illegal(fresh)?;
     let c = fresh.get(offset..).and_then(|rest| rest.chars().next()).map_or(0, u32::from);
-    Some(OffsetError::new(from.saturating_add(offset), XmlErrorKind::IllegalCharacter(c)))
+    Some(OffsetError::new(from.saturating_add(offset), ErrorKind::IllegalCharacter(c)))
 }
 
 fn truncated(text: Cow<'_, str>, at: usize) -> Cow<'_, str> {

@@ -4,7 +4,7 @@
 //! events of a [`reader::Reader`]. [`DocumentFeed`] and [`reader::EventFeed`] do the same while bytes
 //! arrive. [`Document`] can be edited; [`Writer`] serialises. XPath and XSLT build on it.
 //!
-//! The parser is strict: a document that isn't well-formed is rejected with an [`XmlError`] that has line
+//! The parser is strict: a document that isn't well-formed is rejected with an [`Error`] that has line
 //! and column, never repaired. Document type declarations are rejected unless [`Doctype::Read`] permits
 //! them. It doesn't validate.
 //!
@@ -12,7 +12,7 @@
 //! let document = penstock_xml::Document::parse(b"<order><symbol>IBM</symbol></order>")?;
 //! let symbol = document.element().and_then(|order| order.first_child());
 //! assert_eq!(symbol.map(|node| node.string_value()).as_deref(), Some("IBM"));
-//! # Ok::<(), penstock_xml::XmlError>(())
+//! # Ok::<(), penstock_xml::Error>(())
 //! ```
 //!
 //! Architecture invariant: the crate opens no file and no connection. External entities are read only
@@ -52,9 +52,9 @@ mod writer;
 pub use chars::{is_ncname, is_text};
 pub use decode::lossy_text;
 pub use document::{Document, NodeId};
-pub use edit::{EditError, QNameRef};
+pub use edit::QNameRef;
 pub use entities::{EntityResolver, EntityText, ExternalEntity};
-pub use error::{Position, PositionIndex, XmlError, XmlErrorKind};
+pub use error::{Error, ErrorKind, Position, PositionIndex};
 pub use feed::DocumentFeed;
 pub use filter::{FilteredChildren, FilteredDescendants, NodeFilter};
 pub use index::NamespacesInScope;
@@ -64,7 +64,7 @@ pub use node::{Ancestors, Attributes, Children, Descendants, Kind, Node};
 pub use options::{Doctype, Limits, Options};
 pub use sink::{Builder, Sink, copy_subtree};
 pub use writer::{
-    DoctypeIds, Encoding, PreparedMarkup, PreparedMarkupBuilder, WriteError, Writer, WriterOptions,
+    DoctypeIds, Encoding, PreparedMarkup, PreparedMarkupBuilder, Writer, WriterOptions,
 };
 
 /// The examples of the README run as tests.

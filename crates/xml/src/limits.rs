@@ -3,23 +3,23 @@
 const KIB: u32 = 1024;
 const MIB: u32 = 1024 * KIB;
 
-/// Default of the largest XML document, in bytes. Larger: rejected.
+/// Default maximum size of an XML document, in bytes. Larger: rejected.
 pub const XML_BYTES_MAX: u32 = 64 * MIB;
 /// Upper bound of that limit, in bytes of UTF-8. Larger: rejected. Source: the tree stores a length in 28 bits.
 pub const XML_BYTES_CEILING: u32 = 255 * MIB;
-/// Deepest nesting of elements in an XML document. Deeper: rejected. Source: libxml2 allows 256, or 2,048 with `XML_PARSE_HUGE`.
+/// Maximum nesting of elements in an XML document. Deeper: rejected. Source: libxml2 allows 256, or 2,048 with `XML_PARSE_HUGE`.
 pub const XML_DEPTH_MAX: u32 = 1_024;
-/// Most attributes and namespace declarations of one XML element. More: rejected.
+/// Maximum number of attributes and namespace declarations of one XML element. More: rejected.
 pub const XML_ATTRIBUTES_MAX: u32 = 1_024;
-/// Longest name in an XML document, prefix included, in bytes. Longer: rejected. Source: libxml2 allows 50,000.
+/// Maximum length of a name in an XML document, prefix included, in bytes. Longer: rejected. Source: libxml2 allows 50,000.
 pub const XML_NAME_BYTES_MAX: u32 = 8 * KIB;
-/// Most nodes of an XML document, attributes included. More: rejected.
+/// Maximum number of nodes in an XML document, attributes included. More: rejected.
 pub const XML_NODES_MAX: u32 = 16_777_216;
-/// Most bytes that entity references and default attributes may add to one XML document. More: rejected ("billion laughs").
+/// Maximum growth of an XML document by entity references and default attributes, in bytes. More: rejected ("billion laughs").
 pub const XML_ENTITY_BYTES_MAX: u32 = MIB;
-/// Deepest nesting of entity references. Deeper: rejected.
+/// Maximum nesting of entity references. Deeper: rejected.
 pub const XML_ENTITY_DEPTH_MAX: u32 = 20;
-/// Most declarations in the document type of an XML document; each attribute counts as one. More: rejected.
+/// Maximum number of declarations in the document type of an XML document; each attribute counts as one. More: rejected.
 pub const XML_DECLARATIONS_MAX: u32 = 4_096;
 
 const _: () = assert!(XML_BYTES_CEILING < 1 << 28, "a length must fit in 28 bits");

@@ -2,7 +2,7 @@
 //! and checks well-formedness and namespaces.
 //!
 //! Each step gets a [`View`] of the input. Steps refer to text by address and to names by the numbers of
-//! [`Namespaces`]. The address space is the source, then the texts of the DTD, then `spill`: text that had
+//! [`Namespaces`]. The address space is the source, then the texts of the DTD, then `composed`: text that had
 //! to be composed.
 
 pub(crate) mod quick;
@@ -12,7 +12,7 @@ mod text;
 
 use crate::chars::{self, NAME, SPACE};
 use crate::dtd::Dtd;
-use crate::error::{OffsetError, XmlErrorKind};
+use crate::error::{ErrorKind, OffsetError};
 use crate::names::{Symbol, number};
 use crate::namespaces::{Mark, Namespaces};
 use crate::options::Limits;
@@ -96,8 +96,8 @@ pub(crate) struct Machine {
     /// Of the last [`Step::Start`]: (prefix, URI).
     pub(crate) declared: Vec<(Symbol, Symbol)>,
     /// Text that doesn't occur in the source as it is.
-    pub(crate) spill: String,
-    /// The places of spilled text: (address, offset in the source).
+    pub(crate) composed: String,
+    /// The places of composed text: (address, offset in the source).
     pub(crate) origins: Vec<(u32, u32)>,
     pub(crate) keep_origins: bool,
     limits: Limits,
@@ -121,7 +121,7 @@ impl Machine {
             namespaces: Namespaces::new(),
             attributes: Vec::new(),
             declared: Vec::new(),
-            spill: String::new(),
+            composed: String::new(),
             origins: Vec::new(),
             keep_origins: true,
             limits,
@@ -248,12 +248,12 @@ impl Machine {
                 [b'<', b'/', ..] => {
                     let end = name_end(bytes, self.pos.saturating_add(2));
                     let name = piece(text, self.pos.saturating_add(2), end);
-                    return Err(self.error(self.pos, XmlErrorKind::StrayEndTag(name)));
+                    return Err(self.error(self.pos, ErrorKind::StrayEndTag(name)));
                 }
                 [b'<'] => return Err(self.short(view, "a tag")),
                 [b'<', ..] if self.phase == Phase::Prolog => return self.start_tag(view, text),
-                [b'<', ..] => return Err(self.error(self.pos, XmlErrorKind::SecondRoot)),
-                _ => return Err(self.error(self.pos, XmlErrorKind::TextOutsideRoot)),
+                [b'<', ..] => return Err(self.error(self.pos, ErrorKind::SecondRoot)),
+                _ => return Err(self.error(self.pos, ErrorKind::TextOutsideRoot)),
             }
         }
     }
@@ -263,7 +263,7 @@ impl Machine {
             return Err(broken.clone());
         }
         match self.phase {
-            Phase::Prolog => Err(self.error(self.pos, XmlErrorKind::Empty)),
+            Phase::Prolog => Err(self.error(self.pos, ErrorKind::Empty)),
             Phase::Content | Phase::Epilog => Ok(Step::Finished),
         }
     }
@@ -281,13 +281,13 @@ impl Machine {
             ));
         }
         if self.phase != Phase::Prolog || self.doctype_passed {
-            return Err(self.error(self.pos, XmlErrorKind::DoctypeMisplaced));
+            return Err(self.error(self.pos, ErrorKind::DoctypeMisplaced));
         }
         if let Some(error) = &view.dtd.error {
             return Err(error.clone());
         }
         let Some(range) = &view.dtd.range else {
-            return Err(self.error(self.pos, XmlErrorKind::DoctypeRejected));
+            return Err(self.error(self.pos, ErrorKind::DoctypeRejected));
         };
         self.doctype_passed = true;
         self.pos = range.end;
@@ -299,7 +299,7 @@ impl Machine {
             return broken.clone();
         }
         let open = self.open.last().map_or("", |open| self.namespaces.names.str(open.raw));
-        self.error(self.pos, XmlErrorKind::Unclosed(open.to_owned()))
+        self.error(self.pos, ErrorKind::Unclosed(open.to_owned()))
     }
 
     #[inline]
@@ -347,12 +347,12 @@ impl Machine {
     }
 
     fn limit(&self, what: &'static str, limit: u32) -> OffsetError {
-        self.error(self.pos, XmlErrorKind::Limit { what, limit })
+        self.error(self.pos, ErrorKind::Limit { what, limit })
     }
 
     /// An error at `at` of the current text, or at the reference to the entity that the text is from.
     #[cold]
-    fn error(&self, at: usize, kind: XmlErrorKind) -> OffsetError {
+    fn error(&self, at: usize, kind: ErrorKind) -> OffsetError {
         let at = if self.frames.is_empty() { at } else { self.reference_at };
         OffsetError::new(at, kind)
     }
@@ -361,11 +361,11 @@ impl Machine {
     #[cold]
     fn short(&self, view: View<'_>, what: &'static str) -> OffsetError {
         if let Some(frame) = self.frames.last() {
-            return self.error(self.pos, XmlErrorKind::EntityUnbalanced(frame.name.clone()));
+            return self.error(self.pos, ErrorKind::EntityUnbalanced(frame.name.clone()));
         }
         match view.broken {
             Some(broken) => broken.clone(),
-            None => self.error(view.source.len(), XmlErrorKind::UnexpectedEnd(what)),
+            None => self.error(view.source.len(), ErrorKind::UnexpectedEnd(what)),
         }
     }
 
@@ -375,7 +375,7 @@ impl Machine {
             Some(found) => format!("`{}`", found.escape_debug()),
             None => "the end".to_owned(),
         };
-        self.error(at, XmlErrorKind::Expected { expected, found })
+        self.error(at, ErrorKind::Expected { expected, found })
     }
 }
 

@@ -375,8 +375,8 @@ impl Document {
         if at < self.source_len || (at == 0 && self.source_len > 0) {
             return self.source_position(at);
         }
-        let after = self.spills.partition_point(|(start, _)| *start <= at);
-        match after.checked_sub(1).and_then(|before| self.spills.get(before)) {
+        let after = self.origins.partition_point(|(start, _)| *start <= at);
+        match after.checked_sub(1).and_then(|before| self.origins.get(before)) {
             Some((_, place)) if *place != u32::MAX => self.source_position(*place),
             Some(_) | None => Position::default(),
         }

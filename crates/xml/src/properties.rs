@@ -3,8 +3,8 @@
 use crate::input::BYTES_OF_A_DOCUMENT;
 use crate::reader::{Event, EventFeed, FeedEvent, Reader};
 use crate::{
-    Builder, Doctype, Document, DocumentFeed, Input, Limits, Node, Options, QNameRef, Sink,
-    WriterOptions, XmlError, XmlErrorKind,
+    Builder, Doctype, Document, DocumentFeed, Error, ErrorKind, Input, Limits, Node, Options,
+    QNameRef, Sink, WriterOptions,
 };
 
 fn options() -> Options {
@@ -79,10 +79,10 @@ pub fn feed_with(data: &[u8], options: &Options) {
 
 /// The result of parsing the whole input.
 struct Whole {
-    tree: Result<Vec<String>, XmlError>,
+    tree: Result<Vec<String>, Error>,
     /// Events before the end or the error.
     events: Vec<String>,
-    end: Result<(), XmlError>,
+    end: Result<(), Error>,
 }
 
 impl Whole {
@@ -115,8 +115,8 @@ impl Whole {
     }
 
     fn is_too_large(&self) -> bool {
-        let kind = self.end.as_ref().err().map(|error| &error.kind);
-        matches!(kind, Some(XmlErrorKind::Limit { what: BYTES_OF_A_DOCUMENT, .. }))
+        let kind = self.end.as_ref().err().map(Error::kind);
+        matches!(kind, Some(ErrorKind::Limit { what: BYTES_OF_A_DOCUMENT, .. }))
     }
 }
 
@@ -131,7 +131,7 @@ fn pieces<'d>(data: &'d [u8], cuts: &[usize]) -> Vec<&'d [u8]> {
     .collect()
 }
 
-fn fed_tree(pieces: &[&[u8]], options: &Options) -> Result<Document, XmlError> {
+fn fed_tree(pieces: &[&[u8]], options: &Options) -> Result<Document, Error> {
     let mut feed = DocumentFeed::new(options);
     for piece in pieces {
         if let Err(error) = feed.feed(piece) {
@@ -142,7 +142,7 @@ fn fed_tree(pieces: &[&[u8]], options: &Options) -> Result<Document, XmlError> {
     feed.finish()
 }
 
-fn fed_events(pieces: &[&[u8]], options: &Options) -> (Vec<String>, Result<(), XmlError>) {
+fn fed_events(pieces: &[&[u8]], options: &Options) -> (Vec<String>, Result<(), Error>) {
     let mut feed = EventFeed::new(options);
     let mut events = Vec::new();
     for piece in pieces.iter().copied().map(Some).chain([None]) {
@@ -217,7 +217,7 @@ fn write(document: &Document) -> Vec<u8> {
     document.write(WriterOptions::default()).unwrap_or_default()
 }
 
-fn by_events(data: &[u8]) -> Result<Document, XmlError> {
+fn by_events(data: &[u8]) -> Result<Document, Error> {
     let options = options();
     let input = Input::new(data, &options)?;
     let mut reader = Reader::new(&input);

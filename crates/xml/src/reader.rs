@@ -2,7 +2,7 @@
 
 pub use crate::feed::{EventFeed, FeedEvent};
 
-use crate::error::XmlError;
+use crate::error::Error;
 use crate::input::Input;
 use crate::machine::tags::address;
 use crate::machine::{self, Machine, Step, View};
@@ -37,13 +37,13 @@ pub enum Event<'r> {
 ///     }
 /// }
 /// assert_eq!(text, "IBM");
-/// # Ok::<(), penstock_xml::XmlError>(())
+/// # Ok::<(), penstock_xml::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct Reader<'i> {
     input: &'i Input<'i>,
     machine: Machine,
-    failed: Option<XmlError>,
+    failed: Option<Error>,
     done: bool,
 }
 
@@ -60,14 +60,14 @@ impl<'i> Reader<'i> {
     /// # Errors
     /// The first place where the document isn't well-formed or exceeds a limit. Later calls return the same
     /// error.
-    pub fn next_event(&mut self) -> Result<Option<Event<'_>>, XmlError> {
+    pub fn next_event(&mut self) -> Result<Option<Event<'_>>, Error> {
         if let Some(failed) = &self.failed {
             return Err(failed.clone());
         }
         if self.done {
             return Ok(None);
         }
-        self.machine.spill.clear();
+        self.machine.composed.clear();
         let view = self.input.view();
         let step = match self.machine.step(view) {
             Ok(step) => step,
@@ -85,7 +85,7 @@ impl<'i> Reader<'i> {
 
 /// The event of a step; none at the end, and if the step needs more of the source.
 pub(crate) fn event<'r>(machine: &'r Machine, view: View<'r>, step: Step) -> Option<Event<'r>> {
-    let text = |span| address(view, &machine.spill, span);
+    let text = |span| address(view, &machine.composed, span);
     Some(match step {
         Step::Start { qname, .. } => Event::Start(Start { machine, view, qname }),
         Step::End => Event::End,
@@ -149,7 +149,7 @@ impl<'r> Start<'r> {
         let (machine, view) = (self.machine, self.view);
         machine.attributes.iter().map(move |found: &machine::Attribute| {
             let (prefix, namespace, local) = self.parts(found.qname);
-            let value = address(view, &machine.spill, found.value);
+            let value = address(view, &machine.composed, found.value);
             Attribute { prefix, namespace, local, value }
         })
     }

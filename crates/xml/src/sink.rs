@@ -3,7 +3,8 @@
 
 use crate::build::Tree;
 use crate::document::{COMMENT, Document, ELEMENT, Instruction, NONE, PI, TEXT, VALUE_SHIFT};
-use crate::edit::{EditError, QNameRef, check_comment, check_instruction};
+use crate::edit::{QNameRef, check_comment, check_instruction};
+use crate::error::{Error, ErrorKind};
 use crate::limits::XML_BYTES_CEILING as TEXT_BYTES_MAX;
 use crate::names::{EMPTY, number};
 use crate::node::{Kind, Node};
@@ -141,15 +142,19 @@ impl Builder {
         self.tree.push(a, b)
     }
 
-    fn fresh_element(&self) -> Result<u32, EditError> {
-        if self.fresh == NONE { Err(EditError::WrongKind(Kind::Text)) } else { Ok(self.fresh) }
+    fn fresh_element(&self) -> Result<u32, Error> {
+        if self.fresh == NONE {
+            Err(ErrorKind::WrongKind(Kind::Text).into())
+        } else {
+            Ok(self.fresh)
+        }
     }
 }
 
 impl Sink for Builder {
-    type Error = EditError;
+    type Error = Error;
 
-    fn start_element(&mut self, name: QNameRef<'_>) -> Result<(), EditError> {
+    fn start_element(&mut self, name: QNameRef<'_>) -> Result<(), Error> {
         let qname = self.tree.document.intern(name)?;
         let index = self.add(u32::MAX, ELEMENT | (qname << VALUE_SHIFT));
         self.tree.enter(index);
@@ -157,17 +162,17 @@ impl Sink for Builder {
         Ok(())
     }
 
-    fn namespace(&mut self, prefix: &str, uri: &str) -> Result<(), EditError> {
+    fn namespace(&mut self, prefix: &str, uri: &str) -> Result<(), Error> {
         let element = self.tree.document.id_of(self.fresh_element()?);
         self.tree.document.declare_namespace(element, prefix, uri)
     }
 
-    fn attribute(&mut self, name: QNameRef<'_>, value: &str) -> Result<(), EditError> {
+    fn attribute(&mut self, name: QNameRef<'_>, value: &str) -> Result<(), Error> {
         let element = self.tree.document.id_of(self.fresh_element()?);
         self.tree.document.set_attribute(element, name, value).map(drop)
     }
 
-    fn text(&mut self, text: &str) -> Result<(), EditError> {
+    fn text(&mut self, text: &str) -> Result<(), Error> {
         if text.is_empty() {
             return Ok(());
         }
@@ -178,7 +183,7 @@ impl Sink for Builder {
         {
             let joined = record.value().saturating_add(len);
             if joined > self.text_bytes_max {
-                return Err(EditError::TooLarge);
+                return Err(ErrorKind::TooLarge.into());
             }
             record.b = TEXT | (joined << VALUE_SHIFT);
             return Ok(());
@@ -187,14 +192,14 @@ impl Sink for Builder {
         Ok(())
     }
 
-    fn comment(&mut self, text: &str) -> Result<(), EditError> {
+    fn comment(&mut self, text: &str) -> Result<(), Error> {
         check_comment(text)?;
         let (start, len) = self.tree.document.store(text)?;
         self.add(start, COMMENT | (len << VALUE_SHIFT));
         Ok(())
     }
 
-    fn processing_instruction(&mut self, target: &str, data: &str) -> Result<(), EditError> {
+    fn processing_instruction(&mut self, target: &str, data: &str) -> Result<(), Error> {
         check_instruction(target, data)?;
         let document = &mut self.tree.document;
         let (start, len) = document.store(data)?;
@@ -207,9 +212,9 @@ impl Sink for Builder {
         Ok(())
     }
 
-    fn end_element(&mut self) -> Result<(), EditError> {
+    fn end_element(&mut self) -> Result<(), Error> {
         (self.fresh, self.text) = (NONE, NONE);
-        if self.tree.leave() { Ok(()) } else { Err(EditError::WrongKind(Kind::Root)) }
+        if self.tree.leave() { Ok(()) } else { Err(ErrorKind::WrongKind(Kind::Root).into()) }
     }
 }
 
@@ -218,32 +223,32 @@ impl Document {
     /// namespaces in scope at `source`. To copy a document import the children of its root.
     ///
     /// # Errors
-    /// [`EditError::WrongKind`] of the root and of attributes, [`EditError::TooLarge`].
-    pub fn import(&mut self, source: Node<'_>) -> Result<crate::NodeId, EditError> {
+    /// [`ErrorKind::WrongKind`] of the root and of attributes, [`ErrorKind::TooLarge`].
+    pub fn import(&mut self, source: Node<'_>) -> Result<crate::NodeId, Error> {
         match source.kind() {
             Kind::Root | Kind::Attribute | Kind::Namespace => {
-                return Err(EditError::WrongKind(source.kind()));
+                return Err(ErrorKind::WrongKind(source.kind()).into());
             }
             Kind::Element | Kind::Text | Kind::Comment | Kind::ProcessingInstruction => {}
         }
         let mut importer = Importer { document: self, open: Vec::new(), top: None };
         copy_subtree(source, &mut importer)?;
-        importer.top.ok_or(EditError::UnknownNode)
+        importer.top.ok_or_else(|| ErrorKind::UnknownNode.into())
     }
 
     /// Copies a node of this document, as [`Document::import`] does.
     ///
     /// # Errors
-    /// As [`Document::import`]; [`EditError::UnknownNode`].
-    pub fn duplicate(&mut self, node: crate::NodeId) -> Result<crate::NodeId, EditError> {
+    /// As [`Document::import`]; [`ErrorKind::UnknownNode`].
+    pub fn duplicate(&mut self, node: crate::NodeId) -> Result<crate::NodeId, Error> {
         let mut builder = Builder::new();
-        let source = self.node(node).ok_or(EditError::UnknownNode)?;
+        let source = self.node(node).ok_or_else(|| Error::from(ErrorKind::UnknownNode))?;
         if matches!(source.kind(), Kind::Root | Kind::Attribute) {
-            return Err(EditError::WrongKind(source.kind()));
+            return Err(ErrorKind::WrongKind(source.kind()).into());
         }
         copy_subtree(source, &mut builder)?;
         let copy = builder.finish();
-        self.import(copy.root().first_child().ok_or(EditError::UnknownNode)?)
+        self.import(copy.root().first_child().ok_or_else(|| Error::from(ErrorKind::UnknownNode))?)
     }
 }
 
@@ -254,7 +259,7 @@ struct Importer<'t> {
 }
 
 impl Importer<'_> {
-    fn add(&mut self, id: crate::NodeId) -> Result<(), EditError> {
+    fn add(&mut self, id: crate::NodeId) -> Result<(), Error> {
         match self.open.last() {
             Some(&parent) => self.document.append_new(parent, id),
             None => self.top = Some(id),
@@ -262,55 +267,55 @@ impl Importer<'_> {
         Ok(())
     }
 
-    fn element(&self) -> Result<crate::NodeId, EditError> {
-        self.open.last().copied().ok_or(EditError::UnknownNode)
+    fn element(&self) -> Result<crate::NodeId, Error> {
+        self.open.last().copied().ok_or_else(|| ErrorKind::UnknownNode.into())
     }
 }
 
 impl Sink for Importer<'_> {
-    type Error = EditError;
+    type Error = Error;
 
-    fn start_element(&mut self, name: QNameRef<'_>) -> Result<(), EditError> {
+    fn start_element(&mut self, name: QNameRef<'_>) -> Result<(), Error> {
         let id = self.document.create_element(name)?;
         self.add(id)?;
         self.open.push(id);
         Ok(())
     }
 
-    fn namespace(&mut self, prefix: &str, uri: &str) -> Result<(), EditError> {
+    fn namespace(&mut self, prefix: &str, uri: &str) -> Result<(), Error> {
         let element = self.element()?;
         self.document.declare_namespace(element, prefix, uri)
     }
 
-    fn attribute(&mut self, name: QNameRef<'_>, value: &str) -> Result<(), EditError> {
+    fn attribute(&mut self, name: QNameRef<'_>, value: &str) -> Result<(), Error> {
         let element = self.element()?;
         self.document.set_attribute(element, name, value).map(drop)
     }
 
-    fn text(&mut self, text: &str) -> Result<(), EditError> {
+    fn text(&mut self, text: &str) -> Result<(), Error> {
         let id = self.document.create_text(text)?;
         self.add(id)
     }
 
-    fn comment(&mut self, text: &str) -> Result<(), EditError> {
+    fn comment(&mut self, text: &str) -> Result<(), Error> {
         let id = self.document.create_comment(text)?;
         self.add(id)
     }
 
-    fn processing_instruction(&mut self, target: &str, data: &str) -> Result<(), EditError> {
+    fn processing_instruction(&mut self, target: &str, data: &str) -> Result<(), Error> {
         let id = self.document.create_processing_instruction(target, data)?;
         self.add(id)
     }
 
-    fn end_element(&mut self) -> Result<(), EditError> {
-        self.open.pop().map(drop).ok_or(EditError::UnknownNode)
+    fn end_element(&mut self) -> Result<(), Error> {
+        self.open.pop().map(drop).ok_or_else(|| ErrorKind::UnknownNode.into())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::{Builder, Sink};
-    use crate::{EditError, QNameRef};
+    use crate::{ErrorKind, QNameRef};
 
     #[test]
     fn text_that_grows_beyond_the_limit_is_rejected_and_keeps_its_length() {
@@ -318,7 +323,7 @@ mod tests {
         builder.start_element(QNameRef::local("a")).unwrap();
         builder.text("01234").unwrap();
         builder.text("56789").unwrap();
-        assert_eq!(builder.text("x"), Err(EditError::TooLarge));
+        assert_eq!(builder.text("x"), Err(ErrorKind::TooLarge.into()));
         assert_eq!(builder.finish().root().string_value(), "0123456789");
     }
 }

@@ -8,16 +8,21 @@ mod pieces;
 mod prepared;
 mod scope;
 
+use std::collections::HashMap;
+
 use crate::chars;
 use crate::edit::QNameRef;
+use crate::error::{Error, ErrorKind};
 use crate::node::Node;
 use crate::sink::{Sink, copy_subtree};
 pub use encoding::Encoding;
 use escape::Place;
-pub use options::{DoctypeIds, WriteError, WriterOptions};
+pub use options::{DoctypeIds, WriterOptions};
 pub use prepared::{PreparedMarkup, PreparedMarkupBuilder};
 use scope::NamespaceStack;
 
+/// Up to this many attributes are searched rather than indexed.
+const FEW_ATTRIBUTES: usize = 16;
 /// Initial capacity of the output.
 const OUT_BYTES: usize = 1_024;
 /// Initial capacity for open elements, with names of sixteen bytes.
@@ -54,7 +59,7 @@ struct PendingAttribute {
 /// writer.text("a < b")?;
 /// writer.end_element()?;
 /// assert_eq!(writer.finish()?, br#"<m:order xmlns:m="urn:shop">a &lt; b</m:order>"#);
-/// # Ok::<(), penstock_xml::WriteError>(())
+/// # Ok::<(), penstock_xml::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct Writer {
@@ -69,16 +74,21 @@ pub struct Writer {
     pending: bool,
     name: (String, String, String),
     attributes: Vec<PendingAttribute>,
+    /// Once there are many: the places of attributes by namespace and local name.
+    places: HashMap<String, usize>,
     spare: Vec<PendingAttribute>,
     in_cdata: bool,
 }
 
 impl Writer {
     /// # Errors
-    /// [`WriteError::BadDoctype`].
-    pub fn new(options: WriterOptions) -> Result<Self, WriteError> {
+    /// [`ErrorKind::BadDoctype`].
+    pub fn new(options: WriterOptions) -> Result<Self, Error> {
         if options.doctype.as_ref().is_some_and(|ids| !ids.are_valid()) {
-            return Err(WriteError::BadDoctype);
+            return Err(ErrorKind::BadDoctype(
+                "its identifiers contain characters that it doesn't allow",
+            )
+            .into());
         }
         let doctype_due = options.doctype.is_some();
         Ok(Self {
@@ -92,6 +102,7 @@ impl Writer {
             pending: false,
             name: Default::default(),
             attributes: Vec::new(),
+            places: HashMap::new(),
             spare: Vec::new(),
             in_cdata: false,
         })
@@ -100,16 +111,16 @@ impl Writer {
     /// Writes `node` and everything below it, of the root its children, with the namespaces in its scope.
     ///
     /// # Errors
-    /// [`WriteError::NotInEncoding`].
-    pub fn tree(&mut self, node: Node<'_>) -> Result<(), WriteError> {
+    /// [`ErrorKind::NotInEncoding`].
+    pub fn tree(&mut self, node: Node<'_>) -> Result<(), Error> {
         copy_subtree(node, self)
     }
 
     /// Starts an element with the name of `node`, which needs no check.
     ///
     /// # Errors
-    /// [`WriteError::NotInEncoding`].
-    pub fn start_like(&mut self, node: Node<'_>) -> Result<(), WriteError> {
+    /// [`ErrorKind::NotInEncoding`].
+    pub fn start_like(&mut self, node: Node<'_>) -> Result<(), Error> {
         self.start_checked(node.qname_ref())
     }
 
@@ -129,8 +140,8 @@ impl Writer {
     /// well-formedness.
     ///
     /// # Errors
-    /// [`WriteError::BadText`], [`WriteError::NotInEncoding`].
-    pub fn raw(&mut self, text: &str) -> Result<(), WriteError> {
+    /// [`ErrorKind::BadText`], [`ErrorKind::NotInEncoding`].
+    pub fn raw(&mut self, text: &str) -> Result<(), Error> {
         self.check_exact(text)?;
         self.before_content()?;
         self.mixed();
@@ -156,8 +167,8 @@ impl Writer {
     /// Closes open elements and returns the bytes not taken yet.
     ///
     /// # Errors
-    /// [`WriteError::NotInEncoding`] for names in a start tag.
-    pub fn finish(mut self) -> Result<Vec<u8>, WriteError> {
+    /// [`ErrorKind::NotInEncoding`] for names in a start tag.
+    pub fn finish(mut self) -> Result<Vec<u8>, Error> {
         while !self.open.is_empty() {
             self.end_element()?;
         }
@@ -185,7 +196,7 @@ impl Writer {
     }
 
     /// Completes the start tag, and closes a CDATA section.
-    fn before_content(&mut self) -> Result<(), WriteError> {
+    fn before_content(&mut self) -> Result<(), Error> {
         self.begin();
         if self.pending {
             self.start_tag()?;
@@ -204,7 +215,7 @@ impl Writer {
     }
 
     /// Breaks the line before a child that isn't text.
-    fn before_child(&mut self) -> Result<(), WriteError> {
+    fn before_child(&mut self) -> Result<(), Error> {
         self.before_content()?;
         let depth = self.open.len();
         let mixed = match self.open.last_mut() {
@@ -239,7 +250,7 @@ impl Writer {
     }
 
     /// Writes the pending start tag up to its `>`.
-    fn start_tag(&mut self) -> Result<(), WriteError> {
+    fn start_tag(&mut self) -> Result<(), Error> {
         self.pending = false;
         self.scope.begin_tag();
         let mark = self.open.last().map_or(0, |open| open.bindings);
@@ -273,10 +284,13 @@ impl Writer {
             self.out.push('"');
         }
         self.spare.append(&mut self.attributes);
+        if !self.places.is_empty() {
+            self.places = HashMap::new();
+        }
         Ok(())
     }
 
-    fn start_checked(&mut self, name: QNameRef<'_>) -> Result<(), WriteError> {
+    fn start_checked(&mut self, name: QNameRef<'_>) -> Result<(), Error> {
         self.options.encoding.check(name.local)?;
         self.options.encoding.check(name.prefix)?;
         self.before_child()?;
@@ -298,18 +312,33 @@ impl Writer {
         Ok(())
     }
 
-    fn check_name(&self, name: QNameRef<'_>) -> Result<(), WriteError> {
+    /// The pending attribute of that name.
+    fn pending_attribute(&mut self, name: QNameRef<'_>) -> Option<&mut PendingAttribute> {
+        if self.attributes.len() <= FEW_ATTRIBUTES {
+            let same = |known: &&mut PendingAttribute| {
+                known.local == name.local && known.namespace == name.namespace
+            };
+            return self.attributes.iter_mut().find(same);
+        }
+        for (place, known) in self.attributes.iter().enumerate().skip(self.places.len()) {
+            self.places.insert([&known.local, " ", &known.namespace].concat(), place);
+        }
+        let place = *self.places.get(&[name.local, " ", name.namespace].concat())?;
+        self.attributes.get_mut(place)
+    }
+
+    fn check_name(&self, name: QNameRef<'_>) -> Result<(), Error> {
         if !name.is_valid() {
-            return Err(WriteError::BadName(name.local.to_owned()));
+            return Err(ErrorKind::BadName(name.local.to_owned()).into());
         }
         self.options.encoding.check(name.local)?;
         self.options.encoding.check(name.prefix)
     }
 
     /// Checks text that can't be escaped.
-    fn check_exact(&self, text: &str) -> Result<(), WriteError> {
+    fn check_exact(&self, text: &str) -> Result<(), Error> {
         if !chars::is_text(text) {
-            return Err(WriteError::BadText);
+            return Err(ErrorKind::BadText.into());
         }
         self.options.encoding.check(text)
     }
@@ -332,8 +361,8 @@ impl crate::Document {
     /// Serialises the document.
     ///
     /// # Errors
-    /// [`WriteError::NotInEncoding`], [`WriteError::BadDoctype`].
-    pub fn write(&self, options: WriterOptions) -> Result<Vec<u8>, WriteError> {
+    /// [`ErrorKind::NotInEncoding`], [`ErrorKind::BadDoctype`].
+    pub fn write(&self, options: WriterOptions) -> Result<Vec<u8>, Error> {
         let mut writer = Writer::new(options)?;
         writer.tree(self.root())?;
         writer.finish()

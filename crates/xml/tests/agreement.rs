@@ -7,8 +7,7 @@ use std::process::Command;
 
 use penstock_xml::reader::{Event, Reader};
 use penstock_xml::{
-    Builder, Doctype, Document, Input, Options, QNameRef, Sink, WriterOptions, XmlError,
-    XmlErrorKind,
+    Builder, Doctype, Document, Error, ErrorKind, Input, Options, QNameRef, Sink, WriterOptions,
 };
 
 /// Pseudo-random numbers (xorshift).
@@ -102,20 +101,20 @@ fn options() -> Options {
 }
 
 /// Errors that xmllint doesn't report, and why.
-fn excused(ours: &Result<Document, XmlError>) -> Option<&'static str> {
+fn excused(ours: &Result<Document, Error>) -> Option<&'static str> {
     let Err(error) = ours else { return None };
-    let kind = &error.kind;
-    if matches!(kind, XmlErrorKind::UnknownEntity(_)) {
+    let kind = error.kind();
+    if matches!(kind, ErrorKind::UnknownEntity(_)) {
         return Some("entities that an unread external subset might declare are rejected here");
     }
     let is_about_namespaces = matches!(
         kind,
-        XmlErrorKind::UnboundPrefix(_)
-            | XmlErrorKind::PrefixUnbound(_)
-            | XmlErrorKind::ReservedPrefix(_)
-            | XmlErrorKind::DuplicateAttribute(_)
-            | XmlErrorKind::BadName(_)
-            | XmlErrorKind::ReservedTarget(_)
+        ErrorKind::UnboundPrefix(_)
+            | ErrorKind::PrefixUnbound(_)
+            | ErrorKind::ReservedPrefix(_)
+            | ErrorKind::DuplicateAttribute(_)
+            | ErrorKind::BadName(_)
+            | ErrorKind::ReservedTarget(_)
     );
     is_about_namespaces.then_some("a namespace error; xmllint reports it and exits with 0")
 }
@@ -154,7 +153,7 @@ fn xmllint_accepts_and_rejects_the_same_documents() {
 }
 
 /// The tree built from the reader's events.
-fn by_events(document: &str) -> Result<Document, XmlError> {
+fn by_events(document: &str) -> Result<Document, Error> {
     let options = options();
     let input = Input::new(document.as_bytes(), &options)?;
     let mut reader = Reader::new(&input);

@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use penstock_xml::{
-    Builder, DoctypeIds, Document, EditError, Encoding, Kind, Node, NodeId, QNameRef, Sink,
-    WriteError, Writer, WriterOptions,
+    Builder, DoctypeIds, Document, Encoding, Error, ErrorKind, Kind, Node, NodeId, QNameRef, Sink,
+    Writer, WriterOptions,
 };
 
 fn parse(text: &str) -> Document {
@@ -29,10 +29,10 @@ fn find(document: &Document, name: &str) -> NodeId {
     found.map(Node::id).unwrap_or_else(|| document.root().id())
 }
 
-type Change = fn(&mut Document) -> Result<(), EditError>;
+type Change = fn(&mut Document) -> Result<(), Error>;
 
 #[track_caller]
-fn check(before: &str, change: Change, after: Result<&str, EditError>) {
+fn check(before: &str, change: Change, after: Result<&str, ErrorKind>) {
     let mut document = parse(before);
     let result = change(&mut document);
     match after {
@@ -41,7 +41,7 @@ fn check(before: &str, change: Change, after: Result<&str, EditError>) {
             assert_eq!(written(&document), after);
         }
         Err(error) => {
-            assert_eq!(result, Err(error));
+            assert_eq!(result.map_err(Error::into_kind), Err(error));
             assert_eq!(written(&document), before, "a rejected edit changes nothing");
         }
     }
@@ -174,50 +174,66 @@ fn nodes_are_moved_created_and_removed() {
 #[test]
 fn edits_that_would_break_the_tree_are_rejected() {
     let doc = "<a><b x=\"1\" y=\"2\"><c/></b></a>";
-    check(doc, |d| d.append(find(d, "c"), find(d, "b")), Err(EditError::Cycle));
-    check(doc, |d| d.append(find(d, "b"), find(d, "b")), Err(EditError::Cycle));
-    check(doc, |d| d.insert_before(find(d, "c"), find(d, "a")), Err(EditError::Cycle));
+    check(doc, |d| d.append(find(d, "c"), find(d, "b")), Err(ErrorKind::Cycle));
+    check(doc, |d| d.append(find(d, "b"), find(d, "b")), Err(ErrorKind::Cycle));
+    check(doc, |d| d.insert_before(find(d, "c"), find(d, "a")), Err(ErrorKind::Cycle));
     check(
         doc,
         |d| d.append(find(d, "a"), find(d, "x")),
-        Err(EditError::WrongKind(Kind::Attribute)),
+        Err(ErrorKind::WrongKind(Kind::Attribute)),
     );
     check(
         doc,
         |d| d.append(find(d, "x"), find(d, "c")),
-        Err(EditError::WrongKind(Kind::Attribute)),
+        Err(ErrorKind::WrongKind(Kind::Attribute)),
     );
-    check(doc, |d| d.append(find(d, "a"), d.root().id()), Err(EditError::WrongKind(Kind::Root)));
-    check(doc, |d| d.detach(d.root().id()), Err(EditError::WrongKind(Kind::Root)));
+    check(doc, |d| d.append(find(d, "a"), d.root().id()), Err(ErrorKind::WrongKind(Kind::Root)));
+    check(doc, |d| d.detach(d.root().id()), Err(ErrorKind::WrongKind(Kind::Root)));
     check(
         doc,
         |d| d.insert_before(d.root().id(), find(d, "c")),
-        Err(EditError::WrongKind(Kind::Root)),
+        Err(ErrorKind::WrongKind(Kind::Root)),
     );
-    check(doc, |d| d.append(parse("<z/>").root().id(), find(d, "c")), Err(EditError::UnknownNode));
-    check(doc, |d| d.append(find(d, "a"), find(&d.clone(), "c")), Err(EditError::UnknownNode));
-    check(doc, |d| d.rename(find(d, "b"), QNameRef::local("1")), Err(EditError::BadName));
-    check(doc, |d| d.rename(find(d, "x"), QNameRef::local("y")), Err(EditError::BadName));
+    check(doc, |d| d.append(parse("<z/>").root().id(), find(d, "c")), Err(ErrorKind::UnknownNode));
+    check(doc, |d| d.append(find(d, "a"), find(&d.clone(), "c")), Err(ErrorKind::UnknownNode));
+    check(
+        doc,
+        |d| d.rename(find(d, "b"), QNameRef::local("1")),
+        Err(ErrorKind::BadName("1".to_owned())),
+    );
+    check(
+        doc,
+        |d| d.rename(find(d, "x"), QNameRef::local("y")),
+        Err(ErrorKind::DuplicateAttribute("y".to_owned())),
+    );
     check(
         doc,
         |d| d.set_attribute(find(d, "b"), QNameRef::local("xmlns"), "u").map(drop),
-        Err(EditError::BadName),
+        Err(ErrorKind::BadName("xmlns".to_owned())),
     );
     check(
         doc,
         |d| d.set_attribute(find(d, "b"), QNameRef::new("p", "", "z"), "u").map(drop),
-        Err(EditError::BadName),
+        Err(ErrorKind::BadName("z".to_owned())),
     );
     check(
         doc,
         |d| d.set_attribute(find(d, "b"), QNameRef::local("x"), "\u{1}").map(drop),
-        Err(EditError::BadText),
+        Err(ErrorKind::BadText),
     );
-    check(doc, |d| d.set_text(find(d, "b"), "x"), Err(EditError::WrongKind(Kind::Element)));
-    check(doc, |d| d.declare_namespace(find(d, "b"), "xml", "u"), Err(EditError::BadName));
-    check(doc, |d| d.create_comment("a--b").map(drop), Err(EditError::BadText));
-    check(doc, |d| d.create_processing_instruction("xml", "").map(drop), Err(EditError::BadName));
-    check(doc, |d| d.create_processing_instruction("t", "?>").map(drop), Err(EditError::BadText));
+    check(doc, |d| d.set_text(find(d, "b"), "x"), Err(ErrorKind::WrongKind(Kind::Element)));
+    check(
+        doc,
+        |d| d.declare_namespace(find(d, "b"), "xml", "u"),
+        Err(ErrorKind::BadNamespaceDeclaration("xml".to_owned())),
+    );
+    check(doc, |d| d.create_comment("a--b").map(drop), Err(ErrorKind::BadText));
+    check(
+        doc,
+        |d| d.create_processing_instruction("xml", "").map(drop),
+        Err(ErrorKind::BadName("xml".to_owned())),
+    );
+    check(doc, |d| d.create_processing_instruction("t", "?>").map(drop), Err(ErrorKind::BadText));
 }
 
 #[test]
@@ -226,7 +242,7 @@ fn a_removed_attribute_is_an_unknown_node() {
     let x = find(&document, "x");
     document.detach(x).unwrap();
     assert!(document.node(x).is_none());
-    assert_eq!(document.set_text(x, "2"), Err(EditError::UnknownNode));
+    assert_eq!(document.set_text(x, "2"), Err(ErrorKind::UnknownNode.into()));
 }
 
 #[test]
@@ -242,17 +258,17 @@ fn imported_nodes_keep_their_namespaces() {
     assert_eq!(names.len(), 4);
     assert_eq!(written(&parse(&written(&target))), written(&target));
     assert_eq!(written(&target).len(), expected.len());
-    assert_eq!(target.import(source.root()), Err(EditError::WrongKind(Kind::Root)));
+    assert_eq!(target.import(source.root()), Err(ErrorKind::WrongKind(Kind::Root).into()));
 }
 
-type Push = fn(&mut Writer) -> Result<(), WriteError>;
+type Push = fn(&mut Writer) -> Result<(), Error>;
 
 #[track_caller]
-fn pushes(options: WriterOptions, push: Push, expected: Result<&str, WriteError>) {
+fn pushes(options: WriterOptions, push: Push, expected: Result<&str, ErrorKind>) {
     let mut writer = Writer::new(options).unwrap();
     let bytes = push(&mut writer).and_then(|()| writer.finish());
     let text = bytes.map(|bytes| bytes.iter().map(|&byte| char::from(byte)).collect::<String>());
-    assert_eq!(text, expected.map(str::to_owned));
+    assert_eq!(text.map_err(Error::into_kind), expected.map(str::to_owned));
 }
 
 #[test]
@@ -348,7 +364,7 @@ fn the_writer_binds_names_to_their_namespaces() {
 
 #[test]
 fn pieces_out_of_order_are_rejected() {
-    pushes(plain(), |w| w.attribute(QNameRef::local("x"), "1"), Err(WriteError::NotInStartTag));
+    pushes(plain(), |w| w.attribute(QNameRef::local("x"), "1"), Err(ErrorKind::NotInStartTag));
     pushes(
         plain(),
         |w| {
@@ -356,23 +372,23 @@ fn pieces_out_of_order_are_rejected() {
             w.text("t")?;
             w.attribute(QNameRef::local("x"), "1")
         },
-        Err(WriteError::NotInStartTag),
+        Err(ErrorKind::NotInStartTag),
     );
-    pushes(plain(), |w| w.end_element(), Err(WriteError::NothingOpen));
+    pushes(plain(), |w| w.end_element(), Err(ErrorKind::NothingOpen));
     pushes(
         plain(),
         |w| w.start_element(QNameRef::local("a b")),
-        Err(WriteError::BadName("a b".to_owned())),
+        Err(ErrorKind::BadName("a b".to_owned())),
     );
-    pushes(plain(), |w| w.text("\u{1}"), Err(WriteError::BadText));
-    pushes(plain(), |w| w.comment("--"), Err(WriteError::BadText));
+    pushes(plain(), |w| w.text("\u{1}"), Err(ErrorKind::BadText));
+    pushes(plain(), |w| w.comment("--"), Err(ErrorKind::BadText));
     pushes(
         plain(),
         |w| {
             w.start_element(QNameRef::local("a"))?;
             w.namespace("xml", "u")
         },
-        Err(WriteError::BadDeclaration("xml".to_owned())),
+        Err(ErrorKind::BadNamespaceDeclaration("xml".to_owned())),
     );
     pushes(
         plain(),
@@ -381,13 +397,13 @@ fn pieces_out_of_order_are_rejected() {
             w.namespace("p", "u")?;
             w.namespace("p", "v")
         },
-        Err(WriteError::BadDeclaration("p".to_owned())),
+        Err(ErrorKind::BadNamespaceDeclaration("p".to_owned())),
     );
     let ascii = WriterOptions { encoding: Encoding::UsAscii, ..plain() };
     pushes(
         ascii,
         |w| w.start_element(QNameRef::local("é")),
-        Err(WriteError::NotInEncoding('é', "US-ASCII")),
+        Err(ErrorKind::NotInEncoding('é', "US-ASCII")),
     );
     let ids = DoctypeIds { public: Some("{".to_owned()), system: String::new() };
     assert!(Writer::new(WriterOptions { doctype: Some(ids), ..plain() }).is_err());
@@ -457,7 +473,7 @@ fn a_tree_built_in_order_stays_in_order() {
     builder.text("one").unwrap();
     builder.text(" two").unwrap();
     builder.end_element().unwrap();
-    assert_eq!(builder.end_element(), Err(EditError::WrongKind(Kind::Root)));
+    assert_eq!(builder.end_element(), Err(ErrorKind::WrongKind(Kind::Root).into()));
     let document = builder.finish();
     assert_eq!(written(&document), "<a x=\"1\">one two</a>");
     assert_eq!(document.root().descendants().count(), 2);
@@ -515,4 +531,32 @@ fn elements_are_found_by_their_current_ids() {
     let root = document.element().unwrap().id();
     document.append(root, three).unwrap();
     assert_eq!(find(&document, "first"), Some(three));
+}
+
+/// Attributes are indexed once there are many.
+#[test]
+fn many_attributes_are_written_once_each_with_their_last_value() {
+    const COUNT: usize = 300;
+    let mut writer = Writer::new(plain()).unwrap();
+    for element in 0..3 {
+        writer.start_element(QNameRef::local("a")).unwrap();
+        for round in ["old", "new"] {
+            for at in 0..COUNT {
+                let (local, uri) = (format!("x{}", at / 2), format!("urn:{}", at % 2));
+                let prefix = if at % 2 == 0 { "p" } else { "q" };
+                writer.attribute(QNameRef::new(prefix, &uri, &local), round).unwrap();
+                writer.attribute(QNameRef::local(&format!("y{at}")), round).unwrap();
+            }
+        }
+        writer.attribute(QNameRef::local("last"), &element.to_string()).unwrap();
+    }
+    let written = String::from_utf8(writer.finish().unwrap()).unwrap();
+    let read = parse(&written);
+    let elements = read.root().descendants().filter(|node| node.is_element());
+    for (at, element) in elements.enumerate() {
+        assert_eq!(element.attributes().count(), 2 * COUNT + 1);
+        assert_eq!(element.attribute("", "last"), Some(at.to_string().as_str()));
+        assert!(element.attributes().filter(|node| node.text() == "new").count() == 2 * COUNT);
+        assert_eq!(element.attribute("urn:1", "x9"), Some("new"));
+    }
 }

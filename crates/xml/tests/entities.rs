@@ -5,13 +5,13 @@
 use std::cell::RefCell;
 
 use penstock_xml::{
-    Doctype, Document, EntityText, ExternalEntity, Limits, Options, XmlError, XmlErrorKind,
+    Doctype, Document, EntityText, Error, ErrorKind, ExternalEntity, Limits, Options,
 };
 
 /// The files of a test: (path, content). They are resolved against `file:/`.
 type Files<'f> = &'f [(&'f str, &'f str)];
 
-fn parse(document: &str, files: Files<'_>, limits: Limits) -> Result<Document, XmlError> {
+fn parse(document: &str, files: Files<'_>, limits: Limits) -> Result<Document, Error> {
     let base_uri = Some("file:/main.xml".to_owned());
     let options = Options { doctype: Doctype::Read, base_uri, limits };
     let resolver = |entity: &ExternalEntity<'_>| {
@@ -31,14 +31,14 @@ fn check(document: &str, files: Files<'_>, expected: &str) {
     let parsed = parse(document, files, Limits::default());
     let shown = match &parsed {
         Ok(document) => document.root().string_value().into_owned(),
-        Err(error) => format!("{}:{} {}", error.line, error.column, describe(&error.kind)),
+        Err(error) => format!("{} {}", error.position().unwrap(), describe(error.kind())),
     };
     assert_eq!(shown, expected, "{document}\n{parsed:?}");
 }
 
 /// The place in each entity on the way, and the error's first word.
-fn describe(kind: &XmlErrorKind) -> String {
-    if let XmlErrorKind::InEntity { entity, line, column, kind } = kind {
+fn describe(kind: &ErrorKind) -> String {
+    if let ErrorKind::InEntity { entity, line, column, kind } = kind {
         return format!("{entity}:{line}:{column} {}", describe(kind));
     }
     format!("{kind:?}").split([' ', '(']).next().unwrap_or("").to_owned()
@@ -126,7 +126,7 @@ fn entities_keep_to_the_limits() {
     let limits = Limits { entity_bytes: 200, declarations: 10, ..Limits::default() };
     let check = |content: &str, expected: &str| {
         let error = parse(MAIN, &[("p.ent", content)], limits).unwrap_err();
-        assert_eq!(describe(&error.kind), expected, "{error}");
+        assert_eq!(describe(error.kind()), expected, "{error}");
     };
     check(&" ".repeat(201), "Limit");
     check(&"<!---->".repeat(11), "file:/p.ent:1:71 Limit");
@@ -143,10 +143,10 @@ fn entities_keep_to_the_limits() {
         names.iter().zip(&texts).map(|(name, text)| (name.as_str(), text.as_str())).collect();
     chain.push(("p.ent", "<!ENTITY % e0 SYSTEM 'e0.ent'>%e0;"));
     let error = parse(MAIN, &chain, Limits::default()).unwrap_err();
-    assert!(describe(&error.kind).ends_with(" Limit"), "{error}");
+    assert!(describe(error.kind()).ends_with(" Limit"), "{error}");
     let sections = "<![INCLUDE[".repeat(100);
     let error = parse(MAIN, &[("p.ent", &sections)], Limits::default()).unwrap_err();
-    assert_eq!(describe(&error.kind), "file:/p.ent:1:210 Limit");
+    assert_eq!(describe(error.kind()), "file:/p.ent:1:210 Limit");
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn each_entity_is_requested_once_and_only_if_it_is_needed() {
     };
     let text = b"<!DOCTYPE a PUBLIC '-//a' 'a.dtd' [<!ENTITY % unused SYSTEM 'no'><!ENTITY % p SYSTEM 'p'>%p;%p;]><a/>";
     let rejected = Document::parse_with_entities(text, &Options::default(), &resolver);
-    assert!(matches!(rejected.unwrap_err().kind, XmlErrorKind::DoctypeRejected));
+    assert!(matches!(rejected.unwrap_err().kind(), ErrorKind::DoctypeRejected));
     assert!(requests.borrow().is_empty());
     let options = Options { doctype: Doctype::Read, ..Options::default() };
     Document::parse_with_entities(text, &options, &resolver).unwrap();

@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 
 use penstock_xml::{
-    Encoding, PreparedMarkup, PreparedMarkupBuilder, QNameRef, Sink, WriteError, Writer,
+    Encoding, Error, ErrorKind, PreparedMarkup, PreparedMarkupBuilder, QNameRef, Sink, Writer,
     WriterOptions,
 };
 
@@ -40,7 +40,7 @@ fn prepare(pieces: &[Piece], encoding: Encoding) -> Option<PreparedMarkup> {
     builder.finish()
 }
 
-fn one_by_one(writer: &mut Writer, pieces: &[Piece], fill: &[&str]) -> Result<(), WriteError> {
+fn one_by_one(writer: &mut Writer, pieces: &[Piece], fill: &[&str]) -> Result<(), Error> {
     let mut fill = fill.iter();
     for piece in pieces {
         match piece {
@@ -68,8 +68,8 @@ fn check(around: &str, options: &WriterOptions, pieces: &[Piece], fill: &[&str],
     };
     let (mut output, mut plain) = (writer(), writer());
     let mut values = fill.iter();
-    let done = output
-        .write_prepared::<WriteError>(&prepared, || Ok(Cow::Borrowed(values.next().unwrap())));
+    let done =
+        output.write_prepared::<Error>(&prepared, || Ok(Cow::Borrowed(values.next().unwrap())));
     assert_eq!(done, Ok(written));
     if written {
         one_by_one(&mut plain, pieces, fill).unwrap();
@@ -129,7 +129,7 @@ fn prepared_markup_that_would_have_to_differ_is_not_written() {
     check(AROUND, &WriterOptions { cdata_elements, ..plain }, ROW, &fill, false);
     let prepared = prepare(&[Start("r"), End], Encoding::Utf8).unwrap();
     let mut outside = Writer::new(WriterOptions::default()).unwrap();
-    let nothing = || Ok::<_, WriteError>(Cow::Borrowed(""));
+    let nothing = || Ok::<_, Error>(Cow::Borrowed(""));
     assert_eq!(outside.write_prepared(&prepared, nothing), Ok(false));
     let options = WriterOptions { encoding: Encoding::UsAscii, ..WriterOptions::default() };
     let mut other = Writer::new(options).unwrap();
@@ -161,5 +161,5 @@ fn a_placeholder_rejects_characters_that_xml_does_not_allow() {
     let mut writer = Writer::new(WriterOptions::default()).unwrap();
     writer.start_element(name("around")).unwrap();
     let bad = || Ok(Cow::Borrowed("\u{1}"));
-    assert_eq!(writer.write_prepared(&prepared, bad), Err(WriteError::BadText));
+    assert_eq!(writer.write_prepared(&prepared, bad), Err(Error::from(ErrorKind::BadText)));
 }

@@ -11,7 +11,7 @@ fn check(cases: &[(&str, &str)], doctype: Doctype) {
     for (document, expected) in cases {
         let actual = match Document::parse_with(document.as_bytes(), &options) {
             Ok(_) => "ok".to_owned(),
-            Err(error) => format!("{}:{} {}", error.line, error.column, error.kind),
+            Err(error) => format!("{} {}", error.position().unwrap(), error.kind()),
         };
         let (place, part) = expected.split_once(' ').unwrap_or((expected, ""));
         let fits = actual == *expected

@@ -30,6 +30,8 @@ pub struct Budget {
     bytes_left: Cell<u64>,
     steps_max: u64,
     bytes_max: u64,
+    /// The element whose namespaces were looked up last; it declares some.
+    scope: Cell<Option<xml::NodeId>>,
 }
 
 /// An evaluation used up its [`Budget`].
@@ -56,6 +58,7 @@ impl Budget {
             bytes_left: Cell::new(bytes),
             steps_max: steps,
             bytes_max: bytes,
+            scope: Cell::new(None),
         }
     }
 
@@ -93,6 +96,15 @@ impl Budget {
     #[inline]
     pub fn charge_scanning(&self, bytes: usize) -> Result<(), BudgetExceeded> {
         self.charge_steps((bytes / SCANNED_BYTES_PER_STEP) as u64)
+    }
+
+    /// Charges the steps of looking up the namespaces in scope of an element. A document remembers those that were
+    /// looked up last, so they are free for elements that share them.
+    pub(crate) fn charge_scope(&self, element: xml::Node<'_>) -> Result<(), BudgetExceeded> {
+        let scope = element.namespaces_in_scope();
+        let holder = Some(scope.holder());
+        let known = self.scope.replace(holder) == holder;
+        self.charge_steps(if known { 1 } else { scope.visited() as u64 })
     }
 
     /// Charges memory: text, node-sets and trees that the evaluation is about to make. What it frees is

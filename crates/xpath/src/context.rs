@@ -1,7 +1,7 @@
 //! What the host provides: names when an expression is compiled, values when it is evaluated.
 
 use crate::budget::Budget;
-use crate::error::EvalError;
+use crate::error::Error;
 use crate::item::Item;
 use crate::name::ExpandedName;
 use crate::value::Value;
@@ -19,7 +19,7 @@ pub struct FunctionId(pub u32);
 ///
 /// ```
 /// use xpath::{
-///     Budget, Context, Environment, EvalError, ExpandedName, Expression, FunctionId, StaticContext, Value,
+///     Budget, Context, Environment, Error, ExpandedName, Expression, FunctionId, StaticContext, Value,
 /// };
 ///
 /// /// Adds the function `upper-case()`.
@@ -39,7 +39,7 @@ pub struct FunctionId(pub u32);
 ///         _: &Context<'d>,
 ///         arguments: Vec<Value<'d>>,
 ///         budget: &Budget,
-///     ) -> Result<Value<'d>, EvalError> {
+///     ) -> Result<Value<'d>, Error> {
 ///         let text = match arguments.first() {
 ///             Some(value) => value.charged_string(budget)?,
 ///             None => "".into(),
@@ -92,25 +92,25 @@ pub trait Environment<'d> {
     /// The value of a variable. Charges `budget` for the copy of a large one, as [`Value::copy`] does.
     ///
     /// # Errors
-    /// [`EvalError::NoVariable`] by default.
-    fn variable(&mut self, id: VariableId, budget: &Budget) -> Result<Value<'d>, EvalError> {
+    /// [`Error::NoVariable`] by default.
+    fn variable(&mut self, id: VariableId, budget: &Budget) -> Result<Value<'d>, Error> {
         let _ = budget;
-        Err(EvalError::NoVariable(id.0))
+        Err(Error::NoVariable(id.0))
     }
 
     /// Calls an extension function, which charges its work and what it makes to `budget`.
     ///
     /// # Errors
-    /// [`EvalError::NoFunction`] by default.
+    /// [`Error::NoFunction`] by default.
     fn call(
         &mut self,
         id: FunctionId,
         context: &Context<'d>,
         arguments: Vec<Value<'d>>,
         budget: &Budget,
-    ) -> Result<Value<'d>, EvalError> {
+    ) -> Result<Value<'d>, Error> {
         let _ = (context, arguments, budget);
-        Err(EvalError::NoFunction(id.0))
+        Err(Error::NoFunction(id.0))
     }
 }
 

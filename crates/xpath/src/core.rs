@@ -97,7 +97,7 @@ impl<'d> Run<'_, 'd> {
                 let Some(item) = self.first_or_context(arguments, context)? else {
                     return Ok(Cow::Borrowed(""));
                 };
-                self.charge(item.scope_cost())?;
+                item.charge_scope(self.budget)?;
                 let name = if core == Core::LocalName {
                     Cow::Borrowed(item.local_name())
                 } else if core == Core::NamespaceUri {
@@ -161,7 +161,11 @@ impl<'d> Run<'_, 'd> {
                 }
                 let widest = to.chars().map(char::len_utf8).max().unwrap_or(1);
                 self.budget.charge_memory(text.len().saturating_mul(widest))?;
-                Ok(Cow::Owned(translate(&text, &from, &to)))
+                let table = from.len().saturating_mul(TABLE_BYTES);
+                self.budget.charge_memory(table)?;
+                let translated = translate(&text, &from, &to);
+                self.budget.release_memory(table);
+                Ok(Cow::Owned(translated))
             }
             _ => Ok(Cow::Borrowed("")),
         }
@@ -215,7 +219,7 @@ impl<'d> Run<'_, 'd> {
         if matches!(argument.value_type(), Type::NodeSet | Type::Unknown) {
             match self.value(argument, context)? {
                 Value::NodeSet(nodes) => {
-                    for item in nodes {
+                    for item in &nodes {
                         let text = self.text_of(Some(item))?;
                         self.find_ids(&text, context, &mut found)?;
                     }
@@ -297,6 +301,9 @@ fn normalize_space<'t>(text: Cow<'t, str>, budget: &Budget) -> Outcome<Cow<'t, s
     }
     Ok(Cow::Owned(out))
 }
+
+/// Memory of a character in the table of `translate()`, while the table grows.
+const TABLE_BYTES: usize = 32;
 
 fn translate(text: &str, from: &str, to: &str) -> String {
     let mut table = HashMap::new();

@@ -13,7 +13,8 @@ use std::fmt::Write;
 
 use time::{Date, OffsetDateTime};
 
-use crate::budget::{Budget, BudgetExceeded};
+use crate::budget::Budget;
+use crate::error::Error;
 use pattern::Part;
 
 pub use parse::parse;
@@ -27,22 +28,16 @@ pub enum Dialect {
     DateTimeFormatter,
 }
 
-/// Why a date can't be formatted or parsed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum DateError {
-    #[error("unknown letter `{0}` in a date pattern")]
-    UnknownLetter(char),
-    #[error("too many letters `{0}` in a row in a date pattern")]
-    TooManyLetters(char),
-    #[error("unterminated quote in a date pattern")]
-    UnterminatedQuote,
-    #[error("`{text}` does not match the date pattern `{pattern}`")]
-    Mismatch { text: String, pattern: String },
-    #[error("date out of range: its year is outside of -9999 to 9999")]
-    OutOfRange,
-    #[error(transparent)]
-    Budget(#[from] BudgetExceeded),
+fn unknown(letter: char) -> Error {
+    Error::Date(format!("unknown letter `{letter}` in a date pattern"))
+}
+
+fn too_many(letter: char) -> Error {
+    Error::Date(format!("too many letters `{letter}` in a row in a date pattern"))
+}
+
+fn out_of_range() -> Error {
+    Error::Date("date out of range: its year is outside of -9999 to 9999".to_owned())
 }
 
 const DAY_MS: i64 = 86_400_000;
@@ -75,17 +70,17 @@ const DAYS: [&str; 7] =
 ///
 /// let text = format(1_700_000_000_000, "EEE, d MMM yyyy HH:mm:ss Z", Dialect::SimpleDateFormat, &Budget::default())?;
 /// assert_eq!(text, "Tue, 14 Nov 2023 22:13:20 +0000");
-/// # Ok::<(), xpath::dates::DateError>(())
+/// # Ok::<(), xpath::Error>(())
 /// ```
 ///
 /// # Errors
-/// [`DateError`]: a pattern that the dialect rejects, and years outside of -9999 to 9999.
+/// [`Error::Date`]: a pattern that the dialect rejects, and years outside of -9999 to 9999.
 pub fn format(
     unix_ms: i64,
     pattern: &str,
     dialect: Dialect,
     budget: &Budget,
-) -> Result<String, DateError> {
+) -> Result<String, Error> {
     budget.charge_steps(pattern.len() as u64)?;
     budget.charge_memory(pattern.len().saturating_mul(BYTES_PER_LETTER))?;
     let fields = Fields::of(unix_ms)?;
@@ -99,7 +94,7 @@ pub fn format(
                     Dialect::DateTimeFormatter => fields.formatter(letter, width, &mut out)?,
                 };
                 if !known {
-                    return Err(DateError::UnknownLetter(letter));
+                    return Err(unknown(letter));
                 }
             }
         }
@@ -126,10 +121,10 @@ fn two_digits(year: i64, out: &mut String) {
 }
 
 impl Fields {
-    fn of(unix_ms: i64) -> Result<Self, DateError> {
+    fn of(unix_ms: i64) -> Result<Self, Error> {
         let seconds = unix_ms.div_euclid(1_000);
         let time = OffsetDateTime::from_unix_timestamp(seconds);
-        let date = time.map_err(|_| DateError::OutOfRange)?.date();
+        let date = time.map_err(|_| out_of_range())?.date();
         Ok(Self { date, ms_of_day: unix_ms.rem_euclid(DAY_MS) })
     }
 
@@ -231,7 +226,7 @@ impl Fields {
         true
     }
 
-    fn simple(&self, letter: char, width: usize, out: &mut String) -> Result<bool, DateError> {
+    fn simple(&self, letter: char, width: usize, out: &mut String) -> Result<bool, Error> {
         match letter {
             'y' if width == 2 => two_digits(self.year_of_era(), out),
             'y' => padded(self.year_of_era(), width, out),
@@ -246,14 +241,14 @@ impl Fields {
             'z' if width > 3 => out.push_str("Coordinated Universal Time"),
             'z' => out.push_str("UTC"),
             'Z' => out.push_str("+0000"),
-            'X' if width > 3 => return Err(DateError::TooManyLetters(letter)),
+            'X' if width > 3 => return Err(too_many(letter)),
             'X' => out.push('Z'),
             _ => return Ok(self.common(letter, width, out)),
         }
         Ok(true)
     }
 
-    fn formatter(&self, letter: char, width: usize, out: &mut String) -> Result<bool, DateError> {
+    fn formatter(&self, letter: char, width: usize, out: &mut String) -> Result<bool, Error> {
         let most = match letter {
             'a' | 'F' | 'W' => 1,
             'd' | 'H' | 'h' | 'k' | 'K' | 'm' | 's' | 'w' | 'V' => 2,
@@ -264,7 +259,7 @@ impl Fields {
             _ => 15,
         };
         if width > most {
-            return Err(DateError::TooManyLetters(letter));
+            return Err(too_many(letter));
         }
         let offset = |forms: [&'static str; 5]| forms.get(width - 1).copied().unwrap_or("");
         match letter {
@@ -324,6 +319,7 @@ fn form(name: &'static str, width: usize) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::BudgetExceeded;
 
     /// 14 November 2023, 22:13:20.789 UTC, a Tuesday.
     const NOVEMBER: i64 = 1_700_000_000_789;
@@ -405,21 +401,21 @@ mod tests {
             format(unix_ms, pattern, dialect, &Budget::default()).unwrap_err()
         };
         let (simple, formatter) = (Dialect::SimpleDateFormat, Dialect::DateTimeFormatter);
-        assert_eq!(format(0, "yyyy J", simple), DateError::UnknownLetter('J'));
-        assert_eq!(format(0, "yyyy J", formatter), DateError::UnknownLetter('J'));
-        assert_eq!(format(0, "XXXX", simple), DateError::TooManyLetters('X'));
-        assert_eq!(format(0, "ddd", formatter), DateError::TooManyLetters('d'));
-        assert_eq!(format(0, "yyyy 'x", formatter), DateError::UnterminatedQuote);
-        assert_eq!(format(i64::MAX, "yyyy", formatter), DateError::OutOfRange);
-        assert_eq!(format(i64::MIN, "yyyy", formatter), DateError::OutOfRange);
+        assert_eq!(format(0, "yyyy J", simple), unknown('J'));
+        assert_eq!(format(0, "yyyy J", formatter), unknown('J'));
+        assert_eq!(format(0, "XXXX", simple), too_many('X'));
+        assert_eq!(format(0, "ddd", formatter), too_many('d'));
+        assert_eq!(format(0, "yyyy 'x", formatter), pattern::unterminated());
+        assert_eq!(format(i64::MAX, "yyyy", formatter), out_of_range());
+        assert_eq!(format(i64::MIN, "yyyy", formatter), out_of_range());
     }
 
     #[test]
     fn a_long_pattern_is_charged_before_it_is_used() {
         let pattern = "y".repeat(1_000);
         let steps = format(0, &pattern, Dialect::SimpleDateFormat, &Budget::new(999, 1 << 20));
-        assert!(matches!(steps, Err(DateError::Budget(BudgetExceeded::Steps { .. }))), "{steps:?}");
+        assert!(matches!(steps, Err(Error::Budget(BudgetExceeded::Steps { .. }))), "{steps:?}");
         let bytes = format(0, &pattern, Dialect::SimpleDateFormat, &Budget::new(9_999, 999));
-        assert!(matches!(bytes, Err(DateError::Budget(BudgetExceeded::Bytes { .. }))), "{bytes:?}");
+        assert!(matches!(bytes, Err(Error::Budget(BudgetExceeded::Bytes { .. }))), "{bytes:?}");
     }
 }

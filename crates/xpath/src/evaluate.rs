@@ -6,14 +6,17 @@ use std::borrow::Cow;
 use crate::budget::Budget;
 use crate::compare::{compare_numbers, compare_strings, compare_values};
 use crate::context::{Context, Environment};
-use crate::error::EvalError;
+use crate::error::Error;
 use crate::item::{Item, NodeSet};
 use crate::number::{number_to_string, string_to_number};
 use crate::plan::{Arithmetic, Comparison, Expr, Type};
 use crate::sink::{Exists, First, Holds, Nodes, Operand, Sink, Taken};
 use crate::value::{Value, is_true};
 
-pub(crate) type Outcome<T> = Result<T, EvalError>;
+pub(crate) type Outcome<T> = Result<T, Error>;
+
+/// Nodes of a set that are passed on for the price of one step.
+const NODES_PER_STEP: usize = 8;
 
 /// One evaluation.
 pub(crate) struct Run<'a, 'd> {
@@ -223,7 +226,8 @@ impl<'a, 'd> Run<'a, 'd> {
             Expr::Union(all) => {
                 let mut nodes = Nodes::default();
                 for one in all {
-                    nodes.take_all(self.nodes(one, context)?.into_items(), self.budget)?;
+                    let found = self.nodes(one, context)?.charged_items(self.budget)?;
+                    nodes.take_all(found, self.budget)?;
                 }
                 let mut items = nodes.items;
                 self.sort(&mut items)?;
@@ -295,8 +299,9 @@ impl<'a, 'd> Run<'a, 'd> {
         }
         let nodes = self.nodes(expr, context)?;
         sink.begin(true);
-        for item in nodes {
-            if !sink.take(item, self.budget)? {
+        for items in nodes.items().chunks(NODES_PER_STEP) {
+            self.charge(1)?;
+            if !self.pass_on(items, sink)? {
                 break;
             }
         }

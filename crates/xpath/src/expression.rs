@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::budget::Budget;
 use crate::context::{Context, Environment, FunctionId, StaticContext, VariableId};
-use crate::error::{CompileError, EvalError};
+use crate::error::Error;
 use crate::evaluate::Run;
 use crate::item::{Item, NodeSet};
 use crate::parser;
@@ -30,9 +30,9 @@ impl Expression {
     /// Compiles an expression.
     ///
     /// # Errors
-    /// [`CompileError`]: text that isn't XPath 1.0, names that `names` doesn't resolve, expressions that
+    /// [`Error::Syntax`]: text that isn't XPath 1.0, names that `names` doesn't resolve, expressions that
     /// exceed [`limits`](crate::limits), and operands that can't be node-sets where one is required.
-    pub fn compile(text: &str, names: &dyn StaticContext) -> Result<Self, CompileError> {
+    pub fn compile(text: &str, names: &dyn StaticContext) -> Result<Self, Error> {
         let plan = parser::expression(text, names)?;
         Ok(Self { text: text.into(), cost: plan.cost(), plan })
     }
@@ -41,7 +41,7 @@ impl Expression {
         &self,
         environment: &'a mut dyn Environment<'d>,
         budget: &'a Budget,
-    ) -> Result<Run<'a, 'd>, EvalError> {
+    ) -> Result<Run<'a, 'd>, Error> {
         budget.charge_steps(self.cost.saturating_add(1))?;
         Ok(Run::new(environment, budget))
     }
@@ -49,14 +49,14 @@ impl Expression {
     /// The value, of whatever type.
     ///
     /// # Errors
-    /// [`EvalError`]: an exceeded budget, a value that must be a node-set and isn't, and the errors of the
+    /// [`Error`]: an exceeded budget, a value that must be a node-set and isn't, and the errors of the
     /// environment.
     pub fn evaluate<'d>(
         &self,
         context: Context<'d>,
         environment: &mut dyn Environment<'d>,
         budget: &Budget,
-    ) -> Result<Value<'d>, EvalError> {
+    ) -> Result<Value<'d>, Error> {
         self.run(environment, budget)?.value(&self.plan, context)
     }
 
@@ -70,7 +70,7 @@ impl Expression {
         context: Context<'d>,
         environment: &mut dyn Environment<'d>,
         budget: &Budget,
-    ) -> Result<Cow<'e, str>, EvalError> {
+    ) -> Result<Cow<'e, str>, Error> {
         self.run(environment, budget)?.string(&self.plan, context)
     }
 
@@ -83,7 +83,7 @@ impl Expression {
         context: Context<'d>,
         environment: &mut dyn Environment<'d>,
         budget: &Budget,
-    ) -> Result<bool, EvalError> {
+    ) -> Result<bool, Error> {
         self.run(environment, budget)?.boolean(&self.plan, context)
     }
 
@@ -96,34 +96,35 @@ impl Expression {
         context: Context<'d>,
         environment: &mut dyn Environment<'d>,
         budget: &Budget,
-    ) -> Result<f64, EvalError> {
+    ) -> Result<f64, Error> {
         self.run(environment, budget)?.number(&self.plan, context)
     }
 
     /// The first node of a node-set in document order.
     ///
     /// # Errors
-    /// As [`Expression::evaluate`]; [`EvalError::NotANodeSet`].
+    /// As [`Expression::evaluate`]; [`Error::NotANodeSet`].
     pub fn evaluate_first<'d>(
         &self,
         context: Context<'d>,
         environment: &mut dyn Environment<'d>,
         budget: &Budget,
-    ) -> Result<Option<Item<'d>>, EvalError> {
+    ) -> Result<Option<Item<'d>>, Error> {
         self.run(environment, budget)?.first(&self.plan, context)
     }
 
     /// All nodes, in document order.
     ///
     /// # Errors
-    /// As [`Expression::evaluate`]; [`EvalError::NotANodeSet`].
+    /// As [`Expression::evaluate`]; [`Error::NotANodeSet`].
     pub fn select<'d>(
         &self,
         context: Context<'d>,
         environment: &mut dyn Environment<'d>,
         budget: &Budget,
-    ) -> Result<NodeSet<'d>, EvalError> {
-        self.run(environment, budget)?.nodes(&self.plan, context)
+    ) -> Result<NodeSet<'d>, Error> {
+        let nodes = self.run(environment, budget)?.nodes(&self.plan, context)?;
+        Ok(NodeSet::from_ordered(nodes.charged_items(budget)?))
     }
 
     /// The type of the value.

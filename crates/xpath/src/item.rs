@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::sync::Arc;
 
 use xml::{Kind, Node, NodeFilter};
 
@@ -77,7 +78,7 @@ impl<'d> Item<'d> {
     /// [`BudgetExceeded`].
     pub fn charged_string_value(self, budget: &Budget) -> Result<Cow<'d, str>, BudgetExceeded> {
         let Some(node) = self.node() else {
-            budget.charge_steps(self.scope_cost())?;
+            self.charge_scope(budget)?;
             let uri = self.binding().map_or("", |(_, uri)| uri);
             budget.charge_reading(uri.len())?;
             return Ok(Cow::Borrowed(uri));
@@ -107,13 +108,9 @@ impl<'d> Item<'d> {
         Ok(all)
     }
 
-    /// The steps that finding the prefix and the URI of a namespace node may take; 0 for other nodes.
-    pub(crate) fn scope_cost(self) -> u64 {
-        const BINDINGS_PER_STEP: u64 = 8;
-        if self.namespace == 0 {
-            return 0;
-        }
-        self.node.namespaces_in_scope().count() as u64 / BINDINGS_PER_STEP
+    /// Charges what reading the prefix and the URI of a namespace node costs; nothing for other nodes.
+    pub(crate) fn charge_scope(self, budget: &Budget) -> Result<(), BudgetExceeded> {
+        if self.namespace == 0 { Ok(()) } else { budget.charge_scope(self.node) }
     }
 
     /// The local part of the expanded name; empty for a node without a name.
@@ -166,9 +163,25 @@ impl<'d> Item<'d> {
 }
 
 /// Nodes in document order, without duplicates.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct NodeSet<'d> {
-    items: Vec<Item<'d>>,
+#[derive(Debug, Clone)]
+pub struct NodeSet<'d>(Nodes<'d>);
+
+#[derive(Debug, Clone)]
+enum Nodes<'d> {
+    Own(Vec<Item<'d>>),
+    Shared(Arc<Vec<Item<'d>>>),
+}
+
+impl Default for NodeSet<'_> {
+    fn default() -> Self {
+        Self(Nodes::Own(Vec::new()))
+    }
+}
+
+impl PartialEq for NodeSet<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.items() == other.items()
+    }
 }
 
 impl<'d> NodeSet<'d> {
@@ -181,62 +194,101 @@ impl<'d> NodeSet<'d> {
     #[must_use]
     pub fn from_unordered(mut items: Vec<Item<'d>>) -> Self {
         put_in_order(&mut items);
-        Self { items }
+        Self(Nodes::Own(items))
     }
 
     pub(crate) fn from_ordered(items: Vec<Item<'d>>) -> Self {
-        Self { items }
+        Self(Nodes::Own(items))
+    }
+
+    /// Clones of the set that is returned share its nodes, so that they cost nothing.
+    #[must_use]
+    pub fn into_shared(self) -> Self {
+        Self(match self.0 {
+            Nodes::Own(items) => Nodes::Shared(Arc::new(items)),
+            shared @ Nodes::Shared(_) => shared,
+        })
+    }
+
+    /// The nodes; a copy of shared ones is charged before it is made.
+    pub(crate) fn charged_items(self, budget: &Budget) -> Result<Vec<Item<'d>>, BudgetExceeded> {
+        budget.charge_reading(self.copied_bytes())?;
+        budget.charge_memory(self.copied_bytes())?;
+        Ok(self.into_items())
+    }
+
+    /// The bytes that [`NodeSet::into_items`] copies.
+    fn copied_bytes(&self) -> usize {
+        match &self.0 {
+            Nodes::Own(_) => 0,
+            Nodes::Shared(items) => size_of_val(items.as_slice()),
+        }
+    }
+
+    /// The bytes that a clone takes.
+    pub(crate) fn clone_bytes(&self) -> usize {
+        match &self.0 {
+            Nodes::Own(items) => size_of_val(items.as_slice()),
+            Nodes::Shared(_) => 0,
+        }
     }
 
     #[must_use]
     pub fn len(&self) -> usize {
-        self.items.len()
+        self.items().len()
     }
 
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.items.is_empty()
+        self.items().is_empty()
     }
 
     #[must_use]
     pub fn first(&self) -> Option<Item<'d>> {
-        self.items.first().copied()
+        self.items().first().copied()
     }
 
     #[must_use]
     pub fn get(&self, index: usize) -> Option<Item<'d>> {
-        self.items.get(index).copied()
+        self.items().get(index).copied()
     }
 
     #[must_use]
     pub fn contains(&self, item: Item<'d>) -> bool {
-        self.items.binary_search_by(|known| known.document_order(item)).is_ok()
+        self.items().binary_search_by(|known| known.document_order(item)).is_ok()
     }
 
     pub fn iter(&self) -> std::iter::Copied<std::slice::Iter<'_, Item<'d>>> {
-        self.items.iter().copied()
+        self.items().iter().copied()
     }
 
+    /// Copies nodes that are shared.
     #[must_use]
     pub fn into_items(self) -> Vec<Item<'d>> {
-        self.items
+        match self.0 {
+            Nodes::Own(items) => items,
+            Nodes::Shared(items) => Arc::unwrap_or_clone(items),
+        }
     }
 
     #[must_use]
     pub fn items(&self) -> &[Item<'d>] {
-        &self.items
+        match &self.0 {
+            Nodes::Own(items) => items,
+            Nodes::Shared(items) => items,
+        }
     }
 }
 
 impl<'d> From<Node<'d>> for NodeSet<'d> {
     fn from(node: Node<'d>) -> Self {
-        Self { items: vec![node.into()] }
+        Self(Nodes::Own(vec![node.into()]))
     }
 }
 
 impl<'d> From<Item<'d>> for NodeSet<'d> {
     fn from(item: Item<'d>) -> Self {
-        Self { items: vec![item] }
+        Self(Nodes::Own(vec![item]))
     }
 }
 
@@ -245,7 +297,7 @@ impl<'d> IntoIterator for NodeSet<'d> {
     type IntoIter = std::vec::IntoIter<Item<'d>>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.items.into_iter()
+        self.into_items().into_iter()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Splits the text of an expression into tokens: XPath 1.0 section 3.7, with its rules for `*` and names.
 
 use crate::axis::Axis;
-use crate::error::CompileError;
+use crate::error::Error;
 use crate::number::is_space;
 
 /// A qualified name: prefix (empty for none) and local part.
@@ -65,7 +65,7 @@ pub(crate) enum Token<'t> {
 }
 
 /// The tokens and their offsets.
-pub(crate) fn tokens(text: &str) -> Result<Vec<(Token<'_>, usize)>, CompileError> {
+pub(crate) fn tokens(text: &str) -> Result<Vec<(Token<'_>, usize)>, Error> {
     let mut lexer = Lexer { text, at: 0 };
     let mut found: Vec<(Token<'_>, usize)> = Vec::new();
     loop {
@@ -147,11 +147,11 @@ impl<'t> Lexer<'t> {
         found
     }
 
-    fn fail<T>(&self, message: impl Into<String>) -> Result<T, CompileError> {
-        Err(CompileError::new(self.at, message))
+    fn fail<T>(&self, message: impl Into<String>) -> Result<T, Error> {
+        Err(Error::syntax(self.at, message))
     }
 
-    fn next(&mut self, operand_before: bool) -> Result<Token<'t>, CompileError> {
+    fn next(&mut self, operand_before: bool) -> Result<Token<'t>, Error> {
         let mut bytes = self.rest().bytes();
         let (first, second) = (bytes.next().unwrap_or(0), bytes.next().unwrap_or(0));
         match first {
@@ -177,7 +177,7 @@ impl<'t> Lexer<'t> {
         if operand_before { self.operator_name() } else { self.name() }
     }
 
-    fn number(&mut self) -> Result<Token<'t>, CompileError> {
+    fn number(&mut self) -> Result<Token<'t>, Error> {
         let rest = self.rest();
         let whole = rest.bytes().take_while(u8::is_ascii_digit).count();
         let fraction = match rest.as_bytes().get(whole) {
@@ -189,7 +189,7 @@ impl<'t> Lexer<'t> {
         Ok(Token::Number(digits.parse().unwrap_or(f64::NAN)))
     }
 
-    fn literal(&mut self, quote: char) -> Result<Token<'t>, CompileError> {
+    fn literal(&mut self, quote: char) -> Result<Token<'t>, Error> {
         let Some((text, _)) = self.rest().get(1..).and_then(|inner| inner.split_once(quote)) else {
             return self.fail(format!("unterminated string literal: add a closing {quote}"));
         };
@@ -197,7 +197,7 @@ impl<'t> Lexer<'t> {
         Ok(Token::Literal(text))
     }
 
-    fn variable(&mut self) -> Result<Token<'t>, CompileError> {
+    fn variable(&mut self) -> Result<Token<'t>, Error> {
         self.at += 1;
         let name = self.qname()?;
         if name.local == "*" {
@@ -206,7 +206,7 @@ impl<'t> Lexer<'t> {
         Ok(Token::Variable(name))
     }
 
-    fn operator_name(&mut self) -> Result<Token<'t>, CompileError> {
+    fn operator_name(&mut self) -> Result<Token<'t>, Error> {
         let start = self.at;
         let operator = match self.ncname()? {
             "and" => Operator::And,
@@ -215,13 +215,13 @@ impl<'t> Lexer<'t> {
             "div" => Operator::Div,
             other => {
                 let message = format!("expected an operator, found `{other}`");
-                return Err(CompileError::new(start, message));
+                return Err(Error::syntax(start, message));
             }
         };
         Ok(Token::Operator(operator))
     }
 
-    fn ncname(&mut self) -> Result<&'t str, CompileError> {
+    fn ncname(&mut self) -> Result<&'t str, Error> {
         let rest = self.rest();
         let part =
             |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.') || !c.is_ascii();
@@ -236,7 +236,7 @@ impl<'t> Lexer<'t> {
     }
 
     /// A qualified name, or `prefix:*` with `*` as the local part.
-    fn qname(&mut self) -> Result<RawName<'t>, CompileError> {
+    fn qname(&mut self) -> Result<RawName<'t>, Error> {
         let first = self.ncname()?;
         if !self.rest().starts_with(':') || self.rest().starts_with("::") {
             return Ok(RawName { prefix: "", local: first });
@@ -248,7 +248,7 @@ impl<'t> Lexer<'t> {
         Ok(RawName { prefix: first, local: self.ncname()? })
     }
 
-    fn name(&mut self) -> Result<Token<'t>, CompileError> {
+    fn name(&mut self) -> Result<Token<'t>, Error> {
         let start = self.at;
         let name = self.qname()?;
         if name.local == "*" {
@@ -264,7 +264,7 @@ impl<'t> Lexer<'t> {
                 Some(axis) => Ok(Token::Axis(axis)),
                 None => {
                     let message = format!("unknown axis `{}`", name.local);
-                    Err(CompileError::new(start, message))
+                    Err(Error::syntax(start, message))
                 }
             };
         }

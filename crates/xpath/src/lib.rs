@@ -52,6 +52,7 @@ mod pattern;
 mod plan;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod properties;
+pub mod regex;
 mod scan;
 mod sink;
 pub mod synapse;
@@ -61,7 +62,7 @@ mod walk;
 
 pub use budget::{Budget, BudgetExceeded};
 pub use context::{Context, Environment, FunctionId, NoBindings, StaticContext, VariableId};
-pub use error::{CompileError, EvalError};
+pub use error::Error;
 pub use expression::Expression;
 pub use functions::core_function_names;
 pub use item::{Item, NodeSet};

@@ -10,12 +10,12 @@ mod primary;
 use crate::limits;
 
 use crate::context::StaticContext;
-use crate::error::CompileError;
+use crate::error::Error;
 use crate::knock_out::{empty_node_set, is_out};
 use crate::lexer::{Operator, Token, tokens};
 use crate::plan::{Arithmetic, Comparison, Expr, Type};
 
-type Parsed<T> = Result<T, CompileError>;
+type Parsed<T> = Result<T, Error>;
 
 pub(crate) struct Parser<'t> {
     tokens: Vec<(Token<'t>, usize)>,
@@ -69,7 +69,7 @@ impl<'t> Parser<'t> {
             let most = limits::XPATH_BYTES_MAX;
             let message =
                 format!("expression too long: {} bytes, at most {most} are allowed", text.len());
-            return Err(CompileError::new(most, message));
+            return Err(Error::syntax(most, message));
         }
         Ok(Self {
             tokens: tokens(text)?,
@@ -115,7 +115,7 @@ impl<'t> Parser<'t> {
     }
 
     pub(crate) fn fail<T>(&self, message: impl Into<String>) -> Parsed<T> {
-        Err(CompileError::new(self.place(), message))
+        Err(Error::syntax(self.place(), message))
     }
 
     fn deeper(&mut self) -> Parsed<()> {
@@ -277,7 +277,7 @@ fn node_set(expr: &Expr, place: usize, what: &str) -> Parsed<()> {
     match expr.value_type() {
         Type::NodeSet | Type::Unknown => Ok(()),
         Type::String | Type::Number | Type::Boolean => {
-            Err(CompileError::new(place, format!("{what} must be a node-set")))
+            Err(Error::syntax(place, format!("{what} must be a node-set")))
         }
     }
 }

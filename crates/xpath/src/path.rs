@@ -10,7 +10,7 @@ use crate::axis::Axis;
 use crate::budget::Budget;
 use crate::context::Context;
 use crate::evaluate::{Outcome, Run};
-use crate::item::{Item, is_in_order, put_in_order};
+use crate::item::{Item, NodeSet, is_in_order, put_in_order};
 use crate::plan::{Path, Predicate, Segment, Start, Step, Test, Type};
 use crate::sink::{Nodes, Sink, Taken};
 use crate::value::Value;
@@ -29,6 +29,8 @@ enum Shape {
 enum Set<'d> {
     One(Item<'d>),
     Many(Vec<Item<'d>>),
+    /// The value of a variable or a function, perhaps shared.
+    Given(NodeSet<'d>),
 }
 
 impl<'d> Set<'d> {
@@ -36,6 +38,7 @@ impl<'d> Set<'d> {
         match self {
             Self::One(item) => std::slice::from_ref(item),
             Self::Many(items) => items,
+            Self::Given(nodes) => nodes.items(),
         }
     }
 
@@ -81,9 +84,11 @@ impl<'d> Run<'_, 'd> {
             Start::Context => Set::One(context.item),
             Start::Root => Set::One(context.item.holder().document().root().into()),
             Start::Filter(expr, predicates) => {
-                let mut items = self.nodes(expr, context)?.into_items();
-                self.filter(&mut items, predicates)?;
-                Set::Many(items)
+                let nodes = self.nodes(expr, context)?;
+                match predicates.as_slice() {
+                    [] => Set::Given(nodes),
+                    predicates => Set::Many(self.filter(nodes.items(), predicates)?),
+                }
             }
         };
         let mut shape = set.shape(Shape::Any);
@@ -208,8 +213,7 @@ impl<'d> Run<'_, 'd> {
         }
         let mut nodes = Nodes::default();
         self.walk(*axis, test, &[], from, &mut nodes)?;
-        let mut items = nodes.items;
-        self.filter(&mut items, predicates)?;
+        let items = self.filter(&nodes.items, predicates)?;
         self.pass_on(&items, sink)
     }
 
@@ -249,14 +253,17 @@ impl<'d> Run<'_, 'd> {
         let principal = axis.principal();
         let mut counts = [0usize; COUNTS];
         let mut walk = Walk::new(axis, from);
-        if let Walk::Namespaces { count, .. } = &walk {
-            self.charge(u64::from(*count))?;
+        if let Walk::Namespaces { element, .. } = &walk {
+            self.budget.charge_scope(*element)?;
         }
         while let Some(item) = walk.next() {
             self.charge(1 + walk.passed())?;
             let passes = match item.node() {
                 Some(node) => ready.passes(node, principal),
-                None => passes_namespace(test, principal, item),
+                None => {
+                    item.charge_scope(self.budget)?;
+                    passes_namespace(test, principal, item)
+                }
             };
             if !passes {
                 continue;
@@ -333,24 +340,43 @@ impl<'d> Run<'_, 'd> {
     /// Applies the predicates one after the other: section 2.4.
     pub(crate) fn filter(
         &mut self,
-        items: &mut Vec<Item<'d>>,
+        items: &[Item<'d>],
         predicates: &[Predicate],
-    ) -> Outcome<()> {
+    ) -> Outcome<Vec<Item<'d>>> {
+        let mut kept: Option<Vec<Item<'d>>> = None;
         for predicate in predicates {
-            let size = items.len();
-            let mut kept = Nodes::default();
-            for (index, item) in items.iter().enumerate() {
-                self.charge(1)?;
-                if self.holds(predicate, Context { item: *item, position: index + 1, size })? {
-                    kept.push(*item, self.budget)?;
+            kept = Some(self.filter_once(kept.as_deref().unwrap_or(items), predicate)?);
+        }
+        Ok(kept.unwrap_or_default())
+    }
+
+    fn filter_once(&mut self, items: &[Item<'d>], predicate: &Predicate) -> Outcome<Vec<Item<'d>>> {
+        self.charge(1)?;
+        let mut kept = Nodes::default();
+        let size = items.len();
+        match predicate {
+            Predicate::At(number) => self.keep(nth(items, *number), &mut kept)?,
+            Predicate::Last => self.keep(items.last(), &mut kept)?,
+            Predicate::Plain(_) | Predicate::Positional(_) | Predicate::Sized(_) => {
+                for (index, item) in items.iter().enumerate() {
+                    self.charge(1)?;
+                    if self.holds(predicate, Context { item: *item, position: index + 1, size })? {
+                        kept.push(*item, self.budget)?;
+                    }
                 }
             }
-            *items = kept.items;
+        }
+        Ok(kept.items)
+    }
+
+    fn keep(&self, item: Option<&Item<'d>>, kept: &mut Nodes<'d>) -> Outcome<()> {
+        if let Some(item) = item {
+            kept.push(*item, self.budget)?;
         }
         Ok(())
     }
 
-    fn pass_on(&self, items: &[Item<'d>], sink: &mut dyn Sink<'d>) -> Outcome<bool> {
+    pub(crate) fn pass_on(&self, items: &[Item<'d>], sink: &mut dyn Sink<'d>) -> Outcome<bool> {
         for item in items {
             if !sink.take(*item, self.budget)? {
                 return Ok(false);
@@ -374,6 +400,13 @@ impl<'d> Run<'_, 'd> {
 
 /// Most predicates of a step that are applied while walking; with more, its nodes are collected first.
 const COUNTS: usize = 4;
+
+/// The item at a position, from 1.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range is checked")]
+fn nth<'s, 'd>(items: &'s [Item<'d>], position: f64) -> Option<&'s Item<'d>> {
+    let is_valid = position >= 1.0 && position <= items.len() as f64 && position.fract() == 0.0;
+    if is_valid { items.get(position as usize - 1) } else { None }
+}
 
 /// Attributes and namespace nodes are on no descendant axis.
 fn is_child(item: Item<'_>) -> bool {

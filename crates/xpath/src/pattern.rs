@@ -9,7 +9,7 @@ use xml::{Kind, Node};
 use crate::axis::Axis;
 use crate::budget::Budget;
 use crate::context::{Context, Environment, StaticContext};
-use crate::error::{CompileError, EvalError};
+use crate::error::Error;
 use crate::evaluate::{Outcome, Run};
 use crate::functions::Core;
 use crate::item::Item;
@@ -87,9 +87,9 @@ impl Pattern {
     /// by `names`, which resolves every function of the pattern.
     ///
     /// # Errors
-    /// [`CompileError`]: text that isn't a pattern, and the errors of
+    /// [`Error::Syntax`]: text that isn't a pattern, and the errors of
     /// [`Expression::compile`](crate::Expression::compile).
-    pub fn compile(text: &str, names: &dyn StaticContext) -> Result<Self, CompileError> {
+    pub fn compile(text: &str, names: &dyn StaticContext) -> Result<Self, Error> {
         let mut parser = Parser::new(text, names)?;
         let mut alternatives = vec![parser.alternative()?];
         while parser.eat_operator(Operator::Union) {
@@ -119,7 +119,7 @@ impl Pattern {
         item: impl Into<Item<'d>>,
         environment: &mut dyn Environment<'d>,
         budget: &Budget,
-    ) -> Result<bool, EvalError> {
+    ) -> Result<bool, Error> {
         let item = item.into();
         for alternative in &self.alternatives {
             if alternative.matches(item, environment, budget)? {
@@ -131,7 +131,7 @@ impl Pattern {
 }
 
 impl Parser<'_> {
-    fn alternative(&mut self) -> Result<Alternative, CompileError> {
+    fn alternative(&mut self) -> Result<Alternative, Error> {
         let found = self.whole_alternative()?;
         let start = match &found.anchor {
             Anchor::Anywhere => "a",
@@ -147,7 +147,7 @@ impl Parser<'_> {
         Ok(found.unless_out(start).unless_out(steps))
     }
 
-    fn whole_alternative(&mut self) -> Result<Alternative, CompileError> {
+    fn whole_alternative(&mut self) -> Result<Alternative, Error> {
         let mut steps = Vec::new();
         let mut deep = false;
         let anchor = match self.peek() {
@@ -191,7 +191,7 @@ impl Parser<'_> {
         }
     }
 
-    fn id_or_key(&mut self) -> Result<Expr, CompileError> {
+    fn id_or_key(&mut self) -> Result<Expr, Error> {
         let place = self.place();
         let is_key = matches!(
             self.peek(), Some(Token::Function(name)) if name.prefix.is_empty() && name.local == "key"
@@ -205,10 +205,10 @@ impl Parser<'_> {
         }
         let message =
             "the only functions at the start of a pattern are `id('...')` and `key('...', '...')`";
-        Err(CompileError::new(place, message))
+        Err(Error::syntax(place, message))
     }
 
-    fn step_pattern(&mut self) -> Result<Step, CompileError> {
+    fn step_pattern(&mut self) -> Result<Step, Error> {
         let axis = match self.peek() {
             Some(Token::At | Token::Axis(Axis::Attribute)) => {
                 self.advance();
@@ -275,7 +275,7 @@ impl Alternative {
         item: Item<'d>,
         environment: &mut dyn Environment<'d>,
         budget: &Budget,
-    ) -> Result<bool, EvalError> {
+    ) -> Result<bool, Error> {
         Run::new(environment, budget).matches(self, item)
     }
 }

@@ -12,7 +12,7 @@ use crate::parser;
 use crate::properties::generate::Choices;
 use crate::properties::reference::Reference;
 use crate::value::Value;
-use crate::{EvalError, Expression, Pattern};
+use crate::{Error, Expression, Pattern};
 
 struct Prefixes;
 
@@ -49,12 +49,12 @@ fn any_text(text: &str) {
     if let Ok(expression) = Expression::compile(text, &Prefixes)
         && let Err(error) = expression.evaluate(context, &mut NoBindings, &small())
     {
-        assert!(matches!(error, EvalError::Budget(_)), "{error}");
+        assert!(matches!(error, Error::Budget(_)), "{error}");
     }
     if let Ok(pattern) = Pattern::compile(text, &Prefixes) {
         for node in document.root().descendants() {
             if let Err(error) = pattern.matches(node, &mut NoBindings, &small()) {
-                assert!(matches!(error, EvalError::Budget(_)), "{error}");
+                assert!(matches!(error, Error::Budget(_)), "{error}");
             }
         }
     }

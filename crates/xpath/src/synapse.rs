@@ -14,8 +14,8 @@ use xml::{Document, Node};
 use crate::dates::{self, Dialect};
 use crate::encoding;
 use crate::{
-    Budget, CompileError, Context, Environment, EvalError, ExpandedName, FunctionId, NodeSet,
-    StaticContext, Value, VariableId,
+    Budget, Context, Environment, Error, ExpandedName, FunctionId, NodeSet, StaticContext, Value,
+    VariableId,
 };
 
 /// The scope of a property.
@@ -198,7 +198,7 @@ impl SynapseXPath {
     ///
     /// # Errors
     /// As [`crate::Expression::compile`].
-    pub fn compile(text: &str, namespaces: &[(String, String)]) -> Result<Self, CompileError> {
+    pub fn compile(text: &str, namespaces: &[(String, String)]) -> Result<Self, Error> {
         let names = Names { namespaces, variables: RefCell::new(Vec::new()) };
         let expression = crate::Expression::compile(text, &names)?;
         Ok(Self { expression, variables: names.variables.into_inner() })
@@ -246,7 +246,7 @@ impl SynapseXPath {
         node: Node<'d>,
         message: &mut dyn Message<'d>,
         budget: &Budget,
-    ) -> Result<Value<'d>, EvalError> {
+    ) -> Result<Value<'d>, Error> {
         let mut bound = Bound { variables: &self.variables, message };
         self.expression.evaluate(Context::new(node), &mut bound, budget)
     }
@@ -258,7 +258,7 @@ struct Bound<'s, 'd> {
 }
 
 impl<'d> Environment<'d> for Bound<'_, 'd> {
-    fn variable(&mut self, id: VariableId, budget: &Budget) -> Result<Value<'d>, EvalError> {
+    fn variable(&mut self, id: VariableId, budget: &Budget) -> Result<Value<'d>, Error> {
         match self.variables.get(id.0 as usize) {
             Some(Variable::Property(scope, name)) => self.property(*scope, name, budget),
             Some(Variable::Part(part)) => {
@@ -268,7 +268,7 @@ impl<'d> Environment<'d> for Bound<'_, 'd> {
                 };
                 Ok(Value::NodeSet(found.map_or_else(NodeSet::new, NodeSet::from)))
             }
-            None => Err(EvalError::NoVariable(id.0)),
+            None => Err(Error::NoVariable(id.0)),
         }
     }
 
@@ -278,9 +278,9 @@ impl<'d> Environment<'d> for Bound<'_, 'd> {
         _: &Context<'d>,
         arguments: Vec<Value<'d>>,
         budget: &Budget,
-    ) -> Result<Value<'d>, EvalError> {
+    ) -> Result<Value<'d>, Error> {
         let Some((_, function, ..)) = FUNCTIONS.get(id.0 as usize) else {
-            return Err(EvalError::NoFunction(id.0));
+            return Err(Error::NoFunction(id.0));
         };
         let texts = arguments
             .iter()
@@ -315,8 +315,8 @@ const ENCODED_BYTES_PER_BYTE: usize = 3;
 /// The date format of `SYSTEM_DATE` without an argument: that of Java's locale `en_US`.
 const DEFAULT_DATE_FORMAT: &str = "M/d/yy, h:mm a";
 
-fn fail<T>(message: impl Into<String>) -> Result<T, EvalError> {
-    Err(EvalError::Caller(message.into()))
+fn fail<T>(message: impl Into<String>) -> Result<T, Error> {
+    Err(Error::Host(message.into()))
 }
 
 impl<'d> Bound<'_, 'd> {
@@ -326,7 +326,7 @@ impl<'d> Bound<'_, 'd> {
         scope: PropertyScope,
         name: &str,
         budget: &Budget,
-    ) -> Result<Value<'d>, EvalError> {
+    ) -> Result<Value<'d>, Error> {
         let value = self.message.property(scope, name);
         let value = value.unwrap_or_else(|| Value::String(String::new()));
         if let Value::String(text) = &value {
@@ -342,7 +342,7 @@ impl<'d> Bound<'_, 'd> {
         &mut self,
         arguments: &[Cow<'_, str>],
         budget: &Budget,
-    ) -> Result<Value<'d>, EvalError> {
+    ) -> Result<Value<'d>, Error> {
         let (scope, name, format) = match arguments {
             [name] => (PropertyScope::Synapse, name, None),
             [name, format] if name == "SYSTEM_DATE" => (PropertyScope::Synapse, name, Some(format)),
@@ -364,8 +364,10 @@ impl<'d> Bound<'_, 'd> {
                 let format = format.map_or(DEFAULT_DATE_FORMAT, AsRef::as_ref);
                 match dates::format(now, format, Dialect::SimpleDateFormat, budget) {
                     Ok(text) => Ok(Value::String(text)),
-                    Err(dates::DateError::Budget(error)) => Err(error.into()),
-                    Err(error) => fail(format!("get-property('SYSTEM_DATE'): {error}")),
+                    Err(Error::Date(error)) => {
+                        fail(format!("get-property('SYSTEM_DATE'): {error}"))
+                    }
+                    Err(error) => Err(error),
                 }
             }
             None => self.property(scope, name, budget),
@@ -381,7 +383,7 @@ fn find<'d>(
     part: Part,
     document: &'d Document,
     budget: &Budget,
-) -> Result<Option<Node<'d>>, EvalError> {
+) -> Result<Option<Node<'d>>, Error> {
     let Some(top) = document.element() else { return Ok(None) };
     if top.local_name() != "Envelope" || !ENVELOPES.contains(&top.namespace()) {
         return Ok((part != Part::Header).then(|| document.root()));
@@ -403,29 +405,45 @@ fn find<'d>(
     Ok(None)
 }
 
-fn unknown(charset: &str) -> EvalError {
-    EvalError::Caller(format!("unknown character set `{charset}`; use UTF-8"))
+/// The character sets that can be named.
+enum Charset {
+    Utf8,
+    Latin1,
+    Ascii,
 }
 
-fn encode<'t>(text: &'t str, charset: &str) -> Result<Cow<'t, [u8]>, EvalError> {
+impl Charset {
+    fn named(name: &str) -> Result<Self, Error> {
+        let is = |known: &[&str]| known.iter().any(|known| name.eq_ignore_ascii_case(known));
+        if is(&["UTF-8", "UTF8"]) {
+            Ok(Self::Utf8)
+        } else if is(&["ISO-8859-1", "LATIN1"]) {
+            Ok(Self::Latin1)
+        } else if is(&["US-ASCII", "ASCII"]) {
+            Ok(Self::Ascii)
+        } else {
+            Err(Error::Host(format!("unknown character set `{name}`; use UTF-8")))
+        }
+    }
+}
+
+fn encode<'t>(text: &'t str, charset: &str) -> Result<Cow<'t, [u8]>, Error> {
     let narrow = |most: u32| {
         let byte = |c: char| {
             u8::try_from(u32::from(c)).ok().filter(|byte| u32::from(*byte) <= most).unwrap_or(b'?')
         };
         Cow::Owned(text.chars().map(byte).collect())
     };
-    match charset.to_ascii_uppercase().as_str() {
-        "UTF-8" | "UTF8" => Ok(Cow::Borrowed(text.as_bytes())),
-        "ISO-8859-1" | "LATIN1" => Ok(narrow(0xFF)),
-        "US-ASCII" | "ASCII" => Ok(narrow(0x7F)),
-        _ => Err(unknown(charset)),
-    }
+    Ok(match Charset::named(charset)? {
+        Charset::Utf8 => Cow::Borrowed(text.as_bytes()),
+        Charset::Latin1 => narrow(0xFF),
+        Charset::Ascii => narrow(0x7F),
+    })
 }
 
-fn decode(bytes: Vec<u8>, charset: &str) -> Result<String, EvalError> {
-    match charset.to_ascii_uppercase().as_str() {
-        "UTF-8" | "UTF8" | "US-ASCII" | "ASCII" => Ok(String::from_utf8_lossy(&bytes).into_owned()),
-        "ISO-8859-1" | "LATIN1" => Ok(bytes.into_iter().map(char::from).collect()),
-        _ => Err(unknown(charset)),
-    }
+fn decode(bytes: Vec<u8>, charset: &str) -> Result<String, Error> {
+    Ok(match Charset::named(charset)? {
+        Charset::Utf8 | Charset::Ascii => String::from_utf8_lossy(&bytes).into_owned(),
+        Charset::Latin1 => bytes.into_iter().map(char::from).collect(),
+    })
 }

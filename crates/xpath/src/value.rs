@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::budget::{Budget, BudgetExceeded};
-use crate::error::EvalError;
+use crate::error::Error;
 use crate::item::{Item, NodeSet};
 use crate::number::{number_to_string, string_to_number};
 use crate::plan::Type;
@@ -73,13 +73,13 @@ impl<'d> Value<'d> {
         }
     }
 
-    /// A copy, whose memory is charged before it is made.
+    /// A copy, whose memory is charged before it is made. A [shared](NodeSet::into_shared) node-set isn't copied.
     ///
     /// # Errors
     /// [`BudgetExceeded`].
     pub fn copy(&self, budget: &Budget) -> Result<Self, BudgetExceeded> {
         let bytes = match self {
-            Self::NodeSet(nodes) => size_of_val(nodes.items()),
+            Self::NodeSet(nodes) => nodes.clone_bytes(),
             Self::String(text) => text.len(),
             Self::Number(_) | Self::Boolean(_) => 0,
         };
@@ -101,16 +101,16 @@ impl<'d> Value<'d> {
     /// The nodes of a node-set.
     ///
     /// # Errors
-    /// [`EvalError::NotANodeSet`] for the other types, none of which converts to a node-set. `what` names
+    /// [`Error::NotANodeSet`] for the other types, none of which converts to a node-set. `what` names
     /// the value in the message.
-    pub fn into_nodes(self, what: &'static str) -> Result<NodeSet<'d>, EvalError> {
+    pub fn into_nodes(self, what: &'static str) -> Result<NodeSet<'d>, Error> {
         let found = match self {
             Self::NodeSet(nodes) => return Ok(nodes),
             Self::String(_) => "string",
             Self::Number(_) => "number",
             Self::Boolean(_) => "boolean",
         };
-        Err(EvalError::NotANodeSet { what, found })
+        Err(Error::NotANodeSet { what, found })
     }
 }
 

@@ -39,7 +39,10 @@ impl<'d> Walk<'d> {
                 at.map_or(Self::Empty, |at| Self::Preceding { at, above: at.parent(), passed: 0 })
             }
             Axis::Namespace => {
-                let count = if node.is_element() { node.namespaces_in_scope().count() } else { 0 };
+                if !node.is_element() {
+                    return Self::Empty;
+                }
+                let count = node.namespaces_in_scope().count();
                 let count = u32::try_from(count).unwrap_or(u32::MAX);
                 Self::Namespaces { element: node, index: 0, count }
             }

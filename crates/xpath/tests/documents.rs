@@ -4,8 +4,8 @@
 
 use xml::Document;
 use xpath::{
-    Budget, Context, Environment, EvalError, ExpandedName, Expression, NodeSet, StaticContext,
-    Value, VariableId,
+    Budget, Context, Environment, Error, ExpandedName, Expression, NodeSet, StaticContext, Value,
+    VariableId,
 };
 
 const FIRST: &[u8] = b"<list><order id='1'><symbol>IBM</symbol></order><order id='2'/></list>";
@@ -22,7 +22,7 @@ impl StaticContext for Both<'_> {
 }
 
 impl<'d> Environment<'d> for Both<'d> {
-    fn variable(&mut self, _: VariableId, _: &Budget) -> Result<Value<'d>, EvalError> {
+    fn variable(&mut self, _: VariableId, _: &Budget) -> Result<Value<'d>, Error> {
         Ok(Value::NodeSet(self.0.clone()))
     }
 }

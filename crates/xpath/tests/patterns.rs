@@ -4,8 +4,8 @@
 
 use xml::{Document, Kind};
 use xpath::{
-    Budget, Context, Environment, EvalError, ExpandedName, FunctionId, Item, Matched, NodeSet,
-    Pattern, StaticContext, Value,
+    Budget, Context, Environment, Error, ExpandedName, FunctionId, Item, Matched, NodeSet, Pattern,
+    StaticContext, Value,
 };
 
 const DOCUMENT: &[u8] = b"<!DOCTYPE r [<!ATTLIST a id ID #IMPLIED>]><r xmlns:p='urn:p'><a id='x'>one<b n='1'/><b n='2'/></a>\
@@ -31,7 +31,7 @@ impl<'d> Environment<'d> for Keys {
         context: &Context<'d>,
         arguments: Vec<Value<'d>>,
         _: &Budget,
-    ) -> Result<Value<'d>, EvalError> {
+    ) -> Result<Value<'d>, Error> {
         let name = arguments[1].string().into_owned();
         let all = context.item.holder().document().root().descendants();
         let found = all.filter(|node| node.is_element() && node.local_name() == name);

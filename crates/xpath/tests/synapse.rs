@@ -4,7 +4,7 @@
 
 use xml::Document;
 use xpath::synapse::{Message, PropertyScope, SynapseXPath};
-use xpath::{Budget, BudgetExceeded, EvalError, Value};
+use xpath::{Budget, BudgetExceeded, Error, Value};
 
 const SOAP: &[u8] = b"<e:Envelope xmlns:e='http://schemas.xmlsoap.org/soap/envelope/'><e:Header>\
 <routing xmlns='http://someuri'>xadmin</routing></e:Header><e:Body><order><symbol>IBM</symbol></order></e:Body></e:Envelope>";
@@ -44,7 +44,7 @@ fn string(text: &str, bytes: &[u8]) -> String {
 
 fn evaluate(text: &str, bytes: &[u8]) -> Result<String, String> {
     let namespaces = [("t".to_owned(), "http://someuri".to_owned())];
-    let expression = SynapseXPath::compile(text, &namespaces).map_err(|error| error.message)?;
+    let expression = SynapseXPath::compile(text, &namespaces).map_err(|error| error.message())?;
     let document = Document::parse(bytes).unwrap();
     let value = expression.evaluate(document.root(), &mut Soap(&document), &Budget::default());
     value.map(Value::into_string).map_err(|error| error.to_string())
@@ -156,5 +156,5 @@ fn parts_and_properties_are_charged_each_time() {
     let expression = SynapseXPath::compile("count(//i[. = $ctx:uri.var.id])", &[]).unwrap();
     let result =
         expression.evaluate(document.root(), &mut Soap(&document), &Budget::new(1_000_000, 1_000));
-    assert!(matches!(result, Err(EvalError::Budget(BudgetExceeded::Bytes { .. }))), "{result:?}");
+    assert!(matches!(result, Err(Error::Budget(BudgetExceeded::Bytes { .. }))), "{result:?}");
 }

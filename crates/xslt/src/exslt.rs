@@ -8,12 +8,12 @@ mod regular;
 mod sets;
 mod strings;
 
-use xpath::{EvalError, ExpandedName, FunctionId, Value};
+use xpath::{ExpandedName, FunctionId, Value};
 
 pub(crate) use arguments::{Arguments, Host};
 pub(crate) use regular::Patterns;
 
-type Evaluated<T> = Result<T, EvalError>;
+type Evaluated<T> = Result<T, xpath::Error>;
 
 /// A function of a module.
 pub(crate) struct Row {

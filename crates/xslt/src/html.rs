@@ -4,7 +4,7 @@ mod names;
 
 use std::sync::Arc;
 
-use xml::{Encoding, QNameRef, Sink, WriteError, is_ncname, is_text};
+use xml::{Encoding, QNameRef, Sink, is_ncname, is_text};
 
 use names::ElementClass;
 pub(crate) use names::is_html_version;
@@ -63,7 +63,7 @@ struct Attribute {
     value: String,
 }
 
-type Written = Result<(), WriteError>;
+type Written = Result<(), xml::Error>;
 
 impl HtmlWriter {
     pub(crate) fn new(options: Arc<HtmlOptions>) -> Self {
@@ -81,7 +81,7 @@ impl HtmlWriter {
         }
     }
 
-    pub(crate) fn finish(mut self) -> Result<String, WriteError> {
+    pub(crate) fn finish(mut self) -> Result<String, xml::Error> {
         while !self.open.is_empty() {
             self.end_element()?;
         }
@@ -111,10 +111,10 @@ impl HtmlWriter {
     /// Checks text that is written without character references.
     fn check_literal(&self, text: &str) -> Written {
         if !is_text(text) {
-            return Err(WriteError::BadText);
+            return Err(xml::ErrorKind::BadText.into());
         }
         match text.chars().find(|c| !self.can_encode(*c)) {
-            Some(c) => Err(WriteError::NotInEncoding(c, self.options.encoding.name())),
+            Some(c) => Err(xml::ErrorKind::NotInEncoding(c, self.options.encoding.name()).into()),
             None => Ok(()),
         }
     }
@@ -139,7 +139,9 @@ impl HtmlWriter {
 
     /// Writes a start tag, or the empty-element tag of a foreign element.
     fn begin(&mut self, mut tag: Tag, empty: bool) -> Written {
-        let Some(mut open) = self.open.last().copied() else { return Err(WriteError::NothingOpen) };
+        let Some(mut open) = self.open.last().copied() else {
+            return Err(xml::ErrorKind::NothingOpen.into());
+        };
         if open.class == ElementClass::Void && self.is_second_meta(&tag) {
             return Ok(());
         }
@@ -293,11 +295,11 @@ impl HtmlWriter {
 }
 
 impl Sink for HtmlWriter {
-    type Error = WriteError;
+    type Error = xml::Error;
 
     fn start_element(&mut self, name: QNameRef<'_>) -> Written {
         if !is_ncname(name.local) || !(name.prefix.is_empty() || is_ncname(name.prefix)) {
-            return Err(WriteError::BadName(name.local.to_owned()));
+            return Err(xml::ErrorKind::BadName(name.local.to_owned()).into());
         }
         self.check_literal(name.local)?;
         self.check_literal(name.prefix)?;
@@ -323,8 +325,8 @@ impl Sink for HtmlWriter {
     }
 
     fn namespace(&mut self, prefix: &str, uri: &str) -> Written {
-        let bad = || WriteError::BadDeclaration(prefix.to_owned());
-        let Some(tag) = &self.pending else { return Err(WriteError::NotInStartTag) };
+        let bad = || xml::Error::from(xml::ErrorKind::BadNamespaceDeclaration(prefix.to_owned()));
+        let Some(tag) = &self.pending else { return Err(xml::ErrorKind::NotInStartTag.into()) };
         if prefix == "xml" || prefix == "xmlns" || (uri.is_empty() && !prefix.is_empty()) {
             return Err(bad());
         }
@@ -347,14 +349,14 @@ impl Sink for HtmlWriter {
 
     fn attribute(&mut self, name: QNameRef<'_>, value: &str) -> Written {
         if !is_text(value) {
-            return Err(WriteError::BadText);
+            return Err(xml::ErrorKind::BadText.into());
         }
         if !is_ncname(name.local) {
-            return Err(WriteError::BadName(name.local.to_owned()));
+            return Err(xml::ErrorKind::BadName(name.local.to_owned()).into());
         }
         self.check_literal(name.local)?;
         self.check_literal(name.prefix)?;
-        let Some(tag) = &mut self.pending else { return Err(WriteError::NotInStartTag) };
+        let Some(tag) = &mut self.pending else { return Err(xml::ErrorKind::NotInStartTag.into()) };
         let known = tag.attributes.iter_mut().find(|attribute| {
             attribute.local == name.local && attribute.namespace == name.namespace
         });
@@ -376,7 +378,7 @@ impl Sink for HtmlWriter {
             return Ok(());
         }
         if !is_text(text) {
-            return Err(WriteError::BadText);
+            return Err(xml::ErrorKind::BadText.into());
         }
         self.before_content()?;
         self.after_block = false;
@@ -399,7 +401,7 @@ impl Sink for HtmlWriter {
 
     fn comment(&mut self, text: &str) -> Written {
         if text.contains("--") || text.ends_with('-') {
-            return Err(WriteError::BadText);
+            return Err(xml::ErrorKind::BadText.into());
         }
         self.check_literal(text)?;
         self.before_content()?;
@@ -409,10 +411,10 @@ impl Sink for HtmlWriter {
 
     fn processing_instruction(&mut self, target: &str, data: &str) -> Written {
         if !is_ncname(target) || target.eq_ignore_ascii_case("xml") {
-            return Err(WriteError::BadName(target.to_owned()));
+            return Err(xml::ErrorKind::BadName(target.to_owned()).into());
         }
         if data.contains('>') {
-            return Err(WriteError::BadText);
+            return Err(xml::ErrorKind::BadText.into());
         }
         self.check_literal(target)?;
         self.check_literal(data)?;
@@ -422,7 +424,9 @@ impl Sink for HtmlWriter {
     }
 
     fn end_element(&mut self) -> Written {
-        let Some(open) = self.open.last().copied() else { return Err(WriteError::NothingOpen) };
+        let Some(open) = self.open.last().copied() else {
+            return Err(xml::ErrorKind::NothingOpen.into());
+        };
         let pending = self.pending.take();
         let empty = pending.is_some();
         if let Some(tag) = pending {

@@ -1,9 +1,7 @@
 //! Loads the modules of a stylesheet: the main one, and what it includes and imports (section 2.6).
 
 use crate::limits;
-use xml::{
-    Doctype, Document, EntityText, ExternalEntity, Kind, Node, Options, XmlError, XmlErrorKind,
-};
+use xml::{Doctype, Document, EntityText, ExternalEntity, Kind, Node, Options};
 
 use crate::error::{ErrorKind, LoadError, LoadPlace, Module, Place};
 use crate::knock_out::is_out;
@@ -96,7 +94,7 @@ pub(crate) fn parse(
     bytes: &[u8],
     uri: &str,
     resolver: &dyn Resolver,
-) -> Result<Document, XmlError> {
+) -> Result<Document, xml::Error> {
     let base_uri = Some(uri.to_owned());
     let options = Options { doctype: Doctype::Read, base_uri, ..Options::default() };
     let entities = |entity: &ExternalEntity<'_>| {
@@ -146,14 +144,17 @@ impl<'t> Loader<'t> {
     }
 
     fn module(&mut self, bytes: &[u8], uri: String) -> Result<usize, LoadError> {
-        let document = parse(bytes, &uri, self.resolver).map_err(|error| LoadError {
-            kind: if matches!(error.kind, XmlErrorKind::EntityRejected { .. }) {
-                ErrorKind::Resource
-            } else {
-                ErrorKind::Invalid
-            },
-            place: LoadPlace::Text { line: error.line, column: error.column, uri: uri.clone() },
-            message: error.kind.to_string(),
+        let document = parse(bytes, &uri, self.resolver).map_err(|error| {
+            let xml::Position { line, column } = error.position().unwrap_or_default();
+            LoadError {
+                kind: if matches!(error.kind(), xml::ErrorKind::EntityRejected { .. }) {
+                    ErrorKind::Resource
+                } else {
+                    ErrorKind::Invalid
+                },
+                place: LoadPlace::Text { line, column, uri: uri.clone() },
+                message: error.kind().to_string(),
+            }
         })?;
         let full =
             || LoadError::at(Place::default(), ErrorKind::Limit, "too many stylesheet modules");

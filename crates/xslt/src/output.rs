@@ -1,6 +1,6 @@
 //! Where a run writes to: bytes, a result tree fragment, or text that becomes a value.
 
-use xml::{Builder, Encoding, Kind, Node, QNameRef, Sink, WriteError, Writer, copy_subtree};
+use xml::{Builder, Encoding, Kind, Node, QNameRef, Sink, Writer, copy_subtree};
 use xpath::Item;
 
 use crate::deferred::Deferred;
@@ -21,6 +21,15 @@ pub(crate) enum Output {
 
 const ELEMENT_IN_TEXT: &str =
     "elements are not allowed in attributes, comments and processing instructions";
+
+/// A declaration or an attribute after the start tag of its element.
+fn is_late(error: &xml::Error) -> bool {
+    matches!(error.kind(), xml::ErrorKind::NotInStartTag | xml::ErrorKind::WrongKind(_))
+}
+
+fn conflicts(error: &xml::Error) -> bool {
+    matches!(error.kind(), xml::ErrorKind::BadNamespaceDeclaration(_)) || is_late(error)
+}
 
 fn failed(error: impl ToString) -> RunError {
     error.to_string().into()
@@ -152,15 +161,15 @@ impl Output {
     pub(crate) fn namespace(&mut self, prefix: &str, uri: &str) -> RunResult {
         match self {
             Self::Writer(writer) => match writer.namespace(prefix, uri) {
-                Err(WriteError::BadDeclaration(_) | WriteError::NotInStartTag) => Ok(()),
+                Err(error) if conflicts(&error) => Ok(()),
                 other => other.map_err(failed),
             },
             Self::Html(writer) => match writer.namespace(prefix, uri) {
-                Err(WriteError::BadDeclaration(_) | WriteError::NotInStartTag) => Ok(()),
+                Err(error) if conflicts(&error) => Ok(()),
                 other => other.map_err(failed),
             },
             Self::Tree(builder) => match builder.namespace(prefix, uri) {
-                Err(xml::EditError::WrongKind(_) | xml::EditError::BadName) => Ok(()),
+                Err(error) if conflicts(&error) => Ok(()),
                 other => other.map_err(failed),
             },
             Self::Text(_) | Self::Plain(..) | Self::Deferred(_) => Ok(()),
@@ -171,15 +180,15 @@ impl Output {
     pub(crate) fn attribute(&mut self, name: QNameRef<'_>, value: &str) -> RunResult {
         match self {
             Self::Writer(writer) => match writer.attribute(name, value) {
-                Err(WriteError::NotInStartTag) => Ok(()),
+                Err(error) if is_late(&error) => Ok(()),
                 other => other.map_err(failed),
             },
             Self::Html(writer) => match writer.attribute(name, value) {
-                Err(WriteError::NotInStartTag) => Ok(()),
+                Err(error) if is_late(&error) => Ok(()),
                 other => other.map_err(failed),
             },
             Self::Tree(builder) => match builder.attribute(name, value) {
-                Err(xml::EditError::WrongKind(_)) => Ok(()),
+                Err(error) if is_late(&error) => Ok(()),
                 other => other.map_err(failed),
             },
             Self::Text(_) => Err(ELEMENT_IN_TEXT.into()),

@@ -13,7 +13,7 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use xml::{Document, Node};
-use xpath::{Budget, BudgetExceeded, Context, EvalError, Item, Value};
+use xpath::{Budget, BudgetExceeded, Context, Item, NodeSet, Value};
 
 use crate::error::{Error, ErrorKind, Place};
 use crate::load::Resolver;
@@ -74,8 +74,8 @@ impl From<&str> for RunError {
     }
 }
 
-impl From<xml::WriteError> for RunError {
-    fn from(error: xml::WriteError) -> Self {
+impl From<xml::Error> for RunError {
+    fn from(error: xml::Error) -> Self {
         error.to_string().into()
     }
 }
@@ -86,9 +86,9 @@ impl From<BudgetExceeded> for RunError {
     }
 }
 
-impl From<EvalError> for RunError {
-    fn from(error: EvalError) -> Self {
-        if let EvalError::Budget(exceeded) = error {
+impl From<xpath::Error> for RunError {
+    fn from(error: xpath::Error) -> Self {
+        if let xpath::Error::Budget(exceeded) = error {
             return exceeded.into();
         }
         error.to_string().into()
@@ -105,7 +105,7 @@ enum GlobalValue<'d> {
 }
 
 /// The nodes of one document by the values of a key, in document order.
-type KeyIndex<'d> = Rc<HashMap<String, Vec<Item<'d>>>>;
+type KeyIndex<'d> = Rc<HashMap<String, NodeSet<'d>>>;
 
 /// The state that all machines of a run share.
 pub(crate) struct State<'d> {
@@ -133,7 +133,7 @@ pub(crate) struct State<'d> {
     budget: &'d Budget,
     now_ms: Option<i64>,
     patterns: crate::exslt::Patterns,
-    /// The cause of an [`EvalError::Caller`] that is on its way up.
+    /// The cause of an [`xpath::Error::Host`] that is on its way up.
     raised: Option<RunError>,
 }
 
@@ -152,8 +152,8 @@ impl<'d> State<'d> {
     }
 
     /// Keeps the cause of an error while it passes through XPath.
-    fn raise(&mut self, error: RunError) -> EvalError {
-        let passing = EvalError::Caller(error.message.clone());
+    fn raise(&mut self, error: RunError) -> xpath::Error {
+        let passing = xpath::Error::Host(error.message.clone());
         self.raised = Some(error);
         passing
     }

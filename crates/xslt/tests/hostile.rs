@@ -634,6 +634,27 @@ fn numbering_all_nodes_takes_linear_time() {
 }
 
 #[test]
+fn numbering_nodes_that_are_not_counted_takes_linear_time() {
+    for (attributes, source, expected) in [
+        ("level='any' count='b'", format!("<a><b/>{}</a>", "<c/>".repeat(2_000)), "1"),
+        ("level='any' count='b' from='a'", format!("<a><b/>{}</a>", "<c/>".repeat(2_000)), "1"),
+        (
+            "level='multiple' count='b'",
+            format!("<a>{}<b>{}</b></a>", "<d/>".repeat(2_000), "<c/>".repeat(2_000)),
+            "1",
+        ),
+    ] {
+        let text = format!(
+            "<xsl:output method='text'/><xsl:template match='/'><xsl:for-each select='//c'>\
+             <xsl:if test='position() = last()'><xsl:number {attributes}/></xsl:if>\
+             <xsl:variable name='v'><xsl:number {attributes}/></xsl:variable></xsl:for-each></xsl:template>"
+        );
+        let made = run(&text, &source, &Budget::new(100_000, BYTES));
+        assert_eq!(made.as_deref(), Ok(expected), "{attributes}");
+    }
+}
+
+#[test]
 fn html_is_escaped() {
     let html = |inside: &str| {
         let text = format!(
@@ -706,4 +727,75 @@ fn fixed_names_of_processing_instructions_are_checked_at_load() {
         let error = error_of(&text);
         assert_eq!((error.kind, error.line, error.column), (Invalid, 2, 1), "{error}");
     }
+}
+
+#[test]
+fn regular_expressions_are_charged_for_what_they_read() {
+    let long = "A".repeat(200_000);
+    let mut random = 1_u32;
+    let mut letter = || {
+        random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        if random >> 31 == 0 { 'A' } else { 'B' }
+    };
+    let mixed: String = (0..200_000).map(|_| letter()).collect();
+    for (inside, text) in [
+        // Each match could be longer than it is, up to the end of the text.
+        ("r:replace(., '.*[^A-Z]|[A-Z]', 'g', '')", long.as_str()),
+        ("count(r:match(., '.*[^A-Z]|[A-Z]', 'g'))", &long),
+        // Many states of the DFA.
+        ("r:test(., '[AB]{0,200}A[AB]{200}C')", &mixed),
+        // A word boundary, which the DFA does not support in such a text.
+        ("r:replace(., '\\bé*\\b[^é]|é', 'g', '')", &"é".repeat(200_000)),
+        ("r:test(., '\\w{90}')", "a"),
+        ("r:test(., r:replace(s:padding(200, 'x'), 'x', 'g', '(?i)\\pL'))", "a"),
+    ] {
+        let text = format!("<r>{text}</r>");
+        let budget = Budget::default();
+        let result = run(&value_of(inside), &text, &budget);
+        let kind = result.map_err(|error| error.kind);
+        let wanted = if inside.contains("{90}") { Err(Transform) } else { Err(Limit) };
+        assert_eq!(kind, wanted, "{inside}");
+    }
+    let text = format!("<r>{}</r>", format!("{},", "word ".repeat(20)).repeat(10_000));
+    for inside in ["r:replace(., ',', 'g', '; ')", "r:replace(., '(\\w+) ,', 'g', '$1; ')"] {
+        let budget = Budget::large();
+        let made = run(&value_of(inside), &text, &budget).unwrap();
+        assert_eq!(made.matches("; ").count(), 10_000, "{inside}");
+        assert!(budget.steps_used() < STEPS, "{inside}: {}", budget.steps_used());
+    }
+}
+
+#[test]
+fn replacing_strings_by_elements_makes_a_node_of_each_piece() {
+    let source = "<a><f>,</f><t><br/></t></a>";
+    for (expression, value) in [
+        ("count(s:replace('a,b,c', //f, //t/*))", "5"),
+        ("s:replace('a,b,c', //f, //t/*)[last()]", "c"),
+        ("name(s:replace('a,b,c', //f, //t/*)[2])", "br"),
+        ("count(s:replace('a,b,c', ',', '-'))", "1"),
+        ("string(s:replace('a,b,c', ',', '-'))", "a-b-c"),
+        ("count(s:replace('', ',', '-'))", "0"),
+    ] {
+        let made = run(&value_of(expression), source, &Budget::default());
+        assert_eq!(made.as_deref(), Ok(value), "{expression}");
+    }
+}
+
+#[test]
+fn copies_that_replace_strings_are_charged_with_attributes_and_namespaces() {
+    let long = "n".repeat(100_000);
+    let declared: String = (0..1_000).map(|at| format!(" xmlns:p{at}='u'")).collect();
+    for source in [format!("<a><e b='{long}'/></a>"), format!("<a{declared}><e/></a>")] {
+        let expression = "count(s:replace(s:padding(5000, 'x'), 'x', //e))";
+        let error = run(&value_of(expression), &source, &Budget::default()).unwrap_err();
+        assert_eq!(error.kind, Limit);
+    }
+}
+
+#[test]
+fn tokens_are_charged_with_the_memory_of_their_nodes() {
+    let budget = Budget::new(STEPS, BYTES);
+    run(&value_of("count(s:split(s:padding(20000, 'a ')))"), "<a/>", &budget).unwrap();
+    // Two nodes of 16 bytes and a place in the node-set, with room to grow.
+    assert!(budget.bytes_used() > 10_000 * 88, "{}", budget.bytes_used());
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::Duration;
 
@@ -40,7 +40,8 @@ pub fn run(
     for (index, name) in agents.iter().enumerate() {
         let part = Part { index, of: agents.len() };
         let plan = PlanMessage::new(options, &inputs, part);
-        let connection = AgentConnection::prepare(name, secret, plan, options, &clock);
+        let prepare = || AgentConnection::prepare(name, secret, plan, options, &clock);
+        let connection = keeping_alive(&mut connections, prepare);
         connections.push(connection.map_err(|problem| lost(name, &problem))?);
     }
     let lead_us = limits::AGENT_LEAD_MS * 1_000;
@@ -54,6 +55,31 @@ pub fn run(
         report.agents = shares;
         report.incidents.extend(incidents);
         report
+    })
+}
+
+/// Runs `prepare` while the agents that are ready are kept from giving up their controller.
+fn keeping_alive(
+    ready: &mut [AgentConnection],
+    prepare: impl FnOnce() -> io::Result<AgentConnection> + Send,
+) -> io::Result<AgentConnection> {
+    let (sender, prepared) = mpsc::channel();
+    thread::scope(|scope| {
+        // The receiver outlives the thread.
+        scope.spawn(move || drop(sender.send(prepare())));
+        let alive = Duration::from_millis(limits::AGENT_ALIVE_MS);
+        loop {
+            match prepared.recv_timeout(alive) {
+                Ok(connection) => return connection,
+                Err(RecvTimeoutError::Disconnected) => return Err(io::Error::other("panicked")),
+                Err(RecvTimeoutError::Timeout) => {
+                    // A lost agent is detected when the measurement begins.
+                    for agent in &mut *ready {
+                        let _ = agent.writer.send(&FromController::Alive);
+                    }
+                }
+            }
+        }
     })
 }
 
@@ -417,7 +443,10 @@ fn both(one: Collected, other: Collected) -> Collected {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 mod tests {
+    use std::net::TcpListener;
+
     use super::*;
 
     #[test]
@@ -428,6 +457,68 @@ mod tests {
         assert_eq!(clock_sample.theirs(1_200), 77_000);
         assert_eq!(clock_sample.theirs(301_200), 377_000);
         assert_eq!(ClockSample::new((0, 0), 9_000, 0, 1_000).offset_us, -8_000);
+    }
+
+    #[test]
+    fn agents_that_are_ready_are_kept_alive_while_others_prepare() {
+        let (kept_alive, wait_for_alive) = mpsc::channel();
+        let (done, outcome) = mpsc::channel();
+        let first = agent(
+            || true,
+            move |message| {
+                if matches!(message, FromController::Alive) {
+                    let _ = kept_alive.send(());
+                }
+            },
+        );
+        // Not ready before the first agent has been kept alive.
+        let second = agent(
+            move || {
+                let alive = wait_for_alive.recv().is_ok();
+                let _ = done.send(alive);
+                alive
+            },
+            drop,
+        );
+        let options = Options { users: 2, ..Options::new("http://127.0.0.1:9/") };
+        let secret = Secret::new(SECRET).unwrap();
+        // Both close their connections instead of measuring.
+        assert!(run(&options, &[first, second], &secret, &mut |_| {}).is_err());
+        assert_eq!(outcome.recv(), Ok(true));
+    }
+
+    const SECRET: &[u8] = b"the secret of these tests";
+
+    /// An agent that sends `Ready` if `ready` returns true, and passes the first message after the comparison of
+    /// clocks to `then`.
+    fn agent(
+        ready: impl FnOnce() -> bool + Send + 'static,
+        then: impl FnOnce(FromController) + Send + 'static,
+    ) -> String {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let name = listener.local_addr().unwrap().to_string();
+        let serve = move || -> io::Result<()> {
+            let (stream, _) = listener.accept()?;
+            let secret = Secret::new(SECRET).map_err(io::Error::other)?;
+            let session = handshake(&mut &stream, Side::Agent, &secret, &SystemEntropy)?;
+            let mut reader = session.reader(stream.try_clone()?);
+            let mut writer = session.writer(stream);
+            reader.receive::<FromController>()?;
+            writer.send(&FromAgent::Alive)?;
+            reader.receive::<FromController>()?;
+            if !ready() {
+                return Ok(());
+            }
+            writer.send(&FromAgent::Ready)?;
+            for _ in 0..limits::AGENT_CLOCK_SAMPLES {
+                reader.receive::<FromController>()?;
+                writer.send(&FromAgent::Clock { mono_us: 0, unix_us: 0 })?;
+            }
+            then(reader.receive()?);
+            Ok(())
+        };
+        thread::spawn(serve);
+        name
     }
 
     #[test]

@@ -8,12 +8,14 @@
 //! Architecture invariant: nothing is parsed as JSON before its HMAC is verified, and every length is
 //! limited.
 
+use std::fmt::Display;
 use std::io::{self, Read, Write};
+use std::path::Path;
 
 use aws_lc_rs::hmac;
 use base::Entropy;
 
-use crate::limits;
+use crate::{files, limits};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -26,6 +28,19 @@ const PURPOSE: &[u8] = b"penstock lab agent 2";
 pub struct Secret(Vec<u8>);
 
 impl Secret {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// The file cannot be read, or the secret is too short or too long.
+    pub fn read(file: &Path) -> Result<Self, String> {
+        /// Space around the secret, such as a line break at its end.
+        const PADDING_BYTES: usize = 64;
+        let describe = |error: &dyn Display| format!("{}: {error}", file.display());
+        let bytes_max = limits::AGENT_SECRET_BYTES_MAX + PADDING_BYTES;
+        let bytes = files::read(file, bytes_max as u64).map_err(|error| describe(&error))?;
+        Self::new(&bytes).map_err(|error| describe(&error))
+    }
+
     /// `text` is trimmed.
     ///
     /// # Errors
@@ -230,6 +245,16 @@ mod tests {
         assert!(Secret::new(b"  sixteen bytes !!\n").is_ok());
         assert!(Secret::new(b"  fifteen bytes !\n").is_err());
         assert!(Secret::new(&vec![b'x'; limits::AGENT_SECRET_BYTES_MAX + 1]).is_err());
+    }
+
+    #[test]
+    fn secret_files_are_read_up_to_a_limit() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("secret");
+        std::fs::write(&file, "  sixteen bytes !!\r\n").unwrap();
+        assert_eq!(Secret::read(&file).ok().map(|secret| secret.0.len()), Some(16));
+        let error = Secret::read(Path::new("/dev/zero")).err().unwrap_or_default();
+        assert!(error.starts_with("/dev/zero: larger than"), "{error}");
     }
 
     /// One end of a session whose random bytes are all zero.

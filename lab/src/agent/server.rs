@@ -103,9 +103,10 @@ impl Shared {
             }
             let own = Arc::clone(&self);
             let serve = move || {
+                let counted = Reset(|| own.connections.fetch_sub(1, Ordering::AcqRel));
                 // The error of a broken connection cannot be reported to its controller.
                 let measured = own.serve(&stream).unwrap_or(false);
-                own.connections.fetch_sub(1, Ordering::AcqRel);
+                drop(counted);
                 if measured && own.once {
                     own.end();
                 }
@@ -142,9 +143,17 @@ impl Shared {
         if self.busy.swap(true, Ordering::AcqRel) {
             return reject(&mut writer, "busy with another measurement");
         }
-        let measured = measure(*plan, reader, &mut writer);
-        self.busy.store(false, Ordering::Release);
-        measured
+        let _busy = Reset(|| self.busy.store(false, Ordering::Release));
+        measure(*plan, reader, &mut writer)
+    }
+}
+
+/// Calls a function on drop, even if a measurement panics.
+struct Reset<T, F: Fn() -> T>(F);
+
+impl<T, F: Fn() -> T> Drop for Reset<T, F> {
+    fn drop(&mut self) {
+        (self.0)();
     }
 }
 
@@ -243,4 +252,19 @@ fn load(measurement: Measurement, at_us: u64, options: &Options, sender: &Sender
 fn listen(mut reader: FrameReader<TcpStream>, stop: &Stop) {
     while let Ok(FromController::Alive | FromController::Clock) = reader.receive() {}
     stop.stop();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_leaves_the_agent_free_for_the_next_measurement() {
+        let busy = AtomicBool::new(true);
+        let panicked = std::panic::catch_unwind(|| {
+            let _busy = Reset(|| busy.store(false, Ordering::Release));
+            panic!("as a measurement might");
+        });
+        assert!(panicked.is_err() && !busy.load(Ordering::Acquire));
+    }
 }

@@ -1,10 +1,12 @@
 //! Baseline, metrics and bounds of a comparison: a TOML file, usually kept for CI.
 
-use std::path::PathBuf;
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
 use super::bootstrap::Confidence;
+use crate::{files, limits};
 
 /// Default bound for "same", in percent.
 pub const WITHIN_PERCENT: f64 = 3.0;
@@ -62,6 +64,20 @@ impl Default for Thresholds {
 }
 
 impl Thresholds {
+    /// Reads a file; a relative baseline becomes relative to the current folder.
+    ///
+    /// # Errors
+    /// The file cannot be read, is too large, or is invalid.
+    pub fn read(file: &Path) -> Result<Self, String> {
+        let describe = |error: &dyn Display| format!("{}: {error}", file.display());
+        let text = files::read_text(file, limits::SUITE_BYTES_MAX);
+        let text = text.map_err(|error| describe(&error))?;
+        let mut thresholds = Self::parse(&text).map_err(|error| describe(&error))?;
+        let beside = file.parent().unwrap_or(Path::new(""));
+        thresholds.baseline = thresholds.baseline.map(|folder| beside.join(folder));
+        Ok(thresholds)
+    }
+
     /// # Errors
     /// A message with line and column.
     pub fn parse(text: &str) -> Result<Self, String> {

@@ -17,9 +17,8 @@ mod unified;
 
 use std::path::Path;
 
-use crate::limits;
-
 use crate::result::Gc;
+use crate::{files, limits};
 
 /// Reads a log file.
 ///
@@ -27,14 +26,7 @@ use crate::result::Gc;
 /// The file cannot be read, is too large, or is not a GC log.
 pub fn read(file: &Path) -> Result<Gc, String> {
     let describe = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
-    let size = std::fs::metadata(file).map_err(|error| describe(&error))?.len();
-    if size > limits::GC_LOG_BYTES_MAX {
-        return Err(describe(&format!(
-            "{size} bytes exceed the limit of {}",
-            limits::GC_LOG_BYTES_MAX
-        )));
-    }
-    let bytes = std::fs::read(file).map_err(|error| describe(&error))?;
+    let bytes = files::read(file, limits::GC_LOG_BYTES_MAX).map_err(|error| describe(&error))?;
     parse(&String::from_utf8_lossy(&bytes)).map_err(|error| describe(&error))
 }
 

@@ -2,10 +2,9 @@
 //!
 //! An agent receives the contents with its plan, so it never reads a file named by a controller.
 
-use std::fs;
 use std::path::Path;
 
-use crate::limits;
+use crate::{files, limits};
 use serde::{Deserialize, Serialize};
 
 use crate::load::{LoadError, Options, Payload, Trust};
@@ -83,13 +82,5 @@ fn tokens(path: &Path) -> Result<Vec<String>, LoadError> {
 
 /// Reads a file of at most `most` bytes.
 fn read(path: &Path, most: u64) -> Result<Vec<u8>, LoadError> {
-    let file = |source| LoadError::File { path: path.to_owned(), source };
-    let bytes = fs::metadata(path).map_err(file)?.len();
-    if bytes > most {
-        let path = path.display();
-        return Err(LoadError::Content(format!(
-            "{path}: {bytes} bytes exceed the limit of {most}"
-        )));
-    }
-    fs::read(path).map_err(file)
+    files::read(path, most).map_err(|source| LoadError::File { path: path.to_owned(), source })
 }

@@ -12,11 +12,11 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, UNIX_EPOCH};
 
-use crate::limits;
+use crate::{files, limits};
 use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 
-use super::{create, panicked};
+use super::panicked;
 use crate::load::statistics::Interval;
 
 /// Tag of the intervals with service times.
@@ -41,7 +41,7 @@ impl HistogramLog {
     /// # Errors
     /// The file exists or cannot be created, or the thread cannot be started.
     pub(crate) fn create(path: &Path, origin_us: u64, title: String) -> io::Result<Self> {
-        let file = create(path)?;
+        let file = files::create(path)?;
         let (queue, intervals) = sync_channel(limits::HLOG_INTERVALS_MAX);
         let writer = thread::Builder::new()
             .name("hlog".to_owned())

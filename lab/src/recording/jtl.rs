@@ -16,9 +16,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
-use crate::limits;
+use crate::{files, limits};
 
-use super::{create, panicked};
+use super::panicked;
 use crate::load::response::Outcome;
 use crate::load::statistics::Sample;
 
@@ -44,7 +44,7 @@ impl Jtl {
     /// # Errors
     /// The file exists or cannot be created, or the thread cannot be started.
     pub(crate) fn create(path: &Path, constants: LineConstants) -> io::Result<Self> {
-        let file = create(path)?;
+        let file = files::create(path)?;
         let (queue, chunks) = sync_channel(limits::JTL_CHUNKS_MAX);
         let writer = thread::Builder::new()
             .name("jtl".to_owned())

@@ -8,11 +8,12 @@
 pub(crate) mod hlog;
 pub(crate) mod jtl;
 
-use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Which recordings to write. The files must not exist.
+use crate::files;
+
+/// Which recordings to write. The files must not exist, except for pipes and devices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recordings {
     /// Latencies per second: HdrHistogram log (V2 with DEFLATE), in microseconds.
@@ -25,13 +26,9 @@ impl Recordings {
     /// The first of the files that exists already.
     pub(crate) fn existing(&self) -> Option<&Path> {
         let files = [&self.hlog, &self.jtl].into_iter().flatten();
-        files.map(PathBuf::as_path).find(|path| path.exists())
+        let taken = |error: io::Error| error.kind() == io::ErrorKind::AlreadyExists;
+        files.map(PathBuf::as_path).find(|path| files::check_new(path).is_err_and(taken))
     }
-}
-
-/// Creates a new file.
-fn create(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create_new(true).open(path)
 }
 
 fn panicked() -> io::Error {

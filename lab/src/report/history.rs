@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::limits;
+use crate::{files, limits};
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
@@ -35,15 +35,10 @@ impl History {
     pub(super) fn read_beside(result: &Path) -> Result<Option<Self>, String> {
         let file = result.with_file_name("histogram.hlog");
         let describe = |what: &dyn std::fmt::Display| format!("{}: {what}", file.display());
-        match std::fs::metadata(&file) {
+        let bytes = match files::read(&file, limits::LAB_HLOG_BYTES_MAX) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(describe(&error)),
-            Ok(found) if found.len() > limits::LAB_HLOG_BYTES_MAX => {
-                return Err(describe(&format!("larger than {} bytes", limits::LAB_HLOG_BYTES_MAX)));
-            }
-            Ok(_) => {}
-        }
-        let bytes = std::fs::read(&file).map_err(|error| describe(&error))?;
+            read => read.map_err(|error| describe(&error))?,
+        };
         Self::read(&bytes).map(Some).map_err(|what| describe(&what))
     }
 

@@ -17,6 +17,7 @@ pub mod summary;
 mod view;
 
 use std::fs;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 pub use charts::charts;
@@ -32,7 +33,7 @@ pub enum ReportError {
     #[error("{0} already exists; choose a new folder with --out")]
     Exists(PathBuf),
     #[error("{path}: {source}")]
-    File { path: PathBuf, source: std::io::Error },
+    File { path: PathBuf, source: io::Error },
     #[error(transparent)]
     Png(#[from] PngError),
 }
@@ -55,16 +56,35 @@ pub fn write(views: &[CaseView], out: &Path) -> Result<Written, ReportError> {
         return Err(ReportError::Exists(out.to_path_buf()));
     }
     // Written to a temporary folder and renamed, so that no incomplete report is left behind.
-    let mut partial = out.as_os_str().to_owned();
-    partial.push(".partial");
-    let partial = PathBuf::from(partial);
     let describe = |source| ReportError::File { path: out.to_path_buf(), source };
+    let partial = create_partial(out).map_err(describe)?;
     let written = write_into(views, &partial)
         .and_then(|written| fs::rename(&partial, out).map(|()| written).map_err(describe));
     if written.is_err() {
         let _ = fs::remove_dir_all(&partial);
     }
     written
+}
+
+/// Creates a folder beside `out` that belongs to this call alone. What a killed run, or the user, has left under
+/// a similar name is not touched.
+fn create_partial(out: &Path) -> io::Result<PathBuf> {
+    let parent = out.parent().unwrap_or(Path::new(""));
+    if !parent.as_os_str().is_empty() {
+        fs::create_dir_all(parent)?;
+    }
+    // Without a final slash, which would place the folder inside of `out`.
+    let name = out.file_name().ok_or(ErrorKind::InvalidInput)?;
+    let mut number = 0_u64;
+    loop {
+        let mut partial = name.to_owned();
+        partial.push(format!(".partial-{}-{number}", std::process::id()));
+        let partial = parent.join(partial);
+        match fs::create_dir(&partial) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => number += 1,
+            created => return created.map(|()| partial),
+        }
+    }
 }
 
 fn write_into(views: &[CaseView], out: &Path) -> Result<Written, ReportError> {

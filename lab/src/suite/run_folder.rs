@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::RunError;
 use super::definition::Suite;
 use crate::result::{Case, CaseResult, State};
+use crate::{files, limits};
 
 /// The content of `suite.json`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -140,7 +141,8 @@ fn resume_existing(out: &Path, about: &About) -> Result<File, RunError> {
         opened => opened.map_err(|error| unable(&file, &error))?,
     };
     lock(out, &description)?;
-    let text = fs::read(&file).map_err(|error| unable(&file, &error))?;
+    let text = files::read(&file, limits::LAB_RESULT_BYTES_MAX);
+    let text = text.map_err(|error| unable(&file, &error))?;
     let found: About = serde_json::from_slice(&text).map_err(|error| unable(&file, &error))?;
     if found.config_sha256 != about.config_sha256 {
         return Err(RunError::Usage(format!(

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
-use crate::limits;
+use crate::{files, limits};
 use base::names::{nearest, one_of};
 use nix::sched::CpuSet;
 use serde::de::DeserializeOwned;
@@ -24,14 +24,8 @@ impl Source {
     /// The file cannot be read, or is too large.
     pub fn read(name: &Path) -> Result<Self, String> {
         let describe = |error: &dyn Display| format!("{}: {error}", name.display());
-        let size = std::fs::metadata(name).map_err(|error| describe(&error))?.len();
-        if size > limits::SUITE_BYTES_MAX {
-            return Err(describe(&format!(
-                "{size} bytes exceed the limit of {}",
-                limits::SUITE_BYTES_MAX
-            )));
-        }
-        let text = std::fs::read_to_string(name).map_err(|error| describe(&error))?;
+        let text = files::read_text(name, limits::SUITE_BYTES_MAX);
+        let text = text.map_err(|error| describe(&error))?;
         Ok(Self { name: name.to_owned(), text })
     }
 

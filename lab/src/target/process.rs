@@ -2,8 +2,8 @@
 //! by us only), and ended on drop.
 
 use std::fs::File;
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -13,7 +13,9 @@ use std::time::Duration;
 use base::SystemClock;
 
 use crate::limits;
-use nix::sys::signal::{Signal, kill, killpg};
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
 use super::cgroup::Group;
@@ -23,6 +25,8 @@ use super::reaper::{Guard, Reaper};
 use crate::load::Stop;
 
 const POLL: Duration = Duration::from_millis(20);
+/// How long one check whether a program is ready may wait for a connection, or for the next bytes.
+const PROBE: Duration = Duration::from_secs(2);
 
 /// What to start, and how.
 #[derive(Debug, Default)]
@@ -49,7 +53,7 @@ pub(crate) struct Process {
     stop: StopBy,
     /// Removed after the program has ended.
     _group: Option<Group>,
-    _guard: Option<Guard>,
+    guard: Option<Guard>,
     /// Limits that could not be applied as requested.
     pub(crate) warnings: Vec<String>,
     /// Limits that were applied, one sentence each.
@@ -61,7 +65,7 @@ impl Process {
     /// The program does not exist, or its log cannot be written.
     pub(crate) fn start(start: ProcessSpec<'_>) -> Result<Self, String> {
         let name = start.name.to_owned();
-        let describe = |error: std::io::Error| format!("{name}: {error}");
+        let describe = |error: io::Error| format!("{name}: {error}");
         let (program, arguments) = start.command.split_first().ok_or("the command is empty")?;
         if !exists(program) {
             return Err(format!("{name}: program `{program}` not found; install it"));
@@ -78,7 +82,7 @@ impl Process {
         };
         let child = child.map_err(describe)?;
         Ok(Self {
-            _guard: start.reaper.map(|reaper| reaper.watch(child.id())),
+            guard: start.reaper.map(|reaper| reaper.watch(child.id())),
             child,
             log: start.log,
             stop: start.stop,
@@ -106,9 +110,9 @@ impl Process {
         stop: &Stop,
     ) -> Result<(), String> {
         let clock = SystemClock::new();
-        let accepts = |port: &u16| TcpStream::connect(("127.0.0.1", *port)).is_ok();
+        let accepts = |port: &u16| connect((Ipv4Addr::LOCALHOST, *port).into()).is_ok();
         while !(ports.iter().all(accepts) && url.is_none_or(responds_ok)) {
-            if let Ok(Some(status)) = self.child.try_wait() {
+            if let Some(status) = self.ended() {
                 return Err(format!("{} ended: {status}\n{}", self.name, self.log_tail()));
             }
             if stop.is_stopped() {
@@ -125,8 +129,8 @@ impl Process {
     }
 
     /// If the program has ended by itself: its status, and the end of its log.
-    pub(crate) fn broken(&mut self) -> Option<String> {
-        let status = self.child.try_wait().ok().flatten()?;
+    pub(crate) fn broken(&self) -> Option<String> {
+        let status = self.ended()?;
         Some(format!("{} ended during the case: {status}\n{}", self.name, self.log_tail()))
     }
 
@@ -138,9 +142,37 @@ impl Process {
     }
 }
 
-impl Drop for Process {
-    fn drop(&mut self) {
-        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap_or(i32::MAX));
+impl Process {
+    /// The exit status, once the program has ended. Does not reap it: until it is reaped, its process ID is
+    /// reserved, and a signal cannot reach a process that has nothing to do with it.
+    fn ended(&self) -> Option<String> {
+        match self.peek() {
+            Ok(WaitStatus::Exited(_, code)) => Some(format!("exit status: {code}")),
+            Ok(WaitStatus::Signaled(_, signal, _)) => Some(format!("killed by {signal}")),
+            Err(error) => Some(format!("no exit status: {error}")),
+            Ok(
+                WaitStatus::StillAlive
+                | WaitStatus::Stopped(..)
+                | WaitStatus::Continued(_)
+                | WaitStatus::PtraceEvent(..)
+                | WaitStatus::PtraceSyscall(_),
+            ) => None,
+        }
+    }
+
+    fn peek(&self) -> nix::Result<WaitStatus> {
+        let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+        waitid(Id::Pid(self.process_id()), flags)
+    }
+
+    fn process_id(&self) -> Pid {
+        Pid::from_raw(i32::try_from(self.child.id()).unwrap_or(i32::MAX))
+    }
+
+    /// Asks the program to end, kills what is left of its process group, and reaps the program last. `send`
+    /// is kill(2).
+    fn end(&mut self, send: &mut dyn FnMut(Pid, Signal) -> nix::Result<()>) {
+        let pid = self.process_id();
         let signal = match self.stop {
             StopBy::Term => Signal::SIGTERM,
             StopBy::Int => Signal::SIGINT,
@@ -148,17 +180,23 @@ impl Drop for Process {
             StopBy::Kill => Signal::SIGKILL,
         };
         let clock = SystemClock::new();
-        let requested = !matches!(self.child.try_wait(), Ok(Some(_))) && kill(pid, signal).is_ok();
-        while requested && clock.now_us() < limits::LAB_STOP_MS * 1_000 {
-            if matches!(self.child.try_wait(), Ok(Some(_)) | Err(_)) {
-                break;
-            }
+        let requested = self.ended().is_none() && send(pid, signal).is_ok();
+        while requested && clock.now_us() < limits::LAB_STOP_MS * 1_000 && self.ended().is_none() {
             pause();
         }
-        // Kills remaining children, and the program itself if it ignored the signal. The process group
-        // contains nothing else.
-        let _ = killpg(pid, Signal::SIGKILL);
+        // The group contains the program's descendants, and the program itself if it ignored the signal. If
+        // another part of this process has reaped the program, the ID may belong to another group.
+        if self.peek() != Err(Errno::ECHILD) {
+            let _ = send(Pid::from_raw(-pid.as_raw()), Signal::SIGKILL);
+        }
+        drop(self.guard.take());
         let _ = self.child.wait();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.end(&mut |pid, signal| kill(pid, signal));
     }
 }
 
@@ -247,13 +285,43 @@ pub(crate) fn exists(program: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
-/// The first non-empty line that a command prints to stdout or stderr.
-pub(crate) fn first_line(command: &[String]) -> Option<String> {
-    let (program, arguments) = command.split_first()?;
-    let output = Command::new(program).args(arguments).stdin(Stdio::null()).output().ok()?;
-    let text = [output.stdout, output.stderr].concat();
-    let text = String::from_utf8_lossy(&text);
-    text.lines().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)
+/// The first non-empty line that a command prints to stdout or stderr; `None` if it prints none. `log`
+/// receives the whole output.
+///
+/// # Errors
+/// The command cannot be started, or does not end in time; then it is killed.
+pub(crate) fn first_line(
+    command: Vec<String>,
+    log: &Path,
+    within: Duration,
+    (reaper, stop): (&Reaper, &Stop),
+) -> Result<Option<String>, String> {
+    let text = command.join(" ");
+    let clock = SystemClock::new();
+    let process = Process::start(ProcessSpec {
+        name: "version",
+        command,
+        folder: PathBuf::from("."),
+        log: log.to_owned(),
+        stop: StopBy::Kill,
+        reaper: Some(reaper),
+        ..ProcessSpec::default()
+    })?;
+    while process.ended().is_none() {
+        if stop.is_stopped() {
+            return Err(format!("`{text}`: interrupted"));
+        }
+        if u128::from(clock.now_us()) >= within.as_micros() {
+            return Err(format!("`{text}` did not end within {within:?} and was killed"));
+        }
+        pause();
+    }
+    let mut start = Vec::new();
+    let read = File::open(log)
+        .and_then(|log| log.take(limits::LAB_VERSION_BYTES_MAX).read_to_end(&mut start));
+    read.map_err(|error| format!("{}: {error}", log.display()))?;
+    let start = String::from_utf8_lossy(&start);
+    Ok(start.lines().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned))
 }
 
 /// An unused port of 127.0.0.1.
@@ -270,13 +338,21 @@ fn pause() {
     thread::sleep(POLL);
 }
 
+/// Connects with a time limit, since a full accept queue delays a connection for minutes.
+fn connect(address: SocketAddr) -> io::Result<TcpStream> {
+    TcpStream::connect_timeout(&address, PROBE)
+}
+
 /// Whether `http://host:port/path` responds with 200.
+#[allow(clippy::disallowed_methods, reason = "runs on the suite's own thread and blocks no worker")]
 fn responds_ok(url: &str) -> bool {
     let Some(rest) = url.strip_prefix("http://") else { return false };
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-    let requested = || -> std::io::Result<bool> {
-        let mut stream = TcpStream::connect(authority)?;
-        stream.set_read_timeout(Some(Duration::from_secs(2)))?;
+    let requested = || -> io::Result<bool> {
+        let address = authority.to_socket_addrs()?.next().ok_or(io::ErrorKind::NotFound)?;
+        let mut stream = connect(address)?;
+        stream.set_read_timeout(Some(PROBE))?;
+        stream.set_write_timeout(Some(PROBE))?;
         let head =
             format!("GET /{path} HTTP/1.1\r\nHost: {authority}\r\nConnection: close\r\n\r\n");
         stream.write_all(head.as_bytes())?;
@@ -285,4 +361,101 @@ fn responds_ok(url: &str) -> bool {
         Ok(status.ends_with(b" 200"))
     };
     requested().unwrap_or(false)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+mod tests {
+    use std::io::BufRead;
+
+    use nix::sys::stat::Mode;
+    use nix::unistd::mkfifo;
+
+    use super::*;
+
+    #[test]
+    fn what_is_left_of_a_group_is_killed_before_its_leader_is_reaped() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        mkfifo(&pipe, Mode::S_IRWXU).unwrap();
+        // The program ends by itself and leaves a process behind, which keeps the pipe open.
+        let script = format!("exec 3>'{}'; sleep 600 & echo started >&3", pipe.display());
+        let mut process = start(folder.path(), &script);
+        let mut left = io::BufReader::new(File::open(&pipe).unwrap());
+        left.read_line(&mut String::new()).unwrap();
+        wait(&process);
+        assert_eq!(process.broken().unwrap(), "test ended during the case: exit status: 0\n");
+        let (pid, mut sent) = (process.process_id(), Vec::new());
+        process.end(&mut |to, signal| {
+            assert!(exists_in_proc(pid), "{signal} to {to} after {pid} was reaped");
+            sent.push((to.as_raw(), signal));
+            kill(to, signal)
+        });
+        assert_eq!(sent, [(-pid.as_raw(), Signal::SIGKILL)]);
+        assert!(!exists_in_proc(pid), "not reaped");
+        assert_eq!(left.read(&mut [0]).unwrap(), 0, "a process of the group is alive");
+        process.end(&mut |to, signal| panic!("{signal} to {to} after it was reaped"));
+    }
+
+    #[test]
+    fn a_program_that_ignores_the_signal_is_reaped_after_its_group_was_killed() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut process = start(folder.path(), "exec sleep 600");
+        let (pid, mut sent) = (process.process_id(), Vec::new());
+        process.end(&mut |to, signal| {
+            assert!(exists_in_proc(pid), "{signal} to {to} after {pid} was reaped");
+            sent.push((to.as_raw(), signal));
+            // Without the first signal, the program would run until the time limit.
+            kill(pid, Signal::SIGKILL)
+        });
+        let pid = pid.as_raw();
+        assert_eq!(sent, [(pid, Signal::SIGTERM), (-pid, Signal::SIGKILL)]);
+    }
+
+    #[test]
+    fn the_version_is_the_first_line_and_a_command_that_does_not_end_is_killed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (log, reaper) = (folder.path().join("version.log"), Reaper::start().unwrap());
+        let (run, stopped) = (Stop::default(), Stop::default());
+        stopped.stop();
+        let (long_enough, too_short) = (Duration::from_secs(60), Duration::ZERO);
+        let version_within = |within, script: &str, stop: &Stop| {
+            let command = ["sh", "-c", script].map(str::to_owned).to_vec();
+            first_line(command, &log, within, (&reaper, stop))
+        };
+        let version = |script: &str, stop: &Stop| version_within(long_enough, script, stop);
+        assert_eq!(version("echo; echo ' 1.2 ' >&2; echo 3", &run), Ok(Some("1.2".to_owned())));
+        assert_eq!(version("exit 3", &run), Ok(None));
+        let long = limits::LAB_VERSION_BYTES_MAX + 1;
+        let cut = version(&format!("head -c {long} /dev/zero | tr '\\0' x"), &run).unwrap();
+        assert_eq!(cut.unwrap().len() as u64, limits::LAB_VERSION_BYTES_MAX);
+        let error = version("sleep 600", &stopped).unwrap_err();
+        assert!(error.contains("sleep 600") && error.contains("interrupted"), "{error}");
+        let error = version_within(too_short, "sleep 600", &run).unwrap_err();
+        assert!(error.contains("sleep 600` did not end within"), "{error}");
+        let missing = vec!["/no/such/program".to_owned()];
+        let missing = first_line(missing, &log, long_enough, (&reaper, &run));
+        assert!(missing.unwrap_err().contains("not found"));
+    }
+
+    fn start(folder: &Path, script: &str) -> Process {
+        Process::start(ProcessSpec {
+            name: "test",
+            command: ["sh", "-c", script].map(str::to_owned).to_vec(),
+            folder: folder.to_owned(),
+            log: folder.join("log"),
+            ..ProcessSpec::default()
+        })
+        .unwrap()
+    }
+
+    /// Waits until the program has ended, without reaping it.
+    fn wait(process: &Process) {
+        let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT;
+        waitid(Id::Pid(process.process_id()), flags).unwrap();
+    }
+
+    fn exists_in_proc(pid: Pid) -> bool {
+        Path::new(&format!("/proc/{pid}")).exists()
+    }
 }

@@ -9,6 +9,7 @@ use super::definition::{Program, Role, Target};
 use super::process::{Process, ProcessSpec, first_line, free_port};
 use super::reaper::Reaper;
 use super::template::{BUILT_IN, TemplateContext, Values};
+use crate::limits;
 use crate::load::Stop;
 use crate::suite::definition::Limit;
 use crate::suite::source::parse_bytes;
@@ -80,7 +81,7 @@ impl Running {
         running.url_tls = target.url_tls.as_ref().map(|url| context.fill(url)).transpose()?;
         let version: Result<Vec<String>, String> =
             target.version.iter().map(|word| context.fill(word)).collect();
-        running.version = first_line(&version?);
+        running.version = version_of(start, version?)?;
         Ok(running)
     }
 
@@ -145,9 +146,22 @@ impl Running {
     }
 
     /// If a process has ended by itself: its status, and the end of its log.
-    pub(crate) fn broken(&mut self) -> Option<String> {
-        self.processes.iter_mut().find_map(|(_, process)| process.broken())
+    pub(crate) fn broken(&self) -> Option<String> {
+        self.processes.iter().find_map(|(_, process)| process.broken())
     }
+}
+
+/// The output of the version command, or why it is unknown.
+fn version_of(start: &TargetStart<'_>, command: Vec<String>) -> Result<Option<String>, String> {
+    if command.is_empty() {
+        return Ok(None);
+    }
+    let describe = |error| format!("{}: {error}", start.folder.display());
+    fs::create_dir_all(start.folder).map_err(describe)?;
+    let log = start.folder.join("version.log");
+    let within = Duration::from_millis(limits::LAB_VERSION_MS_MAX);
+    let version = first_line(command, &log, within, (start.reaper, start.stop));
+    Ok(version.unwrap_or_else(|error| Some(format!("unknown: {error}"))))
 }
 
 impl Drop for Running {

@@ -13,9 +13,9 @@ use std::net::TcpStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::Effort;
+use super::Settings;
 use super::cells::Cell;
-use super::edits::{ANY, EditKind, Edited, Expected, STAYING};
+use super::edits::{ALL, EditKind, Edited, Expected, KEEPING};
 use super::load::{Sample, SteadyLoad};
 use super::process::{self, Process};
 use super::targets::{COMPARED, Running, Variant, start_penstock};
@@ -40,21 +40,22 @@ const CELL: Cell = Cell { tls: false, body_bytes: 1024, connections: USERS };
 /// Interval between probes for a change that is not live yet.
 const POLL: Duration = Duration::from_micros(500);
 /// A change that is not live after this time counts as lost.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 const BUDGET_MS: f64 = 30.0;
 
 /// Changes files under load and returns the results as Markdown.
 ///
 /// # Errors
 /// A request failed, a change was lost, one backend got too few requests, or the counts disagree. Includes the results.
-pub(crate) fn change(bed: &TestBed, effort: &Effort) -> Result<String, String> {
+pub(crate) fn change(bed: &TestBed, settings: &Settings) -> Result<String, String> {
     let (port, second) =
         test_bed::start_backend(&bed.penstock, &bed.folder.join("echo-second.log"))?;
     let penstock = start_penstock(bed, "change", &SETUP)?;
     penstock.check(bed)?;
     let backends = Backends { ports: [bed.backend_port, port], first: bed.direct().pid, second };
     let counts = Counts::read(&penstock, &backends)?;
-    let load = SteadyLoad::start(bed, &penstock.aim(false), &CELL, seconds_max(effort.changes))?;
+    let load =
+        SteadyLoad::start(bed, &penstock.load_target(false), &CELL, seconds_max(settings.changes))?;
     let mut run = Run {
         probe: Probe::connect(penstock.clear_port(), bed.token()?)?,
         backends: &backends,
@@ -64,14 +65,14 @@ pub(crate) fn change(bed: &TestBed, effort: &Effort) -> Result<String, String> {
     };
     let folder = bed.folder.join("change");
     let start = Instant::now();
-    run.changes(&folder, effort.changes)?;
+    run.changes(&folder, settings.changes)?;
     let seconds = start.elapsed().as_secs_f64();
     let sample = run.load.finish()?;
     let counts = Counts::read(&penstock, &backends)?.since(&counts);
-    let found = Found { written: effort.changes, live: run.live, seconds, sample, counts };
+    let found = Found { written: settings.changes, live: run.live, seconds, sample, counts };
     let page = found.page(&run.times_ms);
-    let wrong = found.wrong();
-    if wrong.is_empty() { Ok(page) } else { Err(format!("{page}\n{}", wrong.join("\n"))) }
+    let violations = found.violations();
+    if violations.is_empty() { Ok(page) } else { Err(format!("{page}\n{}", violations.join("\n"))) }
 }
 
 /// Three times the planned time plus a minute, for busy machines.
@@ -98,10 +99,10 @@ struct Run<'a> {
 
 impl Run<'_> {
     fn changes(&mut self, folder: &Path, changes: u64) -> Result<(), String> {
-        let mut loaded = Edited::new(folder, LOADED, SETUP.operations, STAYING);
+        let mut loaded = Edited::new(folder, LOADED, SETUP.operations, KEEPING);
         let numbers = (0..APIS).step_by(STRIDE).filter(|number| *number != LOADED);
         let mut others: VecDeque<Edited> =
-            numbers.map(|number| Edited::new(folder, number, SETUP.operations, ANY)).collect();
+            numbers.map(|number| Edited::new(folder, number, SETUP.operations, ALL)).collect();
         let [mut port, mut next_port] = self.backends.ports;
         let mut due = Instant::now();
         for change in 0..changes {
@@ -124,9 +125,9 @@ impl Run<'_> {
 
     fn change_loaded(&mut self, loaded: &mut Edited, port: u16) -> Result<(), String> {
         let mut start = Instant::now();
-        let way = loaded.change(port, || start = Instant::now())?;
+        let kind = loaded.change(port, || start = Instant::now())?;
         self.confirm(loaded)?;
-        self.times_ms.push((way, start.elapsed().as_secs_f64() * 1_000.0));
+        self.times_ms.push((kind, start.elapsed().as_secs_f64() * 1_000.0));
         Ok(())
     }
 
@@ -140,10 +141,10 @@ impl Run<'_> {
                 self.live += 1;
                 return Ok(());
             }
-            if start.elapsed() > PATIENCE {
+            if start.elapsed() > TIMEOUT {
                 return Err(format!(
                     "a change was lost: after {} s, GET {path} still returns {found} instead of {status}",
-                    PATIENCE.as_secs()
+                    TIMEOUT.as_secs()
                 ));
             }
             pause(POLL);
@@ -162,7 +163,7 @@ impl Probe {
         TcpStream::connect(("127.0.0.1", port))
             .and_then(|stream| {
                 stream.set_nodelay(true)?;
-                stream.set_read_timeout(Some(PATIENCE))?;
+                stream.set_read_timeout(Some(TIMEOUT))?;
                 Ok(Self { stream: BufReader::new(stream), token })
             })
             .map_err(|error| format!("the probe cannot connect to port {port}: {error}"))
@@ -283,9 +284,9 @@ impl Found {
             counts.not_200(),
             counts.retries,
         );
-        let of = |way: EditKind| times_ms.iter().filter(move |(made, _)| *made == way);
-        for way in STAYING {
-            _ = writeln!(page, "{}", times(way.name(), of(*way).map(|(_, ms)| *ms).collect()));
+        let of = |kind: EditKind| times_ms.iter().filter(move |(made, _)| *made == kind);
+        for kind in KEEPING {
+            _ = writeln!(page, "{}", times(kind.name(), of(*kind).map(|(_, ms)| *ms).collect()));
         }
         let all = times_ms.iter().map(|(_, ms)| *ms).collect();
         _ = writeln!(page, "{}", times("all", all));
@@ -293,7 +294,7 @@ impl Found {
     }
 
     /// Violated requirements. Missed times are not included, since they depend on other load on the machine.
-    fn wrong(&self) -> Vec<String> {
+    fn violations(&self) -> Vec<String> {
         let Self { written, live, sample, counts, .. } = self;
         let [first_us, second_us] = counts.backends_us;
         let checks = [
@@ -354,7 +355,7 @@ mod tests {
 
     #[test]
     fn each_violation_is_reported_alone() {
-        assert_eq!(found().wrong(), Vec::<String>::new());
+        assert_eq!(found().violations(), Vec::<String>::new());
         type Spoil = fn(&mut Found);
         let cases: [(Spoil, &str); 5] = [
             (|found| found.sample.errors = 1, "1 requests failed"),
@@ -366,8 +367,8 @@ mod tests {
         for (spoil, expect) in cases {
             let mut found = found();
             spoil(&mut found);
-            let wrong = found.wrong();
-            assert!(wrong.len() == 1 && wrong[0].contains(expect), "{wrong:?}");
+            let violations = found.violations();
+            assert!(violations.len() == 1 && violations[0].contains(expect), "{violations:?}");
         }
     }
 

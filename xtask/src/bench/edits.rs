@@ -32,8 +32,8 @@ impl EditKind {
 }
 
 /// For the API under load, which must always exist.
-pub(crate) const STAYING: &[EditKind] = &[EditKind::Rename, EditKind::Rewrite, EditKind::Link];
-pub(crate) const ANY: &[EditKind] =
+pub(crate) const KEEPING: &[EditKind] = &[EditKind::Rename, EditKind::Rewrite, EditKind::Link];
+pub(crate) const ALL: &[EditKind] =
     &[EditKind::Rename, EditKind::Rewrite, EditKind::Link, EditKind::Remove, EditKind::Add];
 
 /// Edition numbers wrap around, to limit the number of the gateway's per-operation counters. Each edition is confirmed
@@ -47,7 +47,7 @@ pub(crate) struct Edited {
     file: PathBuf,
     /// Folder of the links' targets; the gateway does not watch it.
     versions: PathBuf,
-    ways: &'static [EditKind],
+    kinds: &'static [EditKind],
     count: usize,
     expected: Option<Expected>,
 }
@@ -64,14 +64,14 @@ impl Edited {
         folder: &Path,
         number: u32,
         operations: u32,
-        ways: &'static [EditKind],
+        kinds: &'static [EditKind],
     ) -> Self {
         Self {
             number,
             operations,
             file: folder.join(format!("apis/orders-{number:04}.yaml")),
             versions: folder.join("versions"),
-            ways,
+            kinds,
             count: 0,
             expected: None,
         }
@@ -82,7 +82,7 @@ impl Edited {
         self.expected.as_ref()
     }
 
-    /// Changes the file, in its next way, to an edition whose endpoint is at `backend_port`. `last_act` is called
+    /// Changes the file, by its next kind of edit, to an edition whose endpoint is at `backend_port`. `on_visible` is called
     /// immediately before the system call that makes the change visible.
     ///
     /// # Errors
@@ -90,34 +90,35 @@ impl Edited {
     pub(crate) fn change(
         &mut self,
         backend_port: u16,
-        last_act: impl FnOnce(),
+        on_visible: impl FnOnce(),
     ) -> Result<EditKind, String> {
-        let way = self.ways.get(self.count % self.ways.len()).copied().unwrap_or(EditKind::Rename);
+        let kind =
+            self.kinds.get(self.count % self.kinds.len()).copied().unwrap_or(EditKind::Rename);
         let edition = u32::try_from(self.count).unwrap_or(0) % EDITIONS;
         let text = configs::edition(self.number, self.operations, backend_port, edition);
-        self.apply(way, &text, last_act)
+        self.apply(kind, &text, on_visible)
             .map_err(|error| format!("{}: {error}", self.file.display()))?;
         self.count += 1;
         let base = format!("/orders-{:04}/1.0.0", self.number);
-        self.expected = Some(match way {
+        self.expected = Some(match kind {
             EditKind::Remove => Expected { path: format!("{base}/orders"), status: 404 },
             EditKind::Rename | EditKind::Rewrite | EditKind::Link | EditKind::Add => {
                 Expected { path: format!("{base}/edition-{edition}"), status: 200 }
             }
         });
-        Ok(way)
+        Ok(kind)
     }
 
-    fn apply(&self, way: EditKind, text: &str, last_act: impl FnOnce()) -> std::io::Result<()> {
+    fn apply(&self, kind: EditKind, text: &str, on_visible: impl FnOnce()) -> std::io::Result<()> {
         let temporary = self.file.with_extension("yaml.new");
-        match way {
+        match kind {
             EditKind::Rename => {
                 fs::write(&temporary, text)?;
-                last_act();
+                on_visible();
                 fs::rename(&temporary, &self.file)
             }
             EditKind::Rewrite => {
-                last_act();
+                on_visible();
                 in_two_pieces(File::create(&self.file)?, text)
             }
             EditKind::Link => {
@@ -128,15 +129,15 @@ impl Edited {
                 _ = fs::remove_file(&version);
                 fs::write(&version, text)?;
                 std::os::unix::fs::symlink(&version, &temporary)?;
-                last_act();
+                on_visible();
                 fs::rename(&temporary, &self.file)
             }
             EditKind::Remove => {
-                last_act();
+                on_visible();
                 fs::remove_file(&self.file)
             }
             EditKind::Add => {
-                last_act();
+                on_visible();
                 let file = OpenOptions::new().write(true).create_new(true).open(&self.file)?;
                 in_two_pieces(file, text)
             }
@@ -156,30 +157,30 @@ mod tests {
     use crate::workspace;
 
     #[test]
-    fn every_way_results_in_the_requested_edition() {
+    fn every_kind_of_edit_results_in_the_requested_edition() {
         let folder = workspace::target_dir(&workspace::root()).join("xtask-tests/edits");
         _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(folder.join("apis")).unwrap();
-        let mut edited = Edited::new(&folder, 7, 10, ANY);
+        let mut edited = Edited::new(&folder, 7, 10, ALL);
         let file = edited.file.clone();
-        for (count, way) in ANY.iter().chain(ANY).enumerate() {
+        for (count, kind) in ALL.iter().chain(ALL).enumerate() {
             let mut acts = 0;
-            assert_eq!(edited.change(1234, || acts += 1).unwrap(), *way);
+            assert_eq!(edited.change(1234, || acts += 1).unwrap(), *kind);
             assert_eq!(acts, 1);
             let edition = format!("/edition-{}", count % 8);
-            match way {
+            match kind {
                 EditKind::Remove => assert!(fs::symlink_metadata(&file).is_err()),
                 EditKind::Rename | EditKind::Rewrite | EditKind::Link | EditKind::Add => {
                     let text = fs::read_to_string(&file).unwrap();
-                    assert!(text.contains(&format!("  {edition}:\n")), "{way:?}");
-                    assert!(text.contains("http://127.0.0.1:1234/"), "{way:?}");
+                    assert!(text.contains(&format!("  {edition}:\n")), "{kind:?}");
+                    assert!(text.contains("http://127.0.0.1:1234/"), "{kind:?}");
                 }
             }
-            let status = if *way == EditKind::Remove { 404 } else { 200 };
+            let status = if *kind == EditKind::Remove { 404 } else { 200 };
             let expected = edited.expected().unwrap();
             assert_eq!(expected.status, status);
             assert_eq!(expected.path.ends_with(&edition), status == 200);
-            assert_eq!(file.is_symlink(), *way == EditKind::Link, "{way:?}");
+            assert_eq!(file.is_symlink(), *kind == EditKind::Link, "{kind:?}");
         }
     }
 }

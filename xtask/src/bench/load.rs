@@ -23,7 +23,7 @@ pub(crate) enum Generator {
 }
 
 /// Where to send requests, and whose CPU time to read.
-pub(crate) struct Aim {
+pub(crate) struct LoadTarget {
     pub(crate) url: String,
     pub(crate) pid: u32,
 }
@@ -69,7 +69,7 @@ impl fmt::Display for Sample {
 /// The generator fails, or its output cannot be parsed.
 pub(crate) fn run(
     bed: &TestBed,
-    aim: &Aim,
+    target: &LoadTarget,
     cell: &Cell,
     generator: Generator,
     plan: &Plan,
@@ -77,12 +77,12 @@ pub(crate) fn run(
     let out = bed.folder.join("load.json");
     let log = bed.folder.join("load.txt");
     let (program, arguments) = match generator {
-        Generator::Lab => (bed.penstock.clone(), lab_arguments(bed, aim, cell, plan, &out)),
-        Generator::Wrk => wrk_command(bed, aim, cell, plan)?,
+        Generator::Lab => (bed.penstock.clone(), lab_arguments(bed, target, cell, plan, &out)),
+        Generator::Wrk => wrk_command(bed, target, cell, plan)?,
     };
     _ = std::fs::remove_file(&out);
     let mut load = Process::start(LOAD_CORE, &program, &arguments, &log)?;
-    let used = watch(&mut load, aim.pid, plan);
+    let used = watch(&mut load, target.pid, plan);
     let status = load.wait()?;
     if !status.success() {
         return Err(format!("the generator exited with {status}:\n{}", test_bed::read(&log)?));
@@ -108,13 +108,13 @@ impl SteadyLoad {
     /// It cannot be started.
     pub(crate) fn start(
         bed: &TestBed,
-        aim: &Aim,
+        target: &LoadTarget,
         cell: &Cell,
         seconds_max: u64,
     ) -> Result<Self, String> {
         let (out, log) = (bed.folder.join("steady.json"), bed.folder.join("steady.txt"));
         let plan = Plan { seconds: seconds_max, warm_up_s: 0 };
-        let arguments = lab_arguments(bed, aim, cell, &plan, &out);
+        let arguments = lab_arguments(bed, target, cell, &plan, &out);
         _ = std::fs::remove_file(&out);
         let load = Process::start(LOAD_CORE, &bed.penstock, &arguments, &log)?;
         Ok(Self { load, out, log })
@@ -183,13 +183,13 @@ impl Used {
 
 fn lab_arguments(
     bed: &TestBed,
-    aim: &Aim,
+    target: &LoadTarget,
     cell: &Cell,
     plan: &Plan,
     out: &std::path::Path,
 ) -> Vec<String> {
     let shown = |path: &std::path::Path| path.display().to_string();
-    let mut arguments: Vec<String> = vec!["lab".into(), "load".into(), aim.url.clone()];
+    let mut arguments: Vec<String> = vec!["lab".into(), "load".into(), target.url.clone()];
     let mut option = |name: &str, value: String| arguments.extend([name.to_owned(), value]);
     option("--users", cell.connections.to_string());
     option("--duration", format!("{}s", plan.seconds));
@@ -205,7 +205,7 @@ fn lab_arguments(
 
 fn wrk_command(
     bed: &TestBed,
-    aim: &Aim,
+    target: &LoadTarget,
     cell: &Cell,
     plan: &Plan,
 ) -> Result<(PathBuf, Vec<String>), String> {
@@ -224,7 +224,7 @@ fn wrk_command(
         "--latency",
         "--script",
         &script.display().to_string(),
-        &aim.url,
+        &target.url,
     ]
     .map(str::to_owned);
     Ok((program, arguments.to_vec()))

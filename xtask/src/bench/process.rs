@@ -12,7 +12,7 @@ use crate::shell::{self, pause};
 /// The unit of CPU times in /proc on Linux: 10 ms.
 const TICK_US: u64 = 10_000;
 /// How long a program may take to start listening, or to exit.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(10);
 
 /// A running program, which is stopped on drop.
@@ -55,7 +55,7 @@ impl Process {
     /// Waits until each of `ports` on 127.0.0.1 accepts connections.
     ///
     /// # Errors
-    /// The program exited, or was not ready after [`PATIENCE`].
+    /// The program exited, or was not ready after [`TIMEOUT`].
     pub(crate) fn wait_for_ports(&mut self, ports: &[u16]) -> Result<(), String> {
         let start = Instant::now();
         for port in ports {
@@ -63,11 +63,11 @@ impl Process {
                 if let Ok(Some(status)) = self.child.try_wait() {
                     return Err(format!("{} exited during startup: {status}", self.name));
                 }
-                if start.elapsed() > PATIENCE {
+                if start.elapsed() > TIMEOUT {
                     return Err(format!(
                         "{} is not listening on port {port} after {} s",
                         self.name,
-                        PATIENCE.as_secs()
+                        TIMEOUT.as_secs()
                     ));
                 }
                 pause(POLL);
@@ -104,7 +104,7 @@ impl Drop for Process {
         // SIGTERM first, so that nginx's master process stops its workers.
         let sent = Command::new("kill").args(["-TERM", &pid]).stderr(Stdio::null()).status();
         let start = Instant::now();
-        while sent.is_ok() && start.elapsed() < PATIENCE {
+        while sent.is_ok() && start.elapsed() < TIMEOUT {
             if matches!(self.child.try_wait(), Ok(Some(_)) | Err(_)) {
                 return;
             }

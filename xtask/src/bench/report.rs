@@ -43,7 +43,7 @@ pub(crate) fn rows(
                     cell: *cell,
                     target: target.name().to_owned(),
                     generator,
-                    sample: middle(&mine),
+                    sample: medians(&mine),
                     ratio: ratio(&mine, &base),
                 });
             }
@@ -53,7 +53,7 @@ pub(crate) fn rows(
 }
 
 /// The median of each figure; requests and errors are summed.
-pub(crate) fn middle(samples: &[&Sample]) -> Sample {
+pub(crate) fn medians(samples: &[&Sample]) -> Sample {
     let of =
         |value: fn(&Sample) -> f64| median(samples.iter().map(|sample| value(sample)).collect());
     Sample {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::cells::Cell;
 use super::configs::{self, Ports};
-use super::load::Aim;
+use super::load::LoadTarget;
 use super::process::Process;
 use super::test_bed::{self, TARGET_CORE, TestBed, free_port, write};
 use crate::shell;
@@ -21,7 +21,7 @@ pub(crate) struct BenchTarget {
     /// Rejects requests without a token.
     secured: bool,
     /// Also measured with wrk.
-    control_row: bool,
+    with_wrk: bool,
     /// Writes its files to the given folder.
     command: fn(&TestBed, &Path, Ports) -> Started,
 }
@@ -31,19 +31,19 @@ pub(crate) const NGINX: &str = "nginx";
 
 #[rustfmt::skip]
 pub(crate) const TARGETS: &[BenchTarget] = &[
-    BenchTarget { name: PENSTOCK,             secured: true,  control_row: true,  command: penstock },
-    BenchTarget { name: NGINX,                secured: false, control_row: true,  command: nginx },
-    BenchTarget { name: "HAProxy",            secured: false, control_row: false, command: haproxy },
-    BenchTarget { name: "HAProxy jwt_verify", secured: true,  control_row: false, command: haproxy_jwt },
-    BenchTarget { name: "Envoy",              secured: false, control_row: false, command: envoy },
-    BenchTarget { name: "Envoy jwt_authn",    secured: true,  control_row: false, command: envoy_jwt },
+    BenchTarget { name: PENSTOCK,             secured: true,  with_wrk: true,  command: penstock },
+    BenchTarget { name: NGINX,                secured: false, with_wrk: true,  command: nginx },
+    BenchTarget { name: "HAProxy",            secured: false, with_wrk: false, command: haproxy },
+    BenchTarget { name: "HAProxy jwt_verify", secured: true,  with_wrk: false, command: haproxy_jwt },
+    BenchTarget { name: "Envoy",              secured: false, with_wrk: false, command: envoy },
+    BenchTarget { name: "Envoy jwt_authn",    secured: true,  with_wrk: false, command: envoy_jwt },
 ];
 
 /// A running target, which is stopped on drop.
 pub(crate) struct Running {
     name: &'static str,
     secured: bool,
-    control_row: bool,
+    with_wrk: bool,
     ports: Ports,
     path: String,
     process: Process,
@@ -82,9 +82,9 @@ impl BenchTarget {
         process
             .wait_for_ports(&[ports.clear, ports.tls])
             .map_err(|why| format!("{}: {why}; see {}", self.name, log.display()))?;
-        let Self { name, secured, control_row, .. } = *self;
+        let Self { name, secured, with_wrk, .. } = *self;
         let path = configs::path(&COMPARED);
-        Ok(Some(Running { name, secured, control_row, ports, path, process }))
+        Ok(Some(Running { name, secured, with_wrk, ports, path, process }))
     }
 }
 
@@ -106,7 +106,7 @@ pub(crate) fn start_penstock(
         .wait_for_ports(&[ports.clear, ports.tls])
         .map_err(|why| format!("Penstock: {why}; see {}", log.display()))?;
     let path = configs::path(variant);
-    Ok(Running { name: PENSTOCK, secured: true, control_row: false, ports, path, process })
+    Ok(Running { name: PENSTOCK, secured: true, with_wrk: false, ports, path, process })
 }
 
 /// The time from the start of Penstock until `responses` returns, which gets the cleartext port and the measured
@@ -153,8 +153,8 @@ impl Running {
         self.name
     }
 
-    pub(crate) fn has_control_row(&self) -> bool {
-        self.control_row
+    pub(crate) fn is_measured_with_wrk(&self) -> bool {
+        self.with_wrk
     }
 
     pub(crate) fn url(&self, tls: bool) -> String {
@@ -164,8 +164,8 @@ impl Running {
     }
 
     /// Where to send requests, and whose CPU time to read.
-    pub(crate) fn aim(&self, tls: bool) -> Aim {
-        Aim { url: self.url(tls), pid: self.process.pid() }
+    pub(crate) fn load_target(&self, tls: bool) -> LoadTarget {
+        LoadTarget { url: self.url(tls), pid: self.process.pid() }
     }
 
     /// Requests counted by its own metrics; `None` for targets other than Penstock.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::cells::{self, Cell};
-use super::load::Aim;
+use super::load::LoadTarget;
 use super::process::Process;
 use crate::shell;
 use crate::workspace;
@@ -81,9 +81,9 @@ impl TestBed {
     }
 
     /// The backend itself, without a target in between.
-    pub(crate) fn direct(&self) -> Aim {
+    pub(crate) fn direct(&self) -> LoadTarget {
         let url = format!("http://127.0.0.1:{}/orders", self.backend_port);
-        Aim { url, pid: self.backend.pid() }
+        LoadTarget { url, pid: self.backend.pid() }
     }
 
     /// The first token, for checks.

@@ -17,6 +17,8 @@ pub(crate) mod xml;
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::Path;
 
+use ::lab::files;
+
 use crate::failure::Failure;
 
 /// Prints to stdout.
@@ -47,36 +49,19 @@ pub(crate) fn stderr(text: &str) {
     drop(out.write_all(text.as_bytes()).and_then(|()| out.flush()));
 }
 
-/// Writes `bytes` to `out`, or to stdout.
+/// Writes `bytes` to stdout, or to `out`: a new file, or an existing pipe or device.
 pub(crate) fn write_result(out: Option<&Path>, bytes: &[u8]) -> Result<(), Failure> {
     match out {
-        Some(file) => {
-            std::fs::write(file, bytes).map_err(|error| Failure::file("write", file, &error))
-        }
+        Some(file) => files::write_new(file, bytes).map_err(|error| not_written(file, &error)),
         None => print(|out| out.write_all(bytes)),
     }
 }
 
-/// Whether [`write_new`] would reject `file`. It writes to existing pipes and terminals, not to files.
-pub(crate) fn is_regular_file(file: &Path) -> bool {
-    file.metadata().is_ok_and(|found| found.is_file())
-}
-
-/// Writes `bytes` to a new file.
-pub(crate) fn write_new(file: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true);
-    if !file.exists() {
-        options.create_new(true);
-    } else if is_regular_file(file) {
-        return Err(already_exists(file));
+/// The error for an output file that cannot be written.
+pub(crate) fn not_written(file: &Path, error: &io::Error) -> Failure {
+    if error.kind() != ErrorKind::AlreadyExists {
+        return Failure::file("write", file, error);
     }
-    let written = options.open(file).and_then(|mut file| file.write_all(bytes));
-    written.map_err(|error| Failure::file("write", file, &error))
-}
-
-/// The error for an output file that already exists.
-pub(crate) fn already_exists(file: &Path) -> Failure {
     let name = file.display();
     Failure::Usage(format!("{name} already exists and is not overwritten; choose another name"))
 }

@@ -1,6 +1,5 @@
 //! A gateway that follows its files, shared by `gateway` and `up`.
 
-use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -67,6 +66,7 @@ impl Serving {
         let trust: Trust = Arc::new(Mutex::new(Arc::clone(&client_tls)));
         let options = Options {
             configuration: Some(configuration.to_owned()),
+            https: settings.gateway.https.is_some(),
             clock: Arc::new(SystemClock::new()),
             fetch: fetch(&trust),
         };
@@ -157,8 +157,8 @@ fn fetch(trust: &Trust) -> Fetch {
 
 fn client_tls(settings: &UpstreamTls) -> Result<Arc<ClientTls>, String> {
     let read = |file: &PathBuf| {
-        fs::read(file).map_err(|error| {
-            format!("cannot read {}, named by `[upstream_tls] ca`: {error}", file.display())
+        follow::read_pem(file).map_err(|problem| {
+            format!("{}, named by `[upstream_tls] ca`: {problem}", file.display())
         })
     };
     let authorities = settings.ca.iter().map(read).collect::<Result<Vec<_>, _>>()?;

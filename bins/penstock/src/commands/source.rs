@@ -10,8 +10,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use expression::json::JsonError;
-use xml::{Position, XmlError};
+use xml::Position;
 
 use crate::failure::Failure;
 
@@ -41,14 +40,15 @@ impl Source {
         Ok(Self { name, bytes })
     }
 
-    pub(crate) fn xml_error(&self, error: &XmlError) -> Failure {
-        let place = Position { line: error.line, column: error.column };
-        report_at(&self.name, &self.xml_text(), place, &error.kind)
+    pub(crate) fn xml_error(&self, error: &xml::Error) -> Failure {
+        let place = error.position().unwrap_or_default();
+        report_at(&self.name, &self.xml_text(), place, error.kind())
     }
 
-    pub(crate) fn json_error(&self, error: &JsonError) -> Failure {
-        let place = Position { line: error.line, column: error.column };
-        report_at(&self.name, &String::from_utf8_lossy(&self.bytes), place, error.kind)
+    pub(crate) fn json_error(&self, error: &expression::Error) -> Failure {
+        let (line, column) = error.position().unwrap_or_default();
+        let place = Position { line, column };
+        report_at(&self.name, &String::from_utf8_lossy(&self.bytes), place, error.message())
     }
 
     /// The characters of an XML document as the reader counts them, for excerpts.

@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 
 use base::{Clock, SystemClock};
 use clap::Args;
+use follow::Checked;
 use formats::declarative::{FirstStart, render_default};
 use jose::{Header, SigningKey};
 use lab::echo::{Echo, Options};
-use model::{Api, Settings};
+use model::{Api, Settings, Severity};
 
 use super::serving::{Listen, Serving};
 use super::{stdout, token};
@@ -193,16 +194,34 @@ fn start_echo(places: &Places) -> Result<Option<Echo>, Failure> {
 }
 
 fn sample_api(places: &Places) -> Option<Api> {
-    if !places.sample.exists() {
-        return None;
-    }
-    let (settings, _) = follow::read_settings(&places.configuration).ok()?;
-    let checked = follow::check(std::slice::from_ref(&places.sample), &follow::defaults(&settings));
-    let loaded = checked.apis.into_iter().next()?;
+    let loaded = check_sample(places)?.apis.into_iter().next()?;
     match loaded.state {
         model::ApiState::Serving => Some(Api::clone(&loaded.api)),
         model::ApiState::Unloaded => None,
     }
+}
+
+/// `None`: there is no sample.
+fn check_sample(places: &Places) -> Option<Checked> {
+    if !places.sample.exists() {
+        return None;
+    }
+    let (settings, _) = follow::read_settings(&places.configuration).ok()?;
+    let sample = std::slice::from_ref(&places.sample);
+    Some(follow::check(sample, &follow::defaults(&settings)))
+}
+
+/// What is wrong with the sample API, and what to do; empty if it was removed.
+fn sample_problems(places: &Places) -> String {
+    let Some(checked) = check_sample(places) else { return String::new() };
+    let errors = checked.diagnostics.iter().filter(|found| found.severity == Severity::Error);
+    let errors: String = errors.map(|error| format!("{error}\n")).collect();
+    format!(
+        "The sample API is not valid, and its echo backend is not started:\n\n{errors}\n\
+         Correct {sample} and start again. To restore it, remove it and {configuration} first.\n\n",
+        sample = places.sample.display(),
+        configuration = places.configuration.display(),
+    )
 }
 
 fn local_endpoint(api: &Api) -> Option<SocketAddr> {
@@ -254,7 +273,7 @@ fn welcome(
     text += &format!("  config    {}\n", places.configuration.display());
     text += &format!("  APIs      {}\n\n", joined(&serving.settings.gateway.apis));
     let Some(api) = sample_api(places) else {
-        return text + "Press Ctrl-C to stop.\n";
+        return text + &sample_problems(places) + "Press Ctrl-C to stop.\n";
     };
     let path = format!("{}/hello", api.base_path);
     let bearer = format!(

@@ -7,8 +7,7 @@ use clap::{Args, Subcommand};
 use xml::limits;
 use xml::{Doctype, Document, Kind, Options, Position, Writer, WriterOptions, is_ncname};
 use xpath::{
-    Budget, Context, Environment, EvalError, ExpandedName, Expression, Item, StaticContext, Value,
-    VariableId,
+    Budget, Context, Environment, ExpandedName, Expression, Item, StaticContext, Value, VariableId,
 };
 
 use super::source::{Source, report_expression, stdin_once};
@@ -97,7 +96,11 @@ fn select(arguments: &Select) -> Result<(), Failure> {
     let mut bindings = Bindings::new(&arguments.ns, &arguments.var)?;
     let text = &arguments.expression;
     let expression = Expression::compile(text, &bindings).map_err(|error| {
-        report_expression(text, Position::of(text, error.offset), error.message)
+        report_expression(
+            text,
+            Position::of(text, error.offset().unwrap_or_default()),
+            error.message(),
+        )
     })?;
     let document = read(&Source::read(&arguments.file, limits::XML_BYTES_MAX)?)?;
     let value = expression
@@ -179,8 +182,8 @@ impl StaticContext for Bindings<'_> {
 }
 
 impl<'d> Environment<'d> for Bindings<'_> {
-    fn variable(&mut self, id: VariableId, _: &Budget) -> Result<Value<'d>, EvalError> {
-        let (_, value) = self.variables.get(id.0 as usize).ok_or(EvalError::NoVariable(id.0))?;
+    fn variable(&mut self, id: VariableId, _: &Budget) -> Result<Value<'d>, xpath::Error> {
+        let (_, value) = self.variables.get(id.0 as usize).ok_or(xpath::Error::NoVariable(id.0))?;
         Ok(Value::String((*value).to_owned()))
     }
 }

@@ -15,8 +15,8 @@
 //! assert_eq!(price.map(|price| price.raw()), Some("1.50"));
 //!
 //! let error = Document::parse(b"{\"a\":1,}").unwrap_err();
-//! assert_eq!((error.line, error.column), (1, 8));
-//! # Ok::<(), penstock_expression::json::JsonError>(())
+//! assert_eq!(error.position(), Some((1, 8)));
+//! # Ok::<(), penstock_expression::Error>(())
 //! ```
 //!
 //! Architecture invariant: reading, walking and writing are linear in the text and never recurse.
@@ -28,10 +28,12 @@ mod read;
 pub use build::Builder;
 pub(crate) use escape::quoted_len;
 pub use escape::{push_quoted, push_string_body};
-pub use read::{Duplicates, JsonError, JsonErrorKind, Limits};
+pub use read::{Duplicates, JsonErrorKind, Limits};
 
 use std::borrow::Cow;
 use std::fmt;
+
+use crate::Error;
 
 /// A JSON text and its tree. It borrows the text that it was read from; [`Document::into_owned`] copies it.
 #[derive(Clone, Debug)]
@@ -114,8 +116,8 @@ impl<'s> Document<'s> {
     /// Reads one JSON text with the default [`Limits`].
     ///
     /// # Errors
-    /// [`JsonError`] with line and column if the text is not JSON, not UTF-8, or exceeds a limit.
-    pub fn parse(bytes: &'s [u8]) -> Result<Self, JsonError> {
+    /// [`Error::Json`] with line and column if the text is not JSON, not UTF-8, or exceeds a limit.
+    pub fn parse(bytes: &'s [u8]) -> Result<Self, Error> {
         read::read(bytes, &Limits::default())
     }
 
@@ -123,7 +125,7 @@ impl<'s> Document<'s> {
     ///
     /// # Errors
     /// As [`Document::parse`].
-    pub fn parse_with(bytes: &'s [u8], limits: &Limits) -> Result<Self, JsonError> {
+    pub fn parse_with(bytes: &'s [u8], limits: &Limits) -> Result<Self, Error> {
         read::read(bytes, limits)
     }
 

@@ -1,9 +1,8 @@
 //! The reader: one pass with an explicit stack; strings are scanned eight bytes at a time.
 
 use std::borrow::Cow;
-use std::fmt;
 
-use crate::limits;
+use crate::{Error, limits};
 
 use super::{COUNT_SHIFT, Document, ESCAPED, Node, Tag};
 
@@ -24,7 +23,7 @@ pub struct Limits {
     pub depth: usize,
     /// Largest document, in bytes.
     pub bytes: usize,
-    /// Most values and member names.
+    /// Maximum number of values and member names.
     pub nodes: usize,
     /// Handling of duplicate member names.
     pub duplicates: Duplicates,
@@ -39,26 +38,6 @@ impl Default for Limits {
             nodes: limits::JSON_NODES_MAX,
             duplicates: Duplicates::Keep,
         }
-    }
-}
-
-/// Why a document was rejected, and where.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub struct JsonError {
-    /// From 1.
-    pub line: u32,
-    /// In characters, from 1.
-    pub column: u32,
-    /// In bytes, from 0.
-    pub offset: usize,
-    /// What is wrong.
-    pub kind: JsonErrorKind,
-}
-
-impl fmt::Display for JsonError {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(to, "{}:{}: {}", self.line, self.column, self.kind)
     }
 }
 
@@ -110,7 +89,7 @@ pub enum JsonErrorKind {
 /// An error by its offset, before line and column are counted.
 type Located = (usize, JsonErrorKind);
 
-pub(super) fn read<'s>(bytes: &'s [u8], limits: &Limits) -> Result<Document<'s>, JsonError> {
+pub(super) fn read<'s>(bytes: &'s [u8], limits: &Limits) -> Result<Document<'s>, Error> {
     let most = limits.bytes.min(u32::MAX as usize - 1);
     if bytes.len() > most {
         return Err(locate(bytes, (most, JsonErrorKind::Bytes(most))));
@@ -415,9 +394,9 @@ fn reject_duplicates(document: &Document<'_>) -> Result<(), Located> {
     Ok(())
 }
 
-fn locate(bytes: &[u8], (offset, kind): Located) -> JsonError {
+fn locate(bytes: &[u8], (offset, kind): Located) -> Error {
     let (line, column) = crate::error::position(bytes, offset);
-    JsonError { line, column, offset, kind }
+    Error::Json { line, column, offset, kind }
 }
 
 fn place(of: usize) -> u32 {

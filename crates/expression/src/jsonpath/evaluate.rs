@@ -4,6 +4,7 @@ use super::compile::Bound;
 use super::filter::Test;
 use super::{Options, Path, Selection, Step, normalized_path};
 use crate::json::{Builder, Kind, Ref};
+use crate::pattern::Computed;
 use crate::{Budget, Error, Value};
 
 pub(super) type Outcome<T> = Result<T, Error>;
@@ -14,6 +15,7 @@ pub(super) struct Run<'r, 'd> {
     slots: &'r [Value<'d>],
     options: Options,
     pub(super) budget: &'r Budget,
+    pub(super) patterns: &'r Computed,
 }
 
 /// The first function that takes the whole list that the steps before it select: any function if the path begins
@@ -45,7 +47,7 @@ pub(super) fn run<'d>(
     budget: &Budget,
 ) -> Outcome<Selection<'d>> {
     let options = path.options;
-    let mut run = Run { root, slots, options, budget };
+    let mut run = Run { root, slots, options, budget, patterns: &Computed::default() };
     let found = run.path(path, root)?;
     Ok(match found {
         _ if options.as_path_list => {
@@ -112,6 +114,7 @@ impl<'d> Run<'_, 'd> {
                         slots: &[],
                         options: self.options,
                         budget: self.budget,
+                        patterns: self.patterns,
                     };
                     let found = inner.path(&path, document.root())?;
                     return Ok(found.into_value_within(self.budget)?.into_owned());

@@ -1,14 +1,14 @@
 //! Filters, `[?(...)]`: grammar and evaluation.
 
-use regex::Regex;
-
 use super::Path;
 use super::compare;
 use super::compile::{self, Outer};
 use super::evaluate::{Outcome, Run};
 use crate::cursor::{Compiled, Cursor};
 use crate::json::{Document, Kind, Ref};
-use crate::{Error, Value, pattern};
+use crate::pattern;
+use crate::{Error, Value};
+use xpath::regex::Regex;
 
 /// A condition.
 #[derive(Clone)]
@@ -31,7 +31,7 @@ pub(super) enum Operand {
         from_root: bool,
     },
     Literal(Value<'static>),
-    Pattern(Regex),
+    Regex(Regex),
     /// The host's n-th expression.
     Slot(usize),
 }
@@ -164,7 +164,7 @@ pub(super) fn operand<'s>(cursor: &mut Cursor<'s>, outer: &mut Outer<'_, 's>) ->
         return Ok(Operand::Literal(Value::Text(text.into())));
     }
     match cursor.peek() {
-        Some('/') => return regex(cursor).map(Operand::Pattern),
+        Some('/') => return regex(cursor).map(Operand::Regex),
         Some('[' | '{') => return json(cursor),
         Some('-' | '0'..='9') => return number(cursor),
         Some(_) | None => {}
@@ -216,7 +216,7 @@ fn json(cursor: &mut Cursor<'_>) -> Compiled<Operand> {
             break;
         }
     }
-    let read = Document::parse(&text).map_err(|error| start.error(error.kind.to_string()))?;
+    let read = Document::parse(&text).map_err(|error| start.error(error.message()))?;
     Ok(Operand::Literal(Value::Made(Box::new(read.into_owned()))))
 }
 
@@ -238,7 +238,9 @@ fn regex(cursor: &mut Cursor<'_>) -> Compiled<Regex> {
         }
     }
     let flags = cursor.name();
-    pattern::whole(&source, flags).map_err(|message| start.error(message))
+    let compiled =
+        Regex::compile(&pattern::whole(&source), flags, crate::limits::PATTERN_BYTES_MAX);
+    compiled.map_err(|message| start.error(message))
 }
 
 impl Test {
@@ -267,7 +269,7 @@ impl Test {
                 let found = operand.value(run, current)?;
                 Ok(match operand {
                     Operand::Path { .. } => found.is_some(),
-                    Operand::Literal(_) | Operand::Pattern(_) | Operand::Slot(_) => {
+                    Operand::Literal(_) | Operand::Regex(_) | Operand::Slot(_) => {
                         found.is_some_and(|value| value.truth())
                     }
                 })
@@ -311,7 +313,7 @@ impl Operand {
                 run.budget.charge_reading(size.bytes + size.values * crate::json::NODE_BYTES)?;
                 Ok(Some(value.clone()))
             }
-            Self::Pattern(pattern) => Ok(Some(Value::Text(pattern.as_str().to_owned().into()))),
+            Self::Regex(pattern) => Ok(Some(Value::Text(pattern.source().to_owned().into()))),
             Self::Slot(slot) => run.slot(*slot),
         }
     }
@@ -326,7 +328,7 @@ fn matches<'d>(
 ) -> Outcome<bool> {
     let computed;
     let (subject, pattern) = match (left, right) {
-        (subject, Operand::Pattern(pattern)) | (Operand::Pattern(pattern), subject) => {
+        (subject, Operand::Regex(pattern)) | (Operand::Regex(pattern), subject) => {
             (subject, pattern)
         }
         (subject, source) => {
@@ -337,30 +339,28 @@ fn matches<'d>(
         }
     };
     let Some(subject) = subject.value(run, current)? else { return Ok(false) };
-    let is_match = |text: &str| -> Outcome<bool> {
-        run.budget.charge_steps(1)?;
-        run.budget.charge_scanning(text.len())?;
-        Ok(pattern.is_match(text))
+    let is_match = |value: &Value<'_>| -> Outcome<bool> {
+        run.budget.charge_scanning(value.json().map_or(0, |json| json.raw().len()))?;
+        Ok(pattern.is_match(&value.text(), run.budget)?)
     };
     match subject.json() {
         Some(json) if json.kind() == Kind::Array => {
             for element in json.elements() {
-                if is_match(&Value::Json(element).text())? {
+                if is_match(&Value::Json(element))? {
                     return Ok(true);
                 }
             }
             Ok(false)
         }
         Some(_) | None if subject.is_null() => Ok(false),
-        Some(_) | None => is_match(&subject.text()),
+        Some(_) | None => is_match(&subject),
     }
 }
 
 /// A pattern that the message supplies, `/pattern/flags` or plain; `None` if it is not one.
 fn compiled(run: &Run<'_, '_>, text: &str) -> Outcome<Option<Regex>> {
-    // Compiling costs about as much as 1,000 steps, and 100 more for each byte.
-    run.budget.charge_steps(1_000 + 100 * text.len() as u64)?;
     let (source, flags) =
         text.strip_prefix('/').and_then(|text| text.rsplit_once('/')).unwrap_or((text, ""));
-    Ok(pattern::whole(source, flags).ok())
+    run.budget.charge_reading(source.len())?;
+    Ok(run.patterns.get(&pattern::whole(source), flags, run.budget)?.ok())
 }

@@ -1,13 +1,14 @@
 //! The functions, with the argument types of Micro Integrator. Lengths and positions count UTF-16 units, as in Java.
 
-use xpath::dates::{self, DateError, Dialect};
+use xpath::dates::{self, Dialect};
 use xpath::encoding;
 
 use super::Node;
 use super::evaluate::{Outcome, node, numeric, rounded, type_error};
 use crate::context::EvalContext;
 use crate::json::{self, Builder, Document, Kind, NODE_BYTES};
-use crate::{Budget, Error, Value};
+use crate::{Budget, BudgetExceeded, Error, Value};
+use xpath::regex::Regex;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Function {
@@ -312,7 +313,7 @@ impl<'s> Invocation<'_, 's> {
             return Err(self.wrong("a string"));
         }
         let text = value.text();
-        self.made(text.len(), || change(&text))
+        self.made(crate::value::case_bytes_max(&text), || change(&text))
     }
 
     fn test(&self, holds: impl Fn(&str, &str) -> bool) -> Outcome<'s> {
@@ -379,11 +380,16 @@ impl<'s> Invocation<'_, 's> {
         self.budget.charge_scanning(text.len())?;
         let is_plain = !by.is_empty() && !by.contains(|c| r"\.[]{}()*+?^$|".contains(c));
         let mut parts: Vec<&str> = if is_plain {
-            self.collect(text.split(by))?
+            self.parts(text.split(by).map(Ok))?
         } else {
-            self.budget.charge_steps(1_000 + 100 * by.len() as u64)?;
-            let pattern = crate::pattern::compile(by, "").map_err(Error::Type)?;
-            let mut parts = self.collect(pattern.split(text))?;
+            let pattern = Regex::compile_within(
+                by,
+                "",
+                crate::limits::COMPUTED_PATTERN_BYTES_MAX,
+                self.budget,
+            )?
+            .map_err(Error::Type)?;
+            let mut parts = self.parts(pattern.split(text, self.budget))?;
             if by.is_empty() && parts.len() > 1 {
                 parts.remove(0);
             }
@@ -401,12 +407,15 @@ impl<'s> Invocation<'_, 's> {
         Ok(Value::Made(Box::new(builder.finish())))
     }
 
-    fn collect<'t>(&self, parts: impl Iterator<Item = &'t str>) -> Result<Vec<&'t str>, Error> {
+    fn parts<'t>(
+        &self,
+        parts: impl Iterator<Item = Result<&'t str, BudgetExceeded>>,
+    ) -> Result<Vec<&'t str>, Error> {
         let mut collected = Vec::new();
         for part in parts {
             self.budget.charge_steps(1)?;
             self.budget.charge_memory(size_of::<&str>())?;
-            collected.push(part);
+            collected.push(part?);
         }
         Ok(collected)
     }
@@ -470,14 +479,14 @@ impl<'s> Invocation<'_, 's> {
                 if !supplies(old, new) {
                     return Err(self.wrong("an old pattern with all fields of the new one"));
                 }
-                (dates::parse(text, old, self.budget).map_err(date_error)?, new)
+                (dates::parse(text, old, self.budget).map_err(crate::xpath_bridge::error)?, new)
             }
             (_, _) => {
                 return Err(self.wrong("milliseconds and a pattern, or a string and two patterns"));
             }
         };
         let formatted = dates::format(unix_ms, pattern, Dialect::DateTimeFormatter, self.budget);
-        Ok(Value::Text(formatted.map_err(date_error)?.into()))
+        Ok(Value::Text(formatted.map_err(crate::xpath_bridge::error)?.into()))
     }
 }
 
@@ -491,13 +500,6 @@ fn supplies(old: &str, new: &str) -> bool {
     let date = has(old, "yu") && has(old, "ML") && has(old, "d");
     let time = has(old, "Hk") || has(old, "hK") && has(old, "a");
     (date || time && !has(new, DATE)) && (time || !has(new, TIME))
-}
-
-fn date_error(error: DateError) -> Error {
-    match error {
-        DateError::Budget(exceeded) => exceeded.into(),
-        other => Error::Type(other.to_string()),
-    }
 }
 
 /// The byte offset of the `units`-th UTF-16 unit; the text's length if it has fewer.

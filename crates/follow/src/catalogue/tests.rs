@@ -33,6 +33,11 @@ fn of_two_files_that_claim_one_path_the_served_one_stays() {
 }
 
 #[test]
+fn paths_that_routing_does_not_distinguish_are_one_path() {
+    check(&["a=/x%2Cy", "b=/x,y", "c=/x%2fy", "d=/x%2Fy", "e=/x/y"], "/x%2Cy:a /x%2fy:c /x/y:e");
+}
+
+#[test]
 fn of_two_new_files_the_first_one_is_served() {
     check(&["b=/x a=/x"], "/x:b");
 }

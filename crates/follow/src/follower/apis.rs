@@ -130,9 +130,50 @@ impl Follower {
         if why == Walk::Reload {
             work.force.extend(work.apis.iter().cloned());
         }
-        self.post_failed_roots(walked.problems);
+        let mut problems = walked.problems;
+        problems.extend(self.emptied_roots(&roots, &walked.files));
+        self.post_failed_roots(problems);
         let end = self.clock.now();
         self.poll_us = end.mono_us + poll_wait_us(end.mono_us.saturating_sub(start_us));
+    }
+
+    /// Records the roots that hold descriptions. Returns the diagnostics of folders that were replaced by
+    /// an empty one, which is more likely an unmounted volume than an operator who removes all APIs.
+    fn emptied_roots(
+        &mut self,
+        roots: &[PathBuf],
+        files: &BTreeMap<PathBuf, Version>,
+    ) -> Vec<model::Diagnostic> {
+        let mut emptied = Vec::new();
+        for root in roots {
+            let Some(identity) = walk::identity(root) else { continue };
+            let first = files.range(root.clone()..).next();
+            let holds = first.is_some_and(|(file, _)| file.starts_with(root));
+            if holds || self.held.get(root).is_none_or(|held| *held == identity) {
+                self.held.insert(root.clone(), identity);
+                continue;
+            }
+            let apis = self.catalogue.files().filter(|file| file.starts_with(root)).count();
+            if apis > 0 {
+                emptied.push(model::Diagnostic {
+                    severity: model::Severity::Error,
+                    file: root.clone(),
+                    place: None,
+                    message: format!(
+                        "the folder was replaced by an empty one; its APIs ({apis}) stay in use"
+                    ),
+                    help: Some("mount or restore it, or send SIGHUP to remove its APIs".into()),
+                });
+            }
+        }
+        emptied
+    }
+
+    /// Accepts roots that were replaced by an empty folder.
+    pub(super) fn accept_emptied_roots(&mut self) {
+        for (root, held) in &mut self.held {
+            *held = walk::identity(root).unwrap_or(*held);
+        }
     }
 
     fn post_failed_roots(&mut self, problems: Vec<model::Diagnostic>) {
@@ -235,8 +276,8 @@ impl Follower {
         self.watch_folders(&folders);
     }
 
-    /// Removes files that are still missing, unless the whole configured folder is missing, which
-    /// is probably an accident.
+    /// Removes files that are still missing, unless the whole configured folder is missing or was
+    /// replaced by an empty one, which is probably an accident.
     pub(super) fn remove_missing(&mut self, files: Vec<PathBuf>, work: &mut Work) {
         let mut removed = Vec::new();
         for file in files {
@@ -303,7 +344,10 @@ impl Follower {
 
     fn root_is_there(&self, file: &Path) -> bool {
         let mut roots = self.settings.gateway.apis.iter().filter(|root| file.starts_with(root));
-        roots.any(|root| root.exists())
+        roots.any(|root| {
+            let found = walk::identity(root);
+            found.is_some() && found.as_ref() == self.held.get(root)
+        })
     }
 
     pub(super) fn watch_folders(&mut self, folders: &[PathBuf]) {

@@ -11,7 +11,7 @@ use wire::tls::{CertificateSet, ServerCertificates};
 
 use super::{Change, Follower, Message, Publish, Walk, Work};
 use crate::certificates;
-use crate::configuration::{self, ConfigurationError, restart_needed};
+use crate::configuration::{self, ConfigurationError, Secrets, restart_needed};
 use crate::documents::read_keys;
 use crate::fetch::Fetched;
 use crate::issuers::{self, Offer};
@@ -24,10 +24,11 @@ const CERTIFICATES: &str = "certificates";
 /// The certificates at the start; none without an https listener.
 pub(super) fn first_certificates(
     settings: &Settings,
+    https: bool,
     status: &Status,
     now: Now,
 ) -> Result<Arc<ServerCertificates>, ConfigurationError> {
-    let set = if settings.gateway.https.is_some() {
+    let set = if https {
         let loaded = certificates::load(&settings.tls, &settings.gateway.data, now);
         let (set, warnings) =
             loaded.map_err(|problem| ConfigurationError { diagnostics: vec![problem] })?;
@@ -44,6 +45,7 @@ impl Follower {
     /// Adds the work for a change of a file that is not an API description.
     pub(super) fn on_other_file(&self, file: &Path, work: &mut Work) {
         work.settings |= self.configuration.as_deref() == Some(file);
+        work.settings |= self.secrets.iter().any(|secret| secret == file);
         work.republish |= self.settings.upstream_tls.ca.iter().any(|pem| pem == file);
         work.issuers |= self.issuers.files().iter().any(|(_, _, of_issuer)| of_issuer == file);
         work.certificates |= self.certificate_files().iter().any(|pem| pem == file);
@@ -71,11 +73,14 @@ impl Follower {
     }
 
     fn single_files(&self) -> Vec<PathBuf> {
-        single_files(self.configuration.as_deref(), &self.settings)
+        let mut single_files =
+            single_files(self.configuration.as_deref(), &self.settings, self.https);
+        single_files.extend(self.secrets.iter().cloned());
+        single_files
     }
 
     fn certificate_files(&self) -> Vec<PathBuf> {
-        certificate_files(&self.settings)
+        certificate_files(&self.settings, self.https)
     }
 
     fn look_at(&mut self, file: &Path) {
@@ -87,7 +92,7 @@ impl Follower {
         for file in self.certificate_files() {
             self.look_at(&file);
         }
-        if self.settings.gateway.https.is_none() {
+        if !self.https {
             return;
         }
         let data = &self.settings.gateway.data;
@@ -130,6 +135,10 @@ impl Follower {
     /// Handles the end of a fetch. Returns whether keys were loaded.
     pub(super) fn fetched(&mut self, fetched: Fetched) -> bool {
         let Fetched { name, source, result } = fetched;
+        if !self.issuers.has(&name, &source) {
+            // Of an older configuration: its diagnostic would never be cleared.
+            return false;
+        }
         let offered = self.offer(&name, &source, result);
         let good = !matches!(offered, Offer::Rejected(_));
         self.issuers.fetched(&name, &source, good, self.clock.now().mono_us);
@@ -183,7 +192,14 @@ impl Follower {
         }
         let Some(file) = self.configuration.clone() else { return false };
         self.look_at(&file);
-        let settings = match configuration::read_settings(&file) {
+        let mut secrets = Secrets::new();
+        let read = configuration::read_with_secrets(&file, &mut secrets);
+        self.secrets = secrets.iter().map(|(file, _)| file.clone()).collect();
+        for (file, version) in secrets {
+            let folders = self.tracked.look_with(&file, version);
+            self.watch_folders(&folders);
+        }
+        let settings = match read {
             Ok((settings, warnings)) => {
                 self.post(&file, warnings);
                 settings
@@ -235,23 +251,24 @@ impl Follower {
 }
 
 /// Every watched file that walks do not find, except those that descriptions refer to.
-pub(super) fn single_files(configuration: Option<&Path>, settings: &Settings) -> Vec<PathBuf> {
+pub(super) fn single_files(
+    configuration: Option<&Path>,
+    settings: &Settings,
+    https: bool,
+) -> Vec<PathBuf> {
     let keys = settings.issuers.iter().filter_map(|issuer| match &issuer.keys {
         KeySource::JwksFile(file) | KeySource::Pem(file) => Some(file.clone()),
         KeySource::JwksUrl(_) | KeySource::Secret(_) => None,
     });
     let mut single_files: Vec<PathBuf> = configuration.map(Path::to_owned).into_iter().collect();
     single_files.extend(keys);
-    single_files.extend(certificate_files(settings));
+    single_files.extend(certificate_files(settings, https));
     single_files.extend(settings.upstream_tls.ca.iter().cloned());
     single_files
 }
 
-fn certificate_files(settings: &Settings) -> Vec<PathBuf> {
-    match settings.gateway.https {
-        Some(_) => certificates::files(&settings.tls, &settings.gateway.data),
-        None => Vec::new(),
-    }
+fn certificate_files(settings: &Settings, https: bool) -> Vec<PathBuf> {
+    if https { certificates::files(&settings.tls, &settings.gateway.data) } else { Vec::new() }
 }
 
 /// The key of an issuer in the status. Not its file, which two issuers may share.

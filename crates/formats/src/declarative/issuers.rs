@@ -181,7 +181,7 @@ fn secret(
         (None, Some((name, place))) => match (outside.read_file)(&outside.path(name)) {
             Ok(bytes) => without_newline(bytes),
             Err(error) => {
-                let message = format!("cannot read the secret from `{}`: {error}", shorten(name));
+                let message = format!("the secret in `{}`: {error}", shorten(name));
                 report.error(place, message, "correct the path or its permissions");
                 return None;
             }

@@ -21,14 +21,14 @@ pub use manual::{MANUAL, manual_markdown};
 pub use render::{FirstStart, render_default};
 
 /// Reads the configuration file. Relative paths are joined to the folder of `file`. `env` and
-/// `read_file` read secrets from an environment variable or a file. The settings are absent if any
-/// diagnostic is an error.
+/// `read_file` read secrets from an environment variable or a file; the latter's error is for a
+/// diagnostic. The settings are absent if any diagnostic is an error.
 #[must_use]
 pub fn read(
     file: &Path,
     text: &str,
     env: &dyn Fn(&str) -> Option<String>,
-    read_file: &dyn Fn(&Path) -> std::io::Result<Vec<u8>>,
+    read_file: &dyn Fn(&Path) -> Result<Vec<u8>, String>,
 ) -> (Option<Settings>, Vec<Diagnostic>) {
     let mut report = Report::new(file);
     let folder = file.parent().unwrap_or(Path::new("")).to_owned();
@@ -44,7 +44,7 @@ struct Outside<'a> {
     /// The folder of the file.
     folder: PathBuf,
     env: &'a dyn Fn(&str) -> Option<String>,
-    read_file: &'a dyn Fn(&Path) -> std::io::Result<Vec<u8>>,
+    read_file: &'a dyn Fn(&Path) -> Result<Vec<u8>, String>,
 }
 
 impl Outside<'_> {

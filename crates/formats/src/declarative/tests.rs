@@ -410,7 +410,7 @@ fn load(text: &str) -> (Option<Settings>, Vec<Diagnostic>) {
     };
     let files = |path: &Path| match path.to_str() {
         Some("etc/keys/secret") => Ok(format!("{SECRET}\r\n").into_bytes()),
-        _ => Err(std::io::ErrorKind::NotFound.into()),
+        _ => Err("cannot be read".to_owned()),
     };
     read(Path::new("etc/penstock.toml"), text, &env, &files)
 }

@@ -1,7 +1,7 @@
 //! `x-wso2-cors`, with the keys of API Microgateway or of API Manager.
 
 use base::Method;
-use model::{Cors, Place};
+use model::{Cors, Endpoint, Place};
 
 use super::values;
 use crate::address;
@@ -28,12 +28,12 @@ pub(super) fn read(node: &Node<'_>, report: &mut Report) -> Option<Cors> {
     let credentials = one(map, &CREDENTIALS, report)
         .and_then(|node| Some((values::flag(node, CREDENTIALS[0], report)?, node.place)));
     let allow_origins = origins.unwrap_or_else(|| vec!["*".to_owned()]);
-    let any = allow_origins.iter().any(|origin| origin == "*");
     if enabled == Some(Some(false)) {
         return None;
     }
     Some(Cors {
-        allow_credentials: credentials.is_some_and(|wanted| allowed(wanted, any, report)),
+        allow_credentials: credentials
+            .is_some_and(|wanted| allowed(wanted, &allow_origins, report)),
         allow_origins,
         allow_methods: methods.unwrap_or_default(),
         allow_headers: headers.unwrap_or_default(),
@@ -43,9 +43,9 @@ pub(super) fn read(node: &Node<'_>, report: &mut Report) -> Option<Cors> {
 
 /// With credentials allowed for any origin, every site could use the user's session. Source: the
 /// Fetch standard, "CORS protocol and credentials": `*` and credentials exclude each other.
-fn allowed((wanted, place): (bool, Place), any_origin: bool, report: &mut Report) -> bool {
-    if wanted && any_origin {
-        let help = "list the origins that may send credentials";
+fn allowed((wanted, place): (bool, Place), origins: &[String], report: &mut Report) -> bool {
+    let help = "list the origins that may send credentials";
+    if wanted && origins.iter().any(|origin| origin == "*") {
         report.warning(
             place,
             "credentials are never allowed for origin `*`: this has no effect",
@@ -53,7 +53,24 @@ fn allowed((wanted, place): (bool, Place), any_origin: bool, report: &mut Report
         );
         return false;
     }
+    if let Some((origin, domain)) =
+        origins.iter().find_map(|one| whole_domain(one)).filter(|_| wanted)
+    {
+        let message = format!(
+            "`{}` allows credentials for every site below the top-level domain `{}`",
+            shorten(origin),
+            shorten(domain)
+        );
+        report.warning(place, message, help);
+    }
     wanted
+}
+
+/// The origin and `com`, if it is one such as `https://*.com`.
+fn whole_domain(origin: &str) -> Option<(&str, &str)> {
+    let (_, below) = origin.split_once("://*.")?;
+    let domain = below.split(':').next()?;
+    (!domain.contains('.') && domain != "localhost").then_some((origin, domain))
 }
 
 fn check_keys(map: &Map<'_>, report: &mut Report) {
@@ -97,15 +114,17 @@ fn texts(
     Some(out)
 }
 
-/// `*`, or an origin as browsers send it: in lower case, without a path. A host may start with
-/// `*.`, which matches one or more labels.
+/// `*`, or an origin as browsers send it: in lower case, without the scheme's default port and without
+/// a path. A host may start with `*.`, which matches one or more labels.
 fn origin(text: &str) -> Result<String, address::Wrong> {
     if text == "*" {
         return Ok(text.to_owned());
     }
-    match address::endpoint(&text.replacen("://*.", "://", 1)) {
-        Ok(endpoint) if endpoint.path.is_empty() && !text.ends_with('/') => {
-            Ok(text.to_ascii_lowercase())
+    let exact = text.replacen("://*.", "://", 1);
+    match address::endpoint(&exact) {
+        Ok(Endpoint { scheme, authority, path, .. }) if path.is_empty() && !text.ends_with('/') => {
+            let wildcard = if exact == text { "" } else { "*." };
+            Ok(format!("{}://{wildcard}{authority}", scheme.as_str()))
         }
         Ok(_) => Err((
             format!("the origin `{}` has a path", shorten(text)),

@@ -1,5 +1,7 @@
 //! Settings of the whole API: hosts, transports, header fields, CORS, upgrades, default version.
 
+use std::collections::BTreeSet;
+
 use model::{Cors, Transports};
 
 use super::cors;
@@ -43,10 +45,10 @@ pub(super) fn hosts(root: &Map<'_>, report: &mut Report) -> Vec<String> {
             "add a host, or remove it to serve every host",
         );
     }
-    let mut hosts = Vec::new();
+    let (mut hosts, mut known) = (Vec::new(), BTreeSet::new());
     for (text, place) in listed {
         match address::host_pattern(text) {
-            Ok(host) if hosts.contains(&host) => {
+            Ok(host) if !known.insert(host.clone()) => {
                 report.warning(place, format!("duplicate host `{host}`"), "remove it");
             }
             Ok(host) => hosts.push(host),

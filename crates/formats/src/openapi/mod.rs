@@ -24,7 +24,7 @@ use model::{Api, Diagnostic};
 use crate::report::Report;
 
 pub(crate) use extensions::is_extension;
-pub(crate) use paths::normalise;
+pub use paths::normalised;
 
 /// Settings of the configuration that apply to every API.
 #[derive(Clone, Debug, PartialEq, Eq)]

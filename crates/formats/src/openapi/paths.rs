@@ -86,8 +86,8 @@ impl<'n, 'r> Paths<'n, 'r> {
         }
     }
 
-    /// Warns about a path that was written before with other parameter names: routing does not
-    /// distinguish them.
+    /// Warns about a path that was written before with other parameter names or escapes: routing does
+    /// not distinguish them.
     fn note_template(&mut self, template: &str, place: Place, report: &mut Report) {
         let normalised = without_names(template);
         let Some((first, at)) = self.templates.get(&normalised) else {
@@ -95,7 +95,7 @@ impl<'n, 'r> Paths<'n, 'r> {
             return;
         };
         let message = format!(
-            "`{}` and `{}` on line {} are the same path with other parameter names",
+            "`{}` and `{}` on line {} are the same path: escapes and parameter names make no difference",
             shorten(template),
             shorten(first),
             at.line
@@ -184,7 +184,7 @@ impl<'n, 'r> Paths<'n, 'r> {
             method.as_str(),
             shorten(if template.is_empty() { "/" } else { template })
         );
-        let help = "keep one of them: paths that differ only in parameter names are the same path";
+        let help = "keep one of them: escapes and parameter names make no difference";
         report.error(place, message, help);
         false
     }
@@ -315,33 +315,37 @@ fn segment(text: &str) -> Result<(), address::Wrong> {
     address::literal(&ascii)
 }
 
-/// The template without the names of its parameters, normalised as in RFC 3986 section 6.2.2: two
-/// templates for which it is equal match the same requests.
+/// The template without the names of its parameters, normalised: two templates for which it is equal
+/// match the same requests.
 fn without_names(template: &str) -> String {
     let mut out = String::with_capacity(template.len());
     let mut rest = template;
     while let Some((before, after)) = rest.split_once('{') {
-        normalise(before, &mut out);
+        out.push_str(&normalised(before));
         out.push_str("{}");
         rest = after.split_once('}').map_or("", |(_, behind)| behind);
     }
-    normalise(rest, &mut out);
+    out.push_str(&normalised(rest));
     out
 }
 
-/// Unreserved characters unescaped, other escapes in upper case, other characters escaped.
-pub(crate) fn normalise(text: &str, out: &mut String) {
-    let mut bytes = text.as_bytes();
+/// A path as routing compares it: two paths for which it is equal match the same requests. Visible
+/// characters are unescaped, except those that are syntax unless they are escaped; all others are
+/// escaped.
+#[must_use]
+pub fn normalised(path: &str) -> String {
+    let mut out = String::with_capacity(path.len());
+    let mut bytes = path.as_bytes();
     while let [first, rest @ ..] = bytes {
         bytes = rest;
         let mut byte = *first;
-        let mut escaped = !(byte.is_ascii_graphic() && byte != b'%');
+        let mut escaped = !byte.is_ascii_graphic() || byte == b'%';
         if let [high, low, after @ ..] = rest {
             let digit =
                 |byte: &u8| char::from(*byte).to_digit(16).and_then(|d| u8::try_from(d).ok());
             if let (b'%', Some(high), Some(low)) = (byte, digit(high), digit(low)) {
                 byte = high.wrapping_shl(4) | low;
-                escaped = !(byte.is_ascii_alphanumeric() || b"-._~".contains(&byte));
+                escaped = !byte.is_ascii_graphic() || b"%/*{}".contains(&byte);
                 bytes = after;
             }
         }
@@ -351,4 +355,5 @@ pub(crate) fn normalise(text: &str, out: &mut String) {
             out.push(char::from(byte));
         }
     }
+    out
 }

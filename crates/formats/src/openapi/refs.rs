@@ -156,11 +156,13 @@ pub(super) struct Resolver<'n, 'r> {
     load: Refs<'r>,
     /// By path relative to the API's folder; `None`: not readable, which has been reported.
     loaded: BTreeMap<String, Option<Rc<Node<'static>>>>,
+    /// How much more may be loaded.
+    bytes_left: u64,
 }
 
 impl<'n, 'r> Resolver<'n, 'r> {
     pub(super) fn new(main: PathBuf, root: &'n Node<'n>, load: Refs<'r>) -> Self {
-        Self { main, root, load, loaded: BTreeMap::new() }
+        Self { main, root, load, loaded: BTreeMap::new(), bytes_left: limits::REF_BYTES_MAX }
     }
 
     /// Calls `visit` with `node`, or with what it refers to, unless that is not found.
@@ -275,7 +277,7 @@ impl<'n, 'r> Resolver<'n, 'r> {
             report.error(place, message, "merge some of the files");
             return None;
         }
-        let read = match (self.load)(file) {
+        let read = match (self.load)(file).and_then(|text| self.charge(text)) {
             Ok(text) => {
                 let before = report.enter(self.path_of(file));
                 let node = tree::read(&text, Keep::Everything, report);
@@ -290,6 +292,15 @@ impl<'n, 'r> Resolver<'n, 'r> {
         };
         self.loaded.insert(file.to_owned(), read.clone());
         read
+    }
+
+    fn charge(&mut self, text: Vec<u8>) -> Result<Vec<u8>, String> {
+        let size = u64::try_from(text.len()).unwrap_or(u64::MAX);
+        self.bytes_left = self.bytes_left.checked_sub(size).ok_or_else(|| {
+            let most = limits::REF_BYTES_MAX;
+            format!("the files named by `$ref`s would have more than {most} bytes together")
+        })?;
+        Ok(text)
     }
 
     /// For diagnostics: the file that `chain` leads to.

@@ -2,6 +2,8 @@
 //!
 //! Architecture invariant: an operation requires a token unless the file explicitly says otherwise.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use model::{Place, ScopeRule, Security};
 
 use super::refs::Resolver;
@@ -23,7 +25,7 @@ enum Kind {
 /// The security schemes of a document, by name.
 #[derive(Debug, Default)]
 pub(super) struct Schemes<'n> {
-    list: Vec<(&'n str, Kind)>,
+    list: BTreeMap<&'n str, Kind>,
 }
 
 impl<'n> Schemes<'n> {
@@ -36,19 +38,19 @@ impl<'n> Schemes<'n> {
         let Some(map) = node.and_then(|node| values::map(node, "securitySchemes", report)) else {
             return Self::default();
         };
-        let mut list = Vec::new();
+        let mut list = BTreeMap::new();
         for member in map.iter() {
             let mut found = Kind::Invalid;
             resolver.resolve(&member.value, REFERABLE, report, &mut |node, report| {
                 found = kind(node, report).unwrap_or(Kind::Invalid);
             });
-            list.push((member.key.as_ref(), found));
+            list.insert(member.key.as_ref(), found);
         }
         Self { list }
     }
 
     fn kind(&self, name: &str) -> Option<Kind> {
-        self.list.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind)
+        self.list.get(name).copied()
     }
 }
 
@@ -154,7 +156,7 @@ fn alternative(node: &Node<'_>, schemes: &Schemes<'_>, report: &mut Report) -> O
     let mut unsupported = None;
     for member in map.iter() {
         let Some(kind) = schemes.kind(&member.key) else {
-            let names = schemes.list.iter().map(|(name, _)| *name);
+            let names = schemes.list.keys().copied();
             let help = suggest(&member.key, names, || "add it to the security schemes".to_owned());
             let message = format!("undefined security scheme `{}`", shorten(&member.key));
             report.error(member.key_place, message, help);
@@ -338,13 +340,8 @@ fn rule(requirement: &Requirement, all: bool) -> Result<ScopeRule, &'static str>
 }
 
 fn unique<'s>(scopes: impl IntoIterator<Item = &'s String>) -> Vec<String> {
-    let mut out: Vec<String> = Vec::new();
-    for scope in scopes {
-        if !out.contains(scope) {
-            out.push(scope.clone());
-        }
-    }
-    out
+    let mut known = BTreeSet::new();
+    scopes.into_iter().filter(|scope| known.insert(*scope)).cloned().collect()
 }
 
 /// Adds `x-scope`. If the requirement has scopes as well, both must be the same.

@@ -163,6 +163,15 @@ fn a_method_on_two_spellings_of_one_path_names_both_positions() {
         "/%7Ea: {get: {}}\n  /~a: {get: {}}",
         "10:3: warning: `/%7Ea`; 10:9: error: api.yaml:9:11",
     );
+    paths(
+        "/a%40b: {get: {}}\n  /a@b: {get: {}}\n  /%C3%a9: {get: {}}\n  /é: {put: {}}",
+        "10:3: warning: `/a@b`; 10:10: error: api.yaml:9:12; 12:3: warning: `/é`",
+    );
+    // Escaped, they are not syntax.
+    paths(
+        "/a/%2A: {get: {}}\n  /a/*: {get: {}}\n  /%7Bx%7D: {get: {}}\n  /{x}: {get: {}}\n  /b%2Fc: {get: {}}\n  /b/c: {get: {}}",
+        "GET /a/%2A; GET /a/*; GET /%7Bx%7D; GET /{x}; GET /b%2Fc; GET /b/c",
+    );
 }
 
 #[test]
@@ -275,6 +284,14 @@ fn a_reference_that_cannot_be_followed_is_rejected() {
 }
 
 #[track_caller]
+#[test]
+fn the_files_of_references_are_limited_in_total() {
+    let item = "{\"get\": {\"security\": []}}";
+    let large = " ".repeat(usize::try_from(base::limits::REF_BYTES_MAX).expect("it fits"));
+    let files = [("a.json", item), ("b.json", large.as_str())];
+    refs("{$ref: a.json}\n  /b: {$ref: b.json}", &files, "6:14: error: bytes together");
+}
+
 fn refs(item: &str, files: &[(&str, &str)], expect: &str) {
     let head = "openapi: 3.1.0\ninfo: {title: A, version: 1}\nservers: [{url: 'http://b'}]\npaths:\n  /a: ";
     check(&format!("{head}{item}\n"), files, expect);
@@ -662,6 +679,19 @@ fn cors_is_read_in_both_spellings() {
         ("{access-control-allow-origins: ['https://a.*.org']}", "9:46: error: host name"),
         ("{access-control-allow-origins: [example.org]}", "9:46: error: `example.org`"),
         ("{access-control-allow-origins: ['https://a/x']}", "9:46: error: `https://a/x`"),
+        (
+            "{access-control-allow-origins: ['https://a:443', 'http://*.a.b:80', 'http://a:443', 'https://[2001:DB8::0:1]']}",
+            "https://a,http://*.a.b,http://a:443,https://[2001:db8::1]    false",
+        ),
+        (
+            "{access-control-allow-origins: ['https://*.com:444'], access-control-allow-credentials: true}",
+            "9:102: warning: `com`; https://*.com:444    true",
+        ),
+        (
+            "{access-control-allow-origins: ['https://*.a.com', 'http://*.localhost'], access-control-allow-credentials: true}",
+            "https://*.a.com,http://*.localhost    true",
+        ),
+        ("{access-control-allow-origins: ['https://*.com']}", "https://*.com    false"),
         ("{access-control-allow-methods: [FETCH]}", "9:46: error: `FETCH`"),
         ("{access-control-allow-headers: ['a b']}", "9:46: error: `a b`"),
         ("{access-control-allow-origin: ['*']}", "9:15: error: `access-control-allow-origin`"),

@@ -108,6 +108,18 @@ fn aliases_are_copied_and_merge_keys_yield_to_keys() {
 }
 
 #[test]
+fn many_maps_are_merged_in_one_pass() {
+    let maps: Vec<String> = (0..5_000).map(|n| format!("{{k{n}: {n}, k: {n}}}")).collect();
+    let text = format!("<<: [{}]\n", maps.join(","));
+    let mut report = Report::new(Path::new("a.yaml"));
+    let node = read(text.as_bytes(), Keep::Everything, &mut report).expect("it is YAML");
+    let map = node.as_map().expect("it is a map");
+    assert_eq!(map.iter().count(), 5_001);
+    assert_eq!(map.get("k").and_then(Node::as_text), Some("0"), "the first one");
+    assert_eq!(report.finish(Path::new("a.yaml")), []);
+}
+
+#[test]
 fn unsupported_yaml_is_rejected() {
     tree("a.yaml", "", "1:1: error: the file is empty");
     tree("a.yaml", "a: 1\n---\nb: 2\n", "2:1: error: more than one");
@@ -137,6 +149,39 @@ fn positions_after_a_reindented_string_are_those_of_the_file() {
 }
 
 #[test]
+fn flow_collections_may_be_indented_less_than_yaml_requires() {
+    tree("a.yaml", "a: {b: 1,\nc: [x,\n y\n]\n}\nd: 2\n", "{a:{b:#1 c:['x' 'y']} d:#2}");
+    tree("a.yaml", "a:\n  - b:\n      [\n1, 2\n ]\n  - c: {\n}\n", "{a:[{b:[#1 #2]} {c:{}}]}");
+    tree(
+        "a.yaml",
+        "a:\n  b: # see [x]\n    {\n'}': \"]\n}\", # }\nd: rock 'n' roll,\ne: f}\n  c: 1\n",
+        "{a:{b:{}:'] }' d:'rock 'n' roll' e:'f'} c:#1}}",
+    );
+    // Aliases, whose anchors are before the collection.
+    tree("a.yaml", "x: &x 1\na: [\n*x,\n*x,\n2\n]\nb: 3\n", "{x:#1 a:[#1 #1 #2] b:#3}");
+    // A sequence of two, both of them in one that is closed on a shallow line.
+    tree(
+        "a.yaml",
+        "a:\n  b: [{c: 1,\nd: 2}, {\ne: 3}\n]\nf: 4\n",
+        "{a:{b:[{c:#1 d:#2} {e:#3}]} f:#4}",
+    );
+}
+
+#[test]
+fn positions_after_a_reindented_collection_are_those_of_the_file() {
+    tree("a.yaml", "a:\n  b: {c: 1,\n c: 2}\n", "3:2: error: `c`; {a:{b:{c:#1}}}");
+    tree("a.yaml", "a:\n  b: [\n1]\n  b: !mine 1\n", "4:6: error: `!mine`");
+    tree("a.yaml", "a:\n  b: [é, {\ng: 1}]\n  h: !mine 1\n", "4:6: error: `!mine`");
+}
+
+#[test]
+fn flow_collections_that_do_not_end_are_rejected() {
+    tree("a.yaml", "a:\n  b: {c: 1,\nd: 2\ne: 3\n", "4:2: error: ");
+    tree("a.yaml", "a: [1,\n2\nb: 3\n", "3:2: error: ");
+    tree("a.yaml", "a: [1,\n---\n2]\n", "2:1: error: ");
+}
+
+#[test]
 fn quoted_strings_that_do_not_end_are_rejected() {
     tree("a.yaml", "a:\n  b: \"x\ny\n", "2:6: error: quoted");
     tree("a.yaml", "a:\n  b: 'x\n---\n'\n", "2:6: error: quoted");
@@ -152,6 +197,19 @@ fn strings_with_too_little_indentation_are_limited_by_the_bytes_to_scan_again() 
     };
     assert!(read(100).is_ok());
     let error = read(10).expect_err("it is too much");
+    assert!(error.message.contains("not indented") && error.place.line > 10, "{error:?}");
+}
+
+#[test]
+fn collections_with_too_little_indentation_are_limited_by_the_bytes_to_scan_again() {
+    let text = "a:\n".to_owned() + &"  - [x,\ny]\n".repeat(100);
+    let read = |scans: usize| {
+        let most = u64::try_from(scans * 2 * text.len()).expect("a small number");
+        let mut report = Report::new(Path::new("a.yaml"));
+        yaml::read_within(&text, Keep::Everything, &mut report, most)
+    };
+    assert!(read(300).is_ok());
+    let error = read(30).expect_err("it is too much");
     assert!(error.message.contains("not indented") && error.place.line > 10, "{error:?}");
 }
 

@@ -6,6 +6,8 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::Path;
 
 use base::limits;
 use model::Place;
@@ -34,8 +36,8 @@ pub(super) fn read_within<'a>(
     rescan_bytes_max: u64,
 ) -> Result<Node<'a>, SyntaxError> {
     match build(text, &Added::default(), keep, report) {
-        Err(Stop::Shallow(scalar)) => {
-            let (text, added) = indent_shallow_scalars(text, scalar, rescan_bytes_max)?;
+        Err(Stop::Shallow(first)) => {
+            let (text, added) = indent_shallow_lines(text, first, rescan_bytes_max)?;
             let node = build(&text, &added, keep, report).map_err(Stop::into_error)?;
             Ok(node.into_owned())
         }
@@ -46,15 +48,23 @@ pub(super) fn read_within<'a>(
 /// Why reading stopped.
 enum Stop {
     Error(SyntaxError),
-    /// At a quoted scalar with a line that is indented less than YAML requires.
-    Shallow(Marker),
+    /// A line is indented less than YAML requires.
+    Shallow(Shallow),
+}
+
+#[derive(Clone, Copy)]
+enum Shallow {
+    /// A line of the quoted scalar that starts here.
+    Quoted(Marker),
+    /// The line of a flow collection with the token that starts here.
+    Flow(Marker),
 }
 
 impl Stop {
     fn into_error(self) -> SyntaxError {
         match self {
             Self::Error(error) => error,
-            Self::Shallow(marker) => shallow(&marker, &Added::default()),
+            Self::Shallow(shallow) => shallow.error(&Added::default()),
         }
     }
 }
@@ -86,18 +96,70 @@ fn build<'a>(
 }
 
 fn stop(error: &ScanError, added: &Added) -> Stop {
-    if error.info() == "invalid indentation in quoted scalar" {
-        return Stop::Shallow(*error.marker());
+    match error.info() {
+        "invalid indentation in quoted scalar" => {
+            return Stop::Shallow(Shallow::Quoted(*error.marker()));
+        }
+        "invalid indentation in flow construct" | "invalid indentation" => {
+            return Stop::Shallow(Shallow::Flow(*error.marker()));
+        }
+        _ => {}
     }
     let message = format!("invalid YAML: {}", error.info());
     Stop::Error(SyntaxError::new(added.place(error.marker()), message, "correct the YAML"))
 }
 
-fn shallow(scalar: &Marker, added: &Added) -> SyntaxError {
-    let message = "a line of this quoted string is not indented enough";
-    let place = added.place(scalar);
-    let help = format!("indent its lines by {} spaces", place.column.saturating_sub(1));
-    SyntaxError::new(place, message, help)
+impl Shallow {
+    fn at(&self) -> &Marker {
+        match self {
+            Self::Quoted(at) | Self::Flow(at) => at,
+        }
+    }
+
+    /// How many times the file is scanned, the check of the result included.
+    fn scans(&self) -> u64 {
+        match self {
+            Self::Quoted(_) => 1,
+            Self::Flow(_) => 3,
+        }
+    }
+
+    fn error(&self, added: &Added) -> SyntaxError {
+        let place = added.place(self.at());
+        match self {
+            Self::Quoted(_) => {
+                let message = "a line of this quoted string is not indented enough";
+                let help = format!("indent its lines by {} spaces", place.column.saturating_sub(1));
+                SyntaxError::new(place, message, help)
+            }
+            Self::Flow(_) => {
+                let message = "this line of a `{}` or `[]` is not indented enough";
+                SyntaxError::new(place, message, "indent it more than the key it belongs to")
+            }
+        }
+    }
+
+    /// Where the scalar or the outermost collection starts, and its bytes in `text`.
+    fn extent(&self, text: &str) -> Option<(Marker, Range<usize>)> {
+        match self {
+            Self::Quoted(start) => {
+                let from = byte_at(text, start.index())?;
+                let length = scalar_length(text.get(from..)?)?;
+                Some((*start, from..from.checked_add(length)?))
+            }
+            Self::Flow(at) => {
+                let start = flow_start(text, at)?;
+                let from = byte_at(text, start.index())?;
+                let collection = text.get(from..)?;
+                let length = flow_length(collection).or_else(|| {
+                    // Up to the error: the next lines are indented when they are scanned.
+                    let chars = at.index().checked_sub(start.index())?.checked_add(1)?;
+                    byte_at(collection, chars)
+                })?;
+                Some((start, from..from.checked_add(length)?))
+            }
+        }
+    }
 }
 
 /// Spaces added at the start of lines, by line number.
@@ -113,31 +175,32 @@ impl Added {
     }
 }
 
-/// Adds the indentation that YAML 1.2 requires to the lines of quoted scalars, from the scalar at
-/// `first` on. Other parsers accept such lines, and files of WSO2 and others have them. The value
-/// does not change: indentation within a quoted scalar is not part of it.
+/// Adds the indentation that YAML 1.2 requires to the lines of quoted scalars and of flow
+/// collections, from the one at `first` on. Other parsers accept such lines, and files of WSO2 and
+/// others have them. The value does not change: indentation within them is not part of it.
 ///
-/// Each scalar costs one scan from the start of the file, within `rescan_bytes_max`.
-fn indent_shallow_scalars(
+/// Each one costs up to three scans of the file, within `rescan_bytes_max`.
+fn indent_shallow_lines(
     text: &str,
-    first: Marker,
+    first: Shallow,
     rescan_bytes_max: u64,
 ) -> Result<(String, Added), SyntaxError> {
     let mut text = text.to_owned();
     let mut added = Added::default();
-    let mut scalar = first;
+    let mut shallow = first;
     let mut bytes_left = rescan_bytes_max;
     loop {
         let size = u64::try_from(text.len()).unwrap_or(u64::MAX);
-        bytes_left = bytes_left.checked_sub(size).ok_or_else(|| shallow(&scalar, &added))?;
-        text = indent_scalar(&text, &scalar, &mut added).ok_or_else(|| shallow(&scalar, &added))?;
+        let cost = size.saturating_mul(shallow.scans());
+        bytes_left = bytes_left.checked_sub(cost).ok_or_else(|| shallow.error(&added))?;
+        text = indent(&text, &shallow, &mut added).ok_or_else(|| shallow.error(&added))?;
         let next =
             Parser::new_from_str(&text).find_map(Result::err).map(|error| stop(&error, &added));
         match next {
             None => return Ok((text, added)),
             Some(Stop::Error(error)) => return Err(error),
-            Some(Stop::Shallow(next)) if is_behind(&next, &scalar) => scalar = next,
-            Some(Stop::Shallow(same)) => return Err(shallow(&same, &added)),
+            Some(Stop::Shallow(next)) if is_behind(next.at(), shallow.at()) => shallow = next,
+            Some(Stop::Shallow(same)) => return Err(same.error(&added)),
         }
     }
 }
@@ -146,23 +209,21 @@ fn is_behind(a: &Marker, b: &Marker) -> bool {
     (a.line(), a.col()) > (b.line(), b.col())
 }
 
-/// Indents the lines of the quoted scalar that starts at `start` up to its column. `None`: there is
-/// no line to indent, or the file would become too large.
-fn indent_scalar(text: &str, start: &Marker, added: &mut Added) -> Option<String> {
-    let (from, _) = text.char_indices().nth(start.index())?;
-    let (before, scalar) = text.split_at_checked(from)?;
-    let scalar = scalar.get(..scalar_length(scalar)?)?;
-    let rest = text.get(from.checked_add(scalar.len())?..)?;
+/// Indents the lines of a quoted scalar or flow collection up to the column behind its start, which is
+/// always enough. `None`: there is no line to indent, or the file would become too large.
+fn indent(text: &str, shallow: &Shallow, added: &mut Added) -> Option<String> {
+    let (start, Range { start: from, end: to }) = shallow.extent(text)?;
     let mut out = String::with_capacity(text.len());
-    out.push_str(before);
-    let mut lines = scalar.split_inclusive('\n');
+    out.push_str(text.get(..from)?);
+    let mut lines = text.get(from..to)?.split_inclusive('\n');
     out.push_str(lines.next()?);
     let mut line = start.line();
+    let column = start.col().checked_add(1)?;
     for content in lines {
         line = line.saturating_add(1);
         let indent = content.bytes().take_while(|byte| *byte == b' ').count();
         let is_marker = content.starts_with("---") || content.starts_with("...");
-        let missing = start.col().saturating_sub(indent);
+        let missing = column.saturating_sub(indent);
         if missing > 0 && !is_marker && !content.trim().is_empty() {
             let bytes = u64::try_from(out.len().checked_add(missing)?).ok()?;
             if bytes > limits::DOCUMENT_BYTES_MAX {
@@ -174,8 +235,91 @@ fn indent_scalar(text: &str, start: &Marker, added: &mut Added) -> Option<String
         }
         out.push_str(content);
     }
-    out.push_str(rest);
+    out.push_str(text.get(to..)?);
     (out.len() > text.len()).then_some(out)
+}
+
+/// The offset in bytes of the character with this index.
+fn byte_at(text: &str, index: usize) -> Option<usize> {
+    text.char_indices().nth(index).map(|(at, _)| at)
+}
+
+/// The start of the outermost flow collection that is open at `at`.
+fn flow_start(text: &str, at: &Marker) -> Option<Marker> {
+    let mut open = Vec::new();
+    let mut behind = Marker::new(0, 1, 0);
+    for (event, span) in Parser::new_from_str(text).map_while(Result::ok) {
+        match event {
+            Event::SequenceStart(..) | Event::MappingStart(..) => open.push(span.start),
+            Event::SequenceEnd | Event::MappingEnd => drop(open.pop()),
+            Event::Nothing
+            | Event::StreamStart
+            | Event::StreamEnd
+            | Event::DocumentStart(_)
+            | Event::DocumentEnd
+            | Event::Alias(_)
+            | Event::Scalar(..) => {}
+        }
+        behind = span.end;
+    }
+    let mut chars = text.chars();
+    let mut index = 0_usize;
+    let is_flow = |start: &Marker| {
+        let skipped = start.index().checked_sub(index);
+        index = index.max(start.index().saturating_add(1));
+        matches!(skipped.and_then(|skipped| chars.nth(skipped)), Some('{' | '['))
+    };
+    open.into_iter().find(is_flow).or_else(|| next_bracket(text, behind, at))
+}
+
+/// The first `{` or `[` from `from` up to `to`. The parser has no event for a collection of which it
+/// has scanned the first line only, which may be a key.
+fn next_bracket(text: &str, from: Marker, to: &Marker) -> Option<Marker> {
+    let (mut line, mut column) = (from.line(), from.col());
+    let (mut comment, mut space) = (false, true);
+    let end = to.index().checked_sub(from.index())?;
+    for (offset, c) in text.chars().skip(from.index()).take(end).enumerate() {
+        comment |= c == '#' && space;
+        space = c.is_ascii_whitespace();
+        match c {
+            '\n' => {
+                comment = false;
+                line = line.checked_add(1)?;
+                column = 0;
+                continue;
+            }
+            '{' | '[' if !comment => {
+                return Some(Marker::new(from.index().checked_add(offset)?, line, column));
+            }
+            _ => column = column.checked_add(1)?,
+        }
+    }
+    None
+}
+
+/// Length in bytes of the flow collection that `text` starts with, both brackets included. `None`: it
+/// has an error, or an alias, whose anchor may be before it.
+fn flow_length(text: &str) -> Option<usize> {
+    let mut depth = 0_usize;
+    for (event, span) in Parser::new_from_str(text).map_while(Result::ok) {
+        match event {
+            Event::SequenceStart(..) | Event::MappingStart(..) => depth = depth.checked_add(1)?,
+            Event::SequenceEnd | Event::MappingEnd => {
+                depth = depth.checked_sub(1)?;
+                if depth == 0 {
+                    return byte_at(text, span.start.index())?.checked_add(1);
+                }
+            }
+            Event::Nothing
+            | Event::StreamStart
+            | Event::StreamEnd
+            | Event::DocumentStart(_)
+            | Event::DocumentEnd
+            | Event::Alias(_)
+            | Event::Scalar(..) => {}
+        }
+    }
+    None
 }
 
 /// Length in bytes of the quoted scalar that `text` starts with, both quotes included.
@@ -311,7 +455,7 @@ impl<'a> Builder<'a, '_> {
             Content::Map { members, merged, .. } => {
                 let mut map = Map::new(members, self.report);
                 if !merged.is_empty() {
-                    map = merge(map, merged, self.report)?;
+                    map = merge(map, merged)?;
                 }
                 Value::Map(map)
             }
@@ -408,11 +552,7 @@ impl<'a> Builder<'a, '_> {
 }
 
 /// Adds the members of the `<<` maps whose keys are not present yet. Earlier maps take precedence.
-fn merge<'a>(
-    map: Map<'a>,
-    merged: Vec<Node<'a>>,
-    report: &mut Report,
-) -> Result<Map<'a>, SyntaxError> {
+fn merge<'a>(map: Map<'a>, merged: Vec<Node<'a>>) -> Result<Map<'a>, SyntaxError> {
     let mut sources = Vec::new();
     for node in merged {
         match node.value {
@@ -435,15 +575,10 @@ fn merge<'a>(
             }
         }
     }
-    let mut whole = map;
-    for source in sources {
-        let new: Vec<Member<'a>> =
-            source.members.into_iter().filter(|member| whole.get(&member.key).is_none()).collect();
-        let mut members = whole.members;
-        members.extend(new);
-        whole = Map::new(members, report);
-    }
-    Ok(whole)
+    let mut members = map.members;
+    members.extend(sources.into_iter().flat_map(|source| source.members));
+    // A key that occurs again is not an error here: the first one takes precedence.
+    Ok(Map::new(members, &mut Report::new(Path::new(""))))
 }
 
 fn not_a_map(place: Place) -> SyntaxError {

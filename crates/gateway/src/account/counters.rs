@@ -126,7 +126,7 @@ pub(crate) struct Tally {
     pub(crate) handshakes_failed: Cell<u64>,
     /// Requests that matched no API, by status.
     pub(crate) unrouted: RefCell<Vec<StatusCount>>,
-    pub(crate) faults_caller: Cell<u64>,
+    pub(crate) faults_client: Cell<u64>,
     pub(crate) faults_upstream: Cell<u64>,
     pub(crate) faults_gateway: Cell<u64>,
     pub(crate) retries: Cell<u64>,
@@ -141,7 +141,7 @@ pub(crate) fn bump(cell: &Cell<u64>) {
 impl Tally {
     pub(crate) fn blame(&self, blame: Blame) {
         bump(match blame {
-            Blame::Caller => &self.faults_caller,
+            Blame::Client => &self.faults_client,
             Blame::Upstream => &self.faults_upstream,
             Blame::Gateway => &self.faults_gateway,
         });

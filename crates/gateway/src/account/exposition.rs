@@ -176,7 +176,7 @@ impl Page {
             self.line(name, &[], value);
         }
         self.family("penstock_faults_total", "counter", "Faults and denials by blame.");
-        for (position, blame) in ["caller", "upstream", "gateway"].into_iter().enumerate() {
+        for (position, blame) in ["client", "upstream", "gateway"].into_iter().enumerate() {
             let count =
                 workers.iter().filter_map(|w| w.faults.get(position)).map(|(_, count)| count).sum();
             self.line("penstock_faults_total", &[("blame", blame)], count);

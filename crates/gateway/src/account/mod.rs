@@ -88,7 +88,7 @@ impl Record {
             Blame::Gateway => {
                 tracing::error!(api, code = self.code, request = self.id(), "{fault}");
             }
-            Blame::Caller => {}
+            Blame::Client => {}
         }
     }
 

@@ -1,7 +1,7 @@
 //! A cursor over the text of declarations, and the tokens that they consist of.
 
 use crate::chars::{self, NAME, SPACE};
-use crate::error::{OffsetError, XmlErrorKind};
+use crate::error::{ErrorKind, OffsetError};
 
 pub(super) type Read<T = ()> = Result<T, OffsetError>;
 
@@ -33,7 +33,7 @@ impl<'t> Cursor<'t> {
         self.external.or(self.blame).unwrap_or(at)
     }
 
-    pub(super) fn error(&self, kind: XmlErrorKind) -> OffsetError {
+    pub(super) fn error(&self, kind: ErrorKind) -> OffsetError {
         OffsetError::new(self.blame.unwrap_or(self.at), kind)
     }
 
@@ -41,10 +41,10 @@ impl<'t> Cursor<'t> {
         if self.at >= self.text.len() && self.blame.is_none() && self.external.is_none() {
             return match self.broken {
                 Some(broken) => broken.clone(),
-                None => self.error(XmlErrorKind::UnexpectedEnd("the document type declaration")),
+                None => self.error(ErrorKind::UnexpectedEnd("the document type declaration")),
             };
         }
-        self.error(XmlErrorKind::BadDoctype(why))
+        self.error(ErrorKind::BadDoctype(why))
     }
 
     pub(super) fn eat(&mut self, token: &str) -> bool {
@@ -80,7 +80,7 @@ impl<'t> Cursor<'t> {
         let token = self.text.get(start..self.at).unwrap_or("");
         if token.len() > self.name_bytes as usize {
             let limit = self.name_bytes;
-            return Err(self.error(XmlErrorKind::Limit { what: "bytes per name", limit }));
+            return Err(self.error(ErrorKind::Limit { what: "bytes per name", limit }));
         }
         if token.is_empty() {
             return Err(self.bad("a name is missing"));
@@ -90,7 +90,7 @@ impl<'t> Cursor<'t> {
 
     fn wrong_name(&self, name: &str) -> OffsetError {
         let start = self.at.saturating_sub(name.len());
-        OffsetError::new(self.blame.unwrap_or(start), XmlErrorKind::BadName(name.to_owned()))
+        OffsetError::new(self.blame.unwrap_or(start), ErrorKind::BadName(name.to_owned()))
     }
 
     /// Without a colon.

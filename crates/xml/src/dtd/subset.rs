@@ -9,7 +9,7 @@ use super::cursor::{Cursor, Read};
 use super::{AttributeDefinition, Dtd, Entity};
 use crate::chars;
 use crate::entities::{EntityResolver, ExternalEntity, Replacement};
-use crate::error::{OffsetError, XmlErrorKind};
+use crate::error::{ErrorKind, OffsetError};
 use crate::limits::{XML_DEPTH_MAX, XML_ENTITY_DEPTH_MAX};
 use crate::machine::references::{self, Growth, Reference, Wrong};
 use crate::options::Options;
@@ -151,13 +151,13 @@ impl Subset<'_> {
             cursor.pass("--")?;
             return match cursor.eat(">") {
                 true => Ok(()),
-                false => Err(cursor.error(XmlErrorKind::HyphensInComment)),
+                false => Err(cursor.error(ErrorKind::HyphensInComment)),
             };
         }
         if cursor.eat("<?") {
             let target = cursor.ncname()?;
             if target.eq_ignore_ascii_case("xml") {
-                return Err(cursor.error(XmlErrorKind::ReservedTarget(target.to_owned())));
+                return Err(cursor.error(ErrorKind::ReservedTarget(target.to_owned())));
             }
             if !cursor.rest().starts_with("?>") {
                 cursor.space()?;
@@ -323,18 +323,18 @@ impl Subset<'_> {
     /// The replacement text of a parameter entity, which counts as open until it is popped from `open`.
     fn enter(&mut self, name: &str, blame: usize) -> Read<Rc<Replacement>> {
         let error =
-            |kind: fn(String) -> XmlErrorKind| OffsetError::new(blame, kind(["%", name].concat()));
+            |kind: fn(String) -> ErrorKind| OffsetError::new(blame, kind(["%", name].concat()));
         let found = match self.parameters.remove(name) {
             Some(Parameter::Known(found)) => found,
             Some(Parameter::External(id, base)) => match self.load(Some(name), &id, base, blame)? {
                 Some(found) => found,
-                None => return Err(error(XmlErrorKind::ExternalEntity)),
+                None => return Err(error(ErrorKind::ExternalEntity)),
             },
-            None => return Err(error(XmlErrorKind::UnknownEntity)),
+            None => return Err(error(ErrorKind::UnknownEntity)),
         };
         self.parameters.insert(name.to_owned(), Parameter::Known(Rc::clone(&found)));
         if self.open.iter().any(|open| open == name) {
-            return Err(error(XmlErrorKind::EntityLoop));
+            return Err(error(ErrorKind::EntityLoop));
         }
         // A reference counts for its own bytes too, so that empty entities aren't free.
         let bytes = found.text.len().saturating_add(name.len()).saturating_add(2);
@@ -346,7 +346,7 @@ impl Subset<'_> {
     fn deeper(&mut self, name: String, blame: usize) -> Read {
         if self.open.len() >= XML_ENTITY_DEPTH_MAX as usize {
             let (what, limit) = ("nested entities", XML_ENTITY_DEPTH_MAX);
-            return Err(OffsetError::new(blame, XmlErrorKind::Limit { what, limit }));
+            return Err(OffsetError::new(blame, ErrorKind::Limit { what, limit }));
         }
         self.open.push(name);
         Ok(())
@@ -371,7 +371,7 @@ impl Subset<'_> {
         };
         let error = |kind| OffsetError::new(blame, kind);
         let found = resolver.resolve(&entity).map_err(|reason| {
-            error(XmlErrorKind::EntityRejected { entity: id.system.clone(), reason })
+            error(ErrorKind::EntityRejected { entity: id.system.clone(), reason })
         })?;
         let Some(found) = found else { return Ok(None) };
         if found.bytes.len() > bytes_max as usize {
@@ -447,11 +447,11 @@ impl Subset<'_> {
             if rest.starts_with('%') {
                 if cursor.external.is_none() {
                     let why = "`%` isn't allowed inside a declaration here; write `&#37;`";
-                    return Err(error(XmlErrorKind::BadDoctype(why)));
+                    return Err(error(ErrorKind::BadDoctype(why)));
                 }
                 let Some(name) = parameter_name(rest) else {
                     let why = "`%` starts a reference, which ends in `;`; write `&#37;`";
-                    return Err(error(XmlErrorKind::BadDoctype(why)));
+                    return Err(error(ErrorKind::BadDoctype(why)));
                 };
                 let replacement = self.enter(name, blame)?;
                 let inner = Cursor {
@@ -516,7 +516,7 @@ impl Subset<'_> {
             return Ok(());
         }
         let (what, limit) = ("declarations", self.declarations_max);
-        Err(cursor.error(XmlErrorKind::Limit { what, limit }))
+        Err(cursor.error(ErrorKind::Limit { what, limit }))
     }
 
     fn attribute(&mut self, cursor: &mut Cursor<'_>) -> Read<(String, AttributeDefinition)> {
@@ -561,7 +561,7 @@ impl Subset<'_> {
             let error = |kind| OffsetError::new(cursor.blame.unwrap_or(stop), kind);
             match text.as_bytes().get(stop) {
                 None => return Ok(out),
-                Some(b'<') => return Err(error(XmlErrorKind::LessThanInAttribute)),
+                Some(b'<') => return Err(error(ErrorKind::LessThanInAttribute)),
                 Some(b'&') => {
                     let (reference, end) =
                         references::read(text, stop).map_err(|w| error(kind(w)))?;
@@ -585,9 +585,9 @@ impl Subset<'_> {
 }
 
 /// A reference cut short by the end of its literal is malformed.
-fn kind(wrong: Wrong) -> XmlErrorKind {
+fn kind(wrong: Wrong) -> ErrorKind {
     match wrong {
-        Wrong::Short => XmlErrorKind::BadReference,
+        Wrong::Short => ErrorKind::BadReference,
         Wrong::Kind(kind) => kind,
     }
 }
@@ -691,7 +691,7 @@ fn children(cursor: &mut Cursor<'_>) -> Read {
         if cursor.eat("(") {
             if open.len() >= XML_DEPTH_MAX as usize {
                 let (what, limit) = ("nested groups", XML_DEPTH_MAX);
-                return Err(cursor.error(XmlErrorKind::Limit { what, limit }));
+                return Err(cursor.error(ErrorKind::Limit { what, limit }));
             }
             open.push(None);
             continue;

@@ -1,18 +1,19 @@
 //! Attributes and namespace declarations of an element.
 
 use super::chains::{ChainIndex, MANY, Of};
-use super::{Edit, EditError, QNameRef};
+use super::{Edit, QNameRef};
 use crate::chars;
 use crate::document::{
     ATTRIBUTE, AttributeRecord, Declaration, Document, NO_PARENT, NONE, NodeId, Record, TAGGED, Tag,
 };
+use crate::error::ErrorKind;
 use crate::names::{EMPTY, NameId, XML_NAMESPACE, XMLNS_NAMESPACE, number};
 
 impl Document {
     /// Sets an attribute; a new one is added at the end.
     ///
     /// # Errors
-    /// [`EditError::BadName`], [`EditError::BadText`], [`EditError::WrongKind`].
+    /// [`ErrorKind::BadName`], [`ErrorKind::BadText`], [`ErrorKind::WrongKind`].
     pub fn set_attribute(
         &mut self,
         element: NodeId,
@@ -78,7 +79,7 @@ impl Document {
     /// Removes an attribute; returns whether there was one.
     ///
     /// # Errors
-    /// [`EditError::WrongKind`], [`EditError::UnknownNode`].
+    /// [`ErrorKind::WrongKind`], [`ErrorKind::UnknownNode`].
     pub fn remove_attribute(
         &mut self,
         element: NodeId,
@@ -99,14 +100,14 @@ impl Document {
     /// Names keep their namespaces; the writer adds the declarations that they need.
     ///
     /// # Errors
-    /// [`EditError::BadName`] for reserved prefixes and namespaces, and an empty one with a prefix.
+    /// [`ErrorKind::BadNamespaceDeclaration`] for reserved prefixes and namespaces, and an empty one with a prefix.
     pub fn declare_namespace(&mut self, element: NodeId, prefix: &str, uri: &str) -> Edit {
         let owner = self.element_index(element)?;
         let reserved = matches!(prefix, "xml" | "xmlns")
             || matches!(uri, XML_NAMESPACE | XMLNS_NAMESPACE)
             || (uri.is_empty() && !prefix.is_empty());
         if reserved || !(prefix.is_empty() || chars::is_ncname(prefix)) || !chars::is_text(uri) {
-            return Err(EditError::BadName);
+            return Err(ErrorKind::BadNamespaceDeclaration(prefix.to_owned()).into());
         }
         let (prefix, uri) = (self.names.symbol(prefix), self.names.symbol(uri));
         self.declare(owner, prefix, uri);

@@ -3,7 +3,7 @@
 use super::{BEHIND, Source};
 use crate::build::{self, Added, Tree};
 use crate::document::Document;
-use crate::error::{OffsetError, XmlError};
+use crate::error::{Error, OffsetError};
 use crate::machine::Machine;
 use crate::names::number;
 use crate::options::Options;
@@ -26,14 +26,14 @@ const NODES: usize = 64;
 /// }
 /// let document = feed.finish()?;
 /// assert_eq!(document.root().string_value(), "IBM");
-/// # Ok::<(), penstock_xml::XmlError>(())
+/// # Ok::<(), penstock_xml::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct DocumentFeed {
     source: Source,
     machine: Machine,
     tree: Tree,
-    failed: Option<XmlError>,
+    failed: Option<Error>,
 }
 
 impl DocumentFeed {
@@ -52,7 +52,7 @@ impl DocumentFeed {
     /// # Errors
     /// The first place where the document isn't well-formed or exceeds a limit, as soon as the markup that it
     /// is in is complete. Later calls return the same error.
-    pub fn feed(&mut self, bytes: &[u8]) -> Result<(), XmlError> {
+    pub fn feed(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.push(bytes, false)
     }
 
@@ -60,11 +60,11 @@ impl DocumentFeed {
     ///
     /// # Errors
     /// As [`DocumentFeed::feed`], and for a document that is incomplete.
-    pub fn finish(mut self) -> Result<Document, XmlError> {
+    pub fn finish(mut self) -> Result<Document, Error> {
         self.push(&[], true)?;
         let Self { source, mut machine, mut tree, .. } = self;
-        let text = source.intake.text;
-        if !machine.spill.is_empty() || machine.entities_used() {
+        let text = source.input.text;
+        if !machine.composed.is_empty() || machine.entities_used() {
             let behind = number(text.len());
             tree.move_behind(BEHIND, behind);
             for (start, _) in &mut machine.origins {
@@ -81,13 +81,13 @@ impl DocumentFeed {
         self.source.scanned
     }
 
-    fn push(&mut self, bytes: &[u8], is_end: bool) -> Result<(), XmlError> {
+    fn push(&mut self, bytes: &[u8], is_end: bool) -> Result<(), Error> {
         if let Some(failed) = &self.failed {
             return Err(failed.clone());
         }
         let pushed = self.source.push(bytes, is_end, &mut self.machine).and_then(|()| {
             let built = self.build();
-            built.map_err(|error| self.source.intake.locate(error))
+            built.map_err(|error| self.source.input.locate(error))
         });
         self.failed = pushed.as_ref().err().cloned();
         pushed

@@ -1,7 +1,7 @@
 //! Events while the bytes arrive.
 
 use super::Source;
-use crate::error::{OffsetError, XmlError};
+use crate::error::{Error, OffsetError};
 use crate::machine::{Machine, Step};
 use crate::options::Options;
 use crate::reader::{Event, event};
@@ -39,13 +39,13 @@ pub enum FeedEvent<'r> {
 ///     }
 /// }
 /// assert_eq!(text, "IBM");
-/// # Ok::<(), penstock_xml::XmlError>(())
+/// # Ok::<(), penstock_xml::Error>(())
 /// ```
 #[derive(Debug)]
 pub struct EventFeed {
     source: Source,
     machine: Machine,
-    failed: Option<XmlError>,
+    failed: Option<Error>,
     is_ended: bool,
 }
 
@@ -71,7 +71,7 @@ impl EventFeed {
     /// Bytes of memory held for text.
     #[cfg(test)]
     pub(super) fn held(&self) -> usize {
-        self.source.intake.text.capacity()
+        self.source.input.text.capacity()
     }
 
     fn push(&mut self, bytes: &[u8], is_end: bool) {
@@ -85,18 +85,18 @@ impl EventFeed {
     /// # Errors
     /// The first place where the document isn't well-formed or exceeds a limit. Later calls return the same
     /// error.
-    pub fn next_event(&mut self) -> Result<FeedEvent<'_>, XmlError> {
+    pub fn next_event(&mut self) -> Result<FeedEvent<'_>, Error> {
         if let Some(failed) = &self.failed {
             return Err(failed.clone());
         }
         if self.is_ended {
             return Ok(FeedEvent::End);
         }
-        self.machine.spill.clear();
+        self.machine.composed.clear();
         let step = match self.step() {
             Ok(step) => step,
             Err(error) => {
-                let error = self.source.intake.locate(error);
+                let error = self.source.input.locate(error);
                 self.failed = Some(error.clone());
                 return Err(error);
             }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::{Frame, Machine, Span, View, name_end, piece};
 use crate::chars;
 use crate::dtd::{Dtd, Entity};
-use crate::error::{OffsetError, XmlErrorKind};
+use crate::error::{ErrorKind, OffsetError};
 use crate::limits::XML_ENTITY_DEPTH_MAX;
 use crate::names::number;
 use crate::scan;
@@ -21,7 +21,7 @@ pub(crate) enum Reference {
 pub(crate) enum Wrong {
     /// The text ends inside it.
     Short,
-    Kind(XmlErrorKind),
+    Kind(ErrorKind),
 }
 
 /// Reads the reference at `at`; returns it and where it ends.
@@ -36,7 +36,7 @@ pub(crate) fn read(text: &str, at: usize) -> Result<(Reference, usize), Wrong> {
     match bytes.get(end) {
         None => return Err(Wrong::Short),
         Some(b';') if chars::is_ncname(name) => {}
-        Some(_) => return Err(Wrong::Kind(XmlErrorKind::BadReference)),
+        Some(_) => return Err(Wrong::Kind(ErrorKind::BadReference)),
     }
     let reference = match name {
         "lt" => Reference::Character('<'),
@@ -56,7 +56,7 @@ fn character(text: &str, start: usize) -> Result<(Reference, usize), Wrong> {
     };
     let written = rest.get(..len).unwrap_or("");
     if rest.as_bytes().get(len) != Some(&b';') || written.is_empty() {
-        return Err(Wrong::Kind(XmlErrorKind::BadReference));
+        return Err(Wrong::Kind(ErrorKind::BadReference));
     }
     let (digits, radix) = match written.strip_prefix('x') {
         Some(hex) => (hex, 16),
@@ -67,7 +67,7 @@ fn character(text: &str, start: usize) -> Result<(Reference, usize), Wrong> {
         Some(c) => Ok((Reference::Character(c), start.wrapping_add(len).wrapping_add(1))),
         None => {
             let shown = piece(text, start, start.wrapping_add(len));
-            Err(Wrong::Kind(XmlErrorKind::IllegalReference(shown)))
+            Err(Wrong::Kind(ErrorKind::IllegalReference(shown)))
         }
     }
 }
@@ -80,13 +80,13 @@ impl Machine {
         }
     }
 
-    /// The reference at `pos` in content: a character is added to `spill`, an entity is entered.
+    /// The reference at `pos` in content: a character is added to `composed`, an entity is entered.
     pub(super) fn reference(&mut self, view: View<'_>, text: &str) -> Result<(), OffsetError> {
         let at = self.pos;
         let (reference, end) = read(text, at).map_err(|wrong| self.wrong(view, at, wrong))?;
         match reference {
             Reference::Character(c) => {
-                self.spill.push(c);
+                self.composed.push(c);
                 self.pos = end;
                 Ok(())
             }
@@ -94,7 +94,7 @@ impl Machine {
                 let name = text.get(name).unwrap_or("");
                 let range = self.entity(view, at, name)?;
                 if self.frames.iter().any(|frame| frame.name == name) {
-                    return Err(self.error(at, XmlErrorKind::EntityLoop(name.to_owned())));
+                    return Err(self.error(at, ErrorKind::EntityLoop(name.to_owned())));
                 }
                 if self.frames.len() >= XML_ENTITY_DEPTH_MAX as usize {
                     return Err(self.limit("nested entities", XML_ENTITY_DEPTH_MAX));
@@ -120,7 +120,7 @@ impl Machine {
         let Some(frame) = self.frames.last() else { return Ok(()) };
         if frame.depth != self.open.len() {
             let name = frame.name.clone();
-            return Err(self.error(self.pos, XmlErrorKind::EntityUnbalanced(name)));
+            return Err(self.error(self.pos, ErrorKind::EntityUnbalanced(name)));
         }
         self.pos = frame.resume;
         self.frames.pop();
@@ -146,26 +146,26 @@ impl Machine {
         start: usize,
         quote: u8,
     ) -> Result<(Span, usize), OffsetError> {
-        let begin = self.spill.len();
+        let begin = self.composed.len();
         let mut at = start;
         loop {
             let stop = self.value_end(text, at, quote);
-            self.spill.push_str(text.get(at..stop).unwrap_or(""));
+            self.composed.push_str(text.get(at..stop).unwrap_or(""));
             at = match text.as_bytes().get(stop) {
                 None => return Err(self.short(view, "an attribute's value")),
                 Some(b'\n' | b'\t' | b'\r') => {
-                    self.spill.push(' ');
+                    self.composed.push(' ');
                     stop.wrapping_add(1)
                 }
                 Some(b'&') => self.reference_in_value(view, text, stop)?,
-                Some(b'<') => return Err(self.error(stop, XmlErrorKind::LessThanInAttribute)),
+                Some(b'<') => return Err(self.error(stop, ErrorKind::LessThanInAttribute)),
                 Some(_) => {
-                    let start_address = self.spill_address(view, begin);
+                    let start_address = self.composed_address(view, begin);
                     if self.keep_origins {
                         let origin = if self.frames.is_empty() { start } else { self.reference_at };
                         self.origins.push((start_address, number(origin)));
                     }
-                    let len = number(self.spill.len().wrapping_sub(begin));
+                    let len = number(self.composed.len().wrapping_sub(begin));
                     return Ok((Span { start: start_address, len }, stop));
                 }
             };
@@ -190,10 +190,10 @@ impl Machine {
     ) -> Result<usize, OffsetError> {
         let (reference, end) = read(text, at).map_err(|wrong| self.wrong(view, at, wrong))?;
         match reference {
-            Reference::Character(c) => self.spill.push(c),
+            Reference::Character(c) => self.composed.push(c),
             Reference::Entity(name) => {
                 let name = text.get(name).unwrap_or("");
-                let expanded = expand(view.dtd, name, &mut self.growth, &mut self.spill);
+                let expanded = expand(view.dtd, name, &mut self.growth, &mut self.composed);
                 expanded.map_err(|kind| self.error(at, kind))?;
             }
         }
@@ -209,14 +209,14 @@ pub(crate) struct Growth {
 }
 
 /// Counts the bytes that a reference or a default attribute adds to the document.
-pub(crate) fn grow(growth: &mut Growth, bytes: usize) -> Result<(), XmlErrorKind> {
+pub(crate) fn grow(growth: &mut Growth, bytes: usize) -> Result<(), ErrorKind> {
     growth.bytes = growth.bytes.saturating_add(number(bytes));
     if growth.bytes <= growth.limit { Ok(()) } else { Err(too_much_text(*growth)) }
 }
 
-pub(crate) fn too_much_text(growth: Growth) -> XmlErrorKind {
+pub(crate) fn too_much_text(growth: Growth) -> ErrorKind {
     let what = "bytes of expanded entities and defaults";
-    XmlErrorKind::Limit { what, limit: growth.limit }
+    ErrorKind::Limit { what, limit: growth.limit }
 }
 
 /// The range of an internal entity's text, counted towards the limit of growth.
@@ -224,16 +224,16 @@ pub(crate) fn lookup(
     dtd: &Dtd,
     name: &str,
     growth: &mut Growth,
-) -> Result<Range<usize>, XmlErrorKind> {
+) -> Result<Range<usize>, ErrorKind> {
     match dtd.entities.get(name) {
         Some(Entity::Internal(range)) => {
             // A reference counts for its own bytes too, so that empty entities aren't free.
             grow(growth, range.len().saturating_add(name.len()).saturating_add(2))?;
             Ok(range.clone())
         }
-        Some(Entity::External) => Err(XmlErrorKind::ExternalEntity(name.to_owned())),
-        Some(Entity::Unparsed(_)) => Err(XmlErrorKind::UnparsedEntity(name.to_owned())),
-        None => Err(XmlErrorKind::UnknownEntity(name.to_owned())),
+        Some(Entity::External) => Err(ErrorKind::ExternalEntity(name.to_owned())),
+        Some(Entity::Unparsed(_)) => Err(ErrorKind::UnparsedEntity(name.to_owned())),
+        None => Err(ErrorKind::UnknownEntity(name.to_owned())),
     }
 }
 
@@ -244,7 +244,7 @@ pub(crate) fn expand(
     name: &str,
     growth: &mut Growth,
     out: &mut String,
-) -> Result<(), XmlErrorKind> {
+) -> Result<(), ErrorKind> {
     // Open entities: (name, the rest of the text).
     let mut inside = vec![(name, lookup(dtd, name, growth)?)];
     while let Some((name, left)) = inside.last_mut() {
@@ -256,10 +256,10 @@ pub(crate) fn expand(
             None => {
                 inside.pop();
             }
-            Some(b'<') => return Err(XmlErrorKind::LessThanInAttribute),
+            Some(b'<') => return Err(ErrorKind::LessThanInAttribute),
             Some(b'&') => {
                 let (reference, end) = read(text, stop).map_err(|wrong| match wrong {
-                    Wrong::Short => XmlErrorKind::EntityUnbalanced((*name).to_owned()),
+                    Wrong::Short => ErrorKind::EntityUnbalanced((*name).to_owned()),
                     Wrong::Kind(kind) => kind,
                 })?;
                 left.start = end;
@@ -268,11 +268,11 @@ pub(crate) fn expand(
                     Reference::Entity(inner) => {
                         let inner = text.get(inner).unwrap_or("");
                         if inside.iter().any(|(open, _)| *open == inner) {
-                            return Err(XmlErrorKind::EntityLoop(inner.to_owned()));
+                            return Err(ErrorKind::EntityLoop(inner.to_owned()));
                         }
                         if inside.len() >= XML_ENTITY_DEPTH_MAX as usize {
                             let what = "nested entities";
-                            return Err(XmlErrorKind::Limit { what, limit: XML_ENTITY_DEPTH_MAX });
+                            return Err(ErrorKind::Limit { what, limit: XML_ENTITY_DEPTH_MAX });
                         }
                         inside.push((inner, lookup(dtd, inner, growth)?));
                     }

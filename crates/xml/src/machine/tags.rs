@@ -4,7 +4,7 @@ use super::{
     Attribute, Machine, Open, Phase, Span, Step, View, name_end, piece, references, skip_space,
 };
 use crate::chars::{self, NAME};
-use crate::error::{OffsetError, XmlErrorKind};
+use crate::error::{ErrorKind, OffsetError};
 use crate::names::{EMPTY, Symbol, XML, XML_URI, XMLNS, XMLNS_URI, number};
 use crate::namespaces::{Mark, Use};
 
@@ -98,16 +98,14 @@ impl Machine {
         if found_end == end && rest.starts_with(open.as_bytes()) {
             return Err(self.expected("`>`", text, end));
         }
-        let kind = XmlErrorKind::WrongEndTag {
-            open: open.to_owned(),
-            found: piece(text, start, found_end),
-        };
+        let kind =
+            ErrorKind::WrongEndTag { open: open.to_owned(), found: piece(text, start, found_end) };
         Err(self.error(self.pos, kind))
     }
 
     fn unbalanced(&self) -> OffsetError {
         let name = self.frames.last().map_or_else(String::new, |frame| frame.name.clone());
-        self.error(self.pos, XmlErrorKind::EntityUnbalanced(name))
+        self.error(self.pos, ErrorKind::EntityUnbalanced(name))
     }
 
     /// The name at `at` and where it ends. The predicted name is tried first.
@@ -161,7 +159,7 @@ impl Machine {
             None => chars::is_ncname(written),
         };
         if !well {
-            return Err(self.error(at, XmlErrorKind::BadName(piece(text, at, end))));
+            return Err(self.error(at, ErrorKind::BadName(piece(text, at, end))));
         }
         Ok((self.namespaces.raw(written, colon), end))
     }
@@ -201,7 +199,7 @@ impl Machine {
         let bytes = text.as_bytes();
         let (name, end) = self.name(view, text, at)?;
         if self.namespaces.repeats_raw(name) {
-            let kind = XmlErrorKind::DuplicateAttribute(piece(text, at, end));
+            let kind = ErrorKind::DuplicateAttribute(piece(text, at, end));
             return Err(self.error(at, kind));
         }
         let equals = skip_space(bytes, end);
@@ -240,15 +238,15 @@ impl Machine {
                 (XMLNS, local) => local,
                 _ => continue,
             };
-            let text = address(view, &self.spill, raw.value);
+            let text = address(view, &self.composed, raw.value);
             let uri = self.namespaces.names.symbol(text);
             let reserved = bound == XMLNS || uri == XMLNS_URI || (bound == XML) != (uri == XML_URI);
             let named = |machine: &Self| machine.namespaces.names.str(local).to_owned();
             if reserved {
-                return Err(self.error(raw.at, XmlErrorKind::ReservedPrefix(named(self))));
+                return Err(self.error(raw.at, ErrorKind::ReservedPrefix(named(self))));
             }
             if uri == EMPTY && bound != EMPTY {
-                return Err(self.error(raw.at, XmlErrorKind::PrefixUnbound(named(self))));
+                return Err(self.error(raw.at, ErrorKind::PrefixUnbound(named(self))));
             }
             self.namespaces.bind(bound, uri, mark);
             self.declared.push((bound, uri));
@@ -270,7 +268,7 @@ impl Machine {
             let name = self.namespaces.names.get_qname(qname).name;
             if prefix != EMPTY && self.namespaces.repeats(name) {
                 let written = self.namespaces.names.str(raw.name).to_owned();
-                return Err(self.error(raw.at, XmlErrorKind::DuplicateAttribute(written)));
+                return Err(self.error(raw.at, ErrorKind::DuplicateAttribute(written)));
             }
             self.attributes.push(Attribute { qname, value: raw.value, is_id: raw.is_id });
         }
@@ -280,8 +278,8 @@ impl Machine {
     fn unbound(&self, at: usize, prefix: Symbol) -> OffsetError {
         let prefix = self.namespaces.names.str(prefix).to_owned();
         let kind = match prefix.as_str() {
-            "xmlns" => XmlErrorKind::ReservedPrefix(prefix),
-            _ => XmlErrorKind::UnboundPrefix(prefix),
+            "xmlns" => ErrorKind::ReservedPrefix(prefix),
+            _ => ErrorKind::UnboundPrefix(prefix),
         };
         self.error(at, kind)
     }
@@ -326,25 +324,25 @@ impl Machine {
 
     /// The value without leading and trailing spaces, and with single spaces inside (section 3.3.3).
     fn collapsed(&mut self, view: View<'_>, value: Span) -> Span {
-        let text = address(view, &self.spill, value);
+        let text = address(view, &self.composed, value);
         let words: Vec<&str> = text.split(' ').filter(|word| !word.is_empty()).collect();
         let collapsed = words.join(" ");
         if collapsed.len() == text.len() {
             return value;
         }
-        let start = self.spill_address(view, self.spill.len());
+        let start = self.composed_address(view, self.composed.len());
         let origin = if (value.start as usize) < view.behind { value.start } else { u32::MAX };
         if self.keep_origins {
             self.origins.push((start, origin));
         }
-        self.spill.push_str(&collapsed);
+        self.composed.push_str(&collapsed);
         Span { start, len: number(collapsed.len()) }
     }
 }
 
 /// The text at an address.
 #[inline]
-pub(crate) fn address<'t>(view: View<'t>, spill: &'t str, span: Span) -> &'t str {
+pub(crate) fn address<'t>(view: View<'t>, composed: &'t str, span: Span) -> &'t str {
     let start = span.start as usize;
     let end = start.wrapping_add(span.len as usize);
     if end <= view.behind {
@@ -355,5 +353,5 @@ pub(crate) fn address<'t>(view: View<'t>, spill: &'t str, span: Span) -> &'t str
     if end <= declared {
         return view.dtd.text.get(start..end).unwrap_or("");
     }
-    spill.get(start.wrapping_sub(declared)..end.wrapping_sub(declared)).unwrap_or("")
+    composed.get(start.wrapping_sub(declared)..end.wrapping_sub(declared)).unwrap_or("")
 }

@@ -1,7 +1,7 @@
 //! Character data, comments and processing instructions.
 
 use super::{Machine, Span, Step, View, is_cdata, name_end, piece, skip_space};
-use crate::error::{OffsetError, XmlErrorKind};
+use crate::error::{ErrorKind, OffsetError};
 use crate::limits::XML_BYTES_CEILING;
 use crate::names::number;
 use crate::scan;
@@ -50,19 +50,19 @@ impl Machine {
             }
             match bytes.get(at.wrapping_add(1)..) {
                 Some([b']', b'>', ..]) => {
-                    return Err(self.error(at, XmlErrorKind::CdataEndInText));
+                    return Err(self.error(at, ErrorKind::CdataEndInText));
                 }
                 _ => at = at.wrapping_add(1),
             }
         }
     }
 
-    /// As [`Self::characters`] where the text has to be composed in `spill`.
+    /// As [`Self::characters`] where the text has to be composed in `composed`.
     fn composed(&mut self, view: View<'_>) -> Result<Option<Step>, OffsetError> {
-        let begin = self.spill.len();
+        let begin = self.composed.len();
         let origin = self.position();
         while let Edge::Onward = self.stretch(view)? {}
-        let len = self.spill.len().wrapping_sub(begin);
+        let len = self.composed.len().wrapping_sub(begin);
         if len == 0 {
             return Ok(None);
         }
@@ -70,14 +70,14 @@ impl Machine {
             return Err(self.limit("bytes per text", XML_BYTES_CEILING));
         }
         self.count_nodes(1)?;
-        let span = Span { start: self.spill_address(view, begin), len: number(len) };
+        let span = Span { start: self.composed_address(view, begin), len: number(len) };
         if self.keep_origins {
             self.origins.push((span.start, number(origin)));
         }
         Ok(Some(Step::Text(span)))
     }
 
-    pub(super) fn spill_address(&self, view: View<'_>, at: usize) -> u32 {
+    pub(super) fn composed_address(&self, view: View<'_>, at: usize) -> u32 {
         number(view.behind.wrapping_add(view.dtd.text.len()).wrapping_add(at))
     }
 
@@ -104,7 +104,7 @@ impl Machine {
             }
             Some(_) => {
                 let end = self.plain(text)?;
-                self.spill.push_str(text.get(self.pos..end).unwrap_or(""));
+                self.composed.push_str(text.get(self.pos..end).unwrap_or(""));
                 self.pos = end;
                 Ok(Edge::Onward)
             }
@@ -125,7 +125,7 @@ impl Machine {
             return Err(self.short(view, "a CDATA section"));
         };
         let end = start.wrapping_add(len);
-        self.spill.push_str(text.get(start..end).unwrap_or(""));
+        self.composed.push_str(text.get(start..end).unwrap_or(""));
         self.pos = end.wrapping_add(3);
         Ok(())
     }
@@ -145,7 +145,7 @@ impl Machine {
         let end = start.wrapping_add(len);
         match text.as_bytes().get(end.wrapping_add(2)) {
             Some(b'>') => {}
-            Some(_) => return Err(self.error(end, XmlErrorKind::HyphensInComment)),
+            Some(_) => return Err(self.error(end, ErrorKind::HyphensInComment)),
             None => return Err(self.short(view, "a comment")),
         }
         self.count_nodes(1)?;
@@ -186,13 +186,13 @@ impl Machine {
         let end = name_end(text.as_bytes(), at);
         let written = text.get(at..end).unwrap_or("");
         if written == "xml" && end < text.len() {
-            return Err(self.error(self.pos, XmlErrorKind::DeclarationNotFirst));
+            return Err(self.error(self.pos, ErrorKind::DeclarationNotFirst));
         }
         if written.eq_ignore_ascii_case("xml") && end < text.len() {
-            return Err(self.error(at, XmlErrorKind::ReservedTarget(written.to_owned())));
+            return Err(self.error(at, ErrorKind::ReservedTarget(written.to_owned())));
         }
         if written.contains(':') && end < text.len() {
-            return Err(self.error(at, XmlErrorKind::BadName(piece(text, at, end))));
+            return Err(self.error(at, ErrorKind::BadName(piece(text, at, end))));
         }
         self.parsed_name(view, text, at)
     }

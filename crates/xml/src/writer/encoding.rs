@@ -1,6 +1,6 @@
 //! The encodings that can be written.
 
-use super::WriteError;
+use crate::error::{Error, ErrorKind};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Encoding {
@@ -47,12 +47,12 @@ impl Encoding {
     }
 
     #[inline]
-    pub(super) fn check(self, text: &str) -> Result<(), WriteError> {
+    pub(super) fn check(self, text: &str) -> Result<(), Error> {
         if matches!(self, Self::Utf8 | Self::Utf16) {
             return Ok(());
         }
         match text.chars().find(|&c| !self.has(c)) {
-            Some(c) if !text.is_ascii() => Err(WriteError::NotInEncoding(c, self.name())),
+            Some(c) if !text.is_ascii() => Err(ErrorKind::NotInEncoding(c, self.name()).into()),
             Some(_) | None => Ok(()),
         }
     }

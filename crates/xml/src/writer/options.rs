@@ -47,23 +47,3 @@ impl DoctypeIds {
             && !(self.system.contains('"') && self.system.contains('\''))
     }
 }
-
-/// Why a piece can't be written. Nothing of it was written, but the start tag before it may have been completed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum WriteError {
-    #[error("`{0}` isn't a valid XML name")]
-    BadName(String),
-    #[error("the text contains characters that XML 1.0, or this kind of node, doesn't allow")]
-    BadText,
-    #[error("attributes and namespaces must directly follow the start of their element")]
-    NotInStartTag,
-    #[error("no element is open")]
-    NothingOpen,
-    #[error("`{0}` can't be written in {1}, and character references aren't possible here")]
-    NotInEncoding(char, &'static str),
-    #[error("invalid identifiers for a document type declaration")]
-    BadDoctype,
-    #[error("the prefix `{0}` is declared twice on one element, or is reserved")]
-    BadDeclaration(String),
-}

@@ -1,32 +1,33 @@
 //! The [`Sink`] of a writer. Each piece is checked before anything of it is written.
 
 use super::escape::{self, Place};
-use super::{PendingAttribute, WriteError, Writer, assign};
+use super::{PendingAttribute, Writer, assign};
 use crate::chars;
-use crate::edit::{EditError, QNameRef, check_comment, check_instruction};
+use crate::edit::{QNameRef, check_comment, check_instruction};
+use crate::error::{Error, ErrorKind};
 use crate::names::{XML_NAMESPACE, XMLNS_NAMESPACE};
 use crate::sink::Sink;
 
 impl Sink for Writer {
-    type Error = WriteError;
+    type Error = Error;
 
-    fn start_element(&mut self, name: QNameRef<'_>) -> Result<(), WriteError> {
+    fn start_element(&mut self, name: QNameRef<'_>) -> Result<(), Error> {
         if !name.is_valid() {
-            return Err(WriteError::BadName(name.local.to_owned()));
+            return Err(ErrorKind::BadName(name.local.to_owned()).into());
         }
         self.start_checked(name)
     }
 
-    fn namespace(&mut self, prefix: &str, uri: &str) -> Result<(), WriteError> {
+    fn namespace(&mut self, prefix: &str, uri: &str) -> Result<(), Error> {
         if !self.pending {
-            return Err(WriteError::NotInStartTag);
+            return Err(ErrorKind::NotInStartTag.into());
         }
         let reserved = matches!(prefix, "xml" | "xmlns")
             || matches!(uri, XML_NAMESPACE | XMLNS_NAMESPACE)
             || (uri.is_empty() && !prefix.is_empty())
             || !(prefix.is_empty() || chars::is_ncname(prefix));
         if reserved {
-            return Err(WriteError::BadDeclaration(prefix.to_owned()));
+            return Err(ErrorKind::BadNamespaceDeclaration(prefix.to_owned()).into());
         }
         // An element in no namespace can't declare a default namespace.
         if prefix.is_empty() && !uri.is_empty() && self.name.1.is_empty() {
@@ -34,26 +35,26 @@ impl Sink for Writer {
         }
         self.options.encoding.check(prefix)?;
         if !chars::is_text(uri) {
-            return Err(WriteError::BadText);
+            return Err(ErrorKind::BadText.into());
         }
         let mark = self.open.last().map_or(0, |open| open.bindings);
         if self.scope.declare(prefix, uri, mark) {
             Ok(())
         } else {
-            Err(WriteError::BadDeclaration(prefix.to_owned()))
+            Err(ErrorKind::BadNamespaceDeclaration(prefix.to_owned()).into())
         }
     }
 
-    fn attribute(&mut self, name: QNameRef<'_>, value: &str) -> Result<(), WriteError> {
+    fn attribute(&mut self, name: QNameRef<'_>, value: &str) -> Result<(), Error> {
         if !self.pending {
-            return Err(WriteError::NotInStartTag);
+            return Err(ErrorKind::NotInStartTag.into());
         }
         self.check_name(name)?;
         if name.namespace.is_empty() && name.local == "xmlns" {
-            return Err(WriteError::BadName(name.local.to_owned()));
+            return Err(ErrorKind::BadName(name.local.to_owned()).into());
         }
         if !chars::is_text(value) {
-            return Err(WriteError::BadText);
+            return Err(ErrorKind::BadText.into());
         }
         if name.namespace == XML_NAMESPACE
             && name.local == "space"
@@ -61,10 +62,7 @@ impl Sink for Writer {
         {
             open.mixed = value == "preserve";
         }
-        let same = self.attributes.iter_mut().find(|attribute| {
-            attribute.local == name.local && attribute.namespace == name.namespace
-        });
-        if let Some(same) = same {
+        if let Some(same) = self.pending_attribute(name) {
             assign(&mut same.value, value);
             return Ok(());
         }
@@ -82,14 +80,14 @@ impl Sink for Writer {
         Ok(())
     }
 
-    fn text(&mut self, text: &str) -> Result<(), WriteError> {
+    fn text(&mut self, text: &str) -> Result<(), Error> {
         if text.is_empty() {
             return Ok(());
         }
         let encoding = self.options.encoding;
         if self.open.last().is_some_and(|open| open.cdata) {
             if !chars::is_text(text) {
-                return Err(WriteError::BadText);
+                return Err(ErrorKind::BadText.into());
             }
             if !self.in_cdata {
                 self.before_content()?;
@@ -105,27 +103,20 @@ impl Sink for Writer {
         if escape::push(&mut self.out, text, Place::Text, encoding) {
             Ok(())
         } else {
-            Err(WriteError::BadText)
+            Err(ErrorKind::BadText.into())
         }
     }
 
-    fn comment(&mut self, text: &str) -> Result<(), WriteError> {
-        check_comment(text).map_err(|_: EditError| WriteError::BadText)?;
+    fn comment(&mut self, text: &str) -> Result<(), Error> {
+        check_comment(text)?;
         self.check_exact(text)?;
         self.before_child()?;
         self.out.extend(["<!--", text, "-->"]);
         Ok(())
     }
 
-    fn processing_instruction(&mut self, target: &str, data: &str) -> Result<(), WriteError> {
-        check_instruction(target, data).map_err(|error| match error {
-            EditError::BadName => WriteError::BadName(target.to_owned()),
-            EditError::UnknownNode
-            | EditError::WrongKind(_)
-            | EditError::Cycle
-            | EditError::BadText
-            | EditError::TooLarge => WriteError::BadText,
-        })?;
+    fn processing_instruction(&mut self, target: &str, data: &str) -> Result<(), Error> {
+        check_instruction(target, data)?;
         self.check_exact(target)?;
         self.check_exact(data)?;
         self.before_child()?;
@@ -133,14 +124,15 @@ impl Sink for Writer {
         Ok(())
     }
 
-    fn end_element(&mut self) -> Result<(), WriteError> {
+    fn end_element(&mut self) -> Result<(), Error> {
         if self.pending {
             self.begin();
             self.start_tag()?;
             self.out.push_str("/>");
         } else {
             self.before_content()?;
-            let open = self.open.last().copied().ok_or(WriteError::NothingOpen)?;
+            let open =
+                self.open.last().copied().ok_or_else(|| Error::from(ErrorKind::NothingOpen))?;
             if open.has_children {
                 self.break_line(open.mixed, self.open.len().saturating_sub(1));
             }

@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 
 use super::escape::{self, Place};
-use super::{Encoding, WriteError, Writer, push_name};
+use super::{Encoding, Writer, push_name};
 use crate::chars;
 use crate::edit::QNameRef;
+use crate::error::{Error, ErrorKind};
 use crate::names::XML_NAMESPACE;
 
 /// Serialised elements with placeholders for text and attribute values. Built by [`PreparedMarkupBuilder`],
@@ -53,8 +54,8 @@ impl Writer {
     /// declarations.
     ///
     /// # Errors
-    /// [`WriteError::BadText`]; the error of `fill`. The markup is incomplete then.
-    pub fn write_prepared<'v, E: From<WriteError>>(
+    /// [`ErrorKind::BadText`]; the error of `fill`. The markup is incomplete then.
+    pub fn write_prepared<'v, E: From<Error>>(
         &mut self,
         prepared: &PreparedMarkup,
         mut fill: impl FnMut() -> Result<Cow<'v, str>, E>,
@@ -90,7 +91,7 @@ impl Writer {
                 Placeholder::Attribute => Place::Attribute,
             };
             if !escape::push(&mut self.out, &fill()?, place, prepared.encoding) {
-                return Err(WriteError::BadText.into());
+                return Err(Error::from(ErrorKind::BadText).into());
             }
         }
         Ok(true)

@@ -9,6 +9,8 @@ const FEW: usize = 12;
 struct Binding {
     prefix: String,
     uri: String,
+    /// The last tag that has a name with the prefix: it can't redeclare it.
+    tag: u64,
 }
 
 /// A stack of declarations; elements store its height.
@@ -21,8 +23,7 @@ pub(super) struct NamespaceStack {
     prefixes: HashMap<String, Vec<usize>>,
     uris: HashMap<String, Vec<usize>>,
     indexed: bool,
-    /// Prefixes that names of the current tag use: it can't redeclare them.
-    locked: Vec<String>,
+    tag: u64,
     invented: u32,
 }
 
@@ -66,7 +67,7 @@ impl NamespaceStack {
     }
 
     pub(super) fn begin_tag(&mut self) {
-        self.locked.clear();
+        self.tag = self.tag.wrapping_add(1);
     }
 
     /// Replaces `prefix` unless an element in `uri` can have it; declares it if necessary.
@@ -86,7 +87,7 @@ impl NamespaceStack {
         }
         let bound = self.find(prefix).is_some_and(|(_, bound)| bound == uri);
         if prefix.is_empty() || !bound {
-            let free = !prefix.is_empty() && !self.locked.iter().any(|locked| locked == prefix);
+            let free = !prefix.is_empty() && !self.is_locked(prefix);
             if let Some(found) = self.usable(uri, false) {
                 *prefix = found;
             } else if !(free && self.declare(prefix, uri, mark)) {
@@ -98,7 +99,16 @@ impl NamespaceStack {
 
     /// A name of the current tag uses `prefix`.
     pub(super) fn lock(&mut self, prefix: &str) {
-        self.locked.push(prefix.to_owned());
+        let tag = self.tag;
+        let found = self.find(prefix).map(|(at, _)| at);
+        if let Some(binding) = found.and_then(|at| self.bindings.get_mut(at)) {
+            binding.tag = tag;
+        }
+    }
+
+    fn is_locked(&self, prefix: &str) -> bool {
+        let binding = self.find(prefix).and_then(|(at, _)| self.bindings.get(at));
+        binding.is_some_and(|binding| binding.tag == self.tag)
     }
 
     /// A prefix in scope that is bound to `uri`.
@@ -137,10 +147,12 @@ impl NamespaceStack {
     }
 
     fn push(&mut self, prefix: &str, uri: &str) {
-        let mut binding = self
-            .spare
-            .pop()
-            .unwrap_or_else(|| Binding { prefix: String::new(), uri: String::new() });
+        let mut binding = self.spare.pop().unwrap_or_else(|| Binding {
+            prefix: String::new(),
+            uri: String::new(),
+            tag: 0,
+        });
+        binding.tag = 0;
         super::assign(&mut binding.prefix, prefix);
         super::assign(&mut binding.uri, uri);
         self.bindings.push(binding);

@@ -3,8 +3,9 @@
 use time::{Date, Month, OffsetDateTime, Time, util::days_in_month};
 
 use super::pattern::{self, Part};
-use super::{DAY_MS, DAYS, DateError, MONTHS};
+use super::{DAY_MS, DAYS, MONTHS};
 use crate::budget::Budget;
+use crate::error::Error;
 
 /// Parses `text` by a pattern of `DateTimeFormatter`, and returns its time in milliseconds since the Unix
 /// epoch.
@@ -14,8 +15,8 @@ use crate::budget::Budget;
 /// 1 January 1970. An offset from UTC is read and ignored.
 ///
 /// # Errors
-/// [`DateError`]: a wrong pattern, and a text that doesn't match it.
-pub fn parse(text: &str, pattern: &str, budget: &Budget) -> Result<i64, DateError> {
+/// [`Error::Date`]: a wrong pattern, and a text that doesn't match it.
+pub fn parse(text: &str, pattern: &str, budget: &Budget) -> Result<i64, Error> {
     budget.charge_steps(pattern.len() as u64)?;
     budget.charge_scanning(text.len())?;
     let mut reader = Reader::new(text);
@@ -34,8 +35,8 @@ pub fn parse(text: &str, pattern: &str, budget: &Budget) -> Result<i64, DateErro
     }
 }
 
-fn mismatch(text: &str, pattern: &str) -> Result<i64, DateError> {
-    Err(DateError::Mismatch { text: text.to_owned(), pattern: pattern.to_owned() })
+fn mismatch(text: &str, pattern: &str) -> Result<i64, Error> {
+    Err(Error::Date(format!("`{text}` does not match the date pattern `{pattern}`")))
 }
 
 struct Reader<'t> {

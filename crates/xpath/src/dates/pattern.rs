@@ -1,6 +1,6 @@
 //! Splits a date pattern into fields and literal text.
 
-use super::DateError;
+use crate::error::Error;
 
 pub(super) enum Part<'p> {
     Literal(&'p str),
@@ -9,7 +9,7 @@ pub(super) enum Part<'p> {
 }
 
 /// The parts of a pattern, in order.
-pub(super) fn parts(pattern: &str) -> impl Iterator<Item = Result<Part<'_>, DateError>> {
+pub(super) fn parts(pattern: &str) -> impl Iterator<Item = Result<Part<'_>, Error>> {
     let mut rest = pattern;
     std::iter::from_fn(move || {
         let first = rest.chars().next()?;
@@ -22,14 +22,18 @@ pub(super) fn parts(pattern: &str) -> impl Iterator<Item = Result<Part<'_>, Date
 }
 
 /// Quoted text, or a quote: `''` means one, within quoted text too.
-fn quoted<'p>(rest: &mut &'p str) -> Result<Part<'p>, DateError> {
+pub(super) fn unterminated() -> Error {
+    Error::Date("unterminated quote in a date pattern".to_owned())
+}
+
+fn quoted<'p>(rest: &mut &'p str) -> Result<Part<'p>, Error> {
     let body = rest.get(1..).unwrap_or("");
     if body.starts_with('\'') {
         let (quote, after) = body.split_at(1);
         *rest = after;
         return Ok(Part::Literal(quote));
     }
-    let end = body.find('\'').ok_or(DateError::UnterminatedQuote)?;
+    let end = body.find('\'').ok_or_else(unterminated)?;
     // With the first of two quotes, the rest of the text is quoted again.
     let doubled = body.get(end + 1..).is_some_and(|after| after.starts_with('\''));
     let (text, after) = body.split_at(if doubled { end + 1 } else { end });

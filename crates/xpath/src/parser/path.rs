@@ -2,7 +2,7 @@
 
 use super::{Parsed, Parser, node_set};
 use crate::axis::Axis;
-use crate::error::CompileError;
+use crate::error::Error;
 use crate::knock_out::is_out;
 use crate::lexer::{NodeType, Operator, Token};
 use crate::name::Name;
@@ -176,7 +176,7 @@ impl<'t> Parser<'t> {
             | Token::Variable(_)
             | Token::Function(_)
             | Token::Axis(_) => {
-                Err(CompileError::new(place, "expected a step: a name, `*` or a node test"))
+                Err(Error::syntax(place, "expected a step: a name, `*` or a node test"))
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Parses primary expressions and resolves their names: XPath 1.0 sections 3.1 and 3.2.
 
 use super::{Parsed, Parser, node_set};
-use crate::error::CompileError;
+use crate::error::Error;
 use crate::functions::Core;
 use crate::lexer::{RawName, Token};
 use crate::name::ExpandedName;
@@ -21,8 +21,7 @@ impl Parser<'_> {
                 let name = self.expand(raw, place)?;
                 let id = self.names.variable(&name);
                 let variable = id.map(|id| Expr::Variable(id).unless_out(&["variable"]));
-                variable
-                    .ok_or_else(|| CompileError::new(place, format!("unknown variable `${name}`")))
+                variable.ok_or_else(|| Error::syntax(place, format!("unknown variable `${name}`")))
             }
             Token::Open => {
                 let expr = self.expr()?;
@@ -42,7 +41,7 @@ impl Parser<'_> {
             | Token::AnyOf(_)
             | Token::Name(_)
             | Token::NodeType(_)
-            | Token::Axis(_) => Err(CompileError::new(place, "expected an operand")),
+            | Token::Axis(_) => Err(Error::syntax(place, "expected an operand")),
         }
     }
 
@@ -51,7 +50,7 @@ impl Parser<'_> {
         if raw.prefix.is_empty()
             && let Some(core) = Core::named(raw.local, arguments.len())
         {
-            let core = core.map_err(|message| CompileError::new(place, message))?;
+            let core = core.map_err(|message| Error::syntax(place, message))?;
             if let (Core::Count | Core::Sum, Some(nodes)) = (core, arguments.first()) {
                 node_set(nodes, place, "the argument of this function")?;
             }
@@ -73,7 +72,7 @@ impl Parser<'_> {
             None => {
                 let count = arguments.len();
                 let message = format!("unknown function `{name}` with {count} arguments");
-                Err(CompileError::new(place, message))
+                Err(Error::syntax(place, message))
             }
         }
     }
@@ -97,9 +96,9 @@ impl Parser<'_> {
         if prefix == "xml" {
             return Ok(xml::XML_NAMESPACE.to_owned());
         }
-        self.names.namespace(prefix).ok_or_else(|| {
-            CompileError::new(place, format!("undeclared namespace prefix `{prefix}`"))
-        })
+        self.names
+            .namespace(prefix)
+            .ok_or_else(|| Error::syntax(place, format!("undeclared namespace prefix `{prefix}`")))
     }
 
     /// A name without a prefix has no namespace, whatever the default namespace is: section 2.3.

@@ -2,7 +2,7 @@
 
 use xml::{Document, Kind, Node};
 use xpath::{
-    Budget, Context, Environment, EvalError, ExpandedName, Expression, FunctionId, Item, NodeSet,
+    Budget, Context, Environment, Error, ExpandedName, Expression, FunctionId, Item, NodeSet,
     StaticContext, Value, VariableId,
 };
 
@@ -24,7 +24,7 @@ impl StaticContext for Given {
 }
 
 impl<'d> Environment<'d> for Given {
-    fn variable(&mut self, _: VariableId, _: &Budget) -> Result<Value<'d>, EvalError> {
+    fn variable(&mut self, _: VariableId, _: &Budget) -> Result<Value<'d>, Error> {
         Ok(Value::Number(7.0))
     }
 
@@ -34,7 +34,7 @@ impl<'d> Environment<'d> for Given {
         _: &Context<'d>,
         arguments: Vec<Value<'d>>,
         _: &Budget,
-    ) -> Result<Value<'d>, EvalError> {
+    ) -> Result<Value<'d>, Error> {
         Ok(Value::Number(2.0 * arguments[0].number()))
     }
 }

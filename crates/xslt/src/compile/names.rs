@@ -70,8 +70,10 @@ impl<'c, 't> Names<'c, 't> {
 
     fn pattern(&self, attribute: &str, text: &str) -> Compiled<Pattern> {
         Pattern::compile(text, self).map_err(|mut error| {
-            if self.rejected_current.get() {
-                "`current()` is not allowed in patterns".clone_into(&mut error.message);
+            if self.rejected_current.get()
+                && let xpath::Error::Syntax { message, .. } = &mut error
+            {
+                "`current()` is not allowed in patterns".clone_into(message);
             }
             self.compiler.expression_error(self.node, attribute, &error)
         })
@@ -140,18 +142,17 @@ impl<'t> Compiler<'t> {
     }
 
     /// An error in the expression in an attribute.
-    fn expression_error(
-        &self,
-        node: Node<'t>,
-        attribute: &str,
-        error: &xpath::CompileError,
-    ) -> LoadError {
+    fn expression_error(&self, node: Node<'t>, attribute: &str, error: &xpath::Error) -> LoadError {
         let found = node.attributes().find(|found| found.local_name() == attribute);
         let Some(found) = found.filter(|found| !found.text().is_empty()) else {
-            return self.invalid(node, error.message.clone());
+            return self.invalid(node, error.message());
         };
-        let message = format!("in `{}`: {}", found.text(), error.message);
-        LoadError::at(Place::within(found, error.offset), ErrorKind::Invalid, message)
+        let message = format!("in `{}`: {}", found.text(), error.message());
+        LoadError::at(
+            Place::within(found, error.offset().unwrap_or_default()),
+            ErrorKind::Invalid,
+            message,
+        )
     }
 
     pub(super) fn expression(&self, node: Node<'t>, attribute: &str) -> Compiled<Expression> {

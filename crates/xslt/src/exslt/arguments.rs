@@ -1,17 +1,22 @@
 //! The arguments of a function call, and what the run provides to it.
 
-use regex::Regex;
 use xml::{Builder, Document, QNameRef, Sink};
-use xpath::{Budget, EvalError, Item, NodeSet, Value};
+use xpath::regex::Regex;
+use xpath::{Budget, BudgetExceeded, Item, NodeSet, Value};
 
 use super::Evaluated;
 use crate::run::text_of;
+
+/// The memory of a node and of its place in a node-set: vectors have up to twice the capacity that they need.
+pub(super) const NODE_BYTES: usize = 2 * 16 + size_of::<Item<'_>>();
+/// The memory of an element with a text.
+const ELEMENT_BYTES: usize = 2 * 16 + NODE_BYTES;
 
 /// What a run provides to functions.
 pub(crate) trait Host<'d> {
     /// Keeps a document until the end of the run.
     fn keep(&mut self, document: Document) -> Evaluated<&'d Document>;
-    fn budget(&self) -> &Budget;
+    fn budget(&self) -> &'d Budget;
     /// The current time in milliseconds since the Unix epoch, if the caller provided it.
     fn now_ms(&self) -> Option<i64>;
     /// A compiled regular expression.
@@ -24,7 +29,7 @@ pub(crate) struct Arguments<'c, 'd> {
 }
 
 pub(super) fn fail<T>(message: impl Into<String>) -> Evaluated<T> {
-    Err(EvalError::Caller(message.into()))
+    Err(xpath::Error::Host(message.into()))
 }
 
 impl<'c, 'd> Arguments<'c, 'd> {
@@ -76,22 +81,30 @@ impl<'c, 'd> Arguments<'c, 'd> {
     pub(super) fn elements<'t>(
         &mut self,
         name: &str,
-        texts: impl Iterator<Item = &'t str>,
+        texts: impl Iterator<Item = Result<&'t str, BudgetExceeded>>,
     ) -> Evaluated<Value<'d>> {
-        const NODE_BYTES: usize = 64;
         let mut builder = Builder::new();
+        let mut count = 0_usize;
         for text in texts {
+            let text = text?;
+            count = count.saturating_add(1);
             self.charge_steps(1)?;
-            self.charge_memory(text.len().saturating_add(NODE_BYTES))?;
+            self.charge_memory(text.len().saturating_mul(2).saturating_add(ELEMENT_BYTES))?;
             let mut build = || {
                 builder.start_element(QNameRef::new("", "", name))?;
                 builder.text(text)?;
                 builder.end_element()
             };
-            build().map_err(|error| EvalError::Caller(error.to_string()))?;
+            build().map_err(|error| xpath::Error::Host(error.to_string()))?;
         }
+        self.children(builder, count)
+    }
+
+    /// The `count` nodes of a fragment, whose memory has been charged.
+    pub(super) fn children(&mut self, builder: Builder, count: usize) -> Evaluated<Value<'d>> {
         let document = self.host.keep(builder.finish())?;
-        let items = document.root().children().map(Item::from).collect();
+        let mut items = Vec::with_capacity(count);
+        items.extend(document.root().children().map(Item::from));
         Ok(Value::NodeSet(NodeSet::from_unordered(items)))
     }
 }

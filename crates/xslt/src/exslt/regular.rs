@@ -1,14 +1,14 @@
 //! EXSLT regular expressions, with the syntax of the `regex` crate. Compared with that of JavaScript it lacks
-//! look-around and backreferences, and matching takes linear time.
+//! look-around and backreferences.
 
 use std::collections::HashMap;
 
-use crate::limits;
-use regex::{Captures, Regex, RegexBuilder};
+use xpath::regex::Regex;
 use xpath::{Budget, NodeSet, Value};
 
 use super::arguments::{Arguments, fail};
 use super::{Evaluated, Row, row};
+use crate::limits;
 
 #[rustfmt::skip]
 pub(super) const ROWS: &[Row] = &[
@@ -36,15 +36,10 @@ impl Patterns {
         if let Some(known) = self.known.get(&key) {
             return Ok(known.clone());
         }
-        let length = pattern.len() as u64;
-        budget.charge_steps(
-            COMPILE_STEPS.saturating_add(length.saturating_mul(COMPILE_STEPS_PER_BYTE)),
-        )?;
-        let mut builder = RegexBuilder::new(pattern);
-        builder.case_insensitive(key.1).size_limit(limits::PATTERN_BYTES_MAX);
-        let compiled = builder.build();
-        let compiled = compiled
-            .or_else(|error| fail(format!("invalid regular expression `{pattern}`: {error}")))?;
+        let flags = if key.1 { "i" } else { "" };
+        let compiled = Regex::compile_within(pattern, flags, limits::PATTERN_BYTES_MAX, budget)?;
+        let compiled = compiled.or_else(|error| fail(format!("`{pattern}`: {error}")))?;
+        budget.charge_memory(compiled.bytes())?;
         if self.known.len() >= limits::XSLT_PATTERNS_MAX {
             self.known.clear();
         }
@@ -53,48 +48,56 @@ impl Patterns {
     }
 }
 
-/// The cost of compiling an expression, and of each byte of it.
-const COMPILE_STEPS: u64 = 1_000;
-const COMPILE_STEPS_PER_BYTE: u64 = 100;
-
 /// Text, pattern and flags.
 fn parameters(args: &mut Arguments<'_, '_>) -> Evaluated<(String, Regex, String)> {
     let (text, pattern, flags) = (args.text()?, args.text()?, args.text()?);
-    args.charge_steps(text.len() / 16)?;
     let pattern = args.host.pattern(&pattern, &flags)?;
     Ok((text, pattern, flags))
 }
 
 fn test<'d>(args: &mut Arguments<'_, 'd>) -> Evaluated<Value<'d>> {
     let (text, pattern, _) = parameters(args)?;
-    Ok(Value::Boolean(pattern.is_match(&text)))
+    Ok(Value::Boolean(pattern.is_match(&text, args.host.budget())?))
 }
 
 /// With `g`, all matches; without, the first and its groups.
 fn matches<'d>(args: &mut Arguments<'_, 'd>) -> Evaluated<Value<'d>> {
     let (text, pattern, flags) = parameters(args)?;
+    let budget = args.host.budget();
     if flags.contains('g') {
-        return args.elements("match", pattern.find_iter(&text).map(|found| found.as_str()));
+        let found = pattern.matches(&text, budget);
+        return args.elements("match", found.map(|found| Ok(text.get(found?).unwrap_or_default())));
     }
-    let Some(found) = pattern.captures(&text) else { return Ok(Value::NodeSet(NodeSet::new())) };
-    args.elements("match", found.iter().map(|group| group.map_or("", |group| group.as_str())))
+    let Some(found) = pattern.find(&text, 0, budget)? else {
+        return Ok(Value::NodeSet(NodeSet::new()));
+    };
+    let groups = pattern.groups(&text, &found, budget)?;
+    let texts = groups.iter().map(|group| group.and_then(|group| text.get(group.range())));
+    args.elements("match", texts.map(|text| Ok(text.unwrap_or_default())))
 }
 
 fn replace<'d>(args: &mut Arguments<'_, 'd>) -> Evaluated<Value<'d>> {
     let (text, pattern, flags) = parameters(args)?;
     let replacement = args.text()?;
+    let budget = args.host.budget();
     let max = if flags.contains('g') { usize::MAX } else { 1 };
+    let has_groups = replacement.contains('$');
     let mut out = String::new();
     let mut from = 0usize;
-    for found in pattern.captures_iter(&text).take(max) {
-        let Some(whole) = found.get(0) else { continue };
-        args.charge_steps(1)?;
-        args.host.budget().charge_scanning(replacement.len())?;
-        append(args, text.get(from..whole.start()).unwrap_or(""), &mut out)?;
-        expand(args, &replacement, &found, &mut out)?;
-        from = whole.end();
+    for found in pattern.matches(&text, budget).take(max) {
+        let found = found?;
+        budget.charge_scanning(replacement.len())?;
+        append(args, text.get(from..found.start).unwrap_or_default(), &mut out)?;
+        if has_groups {
+            let groups = pattern.groups(&text, &found, budget)?;
+            let group = |number| text.get(groups.get_group(number)?.range());
+            expand(args, &replacement, groups.group_len(), group, &mut out)?;
+        } else {
+            append(args, &replacement, &mut out)?;
+        }
+        from = found.end;
     }
-    append(args, text.get(from..).unwrap_or(""), &mut out)?;
+    append(args, text.get(from..).unwrap_or_default(), &mut out)?;
     Ok(Value::String(out))
 }
 
@@ -105,20 +108,21 @@ fn append(args: &Arguments<'_, '_>, text: &str, out: &mut String) -> Evaluated<(
 }
 
 /// `$1` to `$99` are groups, `$&` the match, `$$` a dollar sign. Source: ECMA-262 section 15.5.4.11.
-fn expand(
+fn expand<'t>(
     args: &Arguments<'_, '_>,
     replacement: &str,
-    found: &Captures<'_>,
+    groups: usize,
+    group: impl Fn(usize) -> Option<&'t str>,
     out: &mut String,
 ) -> Evaluated<()> {
     let mut rest = replacement;
     while let Some((before, after)) = rest.split_once('$') {
         append(args, before, out)?;
-        let group = |number: usize| found.get(number).map_or("", |group| group.as_str());
+        let group = |number| group(number).unwrap_or_default();
         let digits = after.bytes().take(2).take_while(u8::is_ascii_digit).count();
         let number = (1..=digits).rev().find_map(|len| {
             let number: usize = after.get(..len)?.parse().ok()?;
-            (1..found.len()).contains(&number).then_some((number, len))
+            (1..groups).contains(&number).then_some((number, len))
         });
         if let Some((number, len)) = number {
             append(args, group(number), out)?;

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use xml::{Builder, Node, Sink};
-use xpath::{EvalError, Item, NodeSet, Value};
+use xpath::Value;
 
-use super::arguments::Arguments;
+use super::arguments::{Arguments, NODE_BYTES};
 use super::{Evaluated, Row, row};
 
 #[rustfmt::skip]
@@ -70,8 +70,8 @@ enum Replacement<'d> {
     Node(Node<'d>),
 }
 
-/// Replaces search strings, the longest first where several match. The result is a node-set with one root, whose
-/// children are the text and copies of the nodes that replace it.
+/// Replaces search strings, the longest first where several match. The result are text nodes and copies of the elements
+/// that replace search strings; text without elements between is one node.
 fn replace<'d>(args: &mut Arguments<'_, 'd>) -> Evaluated<Value<'d>> {
     let text = args.text()?;
     let (search, replacements) = (strings(args)?, replacements(args)?);
@@ -82,8 +82,9 @@ fn replace<'d>(args: &mut Arguments<'_, 'd>) -> Evaluated<Value<'d>> {
     for (at, from) in search.iter().enumerate() {
         known.entry(from.as_str()).or_insert(at);
     }
-    let built = |error: xml::EditError| EvalError::Caller(error.to_string());
+    let built = |error: xml::Error| xpath::Error::Host(error.to_string());
     let mut builder = Builder::new();
+    let mut elements = 0usize;
     let (mut rest, mut copied) = (text.as_str(), 0usize);
     while let Some(next) = rest.get(copied..).and_then(|rest| rest.chars().next()) {
         let here = rest.get(copied..).unwrap_or("");
@@ -105,10 +106,8 @@ fn replace<'d>(args: &mut Arguments<'_, 'd>) -> Evaluated<Value<'d>> {
         match replacements.get(at) {
             Some(Replacement::Text(text)) => append(args, &mut builder, text)?,
             Some(Replacement::Node(node)) => {
-                for below in std::iter::once(*node).chain(node.descendants()) {
-                    args.charge_steps(1)?;
-                    args.charge_memory(below.text().len().saturating_add(32))?;
-                }
+                charge_copy(args, *node)?;
+                elements = elements.saturating_add(1);
                 xml::copy_subtree(*node, &mut builder).map_err(built)?;
             }
             None => {}
@@ -117,13 +116,33 @@ fn replace<'d>(args: &mut Arguments<'_, 'd>) -> Evaluated<Value<'d>> {
         copied = 0;
     }
     append(args, &mut builder, rest)?;
-    let document = args.host.keep(builder.finish())?;
-    Ok(Value::NodeSet(NodeSet::from(Item::from(document.root()))))
+    // Each element may have a text before it, and the last one behind it.
+    args.children(builder, elements.saturating_mul(2).saturating_add(1))
+}
+
+/// Charges a copy of an element and of what is below it, with all namespaces in its scope.
+fn charge_copy(args: &Arguments<'_, '_>, element: Node<'_>) -> Evaluated<()> {
+    // The text before it, and the places of both in the node-set.
+    args.charge_memory(NODE_BYTES.saturating_mul(2))?;
+    let mut parts = element.namespaces_in_scope().count();
+    for node in std::iter::once(element).chain(element.descendants()) {
+        let mut bytes = node.text().len();
+        for attribute in node.attributes() {
+            parts = parts.saturating_add(1);
+            bytes = bytes.saturating_add(attribute.text().len());
+        }
+        parts = parts.saturating_add(node.declarations().count()).saturating_add(1);
+        args.charge_steps(parts)?;
+        let records = parts.saturating_mul(NODE_BYTES);
+        args.charge_memory(records.saturating_add(bytes.saturating_mul(2)))?;
+        parts = 0;
+    }
+    Ok(())
 }
 
 fn append(args: &Arguments<'_, '_>, builder: &mut Builder, text: &str) -> Evaluated<()> {
-    args.charge_memory(text.len())?;
-    builder.text(text).map_err(|error| EvalError::Caller(error.to_string()))
+    args.charge_memory(text.len().saturating_mul(2))?;
+    builder.text(text).map_err(|error| xpath::Error::Host(error.to_string()))
 }
 
 fn strings(args: &mut Arguments<'_, '_>) -> Evaluated<Vec<String>> {
@@ -174,10 +193,10 @@ fn tokenize<'d>(args: &mut Arguments<'_, 'd>) -> Evaluated<Value<'d>> {
     let delimiters = args.optional_text()?.unwrap_or_else(|| "\t\r\n ".to_owned());
     args.charge_steps(text.len().saturating_mul(delimiters.len()) / 16)?;
     if delimiters.is_empty() {
-        return args.elements("token", characters(&text));
+        return args.elements("token", characters(&text).map(Ok));
     }
     let tokens = text.split(|c| delimiters.contains(c)).filter(|token| !token.is_empty());
-    args.elements("token", tokens)
+    args.elements("token", tokens.map(Ok))
 }
 
 fn split<'d>(args: &mut Arguments<'_, 'd>) -> Evaluated<Value<'d>> {
@@ -185,9 +204,10 @@ fn split<'d>(args: &mut Arguments<'_, 'd>) -> Evaluated<Value<'d>> {
     let pattern = args.optional_text()?.unwrap_or_else(|| " ".to_owned());
     args.host.budget().charge_scanning(text.len())?;
     if pattern.is_empty() {
-        return args.elements("token", characters(&text));
+        return args.elements("token", characters(&text).map(Ok));
     }
-    args.elements("token", text.split(&pattern).filter(|token| !token.is_empty()))
+    let tokens = text.split(&pattern).filter(|token| !token.is_empty());
+    args.elements("token", tokens.map(Ok))
 }
 
 fn characters(text: &str) -> impl Iterator<Item = &str> {

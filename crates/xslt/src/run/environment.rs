@@ -6,8 +6,7 @@ use std::rc::Rc;
 use crate::limits;
 use xml::{Document, Kind};
 use xpath::{
-    Budget, Context, Environment, EvalError, ExpandedName, FunctionId, Item, NodeSet, Value,
-    VariableId,
+    Budget, Context, Environment, ExpandedName, FunctionId, Item, NodeSet, Value, VariableId,
 };
 
 use super::machine::Machine;
@@ -25,10 +24,10 @@ pub(super) struct Env<'r, 'd> {
     pub(super) current: Item<'d>,
 }
 
-type Evaluated<T> = Result<T, EvalError>;
+type Evaluated<T> = Result<T, xpath::Error>;
 
 fn fail<T>(message: impl Into<String>) -> Evaluated<T> {
-    Err(EvalError::Caller(message.into()))
+    Err(xpath::Error::Host(message.into()))
 }
 
 /// `string()` of an argument, with the work charged.
@@ -51,7 +50,7 @@ impl<'d> Environment<'d> for Env<'_, 'd> {
         if id & GLOBAL != 0 {
             return self.state.global(id & !GLOBAL);
         }
-        let value = self.locals.get(id as usize).ok_or(EvalError::NoVariable(id))?;
+        let value = self.locals.get(id as usize).ok_or(xpath::Error::NoVariable(id))?;
         Ok(value.copy(budget)?)
     }
 
@@ -72,7 +71,7 @@ impl<'d> Environment<'d> for Env<'_, 'd> {
         }
         let scope = functions::scope_of(id).and_then(|at| self.state.program.scopes.get(at));
         let scope = scope.unwrap_or(&NO_SCOPE);
-        let function = functions::function(id).ok_or(EvalError::NoFunction(id.0))?;
+        let function = functions::function(id).ok_or(xpath::Error::NoFunction(id.0))?;
         let mut given = arguments.into_iter();
         let mut next = || given.next();
         let text = |value: Option<Value<'d>>| match value {
@@ -195,7 +194,7 @@ impl<'d> State<'d> {
             *next = next.saturating_add(1);
             let (Some(value), Some(global)) = (self.globals.get(at), program.globals.get(at))
             else {
-                return Err(EvalError::NoVariable(*index));
+                return Err(xpath::Error::NoVariable(*index));
             };
             match value {
                 GlobalValue::Known(value) if stack.len() == 1 => {
@@ -214,7 +213,7 @@ impl<'d> State<'d> {
                 }
             }
         }
-        Err(EvalError::NoVariable(index))
+        Err(xpath::Error::NoVariable(index))
     }
 
     fn evaluate_global(&mut self, index: usize, block: Block) -> Evaluated<()> {
@@ -250,14 +249,7 @@ impl<'d> State<'d> {
     ) -> Evaluated<NodeSet<'d>> {
         let index = self.key_index(name, context.holder().document().root())?;
         let budget = self.budget;
-        let mut found: Vec<Item<'d>> = Vec::new();
-        let mut add = |items: Option<&Vec<Item<'d>>>| {
-            let items = items.map_or(&[][..], Vec::as_slice);
-            budget.charge_reading(size_of_val(items))?;
-            budget.charge_memory(size_of_val(items))?;
-            found.extend_from_slice(items);
-            Ok::<(), EvalError>(())
-        };
+        let mut found: Vec<&NodeSet<'d>> = Vec::new();
         match value {
             Some(Value::NodeSet(nodes)) => {
                 // Equal values select the same nodes, so each is looked up once.
@@ -267,15 +259,24 @@ impl<'d> State<'d> {
                     let value = node.charged_string_value(budget)?;
                     budget.charge_memory(value.len().saturating_add(ENTRY_BYTES))?;
                     if !seen.contains(&value) {
-                        add(index.get(&*value))?;
+                        found.extend(index.get(&*value));
                         seen.insert(value);
                     }
                 }
             }
-            Some(other) => add(index.get(&text_of(other, budget)?))?,
+            Some(other) => found.extend(index.get(&text_of(other, budget)?)),
             None => {}
         }
-        Ok(NodeSet::from_unordered(found))
+        if let [] | [_] = found.as_slice() {
+            return Ok(found.first().copied().cloned().unwrap_or_default());
+        }
+        let mut all: Vec<Item<'d>> = Vec::new();
+        for nodes in found {
+            budget.charge_reading(size_of_val(nodes.items()))?;
+            budget.charge_memory(size_of_val(nodes.items()))?;
+            all.extend_from_slice(nodes.items());
+        }
+        Ok(NodeSet::from_unordered(all))
     }
 
     fn key_index(&mut self, name: &ExpandedName, root: xml::Node<'d>) -> Evaluated<KeyIndex<'d>> {
@@ -308,7 +309,7 @@ impl<'d> State<'d> {
                     if items.last() != Some(&item) {
                         items.push(item);
                     }
-                    Ok::<(), EvalError>(())
+                    Ok::<(), xpath::Error>(())
                 };
                 match key.value.evaluate(Context::new(item), &mut env, budget)? {
                     Value::NodeSet(values) => {
@@ -323,7 +324,8 @@ impl<'d> State<'d> {
             }
         }
         self.keys_depth = self.keys_depth.saturating_sub(1);
-        let index = Rc::new(index);
+        let shared = |(value, items)| (value, NodeSet::from_unordered(items).into_shared());
+        let index = Rc::new(index.into_iter().map(shared).collect());
         self.keys.insert((first, root), Rc::clone(&index));
         Ok(index)
     }
@@ -400,7 +402,7 @@ impl<'d> State<'d> {
             Some(item) => (href, item.holder().document().base_uri().unwrap_or("")),
             None if href.is_empty() && sheet.is_empty() => {
                 let main = self.program.modules.first();
-                let main = main.ok_or_else(|| EvalError::Caller("no stylesheet".to_owned()))?;
+                let main = main.ok_or_else(|| xpath::Error::Host("no stylesheet".to_owned()))?;
                 return Ok(main.document.root().into());
             }
             None if href.is_empty() => (sheet, ""),
@@ -459,14 +461,14 @@ impl<'d> State<'d> {
         self.budget.charge_scanning(pattern.len())?;
         self.budget.charge_reading(words)?;
         self.charge_memory(pattern.len().saturating_add(words))?;
-        crate::format::format(number, pattern, symbols).map_err(EvalError::Caller)
+        crate::format::format(number, pattern, symbols).map_err(xpath::Error::Host)
     }
 
     fn text_node(&mut self, text: &str) -> Evaluated<NodeSet<'d>> {
         self.charge_memory(text.len().saturating_add(256))?;
         let mut builder = xml::Builder::new();
         xml::Sink::text(&mut builder, text)
-            .map_err(|error| EvalError::Caller(error.to_string()))?;
+            .map_err(|error| xpath::Error::Host(error.to_string()))?;
         let kept = self.keep(builder.finish());
         let document = kept.map_err(|error| self.raise(error))?;
         let text = document.root().first_child().filter(|node| node.kind() == Kind::Text);

@@ -1,18 +1,19 @@
 //! What a run provides to EXSLT functions.
 
 use xml::Document;
-use xpath::{Budget, EvalError};
+use xpath::Budget;
+use xpath::regex::Regex;
 
 use super::State;
 use crate::exslt::Host;
 
 impl<'d> Host<'d> for State<'d> {
-    fn keep(&mut self, document: Document) -> Result<&'d Document, EvalError> {
+    fn keep(&mut self, document: Document) -> Result<&'d Document, xpath::Error> {
         let kept = State::keep(self, document);
         kept.map_err(|error| self.raise(error))
     }
 
-    fn budget(&self) -> &Budget {
+    fn budget(&self) -> &'d Budget {
         self.budget
     }
 
@@ -20,7 +21,7 @@ impl<'d> Host<'d> for State<'d> {
         self.now_ms
     }
 
-    fn pattern(&mut self, pattern: &str, flags: &str) -> Result<regex::Regex, EvalError> {
+    fn pattern(&mut self, pattern: &str, flags: &str) -> Result<Regex, xpath::Error> {
         self.patterns.get(pattern, flags, self.budget)
     }
 }

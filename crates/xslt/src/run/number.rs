@@ -64,6 +64,9 @@ impl<'d> Machine<'_, 'd> {
     }
 
     fn among_siblings(&mut self, op: &'d NumberOp, item: Item<'d>) -> RunResult<u64> {
+        if let Some(known) = self.cached(op, item) {
+            return Ok(known);
+        }
         let mut count = 1u64;
         let mut next = item.node().and_then(Node::previous_sibling);
         while let Some(node) = next {
@@ -92,20 +95,41 @@ impl<'d> Machine<'_, 'd> {
             if item != start && self.matches(op.from.as_ref(), item)? {
                 break;
             }
-            if self.is_counted(op, item)? {
-                if let Some(known) = self.cached(op, item) {
-                    count = count.saturating_add(known);
-                    break;
-                }
+            let is_counted = self.is_counted(op, item)?;
+            // Without `count`, what is counted depends on the current node, so other nodes have no count.
+            if (is_counted || op.count.is_some())
+                && let Some(known) = self.cached(op, item)
+            {
+                count = count.saturating_add(known);
+                break;
+            }
+            if is_counted {
                 count = count.saturating_add(1);
                 found = found.or(Some(item));
             }
-            next = before(item);
+            next = self.before(item)?;
         }
         if let Some(item) = found {
             self.cache(op, item, count)?;
         }
+        // What follows it need not walk back to the last node that is counted.
+        if op.count.is_some() && found != Some(start) {
+            self.cache(op, start, count)?;
+        }
         Ok(count)
+    }
+
+    /// The preceding node in document order, attributes and namespaces excluded.
+    fn before(&mut self, item: Item<'d>) -> RunResult<Option<Item<'d>>> {
+        let Some(node) = item.node().filter(|node| node.kind() != Kind::Attribute) else {
+            return Ok(item.parent());
+        };
+        let Some(mut last) = node.previous_sibling() else { return Ok(item.parent()) };
+        while let Some(child) = last.last_child() {
+            self.state.charge_steps(1)?;
+            last = child;
+        }
+        Ok(Some(last.into()))
     }
 
     fn cached(&self, op: &NumberOp, item: Item<'d>) -> Option<u64> {
@@ -172,16 +196,4 @@ impl<'d> Machine<'_, 'd> {
 fn group_size(text: &str) -> RunResult<usize> {
     let size = text.trim().parse().ok().filter(|size| *size > 0);
     size.ok_or_else(|| RunError::from(format!("`{text}` is not a valid grouping-size")))
-}
-
-/// The preceding node in document order, attributes and namespaces excluded.
-fn before(item: Item<'_>) -> Option<Item<'_>> {
-    let Some(node) = item.node().filter(|node| node.kind() != Kind::Attribute) else {
-        return item.parent();
-    };
-    let Some(mut last) = node.previous_sibling() else { return item.parent() };
-    while let Some(child) = last.last_child() {
-        last = child;
-    }
-    Some(last.into())
 }

@@ -144,7 +144,7 @@ impl<'d> Machine<'_, 'd> {
     }
 }
 
-/// Most lists that are kept for reuse.
+/// Maximum number of lists that are kept for reuse.
 const SPARE_MAX: usize = 64;
 /// Initial capacity of a list: the children of most elements.
 const LIST_NODES: usize = 16;

@@ -207,7 +207,7 @@ impl<'d> State<'d> {
         item: Item<'d>,
         mode: u32,
         range: Option<(u32, u32)>,
-    ) -> Result<Option<usize>, xpath::EvalError> {
+    ) -> Result<Option<usize>, xpath::Error> {
         let Some(candidates) = self.candidates(item, mode) else { return Ok(None) };
         let (program, budget) = (self.program, self.budget);
         for number in program.modes.rules(mode, candidates) {

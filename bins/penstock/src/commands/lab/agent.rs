@@ -43,7 +43,5 @@ pub(crate) fn run(args: &Agent) -> Result<(), Failure> {
 
 /// Reads the secret shared by controller and agents.
 pub(crate) fn read_secret(path: &Path) -> Result<agent::Secret, Failure> {
-    let bytes = std::fs::read(path).map_err(|error| Failure::file("read", path, &error))?;
-    let with_path = |problem| Failure::error(format!("{}: {problem}", path.display()));
-    agent::Secret::new(&bytes).map_err(with_path)
+    agent::Secret::read(path).map_err(Failure::Error)
 }

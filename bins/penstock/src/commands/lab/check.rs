@@ -2,15 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use lab::limits;
 use lab::report::results;
 use lab::result::Warning;
 use lab::validity::published::Table;
 use lab::validity::{CHECKS, Row, measured};
+use lab::{files, limits};
 use serde_json::{Value, json};
 
 use crate::commands::{counted, stdout};
@@ -79,14 +78,8 @@ fn check(path: &Path) -> Result<Source, Failure> {
         let rows: Vec<CheckedRow> = stored.into_iter().filter_map(checked).collect();
         return Ok(Source { name, unmeasured: all - rows.len(), rows });
     }
-    let most = limits::LAB_TABLE_BYTES_MAX;
-    let mut text = Vec::new();
-    std::fs::File::open(path)
-        .and_then(|file| file.take(most.saturating_add(1)).read_to_end(&mut text))
+    let text = files::read(path, limits::LAB_TABLE_BYTES_MAX)
         .map_err(|error| Failure::file("read", path, &error))?;
-    if text.len() as u64 > most {
-        return Err(Failure::Error(format!("{name}: larger than {most} bytes")));
-    }
     let rows = Table::read(&text)
         .and_then(|table| table.rows())
         .map_err(|error| Failure::Error(format!("{name}: {error}")))?;

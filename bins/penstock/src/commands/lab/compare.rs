@@ -86,15 +86,7 @@ pub(crate) fn run(args: &Compare) -> Result<(), Failure> {
 fn read_thresholds(args: &Compare) -> Result<Thresholds, Failure> {
     let mut thresholds = match &args.thresholds {
         None => Thresholds::default(),
-        Some(file) => {
-            let text = std::fs::read_to_string(file)
-                .map_err(|error| Failure::file("read", file, &error))?;
-            let mut thresholds = Thresholds::parse(&text)
-                .map_err(|what| Failure::Usage(format!("{}: {what}", file.display())))?;
-            let beside = file.parent().unwrap_or(Path::new(""));
-            thresholds.baseline = thresholds.baseline.map(|folder| beside.join(folder));
-            thresholds
-        }
+        Some(file) => Thresholds::read(file).map_err(Failure::Usage)?,
     };
     if !args.metrics.is_empty() {
         thresholds.metrics.clone_from(&args.metrics);

@@ -1,13 +1,14 @@
 //! `penstock lab cost`: the cost of each policy of a target.
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use lab::report::results;
 use lab::suite::{self, cost};
 
 use super::run::{check_complete, plan as plan_into, run_with_progress};
-use crate::commands::{stdout, write_result};
+use crate::commands::stdout;
 use crate::failure::Failure;
 
 /// Measure the cost of each policy of a target
@@ -24,7 +25,7 @@ The target runs on CPU 1, backend and generator on CPU 0 (see suites/cost.toml).
 pub(crate) struct Cost {
     /// Name of a shipped target, or path of a target file
     target: String,
-    /// Folder for the results; existing files are never overwritten
+    /// Folder for the results. Results are never overwritten; cost.txt is replaced when a run is continued
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// Continue an earlier run of the same target
@@ -41,7 +42,15 @@ pub(crate) fn run(args: Cost) -> Result<(), Failure> {
     let table = cost::table(&suite, &policy_costs);
     stdout(&table)?;
     if !summary.interrupted {
-        write_result(Some(&plan.out.join("cost.txt")), table.as_bytes())?;
+        write_table(&plan.out, &table)?;
     }
     check_complete(&summary)
+}
+
+/// Replaces cost.txt atomically. It is computed from all results in the folder, so nothing is lost.
+fn write_table(folder: &Path, table: &str) -> Result<(), Failure> {
+    let (file, partial) = (folder.join("cost.txt"), folder.join("cost.txt.partial"));
+    fs::write(&partial, table)
+        .and_then(|()| fs::rename(&partial, &file))
+        .map_err(|error| Failure::file("write", &file, &error))
 }

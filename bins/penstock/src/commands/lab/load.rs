@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use clap::Args;
 use lab::agent;
+use lab::files;
 use lab::load::shape::LOAD_SHAPES;
 use lab::load::{self, LoadError, Progress, Think};
 use lab::recording::Recordings;
 
 use super::agent::read_secret;
 use super::request_args::RequestArgs;
-use crate::commands::{already_exists, is_regular_file, stderr, stdout, write_new};
+use crate::commands::{not_written, stderr, stdout, write_result};
 use crate::failure::Failure;
 
 /// Put load on a URL and report latency, throughput and errors
@@ -56,7 +57,7 @@ pub(crate) struct Load {
     /// Random seed
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
-    /// Also write the report as JSON; the file must not exist
+    /// Also write the report as JSON; the file must not exist, unless it is a pipe or device
     #[arg(long, value_name = "OUT")]
     json: Option<PathBuf>,
     /// Write an HdrHistogram log (V2) with one interval per second, in microseconds; the file must not
@@ -97,8 +98,8 @@ Examples:
 pub(crate) fn run(args: Load) -> Result<(), Failure> {
     let json = args.json.clone();
     // Fail before the measurement rather than after it.
-    if let Some(file) = json.as_deref().filter(|file| is_regular_file(file)) {
-        return Err(already_exists(file));
+    if let Some(file) = &json {
+        files::check_new(file).map_err(|error| not_written(file, &error))?;
     }
     let agents = args.agents.clone();
     let secret = args.agent_token_file.as_deref().map(read_secret).transpose()?;
@@ -110,7 +111,7 @@ pub(crate) fn run(args: Load) -> Result<(), Failure> {
     let report = report.map_err(load_failure)?;
     stdout(&report.table())?;
     match json {
-        Some(file) => write_new(&file, format!("{:#}\n", report.json()).as_bytes()),
+        Some(file) => write_result(Some(&file), format!("{:#}\n", report.json()).as_bytes()),
         None => Ok(()),
     }
 }

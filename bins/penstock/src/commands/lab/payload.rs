@@ -19,7 +19,7 @@ pub(crate) struct Payload {
     /// Shape of the payload: array, simple or object
     #[arg(long, value_name = "S")]
     shape: JsonShape,
-    /// Output file [default: stdout]
+    /// Output file; must not exist [default: stdout]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }

@@ -8,6 +8,8 @@ use values::{KEY_BYTES, Key};
 
 use super::evaluate::{Step, fail, is_number, printed};
 use crate::json::{self, Document, Kind, NODE_BYTES, Ref};
+use crate::pattern::Computed;
+use crate::value::case_bytes_max;
 use crate::{Budget, Error, Value};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
@@ -185,6 +187,7 @@ struct Application<'a, 's> {
     given: &'a [Value<'s>],
     at: usize,
     budget: &'a Budget,
+    patterns: &'a Computed,
 }
 
 /// Applies a built-in. What reads the whole value or copies it is charged here; built-ins whose result can be larger
@@ -195,12 +198,14 @@ pub(super) fn apply<'s>(
     given: &[Value<'s>],
     at: usize,
     budget: &Budget,
+    patterns: &Computed,
 ) -> Step<Value<'s>> {
     if built_in.reads_all() {
         charge_copy(&value, budget)?;
         budget.charge_scanning(text_len(&value))?;
     }
-    Application { built_in, value: value.plain_within(budget)?, given, at, budget }.apply()
+    Application { built_in, value: value.plain_within(budget)?, given, at, budget, patterns }
+        .apply()
 }
 
 fn text<'s>(made: impl Into<String>) -> Step<Value<'s>> {
@@ -213,6 +218,11 @@ fn whole<'s>(of: usize) -> Value<'s> {
 
 impl<'s> Application<'_, 's> {
     fn apply(self) -> Step<Value<'s>> {
+        if let (BuiltIn::UpperCase | BuiltIn::LowerCase | BuiltIn::Capitalize, Value::Text(text)) =
+            (self.built_in, &self.value)
+        {
+            self.budget.charge_memory(case_bytes_max(text).saturating_sub(text.len()))?;
+        }
         match self.built_in {
             BuiltIn::UpperCase => text(self.text()?.to_uppercase()),
             BuiltIn::LowerCase => text(self.text()?.to_lowercase()),
@@ -255,7 +265,7 @@ impl<'s> Application<'_, 's> {
             BuiltIn::Join => self.join(),
             BuiltIn::Split => self.split(),
             BuiltIn::Replace => self.replace(),
-            BuiltIn::Matches => Ok(Value::Boolean(self.pattern(true)?.is_match(self.text()?))),
+            BuiltIn::Matches => self.matches(),
             BuiltIn::Substring => self.substring(),
             BuiltIn::IndexOf => {
                 let subject = self.text()?;

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use super::{Expr, FreeMarker, Kind, List, Node, Operator, built_ins};
 use crate::context::EvalContext;
 use crate::json::{self, Builder};
+use crate::pattern::Computed;
 use crate::{Budget, BudgetExceeded, Error, Value, error};
 pub(super) use arithmetic::{is_number, printed};
 
@@ -52,6 +53,7 @@ pub(super) fn run(
         names: Vec::new(),
         loop_variables: 0,
         loops: Vec::new(),
+        patterns: Computed::default(),
     };
     let done = machine.nodes(&template.nodes);
     *into = machine.out;
@@ -74,6 +76,7 @@ struct Machine<'s> {
     /// How many of `names` are loop variables.
     loop_variables: usize,
     loops: Vec<Loop<'s>>,
+    patterns: Computed,
 }
 
 /// The state of a loop.
@@ -303,7 +306,7 @@ impl<'s> Machine<'s> {
                 for argument in arguments {
                     given.push(self.value(argument)?);
                 }
-                built_ins::apply(*built_in, value, &given, at, self.budget)?
+                built_ins::apply(*built_in, value, &given, at, self.budget, &self.patterns)?
             }
             Kind::Loop(name, property) => self.loop_property(name, *property, at)?,
             Kind::Default(of, fallback) => match (self.find_or_none(of)?, fallback) {

@@ -44,7 +44,9 @@ impl<'o> Output<'o> {
                 let mut json = Vec::new();
                 let mut plain = Output { into: &mut json, escape_xml: false, budget: self.budget };
                 plain.value(value, place, argument, rest)?;
-                self.budget.charge_memory(json.len())?;
+                self.budget.charge_scanning(json.len())?;
+                let escaped = json.iter().filter(|byte| b"&<>".contains(byte)).count();
+                self.budget.charge_memory(json.len().saturating_add(4 * escaped))?;
                 xml_text::push_escaped_markup(self.into, &json);
                 Ok(())
             }
@@ -74,17 +76,49 @@ impl<'o> Output<'o> {
             if node.kind() == xml::Kind::Attribute {
                 self.escaped(&node.string_value(), false)?;
             } else {
+                let charged = self.charge_tree(*node)?;
                 let options =
                     xml::WriterOptions { declaration: false, ..xml::WriterOptions::default() };
                 let mut writer =
                     xml::Writer::new(options).map_err(|error| Error::Body(error.to_string()))?;
                 writer.tree(*node).map_err(|error| Error::Body(error.to_string()))?;
-                self.text(&writer.take())?;
+                let written = writer.take();
+                self.budget.charge_memory(written.len().saturating_sub(charged))?;
+                self.into.extend_from_slice(&written);
             }
             self.separate_text(start, "");
         }
         self.separate_text(self.into.len(), rest);
         Ok(())
+    }
+
+    /// Charges a copy of a tree and returns its bytes, without those that escaping adds.
+    fn charge_tree(&self, node: xml::Node<'_>) -> Result<usize, Error> {
+        let mut all = 0_usize;
+        let declaration =
+            |(prefix, uri): (&str, &str)| prefix.len() + uri.len() + " xmlns:=\"\"".len();
+        let name = |node: xml::Node<'_>| node.prefix().len() + node.local_name().len() + 1;
+        for part in std::iter::once(node).chain(node.descendants()) {
+            self.budget.charge_steps(1)?;
+            let mut bytes = part.text().len();
+            if part.is_element() {
+                // A start tag and an end tag, or one that is empty.
+                bytes += 2 * name(part) + "<></>".len();
+                for attribute in part.attributes() {
+                    self.budget.charge_steps(1)?;
+                    bytes += name(attribute) + attribute.text().len() + " =\"\"".len();
+                }
+                bytes += if part == node {
+                    part.namespaces_in_scope().map(declaration).sum::<usize>()
+                } else {
+                    part.declarations().map(declaration).sum()
+                };
+            }
+            self.budget.charge_reading(bytes)?;
+            self.budget.charge_memory(bytes)?;
+            all += bytes;
+        }
+        Ok(all)
     }
 
     /// Character data must not contain `]]>` (XML 1.0 section 2.4), which can arise where the text inserted at `start`
@@ -151,8 +185,7 @@ impl<'o> Output<'o> {
             Value::Json(json) => self.text(json.raw().as_bytes()),
             Value::Made(document) => self.text(document.text().as_bytes()),
             Value::Text(text) => {
-                self.budget.charge_scanning(text.len())?;
-                if is_json(text) {
+                if self.is_json(text)? {
                     return self.text(text.trim().as_bytes());
                 }
                 self.quoted(text)
@@ -163,6 +196,22 @@ impl<'o> Output<'o> {
                 Ok(())
             }
         }
+    }
+
+    /// Whether `text` is a JSON value other than a string.
+    fn is_json(&self, text: &str) -> Result<bool, Error> {
+        let could = text
+            .trim_start()
+            .starts_with(|first: char| "{[-tfn".contains(first) || first.is_ascii_digit());
+        if !could {
+            return Ok(false);
+        }
+        self.budget.charge_scanning(text.len())?;
+        let tree = json::tree_bytes(text);
+        self.budget.charge_memory(tree)?;
+        let is_json = Document::parse(text.as_bytes()).is_ok();
+        self.budget.release_memory(tree);
+        Ok(is_json)
     }
 
     fn quoted(&mut self, text: &str) -> Outcome {
@@ -186,12 +235,4 @@ impl<'o> Output<'o> {
             }
         }
     }
-}
-
-/// Whether `text` is a JSON value other than a string.
-fn is_json(text: &str) -> bool {
-    let could = text
-        .trim_start()
-        .starts_with(|first: char| "{[-tfn".contains(first) || first.is_ascii_digit());
-    could && Document::parse(text.as_bytes()).is_ok()
 }

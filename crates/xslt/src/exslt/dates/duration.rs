@@ -5,7 +5,7 @@ use std::fmt;
 pub(super) const SECOND: i128 = 1_000_000_000;
 pub(super) const DAY: i128 = 86_400 * SECOND;
 
-/// Most digits of one component. More: not a duration. Sums of components fit in 128 bits.
+/// Maximum number of digits of a component. More: not a duration. Sums of components fit in 128 bits.
 const DIGITS_MAX: usize = 18;
 
 /// Largest number of seconds of `date:duration()`: as many digits as [`DIGITS_MAX`].

@@ -10,7 +10,7 @@ use super::super::arguments::fail;
 use super::moment::{DAYS, Kind, MONTHS, Moment, days_in};
 use super::picture::{Piece, Pieces};
 
-/// Most digits of a number.
+/// Maximum number of digits of a number.
 const DIGITS_MAX: usize = 9;
 const MS: i128 = 1_000_000;
 

@@ -1,9 +1,13 @@
 //! Built-ins of strings.
 
+use std::ops::Range;
+
 use super::super::evaluate::{Step, fail, printed};
 use super::{Application, BuiltIn, NODE_BYTES, text, whole};
+use crate::Value;
 use crate::json::Builder;
-use crate::{Value, pattern};
+use crate::pattern;
+use xpath::regex::Regex;
 
 impl<'s> Application<'_, 's> {
     pub(super) fn join(&self) -> Step<Value<'s>> {
@@ -20,17 +24,19 @@ impl<'s> Application<'_, 's> {
         text(parts.join(separator) + end)
     }
 
-    pub(super) fn pattern(&self, whole: bool) -> Step<regex::Regex> {
-        let flags: String = self
-            .flags(if whole { 1 } else { 2 })?
-            .chars()
-            .filter(|flag| "ims".contains(*flag))
-            .collect();
-        let source = self.text_argument(0)?;
-        self.charge_pattern(source)?;
-        let compiled =
-            if whole { pattern::whole(source, &flags) } else { pattern::compile(source, &flags) };
+    /// The pattern in the first argument, with the flags of Java in the argument `flags`.
+    fn pattern(&self, source: &str, flags: usize) -> Step<Regex> {
+        let flags: String =
+            self.flags(flags)?.chars().filter(|flag| "ims".contains(*flag)).collect();
+        let compiled = self.patterns.get(source, &flags, self.budget)?;
         compiled.or_else(|message| fail(self.at, message))
+    }
+
+    pub(super) fn matches(&self) -> Step<Value<'s>> {
+        let source = self.text_argument(0)?;
+        self.budget.charge_reading(source.len())?;
+        let pattern = self.pattern(&pattern::whole(source), 1)?;
+        Ok(Value::Boolean(pattern.is_match(self.text()?, self.budget)?))
     }
 
     fn flags(&self, place: usize) -> Step<&str> {
@@ -42,12 +48,9 @@ impl<'s> Application<'_, 's> {
         let mut builder = Builder::new();
         builder.begin_array();
         if self.flags(1)?.contains('r') {
-            let flags: String =
-                self.flags(1)?.chars().filter(|flag| "ims".contains(*flag)).collect();
-            self.charge_pattern(self.text_argument(0)?)?;
-            let pattern = pattern::compile(self.text_argument(0)?, &flags)
-                .or_else(|message| fail(self.at, message))?;
-            for part in pattern.split(subject) {
+            let pattern = self.pattern(self.text_argument(0)?, 1)?;
+            for part in pattern.split(subject, self.budget) {
+                let part = part?;
                 self.charge_part(part)?;
                 builder.string(part);
             }
@@ -68,17 +71,17 @@ impl<'s> Application<'_, 's> {
         let (subject, old, new) = (self.text()?, self.text_argument(0)?, self.text_argument(1)?);
         let flags = self.flags(2)?;
         if flags.contains('r') {
-            let pattern = self.pattern(false)?;
-            // Each `$n` of the replacement repeats a part of the match at most.
-            let references = new.matches('$').count();
-            let added = pattern.find_iter(subject).count().saturating_mul(new.len());
-            let repeated = subject.len().saturating_mul(references);
-            self.budget.charge_memory(added.saturating_add(repeated))?;
-            return text(if flags.contains('f') {
-                pattern.replace(subject, new)
-            } else {
-                pattern.replace_all(subject, new)
-            });
+            let pattern = self.pattern(old, 2)?;
+            let max = if flags.contains('f') { 1 } else { usize::MAX };
+            let (mut made, mut from) = (String::new(), 0);
+            for found in pattern.matches(subject, self.budget).take(max) {
+                let found = found?;
+                self.append(&mut made, subject.get(from..found.start).unwrap_or_default())?;
+                self.expand(&mut made, new, &pattern, &found)?;
+                from = found.end;
+            }
+            self.append(&mut made, subject.get(from..).unwrap_or_default())?;
+            return text(made);
         }
         self.budget.charge_memory(subject.matches(old).count().saturating_mul(new.len()))?;
         text(if flags.contains('f') {
@@ -93,9 +96,32 @@ impl<'s> Application<'_, 's> {
         Ok(self.budget.charge_memory(part.len() + NODE_BYTES)?)
     }
 
-    /// Compiling costs about as much as 1,000 steps, and 100 more for each byte.
-    fn charge_pattern(&self, source: &str) -> Step<()> {
-        Ok(self.budget.charge_steps(1_000 + 100 * source.len() as u64)?)
+    fn append(&self, made: &mut String, part: &str) -> Step<()> {
+        self.budget.charge_memory(part.len())?;
+        made.push_str(part);
+        Ok(())
+    }
+
+    /// Appends what replaces a match: `$1`, `${1}` and `${name}` are groups, `$$` is a dollar sign.
+    fn expand(
+        &self,
+        made: &mut String,
+        replacement: &str,
+        pattern: &Regex,
+        found: &Range<usize>,
+    ) -> Step<()> {
+        if !replacement.contains('$') {
+            return self.append(made, replacement);
+        }
+        let subject = self.text()?;
+        let groups = pattern.groups(subject, found, self.budget)?;
+        // Each `$` repeats a part of the match at most.
+        let references = replacement.matches('$').count();
+        let added = references.saturating_mul(found.len()).saturating_add(replacement.len());
+        self.budget.charge_scanning(added)?;
+        self.budget.charge_memory(added)?;
+        groups.interpolate_string_into(subject, replacement, made);
+        Ok(())
     }
 
     pub(super) fn substring(&self) -> Step<Value<'s>> {

@@ -3,13 +3,13 @@
 
 use crate::declaration::{self, Form};
 use crate::decode::{self, Decoder};
-use crate::error::{OffsetError, Position, XmlError, XmlErrorKind};
+use crate::error::{Error, ErrorKind, OffsetError, Position};
 use crate::input::{BYTES_OF_A_DOCUMENT, illegal, too_large};
 use crate::names::number;
 use crate::scan::Search;
 
 #[derive(Debug)]
-pub(crate) struct Intake {
+pub(crate) struct InputBuffer {
     /// Largest document, in bytes as read and in bytes of UTF-8.
     most: u32,
     taken: usize,
@@ -57,7 +57,7 @@ impl Place {
     }
 }
 
-impl Intake {
+impl InputBuffer {
     pub(crate) fn new(bytes_max: u32) -> Self {
         Self {
             most: bytes_max,
@@ -82,7 +82,7 @@ impl Intake {
     /// # Errors
     /// An encoding that is unsupported or doesn't match the bytes, a malformed declaration. Errors in the text
     /// are kept in `broken`.
-    pub(crate) fn push(&mut self, bytes: &[u8], is_end: bool) -> Result<Option<usize>, XmlError> {
+    pub(crate) fn push(&mut self, bytes: &[u8], is_end: bool) -> Result<Option<usize>, Error> {
         if self.broken.is_some() {
             return Ok(None);
         }
@@ -97,7 +97,7 @@ impl Intake {
         self.settle(is_end)
     }
 
-    fn decode(&mut self, bytes: &[u8], is_end: bool, is_cut: bool) -> Result<(), XmlError> {
+    fn decode(&mut self, bytes: &[u8], is_end: bool, is_cut: bool) -> Result<(), Error> {
         if self.decoder.is_some() {
             self.append(bytes, is_end);
             return Ok(());
@@ -130,7 +130,7 @@ impl Intake {
         }
     }
 
-    fn settle(&mut self, is_end: bool) -> Result<Option<usize>, XmlError> {
+    fn settle(&mut self, is_end: bool) -> Result<Option<usize>, Error> {
         let Some(decoder) = self.decoder.as_ref().filter(|_| !self.is_settled) else {
             return Ok(None);
         };
@@ -159,12 +159,11 @@ impl Intake {
     }
 
     /// Adds the place in the document to an error in the text.
-    pub(crate) fn locate(&self, error: OffsetError) -> XmlError {
+    pub(crate) fn locate(&self, error: OffsetError) -> Error {
         let of_the_whole =
-            matches!(*error.kind, XmlErrorKind::Limit { what: BYTES_OF_A_DOCUMENT, .. });
+            matches!(*error.kind, ErrorKind::Limit { what: BYTES_OF_A_DOCUMENT, .. });
         let before = self.text.get(..error.at).unwrap_or(&self.text);
         let place = if of_the_whole { Place::BEGINNING } else { self.passed.after(before) };
-        let Position { line, column } = place.position;
-        XmlError { line, column, offset: place.offset, kind: *error.kind }
+        Error::at(place.position, place.offset, *error.kind)
     }
 }

@@ -1,35 +1,35 @@
-//! The other budgets: latency, a second worker, startup, memory, live change. Each chapter returns a table.
+//! The other budgets: latency, a second worker, startup, memory, live change. Each benchmark returns a table.
 
 use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use super::Effort;
+use super::Settings;
 use super::cells::Cell;
 use super::change;
-use super::load::{self, Aim, Generator, Plan, Sample};
+use super::load::{self, Generator, LoadTarget, Plan, Sample};
 use super::process;
-use super::report::{median, middle};
+use super::report::{median, medians};
 use super::targets::{self, COMPARED, NGINX, PENSTOCK, Running, TARGETS, Variant, start_penstock};
 use super::test_bed::TestBed;
 use crate::shell::pause;
 
-/// A chapter, and its name on the command line.
-pub(crate) struct Chapter {
+/// A benchmark, and its name on the command line.
+pub(crate) struct Benchmark {
     pub(crate) name: &'static str,
-    pub(crate) run: fn(&TestBed, &Effort) -> Result<String, String>,
+    pub(crate) run: fn(&TestBed, &Settings) -> Result<String, String>,
 }
 
-pub(crate) const CHAPTERS: &[Chapter] = &[
-    Chapter { name: "latency", run: latency },
-    Chapter { name: "workers", run: workers },
-    Chapter { name: "start", run: start },
-    Chapter { name: "memory", run: memory },
-    Chapter { name: "change", run: change::change },
+pub(crate) const BENCHMARKS: &[Benchmark] = &[
+    Benchmark { name: "latency", run: latency },
+    Benchmark { name: "workers", run: workers },
+    Benchmark { name: "start", run: start },
+    Benchmark { name: "memory", run: memory },
+    Benchmark { name: "change", run: change::change },
 ];
 
-/// Connections of the latency chapter, each with one request in flight: from low load to a saturated core.
+/// Connections of the latency benchmark, each with one request in flight: from low load to a saturated core.
 const USERS: [u32; 4] = [1, 2, 4, 8];
 const BOTH_CORES: &str = "0,1";
 const ONE_API: Variant = Variant { apis: 1, ..COMPARED };
@@ -41,22 +41,22 @@ fn cell(tls: bool, connections: u32) -> Cell {
 }
 
 /// Budget 4: the latency that a target adds to the backend's own, at increasing load.
-fn latency(bed: &TestBed, effort: &Effort) -> Result<String, String> {
+fn latency(bed: &TestBed, settings: &Settings) -> Result<String, String> {
     let penstock = start_penstock(bed, "latency", &COMPARED)?;
     let nginx = TARGETS.iter().find(|target| target.name == NGINX);
     let nginx =
         nginx.map_or(Ok(None), |target| target.start(bed))?.ok_or("nginx is not installed")?;
-    let aims = [
+    let load_targets = [
         ("backend alone", bed.direct()),
-        (NGINX, nginx.aim(false)),
-        (PENSTOCK, penstock.aim(false)),
+        (NGINX, nginx.load_target(false)),
+        (PENSTOCK, penstock.load_target(false)),
     ];
     let mut page = String::from(
         "\n### Latency, 1 KiB in clear (budget 4: p50 at most 0.100 ms above the backend alone, p99 at most nginx's)\n\n\
          | connections | target | requests/s | target's core | p50 ms | added ms | p99 ms |\n|--:|---|--:|--:|--:|--:|--:|\n",
     );
     for users in USERS {
-        let samples = alternate(bed, &cell(false, users), &aims, effort)?;
+        let samples = alternate(bed, &cell(false, users), &load_targets, settings)?;
         let alone_ms = samples.first().map_or(0.0, |(_, sample)| sample.p50_ms);
         for (name, Sample { per_s, busy, p50_ms, p99_ms, .. }) in samples {
             let (busy, added_ms) = (busy * 100.0, p50_ms - alone_ms);
@@ -70,13 +70,13 @@ fn latency(bed: &TestBed, effort: &Effort) -> Result<String, String> {
 }
 
 /// Budget 6: two workers compared with one, on two cores shared with generator and backend.
-fn workers(bed: &TestBed, effort: &Effort) -> Result<String, String> {
+fn workers(bed: &TestBed, settings: &Settings) -> Result<String, String> {
     let one = Variant { cores: BOTH_CORES, ..COMPARED };
     let one = start_penstock(bed, "workers-1", &one)?;
     let two = Variant { cores: BOTH_CORES, workers: 2, ..COMPARED };
     let two = start_penstock(bed, "workers-2", &two)?;
-    let aims = [("1", one.aim(false)), ("2", two.aim(false))];
-    let samples = alternate(bed, &cell(false, 100), &aims, effort)?;
+    let load_targets = [("1", one.load_target(false)), ("2", two.load_target(false))];
+    let samples = alternate(bed, &cell(false, 100), &load_targets, settings)?;
     let base = samples.first().map_or(0.0, |(_, sample)| sample.cpu_us);
     let mut page = String::from(
         "\n### Workers, 1 KiB in clear, 100 connections (budget 6: CPU per request with 2 workers at most 1.10 times that with 1)\n\n\
@@ -88,28 +88,28 @@ fn workers(bed: &TestBed, effort: &Effort) -> Result<String, String> {
     Ok(page)
 }
 
-/// The medians for each aim, measured in turn.
+/// The medians for each target, measured in turn.
 fn alternate(
     bed: &TestBed,
     cell: &Cell,
-    aims: &[(&'static str, Aim)],
-    effort: &Effort,
+    load_targets: &[(&'static str, LoadTarget)],
+    settings: &Settings,
 ) -> Result<Vec<(&'static str, Sample)>, String> {
-    let plan = Plan { seconds: effort.seconds, warm_up_s: effort.warm_up_s };
-    let mut samples: Vec<Vec<Sample>> = aims.iter().map(|_| Vec::new()).collect();
-    for round in 1..=effort.rounds {
-        for ((name, aim), samples) in aims.iter().zip(&mut samples) {
-            let sample = load::run(bed, aim, cell, Generator::Lab, &plan)?;
+    let plan = Plan { seconds: settings.seconds, warm_up_s: settings.warm_up_s };
+    let mut samples: Vec<Vec<Sample>> = load_targets.iter().map(|_| Vec::new()).collect();
+    for round in 1..=settings.rounds {
+        for ((name, target), samples) in load_targets.iter().zip(&mut samples) {
+            let sample = load::run(bed, target, cell, Generator::Lab, &plan)?;
             eprintln!("bench: {cell} round {round} {name}: {sample}");
             samples.push(sample);
         }
     }
-    let middles = samples.iter().map(|samples| middle(&samples.iter().collect::<Vec<_>>()));
-    Ok(aims.iter().map(|(name, _)| *name).zip(middles).collect())
+    let medians_each = samples.iter().map(|samples| medians(&samples.iter().collect::<Vec<_>>()));
+    Ok(load_targets.iter().map(|(name, _)| *name).zip(medians_each).collect())
 }
 
 /// Budget 7: time from the start of the program to the first response; keys and certificate exist already.
-fn start(bed: &TestBed, _effort: &Effort) -> Result<String, String> {
+fn start(bed: &TestBed, _settings: &Settings) -> Result<String, String> {
     let mut page = String::from(
         "\n### Start (budget 7: 50 ms, 30 MiB)\n\n| APIs | median ms | max ms |\n|--:|--:|--:|\n",
     );
@@ -132,9 +132,9 @@ fn start(bed: &TestBed, _effort: &Effort) -> Result<String, String> {
 
 /// Repeats the request until the response has status 200.
 fn first_response(port: u16, request: &str) -> Result<(), String> {
-    const PATIENCE: Duration = Duration::from_secs(20);
+    const TIMEOUT: Duration = Duration::from_secs(20);
     let start = Instant::now();
-    while start.elapsed() < PATIENCE {
+    while start.elapsed() < TIMEOUT {
         if fetch(port, request).is_ok_and(|response| response.starts_with("HTTP/1.1 200")) {
             return Ok(());
         }
@@ -152,7 +152,7 @@ fn fetch(port: u16, request: &str) -> std::io::Result<String> {
 }
 
 /// Budget 8: proportional set size (private memory, and a share of shared memory).
-fn memory(bed: &TestBed, effort: &Effort) -> Result<String, String> {
+fn memory(bed: &TestBed, settings: &Settings) -> Result<String, String> {
     let mut page =
         String::from("\n### Memory (budget 8)\n\n| when | MiB | budget |\n|---|--:|--:|\n");
     let mut row = |when: &str, mib: f64, budget: u32| {
@@ -166,8 +166,8 @@ fn memory(bed: &TestBed, effort: &Effort) -> Result<String, String> {
         (true, "1,000 busy connections with TLS", 60),
     ] {
         let fresh = start_penstock(bed, "memory-busy", &ONE_API)?;
-        let aims = [(PENSTOCK, fresh.aim(tls))];
-        let samples = alternate(bed, &cell(tls, 1000), &aims, effort)?;
+        let load_targets = [(PENSTOCK, fresh.load_target(tls))];
+        let samples = alternate(bed, &cell(tls, 1000), &load_targets, settings)?;
         row(when, samples.first().map_or(0.0, |(_, sample)| sample.memory_mib), budget);
     }
     let many = start_penstock(bed, "memory-many", &MANY_APIS)?;
@@ -179,7 +179,7 @@ fn memory(bed: &TestBed, effort: &Effort) -> Result<String, String> {
 fn resting(running: &Running) -> f64 {
     // Memory used while loading is returned to the system shortly after the start.
     pause(Duration::from_secs(2));
-    mib(process::memory_kib(running.aim(false).pid))
+    mib(process::memory_kib(running.load_target(false).pid))
 }
 
 #[expect(
