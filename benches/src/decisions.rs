@@ -140,6 +140,7 @@ fn api(number: usize) -> Api {
         transports: Transports { http: true, https: true },
         auth_header: "authorization".to_owned(),
         forward_auth_header: false,
+        strict_paths: false,
         cors: None,
         upgrades: Vec::new(),
         operations: vec![

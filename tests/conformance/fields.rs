@@ -56,6 +56,16 @@ fn forwarded_fields_of_an_untrusted_client_are_removed() {
     check(false, sent, OURS);
 }
 
+/// A CGI upstream reads `_` as `-`.
+#[test]
+fn look_alikes_of_known_fields_are_removed_whoever_sends_them() {
+    let sent = "Transfer_Encoding: chunked\r\ncontent_length: 5\r\nX_Forwarded_For: 6.6.6.6\r\n\
+                X-Forwarded_Host: evil\r\nX_JWT_Assertion: forged\r\nProxy_Authorization: Basic x\r\n\
+                Content_Type: a/b\r\nmy_field: kept\r\n";
+    check(false, sent, &format!("my_field: kept\r\n{OURS}"));
+    check(true, sent, "my_field: kept\r\n");
+}
+
 #[test]
 fn forwarded_fields_of_a_trusted_proxy_are_kept() {
     let sent = "X-Forwarded-For: 6.6.6.6\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: shop\r\n\

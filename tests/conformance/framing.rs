@@ -51,6 +51,7 @@ fn a_content_length_that_is_repeated_a_list_signed_or_not_a_number_is_rejected()
             "Content-Length: 5 5",
             "Content-Length: 5;",
             "Content-Length:",
+            "Content-Length: 9007199254740992",
             "Content-Length: 18446744073709551616",
             "Content-Length: 99999999999999999999999999",
         ],

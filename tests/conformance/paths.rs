@@ -1,13 +1,17 @@
 //! The path that was routed is the path that is forwarded, byte for byte.
 
-use harness::{Gateway, Upstream, api};
+use harness::{ApiBuilder, Gateway, Upstream, api};
 
 /// The target that the upstream receives for each target sent, or the status of the rejection.
 #[track_caller]
 fn check(rows: &[(&str, &str)]) {
+    check_api(api("/a").open("* /*").secured("* /admin, * /admin/*"), rows);
+}
+
+#[track_caller]
+fn check_api(api: ApiBuilder, rows: &[(&str, &str)]) {
     let upstream = Upstream::fixed("seen");
-    let gateway =
-        Gateway::of(api("/a").open("* /*").secured("* /admin, * /admin/*").to(&upstream)).start();
+    let gateway = Gateway::of(api.to(&upstream)).start();
     for (target, expect) in rows {
         let before = upstream.requests().len();
         let response = gateway.fetch(&format!("GET {target}"), "");
@@ -54,7 +58,7 @@ fn an_escaped_separator_stays_escaped_and_separates_nothing() {
         ("/a/x%2Fy", "/x%2Fy"),
         ("/a/x%2fy", "/x%2fy"),
         ("/a/x%5Cy", "/x%5Cy"),
-        ("/a/x%2F..%2Fadmin", "/x%2F..%2Fadmin"),
+        ("/a/x%2F..y%2Fadmin", "/x%2F..y%2Fadmin"),
         ("/a/admin%2Fy", "/admin%2Fy"),
         ("/a%2Fadmin", "404"),
     ]);
@@ -68,6 +72,8 @@ fn an_ambiguous_path_is_rejected() {
         ("/a/x%", "400"),
         ("/a/x%zz", "400"),
         ("/a/x\\..\\admin", "400"),
+        ("/a/x%2F..%2Fadmin", "400"),
+        ("/a/x%5c%2e%2e/admin", "400"),
     ]);
 }
 
@@ -80,6 +86,29 @@ fn escapes_of_unreserved_characters_are_decoded_and_others_kept() {
         ("/a/x;v=1,2", "/x;v=1,2"),
         ("/a/x//y", "/x//y"),
     ]);
+}
+
+#[test]
+fn with_strict_paths_only_what_was_sent_is_routed() {
+    check_api(
+        api("/a").open("* /*").strict_paths(),
+        &[
+            ("/a", "/"),
+            ("/a/x/", "/x/"),
+            ("/a/x%20y/.z?q=//;%2F", "/x%20y/.z?q=//;%2F"),
+            ("http://gateway/a/x", "/x"),
+            ("/a/x//y", "400"),
+            ("/a//", "400"),
+            ("/a/x;v=1", "400"),
+            ("/a/x%2Fy", "400"),
+            ("/a/x%5cy", "400"),
+            ("/a/./x", "400"),
+            ("/z/../a/x", "400"),
+            ("/a/%78", "400"),
+            ("http://gateway/a/x//y", "400"),
+            ("/z//y", "404"),
+        ],
+    );
 }
 
 #[test]

@@ -30,6 +30,7 @@ pub fn api(base_path: &str) -> ApiBuilder {
             transports: Transports { http: true, https: true },
             auth_header: "authorization".to_owned(),
             forward_auth_header: false,
+            strict_paths: false,
             cors: None,
             upgrades: Vec::new(),
             operations: Vec::new(),
@@ -67,6 +68,13 @@ impl ApiBuilder {
     pub fn all_scopes(self, operations: &str, scopes: &[&str]) -> Self {
         let scopes = scopes.iter().map(|&scope| scope.to_owned()).collect();
         self.operations(operations, &Security::Token(ScopeRule::AllOf(scopes)))
+    }
+
+    /// Paths with more than one interpretation are rejected.
+    #[must_use]
+    pub fn strict_paths(mut self) -> Self {
+        self.api.strict_paths = true;
+        self
     }
 
     fn operations(mut self, operations: &str, security: &Security) -> Self {

@@ -263,6 +263,7 @@ fn settings() -> Settings {
             data: PathBuf::new(),
             trusted_proxies: Vec::new(),
             fault_status: FaultStatus::Wso2,
+            strict_paths: false,
             drain_s: u32::try_from(PATIENCE.as_secs()).unwrap(),
             response_head_ms: limits::RESPONSE_HEAD_MS_MAX,
             connect_ms: limits::CONNECT_MS_MAX,

@@ -20,8 +20,16 @@ pub const TARGET_BYTES_MAX: u32 = 16 * KIB;
 pub const METHOD_BYTES_MAX: usize = 32;
 /// Maximum number of elements in a head's Connection fields. More: 400 (request), fault 101506 (response).
 pub const CONNECTION_OPTIONS_MAX: u32 = 32;
-/// Longest chunk-size line, extensions included, in bytes. Longer: 400.
-pub const CHUNK_LINE_BYTES_MAX: u32 = 1024;
+/// Largest Content-Length, in bytes. Larger: 400 (request), fault 101506 (response). 8 PiB - 1, the largest integer
+/// that a double holds exactly, as in JavaScript; upstreams and tools disagree about larger ones.
+pub const CONTENT_LENGTH_BYTES_MAX: u64 = 9_007_199_254_740_991;
+/// Longest extensions of one chunk, in bytes. Longer: 400 (request), a truncated body (response). The longest in use,
+/// the chunk signatures of AWS, have 81.
+pub const CHUNK_EXTENSION_BYTES_MAX: u32 = 256;
+/// Most bytes of chunk extensions in a body that exceed the payload of their chunks, in sum. More: 400 (request), a
+/// truncated body (response). Without it a body of empty words keeps a connection busy. Source: CVE-2023-39326 (Go
+/// allows 16 KiB).
+pub const CHUNK_OVERHEAD_BYTES_MAX: u32 = 16 * KIB;
 /// Largest trailer section, in bytes. Larger: 431 for a request, a truncated body for a response.
 pub const TRAILER_BYTES_MAX: u32 = 8 * KIB;
 /// Maximum number of 1xx responses before the final one. More: 502.
@@ -239,6 +247,7 @@ const _: () = assert!(
 const _: () = assert!(HEAD_BUFFER_BYTES <= HEAD_BYTES_MAX, "a buffer grows to the largest head");
 const _: () = assert!(TARGET_BYTES_MAX < HEAD_BYTES_MAX, "a target must fit in a head");
 const _: () = assert!(TOKEN_BYTES_MAX < HEAD_BYTES_MAX as usize, "a token must fit in a head");
+const _: () = assert!(CONTENT_LENGTH_BYTES_MAX == (1 << 53) - 1, "exact as a double");
 const _: () = assert!(IDLE_UPSTREAM_MS_MAX < 60_000, "the gateway closes before the upstream does");
 const _: () =
     assert!(TRAILER_BYTES_MAX < BODY_BUFFER_BYTES, "trailers must fit into the body's buffer");

@@ -322,6 +322,7 @@ fn unloaded_api(file: &Path, base_path: String, hosts: Vec<String>) -> Api {
         transports: Transports { http: true, https: true },
         auth_header: "authorization".to_owned(),
         forward_auth_header: false,
+        strict_paths: false,
         cors: None,
         upgrades: Vec::new(),
         operations: Vec::new(),

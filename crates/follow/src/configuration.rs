@@ -95,6 +95,7 @@ pub fn defaults(settings: &Settings) -> Defaults {
     Defaults {
         response_head_ms: settings.gateway.response_head_ms,
         issuers_configured: !settings.issuers.is_empty(),
+        strict_paths: settings.gateway.strict_paths,
     }
 }
 

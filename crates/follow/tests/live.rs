@@ -716,6 +716,7 @@ fn settings(folder: &Path) -> Settings {
             data: folder.join("data"),
             trusted_proxies: Vec::new(),
             fault_status: FaultStatus::Wso2,
+            strict_paths: false,
             drain_s: limits::DRAIN_S_DEFAULT,
             response_head_ms: limits::RESPONSE_HEAD_MS_MAX,
             connect_ms: limits::CONNECT_MS_MAX,

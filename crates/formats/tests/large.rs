@@ -10,7 +10,8 @@ use std::sync::LazyLock;
 use model::{ScopeRule, Security};
 use penstock_formats::openapi::{Defaults, Outcome, read};
 
-const DEFAULTS: Defaults = Defaults { response_head_ms: 120_000, issuers_configured: true };
+const DEFAULTS: Defaults =
+    Defaults { response_head_ms: 120_000, issuers_configured: true, strict_paths: false };
 const RESOURCES: usize = 203;
 /// Each resource has a collection, an item and two that are nested, with six operations in all;
 /// every 50th has a seventh.

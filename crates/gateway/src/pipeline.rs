@@ -160,6 +160,9 @@ fn route<'a>(
     };
     record.api = Some(Rc::clone(&worker.apis.get(api, &worker.pools).account));
     record.operation = found.ok();
+    if found.is_ok() && api.api.strict_paths && head.has_ambiguous_path() {
+        return Err(Fault::Denied(Denial::AmbiguousPath));
+    }
     if matches!(found, Ok(_) | Err(Denial::MethodNotAllowed))
         && let Some(preflight) = cross_origin::preflight(request, api, remainder)
     {

@@ -23,6 +23,9 @@ pub struct Api {
     pub auth_header: String,
     /// Whether the credential is forwarded to the upstream.
     pub forward_auth_header: bool,
+    /// Whether a path with more than one interpretation is rejected: one with `//`, `;` or an escaped
+    /// separator, or that normalisation changed.
+    pub strict_paths: bool,
     pub cors: Option<Cors>,
     /// Protocols besides `websocket` that may be tunnelled after a 101, in lower case.
     pub upgrades: Vec<String>,

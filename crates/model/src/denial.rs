@@ -9,6 +9,8 @@ pub enum Denial {
     NoResource,
     /// Templates match, with other methods; `Allow` lists them.
     MethodNotAllowed,
+    /// The API has strict paths, and this one has more than one interpretation.
+    AmbiguousPath,
     /// The API is not served on this listener.
     UnsupportedTransport,
     MissingCredentials,
@@ -66,6 +68,7 @@ pub const TABLE: &[DenialRow] = &[
     report(Denial::NoApi,                404, 404,     "Not Found", "The requested resource is not available."),
     report(Denial::NoResource,           404, 404,     "Not Found", "No matching resource found for given API Request"),
     report(Denial::MethodNotAllowed,     405, 405,     "Method not allowed", "Method not allowed for given API resource"),
+    report(Denial::AmbiguousPath,        400, 400,     "Bad Request", "The path has more than one interpretation"),
     report(Denial::UnsupportedTransport, 403, 403,     "Forbidden", "Unsupported Transport"),
     auth(Denial::MissingCredentials,     401, 900_902, "Missing Credentials", "Invalid Credentials. Make sure your API invocation call has a header: 'Authorization : Bearer ACCESS_TOKEN'"),
     auth(Denial::InvalidCredentials,     401, 900_901, "Invalid Credentials", "Invalid Credentials. Make sure you have provided the correct security credentials"),

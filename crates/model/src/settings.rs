@@ -33,6 +33,9 @@ pub struct GatewaySettings {
     pub trusted_proxies: Vec<(std::net::IpAddr, u8)>,
     /// `fault_status`: status of upstream faults: `"wso2"`: 500; `"http"`: 502, 503 or 504.
     pub fault_status: FaultStatus,
+    /// `strict_paths`: whether APIs reject paths with more than one interpretation, unless their file says
+    /// otherwise.
+    pub strict_paths: bool,
     /// `drain_s`: longest time to finish requests in progress after SIGTERM, in seconds.
     pub drain_s: u32,
     /// `response_head_ms`: longest wait for an upstream's response head, in milliseconds.

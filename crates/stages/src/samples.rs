@@ -14,6 +14,7 @@ pub(crate) fn api(base_path: &str, operations: &[&str]) -> Api {
         transports: Transports { http: true, https: true },
         auth_header: "authorization".to_owned(),
         forward_auth_header: false,
+        strict_paths: false,
         cors: None,
         upgrades: Vec::new(),
         operations: operations.iter().map(|line| operation(line)).collect(),

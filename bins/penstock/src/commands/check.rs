@@ -47,6 +47,7 @@ fn check(paths: &[PathBuf]) -> (usize, Vec<Diagnostic>) {
         response_head_ms: limits::RESPONSE_HEAD_MS_MAX,
         // API descriptions alone are checked as if the configuration had an issuer.
         issuers_configured: true,
+        strict_paths: false,
     };
     let (mut files, mut diagnostics) = (configurations.len(), Vec::new());
     for configuration in &configurations {

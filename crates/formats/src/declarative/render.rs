@@ -36,6 +36,7 @@ http = {http}     # change the port here if it is in use
 https = {https}
 apis = [{apis}]             # OpenAPI files and folders, watched
 data = {data}               # generated keys and certificates
+strict_paths = true           # paths with `//`, `;`, `%2F` or dot segments get 400
 # workers = 1                 # default: one per available CPU
 # trusted_proxies = []        # proxies that may set X-Forwarded-*, such as [\"10.0.0.0/8\"]
 # fault_status = \"http\"       # 502, 503 and 504 for upstream faults instead of WSO2's 500

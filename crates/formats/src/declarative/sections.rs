@@ -66,6 +66,7 @@ fn gateway(table: &Table<'_>, outside: &Outside<'_>, report: &mut Report) -> Gat
                 report,
             )
             .unwrap_or_default(),
+        strict_paths: table.flag("strict_paths", false, report),
         drain_s: table
             .number("drain_s", 0..=limits::DRAIN_S_MAX, report)
             .unwrap_or(limits::DRAIN_S_DEFAULT),

@@ -19,6 +19,7 @@ apis = ["apis/", "/srv/more.yaml"]
 data = "var"
 trusted_proxies = ["10.0.0.0/8", "192.0.2.7", "2001:db8::/32"]
 fault_status = "http"
+strict_paths = true
 drain_s = 5
 response_head_ms = 1_000
 connect_ms = 2_000
@@ -90,6 +91,7 @@ fn every_key_reaches_the_settings() {
         (gateway.fault_status, gateway.drain_s, gateway.connections_max),
         (FaultStatus::Http, 5, 100)
     );
+    assert!(gateway.strict_paths);
     let waits = [
         gateway.response_head_ms,
         gateway.connect_ms,
@@ -148,6 +150,7 @@ fn absent_keys_have_their_defaults() {
         (gateway.fault_status, gateway.drain_s),
         (FaultStatus::Wso2, limits::DRAIN_S_DEFAULT)
     );
+    assert!(!gateway.strict_paths, "existing configurations serve the same paths");
     assert_eq!(gateway.response_head_ms, limits::RESPONSE_HEAD_MS_MAX);
     assert_eq!(
         (gateway.connect_ms, gateway.stall_ms),
@@ -354,6 +357,7 @@ fn the_file_of_a_first_start_has_no_diagnostics() {
     assert_eq!(diagnostics, []);
     let settings = settings.expect("it is complete");
     assert_eq!(settings.gateway.apis, [PathBuf::from("etc/apis \"new\"\\")]);
+    assert!(settings.gateway.strict_paths);
     let issuer = settings.issuers.first().map(|issuer| (issuer.name.as_str(), issuer.iss.as_str()));
     assert_eq!(issuer, Some(("resident", "https://localhost:9443/oauth2/token")));
 }

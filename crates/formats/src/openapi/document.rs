@@ -114,6 +114,7 @@ impl<'n> Document<'n> {
             transports: settings.transports,
             auth_header: settings.auth_header,
             forward_auth_header: settings.forward_auth_header,
+            strict_paths: settings.strict_paths.unwrap_or(self.defaults.strict_paths),
             cors: settings.cors,
             upgrades: settings.upgrades,
             operations: paths.found,

@@ -148,6 +148,7 @@ const EXTENSIONS: &[Row] = &[
     row("x-penstock-hosts", Level::API, Value::Any, Support::Served, "Hosts that the API is served for; `*.example.org` matches one or more labels. Absent: every host", ""),
     row("x-penstock-upgrades", Level::API, Value::Any, Support::Served, "Protocols that clients may upgrade to, besides `websocket`", ""),
     row("x-penstock-forward-auth-header", Level::API, Value::Any, Support::Served, "`true`: the token is forwarded to the upstream", ""),
+    row("x-penstock-strict-paths", Level::API, Value::Any, Support::Served, "`true`: a path with more than one interpretation gets 400: with `//`, `;`, `%2F`, `%5C`, a dot segment or a needless escape. Absent: `strict_paths` of the configuration", ""),
     row("x-penstock-scopes", Level::ALL, Value::Any, Support::Served, "`all`: a token needs all scopes; `any` (the default): one of them", ""),
 ];
 

@@ -14,6 +14,7 @@ pub(super) struct General {
     pub(super) transports: Transports,
     pub(super) auth_header: String,
     pub(super) forward_auth_header: bool,
+    pub(super) strict_paths: Option<bool>,
     pub(super) cors: Option<Cors>,
     pub(super) upgrades: Vec<String>,
 }
@@ -22,14 +23,16 @@ pub(super) fn read(root: &Map<'_>, report: &mut Report) -> General {
     General {
         transports: transports(root, report),
         auth_header: auth_header(root, report),
-        forward_auth_header: flag(root, "x-penstock-forward-auth-header", report),
+        forward_auth_header: flag(root, "x-penstock-forward-auth-header", report)
+            .unwrap_or_default(),
+        strict_paths: flag(root, "x-penstock-strict-paths", report),
         cors: root.get("x-wso2-cors").and_then(|node| cors::read(node, report)),
         upgrades: upgrades(root, report),
     }
 }
 
-fn flag(root: &Map<'_>, name: &str, report: &mut Report) -> bool {
-    root.get(name).and_then(|node| values::flag(node, name, report)).unwrap_or(false)
+fn flag(root: &Map<'_>, name: &str, report: &mut Report) -> Option<bool> {
+    root.get(name).and_then(|node| values::flag(node, name, report))
 }
 
 /// `x-penstock-hosts`, in lower case, without duplicates.
@@ -152,7 +155,7 @@ pub(super) fn default_path(
     report: &mut Report,
 ) -> Option<String> {
     let name = "x-penstock-default-version";
-    if !flag(root, name, report) {
+    if flag(root, name, report) != Some(true) {
         return None;
     }
     let mut segments: Vec<&str> = base_path.split('/').collect();

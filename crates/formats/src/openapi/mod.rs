@@ -33,6 +33,8 @@ pub struct Defaults {
     pub response_head_ms: u32,
     /// Whether an `[[issuer]]` is configured, which a secured API needs.
     pub issuers_configured: bool,
+    /// Whether paths with more than one interpretation are rejected, unless the file says otherwise.
+    pub strict_paths: bool,
 }
 
 /// The result of reading one file.

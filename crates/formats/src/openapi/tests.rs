@@ -364,7 +364,7 @@ fn unknown_misplaced_and_unsupported_extensions_are_reported() {
 
 #[test]
 fn a_secured_api_needs_an_issuer() {
-    let closed = Defaults { response_head_ms: 1, issuers_configured: false };
+    let closed = Defaults { response_head_ms: 1, issuers_configured: false, strict_paths: false };
     let outcome = read("api.yaml".as_ref(), HEAD.as_bytes(), &no_files, &closed);
     assert_eq!(outcome.api, None);
     assert_lines(&shown(&outcome), "7:1: error: no issuer");
@@ -738,7 +738,26 @@ fn json_and_yaml_give_the_same_api() {
     assert_eq!(operations_of(&named_json), operations_of(&of_yaml));
 }
 
-const DEFAULTS: Defaults = Defaults { response_head_ms: 7_000, issuers_configured: true };
+#[test]
+fn strict_paths_of_the_file_take_precedence_over_the_configuration() {
+    for (line, default, expect) in [
+        ("", false, false),
+        ("", true, true),
+        ("x-penstock-strict-paths: true", false, true),
+        ("x-penstock-strict-paths: false", true, false),
+    ] {
+        let text = format!("{HEAD}{line}\n");
+        let defaults = Defaults { strict_paths: default, ..DEFAULTS };
+        let outcome = read("api.yaml".as_ref(), text.as_bytes(), &no_files, &defaults);
+        let strict = outcome.api.expect("it is served").strict_paths;
+        assert_eq!(strict, expect, "{line:?}, default {default}");
+    }
+    let wrong = load(&format!("{HEAD}x-penstock-strict-paths: maybe\n"), &[]);
+    assert_eq!(wrong.api, None);
+}
+
+const DEFAULTS: Defaults =
+    Defaults { response_head_ms: 7_000, issuers_configured: true, strict_paths: false };
 
 fn no_files(_: &str) -> Result<Vec<u8>, String> {
     Err("there is no such file".to_owned())

@@ -4,6 +4,7 @@
 
 use base::limits;
 
+use super::extension::Extension;
 use super::fields::Fields;
 use super::{Field, Known, Rejection, Side, Span, scan, target, write};
 
@@ -23,8 +24,10 @@ pub enum Piece {
 pub struct ChunkedDecoder {
     side: Side,
     state: State,
-    /// Bytes of the current chunk-size line so far.
-    line_bytes: u32,
+    /// Bytes of the current chunk's extensions so far.
+    extension_bytes: u32,
+    /// Bytes of extensions above the payload of their chunks, in sum.
+    overhead_bytes: u32,
     /// The trailer section while it is read; then its forwardable fields, serialised again.
     trailers: Vec<u8>,
     trailer_fields: Vec<Field>,
@@ -33,7 +36,7 @@ pub struct ChunkedDecoder {
 #[derive(Clone, Copy, Debug)]
 enum State {
     Size { size: u64, digits: u8 },
-    Extension { size: u64 },
+    Extension { size: u64, at: Extension },
     SizeLf { size: u64 },
     Data { left: u64 },
     DataCr,
@@ -60,8 +63,8 @@ impl ChunkedDecoder {
     /// Decodes `input`, which starts where the last piece ended.
     ///
     /// # Errors
-    /// 400: a size that is not pure hexadecimal or above 2^64 - 1, a line without CRLF, a size line
-    /// above `CHUNK_LINE_BYTES_MAX`, a control character in an extension, a malformed trailer. 431: trailers
+    /// 400: a size that is not pure hexadecimal or above 2^64 - 1, a line without CRLF, malformed extensions or
+    /// more than `CHUNK_EXTENSION_BYTES_MAX` or `CHUNK_OVERHEAD_BYTES_MAX`, a malformed trailer. 431: trailers
     /// above `TRAILER_BYTES_MAX` or `HEADER_FIELDS_MAX`. 502 instead of both for a response. An error
     /// is final: later calls repeat it.
     pub fn next(&mut self, input: &[u8]) -> Result<Piece, Rejection> {
@@ -122,18 +125,10 @@ impl ChunkedDecoder {
     /// Processes one byte of framing.
     fn step(&mut self, byte: u8) -> Result<State, Rejection> {
         match self.state {
-            State::Size { .. } | State::Extension { .. } | State::SizeLf { .. } => {
-                self.line_bytes = self.line_bytes.saturating_add(1);
-                if self.line_bytes > limits::CHUNK_LINE_BYTES_MAX {
-                    return Err(self.side.reject(400, "chunk-size line is too long"));
-                }
-                self.size_line(byte)
-            }
+            State::Size { .. } | State::SizeLf { .. } => self.size_line(byte),
+            State::Extension { size, at } => self.extension(size, at, byte),
             State::DataCr if byte == b'\r' => Ok(State::DataLf),
-            State::DataLf if byte == b'\n' => {
-                self.line_bytes = 0;
-                Ok(State::default())
-            }
+            State::DataLf if byte == b'\n' => Ok(State::default()),
             State::DataCr | State::DataLf => {
                 Err(self.side.reject(400, "chunk does not end with CRLF"))
             }
@@ -147,10 +142,11 @@ impl ChunkedDecoder {
 
     fn size_line(&mut self, byte: u8) -> Result<State, Rejection> {
         match (self.state, byte) {
-            (State::Size { size, digits }, b'\r' | b';') if digits > 0 => Ok(match byte {
-                b'\r' => State::SizeLf { size },
-                _ => State::Extension { size },
-            }),
+            (State::Size { size, digits }, b'\r') if digits > 0 => Ok(State::SizeLf { size }),
+            (State::Size { size, digits }, b';') if digits > 0 => {
+                self.extension_bytes = 1;
+                Ok(State::Extension { size, at: Extension::Semicolon })
+            }
             (State::Size { size, digits }, _) => {
                 let Some(digit) = target::hex(byte) else {
                     return Err(self.side.reject(400, "chunk size is not hexadecimal"));
@@ -160,14 +156,31 @@ impl ChunkedDecoder {
                 }
                 Ok(State::Size { size: size << 4 | u64::from(digit), digits: digits + 1 })
             }
-            (State::Extension { size }, b'\r') => Ok(State::SizeLf { size }),
-            (State::Extension { .. }, b'\t' | b' '..=b'~') => Ok(self.state),
             (State::SizeLf { size }, b'\n') => Ok(match size {
                 0 => State::Trailers,
                 left => State::Data { left },
             }),
             _ => Err(self.side.reject(400, "chunk-size line has a forbidden byte")),
         }
+    }
+
+    /// A byte of the extensions, after the size and up to the CR.
+    fn extension(&mut self, size: u64, at: Extension, byte: u8) -> Result<State, Rejection> {
+        if byte == b'\r' && at.is_complete() {
+            let payload_bytes = u32::try_from(size).unwrap_or(u32::MAX);
+            let above = self.extension_bytes.saturating_sub(payload_bytes);
+            self.overhead_bytes = self.overhead_bytes.saturating_add(above);
+            if self.overhead_bytes > limits::CHUNK_OVERHEAD_BYTES_MAX {
+                return Err(self.side.reject(400, "chunk extensions exceed the payload"));
+            }
+            return Ok(State::SizeLf { size });
+        }
+        let next = at.next(byte).ok_or(self.side.reject(400, "chunk extension is malformed"))?;
+        self.extension_bytes = self.extension_bytes.saturating_add(1);
+        if self.extension_bytes > limits::CHUNK_EXTENSION_BYTES_MAX {
+            return Err(self.side.reject(400, "chunk extensions are too long"));
+        }
+        Ok(State::Extension { size, at: next })
     }
 
     fn trailer_byte(&mut self, byte: u8) -> Result<State, Rejection> {

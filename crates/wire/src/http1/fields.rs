@@ -11,7 +11,7 @@ pub struct Field {
     /// Without surrounding white space; may be empty.
     pub value: Span,
     pub known: Known,
-    /// Hop-by-hop, by standard or because Connection names it: not forwarded.
+    /// Not forwarded: hop-by-hop, by standard or because Connection names it, or a look-alike.
     pub hop: bool,
 }
 
@@ -221,5 +221,5 @@ fn field_line(buf: &[u8], start: usize) -> Option<(Field, usize)> {
     let next = colon.checked_add(value_end)?.checked_add(b":\r\n".len())?;
     let value = Span::new(value_start, value_start.checked_add(value.len())?)?;
     let name = Span::new(start, colon)?;
-    Some((Field { name, value, known, hop: known.is_hop_by_hop() }, next))
+    Some((Field { name, value, known, hop: known.is_dropped() }, next))
 }

@@ -3,6 +3,8 @@
 //!
 //! Source: RFC 9112 section 6.
 
+use base::limits;
+
 use super::fields::Fields;
 use super::{Known, Rejection, Side, Version, scan, swar};
 
@@ -34,7 +36,7 @@ pub enum ResponseFraming {
 ///
 /// # Errors
 /// 400 (502): Content-Length with Transfer-Encoding, either of them repeated, a length that is not
-/// pure digits or above 2^64 - 1, Transfer-Encoding on HTTP/1.0, malformed or with `chunked` twice.
+/// pure digits or above `CONTENT_LENGTH_BYTES_MAX`, Transfer-Encoding on HTTP/1.0, malformed or with `chunked` twice.
 /// 501 (502): a transfer coding other than `chunked`.
 pub(super) fn declared(
     buf: &[u8],
@@ -51,10 +53,12 @@ pub(super) fn declared(
             if fields.has_several(Known::ContentLength) {
                 return Err(side.reject(400, "content-length is repeated"));
             }
-            let length = decimal(length.value.of(buf));
-            length
-                .map(BodyFraming::Length)
-                .ok_or(side.reject(400, "content-length is not a number"))
+            let length = decimal(length.value.of(buf))
+                .ok_or(side.reject(400, "content-length is not a number"))?;
+            if length > limits::CONTENT_LENGTH_BYTES_MAX {
+                return Err(side.reject(400, "content-length is too large"));
+            }
+            Ok(BodyFraming::Length(length))
         }
         (None, Some(coding)) => {
             if fields.has_several(Known::TransferEncoding) {

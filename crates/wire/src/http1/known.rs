@@ -39,6 +39,9 @@ pub enum Known {
     InternalKey,
     KeepAlive,
     Location,
+    /// A name that an upstream which reads `_` as `-` (CGI, WSGI, PHP) takes for one of the others, such as
+    /// `Transfer_Encoding`. Never forwarded.
+    LookAlike,
     Origin,
     ProxyAuthenticate,
     ProxyAuthorization,
@@ -74,26 +77,26 @@ impl Known {
     /// Classifies a field name, whatever its case. `name` is a token (RFC 9110 section 5.6.2).
     #[must_use]
     pub fn of(name: &[u8]) -> Self {
-        classify(name)
+        classify::<true>(name)
     }
 
     /// Whether a name of this kind is a token, given that it has no control characters.
     pub(super) const fn is_spelt_exactly(self) -> bool {
-        !matches!(self, Self::Other | Self::XForwarded | Self::XJwtAssertion)
+        !matches!(self, Self::Other | Self::XForwarded | Self::LookAlike)
     }
 
-    /// Whether the field concerns only this connection, and is never forwarded.
-    /// Source: RFC 9110 section 7.6.1.
-    #[must_use]
-    pub const fn is_hop_by_hop(self) -> bool {
-        HOP_BY_HOP.contains(self)
+    /// Whether the field is never forwarded: it concerns only this connection (RFC 9110 section 7.6.1), or is a
+    /// look-alike.
+    pub(super) const fn is_dropped(self) -> bool {
+        DROPPED.contains(self)
     }
 }
 
-const HOP_BY_HOP: KnownSet = KnownSet::of(&[
+const DROPPED: KnownSet = KnownSet::of(&[
     Known::Connection,
     Known::Http2Settings,
     Known::KeepAlive,
+    Known::LookAlike,
     Known::ProxyAuthenticate,
     Known::ProxyAuthorization,
     Known::ProxyConnection,
@@ -180,6 +183,9 @@ impl Key {
 
 const LONGEST_EXACT_KEY: usize = 16;
 
+/// `Access-Control-Allow-Credentials`.
+const LONGEST_NAME: usize = 32;
+
 /// Whether `bytes`, free of control characters, are the `len` (4 to 16) bytes of `key`, in any case.
 #[inline]
 pub(super) fn is_same(bytes: &[u8], key: Key, len: usize) -> bool {
@@ -190,7 +196,8 @@ pub(super) fn is_same(bytes: &[u8], key: Key, len: usize) -> bool {
 /// Generates [`classify`] and, for tests, the table of all names, from a list by length.
 macro_rules! names {
     ($($len:literal => { $($text:literal $known:ident,)* })*) => {
-        fn classify(name: &[u8]) -> Known {
+        /// `LOOK_ALIKES`: whether to recognise them; else they are `Other`.
+        fn classify<const LOOK_ALIKES: bool>(name: &[u8]) -> Known {
             let key = Key::of(name);
             match name.len() {
                 $($len => {
@@ -205,7 +212,7 @@ macro_rules! names {
                 })*
                 _ => {}
             }
-            forwarded_or_other(name, key)
+            unlisted::<LOOK_ALIKES>(name, key)
         }
 
         #[cfg(test)]
@@ -275,30 +282,39 @@ names! {
     32 => { "access-control-allow-credentials" AccessControlAllowCredentials, }
 }
 
-/// Names that start with `X-Forwarded-`, and those that an upstream which treats `_` as `-` (CGI, WSGI, PHP)
-/// would mistake for one, or for `X-JWT-Assertion`.
+/// Names that are not listed: those that start with `X-Forwarded-`, look-alikes, and all others.
 #[inline]
-fn forwarded_or_other(name: &[u8], key: Key) -> Known {
+fn unlisted<const LOOK_ALIKES: bool>(name: &[u8], key: Key) -> Known {
     const START: u64 = Key::of(b"x-forwar").first;
-    const START_UNDERSCORE: u64 = Key::of(b"x_forwar").first;
-    const ASSERTION: [u64; 4] = [
-        Key::of(b"x_jwt_as").first,
-        Key::of(b"x-jwt_as").first,
-        Key::of(b"x_jwt-as").first,
-        Key::of(b"x-jwt-as").first,
-    ];
-    let starts = key.first == START || key.first == START_UNDERSCORE;
-    if starts && name.get(8..11).is_some_and(|rest| rest.eq_ignore_ascii_case(b"ded")) {
-        if matches!(name.get(11), Some(b'-' | b'_')) {
-            return Known::XForwarded;
-        }
-    } else if name.len() == 15
-        && ASSERTION.contains(&key.first)
-        && name.get(8..).is_some_and(|rest| rest.eq_ignore_ascii_case(b"sertion"))
+    if key.first == START && name.get(8..12).is_some_and(|rest| rest.eq_ignore_ascii_case(b"ded-"))
     {
-        return Known::XJwtAssertion;
+        return Known::XForwarded;
     }
-    Known::Other
+    if LOOK_ALIKES && may_have_underscore(name, key) { with_hyphens(name) } else { Known::Other }
+}
+
+/// Whether the name has an underscore; perhaps true for other names that are not tokens. `key` holds all of
+/// the name, or its ends if it is long.
+#[inline]
+fn may_have_underscore(name: &[u8], key: Key) -> bool {
+    // An underscore with bit 5 set is 0x7f, the only byte of a token that becomes 0x80 or more by adding 1.
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+    let ends = key.first.wrapping_add(ONES) | key.last.wrapping_add(ONES);
+    ends & HIGH != 0 || name.len() > LONGEST_EXACT_KEY && name.contains(&b'_')
+}
+
+/// Classifies a name with underscores by what it is with hyphens.
+#[cold]
+fn with_hyphens(name: &[u8]) -> Known {
+    // One byte more than the longest listed name: what is longer can only be `X-Forwarded-...`.
+    let mut copy = [0; LONGEST_NAME + 1];
+    let len = name.len().min(copy.len());
+    for (to, &from) in copy.iter_mut().zip(name) {
+        *to = if from == b'_' { b'-' } else { from };
+    }
+    let hyphenated = classify::<false>(copy.get(..len).unwrap_or_default());
+    if hyphenated == Known::Other { Known::Other } else { Known::LookAlike }
 }
 
 #[cfg(test)]
@@ -338,14 +354,44 @@ mod tests {
         check("X-Forwarder-For", Known::Other);
     }
 
+    /// Every listed name, with each set of its hyphens as underscores.
     #[test]
-    fn underscores_do_not_hide_an_identity_field() {
-        check("X_Forwarded_For", Known::XForwarded);
-        check("X-Forwarded_For", Known::XForwarded);
-        check("X_JWT_Assertion", Known::XJwtAssertion);
-        check("X-JWT_Assertion", Known::XJwtAssertion);
-        check("X_JWT-Assertion", Known::XJwtAssertion);
-        check("X-JWT-Assertions", Known::Other);
+    fn a_name_with_underscores_is_a_look_alike_of_the_one_with_hyphens() {
+        for &(len, text, _) in NAMES {
+            assert!(len <= LONGEST_NAME, "{text}");
+            let hyphens: Vec<usize> = text.match_indices('-').map(|(at, _)| at).collect();
+            for chosen in 1..1_u32 << hyphens.len() {
+                let mut name = text.as_bytes().to_vec();
+                for (bit, &at) in hyphens.iter().enumerate() {
+                    if chosen >> bit & 1 == 1 {
+                        name[at] = b'_';
+                    }
+                }
+                // `x-forwarded-a_b` starts like its kind.
+                let expect = if name.starts_with(b"x-forwarded-") {
+                    Known::XForwarded
+                } else {
+                    Known::LookAlike
+                };
+                assert_eq!(Known::of(&name), expect, "{}", name.escape_ascii());
+                assert_eq!(Known::of(&name.to_ascii_uppercase()), expect);
+            }
+        }
+        check("X_Forwarded_", Known::LookAlike);
+        check(&format!("x_forwarded-{}", "long".repeat(20)), Known::LookAlike);
+        for name in [
+            "X_Forwarded",
+            "X_JWT_Assertions",
+            "Content_Lengths",
+            "_Host",
+            "Host_",
+            "_",
+            "my_field",
+            "access_control_allow_credentials_",
+            "a-rather-long-name_with-an-underscore",
+        ] {
+            check(name, Known::Other);
+        }
     }
 
     #[test]

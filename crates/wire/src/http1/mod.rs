@@ -16,6 +16,7 @@
 //! Source: RFC 9110, RFC 9112.
 
 mod chunked;
+mod extension;
 mod fields;
 mod framing;
 mod known;

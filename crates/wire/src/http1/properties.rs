@@ -33,6 +33,7 @@ pub fn request_head(bytes: &[u8]) {
             let mut headers = [httparse::EMPTY_HEADER; limits::HEADER_FIELDS_MAX];
             let third = httparse::Request::new(&mut headers).parse(bytes);
             assert_eq!(third, Ok(httparse::Status::Complete(head.len())), "httparse differs");
+            check_path(&head, bytes);
             request_written_back(&head, bytes);
         }
         Ok(Parsed::Partial) => assert_eq!(second, Ok(None), "the reference parser differs"),
@@ -72,8 +73,10 @@ pub fn response_head(bytes: &[u8]) {
     }
 }
 
-/// A chunked body decodes to the same payload however it was split, and again after it is re-encoded.
+/// A chunked body decodes to the same payload however it was split, and again after it is re-encoded. Extensions are
+/// accepted by the rules of their grammar.
 pub fn chunked(bytes: &[u8]) {
+    chunk_extensions(bytes);
     for side in [Side::Request, Side::Response] {
         let whole = decode(bytes, side, |len| len);
         assert_eq!(decode(bytes, side, |_| 1), whole, "byte by byte it differs");
@@ -99,6 +102,53 @@ pub fn chunked(bytes: &[u8]) {
             assert_eq!(decode(&again, side, |len| len), Ok(Some(Body { used, ..body })));
         }
     }
+}
+
+/// The first line of `bytes` as the extensions of a chunk.
+fn chunk_extensions(bytes: &[u8]) {
+    let line = bytes.split(|byte| matches!(byte, b'\r' | b'\n')).next().unwrap_or_default();
+    let line = line.get(..limits::CHUNK_EXTENSION_BYTES_MAX as usize - 1).unwrap_or(line);
+    let body = [b"1;", line, b"\r\nx\r\n0\r\n\r\n"].concat();
+    let expect = are_extensions(&[b";", line].concat()).then(|| b"x".to_vec());
+    let found = decode(&body, Side::Request, |len| len);
+    assert_eq!(found.ok().flatten().map(|body| body.payload), expect, "chunk extensions");
+}
+
+/// `*( BWS ";" BWS token [ BWS "=" BWS ( token / quoted-string ) ] )`
+fn are_extensions(mut rest: &[u8]) -> bool {
+    let after_token = |text: &[u8]| swar::token_len(text).checked_sub(1).map(|last| last + 1);
+    while !rest.is_empty() {
+        let Some(name) = scan::trim_start(rest).strip_prefix(b";").map(scan::trim_start) else {
+            return false;
+        };
+        let Some(len) = after_token(name) else { return false };
+        rest = name.get(len..).unwrap_or_default();
+        if let Some(value) = scan::trim_start(rest).strip_prefix(b"=").map(scan::trim_start) {
+            let len = match value.strip_prefix(b"\"") {
+                Some(quoted) => quoted_len(quoted).map(|len| len + 1),
+                None => after_token(value),
+            };
+            let Some(len) = len else { return false };
+            rest = value.get(len..).unwrap_or_default();
+        }
+    }
+    true
+}
+
+/// The length of a quoted string after its first quotation mark, with the last one.
+fn quoted_len(text: &[u8]) -> Option<usize> {
+    let mut bytes = text.iter().enumerate();
+    while let Some((at, &byte)) = bytes.next() {
+        match byte {
+            b'"' => return Some(at + 1),
+            b'\\' if !bytes.next().is_some_and(|(_, &byte)| scan::is_value_byte(byte)) => {
+                return None;
+            }
+            _ if !scan::is_value_byte(byte) => return None,
+            _ => {}
+        }
+    }
+    None
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -151,8 +201,14 @@ fn check_trailers(decoder: &ChunkedDecoder) {
     write::fields(&mut again, text, decoder.trailer_fields(), KnownSet::EMPTY);
     assert_eq!(again, text, "trailers and their offsets differ");
     for field in decoder.trailer_fields() {
-        assert_eq!(Known::of(field.name.of(text)), Known::Other, "a forbidden trailer was kept");
+        let name = with_hyphens(field.name.of(text));
+        assert_eq!(Known::of(&name), Known::Other, "a forbidden trailer was kept");
     }
+}
+
+/// How CGI and its successors read a name.
+fn with_hyphens(name: &[u8]) -> Vec<u8> {
+    name.iter().map(|&byte| if byte == b'_' { b'-' } else { byte }).collect()
 }
 
 /// All positions in a short input; for a long one the first and last hundred, and about 30 between.
@@ -204,7 +260,45 @@ fn view(head: &RequestHead, bytes: &[u8]) -> impl PartialEq + std::fmt::Debug + 
     let query = head.query(bytes).map(<[u8]>::to_vec);
     let body = (head.framing(), head.expects_continue());
     let connection = (head.version(), head.keep_alive(), head.upgrade(bytes));
-    (head.len(), line, query, body, connection, head.fields().to_vec())
+    let ambiguous = head.has_ambiguous_path();
+    (head.len(), line, ambiguous, query, body, connection, head.fields().to_vec())
+}
+
+/// No server finds a dot segment in an accepted path, even if it decodes separators or drops parameters first;
+/// and a path that is not ambiguous has one reading, the one that was sent.
+fn check_path(head: &RequestHead, bytes: &[u8]) {
+    let path = head.path(bytes);
+    let decoded = decode_separators(path);
+    for segment in decoded.split(|byte| matches!(byte, b'/' | b'\\')) {
+        let name = segment.split(|&byte| byte == b';').next().unwrap_or_default();
+        assert!(!matches!(name, b"." | b".."), "a dot segment was kept");
+    }
+    let target = head.target(bytes);
+    if target.starts_with(b"/") {
+        let sent = target.split(|&byte| byte == b'?').next().unwrap_or_default();
+        let differs = sent != path
+            || decoded != path
+            || path.windows(2).any(|pair| pair == b"//")
+            || path.contains(&b';');
+        assert_eq!(head.has_ambiguous_path(), differs, "ambiguous path");
+    }
+}
+
+/// `path` with `%2F` and `%5C` decoded.
+fn decode_separators(path: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut rest = path;
+    while let Some((first, after)) = rest.split_first() {
+        let escape = rest.get(..3).unwrap_or_default().to_ascii_uppercase();
+        let (byte, after) = match escape.as_slice() {
+            b"%2F" => (b'/', rest.get(3..).unwrap_or_default()),
+            b"%5C" => (b'\\', rest.get(3..).unwrap_or_default()),
+            _ => (*first, after),
+        };
+        out.push(byte);
+        rest = after;
+    }
+    out
 }
 
 /// The head that is forwarded has the same meaning.
@@ -237,6 +331,13 @@ fn request_written_back(head: &RequestHead, bytes: &[u8]) {
     assert_eq!(again.query(&out), head.query(bytes));
     assert_eq!(again.host(&out), host);
     assert_eq!(again.framing(), head.framing());
+    for field in again.fields() {
+        let name = field.name.of(&out);
+        let read = Known::of(&with_hyphens(name));
+        let distinct =
+            read == Known::Other || !name.contains(&b'_') || field.known == Known::XForwarded;
+        assert!(distinct, "a look-alike was forwarded");
+    }
     let forwarded = |field: &Field| !field.hop && !OURS.contains(field.known);
     assert_eq!(
         pairs(again.fields(), &out, forwarded),

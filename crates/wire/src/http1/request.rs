@@ -109,6 +109,13 @@ impl RequestHead {
         }
     }
 
+    /// Whether a server that simplifies paths in its own way may see another path than the routed one: it has an
+    /// empty segment (`//`), a parameter (`;`) or an escaped separator (`%2F`, `%5C`), or normalisation changed it.
+    #[must_use]
+    pub fn has_ambiguous_path(&self) -> bool {
+        self.target.ambiguous
+    }
+
     /// Everything after the first `?`, as sent.
     #[must_use]
     pub fn query<'a>(&self, buf: &'a [u8]) -> Option<&'a [u8]> {

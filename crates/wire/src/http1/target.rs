@@ -29,6 +29,8 @@ pub(super) struct Target {
     /// From the absolute-form, with its default port.
     pub(super) authority: Option<(Span, DefaultPort)>,
     pub(super) path: Path,
+    /// See `RequestHead::has_ambiguous_path`.
+    pub(super) ambiguous: bool,
     pub(super) query: Option<Span>,
 }
 
@@ -66,7 +68,8 @@ pub(super) fn read(
 
 fn origin_form(buf: &[u8], whole: Span, scratch: &mut Vec<u8>) -> Result<Target, Rejection> {
     let (path, query) = split_query(buf, whole);
-    Ok(Target { authority: None, path: normalise(buf, path, scratch)?, query })
+    let (path, ambiguous) = normalise(buf, path, scratch)?;
+    Ok(Target { authority: None, path, ambiguous, query })
 }
 
 fn absolute_form(
@@ -92,13 +95,13 @@ fn absolute_form(
         return Err(Rejection::bad("authority of the target is invalid"));
     }
     let (path, query) = split_query(buf, Span { start: cut, end: whole.end });
-    let path = match (path.is_empty(), query) {
+    let (path, ambiguous) = match (path.is_empty(), query) {
         (false, _) => normalise(buf, path, scratch)?,
         // RFC 9112 section 3.2.4: the last proxy sends `*`.
-        (true, None) if method == Method::Options => Path::Asterisk,
-        (true, _) => Path::Root,
+        (true, None) if method == Method::Options => (Path::Asterisk, false),
+        (true, _) => (Path::Root, false),
     };
-    Ok(Target { authority: Some((authority, port)), path, query })
+    Ok(Target { authority: Some((authority, port)), path, ambiguous, query })
 }
 
 fn split_query(buf: &[u8], whole: Span) -> (Span, Option<Span>) {
@@ -197,28 +200,46 @@ fn is_host_byte(byte: u8) -> bool {
 // --- the path -----------------------------------------------------------------------------------
 
 /// Resolves dot segments, also escaped ones, and decodes escapes of unreserved characters. Everything else
-/// is unchanged. The path at `span` starts with a slash.
+/// is unchanged. The path at `span` starts with a slash. Also returns whether upstreams may interpret the path
+/// differently: see `RequestHead::has_ambiguous_path`.
 ///
 /// # Errors
 /// 400: an invalid escape, `%00`, a raw backslash, `..` above the root, or a dot segment with
-/// parameters (`..;x`), which servlet containers resolve only after cutting them off.
-fn normalise(buf: &[u8], span: Span, scratch: &mut Vec<u8>) -> Result<Path, Rejection> {
+/// parameters (`..;x`) or next to an escaped separator (`..%2f`), which some servers resolve only after
+/// cutting them off or decoding them.
+fn normalise(buf: &[u8], span: Span, scratch: &mut Vec<u8>) -> Result<(Path, bool), Rejection> {
     let path = span.of(buf);
-    if is_plain(path) || !needs_change(path)? {
-        return Ok(Path::Sent(span));
+    if is_plain(path) {
+        return Ok((Path::Sent(span), false));
+    }
+    if !needs_change(path)? {
+        return Ok((Path::Sent(span), is_ambiguous(path)));
     }
     rewrite(path, scratch)?;
-    Ok(Path::Changed)
+    Ok((Path::Changed, true))
 }
 
-/// Whether there is no escape, no backslash and no segment that starts with a dot. Has no early exit, so
-/// that the compiler vectorises it.
+/// Whether there is no escape, no backslash, no semicolon, no empty segment and none that starts with a dot. Has
+/// no early exit, so that the compiler vectorises it.
 fn is_plain(path: &[u8]) -> bool {
-    let next = path.get(1..).unwrap_or_default();
-    let dots =
-        path.iter().zip(next).fold(false, |found, (a, b)| found | (*a == b'/') & (*b == b'.'));
-    let others = path.iter().fold(false, |found, &b| found | (b == b'%') | (b == b'\\'));
-    !(dots | others)
+    let pairs = path.iter().zip(path.get(1..).unwrap_or_default());
+    // `.` is 0x2e, `/` is 0x2f.
+    let segments = pairs.fold(false, |found, (a, b)| found | (*a == b'/') & ((*b | 1) == b'/'));
+    let others =
+        path.iter().fold(false, |found, &b| found | (b == b'%') | (b == b'\\') | (b == b';'));
+    !(segments | others)
+}
+
+/// Whether a normalised path has an empty segment, a parameter or an escaped separator.
+fn is_ambiguous(path: &[u8]) -> bool {
+    path.windows(2).any(|pair| pair == b"//")
+        || path.contains(&b';')
+        || escaped_separator(path).is_some()
+}
+
+/// The position of the first `%2F` or `%5C`.
+fn escaped_separator(path: &[u8]) -> Option<usize> {
+    path.windows(3).position(|three| matches!(three, b"%2f" | b"%2F" | b"%5c" | b"%5C"))
 }
 
 /// Whether normalisation changes anything. Rejects what [`rewrite`] would not be called for.
@@ -278,10 +299,30 @@ impl Segment {
         match segment {
             b"." => Ok(Self::Here),
             b".." => Ok(Self::Up),
+            _ => reject_hidden_dots(segment).map(|()| Self::Plain),
+        }
+    }
+}
+
+/// Rejects what other servers may interpret as a dot segment: dots that parameters follow, or that an escaped
+/// separator delimits.
+fn reject_hidden_dots(segment: &[u8]) -> Result<(), Rejection> {
+    let mut rest = segment;
+    loop {
+        let end = escaped_separator(rest);
+        let (part, after) = rest.split_at(end.unwrap_or(rest.len()));
+        match part {
             [b'.', b';', ..] | [b'.', b'.', b';', ..] => {
-                Err(Rejection::bad("dot segment with parameters"))
+                return Err(Rejection::bad("dot segment with parameters"));
             }
-            _ => Ok(Self::Plain),
+            b"." | b".." => {
+                return Err(Rejection::bad("dot segment next to an escaped separator"));
+            }
+            _ => {}
+        }
+        match after.get(b"%2F".len()..) {
+            Some(after) => rest = after,
+            None => return Ok(()),
         }
     }
 }

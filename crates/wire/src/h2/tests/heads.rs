@@ -91,6 +91,8 @@ fn malformed_requests_are_rejected_as_over_http_1() {
     // Rejected by the HTTP/1.1 parser.
     check("GET", "http://a.test/%00", &[], 400);
     check("GET", "http://a.test/%zz", &[], 400);
+    check("GET", "http://a.test/a/..%2fb", &[], 400);
+    check("GET", "http://a.test/a%5c%2e%2e/b", &[], 400);
     let long = "v".repeat(limits::HEAD_BYTES_MAX as usize);
     check("GET", BASE, &[("x-long", long.as_str())], 431);
 
@@ -139,6 +141,9 @@ fn trailers_are_converted_except_known_fields() {
     trailers.insert("grpc-status", HeaderValue::from_static("0"));
     trailers.insert("content-length", HeaderValue::from_static("5"));
     trailers.insert("x-jwt-assertion", HeaderValue::from_static("forged"));
+    for name in ["content_length", "transfer_encoding", "x_forwarded_for", "x_jwt_assertion"] {
+        trailers.insert(name, HeaderValue::from_static("forged"));
+    }
     let mut lines = Vec::new();
     trailer_lines(&mut lines, &trailers).unwrap();
     assert_eq!(lines, b"grpc-status: 0\r\n");

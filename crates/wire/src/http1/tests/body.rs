@@ -70,16 +70,99 @@ fn lines_and_chunks_end_with_crlf() {
 }
 
 #[test]
-fn an_extension_is_skipped_unless_it_is_long_or_has_control_characters() {
-    let line = |len: u32| format!("0;{}\r\n\r\n", "a".repeat(len as usize - "0;\r\n".len()));
-    check(&line(limits::CHUNK_LINE_BYTES_MAX), "[] end");
-    check(&line(limits::CHUNK_LINE_BYTES_MAX + 1), "400");
-    check("0;a\0\r\n\r\n", "400");
-    check("0;a\u{7f}\r\n\r\n", "400");
-    check("0;a\u{e9}\r\n\r\n", "400");
-    let each =
-        line(limits::CHUNK_LINE_BYTES_MAX).replace("0;", "1;").replace("\r\n\r\n", "\r\nx\r\n");
-    check(&format!("{each}{each}0\r\n\r\n"), "[xx] end");
+fn extensions_are_dropped() {
+    for extensions in [
+        ";a",
+        ";a=b",
+        ";a=\"\"",
+        ";a=\"b;c=\\\"\\\\ \t\u{e9}\"",
+        "; a\t= b ;c \t; d=\"e\" ;f",
+        ";!#$%&'*+-.^_`|~09azAZ=1",
+        ";chunk-signature=0123456789abcdef",
+    ] {
+        check(&format!("5{extensions}\r\nhello\r\n0{extensions}\r\n\r\n"), "[hello] end");
+    }
+}
+
+#[test]
+fn malformed_extensions_are_rejected() {
+    for extensions in [
+        ";",
+        "; ",
+        ";;a",
+        ";a;",
+        ";a=",
+        ";a= ",
+        ";a=;b",
+        ";=b",
+        ";a ",
+        ";a=b ",
+        ";a=\"b\" ",
+        ";a b",
+        ";a=b c",
+        ";a=b=c",
+        ";a=b\"c\"",
+        ";a=\"b\"c",
+        ";a=\"b",
+        ";a=\"b\\\"",
+        ";\"a\"",
+        ";a/b",
+        ";a=b,c",
+        ";a=\u{e9}",
+        ";a\0",
+        ";a=\"\0\"",
+        ";a=\"\\\u{7f}\"",
+        ";a=\"b\r\nc\"",
+        ";a=\"b\nc\"",
+        ";a\n",
+        ";a\rb",
+    ] {
+        check(&format!("0{extensions}\r\n\r\n"), "400");
+        check(&format!("5{extensions}\r\nhello\r\n0\r\n\r\n"), "400");
+    }
+}
+
+#[test]
+fn extensions_of_a_chunk_are_limited() {
+    let max = limits::CHUNK_EXTENSION_BYTES_MAX as usize;
+    let chunk = |bytes: usize| format!("1;{}\r\nx\r\n", "a".repeat(bytes - 1));
+    check(&format!("{}{}0\r\n\r\n", chunk(max), chunk(max)), "[xx] end");
+    check(&chunk(max + 1), "400");
+    check(&format!("1;a=\"{}", " ".repeat(max - 4)), "[] more");
+    check(&format!("1;a=\"{}", " ".repeat(max - 3)), "400");
+}
+
+#[test]
+fn extensions_above_the_payload_are_limited_in_sum() {
+    let max = limits::CHUNK_OVERHEAD_BYTES_MAX as usize;
+    let extension = format!(";{}", "a".repeat(15));
+    // Each of these chunks has as many bytes of extensions as of payload.
+    let signed = format!("10{extension}\r\n0123456789abcdef\r\n").repeat(2 * max / 16);
+    decodes(&format!("{signed}0\r\n\r\n"), true);
+    let wordy = format!("1{extension}\r\nx\r\n");
+    let allowed = max / 15;
+    decodes(&format!("{}0\r\n\r\n", wordy.repeat(allowed)), true);
+    decodes(&format!("{}0\r\n\r\n", wordy.repeat(allowed + 1)), false);
+    // Small chunks without extensions are legitimate.
+    decodes(&format!("{}0\r\n\r\n", "1\r\nx\r\n".repeat(max)), true);
+
+    #[track_caller]
+    fn decodes(body: &str, expect: bool) {
+        let mut decoder = ChunkedDecoder::new(Side::Request);
+        let mut rest = body.as_bytes();
+        let complete = loop {
+            match decoder.next(rest) {
+                Ok(Piece::Data { skip, take }) => rest = &rest[skip + take..],
+                Ok(Piece::NeedMore { .. }) => panic!("the body is incomplete"),
+                Ok(Piece::End { .. }) => break true,
+                Err(rejection) => {
+                    assert_eq!(rejection.status, 400);
+                    break false;
+                }
+            }
+        };
+        assert_eq!(complete, expect);
+    }
 }
 
 #[test]
@@ -110,7 +193,14 @@ fn trailers_are_forwarded_except_known_fields() {
         "X-Forwarded-For",
         "X-Forwarded-Whatever",
         "X_Forwarded_For",
+        "X_Forwarded_Whatever",
         "X-JWT-Assertion",
+        "X_JWT_Assertion",
+        "Transfer_Encoding",
+        "content_length",
+        "Set_Cookie",
+        "Proxy_Authorization",
+        "Access-Control_Allow-Origin",
         "ApiKey",
         "Internal-Key",
         "Cache-Control",

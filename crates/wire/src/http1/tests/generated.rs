@@ -28,6 +28,8 @@ const LINES: &[&str] = &[
     "Lf: x\n",
     "Cr: x\ry\r\n",
     "X_Forwarded_For: c\r\n",
+    "Transfer_Encoding: chunked\r\n",
+    "content-length: 9007199254740992\r\n",
 ];
 const STARTS: &[&str] = &[
     "GET / HTTP/1.1\r\n",
@@ -52,6 +54,8 @@ const STARTS: &[&str] = &[
 const CHUNKS: &[&str] = &[
     "5\r\nhello\r\n",
     "A;x=\"y\"\r\n0123456789\r\n",
+    "1 ;x\r\n",
+    ";a = \"\\\"\";b\r\n",
     "0\r\n",
     "\r\n",
     "X-T: u\r\n",
@@ -104,9 +108,19 @@ proptest! {
     }
 
     #[test]
+    fn extensions_of_special_pieces_follow_the_grammar(
+        pieces in proptest::collection::vec(
+            proptest::sample::select(&[";", "=", "a", "b1", "\"", "\\", " ", "\t", "\"c d\"", "\u{e9}", "\0", ","][..]),
+            0..10,
+        ),
+    ) {
+        properties::chunked(pieces.concat().as_bytes());
+    }
+
+    #[test]
     fn a_path_of_special_pieces_is_normalised_once(
         pieces in proptest::collection::vec(
-            proptest::sample::select(&["/", ".", "..", "%2e", "%2F", "%25", "%61", "a", ";", "%", "\\", "%00", "//", "?", "%5c"][..]),
+            proptest::sample::select(&["/", ".", "..", "%2e", "%2F", "%25", "%61", "a", ";", "%", "\\", "%00", "//", "?", "%5c", "..%2f", "%5C."][..]),
             0..10,
         ),
     ) {

@@ -38,13 +38,14 @@ fn only_escapes_of_unreserved_characters_are_decoded() {
         ("/a%2Fb", "/a%2Fb"),
         ("/a%2fb", "/a%2fb"),
         ("/a%5Cb", "/a%5Cb"),
-        ("/a%5c..%5cb", "/a%5c..%5cb"),
         ("/a%20b%3F%23%25", "/a%20b%3F%23%25"),
         ("/%252e%252e/a", "/%252e%252e/a"),
         ("/%25%32%65/a", "/%252e/a"),
         ("/%C3%A9", "/%C3%A9"),
         ("/%7f%01", "/%7f%01"),
-        ("/a%2F../b", "/a%2F../b"),
+        ("/a..%2Fb", "/a..%2Fb"),
+        ("/a%2F.b%5C..c/.%2B", "/a%2F.b%5C..c/.%2B"),
+        ("/a%2F/%5C.../%252F..", "/a%2F/%5C.../%252F.."),
         ("/%61/%2F", "/a/%2F"),
     ] {
         normalised(sent, expect);
@@ -91,9 +92,73 @@ fn an_ambiguous_path_is_rejected() {
         "/a/.;/b",
         "/a/%2e%2e;/b",
         "/a/.%2e;x",
+        "/..%2f",
+        "/a/..%2Fb",
+        "/a/%2e%2e%5cb",
+        "/a%2f..",
+        "/a%2F../b",
+        "/a/.%2e%2f",
+        "/a/%5c..",
+        "/a%5C..%5cb",
+        "/a/.%2fb",
+        "/a%5c%2E/b",
+        "/a%2f..;x/b",
+        "/a%2F%2f..",
+        "/%61%2f%2e%2e%2fb",
     ] {
         check(&head(path), "400");
     }
+}
+
+#[test]
+fn a_path_is_ambiguous_unless_every_server_reads_it_as_sent() {
+    for path in ["/", "/a/b/", "/a.b/c..", "/a%20b%3B%25", "/a%C3%A9", "/.well-known/x", "/a,b=c"] {
+        ambiguous(path, false);
+    }
+    for path in [
+        "//",
+        "//a",
+        "/a//b",
+        "/a//",
+        "/a;b",
+        "/;",
+        "/a%2Fb",
+        "/a%2fb",
+        "/a%5Cb",
+        "/a%5cb",
+        "/./a",
+        "/a/..",
+        "/%2e/a",
+        "/%61",
+        "/a/%2E%2e/b",
+    ] {
+        ambiguous(path, true);
+    }
+    for (line, expect) in [
+        ("GET http://a HTTP/1.1", false),
+        ("GET http://a?//; HTTP/1.1", false),
+        ("GET http://a/b HTTP/1.1", false),
+        ("GET http://a//b HTTP/1.1", true),
+        ("OPTIONS * HTTP/1.1", false),
+    ] {
+        ambiguous_line(line, expect);
+    }
+}
+
+#[track_caller]
+fn ambiguous(path: &str, expect: bool) {
+    ambiguous_line(&format!("GET {path}?q=//;%2F HTTP/1.1"), expect);
+}
+
+#[track_caller]
+fn ambiguous_line(line: &str, expect: bool) {
+    let text = format!("{line}\r\nHost: a\r\n\r\n");
+    check(&text, "ok");
+    let mut parsed = RequestHead::default();
+    parsed.parse(b"GET //;%2F HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    assert!(parsed.has_ambiguous_path());
+    parsed.parse(text.as_bytes()).unwrap();
+    assert_eq!(parsed.has_ambiguous_path(), expect, "{line}");
 }
 
 #[test]

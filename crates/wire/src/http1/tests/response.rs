@@ -70,6 +70,7 @@ fn contradictory_framing_is_rejected_for_every_method() {
         "Content-Length: 5, 5\r\n",
         "Content-Length: +5\r\n",
         "Content-Length:\r\n",
+        "Content-Length: 9007199254740992\r\n",
         "Content-Length: 18446744073709551616\r\n",
         "Transfer-Encoding: gzip\r\n",
         "Transfer-Encoding: gzip, chunked\r\n",
