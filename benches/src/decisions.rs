@@ -116,6 +116,7 @@ fn snapshot() -> Snapshot {
         audiences: vec!["bench".to_owned()],
         leeway_s: 0,
         padded_segments: false,
+        allow_unlimited: false,
     };
     let apis = (0..APIS)
         .map(|number| LoadedApi { api: Arc::new(api(number)), state: ApiState::Serving })

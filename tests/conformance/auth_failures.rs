@@ -32,6 +32,7 @@ fn rejected(issuer: &Issuer, stranger: &Issuer) -> Vec<(String, AuthFailure)> {
         ),
         (bearer(token.clone().kid(Some("unknown")).sign()), AuthFailure::UnknownKid),
         (bearer(stranger.token().sign()), AuthFailure::BadSignature),
+        (bearer(token.clone().claim("exp", ()).sign()), AuthFailure::NoExpiry),
         (bearer(token.clone().expires_in_s(-1).sign()), AuthFailure::Expired),
         (
             bearer(token.clone().claim("nbf", harness::now_s() + 1_000).sign()),

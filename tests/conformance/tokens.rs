@@ -31,6 +31,7 @@ fn only_a_valid_token_is_accepted() {
     let unsigned = format!("eyJhbGciOiJub25lIn0.{payload}.");
     let rejected = [
         issuer.token().expires_in_s(-1).sign(),
+        issuer.token().claim("exp", ()).sign(),
         stranger.token().sign(),
         issuer.token().claim("iss", "https://other.example/token").sign(),
         issuer.token().claim("iss", ()).sign(),
@@ -57,7 +58,7 @@ fn only_a_valid_token_is_accepted() {
         issuer.token().typ(None),
         issuer.token().typ(Some("at+jwt")),
         issuer.token().kid(None),
-        issuer.token().claim("exp", ()),
+        issuer.token().claim("sub", 42),
     ] {
         check(&gateway, "GET /a/x", Some(&token.bearer()), "200");
         check(&gateway, "GET /a/x", Some(&format!("bearer  {}", token.sign())), "200");
@@ -136,6 +137,15 @@ fn leeway_allows_for_clock_skew() {
 }
 
 #[test]
+fn an_issuer_may_allow_tokens_that_never_expire() {
+    let upstream = Upstream::fixed("in");
+    let issuer = Issuer::new("resident").allow_unlimited();
+    let gateway = secured(&issuer, &upstream);
+    check(&gateway, "GET /a/x", Some(&issuer.token().claim("exp", ()).bearer()), "200");
+    check(&gateway, "GET /a/x", Some(&issuer.token().expires_in_s(-1).bearer()), "401 900901");
+}
+
+#[test]
 fn one_matching_audience_suffices() {
     let upstream = Upstream::fixed("in");
     let issuer = Issuer::new("resident").audiences(&["shop", "bank"]);
@@ -168,6 +178,7 @@ fn scopes_are_checked_per_operation() {
         ("scope", json!("read"), "200", "403 900910"),
         ("scope", json!("other write read"), "200", "200"),
         ("scp", json!(["write", "read"]), "200", "200"),
+        ("scope", json!(["write", "read"]), "200", "200"),
         ("scope", json!("readwrite"), "403 900910", "403 900910"),
         ("scope", json!("READ WRITE"), "403 900910", "403 900910"),
         ("scope", json!(null), "403 900910", "403 900910"),

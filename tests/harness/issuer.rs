@@ -22,6 +22,7 @@ pub struct Issuer {
     pub pem: String,
     audiences: Vec<String>,
     leeway_s: u64,
+    allow_unlimited: bool,
 }
 
 impl Issuer {
@@ -46,6 +47,7 @@ impl Issuer {
             pem,
             audiences: Vec::new(),
             leeway_s: 0,
+            allow_unlimited: false,
         }
     }
 
@@ -60,6 +62,13 @@ impl Issuer {
     #[must_use]
     pub fn leeway_s(mut self, leeway_s: u64) -> Self {
         self.leeway_s = leeway_s;
+        self
+    }
+
+    /// Tokens without `exp` are accepted.
+    #[must_use]
+    pub fn allow_unlimited(mut self) -> Self {
+        self.allow_unlimited = true;
         self
     }
 
@@ -86,6 +95,7 @@ impl Issuer {
             audiences: self.audiences.clone(),
             leeway_s: self.leeway_s,
             padded_segments: false,
+            allow_unlimited: self.allow_unlimited,
         })
     }
 

@@ -49,8 +49,17 @@ pub struct Process {
 
 #[derive(Debug, Default)]
 struct Printed {
-    text: Mutex<(String, usize)>,
-    more: Condvar,
+    output: Mutex<Output>,
+    change: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Output {
+    text: String,
+    /// Streams that are not at their end.
+    open: usize,
+    /// Nobody reads the streams.
+    paused: bool,
 }
 
 impl Process {
@@ -66,7 +75,7 @@ impl Process {
             .spawn()
             .unwrap();
         let printed = Arc::<Printed>::default();
-        printed.text.lock().unwrap().1 = 2;
+        printed.output.lock().unwrap().open = 2;
         let out = collect(child.stdout.take().unwrap(), &printed);
         let err = collect(child.stderr.take().unwrap(), &printed);
         Self { child, printed, readers: vec![out, err] }
@@ -124,17 +133,23 @@ impl Process {
     /// Waits until it has printed `text`; returns its output so far.
     #[track_caller]
     pub fn wait_for(&self, text: &str) -> String {
-        let printed = self.printed.text.lock().unwrap();
-        let waits = |(so_far, open): &mut (String, usize)| !so_far.contains(text) && *open > 0;
-        let (printed, _) = self.printed.more.wait_timeout_while(printed, PATIENCE, waits).unwrap();
-        assert!(printed.0.contains(text), "no {text:?} in what it printed:\n{}", printed.0);
-        printed.0.clone()
+        let output = self.printed.output.lock().unwrap();
+        let waits = |output: &mut Output| !output.text.contains(text) && output.open > 0;
+        let (output, _) = self.printed.change.wait_timeout_while(output, PATIENCE, waits).unwrap();
+        assert!(output.text.contains(text), "no {text:?} in what it printed:\n{}", output.text);
+        output.text.clone()
+    }
+
+    /// Stops or resumes reading its output, at the end of a line. Its pipes fill meanwhile.
+    pub fn pause(&self, paused: bool) {
+        self.printed.output.lock().unwrap().paused = paused;
+        self.printed.change.notify_all();
     }
 
     /// Its output so far, stdout and stderr together.
     #[must_use]
     pub fn text(&self) -> String {
-        self.printed.text.lock().unwrap().0.clone()
+        self.printed.output.lock().unwrap().text.clone()
     }
 
     /// Sends a signal.
@@ -146,6 +161,7 @@ impl Process {
     /// Waits for its end and the end of its output.
     pub fn wait(&mut self) -> ExitStatus {
         let status = self.child.wait().unwrap();
+        self.pause(false);
         for reader in self.readers.drain(..) {
             reader.join().unwrap();
         }
@@ -165,12 +181,13 @@ fn collect(stream: impl std::io::Read + Send + 'static, printed: &Arc<Printed>) 
     let printed = Arc::clone(printed);
     std::thread::spawn(move || {
         for line in BufReader::new(stream).lines().map_while(Result::ok) {
-            let mut text = printed.text.lock().unwrap();
-            text.0.push_str(&line);
-            text.0.push('\n');
-            printed.more.notify_all();
+            let mut output = printed.output.lock().unwrap();
+            output.text.push_str(&line);
+            output.text.push('\n');
+            printed.change.notify_all();
+            drop(printed.change.wait_while(output, |output| output.paused).unwrap());
         }
-        printed.text.lock().unwrap().1 -= 1;
-        printed.more.notify_all();
+        printed.output.lock().unwrap().open -= 1;
+        printed.change.notify_all();
     })
 }

@@ -2,13 +2,14 @@
 //!
 //! Exit codes: 0 success, 1 failure, 2 usage error.
 //!
-//! Architecture invariant: only `commands::stdout` and `commands::stderr` print. `println!` and `eprintln!` panic
+//! Architecture invariant: only `commands::stdout`, `commands::stderr` and `process_log` print. `println!` and `eprintln!` panic
 //! on a closed pipe, which would end an hours-long run together with its terminal.
 
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
 mod commands;
 mod failure;
+mod process_log;
 
 use std::process::ExitCode;
 

@@ -26,7 +26,7 @@ pub const CONTENT_LENGTH_BYTES_MAX: u64 = 9_007_199_254_740_991;
 /// Longest extensions of one chunk, in bytes. Longer: 400 (request), a truncated body (response). The longest in use,
 /// the chunk signatures of AWS, have 81.
 pub const CHUNK_EXTENSION_BYTES_MAX: u32 = 256;
-/// Most bytes of chunk extensions in a body that exceed the payload of their chunks, in sum. More: 400 (request), a
+/// Maximum number of bytes of chunk extensions in a body that exceed the payload of their chunks, in sum. More: 400 (request), a
 /// truncated body (response). Without it a body of empty words keeps a connection busy. Source: CVE-2023-39326 (Go
 /// allows 16 KiB).
 pub const CHUNK_OVERHEAD_BYTES_MAX: u32 = 16 * KIB;
@@ -66,6 +66,12 @@ pub const BODY_BYTES_MAX: u32 = 10 * MIB;
 pub const ACCESS_LOG_BLOCK_BYTES: usize = 32 * KIB as usize;
 /// Maximum number of blocks of access log that wait for the disk. More: dropped and counted.
 pub const ACCESS_LOG_BLOCKS_MAX: usize = 256;
+/// Largest process log that waits for stderr, in bytes, beside as much that is being written. More: lines are dropped
+/// and counted.
+pub const LOG_QUEUE_BYTES_MAX: usize = MIB as usize;
+/// Maximum number of process log lines of one callsite in a second. More: counted, and reported in one line. Those about files have
+/// no such limit.
+pub const LOG_LINES_PER_S_MAX: u32 = 20;
 
 // --- times --------------------------------------------------------------------------------------
 
@@ -105,6 +111,8 @@ pub const DRAIN_NOTICE_MS: u32 = 500;
 pub const APPLY_MS_MAX: u32 = 5_000;
 /// Longest wait for a worker's metrics, in milliseconds. Longer: omitted from the scrape.
 pub const SCRAPE_MS_MAX: u32 = 2_000;
+/// Longest wait at exit for the process log to be written, in milliseconds. Longer: the rest is lost.
+pub const LOG_FLUSH_MS_MAX: u32 = 1_000;
 /// Default time for requests to finish at shutdown, in seconds. Longer: connections are closed.
 pub const DRAIN_S_DEFAULT: u32 = 30;
 

@@ -239,6 +239,7 @@ fn issuer(settings: &IssuerSettings, keys: KeySet, revision: u64) -> Issuer {
         audiences: settings.audiences.clone(),
         leeway_s: settings.leeway_s,
         padded_segments: settings.padded_segments,
+        allow_unlimited: settings.allow_unlimited,
     }
 }
 

@@ -703,6 +703,7 @@ fn issuer(keys: KeySource) -> IssuerSettings {
         audiences: Vec::new(),
         leeway_s: 0,
         padded_segments: false,
+        allow_unlimited: false,
     }
 }
 

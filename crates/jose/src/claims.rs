@@ -8,6 +8,7 @@ use crate::json::{self, JsonError, Object, Value};
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Claims {
     pub iss: Option<String>,
+    /// A whole number is its decimal text.
     pub sub: Option<String>,
     /// The audiences; a single string is one.
     pub aud: Vec<String>,
@@ -20,22 +21,13 @@ pub struct Claims {
     pub jti: Option<String>,
     pub client_id: Option<String>,
     pub azp: Option<String>,
-    /// From `scope` (a string separated by spaces) and `scp` (such a string, or an array).
+    /// From `scope` and `scp`: each a string separated by spaces, or an array.
     pub scopes: Vec<String>,
     pub keytype: Option<String>,
 }
 
-/// Why a token isn't valid at a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum LifetimeError {
-    #[error("expired")]
-    Expired,
-    #[error("not yet valid")]
-    NotYetValid,
-}
-
 impl Claims {
-    /// Parses a JWS payload as claims.
+    /// Parses a JWS payload as claims. One that is `null` counts as absent.
     ///
     /// # Errors
     /// [`TokenError::Malformed`] unless it is a strict JSON object whose known claims have their types.
@@ -44,7 +36,7 @@ impl Claims {
             .map_err(|_| TokenError::Malformed("the claims are not a strict JSON object"))?;
         Ok(Self {
             iss: string(&object, "iss", "`iss` is not a string")?,
-            sub: string(&object, "sub", "`sub` is not a string")?,
+            sub: subject(&object)?,
             aud: strings(&object, "aud", "`aud` is neither a string nor an array of them")?,
             exp: numeric_date(&object, "exp", "`exp` is not a NumericDate")?,
             nbf: numeric_date(&object, "nbf", "`nbf` is not a NumericDate")?,
@@ -55,25 +47,6 @@ impl Claims {
             scopes: scopes(&object)?,
             keytype: string(&object, "keytype", "`keytype` is not a string")?,
         })
-    }
-
-    /// Checks the token's lifetime at `now_s`, in seconds since the Unix epoch.
-    /// `leeway_s` (0 to 300) tolerates clock skew at both ends. An absent claim sets no bound.
-    ///
-    /// # Errors
-    /// [`LifetimeError::Expired`] from `exp + leeway_s` on; [`LifetimeError::NotYetValid`] before
-    /// `nbf - leeway_s`.
-    ///
-    /// Source: RFC 7519 sections 4.1.4 (`exp`) and 4.1.5 (`nbf`).
-    pub fn check_lifetime(&self, now_s: u64, leeway_s: u64) -> Result<(), LifetimeError> {
-        debug_assert!(leeway_s <= base::limits::LEEWAY_S_MAX);
-        if self.exp.is_some_and(|exp_s| now_s >= exp_s.saturating_add(leeway_s)) {
-            return Err(LifetimeError::Expired);
-        }
-        if self.nbf.is_some_and(|nbf_s| now_s.saturating_add(leeway_s) < nbf_s) {
-            return Err(LifetimeError::NotYetValid);
-        }
-        Ok(())
     }
 }
 
@@ -124,11 +97,27 @@ fn strings(
     }
 }
 
-/// `scope`: RFC 8693 section 4.2; `scp`: Entra ID (a string) and Okta (an array).
+/// A string by RFC 7519 section 4.1.2; some issuers write the number of the user's row. WSO2 takes its text, and so
+/// does this, if it is whole and has 64 bits: the digits of others are lost, and two subjects would become one.
+fn subject(object: &Object<'_>) -> Result<Option<String>, TokenError> {
+    match object.get("sub") {
+        None => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.clone().into_owned())),
+        Some(Value::Unsigned(number)) => Ok(Some(number.to_string())),
+        Some(Value::Negative(number)) => Ok(Some(number.to_string())),
+        Some(
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_),
+        ) => Err(TokenError::Malformed("`sub` is neither a string nor a whole number")),
+    }
+}
+
+/// `scope`: RFC 8693 section 4.2 (a string), other issuers write an array; `scp`: Entra ID (a string) and Okta
+/// (an array).
 fn scopes(object: &Object<'_>) -> Result<Vec<String>, TokenError> {
-    let scope = string(object, "scope", "`scope` is not a string")?.unwrap_or_default();
+    let scope = strings(object, "scope", "`scope` is neither a string nor an array of them")?;
     let scp = strings(object, "scp", "`scp` is neither a string nor an array of them")?;
-    Ok(std::iter::once(&scope)
+    Ok(scope
+        .iter()
         .chain(&scp)
         .flat_map(|text| text.split(' '))
         .filter(|one| !one.is_empty())
@@ -150,7 +139,12 @@ fn numeric_date(
             None => Err(TokenError::Malformed(problem)),
         },
         Some(
-            Value::Null | Value::Bool(_) | Value::String(_) | Value::Array(_) | Value::Object(_),
+            Value::Null
+            | Value::Negative(_)
+            | Value::Bool(_)
+            | Value::String(_)
+            | Value::Array(_)
+            | Value::Object(_),
         ) => Err(TokenError::Malformed(problem)),
     }
 }
@@ -206,6 +200,9 @@ mod tests {
             (r#"{"scp":"a b"}"#, vec!["a", "b"]),
             (r#"{"scp":["a","b"]}"#, vec!["a", "b"]),
             (r#"{"scp":["c"],"scope":"a b"}"#, vec!["a", "b", "c"]),
+            (r#"{"scope":["a","b c",""]}"#, vec!["a", "b", "c"]),
+            (r#"{"scope":[]}"#, vec![]),
+            (r#"{"scp":null,"scope":["a"]}"#, vec!["a"]),
         ] {
             let scopes = read(json).map(|claims| claims.scopes);
             assert_eq!(scopes, Ok(expect.into_iter().map(str::to_owned).collect()), "{json}");
@@ -214,31 +211,47 @@ mod tests {
 
     #[test]
     fn a_claim_of_another_type_is_rejected() {
-        for name in ["iss", "sub", "jti", "client_id", "azp", "keytype", "scope"] {
-            for value in ["null", "true", "1", "[]", "[\"a\"]", "{}"] {
+        for name in ["iss", "jti", "client_id", "azp", "keytype"] {
+            for value in ["true", "1", "[]", "[\"a\"]", "{}"] {
                 rejected(&format!("{{\"{name}\":{value}}}"));
             }
         }
-        for name in ["aud", "scp"] {
-            for value in ["null", "true", "1", "{}", "[1]", "[\"a\",null]", "[[\"a\"]]"] {
+        for value in ["true", "[]", "[1]", "{}", "1.5", "1e3", "-0", "18446744073709551616"] {
+            rejected(&format!("{{\"sub\":{value}}}"));
+        }
+        for name in ["aud", "scope", "scp"] {
+            for value in ["true", "1", "{}", "[1]", "[\"a\",null]", "[[\"a\"]]"] {
                 rejected(&format!("{{\"{name}\":{value}}}"));
             }
         }
         for name in ["exp", "nbf", "iat"] {
-            for value in [
-                "null",
-                "true",
-                "\"1\"",
-                "[1]",
-                "{}",
-                "-1",
-                "-0.5",
-                "-1e3",
-                "1e20",
-                "18446744073709551616",
-            ] {
+            for value in
+                ["true", "\"1\"", "[1]", "{}", "-1", "-0.5", "-1e3", "1e20", "18446744073709551616"]
+            {
                 rejected(&format!("{{\"{name}\":{value}}}"));
             }
+        }
+    }
+
+    #[test]
+    fn a_claim_that_is_null_counts_as_absent() {
+        let names = "iss sub aud exp nbf iat jti client_id azp scope scp keytype";
+        for name in names.split(' ') {
+            assert!(read(&format!("{{\"{name}\":null}}")) == Ok(Claims::default()), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_whole_number_is_a_subject_by_its_digits() {
+        for (json, expect) in [
+            ("12345", "12345"),
+            ("0", "0"),
+            ("-7", "-7"),
+            ("18446744073709551615", "18446744073709551615"),
+            ("-9223372036854775808", "-9223372036854775808"),
+        ] {
+            let sub = read(&format!("{{\"sub\":{json}}}")).map(|claims| claims.sub);
+            assert_eq!(sub, Ok(Some(expect.to_owned())), "{json}");
         }
     }
 
@@ -255,28 +268,6 @@ mod tests {
             let exp = read(&format!("{{\"exp\":{text}}}")).map(|claims| claims.exp);
             assert_eq!(exp, Ok(Some(expect)), "{text}");
         }
-    }
-
-    #[test]
-    fn a_token_is_valid_from_nbf_until_before_exp_with_leeway_at_both_ends() {
-        use LifetimeError::{Expired, NotYetValid};
-        let both = (Some(100), Some(200));
-        lifetime(both, 0, &[(0, Err(NotYetValid)), (99, Err(NotYetValid)), (100, Ok(()))]);
-        lifetime(both, 0, &[(199, Ok(())), (200, Err(Expired)), (u64::MAX, Err(Expired))]);
-        lifetime(
-            both,
-            10,
-            &[(89, Err(NotYetValid)), (90, Ok(())), (209, Ok(())), (210, Err(Expired))],
-        );
-        lifetime((None, None), 0, &[(0, Ok(())), (u64::MAX, Ok(()))]);
-        lifetime((None, Some(0)), 0, &[(0, Err(Expired))]);
-        lifetime(
-            (Some(u64::MAX), Some(u64::MAX)),
-            300,
-            &[(0, Err(NotYetValid)), (u64::MAX, Err(Expired))],
-        );
-        // A token that is never valid.
-        lifetime((Some(200), Some(100)), 0, &[(150, Err(Expired)), (50, Err(NotYetValid))]);
     }
 
     #[test]
@@ -302,18 +293,5 @@ mod tests {
     #[track_caller]
     fn rejected(json: &str) {
         assert!(matches!(read(json), Err(TokenError::Malformed(_))), "{json}");
-    }
-
-    /// The state of a token with `(nbf, exp)` at each time, in seconds.
-    #[track_caller]
-    fn lifetime(
-        (nbf, exp): (Option<u64>, Option<u64>),
-        leeway_s: u64,
-        expect: &[(u64, Result<(), LifetimeError>)],
-    ) {
-        let claims = Claims { nbf, exp, ..Claims::default() };
-        for (now_s, state) in expect {
-            assert_eq!(claims.check_lifetime(*now_s, leeway_s), *state, "at {now_s}");
-        }
     }
 }

@@ -14,7 +14,7 @@ pub enum TokenError {
     /// Its algorithm is `none`, unknown, or not supported by any of the keys.
     #[error("unsupported algorithm: {0}")]
     UnsupportedAlgorithm(&'static str),
-    /// No key has its `kid`. The issuer may have published newer keys.
+    /// No key has its `kid`, and none without one verifies it. The issuer may have published newer keys.
     #[error("no key with the token's kid")]
     UnknownKid,
     /// No matching key verifies it.

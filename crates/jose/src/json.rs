@@ -17,6 +17,8 @@ pub(crate) enum Value<'a> {
     Bool(bool),
     /// Whole, and in the range of the type.
     Unsigned(u64),
+    /// Whole, below zero, and in the range of the type.
+    Negative(i64),
     /// Any other number.
     Number(f64),
     String(Cow<'a, str>),
@@ -62,6 +64,7 @@ pub(crate) fn parse_object(bytes: &[u8]) -> Result<Object<'_>, JsonError> {
         Value::Null
         | Value::Bool(_)
         | Value::Unsigned(_)
+        | Value::Negative(_)
         | Value::Number(_)
         | Value::String(_)
         | Value::Array(_) => {
@@ -98,8 +101,15 @@ pub(crate) fn string(text: &str) -> String {
 }
 
 impl<'a> Object<'a> {
+    /// The value of a member. One that is `null` counts as absent: many libraries write all their members.
     pub(crate) fn get(&self, name: &str) -> Option<&Value<'a>> {
-        self.0.iter().find(|(own, _)| own == name).map(|(_, value)| value)
+        let member = self.0.iter().find(|(own, _)| own == name);
+        member.map(|(_, value)| value).filter(|value| **value != Value::Null)
+    }
+
+    /// Whether a member occurs, whatever its value.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|(own, _)| own == name)
     }
 }
 
@@ -157,12 +167,8 @@ impl<'de> Visitor<'de> for Nested {
         Ok(Value::Unsigned(number))
     }
 
-    #[expect(
-        clippy::cast_precision_loss,
-        reason = "no caller needs the digits of a negative number"
-    )]
     fn visit_i64<E>(self, number: i64) -> Result<Value<'de>, E> {
-        Ok(Value::Number(number as f64))
+        Ok(Value::Negative(number))
     }
 
     fn visit_f64<E>(self, number: f64) -> Result<Value<'de>, E> {
@@ -272,6 +278,7 @@ mod tests {
         check(" false ", Value::Bool(false));
         check("18446744073709551615", Value::Unsigned(u64::MAX));
         check("18446744073709551616", Value::Number(18_446_744_073_709_551_616.0));
+        check("-9223372036854775808", Value::Negative(i64::MIN));
         check("-1.5e+3", Value::Number(-1_500.0));
         check("-0", Value::Number(-0.0));
         check(r#""a\"\\\/\b\f\n\r\t\u00e9\u0000""#, text("a\"\\/\u{8}\u{c}\n\r\t\u{e9}\0"));
@@ -285,6 +292,8 @@ mod tests {
         assert_eq!(object.get("").and_then(Value::as_array), Some(&[][..]));
         let Some(Value::Object(inner)) = object.get("b") else { panic!("{object:?}") };
         assert_eq!(inner.get("a").and_then(Value::as_str), Some("x"));
+        let nulls = parse_object(br#"{"a":null}"#).unwrap();
+        assert_eq!((nulls.get("a"), nulls.has("a"), nulls.has("b")), (None, true, false));
     }
 
     #[test]

@@ -45,7 +45,7 @@ impl Name {
 
 /// Whether the JWK contains a private key.
 pub(crate) fn is_private(jwk: &Object<'_>) -> bool {
-    PRIVATE.iter().any(|name| jwk.get(name).is_some())
+    PRIVATE.iter().any(|name| jwk.has(name))
 }
 
 /// Whether it is a shared secret.
@@ -86,6 +86,7 @@ fn check_purpose(jwk: &Object<'_>) -> Result<(), &'static str> {
             Value::Null
             | Value::Bool(_)
             | Value::Unsigned(_)
+            | Value::Negative(_)
             | Value::Number(_)
             | Value::String(_)
             | Value::Object(_),

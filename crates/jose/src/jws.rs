@@ -93,7 +93,7 @@ impl<'a> Compact<'a> {
     /// Verifies the signature with the keys that the header selects.
     ///
     /// # Errors
-    /// [`TokenError::UnknownKid`] if no key has the header's `kid`; [`TokenError::UnsupportedAlgorithm`] if none of
+    /// [`TokenError::UnknownKid`] if newer keys of the issuer may have the header's `kid`; [`TokenError::UnsupportedAlgorithm`] if none of
     /// the selected keys supports the header's algorithm; [`TokenError::BadSignature`] otherwise.
     pub fn verify_signature(&self, keys: &KeySet) -> Result<(), TokenError> {
         keys.verify(&self.header, self.signing_input, &self.signature)
@@ -159,7 +159,7 @@ fn reject_extensions(object: &Object<'_>) -> Result<(), TokenError> {
         ("zip", "the header has `zip`"),
         ("enc", "the header has `enc`"),
     ] {
-        if object.get(name).is_some() {
+        if object.has(name) {
             return Err(TokenError::Unsupported(problem));
         }
     }

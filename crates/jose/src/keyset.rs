@@ -176,9 +176,13 @@ impl KeySet {
             });
         }
         if selected.any(|verifier| verifier.verifies(message, signature)) {
-            Ok(())
-        } else {
-            Err(TokenError::BadSignature)
+            return Ok(());
+        }
+        // Of an issuer that names its keys, newer ones may have the name.
+        let names_keys = self.keys.iter().any(|key| key.kid.is_some());
+        match (&header.kid, named) {
+            (Some(_), None) if names_keys => Err(TokenError::UnknownKid),
+            (Some(_) | None, _) => Err(TokenError::BadSignature),
         }
     }
 
@@ -205,6 +209,7 @@ impl KeySet {
                 Value::Null
                 | Value::Bool(_)
                 | Value::Unsigned(_)
+                | Value::Negative(_)
                 | Value::Number(_)
                 | Value::String(_)
                 | Value::Array(_) => {

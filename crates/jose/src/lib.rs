@@ -38,7 +38,7 @@ mod sign;
 
 pub use algorithm::{Algorithm, UnknownAlgorithm};
 pub use base64url::Padding;
-pub use claims::{Claims, LifetimeError, with_member};
+pub use claims::{Claims, with_member};
 pub use error::{KeyError, SignError, TokenError};
 pub use json::JsonError;
 pub use jws::{Compact, Header};

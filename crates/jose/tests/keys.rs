@@ -200,8 +200,15 @@ fn a_set_with_a_private_key_or_a_duplicate_name_is_rejected() {
     let private = EC.replace("\"kty\"", "\"d\":\"AAAA\",\"kty\"");
     let both = format!(r#"{{"keys":[{EC},{private}]}}"#);
     assert_eq!(set(&both).unwrap_err(), KeyError::PrivateKey { index: 1 });
+    let null = EC.replace("\"kty\"", "\"d\":null,\"kty\"");
+    assert_eq!(
+        set(&format!(r#"{{"keys":[{null}]}}"#)).unwrap_err(),
+        KeyError::PrivateKey { index: 0 }
+    );
     let twice = format!(r#"{{"keys":[{EC},{{"kty":"oct","k":""}},{EC}]}}"#);
     assert_eq!(set(&twice).unwrap_err(), KeyError::DuplicateKid { first: 0, second: 2 });
+    let nulls = EC.replace("\"kty\"", "\"use\":null,\"alg\":null,\"key_ops\":null,\"kty\"");
+    assert_eq!(set(&format!(r#"{{"keys":[{nulls}]}}"#)).unwrap().len(), 1);
     // Keys of different use or type can share a name.
     let encrypts = EC.replace("\"kty\"", "\"use\":\"enc\",\"kty\"");
     let other = OKP.replace("\"okp\"", "\"ec\"");

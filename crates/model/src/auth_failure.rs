@@ -27,6 +27,8 @@ pub enum AuthFailure {
     UnknownKid,
     /// None of the issuer's keys verifies the signature.
     BadSignature,
+    /// `exp` is absent, from an issuer without `allow_unlimited = true`.
+    NoExpiry,
     /// `exp` is in the past.
     Expired,
     /// `nbf` is in the future.
@@ -36,7 +38,7 @@ pub enum AuthFailure {
 }
 
 impl AuthFailure {
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::MissingCredential,
         Self::UnsupportedScheme,
         Self::RepeatedHeader,
@@ -48,6 +50,7 @@ impl AuthFailure {
         Self::UnknownIssuer,
         Self::UnknownKid,
         Self::BadSignature,
+        Self::NoExpiry,
         Self::Expired,
         Self::NotYetValid,
         Self::WrongAudience,
@@ -68,6 +71,7 @@ impl AuthFailure {
             Self::UnknownIssuer => "unknown_issuer",
             Self::UnknownKid => "unknown_kid",
             Self::BadSignature => "bad_signature",
+            Self::NoExpiry => "no_expiry",
             Self::Expired => "expired",
             Self::NotYetValid => "not_yet_valid",
             Self::WrongAudience => "wrong_audience",
@@ -88,6 +92,7 @@ impl AuthFailure {
             | Self::UnknownIssuer
             | Self::UnknownKid
             | Self::BadSignature
+            | Self::NoExpiry
             | Self::NotYetValid => Denial::InvalidCredentials,
             Self::Expired => Denial::ExpiredToken,
             Self::WrongAudience => Denial::WrongAudience,

@@ -1,13 +1,13 @@
 //! The authenticated identity of a client.
 
 /// The claims of a verified token that later stages use.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Caller {
-    /// `sub`.
+    /// `sub`; a whole number is its decimal text.
     pub subject: Option<String>,
     /// `client_id`, else `azp`.
     pub client_id: Option<String>,
-    /// `scope` (space separated) or `scp` (array).
+    /// `scope` and `scp`, each separated by spaces or an array.
     pub scopes: Vec<String>,
     pub key_type: KeyType,
     /// Index of the issuer in `Snapshot::issuers`.
@@ -16,10 +16,21 @@ pub struct Caller {
     pub token_id: Option<String>,
     /// `aud`, whether a string or an array.
     pub audiences: Vec<String>,
-    /// `exp`, seconds since the Unix epoch. A token without it does not expire.
+    /// `exp`, seconds since the Unix epoch. `None`: does not expire, from an issuer that allows it.
     pub expires_s: Option<u64>,
     /// `nbf`, seconds since the Unix epoch.
     pub not_before_s: Option<u64>,
+}
+
+/// Claims are personal data and aren't printed.
+impl std::fmt::Debug for Caller {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { issuer, key_type, .. } = self;
+        f.debug_struct("Caller")
+            .field("issuer", issuer)
+            .field("key_type", key_type)
+            .finish_non_exhaustive()
+    }
 }
 
 /// The endpoints that a key gives access to (WSO2's claim `keytype`).

@@ -141,6 +141,8 @@ pub struct IssuerSettings {
     pub leeway_s: u64,
     /// `padded_segments`: accept base64url with `=` padding.
     pub padded_segments: bool,
+    /// `allow_unlimited`: accept tokens without `exp`.
+    pub allow_unlimited: bool,
 }
 
 /// Where an issuer's keys come from.

@@ -41,4 +41,6 @@ pub struct Issuer {
     pub leeway_s: u64,
     /// Accept base64url with `=` padding.
     pub padded_segments: bool,
+    /// Accept tokens without `exp`.
+    pub allow_unlimited: bool,
 }

@@ -8,14 +8,14 @@ use std::thread;
 use base::SystemClock;
 use follow::{Change, Fetch, Follower, Handle, Options, Status};
 use gateway::{Addresses, AdminPages, Gateway, Parts, Question, StartError};
-use model::{Diagnostic, LogFormat, LogSettings, Settings, UpstreamTls};
+use model::{Diagnostic, Settings, UpstreamTls};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::sync::oneshot;
-use tracing_subscriber::EnvFilter;
 use wire::tls::ClientTls;
 
 use super::signals::{Event, Shutdown, Signals};
 use crate::failure::Failure;
+use crate::process_log::ProcessLog;
 
 /// A running gateway and the follower that keeps its snapshot up to date.
 pub(crate) struct Serving {
@@ -23,6 +23,7 @@ pub(crate) struct Serving {
     follower: Handle,
     signals: Signals,
     pub(crate) settings: Settings,
+    log: ProcessLog,
 }
 
 /// Listener addresses from the command line, in place of those of the configuration.
@@ -56,7 +57,9 @@ impl Serving {
         let (configured, warnings) = read.map_err(|invalid| report(&invalid.diagnostics))?;
         let mut settings = configured.clone();
         listen.apply(&mut settings);
-        init_log(&settings.log);
+        let log = ProcessLog::start(&settings.log).map_err(|error| {
+            Failure::Error(format!("cannot start the thread that writes the log: {error}"))
+        })?;
         for warning in &warnings {
             tracing::warn!("{warning}");
         }
@@ -75,7 +78,7 @@ impl Serving {
         let parts = Parts {
             certificates: follower.certificates(),
             client_tls,
-            pages: admin_pages(&follower.status()),
+            pages: admin_pages(&follower.status(), &log),
             build: env!("CARGO_PKG_VERSION"),
         };
         let gateway = Gateway::start(&settings, &snapshot, parts)
@@ -86,7 +89,7 @@ impl Serving {
         let follower = follower.watch(publish).map_err(|error| {
             Failure::Error(format!("cannot start the thread that follows files: {error}"))
         })?;
-        Ok(Self { gateway, follower, signals, settings })
+        Ok(Self { gateway, follower, signals, settings, log })
     }
 
     pub(crate) fn addresses(&self) -> Addresses {
@@ -95,7 +98,8 @@ impl Serving {
 
     /// Serves until SIGINT or SIGTERM, then drains. A second signal ends the process at once.
     pub(crate) fn wait(self) -> Result<(), Failure> {
-        let Self { gateway, follower, mut signals, settings } = self;
+        // The log is written to its end when this returns.
+        let Self { gateway, follower, mut signals, settings, log: _log } = self;
         while signals.next() == Event::Reload {
             gateway.reopen_logs();
             follower.reload();
@@ -122,7 +126,8 @@ impl Serving {
         match signals.wait_for_shutdown(done) {
             Shutdown::Complete => Ok(()),
             Shutdown::Forced => {
-                Err(Failure::Error("second signal received, shutting down now".to_owned()))
+                tracing::error!("second signal received, shutting down now");
+                Err(Failure::Reported)
             }
         }
     }
@@ -180,11 +185,12 @@ fn forward_questions(gateway: &Gateway, follower: &Follower) -> Result<(), Failu
     spawned.map(drop).map_err(|error| Failure::Error(format!("cannot start a thread: {error}")))
 }
 
-fn admin_pages(status: &Arc<Status>) -> AdminPages {
+fn admin_pages(status: &Arc<Status>, log: &ProcessLog) -> AdminPages {
     let (for_page, for_metrics) = (Arc::clone(status), Arc::clone(status));
+    let log = log.metrics();
     AdminPages {
         diagnostics: Box::new(move || for_page.to_json()),
-        metrics: Box::new(move || for_metrics.to_prometheus()),
+        metrics: Box::new(move || for_metrics.to_prometheus() + &log()),
     }
 }
 
@@ -198,18 +204,6 @@ fn report(diagnostics: &[Diagnostic]) -> Failure {
 
 fn not_started(error: &StartError, configuration: &Path) -> Failure {
     Failure::Error(format!("{error} in {}", configuration.display()))
-}
-
-fn init_log(settings: &LogSettings) {
-    let subscriber = tracing_subscriber::fmt()
-        .with_env_filter(EnvFilter::new(&settings.level))
-        .with_writer(std::io::stderr)
-        .with_target(false)
-        .with_ansi(false);
-    match settings.format {
-        LogFormat::Text => subscriber.init(),
-        LogFormat::Json => subscriber.json().flatten_event(true).init(),
-    }
 }
 
 /// Raises the soft limit on open files, often 1,024, to the hard limit: each connection takes one.

@@ -127,9 +127,9 @@ fn claims(argument: &str) -> Result<String, Failure> {
     let Some(members) = parsed.as_object() else {
         return Err(Failure::Usage("--claims is not a JSON object".to_owned()));
     };
-    if !members.contains_key("exp") {
+    if members.get("exp").is_none_or(serde_json::Value::is_null) {
         return Err(Failure::Usage(
-            "--claims has no `exp`, so the token would never expire; add an expiry in seconds since \
+            "--claims has no `exp`, and gateways reject tokens that never expire; add an expiry in seconds since \
              1970, such as \"exp\":1893456000 (`date -d '+1 day' +%s` prints tomorrow's)"
                 .to_owned(),
         ));
@@ -143,10 +143,12 @@ mod tests {
 
     #[test]
     fn claims_without_exp_are_rejected() {
-        let Err(Failure::Usage(message)) = claims("{\"sub\":\"me\"}") else {
-            panic!("accepted");
-        };
-        assert!(message.contains("`exp`"), "{message}");
+        for without in ["{\"sub\":\"me\"}", "{\"exp\":null}"] {
+            let Err(Failure::Usage(message)) = claims(without) else {
+                panic!("{without} accepted");
+            };
+            assert!(message.contains("`exp`"), "{message}");
+        }
         assert!(claims("{\"exp\":1893456000}").is_ok());
         assert!(matches!(claims("[]"), Err(Failure::Usage(_))));
         assert!(matches!(claims("{"), Err(Failure::Usage(_))));

@@ -144,5 +144,6 @@ fn settings(keys: KeySource, algorithms: &[Algorithm]) -> IssuerSettings {
         audiences: Vec::new(),
         leeway_s: 0,
         padded_segments: false,
+        allow_unlimited: false,
     }
 }

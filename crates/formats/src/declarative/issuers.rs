@@ -34,6 +34,7 @@ pub(super) fn read(
             audiences: audiences.into_iter().map(|(text, _)| text.to_owned()).collect(),
             leeway_s: table.number("leeway_s", 0..=limits::LEEWAY_S_MAX, report).unwrap_or(0),
             padded_segments: table.flag("padded_segments", false, report),
+            allow_unlimited: table.flag("allow_unlimited", false, report),
         };
         issuers.push(issuer); // If a part is missing, that is an error, and the settings are not used.
     }

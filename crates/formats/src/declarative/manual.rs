@@ -30,7 +30,7 @@ pub const MANUAL: &[(&str, &str, &str)] = &[
     ("upstream_tls.system_roots", "true or false; default: true", "Whether the CAs of the operating system are trusted. Upstream certificates are always verified."),
     ("access_log.to", "\"stdout\" or \"file\"; absent: no access log", "Destination of the access log, one JSON object per line and request. `auth_failure` is why a credential was rejected, such as `expired`; it is absent otherwise. docs/life-of-a-request.md lists the reasons."),
     ("access_log.file", "path; required with `to = \"file\"`", "File to append to."),
-    ("log.level", "\"error\", \"warn\", \"info\", \"debug\" or \"trace\"; default: \"info\"", "Level of the log on stderr."),
+    ("log.level", "\"error\", \"warn\", \"info\", \"debug\" or \"trace\"; default: \"info\"", "Level of the log on stderr. Of its dependencies Penstock logs errors only."),
     ("log.format", "\"text\" or \"json\"; default: \"text\"", "Format of the log on stderr."),
     ("issuer.name", "string", "Name in logs and metrics, unique."),
     ("issuer.iss", "string", "The `iss` claim of its tokens, compared byte for byte, unique."),
@@ -42,6 +42,7 @@ pub const MANUAL: &[(&str, &str, &str)] = &[
     ("issuer.audiences", "list of strings; default: [], not checked", "The `aud` claim of a token must contain one of these."),
     ("issuer.leeway_s", "0 to 300 seconds; default: 0", "Tolerated clock skew for `exp` and `nbf`."),
     ("issuer.padded_segments", "true or false; default: false", "Whether tokens may use base64url with `=` padding, as WSO2's own generator does."),
+    ("issuer.allow_unlimited", "true or false; default: false", "Whether tokens without `exp` are accepted. Such a token never expires: only removing the issuer or its key ends it."),
 ];
 
 /// The keys of the table `name` (empty: the root).

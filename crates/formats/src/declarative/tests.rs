@@ -53,6 +53,7 @@ algorithms = ["RS256", "ES256"]
 audiences = ["a", "b"]
 leeway_s = 300
 padded_segments = true
+allow_unlimited = true
 [[issuer]]
 name = "partner"
 iss = "https://partner.example"
@@ -133,6 +134,8 @@ fn every_source_of_keys_reaches_its_issuer() {
     let first = issuers.first().expect("there are five");
     let names: Vec<&str> = first.algorithms.iter().map(|algorithm| algorithm.as_str()).collect();
     assert_eq!((names, first.leeway_s, first.padded_segments), (vec!["RS256", "ES256"], 300, true));
+    let unlimited: Vec<bool> = issuers.iter().map(|issuer| issuer.allow_unlimited).collect();
+    assert_eq!(unlimited, [true, false, false, false, false]);
     assert_eq!(first.audiences, ["a", "b"]);
     assert!(!format!("{issuers:?}").contains(SECRET), "a secret is printed");
 }

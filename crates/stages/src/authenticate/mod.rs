@@ -93,8 +93,12 @@ pub fn identify(
 /// Source: RFC 7519 sections 4.1.3 (`aud`), 4.1.4 (`exp`) and 4.1.5 (`nbf`).
 fn check_claims(caller: &Caller, issuer: &Issuer, now: Now) -> Result<(), AuthFailure> {
     let leeway_s = issuer.leeway_s.min(limits::LEEWAY_S_MAX);
-    if caller.expires_s.is_some_and(|exp_s| now.unix_s >= exp_s.saturating_add(leeway_s)) {
-        return Err(AuthFailure::Expired);
+    match caller.expires_s {
+        None if !issuer.allow_unlimited => return Err(AuthFailure::NoExpiry),
+        Some(exp_s) if now.unix_s >= exp_s.saturating_add(leeway_s) => {
+            return Err(AuthFailure::Expired);
+        }
+        None | Some(_) => {}
     }
     if caller.not_before_s.is_some_and(|nbf_s| now.unix_s.saturating_add(leeway_s) < nbf_s) {
         return Err(AuthFailure::NotYetValid);

@@ -162,6 +162,38 @@ fn lifetime_is_checked_at_each_use_with_the_issuers_leeway() {
 }
 
 #[test]
+fn a_token_without_exp_is_rejected_unless_its_issuer_allows_it() {
+    let key = SigningKey::from_secret(SECRET).unwrap();
+    for exp in ["", ",\"exp\":null"] {
+        let token = sign_unchanged(&key, None, &format!(r#"{{"iss":"{ISS}"{exp}}}"#));
+        let mut strict = Fixture::new(vec![issuer(1)]);
+        strict.check(&token, Err(AuthFailure::NoExpiry), exp);
+        assert!(strict.cache.is_empty());
+        let mut lenient = Fixture::new(vec![Issuer { allow_unlimited: true, ..issuer(1) }]);
+        assert_eq!(lenient.known(&token).expires_s, None);
+        lenient.now.unix_s = u64::MAX;
+        lenient.known(&token);
+        lenient.expect_counts(1, 1);
+        // The rule changes, and with it the revision.
+        lenient.issuers = vec![Arc::new(issuer(2))];
+        lenient.check(&token, Err(AuthFailure::NoExpiry), exp);
+        assert!(lenient.cache.is_empty());
+    }
+}
+
+#[test]
+fn claims_of_unusual_types_identify_their_caller() {
+    let mut fixture = Fixture::new(vec![issuer(1)]);
+    let claims = r#"{"iss":"https://idp.example/token","sub":42,"scope":["read","write"],
+        "scp":null,"client_id":null,"azp":"app","aud":null,"nbf":null,"keytype":null}"#;
+    let caller = fixture.known(&sign(claims));
+    assert_eq!(caller.subject.as_deref(), Some("42"));
+    assert_eq!(caller.scopes, ["read", "write"]);
+    assert_eq!(caller.client_id.as_deref(), Some("app"));
+    assert_eq!((caller.audiences.len(), caller.not_before_s), (0, None));
+}
+
+#[test]
 fn a_token_for_another_audience_is_rejected() {
     for (audiences, aud, expect) in [
         (&[][..], r#""x""#, Ok(())),
@@ -356,10 +388,13 @@ fn keys_depend_on_the_last_bytes_the_length_and_the_seed() {
 }
 
 #[test]
-fn neither_tokens_nor_seeds_are_printed() {
+fn neither_tokens_nor_seeds_nor_claims_are_printed() {
     let mut fixture = Fixture::new(vec![issuer(1)]);
-    fixture.known(&token(1));
+    let caller = fixture.known(&sign(&claims(1).replace("\"jti\"", "\"sub\":\"alice\",\"jti\"")));
+    assert_eq!(caller.subject.as_deref(), Some("alice"));
     assert_eq!(format!("{:?}", fixture.cache), "TokenCache { len: 1, .. }");
+    let expect = "Known(Caller { issuer: 0, key_type: Production, .. })";
+    assert_eq!(format!("{:?}", Identity::Known(caller)), expect);
 }
 
 // --- the fixture --------------------------------------------------------------------------------
@@ -417,6 +452,7 @@ fn issuer(revision: u64) -> Issuer {
         audiences: Vec::new(),
         leeway_s: 0,
         padded_segments: false,
+        allow_unlimited: false,
     }
 }
 
@@ -445,7 +481,16 @@ fn sign(claims: &str) -> String {
     sign_with(&SigningKey::from_secret(SECRET).unwrap(), None, claims)
 }
 
+/// Signs `claims`, with those of [`claims`] in place of an absent `exp`.
 fn sign_with(key: &SigningKey, kid: Option<&str>, claims: &str) -> String {
+    if claims.contains("\"exp\"") {
+        return sign_unchanged(key, kid, claims);
+    }
+    let exp = (NOON + 5_000).to_string();
+    sign_unchanged(key, kid, &jose::with_member(claims, "exp", &exp).unwrap())
+}
+
+fn sign_unchanged(key: &SigningKey, kid: Option<&str>, claims: &str) -> String {
     let alg: Algorithm = key.algorithm();
     let header = Header { alg, kid: kid.map(str::to_owned), typ: Some("JWT".to_owned()) };
     key.sign(&header, claims).unwrap()

@@ -1,0 +1,159 @@
+//! Lines on their way to the writing thread.
+
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// A bounded queue of lines. Who adds one never waits for the writer: a line that does not fit is dropped and
+/// counted.
+#[derive(Debug)]
+pub(super) struct Queue {
+    bytes_max: usize,
+    waiting: Mutex<Waiting>,
+    change: Condvar,
+    lost: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    batch: Batch,
+    /// Whether the writer has a batch that is not written yet.
+    writing: bool,
+    /// Whether the writer is to wake up although there may be no line.
+    woken: bool,
+}
+
+/// Lines that are written together.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Batch {
+    pub(super) bytes: Vec<u8>,
+    pub(super) lines: u64,
+}
+
+impl Queue {
+    pub(super) fn new(bytes_max: usize) -> Self {
+        Self {
+            bytes_max,
+            waiting: Mutex::default(),
+            change: Condvar::new(),
+            lost: AtomicU64::new(0),
+        }
+    }
+
+    /// Adds a line, or counts it as lost.
+    pub(super) fn push(&self, line: &[u8]) {
+        let mut waiting = self.lock();
+        if line.len() > self.bytes_max.saturating_sub(waiting.batch.bytes.len()) {
+            self.lose(1);
+            return;
+        }
+        waiting.batch.bytes.extend_from_slice(line);
+        waiting.batch.lines += 1;
+        drop(waiting);
+        self.change.notify_all();
+    }
+
+    /// Ends the writer's wait.
+    pub(super) fn wake(&self) {
+        self.lock().woken = true;
+        self.change.notify_all();
+    }
+
+    /// For the writer: waits for lines, for [`Self::wake`] or for the end of `within`, and takes all lines. Whoever
+    /// takes them reports them as [`Self::written`].
+    pub(super) fn take(&self, within: Option<Duration>) -> Batch {
+        let waiting = self.lock();
+        let idle = |waiting: &mut Waiting| waiting.batch.lines == 0 && !waiting.woken;
+        let mut waiting = match within {
+            Some(within) => {
+                let waited = self.change.wait_timeout_while(waiting, within, idle);
+                waited.unwrap_or_else(PoisonError::into_inner).0
+            }
+            None => self.change.wait_while(waiting, idle).unwrap_or_else(PoisonError::into_inner),
+        };
+        waiting.woken = false;
+        waiting.writing = true;
+        // The memory of a burst is given back with its batch.
+        std::mem::take(&mut waiting.batch)
+    }
+
+    /// For the writer: the batch is written, or lost.
+    pub(super) fn written(&self) {
+        self.lock().writing = false;
+        self.change.notify_all();
+    }
+
+    /// Waits until all lines are written, at most `within`.
+    pub(super) fn flush(&self, within: Duration) {
+        let busy = |waiting: &mut Waiting| waiting.batch.lines > 0 || waiting.writing;
+        drop(self.change.wait_timeout_while(self.lock(), within, busy));
+    }
+
+    pub(super) fn lose(&self, lines: u64) {
+        self.lost.fetch_add(lines, Ordering::Relaxed);
+    }
+
+    /// Lines lost so far.
+    pub(super) fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// `tracing_subscriber` writes each line in one piece.
+impl Write for &Queue {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.push(line);
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_that_do_not_fit_are_counted_and_the_others_kept_in_order() {
+        let queue = Queue::new(10);
+        for line in ["one\n", "two\n", "three\n", "4\n", "5\n"] {
+            queue.push(line.as_bytes());
+        }
+        assert_eq!(queue.take(None), Batch { bytes: b"one\ntwo\n4\n".to_vec(), lines: 3 });
+        assert_eq!(queue.lost(), 2);
+        queue.push(b"larger than the queue\n");
+        assert_eq!(queue.lost(), 3);
+        queue.push(b"0123456789");
+        assert_eq!(queue.take(None).lines, 1, "the room is free again");
+    }
+
+    #[test]
+    fn a_writer_that_hangs_blocks_neither_lines_nor_the_flush_for_long() {
+        let queue = Queue::new(4);
+        queue.push(b"one\n");
+        assert_eq!(queue.take(None).lines, 1);
+        // The writer never reports it as written.
+        queue.push(b"two\n");
+        queue.push(b"lost");
+        queue.flush(Duration::ZERO);
+        assert_eq!(queue.lost(), 1);
+        assert_eq!(queue.take(None).bytes, b"two\n");
+        queue.written();
+        queue.flush(Duration::MAX);
+    }
+
+    #[test]
+    fn the_writer_can_be_woken_without_a_line() {
+        let queue = Queue::new(4);
+        queue.wake();
+        assert_eq!(queue.take(None), Batch::default());
+        assert_eq!(queue.take(Some(Duration::ZERO)), Batch::default());
+    }
+}
