@@ -169,7 +169,7 @@ fn changed_limits_take_effect() {
 
 #[test]
 fn the_endpoints_path_comes_before_the_remainder() {
-    let upstream = Upstream::responding(|request| harness::CannedResponse::ok(request.target()));
+    let upstream = Upstream::responding(|request| CannedResponse::ok(request.target()));
     let url = upstream.url();
     for (endpoint, path, expect) in [
         ("", "/a/x?q=1", "/x?q=1"),

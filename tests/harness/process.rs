@@ -29,7 +29,7 @@ fn build() -> PathBuf {
         Some(name) => name,
     };
     let status = Command::new(env!("CARGO"))
-        .args(["build", "--quiet", "--package", "penstock", "--profile", profile])
+        .args(["build", "--quiet", "--workspace", "--bin", "penstock", "--profile", profile])
         .arg("--target-dir")
         .arg(folder.parent().unwrap())
         .current_dir(env!("CARGO_MANIFEST_DIR"))

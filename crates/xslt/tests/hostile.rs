@@ -255,7 +255,7 @@ fn a_key_with_a_node_set_collects_each_node_once() {
 }
 
 #[test]
-fn grouping_by_keys_is_charged() {
+fn grouping_by_keys_fits_the_default_budget_whatever_the_size_of_the_groups() {
     let text = "<xsl:output method='text'/><xsl:key name='k' match='i' use='@k'/><xsl:template match='/'>\
                 <xsl:value-of select=\"count(//i[generate-id() = generate-id(key('k', @k)[1])])\"/></xsl:template>";
     let source = |groups: usize, count: usize| {
@@ -264,7 +264,7 @@ fn grouping_by_keys_is_charged() {
     };
     let result = |groups, count| run(text, &source(groups, count), &Budget::default());
     assert_eq!(result(100, 5_000).as_deref(), Ok("100"));
-    assert_eq!(result(1, 20_000).unwrap_err().kind, Limit);
+    assert_eq!(result(1, 20_000).as_deref(), Ok("1"));
 }
 
 #[test]
