@@ -424,6 +424,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that cannot make its files has failed")]
 
     use std::fs;
+    use std::sync::Mutex;
 
     use base::SystemClock;
     use model::KeySource;

@@ -280,6 +280,15 @@ fn a_changed_configuration_changes_limits_and_issuers_but_not_listeners() {
 }
 
 #[test]
+fn a_new_description_that_is_invalid_is_reported() {
+    let mut scene = Scene::new(&[("apis/one.yaml", "/one")]);
+    scene.replace("apis/new.yaml", "openapi: 3.0.3\ninfo: {title: New}\n");
+    scene.until_diagnostic("new.yaml");
+    scene.replace("apis/new.yaml", &api("/new"));
+    scene.until("/new /one");
+}
+
+#[test]
 fn an_invalid_configuration_changes_nothing_and_is_reported() {
     let mut scene = Scene::configured("", "");
     scene.configure("drain = 5", "");

@@ -69,7 +69,7 @@ impl Follower {
 
     /// Adds the work for a change of one of our files.
     pub(super) fn on_file(&self, file: &Path, work: &mut Work) {
-        if self.catalogue.knows(file) {
+        if self.catalogue.knows(file) || self.first_failures.contains_key(file) {
             work.apis.insert(file.to_owned());
         }
         if let Some(referrers) = self.referrers.get(file) {
@@ -228,6 +228,7 @@ impl Follower {
             }
             FileState::Missing => {
                 if !self.catalogue.knows(&file) {
+                    self.first_failures.remove(&file);
                     return None;
                 }
                 self.texts.remove(&file);
