@@ -1,6 +1,7 @@
-//! Questions of stages to the outside, each asked once however many requests wait for the answer.
+//! Questions that stages cannot answer themselves, each asked once, however many requests wait for the answer.
 //!
-//! A stage returns what it needs to know; the pipeline asks, waits while the client does, and runs the stage again.
+//! A stage returns what it needs to know; the pipeline asks, waits as long as the client does, and runs the stage
+//! again.
 
 use std::cell::RefCell;
 use std::rc::Rc;
