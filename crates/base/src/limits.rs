@@ -184,7 +184,7 @@ pub const JWKS_REFRESH_S: u64 = 300;
 pub const JWKS_UNKNOWN_KID_S_MIN: u64 = 30;
 /// Longest fetch of a JWKS, in milliseconds. Longer: the fetch fails, and the last good set stays in use.
 pub const JWKS_FETCH_MS_MAX: u32 = 10_000;
-/// Longest wait at start-up for the first JWKS of all issuers, in milliseconds. Longer: the gateway starts without
+/// Longest wait at startup for the first JWKS of all issuers, in milliseconds. Longer: the gateway starts without
 /// their keys and keeps trying.
 pub const JWKS_START_MS_MAX: u32 = 3_000;
 /// First retry interval after a failed fetch, in seconds; it doubles up to `JWKS_REFRESH_S`.

@@ -35,7 +35,7 @@ struct Pending {
 }
 
 impl Questions {
-    /// `sender` passes questions to whoever answers them by [`Questions::answered`].
+    /// `sender` passes the questions on; [`Questions::answered`] reports each answer.
     pub(crate) fn new(sender: Sender<Question>) -> Self {
         Self { pending: RefCell::default(), sender }
     }

@@ -74,8 +74,9 @@ pub fn manual_markdown() -> String {
     let mut out = String::from(
         "# Configuration\n\n\
          `penstock gateway --config penstock.toml` reads one TOML file. Relative paths are relative to that file. Unknown keys\n\
-         are errors. Changes of the files, and SIGHUP, reload APIs, issuers, certificates and limits; changes of listeners and\n\
-         workers are logged and take effect with a restart. `penstock check penstock.toml` reports everything that is wrong.\n\n\
+         are errors. Changed files, and SIGHUP, reload APIs, issuers, certificates and limits. Changes of listeners, workers,\n\
+         `data` and logs are logged and take effect after a restart. `penstock check penstock.toml` reports everything that\n\
+         is wrong.\n\n\
          Generated from `crates/formats/src/declarative/manual.rs`.\n",
     );
     let mut section = "";
