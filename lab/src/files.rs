@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
 use std::path::Path;
 
-/// Reads a file of at most `bytes_max` bytes. A pipe or device is read no further either.
+/// Reads a file of at most `bytes_max` bytes. No more than that is read from a pipe or device either.
 ///
 /// # Errors
 /// The file cannot be read; `FileTooLarge` for a larger one.
@@ -83,7 +83,7 @@ fn standard_stream(path: &Path) -> Option<io::Result<File>> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use std::process::Command;
     use std::thread;

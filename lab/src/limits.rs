@@ -89,7 +89,7 @@ pub const LAB_TABLE_ROWS_MAX: usize = 100_000;
 pub const LAB_BOOTSTRAP_DRAWS: usize = 10_000;
 /// Maximum number of measurements of a knee search. More: the search ends with the interval found so far.
 pub const LAB_KNEE_PROBES_MAX: usize = 40;
-/// Largest histogram log read by a report, in bytes. Larger: the chart is left out with a note.
+/// Largest histogram log read by a report, in bytes. Larger: the chart is left out, with a note.
 pub const LAB_HLOG_BYTES_MAX: u64 = 256 * MIB as u64;
 /// Maximum number of cases with a histogram on a report's page. More: the others are written to files, which the page
 /// lists.

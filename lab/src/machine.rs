@@ -35,7 +35,7 @@ pub(crate) fn thread_cpu_us() -> u64 {
     cpu_us(UsageWho::RUSAGE_THREAD)
 }
 
-/// Time the calling thread was runnable without a CPU, in microseconds; 0 if the kernel does not report it.
+/// Time for which the calling thread was runnable without a CPU, in microseconds; 0 if the kernel does not report it.
 pub(crate) fn thread_waited_us() -> u64 {
     let Ok(text) = fs::read_to_string("/proc/thread-self/schedstat") else {
         return 0;

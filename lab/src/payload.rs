@@ -45,7 +45,8 @@ impl JsonShape {
         }
     }
 
-    /// The text between a string and the next one, number `next` (from 2). `None`: there is only one string.
+    /// The text between a string and the next one, whose number is `next` (from 2). `None` if the shape has only one
+    /// string.
     fn between(self, next: usize) -> Option<String> {
         match self {
             Self::Array => Some("\",\"".to_owned()),
@@ -118,7 +119,7 @@ fn least(shape: JsonShape) -> usize {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
 

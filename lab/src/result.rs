@@ -252,7 +252,7 @@ fn rename_old_keys(load: &mut Value) {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
 pub(crate) mod tests {
     use super::*;
 

@@ -4,7 +4,7 @@
 //! provides one. The report contains no script, so a page of the test loads it in frames, measures them, and
 //! puts the result into its title.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod report_support;
 

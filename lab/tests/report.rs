@@ -1,6 +1,6 @@
 //! The reports of a results folder.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod report_support;
 

@@ -1,7 +1,7 @@
 //! The validity checks on measurements: misbehaving targets on real sockets are flagged for the right reason.
 //! Conditions that cannot be produced on demand are tested with data.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};

@@ -1,9 +1,10 @@
-//! Coverage-guided fuzzing with libFuzzer, without cargo-fuzz and on the stable toolchain: of the flags that cargo-fuzz
-//! passes to rustc only the sanitizers' need nightly, and those look for memory errors of `unsafe`, which is forbidden here.
+//! Coverage-guided fuzzing with libFuzzer, without cargo-fuzz and on the stable toolchain. Of the flags that cargo-fuzz
+//! passes to rustc, only those of the sanitizers need nightly, and sanitizers look for memory errors in `unsafe` code,
+//! which is forbidden here.
 //!
-//! Without `--runs`: a time per target and a fresh seed. Starts from fuzz/seeds/TARGET and the corpus of earlier runs
-//! (fuzz-corpus/TARGET below cargo's target folder), and writes inputs that fail to fuzz-artifacts/TARGET.
-//! The property tests run too, with a fresh seed.
+//! Without `--runs`: a fixed time per target and a fresh seed. Starts from fuzz/seeds/TARGET and the corpus of earlier
+//! runs (fuzz-corpus/TARGET below cargo's target folder), and writes failing inputs to fuzz-artifacts/TARGET. The
+//! property tests are run as well, with a fresh seed.
 //!
 //! With `--runs`: a fixed number of inputs, a fixed seed and fuzz/seeds alone, so that each run is the same.
 
@@ -34,9 +35,9 @@ const FLAGS: &[&str] = &[
 
 /// An input that exceeds one of these has failed.
 const LIMITS: &[&str] = &["-rss_limit_mb=2048", "-malloc_limit_mb=512"];
-/// Longest time for one input, on the wall clock.
+/// Longest time for one input, in wall-clock time.
 const TIMEOUT_S: u64 = 10;
-/// The same with a fixed seed: a run on a busy machine must not fail for that.
+/// The same with a fixed seed: longer, so that a run does not fail because the machine is busy.
 const TIMEOUT_FIXED_S: u64 = 60;
 
 #[derive(Clone, Copy)]
@@ -50,12 +51,12 @@ enum Effort {
 /// Builds the named targets, or all, and runs them. Without names and without `--runs` the property tests run first.
 ///
 /// # Errors
-/// A target does not build, or an input fails: its path, how to run it again and where to keep it.
+/// A target does not build, or an input fails; the message has its path, how to run it again and where to keep it.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Outcome {
     let options = Options::read(arguments, &["--seconds", "--runs"], &[])?;
     let effort = match options.text("--runs") {
         Some(_) if options.has("--seconds") => {
-            return Err("--runs and --seconds exclude each other".to_owned());
+            return Err("--runs and --seconds are mutually exclusive".to_owned());
         }
         Some(_) => Effort::Runs(options.number("--runs", 0)?),
         None => Effort::Seconds(options.number("--seconds", SECONDS_DEFAULT)?),
@@ -134,7 +135,7 @@ fn build(root: &Path, targets: &[String]) -> Result<PathBuf, String> {
 fn host_triple() -> Result<String, String> {
     let version = shell::output(Command::new("rustc").arg("-vV"))?;
     let host = version.lines().find_map(|line| line.strip_prefix("host: "));
-    host.map(str::to_owned).ok_or_else(|| "`rustc -vV` printed no line `host:`".to_owned())
+    host.map(str::to_owned).ok_or_else(|| "`rustc -vV` printed no `host:` line".to_owned())
 }
 
 fn fuzz(root: &Path, program: &Path, target: &str, effort: Effort) -> Outcome {
@@ -194,7 +195,7 @@ fn failure(target: &str, program: &Path, log: &str) -> String {
 /// One line from libFuzzer's log: how many inputs ran, and the edges covered at the start and at the end.
 ///
 /// # Errors
-/// The log shows no coverage: the program was built without counters, and the inputs were not guided.
+/// The log shows no coverage: the program was built without counters, so the inputs were not guided.
 fn summary(log: &str) -> Result<String, String> {
     let covered = |line: &str| line.split("cov: ").nth(1)?.split(' ').next()?.parse::<u64>().ok();
     let first = log.lines().find(|line| line.contains("INITED")).and_then(covered).unwrap_or(0);

@@ -1,5 +1,5 @@
 //! Instructions per request of each stage, counted by callgrind and compared with the limits in `benches`. The cost of one
-//! iteration is the difference between a long and a short run, so start-up does not count.
+//! iteration is the difference between a long and a short run, so startup is not counted.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -64,7 +64,7 @@ fn cases(program: &Path) -> Result<Vec<(String, u64)>, String> {
         })
 }
 
-/// Instructions of a whole run. The profile stays, for callgrind_annotate.
+/// Instructions of a whole run. The profile is kept for callgrind_annotate.
 fn count(program: &Path, folder: &Path, case: &str, times: u64) -> Result<u64, String> {
     let profile = folder.join(format!("{case}.out"));
     let mut valgrind = Command::new("valgrind");
@@ -77,7 +77,7 @@ fn count(program: &Path, folder: &Path, case: &str, times: u64) -> Result<u64, S
         .map_err(|error| format!("{error}\n(on Debian: apt-get install valgrind)"))?;
     let text = std::fs::read_to_string(&profile)
         .map_err(|error| format!("{}: {error}", profile.display()))?;
-    total(&text).ok_or_else(|| format!("{}: no line `totals:` or `summary:`", profile.display()))
+    total(&text).ok_or_else(|| format!("{}: no `totals:` or `summary:` line", profile.display()))
 }
 
 /// The line `totals: N`, or `summary: N`, of a callgrind profile.

@@ -144,7 +144,14 @@ fn product(expression: &str) -> Option<u64> {
 
 /// The value with the unit that the name ends in.
 fn figure(name: &str, value: u64) -> String {
-    let unit = |unit| name.split('_').any(|word| word == unit);
+    // `PER_S` counts something by the second.
+    let unit = |unit| {
+        let words: Vec<&str> = name.split('_').collect();
+        words
+            .iter()
+            .enumerate()
+            .any(|(at, word)| *word == unit && !(at > 0 && words.get(at - 1) == Some(&"PER")))
+    };
     if unit("BYTES") && value.is_multiple_of(1024 * 1024) {
         format!("{} MiB", value / (1024 * 1024))
     } else if unit("BYTES") && value.is_multiple_of(1024) {
@@ -209,6 +216,18 @@ mod tests {
         let why = |source| rows(&mut String::new(), source).unwrap_err();
         assert!(why("pub const A: u32 = 1;").contains("no doc comment"));
         assert!(why("/// A.\npub const A: u32 = other();").contains("not understood"));
+    }
+
+    #[test]
+    fn a_figure_has_the_unit_in_its_name() {
+        for (name, value, text) in [
+            ("HEAD_BYTES_MAX", 65_536, "64 KiB"),
+            ("IDLE_MS_MAX", 1_500, "1,500 ms"),
+            ("DRAIN_S_DEFAULT", 20, "20 s"),
+            ("LOG_LINES_PER_S_MAX", 20, "20"),
+        ] {
+            assert_eq!(figure(name, value), text);
+        }
     }
 
     #[test]

@@ -44,7 +44,7 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "bench",
-        help: "[--quick] [--cells TEXT,..] [--targets TEXT,..] [--seconds N] [--rounds N]: measure CPU per request beside other proxies; or: latency, workers, start, memory, change [--changes N], engines",
+        help: "[--quick] [--cells TEXT,..] [--targets TEXT,..] [--seconds N] [--rounds N]: compare CPU per request with other proxies; or: latency, workers, start, memory, change [--changes N], engines",
         run: bench::run,
     },
     Command {

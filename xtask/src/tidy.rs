@@ -1,5 +1,5 @@
 //! Rules that a reviewer would otherwise have to remember. A finding fails the build; it names the file and line, and
-//! the remedy. Advice is printed only.
+//! the remedy. Advice is only printed.
 
 mod direction;
 mod housekeeping;

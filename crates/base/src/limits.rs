@@ -16,7 +16,7 @@ pub const RESPONSE_HEAD_BYTES_MAX: u32 = 64 * KIB;
 pub const HEADER_FIELDS_MAX: usize = 128;
 /// Longest request target, in bytes. Longer: 414. Source: RFC 9112 section 3 recommends at least 8,000.
 pub const TARGET_BYTES_MAX: u32 = 16 * KIB;
-/// Longest method token, in bytes. Longer: 501. Source: the longest registered one has 17 bytes.
+/// Longest method token, in bytes. Longer: 501. Source: the longest registered method has 17 bytes.
 pub const METHOD_BYTES_MAX: usize = 32;
 /// Maximum number of elements in a head's Connection fields. More: 400 (request), fault 101506 (response).
 pub const CONNECTION_OPTIONS_MAX: u32 = 32;
@@ -24,15 +24,15 @@ pub const CONNECTION_OPTIONS_MAX: u32 = 32;
 /// that a double holds exactly, as in JavaScript; upstreams and tools disagree about larger ones.
 pub const CONTENT_LENGTH_BYTES_MAX: u64 = 9_007_199_254_740_991;
 /// Longest extensions of one chunk, in bytes. Longer: 400 (request), a truncated body (response). The longest in use,
-/// the chunk signatures of AWS, have 81.
+/// the chunk signatures of AWS, have 81 bytes.
 pub const CHUNK_EXTENSION_BYTES_MAX: u32 = 256;
-/// Maximum number of bytes of chunk extensions in a body that exceed the payload of their chunks, in sum. More: 400 (request), a
-/// truncated body (response). Without it a body of empty words keeps a connection busy. Source: CVE-2023-39326 (Go
-/// allows 16 KiB).
+/// Maximum number of bytes by which the chunk extensions of a body exceed the payload of their chunks, in total. More:
+/// 400 (request), a truncated body (response). Without this limit, a body with little payload could keep a connection
+/// busy. Source: CVE-2023-39326 (Go allows 16 KiB).
 pub const CHUNK_OVERHEAD_BYTES_MAX: u32 = 16 * KIB;
 /// Largest trailer section, in bytes. Larger: 431 for a request, a truncated body for a response.
 pub const TRAILER_BYTES_MAX: u32 = 8 * KIB;
-/// Maximum number of 1xx responses before the final one. More: 502.
+/// Maximum number of 1xx responses before the final one. More: fault 101506.
 pub const INTERIM_RESPONSES_MAX: u32 = 8;
 
 // --- buffers ------------------------------------------------------------------------------------
@@ -66,11 +66,11 @@ pub const BODY_BYTES_MAX: u32 = 10 * MIB;
 pub const ACCESS_LOG_BLOCK_BYTES: usize = 32 * KIB as usize;
 /// Maximum number of blocks of access log that wait for the disk. More: dropped and counted.
 pub const ACCESS_LOG_BLOCKS_MAX: usize = 256;
-/// Largest process log that waits for stderr, in bytes, beside as much that is being written. More: lines are dropped
-/// and counted.
+/// Maximum size of the process log lines queued for stderr, in bytes; as many again may be in the process of being
+/// written. More: lines are dropped and counted.
 pub const LOG_QUEUE_BYTES_MAX: usize = MIB as usize;
-/// Maximum number of process log lines of one callsite in a second. More: counted, and reported in one line. Those about files have
-/// no such limit.
+/// Maximum number of process log lines of one callsite per second. More: counted, and reported in one line. Lines about
+/// files are not limited.
 pub const LOG_LINES_PER_S_MAX: u32 = 20;
 
 // --- times --------------------------------------------------------------------------------------
@@ -81,7 +81,7 @@ pub const SWEEP_MS: u32 = 250;
 pub const HEAD_MS_MAX: u32 = 15_000;
 /// Longest wait for the next request on a kept connection, in milliseconds. Longer: closed.
 pub const IDLE_CLIENT_MS_MAX: u32 = 60_000;
-/// Longest time without one byte moving in a body, in milliseconds. Longer: closed, with 408 if no response was
+/// Longest time without progress of a body, in milliseconds. Longer: closed, with 408 if no response was
 /// sent.
 pub const STALL_MS_MAX: u32 = 60_000;
 /// Longest TLS handshake, in milliseconds. Longer: closed.
@@ -163,12 +163,13 @@ pub const H2_CONTROL_FRAMES_PER_RECEIVED: u32 = 2;
 /// Maximum number of TLS sessions stored for resumption without tickets, and per trust configuration towards
 /// upstreams. More: the oldest are dropped and need a full handshake. About 1 KiB each.
 pub const TLS_SESSIONS_MAX: usize = 1_024;
-/// Maximum number of questions to the outside that wait to be asked. More: the stage decides without the answer.
+/// Maximum number of queued questions, such as for an issuer's current key set. More: the stage decides without the
+/// answer.
 pub const QUESTIONS_MAX: usize = 64;
-/// Time after the answer to a question before it is asked again, in milliseconds.
+/// Shortest time between the answer to a question and asking it again, in milliseconds.
 pub const QUESTION_PAUSE_MS: u32 = 1_000;
-/// Longest wait of a request for its issuer's key set, because its token names a key that the known set lacks, in
-/// milliseconds. Longer: 401.
+/// Longest wait of a request for its issuer's current key set, if its token names a key that is not in the known set,
+/// in milliseconds. Longer: 401.
 pub const KEY_SET_WAIT_MS_MAX: u32 = 3_000;
 /// Maximum number of concurrent connections to the admin port. More: they wait in the kernel's queue.
 pub const ADMIN_CONNECTIONS_MAX: usize = 64;
@@ -191,9 +192,9 @@ pub const JWKS_KEYS_MAX: usize = 256;
 pub const JWKS_REFRESH_S: u64 = 300;
 /// Shortest time between two fetches triggered by unknown `kid`s, in seconds.
 pub const JWKS_UNKNOWN_KID_S_MIN: u64 = 30;
-/// Longest fetch of a JWKS, in milliseconds. Longer: it fails, and the last good one stays in use.
+/// Longest fetch of a JWKS, in milliseconds. Longer: the fetch fails, and the last good set stays in use.
 pub const JWKS_FETCH_MS_MAX: u32 = 10_000;
-/// Longest wait at start-up for the first JWKS of all issuers, in milliseconds. Longer: it starts without
+/// Longest wait at startup for the first JWKS of all issuers, in milliseconds. Longer: the gateway starts without
 /// their keys and keeps trying.
 pub const JWKS_START_MS_MAX: u32 = 3_000;
 /// First retry interval after a failed fetch, in seconds; it doubles up to `JWKS_REFRESH_S`.
@@ -215,10 +216,10 @@ pub const TEMPLATE_SEGMENTS_MAX: usize = 128;
 
 /// Largest API description or configuration file, in bytes. Larger: a diagnostic. GitHub's own is 12 MB.
 pub const DOCUMENT_BYTES_MAX: u64 = 64 * MIB as u64;
-/// Largest file with certificates or a private key, in bytes. Larger: a diagnostic. A chain with comments has a
-/// few KiB, the certificate authorities of a Linux distribution 250 KiB.
+/// Largest file with certificates or a private key, in bytes. Larger: a diagnostic. A chain with comments has a few
+/// KiB, the CA bundle of a Linux distribution 250 KiB.
 pub const PEM_BYTES_MAX: u64 = MIB as u64;
-/// Largest file with a shared secret, in bytes. Larger: a diagnostic. The longest hash needs 64.
+/// Largest file with a shared secret, in bytes. Larger: a diagnostic. The longest hash needs 64 bytes.
 pub const SECRET_BYTES_MAX: u64 = 64 * KIB as u64;
 /// Maximum number of diagnostics kept for one file. More: counted, not listed.
 pub const DIAGNOSTICS_MAX: usize = 1_000;

@@ -116,7 +116,7 @@ enum Message {
     Stop,
 }
 
-/// What is to be done in one round.
+/// What to do in one round.
 #[derive(Debug, Default)]
 struct Work {
     /// Descriptions to read.

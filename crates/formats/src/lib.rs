@@ -6,7 +6,7 @@
 //! gateway.
 //!
 //! Architecture invariant: pure. No sockets, no clock, no files: another file (a `$ref`, a secret)
-//! is read by a function that the calling crate passes in, after its path was checked here.
+//! is read by a function that the calling crate passes in, after its path has been checked here.
 
 mod address;
 mod report;

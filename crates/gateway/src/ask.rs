@@ -1,6 +1,7 @@
-//! Questions of stages to the outside, each asked once however many requests wait for the answer.
+//! Questions that stages cannot answer themselves, each asked once, however many requests wait for the answer.
 //!
-//! A stage returns what it needs to know; the pipeline asks, waits while the client does, and runs the stage again.
+//! A stage returns what it needs to know; the pipeline asks, waits as long as the client does, and runs the stage
+//! again.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -34,7 +35,7 @@ struct Pending {
 }
 
 impl Questions {
-    /// `sender` passes questions to whoever answers them by [`Questions::answered`].
+    /// `sender` passes the questions on; [`Questions::answered`] reports each answer.
     pub(crate) fn new(sender: Sender<Question>) -> Self {
         Self { pending: RefCell::default(), sender }
     }

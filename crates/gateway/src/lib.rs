@@ -200,14 +200,14 @@ impl Gateway {
         self.addresses
     }
 
-    /// Receives the questions of stages. Each is to be answered with [`Gateway::answered`]. Returns `None` when
+    /// Receives the questions of stages. Each must be answered with [`Gateway::answered`]. Returns `None` when
     /// called again.
     pub fn take_questions(&self) -> Option<Receiver<Question>> {
         self.questions.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Resumes the requests that wait for the answer to `question`, which an earlier [`Gateway::apply`] brought, or
-    /// which there is none.
+    /// Resumes the requests that wait for the answer to `question`: an earlier [`Gateway::apply`] brought it, or there
+    /// is none.
     pub fn answered(&self, question: &Question) {
         for worker in &self.workers {
             // Fails only if the worker has ended.
@@ -257,7 +257,7 @@ impl Gateway {
         }
     }
 
-    /// Opens the access log again, after it was renamed.
+    /// Reopens the access log after it was renamed.
     pub fn reopen_logs(&self) {
         if let Some(access) = &self.access {
             access.reopen();

@@ -1,7 +1,7 @@
 //! Both sides of a connection: the HTTP/1.1 codec, HTTP/2 for clients, TLS and splicing.
 //!
-//! Used by **listen** and **forward** of the gateway, and by the lab. It knows no API, policy or
-//! configuration file.
+//! Used by **listen** and **forward** of the gateway, and by the lab. It knows nothing about APIs, policies or
+//! configuration files.
 //!
 //! Architecture invariant: [`http1`] is pure (no tokio, no sockets, no clock); only the other modules do
 //! I/O. Bytes from a peer are never subject to indexing, unwrapping or unchecked arithmetic.

@@ -30,7 +30,7 @@ enum Read {
     /// A match that ends here.
     End(usize),
     Nothing,
-    /// Text that the DFA does not support: a word boundary beside characters outside ASCII.
+    /// Text that the DFA does not support: a word boundary next to non-ASCII characters.
     Unsupported,
 }
 

@@ -4,8 +4,8 @@
 //! The third of the engines, after `xml` and `xpath`. A [`Stylesheet`] is compiled once and can be shared by threads.
 //! Output is written straight to bytes; only result tree fragments become trees.
 //!
-//! Architecture invariant: nothing is read but what a [`Resolver`] provides, and the default one provides nothing. All
-//! work and memory of a transformation is charged to one [`Budget`]. Recursion depends neither on the depth of a
+//! Architecture invariant: nothing is read except what a [`Resolver`] provides, and the default one provides nothing.
+//! All work and memory of a transformation is charged to one [`Budget`]. Recursion depends neither on the depth of a
 //! document nor on that of template calls.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, reason = "a test may panic"))]

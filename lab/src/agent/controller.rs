@@ -58,7 +58,7 @@ pub fn run(
     })
 }
 
-/// Runs `prepare` while the agents that are ready are kept from giving up their controller.
+/// Runs `prepare`, sending keep-alives to the agents that are ready, so that they do not time out.
 fn keeping_alive(
     ready: &mut [AgentConnection],
     prepare: impl FnOnce() -> io::Result<AgentConnection> + Send,
@@ -443,7 +443,7 @@ fn both(one: Collected, other: Collected) -> Collected {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use std::net::TcpListener;
 

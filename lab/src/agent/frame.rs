@@ -50,7 +50,7 @@ impl Secret {
         let (least, most) = (limits::AGENT_SECRET_BYTES_MIN, limits::AGENT_SECRET_BYTES_MAX);
         if !(least..=most).contains(&text.len()) {
             return Err(format!(
-                "the secret must have {least} to {most} bytes, not {}",
+                "the secret must be {least} to {most} bytes long, not {}",
                 text.len()
             ));
         }
@@ -193,7 +193,7 @@ fn invalid(text: String) -> io::Error {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
 

@@ -316,7 +316,7 @@ fn decode(text: &str, into: &mut Histogram<u64>) -> io::Result<()> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
     use crate::load::statistics::{Detail, Sample, Traffic};

@@ -191,7 +191,7 @@ fn resampled_mean(values: &[f64], numbers: &mut SplitMix64) -> f64 {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
 

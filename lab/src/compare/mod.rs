@@ -294,7 +294,7 @@ fn note((a, used_a): (&[&CaseView], usize), (b, used_b): (&[&CaseView], usize)) 
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use serde_json::json;
 

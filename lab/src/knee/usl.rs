@@ -113,7 +113,7 @@ fn solve(mut matrix: [[f64; 4]; 3], wanted: [bool; 3]) -> Option<[f64; 3]> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
 

@@ -93,7 +93,7 @@ pub fn run(options: &Options, progress: &mut dyn FnMut(&Progress)) -> Result<Rep
     Ok(Report::new(settings, &found))
 }
 
-/// A prepared measurement: files read, addresses resolved, target reachable.
+/// A prepared measurement: its files have been read, addresses resolved, and the target was reachable.
 pub(crate) struct Measurement {
     runtime: tokio::runtime::Runtime,
     plan: Plan,

@@ -156,7 +156,7 @@ impl PartialEq for Sleeper {
 impl Eq for Sleeper {}
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
 

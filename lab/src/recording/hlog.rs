@@ -101,7 +101,7 @@ fn write(
 const US_PER_MS: f64 = 1_000.0;
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use base64::Engine as _;
     use hdrhistogram::Histogram;

@@ -66,14 +66,14 @@ pub fn write(views: &[CaseView], out: &Path) -> Result<Written, ReportError> {
     written
 }
 
-/// Creates a folder beside `out` that belongs to this call alone. What a killed run, or the user, has left under
-/// a similar name is not touched.
+/// Creates a temporary folder beside `out` for this call only. Folders with similar names, left by a killed run or
+/// created by the user, are not touched.
 fn create_partial(out: &Path) -> io::Result<PathBuf> {
     let parent = out.parent().unwrap_or(Path::new(""));
     if !parent.as_os_str().is_empty() {
         fs::create_dir_all(parent)?;
     }
-    // Without a final slash, which would place the folder inside of `out`.
+    // Without a final slash, which would place the folder inside `out`.
     let name = out.file_name().ok_or(ErrorKind::InvalidInput)?;
     let mut number = 0_u64;
     loop {

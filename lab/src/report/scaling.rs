@@ -91,7 +91,7 @@ fn row(case: String, setting: String, points: &[(f64, f64)]) -> Vec<String> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
     use crate::report::results::StoredResult;

@@ -331,7 +331,7 @@ fn littles_law_of_printed(view: &CaseView) -> Option<String> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
     use crate::report::results::StoredResult;

@@ -126,7 +126,7 @@ pub(crate) fn settings(suite: &Suite, case: &Case) -> BTreeMap<String, String> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
     use crate::suite::source::Source;

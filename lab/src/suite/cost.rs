@@ -155,7 +155,7 @@ fn write_table(out: &mut String, suite: &Suite, policy_costs: &[PolicyCost]) -> 
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
     use crate::result::{Use, tests::sample};

@@ -145,7 +145,7 @@ impl<'r> Runner<'r> {
         Ok(Some(found))
     }
 
-    /// The inner error is what the target does not support.
+    /// The inner error names what the target does not support.
     fn measure_if_served(
         &mut self,
         case: &Case,
@@ -371,7 +371,7 @@ impl<'r> Runner<'r> {
         Ok(())
     }
 
-    /// Measures the backend alone, in clear text and without tokens: the upper bound of the target's
+    /// Measures the backend alone, in cleartext and without tokens: the upper bound of the target's
     /// throughput. `None`: not requested.
     fn calibrate(
         &mut self,
@@ -514,7 +514,7 @@ fn on_generator<T>(suite: &Suite, work: impl FnOnce() -> T) -> Result<T, String>
     }
 }
 
-/// What the target does not support of the scenario, as a sentence.
+/// The scenario's needs that the target does not support, as a sentence.
 pub(crate) fn not_served(target: &Target, scenario: &Scenario) -> Option<String> {
     let lacking = scenario.lacking(&target.can);
     if lacking.is_empty() {

@@ -100,7 +100,7 @@ fn parent(mount: &Path, own: &str, wanted: &[&str]) -> Result<PathBuf, String> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use std::process::{Command, Stdio};
 

@@ -25,7 +25,7 @@ use super::reaper::{Guard, Reaper};
 use crate::load::Stop;
 
 const POLL: Duration = Duration::from_millis(20);
-/// How long one check whether a program is ready may wait for a connection, or for the next bytes.
+/// Timeout of a readiness check: for connecting, and for each read.
 const PROBE: Duration = Duration::from_secs(2);
 
 /// What to start, and how.
@@ -364,7 +364,7 @@ fn responds_ok(url: &str) -> bool {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use std::io::BufRead;
 

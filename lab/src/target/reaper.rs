@@ -87,7 +87,7 @@ impl Drop for Shell {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
     use std::os::unix::process::ExitStatusExt;

@@ -140,7 +140,7 @@ fn pieces(template: &str) -> impl Iterator<Item = Piece<'_>> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
 

@@ -52,7 +52,7 @@ fn latency(bed: &TestBed, settings: &Settings) -> Result<String, String> {
         (PENSTOCK, penstock.load_target(false)),
     ];
     let mut page = String::from(
-        "\n### Latency, 1 KiB in clear (budget 4: p50 at most 0.100 ms above the backend alone, p99 at most nginx's)\n\n\
+        "\n### Latency, 1 KiB in cleartext (budget 4: p50 at most 0.100 ms above the backend alone, p99 at most nginx's)\n\n\
          | connections | target | requests/s | target's core | p50 ms | added ms | p99 ms |\n|--:|---|--:|--:|--:|--:|--:|\n",
     );
     for users in USERS {
@@ -79,7 +79,7 @@ fn workers(bed: &TestBed, settings: &Settings) -> Result<String, String> {
     let samples = alternate(bed, &cell(false, 100), &load_targets, settings)?;
     let base = samples.first().map_or(0.0, |(_, sample)| sample.cpu_us);
     let mut page = String::from(
-        "\n### Workers, 1 KiB in clear, 100 connections (budget 6: CPU per request with 2 workers at most 1.10 times that with 1)\n\n\
+        "\n### Workers, 1 KiB in cleartext, 100 connections (budget 6: CPU per request with 2 workers at most 1.10 times that with 1)\n\n\
          | workers | CPU µs/request | relative to 1 | requests/s |\n|--:|--:|--:|--:|\n",
     );
     for (name, Sample { cpu_us, per_s, .. }) in samples {
@@ -162,7 +162,7 @@ fn memory(bed: &TestBed, settings: &Settings) -> Result<String, String> {
     idle.check(bed)?;
     row("idle, 1 API", resting(&idle), 12);
     for (tls, when, budget) in [
-        (false, "1,000 busy connections in clear", 30),
+        (false, "1,000 busy connections in cleartext", 30),
         (true, "1,000 busy connections with TLS", 60),
     ] {
         let fresh = start_penstock(bed, "memory-busy", &ONE_API)?;

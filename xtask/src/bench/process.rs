@@ -1,4 +1,4 @@
-//! Starts a program on given cores, and reads from /proc the resources used by it and its children.
+//! Starts a program on the given cores, and reads from /proc the resources used by it and its children.
 
 use std::ffi::OsStr;
 use std::fs::File;

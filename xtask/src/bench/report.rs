@@ -97,7 +97,7 @@ pub(crate) fn page(bed: &TestBed, rows: &[Row], agreement: &Agreement) -> String
     for tls in [false, true] {
         let some: Vec<&Row> = rows.iter().filter(|row| row.cell.tls == tls).collect();
         if !some.is_empty() {
-            _ = write!(page, "\n### {}\n\n", if tls { "TLS 1.3" } else { "In clear" });
+            _ = write!(page, "\n### {}\n\n", if tls { "TLS 1.3" } else { "Cleartext" });
             page.push_str(&table(&some));
         }
     }

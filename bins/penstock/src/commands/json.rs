@@ -20,7 +20,7 @@ pub(crate) enum Command {
 
 /// Evaluate a JSONPath (Jayway's dialect) on a file
 ///
-/// Prints JSON. A definite path, which can select one value only, prints that value, or fails if there is none. Any
+/// Prints JSON. A definite path, which can select only one value, prints that value, or fails if there is none. Any
 /// other path prints an array.
 #[derive(Args)]
 #[command(after_help = "Examples:

@@ -32,7 +32,7 @@ pub(crate) fn stdout(text: &str) -> Result<(), Failure> {
 /// Writes a result to stdout.
 ///
 /// # Errors
-/// The write fails, for example on a full disk. A closed pipe is not an error: the reader has seen enough.
+/// The write fails, for example on a full disk. A closed pipe is not an error: the reader wants no more output.
 pub(crate) fn print(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
     let mut out = BufWriter::new(io::stdout().lock());
     match write(&mut out).and_then(|()| out.flush()) {

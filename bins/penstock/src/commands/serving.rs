@@ -114,7 +114,7 @@ impl Serving {
                 0 => tracing::info!("shutdown complete, all requests finished"),
                 cut => tracing::warn!(
                     cut,
-                    "shutdown complete, connections still open after `drain_s` were closed"
+                    "shutdown complete, requests and tunnels still open after `drain_s` were cut off"
                 ),
             }
             // After a second signal, there is no receiver.

@@ -48,7 +48,7 @@ pub(crate) struct Transform {
     repeat: Option<u32>,
 }
 
-/// Most repetitions.
+/// Maximum number of repetitions.
 const REPEAT_MAX: i64 = 1_000_000;
 
 pub(crate) fn run(arguments: &Transform) -> Result<(), Failure> {

@@ -211,7 +211,7 @@ fn check_sample(places: &Places) -> Option<Checked> {
     Some(follow::check(sample, &follow::defaults(&settings)))
 }
 
-/// What is wrong with the sample API, and what to do; empty if it was removed.
+/// The errors in the sample API and how to fix them; empty if it was removed.
 fn sample_problems(places: &Places) -> String {
     let Some(checked) = check_sample(places) else { return String::new() };
     let errors = checked.diagnostics.iter().filter(|found| found.severity == Severity::Error);

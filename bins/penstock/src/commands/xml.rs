@@ -40,7 +40,7 @@ pub(crate) struct Check {
 /// Evaluate an XPath 1.0 expression
 ///
 /// Prints one node per line: elements, comments and processing instructions as XML; attributes, text and namespaces as
-/// their value. Strings, numbers and booleans are printed as text. An empty node-set prints nothing and is not an
+/// their values. Strings, numbers and booleans are printed as text. An empty node-set prints nothing and is not an
 /// error.
 #[derive(Args)]
 #[command(after_help = "Examples:

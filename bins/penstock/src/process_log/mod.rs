@@ -31,13 +31,14 @@ use self::repeats::{Admission, Repeated, Repeats};
 
 /// Targets of our own crates start with this.
 const OURS: &str = "penstock";
-/// Targets whose lines are not sampled: each line of `follow` names another file, and this module's own are few.
+/// Targets whose lines are not sampled: each line of `follow` is about a different file, and this module logs few
+/// lines.
 const NOT_SAMPLED: [&str; 2] = ["penstock_follow", module_path!()];
 
 /// The target of panics, which are sampled.
 const PANIC: &str = "penstock::panic";
 
-/// The running process log. Dropped, it is written to its end, as far as stderr takes it.
+/// The running process log. On drop, queued lines are written, as far as stderr accepts them.
 #[derive(Debug)]
 pub(crate) struct ProcessLog(Arc<Shared>);
 
@@ -55,7 +56,7 @@ impl ProcessLog {
     /// Installs the log for the whole process, panics included, and starts its thread.
     ///
     /// # Errors
-    /// The thread cannot be started, or the process has a log.
+    /// The thread cannot be started, or the process already has a log.
     pub(crate) fn start(settings: &LogSettings) -> io::Result<Self> {
         let shared = Arc::new(Shared::new());
         let for_thread = Arc::clone(&shared);
@@ -103,14 +104,13 @@ fn dispatch(settings: &LogSettings, shared: &Arc<Shared>) -> Dispatch {
     }
 }
 
-/// Our own lines from `level` on; those of dependencies, which a peer can provoke by the thousand, only if they are
-/// errors.
+/// Our own lines at `level` and above; of dependencies, whose lines a peer can trigger by the thousand, errors only.
 fn levels(level: &str) -> Targets {
     let ours = level.parse().unwrap_or(LevelFilter::INFO);
     Targets::new().with_default(LevelFilter::ERROR).with_target(OURS, ours)
 }
 
-/// As the default hook, which writes to stderr itself.
+/// Like the default hook, which would write to stderr directly.
 fn log_panic(panic: &PanicHookInfo<'_>) {
     let thread = thread::current();
     let thread = thread.name().unwrap_or("unnamed");
@@ -133,7 +133,7 @@ impl Shared {
         }
     }
 
-    /// Writes the queue to `out`, for ever.
+    /// Writes the queue to `out`. Never returns.
     fn write_to(&self, out: &mut dyn Write) {
         let mut reported = 0;
         loop {
@@ -145,7 +145,7 @@ impl Shared {
             }
             self.report_repeated(self.clock.now_us());
             let lost = self.queue.lost();
-            // To a closed stderr, the report would be lost too, and reported.
+            // If stderr is closed, this line would be lost as well, and reported again.
             if done.is_ok() && lost > reported {
                 let lines = lost.saturating_sub(reported);
                 tracing::warn!(

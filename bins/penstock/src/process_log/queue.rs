@@ -1,12 +1,11 @@
-//! Lines on their way to the writing thread.
+//! The queue of lines for the writer thread.
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// A bounded queue of lines. Who adds one never waits for the writer: a line that does not fit is dropped and
-/// counted.
+/// A bounded queue of lines. Adding a line never waits for the writer: a line that does not fit is dropped and counted.
 #[derive(Debug)]
 pub(super) struct Queue {
     bytes_max: usize,
@@ -20,7 +19,7 @@ struct Waiting {
     batch: Batch,
     /// Whether the writer has a batch that is not written yet.
     writing: bool,
-    /// Whether the writer is to wake up although there may be no line.
+    /// Whether the writer should wake up even if there is no line.
     woken: bool,
 }
 
@@ -60,8 +59,8 @@ impl Queue {
         self.change.notify_all();
     }
 
-    /// For the writer: waits for lines, for [`Self::wake`] or for the end of `within`, and takes all lines. Whoever
-    /// takes them reports them as [`Self::written`].
+    /// For the writer: waits for lines, for [`Self::wake`] or for the end of `within`, and takes all lines. Once they
+    /// are written, [`Self::written`] must be called.
     pub(super) fn take(&self, within: Option<Duration>) -> Batch {
         let waiting = self.lock();
         let idle = |waiting: &mut Waiting| waiting.batch.lines == 0 && !waiting.woken;
@@ -74,7 +73,7 @@ impl Queue {
         };
         waiting.woken = false;
         waiting.writing = true;
-        // The memory of a burst is given back with its batch.
+        // The memory of a burst is released with its batch.
         std::mem::take(&mut waiting.batch)
     }
 

@@ -154,7 +154,7 @@ fn is_loopback(host: &str) -> bool {
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// `{ env = "NAME" }` or `{ file = "path" }`. A newline at the end of the file is not part of the
+/// `{ env = "NAME" }` or `{ file = "path" }`. A trailing newline in the file is not part of the
 /// secret.
 fn secret(
     table: &Table<'_>,

@@ -13,8 +13,8 @@ pub const MANUAL: &[(&str, &str, &str)] = &[
     ("gateway.trusted_proxies", "list of IP addresses and CIDR blocks; default: []", "Proxies whose `X-Forwarded-*`, `Forwarded`, `X-Real-IP` and similar fields are kept. From all other clients they are removed."),
     ("gateway.fault_status", "\"wso2\" or \"http\"; default: \"wso2\"", "Status of responses to upstream faults: `wso2` sends 500, `http` sends 502, 503 or 504. The body is the same."),
     ("gateway.http2", "true, false, \"http\" or \"https\"; default: true", "Listeners that accept HTTP/2 from clients, besides HTTP/1.1: both, none, only the cleartext one (by prior knowledge), or only the one with TLS (by ALPN). Needs a restart."),
-    ("gateway.strict_paths", "true or false; default: false", "Whether APIs reject, with 400, every path that an upstream could interpret in another way than the gateway: with an empty segment (`//`), a parameter (`;`), an escaped separator (`%2F`, `%5C`), a dot segment or a needless escape (`%2e`, `%61`). What is routed is then exactly what was sent. An API's `x-penstock-strict-paths` takes precedence. The file that `penstock up` writes sets it to true."),
-    ("gateway.drain_s", "0 to 3600 seconds; default: 20", "Time for requests in progress to finish after SIGTERM. Then their connections are closed. What stops Penstock must wait longer: systemd (`TimeoutStopSec`, 45 s in the packaged unit) and Kubernetes (`terminationGracePeriodSeconds`, 30 s by default)."),
+    ("gateway.strict_paths", "true or false; default: false", "Whether APIs reject, with 400, every path that an upstream could interpret differently from the gateway: with an empty segment (`//`), a parameter (`;`), an escaped separator (`%2F`, `%5C`), a dot segment or a needless escape (`%2e`, `%61`). What is routed is then exactly what was sent. An API's `x-penstock-strict-paths` takes precedence. The file that `penstock up` writes sets it to true."),
+    ("gateway.drain_s", "0 to 3600 seconds; default: 20", "Time for requests in progress to finish after SIGTERM. Then their connections are closed. Whatever stops Penstock must wait longer: systemd (`TimeoutStopSec`, 45 s in the packaged unit) and Kubernetes (`terminationGracePeriodSeconds`, 30 s by default)."),
     ("gateway.response_head_ms", "1 to 3600000 milliseconds; default: 120000", "Longest wait for an upstream's response head, unless the API sets its own. Longer: fault 101504. A body that keeps flowing has no limit."),
     ("gateway.connect_ms", "1 to 3600000 milliseconds; default: 5000", "Longest wait for an upstream connection, TLS handshake included. Longer: fault 101508."),
     ("gateway.stall_ms", "1 to 3600000 milliseconds; default: 60000", "Longest time without any progress of a body. Longer: the connection is closed, after a 408 if no response has been sent."),
@@ -29,21 +29,21 @@ pub const MANUAL: &[(&str, &str, &str)] = &[
     ("admin.listen", "address and port; absent: no listener", "Listener of `/healthz`, `/readyz`, `/metrics` and `/diagnostics`. It has no authentication: keep it on loopback or a private network."),
     ("upstream_tls.ca", "list of paths of PEM files; default: []", "Additional CAs for upstream certificates."),
     ("upstream_tls.system_roots", "true or false; default: true", "Whether the CAs of the operating system are trusted. Upstream certificates are always verified."),
-    ("access_log.to", "\"stdout\" or \"file\"; absent: no access log", "Destination of the access log, one JSON object per line and request. `auth_failure` is why a credential was rejected, such as `expired`; it is absent otherwise. docs/life-of-a-request.md lists the reasons."),
+    ("access_log.to", "\"stdout\" or \"file\"; absent: no access log", "Destination of the access log, one JSON object per line and request. `auth_failure` is the reason why a credential was rejected, such as `expired`; otherwise it is absent. docs/life-of-a-request.md lists the reasons."),
     ("access_log.file", "path; required with `to = \"file\"`", "File to append to."),
-    ("log.level", "\"error\", \"warn\", \"info\", \"debug\" or \"trace\"; default: \"info\"", "Level of the log on stderr. Of its dependencies Penstock logs errors only."),
+    ("log.level", "\"error\", \"warn\", \"info\", \"debug\" or \"trace\"; default: \"info\"", "Level of the log on stderr. Libraries that Penstock uses log errors only."),
     ("log.format", "\"text\" or \"json\"; default: \"text\"", "Format of the log on stderr."),
     ("issuer.name", "string", "Name in logs and metrics, unique."),
     ("issuer.iss", "string", "The `iss` claim of its tokens, compared byte for byte, unique."),
     ("issuer.jwks", "path or https URL", "Public keys as a JWK set. A URL is fetched and refreshed once for all workers; http is allowed only for 127.0.0.1, ::1 and localhost. One of `jwks`, `pem` and `secret` is required."),
     ("issuer.pem", "path of a PEM file", "Public key, or a certificate that contains it."),
     ("issuer.secret.env", "name of an environment variable", "Shared secret for HS256, HS384 and HS512, written as `secret = { env = \"NAME\" }`. It must be at least as long as the hash: 32, 48 or 64 bytes."),
-    ("issuer.secret.file", "path", "The same from a file, written as `secret = { file = \"path\" }`. A newline at the end is not part of the secret. Watched for changes."),
+    ("issuer.secret.file", "path", "The same from a file, written as `secret = { file = \"path\" }`. A trailing newline is not part of the secret. Watched for changes."),
     ("issuer.algorithms", "list; default: all asymmetric algorithms that match the keys", "Accepted signature algorithms: RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, ES512, EdDSA. With `secret`, where the list is required: HS256, HS384, HS512."),
     ("issuer.audiences", "list of strings; default: [], not checked", "The `aud` claim of a token must contain one of these."),
     ("issuer.leeway_s", "0 to 300 seconds; default: 0", "Tolerated clock skew for `exp` and `nbf`."),
     ("issuer.padded_segments", "true or false; default: false", "Whether tokens may use base64url with `=` padding, as WSO2's own generator does."),
-    ("issuer.allow_unlimited", "true or false; default: false", "Whether tokens without `exp` are accepted. Such a token never expires: only removing the issuer or its key ends it."),
+    ("issuer.allow_unlimited", "true or false; default: false", "Whether tokens without `exp` are accepted. Such a token never expires: only removing the issuer or its key invalidates it."),
 ];
 
 /// The keys of the table `name` (empty: the root).
@@ -75,8 +75,9 @@ pub fn manual_markdown() -> String {
     let mut out = String::from(
         "# Configuration\n\n\
          `penstock gateway --config penstock.toml` reads one TOML file. Relative paths are relative to that file. Unknown keys\n\
-         are errors. Changes of the files, and SIGHUP, reload APIs, issuers, certificates and limits; changes of listeners and\n\
-         workers are logged and take effect with a restart. `penstock check penstock.toml` reports everything that is wrong.\n\n\
+         are errors. Changed files, and SIGHUP, reload APIs, issuers, certificates and limits. Changes of listeners, workers,\n\
+         `data` and logs are logged and take effect after a restart. `penstock check penstock.toml` reports everything that\n\
+         is wrong.\n\n\
          Generated from `crates/formats/src/declarative/manual.rs`.\n",
     );
     let mut section = "";

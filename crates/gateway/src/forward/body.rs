@@ -1,4 +1,4 @@
-//! What forwarding needs to know of whoever sends the request.
+//! What forwarding needs from the sender of the request.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;

@@ -26,7 +26,7 @@ pub struct ChunkedDecoder {
     state: State,
     /// Bytes of the current chunk's extensions so far.
     extension_bytes: u32,
-    /// Bytes of extensions above the payload of their chunks, in sum.
+    /// Bytes by which extensions exceed the payload of their chunks, in total.
     overhead_bytes: u32,
     /// The trailer section while it is read; then its forwardable fields, serialised again.
     trailers: Vec<u8>,

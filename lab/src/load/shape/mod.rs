@@ -233,7 +233,7 @@ pub(crate) trait Scheduler: Send {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
 pub(crate) mod tests {
     use super::*;
 

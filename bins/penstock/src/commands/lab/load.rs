@@ -16,7 +16,7 @@ use super::request_args::RequestArgs;
 use crate::commands::{not_written, stderr, stdout, write_result};
 use crate::failure::Failure;
 
-/// Put load on a URL and report latency, throughput and errors
+/// Generate load on a URL and report latency, throughput and errors
 ///
 /// Without --rate, the loop is closed: each user has one connection and waits for the response before it
 /// sends the next request, so a slow target gets fewer requests. With --rate, the loop is open: requests
@@ -196,7 +196,7 @@ fn think(text: &str) -> Result<Think, String> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
 

@@ -13,7 +13,7 @@ use crate::value::case_bytes_max;
 use crate::{Budget, Error, Value};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// What `?url` does not encode, beside letters and digits.
+/// Characters that `?url` does not encode, besides letters and digits.
 #[rustfmt::skip]
 const URL_ENCODED: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-').remove(b'_').remove(b'.').remove(b'!').remove(b'~').remove(b'\'').remove(b'(').remove(b')').remove(b'*');
