@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use harness::{Gateway, PATIENCE, Upstream, api};
+use harness::{CannedResponse, Gateway, PATIENCE, Upstream, api};
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const PING: u8 = 6;
@@ -95,5 +95,27 @@ fn control_frames_that_payload_earns_are_no_flood() {
     while echoed < 3_000 {
         let (kind, payload) = read(&mut tcp).expect("the response");
         echoed += if kind == 0 { payload.len() } else { 0 };
+    }
+}
+
+#[test]
+fn a_client_that_updates_its_windows_for_every_4_kib_is_no_flood() {
+    const BYTES: usize = 8 << 20;
+    let upstream = Upstream::responding(|_| CannedResponse::ok(&"x".repeat(BYTES)));
+    let gateway = Gateway::of(api("/a").open("GET /*").to(&upstream)).start();
+    let mut tcp = connect(&gateway);
+    let block = [&[0x82, 0x86, 0x44, 4][..], b"/a/x", &[0x41, 2], b"me"].concat();
+    tcp.write_all(&frame(1, 5, 1, &block)).unwrap();
+    let (mut received, mut updated) = (0, 0);
+    while received < BYTES {
+        let (kind, payload) = read(&mut tcp).expect("the connection stays open");
+        assert_ne!(kind, GOAWAY);
+        received += if kind == 0 { payload.len() } else { 0 };
+        while received - updated >= 4_096 {
+            updated += 4_096;
+            let increment = 4_096_u32.to_be_bytes();
+            let updates = [frame(8, 0, 0, &increment), frame(8, 0, 1, &increment)];
+            tcp.write_all(&updates.concat()).unwrap();
+        }
     }
 }
