@@ -265,7 +265,7 @@ impl Gateway {
     }
 
     /// Shuts down gracefully, within `drain_s`: `/readyz` fails first, then queued connections are accepted,
-    /// every connection completes the request in progress with `Connection: close`, and idle ones are closed.
+    /// every connection completes the request in progress with `Connection: close`, and idle ones are closed at once.
     /// Returns the number of requests and tunnels that were cut off; idle connections are closed and not counted.
     pub fn drain(mut self) -> usize {
         let clock = SystemClock::new();

@@ -72,16 +72,6 @@ pub(super) struct Http2 {
     pub(super) read: Bytes,
 }
 
-/// What a connection waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Awaited {
-    /// The first byte of its first request.
-    First,
-    /// The first byte of another request.
-    Next,
-    RestOfHead,
-}
-
 /// The result of one read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Read {
@@ -175,6 +165,7 @@ impl Connection<'_> {
         let mut begun = !self.reader.buffer.is_empty();
         let limit_ms = if begun || first { head_ms } else { idle_ms };
         self.wait_at_most(limit_ms);
+        let since_us = self.worker.resources.coarse_us();
         let (mut looked_at, mut drained) = (0, false);
         loop {
             if !self.reader.buffer.is_empty() {
@@ -192,12 +183,7 @@ impl Connection<'_> {
                     PrefaceMatch::Partial => {}
                 }
             }
-            let awaited = match (begun, first) {
-                (true, _) => Awaited::RestOfHead,
-                (false, true) => Awaited::First,
-                (false, false) => Awaited::Next,
-            };
-            match self.read_more(awaited).await {
+            match self.read_more((!begun).then_some(since_us)).await {
                 Ok(Read::Bytes) => {}
                 // Once more after the event queue was looked at: a request may have arrived just now.
                 Ok(Read::Drained) if !drained => {
@@ -274,21 +260,22 @@ impl Connection<'_> {
         self.interim = if waits { CONTINUE } else { &[] };
     }
 
-    /// One read. Also returns when the watch expires. While the gateway drains, a connection does not wait for its next
-    /// request, and a new one has `DRAIN_MS_MAX` for its first.
-    async fn read_more(&mut self, awaited: Awaited) -> io::Result<Read> {
+    /// One read. Also returns when the watch expires. `idle_since_us`: since when it waits for a request, of which nothing
+    /// has arrived. While the gateway drains, it does so for at most `DRAIN_MS_MAX`: a client that has just read a
+    /// response can send its next request, and one that is idle is closed.
+    async fn read_more(&mut self, idle_since_us: Option<u64>) -> io::Result<Read> {
         poll_fn(|cx| {
             let lend = Lend::Head(&self.worker.resources.buffers);
             let read = poll_read(cx, &mut self.stream, &mut self.reader.buffer, lend);
-            if read.is_pending() && self.worker.draining.get() {
-                match awaited {
-                    Awaited::Next => return Poll::Ready(Ok(Read::Drained)),
-                    Awaited::First => {
-                        let latest_us = self.worker.resources.deadline_us(DRAIN_MS_MAX);
-                        self.watch.bring_forward(latest_us);
-                    }
-                    Awaited::RestOfHead => {}
+            if read.is_pending()
+                && self.worker.draining.get()
+                && let Some(idle_since_us) = idle_since_us
+            {
+                let latest_us = idle_since_us.saturating_add(u64::from(DRAIN_MS_MAX) * 1_000);
+                if latest_us <= self.worker.resources.coarse_us() {
+                    return Poll::Ready(Ok(Read::Drained));
                 }
+                self.watch.bring_forward(latest_us);
             }
             if read.is_pending() && self.watch.poll_expired(cx) {
                 // The caller checks the watch next.
