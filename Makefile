@@ -19,7 +19,7 @@ DEB = $(TARGET_DIR)/packages/penstock_$(VERSION)_$(ARCH).deb
 IMAGE = $(TARGET_DIR)/packages/penstock-$(VERSION)-$(ARCH).oci.tar
 
 # Inputs per fuzz target in `make test`, always the same; seconds per fuzz target in `make fuzz`.
-FUZZ_RUNS ?= 2000
+FUZZ_RUNS ?= 5000
 SECONDS_EACH ?= 60
 # Parts of `make test` that can be left out, for machines without valgrind, a browser or Maven.
 INSTRUCTIONS ?= yes

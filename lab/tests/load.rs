@@ -22,7 +22,7 @@ fn the_count_agrees_with_the_backends() {
         let before = echo.requests();
         let report = run(Options { users: 7, threads, ..post(&echo) });
         assert_eq!(report.requests_in_all, echo.requests() - before, "{threads} threads");
-        assert!((1..=report.requests_in_all).contains(&report.requests));
+        assert!(report.requests > 0 && report.requests < report.requests_in_all);
         assert_eq!((report.errors, report.errors_in_all), (0, 0));
         let response_bytes = report.received_bytes / report.requests;
         assert_eq!(report.received_bytes % report.requests, 0);
@@ -249,7 +249,7 @@ fn post(echo: &Echo) -> Options {
 fn get(addr: SocketAddr) -> Options {
     Options {
         users: 4,
-        warm_up: Duration::from_millis(100),
+        warm_up: Duration::from_millis(300),
         duration: Duration::from_millis(600),
         ..Options::new(format!("http://{addr}/"))
     }
