@@ -250,7 +250,8 @@ fn get(addr: SocketAddr) -> Options {
     Options {
         users: 4,
         warm_up: Duration::from_millis(300),
-        duration: Duration::from_millis(600),
+        // Long enough that a busy machine gives the generator some of it.
+        duration: Duration::from_millis(1_200),
         ..Options::new(format!("http://{addr}/"))
     }
 }

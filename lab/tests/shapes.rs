@@ -172,12 +172,12 @@ fn the_histogram_log_adds_up_to_the_report() {
         let folder = TempDir::new().unwrap();
         let hlog = folder.path().join("histogram.hlog");
         let recordings = Recordings { hlog: Some(hlog.clone()), ..Recordings::default() };
-        let duration = Duration::from_millis(1_300);
+        let duration = Duration::from_millis(2_100);
         let report =
             run(Options { threads: 2, users: 6, duration, shape, recordings, ..options(&echo) });
         for tag in tags {
             let (intervals, sum) = read_hlog(&hlog, *tag);
-            // The first second, the rest, and what ended after it.
+            // One a second, but a generator that gets no CPU for seconds writes fewer.
             assert!(intervals >= 2, "{intervals}");
             assert_eq!(sum.len(), report.requests);
         }
