@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use base::{SystemClock, limits};
+use base::{SystemClock, SystemEntropy, limits};
 use model::FaultStatus;
 use stages::{ApiRoutes, Routes};
 use tokio::sync::mpsc::channel;
@@ -11,6 +11,7 @@ use wire::tls::ClientTls;
 
 use crate::account::{AccessLines, Record};
 use crate::compiled::{Compiled, Live};
+use crate::forward::Shared;
 use crate::message::Request;
 use crate::worker::Worker;
 
@@ -44,7 +45,8 @@ impl Account {
         let (questions, _) = channel(1);
         let lines = AccessLines::default();
         let clock = SystemClock::default();
-        let worker = Worker::new(0, clock, Compiled { routes, live }, lines, questions);
+        let (compiled, upstreams) = (Compiled { routes, live }, Shared::new(1, &SystemEntropy));
+        let worker = Worker::new(0, clock, compiled, lines, questions, upstreams);
         Self { worker, request: Request::default() }
     }
 

@@ -37,8 +37,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
-use base::SystemClock;
 use base::limits::{APPLY_MS_MAX, DRAIN_NOTICE_MS, QUESTIONS_MAX, WORKERS_MAX};
+use base::{SystemClock, SystemEntropy};
 use model::{Settings, Snapshot};
 use stages::Routes;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -46,6 +46,7 @@ use wire::tls::{ClientTls, ServerCertificates};
 
 use account::{AccessLines, AccessLogger};
 use compiled::{Compiled, Live};
+use forward::Shared;
 use listen::Protocol;
 use runner::{Command, Running};
 
@@ -107,6 +108,7 @@ pub struct Gateway {
     current: Mutex<Current>,
     access: Option<AccessLogger>,
     questions: Mutex<Option<Receiver<Question>>>,
+    upstreams: Arc<Shared>,
 }
 
 /// What the workers currently serve.
@@ -151,6 +153,7 @@ impl Gateway {
             current: Mutex::new(current),
             access,
             questions: Mutex::new(Some(questions)),
+            upstreams: Shared::new(count, &SystemEntropy),
         };
         let clear = Protocol::Http { http2: http2.http };
         let listeners = [(http, clear), (https, Protocol::Https(tls))];
@@ -182,6 +185,7 @@ impl Gateway {
                 compiled: self.compiled(),
                 access: self.access.as_ref().map_or_else(AccessLines::default, AccessLogger::lines),
                 questions: questions.clone(),
+                upstreams: Arc::clone(&self.upstreams),
                 listeners: next.collect(),
             };
             self.workers.push(runner::start(start).map_err(StartError::Worker)?);

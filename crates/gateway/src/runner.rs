@@ -3,7 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ use tokio::sync::{Notify, oneshot};
 use crate::account::{AccessLines, WorkerFigures};
 use crate::ask::Question;
 use crate::compiled::Compiled;
+use crate::forward::Shared;
 use crate::listen::{self, OpenConnection, Protocol};
 use crate::worker::Worker;
 
@@ -51,6 +52,7 @@ pub(crate) struct Start {
     pub(crate) compiled: Compiled,
     pub(crate) access: AccessLines,
     pub(crate) questions: Sender<Question>,
+    pub(crate) upstreams: Arc<Shared>,
     pub(crate) listeners: Vec<(std::net::TcpListener, Protocol)>,
 }
 
@@ -84,8 +86,9 @@ pub(crate) fn start(start: Start) -> io::Result<Running> {
 }
 
 async fn run(start: Start, mut commands: UnboundedReceiver<Command>) -> usize {
-    let Start { number, clock, compiled, access, questions, listeners } = start;
-    let worker = Rc::new(Worker::new(number, clock, compiled, access, questions));
+    let Start { number, clock, compiled, access, questions, upstreams, listeners } = start;
+    let worker = Worker::new(number, clock, compiled, access, questions, upstreams);
+    let worker = Rc::new(worker);
     let drain = Rc::new(Notify::new());
     let mut accepting = Vec::new();
     for (listener, protocol) in listeners {

@@ -12,7 +12,7 @@ use tokio::sync::mpsc::Sender;
 use crate::account::{AccessLines, Record, Tally, WorkerFigures, bump};
 use crate::ask::{Question, Questions};
 use crate::compiled::Compiled;
-use crate::forward::Pools;
+use crate::forward::{Pools, Shared};
 use crate::message::Request;
 use crate::resources::Resources;
 use crate::response::{Body, Response};
@@ -53,13 +53,14 @@ impl Worker {
         compiled: Compiled,
         access: AccessLines,
         questions: Sender<Question>,
+        upstreams: Arc<Shared>,
     ) -> Self {
         Self {
             number,
             resources: Resources::new(clock),
             compiled: RefCell::new(Rc::new(compiled)),
             apis: WorkerApis::default(),
-            pools: Pools::default(),
+            pools: Pools::new(upstreams),
             tokens: RefCell::new(TokenCache::new(limits::TOKEN_CACHE_BYTES_MAX, &SystemEntropy)),
             tally: Tally::default(),
             access,
@@ -142,7 +143,8 @@ impl Worker {
                 ("upstream", tally.faults_upstream.get()),
                 ("gateway", tally.faults_gateway.get()),
             ],
-            retries: tally.retries.get(),
+            retries: tally.retries.sent.get(),
+            retries_denied: tally.retries.denied.get(),
             tunnels: tally.tunnels.get(),
             http2_floods: tally.http2_floods.get(),
             log_lines_lost: tally.log_lines_lost.get(),
