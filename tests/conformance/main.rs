@@ -14,6 +14,7 @@ mod framing;
 mod keep_alive;
 mod lifecycle;
 mod long_bodies;
+mod names;
 mod paths;
 mod resilience;
 mod routing;

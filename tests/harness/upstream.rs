@@ -101,6 +101,14 @@ impl Upstream {
         Self { address: server.address, tls, role: Role::Threaded(server) }
     }
 
+    /// 200 with `body` for every request, at `address`.
+    #[must_use]
+    pub fn fixed_at(address: SocketAddr, body: &'static str) -> Self {
+        let listener = TcpListener::bind(address).unwrap();
+        let server = Server::on(listener, None, Arc::new(move |_| CannedResponse::ok(body)));
+        Self { address: server.address, tls: None, role: Role::Threaded(server) }
+    }
+
     /// 200 with the request's body.
     #[must_use]
     pub fn echo() -> Self {
@@ -311,7 +319,10 @@ struct Seen {
 
 impl Server {
     fn start(tls: Option<Identity>, response: Responder) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Self::on(TcpListener::bind("127.0.0.1:0").unwrap(), tls, response)
+    }
+
+    fn on(listener: TcpListener, tls: Option<Identity>, response: Responder) -> Self {
         let address = listener.local_addr().unwrap();
         let (seen, ending) = (Arc::<Mutex<Seen>>::default(), Arc::<AtomicBool>::default());
         let (all, end) = (Arc::clone(&seen), Arc::clone(&ending));

@@ -140,6 +140,9 @@ impl Gateway {
         let access = AccessLogger::start(&settings.access_log).map_err(StartError::AccessLog)?;
         let clock = SystemClock::new();
         let (sender, questions) = channel(QUESTIONS_MAX);
+        let nameservers = settings.gateway.nameservers.clone();
+        let upstreams = Shared::start(count, &SystemEntropy, nameservers);
+        let upstreams = upstreams.map_err(StartError::Worker)?;
         let current = Current {
             routes: Arc::new(Routes::compile(snapshot, None)),
             live: Arc::new(Live::new(settings, parts.client_tls)),
@@ -153,7 +156,7 @@ impl Gateway {
             current: Mutex::new(current),
             access,
             questions: Mutex::new(Some(questions)),
-            upstreams: Shared::new(count, &SystemEntropy),
+            upstreams,
         };
         let clear = Protocol::Http { http2: http2.http };
         let listeners = [(http, clear), (https, Protocol::Https(tls))];

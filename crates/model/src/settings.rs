@@ -48,6 +48,8 @@ pub struct GatewaySettings {
     pub retry_budget_percent: u32,
     /// `connect_ms`: longest wait for an upstream connection, in milliseconds.
     pub connect_ms: u32,
+    /// `nameservers`: name servers for the host names of endpoints; empty: the system's.
+    pub nameservers: Vec<SocketAddr>,
     /// `stall_ms`: longest time without progress in a body, in milliseconds.
     pub stall_ms: u32,
     /// `head_ms`: longest wait for a complete request head, in milliseconds.

@@ -19,6 +19,7 @@ pub const MANUAL: &[(&str, &str, &str)] = &[
     ("gateway.try_ms", "1 to 3600000 milliseconds; absent: only `response_head_ms` limits a try", "Longest wait for the response head of one try, unless the API sets its own. Longer: a request that is safe to repeat is retried, any other gets fault 101504."),
     ("gateway.retry_budget_percent", "0 to 100; default: 20", "Retries as a percentage of the requests to an endpoint set, per worker, besides one a second and a reserve of 10. More: the first failure is the response."),
     ("gateway.connect_ms", "1 to 3600000 milliseconds; default: 5000", "Longest wait for an upstream connection, TLS handshake included. Longer: fault 101508."),
+    ("gateway.nameservers", "list of IP addresses, with or without port; default: those of /etc/resolv.conf", "Name servers that look up the host names of endpoints, after /etc/hosts. With this key, search domains are not used. Needs a restart."),
     ("gateway.stall_ms", "1 to 3600000 milliseconds; default: 60000", "Longest time without any progress of a body. Longer: the connection is closed, after a 408 if no response has been sent."),
     ("gateway.head_ms", "1 to 3600000 milliseconds; default: 15000", "Longest wait for a complete request head, from its first byte. Longer: 408."),
     ("gateway.idle_ms", "1 to 3600000 milliseconds; default: 60000", "Longest wait for the next request on an idle connection. Longer: the connection is closed."),

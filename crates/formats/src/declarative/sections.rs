@@ -81,6 +81,7 @@ fn gateway(table: &Table<'_>, outside: &Outside<'_>, report: &mut Report) -> Gat
         connect_ms: table
             .number("connect_ms", ms.clone(), report)
             .unwrap_or(limits::CONNECT_MS_MAX),
+        nameservers: nameservers(table, report),
         stall_ms: table.number("stall_ms", ms.clone(), report).unwrap_or(limits::STALL_MS_MAX),
         head_ms: table.number("head_ms", ms.clone(), report).unwrap_or(limits::HEAD_MS_MAX),
         idle_ms: table.number("idle_ms", ms, report).unwrap_or(limits::IDLE_CLIENT_MS_MAX),
@@ -178,6 +179,25 @@ fn paths(
         }
     }
     Some(paths)
+}
+
+/// IP addresses, with or without a port.
+fn nameservers(table: &Table<'_>, report: &mut Report) -> Vec<SocketAddr> {
+    const PORT: u16 = 53;
+    let mut servers = Vec::new();
+    for (text, place) in table.texts("nameservers", report).unwrap_or_default() {
+        let with_port = text.parse::<SocketAddr>().ok();
+        let address = || text.parse::<IpAddr>().ok().map(|ip| SocketAddr::new(ip, PORT));
+        match with_port.or_else(address) {
+            Some(server) => servers.push(server),
+            None => {
+                let message = format!("`{}` is not the address of a name server", shorten(text));
+                let help = "write an IP address, such as 10.0.0.2, 10.0.0.2:5353 or [fd00::2]:53";
+                report.error(place, message, help);
+            }
+        }
+    }
+    servers
 }
 
 fn trusted_proxies(table: &Table<'_>, report: &mut Report) -> Vec<(IpAddr, u8)> {

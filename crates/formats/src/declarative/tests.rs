@@ -26,6 +26,7 @@ response_head_ms = 1_000
 try_ms = 500
 retry_budget_percent = 10
 connect_ms = 2_000
+nameservers = ["10.0.0.2", "[fd00::2]:5353"]
 stall_ms = 3_000
 head_ms = 4_000
 idle_ms = 5_000
@@ -106,6 +107,8 @@ fn every_key_reaches_the_settings() {
     ];
     assert_eq!(waits, [1_000, 2_000, 3_000, 4_000, 5_000]);
     assert_eq!((gateway.try_ms, gateway.retry_budget_percent), (Some(500), 10));
+    let nameservers: Vec<_> = gateway.nameservers.iter().map(ToString::to_string).collect();
+    assert_eq!(nameservers, ["10.0.0.2:53", "[fd00::2]:5353"]);
     let pair = settings.tls.default.as_ref().map(|pair| (pair.cert.as_path(), pair.key.as_path()));
     assert_eq!(pair, Some((Path::new("etc/tls.crt"), Path::new("etc/tls.key"))));
     let [sni] = settings.tls.sni.as_slice() else { panic!("there is one") };

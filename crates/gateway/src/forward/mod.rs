@@ -7,12 +7,16 @@
 //! Architecture invariant: a request is sent again only if no byte of it was written, or if it is
 //! idempotent and nothing of its body was sent (RFC 9110 section 9.2.2).
 
+mod addresses;
 mod attempt;
 mod balance;
 mod body;
+mod connect;
 mod gate;
 mod head;
 mod health;
+mod lookup;
+mod names;
 mod pool;
 mod retry;
 mod shared;

@@ -1,14 +1,21 @@
-//! What workers share about upstreams: the health of endpoints. Looked up when a worker meets an API, not per request.
+//! What workers share about upstreams: the health of endpoints, and the addresses of names. Looked up when a worker
+//! meets an API, not per request.
 
 use std::collections::HashMap;
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use base::Entropy;
 use model::Upstream;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::task::LocalSet;
 
 use super::balance::SetName;
 use super::health::Health;
+use super::names::{Follower, Name};
 
 /// Shared by all workers of a gateway.
 #[derive(Debug)]
@@ -16,6 +23,9 @@ pub(crate) struct Shared {
     workers: u32,
     seed: AtomicU64,
     sets: Mutex<Sets>,
+    names: Mutex<HashMap<String, Weak<Name>>>,
+    /// To the thread that looks names up, if there is one. There are at most as many as endpoints.
+    followed: Option<UnboundedSender<Weak<Name>>>,
 }
 
 #[derive(Debug, Default)]
@@ -42,10 +52,55 @@ impl SharedSet {
 const FULL_MIN: usize = 1_024;
 
 impl Shared {
-    /// For `workers` worker threads.
+    /// For `workers` worker threads. Names are looked up for each connection.
     pub(crate) fn new(workers: usize, entropy: &impl Entropy) -> Arc<Self> {
-        let workers = u32::try_from(workers).unwrap_or(u32::MAX).max(1);
-        Arc::new(Self { workers, seed: AtomicU64::new(entropy.u64()), sets: Mutex::default() })
+        Arc::new(Self::with(workers, entropy, None))
+    }
+
+    /// For `workers` worker threads, with a thread that looks up names until this is dropped: by `servers`, or if there
+    /// are none by the system's name servers.
+    ///
+    /// # Errors
+    /// The system provides no thread or no event queue.
+    pub(crate) fn start(
+        workers: usize,
+        entropy: &impl Entropy,
+        servers: Vec<SocketAddr>,
+    ) -> io::Result<Arc<Self>> {
+        let (sender, receiver) = unbounded_channel();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        std::thread::Builder::new()
+            .name("names".to_owned())
+            .spawn(move || LocalSet::new().block_on(&runtime, follow_names(receiver, servers)))?;
+        Ok(Arc::new(Self::with(workers, entropy, Some(sender))))
+    }
+
+    fn with(
+        workers: usize,
+        entropy: &impl Entropy,
+        followed: Option<UnboundedSender<Weak<Name>>>,
+    ) -> Self {
+        Self {
+            workers: u32::try_from(workers).unwrap_or(u32::MAX).max(1),
+            seed: AtomicU64::new(entropy.u64()),
+            sets: Mutex::default(),
+            names: Mutex::default(),
+            followed,
+        }
+    }
+
+    /// What is known of a host name, which is looked up if it is new. `None`: no thread looks names up.
+    pub(crate) fn name(&self, host: &str) -> Option<Arc<Name>> {
+        let followed = self.followed.as_ref()?;
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = names.get(host).and_then(Weak::upgrade) {
+            return Some(known);
+        }
+        names.retain(|_, name| name.strong_count() > 0);
+        let name = Arc::new(Name::new(host));
+        names.insert(host.to_owned(), Arc::downgrade(&name));
+        followed.send(Arc::downgrade(&name)).ok()?;
+        Some(name)
     }
 
     pub(crate) fn workers(&self) -> u32 {
@@ -72,6 +127,14 @@ impl Shared {
         let health: Vec<_> = upstream.endpoints.iter().map(|_| Arc::default()).collect();
         named.push(SharedSet { upstream: upstream.clone(), health: health.clone() });
         health
+    }
+}
+
+/// Keeps every name up to date. Ends when the gateway does.
+async fn follow_names(mut names: UnboundedReceiver<Weak<Name>>, servers: Vec<SocketAddr>) {
+    let follower = Follower::new(servers);
+    while let Some(name) = names.recv().await {
+        tokio::task::spawn_local(Rc::clone(&follower).follow(name));
     }
 }
 
