@@ -163,6 +163,12 @@ pub const H2_CONTROL_FRAMES_PER_RECEIVED: u32 = 2;
 /// Maximum number of TLS sessions stored for resumption without tickets, and per trust configuration towards
 /// upstreams. More: the oldest are dropped and need a full handshake. About 1 KiB each.
 pub const TLS_SESSIONS_MAX: usize = 1_024;
+/// Wait for the first byte of a request's body before an upstream connection is opened for it, in milliseconds. Longer:
+/// the request goes on without it, as clients may want the response's head first.
+pub const UPLOAD_START_MS: u32 = 100;
+/// Maximum number of requests of one worker that go on without a byte of their body. More: they wait for it, at most
+/// `STALL_MS_MAX`, and hold no upstream connection meanwhile.
+pub const EARLY_UPLOADS_MAX: usize = 256;
 /// Maximum number of queued questions, such as for an issuer's current key set. More: the stage decides without the
 /// answer.
 pub const QUESTIONS_MAX: usize = 64;

@@ -27,6 +27,7 @@ mod pipeline;
 mod resources;
 mod response;
 mod runner;
+mod upload;
 mod watch;
 mod worker;
 mod worker_api;

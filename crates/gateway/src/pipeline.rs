@@ -19,6 +19,7 @@ use crate::fault;
 use crate::forward::{self, Forwarding, Unwanted, while_wanted};
 use crate::message::Request;
 use crate::response::{Body, Response};
+use crate::upload;
 use crate::worker::Worker;
 use crate::worker_api::WorkerApi;
 
@@ -96,6 +97,8 @@ async fn respond<C: Client>(
     };
     let set = authorise::upstream(api, operation, key_type).map_err(Fault::Denied)?;
     let balancer = worker_api.balancers.get(set).ok_or(Fault::Denied(no_endpoint(key_type)))?;
+    // Counted until the response's head is there.
+    let _early = upload::start(worker, request, client, revision.live.stall_ms).await?;
     let mut edits = worker.resources.edits();
     if !api.forward_auth_header {
         edits.remove(api.auth_header.as_bytes());

@@ -18,10 +18,17 @@ use crate::resources::Resources;
 use crate::response::{Body, Response};
 use crate::worker_api::WorkerApis;
 
-/// A request or tunnel in progress, which a shutdown waits for. Ends when dropped.
-pub(crate) struct Busy<'w>(&'w Cell<usize>);
+/// One more in a count, until it is dropped.
+pub(crate) struct Counted<'w>(&'w Cell<usize>);
 
-impl Drop for Busy<'_> {
+impl<'w> Counted<'w> {
+    fn new(count: &'w Cell<usize>) -> Self {
+        count.set(count.get() + 1);
+        Self(count)
+    }
+}
+
+impl Drop for Counted<'_> {
     fn drop(&mut self) {
         self.0.set(self.0.get().saturating_sub(1));
     }
@@ -39,6 +46,8 @@ pub(crate) struct Worker {
     pub(crate) connections: Cell<usize>,
     /// Requests and tunnels in progress.
     pub(crate) busy: Cell<usize>,
+    /// Requests that were forwarded before a byte of their body had arrived, until the response.
+    early_uploads: Cell<usize>,
     /// Set on SIGTERM: responses have `Connection: close`.
     pub(crate) draining: Cell<bool>,
     /// Notified when the last connection ends while draining.
@@ -65,16 +74,23 @@ impl Worker {
             access,
             connections: Cell::new(0),
             busy: Cell::new(0),
+            early_uploads: Cell::new(0),
             draining: Cell::new(false),
             emptied: Notify::new(),
             questions: Questions::new(questions),
         }
     }
 
-    /// Counts a request as in progress until the guard is dropped.
-    pub(crate) fn busy(&self) -> Busy<'_> {
-        self.busy.set(self.busy.get() + 1);
-        Busy(&self.busy)
+    /// Counts a request or tunnel as in progress, which a shutdown waits for, until the guard is dropped.
+    pub(crate) fn busy(&self) -> Counted<'_> {
+        Counted::new(&self.busy)
+    }
+
+    /// Counts a request that is forwarded before a byte of its body has arrived, until the guard is dropped. `None`:
+    /// there are `EARLY_UPLOADS_MAX` already.
+    pub(crate) fn early_upload(&self) -> Option<Counted<'_>> {
+        (self.early_uploads.get() < limits::EARLY_UPLOADS_MAX)
+            .then(|| Counted::new(&self.early_uploads))
     }
 
     /// The current revision. A request keeps the one it started with.
