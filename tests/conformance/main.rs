@@ -18,4 +18,5 @@ mod paths;
 mod routing;
 mod tokens;
 mod upgrades;
+mod uploads;
 mod upstreams;

@@ -9,14 +9,17 @@
 
 mod account;
 mod admin;
+mod admission;
 mod ask;
 #[doc(hidden)]
 pub mod bench;
 mod buffer;
 mod client;
+mod clients;
 mod compiled;
 mod cross_origin;
 mod deliver;
+mod descriptors;
 mod fault;
 mod fetch;
 mod flow;
@@ -27,7 +30,8 @@ mod pipeline;
 mod resources;
 mod response;
 mod runner;
-mod upload;
+mod share;
+mod spares;
 mod watch;
 mod worker;
 mod worker_api;
@@ -47,6 +51,7 @@ use wire::tls::{ClientTls, ServerCertificates};
 
 use account::{AccessLines, AccessLogger};
 use compiled::{Compiled, Live};
+use descriptors::Descriptors;
 use listen::Protocol;
 use runner::{Command, Running};
 
@@ -155,10 +160,15 @@ impl Gateway {
         };
         let clear = Protocol::Http { http2: http2.http };
         let listeners = [(http, clear), (https, Protocol::Https(tls))];
-        gateway.start_workers(listeners, &clock, &sender)?;
+        gateway.start_workers(count, listeners, &clock, &sender)?;
         if let Some(address) = settings.admin.listen {
-            let workers = gateway.workers.iter().map(|worker| worker.commands.clone()).collect();
-            let admin = admin::start(address, workers, ready, parts.pages, parts.build, clock)?;
+            let workers = &gateway.workers;
+            let readiness = admin::Readiness {
+                serving: ready,
+                full: workers.iter().map(|worker| Arc::clone(&worker.full)).collect(),
+            };
+            let workers = workers.iter().map(|worker| worker.commands.clone()).collect();
+            let admin = admin::start(address, workers, readiness, parts.pages, parts.build, clock)?;
             gateway.addresses.admin = Some(admin.address);
             gateway.admin = Some(admin);
         }
@@ -167,13 +177,15 @@ impl Gateway {
 
     fn start_workers(
         &mut self,
+        count: usize,
         listeners: [(Bound, Protocol); 2],
         clock: &SystemClock,
         questions: &Sender<Question>,
     ) -> Result<(), StartError> {
         let mut listeners =
             listeners.map(|(bound, protocol)| (bound.listeners.into_iter(), protocol));
-        for number in 0..self.workers.capacity() {
+        let descriptors = Descriptors::of_process(count);
+        for number in 0..count {
             let next = listeners.iter_mut().filter_map(|(listeners, protocol)| {
                 listeners.next().map(|listener| (listener, protocol.clone()))
             });
@@ -183,6 +195,8 @@ impl Gateway {
                 compiled: self.compiled(),
                 access: self.access.as_ref().map_or_else(AccessLines::default, AccessLogger::lines),
                 questions: questions.clone(),
+                descriptors,
+                full: Arc::default(),
                 listeners: next.collect(),
             };
             self.workers.push(runner::start(start).map_err(StartError::Worker)?);

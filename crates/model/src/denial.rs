@@ -26,6 +26,10 @@ pub enum Denial {
     NoProductionEndpoint,
     /// The API's file never loaded, although its base path could be read.
     ApiUnloaded,
+    /// The client has too many requests in progress.
+    ClientBusy,
+    /// The API or the worker has too many requests in progress.
+    Overloaded,
 }
 
 /// The response to one denial.
@@ -78,6 +82,8 @@ pub const TABLE: &[DenialRow] = &[
     auth(Denial::NoSandboxEndpoint,      403, 900_901, "Invalid Credentials", "Sandbox key offered to the API with no sandbox endpoint"),
     auth(Denial::NoProductionEndpoint,   403, 900_901, "Invalid Credentials", "Production key offered to the API with no production endpoint"),
     report(Denial::ApiUnloaded,          503, 700_700, "Service Unavailable", "The API is not available at the moment. Please try again later or contact the system administrators."),
+    report(Denial::ClientBusy,           429, 429,     "Too Many Requests", "Too many requests of this client are in progress"),
+    report(Denial::Overloaded,           503, 503,     "Service Unavailable", "Too many requests are in progress"),
 ];
 
 impl Denial {

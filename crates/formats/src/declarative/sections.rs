@@ -83,6 +83,18 @@ fn gateway(table: &Table<'_>, outside: &Outside<'_>, report: &mut Report) -> Gat
         connections_max: table
             .number("connections_max", 1..=limits::CLIENT_CONNECTIONS_MAX, report)
             .unwrap_or(limits::CLIENT_CONNECTIONS_MAX),
+        client_connections_max: table
+            .number("client_connections_max", 1..=limits::CLIENT_CONNECTIONS_MAX, report)
+            .unwrap_or(limits::CLIENT_CONNECTIONS_DEFAULT),
+        client_requests_max: table
+            .number("client_requests_max", 1..=limits::REQUESTS_MAX, report)
+            .unwrap_or(limits::CLIENT_REQUESTS_DEFAULT),
+        api_requests_max: table
+            .number("api_requests_max", 1..=limits::REQUESTS_MAX, report)
+            .unwrap_or(limits::API_REQUESTS_DEFAULT),
+        min_rate: table
+            .number("min_rate", 0..=limits::MIN_RATE_MAX, report)
+            .unwrap_or(limits::MIN_RATE_DEFAULT),
     }
 }
 
