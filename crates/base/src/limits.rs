@@ -135,15 +135,15 @@ pub const DRAIN_S_DEFAULT: u32 = 20;
 /// Maximum number of client connections of one worker. More: 503 and close.
 pub const CLIENT_CONNECTIONS_MAX: usize = 20_000;
 /// Default for the connections of one client, an IPv4 address or a /64 of IPv6, per worker. More: 503 and close.
-pub const CLIENT_CONNECTIONS_DEFAULT: usize = CLIENT_CONNECTIONS_MAX / 2;
+pub const CLIENT_CONNECTIONS_DEFAULT: usize = 10_000;
 /// Maximum number of requests of one worker in progress; fewer if the process may open few files. More: they wait, at most
 /// `CONNECT_MS_MAX`, then 503.
 pub const REQUESTS_MAX: usize = 16_384;
 /// Default for the requests of one client in progress, per worker: half of the connections to one endpoint. More: they
 /// wait, at most `CONNECT_MS_MAX`, then 429.
-pub const CLIENT_REQUESTS_DEFAULT: usize = UPSTREAM_CONNECTIONS_MAX / 2;
+pub const CLIENT_REQUESTS_DEFAULT: usize = 2_048;
 /// Default for the requests to one API in progress, per worker: the connections to one endpoint. More: they wait, at most `CONNECT_MS_MAX`, then 503.
-pub const API_REQUESTS_DEFAULT: usize = UPSTREAM_CONNECTIONS_MAX;
+pub const API_REQUESTS_DEFAULT: usize = 4_096;
 /// File descriptors kept for files, logs and event queues, besides those of the admin port and of each worker.
 pub const OWN_DESCRIPTORS: usize = 64;
 /// Maximum number of connections of one worker to one endpoint. More: requests wait.
@@ -317,6 +317,15 @@ const _: () =
 const _: () =
     assert!(FILE_QUIET_MS < FILE_BURST_MS_MAX, "a burst must be longer than the quiet time");
 const _: () = assert!(FILE_BURST_MS_MAX <= 10, "a changed API must be live within 30 ms");
+const _: () = assert!(
+    CLIENT_REQUESTS_DEFAULT <= UPSTREAM_CONNECTIONS_MAX / 2
+        && CLIENT_CONNECTIONS_DEFAULT <= CLIENT_CONNECTIONS_MAX / 2,
+    "one client must leave half to the others"
+);
+const _: () = assert!(
+    API_REQUESTS_DEFAULT <= REQUESTS_MAX / 2,
+    "one API must leave half to the others"
+);
 const _: () = assert!(
     H2_STREAM_WINDOW_BYTES <= H2_CONNECTION_WINDOW_BYTES,
     "a stream's window must fit into its connection's"
