@@ -14,6 +14,7 @@ mod framing;
 mod keep_alive;
 mod lifecycle;
 mod long_bodies;
+mod mutual_tls;
 mod paths;
 mod routing;
 mod tokens;

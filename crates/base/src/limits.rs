@@ -322,10 +322,8 @@ const _: () = assert!(
         && CLIENT_CONNECTIONS_DEFAULT <= CLIENT_CONNECTIONS_MAX / 2,
     "one client must leave half to the others"
 );
-const _: () = assert!(
-    API_REQUESTS_DEFAULT <= REQUESTS_MAX / 2,
-    "one API must leave half to the others"
-);
+const _: () =
+    assert!(API_REQUESTS_DEFAULT <= REQUESTS_MAX / 2, "one API must leave half to the others");
 const _: () = assert!(
     H2_STREAM_WINDOW_BYTES <= H2_CONNECTION_WINDOW_BYTES,
     "a stream's window must fit into its connection's"

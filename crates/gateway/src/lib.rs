@@ -47,7 +47,7 @@ use base::limits::{APPLY_MS_MAX, DRAIN_NOTICE_MS, QUESTIONS_MAX, WORKERS_MAX};
 use model::{Settings, Snapshot};
 use stages::Routes;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
-use wire::tls::{ClientTls, ServerCertificates};
+use wire::tls::{ClientAuth, ClientTls, ServerCertificates};
 
 use account::{AccessLines, AccessLogger};
 use compiled::{Compiled, Live};
@@ -88,6 +88,8 @@ impl StartError {
 pub struct Parts {
     /// Certificates of the https listener, replaced in place when their files change.
     pub certificates: Arc<ServerCertificates>,
+    /// Verification of the certificates of clients, if they may present some.
+    pub client_auth: Option<ClientAuth>,
     /// Verification of https endpoints.
     pub client_tls: Arc<ClientTls>,
     /// Contents of the admin port that other crates provide.
@@ -134,7 +136,11 @@ impl Gateway {
         let count =
             settings.gateway.workers.unwrap_or_else(runner::cpus_allowed).clamp(1, WORKERS_MAX);
         let http2 = settings.gateway.http2;
-        let tls = wire::tls::server_config(Arc::clone(&parts.certificates), http2.https);
+        let certificates = Arc::clone(&parts.certificates);
+        let clients = parts.client_auth.as_ref();
+        let config = wire::tls::server_config_for(certificates, http2.https, clients);
+        let forward_certificates =
+            settings.tls.clients.as_ref().is_some_and(|clients| clients.forward);
         let (http, https) = (settings.gateway.http, settings.gateway.https);
         if http.or(https).is_none() {
             return Err(StartError::NoListener);
@@ -159,7 +165,7 @@ impl Gateway {
             questions: Mutex::new(Some(questions)),
         };
         let clear = Protocol::Http { http2: http2.http };
-        let listeners = [(http, clear), (https, Protocol::Https(tls))];
+        let listeners = [(http, clear), (https, Protocol::Https { config, forward_certificates })];
         gateway.start_workers(count, listeners, &clock, &sender)?;
         if let Some(address) = settings.admin.listen {
             let workers = &gateway.workers;

@@ -90,6 +90,9 @@ async fn respond<C: Client>(
     let routes = worker_api.routes();
     let api: &Api = &routes.api;
     let operation = api.operations.get(operation).ok_or(Fault::Denied(Denial::NoResource))?;
+    if api.mutual_tls && !request.peer.has_certificate {
+        return Err(Fault::Denied(Denial::NoCertificate));
+    }
     let key_type = match &operation.security {
         Security::Open => None,
         Security::Token(rule) => {

@@ -13,6 +13,8 @@ pub enum Denial {
     AmbiguousPath,
     /// The API is not served on this listener.
     UnsupportedTransport,
+    /// The API requires a client certificate, and the connection has none.
+    NoCertificate,
     MissingCredentials,
     InvalidCredentials,
     ExpiredToken,
@@ -74,6 +76,7 @@ pub const TABLE: &[DenialRow] = &[
     report(Denial::MethodNotAllowed,     405, 405,     "Method not allowed", "Method not allowed for given API resource"),
     report(Denial::AmbiguousPath,        400, 400,     "Bad Request", "The path has more than one interpretation"),
     report(Denial::UnsupportedTransport, 403, 403,     "Forbidden", "Unsupported Transport"),
+    auth(Denial::NoCertificate,          401, 900_911, "Mutual SSL Validation Failed", "Invalid Credentials. The API requires a client certificate"),
     auth(Denial::MissingCredentials,     401, 900_902, "Missing Credentials", "Invalid Credentials. Make sure your API invocation call has a header: 'Authorization : Bearer ACCESS_TOKEN'"),
     auth(Denial::InvalidCredentials,     401, 900_901, "Invalid Credentials", "Invalid Credentials. Make sure you have provided the correct security credentials"),
     auth(Denial::ExpiredToken,           401, 900_901, "Invalid Credentials", "Invalid Credentials. Make sure you have provided the correct security credentials"),

@@ -90,6 +90,19 @@ pub struct TlsSettings {
     pub default: Option<CertificateFiles>,
     /// `[[tls.sni]]`
     pub sni: Vec<SniCertificate>,
+    /// `client_ca`; absent: no certificates of clients.
+    pub clients: Option<ClientCertificates>,
+}
+
+/// How the https listener treats certificates of clients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientCertificates {
+    /// `client_ca`: PEM files of the authorities that issue them.
+    pub ca: Vec<PathBuf>,
+    /// `client_certificate = "required"`: a handshake without one fails.
+    pub required: bool,
+    /// `forward_client_certificate`: whether upstreams get them in `X-WSO2-CLIENT-CERTIFICATE`.
+    pub forward: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

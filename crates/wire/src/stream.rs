@@ -54,6 +54,16 @@ impl Stream {
         }
     }
 
+    /// The verified certificate that the peer presented, in DER.
+    pub fn peer_certificate(&self) -> Option<&[u8]> {
+        match self {
+            Self::Clear(_) => None,
+            Self::Tls(tls) => {
+                tls.get_ref().1.peer_certificates()?.first().map(|leaf| leaf.as_ref())
+            }
+        }
+    }
+
     /// The other end's address.
     ///
     /// # Errors

@@ -35,6 +35,9 @@ min_rate = 20
 [tls]
 cert = "tls.crt"
 key = "tls.key"
+client_ca = ["clients.pem"]
+client_certificate = "required"
+forward_client_certificate = true
 [[tls.sni]]
 hosts = ["*.Example.org"]
 cert = "a.crt"
@@ -259,6 +262,9 @@ fn listeners_on_the_same_address_are_rejected() {
 
 #[test]
 fn certificates_need_keys_and_host_names() {
+    gateway("[tls]\nclient_certificate = \"required\"", "3:1: need `client_ca`");
+    gateway("[tls]\nforward_client_certificate = true", "3:1: need `client_ca`");
+    gateway("[tls]\nclient_ca = []", "3:1: `client_ca` is empty");
     gateway("[tls]\ncert = \"a\"", "4:8: `cert`");
     gateway("[tls]\nkey = \"a\"", "4:7: `key`");
     gateway("[[tls.sni]]\ncert = \"a\"\nkey = \"a\"", "3:1: [[tls.sni]] has no hosts");

@@ -34,10 +34,18 @@ use crate::worker::Worker;
 #[derive(Clone, Debug)]
 pub(crate) enum Protocol {
     /// `http2`: by prior knowledge, as well.
-    Http {
-        http2: bool,
+    Http { http2: bool },
+    Https {
+        config: Arc<rustls::ServerConfig>,
+        /// Upstreams get the certificates of clients.
+        forward_certificates: bool,
     },
-    Https(Arc<rustls::ServerConfig>),
+}
+
+impl Protocol {
+    fn forwards_certificates(&self) -> bool {
+        matches!(self, Self::Https { forward_certificates: true, .. })
+    }
 }
 
 /// Serves one accepted connection until it ends.
@@ -50,7 +58,7 @@ pub(crate) async fn serve(
     let worker = &*open.0;
     bump(&worker.tally.accepted);
     let compiled = worker.compiled();
-    let secure = matches!(protocol, Protocol::Https(_));
+    let secure = matches!(protocol, Protocol::Https { .. });
     let mut peer = Peer::new(from.ip(), secure, &compiled.live.trusted_proxies);
     if let Err(exceeded) = admit(worker, &compiled.live, &mut peer) {
         bump(exceeded);
@@ -62,8 +70,12 @@ pub(crate) async fn serve(
     // Without it the connection works, with more latency.
     let _ = tcp.set_nodelay(true);
     let prior_knowledge = matches!(protocol, Protocol::Http { http2: true });
-    let peer = Rc::new(peer);
+    let forward = protocol.forwards_certificates();
     let Some(stream) = shake_hands(worker, tcp, protocol).await else { return };
+    if let Some(certificate) = stream.peer_certificate() {
+        peer.present(certificate, forward);
+    }
+    let peer = Rc::new(peer);
     let http2 = if stream.alpn() == Some(ALPN_H2) {
         Some(Http2 { stream, read: Bytes::new() })
     } else {
@@ -99,7 +111,7 @@ fn admit<'w>(worker: &'w Worker, live: &Live, peer: &mut Peer) -> Result<(), &'w
 async fn shake_hands(worker: &Worker, tcp: TcpStream, protocol: Protocol) -> Option<Stream> {
     let config = match protocol {
         Protocol::Http { .. } => return Some(Stream::Clear(tcp)),
-        Protocol::Https(config) => config,
+        Protocol::Https { config, .. } => config,
     };
     let watch = worker.resources.watches.add();
     watch.set(worker.resources.deadline_us(HANDSHAKE_MS_MAX));
