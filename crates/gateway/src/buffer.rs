@@ -43,6 +43,13 @@ impl Buffer {
         self.start == self.end
     }
 
+    /// Whether a head whose first `looked_at` bytes were incomplete is worth parsing again: a line has ended since, or
+    /// there is no free space. So a head that arrives byte by byte is parsed once per line.
+    pub(crate) fn may_hold_head(&self, looked_at: usize) -> bool {
+        let fresh = self.filled().get(looked_at..).unwrap_or_default();
+        looked_at == 0 || !self.has_free_space() || fresh.contains(&b'\n')
+    }
+
     /// Whether no buffer is lent: this is a placeholder.
     pub(crate) fn is_absent(&self) -> bool {
         self.bytes.is_empty()
@@ -107,6 +114,9 @@ pub(crate) struct Buffers {
     bodies: RefCell<Vec<Buffer>>,
     texts: RefCell<Vec<Vec<u8>>>,
     pipes: Rc<SparePipes>,
+    /// How many are lent.
+    #[cfg(test)]
+    lent: std::cell::Cell<usize>,
 }
 
 /// A worker's spare pipes. Each lent pipe holds a reference.
@@ -145,16 +155,22 @@ impl Drop for LentPipe {
 impl Buffers {
     /// A buffer for a head and the bytes that follow it.
     pub(crate) fn head(&self) -> Buffer {
+        #[cfg(test)]
+        self.lent.update(|lent| lent + 1);
         self.heads.borrow_mut().pop().unwrap_or_else(|| Buffer::zeroed(HEAD_BUFFER_BYTES))
     }
 
     /// A buffer for a streaming body, or for a response.
     pub(crate) fn body(&self) -> Buffer {
+        #[cfg(test)]
+        self.lent.update(|lent| lent + 1);
         self.bodies.borrow_mut().pop().unwrap_or_else(|| Buffer::zeroed(BODY_BUFFER_BYTES))
     }
 
     /// An empty vector to write a head into.
     pub(crate) fn text(&self) -> Vec<u8> {
+        #[cfg(test)]
+        self.lent.update(|lent| lent + 1);
         self.texts.borrow_mut().pop().unwrap_or_else(|| Vec::with_capacity(4096))
     }
 
@@ -170,6 +186,8 @@ impl Buffers {
 
     /// Returns a buffer. One that grew is freed instead of kept.
     pub(crate) fn release(&self, mut buffer: Buffer) {
+        #[cfg(test)]
+        self.lent.update(|lent| lent - usize::from(!buffer.is_absent()));
         buffer.reset();
         let kept = match buffer.bytes.len() {
             len if len == HEAD_BUFFER_BYTES as usize => &self.heads,
@@ -180,6 +198,12 @@ impl Buffers {
         if kept.len() < SPARE_BUFFERS_MAX {
             kept.push(buffer);
         }
+    }
+
+    /// How many buffers and texts are lent.
+    #[cfg(test)]
+    pub(crate) fn lent(&self) -> usize {
+        self.lent.get()
     }
 
     /// An empty pipe. `None` if `PIPES_MAX` are in use, or the system has none.
@@ -193,6 +217,8 @@ impl Buffers {
     }
 
     pub(crate) fn release_text(&self, mut text: Vec<u8>) {
+        #[cfg(test)]
+        self.lent.update(|lent| lent - usize::from(text.capacity() > 0));
         let mut texts = self.texts.borrow_mut();
         if text.capacity() > 0
             && texts.len() < SPARE_HEADS_MAX
