@@ -27,6 +27,8 @@ mod pipeline;
 mod resources;
 mod response;
 mod runner;
+#[cfg(test)]
+mod simulation;
 mod watch;
 mod worker;
 mod worker_api;

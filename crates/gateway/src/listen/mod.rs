@@ -60,6 +60,17 @@ pub(crate) async fn serve(
     let peer = Rc::new(Peer::new(from.ip(), secure, &compiled.live.trusted_proxies));
     drop(compiled);
     let Some(stream) = shake_hands(worker, tcp, protocol).await else { return };
+    serve_stream(open, stream, peer, prior_knowledge).await;
+}
+
+/// Serves a connection after its handshake. `prior_knowledge`: in HTTP/2, if it starts with the preface.
+pub(crate) async fn serve_stream(
+    open: OpenConnection,
+    stream: Stream,
+    peer: Rc<Peer>,
+    prior_knowledge: bool,
+) {
+    let worker = &*open.0;
     let http2 = if stream.alpn() == Some(ALPN_H2) {
         Some(Http2 { stream, read: Bytes::new() })
     } else {
