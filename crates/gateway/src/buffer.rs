@@ -44,6 +44,13 @@ impl Buffer {
         self.start == self.end
     }
 
+    /// Whether a head whose first `looked_at` bytes were incomplete is worth parsing again: a line has ended since, or
+    /// there is no free space. So a head that arrives byte by byte is parsed once per line.
+    pub(crate) fn may_hold_head(&self, looked_at: usize) -> bool {
+        let fresh = self.filled().get(looked_at..).unwrap_or_default();
+        looked_at == 0 || !self.has_free_space() || fresh.contains(&b'\n')
+    }
+
     /// Whether no buffer is lent: this is a placeholder.
     pub(crate) fn is_absent(&self) -> bool {
         self.bytes.is_empty()
@@ -111,6 +118,9 @@ pub(crate) struct Buffers {
     pipes: Rc<Spares<Pipe>>,
     /// Maximum number of lent pipes.
     pipes_max: usize,
+    /// How many are lent.
+    #[cfg(test)]
+    lent: std::cell::Cell<usize>,
 }
 
 /// A lent pipe. Dropping it makes it available again, unless it still holds bytes: then it is closed.
@@ -142,21 +152,35 @@ impl Drop for LentPipe {
 impl Buffers {
     pub(crate) fn new(pipes_max: usize) -> Self {
         let (heads, bodies, texts) = (Spares::default(), Spares::default(), Spares::default());
-        Self { heads, bodies, texts, pipes: Rc::default(), pipes_max }
+        Self {
+            heads,
+            bodies,
+            texts,
+            pipes: Rc::default(),
+            pipes_max,
+            #[cfg(test)]
+            lent: std::cell::Cell::default(),
+        }
     }
 
     /// A buffer for a head and the bytes that follow it.
     pub(crate) fn head(&self) -> Buffer {
+        #[cfg(test)]
+        self.lent.update(|lent| lent + 1);
         self.heads.lend().unwrap_or_else(|| Buffer::zeroed(HEAD_BUFFER_BYTES))
     }
 
     /// A buffer for a streaming body, or for a response.
     pub(crate) fn body(&self) -> Buffer {
+        #[cfg(test)]
+        self.lent.update(|lent| lent + 1);
         self.bodies.lend().unwrap_or_else(|| Buffer::zeroed(BODY_BUFFER_BYTES))
     }
 
     /// An empty vector to write a head into.
     pub(crate) fn text(&self) -> Vec<u8> {
+        #[cfg(test)]
+        self.lent.update(|lent| lent + 1);
         self.texts.lend().unwrap_or_else(|| Vec::with_capacity(4096))
     }
 
@@ -177,6 +201,8 @@ impl Buffers {
         if buffer.bytes.len() == HEAD_BUFFER_BYTES as usize && unread.len() <= PARKED_BYTES_MAX {
             let (bytes, end) = (unread.to_vec(), unread.len());
             self.release(std::mem::replace(buffer, Buffer { bytes, start: 0, end }));
+            #[cfg(test)]
+            self.lent.update(|lent| lent + 1);
         }
     }
 
@@ -185,12 +211,14 @@ impl Buffers {
         if (1..=PARKED_BYTES_MAX).contains(&buffer.bytes.len()) {
             let mut larger = self.head();
             larger.copy_from(buffer);
-            *buffer = larger;
+            self.release(std::mem::replace(buffer, larger));
         }
     }
 
     /// Returns a buffer. One that grew is freed instead of kept.
     pub(crate) fn release(&self, mut buffer: Buffer) {
+        #[cfg(test)]
+        self.lent.update(|lent| lent - usize::from(!buffer.is_absent()));
         buffer.reset();
         let kept = match buffer.bytes.len() {
             len if len == HEAD_BUFFER_BYTES as usize => &self.heads,
@@ -198,6 +226,12 @@ impl Buffers {
             _ => return,
         };
         kept.keep(buffer, SPARE_BUFFERS_MAX);
+    }
+
+    /// How many buffers and texts are lent.
+    #[cfg(test)]
+    pub(crate) fn lent(&self) -> usize {
+        self.lent.get()
     }
 
     /// An empty pipe. `None` if `pipes_max` are in use, or the system has none.
@@ -211,6 +245,8 @@ impl Buffers {
     }
 
     pub(crate) fn release_text(&self, mut text: Vec<u8>) {
+        #[cfg(test)]
+        self.lent.update(|lent| lent - usize::from(text.capacity() > 0));
         if (1..=HEAD_BYTES_MAX as usize).contains(&text.capacity()) {
             text.clear();
             self.texts.keep(text, SPARE_HEADS_MAX);

@@ -72,7 +72,7 @@ struct Delivery<'a> {
 impl Delivery<'_> {
     fn poll<C: Client>(&mut self, cx: &mut Context<'_>, client: &mut C) -> Poll<Result<(), Fault>> {
         let before = client.sent();
-        let mut moved = self.response.poll_upload(cx, client);
+        let mut moved = self.response.poll_upload(cx, client, &self.resources.buffers);
         let run = match &mut self.response.body {
             _ if self.is_bodiless => client.poll_send(cx, &mut Empty),
             Body::Empty => client.poll_send(cx, &mut Empty),
@@ -81,15 +81,16 @@ impl Delivery<'_> {
                 client.poll_send(cx, &mut body.source(&self.resources.buffers))
             }
         };
-        match run {
+        let is_complete = match run {
             Poll::Ready(Ok(())) if !self.response.uploads() => return Poll::Ready(Ok(())),
-            // The response is complete; the upload continues.
-            Poll::Ready(Ok(())) | Poll::Pending => {}
+            // The upload continues.
+            Poll::Ready(Ok(())) => true,
+            Poll::Pending => false,
             Poll::Ready(Err(FlowError::Source(error))) => {
                 return Poll::Ready(Err(self.upstream_fault(&error)));
             }
             Poll::Ready(Err(FlowError::Sink(_))) => return Poll::Ready(Err(Fault::ClientLeft)),
-        }
+        };
         let (waits, sent, now_us) =
             (client.waits_for_body(), client.sent(), self.resources.coarse_us());
         if waits {
@@ -106,6 +107,11 @@ impl Delivery<'_> {
             return Poll::Ready(Err(Fault::ClientLeft));
         }
         if client.watch().poll_expired(cx) {
+            if is_complete {
+                // Whichever side stopped the upload, the client has its response.
+                self.response.stop_upload(self.resources);
+                return Poll::Ready(Ok(()));
+            }
             let stalled = || self.response.truncated("no data within `stall_ms`");
             return Poll::Ready(Err(if waits { stalled() } else { Fault::ClientLeft }));
         }

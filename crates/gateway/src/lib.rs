@@ -31,6 +31,8 @@ mod resources;
 mod response;
 mod runner;
 mod share;
+#[cfg(test)]
+mod simulation;
 mod spares;
 mod watch;
 mod worker;

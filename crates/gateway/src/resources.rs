@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 
-use base::{Clock, Now, SystemClock, limits};
+use base::{Clock, Now, limits};
 use time::OffsetDateTime;
 
 use crate::buffer::Buffers;
@@ -10,8 +10,14 @@ use crate::message::{Head, HeadEdits, Request};
 use crate::spares::Spares;
 use crate::watch::Watches;
 
+/// The system's clock, or in tests one that a simulation sets.
+#[cfg(not(test))]
+pub(crate) type WorkerClock = base::SystemClock;
+#[cfg(test)]
+pub(crate) type WorkerClock = crate::simulation::TestClock;
+
 pub(crate) struct Resources {
-    clock: SystemClock,
+    clock: WorkerClock,
     /// The time of the last sweep: precise enough for deadlines and token lifetimes.
     coarse: Cell<Now>,
     pub(crate) buffers: Buffers,
@@ -33,7 +39,8 @@ struct HttpDate {
 }
 
 impl Resources {
-    pub(crate) fn new(clock: SystemClock, pipes_max: usize) -> Self {
+    pub(crate) fn new(clock: impl Into<WorkerClock>, pipes_max: usize) -> Self {
+        let clock = clock.into();
         Self {
             coarse: Cell::new(clock.now()),
             clock,

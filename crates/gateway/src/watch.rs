@@ -162,6 +162,11 @@ impl Watches {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.all.borrow().len()
+    }
+
     /// Wakes the tasks whose deadline has passed at `now_us`, and removes watches without owner.
     pub(crate) fn sweep(&self, now_us: u64) {
         let mut all = self.all.borrow_mut();
@@ -231,6 +236,6 @@ mod tests {
         drop(watches.add());
         let _kept = watches.add();
         watches.sweep(0);
-        assert_eq!(watches.all.borrow().len(), 1);
+        assert_eq!(watches.len(), 1);
     }
 }

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use base::{SystemClock, SystemEntropy, limits};
+use base::{SystemEntropy, limits};
 use stages::TokenCache;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::Sender;
@@ -16,7 +16,7 @@ use crate::compiled::Compiled;
 use crate::descriptors::Descriptors;
 use crate::forward::Pools;
 use crate::message::Request;
-use crate::resources::Resources;
+use crate::resources::{Resources, WorkerClock};
 use crate::response::{Body, Response};
 use crate::share::{Crowds, Share};
 use crate::worker_api::WorkerApis;
@@ -67,7 +67,7 @@ pub(crate) struct Worker {
 impl Worker {
     pub(crate) fn new(
         number: usize,
-        clock: SystemClock,
+        clock: impl Into<WorkerClock>,
         compiled: Compiled,
         access: AccessLines,
         questions: Sender<Question>,

@@ -67,6 +67,8 @@ pub(crate) struct BodyReader {
     complete: bool,
     /// Payload bytes that were consumed.
     consumed: u64,
+    /// The trailers are not forwarded: some of them may be named by `Connection`.
+    pub(crate) drops_trailers: bool,
     /// It is not spliced: it arrives in small pieces, or no pipe is available.
     in_pieces: bool,
 }
@@ -75,7 +77,15 @@ impl BodyReader {
     /// A connection between two bodies.
     pub(crate) fn idle(buffer: Buffer) -> Self {
         let decode = Decode::Length(0);
-        Self { buffer, decode, ready: 0, complete: true, consumed: 0, in_pieces: false }
+        Self {
+            buffer,
+            decode,
+            ready: 0,
+            complete: true,
+            consumed: 0,
+            drops_trailers: false,
+            in_pieces: false,
+        }
     }
 
     /// Starts a request's body. The bytes that arrived with the head are in the buffer.
@@ -101,7 +111,7 @@ impl BodyReader {
         self.complete = matches!(decode, Decode::Length(0));
         self.decode = decode;
         self.ready = 0;
-        (self.consumed, self.in_pieces) = (0, false);
+        (self.consumed, self.drops_trailers, self.in_pieces) = (0, false, false);
     }
 
     /// Whether every payload byte was read and consumed.
@@ -177,7 +187,7 @@ impl BodyReader {
     }
 
     pub(crate) fn trailers(&self) -> &[u8] {
-        self.chunked().map_or(&[], ChunkedDecoder::trailers)
+        self.chunked().filter(|_| !self.drops_trailers).map_or(&[], ChunkedDecoder::trailers)
     }
 
     /// The decoder of a chunked body.

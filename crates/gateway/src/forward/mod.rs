@@ -60,19 +60,20 @@ impl UpstreamBody {
         &mut self,
         cx: &mut Context<'_>,
         body: &mut B,
+        buffers: &Buffers,
     ) -> bool {
         let Upload::Running(up) = &mut self.upload else { return false };
         let before = up.written;
         let run = up.poll_run(cx, body, &mut self.lease.stream);
         let moved = up.written != before;
-        match run {
-            Poll::Ready(Ok(())) => self.upload = Upload::Done,
-            Poll::Ready(Err(FlowError::Sink(error))) => self.upload = Upload::Stopped(error.kind()),
-            // The request is incomplete: the client's connection ends after this response.
-            Poll::Ready(Err(FlowError::Source(_))) => {
-                self.upload = Upload::Stopped(io::ErrorKind::UnexpectedEof);
-            }
-            Poll::Pending => {}
+        if let Poll::Ready(result) = run {
+            up.release(buffers);
+            self.upload = match result {
+                Ok(()) => Upload::Done,
+                Err(FlowError::Sink(error)) => Upload::Stopped(error.kind()),
+                // The request is incomplete: the client's connection ends after this response.
+                Err(FlowError::Source(_)) => Upload::Stopped(io::ErrorKind::UnexpectedEof),
+            };
         }
         moved
     }
@@ -247,6 +248,7 @@ async fn attempt<B: RequestBody>(
         uploaded: None,
         head: None,
         buffer: Buffer::default(),
+        looked_at: 0,
         interim: 0,
         stall_us: u64::from(forwarding.stall_ms) * 1_000,
         pace: Pace::new(least_rate(forwarding, request), resources.coarse_us()),
@@ -280,6 +282,8 @@ struct Attempt<'a> {
     /// Borrowed when the first bytes of the response arrive.
     head: Option<Box<Head>>,
     buffer: Buffer,
+    /// The first bytes in the buffer that are an incomplete head.
+    looked_at: usize,
     interim: u32,
     /// Longest time without progress of the upload.
     stall_us: u64,
@@ -351,7 +355,8 @@ impl Attempt<'_> {
     /// its own 100.
     fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Fault>> {
         loop {
-            if !self.buffer.is_empty() {
+            if !self.buffer.is_empty() && self.buffer.may_hold_head(self.looked_at) {
+                self.looked_at = self.buffer.filled().len();
                 let head = self.head.get_or_insert_with(|| self.resources.head());
                 let head = &mut head.parsed;
                 match head.parse(self.buffer.filled(), self.request.head.method()) {
@@ -363,6 +368,7 @@ impl Attempt<'_> {
                             return Poll::Ready(Err(self.violation("too many interim responses")));
                         }
                         self.buffer.consume(len);
+                        self.looked_at = 0;
                         continue;
                     }
                     Ok(Parsed::Complete) if head.status() == 101 && !self.is_agreed() => {
@@ -427,6 +433,7 @@ impl Attempt<'_> {
                 self.buffer.consume(len);
                 let mut reader = BodyReader::idle(self.buffer);
                 reader.start_response(head.parsed.framing());
+                reader.drops_trailers = head.parsed.names_fields();
                 let authority = Rc::clone(self.authority);
                 let body = UpstreamBody { lease: self.lease, reader, upload, authority };
                 Ok(UpstreamResponse { head, body })

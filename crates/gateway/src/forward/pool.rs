@@ -239,6 +239,10 @@ impl Pool {
 
     async fn connect(&self, tls: &ClientTls, connect_ms: u32) -> io::Result<Stream> {
         let Address { scheme, host, port } = &self.address;
+        #[cfg(test)]
+        if let Some(connected) = crate::simulation::connect(*port).await {
+            return connected;
+        }
         let addresses: Vec<_> = lookup_host((host.as_str(), *port)).await?.collect();
         let tcp = connect_to_one_of(&addresses, connect_ms).await?;
         tcp.set_nodelay(true)?;

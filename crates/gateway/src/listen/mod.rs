@@ -76,6 +76,17 @@ pub(crate) async fn serve(
         peer.present(certificate, forward);
     }
     let peer = Rc::new(peer);
+    serve_stream(open, stream, peer, prior_knowledge).await;
+}
+
+/// Serves a connection after its handshake. `prior_knowledge`: in HTTP/2, if it starts with the preface.
+pub(crate) async fn serve_stream(
+    open: OpenConnection,
+    stream: Stream,
+    peer: Rc<Peer>,
+    prior_knowledge: bool,
+) {
+    let worker = &*open.0;
     let http2 = if stream.alpn() == Some(ALPN_H2) {
         Some(Http2 { stream, read: Bytes::new() })
     } else {

@@ -164,7 +164,7 @@ impl Client for Connection<'_> {
         self.out_interim = &[];
         if !complete && self.ends_with_close {
             // The body ends with the connection: only a reset shows that it is incomplete.
-            let _ = self.stream.tcp().set_zero_linger();
+            self.stream.reset_when_dropped();
         }
         self.after = match (complete, self.body_is_done()) {
             (false, _) => After::Close,

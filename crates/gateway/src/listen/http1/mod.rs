@@ -219,13 +219,10 @@ impl Connection<'_> {
         self.watch.is_expired()
     }
 
-    /// Parses the head, if it is complete. The first `looked_at` bytes were incomplete before: they are
-    /// parsed again only when a line ends or the buffer is full, so that a head sent byte by byte is parsed
-    /// once per line. The request is borrowed for parsing: a waiting connection holds none.
+    /// Parses the head, if it is complete. The first `looked_at` bytes were incomplete before. The request is borrowed for parsing: a waiting connection holds none.
     fn parse_head(&mut self, looked_at: &mut usize) -> Result<Option<Box<Request>>, Fault> {
         let buffer = &mut self.reader.buffer;
-        let fresh = buffer.filled().get(*looked_at..).unwrap_or_default();
-        if *looked_at > 0 && buffer.has_free_space() && !fresh.contains(&b'\n') {
+        if !buffer.may_hold_head(*looked_at) {
             return Ok(None);
         }
         *looked_at = buffer.filled().len();
@@ -259,6 +256,7 @@ impl Connection<'_> {
 
     fn begin_body(&mut self, request: &Request) {
         self.reader.start_request(request.head.framing());
+        self.reader.drops_trailers = request.head.names_fields();
         let waits = request.head.expects_continue() && self.reader.buffer.is_empty();
         self.interim = if waits { CONTINUE } else { &[] };
     }
