@@ -25,6 +25,7 @@ use super::{NETWORK, TestClock};
 use crate::account::AccessLines;
 use crate::compiled::{Compiled, Live};
 use crate::descriptors::Descriptors;
+use crate::forward::Shared;
 use crate::listen::{OpenConnection, serve_stream};
 use crate::message::Peer;
 use crate::worker::Worker;
@@ -69,8 +70,8 @@ impl World {
         let (questions, _) = channel(1);
         let clock = TestClock::Simulated(network.clone());
         let descriptors = Descriptors { connections_max: 100, requests_max: 100, pipes_max: 0 };
-        let worker =
-            Worker::new(0, clock, compiled(), AccessLines::default(), questions, descriptors);
+        let (lines, upstreams) = (AccessLines::default(), Shared::new(1, &Random::new(seed, 4)));
+        let worker = Worker::new(0, clock, compiled(), lines, questions, descriptors, upstreams);
         Self {
             seed,
             calm,
@@ -269,10 +270,8 @@ fn api(base_path: &str, kind: UpstreamKind, ports: &[u16]) -> Api {
         upgrades: Vec::new(),
         operations: methods.into_iter().map(operation).collect(),
         upstreams: vec![EndpointSet {
-            kind,
-            endpoints: ports.iter().map(endpoint).collect(),
             response_head_ms: 8_000,
-            suspension: None,
+            ..EndpointSet::new(kind, ports.iter().map(endpoint).collect())
         }],
         production: Some(0),
         sandbox: None,
