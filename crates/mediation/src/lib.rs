@@ -26,5 +26,8 @@ pub use message::{
     Body, Direction, Environment, Format, Head, LogLevel, Message, PlainHead, Properties,
     PropertyScope, PropertyValue, View,
 };
-pub use program::{EndpointId, Program, SequenceId};
+pub use program::{
+    Api, Endpoint, EndpointId, EndpointKind, Flow, Program, Proxy, Resource, ResourcePath,
+    SequenceId, Suspend, Timeout, TimeoutAction, Transports,
+};
 pub use run::{Outcome, Run, Scene};

@@ -11,3 +11,6 @@ pub const MEDIATOR_STEPS: u64 = 50;
 pub const PROPERTIES_MAX: usize = 1_024;
 /// Maximum memory of a pattern in an artefact, in bytes. More: rejected at load.
 pub const PATTERN_BYTES_MAX: usize = 1024 * 1024;
+/// Longest wait for the response of an endpoint without a `timeout`, in milliseconds. Source: Synapse's
+/// `synapse.global_timeout_interval`.
+pub const ENDPOINT_TIMEOUT_MS: u32 = 120_000;

@@ -6,8 +6,8 @@ use std::cell::RefCell;
 use std::path::Path;
 
 use penstock_mediation::{
-    Body, Compiler, Direction, Environment, Format, LogLevel, Message, Origin, Outcome, PlainHead,
-    Program, PropertyScope, Run,
+    Body, Compiler, Direction, EndpointKind, Environment, Format, LogLevel, Message, Origin,
+    Outcome, PlainHead, Program, PropertyScope, ResourcePath, Run,
 };
 use xpath::Budget;
 
@@ -298,4 +298,48 @@ fn errors_have_a_place_and_a_way_out() {
         assert!(found.iter().any(|text| text.starts_with(expect)), "{expect}\n{found:#?}");
     }
     assert!(found.iter().any(|text| text.ends_with("help: did you mean `main`?")), "{found:#?}");
+}
+
+#[test]
+fn a_proxy_has_sequences_and_an_endpoint_by_name_or_inline() {
+    let program = program(
+        "<endpoint name=\"RealService\"><address uri=\"http://backend:8688/echo\"><timeout><duration>30000</duration><responseAction>fault</responseAction></timeout>\
+         <suspendOnFailure><errorCodes>-1</errorCodes><progressionFactor>1.0</progressionFactor></suspendOnFailure></address></endpoint>\
+         <proxy name=\"Direct\" transports=\"http\"><target endpoint=\"RealService\"><inSequence/><outSequence><send/></outSequence></target></proxy>\
+         <proxy name=\"Inline\"><target faultSequence=\"f\"><endpoint><address uri=\"http://other/\"/></endpoint></target></proxy>\
+         <sequence name=\"f\"><drop/></sequence>",
+    );
+    let [direct, inline] = program.proxies() else { panic!("{:?}", program.proxies()) };
+    let endpoint = |id| program.endpoint_at(id).unwrap();
+    let direct_endpoint = endpoint(direct.flow.endpoint.unwrap());
+    assert_eq!(
+        direct_endpoint.kind,
+        EndpointKind::Address { uri: "http://backend:8688/echo".to_owned() }
+    );
+    assert_eq!(
+        (direct_endpoint.timeout.ms, &direct_endpoint.suspend.codes),
+        (30_000, &Some(Vec::new()))
+    );
+    assert!(direct.transports.http && !direct.transports.https);
+    assert!(inline.flow.request.is_none() && inline.flow.fault == program.sequence("f"));
+    assert_ne!(direct.flow.endpoint, inline.flow.endpoint);
+}
+
+#[test]
+fn an_api_has_resources_below_its_context_and_version() {
+    let program = program(
+        "<api name=\"Orders\" context=\"/orders\" version=\"1.0.0\" version-type=\"url\">\
+         <resource methods=\"GET POST\" uri-template=\"/{id}\"><inSequence><respond/></inSequence></resource>\
+         <resource url-mapping=\"/all/*\"/><resource methods=\"DELETE\"/></api>",
+    );
+    let [api] = program.apis() else { panic!("{:?}", program.apis()) };
+    assert_eq!(api.base_path, "/orders/1.0.0");
+    let paths: Vec<_> = api.resources.iter().map(|resource| &resource.path).collect();
+    let expect = [
+        &ResourcePath::Template("/{id}".to_owned()),
+        &ResourcePath::Mapping("/all/*".to_owned()),
+        &ResourcePath::Any,
+    ];
+    assert_eq!(paths, expect);
+    assert_eq!(api.resources[0].methods, ["GET", "POST"]);
 }

@@ -43,6 +43,11 @@ impl<'d> Element<'d> {
         self.node.attribute("", name).filter(|value| !value.is_empty())
     }
 
+    /// Notes attributes that have no effect here, so that they are not reported.
+    pub(crate) fn ignore(&self, names: &[&'static str]) {
+        self.read.borrow_mut().extend_from_slice(names);
+    }
+
     /// An attribute that must be present.
     pub(crate) fn required(&self, compiler: &mut Compiler, name: &'static str) -> Option<&'d str> {
         let value = self.optional(name);

@@ -1,6 +1,8 @@
 //! From artefacts to a program.
 
 mod element;
+mod endpoint;
+mod service;
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -78,9 +80,11 @@ impl Compiler {
                 }
             }
             "endpoint" => {
-                if let Some(name) = name() {
-                    let next = u32::try_from(self.program.endpoint_names.len()).unwrap_or(u32::MAX);
-                    self.program.endpoint_names.insert(name, EndpointId(next));
+                let id = self.define_endpoint(&element);
+                element.ignore(&["name", "trace", "statistics"]);
+                element.finish(self);
+                if let Some((name, id)) = name().zip(id) {
+                    self.program.endpoint_names.insert(name, id);
                 }
             }
             "localEntry" => {
@@ -102,14 +106,29 @@ impl Compiler {
     }
 
     fn define(&mut self, artefact: xml::Node<'_>) {
-        if artefact.local_name() != "sequence" {
-            return;
-        }
         let element = Element::new(artefact);
-        let Some(name) = element.required(self, "name") else { return };
-        let Some(id) = self.program.sequence(name) else { return };
-        self.fill(id, &element);
-        element.finish(self);
+        match artefact.local_name() {
+            "sequence" => {
+                let Some(name) = element.required(self, "name") else { return };
+                let Some(id) = self.program.sequence(name) else { return };
+                self.fill(id, &element);
+                element.finish(self);
+            }
+            "proxy" => {
+                let _ = self.proxy(&element);
+                element.finish(self);
+            }
+            "api" => {
+                let _ = self.api(&element);
+                element.finish(self);
+            }
+            "endpoint" | "localEntry" | "description" => {}
+            other => {
+                let help =
+                    "the artefacts are `api`, `proxy`, `sequence`, `endpoint` and `localEntry`";
+                self.error(&element, format!("`{other}` is not served yet"), Some(help.to_owned()));
+            }
+        }
     }
 
     /// Compiles the children of `element` as steps of `id`, and its `onError`.
@@ -117,8 +136,7 @@ impl Compiler {
         let steps = self.steps(element.node());
         let on_error =
             element.optional("onError").and_then(|name| self.sequence_named(element, name));
-        // Informative only; both are switched on elsewhere.
-        let _ = (element.optional("trace"), element.optional("statistics"));
+        element.ignore(&["trace", "statistics"]);
         if let Some(sequence) = self.program.sequences.get_mut(id.0 as usize) {
             *sequence = Sequence { steps, on_error };
         }
@@ -166,7 +184,7 @@ impl Compiler {
             self.error(&element, format!("unknown mediator `{name}`"), Some(help));
             return None;
         };
-        let _ = element.optional("description");
+        element.ignore(&["description"]);
         let mediator = (row.compile)(self, &element)?;
         element.finish(self);
         Some(Step { element: row.element, site: self.site(&element), mediator })

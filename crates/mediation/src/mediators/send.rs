@@ -54,8 +54,5 @@ pub(super) fn call(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box
 /// The child `endpoint`; without one, the message's own address.
 fn endpoint(compiler: &mut Compiler, element: &Element<'_>) -> Option<To> {
     let Some(child) = element.child("endpoint") else { return Some(To::Implied) };
-    let key = child.required(compiler, "key")?;
-    let to = compiler.endpoint_named(&child, key)?;
-    child.finish(compiler);
-    Some(To::Endpoint(to))
+    Some(To::Endpoint(compiler.endpoint(&child)?))
 }
