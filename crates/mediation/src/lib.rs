@@ -28,6 +28,6 @@ pub use message::{
 };
 pub use program::{
     Api, Endpoint, EndpointId, EndpointKind, Flow, Program, Proxy, Resource, ResourcePath,
-    SequenceId, Suspend, Timeout, TimeoutAction, Transports,
+    SequenceId, Step, Suspend, Timeout, TimeoutAction, Transports,
 };
 pub use run::{Outcome, Run, Scene};

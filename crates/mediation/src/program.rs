@@ -29,12 +29,18 @@ impl fmt::Display for Site {
     }
 }
 
-/// A mediator and its place.
+/// A mediator and its place: `log at orders.xml:3:5`.
 #[derive(Debug)]
-pub(crate) struct Step {
+pub struct Step {
     pub(crate) element: &'static str,
     pub(crate) site: Site,
     pub(crate) mediator: Box<dyn Mediator>,
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "{} at {}", self.element, self.site)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -62,6 +68,11 @@ impl Program {
     #[must_use]
     pub fn sequence(&self, name: &str) -> Option<SequenceId> {
         self.sequence_names.get(name).copied()
+    }
+
+    /// The named sequences.
+    pub fn sequences(&self) -> impl Iterator<Item = (&str, SequenceId)> {
+        self.sequence_names.iter().map(|(name, id)| (name.as_str(), *id))
     }
 
     /// The endpoint of this name.

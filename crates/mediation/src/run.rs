@@ -136,7 +136,7 @@ impl Run {
                 Ok(Some(Next::Loopback)) => return Outcome::Loopback,
                 Ok(Some(Next::Drop)) => return Outcome::Dropped,
                 Err(mut failure) => {
-                    failure.place = Some(format!("{} at {}", step.element, step.site));
+                    failure.place = Some(step.to_string());
                     if let Some(failure) = self.fail(failure, program, message) {
                         return Outcome::Failed(failure);
                     }
@@ -207,7 +207,9 @@ impl Run {
         let owner = self.stack.iter().rev().find(|frame| !frame.is_nested);
         let parameters = owner.map_or(&[][..], |frame| &frame.parameters);
         let scene = Scene { program, environment, budget: &self.budget, parameters };
-        step.mediator.mediate(&scene, message)
+        let next = step.mediator.mediate(&scene, message)?;
+        environment.mediated(step, message);
+        Ok(next)
     }
 
     fn enter(

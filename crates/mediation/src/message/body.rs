@@ -41,6 +41,24 @@ impl Format {
         }
     }
 
+    /// The format of a body without a content type: XML, SOAP if it is an envelope, JSON, or text.
+    #[must_use]
+    pub fn guess(bytes: &[u8]) -> Self {
+        match bytes.trim_ascii_start().first() {
+            Some(b'{' | b'[') => Self::Json,
+            Some(b'<') => {
+                let document = xml::Document::parse(bytes);
+                let root = document.as_ref().ok().and_then(xml::Document::element);
+                match root.filter(|root| root.local_name() == "Envelope") {
+                    Some(root) if root.namespace() == soap::SOAP12 => Self::Soap12,
+                    Some(root) if root.namespace() == soap::SOAP11 => Self::Soap11,
+                    Some(_) | None => Self::Xml,
+                }
+            }
+            Some(_) | None => Self::Text,
+        }
+    }
+
     /// The content type of a body that is written in this format.
     #[must_use]
     pub fn content_type(self) -> &'static str {

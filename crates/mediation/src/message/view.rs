@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use expression::{Error, EvalContext, ParameterKind, Value, json};
 use xpath::synapse::PropertyScope;
 
+use crate::program::Step;
 use crate::{Failure, Message, PropertyValue};
 
 /// What expressions read that is not part of the message. The host supplies it.
@@ -32,6 +33,9 @@ pub trait Environment {
         None
     }
 
+    /// Called after each mediator, for a trace.
+    fn mediated(&self, _step: &Step, _message: &Message) {}
+
     /// A line of the log mediator.
     fn log(&self, level: LogLevel, line: &str);
 }
@@ -45,6 +49,19 @@ pub enum LogLevel {
     Info,
     Warn,
     Error,
+}
+
+impl LogLevel {
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Trace => "TRACE",
+            Self::Debug => "DEBUG",
+            Self::Info => "INFO",
+            Self::Warn => "WARN",
+            Self::Error => "ERROR",
+        }
+    }
 }
 
 /// A message with its environment, for one evaluation.
