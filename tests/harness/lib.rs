@@ -26,6 +26,7 @@ mod apis;
 mod client;
 mod dns;
 mod files;
+pub mod frames;
 mod gateway;
 mod issuer;
 mod message;

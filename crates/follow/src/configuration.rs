@@ -120,6 +120,7 @@ pub(crate) fn restart_needed(before: &Settings, after: &Settings) -> Vec<&'stati
         ("[gateway] workers", old.workers != new.workers),
         ("[gateway] nameservers", old.nameservers != new.nameservers),
         ("[gateway] data", old.data != new.data),
+        ("[tls] client_ca", before.tls.clients != after.tls.clients),
         ("[admin] listen", before.admin != after.admin),
         ("[access_log]", before.access_log != after.access_log),
         ("[log]", before.log != after.log),

@@ -78,7 +78,7 @@ async fn exchange(
     tls: &ClientTls,
     Bounds { bytes_max, total_ms }: Bounds,
 ) -> Result<Fetched, FetchError> {
-    let resources = Resources::new(SystemClock::new());
+    let resources = Resources::new(SystemClock::new(), 0);
     let request = get_request(&endpoint, target)?;
     let mut upstream = Upstream::new(UpstreamKind::Single, vec![endpoint]);
     upstream.response_head_ms = total_ms;
@@ -87,6 +87,7 @@ async fn exchange(
         client_tls: tls,
         connect_ms: total_ms,
         stall_ms: total_ms,
+        min_rate: 0,
         begun_us: resources.now_us(),
         retries: &RetryCounts::default(),
         balancer: &balancer,

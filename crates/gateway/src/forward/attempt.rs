@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use base::limits::INTERIM_RESPONSES_MAX;
 use model::Fault;
-use wire::http1::{Known, Parsed};
+use wire::http1::{BodyFraming, Known, Parsed};
 
 use super::balance::EndpointState;
 use super::body::RequestBody;
@@ -16,6 +16,7 @@ use crate::buffer::Buffer;
 use crate::flow::{BodyReader, FlowError, Lend, Outflow, poll_read};
 use crate::message::{Head, Request};
 use crate::resources::Resources;
+use crate::watch::Pace;
 
 /// Why one attempt failed.
 pub(super) struct FailedAttempt {
@@ -70,8 +71,10 @@ pub(super) async fn attempt<B: RequestBody>(
         uploaded: None,
         head: None,
         buffer: Buffer::default(),
+        looked_at: 0,
         interim: 0,
         stall_us: us(forwarding.stall_ms),
+        pace: Pace::new(least_rate(forwarding, request), resources.coarse_us()),
         wait_us,
         request,
         upgrade: forwarding.upgrade,
@@ -83,6 +86,14 @@ pub(super) async fn attempt<B: RequestBody>(
 
 fn us(ms: u32) -> u64 {
     u64::from(ms) * 1_000
+}
+
+/// The least rate of the request's body. A stream of unknown length may be silent.
+fn least_rate(forwarding: &Forwarding<'_>, request: &Request) -> u32 {
+    match request.head.framing() {
+        BodyFraming::Length(_) => forwarding.min_rate,
+        BodyFraming::Chunked | BodyFraming::None => 0,
+    }
 }
 
 /// One attempt to send a request on one connection, up to the response head.
@@ -98,9 +109,13 @@ struct Attempt<'a> {
     /// Borrowed when the first bytes of the response arrive.
     head: Option<Box<Head>>,
     buffer: Buffer,
+    /// The first bytes in the buffer that are an incomplete head.
+    looked_at: usize,
     interim: u32,
     /// Longest time without progress of the upload.
     stall_us: u64,
+    /// How fast the upload is.
+    pace: Pace,
     /// Longest wait for the response head after the upload.
     wait_us: u64,
     request: &'a Request,
@@ -129,7 +144,11 @@ impl Attempt<'_> {
                 }
                 Poll::Pending => {}
             }
-            if self.flow.written != before || self.uploaded.is_some() {
+            let now_us = self.resources.coarse_us();
+            let moved = self.flow.written != before && self.pace.is_kept(self.flow.written, now_us);
+            let waits = self.uploaded.is_none() && self.flow.waits_for_source();
+            body.watch().client_is_slow(waits, now_us);
+            if moved || self.uploaded.is_some() {
                 body.watch().set(self.resources.coarse_us() + self.wait_limit_us());
             }
         }
@@ -163,7 +182,8 @@ impl Attempt<'_> {
     /// its own 100.
     fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Fault>> {
         loop {
-            if !self.buffer.is_empty() {
+            if !self.buffer.is_empty() && self.buffer.may_hold_head(self.looked_at) {
+                self.looked_at = self.buffer.filled().len();
                 let head = self.head.get_or_insert_with(|| self.resources.head());
                 let head = &mut head.parsed;
                 match head.parse(self.buffer.filled(), self.request.head.method()) {
@@ -175,6 +195,7 @@ impl Attempt<'_> {
                             return Poll::Ready(Err(self.violation("too many interim responses")));
                         }
                         self.buffer.consume(len);
+                        self.looked_at = 0;
                         continue;
                     }
                     Ok(Parsed::Complete) if head.status() == 101 && !self.is_agreed() => {
@@ -239,6 +260,7 @@ impl Attempt<'_> {
                 self.buffer.consume(len);
                 let mut reader = BodyReader::idle(self.buffer);
                 reader.start_response(head.parsed.framing());
+                reader.drops_trailers = head.parsed.names_fields();
                 let authority = Rc::clone(self.authority);
                 let body = UpstreamBody { lease: self.lease, reader, upload, authority };
                 Ok(UpstreamResponse { head, body })

@@ -34,6 +34,11 @@ pub(crate) async fn connect(
     connect_ms: u32,
     report: &impl Report,
 ) -> io::Result<(Stream, IpAddr)> {
+    #[cfg(test)]
+    if let (Some(connected), Some(ip)) = (crate::simulation::connect(address.port).await, ips.first())
+    {
+        return connected.map(|stream| (stream, *ip));
+    }
     let (tcp, ip) = connect_to_one_of(ips, address.port, connect_ms, report).await?;
     tcp.set_nodelay(true)?;
     let stream = match address.scheme {

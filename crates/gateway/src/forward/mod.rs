@@ -78,19 +78,20 @@ impl UpstreamBody {
         &mut self,
         cx: &mut Context<'_>,
         body: &mut B,
+        buffers: &Buffers,
     ) -> bool {
         let Upload::Running(up) = &mut self.upload else { return false };
         let before = up.written;
         let run = up.poll_run(cx, body, &mut self.lease.stream);
         let moved = up.written != before;
-        match run {
-            Poll::Ready(Ok(())) => self.upload = Upload::Done,
-            Poll::Ready(Err(FlowError::Sink(error))) => self.upload = Upload::Stopped(error.kind()),
-            // The request is incomplete: the client's connection ends after this response.
-            Poll::Ready(Err(FlowError::Source(_))) => {
-                self.upload = Upload::Stopped(io::ErrorKind::UnexpectedEof);
-            }
-            Poll::Pending => {}
+        if let Poll::Ready(result) = run {
+            up.release(buffers);
+            self.upload = match result {
+                Ok(()) => Upload::Done,
+                Err(FlowError::Sink(error)) => Upload::Stopped(error.kind()),
+                // The request is incomplete: the client's connection ends after this response.
+                Err(FlowError::Source(_)) => Upload::Stopped(io::ErrorKind::UnexpectedEof),
+            };
         }
         moved
     }
@@ -125,6 +126,8 @@ pub(crate) struct Forwarding<'a> {
     pub(crate) client_tls: &'a ClientTls,
     pub(crate) connect_ms: u32,
     pub(crate) stall_ms: u32,
+    /// Least progress of a request body of known length, in bytes per second.
+    pub(crate) min_rate: u32,
     /// Start of the exchange, on the worker's clock.
     pub(crate) begun_us: u64,
     pub(crate) retries: &'a RetryCounts,
