@@ -187,9 +187,6 @@ pub const HEALTH_CHECKS_MAX: usize = 64;
 /// Largest number of health checks in a row that an API may require for a change of an endpoint's state. Larger: a
 /// diagnostic.
 pub const HEALTH_CHECKS_IN_A_ROW_MAX: u32 = 100;
-/// Descriptors that neither connections of clients nor to upstreams use: the rest is for the admin port, name servers,
-/// files and pipes.
-pub const DESCRIPTORS_RESERVED: usize = 256;
 /// Maximum number of concurrent lookups of host names. More: they wait.
 pub const NAME_LOOKUPS_MAX: usize = 64;
 /// Maximum number of addresses of a host name that are used. More: the first.

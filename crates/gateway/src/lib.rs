@@ -34,6 +34,7 @@ mod share;
 #[cfg(test)]
 mod simulation;
 mod spares;
+mod upstreams;
 mod watch;
 mod worker;
 mod worker_api;
@@ -44,8 +45,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
+use base::SystemClock;
 use base::limits::{APPLY_MS_MAX, DRAIN_NOTICE_MS, QUESTIONS_MAX, WORKERS_MAX};
-use base::{SystemClock, SystemEntropy};
 use model::{Settings, Snapshot};
 use stages::Routes;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -155,8 +156,9 @@ impl Gateway {
         let clock = SystemClock::new();
         let (sender, questions) = channel(QUESTIONS_MAX);
         let nameservers = settings.gateway.nameservers.clone();
-        let upstreams = Shared::start(count, &SystemEntropy, nameservers);
+        let upstreams = upstreams::start(count, nameservers, clock.clone());
         let upstreams = upstreams.map_err(StartError::Worker)?;
+        upstreams.set_client_tls(Arc::clone(&parts.client_tls));
         let current = Current {
             routes: Arc::new(Routes::compile(snapshot, None)),
             live: Arc::new(Live::new(settings, parts.client_tls)),
@@ -259,6 +261,7 @@ impl Gateway {
     /// Applies settings that need no restart: limits, trusted proxies, certificate authorities.
     pub fn apply_settings(&self, settings: &Settings, client_tls: Arc<ClientTls>) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        self.upstreams.set_client_tls(Arc::clone(&client_tls));
         current.live = Arc::new(Live::new(settings, client_tls));
         self.publish(&current);
     }

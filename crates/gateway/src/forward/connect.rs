@@ -35,7 +35,8 @@ pub(crate) async fn connect(
     report: &impl Report,
 ) -> io::Result<(Stream, IpAddr)> {
     #[cfg(test)]
-    if let (Some(connected), Some(ip)) = (crate::simulation::connect(address.port).await, ips.first())
+    if let (Some(connected), Some(ip)) =
+        (crate::simulation::connect(address.port).await, ips.first())
     {
         return connected.map(|stream| (stream, *ip));
     }

@@ -31,9 +31,11 @@ use wire::tls::ClientTls;
 
 pub(crate) use balance::Balancer;
 pub(crate) use body::{RequestBody, Unwanted, while_wanted};
+pub(crate) use health::Checked;
+pub(crate) use names::Follower;
 pub(crate) use pool::{Lease, PoolFigures, Pools};
 pub(crate) use retry::RetryCounts;
-pub(crate) use shared::Shared;
+pub(crate) use shared::{CheckedEndpoint, Shared, Watched};
 
 use crate::buffer::Buffers;
 use crate::flow::{BodyError, BodyReader, FlowError, Http1Source, Outflow};

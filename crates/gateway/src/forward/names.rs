@@ -71,7 +71,7 @@ pub(crate) async fn addresses(
     }
 }
 
-/// Looks up names, on the thread of its own that [`super::shared`] starts.
+/// Looks up names.
 pub(crate) struct Follower {
     resolver: Resolver,
     lookups: Semaphore,
