@@ -221,7 +221,8 @@ impl Balancer {
         if let Some(half_us) = half_window_us(&self.suspension) {
             endpoint.successes.flush(health, half_us, now_us);
         }
-        let others = self.suspended(now_us) - usize::from(!health.is_open(now_us));
+        // Another worker may suspend it between the two.
+        let others = self.suspended(now_us).saturating_sub(usize::from(!health.is_open(now_us)));
         let may = 2 * (others + 1) <= self.endpoints.len();
         if let Some(duration_ms) = health.failed(&self.suspension, failure, may, now_us) {
             tracing::warn!(endpoint = %endpoint.authority, duration_ms, "endpoint suspended");
