@@ -91,7 +91,7 @@ fn a_header_block_without_end_ends_its_connection() {
 
 #[test]
 fn streams_with_closed_windows_hold_little() {
-    let body = "x".repeat(MIB as usize);
+    let body = "x".repeat(1_000_000);
     let upstream = responding(move |_| CannedResponse::ok(&body));
     let mut target = Target::of(Files::new(), upstream);
     const INITIAL_WINDOW_SIZE: u16 = 4;

@@ -109,7 +109,7 @@ impl Network {
 
     /// When something happens next.
     pub(super) fn next_event_us(&self) -> Option<u64> {
-        self.state().events.keys().next().map(|(at_us, _)| *at_us)
+        self.state().events.keys().next().map(|(at_us, ..)| *at_us)
     }
 
     /// Moves the time on to `now_us`, at most the time of the next event, and wakes what happens then.
@@ -151,7 +151,7 @@ impl End {
     ) -> Poll<io::Result<()>> {
         let mut state = self.network.state();
         let again = state.weather.again;
-        if state.random.percent(again) {
+        if state.connections[self.connection].random.percent(again) {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
@@ -166,7 +166,7 @@ impl End {
     pub(super) fn poll_write(&self, cx: &Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let mut state = self.network.state();
         let again = state.weather.again;
-        if state.random.percent(again) {
+        if state.connections[self.connection].random.percent(again) {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }

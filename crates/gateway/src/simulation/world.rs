@@ -45,6 +45,8 @@ pub(super) struct World {
     worker: Rc<Worker>,
     ledger: Ledger,
     next_sweep_us: u64,
+    /// When the gateway is told to drain.
+    drains_us: u64,
 }
 
 impl World {
@@ -62,6 +64,8 @@ impl World {
             refused: if calm { 0 } else { random.pick(&[0, 10, 50]) },
             unanswered: if calm { 0 } else { random.pick(&[0, 0, 5]) },
         };
+        let drains = !calm && random.percent(15);
+        let drains_us = if drains { random.below(2_000_000) as u64 } else { u64::MAX };
         let network = Network::new(weather, Random::new(seed, 2), traced);
         network.log(|| format!("seed {seed}, calm: {calm}, {weather:?}"));
         NETWORK.set(Some(network.clone()));
@@ -78,6 +82,7 @@ impl World {
             worker: Rc::new(worker),
             ledger: Rc::default(),
             next_sweep_us: SWEEP_US,
+            drains_us,
         }
     }
 
@@ -156,12 +161,19 @@ impl World {
             if done(&self.executor) {
                 return;
             }
-            let next_us = self.network.next_event_us().unwrap_or(u64::MAX).min(self.next_sweep_us);
+            let next_us = self.network.next_event_us().unwrap_or(u64::MAX);
+            let next_us = next_us.min(self.next_sweep_us).min(self.drains_us);
             assert!(next_us < LONGEST_US, "it does not end");
             self.network.advance(next_us);
             if next_us == self.next_sweep_us {
                 self.worker.sweep();
                 self.next_sweep_us += SWEEP_US;
+            }
+            if next_us == self.drains_us {
+                self.network.log(|| "the gateway drains".to_owned());
+                self.drains_us = u64::MAX;
+                self.worker.draining.set(true);
+                self.worker.resources.watches.wake_all();
             }
         }
     }
