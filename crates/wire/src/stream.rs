@@ -140,7 +140,9 @@ impl AsyncWrite for Stream {
             Self::Clear(tcp) => Pin::new(tcp).poll_write_vectored(cx, bufs),
             Self::Tls(tls) => Pin::new(tls.as_mut()).poll_write_vectored(cx, bufs),
             #[cfg(feature = "simulation")]
-            Self::Simulated(simulated) => Pin::new(simulated.as_mut()).poll_write_vectored(cx, bufs),
+            Self::Simulated(simulated) => {
+                Pin::new(simulated.as_mut()).poll_write_vectored(cx, bufs)
+            }
         }
     }
 
