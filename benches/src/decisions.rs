@@ -143,6 +143,7 @@ fn api(number: usize) -> Api {
         forward_auth_header: false,
         forward_fields: Vec::new(),
         strict_paths: false,
+        mutual_tls: false,
         cors: None,
         upgrades: Vec::new(),
         operations: vec![

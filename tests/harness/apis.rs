@@ -32,6 +32,7 @@ pub fn api(base_path: &str) -> ApiBuilder {
             forward_auth_header: false,
             forward_fields: Vec::new(),
             strict_paths: false,
+            mutual_tls: false,
             cors: None,
             upgrades: Vec::new(),
             operations: Vec::new(),

@@ -133,6 +133,7 @@ impl Files {
         let status = follower.status();
         let parts = Parts {
             certificates: follower.certificates(),
+            client_auth: None,
             client_tls: Arc::clone(&client_tls),
             pages: AdminPages {
                 diagnostics: Box::new(move || status.to_json()),

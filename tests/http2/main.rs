@@ -10,3 +10,4 @@ mod exchanges;
 mod floods;
 mod panics;
 mod streaming;
+mod uploads;

@@ -6,6 +6,7 @@ mod engines;
 mod gateway;
 mod lab_results;
 mod lab_run;
+mod memory;
 mod process_log;
 mod readme;
 mod streaming;

@@ -117,6 +117,7 @@ pub(crate) fn restart_needed(before: &Settings, after: &Settings) -> Vec<&'stati
         ("[gateway] http2", old.http2 != new.http2),
         ("[gateway] workers", old.workers != new.workers),
         ("[gateway] data", old.data != new.data),
+        ("[tls] client_ca", before.tls.clients != after.tls.clients),
         ("[admin] listen", before.admin != after.admin),
         ("[access_log]", before.access_log != after.access_log),
         ("[log]", before.log != after.log),

@@ -10,8 +10,9 @@ use crate::flow::{BodyError, Empty, FlowError};
 use crate::message::Request;
 use crate::resources::Resources;
 use crate::response::{Body, Response};
+use crate::watch::Pace;
 
-/// Sends `response` to the client. `stall_ms`: longest time without progress.
+/// Sends `response` to the client. `stall`: longest time without progress.
 ///
 /// # Errors
 /// [`Fault::ClientLeft`], or a fault of the upstream, whose body ended early or is invalid. While [`Client::sent`]
@@ -21,7 +22,7 @@ pub(crate) async fn deliver<C: Client>(
     client: &mut C,
     request: &Request,
     mut response: Response,
-    stall_ms: u32,
+    stall: Stall,
 ) -> Result<(), Fault> {
     let framing = response.framing(request);
     let uploads = response.uploads();
@@ -34,9 +35,10 @@ pub(crate) async fn deliver<C: Client>(
     let begun = client.begin(request, &begin);
     let result = match begun {
         Ok(()) => {
-            client.watch().set(resources.deadline_us(stall_ms));
-            let mut delivery =
-                Delivery { resources, response: &mut response, is_bodiless, stall_ms };
+            client.watch().set(resources.deadline_us(stall.ms));
+            let pace = Pace::new(stall.min_rate, resources.coarse_us());
+            let response = &mut response;
+            let mut delivery = Delivery { resources, response, is_bodiless, stall, pace };
             poll_fn(|cx| delivery.poll(cx, client)).await
         }
         Err(rejection) => Err(response.violation(rejection.reason)),
@@ -48,12 +50,23 @@ pub(crate) async fn deliver<C: Client>(
     result
 }
 
+/// The limit for bodies without progress.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stall {
+    /// Longest time without it.
+    pub(crate) ms: u32,
+    /// Least progress, in bytes per second.
+    pub(crate) min_rate: u32,
+}
+
 /// A response that is being sent.
 struct Delivery<'a> {
     resources: &'a Resources,
     response: &'a mut Response,
     is_bodiless: bool,
-    stall_ms: u32,
+    stall: Stall,
+    /// How fast the client takes what is there.
+    pace: Pace,
 }
 
 impl Delivery<'_> {
@@ -78,11 +91,18 @@ impl Delivery<'_> {
             }
             Poll::Ready(Err(FlowError::Sink(_))) => return Poll::Ready(Err(Fault::ClientLeft)),
         };
-        moved |= client.sent() != before;
-        if moved {
-            client.watch().set(self.resources.deadline_us(self.stall_ms));
+        let (waits, sent, now_us) =
+            (client.waits_for_body(), client.sent(), self.resources.coarse_us());
+        if waits {
+            self.pace.restart(sent, now_us);
+            moved |= sent != before;
+        } else {
+            moved |= sent != before && self.pace.is_kept(sent, now_us);
         }
-        let waits = client.waits_for_body();
+        client.watch().client_is_slow(!waits, now_us);
+        if moved {
+            client.watch().set(self.resources.deadline_us(self.stall.ms));
+        }
         if waits && client.poll_gone(cx) {
             return Poll::Ready(Err(Fault::ClientLeft));
         }

@@ -79,7 +79,7 @@ async fn exchange(
     tls: &ClientTls,
     Bounds { bytes_max, total_ms }: Bounds,
 ) -> Result<Fetched, FetchError> {
-    let resources = Resources::new(SystemClock::new());
+    let resources = Resources::new(SystemClock::new(), 0);
     let request = get_request(&endpoint, target)?;
     let upstream = Upstream {
         kind: UpstreamKind::Single,
@@ -92,6 +92,7 @@ async fn exchange(
         client_tls: tls,
         connect_ms: total_ms,
         stall_ms: total_ms,
+        min_rate: 0,
         begun_us: resources.now_us(),
         retries: &Cell::new(0),
         balancer: &balancer,

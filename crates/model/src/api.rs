@@ -28,6 +28,8 @@ pub struct Api {
     /// Whether a path with more than one interpretation is rejected: one with `//`, `;` or an escaped
     /// separator, or that normalisation changed.
     pub strict_paths: bool,
+    /// Whether every request needs a client certificate, besides a token where one is needed.
+    pub mutual_tls: bool,
     pub cors: Option<Cors>,
     /// Protocols besides `websocket` that may be tunnelled after a 101, in lower case.
     pub upgrades: Vec<String>,
@@ -187,4 +189,5 @@ pub const IDENTITY_FIELDS: &[&str] = &[
     "x-remote-ip",
     "x-remote-user",
     "x-rewrite-url",
+    "x-wso2-client-certificate",
 ];

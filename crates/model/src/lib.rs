@@ -24,8 +24,8 @@ pub use diagnostic::{Diagnostic, Place, Severity};
 pub use fault::{Blame, Fault};
 pub use methods::MethodSet;
 pub use settings::{
-    AccessLog, AdminSettings, CertificateFiles, FaultStatus, GatewaySettings, Http2Listeners,
-    IssuerSettings, KeySource, LogFormat, LogSettings, Settings, SniCertificate, TlsSettings,
-    UpstreamTls,
+    AccessLog, AdminSettings, CertificateFiles, ClientCertificates, FaultStatus, GatewaySettings,
+    Http2Listeners, IssuerSettings, KeySource, LogFormat, LogSettings, Settings, SniCertificate,
+    TlsSettings, UpstreamTls,
 };
 pub use snapshot::{ApiState, Issuer, LoadedApi, Snapshot};

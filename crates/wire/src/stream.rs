@@ -71,6 +71,18 @@ impl Stream {
         let _ = tcp.set_zero_linger();
     }
 
+    /// The verified certificate that the peer presented, in DER.
+    pub fn peer_certificate(&self) -> Option<&[u8]> {
+        match self {
+            Self::Clear(_) => None,
+            Self::Tls(tls) => {
+                tls.get_ref().1.peer_certificates()?.first().map(|leaf| leaf.as_ref())
+            }
+            #[cfg(feature = "simulation")]
+            Self::Simulated(_) => None,
+        }
+    }
+
     /// Whether an idle connection can no longer be used: the peer closed it, it failed, or unexpected bytes
     /// arrived. Check this before reusing a pooled connection.
     ///

@@ -116,6 +116,7 @@ impl<'n> Document<'n> {
             forward_auth_header: settings.forward_auth_header,
             forward_fields: settings.forward_fields,
             strict_paths: settings.strict_paths.unwrap_or(self.defaults.strict_paths),
+            mutual_tls: settings.mutual_tls,
             cors: settings.cors,
             upgrades: settings.upgrades,
             operations: paths.found,

@@ -92,7 +92,8 @@ fn unsupported_security_is_rejected() {
         "",
         "9:67: warning: `optional; GET /* token",
     );
-    security("x-wso2-mutual-ssl: mandatory", "", "9:1: error: `x-wso2-mutual-ssl`");
+    security("x-wso2-mutual-ssl: mandatory", "", "GET /* token");
+    security("x-wso2-mutual-ssl: required", "", "9:1: error: `x-wso2-mutual-ssl`");
     security("x-wso2-mutual-ssl: optional", "", "9:1: warning: `x-wso2-mutual-ssl`; GET /* token");
 }
 
@@ -374,10 +375,18 @@ fn a_secured_api_needs_an_issuer() {
 }
 
 #[test]
+fn an_api_may_require_client_certificates() {
+    for (value, expect) in [("mandatory", true), ("Mandatory", true), ("optional", false)] {
+        let outcome = load(&format!("{HEAD}x-wso2-mutual-ssl: {value}\n"), &[]);
+        assert_eq!(outcome.api.map(|api| api.mutual_tls), Some(expect), "{value}");
+    }
+    assert_eq!(load(HEAD, &[]).api.map(|api| api.mutual_tls), Some(false));
+}
+
+#[test]
 fn a_rejected_file_still_has_its_base_path_and_hosts() {
-    let text = format!(
-        "{HEAD}x-penstock-hosts: [A.example, '*.b.example']\nx-wso2-mutual-ssl: mandatory\n"
-    );
+    let text =
+        format!("{HEAD}x-penstock-hosts: [A.example, '*.b.example']\nx-wso2-mutual-ssl: always\n");
     let outcome = load(&text, &[]);
     assert_eq!(outcome.api, None);
     assert_eq!(outcome.base_path.as_deref(), Some("/pets/1.0.0"));
@@ -712,10 +721,9 @@ fn cors_is_read_in_both_spellings() {
 
 #[test]
 fn all_problems_are_reported_at_once_with_help() {
-    let text = format!(
-        "{HEAD}x-wso2-mutual-ssl: mandatory\nsecurity: [{{k: []}}]\nx-penstock-hots: [a]\n"
-    )
-    .replace("/*: {get: {}}", "a: {}\n  /*: {get: {x-throttling-tier: Gold}}");
+    let text =
+        format!("{HEAD}x-wso2-mutual-ssl: always\nsecurity: [{{k: []}}]\nx-penstock-hots: [a]\n")
+            .replace("/*: {get: {}}", "a: {}\n  /*: {get: {x-throttling-tier: Gold}}");
     let outcome = load(&text, &[]);
     assert_eq!(outcome.diagnostics.len(), 5, "{:?}", shown(&outcome));
     assert!(outcome.diagnostics.iter().all(|diagnostic| diagnostic.help.is_some()));

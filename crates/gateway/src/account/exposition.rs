@@ -132,19 +132,13 @@ impl Page {
 
     fn connections(&mut self, workers: &[WorkerFigures]) {
         let sum = |figure: fn(&WorkerFigures) -> u64| workers.iter().map(figure).sum::<u64>();
-        let rows: [(&str, &str, &str, u64); 8] = [
+        let rows: [(&str, &str, &str, u64); 7] = [
             ("penstock_connections", "gauge", "Open client connections.", sum(|w| w.connections)),
             (
                 "penstock_connections_accepted_total",
                 "counter",
                 "Accepted client connections.",
                 sum(|w| w.accepted),
-            ),
-            (
-                "penstock_connections_refused_total",
-                "counter",
-                "Client connections rejected because of connections_max.",
-                sum(|w| w.rejected_connections),
             ),
             (
                 "penstock_handshakes_failed_total",
@@ -181,10 +175,13 @@ impl Page {
             self.family(name, kind, help);
             self.line(name, &[], value);
         }
+        let name = "penstock_connections_refused_total";
+        self.family(name, "counter", "Client connections rejected, by the limit they exceeded.");
+        for (limit, count) in sums(workers.iter().flat_map(|worker| worker.rejected_connections)) {
+            self.line(name, &[("limit", limit)], count);
+        }
         self.family("penstock_faults_total", "counter", "Faults and denials by blame.");
-        for (position, blame) in ["client", "upstream", "gateway"].into_iter().enumerate() {
-            let count =
-                workers.iter().filter_map(|w| w.faults.get(position)).map(|(_, count)| count).sum();
+        for (blame, count) in sums(workers.iter().flat_map(|worker| worker.faults)) {
             self.line("penstock_faults_total", &[("blame", blame)], count);
         }
         self.family("penstock_workers", "gauge", "Worker threads.");
@@ -289,10 +286,19 @@ fn add(sum: &mut ApiSum, api: &ApiFigures) {
     }
     for operation in &api.operations {
         for counted in &operation.statuses {
-            let key = (operation.method.to_owned(), operation.template.clone(), counted.status);
+            let key = (operation.method.to_owned(), operation.template.to_string(), counted.status);
             *sum.requests.entry(key).or_default() += counted.count;
         }
     }
+}
+
+/// Counts summed by label.
+fn sums(counts: impl Iterator<Item = (&'static str, u64)>) -> BTreeMap<&'static str, u64> {
+    let mut sums = BTreeMap::new();
+    for (label, count) in counts {
+        *sums.entry(label).or_default() += count;
+    }
+    sums
 }
 
 fn unrouted(workers: &[WorkerFigures]) -> BTreeMap<u16, u64> {

@@ -2,7 +2,7 @@
 
 use std::task::{Context, Poll, ready};
 
-use base::limits::{SPLICE_BYTES_MIN, SPLICE_PIECE_BYTES_MIN};
+use base::limits::{GATHERED_BODY_BYTES_MAX, SPLICE_BYTES_MIN, SPLICE_PIECE_BYTES_MIN};
 use tokio::net::TcpStream;
 use wire::http1::{BodyFraming, ChunkedDecoder, Piece, Rejection, ResponseFraming, Side};
 use wire::splice;
@@ -234,6 +234,35 @@ impl BodyReader {
             },
         }
         Ok(self.ready > 0 || self.complete)
+    }
+
+    /// Reads until all of a body of at most `GATHERED_BODY_BYTES_MAX` is buffered, or the beginning of another.
+    pub(crate) fn poll_gather(
+        &mut self,
+        cx: &mut Context<'_>,
+        stream: &mut Stream,
+        buffers: &Buffers,
+    ) -> Poll<Result<(), BodyError>> {
+        ready!(self.poll_fill(cx, stream, buffers))?;
+        while let Decode::Length(left) = self.decode
+            && (1..=GATHERED_BODY_BYTES_MAX).contains(&left)
+        {
+            self.buffer.compact();
+            if !self.buffer.has_free_space() {
+                break;
+            }
+            match ready!(poll_read(cx, stream, &mut self.buffer, Lend::Head(buffers))) {
+                Ok(0) | Err(_) => return Poll::Ready(Err(BodyError::Closed)),
+                Ok(count) => {
+                    let take = usize::try_from(left).unwrap_or(usize::MAX).min(count);
+                    let left = left.saturating_sub(take as u64);
+                    self.decode = Decode::Length(left);
+                    self.ready = self.ready.saturating_add(take);
+                    self.complete = left == 0;
+                }
+            }
+        }
+        Poll::Ready(Ok(()))
     }
 
     /// Reads until payload is available or the body ends.

@@ -20,7 +20,7 @@ use std::task::{Context, Poll};
 
 use base::limits::INTERIM_RESPONSES_MAX;
 use model::Fault;
-use wire::http1::{Known, Parsed};
+use wire::http1::{BodyFraming, Known, Parsed};
 use wire::tls::ClientTls;
 
 pub(crate) use balance::Balancer;
@@ -31,6 +31,7 @@ use crate::buffer::{Buffer, Buffers};
 use crate::flow::{BodyError, BodyReader, FlowError, Http1Source, Lend, Outflow, poll_read};
 use crate::message::{Head, HeadEdits, Request};
 use crate::resources::Resources;
+use crate::watch::Pace;
 
 use balance::{EndpointState, Failure, Tried};
 use pool::Freshness;
@@ -118,6 +119,8 @@ pub(crate) struct Forwarding<'a> {
     pub(crate) client_tls: &'a ClientTls,
     pub(crate) connect_ms: u32,
     pub(crate) stall_ms: u32,
+    /// Least progress of a request body of known length, in bytes per second.
+    pub(crate) min_rate: u32,
     /// Start of the exchange, on the worker's clock.
     pub(crate) begun_us: u64,
     /// Counts requests that are sent a second time.
@@ -248,6 +251,7 @@ async fn attempt<B: RequestBody>(
         looked_at: 0,
         interim: 0,
         stall_us: u64::from(forwarding.stall_ms) * 1_000,
+        pace: Pace::new(least_rate(forwarding, request), resources.coarse_us()),
         wait_us,
         request,
         upgrade: forwarding.upgrade,
@@ -255,6 +259,14 @@ async fn attempt<B: RequestBody>(
     body.watch().set(resources.coarse_us() + attempt.wait_limit_us());
     let outcome = poll_fn(|cx| attempt.poll(cx, body)).await;
     attempt.finish(outcome)
+}
+
+/// The least rate of the request's body. A stream of unknown length may be silent.
+fn least_rate(forwarding: &Forwarding<'_>, request: &Request) -> u32 {
+    match request.head.framing() {
+        BodyFraming::Length(_) => forwarding.min_rate,
+        BodyFraming::Chunked | BodyFraming::None => 0,
+    }
 }
 
 /// One attempt to send a request on one connection, up to the response head.
@@ -275,6 +287,8 @@ struct Attempt<'a> {
     interim: u32,
     /// Longest time without progress of the upload.
     stall_us: u64,
+    /// How fast the upload is.
+    pace: Pace,
     /// Longest wait for the response head after the upload.
     wait_us: u64,
     request: &'a Request,
@@ -303,7 +317,11 @@ impl Attempt<'_> {
                 }
                 Poll::Pending => {}
             }
-            if self.flow.written != before || self.uploaded.is_some() {
+            let now_us = self.resources.coarse_us();
+            let moved = self.flow.written != before && self.pace.is_kept(self.flow.written, now_us);
+            let waits = self.uploaded.is_none() && self.flow.waits_for_source();
+            body.watch().client_is_slow(waits, now_us);
+            if moved || self.uploaded.is_some() {
                 body.watch().set(self.resources.coarse_us() + self.wait_limit_us());
             }
         }

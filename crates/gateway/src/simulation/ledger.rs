@@ -171,8 +171,10 @@ impl Exchange {
             let complete = self.attempts[attempt].answered || self.method == "HEAD";
             assert!(complete, "a complete response that is none: {self:?}");
         }
-        // A response that is cut off may be lost as a whole, to the reset of a connection on which more arrives.
-        let cut_off = self.attempts.iter().any(|it| it.answer.is_some() && !it.answered);
+        // A response that is cut off may be lost as a whole, to the reset of a connection on which more arrives. An
+        // upstream that closes before it has read the request may cut off its own.
+        let is_whole = |it: &Attempt| it.answered && it.complete;
+        let cut_off = self.attempts.iter().any(|it| it.answer.is_some() && !is_whole(it));
         let ignored = self.ignored && self.begun && !self.is_clients_fault() && !cut_off;
         assert!(!ignored, "the connection was closed without a response: {self:?}");
         if calm {

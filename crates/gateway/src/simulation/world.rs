@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 
 use base::Method;
-use base::limits::{IDLE_UPSTREAM_MS_MAX, SWEEP_MS};
+use base::limits::{IDLE_UPSTREAM_MS_MAX, MIN_RATE_DEFAULT, SWEEP_MS};
 use model::{
     Api, ApiState, Endpoint, FaultStatus, LoadedApi, Operation, Scheme, Security, Snapshot,
     Transports, Upstream as EndpointSet, UpstreamKind,
@@ -24,6 +24,7 @@ use super::upstream::Upstream;
 use super::{NETWORK, TestClock};
 use crate::account::AccessLines;
 use crate::compiled::{Compiled, Live};
+use crate::descriptors::Descriptors;
 use crate::listen::{OpenConnection, serve_stream};
 use crate::message::Peer;
 use crate::worker::Worker;
@@ -71,7 +72,15 @@ impl World {
         NETWORK.set(Some(network.clone()));
         let (questions, _) = channel(1);
         let clock = TestClock::Simulated(network.clone());
-        let worker = Worker::new(0, clock, compiled(), AccessLines::default(), questions);
+        let few = |random: &mut Random| {
+            if !calm && random.percent(10) { random.between(1, 3) } else { 100 }
+        };
+        let limits =
+            Limits { worker: few(&mut random), client: few(&mut random), api: few(&mut random) };
+        let descriptors =
+            Descriptors { connections_max: 100, requests_max: limits.worker, pipes_max: 0 };
+        let lines = AccessLines::default();
+        let worker = Worker::new(0, clock, compiled(&limits), lines, questions, descriptors);
         Self {
             seed,
             calm,
@@ -215,8 +224,15 @@ impl Drop for World {
     }
 }
 
+/// Maximum numbers of requests in progress.
+struct Limits {
+    worker: usize,
+    client: usize,
+    api: usize,
+}
+
 /// Three APIs: one endpoint, two in turn, and a second one as replacement.
-fn compiled() -> Compiled {
+fn compiled(limits: &Limits) -> Compiled {
     static ROUTES: OnceLock<Arc<Routes>> = OnceLock::new();
     let routes = ROUTES.get_or_init(|| {
         let apis = [
@@ -235,6 +251,10 @@ fn compiled() -> Compiled {
         idle_ms: 20_000,
         stall_ms: 5_000,
         connections_max: 100,
+        client_connections_max: 100,
+        client_requests_max: limits.client,
+        api_requests_max: limits.api,
+        min_rate: MIN_RATE_DEFAULT,
         drain_s: 10,
         trusted_proxies: Vec::new(),
         client_tls: ClientTls::insecure(),
@@ -269,6 +289,7 @@ fn api(base_path: &str, kind: UpstreamKind, ports: &[u16]) -> Api {
         forward_auth_header: false,
         forward_fields: Vec::new(),
         strict_paths: false,
+        mutual_tls: false,
         cors: None,
         upgrades: Vec::new(),
         operations: methods.into_iter().map(operation).collect(),

@@ -31,6 +31,11 @@ impl Source for Connection<'_> {
         Http1Source { reader, stream, buffers: &self.worker.resources.buffers }.poll_fill(cx)
     }
 
+    fn poll_gather(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
+        ready!(self.poll_fill(cx))?;
+        self.reader.poll_gather(cx, &mut self.stream, &self.worker.resources.buffers)
+    }
+
     fn data(&self) -> &[u8] {
         self.reader.data()
     }

@@ -166,6 +166,8 @@ impl Connection<'_> {
         let limit_ms = if begun || first { head_ms } else { idle_ms };
         self.wait_at_most(limit_ms);
         let since_us = self.worker.resources.coarse_us();
+        self.watch.client_is_slow(false, since_us);
+        self.watch.client_is_slow(true, since_us);
         let (mut looked_at, mut drained) = (0, false);
         loop {
             if !self.reader.buffer.is_empty() {
@@ -177,6 +179,7 @@ impl Connection<'_> {
                     PrefaceMatch::Yes => return Ok(Next::Http2),
                     PrefaceMatch::No => {
                         if let Some(request) = self.parse_head(&mut looked_at)? {
+                            self.watch.client_is_slow(false, since_us);
                             return Ok(Next::Request(request));
                         }
                     }
@@ -262,9 +265,14 @@ impl Connection<'_> {
     /// has arrived. While the gateway drains, it does so for at most `DRAIN_MS_MAX`: a client that has just read a
     /// response can send its next request, and one that is idle is closed.
     async fn read_more(&mut self, idle_since_us: Option<u64>) -> io::Result<Read> {
+        let buffers = &self.worker.resources.buffers;
         poll_fn(|cx| {
-            let lend = Lend::Head(&self.worker.resources.buffers);
+            buffers.unpark(&mut self.reader.buffer);
+            let lend = Lend::Head(buffers);
             let read = poll_read(cx, &mut self.stream, &mut self.reader.buffer, lend);
+            if read.is_pending() {
+                buffers.park(&mut self.reader.buffer);
+            }
             if read.is_pending()
                 && self.worker.draining.get()
                 && let Some(idle_since_us) = idle_since_us
