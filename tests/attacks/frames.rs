@@ -120,9 +120,9 @@ fn streams_with_closed_windows_hold_little() {
 fn uploads_whose_bodies_never_come_leave_connections_for_others() {
     let mut target = Target::new();
     let mut attackers = Vec::new();
-    for _ in 0..10 {
+    for _ in 0..80 {
         let mut attacker = FrameClient::connect(target.http);
-        for stream in 0..100 {
+        for stream in 0..128 {
             let block = header_block("POST", "/b/y");
             attacker.send(&frame(HEADERS, END_HEADERS, 2 * stream + 1, &block));
         }
