@@ -228,18 +228,15 @@ impl Reading<'_> {
             reader.pause_us = if random.percent(10) { random.pause_us(300_000) } else { 0 };
             let outcome = self.response(*id, &mut reader).await;
             self.progress.begun.set(false);
-            match outcome {
-                Ok((outcome, closes)) => {
-                    overtaken = self.ledger.borrow_mut()[*id].ended(outcome);
-                    self.progress.responses.set(self.progress.responses.get() + 1);
-                    if !closes {
-                        continue;
-                    }
-                    let rest = reader.rest().await;
-                    assert_eq!(rest, "", "bytes after the last response, to request {id}");
-                    break;
+            if let Ok((outcome, closes)) = outcome {
+                overtaken = self.ledger.borrow_mut()[*id].ended(outcome);
+                self.progress.responses.set(self.progress.responses.get() + 1);
+                if !closes {
+                    continue;
                 }
-                Err(Cut) => {}
+                let rest = reader.rest().await;
+                assert_eq!(rest, "", "bytes after the last response, to request {id}");
+                break;
             }
             let mut ledger = self.ledger.borrow_mut();
             let exchange = &mut ledger[*id];

@@ -79,10 +79,9 @@ impl Exchange {
         };
         let faulty = !calm && len > 0 && random.percent(12);
         let faults = [ClientFault::Stalls, ClientFault::Ends, ClientFault::Resets];
-        let fault = faulty.then(|| match framing {
-            Framing::Chunked if random.percent(30) => ClientFault::BadChunk,
-            _ => random.pick(&faults),
-        });
+        let bad_chunk = framing == Framing::Chunked && random.percent(30);
+        let fault = if bad_chunk { ClientFault::BadChunk } else { random.pick(&faults) };
+        let fault = faulty.then_some(fault);
         Self {
             id,
             method,

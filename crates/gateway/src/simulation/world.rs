@@ -38,6 +38,8 @@ pub(super) struct World {
     seed: u64,
     /// Nothing goes wrong.
     calm: bool,
+    /// Few requests may be in progress at once.
+    crowded: bool,
     /// Size of the largest bodies.
     large: usize,
     network: Network,
@@ -68,12 +70,13 @@ impl World {
         let drains = !calm && random.percent(15);
         let drains_us = if drains { random.below(2_000_000) as u64 } else { u64::MAX };
         let network = Network::new(weather, Random::new(seed, 2), traced);
-        network.log(|| format!("seed {seed}, calm: {calm}, {weather:?}"));
+        network.log(|| format!("seed {seed}, calm: {calm}, crowded: {crowded}, {weather:?}"));
         NETWORK.set(Some(network.clone()));
         let (questions, _) = channel(1);
         let clock = TestClock::Simulated(network.clone());
+        let crowded = !calm && random.percent(20);
         let few = |random: &mut Random| {
-            if !calm && random.percent(10) { random.between(1, 3) } else { 100 }
+            if crowded && random.percent(60) { random.between(1, 3) } else { 100 }
         };
         let limits =
             Limits { worker: few(&mut random), client: few(&mut random), api: few(&mut random) };
@@ -84,6 +87,7 @@ impl World {
         Self {
             seed,
             calm,
+            crowded,
             large,
             network,
             executor: Executor::default(),
@@ -192,7 +196,11 @@ impl World {
         ledger.iter().for_each(|exchange| exchange.check(self.calm));
         let at_fault = ledger.iter().filter(|exchange| exchange.is_clients_fault()).count() as u64;
         let blamed = self.worker.tally.faults_client.get();
-        assert!(blamed <= at_fault, "{blamed} clients blamed, {at_fault} at fault: {ledger:#?}");
+        // In a crowd, slow clients give way.
+        assert!(
+            self.crowded || blamed <= at_fault,
+            "{blamed} clients blamed, {at_fault} at fault: {ledger:#?}"
+        );
     }
 
     /// Everything that was lent or counted is back.
