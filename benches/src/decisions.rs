@@ -167,10 +167,5 @@ fn upstream() -> Upstream {
         path: String::new(),
         authority: "127.0.0.1:8688".to_owned(),
     };
-    Upstream {
-        kind: UpstreamKind::Single,
-        endpoints: vec![endpoint],
-        response_head_ms: 120_000,
-        suspension: None,
-    }
+    Upstream::new(UpstreamKind::Single, vec![endpoint])
 }

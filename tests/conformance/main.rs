@@ -16,6 +16,7 @@ mod lifecycle;
 mod long_bodies;
 mod mutual_tls;
 mod paths;
+mod resilience;
 mod routing;
 mod tokens;
 mod upgrades;

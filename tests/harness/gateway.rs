@@ -287,6 +287,8 @@ fn settings() -> Settings {
             strict_paths: false,
             drain_s: u32::try_from(PATIENCE.as_secs()).unwrap(),
             response_head_ms: limits::RESPONSE_HEAD_MS_MAX,
+            try_ms: None,
+            retry_budget_percent: limits::RETRY_BUDGET_PERCENT,
             connect_ms: limits::CONNECT_MS_MAX,
             stall_ms: limits::STALL_MS_MAX,
             head_ms: limits::HEAD_MS_MAX,

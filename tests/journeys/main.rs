@@ -4,6 +4,7 @@
 mod check;
 mod engines;
 mod gateway;
+mod integration;
 mod lab_results;
 mod lab_run;
 mod memory;

@@ -103,6 +103,15 @@ pub const CONNECT_MS_MAX: u32 = 5_000;
 /// Longest wait for a response head, in milliseconds, all retries included. Longer: 101504. A stream
 /// that flows has no limit. Source: WSO2 `synapse.global_timeout_interval`.
 pub const RESPONSE_HEAD_MS_MAX: u32 = 120_000;
+/// Default share of retries in the requests of a worker to an endpoint set, in percent. More: the first failure is
+/// the response. Source: the default of Envoy and Linkerd.
+pub const RETRY_BUDGET_PERCENT: u32 = 20;
+/// Retries of a worker to an endpoint set that are allowed besides that share, however few requests there are.
+pub const RETRY_RESERVE: u32 = 10;
+/// Largest `retryConfig.count` of an API. Larger: a diagnostic.
+pub const RETRIES_MAX: u32 = 10;
+/// Largest number of failures that an API's `suspendEndpointFailure` tolerates. Larger: a diagnostic.
+pub const FAILURES_TOLERATED_MAX: u32 = 1_000_000;
 /// Longest idle time of a pooled upstream connection, in milliseconds. Longer: closed. Below the 60 to 75 s
 /// that Tomcat, nginx and Netty commonly allow.
 pub const IDLE_UPSTREAM_MS_MAX: u32 = 45_000;

@@ -94,6 +94,8 @@ pub fn check_settings(settings: &Settings, now: Now) -> Vec<Diagnostic> {
 pub fn defaults(settings: &Settings) -> Defaults {
     Defaults {
         response_head_ms: settings.gateway.response_head_ms,
+        try_ms: settings.gateway.try_ms,
+        retry_budget_percent: settings.gateway.retry_budget_percent,
         issuers_configured: !settings.issuers.is_empty(),
         strict_paths: settings.gateway.strict_paths,
     }

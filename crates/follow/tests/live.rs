@@ -739,6 +739,8 @@ fn settings(folder: &Path) -> Settings {
             http2: model::Http2Listeners::ALL,
             drain_s: limits::DRAIN_S_DEFAULT,
             response_head_ms: limits::RESPONSE_HEAD_MS_MAX,
+            try_ms: None,
+            retry_budget_percent: limits::RETRY_BUDGET_PERCENT,
             connect_ms: limits::CONNECT_MS_MAX,
             stall_ms: limits::STALL_MS_MAX,
             head_ms: limits::HEAD_MS_MAX,

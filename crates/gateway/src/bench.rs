@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use base::{SystemClock, limits};
+use base::{SystemClock, SystemEntropy, limits};
 use model::FaultStatus;
 use stages::{ApiRoutes, Routes};
 use tokio::sync::mpsc::channel;
@@ -12,6 +12,7 @@ use wire::tls::ClientTls;
 use crate::account::{AccessLines, Record};
 use crate::compiled::{Compiled, Live};
 use crate::descriptors::Descriptors;
+use crate::forward::Shared;
 use crate::message::Request;
 use crate::worker::Worker;
 
@@ -49,9 +50,9 @@ impl Account {
         let (questions, _) = channel(1);
         let lines = AccessLines::default();
         let clock = SystemClock::default();
-        let descriptors = Descriptors::of_process(1);
-        let worker =
-            Worker::new(0, clock, Compiled { routes, live }, lines, questions, descriptors);
+        let (compiled, descriptors) = (Compiled { routes, live }, Descriptors::of_process(1));
+        let upstreams = Shared::new(1, &SystemEntropy);
+        let worker = Worker::new(0, clock, compiled, lines, questions, descriptors, upstreams);
         Self { worker, request: Request::default() }
     }
 

@@ -159,7 +159,7 @@ impl Buffers {
             pipes: Rc::default(),
             pipes_max,
             #[cfg(test)]
-            lent: std::cell::Cell::new(0),
+            lent: std::cell::Cell::default(),
         }
     }
 
@@ -201,6 +201,8 @@ impl Buffers {
         if buffer.bytes.len() == HEAD_BUFFER_BYTES as usize && unread.len() <= PARKED_BYTES_MAX {
             let (bytes, end) = (unread.to_vec(), unread.len());
             self.release(std::mem::replace(buffer, Buffer { bytes, start: 0, end }));
+            #[cfg(test)]
+            self.lent.update(|lent| lent + 1);
         }
     }
 
@@ -209,14 +211,14 @@ impl Buffers {
         if (1..=PARKED_BYTES_MAX).contains(&buffer.bytes.len()) {
             let mut larger = self.head();
             larger.copy_from(buffer);
-            *buffer = larger;
+            self.release(std::mem::replace(buffer, larger));
         }
     }
 
     /// Returns a buffer. One that grew is freed instead of kept.
     pub(crate) fn release(&self, mut buffer: Buffer) {
         #[cfg(test)]
-        self.lent.update(|lent| lent - usize::from(buffer.bytes.len() > PARKED_BYTES_MAX));
+        self.lent.update(|lent| lent - usize::from(!buffer.is_absent()));
         buffer.reset();
         let kept = match buffer.bytes.len() {
             len if len == HEAD_BUFFER_BYTES as usize => &self.heads,

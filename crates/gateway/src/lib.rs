@@ -44,8 +44,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
-use base::SystemClock;
 use base::limits::{APPLY_MS_MAX, DRAIN_NOTICE_MS, QUESTIONS_MAX, WORKERS_MAX};
+use base::{SystemClock, SystemEntropy};
 use model::{Settings, Snapshot};
 use stages::Routes;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -54,6 +54,7 @@ use wire::tls::{ClientAuth, ClientTls, ServerCertificates};
 use account::{AccessLines, AccessLogger};
 use compiled::{Compiled, Live};
 use descriptors::Descriptors;
+use forward::Shared;
 use listen::Protocol;
 use runner::{Command, Running};
 
@@ -117,6 +118,7 @@ pub struct Gateway {
     current: Mutex<Current>,
     access: Option<AccessLogger>,
     questions: Mutex<Option<Receiver<Question>>>,
+    upstreams: Arc<Shared>,
 }
 
 /// What the workers currently serve.
@@ -165,6 +167,7 @@ impl Gateway {
             current: Mutex::new(current),
             access,
             questions: Mutex::new(Some(questions)),
+            upstreams: Shared::new(count, &SystemEntropy),
         };
         let clear = Protocol::Http { http2: http2.http };
         let listeners = [(http, clear), (https, Protocol::Https { config, forward_certificates })];
@@ -205,6 +208,7 @@ impl Gateway {
                 questions: questions.clone(),
                 descriptors,
                 full: Arc::default(),
+                upstreams: Arc::clone(&self.upstreams),
                 listeners: next.collect(),
             };
             self.workers.push(runner::start(start).map_err(StartError::Worker)?);

@@ -20,6 +20,7 @@ use crate::account::{AccessLines, WorkerFigures};
 use crate::ask::Question;
 use crate::compiled::Compiled;
 use crate::descriptors::Descriptors;
+use crate::forward::Shared;
 use crate::listen::{self, OpenConnection, Protocol};
 use crate::worker::Worker;
 
@@ -57,6 +58,7 @@ pub(crate) struct Start {
     pub(crate) questions: Sender<Question>,
     pub(crate) descriptors: Descriptors,
     pub(crate) full: Arc<AtomicBool>,
+    pub(crate) upstreams: Arc<Shared>,
     pub(crate) listeners: Vec<(std::net::TcpListener, Protocol)>,
 }
 
@@ -91,8 +93,18 @@ pub(crate) fn start(start: Start) -> io::Result<Running> {
 }
 
 async fn run(start: Start, mut commands: UnboundedReceiver<Command>) -> usize {
-    let Start { number, clock, compiled, access, questions, descriptors, full, listeners } = start;
-    let worker = Worker::new(number, clock, compiled, access, questions, descriptors);
+    let Start {
+        number,
+        clock,
+        compiled,
+        access,
+        questions,
+        descriptors,
+        full,
+        upstreams,
+        listeners,
+    } = start;
+    let worker = Worker::new(number, clock, compiled, access, questions, descriptors, upstreams);
     let worker = Rc::new(worker);
     let drain = Rc::new(Notify::new());
     let mut accepting = Vec::new();

@@ -137,11 +137,6 @@ impl Watches {
         self.all.borrow().iter().for_each(|watch| watch.wake());
     }
 
-    #[cfg(test)]
-    pub(crate) fn len(&self) -> usize {
-        self.all.borrow().len()
-    }
-
     /// Expires the `count` slowest watches for which `may` returns true, of those whose client is slow since `slow_since_us`
     /// or longer.
     pub(crate) fn give_way(
@@ -165,6 +160,11 @@ impl Watches {
             watch.expired.set(true);
             watch.wake();
         }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.all.borrow().len()
     }
 
     /// Wakes the tasks whose deadline has passed at `now_us`, and removes watches without owner.

@@ -14,7 +14,7 @@ use crate::ask::{Question, Questions};
 use crate::clients::Clients;
 use crate::compiled::Compiled;
 use crate::descriptors::Descriptors;
-use crate::forward::Pools;
+use crate::forward::{Pools, Shared};
 use crate::message::Request;
 use crate::resources::{Resources, WorkerClock};
 use crate::response::{Body, Response};
@@ -72,6 +72,7 @@ impl Worker {
         access: AccessLines,
         questions: Sender<Question>,
         descriptors: Descriptors,
+        upstreams: Arc<Shared>,
     ) -> Self {
         Self {
             number,
@@ -79,7 +80,7 @@ impl Worker {
             descriptors,
             compiled: RefCell::new(Rc::new(compiled)),
             apis: WorkerApis::default(),
-            pools: Pools::default(),
+            pools: Pools::new(upstreams),
             tokens: RefCell::new(TokenCache::new(limits::TOKEN_CACHE_BYTES_MAX, &SystemEntropy)),
             tally: Tally::default(),
             access,
@@ -208,7 +209,8 @@ impl Worker {
                 ("upstream", tally.faults_upstream.get()),
                 ("gateway", tally.faults_gateway.get()),
             ],
-            retries: tally.retries.get(),
+            retries: tally.retries.sent.get(),
+            retries_denied: tally.retries.denied.get(),
             tunnels: tally.tunnels.get(),
             http2_floods: tally.http2_floods.get(),
             log_lines_lost: tally.log_lines_lost.get(),

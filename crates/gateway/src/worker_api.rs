@@ -24,8 +24,12 @@ pub(crate) struct WorkerApi {
 
 impl WorkerApi {
     fn new(routes: &Arc<ApiRoutes>, pools: &Pools, kept: Kept) -> Self {
-        let balancers = routes.api.upstreams.iter().map(|set| Rc::new(Balancer::new(set, pools)));
-        let balancers = balancers.collect();
+        let api = &routes.api;
+        let balancer = |(position, set)| {
+            let name = (api.name.clone(), api.version.clone(), position);
+            Rc::new(Balancer::new(set, Some(name), pools))
+        };
+        let balancers = api.upstreams.iter().enumerate().map(balancer).collect();
         let account = Rc::new(ApiAccount::new(routes, kept.counters));
         Self { balancers, account, share: kept.share }
     }
@@ -69,8 +73,8 @@ struct Gone {
 }
 
 impl WorkerApis {
-    /// The worker's state of `routes`, created if needed. An edited API gets new endpoint states and keeps
-    /// its counters; its connections stay in their pools. So does one that returns soon.
+    /// The worker's state of `routes`, created if needed. An edited API keeps its counters, its connections, and the
+    /// health of the endpoint sets that are the same. So does one that returns soon.
     pub(crate) fn get(&self, routes: &Arc<ApiRoutes>, pools: &Pools) -> Rc<WorkerApi> {
         let slot = routes.slot as usize;
         let mut by_slot = self.by_slot.borrow_mut();

@@ -12,11 +12,9 @@ mod fault;
 mod methods;
 mod settings;
 mod snapshot;
+mod upstream;
 
-pub use api::{
-    Api, Cors, Endpoint, IDENTITY_FIELDS, Operation, Scheme, ScopeRule, Security, Suspension,
-    Transports, Upstream, UpstreamKind,
-};
+pub use api::{Api, Cors, IDENTITY_FIELDS, Operation, ScopeRule, Security, Transports};
 pub use auth_failure::AuthFailure;
 pub use caller::{Caller, KeyType};
 pub use denial::{Denial, DenialRow, TABLE};
@@ -29,3 +27,7 @@ pub use settings::{
     TlsSettings, UpstreamTls,
 };
 pub use snapshot::{ApiState, Issuer, LoadedApi, Snapshot};
+pub use upstream::{
+    CircuitBreaker, ConnectionLimits, Endpoint, Retry, Scheme, Suspension, SuspensionTime,
+    Upstream, UpstreamKind,
+};

@@ -42,6 +42,10 @@ pub struct GatewaySettings {
     pub drain_s: u32,
     /// `response_head_ms`: longest wait for an upstream's response head, in milliseconds.
     pub response_head_ms: u32,
+    /// `try_ms`: longest wait for the response head of one try, in milliseconds; absent: only `response_head_ms`.
+    pub try_ms: Option<u32>,
+    /// `retry_budget_percent`: retries as a percentage of the requests to an endpoint set.
+    pub retry_budget_percent: u32,
     /// `connect_ms`: longest wait for an upstream connection, in milliseconds.
     pub connect_ms: u32,
     /// `stall_ms`: longest time without progress in a body, in milliseconds.

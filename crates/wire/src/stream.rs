@@ -58,6 +58,18 @@ impl Stream {
         }
     }
 
+    /// The verified certificate that the peer presented, in DER.
+    pub fn peer_certificate(&self) -> Option<&[u8]> {
+        match self {
+            Self::Clear(_) => None,
+            #[cfg(feature = "simulation")]
+            Self::Simulated(_) => None,
+            Self::Tls(tls) => {
+                tls.get_ref().1.peer_certificates()?.first().map(|leaf| leaf.as_ref())
+            }
+        }
+    }
+
     /// Closes with a reset when dropped, so that the peer cannot take the end of the connection for the end of a
     /// message.
     pub fn reset_when_dropped(&self) {
@@ -69,18 +81,6 @@ impl Stream {
         };
         // Fails only on a connection that has failed.
         let _ = tcp.set_zero_linger();
-    }
-
-    /// The verified certificate that the peer presented, in DER.
-    pub fn peer_certificate(&self) -> Option<&[u8]> {
-        match self {
-            Self::Clear(_) => None,
-            Self::Tls(tls) => {
-                tls.get_ref().1.peer_certificates()?.first().map(|leaf| leaf.as_ref())
-            }
-            #[cfg(feature = "simulation")]
-            Self::Simulated(_) => None,
-        }
     }
 
     /// Whether an idle connection can no longer be used: the peer closed it, it failed, or unexpected bytes

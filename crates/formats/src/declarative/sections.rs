@@ -75,6 +75,10 @@ fn gateway(table: &Table<'_>, outside: &Outside<'_>, report: &mut Report) -> Gat
         response_head_ms: table
             .number("response_head_ms", ms.clone(), report)
             .unwrap_or(limits::RESPONSE_HEAD_MS_MAX),
+        try_ms: table.number("try_ms", ms.clone(), report),
+        retry_budget_percent: table
+            .number("retry_budget_percent", 0..=100, report)
+            .unwrap_or(limits::RETRY_BUDGET_PERCENT),
         connect_ms: table
             .number("connect_ms", ms.clone(), report)
             .unwrap_or(limits::CONNECT_MS_MAX),

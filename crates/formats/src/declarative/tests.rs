@@ -23,6 +23,8 @@ strict_paths = true
 http2 = "https"
 drain_s = 5
 response_head_ms = 1_000
+try_ms = 500
+retry_budget_percent = 10
 connect_ms = 2_000
 stall_ms = 3_000
 head_ms = 4_000
@@ -112,6 +114,7 @@ fn every_key_reaches_the_settings() {
         gateway.idle_ms,
     ];
     assert_eq!(waits, [1_000, 2_000, 3_000, 4_000, 5_000]);
+    assert_eq!((gateway.try_ms, gateway.retry_budget_percent), (Some(500), 10));
     let pair = settings.tls.default.as_ref().map(|pair| (pair.cert.as_path(), pair.key.as_path()));
     assert_eq!(pair, Some((Path::new("etc/tls.crt"), Path::new("etc/tls.key"))));
     let [sni] = settings.tls.sni.as_slice() else { panic!("there is one") };
@@ -457,6 +460,10 @@ fn the_manual_has_the_actual_limits_and_defaults() {
             format!("0 to {} seconds; default: {}", limits::DRAIN_S_MAX, limits::DRAIN_S_DEFAULT),
         ),
         ("gateway.response_head_ms", format!("{ms}{}", limits::RESPONSE_HEAD_MS_MAX)),
+        (
+            "gateway.retry_budget_percent",
+            format!("0 to 100; default: {}", limits::RETRY_BUDGET_PERCENT),
+        ),
         ("gateway.connect_ms", format!("{ms}{}", limits::CONNECT_MS_MAX)),
         ("gateway.stall_ms", format!("{ms}{}", limits::STALL_MS_MAX)),
         ("gateway.head_ms", format!("{ms}{}", limits::HEAD_MS_MAX)),

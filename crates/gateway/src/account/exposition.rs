@@ -92,11 +92,7 @@ impl Page {
         for ((api, version), sum) in &apis {
             self.histogram(api, version, &sum.latency);
         }
-        self.family(
-            "penstock_endpoints_suspended",
-            "gauge",
-            "Suspended endpoints, summed over all workers.",
-        );
+        self.family("penstock_endpoints_suspended", "gauge", "Suspended endpoints.");
         for ((api, version), sum) in &apis {
             let labels = [("api", api.as_str()), ("version", version.as_str())];
             self.line("penstock_endpoints_suspended", &labels, sum.suspended);
@@ -132,7 +128,7 @@ impl Page {
 
     fn connections(&mut self, workers: &[WorkerFigures]) {
         let sum = |figure: fn(&WorkerFigures) -> u64| workers.iter().map(figure).sum::<u64>();
-        let rows: [(&str, &str, &str, u64); 7] = [
+        let rows: [(&str, &str, &str, u64); 8] = [
             ("penstock_connections", "gauge", "Open client connections.", sum(|w| w.connections)),
             (
                 "penstock_connections_accepted_total",
@@ -151,6 +147,12 @@ impl Page {
                 "counter",
                 "Requests sent to an upstream a second time.",
                 sum(|w| w.retries),
+            ),
+            (
+                "penstock_retries_denied_total",
+                "counter",
+                "Retries that exceeded the retry budget, so that the failure was the response.",
+                sum(|w| w.retries_denied),
             ),
             (
                 "penstock_tunnels_total",
@@ -280,7 +282,8 @@ fn sum_apis(workers: &[WorkerFigures]) -> BTreeMap<(String, String), ApiSum> {
 fn add(sum: &mut ApiSum, api: &ApiFigures) {
     sum.latency.merge(&api.latency);
     sum.sent = sum.sent.saturating_add(api.sent);
-    sum.suspended += api.suspended;
+    // Workers share the health of endpoints.
+    sum.suspended = sum.suspended.max(api.suspended);
     for failures in &api.auth_failures {
         *sum.auth_failures.entry(failures.reason.as_str()).or_default() += failures.count;
     }

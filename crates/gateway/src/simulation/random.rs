@@ -1,7 +1,17 @@
 //! Numbers that depend on a seed alone (splitmix64).
 
+use base::Entropy;
+
 #[derive(Clone, Debug)]
 pub(super) struct Random(u64);
+
+/// The same bytes at each call.
+impl Entropy for Random {
+    fn fill(&self, bytes: &mut [u8]) {
+        let mut random = self.clone();
+        bytes.fill_with(|| random.next().to_le_bytes()[0]);
+    }
+}
 
 impl Random {
     /// The numbers of one `purpose`: other purposes can use more or fewer without changing these.

@@ -25,6 +25,7 @@ use super::{NETWORK, TestClock};
 use crate::account::AccessLines;
 use crate::compiled::{Compiled, Live};
 use crate::descriptors::Descriptors;
+use crate::forward::Shared;
 use crate::listen::{OpenConnection, serve_stream};
 use crate::message::Peer;
 use crate::worker::Worker;
@@ -69,12 +70,12 @@ impl World {
         };
         let drains = !calm && random.percent(15);
         let drains_us = if drains { random.below(2_000_000) as u64 } else { u64::MAX };
+        let crowded = !calm && random.percent(20);
         let network = Network::new(weather, Random::new(seed, 2), traced);
         network.log(|| format!("seed {seed}, calm: {calm}, crowded: {crowded}, {weather:?}"));
         NETWORK.set(Some(network.clone()));
         let (questions, _) = channel(1);
         let clock = TestClock::Simulated(network.clone());
-        let crowded = !calm && random.percent(20);
         let few = |random: &mut Random| {
             if crowded && random.percent(60) { random.between(1, 3) } else { 100 }
         };
@@ -82,8 +83,9 @@ impl World {
             Limits { worker: few(&mut random), client: few(&mut random), api: few(&mut random) };
         let descriptors =
             Descriptors { connections_max: 100, requests_max: limits.worker, pipes_max: 0 };
-        let lines = AccessLines::default();
-        let worker = Worker::new(0, clock, compiled(&limits), lines, questions, descriptors);
+        let (lines, upstreams) = (AccessLines::default(), Shared::new(1, &Random::new(seed, 4)));
+        let worker =
+            Worker::new(0, clock, compiled(&limits), lines, questions, descriptors, upstreams);
         Self {
             seed,
             calm,
@@ -302,10 +304,8 @@ fn api(base_path: &str, kind: UpstreamKind, ports: &[u16]) -> Api {
         upgrades: Vec::new(),
         operations: methods.into_iter().map(operation).collect(),
         upstreams: vec![EndpointSet {
-            kind,
-            endpoints: ports.iter().map(endpoint).collect(),
             response_head_ms: 8_000,
-            suspension: None,
+            ..EndpointSet::new(kind, ports.iter().map(endpoint).collect())
         }],
         production: Some(0),
         sandbox: None,
