@@ -23,7 +23,7 @@ pub(super) struct Exchange {
     pub(super) sent: bool,
     /// The client's connection was cut, by itself or by the network.
     pub(super) cut: bool,
-    /// The connection was closed in order, although the response was outstanding.
+    /// The connection was closed although the response was outstanding.
     pub(super) ignored: bool,
     pub(super) attempts: Vec<Attempt>,
     pub(super) outcome: Outcome,

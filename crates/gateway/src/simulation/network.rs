@@ -201,17 +201,18 @@ impl End {
         state.schedule(now_us, Event::Arrival { connection: self.connection, from });
     }
 
-    /// Sends bytes that arrive together, however full the connection is.
-    pub(super) fn send_together(&self, bytes: &[u8]) {
+    /// Sends pieces that arrive together, however full the connection is.
+    pub(super) fn send_together(&self, pieces: [&[u8]; 2]) {
         let mut state = self.network.state();
         let (connection, side) = (self.connection, self.side);
         let at_us = state.arrival_us(connection, side);
         let pipe = &mut state.connections[connection].pipes[side];
-        pipe.segments.push_back((at_us, bytes.to_vec()));
-        pipe.in_transit += bytes.len();
+        for piece in pieces {
+            pipe.segments.push_back((at_us, piece.to_vec()));
+            pipe.in_transit += piece.len();
+        }
         state.schedule(at_us, Event::Arrival { connection, from: side });
-        state
-            .log(|| format!("connection {connection} side {side} writes {} together", bytes.len()));
+        state.log(|| format!("connection {connection} side {side} sends garbage"));
     }
 }
 

@@ -177,9 +177,10 @@ impl State {
             let ended = pipe.is_ended(now_us) && pipe.in_transit == 0 || buf.remaining() == 0;
             return if ended { Poll::Ready(Ok(())) } else { Poll::Pending };
         }
+        let first = pipe.segments.front().map_or(count, |(_, bytes)| bytes.len());
         let random = &mut self.connections[connection].random;
         if random.percent(self.weather.cut) {
-            count = random.between(1, count);
+            count = if random.percent(50) { count.min(first) } else { random.between(1, count) };
         }
         let pipe = &mut self.connections[connection].pipes[1 - side];
         pipe.take(buf.initialize_unfilled_to(count));

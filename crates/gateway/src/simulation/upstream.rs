@@ -137,7 +137,7 @@ impl Exchange<'_> {
             network.sleep(random.pause_us(100_000)).await;
             return None;
         }
-        let mut bytes = if is_head { answer.head(&name) } else { answer.bytes(&name, random) };
+        let bytes = if is_head { answer.head(&name) } else { answer.bytes(&name, random) };
         let cut = match answer.fault {
             Some(AnswerFault::Half | AnswerFault::HalfResets | AnswerFault::HalfStalls) => {
                 random.between(1, bytes.len() - 1)
@@ -152,8 +152,7 @@ impl Exchange<'_> {
         let mut rest = &bytes[..cut];
         if answer.then == Then::Garbage && intact {
             // If it arrived later, nobody could tell it from the response to the next request.
-            bytes.extend_from_slice(GARBAGE);
-            end.send_together(&bytes);
+            end.send_together([&bytes, GARBAGE]);
             rest = &[];
         }
         while !rest.is_empty() {
