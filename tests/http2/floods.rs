@@ -1,50 +1,12 @@
 //! Frames that cost work and carry nothing.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::io::Write;
 
-use harness::{CannedResponse, Gateway, PATIENCE, Upstream, api};
+use harness::{CannedResponse, Gateway, Upstream, api};
 
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-const PING: u8 = 6;
-const GOAWAY: u8 = 7;
+use crate::raw::{GOAWAY, PING, connect, frame, last_code, read};
+
 const ENHANCE_YOUR_CALM: u32 = 11;
-
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let len = u32::try_from(payload.len()).unwrap().to_be_bytes();
-    let mut bytes = vec![len[1], len[2], len[3], kind, flags];
-    bytes.extend_from_slice(&stream.to_be_bytes());
-    bytes.extend_from_slice(payload);
-    bytes
-}
-
-/// A connection after the preface and empty settings.
-fn connect(gateway: &Gateway) -> TcpStream {
-    let mut tcp = TcpStream::connect(gateway.http()).unwrap();
-    tcp.set_read_timeout(Some(PATIENCE)).unwrap();
-    tcp.write_all(&[PREFACE, &frame(4, 0, 0, &[])].concat()).unwrap();
-    tcp
-}
-
-/// The next frame: its type and payload.
-fn read(tcp: &mut TcpStream) -> Option<(u8, Vec<u8>)> {
-    let mut header = [0; 9];
-    tcp.read_exact(&mut header).ok()?;
-    let mut payload = vec![0; u32::from_be_bytes([0, header[0], header[1], header[2]]) as usize];
-    tcp.read_exact(&mut payload).ok()?;
-    Some((header[3], payload))
-}
-
-/// The error code of the GOAWAY that ends the connection.
-fn last_code(tcp: &mut TcpStream) -> Option<u32> {
-    let mut code = None;
-    while let Some((kind, payload)) = read(tcp) {
-        if kind == GOAWAY {
-            code = Some(u32::from_be_bytes(payload[4..8].try_into().unwrap()));
-        }
-    }
-    code
-}
 
 #[test]
 fn a_flood_of_any_control_frame_ends_its_connection_and_no_other() {
@@ -94,6 +56,28 @@ fn control_frames_that_payload_earns_are_no_flood() {
     let mut echoed = 0;
     while echoed < 3_000 {
         let (kind, payload) = read(&mut tcp).expect("the response");
+        echoed += if kind == 0 { payload.len() } else { 0 };
+    }
+}
+
+/// Padding hides the length of a message, and is no empty frame.
+#[test]
+fn padded_messages_are_no_flood() {
+    let upstream = Upstream::echo();
+    let gateway = Gateway::of(api("/a").open("POST /*").to(&upstream)).start();
+    let mut tcp = connect(&gateway);
+    let block = [&[0x83, 0x86, 0x44, 4][..], b"/a/x", &[0x41, 2], b"me"].concat();
+    tcp.write_all(&frame(1, 4, 1, &block)).unwrap();
+    // A byte of payload, and two of padding.
+    let message = frame(0, 8, 1, b"\x02m\0\0");
+    for _ in 0..30 {
+        tcp.write_all(&message.repeat(100)).unwrap();
+    }
+    tcp.write_all(&frame(0, 1, 1, &[])).unwrap();
+    let mut echoed = 0;
+    while echoed < 3_000 {
+        let (kind, payload) = read(&mut tcp).expect("the response");
+        assert_ne!(kind, GOAWAY);
         echoed += if kind == 0 { payload.len() } else { 0 };
     }
 }

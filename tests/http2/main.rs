@@ -8,5 +8,7 @@ mod connections;
 mod disconnects;
 mod exchanges;
 mod floods;
+mod malformed;
 mod panics;
+mod raw;
 mod streaming;

@@ -13,6 +13,7 @@ use crate::account::{AccessLines, Record, Tally, WorkerFigures, bump};
 use crate::ask::{Question, Questions};
 use crate::compiled::Compiled;
 use crate::forward::Pools;
+use crate::listen::TaskPool;
 use crate::message::Request;
 use crate::resources::Resources;
 use crate::response::{Body, Response};
@@ -44,6 +45,8 @@ pub(crate) struct Worker {
     /// Notified when the last connection ends while draining.
     pub(crate) emptied: Notify,
     pub(crate) questions: Questions,
+    /// Memory for the futures of HTTP/2 streams.
+    pub(crate) http2_tasks: TaskPool,
 }
 
 impl Worker {
@@ -68,6 +71,7 @@ impl Worker {
             draining: Cell::new(false),
             emptied: Notify::new(),
             questions: Questions::new(questions),
+            http2_tasks: TaskPool::default(),
         }
     }
 
