@@ -29,10 +29,15 @@ impl Connection {
         }
     }
 
-    /// Exchanges the memory of the output, which has to be empty, for that of `other`.
-    pub fn swap_output(&mut self, other: &mut Vec<u8>) {
-        debug_assert!(self.out.is_empty() && other.is_empty(), "no frame may be lost");
-        std::mem::swap(&mut self.out, other);
+    /// Exchanges the memory of the output, which has to be empty, for `memory`. Returns the other one of the two.
+    pub fn swap_output(&mut self, memory: Vec<u8>) -> Vec<u8> {
+        if self.output().is_empty() && memory.is_empty() {
+            (self.written, self.last_data) = (0, None);
+            let mut used = std::mem::replace(&mut self.out, memory);
+            used.clear();
+            return used;
+        }
+        memory
     }
 
     /// Whether so much waits to be written that streams should add nothing.

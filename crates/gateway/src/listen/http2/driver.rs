@@ -82,9 +82,8 @@ where
     /// Serves the connection until it ends.
     pub(super) async fn run(mut self) {
         poll_fn(|cx| self.poll(cx)).await;
-        let is_gone = self.io.ended && !self.shared.engine.borrow().has_failed();
         self.lose();
-        if !is_gone {
+        if !self.io.ended {
             self.linger().await;
         }
         let buffer = std::mem::take(&mut self.io.buffer);
@@ -267,6 +266,9 @@ where
         request.peer = Rc::clone(&shared.peer);
         request.secure = shared.secure;
         shared.inboxes.borrow_mut().open(slot, is_all);
+        if shared.streams.get() == 0 {
+            shared.lend_output();
+        }
         let stream = OpenStream::new(shared, slot);
         while self.wakers.len() <= slot {
             self.wakers.push(self.wakes.waker(self.wakers.len()));
@@ -297,6 +299,7 @@ where
             (engine.is_full(), engine.is_overfull())
         };
         match self.io.poll_write(&mut Context::from_waker(&self.write_waker), &self.shared) {
+            Poll::Ready(Ok(())) if self.tasks.is_empty() => self.shared.release_output(),
             Poll::Ready(Ok(())) => {}
             Poll::Ready(Err(_)) => return self.gone(),
             Poll::Pending => self.io.blocked = true,

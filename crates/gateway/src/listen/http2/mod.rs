@@ -88,6 +88,21 @@ impl Shared {
         self.marks.add_all(self.blocked.take());
     }
 
+    /// Lends memory for what is sent, if there is none.
+    fn lend_output(&self) {
+        let mut engine = self.engine.borrow_mut();
+        if engine.output().is_empty() {
+            let buffers = &self.worker().resources.buffers;
+            buffers.release_text(engine.swap_output(buffers.text()));
+        }
+    }
+
+    /// Releases the memory of what was sent.
+    fn release_output(&self) {
+        let text = self.engine.borrow_mut().swap_output(Vec::new());
+        self.worker().resources.buffers.release_text(text);
+    }
+
     /// Sets the deadline for the next stream, or for the end of the connection.
     fn start_idle(&self) {
         let worker = self.worker();
