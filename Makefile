@@ -86,7 +86,7 @@ test-quick: build-needs ## formatting and all tests except those in documentatio
 check: build-needs ## formatting, lints, direction rules, licences
 	@.ci/steps $(check-steps) "the build of make run" "$(check-run)"
 
-fuzz: build-needs ## fuzz with fresh seeds, SECONDS_EACH=60 per fuzz target; TARGETS='jwt route'
+fuzz: build-needs ## fuzz and simulate with fresh seeds, SECONDS_EACH=60 per target; TARGETS='jwt route'
 	cargo xtask fuzz --seconds $(SECONDS_EACH) $(TARGETS)
 
 # Both packages get the same static binary, built as `make run` builds it.

@@ -143,6 +143,7 @@ fn api(number: usize) -> Api {
         forward_auth_header: false,
         forward_fields: Vec::new(),
         strict_paths: false,
+        mutual_tls: false,
         cors: None,
         upgrades: Vec::new(),
         operations: vec![
@@ -166,10 +167,5 @@ fn upstream() -> Upstream {
         path: String::new(),
         authority: "127.0.0.1:8688".to_owned(),
     };
-    Upstream {
-        kind: UpstreamKind::Single,
-        endpoints: vec![endpoint],
-        response_head_ms: 120_000,
-        suspension: None,
-    }
+    Upstream::new(UpstreamKind::Single, vec![endpoint])
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use base::Method;
 use model::{
-    Api, ApiState, Cors, LoadedApi, Operation, ScopeRule, Security, Suspension, Transports,
-    UpstreamKind,
+    Api, ApiState, Cors, LoadedApi, Operation, ScopeRule, Security, Suspension, SuspensionTime,
+    Transports, UpstreamKind,
 };
 
 use crate::Upstream;
@@ -32,6 +32,7 @@ pub fn api(base_path: &str) -> ApiBuilder {
             forward_auth_header: false,
             forward_fields: Vec::new(),
             strict_paths: false,
+            mutual_tls: false,
             cors: None,
             upgrades: Vec::new(),
             operations: Vec::new(),
@@ -115,6 +116,12 @@ impl ApiBuilder {
         self.through(UpstreamKind::RoundRobin, upstreams)
     }
 
+    /// Production requests go to the one of two with fewer requests in progress.
+    #[must_use]
+    pub fn least_requests(self, upstreams: &[&Upstream]) -> Self {
+        self.through(UpstreamKind::LeastRequests, upstreams)
+    }
+
     /// Production requests go to the first that is not suspended.
     #[must_use]
     pub fn failover(self, upstreams: &[&Upstream]) -> Self {
@@ -134,22 +141,25 @@ impl ApiBuilder {
     }
 
     fn add_set(&mut self, kind: UpstreamKind, upstreams: &[&Upstream]) -> usize {
-        self.api.upstreams.push(model::Upstream {
-            kind,
-            endpoints: upstreams.iter().map(|upstream| upstream.endpoint()).collect(),
-            response_head_ms: base::limits::RESPONSE_HEAD_MS_MAX,
-            suspension: None,
-        });
+        let endpoints = upstreams.iter().map(|upstream| upstream.endpoint()).collect();
+        self.api.upstreams.push(model::Upstream::new(kind, endpoints));
         self.api.upstreams.len() - 1
     }
 
     /// Suspends an endpoint after so many failures in a row, for so many milliseconds.
     #[must_use]
     pub fn suspend_after(mut self, after_failures: u32, initial_ms: u32) -> Self {
-        let rule = Suspension { after_failures, initial_ms, factor: 1.0, max_ms: initial_ms };
+        let lasts = SuspensionTime { initial_ms, factor: 1.0, max_ms: initial_ms };
         for upstream in &mut self.api.upstreams {
-            upstream.suspension = Some(rule);
+            upstream.suspension = Suspension::Consecutive { failures: after_failures, lasts };
         }
+        self
+    }
+
+    /// Changes the rules of every endpoint set.
+    #[must_use]
+    pub fn rules(mut self, change: impl Fn(&mut model::Upstream)) -> Self {
+        self.api.upstreams.iter_mut().for_each(change);
         self
     }
 

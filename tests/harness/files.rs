@@ -17,6 +17,7 @@ use crate::{Gateway, Identity, Issuer};
 pub struct Files {
     folder: TempDir,
     identity: Identity,
+    gateway: String,
     issuers: String,
     more: String,
 }
@@ -34,6 +35,7 @@ impl Files {
         let files = Self {
             folder: tempfile::tempdir().unwrap(),
             identity: Identity::of(&["localhost", "127.0.0.1"]),
+            gateway: String::new(),
             issuers: String::new(),
             more: String::new(),
         };
@@ -89,6 +91,13 @@ impl Files {
         self
     }
 
+    /// More keys of `[gateway]`, one per line.
+    #[must_use]
+    pub fn gateway(mut self, keys: &str) -> Self {
+        self.gateway += keys;
+        self
+    }
+
     /// More sections of `penstock.toml`.
     #[must_use]
     pub fn toml(mut self, sections: &str) -> Self {
@@ -100,9 +109,9 @@ impl Files {
     pub fn configure(&self) -> PathBuf {
         let toml = format!(
             "[gateway]\nhttp = \"127.0.0.1:0\"\nhttps = \"127.0.0.1:0\"\nworkers = 1\n\
-             apis = [\"apis/\"]\ndata = \"data/\"\n[tls]\ncert = \"tls.crt\"\nkey = \"tls.key\"\n\
+             apis = [\"apis/\"]\ndata = \"data/\"\n{}\n[tls]\ncert = \"tls.crt\"\nkey = \"tls.key\"\n\
              [admin]\nlisten = \"127.0.0.1:0\"\n{}{}",
-            self.issuers, self.more
+            self.gateway, self.issuers, self.more
         );
         self.write("penstock.toml", &toml);
         self.path("penstock.toml")
@@ -124,6 +133,7 @@ impl Files {
         let status = follower.status();
         let parts = Parts {
             certificates: follower.certificates(),
+            client_auth: None,
             client_tls: Arc::clone(&client_tls),
             pages: AdminPages {
                 diagnostics: Box::new(move || status.to_json()),

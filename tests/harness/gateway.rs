@@ -9,10 +9,10 @@ use std::time::Instant;
 use base::limits;
 use gateway::{Addresses, AdminPages, Parts};
 use model::{
-    AccessLog, AdminSettings, FaultStatus, GatewaySettings, LogFormat, LogSettings, Settings,
-    Snapshot, TlsSettings, UpstreamTls,
+    AccessLog, AdminSettings, ClientCertificates, FaultStatus, GatewaySettings, LogFormat,
+    LogSettings, Settings, Snapshot, TlsSettings, UpstreamTls,
 };
-use wire::tls::{ClientTls, ServerCertificates};
+use wire::tls::{ClientAuth, ClientTls, ServerCertificates};
 
 use crate::{ApiBuilder, Client, Identity, Issuer, PATIENCE, Response};
 
@@ -26,6 +26,7 @@ pub struct Builder {
     apis: Vec<ApiBuilder>,
     issuers: Vec<Arc<model::Issuer>>,
     authorities: Vec<Vec<u8>>,
+    client_auth: Option<ClientAuth>,
 }
 
 impl Builder {
@@ -57,6 +58,16 @@ impl Builder {
         self
     }
 
+    /// Clients may present this certificate, and upstreams get it.
+    #[must_use]
+    pub fn client_certificates(mut self, identity: &Identity, required: bool) -> Self {
+        let authorities = [identity.cert_pem.clone().into_bytes()];
+        self.client_auth = Some(ClientAuth::new(&authorities, required).unwrap());
+        self.settings.tls.clients =
+            Some(ClientCertificates { ca: Vec::new(), required, forward: true });
+        self
+    }
+
     /// Sets `fault_status = "http"`.
     #[must_use]
     pub fn http_statuses(mut self) -> Self {
@@ -82,6 +93,7 @@ impl Builder {
         let client_tls = ClientTls::new(&self.authorities, self.authorities.is_empty());
         let parts = Parts {
             certificates: Arc::new(ServerCertificates::new(IDENTITY.certificates())),
+            client_auth: self.client_auth,
             client_tls: client_tls.unwrap_or_else(|_| ClientTls::insecure()),
             pages: AdminPages {
                 diagnostics: Box::new(|| "[]".to_owned()),
@@ -144,6 +156,7 @@ impl Gateway {
             apis: vec![api],
             issuers: Vec::new(),
             authorities: Vec::new(),
+            client_auth: None,
         }
     }
 
@@ -193,6 +206,13 @@ impl Gateway {
     #[must_use]
     pub fn connect_tls(&self) -> Client {
         let config = self.identity.client(&["http/1.1"]);
+        Client::connect_tls(self.https(), config, "localhost")
+    }
+
+    /// The same, presenting the certificate of `identity`.
+    #[must_use]
+    pub fn connect_tls_as(&self, identity: &Identity) -> Client {
+        let config = self.identity.client_as(&["http/1.1"], identity);
         Client::connect_tls(self.https(), config, "localhost")
     }
 
@@ -267,11 +287,17 @@ fn settings() -> Settings {
             strict_paths: false,
             drain_s: u32::try_from(PATIENCE.as_secs()).unwrap(),
             response_head_ms: limits::RESPONSE_HEAD_MS_MAX,
+            try_ms: None,
+            retry_budget_percent: limits::RETRY_BUDGET_PERCENT,
             connect_ms: limits::CONNECT_MS_MAX,
             stall_ms: limits::STALL_MS_MAX,
             head_ms: limits::HEAD_MS_MAX,
             idle_ms: limits::IDLE_CLIENT_MS_MAX,
             connections_max: limits::CLIENT_CONNECTIONS_MAX,
+            client_connections_max: limits::CLIENT_CONNECTIONS_DEFAULT,
+            client_requests_max: limits::CLIENT_REQUESTS_DEFAULT,
+            api_requests_max: limits::API_REQUESTS_DEFAULT,
+            min_rate: limits::MIN_RATE_DEFAULT,
         },
         tls: TlsSettings::default(),
         admin: AdminSettings { listen: any },

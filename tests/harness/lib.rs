@@ -25,6 +25,7 @@
 mod apis;
 mod client;
 mod files;
+pub mod frames;
 mod gateway;
 mod issuer;
 mod message;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConnection, StreamOwned};
-use rustls_pki_types::{CertificateDer, ServerName};
+use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use wire::tls::{CertificateSet, ServerCertificates};
 
 use crate::{PATIENCE, now_s};
@@ -31,6 +31,12 @@ impl Identity {
             .unwrap()
     }
 
+    /// The certificate in DER.
+    #[must_use]
+    pub fn certificate(&self) -> CertificateDer<'static> {
+        CertificateDer::from_pem_slice(self.cert_pem.as_bytes()).unwrap()
+    }
+
     pub(crate) fn server(&self) -> Arc<rustls::ServerConfig> {
         wire::tls::server_config(Arc::new(ServerCertificates::new(self.certificates())), false)
     }
@@ -38,14 +44,30 @@ impl Identity {
     /// A client configuration that trusts only this certificate and offers `alpn`.
     #[must_use]
     pub fn client(&self, alpn: &[&str]) -> Arc<ClientConfig> {
+        self.config(alpn, None)
+    }
+
+    /// The same, with the certificate of `identity` for servers that ask for one.
+    #[must_use]
+    pub fn client_as(&self, alpn: &[&str], identity: &Self) -> Arc<ClientConfig> {
+        self.config(alpn, Some(identity))
+    }
+
+    fn config(&self, alpn: &[&str], identity: Option<&Self>) -> Arc<ClientConfig> {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(self.cert_pem.as_bytes()).unwrap()).unwrap();
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let mut config = ClientConfig::builder_with_provider(provider)
+        let builder = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .unwrap()
-            .with_root_certificates(roots)
-            .with_no_client_auth();
+            .with_root_certificates(roots);
+        let mut config = match identity {
+            None => builder.with_no_client_auth(),
+            Some(identity) => {
+                let key = PrivateKeyDer::from_pem_slice(identity.key_pem.as_bytes()).unwrap();
+                builder.with_client_auth_cert(vec![identity.certificate()], key).unwrap()
+            }
+        };
         config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
         Arc::new(config)
     }

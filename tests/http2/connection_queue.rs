@@ -1,6 +1,6 @@
 //! The queue for connections to an endpoint. Filling it takes thousands of requests, so they are sent as streams.
 
-use base::limits::{H2_STREAMS_MAX, UPSTREAM_CONNECTIONS_MAX, UPSTREAM_WAITERS_MAX};
+use base::limits::{H2_STREAMS_MAX, REQUESTS_MAX, UPSTREAM_CONNECTIONS_MAX, UPSTREAM_WAITERS_MAX};
 use harness::{Gateway, Upstream, UpstreamConnection, api};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
@@ -25,7 +25,11 @@ impl Exhausted {
         let gateway = Gateway::of(
             api("/a").open("GET /*, POST /*").to(&upstream).suspend_after(1, FOR_EVER_MS),
         )
-        .settings(|settings| settings.gateway.connect_ms = connect_ms)
+        .settings(|settings| {
+            settings.gateway.connect_ms = connect_ms;
+            settings.gateway.api_requests_max = REQUESTS_MAX;
+        })
+        .trusting_loopback_clients()
         .start();
         let (clients, streams, connections) = Default::default();
         let mut exhausted = Self { gateway, upstream, clients, streams, connections };

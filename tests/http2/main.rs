@@ -10,5 +10,5 @@ mod exchanges;
 mod floods;
 mod malformed;
 mod panics;
-mod raw;
 mod streaming;
+mod uploads;

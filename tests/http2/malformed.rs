@@ -1,16 +1,9 @@
 //! Requests that RFC 9113 calls malformed, and what HTTP/1.1 rejects as well.
 
-use std::io::Write;
-use std::net::TcpStream;
-
+use harness::frames::{DATA, END_HEADERS, END_STREAM, FrameClient, HEADERS, RST_STREAM, frame};
 use harness::{Gateway, Upstream, api};
 
-use crate::raw::{connect, frame, read};
-
-const HEADERS: u8 = 1;
-const RST_STREAM: u8 = 3;
-const END_HEADERS: u8 = 4;
-const WHOLE: u8 = 5;
+const WHOLE: u8 = END_STREAM | END_HEADERS;
 const PROTOCOL_ERROR: &[u8] = &1_u32.to_be_bytes();
 
 /// A block of literal fields. Source: RFC 7541 section 6.2.2.
@@ -26,10 +19,10 @@ const GOOD: [(&str, &str); 4] =
     [(":method", "POST"), (":scheme", "http"), (":path", "/a/x"), (":authority", "me")];
 
 /// The next frame that concerns a stream: its type, and what follows the header.
-fn next(tcp: &mut TcpStream) -> (u8, Vec<u8>) {
+fn next(client: &mut FrameClient) -> (u8, Vec<u8>) {
     loop {
-        let (kind, payload) = read(tcp).expect("the connection stays open");
-        if matches!(kind, 0 | HEADERS | RST_STREAM) {
+        let (kind, payload) = client.read().expect("the connection stays open");
+        if matches!(kind, DATA | HEADERS | RST_STREAM) {
             return (kind, payload);
         }
     }
@@ -39,7 +32,7 @@ fn next(tcp: &mut TcpStream) -> (u8, Vec<u8>) {
 fn a_malformed_field_ends_its_stream_and_not_the_connection() {
     let upstream = Upstream::fixed("in");
     let gateway = Gateway::of(api("/a").open("* /*").to(&upstream)).start();
-    let mut tcp = connect(&gateway);
+    let mut client = FrameClient::connect(gateway.http());
     let malformed = [
         ("X-Upper", "1"),
         ("x y", "1"),
@@ -50,10 +43,14 @@ fn a_malformed_field_ends_its_stream_and_not_the_connection() {
     ];
     for (stream, field) in (1..).step_by(4).zip(malformed) {
         let fields = [&GOOD[..], &[field]].concat();
-        tcp.write_all(&frame(HEADERS, WHOLE, stream, &block(&fields))).unwrap();
-        assert_eq!(next(&mut tcp), (RST_STREAM, PROTOCOL_ERROR.to_vec()), "{field:?}");
-        tcp.write_all(&frame(HEADERS, WHOLE, stream + 2, &block(&GOOD))).unwrap();
-        assert_eq!((next(&mut tcp).0, next(&mut tcp).1), (HEADERS, b"in".to_vec()), "{field:?}");
+        client.send(&frame(HEADERS, WHOLE, stream, &block(&fields)));
+        assert_eq!(next(&mut client), (RST_STREAM, PROTOCOL_ERROR.to_vec()), "{field:?}");
+        client.send(&frame(HEADERS, WHOLE, stream + 2, &block(&GOOD)));
+        assert_eq!(
+            (next(&mut client).0, next(&mut client).1),
+            (HEADERS, b"in".to_vec()),
+            "{field:?}"
+        );
     }
     assert_eq!(upstream.requests().len(), malformed.len());
 }
@@ -62,11 +59,11 @@ fn a_malformed_field_ends_its_stream_and_not_the_connection() {
 fn a_fragment_is_rejected_as_over_http_1_1() {
     let upstream = Upstream::refusing();
     let gateway = Gateway::of(api("/a").open("* /*").to(&upstream)).start();
-    let mut tcp = connect(&gateway);
+    let mut client = FrameClient::connect(gateway.http());
     let mut fields = GOOD;
     fields[2] = (":path", "/a/x#y");
-    tcp.write_all(&frame(HEADERS, WHOLE, 1, &block(&fields))).unwrap();
-    let (kind, head) = next(&mut tcp);
+    client.send(&frame(HEADERS, WHOLE, 1, &block(&fields)));
+    let (kind, head) = next(&mut client);
     // After the size of the dynamic table, `:status: 400` is entry 12 of the static one.
     assert_eq!((kind, head.get(..2)), (HEADERS, Some(&[0x20, 0x8c][..])));
     assert_eq!(gateway.fetch("POST /a/x#y", "").status, 400);
@@ -81,12 +78,12 @@ fn pseudo_fields_in_trailers_reset_the_stream() {
     ] {
         let upstream = Upstream::manual();
         let gateway = Gateway::of(api("/a").open("* /*").to(&upstream)).start();
-        let mut tcp = connect(&gateway);
-        tcp.write_all(&frame(HEADERS, END_HEADERS, 1, &block(&GOOD))).unwrap();
+        let mut client = FrameClient::connect(gateway.http());
+        client.send(&frame(HEADERS, END_HEADERS, 1, &block(&GOOD)));
         let mut connection = upstream.accept();
         connection.request_head();
-        tcp.write_all(&frame(HEADERS, WHOLE, 1, &block(trailers))).unwrap();
-        assert_eq!(next(&mut tcp), (RST_STREAM, PROTOCOL_ERROR.to_vec()), "{trailers:?}");
+        client.send(&frame(HEADERS, WHOLE, 1, &block(trailers)));
+        assert_eq!(next(&mut client), (RST_STREAM, PROTOCOL_ERROR.to_vec()), "{trailers:?}");
         connection.expect_close();
     }
 }

@@ -4,8 +4,10 @@
 mod check;
 mod engines;
 mod gateway;
+mod integration;
 mod lab_results;
 mod lab_run;
+mod memory;
 mod process_log;
 mod readme;
 mod streaming;

@@ -4,7 +4,7 @@
 //!
 //! Without `--runs`: a fixed time per target and a fresh seed. Starts from fuzz/seeds/TARGET and the corpus of earlier
 //! runs (fuzz-corpus/TARGET below cargo's target folder), and writes failing inputs to fuzz-artifacts/TARGET. The
-//! property tests are run as well, with a fresh seed.
+//! property tests and the gateway's simulation are run as well, with fresh seeds.
 //!
 //! With `--runs`: a fixed number of inputs, a fixed seed and fuzz/seeds alone, so that each run is the same.
 
@@ -48,7 +48,8 @@ enum Effort {
     Runs(u64),
 }
 
-/// Builds the named targets, or all, and runs them. Without names and without `--runs` the property tests run first.
+/// Builds the named targets, or all, and runs them. Without names and without `--runs` the property tests and the
+/// simulation run first.
 ///
 /// # Errors
 /// A target does not build, or an input fails; the message has its path, how to run it again and where to keep it.
@@ -62,8 +63,11 @@ pub(crate) fn run(root: &Path, arguments: &[String]) -> Outcome {
         None => Effort::Seconds(options.number("--seconds", SECONDS_DEFAULT)?),
     };
     let targets = chosen(root, &options.rest)?;
-    if options.rest.is_empty() && matches!(effort, Effort::Seconds(_)) {
+    if let Effort::Seconds(seconds) = effort
+        && options.rest.is_empty()
+    {
         properties(root)?;
+        simulation(root, seconds)?;
     }
     let built = build(root, &targets)?;
     for target in &targets {
@@ -109,6 +113,17 @@ fn properties(root: &Path) -> Outcome {
              or commit the line added below crates/*/proptest-regressions"
         )
     })
+}
+
+/// Runs the gateway's simulation. A failure names its seed.
+fn simulation(root: &Path, seconds: u64) -> Outcome {
+    let mut cargo = Command::new("cargo");
+    cargo
+        .args(["test", "--quiet", "--package", "penstock-gateway", "--lib", "--"])
+        .args(["--exact", "simulation::seeds::fresh_seeds", "--ignored", "--nocapture"])
+        .env("PENSTOCK_SIMULATION_SECONDS", seconds.to_string())
+        .current_dir(root);
+    shell::run(&mut cargo)
 }
 
 /// Builds the targets and returns the folder of the programs. `--target` keeps the counters out of build scripts

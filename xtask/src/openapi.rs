@@ -93,6 +93,7 @@ fn row(line: &str) -> Option<String> {
     let level = match level.strip_prefix("Level::")? {
         "API" => "API",
         "OPERATION" => "operation",
+        "SET" => "endpoint set",
         "ALL" => "API, path, operation",
         _ => return None,
     };

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use commands::{check, echo, expression, gateway, json, lab, token, up, xml};
+use commands::{check, echo, expression, gateway, json, lab, token, trial, up, xml};
 
 #[cfg(feature = "mimalloc")]
 #[global_allocator]
@@ -47,6 +47,7 @@ enum Command {
     #[command(subcommand)]
     Json(json::Command),
     Expression(expression::Arguments),
+    Try(trial::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -60,6 +61,7 @@ fn main() -> ExitCode {
         Command::Xml(command) => xml::run(command),
         Command::Json(command) => json::run(command),
         Command::Expression(arguments) => expression::run(&arguments),
+        Command::Try(arguments) => trial::run(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

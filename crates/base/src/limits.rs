@@ -39,6 +39,8 @@ pub const INTERIM_RESPONSES_MAX: u32 = 8;
 
 /// Size of the buffer that a connection borrows for a head and the bytes that arrive with it.
 pub const HEAD_BUFFER_BYTES: u32 = 16 * KIB;
+/// Most bytes of an incomplete head that are kept without a buffer while the rest is waited for.
+pub const PARKED_BYTES_MAX: usize = 2 * KIB as usize;
 /// Size of the buffer that a streaming body borrows while bytes are in flight.
 pub const BODY_BUFFER_BYTES: u32 = 64 * KIB;
 /// Buffers of each size that a worker keeps for reuse. More: freed.
@@ -46,6 +48,8 @@ pub const SPARE_BUFFERS_MAX: usize = 64;
 /// Heads and texts that a worker keeps for reuse. More: freed. About the number of concurrent requests of a
 /// busy worker, as each request holds one until its response.
 pub const SPARE_HEADS_MAX: usize = 2_048;
+/// Interval at which half of the buffers, heads and texts that were not needed meanwhile are freed, in milliseconds.
+pub const SPARES_TRIM_MS: u32 = 1_000;
 /// Shortest remainder of a body that is forwarded by `splice(2)`, in bytes. Shorter: copied through a buffer,
 /// which is cheaper than two calls on a pipe.
 pub const SPLICE_BYTES_MIN: u64 = 32 * KIB as u64;
@@ -81,9 +85,16 @@ pub const SWEEP_MS: u32 = 250;
 pub const HEAD_MS_MAX: u32 = 15_000;
 /// Longest wait for the next request on a kept connection, in milliseconds. Longer: closed.
 pub const IDLE_CLIENT_MS_MAX: u32 = 60_000;
+/// Time for which a client must have held up its exchange, or have sent no request, before it gives way to others where
+/// connections or upstream connections run out, in milliseconds.
+pub const GIVE_WAY_MS: u32 = 1_000;
 /// Longest time without progress of a body, in milliseconds. Longer: closed, with 408 if no response was
 /// sent.
 pub const STALL_MS_MAX: u32 = 60_000;
+/// Default for the least progress of a body, in bytes per second. Less does not count as progress for `STALL_MS_MAX`.
+pub const MIN_RATE_DEFAULT: u32 = 100;
+/// Largest `min_rate` in a configuration file, in bytes per second. Larger: a diagnostic.
+pub const MIN_RATE_MAX: u32 = 1_000_000;
 /// Longest TLS handshake, in milliseconds. Longer: closed.
 pub const HANDSHAKE_MS_MAX: u32 = 10_000;
 /// Longest wait for an upstream connection, TLS included, in milliseconds. Longer: fault 101508, after the other
@@ -92,6 +103,15 @@ pub const CONNECT_MS_MAX: u32 = 5_000;
 /// Longest wait for a response head, in milliseconds, all retries included. Longer: 101504. A stream
 /// that flows has no limit. Source: WSO2 `synapse.global_timeout_interval`.
 pub const RESPONSE_HEAD_MS_MAX: u32 = 120_000;
+/// Default share of retries in the requests of a worker to an endpoint set, in percent. More: the first failure is
+/// the response. Source: the default of Envoy and Linkerd.
+pub const RETRY_BUDGET_PERCENT: u32 = 20;
+/// Retries of a worker to an endpoint set that are allowed besides that share, however few requests there are.
+pub const RETRY_RESERVE: u32 = 10;
+/// Largest `retryConfig.count` of an API. Larger: a diagnostic.
+pub const RETRIES_MAX: u32 = 10;
+/// Largest number of failures that an API's `suspendEndpointFailure` tolerates. Larger: a diagnostic.
+pub const FAILURES_TOLERATED_MAX: u32 = 1_000_000;
 /// Longest idle time of a pooled upstream connection, in milliseconds. Longer: closed. Below the 60 to 75 s
 /// that Tomcat, nginx and Netty commonly allow.
 pub const IDLE_UPSTREAM_MS_MAX: u32 = 45_000;
@@ -111,6 +131,9 @@ pub const DRAIN_NOTICE_MS: u32 = 500;
 pub const APPLY_MS_MAX: u32 = 5_000;
 /// Longest wait for a worker's metrics, in milliseconds. Longer: omitted from the scrape.
 pub const SCRAPE_MS_MAX: u32 = 2_000;
+/// Time for which the counters of an API or an operation that is gone are still reported, in milliseconds, so that the
+/// last requests are seen by a scrape.
+pub const GONE_COUNTERS_MS: u32 = 15 * 60_000;
 /// Longest wait at exit for the process log to be written, in milliseconds. Longer: the rest is lost.
 pub const LOG_FLUSH_MS_MAX: u32 = 1_000;
 /// Default time for requests to finish at shutdown, in seconds. Longer: connections are closed.
@@ -120,6 +143,18 @@ pub const DRAIN_S_DEFAULT: u32 = 20;
 
 /// Maximum number of client connections of one worker. More: 503 and close.
 pub const CLIENT_CONNECTIONS_MAX: usize = 20_000;
+/// Default for the connections of one client, an IPv4 address or a /64 of IPv6, per worker. More: 503 and close.
+pub const CLIENT_CONNECTIONS_DEFAULT: usize = 10_000;
+/// Maximum number of requests of one worker in progress; fewer if the process may open few files. More: they wait, at most
+/// `CONNECT_MS_MAX`, then 503.
+pub const REQUESTS_MAX: usize = 16_384;
+/// Default for the requests of one client in progress, per worker: half of the connections to one endpoint. More: they
+/// wait, at most `CONNECT_MS_MAX`, then 429.
+pub const CLIENT_REQUESTS_DEFAULT: usize = 2_048;
+/// Default for the requests to one API in progress, per worker: the connections to one endpoint. More: they wait, at most `CONNECT_MS_MAX`, then 503.
+pub const API_REQUESTS_DEFAULT: usize = 4_096;
+/// File descriptors kept for files, logs and event queues, besides those of the admin port and of each worker.
+pub const OWN_DESCRIPTORS: usize = 64;
 /// Maximum number of connections of one worker to one endpoint. More: requests wait.
 pub const UPSTREAM_CONNECTIONS_MAX: usize = 4_096;
 /// Maximum number of idle connections that one worker keeps to one endpoint. More: closed.
@@ -168,6 +203,19 @@ pub const H2_CONTROL_FRAMES_PER_RECEIVED: u32 = 2;
 /// Maximum number of TLS sessions stored for resumption without tickets, and per trust configuration towards
 /// upstreams. More: the oldest are dropped and need a full handshake. About 1 KiB each.
 pub const TLS_SESSIONS_MAX: usize = 1_024;
+/// Wait for the first byte of a request's body, or for all of a short one, before an upstream connection is opened for
+/// it, in milliseconds. Longer: the request goes on without it, as clients may want the response's head first.
+pub const UPLOAD_START_MS: u32 = 100;
+/// Longest request body that is gathered before an upstream connection is opened for it, in bytes. Longer: only its
+/// beginning is waited for.
+pub const GATHERED_BODY_BYTES_MAX: u64 = 8 * KIB as u64;
+/// Maximum number of requests of one worker that go on before their body has begun. More: they wait for it, at most
+/// `STALL_MS_MAX`, and hold no upstream connection meanwhile.
+pub const EARLY_UPLOADS_MAX: usize = 256;
+/// The same for requests to one API.
+pub const EARLY_UPLOADS_PER_API_MAX: usize = 128;
+/// The same for requests of one client, an IPv4 address or a /64 of IPv6.
+pub const EARLY_UPLOADS_PER_CLIENT_MAX: usize = 64;
 /// Maximum number of queued questions, such as for an issuer's current key set. More: the stage decides without the
 /// answer.
 pub const QUESTIONS_MAX: usize = 64;
@@ -178,6 +226,11 @@ pub const QUESTION_PAUSE_MS: u32 = 1_000;
 pub const KEY_SET_WAIT_MS_MAX: u32 = 3_000;
 /// Maximum number of concurrent connections to the admin port. More: they wait in the kernel's queue.
 pub const ADMIN_CONNECTIONS_MAX: usize = 64;
+/// Maximum number of APIs that are gone and whose counters a worker still reports. More: the oldest are dropped.
+pub const GONE_APIS_MAX: usize = 1_000;
+/// Fewest APIs whose counters a worker visits in one turn, for a scrape or to drop what is gone. Between two turns it
+/// serves requests: a visit of all 5,000 at once would take milliseconds.
+pub const APIS_PER_TURN: usize = 64;
 /// Maximum number of worker threads.
 pub const WORKERS_MAX: usize = 256;
 
@@ -278,6 +331,13 @@ const _: () =
 const _: () =
     assert!(FILE_QUIET_MS < FILE_BURST_MS_MAX, "a burst must be longer than the quiet time");
 const _: () = assert!(FILE_BURST_MS_MAX <= 10, "a changed API must be live within 30 ms");
+const _: () = assert!(
+    CLIENT_REQUESTS_DEFAULT <= UPSTREAM_CONNECTIONS_MAX / 2
+        && CLIENT_CONNECTIONS_DEFAULT <= CLIENT_CONNECTIONS_MAX / 2,
+    "one client must leave half to the others"
+);
+const _: () =
+    assert!(API_REQUESTS_DEFAULT <= REQUESTS_MAX / 2, "one API must leave half to the others");
 const _: () = assert!(
     H2_STREAM_WINDOW_BYTES <= H2_CONNECTION_WINDOW_BYTES,
     "a stream's window must fit into its connection's"

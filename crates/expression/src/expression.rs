@@ -69,6 +69,18 @@ impl Expression {
         }
     }
 
+    /// Whether it is an XPath that selects nodes.
+    #[must_use]
+    pub fn selects_nodes(&self) -> bool {
+        match &self.language {
+            Language::Xpath(path) => path.expression().value_type() == xpath::Type::NodeSet,
+            Language::Literal(_)
+            | Language::Property(..)
+            | Language::JsonPath(_)
+            | Language::Synapse(_) => false,
+        }
+    }
+
     /// Evaluates with [`Budget::default`]. A reference to something that does not exist is [`Value::Null`].
     ///
     /// # Errors
@@ -129,6 +141,36 @@ impl Expression {
         match nodes {
             Some(nodes) => Ok(nodes.iter().filter_map(xpath::Item::node).collect()),
             None => Err(Error::Type(format!("`{}` does not select nodes", self.source))),
+        }
+    }
+
+    /// The result as a condition. XPath: `boolean()` of the result, so a node that exists or a text that is not empty
+    /// holds, as does a property; else [`Value::truth`].
+    ///
+    /// # Errors
+    /// As [`Expression::evaluate`], except [`Error::Missing`].
+    pub fn holds(&self, context: &dyn EvalContext, budget: &Budget) -> Result<bool, Error> {
+        match &self.language {
+            Language::Xpath(path) => {
+                Ok(xpath_bridge::evaluate(path, context, None, budget)?.boolean())
+            }
+            Language::Property(scope, name) => {
+                let value = property(context, *scope, name).map(Value::plain);
+                let holds = value.is_some_and(|value| match value {
+                    Value::Boolean(truth) => truth,
+                    Value::Null => false,
+                    Value::Text(text) => !text.is_empty(),
+                    Value::Json(_) | Value::Made(_) | Value::Integer(_) | Value::Double(_) => true,
+                });
+                Ok(holds || xpath_bridge::property_nodes(context, *scope, name).is_some())
+            }
+            Language::Literal(_) | Language::JsonPath(_) | Language::Synapse(_) => {
+                match self.evaluate_within(context, budget) {
+                    Ok(value) => Ok(value.plain().truth()),
+                    Err(Error::Missing(_)) => Ok(false),
+                    Err(error) => Err(error),
+                }
+            }
         }
     }
 

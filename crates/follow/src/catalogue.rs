@@ -324,6 +324,7 @@ fn unloaded_api(file: &Path, base_path: String, hosts: Vec<String>) -> Api {
         forward_auth_header: false,
         forward_fields: Vec::new(),
         strict_paths: false,
+        mutual_tls: false,
         cors: None,
         upgrades: Vec::new(),
         operations: Vec::new(),

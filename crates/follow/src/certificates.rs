@@ -5,8 +5,8 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use base::Now;
-use model::{CertificateFiles, Diagnostic, Severity, TlsSettings};
-use wire::tls::{CertificateSet, Lapse, generate_self_signed};
+use model::{CertificateFiles, ClientCertificates, Diagnostic, Severity, TlsSettings};
+use wire::tls::{CertificateSet, ClientAuth, Lapse, generate_self_signed};
 
 use crate::configuration::read_pem;
 use crate::write::{write_private, write_public};
@@ -52,8 +52,28 @@ pub(crate) fn load(
     Ok((set, warnings))
 }
 
+/// Reads the authorities of clients' certificates.
+///
+/// # Errors
+/// The first file that cannot be used.
+pub fn client_auth(settings: &ClientCertificates) -> Result<ClientAuth, Diagnostic> {
+    for file in &settings.ca {
+        ClientAuth::new(&[pem(file)?], true).map_err(|error| {
+            diagnostic(file, Severity::Error, format!("`[tls] client_ca`: {error}"))
+        })?;
+    }
+    let authorities = settings.ca.iter().map(|file| pem(file)).collect::<Result<Vec<_>, _>>()?;
+    let shown = settings.ca.first().map_or(Path::new(""), PathBuf::as_path);
+    ClientAuth::new(&authorities, settings.required)
+        .map_err(|error| diagnostic(shown, Severity::Error, error.to_string()))
+}
+
 /// The diagnostics of the configured pairs. Generates none.
 pub(crate) fn check(settings: &TlsSettings, now: Now) -> Vec<Diagnostic> {
+    let clients = settings.clients.as_ref();
+    if let Some(Err(problem)) = clients.map(client_auth) {
+        return vec![problem];
+    }
     let mut settings = settings.clone();
     if settings.default.is_none() {
         // Any pair can take the place of the generated one.
@@ -231,7 +251,7 @@ mod tests {
         };
         let (one, two) = (made("one"), made("two"));
         let mixed = CertificateFiles { cert: one.cert, key: two.key };
-        let settings = TlsSettings { default: Some(mixed), sni: Vec::new() };
+        let settings = TlsSettings { default: Some(mixed), ..TlsSettings::default() };
         let rejected = load(&settings, folder.path(), Now { unix_s: NOW_S, mono_us: 0 });
         let rejected = rejected.err().unwrap();
         assert!(rejected.message.contains("`default`"), "{rejected}");

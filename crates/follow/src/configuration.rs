@@ -94,6 +94,8 @@ pub fn check_settings(settings: &Settings, now: Now) -> Vec<Diagnostic> {
 pub fn defaults(settings: &Settings) -> Defaults {
     Defaults {
         response_head_ms: settings.gateway.response_head_ms,
+        try_ms: settings.gateway.try_ms,
+        retry_budget_percent: settings.gateway.retry_budget_percent,
         issuers_configured: !settings.issuers.is_empty(),
         strict_paths: settings.gateway.strict_paths,
     }
@@ -117,6 +119,7 @@ pub(crate) fn restart_needed(before: &Settings, after: &Settings) -> Vec<&'stati
         ("[gateway] http2", old.http2 != new.http2),
         ("[gateway] workers", old.workers != new.workers),
         ("[gateway] data", old.data != new.data),
+        ("[tls] client_ca", before.tls.clients != after.tls.clients),
         ("[admin] listen", before.admin != after.admin),
         ("[access_log]", before.access_log != after.access_log),
         ("[log]", before.log != after.log),

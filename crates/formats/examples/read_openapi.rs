@@ -8,8 +8,7 @@ use penstock_formats::openapi::{Defaults, read};
 fn main() -> std::io::Result<()> {
     for name in std::env::args().skip(1) {
         let text = std::fs::read(&name)?;
-        let defaults =
-            Defaults { response_head_ms: 120_000, issuers_configured: true, strict_paths: false };
+        let defaults = Defaults::default();
         let no_refs = |name: &str| Err(format!("{name}: not read by this example"));
         let start = Instant::now();
         let outcome = read(name.as_ref(), &text, &no_refs, &defaults);

@@ -14,8 +14,7 @@ use crate::openapi::{self, Defaults, Outcome};
 /// # Panics
 /// When a property does not hold.
 pub fn openapi(data: &[u8]) {
-    let defaults =
-        Defaults { response_head_ms: 1_000, issuers_configured: true, strict_paths: false };
+    let defaults = Defaults::default();
     let refs = |file: &str| {
         let inside = !file.is_empty()
             && !file.starts_with('/')

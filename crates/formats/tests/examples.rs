@@ -55,8 +55,7 @@ fn the_pets_example_shows_scopes_endpoints_and_cors() {
 fn load(name: &str) -> Api {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name);
     let text = std::fs::read(&file).unwrap();
-    let defaults =
-        Defaults { response_head_ms: 120_000, issuers_configured: true, strict_paths: false };
+    let defaults = Defaults::default();
     let outcome =
         read(&file, &text, &|name| Err(format!("{name}: unexpected reference")), &defaults);
     assert_eq!(outcome.diagnostics, []);

@@ -55,9 +55,29 @@ impl Drop for Running {
     }
 }
 
+/// What `/readyz` reports.
+pub(crate) struct Readiness {
+    /// Cleared on SIGTERM.
+    pub(crate) serving: Arc<AtomicBool>,
+    /// For each worker: it accepts no more connections.
+    pub(crate) full: Vec<Arc<AtomicBool>>,
+}
+
+impl Readiness {
+    fn page(&self) -> Page {
+        if !self.serving.load(Ordering::Acquire) {
+            Page::text(503, "draining\n")
+        } else if self.full.iter().any(|full| full.load(Ordering::Relaxed)) {
+            Page::text(503, "too many connections\n")
+        } else {
+            Page::text(200, "ready\n")
+        }
+    }
+}
+
 struct Admin {
     workers: Vec<UnboundedSender<Command>>,
-    ready: Arc<AtomicBool>,
+    readiness: Readiness,
     pages: AdminPages,
     build: &'static str,
     clock: SystemClock,
@@ -70,7 +90,7 @@ struct Admin {
 pub(crate) fn start(
     address: SocketAddr,
     workers: Vec<UnboundedSender<Command>>,
-    ready: Arc<AtomicBool>,
+    readiness: Readiness,
     pages: AdminPages,
     build: &'static str,
     clock: SystemClock,
@@ -85,7 +105,7 @@ pub(crate) fn start(
         .build()
         .map_err(StartError::Worker)?;
     let (stop, stopped) = oneshot::channel();
-    let admin = Admin { workers, ready, pages, build, clock };
+    let admin = Admin { workers, readiness, pages, build, clock };
     let thread = std::thread::Builder::new()
         .name("admin".to_owned())
         .spawn(move || LocalSet::new().block_on(&runtime, run(listener, admin, stopped)))
@@ -185,8 +205,7 @@ impl Admin {
         }
         match path {
             b"/healthz" => Page::text(200, "ok\n"),
-            b"/readyz" if self.ready.load(Ordering::Acquire) => Page::text(200, "ready\n"),
-            b"/readyz" => Page::text(503, "draining\n"),
+            b"/readyz" => self.readiness.page(),
             b"/diagnostics" => {
                 let body = (self.pages.diagnostics)();
                 Page { status: 200, content_type: "application/json; charset=UTF-8", body }

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use base::{SystemClock, limits};
+use base::{SystemClock, SystemEntropy, limits};
 use model::FaultStatus;
 use stages::{ApiRoutes, Routes};
 use tokio::sync::mpsc::channel;
@@ -11,6 +11,8 @@ use wire::tls::ClientTls;
 
 use crate::account::{AccessLines, Record};
 use crate::compiled::{Compiled, Live};
+use crate::descriptors::Descriptors;
+use crate::forward::Shared;
 use crate::message::Request;
 use crate::worker::Worker;
 
@@ -37,6 +39,10 @@ impl Account {
             idle_ms: limits::IDLE_CLIENT_MS_MAX,
             stall_ms: limits::STALL_MS_MAX,
             connections_max: limits::CLIENT_CONNECTIONS_MAX,
+            client_connections_max: limits::CLIENT_CONNECTIONS_DEFAULT,
+            client_requests_max: limits::CLIENT_REQUESTS_DEFAULT,
+            api_requests_max: limits::API_REQUESTS_DEFAULT,
+            min_rate: limits::MIN_RATE_DEFAULT,
             drain_s: limits::DRAIN_S_DEFAULT,
             trusted_proxies: Vec::new(),
             client_tls: ClientTls::insecure(),
@@ -44,7 +50,9 @@ impl Account {
         let (questions, _) = channel(1);
         let lines = AccessLines::default();
         let clock = SystemClock::default();
-        let worker = Worker::new(0, clock, Compiled { routes, live }, lines, questions);
+        let (compiled, descriptors) = (Compiled { routes, live }, Descriptors::of_process(1));
+        let upstreams = Shared::new(1, &SystemEntropy);
+        let worker = Worker::new(0, clock, compiled, lines, questions, descriptors, upstreams);
         Self { worker, request: Request::default() }
     }
 

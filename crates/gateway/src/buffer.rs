@@ -3,14 +3,15 @@
 //! An idle connection holds no buffer, so that it costs little more than its socket. A buffer is zeroed
 //! once, when it is created; lending it again neither allocates nor clears.
 
-use std::cell::RefCell;
 use std::rc::Rc;
 
 use base::limits::{
-    BODY_BUFFER_BYTES, HEAD_BUFFER_BYTES, HEAD_BYTES_MAX, PIPES_MAX, RESPONSE_HEAD_BYTES_MAX,
-    SPARE_BUFFERS_MAX, SPARE_HEADS_MAX, SPARE_PIPES_MAX,
+    BODY_BUFFER_BYTES, HEAD_BUFFER_BYTES, HEAD_BYTES_MAX, PARKED_BYTES_MAX,
+    RESPONSE_HEAD_BYTES_MAX, SPARE_BUFFERS_MAX, SPARE_HEADS_MAX, SPARE_PIPES_MAX,
 };
 use wire::splice::Pipe;
+
+use crate::spares::Spares;
 
 /// A buffer with unread bytes between `start` and `end`, and free space after them.
 #[derive(Debug, Default)]
@@ -41,6 +42,13 @@ impl Buffer {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.start == self.end
+    }
+
+    /// Whether a head whose first `looked_at` bytes were incomplete is worth parsing again: a line has ended since, or
+    /// there is no free space. So a head that arrives byte by byte is parsed once per line.
+    pub(crate) fn may_hold_head(&self, looked_at: usize) -> bool {
+        let fresh = self.filled().get(looked_at..).unwrap_or_default();
+        looked_at == 0 || !self.has_free_space() || fresh.contains(&b'\n')
     }
 
     /// Whether no buffer is lent: this is a placeholder.
@@ -101,24 +109,26 @@ const LARGEST_HEAD: usize = if HEAD_BYTES_MAX > RESPONSE_HEAD_BYTES_MAX {
 };
 
 /// A worker's spare buffers.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Buffers {
-    heads: RefCell<Vec<Buffer>>,
-    bodies: RefCell<Vec<Buffer>>,
-    texts: RefCell<Vec<Vec<u8>>>,
-    pipes: Rc<SparePipes>,
+    heads: Spares<Buffer>,
+    bodies: Spares<Buffer>,
+    texts: Spares<Vec<u8>>,
+    /// Each lent pipe holds a reference.
+    pipes: Rc<Spares<Pipe>>,
+    /// Maximum number of lent pipes.
+    pipes_max: usize,
+    /// How many are lent.
+    #[cfg(test)]
+    lent: std::cell::Cell<usize>,
 }
-
-/// A worker's spare pipes. Each lent pipe holds a reference.
-#[derive(Debug, Default)]
-struct SparePipes(RefCell<Vec<Pipe>>);
 
 /// A lent pipe. Dropping it makes it available again, unless it still holds bytes: then it is closed.
 #[derive(Debug)]
 pub(crate) struct LentPipe {
     /// `Some` until dropped.
     pipe: Option<Pipe>,
-    spares: Rc<SparePipes>,
+    spares: Rc<Spares<Pipe>>,
 }
 
 impl LentPipe {
@@ -133,29 +143,45 @@ impl LentPipe {
 
 impl Drop for LentPipe {
     fn drop(&mut self) {
-        let mut spare = self.spares.0.borrow_mut();
-        if let Some(pipe) = self.pipe.take_if(|pipe| pipe.held() == 0)
-            && spare.len() < SPARE_PIPES_MAX
-        {
-            spare.push(pipe);
+        if let Some(pipe) = self.pipe.take_if(|pipe| pipe.held() == 0) {
+            self.spares.keep(pipe, SPARE_PIPES_MAX);
         }
     }
 }
 
 impl Buffers {
+    pub(crate) fn new(pipes_max: usize) -> Self {
+        let (heads, bodies, texts) = (Spares::default(), Spares::default(), Spares::default());
+        Self {
+            heads,
+            bodies,
+            texts,
+            pipes: Rc::default(),
+            pipes_max,
+            #[cfg(test)]
+            lent: std::cell::Cell::default(),
+        }
+    }
+
     /// A buffer for a head and the bytes that follow it.
     pub(crate) fn head(&self) -> Buffer {
-        self.heads.borrow_mut().pop().unwrap_or_else(|| Buffer::zeroed(HEAD_BUFFER_BYTES))
+        #[cfg(test)]
+        self.lent.update(|lent| lent + 1);
+        self.heads.lend().unwrap_or_else(|| Buffer::zeroed(HEAD_BUFFER_BYTES))
     }
 
     /// A buffer for a streaming body, or for a response.
     pub(crate) fn body(&self) -> Buffer {
-        self.bodies.borrow_mut().pop().unwrap_or_else(|| Buffer::zeroed(BODY_BUFFER_BYTES))
+        #[cfg(test)]
+        self.lent.update(|lent| lent + 1);
+        self.bodies.lend().unwrap_or_else(|| Buffer::zeroed(BODY_BUFFER_BYTES))
     }
 
     /// An empty vector to write a head into.
     pub(crate) fn text(&self) -> Vec<u8> {
-        self.texts.borrow_mut().pop().unwrap_or_else(|| Vec::with_capacity(4096))
+        #[cfg(test)]
+        self.lent.update(|lent| lent + 1);
+        self.texts.lend().unwrap_or_else(|| Vec::with_capacity(4096))
     }
 
     /// Replaces a head's buffer by a body's, with its unread bytes.
@@ -168,39 +194,71 @@ impl Buffers {
         }
     }
 
+    /// Moves a few unread bytes to memory of their size, while more are waited for: a client that sends its head slowly
+    /// holds no buffer.
+    pub(crate) fn park(&self, buffer: &mut Buffer) {
+        let unread = buffer.filled();
+        if buffer.bytes.len() == HEAD_BUFFER_BYTES as usize && unread.len() <= PARKED_BYTES_MAX {
+            let (bytes, end) = (unread.to_vec(), unread.len());
+            self.release(std::mem::replace(buffer, Buffer { bytes, start: 0, end }));
+            #[cfg(test)]
+            self.lent.update(|lent| lent + 1);
+        }
+    }
+
+    /// Undoes [`Buffers::park`], before the next read.
+    pub(crate) fn unpark(&self, buffer: &mut Buffer) {
+        if (1..=PARKED_BYTES_MAX).contains(&buffer.bytes.len()) {
+            let mut larger = self.head();
+            larger.copy_from(buffer);
+            self.release(std::mem::replace(buffer, larger));
+        }
+    }
+
     /// Returns a buffer. One that grew is freed instead of kept.
     pub(crate) fn release(&self, mut buffer: Buffer) {
+        #[cfg(test)]
+        self.lent.update(|lent| lent - usize::from(!buffer.is_absent()));
         buffer.reset();
         let kept = match buffer.bytes.len() {
             len if len == HEAD_BUFFER_BYTES as usize => &self.heads,
             len if len == BODY_BUFFER_BYTES as usize => &self.bodies,
             _ => return,
         };
-        let mut kept = kept.borrow_mut();
-        if kept.len() < SPARE_BUFFERS_MAX {
-            kept.push(buffer);
-        }
+        kept.keep(buffer, SPARE_BUFFERS_MAX);
     }
 
-    /// An empty pipe. `None` if `PIPES_MAX` are in use, or the system has none.
+    /// How many buffers and texts are lent.
+    #[cfg(test)]
+    pub(crate) fn lent(&self) -> usize {
+        self.lent.get()
+    }
+
+    /// An empty pipe. `None` if `pipes_max` are in use, or the system has none.
     pub(crate) fn pipe(&self) -> Option<LentPipe> {
-        if Rc::strong_count(&self.pipes) > PIPES_MAX {
+        if Rc::strong_count(&self.pipes) > self.pipes_max {
             return None;
         }
-        let spare = self.pipes.0.borrow_mut().pop();
+        let spare = self.pipes.lend();
         let pipe = Some(spare.or_else(|| Pipe::new().ok())?);
         Some(LentPipe { pipe, spares: Rc::clone(&self.pipes) })
     }
 
     pub(crate) fn release_text(&self, mut text: Vec<u8>) {
-        let mut texts = self.texts.borrow_mut();
-        if text.capacity() > 0
-            && texts.len() < SPARE_HEADS_MAX
-            && text.capacity() <= HEAD_BYTES_MAX as usize
-        {
+        #[cfg(test)]
+        self.lent.update(|lent| lent - usize::from(text.capacity() > 0));
+        if (1..=HEAD_BYTES_MAX as usize).contains(&text.capacity()) {
             text.clear();
-            texts.push(text);
+            self.texts.keep(text, SPARE_HEADS_MAX);
         }
+    }
+
+    /// Frees spares that were not needed since the last call.
+    pub(crate) fn trim(&self) {
+        self.heads.trim();
+        self.bodies.trim();
+        self.texts.trim();
+        self.pipes.trim();
     }
 }
 
@@ -210,14 +268,28 @@ mod tests {
 
     #[test]
     fn a_larger_buffer_keeps_the_unread_bytes() {
-        let buffers = Buffers::default();
+        let buffers = Buffers::new(1);
         let mut buffer = buffers.head();
         buffer.free_space()[..8].copy_from_slice(b"HEADbody");
         buffer.fill(8);
         buffer.consume(4);
         buffers.enlarge(&mut buffer);
         assert_eq!(buffer.filled(), b"body");
-        assert_eq!(buffers.heads.borrow().len(), 1, "the small one is available again");
+        assert_eq!(buffers.heads.len(), 1, "the small one is available again");
+    }
+
+    #[test]
+    fn a_few_bytes_are_parked_without_a_buffer() {
+        let buffers = Buffers::new(1);
+        let mut buffer = buffers.head();
+        buffer.free_space()[..5].copy_from_slice(b"GET /");
+        buffer.fill(5);
+        buffers.park(&mut buffer);
+        assert_eq!((buffer.filled(), buffer.bytes.len()), (&b"GET /"[..], 5));
+        assert_eq!(buffers.heads.len(), 1, "the buffer is available again");
+        buffers.unpark(&mut buffer);
+        assert_eq!(buffer.filled(), b"GET /");
+        assert!(buffer.has_free_space());
     }
 
     #[test]

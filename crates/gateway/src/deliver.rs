@@ -10,8 +10,9 @@ use crate::flow::{BodyError, Empty, FlowError};
 use crate::message::Request;
 use crate::resources::Resources;
 use crate::response::{Body, Response};
+use crate::watch::Pace;
 
-/// Sends `response` to the client. `stall_ms`: longest time without progress.
+/// Sends `response` to the client. `stall`: longest time without progress.
 ///
 /// # Errors
 /// [`Fault::ClientLeft`], or a fault of the upstream, whose body ended early or is invalid. While [`Client::sent`]
@@ -21,7 +22,7 @@ pub(crate) async fn deliver<C: Client>(
     client: &mut C,
     request: &Request,
     mut response: Response,
-    stall_ms: u32,
+    stall: Stall,
 ) -> Result<(), Fault> {
     let framing = response.framing(request);
     let uploads = response.uploads();
@@ -34,9 +35,10 @@ pub(crate) async fn deliver<C: Client>(
     let begun = client.begin(request, &begin);
     let result = match begun {
         Ok(()) => {
-            client.watch().set(resources.deadline_us(stall_ms));
-            let mut delivery =
-                Delivery { resources, response: &mut response, is_bodiless, stall_ms };
+            client.watch().set(resources.deadline_us(stall.ms));
+            let pace = Pace::new(stall.min_rate, resources.coarse_us());
+            let response = &mut response;
+            let mut delivery = Delivery { resources, response, is_bodiless, stall, pace };
             poll_fn(|cx| delivery.poll(cx, client)).await
         }
         Err(rejection) => Err(response.violation(rejection.reason)),
@@ -48,18 +50,29 @@ pub(crate) async fn deliver<C: Client>(
     result
 }
 
+/// The limit for bodies without progress.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stall {
+    /// Longest time without it.
+    pub(crate) ms: u32,
+    /// Least progress, in bytes per second.
+    pub(crate) min_rate: u32,
+}
+
 /// A response that is being sent.
 struct Delivery<'a> {
     resources: &'a Resources,
     response: &'a mut Response,
     is_bodiless: bool,
-    stall_ms: u32,
+    stall: Stall,
+    /// How fast the client takes what is there.
+    pace: Pace,
 }
 
 impl Delivery<'_> {
     fn poll<C: Client>(&mut self, cx: &mut Context<'_>, client: &mut C) -> Poll<Result<(), Fault>> {
         let before = client.sent();
-        let mut moved = self.response.poll_upload(cx, client);
+        let mut moved = self.response.poll_upload(cx, client, &self.resources.buffers);
         let run = match &mut self.response.body {
             _ if self.is_bodiless => client.poll_send(cx, &mut Empty),
             Body::Empty => client.poll_send(cx, &mut Empty),
@@ -68,24 +81,37 @@ impl Delivery<'_> {
                 client.poll_send(cx, &mut body.source(&self.resources.buffers))
             }
         };
-        match run {
+        let is_complete = match run {
             Poll::Ready(Ok(())) if !self.response.uploads() => return Poll::Ready(Ok(())),
-            // The response is complete; the upload continues.
-            Poll::Ready(Ok(())) | Poll::Pending => {}
+            // The upload continues.
+            Poll::Ready(Ok(())) => true,
+            Poll::Pending => false,
             Poll::Ready(Err(FlowError::Source(error))) => {
                 return Poll::Ready(Err(self.upstream_fault(&error)));
             }
             Poll::Ready(Err(FlowError::Sink(_))) => return Poll::Ready(Err(Fault::ClientLeft)),
+        };
+        let (waits, sent, now_us) =
+            (client.waits_for_body(), client.sent(), self.resources.coarse_us());
+        if waits {
+            self.pace.restart(sent, now_us);
+            moved |= sent != before;
+        } else {
+            moved |= sent != before && self.pace.is_kept(sent, now_us);
         }
-        moved |= client.sent() != before;
+        client.watch().client_is_slow(!waits, now_us);
         if moved {
-            client.watch().set(self.resources.deadline_us(self.stall_ms));
+            client.watch().set(self.resources.deadline_us(self.stall.ms));
         }
-        let waits = client.waits_for_body();
         if waits && client.poll_gone(cx) {
             return Poll::Ready(Err(Fault::ClientLeft));
         }
         if client.watch().poll_expired(cx) {
+            if is_complete {
+                // Whichever side stopped the upload, the client has its response.
+                self.response.stop_upload(self.resources);
+                return Poll::Ready(Ok(()));
+            }
             let stalled = || self.response.truncated("no data within `stall_ms`");
             return Poll::Ready(Err(if waits { stalled() } else { Fault::ClientLeft }));
         }

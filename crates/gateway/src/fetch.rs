@@ -1,6 +1,5 @@
 //! The gateway's own requests, such as for an issuer's key set. They go through `forward`, like those of clients.
 
-use std::cell::Cell;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -14,7 +13,7 @@ use wire::http1::{Known, Parsed, write};
 use wire::tls::ClientTls;
 
 use crate::flow::{BodyError, Source};
-use crate::forward::{self, Balancer, Forwarding, Pools, RequestBody};
+use crate::forward::{self, Balancer, Forwarding, Pools, RequestBody, RetryCounts};
 use crate::message::{HeadEdits, Peer, Request};
 use crate::resources::Resources;
 use crate::watch::Watch;
@@ -79,21 +78,18 @@ async fn exchange(
     tls: &ClientTls,
     Bounds { bytes_max, total_ms }: Bounds,
 ) -> Result<Fetched, FetchError> {
-    let resources = Resources::new(SystemClock::new());
+    let resources = Resources::new(SystemClock::new(), 0);
     let request = get_request(&endpoint, target)?;
-    let upstream = Upstream {
-        kind: UpstreamKind::Single,
-        endpoints: vec![endpoint],
-        response_head_ms: total_ms,
-        suspension: None,
-    };
-    let balancer = Balancer::new(&upstream, &Pools::default());
+    let mut upstream = Upstream::new(UpstreamKind::Single, vec![endpoint]);
+    upstream.response_head_ms = total_ms;
+    let balancer = Balancer::new(&upstream, None, &Pools::default());
     let forwarding = Forwarding {
         client_tls: tls,
         connect_ms: total_ms,
         stall_ms: total_ms,
+        min_rate: 0,
         begun_us: resources.now_us(),
-        retries: &Cell::new(0),
+        retries: &RetryCounts::default(),
         balancer: &balancer,
         remainder: request.head.path(&request.bytes),
         forward_fields: &[],

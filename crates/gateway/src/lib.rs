@@ -9,14 +9,17 @@
 
 mod account;
 mod admin;
+mod admission;
 mod ask;
 #[doc(hidden)]
 pub mod bench;
 mod buffer;
 mod client;
+mod clients;
 mod compiled;
 mod cross_origin;
 mod deliver;
+mod descriptors;
 mod fault;
 mod fetch;
 mod flow;
@@ -27,6 +30,10 @@ mod pipeline;
 mod resources;
 mod response;
 mod runner;
+mod share;
+#[cfg(test)]
+mod simulation;
+mod spares;
 mod watch;
 mod worker;
 mod worker_api;
@@ -37,15 +44,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
-use base::SystemClock;
 use base::limits::{APPLY_MS_MAX, DRAIN_NOTICE_MS, QUESTIONS_MAX, WORKERS_MAX};
+use base::{SystemClock, SystemEntropy};
 use model::{Settings, Snapshot};
 use stages::Routes;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
-use wire::tls::{ClientTls, ServerCertificates};
+use wire::tls::{ClientAuth, ClientTls, ServerCertificates};
 
 use account::{AccessLines, AccessLogger};
 use compiled::{Compiled, Live};
+use descriptors::Descriptors;
+use forward::Shared;
 use listen::Protocol;
 use runner::{Command, Running};
 
@@ -82,6 +91,8 @@ impl StartError {
 pub struct Parts {
     /// Certificates of the https listener, replaced in place when their files change.
     pub certificates: Arc<ServerCertificates>,
+    /// Verification of the certificates of clients, if they may present some.
+    pub client_auth: Option<ClientAuth>,
     /// Verification of https endpoints.
     pub client_tls: Arc<ClientTls>,
     /// Contents of the admin port that other crates provide.
@@ -107,6 +118,7 @@ pub struct Gateway {
     current: Mutex<Current>,
     access: Option<AccessLogger>,
     questions: Mutex<Option<Receiver<Question>>>,
+    upstreams: Arc<Shared>,
 }
 
 /// What the workers currently serve.
@@ -128,7 +140,11 @@ impl Gateway {
         let count =
             settings.gateway.workers.unwrap_or_else(runner::cpus_allowed).clamp(1, WORKERS_MAX);
         let http2 = settings.gateway.http2;
-        let tls = wire::tls::server_config(Arc::clone(&parts.certificates), http2.https);
+        let certificates = Arc::clone(&parts.certificates);
+        let clients = parts.client_auth.as_ref();
+        let config = wire::tls::server_config_for(certificates, http2.https, clients);
+        let forward_certificates =
+            settings.tls.clients.as_ref().is_some_and(|clients| clients.forward);
         let (http, https) = (settings.gateway.http, settings.gateway.https);
         if http.or(https).is_none() {
             return Err(StartError::NoListener);
@@ -151,13 +167,19 @@ impl Gateway {
             current: Mutex::new(current),
             access,
             questions: Mutex::new(Some(questions)),
+            upstreams: Shared::new(count, &SystemEntropy),
         };
         let clear = Protocol::Http { http2: http2.http };
-        let listeners = [(http, clear), (https, Protocol::Https(tls))];
-        gateway.start_workers(listeners, &clock, &sender)?;
+        let listeners = [(http, clear), (https, Protocol::Https { config, forward_certificates })];
+        gateway.start_workers(count, listeners, &clock, &sender)?;
         if let Some(address) = settings.admin.listen {
-            let workers = gateway.workers.iter().map(|worker| worker.commands.clone()).collect();
-            let admin = admin::start(address, workers, ready, parts.pages, parts.build, clock)?;
+            let workers = &gateway.workers;
+            let readiness = admin::Readiness {
+                serving: ready,
+                full: workers.iter().map(|worker| Arc::clone(&worker.full)).collect(),
+            };
+            let workers = workers.iter().map(|worker| worker.commands.clone()).collect();
+            let admin = admin::start(address, workers, readiness, parts.pages, parts.build, clock)?;
             gateway.addresses.admin = Some(admin.address);
             gateway.admin = Some(admin);
         }
@@ -166,13 +188,15 @@ impl Gateway {
 
     fn start_workers(
         &mut self,
+        count: usize,
         listeners: [(Bound, Protocol); 2],
         clock: &SystemClock,
         questions: &Sender<Question>,
     ) -> Result<(), StartError> {
         let mut listeners =
             listeners.map(|(bound, protocol)| (bound.listeners.into_iter(), protocol));
-        for number in 0..self.workers.capacity() {
+        let descriptors = Descriptors::of_process(count);
+        for number in 0..count {
             let next = listeners.iter_mut().filter_map(|(listeners, protocol)| {
                 listeners.next().map(|listener| (listener, protocol.clone()))
             });
@@ -182,6 +206,9 @@ impl Gateway {
                 compiled: self.compiled(),
                 access: self.access.as_ref().map_or_else(AccessLines::default, AccessLogger::lines),
                 questions: questions.clone(),
+                descriptors,
+                full: Arc::default(),
+                upstreams: Arc::clone(&self.upstreams),
                 listeners: next.collect(),
             };
             self.workers.push(runner::start(start).map_err(StartError::Worker)?);

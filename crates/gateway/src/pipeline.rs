@@ -10,11 +10,12 @@ use stages::{Identity, authenticate, authorise};
 use wire::http1::{BodyFraming, Field, Known, Upgrade};
 
 use crate::account::Record;
+use crate::admission;
 use crate::ask::Question;
 use crate::client::Client;
 use crate::compiled::Compiled;
 use crate::cross_origin;
-use crate::deliver::deliver;
+use crate::deliver::{Stall, deliver};
 use crate::fault;
 use crate::forward::{self, Forwarding, Unwanted, while_wanted};
 use crate::message::Request;
@@ -33,7 +34,8 @@ pub(crate) async fn exchange<C: Client>(
     let _busy = worker.busy();
     let mut record = Record::open(worker.number, &worker.resources);
     let revision = worker.compiled();
-    let (stall_ms, statuses) = (revision.live.stall_ms, revision.live.fault_status);
+    let statuses = revision.live.fault_status;
+    let stall = Stall { ms: revision.live.stall_ms, min_rate: revision.live.min_rate };
     let mut outcome = match parsed {
         Ok(()) => respond(worker, &revision, request, client, &mut record).await,
         Err(fault) => Err(fault),
@@ -45,6 +47,7 @@ pub(crate) async fn exchange<C: Client>(
             Ok(Response { head, body: Body::Streaming(mut upstream) }) if head.status() == 101 => {
                 worker.count_tunnel();
                 record.status = 101;
+                let _places = std::mem::take(&mut record.places);
                 worker.settle(std::mem::take(&mut record), request);
                 // Boxed, so that it does not enlarge every task.
                 Box::pin(client.tunnel(request, &head, &mut upstream)).await;
@@ -53,7 +56,7 @@ pub(crate) async fn exchange<C: Client>(
             }
             Ok(response) => {
                 record.status = response.head.status();
-                deliver(&worker.resources, client, request, response, stall_ms).await
+                deliver(&worker.resources, client, request, response, stall).await
             }
             Err(fault) => Err(fault),
         };
@@ -64,6 +67,7 @@ pub(crate) async fn exchange<C: Client>(
             Some(_) | None => break,
         }
     }
+    client.watch().holds_place(None);
     worker.settle(record, request);
 }
 
@@ -86,6 +90,9 @@ async fn respond<C: Client>(
     let routes = worker_api.routes();
     let api: &Api = &routes.api;
     let operation = api.operations.get(operation).ok_or(Fault::Denied(Denial::NoResource))?;
+    if api.mutual_tls && !request.peer.has_certificate {
+        return Err(Fault::Denied(Denial::NoCertificate));
+    }
     let key_type = match &operation.security {
         Security::Open => None,
         Security::Token(rule) => {
@@ -96,6 +103,8 @@ async fn respond<C: Client>(
     };
     let set = authorise::upstream(api, operation, key_type).map_err(Fault::Denied)?;
     let balancer = worker_api.balancers.get(set).ok_or(Fault::Denied(no_endpoint(key_type)))?;
+    let admitted = admission::admit(worker, &revision.live, request, &worker_api, client).await?;
+    record.places = admitted.places;
     let mut edits = worker.resources.edits();
     if !api.forward_auth_header {
         edits.remove(api.auth_header.as_bytes());
@@ -104,6 +113,7 @@ async fn respond<C: Client>(
         client_tls: &revision.live.client_tls,
         connect_ms: revision.live.connect_ms,
         stall_ms: revision.live.stall_ms,
+        min_rate: revision.live.min_rate,
         begun_us: record.started_us,
         retries: &worker.tally.retries,
         balancer,
@@ -113,6 +123,7 @@ async fn respond<C: Client>(
         upgrade: may_upgrade(request, api),
     };
     let upstream = forward::exchange(&worker.resources, &forwarding, request, client).await;
+    drop(admitted.early_upload);
     worker.resources.release_edits(edits);
     let upstream = upstream?;
     record.upstream_us = Some(worker.resources.now_us().saturating_sub(record.started_us));

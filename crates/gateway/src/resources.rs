@@ -2,27 +2,32 @@
 
 use std::cell::{Cell, RefCell};
 
-use base::{Clock, Now, SystemClock, limits};
+use base::{Clock, Now, limits};
 use time::OffsetDateTime;
 
 use crate::buffer::Buffers;
 use crate::message::{Head, HeadEdits, Request};
+use crate::spares::Spares;
 use crate::watch::Watches;
 
-/// Spare objects. The last one released is lent first, because it is still in the CPU's cache. Boxed, so
-/// that a connection's future holds and moves a pointer.
-#[allow(clippy::vec_box, reason = "the boxes are what is lent")]
-type Spares<T> = RefCell<Vec<Box<T>>>;
+/// The system's clock, or in tests one that a simulation sets.
+#[cfg(not(test))]
+pub(crate) type WorkerClock = base::SystemClock;
+#[cfg(test)]
+pub(crate) type WorkerClock = crate::simulation::TestClock;
 
 pub(crate) struct Resources {
-    clock: SystemClock,
+    clock: WorkerClock,
     /// The time of the last sweep: precise enough for deadlines and token lifetimes.
     coarse: Cell<Now>,
     pub(crate) buffers: Buffers,
     pub(crate) watches: Watches,
-    requests: Spares<Request>,
-    heads: Spares<Head>,
-    edits: Spares<HeadEdits>,
+    /// Boxed like the others, so that a connection's future holds and moves a pointer.
+    requests: Spares<Box<Request>>,
+    heads: Spares<Box<Head>>,
+    edits: Spares<Box<HeadEdits>>,
+    /// When spares were last trimmed.
+    trimmed_us: Cell<u64>,
     date: RefCell<HttpDate>,
 }
 
@@ -34,15 +39,17 @@ struct HttpDate {
 }
 
 impl Resources {
-    pub(crate) fn new(clock: SystemClock) -> Self {
+    pub(crate) fn new(clock: impl Into<WorkerClock>, pipes_max: usize) -> Self {
+        let clock = clock.into();
         Self {
             coarse: Cell::new(clock.now()),
             clock,
-            buffers: Buffers::default(),
+            buffers: Buffers::new(pipes_max),
             watches: Watches::default(),
-            requests: RefCell::default(),
-            heads: RefCell::default(),
-            edits: RefCell::default(),
+            requests: Spares::default(),
+            heads: Spares::default(),
+            edits: Spares::default(),
+            trimmed_us: Cell::new(0),
             date: RefCell::default(),
         }
     }
@@ -74,46 +81,37 @@ impl Resources {
 
     /// A request to fill in, from the spares if there is one.
     pub(crate) fn request(&self) -> Box<Request> {
-        self.requests.borrow_mut().pop().unwrap_or_default()
+        self.requests.lend().unwrap_or_default()
     }
 
     pub(crate) fn release_request(&self, mut request: Box<Request>) {
-        let mut requests = self.requests.borrow_mut();
-        if requests.len() < limits::SPARE_HEADS_MAX
-            && request.bytes.capacity() <= limits::HEAD_BUFFER_BYTES as usize
-        {
+        if request.bytes.capacity() <= limits::HEAD_BUFFER_BYTES as usize {
             request.bytes.clear();
-            requests.push(request);
+            self.requests.keep(request, limits::SPARE_HEADS_MAX);
         }
     }
 
     /// An empty response head, from the spares if there is one.
     pub(crate) fn head(&self) -> Box<Head> {
-        self.heads.borrow_mut().pop().unwrap_or_default()
+        self.heads.lend().unwrap_or_default()
     }
 
     pub(crate) fn release_head(&self, mut head: Box<Head>) {
-        let mut heads = self.heads.borrow_mut();
-        if heads.len() < limits::SPARE_HEADS_MAX
-            && head.capacity() <= limits::HEAD_BUFFER_BYTES as usize
-        {
+        if head.capacity() <= limits::HEAD_BUFFER_BYTES as usize {
             head.clear();
-            heads.push(head);
+            self.heads.keep(head, limits::SPARE_HEADS_MAX);
         }
     }
 
     /// Empty edits of a request's head, from the spares if there are some.
     pub(crate) fn edits(&self) -> Box<HeadEdits> {
-        self.edits.borrow_mut().pop().unwrap_or_default()
+        self.edits.lend().unwrap_or_default()
     }
 
     pub(crate) fn release_edits(&self, mut edits: Box<HeadEdits>) {
-        let mut spares = self.edits.borrow_mut();
-        if spares.len() < limits::SPARE_HEADS_MAX
-            && edits.capacity() <= limits::HEAD_BUFFER_BYTES as usize
-        {
+        if edits.capacity() <= limits::HEAD_BUFFER_BYTES as usize {
             edits.clear();
-            spares.push(edits);
+            self.edits.keep(edits, limits::SPARE_HEADS_MAX);
         }
     }
 
@@ -132,7 +130,20 @@ impl Resources {
         let now = self.clock.now();
         self.coarse.set(now);
         self.watches.sweep(now.mono_us);
+        let waited_us = now.mono_us.saturating_sub(self.trimmed_us.get());
+        if waited_us >= u64::from(limits::SPARES_TRIM_MS) * 1_000 {
+            self.trimmed_us.set(now.mono_us);
+            self.trim();
+        }
         now.mono_us
+    }
+
+    /// Frees spares that were not needed since the last call.
+    fn trim(&self) {
+        self.requests.trim();
+        self.heads.trim();
+        self.edits.trim();
+        self.buffers.trim();
     }
 }
 

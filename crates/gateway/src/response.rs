@@ -7,6 +7,7 @@ use base::Method;
 use model::Fault;
 use wire::http1::{ResponseFraming, Version};
 
+use crate::buffer::Buffers;
 use crate::flow::Held;
 use crate::forward::{RequestBody, Upload, UpstreamBody};
 use crate::message::{Framing, Head, Request};
@@ -87,9 +88,10 @@ impl Response {
         &mut self,
         cx: &mut Context<'_>,
         request_body: &mut B,
+        buffers: &Buffers,
     ) -> bool {
         match &mut self.body {
-            Body::Streaming(body) => body.poll_upload(cx, request_body),
+            Body::Streaming(body) => body.poll_upload(cx, request_body, buffers),
             Body::Empty | Body::Held(_) => false,
         }
     }

@@ -3,7 +3,8 @@
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -18,6 +19,8 @@ use tokio::sync::{Notify, oneshot};
 use crate::account::{AccessLines, WorkerFigures};
 use crate::ask::Question;
 use crate::compiled::Compiled;
+use crate::descriptors::Descriptors;
+use crate::forward::Shared;
 use crate::listen::{self, OpenConnection, Protocol};
 use crate::worker::Worker;
 
@@ -40,6 +43,8 @@ pub(crate) struct Running {
     pub(crate) commands: UnboundedSender<Command>,
     /// Returns the number of requests and tunnels that were cut off.
     pub(crate) thread: JoinHandle<usize>,
+    /// Set while it accepts no more connections.
+    pub(crate) full: Arc<AtomicBool>,
     /// Receives nothing; disconnected when the worker has ended.
     pub(crate) ended: Mutex<std::sync::mpsc::Receiver<()>>,
 }
@@ -51,6 +56,9 @@ pub(crate) struct Start {
     pub(crate) compiled: Compiled,
     pub(crate) access: AccessLines,
     pub(crate) questions: Sender<Question>,
+    pub(crate) descriptors: Descriptors,
+    pub(crate) full: Arc<AtomicBool>,
+    pub(crate) upstreams: Arc<Shared>,
     pub(crate) listeners: Vec<(std::net::TcpListener, Protocol)>,
 }
 
@@ -63,6 +71,7 @@ pub(crate) fn start(start: Start) -> io::Result<Running> {
     let (report, made) = std::sync::mpsc::channel();
     let (alive, ended) = std::sync::mpsc::channel();
     let name = format!("worker-{}", start.number);
+    let full = Arc::clone(&start.full);
     let thread = std::thread::Builder::new().name(name).spawn(move || {
         let _alive: std::sync::mpsc::Sender<()> = alive;
         // Created on the thread, because its tasks are not `Send`.
@@ -80,12 +89,23 @@ pub(crate) fn start(start: Start) -> io::Result<Running> {
         }
     })?;
     made.recv().unwrap_or_else(|_| Err(io::Error::other("the worker ended during startup")))?;
-    Ok(Running { commands, thread, ended: Mutex::new(ended) })
+    Ok(Running { commands, thread, full, ended: Mutex::new(ended) })
 }
 
 async fn run(start: Start, mut commands: UnboundedReceiver<Command>) -> usize {
-    let Start { number, clock, compiled, access, questions, listeners } = start;
-    let worker = Rc::new(Worker::new(number, clock, compiled, access, questions));
+    let Start {
+        number,
+        clock,
+        compiled,
+        access,
+        questions,
+        descriptors,
+        full,
+        upstreams,
+        listeners,
+    } = start;
+    let worker = Worker::new(number, clock, compiled, access, questions, descriptors, upstreams);
+    let worker = Rc::new(worker);
     let drain = Rc::new(Notify::new());
     let mut accepting = Vec::new();
     for (listener, protocol) in listeners {
@@ -99,6 +119,7 @@ async fn run(start: Start, mut commands: UnboundedReceiver<Command>) -> usize {
         loop {
             ticks.tick().await;
             sweeper.sweep();
+            full.store(sweeper.is_full(), Ordering::Relaxed);
         }
     });
     loop {
@@ -117,7 +138,10 @@ async fn run(start: Start, mut commands: UnboundedReceiver<Command>) -> usize {
                 worker.questions.answered(&question, worker.resources.now_us());
             }
             Some(Command::Scrape(reply)) => {
-                let _ = reply.send(worker.figures());
+                let worker = Rc::clone(&worker);
+                tokio::task::spawn_local(async move {
+                    let _ = reply.send(worker.figures().await);
+                });
             }
             Some(Command::Drain) => {
                 worker.draining.set(true);

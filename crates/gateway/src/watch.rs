@@ -12,10 +12,26 @@ use std::task::{Context, Poll, Waker};
 pub(crate) struct Watch {
     deadline_us: Cell<u64>,
     expired: Cell<bool>,
+    /// Since when nothing but its client holds it up; `u64::MAX`: it does not.
+    slow_since_us: Cell<u64>,
+    /// The slot of the API in whose share its request has a place.
+    api: Cell<Option<u32>>,
     waker: RefCell<Option<Waker>>,
 }
 
 impl Watch {
+    /// Whether nothing but the client holds the exchange up, at `now_us`. Of those, the slowest give way when there are too
+    /// many.
+    pub(crate) fn client_is_slow(&self, is_slow: bool, now_us: u64) {
+        let since_us = if is_slow { self.slow_since_us.get().min(now_us) } else { u64::MAX };
+        self.slow_since_us.set(since_us);
+    }
+
+    /// Its request has a place in the share of the API in `slot`, or none any longer.
+    pub(crate) fn holds_place(&self, slot: Option<u32>) {
+        self.api.set(slot);
+    }
+
     /// Sets the deadline, and clears `expired`.
     pub(crate) fn set(&self, deadline_us: u64) {
         self.deadline_us.set(deadline_us);
@@ -51,6 +67,40 @@ impl Watch {
     }
 }
 
+/// Progress that is fast enough to extend a deadline. Otherwise a peer could hold an exchange for ever with a byte now and
+/// then.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pace {
+    /// Bytes per second; 0: any progress counts.
+    min_rate: u32,
+    /// The last time that the deadline was extended, and the bytes that had moved.
+    since_us: u64,
+    moved: u64,
+}
+
+impl Pace {
+    pub(crate) fn new(min_rate: u32, now_us: u64) -> Self {
+        Self { min_rate, since_us: now_us, moved: 0 }
+    }
+
+    /// Whether the deadline is extended at `now_us`, when `moved` bytes have moved in all.
+    pub(crate) fn is_kept(&mut self, moved: u64, now_us: u64) -> bool {
+        let bytes = moved.saturating_sub(self.moved);
+        let waited_us = now_us.saturating_sub(self.since_us);
+        let due = u64::from(self.min_rate).saturating_mul(waited_us) / 1_000_000;
+        let kept = bytes > 0 && bytes >= due;
+        if kept {
+            self.restart(moved, now_us);
+        }
+        kept
+    }
+
+    /// Everything that was there has moved: the time before does not count.
+    pub(crate) fn restart(&mut self, moved: u64, now_us: u64) {
+        (self.since_us, self.moved) = (now_us, moved);
+    }
+}
+
 /// The output of `future`, or `None` if the watch expires first.
 pub(crate) async fn within<F: Future>(watch: &Watch, future: F) -> Option<F::Output> {
     let mut future = pin!(future);
@@ -74,6 +124,8 @@ impl Watches {
         let watch = Rc::new(Watch {
             deadline_us: Cell::new(u64::MAX),
             expired: Cell::new(false),
+            slow_since_us: Cell::new(u64::MAX),
+            api: Cell::new(None),
             waker: RefCell::new(None),
         });
         self.all.borrow_mut().push(Rc::clone(&watch));
@@ -85,14 +137,49 @@ impl Watches {
         self.all.borrow().iter().for_each(|watch| watch.wake());
     }
 
+    /// Expires the `count` slowest watches for which `may` returns true, of those whose client is slow since `slow_since_us`
+    /// or longer.
+    pub(crate) fn give_way(
+        &self,
+        count: usize,
+        slow_since_us: u64,
+        may: impl Fn(Option<u32>) -> bool,
+    ) {
+        let all = self.all.borrow();
+        let is_slow = |watch: &&Rc<Watch>| {
+            watch.slow_since_us.get() <= slow_since_us
+                && !watch.expired.get()
+                && may(watch.api.get())
+        };
+        let mut slow: Vec<_> = all.iter().filter(is_slow).collect();
+        if slow.len() > count {
+            slow.select_nth_unstable_by_key(count, |watch| watch.slow_since_us.get());
+            slow.truncate(count);
+        }
+        for watch in slow {
+            watch.expired.set(true);
+            watch.wake();
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.all.borrow().len()
+    }
+
     /// Wakes the tasks whose deadline has passed at `now_us`, and removes watches without owner.
     pub(crate) fn sweep(&self, now_us: u64) {
-        self.all.borrow_mut().retain(|watch| {
+        let mut all = self.all.borrow_mut();
+        all.retain(|watch| {
             if watch.deadline_us.get() <= now_us && !watch.expired.replace(true) {
                 watch.wake();
             }
             Rc::strong_count(watch) > 1
         });
+        let room = all.len().saturating_mul(4).max(1_024);
+        if all.capacity() > room {
+            all.shrink_to(room / 2);
+        }
     }
 }
 
@@ -114,11 +201,41 @@ mod tests {
     }
 
     #[test]
+    fn the_slowest_clients_give_way_first() {
+        let watches = Watches::default();
+        let all: Vec<_> = (0..5).map(|_| watches.add()).collect();
+        for (watch, since_us) in all.iter().zip([30, 10, 40, 20]) {
+            watch.client_is_slow(true, since_us);
+        }
+        all[1].client_is_slow(false, 50);
+        all[3].holds_place(Some(7));
+        watches.give_way(1, 35, |api| api.is_none());
+        let expired = || all.iter().map(|watch| watch.is_expired()).collect::<Vec<_>>();
+        assert_eq!(expired(), [true, false, false, false, false], "the other is of an API");
+        watches.give_way(9, 35, |_| true);
+        assert_eq!(expired(), [true, false, false, true, false], "the third is not slow for long");
+    }
+
+    #[test]
+    fn progress_below_the_least_rate_extends_no_deadline() {
+        const S: u64 = 1_000_000;
+        let mut pace = Pace::new(100, 0);
+        assert!(pace.is_kept(1, 0), "at once");
+        assert!(!pace.is_kept(2, S));
+        assert!(!pace.is_kept(1_000, 10 * S), "99.9 bytes per second");
+        assert!(pace.is_kept(1_001, 10 * S));
+        pace.restart(1_001, 60 * S);
+        assert!(pace.is_kept(1_101, 61 * S), "time with nothing to send does not count");
+        let mut any = Pace::new(0, 0);
+        assert!(any.is_kept(1, 3_600 * S) && !any.is_kept(1, 3_601 * S), "nothing moved");
+    }
+
+    #[test]
     fn a_watch_without_owner_is_removed() {
         let watches = Watches::default();
         drop(watches.add());
         let _kept = watches.add();
         watches.sweep(0);
-        assert_eq!(watches.all.borrow().len(), 1);
+        assert_eq!(watches.len(), 1);
     }
 }

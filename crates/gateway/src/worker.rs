@@ -4,29 +4,42 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use base::{SystemClock, SystemEntropy, limits};
+use base::{SystemEntropy, limits};
 use stages::TokenCache;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::Sender;
 
 use crate::account::{AccessLines, Record, Tally, WorkerFigures, bump};
 use crate::ask::{Question, Questions};
+use crate::clients::Clients;
 use crate::compiled::Compiled;
-use crate::forward::Pools;
+use crate::descriptors::Descriptors;
+use crate::forward::{Pools, Shared};
 use crate::listen::TaskPool;
 use crate::message::Request;
-use crate::resources::Resources;
+use crate::resources::{Resources, WorkerClock};
 use crate::response::{Body, Response};
+use crate::share::{Crowds, Share};
 use crate::worker_api::WorkerApis;
 
-/// A request or tunnel in progress, which a shutdown waits for. Ends when dropped.
-pub(crate) struct Busy<'w>(&'w Cell<usize>);
+/// One more in a count, until it is dropped.
+pub(crate) struct Counted<'w>(&'w Cell<usize>);
 
-impl Drop for Busy<'_> {
+impl<'w> Counted<'w> {
+    fn new(count: &'w Cell<usize>) -> Self {
+        count.set(count.get() + 1);
+        Self(count)
+    }
+}
+
+impl Drop for Counted<'_> {
     fn drop(&mut self) {
         self.0.set(self.0.get().saturating_sub(1));
     }
 }
+
+/// A worker is full when fewer than one in so many of its connections are left.
+const FULL_SHARE: usize = 16;
 
 pub(crate) struct Worker {
     pub(crate) number: usize,
@@ -40,6 +53,11 @@ pub(crate) struct Worker {
     pub(crate) connections: Cell<usize>,
     /// Requests and tunnels in progress.
     pub(crate) busy: Cell<usize>,
+    /// What all clients hold.
+    pub(crate) share: Share,
+    pub(crate) descriptors: Descriptors,
+    pub(crate) clients: Clients,
+    pub(crate) crowds: Crowds,
     /// Set on SIGTERM: responses have `Connection: close`.
     pub(crate) draining: Cell<bool>,
     /// Notified when the last connection ends while draining.
@@ -52,22 +70,28 @@ pub(crate) struct Worker {
 impl Worker {
     pub(crate) fn new(
         number: usize,
-        clock: SystemClock,
+        clock: impl Into<WorkerClock>,
         compiled: Compiled,
         access: AccessLines,
         questions: Sender<Question>,
+        descriptors: Descriptors,
+        upstreams: Arc<Shared>,
     ) -> Self {
         Self {
             number,
-            resources: Resources::new(clock),
+            resources: Resources::new(clock, descriptors.pipes_max),
+            descriptors,
             compiled: RefCell::new(Rc::new(compiled)),
             apis: WorkerApis::default(),
-            pools: Pools::default(),
+            pools: Pools::new(upstreams),
             tokens: RefCell::new(TokenCache::new(limits::TOKEN_CACHE_BYTES_MAX, &SystemEntropy)),
             tally: Tally::default(),
             access,
             connections: Cell::new(0),
             busy: Cell::new(0),
+            share: Share::default(),
+            clients: Clients::default(),
+            crowds: Crowds::default(),
             draining: Cell::new(false),
             emptied: Notify::new(),
             questions: Questions::new(questions),
@@ -75,10 +99,9 @@ impl Worker {
         }
     }
 
-    /// Counts a request as in progress until the guard is dropped.
-    pub(crate) fn busy(&self) -> Busy<'_> {
-        self.busy.set(self.busy.get() + 1);
-        Busy(&self.busy)
+    /// Counts a request or tunnel as in progress, which a shutdown waits for, until the guard is dropped.
+    pub(crate) fn busy(&self) -> Counted<'_> {
+        Counted::new(&self.busy)
     }
 
     /// The current revision. A request keeps the one it started with.
@@ -97,7 +120,8 @@ impl Worker {
                 *known = true;
             }
         }
-        self.apis.retain(|api| known.get(api.routes().slot as usize).is_some_and(|known| *known));
+        let keeps = |slot: usize| known.get(slot).is_some_and(|known| *known);
+        self.apis.retain(keeps, self.resources.coarse_us());
     }
 
     /// An empty response of the gateway's own.
@@ -111,8 +135,36 @@ impl Worker {
     /// Runs every `limits::SWEEP_MS`: reads the clock, expires deadlines, closes idle connections.
     pub(crate) fn sweep(&self) {
         let now_us = self.resources.sweep();
+        self.make_room(now_us);
+        self.crowds.sweep(&self.resources.watches, now_us);
         self.pools.sweep(now_us);
+        self.apis.sweep(now_us);
         self.access.flush(&self.tally);
+    }
+
+    /// Maximum number of client connections: the configured one, or what its descriptors allow.
+    fn connections_max(&self) -> usize {
+        self.compiled.borrow().live.connections_max.min(self.descriptors.connections_max)
+    }
+
+    /// Whether it rejects new connections, or will soon.
+    pub(crate) fn is_full(&self) -> bool {
+        self.connections.get() >= self.many_connections()
+    }
+
+    /// So many connections that the slowest are closed.
+    fn many_connections(&self) -> usize {
+        let most = self.connections_max();
+        most.saturating_sub(most / FULL_SHARE)
+    }
+
+    /// Closes the connections whose clients are the slowest, idle ones included, if there are too many.
+    fn make_room(&self, now_us: u64) {
+        let surplus = self.connections.get().saturating_sub(self.many_connections());
+        if surplus > 0 {
+            let slow_since_us = now_us.saturating_sub(u64::from(limits::GIVE_WAY_MS) * 1_000);
+            self.resources.watches.give_way(surplus, slow_since_us, |_| true);
+        }
     }
 
     /// Closes a record: updates the counters and writes to the access log if that is on.
@@ -130,15 +182,30 @@ impl Worker {
         }
     }
 
-    /// A snapshot of all counters, for a scrape.
-    pub(crate) fn figures(&self) -> WorkerFigures {
+    /// A copy of all counters, for a scrape. Those of APIs are copied in turns, between which requests are served.
+    pub(crate) async fn figures(&self) -> WorkerFigures {
+        let mut figures = self.totals();
         let now_us = self.resources.now_us();
+        let mut next = Some(0);
+        while let Some(from) = next {
+            next = self.apis.visit(from, |account, suspended| {
+                let api = &account.routes.api;
+                let suspended = suspended(now_us);
+                figures.apis.push(account.counters.figures(&api.name, &api.version, suspended));
+            });
+            tokio::task::yield_now().await;
+        }
+        figures
+    }
+
+    /// The counters that belong to no API, and those of upstreams.
+    fn totals(&self) -> WorkerFigures {
         let (tally, tokens) = (&self.tally, self.tokens.borrow());
         let mut figures = WorkerFigures {
             worker: self.number,
             connections: self.connections.get() as u64,
             accepted: tally.accepted.get(),
-            rejected_connections: tally.rejected_connections.get(),
+            rejected_connections: tally.rejected_connections.figures(),
             handshakes_failed: tally.handshakes_failed.get(),
             unrouted: tally.unrouted.borrow().clone(),
             faults: [
@@ -146,7 +213,8 @@ impl Worker {
                 ("upstream", tally.faults_upstream.get()),
                 ("gateway", tally.faults_gateway.get()),
             ],
-            retries: tally.retries.get(),
+            retries: tally.retries.sent.get(),
+            retries_denied: tally.retries.denied.get(),
             tunnels: tally.tunnels.get(),
             http2_floods: tally.http2_floods.get(),
             log_lines_lost: tally.log_lines_lost.get(),
@@ -158,11 +226,6 @@ impl Worker {
             apis: Vec::new(),
             upstreams: Vec::new(),
         };
-        self.apis.each(|worker_api| {
-            let (api, account) = (&worker_api.routes().api, &worker_api.account);
-            let suspended = worker_api.suspended(now_us);
-            figures.apis.push(account.counters.figures(&api.name, &api.version, suspended));
-        });
         self.pools
             .each(|host, port, pool| figures.upstreams.push((format!("{host}:{port}"), pool)));
         figures

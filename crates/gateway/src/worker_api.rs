@@ -1,26 +1,41 @@
 //! A worker's own state of one API: its account and its endpoints.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use base::limits::{APIS_PER_TURN, GONE_APIS_MAX};
 use stages::ApiRoutes;
 
-use crate::account::{ApiAccount, ApiCounters};
+use crate::account::{ApiAccount, ApiCounters, GONE_COUNTERS_US};
 use crate::forward::{Balancer, Pools};
+use crate::share::Share;
 
 /// One API on one worker, in one revision.
 #[derive(Debug)]
 pub(crate) struct WorkerApi {
     pub(crate) account: Rc<ApiAccount>,
     pub(crate) balancers: Vec<Rc<Balancer>>,
+    /// What its requests hold.
+    pub(crate) share: Rc<Share>,
 }
 
 impl WorkerApi {
-    fn new(routes: &Arc<ApiRoutes>, pools: &Pools, counters: Rc<ApiCounters>) -> Self {
-        let balancers = routes.api.upstreams.iter().map(|set| Rc::new(Balancer::new(set, pools)));
-        let balancers = balancers.collect();
-        Self { balancers, account: Rc::new(ApiAccount::new(routes, counters)) }
+    fn new(routes: &Arc<ApiRoutes>, pools: &Pools, kept: Kept) -> Self {
+        let api = &routes.api;
+        let balancer = |(position, set)| {
+            let name = (api.name.clone(), api.version.clone(), position);
+            Rc::new(Balancer::new(set, Some(name), pools))
+        };
+        let balancers = api.upstreams.iter().enumerate().map(balancer).collect();
+        let account = Rc::new(ApiAccount::new(routes, kept.counters));
+        Self { balancers, account, share: kept.share }
+    }
+
+    fn kept(&self) -> Kept {
+        Kept { counters: Rc::clone(&self.account.counters), share: Rc::clone(&self.share) }
     }
 
     pub(crate) fn routes(&self) -> &Arc<ApiRoutes> {
@@ -33,15 +48,33 @@ impl WorkerApi {
     }
 }
 
+/// What an API keeps when it is edited.
+#[derive(Debug, Default)]
+struct Kept {
+    counters: Rc<ApiCounters>,
+    share: Rc<Share>,
+}
+
 /// A worker's APIs by slot, each created at its first request.
 #[derive(Debug, Default)]
 pub(crate) struct WorkerApis {
     by_slot: RefCell<Vec<Option<Rc<WorkerApi>>>>,
+    /// APIs that are no longer served, whose counters are still reported. The oldest is first.
+    gone: RefCell<VecDeque<Gone>>,
+    /// The slot at which the next sweep begins.
+    sweep_from: Cell<usize>,
+}
+
+#[derive(Debug)]
+struct Gone {
+    account: Rc<ApiAccount>,
+    share: Rc<Share>,
+    since_us: u64,
 }
 
 impl WorkerApis {
-    /// The worker's state of `routes`, created if needed. An edited API gets new endpoint states and keeps
-    /// its counters; its connections stay in their pools.
+    /// The worker's state of `routes`, created if needed. An edited API keeps its counters, its connections, and the
+    /// health of the endpoint sets that are the same. So does one that returns soon.
     pub(crate) fn get(&self, routes: &Arc<ApiRoutes>, pools: &Pools) -> Rc<WorkerApi> {
         let slot = routes.slot as usize;
         let mut by_slot = self.by_slot.borrow_mut();
@@ -49,35 +82,115 @@ impl WorkerApis {
             by_slot.resize(slot + 1, None);
         }
         let Some(entry) = by_slot.get_mut(slot) else {
-            return Rc::new(WorkerApi::new(routes, pools, Rc::default()));
+            return Rc::new(WorkerApi::new(routes, pools, Kept::default()));
         };
-        match entry {
-            Some(existing) if Arc::ptr_eq(existing.routes(), routes) => Rc::clone(existing),
-            _ => {
-                let edited = entry.as_ref().filter(|old| is_same_api(old.routes(), routes));
-                let counters =
-                    edited.map(|old| Rc::clone(&old.account.counters)).unwrap_or_default();
-                let created = Rc::new(WorkerApi::new(routes, pools, counters));
-                *entry = Some(Rc::clone(&created));
-                created
+        if let Some(existing) = entry
+            && Arc::ptr_eq(existing.routes(), routes)
+        {
+            return Rc::clone(existing);
+        }
+        let edited = entry.as_ref().filter(|old| is_same_api(old.routes(), routes));
+        let kept = edited.map(|old| old.kept()).or_else(|| self.returned(routes));
+        let created = Rc::new(WorkerApi::new(routes, pools, kept.unwrap_or_default()));
+        *entry = Some(Rc::clone(&created));
+        created
+    }
+
+    /// What is left of an API that was gone.
+    fn returned(&self, routes: &ApiRoutes) -> Option<Kept> {
+        let mut all = self.gone.borrow_mut();
+        let position = all.iter().position(|gone| is_same_api(&gone.account.routes, routes))?;
+        let gone = all.remove(position)?;
+        Some(Kept { counters: Rc::clone(&gone.account.counters), share: gone.share })
+    }
+
+    /// Drops the APIs for whose slot `keeps` returns false. Their counters are reported for a while.
+    pub(crate) fn retain(&self, keeps: impl Fn(usize) -> bool, now_us: u64) {
+        let mut gone = self.gone.borrow_mut();
+        for (slot, entry) in self.by_slot.borrow_mut().iter_mut().enumerate() {
+            if let Some(api) = entry.take_if(|_| !keeps(slot)) {
+                if gone.len() >= GONE_APIS_MAX {
+                    gone.pop_front();
+                }
+                let (account, share) = (Rc::clone(&api.account), Rc::clone(&api.share));
+                gone.push_back(Gone { account, share, since_us: now_us });
             }
         }
     }
 
-    /// Drops the APIs for which `keeps` returns false.
-    pub(crate) fn retain(&self, keeps: impl Fn(&WorkerApi) -> bool) {
-        for entry in self.by_slot.borrow_mut().iter_mut() {
-            entry.take_if(|api| !keeps(api));
+    /// Visits some accounts, from position `from` on: those of APIs by slot, then those of APIs that are gone, with the
+    /// number of suspended endpoints at a time. Returns the next position, if there are more.
+    pub(crate) fn visit(
+        &self,
+        from: usize,
+        mut visit: impl FnMut(&ApiAccount, &dyn Fn(u64) -> u64),
+    ) -> Option<usize> {
+        let (by_slot, gone) = (self.by_slot.borrow(), self.gone.borrow());
+        let turn = Turn::at(from, by_slot.len(), gone.len());
+        for api in by_slot.get(turn.slots).unwrap_or_default().iter().flatten() {
+            visit(&api.account, &|now_us| api.suspended(now_us));
         }
+        gone.range(turn.gone).for_each(|gone| visit(&gone.account, &|_| 0));
+        turn.next
     }
 
-    pub(crate) fn each(&self, mut visit: impl FnMut(&WorkerApi)) {
-        for api in self.by_slot.borrow().iter().flatten() {
-            visit(api);
+    /// Drops counters that are no longer reported: some APIs in each sweep.
+    pub(crate) fn sweep(&self, now_us: u64) {
+        let mut gone = self.gone.borrow_mut();
+        while gone
+            .front()
+            .is_some_and(|oldest| now_us.saturating_sub(oldest.since_us) >= GONE_COUNTERS_US)
+        {
+            gone.pop_front();
+        }
+        drop(gone);
+        let next = self.visit(self.sweep_from.get(), |account, _| account.forget_gone(now_us));
+        self.sweep_from.set(next.unwrap_or(0));
+    }
+}
+
+/// What is visited in one turn.
+#[derive(Debug, PartialEq, Eq)]
+struct Turn {
+    slots: Range<usize>,
+    gone: Range<usize>,
+    next: Option<usize>,
+}
+
+impl Turn {
+    /// The turn that begins at position `from` of `slots`, followed by `gone`.
+    fn at(from: usize, slots: usize, gone: usize) -> Self {
+        let until = from.saturating_add(APIS_PER_TURN);
+        let of_gone = |position: usize| position.saturating_sub(slots).min(gone);
+        Self {
+            slots: from.min(slots)..until.min(slots),
+            gone: of_gone(from)..of_gone(until),
+            next: (until < slots.saturating_add(gone)).then_some(until),
         }
     }
 }
 
 fn is_same_api(a: &ApiRoutes, b: &ApiRoutes) -> bool {
     a.api.name == b.api.name && a.api.version == b.api.version
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_visits_few_apis_and_all_turns_together_each_once() {
+        for (slots, gone, expect) in
+            [(0, 0, 1), (64, 0, 1), (65, 0, 2), (5_000, 0, 79), (10, 60, 2)]
+        {
+            let (mut turns, mut seen, mut next) = (0, (0, 0), Some(0));
+            while let Some(from) = next {
+                let turn = Turn::at(from, slots, gone);
+                assert!(turn.slots.len() + turn.gone.len() <= APIS_PER_TURN);
+                assert_eq!((turn.slots.start, turn.gone.start), seen, "none is skipped");
+                (turns, seen, next) = (turns + 1, (turn.slots.end, turn.gone.end), turn.next);
+            }
+            assert_eq!((turns, seen), (expect, (slots, gone)));
+        }
+    }
 }

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use base::Method;
 
+use crate::Upstream;
+
 /// One API in one version.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Api {
@@ -28,6 +30,8 @@ pub struct Api {
     /// Whether a path with more than one interpretation is rejected: one with `//`, `;` or an escaped
     /// separator, or that normalisation changed.
     pub strict_paths: bool,
+    /// Whether every request needs a client certificate, besides a token where one is needed.
+    pub mutual_tls: bool,
     pub cors: Option<Cors>,
     /// Protocols besides `websocket` that may be tunnelled after a 101, in lower case.
     pub upgrades: Vec<String>,
@@ -95,76 +99,6 @@ pub struct Cors {
     pub allow_credentials: bool,
 }
 
-/// The endpoints of an operation. Never empty.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Upstream {
-    pub kind: UpstreamKind,
-    pub endpoints: Vec<Endpoint>,
-    /// Longest wait for the response head, in milliseconds. Default: `limits::RESPONSE_HEAD_MS_MAX`.
-    pub response_head_ms: u32,
-    /// WSO2's rule of suspension, for artefacts that ask for it; `None`, as in OpenAPI files: outliers are suspended.
-    pub suspension: Option<Suspension>,
-}
-
-/// How the next endpoint is chosen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UpstreamKind {
-    /// One endpoint.
-    Single,
-    /// Each in turn, skipping suspended ones.
-    RoundRobin,
-    /// The first that is not suspended.
-    Failover,
-}
-
-/// An address that requests are forwarded to.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Endpoint {
-    pub scheme: Scheme,
-    /// Host name or address, in lower case, IPv6 without brackets.
-    pub host: String,
-    pub port: u16,
-    /// Prefix of the forwarded path: empty, or starts with `/` and does not end with it.
-    pub path: String,
-    /// The forwarded `Host`: without port if it is the scheme's default.
-    pub authority: String,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Scheme {
-    Http,
-    Https,
-}
-
-impl Scheme {
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Http => "http",
-            Self::Https => "https",
-        }
-    }
-}
-
-/// When and for how long a failing endpoint is suspended. A failure is a refused, broken or timed-out
-/// exchange, never a status. Source: Synapse `suspendOnFailure`, which always suspends for 30 s: here that is the
-/// maximum, and the first suspension lasts one second, so that an endpoint that restarts is used again soon.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Suspension {
-    /// Consecutive failures before the endpoint is suspended; 0: never.
-    pub after_failures: u32,
-    pub initial_ms: u32,
-    /// Each further suspension lasts this many times as long as the last one.
-    pub factor: f64,
-    pub max_ms: u32,
-}
-
-impl Default for Suspension {
-    fn default() -> Self {
-        Self { after_failures: 3, initial_ms: 1_000, factor: 2.0, max_ms: 30_000 }
-    }
-}
-
 /// Header fields, in lower case, with which a client could claim another address, user, URL or method. They are
 /// forwarded from trusted proxies only, unless an API lists them.
 pub const IDENTITY_FIELDS: &[&str] = &[
@@ -187,4 +121,5 @@ pub const IDENTITY_FIELDS: &[&str] = &[
     "x-remote-ip",
     "x-remote-user",
     "x-rewrite-url",
+    "x-wso2-client-certificate",
 ];

@@ -13,6 +13,8 @@ pub enum Denial {
     AmbiguousPath,
     /// The API is not served on this listener.
     UnsupportedTransport,
+    /// The API requires a client certificate, and the connection has none.
+    NoCertificate,
     MissingCredentials,
     InvalidCredentials,
     ExpiredToken,
@@ -26,6 +28,10 @@ pub enum Denial {
     NoProductionEndpoint,
     /// The API's file never loaded, although its base path could be read.
     ApiUnloaded,
+    /// The client has too many requests in progress.
+    ClientBusy,
+    /// The API or the worker has too many requests in progress.
+    Overloaded,
 }
 
 /// The response to one denial.
@@ -70,6 +76,7 @@ pub const TABLE: &[DenialRow] = &[
     report(Denial::MethodNotAllowed,     405, 405,     "Method not allowed", "Method not allowed for given API resource"),
     report(Denial::AmbiguousPath,        400, 400,     "Bad Request", "The path has more than one interpretation"),
     report(Denial::UnsupportedTransport, 403, 403,     "Forbidden", "Unsupported Transport"),
+    auth(Denial::NoCertificate,          401, 900_911, "Mutual SSL Validation Failed", "Invalid Credentials. The API requires a client certificate"),
     auth(Denial::MissingCredentials,     401, 900_902, "Missing Credentials", "Invalid Credentials. Make sure your API invocation call has a header: 'Authorization : Bearer ACCESS_TOKEN'"),
     auth(Denial::InvalidCredentials,     401, 900_901, "Invalid Credentials", "Invalid Credentials. Make sure you have provided the correct security credentials"),
     auth(Denial::ExpiredToken,           401, 900_901, "Invalid Credentials", "Invalid Credentials. Make sure you have provided the correct security credentials"),
@@ -78,6 +85,8 @@ pub const TABLE: &[DenialRow] = &[
     auth(Denial::NoSandboxEndpoint,      403, 900_901, "Invalid Credentials", "Sandbox key offered to the API with no sandbox endpoint"),
     auth(Denial::NoProductionEndpoint,   403, 900_901, "Invalid Credentials", "Production key offered to the API with no production endpoint"),
     report(Denial::ApiUnloaded,          503, 700_700, "Service Unavailable", "The API is not available at the moment. Please try again later or contact the system administrators."),
+    report(Denial::ClientBusy,           429, 429,     "Too Many Requests", "Too many requests of this client are in progress"),
+    report(Denial::Overloaded,           503, 503,     "Service Unavailable", "Too many requests are in progress"),
 ];
 
 impl Denial {

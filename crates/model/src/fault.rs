@@ -59,7 +59,7 @@ impl Fault {
     #[must_use]
     pub fn blame(&self) -> Blame {
         match self {
-            Self::Denied(Denial::ApiUnloaded) => Blame::Gateway,
+            Self::Denied(Denial::ApiUnloaded | Denial::Overloaded) => Blame::Gateway,
             Self::Denied(_) | Self::Malformed { .. } | Self::ClientTimeout | Self::ClientLeft => {
                 Blame::Client
             }

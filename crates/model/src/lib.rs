@@ -12,11 +12,9 @@ mod fault;
 mod methods;
 mod settings;
 mod snapshot;
+mod upstream;
 
-pub use api::{
-    Api, Cors, Endpoint, IDENTITY_FIELDS, Operation, Scheme, ScopeRule, Security, Suspension,
-    Transports, Upstream, UpstreamKind,
-};
+pub use api::{Api, Cors, IDENTITY_FIELDS, Operation, ScopeRule, Security, Transports};
 pub use auth_failure::AuthFailure;
 pub use caller::{Caller, KeyType};
 pub use denial::{Denial, DenialRow, TABLE};
@@ -24,8 +22,12 @@ pub use diagnostic::{Diagnostic, Place, Severity};
 pub use fault::{Blame, Fault};
 pub use methods::MethodSet;
 pub use settings::{
-    AccessLog, AdminSettings, CertificateFiles, FaultStatus, GatewaySettings, Http2Listeners,
-    IssuerSettings, KeySource, LogFormat, LogSettings, Settings, SniCertificate, TlsSettings,
-    UpstreamTls,
+    AccessLog, AdminSettings, CertificateFiles, ClientCertificates, FaultStatus, GatewaySettings,
+    Http2Listeners, IssuerSettings, KeySource, LogFormat, LogSettings, Settings, SniCertificate,
+    TlsSettings, UpstreamTls,
 };
 pub use snapshot::{ApiState, Issuer, LoadedApi, Snapshot};
+pub use upstream::{
+    CircuitBreaker, ConnectionLimits, Endpoint, Retry, Scheme, Suspension, SuspensionTime,
+    Upstream, UpstreamKind,
+};

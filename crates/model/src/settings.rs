@@ -42,6 +42,10 @@ pub struct GatewaySettings {
     pub drain_s: u32,
     /// `response_head_ms`: longest wait for an upstream's response head, in milliseconds.
     pub response_head_ms: u32,
+    /// `try_ms`: longest wait for the response head of one try, in milliseconds; absent: only `response_head_ms`.
+    pub try_ms: Option<u32>,
+    /// `retry_budget_percent`: retries as a percentage of the requests to an endpoint set.
+    pub retry_budget_percent: u32,
     /// `connect_ms`: longest wait for an upstream connection, in milliseconds.
     pub connect_ms: u32,
     /// `stall_ms`: longest time without progress in a body, in milliseconds.
@@ -52,6 +56,14 @@ pub struct GatewaySettings {
     pub idle_ms: u32,
     /// `connections_max`: maximum number of client connections per worker.
     pub connections_max: usize,
+    /// `client_connections_max`: maximum number of connections of one client per worker.
+    pub client_connections_max: usize,
+    /// `client_requests_max`: maximum number of requests of one client in progress, per worker.
+    pub client_requests_max: usize,
+    /// `api_requests_max`: maximum number of requests to one API in progress, per worker.
+    pub api_requests_max: usize,
+    /// `min_rate`: least progress of a body that a peer holds up, in bytes per second; 0: any.
+    pub min_rate: u32,
 }
 
 /// Which listeners accept HTTP/2 from clients; all accept HTTP/1.1.
@@ -82,6 +94,19 @@ pub struct TlsSettings {
     pub default: Option<CertificateFiles>,
     /// `[[tls.sni]]`
     pub sni: Vec<SniCertificate>,
+    /// `client_ca`; absent: no certificates of clients.
+    pub clients: Option<ClientCertificates>,
+}
+
+/// How the https listener treats certificates of clients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientCertificates {
+    /// `client_ca`: PEM files of the authorities that issue them.
+    pub ca: Vec<PathBuf>,
+    /// `client_certificate = "required"`: a handshake without one fails.
+    pub required: bool,
+    /// `forward_client_certificate`: whether upstreams get them in `X-WSO2-CLIENT-CERTIFICATE`.
+    pub forward: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

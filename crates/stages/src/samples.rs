@@ -16,6 +16,7 @@ pub(crate) fn api(base_path: &str, operations: &[&str]) -> Api {
         forward_auth_header: false,
         forward_fields: Vec::new(),
         strict_paths: false,
+        mutual_tls: false,
         cors: None,
         upgrades: Vec::new(),
         operations: operations.iter().map(|line| operation(line)).collect(),

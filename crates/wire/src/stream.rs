@@ -5,7 +5,6 @@
 //! Architecture invariant: no buffer, no timer, no policy. Buffers and deadlines belong to the worker.
 
 use std::io::{self, IoSlice};
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
@@ -19,24 +18,27 @@ pub enum Stream {
     Clear(TcpStream),
     /// Boxed, because the TLS state is about 1 KiB.
     Tls(Box<TlsStream<TcpStream>>),
+    /// Memory instead of a socket, for tests of what is above. No release contains it.
+    #[cfg(feature = "simulation")]
+    Simulated(Box<dyn Simulated>),
+}
+
+/// What a simulated connection provides besides its bytes; see the methods of [`Stream`].
+#[cfg(feature = "simulation")]
+pub trait Simulated: AsyncRead + AsyncWrite + std::fmt::Debug + Send + Sync + Unpin {
+    fn is_stale(&mut self) -> bool;
+    fn reset_when_dropped(&self);
 }
 
 impl Stream {
-    /// The underlying socket, for options and readiness. Reading or writing it directly breaks a TLS session.
-    #[inline]
-    pub fn tcp(&self) -> &TcpStream {
-        match self {
-            Self::Clear(tcp) => tcp,
-            Self::Tls(tls) => tls.get_ref().0,
-        }
-    }
-
     /// The socket of a cleartext stream.
     #[inline]
     pub fn clear(&self) -> Option<&TcpStream> {
         match self {
             Self::Clear(tcp) => Some(tcp),
             Self::Tls(_) => None,
+            #[cfg(feature = "simulation")]
+            Self::Simulated(_) => None,
         }
     }
 
@@ -51,15 +53,34 @@ impl Stream {
         match self {
             Self::Clear(_) => None,
             Self::Tls(tls) => tls.get_ref().1.alpn_protocol(),
+            #[cfg(feature = "simulation")]
+            Self::Simulated(_) => None,
         }
     }
 
-    /// The other end's address.
-    ///
-    /// # Errors
-    /// The kernel's, if the peer has closed the connection.
-    pub fn peer_addr(&self) -> io::Result<SocketAddr> {
-        self.tcp().peer_addr()
+    /// The verified certificate that the peer presented, in DER.
+    pub fn peer_certificate(&self) -> Option<&[u8]> {
+        match self {
+            Self::Clear(_) => None,
+            #[cfg(feature = "simulation")]
+            Self::Simulated(_) => None,
+            Self::Tls(tls) => {
+                tls.get_ref().1.peer_certificates()?.first().map(|leaf| leaf.as_ref())
+            }
+        }
+    }
+
+    /// Closes with a reset when dropped, so that the peer cannot take the end of the connection for the end of a
+    /// message.
+    pub fn reset_when_dropped(&self) {
+        let tcp = match self {
+            Self::Clear(tcp) => tcp,
+            Self::Tls(tls) => tls.get_ref().0,
+            #[cfg(feature = "simulation")]
+            Self::Simulated(simulated) => return simulated.reset_when_dropped(),
+        };
+        // Fails only on a connection that has failed.
+        let _ = tcp.set_zero_linger();
     }
 
     /// Whether an idle connection can no longer be used: the peer closed it, it failed, or unexpected bytes
@@ -84,6 +105,8 @@ impl Stream {
                 let mut buffer = ReadBuf::new(&mut byte);
                 Pin::new(tls.as_mut()).poll_read(&mut context, &mut buffer).is_ready()
             }
+            #[cfg(feature = "simulation")]
+            Self::Simulated(simulated) => simulated.is_stale(),
         }
     }
 }
@@ -98,6 +121,8 @@ impl AsyncRead for Stream {
         match self.get_mut() {
             Self::Clear(tcp) => Pin::new(tcp).poll_read(cx, buf),
             Self::Tls(tls) => Pin::new(tls.as_mut()).poll_read(cx, buf),
+            #[cfg(feature = "simulation")]
+            Self::Simulated(simulated) => Pin::new(simulated.as_mut()).poll_read(cx, buf),
         }
     }
 }
@@ -112,6 +137,8 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Self::Clear(tcp) => Pin::new(tcp).poll_write(cx, buf),
             Self::Tls(tls) => Pin::new(tls.as_mut()).poll_write(cx, buf),
+            #[cfg(feature = "simulation")]
+            Self::Simulated(simulated) => Pin::new(simulated.as_mut()).poll_write(cx, buf),
         }
     }
 
@@ -124,6 +151,10 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Self::Clear(tcp) => Pin::new(tcp).poll_write_vectored(cx, bufs),
             Self::Tls(tls) => Pin::new(tls.as_mut()).poll_write_vectored(cx, bufs),
+            #[cfg(feature = "simulation")]
+            Self::Simulated(simulated) => {
+                Pin::new(simulated.as_mut()).poll_write_vectored(cx, bufs)
+            }
         }
     }
 
@@ -132,6 +163,8 @@ impl AsyncWrite for Stream {
         match self {
             Self::Clear(tcp) => tcp.is_write_vectored(),
             Self::Tls(tls) => tls.is_write_vectored(),
+            #[cfg(feature = "simulation")]
+            Self::Simulated(simulated) => simulated.is_write_vectored(),
         }
     }
 
@@ -140,6 +173,8 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Self::Clear(tcp) => Pin::new(tcp).poll_flush(cx),
             Self::Tls(tls) => Pin::new(tls.as_mut()).poll_flush(cx),
+            #[cfg(feature = "simulation")]
+            Self::Simulated(simulated) => Pin::new(simulated.as_mut()).poll_flush(cx),
         }
     }
 
@@ -148,6 +183,8 @@ impl AsyncWrite for Stream {
         match self.get_mut() {
             Self::Clear(tcp) => Pin::new(tcp).poll_shutdown(cx),
             Self::Tls(tls) => Pin::new(tls.as_mut()).poll_shutdown(cx),
+            #[cfg(feature = "simulation")]
+            Self::Simulated(simulated) => Pin::new(simulated.as_mut()).poll_shutdown(cx),
         }
     }
 }

@@ -18,11 +18,12 @@ const MAY_DEPEND: &[(&str, &[&str])] = &[
     ("wire",     &["base"]),
     ("model",    &["base", "jose"]),
     ("stages",   &["base", "jose", "model"]),
+    ("mediation", &["base", "model", "xml", "xpath", "xslt", "expression"]),
     ("gateway",  &["base", "jose", "model", "wire", "stages"]),
     ("formats",  &["base", "jose", "model"]),
     ("follow",   &["base", "jose", "model", "wire", "formats"]),
     ("lab",      &["base", "wire", "expression", "formats"]),
-    ("penstock", &["base", "jose", "model", "wire", "stages", "gateway", "formats", "follow", "lab", "xml", "xpath", "xslt", "expression"]),
+    ("penstock", &["base", "jose", "model", "wire", "stages", "gateway", "formats", "follow", "lab", "xml", "xpath", "xslt", "expression", "mediation"]),
     ("tests",    &["base", "jose", "model", "wire", "stages", "gateway", "formats", "follow", "lab", "xml", "xpath", "xslt", "expression"]),
     ("benches",  &["base", "jose", "model", "wire", "stages", "gateway", "lab", "xml", "xpath", "xslt", "expression"]),
     ("engines",  &["base", "xml", "xpath", "xslt", "expression"]),
@@ -48,6 +49,7 @@ const PURE: &[&str] = &[
     "crates/jose/",
     "crates/model/",
     "crates/stages/",
+    "crates/mediation/",
     "crates/formats/",
 ];
 const OURS: &[&str] = &["crates/", "bins/", "lab/"];

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use base::{Clock, SystemClock, limits};
+use base::{Clock, SystemClock};
 use clap::Args;
 use formats::openapi::Defaults;
 use model::{Diagnostic, Severity};
@@ -43,12 +43,8 @@ fn check(paths: &[PathBuf]) -> (usize, Vec<Diagnostic>) {
     let is_configuration = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "toml");
     let (configurations, mut apis): (Vec<_>, Vec<_>) =
         paths.iter().cloned().partition(is_configuration);
-    let mut defaults = Defaults {
-        response_head_ms: limits::RESPONSE_HEAD_MS_MAX,
-        // API descriptions alone are checked as if the configuration had an issuer.
-        issuers_configured: true,
-        strict_paths: false,
-    };
+    // API descriptions alone are checked as if the configuration had an issuer.
+    let mut defaults = Defaults::default();
     let (mut files, mut diagnostics) = (configurations.len(), Vec::new());
     for configuration in &configurations {
         match follow::read_settings(configuration) {

@@ -125,7 +125,7 @@ fn object(source: &Source) -> Result<json::Document<'static>, Failure> {
     Err(report_at(&source.name, document.text(), place, "JSON object expected: {\"name\": value}"))
 }
 
-fn headers(source: &Source) -> Result<Vec<(String, String)>, Failure> {
+pub(crate) fn headers(source: &Source) -> Result<Vec<(String, String)>, Failure> {
     if source.bytes.trim_ascii_start().starts_with(b"{") {
         return members(source);
     }

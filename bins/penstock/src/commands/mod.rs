@@ -11,6 +11,7 @@ pub(crate) mod signals;
 pub(crate) mod source;
 pub(crate) mod token;
 pub(crate) mod transform;
+pub(crate) mod trial;
 pub(crate) mod up;
 pub(crate) mod xml;
 

@@ -8,10 +8,10 @@ use std::thread;
 use base::SystemClock;
 use follow::{Change, Fetch, Follower, Handle, Options, Status};
 use gateway::{Addresses, AdminPages, Gateway, Parts, Question, StartError};
-use model::{Diagnostic, Settings, UpstreamTls};
+use model::{ClientCertificates, Diagnostic, Settings, UpstreamTls};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::sync::oneshot;
-use wire::tls::ClientTls;
+use wire::tls::{ClientAuth, ClientTls};
 
 use super::signals::{Event, Shutdown, Signals};
 use crate::failure::Failure;
@@ -77,6 +77,7 @@ impl Serving {
             Follower::load(configured, options).map_err(|invalid| report(&invalid.diagnostics))?;
         let parts = Parts {
             certificates: follower.certificates(),
+            client_auth: client_auth(settings.tls.clients.as_ref()).map_err(Failure::Error)?,
             client_tls,
             pages: admin_pages(&follower.status(), &log),
             build: env!("CARGO_PKG_VERSION"),
@@ -158,6 +159,12 @@ fn fetch(trust: &Trust) -> Fetch {
         let trusted = Arc::clone(&trust.lock().unwrap_or_else(PoisonError::into_inner));
         gateway::fetch_key_set(url, &trusted)
     })
+}
+
+/// Verification of the certificates of clients.
+fn client_auth(settings: Option<&ClientCertificates>) -> Result<Option<ClientAuth>, String> {
+    let read = |settings| follow::client_auth(settings).map_err(|problem| problem.to_string());
+    settings.map(read).transpose()
 }
 
 fn client_tls(settings: &UpstreamTls) -> Result<Arc<ClientTls>, String> {

@@ -243,6 +243,7 @@ impl Follower {
         let (new, now) = (&mut settings.gateway, &self.settings.gateway);
         (new.http, new.https, new.workers) = (now.http, now.https, now.workers);
         new.data.clone_from(&now.data);
+        settings.tls.clients.clone_from(&self.settings.tls.clients);
         settings.admin = self.settings.admin.clone();
         settings.access_log = self.settings.access_log.clone();
         settings.log = self.settings.log.clone();

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 
 use base::limits;
 use model::{
-    AccessLog, AdminSettings, CertificateFiles, FaultStatus, GatewaySettings, Http2Listeners,
-    LogFormat, LogSettings, Place, Settings, SniCertificate, TlsSettings, UpstreamTls,
+    AccessLog, AdminSettings, CertificateFiles, ClientCertificates, FaultStatus, GatewaySettings,
+    Http2Listeners, LogFormat, LogSettings, Place, Settings, SniCertificate, TlsSettings,
+    UpstreamTls,
 };
 use toml::Spanned;
 use toml::de::DeTable;
@@ -74,6 +75,10 @@ fn gateway(table: &Table<'_>, outside: &Outside<'_>, report: &mut Report) -> Gat
         response_head_ms: table
             .number("response_head_ms", ms.clone(), report)
             .unwrap_or(limits::RESPONSE_HEAD_MS_MAX),
+        try_ms: table.number("try_ms", ms.clone(), report),
+        retry_budget_percent: table
+            .number("retry_budget_percent", 0..=100, report)
+            .unwrap_or(limits::RETRY_BUDGET_PERCENT),
         connect_ms: table
             .number("connect_ms", ms.clone(), report)
             .unwrap_or(limits::CONNECT_MS_MAX),
@@ -83,6 +88,18 @@ fn gateway(table: &Table<'_>, outside: &Outside<'_>, report: &mut Report) -> Gat
         connections_max: table
             .number("connections_max", 1..=limits::CLIENT_CONNECTIONS_MAX, report)
             .unwrap_or(limits::CLIENT_CONNECTIONS_MAX),
+        client_connections_max: table
+            .number("client_connections_max", 1..=limits::CLIENT_CONNECTIONS_MAX, report)
+            .unwrap_or(limits::CLIENT_CONNECTIONS_DEFAULT),
+        client_requests_max: table
+            .number("client_requests_max", 1..=limits::REQUESTS_MAX, report)
+            .unwrap_or(limits::CLIENT_REQUESTS_DEFAULT),
+        api_requests_max: table
+            .number("api_requests_max", 1..=limits::REQUESTS_MAX, report)
+            .unwrap_or(limits::API_REQUESTS_DEFAULT),
+        min_rate: table
+            .number("min_rate", 0..=limits::MIN_RATE_MAX, report)
+            .unwrap_or(limits::MIN_RATE_DEFAULT),
     }
 }
 
@@ -215,7 +232,28 @@ fn tls(table: &Table<'_>, outside: &Outside<'_>, report: &mut Report) -> TlsSett
     TlsSettings {
         default: pair(table, outside, report),
         sni: sni.iter().filter_map(|table| certificate_by_name(table, outside, report)).collect(),
+        clients: client_certificates(table, outside, report),
     }
+}
+
+/// `client_ca`, and the keys that need it.
+fn client_certificates(
+    table: &Table<'_>,
+    outside: &Outside<'_>,
+    report: &mut Report,
+) -> Option<ClientCertificates> {
+    let choices = [("optional", false), ("required", true)];
+    let required = table.choice("client_certificate", &choices, report);
+    let forward = table.flag("forward_client_certificate", false, report);
+    let ca = paths(table, "client_ca", outside, report);
+    if table.get("client_ca").is_none() && (required.is_some() || forward) {
+        let message = "`client_certificate` and `forward_client_certificate` need `client_ca`";
+        report.error(table.place, message, "add `client_ca = [\"clients-ca.pem\"]`");
+    }
+    if ca.as_ref().is_some_and(Vec::is_empty) {
+        report.error(table.place, "`client_ca` is empty", "add the file of a CA, or remove it");
+    }
+    Some(ClientCertificates { ca: ca?, required: required.unwrap_or(false), forward })
 }
 
 /// `cert` and `key`: both or neither.

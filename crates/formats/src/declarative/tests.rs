@@ -23,14 +23,23 @@ strict_paths = true
 http2 = "https"
 drain_s = 5
 response_head_ms = 1_000
+try_ms = 500
+retry_budget_percent = 10
 connect_ms = 2_000
 stall_ms = 3_000
 head_ms = 4_000
 idle_ms = 5_000
 connections_max = 100
+client_connections_max = 50
+client_requests_max = 40
+api_requests_max = 30
+min_rate = 20
 [tls]
 cert = "tls.crt"
 key = "tls.key"
+client_ca = ["clients.pem"]
+client_certificate = "required"
+forward_client_certificate = true
 [[tls.sni]]
 hosts = ["*.Example.org"]
 cert = "a.crt"
@@ -93,6 +102,8 @@ fn every_key_reaches_the_settings() {
         (gateway.fault_status, gateway.drain_s, gateway.connections_max),
         (FaultStatus::Http, 5, 100)
     );
+    assert_eq!((gateway.client_connections_max, gateway.client_requests_max), (50, 40));
+    assert_eq!((gateway.api_requests_max, gateway.min_rate), (30, 20));
     assert!(gateway.strict_paths);
     assert_eq!(gateway.http2, Http2Listeners { http: false, https: true });
     let waits = [
@@ -103,6 +114,7 @@ fn every_key_reaches_the_settings() {
         gateway.idle_ms,
     ];
     assert_eq!(waits, [1_000, 2_000, 3_000, 4_000, 5_000]);
+    assert_eq!((gateway.try_ms, gateway.retry_budget_percent), (Some(500), 10));
     let pair = settings.tls.default.as_ref().map(|pair| (pair.cert.as_path(), pair.key.as_path()));
     assert_eq!(pair, Some((Path::new("etc/tls.crt"), Path::new("etc/tls.key"))));
     let [sni] = settings.tls.sni.as_slice() else { panic!("there is one") };
@@ -167,6 +179,14 @@ fn absent_keys_have_their_defaults() {
         (limits::HEAD_MS_MAX, limits::IDLE_CLIENT_MS_MAX)
     );
     assert_eq!(gateway.connections_max, limits::CLIENT_CONNECTIONS_MAX);
+    assert_eq!(
+        (gateway.client_connections_max, gateway.client_requests_max),
+        (limits::CLIENT_CONNECTIONS_DEFAULT, limits::CLIENT_REQUESTS_DEFAULT)
+    );
+    assert_eq!(
+        (gateway.api_requests_max, gateway.min_rate),
+        (limits::API_REQUESTS_DEFAULT, limits::MIN_RATE_DEFAULT)
+    );
     assert!(
         settings.upstream_tls.system_roots
             && settings.issuers.is_empty()
@@ -245,6 +265,9 @@ fn listeners_on_the_same_address_are_rejected() {
 
 #[test]
 fn certificates_need_keys_and_host_names() {
+    gateway("[tls]\nclient_certificate = \"required\"", "3:1: need `client_ca`");
+    gateway("[tls]\nforward_client_certificate = true", "3:1: need `client_ca`");
+    gateway("[tls]\nclient_ca = []", "3:1: `client_ca` is empty");
     gateway("[tls]\ncert = \"a\"", "4:8: `cert`");
     gateway("[tls]\nkey = \"a\"", "4:7: `key`");
     gateway("[[tls.sni]]\ncert = \"a\"\nkey = \"a\"", "3:1: [[tls.sni]] has no hosts");
@@ -437,6 +460,10 @@ fn the_manual_has_the_actual_limits_and_defaults() {
             format!("0 to {} seconds; default: {}", limits::DRAIN_S_MAX, limits::DRAIN_S_DEFAULT),
         ),
         ("gateway.response_head_ms", format!("{ms}{}", limits::RESPONSE_HEAD_MS_MAX)),
+        (
+            "gateway.retry_budget_percent",
+            format!("0 to 100; default: {}", limits::RETRY_BUDGET_PERCENT),
+        ),
         ("gateway.connect_ms", format!("{ms}{}", limits::CONNECT_MS_MAX)),
         ("gateway.stall_ms", format!("{ms}{}", limits::STALL_MS_MAX)),
         ("gateway.head_ms", format!("{ms}{}", limits::HEAD_MS_MAX)),
@@ -444,6 +471,30 @@ fn the_manual_has_the_actual_limits_and_defaults() {
         (
             "gateway.connections_max",
             format!("1 to {0}; default: {0}", limits::CLIENT_CONNECTIONS_MAX),
+        ),
+        (
+            "gateway.client_connections_max",
+            format!(
+                "1 to {}; default: {}",
+                limits::CLIENT_CONNECTIONS_MAX,
+                limits::CLIENT_CONNECTIONS_DEFAULT
+            ),
+        ),
+        (
+            "gateway.client_requests_max",
+            format!("1 to {}; default: {}", limits::REQUESTS_MAX, limits::CLIENT_REQUESTS_DEFAULT),
+        ),
+        (
+            "gateway.api_requests_max",
+            format!("1 to {}; default: {}", limits::REQUESTS_MAX, limits::API_REQUESTS_DEFAULT),
+        ),
+        (
+            "gateway.min_rate",
+            format!(
+                "0 to {} bytes per second; default: {}",
+                limits::MIN_RATE_MAX,
+                limits::MIN_RATE_DEFAULT
+            ),
         ),
         ("issuer.leeway_s", format!("0 to {} seconds", limits::LEEWAY_S_MAX)),
     ] {

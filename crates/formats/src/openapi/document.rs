@@ -79,7 +79,7 @@ impl<'n> Document<'n> {
         outcome: &Outcome,
         report: &mut Report,
     ) -> Option<Api> {
-        let mut upstreams = Upstreams::new(self.defaults.response_head_ms);
+        let mut upstreams = Upstreams::new(self.defaults);
         let (production, sandbox) = self.endpoints(servers, &mut upstreams, report);
         let mut resolver = Resolver::new(self.file.to_owned(), self.tree, self.refs);
         let schemes = Schemes::read(self.schemes(), &mut resolver, report);
@@ -116,6 +116,7 @@ impl<'n> Document<'n> {
             forward_auth_header: settings.forward_auth_header,
             forward_fields: settings.forward_fields,
             strict_paths: settings.strict_paths.unwrap_or(self.defaults.strict_paths),
+            mutual_tls: settings.mutual_tls,
             cors: settings.cors,
             upgrades: settings.upgrades,
             operations: paths.found,

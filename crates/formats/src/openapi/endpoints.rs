@@ -1,31 +1,37 @@
 //! Where requests go: `x-wso2-production-endpoints`, `x-wso2-sandbox-endpoints`,
 //! `x-wso2-endpoints`, else `servers`.
 
-use base::limits;
 use model::{Endpoint, Place, Upstream, UpstreamKind};
 
-use super::values;
+use super::extensions::{self, Level};
+use super::{Defaults, resilience, values};
 use crate::address;
 use crate::report::{Report, one_of, shorten, suggest};
 use crate::tree::{Map, Member, Node};
 
 /// The endpoint sets of one API, without duplicates, referred to by index.
 pub(super) struct Upstreams<'n> {
-    /// Longest wait for a response head, in milliseconds, unless the file sets another.
-    pub(super) response_head_ms: u32,
+    defaults: &'n Defaults,
     /// `x-wso2-endpoints`.
     named: Vec<(&'n str, &'n Node<'n>)>,
     pub(super) list: Vec<Upstream>,
 }
 
 /// The keys of an endpoint set. Source: API Microgateway, Choreo Connect.
-const KEYS: [&str; 6] =
-    ["type", "urls", "advanceEndpointConfig", "securityConfig", "name", "disableSslVerification"];
+const KEYS: [&str; 7] = [
+    "type",
+    "urls",
+    "advanceEndpointConfig",
+    "suspendEndpointFailure",
+    "securityConfig",
+    "name",
+    "disableSslVerification",
+];
 const TYPES: [&str; 4] = ["http", "load_balance", "loadbalance", "failover"];
 
 impl<'n> Upstreams<'n> {
-    pub(super) fn new(response_head_ms: u32) -> Self {
-        Self { response_head_ms, named: Vec::new(), list: Vec::new() }
+    pub(super) fn new(defaults: &'n Defaults) -> Self {
+        Self { defaults, named: Vec::new(), list: Vec::new() }
     }
 
     /// Reads `x-wso2-endpoints`: a map of named sets, or WSO2's list of maps of one each.
@@ -88,7 +94,9 @@ impl<'n> Upstreams<'n> {
 
     fn set(&self, node: &Node<'_>, name: &str, report: &mut Report) -> Option<Upstream> {
         let map = values::map(node, name, report)?;
-        for member in map.iter().filter(|member| !KEYS.contains(&member.key.as_ref())) {
+        extensions::check(map, Level::SET, report);
+        let unknown = |key: &str| !KEYS.contains(&key) && !extensions::is_extension(key);
+        for member in map.iter().filter(|member| unknown(&member.key)) {
             let help = suggest(&member.key, KEYS, || format!("the keys are {}", one_of(KEYS)));
             report.warning(
                 member.key_place,
@@ -99,37 +107,17 @@ impl<'n> Upstreams<'n> {
         check_unsupported(map, report);
         let endpoints = urls(map, node.place, report);
         let kind = kind(map, endpoints.as_ref().map_or(0, Vec::len), report);
-        let response_head_ms = self.advanced(map, report);
-        Some(Upstream {
-            kind: kind?,
-            endpoints: endpoints?,
-            response_head_ms: response_head_ms?,
-            suspension: None,
-        })
+        let mut upstream = self.upstream(kind?, endpoints?);
+        resilience::read(map, &mut upstream, report);
+        Some(upstream)
     }
 
-    /// `advanceEndpointConfig`: only its time limit is supported.
-    fn advanced(&self, map: &Map<'_>, report: &mut Report) -> Option<u32> {
-        let Some(node) = map.get("advanceEndpointConfig") else {
-            return Some(self.response_head_ms);
-        };
-        let advanced = values::map(node, "advanceEndpointConfig", report)?;
-        let mut timeout = Some(self.response_head_ms);
-        for member in advanced.iter() {
-            let key = member.key.as_ref();
-            if key == "timeoutInMillis" {
-                timeout = milliseconds(&member.value, report);
-            } else if let Some((_, instead)) = UNSUPPORTED.iter().find(|(name, _)| *name == key) {
-                let message = format!("`{key}` is not supported yet: {instead}");
-                report.warning(member.key_place, message, "remove it");
-            } else {
-                let keys = UNSUPPORTED.iter().map(|(name, _)| *name).chain(["timeoutInMillis"]);
-                let help = suggest(key, keys, || "remove it".to_owned());
-                let message = format!("unknown key `{}` in `advanceEndpointConfig`", shorten(key));
-                report.warning(member.key_place, message, help);
-            }
-        }
-        timeout
+    fn upstream(&self, kind: UpstreamKind, endpoints: Vec<Endpoint>) -> Upstream {
+        let mut upstream = Upstream::new(kind, endpoints);
+        upstream.response_head_ms = self.defaults.response_head_ms;
+        upstream.try_ms = self.defaults.try_ms;
+        upstream.retry.budget_percent = self.defaults.retry_budget_percent;
+        upstream
     }
 
     /// One set with the URLs of `servers`.
@@ -139,19 +127,9 @@ impl<'n> Upstreams<'n> {
             1 => UpstreamKind::Single,
             _ => UpstreamKind::RoundRobin,
         };
-        let response_head_ms = self.response_head_ms;
-        Some(self.index(Upstream { kind, endpoints, response_head_ms, suspension: None }))
+        Some(self.index(self.upstream(kind, endpoints)))
     }
 }
-
-/// Unsupported keys of `advanceEndpointConfig`, and what happens instead. `circuitBreakers` is
-/// Choreo Connect's name.
-const UNSUPPORTED: [(&str, &str); 4] = [
-    ("retryConfig", "a request is retried once where that is safe"),
-    ("circuitBreaker", "an endpoint that fails is suspended"),
-    ("circuitBreakers", "an endpoint that fails is suspended"),
-    ("poolConfig", "the number of connections is not limited per endpoint"),
-];
 
 fn check_unsupported(map: &Map<'_>, report: &mut Report) {
     if let Some(member) = map.member("securityConfig") {
@@ -222,17 +200,4 @@ fn urls(map: &Map<'_>, place: Place, report: &mut Report) -> Option<Vec<Endpoint
         })
         .collect();
     (endpoints.len() == count).then_some(endpoints)
-}
-
-fn milliseconds(node: &Node<'_>, report: &mut Report) -> Option<u32> {
-    let written = values::text(node, "timeoutInMillis", report)?;
-    match written.parse::<u32>() {
-        Ok(ms) if (1..=limits::CONFIGURED_MS_MAX).contains(&ms) => Some(ms),
-        Ok(_) | Err(_) => {
-            let message = format!("invalid `timeoutInMillis: {}`", shorten(written));
-            let help = format!("write a whole number from 1 to {}", limits::CONFIGURED_MS_MAX);
-            report.error(node.place, message, help);
-            None
-        }
-    }
 }

@@ -16,6 +16,8 @@ impl Level {
     pub(super) const API: Self = Self(1);
     pub(super) const PATH: Self = Self(2);
     pub(super) const OPERATION: Self = Self(4);
+    /// Where endpoints are listed.
+    pub(super) const SET: Self = Self(8);
     const ALL: Self = Self(1 | 2 | 4);
 
     fn has(self, other: Self) -> bool {
@@ -27,6 +29,7 @@ impl Level {
             (Self::API, "the top level of the file"),
             (Self::PATH, "a path item"),
             (Self::OPERATION, "an operation"),
+            (Self::SET, "an endpoint set"),
         ];
         let held: Vec<&str> =
             names.into_iter().filter(|(level, _)| self.has(*level)).map(|(_, name)| name).collect();
@@ -100,7 +103,7 @@ const fn row(
 #[rustfmt::skip]
 const EXTENSIONS: &[Row] = &[
     row("x-wso2-basePath", Level::API, Value::Any, Support::Served, "Base path at the gateway, version included", ""),
-    row("x-wso2-production-endpoints", Level::ALL, Value::Any, Support::Served, "Endpoints for production tokens: `type` (`http`, `load_balance`, `failover`), `urls`, `advanceEndpointConfig.timeoutInMillis`", ""),
+    row("x-wso2-production-endpoints", Level::ALL, Value::Any, Support::Served, "Endpoints for production tokens: `type` (`http`, `load_balance`, `failover`), `urls`, `advanceEndpointConfig` (`timeoutInMillis`, `retryConfig`, `circuitBreaker`, `circuitBreakers`, `poolConfig`) and `suspendEndpointFailure`, explained in [resilience](resilience.md)", ""),
     row("x-wso2-sandbox-endpoints", Level::ALL, Value::Any, Support::Served, "Endpoints for sandbox tokens, with the same keys", ""),
     row("x-wso2-endpoints", Level::API, Value::Any, Support::Served, "Named endpoint sets, referred to as `#/x-wso2-endpoints/NAME`", ""),
     row("x-wso2-disable-security", Level::ALL, Value::Any, Support::Served, "`true`: no token is required", ""),
@@ -118,8 +121,9 @@ const EXTENSIONS: &[Row] = &[
     row("x-throttling-policy", Level::ALL, Value::Text("Unlimited"), Support::Accepted, "No limit", ""),
     row("x-throttling-policy", Level::ALL, Value::Any, Support::Error, "requests would not be limited", "remove it, or write `Unlimited`"),
     row("x-throttling-limit", Level::ALL, Value::Any, Support::Error, "requests would not be limited", "remove it if the upstream needs no limit"),
+    row("x-wso2-mutual-ssl", Level::API, Value::Text("mandatory"), Support::Served, "`mandatory`: every request needs a client certificate, besides a token; `[tls] client_ca` names who issues them", ""),
     row("x-wso2-mutual-ssl", Level::API, Value::Text("optional"), Support::Warning, "clients need a token, a certificate is not enough", ""),
-    row("x-wso2-mutual-ssl", Level::API, Value::Any, Support::Error, "clients without a certificate would be accepted", "remove it, or write `optional`: clients need a token then"),
+    row("x-wso2-mutual-ssl", Level::API, Value::Any, Support::Error, "clients without a certificate would be accepted", "write `mandatory`, or `optional`: clients need a token then"),
     row("x-wso2-api-key-header", Level::API, Value::Any, Support::Warning, "API keys are not supported: clients need a token", "remove it"),
     row("x-wso2-request-interceptor", Level::ALL, Value::Any, Support::Error, "requests would be forwarded unchecked and unchanged", "remove it if the API is safe without it"),
     row("x-wso2-response-interceptor", Level::ALL, Value::Any, Support::Error, "responses would be forwarded unchecked and unchanged", "remove it if the API is safe without it"),
@@ -150,6 +154,8 @@ const EXTENSIONS: &[Row] = &[
     row("x-penstock-forward-auth-header", Level::API, Value::Any, Support::Served, "`true`: the token is forwarded to the upstream", ""),
     row("x-penstock-forward-fields", Level::API, Value::Any, Support::Served, "Fields that are forwarded from every client, although they claim an identity, a URL or a method, such as `X-Real-IP` and `X-HTTP-Method-Override`. Absent: they are forwarded from `trusted_proxies` only", ""),
     row("x-penstock-strict-paths", Level::API, Value::Any, Support::Served, "`true`: a path with more than one interpretation gets 400: with `//`, `;`, `%2F`, `%5C`, a dot segment or a needless escape. Absent: `strict_paths` of the configuration", ""),
+    row("x-penstock-balance", Level::SET, Value::Any, Support::Served, "`round_robin` (the default): each endpoint of a `load_balance` set in turn; `least_requests`: of two random endpoints, the one with fewer requests in progress", ""),
+    row("x-penstock-try-ms", Level::SET, Value::Any, Support::Served, "Longest wait for the response head of one try, in milliseconds; a request that is safe to repeat is then retried. Absent: `try_ms` of the configuration", ""),
     row("x-penstock-scopes", Level::ALL, Value::Any, Support::Served, "`all`: a token needs all scopes; `any` (the default): one of them", ""),
 ];
 

@@ -16,6 +16,7 @@ pub(super) struct General {
     pub(super) forward_auth_header: bool,
     pub(super) forward_fields: Vec<String>,
     pub(super) strict_paths: Option<bool>,
+    pub(super) mutual_tls: bool,
     pub(super) cors: Option<Cors>,
     pub(super) upgrades: Vec<String>,
 }
@@ -27,10 +28,17 @@ pub(super) fn read(root: &Map<'_>, report: &mut Report) -> General {
         forward_auth_header: flag(root, "x-penstock-forward-auth-header", report)
             .unwrap_or_default(),
         forward_fields: forward_fields(root, report),
+        mutual_tls: mutual_tls(root),
         strict_paths: flag(root, "x-penstock-strict-paths", report),
         cors: root.get("x-wso2-cors").and_then(|node| cors::read(node, report)),
         upgrades: upgrades(root, report),
     }
+}
+
+/// Whether `x-wso2-mutual-ssl` is `mandatory`; other values are diagnostics of the extension.
+fn mutual_tls(root: &Map<'_>) -> bool {
+    let text = root.get("x-wso2-mutual-ssl").and_then(|node| node.as_text());
+    text.is_some_and(|text| text.eq_ignore_ascii_case("mandatory"))
 }
 
 fn flag(root: &Map<'_>, name: &str, report: &mut Report) -> Option<bool> {

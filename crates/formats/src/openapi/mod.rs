@@ -13,12 +13,14 @@ mod extensions;
 mod general;
 mod paths;
 mod refs;
+mod resilience;
 mod security;
 mod servers;
 mod values;
 
 use std::path::Path;
 
+use base::limits;
 use model::{Api, Diagnostic};
 
 use crate::report::Report;
@@ -31,10 +33,26 @@ pub use paths::normalised;
 pub struct Defaults {
     /// Longest wait for a response head, in milliseconds, unless the file sets another.
     pub response_head_ms: u32,
+    /// Longest wait for the response head of one try, in milliseconds, unless the file sets another.
+    pub try_ms: Option<u32>,
+    /// Retries as a percentage of the requests to an endpoint set.
+    pub retry_budget_percent: u32,
     /// Whether an `[[issuer]]` is configured, which a secured API needs.
     pub issuers_configured: bool,
     /// Whether paths with more than one interpretation are rejected, unless the file says otherwise.
     pub strict_paths: bool,
+}
+
+impl Default for Defaults {
+    fn default() -> Self {
+        Self {
+            response_head_ms: limits::RESPONSE_HEAD_MS_MAX,
+            try_ms: None,
+            retry_budget_percent: limits::RETRY_BUDGET_PERCENT,
+            issuers_configured: true,
+            strict_paths: false,
+        }
+    }
 }
 
 /// The result of reading one file.

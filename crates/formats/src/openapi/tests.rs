@@ -92,7 +92,8 @@ fn unsupported_security_is_rejected() {
         "",
         "9:67: warning: `optional; GET /* token",
     );
-    security("x-wso2-mutual-ssl: mandatory", "", "9:1: error: `x-wso2-mutual-ssl`");
+    security("x-wso2-mutual-ssl: mandatory", "", "GET /* token");
+    security("x-wso2-mutual-ssl: required", "", "9:1: error: `x-wso2-mutual-ssl`");
     security("x-wso2-mutual-ssl: optional", "", "9:1: warning: `x-wso2-mutual-ssl`; GET /* token");
 }
 
@@ -287,7 +288,7 @@ fn a_reference_that_cannot_be_followed_is_rejected() {
 #[test]
 fn the_files_of_references_are_limited_in_total() {
     let item = "{\"get\": {\"security\": []}}";
-    let large = " ".repeat(usize::try_from(base::limits::REF_BYTES_MAX).expect("it fits"));
+    let large = " ".repeat(usize::try_from(limits::REF_BYTES_MAX).expect("it fits"));
     let files = [("a.json", item), ("b.json", large.as_str())];
     refs("{$ref: a.json}\n  /b: {$ref: b.json}", &files, "6:14: error: bytes together");
 }
@@ -364,7 +365,7 @@ fn unknown_misplaced_and_unsupported_extensions_are_reported() {
 
 #[test]
 fn a_secured_api_needs_an_issuer() {
-    let closed = Defaults { response_head_ms: 1, issuers_configured: false, strict_paths: false };
+    let closed = Defaults { issuers_configured: false, ..DEFAULTS };
     let outcome = read("api.yaml".as_ref(), HEAD.as_bytes(), &no_files, &closed);
     assert_eq!(outcome.api, None);
     assert_lines(&shown(&outcome), "7:1: error: no issuer");
@@ -374,10 +375,18 @@ fn a_secured_api_needs_an_issuer() {
 }
 
 #[test]
+fn an_api_may_require_client_certificates() {
+    for (value, expect) in [("mandatory", true), ("Mandatory", true), ("optional", false)] {
+        let outcome = load(&format!("{HEAD}x-wso2-mutual-ssl: {value}\n"), &[]);
+        assert_eq!(outcome.api.map(|api| api.mutual_tls), Some(expect), "{value}");
+    }
+    assert_eq!(load(HEAD, &[]).api.map(|api| api.mutual_tls), Some(false));
+}
+
+#[test]
 fn a_rejected_file_still_has_its_base_path_and_hosts() {
-    let text = format!(
-        "{HEAD}x-penstock-hosts: [A.example, '*.b.example']\nx-wso2-mutual-ssl: mandatory\n"
-    );
+    let text =
+        format!("{HEAD}x-penstock-hosts: [A.example, '*.b.example']\nx-wso2-mutual-ssl: always\n");
     let outcome = load(&text, &[]);
     assert_eq!(outcome.api, None);
     assert_eq!(outcome.base_path.as_deref(), Some("/pets/1.0.0"));
@@ -542,12 +551,8 @@ fn invalid_and_unsupported_endpoint_sets_are_reported() {
         "4:92: error: timeoutInMillis",
     );
     case(
-        "{urls: ['http://b'], advanceEndpointConfig: {retryConfig: {}}}",
-        "4:75: warning: `retryConfig`; P single b 7000",
-    );
-    case(
-        "{urls: ['http://b'], advanceEndpointConfig: {circuitBreakers: {maxRequests: 1}}}",
-        "4:75: warning: `circuitBreakers`; P single b 7000",
+        "{urls: ['http://b'], advanceEndpointConfig: {retryConf: {}}}",
+        "4:75: warning: `retryConf`; P single b 7000",
     );
     case("http://b", "4:30: error: `http://b`");
     case("'#/x-wso2-endpoints/one'", "4:30: error: `one`");
@@ -579,6 +584,7 @@ fn upstream(api: &Api, index: usize) -> String {
     let kind = match set.kind {
         UpstreamKind::Single => "single",
         UpstreamKind::RoundRobin => "turn",
+        UpstreamKind::LeastRequests => "least",
         UpstreamKind::Failover => "failover",
     };
     let urls: Vec<String> =
@@ -712,10 +718,9 @@ fn cors_is_read_in_both_spellings() {
 
 #[test]
 fn all_problems_are_reported_at_once_with_help() {
-    let text = format!(
-        "{HEAD}x-wso2-mutual-ssl: mandatory\nsecurity: [{{k: []}}]\nx-penstock-hots: [a]\n"
-    )
-    .replace("/*: {get: {}}", "a: {}\n  /*: {get: {x-throttling-tier: Gold}}");
+    let text =
+        format!("{HEAD}x-wso2-mutual-ssl: always\nsecurity: [{{k: []}}]\nx-penstock-hots: [a]\n")
+            .replace("/*: {get: {}}", "a: {}\n  /*: {get: {x-throttling-tier: Gold}}");
     let outcome = load(&text, &[]);
     assert_eq!(outcome.diagnostics.len(), 5, "{:?}", shown(&outcome));
     assert!(outcome.diagnostics.iter().all(|diagnostic| diagnostic.help.is_some()));
@@ -757,8 +762,13 @@ fn strict_paths_of_the_file_take_precedence_over_the_configuration() {
     assert_eq!(wrong.api, None);
 }
 
-const DEFAULTS: Defaults =
-    Defaults { response_head_ms: 7_000, issuers_configured: true, strict_paths: false };
+const DEFAULTS: Defaults = Defaults {
+    response_head_ms: 7_000,
+    try_ms: None,
+    retry_budget_percent: 20,
+    issuers_configured: true,
+    strict_paths: false,
+};
 
 fn no_files(_: &str) -> Result<Vec<u8>, String> {
     Err("there is no such file".to_owned())

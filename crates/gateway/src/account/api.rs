@@ -26,6 +26,17 @@ impl ApiAccount {
         }
     }
 
+    /// Drops the counters of operations that the API no longer has.
+    pub(crate) fn forget_gone(&self, now_us: u64) {
+        let operations = &self.routes.api.operations;
+        self.counters.forget_gone(now_us, |known| {
+            let same = |found: &model::Operation| {
+                found.method.as_str() == known.method && *found.template == *known.template
+            };
+            operations.iter().any(same)
+        });
+    }
+
     /// Counts one finished request.
     pub(crate) fn count(&self, operation: Option<usize>, status: u16, us: u64, sent: u64) {
         let mut handles = self.operations.borrow_mut();

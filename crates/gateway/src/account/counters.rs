@@ -2,7 +2,9 @@
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
 
+use base::limits::GONE_COUNTERS_MS;
 use model::{AuthFailure, Blame};
 
 /// Upper bounds of the latency buckets, in microseconds: 100 us to 60 s, each about 2.2 times the last.
@@ -10,6 +12,9 @@ pub(crate) const LATENCY_EDGES_US: [u64; 18] = [
     100, 200, 400, 800, 1_600, 3_200, 6_400, 12_500, 25_000, 50_000, 100_000, 250_000, 500_000,
     1_000_000, 2_500_000, 5_000_000, 10_000_000, 60_000_000,
 ];
+
+/// `GONE_COUNTERS_MS` in microseconds.
+pub(crate) const GONE_COUNTERS_US: u64 = GONE_COUNTERS_MS as u64 * 1_000;
 
 /// A latency histogram: one count per bucket. The last bucket has no upper bound.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -68,8 +73,10 @@ pub(crate) struct AuthFailureCount {
 #[derive(Debug)]
 pub(crate) struct OperationCounters {
     pub(crate) method: &'static str,
-    pub(crate) template: String,
+    pub(crate) template: Arc<str>,
     statuses: RefCell<Vec<StatusCount>>,
+    /// Since when the API has no such operation, on the worker's clock; 0: it has.
+    gone_since_us: Cell<u64>,
 }
 
 impl OperationCounters {
@@ -88,14 +95,15 @@ impl ApiCounters {
     pub(crate) fn operation(&self, method: &'static str, template: &str) -> Rc<OperationCounters> {
         let mut operations = self.operations.borrow_mut();
         let known =
-            operations.iter().find(|known| known.method == method && known.template == template);
+            operations.iter().find(|known| known.method == method && *known.template == *template);
         if let Some(known) = known {
             return Rc::clone(known);
         }
         let created = Rc::new(OperationCounters {
             method,
-            template: template.to_owned(),
+            template: template.into(),
             statuses: RefCell::default(),
+            gone_since_us: Cell::new(0),
         });
         operations.push(Rc::clone(&created));
         created
@@ -106,6 +114,23 @@ impl ApiCounters {
         self.latency.borrow_mut().add(us);
         self.sent.set(self.sent.get().saturating_add(sent));
         operation.add(status);
+    }
+
+    /// Drops the counters of operations that are gone for `GONE_COUNTERS_MS`. `exists`: whether the API has this method
+    /// and template.
+    pub(crate) fn forget_gone(&self, now_us: u64, exists: impl Fn(&OperationCounters) -> bool) {
+        self.operations.borrow_mut().retain(|known| {
+            // Those in use have a second owner.
+            let is_gone =
+                Rc::strong_count(known) == 1 && !known.method.is_empty() && !exists(known);
+            let since_us = match known.gone_since_us.get() {
+                _ if !is_gone => 0,
+                0 => now_us,
+                since_us => since_us,
+            };
+            known.gone_since_us.set(since_us);
+            since_us == 0 || now_us.saturating_sub(since_us) < GONE_COUNTERS_US
+        });
     }
 
     /// Counts one rejected credential.
@@ -122,17 +147,36 @@ impl ApiCounters {
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) accepted: Cell<u64>,
-    pub(crate) rejected_connections: Cell<u64>,
+    pub(crate) rejected_connections: RejectedConnections,
     pub(crate) handshakes_failed: Cell<u64>,
     /// Requests that matched no API, by status.
     pub(crate) unrouted: RefCell<Vec<StatusCount>>,
     pub(crate) faults_client: Cell<u64>,
     pub(crate) faults_upstream: Cell<u64>,
     pub(crate) faults_gateway: Cell<u64>,
-    pub(crate) retries: Cell<u64>,
+    pub(crate) retries: crate::forward::RetryCounts,
     pub(crate) tunnels: Cell<u64>,
     pub(crate) http2_floods: Cell<u64>,
     pub(crate) log_lines_lost: Cell<u64>,
+}
+
+/// Connections that were rejected, by the limit that they exceeded.
+#[derive(Debug, Default)]
+pub(crate) struct RejectedConnections {
+    pub(crate) connections_max: Cell<u64>,
+    pub(crate) client_connections_max: Cell<u64>,
+    /// The limit that follows from the descriptors of the process.
+    pub(crate) descriptors: Cell<u64>,
+}
+
+impl RejectedConnections {
+    pub(crate) fn figures(&self) -> [(&'static str, u64); 3] {
+        [
+            ("connections_max", self.connections_max.get()),
+            ("client_connections_max", self.client_connections_max.get()),
+            ("descriptors", self.descriptors.get()),
+        ]
+    }
 }
 
 pub(crate) fn bump(cell: &Cell<u64>) {
@@ -173,7 +217,7 @@ pub(crate) struct ApiFigures {
 #[derive(Clone, Debug)]
 pub(crate) struct OperationFigures {
     pub(crate) method: &'static str,
-    pub(crate) template: String,
+    pub(crate) template: Arc<str>,
     pub(crate) statuses: Vec<StatusCount>,
 }
 
@@ -191,7 +235,7 @@ impl ApiCounters {
                 .iter()
                 .map(|known| OperationFigures {
                     method: known.method,
-                    template: known.template.clone(),
+                    template: Arc::clone(&known.template),
                     statuses: known.statuses.borrow().clone(),
                 })
                 .collect(),
@@ -205,11 +249,12 @@ pub(crate) struct WorkerFigures {
     pub(crate) worker: usize,
     pub(crate) connections: u64,
     pub(crate) accepted: u64,
-    pub(crate) rejected_connections: u64,
+    pub(crate) rejected_connections: [(&'static str, u64); 3],
     pub(crate) handshakes_failed: u64,
     pub(crate) unrouted: Vec<StatusCount>,
     pub(crate) faults: [(&'static str, u64); 3],
     pub(crate) retries: u64,
+    pub(crate) retries_denied: u64,
     pub(crate) tunnels: u64,
     pub(crate) http2_floods: u64,
     pub(crate) log_lines_lost: u64,
@@ -246,5 +291,23 @@ mod tests {
         let figures = counters.figures("n", "v", 0);
         let counts: Vec<_> = figures.operations.iter().map(|o| o.statuses[0].count).collect();
         assert_eq!(counts, [2, 1]);
+    }
+
+    #[test]
+    fn counters_of_a_removed_operation_leave_after_a_while() {
+        let counters = ApiCounters::default();
+        counters.add(&counters.operation("GET", "/gone"), 200, 10, 1);
+        counters.add(&counters.operation("GET", "/kept"), 200, 10, 1);
+        counters.add(&counters.operation("", ""), 404, 10, 1);
+        let templates = || {
+            let figures = counters.figures("n", "v", 0);
+            figures.operations.iter().map(|o| o.template.to_string()).collect::<Vec<_>>()
+        };
+        let forget = |now_us| counters.forget_gone(now_us, |known| &*known.template == "/kept");
+        forget(1);
+        forget(GONE_COUNTERS_US);
+        assert_eq!(templates(), ["/gone", "/kept", ""], "not long enough");
+        forget(1 + GONE_COUNTERS_US);
+        assert_eq!(templates(), ["/kept", ""]);
     }
 }

@@ -92,11 +92,7 @@ impl Page {
         for ((api, version), sum) in &apis {
             self.histogram(api, version, &sum.latency);
         }
-        self.family(
-            "penstock_endpoints_suspended",
-            "gauge",
-            "Suspended endpoints, summed over all workers.",
-        );
+        self.family("penstock_endpoints_suspended", "gauge", "Suspended endpoints.");
         for ((api, version), sum) in &apis {
             let labels = [("api", api.as_str()), ("version", version.as_str())];
             self.line("penstock_endpoints_suspended", &labels, sum.suspended);
@@ -141,12 +137,6 @@ impl Page {
                 sum(|w| w.accepted),
             ),
             (
-                "penstock_connections_refused_total",
-                "counter",
-                "Client connections rejected because of connections_max.",
-                sum(|w| w.rejected_connections),
-            ),
-            (
                 "penstock_handshakes_failed_total",
                 "counter",
                 "Failed TLS handshakes.",
@@ -157,6 +147,12 @@ impl Page {
                 "counter",
                 "Requests sent to an upstream a second time.",
                 sum(|w| w.retries),
+            ),
+            (
+                "penstock_retries_denied_total",
+                "counter",
+                "Retries that exceeded the retry budget, so that the failure was the response.",
+                sum(|w| w.retries_denied),
             ),
             (
                 "penstock_tunnels_total",
@@ -181,10 +177,13 @@ impl Page {
             self.family(name, kind, help);
             self.line(name, &[], value);
         }
+        let name = "penstock_connections_refused_total";
+        self.family(name, "counter", "Client connections rejected, by the limit they exceeded.");
+        for (limit, count) in sums(workers.iter().flat_map(|worker| worker.rejected_connections)) {
+            self.line(name, &[("limit", limit)], count);
+        }
         self.family("penstock_faults_total", "counter", "Faults and denials by blame.");
-        for (position, blame) in ["client", "upstream", "gateway"].into_iter().enumerate() {
-            let count =
-                workers.iter().filter_map(|w| w.faults.get(position)).map(|(_, count)| count).sum();
+        for (blame, count) in sums(workers.iter().flat_map(|worker| worker.faults)) {
             self.line("penstock_faults_total", &[("blame", blame)], count);
         }
         self.family("penstock_workers", "gauge", "Worker threads.");
@@ -283,16 +282,26 @@ fn sum_apis(workers: &[WorkerFigures]) -> BTreeMap<(String, String), ApiSum> {
 fn add(sum: &mut ApiSum, api: &ApiFigures) {
     sum.latency.merge(&api.latency);
     sum.sent = sum.sent.saturating_add(api.sent);
-    sum.suspended += api.suspended;
+    // Workers share the health of endpoints.
+    sum.suspended = sum.suspended.max(api.suspended);
     for failures in &api.auth_failures {
         *sum.auth_failures.entry(failures.reason.as_str()).or_default() += failures.count;
     }
     for operation in &api.operations {
         for counted in &operation.statuses {
-            let key = (operation.method.to_owned(), operation.template.clone(), counted.status);
+            let key = (operation.method.to_owned(), operation.template.to_string(), counted.status);
             *sum.requests.entry(key).or_default() += counted.count;
         }
     }
+}
+
+/// Counts summed by label.
+fn sums(counts: impl Iterator<Item = (&'static str, u64)>) -> BTreeMap<&'static str, u64> {
+    let mut sums = BTreeMap::new();
+    for (label, count) in counts {
+        *sums.entry(label).or_default() += count;
+    }
+    sums
 }
 
 fn unrouted(workers: &[WorkerFigures]) -> BTreeMap<u16, u64> {

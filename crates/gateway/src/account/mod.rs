@@ -15,11 +15,12 @@ use std::rc::Rc;
 
 use model::{AuthFailure, Blame, Fault, MethodSet};
 
+use crate::admission::Places;
 use crate::resources::Resources;
 
 pub(crate) use access_log::{AccessLines, AccessLogger};
 pub(crate) use api::ApiAccount;
-pub(crate) use counters::{ApiCounters, Tally, WorkerFigures, bump};
+pub(crate) use counters::{ApiCounters, GONE_COUNTERS_US, Tally, WorkerFigures, bump};
 
 pub(crate) use exposition::expose;
 
@@ -52,6 +53,8 @@ pub(crate) struct Record {
     pub(crate) sent: u64,
     /// The response ended after its head and before its end.
     pub(crate) truncated: bool,
+    /// Its places in the shares of its client, its API and the worker, if it was forwarded.
+    pub(crate) places: Places,
 }
 
 /// Recorded status of a client that closed before its response began (as in nginx).

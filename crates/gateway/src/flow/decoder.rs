@@ -2,7 +2,7 @@
 
 use std::task::{Context, Poll, ready};
 
-use base::limits::{SPLICE_BYTES_MIN, SPLICE_PIECE_BYTES_MIN};
+use base::limits::{GATHERED_BODY_BYTES_MAX, SPLICE_BYTES_MIN, SPLICE_PIECE_BYTES_MIN};
 use tokio::net::TcpStream;
 use wire::http1::{BodyFraming, ChunkedDecoder, Piece, Rejection, ResponseFraming, Side};
 use wire::splice;
@@ -67,6 +67,8 @@ pub(crate) struct BodyReader {
     complete: bool,
     /// Payload bytes that were consumed.
     consumed: u64,
+    /// The trailers are not forwarded: some of them may be named by `Connection`.
+    pub(crate) drops_trailers: bool,
     /// It is not spliced: it arrives in small pieces, or no pipe is available.
     in_pieces: bool,
 }
@@ -75,7 +77,15 @@ impl BodyReader {
     /// A connection between two bodies.
     pub(crate) fn idle(buffer: Buffer) -> Self {
         let decode = Decode::Length(0);
-        Self { buffer, decode, ready: 0, complete: true, consumed: 0, in_pieces: false }
+        Self {
+            buffer,
+            decode,
+            ready: 0,
+            complete: true,
+            consumed: 0,
+            drops_trailers: false,
+            in_pieces: false,
+        }
     }
 
     /// Starts a request's body. The bytes that arrived with the head are in the buffer.
@@ -101,7 +111,7 @@ impl BodyReader {
         self.complete = matches!(decode, Decode::Length(0));
         self.decode = decode;
         self.ready = 0;
-        (self.consumed, self.in_pieces) = (0, false);
+        (self.consumed, self.drops_trailers, self.in_pieces) = (0, false, false);
     }
 
     /// Whether every payload byte was read and consumed.
@@ -177,7 +187,7 @@ impl BodyReader {
     }
 
     pub(crate) fn trailers(&self) -> &[u8] {
-        self.chunked().map_or(&[], ChunkedDecoder::trailers)
+        self.chunked().filter(|_| !self.drops_trailers).map_or(&[], ChunkedDecoder::trailers)
     }
 
     /// The decoder of a chunked body.
@@ -224,6 +234,35 @@ impl BodyReader {
             },
         }
         Ok(self.ready > 0 || self.complete)
+    }
+
+    /// Reads until all of a body of at most `GATHERED_BODY_BYTES_MAX` is buffered, or the beginning of another.
+    pub(crate) fn poll_gather(
+        &mut self,
+        cx: &mut Context<'_>,
+        stream: &mut Stream,
+        buffers: &Buffers,
+    ) -> Poll<Result<(), BodyError>> {
+        ready!(self.poll_fill(cx, stream, buffers))?;
+        while let Decode::Length(left) = self.decode
+            && (1..=GATHERED_BODY_BYTES_MAX).contains(&left)
+        {
+            self.buffer.compact();
+            if !self.buffer.has_free_space() {
+                break;
+            }
+            match ready!(poll_read(cx, stream, &mut self.buffer, Lend::Head(buffers))) {
+                Ok(0) | Err(_) => return Poll::Ready(Err(BodyError::Closed)),
+                Ok(count) => {
+                    let take = usize::try_from(left).unwrap_or(usize::MAX).min(count);
+                    let left = left.saturating_sub(take as u64);
+                    self.decode = Decode::Length(left);
+                    self.ready = self.ready.saturating_add(take);
+                    self.complete = left == 0;
+                }
+            }
+        }
+        Poll::Ready(Ok(()))
     }
 
     /// Reads until payload is available or the body ends.

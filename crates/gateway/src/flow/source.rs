@@ -24,6 +24,10 @@ pub(crate) enum BodyError {
 pub(crate) trait Source {
     /// Ready once `data` is not empty or the body is at its end.
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BodyError>>;
+    /// Ready once all of a short body can be sent, or the beginning of another. By default, of every body.
+    fn poll_gather(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
+        self.poll_fill(cx)
+    }
     /// Payload that can be sent now. Empty after a ready `poll_fill`: the body has ended.
     fn data(&self) -> &[u8];
     /// Drops `count` bytes of `data` from the front.

@@ -7,38 +7,53 @@
 //! Architecture invariant: a request is sent again only if no byte of it was written, or if it is
 //! idempotent and nothing of its body was sent (RFC 9110 section 9.2.2).
 
+mod attempt;
 mod balance;
 mod body;
+mod gate;
 mod head;
+mod health;
 mod pool;
+mod retry;
+mod shared;
 
-use std::cell::Cell;
-use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
-use base::limits::INTERIM_RESPONSES_MAX;
 use model::Fault;
-use wire::http1::{Known, Parsed};
 use wire::tls::ClientTls;
 
 pub(crate) use balance::Balancer;
 pub(crate) use body::{RequestBody, Unwanted, while_wanted};
 pub(crate) use pool::{Lease, PoolFigures, Pools};
+pub(crate) use retry::RetryCounts;
+pub(crate) use shared::Shared;
 
-use crate::buffer::{Buffer, Buffers};
-use crate::flow::{BodyError, BodyReader, FlowError, Http1Source, Lend, Outflow, poll_read};
+use crate::buffer::Buffers;
+use crate::flow::{BodyError, BodyReader, FlowError, Http1Source, Outflow};
 use crate::message::{Head, HeadEdits, Request};
 use crate::resources::Resources;
 
-use balance::{EndpointState, Failure, Tried};
-use pool::Freshness;
+use attempt::{FailedAttempt, attempt};
+use balance::Chosen;
+use health::Failure;
+use retry::{FailedTry, Next, Tries};
 
 /// An upstream's response. Its body, and possibly the rest of the request's body, are still to come.
 pub(crate) struct UpstreamResponse {
     pub(crate) head: Box<Head>,
     pub(crate) body: UpstreamBody,
+}
+
+impl UpstreamResponse {
+    /// Drops a response that is not sent to the client.
+    fn release(self, resources: &Resources) {
+        let keep_alive = self.head.parsed.keep_alive();
+        self.body.release(resources, keep_alive);
+        resources.release_head(self.head);
+    }
 }
 
 /// A response's body that is still on the wire.
@@ -59,19 +74,20 @@ impl UpstreamBody {
         &mut self,
         cx: &mut Context<'_>,
         body: &mut B,
+        buffers: &Buffers,
     ) -> bool {
         let Upload::Running(up) = &mut self.upload else { return false };
         let before = up.written;
         let run = up.poll_run(cx, body, &mut self.lease.stream);
         let moved = up.written != before;
-        match run {
-            Poll::Ready(Ok(())) => self.upload = Upload::Done,
-            Poll::Ready(Err(FlowError::Sink(error))) => self.upload = Upload::Stopped(error.kind()),
-            // The request is incomplete: the client's connection ends after this response.
-            Poll::Ready(Err(FlowError::Source(_))) => {
-                self.upload = Upload::Stopped(io::ErrorKind::UnexpectedEof);
-            }
-            Poll::Pending => {}
+        if let Poll::Ready(result) = run {
+            up.release(buffers);
+            self.upload = match result {
+                Ok(()) => Upload::Done,
+                Err(FlowError::Sink(error)) => Upload::Stopped(error.kind()),
+                // The request is incomplete: the client's connection ends after this response.
+                Err(FlowError::Source(_)) => Upload::Stopped(io::ErrorKind::UnexpectedEof),
+            };
         }
         moved
     }
@@ -101,26 +117,16 @@ pub(crate) enum Upload {
     Stopped(io::ErrorKind),
 }
 
-/// Why one attempt failed.
-struct FailedAttempt {
-    fault: Fault,
-    /// Bytes of the request written to the connection.
-    written: u64,
-    /// The upstream closed a reused connection without sending anything.
-    stale: bool,
-    /// The endpoint is not to blame: the queue was full, or earlier attempts used up the time.
-    endpoint_blameless: bool,
-}
-
 /// How a request is forwarded.
 pub(crate) struct Forwarding<'a> {
     pub(crate) client_tls: &'a ClientTls,
     pub(crate) connect_ms: u32,
     pub(crate) stall_ms: u32,
+    /// Least progress of a request body of known length, in bytes per second.
+    pub(crate) min_rate: u32,
     /// Start of the exchange, on the worker's clock.
     pub(crate) begun_us: u64,
-    /// Counts requests that are sent a second time.
-    pub(crate) retries: &'a Cell<u64>,
+    pub(crate) retries: &'a RetryCounts,
     pub(crate) balancer: &'a Balancer,
     /// The routed path below the base path.
     pub(crate) remainder: &'a [u8],
@@ -143,294 +149,118 @@ pub(crate) async fn exchange<B: RequestBody>(
     body: &mut B,
 ) -> Result<UpstreamResponse, Fault> {
     let balancer = forwarding.balancer;
-    let (mut tried, mut freshness, mut retried) = (Tried::default(), Freshness::Any, false);
+    let mut tries = Tries::new(balancer, forwarding.begun_us);
     let mut cause = None;
     loop {
-        let (position, endpoint) = match balancer.choose(resources.coarse_us(), tried) {
+        let chosen = match balancer.choose(resources.coarse_us(), tries.tried) {
             Ok(chosen) => chosen,
             // An earlier failure is more informative than that no endpoint is left.
             Err(none_ready) => return Err(cause.unwrap_or(none_ready)),
         };
-        let _guard = endpoint.guard_probe();
-        let failed = match attempt(resources, forwarding, endpoint, freshness, request, body).await
-        {
+        let tried =
+            attempt(resources, forwarding, chosen.endpoint, tries.freshness, request, body).await;
+        let (outcome, next) = match tried {
             Ok(response) => {
-                endpoint.succeeded(resources.coarse_us());
-                return Ok(response);
+                let next = after_response(resources, &mut tries, &chosen, &response, request, body);
+                (Ok(response), next)
             }
-            Err(failed) => failed,
+            Err(failed) => {
+                let next = after_failure(resources, &mut tries, &chosen, &failed, request, body);
+                (Err(failed.fault), next)
+            }
         };
-        let now_us = resources.now_us();
-        if !failed.stale
-            && !failed.endpoint_blameless
-            && failed.fault.blame() == model::Blame::Upstream
-        {
-            balancer.failed(endpoint, Failure::of(&failed.fault), now_us);
-        }
-        let untouched = body.consumed() == 0;
-        let nothing_sent = failed.written == 0 && untouched;
-        let repeatable = request.head.method().is_idempotent() && untouched;
-        if !is_retryable(&failed.fault) || !(nothing_sent || repeatable) {
-            return Err(failed.fault);
-        }
-        if !failed.stale {
-            tried.add(position);
-            if nothing_sent && balancer.has_another(now_us, tried) {
-                cause = Some(failed.fault);
-                continue;
+        let pause_ms = match next {
+            Next::Stop => return outcome,
+            Next::Denied => {
+                RetryCounts::add(&forwarding.retries.denied);
+                return outcome;
             }
+            Next::Choose => 0,
+            Next::Retry { pause_ms } => {
+                RetryCounts::add(&forwarding.retries.sent);
+                pause_ms
+            }
+        };
+        cause = match outcome {
+            Ok(response) => {
+                response.release(resources);
+                None
+            }
+            Err(fault) => Some(fault),
+        };
+        if pause_ms > 0 {
+            pause(resources, pause_ms, body).await?;
         }
-        let spent_us = now_us.saturating_sub(forwarding.begun_us);
-        if retried || spent_us >= u64::from(balancer.response_head_ms) * 1_000 {
-            return Err(failed.fault);
-        }
-        cause = Some(failed.fault);
-        forwarding.retries.set(forwarding.retries.get().wrapping_add(1));
-        (retried, freshness, tried) = (true, Freshness::Fresh, Tried::default());
+    }
+}
+
+fn after_response<B: RequestBody>(
+    resources: &Resources,
+    tries: &mut Tries<'_>,
+    chosen: &Chosen<'_>,
+    response: &UpstreamResponse,
+    request: &Request,
+    body: &B,
+) -> Next {
+    let (status, now_us) = (response.head.status(), resources.coarse_us());
+    tries.balancer.responded(chosen.endpoint, status, now_us);
+    let is_wanted = tries.balancer.retry.statuses.contains(&status);
+    let is_safe = request.head.method().is_idempotent() && body.consumed() == 0;
+    if is_wanted && is_safe { tries.after_status(chosen.position, now_us) } else { Next::Stop }
+}
+
+fn after_failure<B: RequestBody>(
+    resources: &Resources,
+    tries: &mut Tries<'_>,
+    chosen: &Chosen<'_>,
+    failed: &FailedAttempt,
+    request: &Request,
+    body: &B,
+) -> Next {
+    let (balancer, now_us) = (tries.balancer, resources.now_us());
+    let is_evidence = !failed.stale && !failed.endpoint_blameless;
+    if is_evidence && failed.fault.blame() == model::Blame::Upstream {
+        balancer.failed(chosen.endpoint, Failure::of(&failed.fault), now_us);
+    }
+    let untouched = body.consumed() == 0;
+    let nothing_sent = failed.written == 0 && untouched;
+    let is_safe = nothing_sent || request.head.method().is_idempotent() && untouched;
+    let repeatable = is_safe && is_retryable(&failed.fault, balancer);
+    let failed = FailedTry { stale: failed.stale, nothing_sent, repeatable };
+    tries.after_failure(failed, chosen.position, now_us)
+}
+
+/// Waits before a retry.
+async fn pause<B: RequestBody>(
+    resources: &Resources,
+    pause_ms: u32,
+    body: &mut B,
+) -> Result<(), Fault> {
+    body.watch().set(resources.deadline_us(pause_ms.saturating_mul(2)));
+    let pause = tokio::time::sleep(Duration::from_millis(u64::from(pause_ms)));
+    match while_wanted(body, pause).await {
+        Ok(()) | Err(Unwanted::TimeUp) => Ok(()),
+        Err(Unwanted::Left(fault)) => Err(fault),
     }
 }
 
 /// Whether another attempt could succeed.
-fn is_retryable(fault: &Fault) -> bool {
+fn is_retryable(fault: &Fault, balancer: &Balancer) -> bool {
     match fault {
         Fault::Unreachable { .. }
         | Fault::ConnectTimeout { .. }
         | Fault::Closed { .. }
         | Fault::SendFailed { .. } => true,
+        // There is time for another try only if each has a limit of its own.
+        Fault::ResponseTimeout { .. } => balancer.try_ms.is_some(),
         Fault::Denied(_)
         | Fault::Malformed { .. }
-        | Fault::ResponseTimeout { .. }
         | Fault::Truncated { .. }
         | Fault::ProtocolViolation { .. }
         | Fault::NotReady { .. }
         | Fault::NoReadyChild { .. }
         | Fault::ClientTimeout
         | Fault::ClientLeft => false,
-    }
-}
-
-/// An attempt that starts later than this was preceded by a failed one, in microseconds.
-const EARLIER_ATTEMPT_US: u64 = 1_000_000;
-
-async fn attempt<B: RequestBody>(
-    resources: &Resources,
-    forwarding: &Forwarding<'_>,
-    endpoint: &EndpointState,
-    freshness: Freshness,
-    request: &Request,
-    body: &mut B,
-) -> Result<UpstreamResponse, FailedAttempt> {
-    // The limit for the response head includes all attempts.
-    let spent_us = resources.coarse_us().saturating_sub(forwarding.begun_us);
-    let wait_us = u64::from(forwarding.balancer.response_head_ms) * 1_000;
-    let wait_us = wait_us.saturating_sub(spent_us);
-    let connect_us = wait_us.min(u64::from(forwarding.connect_ms) * 1_000);
-    body.watch().set(resources.coarse_us() + connect_us);
-    let leased =
-        endpoint.pool.lease(freshness, forwarding.client_tls, body, forwarding.connect_ms).await;
-    let lease = leased.map_err(|failure| {
-        let cut_short = connect_us < u64::from(forwarding.connect_ms) * 1_000;
-        let endpoint_blameless = !failure.attempted || cut_short;
-        FailedAttempt { fault: failure.fault, written: 0, stale: false, endpoint_blameless }
-    })?;
-    let mut text = resources.buffers.text();
-    let framing = head::write_head(&mut text, request, &endpoint.config, forwarding);
-    let mut attempt = Attempt {
-        resources,
-        authority: &endpoint.authority,
-        lease,
-        flow: Outflow::new(text, framing),
-        cut_short: spent_us > EARLIER_ATTEMPT_US,
-        uploaded: None,
-        head: None,
-        buffer: Buffer::default(),
-        interim: 0,
-        stall_us: u64::from(forwarding.stall_ms) * 1_000,
-        wait_us,
-        request,
-        upgrade: forwarding.upgrade,
-    };
-    body.watch().set(resources.coarse_us() + attempt.wait_limit_us());
-    let outcome = poll_fn(|cx| attempt.poll(cx, body)).await;
-    attempt.finish(outcome)
-}
-
-/// One attempt to send a request on one connection, up to the response head.
-struct Attempt<'a> {
-    resources: &'a Resources,
-    authority: &'a Rc<str>,
-    lease: Lease,
-    flow: Outflow,
-    /// Earlier attempts used up a part of the time.
-    cut_short: bool,
-    /// How the upload ended; `None` while it runs.
-    uploaded: Option<Upload>,
-    /// Borrowed when the first bytes of the response arrive.
-    head: Option<Box<Head>>,
-    buffer: Buffer,
-    interim: u32,
-    /// Longest time without progress of the upload.
-    stall_us: u64,
-    /// Longest wait for the response head after the upload.
-    wait_us: u64,
-    request: &'a Request,
-    upgrade: bool,
-}
-
-impl Attempt<'_> {
-    fn poll<B: RequestBody>(
-        &mut self,
-        cx: &mut Context<'_>,
-        body: &mut B,
-    ) -> Poll<Result<(), Fault>> {
-        if self.uploaded.is_none() {
-            let before = self.flow.written;
-            match self.flow.poll_run(cx, body, &mut self.lease.stream) {
-                Poll::Ready(Ok(())) => {
-                    self.uploaded = Some(Upload::Done);
-                    // Released before the wait, so that the next request uses the same memory.
-                    self.flow.release(&self.resources.buffers);
-                }
-                Poll::Ready(Err(FlowError::Source(error))) => {
-                    return Poll::Ready(Err(body_fault(error)));
-                }
-                Poll::Ready(Err(FlowError::Sink(error))) => {
-                    self.uploaded = Some(Upload::Stopped(error.kind()));
-                }
-                Poll::Pending => {}
-            }
-            if self.flow.written != before || self.uploaded.is_some() {
-                body.watch().set(self.resources.coarse_us() + self.wait_limit_us());
-            }
-        }
-        if let Poll::Ready(result) = self.poll_head(cx) {
-            return Poll::Ready(result);
-        }
-        if let Poll::Ready(fault) = body.poll_left(cx, self.uploaded.is_none()) {
-            return Poll::Ready(Err(fault));
-        }
-        if body.watch().poll_expired(cx) {
-            let has_left = self.uploaded.is_some() && body.has_half_closed();
-            return Poll::Ready(Err(if has_left { Fault::ClientLeft } else { self.timed_out() }));
-        }
-        Poll::Pending
-    }
-
-    /// Longest wait for progress of the upload, or for the response head after it.
-    fn wait_limit_us(&self) -> u64 {
-        if self.uploaded.is_some() { self.wait_us } else { self.stall_us }
-    }
-
-    fn timed_out(&self) -> Fault {
-        if self.uploaded.is_none() && self.flow.waits_for_source() {
-            return Fault::ClientTimeout;
-        }
-        let waited_ms = u32::try_from(self.wait_limit_us() / 1_000).unwrap_or(u32::MAX);
-        Fault::ResponseTimeout { authority: self.authority.to_string(), waited_ms }
-    }
-
-    /// Reads until the final response head is complete. Interim responses are dropped: the gateway sends
-    /// its own 100.
-    fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Fault>> {
-        loop {
-            if !self.buffer.is_empty() {
-                let head = self.head.get_or_insert_with(|| self.resources.head());
-                let head = &mut head.parsed;
-                match head.parse(self.buffer.filled(), self.request.head.method()) {
-                    Err(rejection) => return Poll::Ready(Err(self.violation(rejection.reason))),
-                    Ok(Parsed::Complete) if head.is_interim() => {
-                        let len = head.len();
-                        self.interim += 1;
-                        if self.interim > INTERIM_RESPONSES_MAX {
-                            return Poll::Ready(Err(self.violation("too many interim responses")));
-                        }
-                        self.buffer.consume(len);
-                        continue;
-                    }
-                    Ok(Parsed::Complete) if head.status() == 101 && !self.is_agreed() => {
-                        return Poll::Ready(Err(self.violation("unrequested 101")));
-                    }
-                    Ok(Parsed::Complete) => return Poll::Ready(Ok(())),
-                    Ok(Parsed::Partial) => {
-                        self.buffer.compact();
-                        if !self.buffer.has_free_space() && !self.buffer.grow() {
-                            return Poll::Ready(Err(
-                                self.violation("the response head is too large")
-                            ));
-                        }
-                    }
-                }
-            }
-            let lend = Lend::Head(&self.resources.buffers);
-            match poll_read(cx, &mut self.lease.stream, &mut self.buffer, lend) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(Ok(count)) if count > 0 => {}
-                Poll::Ready(_) => return Poll::Ready(Err(self.closed())),
-            }
-        }
-    }
-
-    /// Whether the 101 switches to the protocol that the client requested.
-    fn is_agreed(&self) -> bool {
-        let request = self.request.head.find(Known::Upgrade);
-        let requested = request.map(|field| field.value.of(&self.request.bytes));
-        let response = self.head.as_ref().and_then(|head| head.parsed.find(Known::Upgrade));
-        let given = response.map(|field| field.value.of(self.buffer.filled()));
-        let same = |(requested, given): (&[u8], &[u8])| requested.eq_ignore_ascii_case(given);
-        self.upgrade && requested.zip(given).is_some_and(same)
-    }
-
-    fn violation(&self, reason: &'static str) -> Fault {
-        Fault::ProtocolViolation { authority: self.authority.to_string(), reason }
-    }
-
-    fn closed(&self) -> Fault {
-        let authority = self.authority.to_string();
-        match self.uploaded {
-            Some(Upload::Stopped(kind)) => Fault::SendFailed { authority, cause: kind.to_string() },
-            Some(Upload::Done | Upload::Running(_)) | None => Fault::Closed { authority },
-        }
-    }
-
-    fn finish(mut self, outcome: Result<(), Fault>) -> Result<UpstreamResponse, FailedAttempt> {
-        let buffers = &self.resources.buffers;
-        match outcome {
-            Ok(()) => {
-                let upload = match self.uploaded {
-                    None => Upload::Running(self.flow),
-                    Some(ended) => {
-                        self.flow.release(buffers);
-                        ended
-                    }
-                };
-                let mut head = self.head.unwrap_or_default();
-                let len = head.parsed.len();
-                head.bytes.extend_from_slice(self.buffer.filled().get(..len).unwrap_or_default());
-                self.buffer.consume(len);
-                let mut reader = BodyReader::idle(self.buffer);
-                reader.start_response(head.parsed.framing());
-                let authority = Rc::clone(self.authority);
-                let body = UpstreamBody { lease: self.lease, reader, upload, authority };
-                Ok(UpstreamResponse { head, body })
-            }
-            Err(fault) => {
-                let silent = self.buffer.is_empty() && self.interim == 0;
-                let ended = matches!(fault, Fault::Closed { .. } | Fault::SendFailed { .. });
-                let failed = FailedAttempt {
-                    stale: self.lease.reused && silent && ended,
-                    endpoint_blameless: self.cut_short
-                        && matches!(fault, Fault::ResponseTimeout { .. }),
-                    written: self.flow.written,
-                    fault,
-                };
-                buffers.release(self.buffer);
-                self.flow.release(buffers);
-                if let Some(head) = self.head {
-                    self.resources.release_head(head);
-                }
-                Err(failed)
-            }
-        }
     }
 }
 

@@ -5,18 +5,19 @@ use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
-use base::limits::{
-    IDLE_UPSTREAM_MS_MAX, UPSTREAM_CONNECTIONS_MAX, UPSTREAM_IDLE_MAX, UPSTREAM_WAITERS_MAX,
-};
+use base::SystemEntropy;
+use base::limits::IDLE_UPSTREAM_MS_MAX;
 use model::{Endpoint, Fault, Scheme};
 use tokio::net::{TcpStream, lookup_host};
-use tokio::sync::Notify;
 use wire::stream::Stream;
 use wire::tls::ClientTls;
 
 use super::body::{RequestBody, Unwanted, while_wanted};
+use super::gate::{Gate, Pass, Refusal, SetLimits, Waiting};
+use super::shared::Shared;
 
 /// The key of a pool: endpoints with different paths share connections.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -27,12 +28,28 @@ struct Address {
 }
 
 /// A worker's pools by address.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Pools {
     by_address: RefCell<HashMap<Address, Rc<Pool>>>,
+    shared: Arc<Shared>,
+}
+
+/// The pools of a single worker.
+impl Default for Pools {
+    fn default() -> Self {
+        Self::new(Shared::new(1, &SystemEntropy))
+    }
 }
 
 impl Pools {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self { by_address: RefCell::default(), shared }
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
     /// The pool of `endpoint`'s address, created if needed.
     pub(crate) fn of(&self, endpoint: &Endpoint) -> Rc<Pool> {
         let address =
@@ -42,9 +59,8 @@ impl Pools {
             Rc::new(Pool {
                 address: address.clone(),
                 idle: RefCell::default(),
-                in_use: Cell::new(0),
-                waiting: Cell::new(0),
-                returned: Notify::new(),
+                gate: Rc::default(),
+                waiting_for_set: Cell::new(0),
                 opened: Cell::new(0),
                 failed: Cell::new(0),
             })
@@ -83,9 +99,9 @@ pub(crate) struct Pool {
     address: Address,
     /// The most recently used one is last and is used first, so that surplus connections expire.
     idle: RefCell<Vec<Idle>>,
-    in_use: Cell<usize>,
-    waiting: Cell<usize>,
-    returned: Notify,
+    gate: Rc<Gate>,
+    /// Requests that wait because of the limits of their endpoint set.
+    waiting_for_set: Cell<usize>,
     opened: Cell<u64>,
     failed: Cell<u64>,
 }
@@ -118,76 +134,68 @@ pub(crate) struct Lease {
     pub(crate) stream: Stream,
     /// It has served requests before, so the upstream may have closed it as idle.
     pub(crate) reused: bool,
-    permit: Permit,
+    pool: Rc<Pool>,
+    idle_max: usize,
+    _passes: Passes,
 }
 
-/// A request waiting for a connection. Dropped if the client closes meanwhile.
-struct Waiting<'a>(&'a Cell<usize>);
-
-impl<'a> Waiting<'a> {
-    fn new(waiting: &'a Cell<usize>) -> Self {
-        waiting.set(waiting.get() + 1);
-        Self(waiting)
-    }
+/// How a connection is leased.
+pub(crate) struct Leasing<'a> {
+    pub(crate) freshness: Freshness,
+    pub(crate) tls: &'a ClientTls,
+    pub(crate) limits: &'a SetLimits,
+    pub(crate) connect_ms: u32,
+    /// On the worker's clock.
+    pub(crate) now_us: u64,
+    pub(crate) deadline_us: u64,
 }
 
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.set(self.0.get().saturating_sub(1));
-    }
-}
-
-/// One of the pool's permitted connections, returned when dropped.
-#[derive(Debug)]
-struct Permit(Rc<Pool>);
-
-impl Drop for Permit {
-    fn drop(&mut self) {
-        self.0.in_use.set(self.0.in_use.get().saturating_sub(1));
-        if self.0.waiting.get() > 0 {
-            self.0.returned.notify_one();
-        }
-    }
-}
+/// The pool's, and the endpoint set's if it has limits of its own.
+type Passes = (Pass, Option<Pass>);
 
 impl Lease {
     /// Returns the connection to its pool. Both bodies must be complete, and nothing unread.
     pub(crate) fn release(self, now_us: u64) {
-        let pool = Rc::clone(&self.permit.0);
-        let mut idle = pool.idle.borrow_mut();
-        if idle.len() < UPSTREAM_IDLE_MAX {
+        let mut idle = self.pool.idle.borrow_mut();
+        if idle.len() < self.idle_max {
             idle.push(Idle { stream: self.stream, since_us: now_us });
         }
     }
 }
 
 impl Pool {
-    /// Leases a connection: an idle one that is still open, or a new one; if the pool is at its limit, after
-    /// another is released. The wait ends when the watch of `body` expires, or its sender leaves.
+    /// Leases a connection: an idle one that is still open, or a new one; if a limit is reached, after another is
+    /// released. The wait ends when the watch of `body` expires, or its sender leaves.
     ///
     /// # Errors
     /// [`ConnectFailure`] with [`Fault::Unreachable`], [`Fault::ConnectTimeout`], [`Fault::NotReady`] if the queue is
     /// full, or the fault of a sender that left.
     pub(crate) async fn lease(
         self: &Rc<Self>,
-        freshness: Freshness,
-        tls: &ClientTls,
+        leasing: Leasing<'_>,
         body: &mut impl RequestBody,
-        connect_ms: u32,
     ) -> Result<Lease, ConnectFailure> {
-        let permit = self.permit(body, connect_ms).await;
-        let permit = permit.map_err(|fault| ConnectFailure { fault, attempted: false })?;
-        if freshness == Freshness::Any
+        let passes = self.passes(&leasing, body).await;
+        let passes = passes.map_err(|fault| ConnectFailure { fault, attempted: false })?;
+        let lease = |stream, reused| Lease {
+            stream,
+            reused,
+            pool: Rc::clone(self),
+            idle_max: leasing.limits.idle_max,
+            _passes: passes,
+        };
+        if leasing.freshness == Freshness::Any
             && let Some(stream) = self.take_idle()
         {
-            return Ok(Lease { stream, reused: true, permit });
+            return Ok(lease(stream, true));
         }
+        let Leasing { tls, connect_ms, .. } = leasing;
         let authority = self.authority();
         // Boxed, so that the rare case does not enlarge every future.
         let fault = match while_wanted(body, Box::pin(self.connect(tls, connect_ms))).await {
             Ok(Ok(stream)) => {
                 self.opened.set(self.opened.get() + 1);
-                return Ok(Lease { stream, reused: false, permit });
+                return Ok(lease(stream, false));
             }
             Ok(Err(error)) => {
                 let (attempted, cause) = (!is_local(&error), error.to_string());
@@ -202,27 +210,52 @@ impl Pool {
         Err(ConnectFailure { fault, attempted: true })
     }
 
-    async fn permit(
-        self: &Rc<Self>,
+    async fn passes(
+        &self,
+        leasing: &Leasing<'_>,
         body: &mut impl RequestBody,
-        connect_ms: u32,
-    ) -> Result<Permit, Fault> {
-        while self.in_use.get() >= UPSTREAM_CONNECTIONS_MAX {
-            if self.waiting.get() >= UPSTREAM_WAITERS_MAX {
-                return Err(Fault::NotReady { authority: self.authority() });
+    ) -> Result<Passes, Fault> {
+        let wait_us = leasing.limits.wait_ms.map(|ms| u64::from(ms) * 1_000);
+        let wait_end_us = wait_us.map(|wait_us| leasing.now_us.saturating_add(wait_us));
+        body.watch().set(wait_end_us.unwrap_or(u64::MAX).min(leasing.deadline_us));
+        let refused = |refusal| match refusal {
+            Refusal::Unwanted(Unwanted::Left(fault)) => fault,
+            Refusal::Unwanted(Unwanted::TimeUp) if wait_end_us.is_none() => {
+                let waited_ms = leasing.connect_ms;
+                Fault::ConnectTimeout { authority: self.authority(), waited_ms }
             }
-            let waiting = Waiting::new(&self.waiting);
-            let turn = while_wanted(body, self.returned.notified()).await;
-            drop(waiting);
-            turn.map_err(|unwanted| match unwanted {
-                Unwanted::Left(fault) => fault,
-                Unwanted::TimeUp => {
-                    Fault::ConnectTimeout { authority: self.authority(), waited_ms: connect_ms }
-                }
-            })?;
+            Refusal::Full | Refusal::Unwanted(Unwanted::TimeUp) => {
+                Fault::NotReady { authority: self.authority() }
+            }
+        };
+        let of_set = match &leasing.limits.gate {
+            Some(gate) => {
+                let waiting = Waiting::new(&self.waiting_for_set);
+                let pass = gate.pass(body).await;
+                drop(waiting);
+                Some(pass.map_err(refused)?)
+            }
+            None => None,
+        };
+        let of_pool = self.gate.pass(body).await.map_err(refused)?;
+        if wait_end_us.is_some() {
+            body.watch().set(leasing.deadline_us);
         }
-        self.in_use.set(self.in_use.get() + 1);
-        Ok(Permit(Rc::clone(self)))
+        Ok((of_pool, of_set))
+    }
+
+    /// Requests that use a connection or wait for one.
+    pub(crate) fn requests(&self) -> usize {
+        self.gate.in_use() + self.waiting()
+    }
+
+    fn waiting(&self) -> usize {
+        self.gate.waiting() + self.waiting_for_set.get()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn enter(&self) -> Pass {
+        self.gate.enter()
     }
 
     /// The most recently used idle connection that its peer has not closed. The check costs no system call
@@ -239,6 +272,10 @@ impl Pool {
 
     async fn connect(&self, tls: &ClientTls, connect_ms: u32) -> io::Result<Stream> {
         let Address { scheme, host, port } = &self.address;
+        #[cfg(test)]
+        if let Some(connected) = crate::simulation::connect(*port).await {
+            return connected;
+        }
         let addresses: Vec<_> = lookup_host((host.as_str(), *port)).await?.collect();
         let tcp = connect_to_one_of(&addresses, connect_ms).await?;
         tcp.set_nodelay(true)?;
@@ -260,8 +297,8 @@ impl Pool {
     fn figures(&self) -> PoolFigures {
         PoolFigures {
             idle: self.idle.borrow().len() as u64,
-            in_use: self.in_use.get() as u64,
-            waiting: self.waiting.get() as u64,
+            in_use: self.gate.in_use() as u64,
+            waiting: self.waiting() as u64,
             opened: self.opened.get(),
             failed: self.failed.get(),
         }

@@ -8,6 +8,7 @@
 mod http1;
 mod http2;
 
+use std::cell::Cell;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::rc::Rc;
@@ -24,6 +25,7 @@ pub(crate) use http2::TaskPool;
 
 use crate::account::bump;
 use crate::buffer::Buffer;
+use crate::compiled::Live;
 use crate::fault::TOO_MANY_CONNECTIONS;
 use crate::message::Peer;
 use crate::watch::within;
@@ -33,10 +35,18 @@ use crate::worker::Worker;
 #[derive(Clone, Debug)]
 pub(crate) enum Protocol {
     /// `http2`: by prior knowledge, as well.
-    Http {
-        http2: bool,
+    Http { http2: bool },
+    Https {
+        config: Arc<rustls::ServerConfig>,
+        /// Upstreams get the certificates of clients.
+        forward_certificates: bool,
     },
-    Https(Arc<rustls::ServerConfig>),
+}
+
+impl Protocol {
+    fn forwards_certificates(&self) -> bool {
+        matches!(self, Self::Https { forward_certificates: true, .. })
+    }
 }
 
 /// Serves one accepted connection until it ends.
@@ -49,18 +59,35 @@ pub(crate) async fn serve(
     let worker = &*open.0;
     bump(&worker.tally.accepted);
     let compiled = worker.compiled();
-    if worker.connections.get() > compiled.live.connections_max {
-        bump(&worker.tally.rejected_connections);
+    let secure = matches!(protocol, Protocol::Https { .. });
+    let mut peer = Peer::new(from.ip(), secure, &compiled.live.trusted_proxies);
+    if let Err(exceeded) = admit(worker, &compiled.live, &mut peer) {
+        bump(exceeded);
+        drop(compiled);
         reject(tcp, &protocol).await;
         return;
     }
+    drop(compiled);
     // Without it the connection works, with more latency.
     let _ = tcp.set_nodelay(true);
-    let secure = matches!(protocol, Protocol::Https(_));
     let prior_knowledge = matches!(protocol, Protocol::Http { http2: true });
-    let peer = Rc::new(Peer::new(from.ip(), secure, &compiled.live.trusted_proxies));
-    drop(compiled);
+    let forward = protocol.forwards_certificates();
     let Some(stream) = shake_hands(worker, tcp, protocol).await else { return };
+    if let Some(certificate) = stream.peer_certificate() {
+        peer.present(certificate, forward);
+    }
+    let peer = Rc::new(peer);
+    serve_stream(open, stream, peer, prior_knowledge).await;
+}
+
+/// Serves a connection after its handshake. `prior_knowledge`: in HTTP/2, if it starts with the preface.
+pub(crate) async fn serve_stream(
+    open: OpenConnection,
+    stream: Stream,
+    peer: Rc<Peer>,
+    prior_knowledge: bool,
+) {
+    let worker = &*open.0;
     let http2 = if stream.alpn() == Some(ALPN_H2) {
         Some(Http2 { stream, read: Buffer::default() })
     } else {
@@ -72,11 +99,31 @@ pub(crate) async fn serve(
     }
 }
 
+/// Counts the connection as one of its client.
+///
+/// # Errors
+/// The counter of the limit that it exceeds.
+fn admit<'w>(worker: &'w Worker, live: &Live, peer: &mut Peer) -> Result<(), &'w Cell<u64>> {
+    let rejected = &worker.tally.rejected_connections;
+    let open = worker.connections.get();
+    if open > live.connections_max {
+        return Err(&rejected.connections_max);
+    }
+    if open > worker.descriptors.connections_max {
+        return Err(&rejected.descriptors);
+    }
+    if !peer.trusted {
+        let connection = worker.clients.connect(peer.address, live.client_connections_max);
+        peer.connection = Some(connection.ok_or(&rejected.client_connections_max)?);
+    }
+    Ok(())
+}
+
 /// The TLS handshake, if the listener uses TLS. A failed handshake ends the connection.
 async fn shake_hands(worker: &Worker, tcp: TcpStream, protocol: Protocol) -> Option<Stream> {
     let config = match protocol {
         Protocol::Http { .. } => return Some(Stream::Clear(tcp)),
-        Protocol::Https(config) => config,
+        Protocol::Https { config, .. } => config,
     };
     let watch = worker.resources.watches.add();
     watch.set(worker.resources.deadline_us(HANDSHAKE_MS_MAX));

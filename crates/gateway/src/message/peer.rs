@@ -2,6 +2,11 @@
 
 use std::net::IpAddr;
 
+use wire::http1::write;
+
+use crate::clients::ClientConnection;
+use crate::share::Share;
+
 /// The client's end of a connection.
 #[derive(Debug)]
 pub(crate) struct Peer {
@@ -11,12 +16,22 @@ pub(crate) struct Peer {
     /// `X-Forwarded-For` and `X-Forwarded-Proto` lines to add; empty for a trusted proxy, whose own are
     /// forwarded.
     pub(crate) forwarded_lines: Vec<u8>,
+    /// It presented a certificate, which was verified.
+    pub(crate) has_certificate: bool,
+    /// Counts this connection as one of its client; `None` for a trusted proxy.
+    pub(crate) connection: Option<ClientConnection>,
 }
 
 impl Default for Peer {
     fn default() -> Self {
         let address = IpAddr::from([0, 0, 0, 0]);
-        Self { address, trusted: false, forwarded_lines: Vec::new() }
+        Self {
+            address,
+            trusted: false,
+            forwarded_lines: Vec::new(),
+            has_certificate: false,
+            connection: None,
+        }
     }
 }
 
@@ -27,7 +42,21 @@ impl Peer {
         let scheme = if secure { "https" } else { "http" };
         let lines = format!("X-Forwarded-For: {address}\r\nX-Forwarded-Proto: {scheme}\r\n");
         let forwarded_lines = if trusted { Vec::new() } else { lines.into_bytes() };
-        Self { address, trusted, forwarded_lines }
+        Self { address, trusted, forwarded_lines, has_certificate: false, connection: None }
+    }
+
+    /// Records the verified certificate of the connection, in DER. `forward`: upstreams get it.
+    pub(crate) fn present(&mut self, certificate: &[u8], forward: bool) {
+        self.has_certificate = true;
+        if forward && !self.trusted {
+            let text = wire::tls::base64(certificate);
+            write::field(&mut self.forwarded_lines, b"X-WSO2-CLIENT-CERTIFICATE", text.as_bytes());
+        }
+    }
+
+    /// What its client holds over all its connections; `None` for a trusted proxy.
+    pub(crate) fn share(&self) -> Option<&Share> {
+        self.connection.as_ref().map(ClientConnection::share)
     }
 }
 

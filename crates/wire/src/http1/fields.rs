@@ -53,6 +53,8 @@ pub(super) struct Options {
     close: bool,
     keep_alive: bool,
     pub(super) upgrade: bool,
+    /// It names other fields, which may also be trailers.
+    pub(super) names_fields: bool,
 }
 
 impl Options {
@@ -178,6 +180,7 @@ impl Fields {
         } else if matches!(Known::of(name), Known::Host | Known::ContentLength) {
             return Err(side.reject(400, "connection option names a field that cannot be removed"));
         } else {
+            options.names_fields |= !name.eq_ignore_ascii_case(b"te");
             let named = |field: &&mut Field| field.name.of(buf).eq_ignore_ascii_case(name);
             self.list.iter_mut().filter(named).for_each(|field| field.hop = true);
         }

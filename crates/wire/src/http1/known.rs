@@ -284,6 +284,7 @@ names! {
         "access-control-max-age" AccessControlMaxAge, "x-http-method-override" Identity,
     }
     24 => { "sec-websocket-extensions" SecWebSocketExtensions, }
+    25 => { "x-wso2-client-certificate" Identity, }
     27 => { "access-control-allow-origin" AccessControlAllowOrigin, }
     28 => {
         "access-control-allow-headers" AccessControlAllowHeaders,

@@ -155,6 +155,12 @@ impl RequestHead {
         self.expects_continue && self.framing != BodyFraming::None
     }
 
+    /// Whether `Connection` names fields. Trailers with these names must not be forwarded (RFC 9110 section 7.6.1).
+    #[must_use]
+    pub fn names_fields(&self) -> bool {
+        self.options.names_fields
+    }
+
     #[must_use]
     pub fn upgrade(&self, buf: &[u8]) -> Upgrade {
         self.fields.upgrade(buf, self.options.upgrade && self.version == Version::Http11)

@@ -89,6 +89,12 @@ impl ResponseHead {
         self.status < 200 && self.status != 101
     }
 
+    /// Whether `Connection` names fields. Trailers with these names must not be forwarded (RFC 9110 section 7.6.1).
+    #[must_use]
+    pub fn names_fields(&self) -> bool {
+        self.options.names_fields
+    }
+
     /// The protocol that a 101 switches to.
     #[must_use]
     pub fn upgrade(&self, buf: &[u8]) -> Upgrade {

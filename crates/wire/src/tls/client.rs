@@ -85,7 +85,7 @@ fn builder() -> ConfigBuilder<ClientConfig, WantsVerifier> {
         .expect("aws-lc-rs has suites for TLS 1.2 and 1.3")
 }
 
-fn add_roots(roots: &mut RootCertStore, pem: &[u8]) -> Result<(), String> {
+pub(super) fn add_roots(roots: &mut RootCertStore, pem: &[u8]) -> Result<(), String> {
     let certificates = CertificateDer::pem_slice_iter(pem)
         .collect::<Result<Vec<_>, _>>()
         .map_err(|error| pem_problem(&error).to_owned())?;

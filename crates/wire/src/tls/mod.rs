@@ -8,6 +8,7 @@
 
 mod certificates;
 mod client;
+mod client_auth;
 mod self_signed;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -24,6 +25,7 @@ use tokio_rustls::{TlsAcceptor, TlsStream};
 
 pub use certificates::{CertificateSet, PemPair, ServerCertificates, SniPair};
 pub use client::ClientTls;
+pub use client_auth::{ClientAuth, base64};
 pub use self_signed::generate_self_signed;
 pub use validity::Lapse;
 
@@ -71,14 +73,25 @@ fn provider() -> Arc<CryptoProvider> {
 
 /// The configuration of TLS listeners: TLS 1.2 and 1.3, certificates by SNI from `certs` (looked up in each
 /// handshake, so [`ServerCertificates::replace`] takes effect with the next one), ALPN `h2` before
-/// `http/1.1` (`h2` only with `alpn_h2`), resumption by ticket and by cache, no client
-/// certificates, no early data.
+/// `http/1.1` (`h2` only with `alpn_h2`), resumption by ticket and by cache, no client certificates, no early data.
 pub fn server_config(certs: Arc<ServerCertificates>, alpn_h2: bool) -> Arc<rustls::ServerConfig> {
-    let mut config = rustls::ServerConfig::builder_with_provider(provider())
+    server_config_for(certs, alpn_h2, None)
+}
+
+/// The same, with certificates of `clients`. A resumed session keeps the certificate of the first handshake.
+pub fn server_config_for(
+    certs: Arc<ServerCertificates>,
+    alpn_h2: bool,
+    clients: Option<&ClientAuth>,
+) -> Arc<rustls::ServerConfig> {
+    let builder = rustls::ServerConfig::builder_with_provider(provider())
         .with_safe_default_protocol_versions()
-        .expect("aws-lc-rs has suites for TLS 1.2 and 1.3")
-        .with_no_client_auth()
-        .with_cert_resolver(certs);
+        .expect("aws-lc-rs has suites for TLS 1.2 and 1.3");
+    let builder = match clients {
+        None => builder.with_no_client_auth(),
+        Some(clients) => builder.with_client_cert_verifier(clients.verifier()),
+    };
+    let mut config = builder.with_cert_resolver(certs);
     config.alpn_protocols = if alpn_h2 {
         vec![ALPN_H2.to_vec(), ALPN_HTTP1.to_vec()]
     } else {

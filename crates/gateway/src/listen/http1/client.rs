@@ -31,6 +31,11 @@ impl Source for Connection<'_> {
         Http1Source { reader, stream, buffers: &self.worker.resources.buffers }.poll_fill(cx)
     }
 
+    fn poll_gather(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
+        ready!(self.poll_fill(cx))?;
+        self.reader.poll_gather(cx, &mut self.stream, &self.worker.resources.buffers)
+    }
+
     fn data(&self) -> &[u8] {
         self.reader.data()
     }
@@ -159,7 +164,7 @@ impl Client for Connection<'_> {
         self.out_interim = &[];
         if !complete && self.ends_with_close {
             // The body ends with the connection: only a reset shows that it is incomplete.
-            let _ = self.stream.tcp().set_zero_linger();
+            self.stream.reset_when_dropped();
         }
         self.after = match (complete, self.body_is_done()) {
             (false, _) => After::Close,

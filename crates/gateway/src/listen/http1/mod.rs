@@ -164,6 +164,8 @@ impl Connection<'_> {
         let limit_ms = if begun || first { head_ms } else { idle_ms };
         self.wait_at_most(limit_ms);
         let since_us = self.worker.resources.coarse_us();
+        self.watch.client_is_slow(false, since_us);
+        self.watch.client_is_slow(true, since_us);
         let (mut looked_at, mut drained) = (0, false);
         loop {
             if !self.reader.buffer.is_empty() {
@@ -175,6 +177,7 @@ impl Connection<'_> {
                     PrefaceMatch::Yes => return Ok(Next::Http2),
                     PrefaceMatch::No => {
                         if let Some(request) = self.parse_head(&mut looked_at)? {
+                            self.watch.client_is_slow(false, since_us);
                             return Ok(Next::Request(request));
                         }
                     }
@@ -214,13 +217,10 @@ impl Connection<'_> {
         self.watch.is_expired()
     }
 
-    /// Parses the head, if it is complete. The first `looked_at` bytes were incomplete before: they are
-    /// parsed again only when a line ends or the buffer is full, so that a head sent byte by byte is parsed
-    /// once per line. The request is borrowed for parsing: a waiting connection holds none.
+    /// Parses the head, if it is complete. The first `looked_at` bytes were incomplete before. The request is borrowed for parsing: a waiting connection holds none.
     fn parse_head(&mut self, looked_at: &mut usize) -> Result<Option<Box<Request>>, Fault> {
         let buffer = &mut self.reader.buffer;
-        let fresh = buffer.filled().get(*looked_at..).unwrap_or_default();
-        if *looked_at > 0 && buffer.has_free_space() && !fresh.contains(&b'\n') {
+        if !buffer.may_hold_head(*looked_at) {
             return Ok(None);
         }
         *looked_at = buffer.filled().len();
@@ -254,6 +254,7 @@ impl Connection<'_> {
 
     fn begin_body(&mut self, request: &Request) {
         self.reader.start_request(request.head.framing());
+        self.reader.drops_trailers = request.head.names_fields();
         let waits = request.head.expects_continue() && self.reader.buffer.is_empty();
         self.interim = if waits { CONTINUE } else { &[] };
     }
@@ -262,9 +263,14 @@ impl Connection<'_> {
     /// has arrived. While the gateway drains, it does so for at most `DRAIN_MS_MAX`: a client that has just read a
     /// response can send its next request, and one that is idle is closed.
     async fn read_more(&mut self, idle_since_us: Option<u64>) -> io::Result<Read> {
+        let buffers = &self.worker.resources.buffers;
         poll_fn(|cx| {
-            let lend = Lend::Head(&self.worker.resources.buffers);
+            buffers.unpark(&mut self.reader.buffer);
+            let lend = Lend::Head(buffers);
             let read = poll_read(cx, &mut self.stream, &mut self.reader.buffer, lend);
+            if read.is_pending() {
+                buffers.park(&mut self.reader.buffer);
+            }
             if read.is_pending()
                 && self.worker.draining.get()
                 && let Some(idle_since_us) = idle_since_us

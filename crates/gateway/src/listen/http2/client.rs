@@ -5,9 +5,10 @@ use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
+use base::limits::GATHERED_BODY_BYTES_MAX;
 use model::Fault;
 use wire::h2::{self, Reason};
-use wire::http1::Rejection;
+use wire::http1::{BodyFraming, Rejection};
 
 use super::{OpenStream, Shared};
 use crate::client::{Begin, Client};
@@ -28,7 +29,9 @@ pub(super) struct StreamClient<'a> {
     trailers: Vec<u8>,
     ended: bool,
     /// The client waits for a 100 before it sends its body.
-    pub(super) waits_for_continue: bool,
+    waits_for_continue: bool,
+    /// The request's body is so short that it is gathered before it is forwarded.
+    is_short: bool,
     /// Payload bytes of the request that were consumed.
     consumed: u64,
     /// The response has no body, whatever its length. Known even if the head is malformed.
@@ -56,8 +59,12 @@ enum Out {
 }
 
 impl<'a> StreamClient<'a> {
-    pub(super) fn new(stream: &'a OpenStream, is_head_method: bool) -> Self {
+    pub(super) fn new(stream: &'a OpenStream, request: &Request, is_head_method: bool) -> Self {
         let (connection, slot) = (&*stream.connection, stream.slot);
+        let is_short = match request.head.framing() {
+            BodyFraming::Length(bytes) => bytes <= GATHERED_BODY_BYTES_MAX,
+            BodyFraming::None | BodyFraming::Chunked => false,
+        };
         Self {
             watch: connection.inboxes.borrow_mut().watch(slot, &connection.worker().resources),
             connection,
@@ -66,7 +73,8 @@ impl<'a> StreamClient<'a> {
             used: 0,
             trailers: Vec::new(),
             ended: false,
-            waits_for_continue: false,
+            waits_for_continue: request.head.expects_continue(),
+            is_short,
             consumed: 0,
             is_head_method,
             out: Out::Idle,
@@ -175,6 +183,18 @@ impl Source for StreamClient<'_> {
             return Poll::Pending;
         }
         Poll::Ready(Ok(()))
+    }
+
+    fn poll_gather(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
+        let lacks_bytes = self.is_short
+            && self.data().is_empty()
+            && self
+                .connection
+                .inboxes
+                .borrow_mut()
+                .get(self.slot)
+                .is_some_and(|inbox| !inbox.ended);
+        if lacks_bytes && !self.is_reset() { Poll::Pending } else { self.poll_fill(cx) }
     }
 
     fn data(&self) -> &[u8] {

@@ -72,6 +72,8 @@ impl Inboxes {
         let Some(inbox) = self.0.get_mut(slot) else { return resources.watches.add() };
         let watch = inbox.watch.get_or_insert_with(|| resources.watches.add());
         watch.set(u64::MAX);
+        watch.client_is_slow(false, 0);
+        watch.holds_place(None);
         Rc::clone(watch)
     }
 }

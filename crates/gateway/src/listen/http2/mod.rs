@@ -109,6 +109,8 @@ impl Shared {
         let idle_ms = worker.compiled().live.idle_ms;
         let limit_ms = if self.leaving.get() { DRAIN_MS_MAX } else { idle_ms };
         self.watch.set(worker.resources.deadline_us(limit_ms));
+        // The connection is one of those that give way when there are too many.
+        self.watch.client_is_slow(true, worker.resources.coarse_us());
     }
 
     /// Sends GOAWAY. Open streams are still served, and those that the client opened before it received GOAWAY.
@@ -131,6 +133,7 @@ impl OpenStream {
     fn new(connection: &Rc<Shared>, slot: usize) -> Self {
         connection.streams.set(connection.streams.get() + 1);
         connection.watch.set(u64::MAX);
+        connection.watch.client_is_slow(false, 0);
         Self { connection: Rc::clone(connection), slot }
     }
 }

@@ -21,8 +21,7 @@ pub(super) struct Opened {
 pub(super) async fn serve(opened: Opened) {
     let Opened { stream, request, parsed, is_head_method } = opened;
     let worker = stream.connection.worker();
-    let mut client = StreamClient::new(&stream, is_head_method);
-    client.waits_for_continue = request.head.expects_continue();
+    let mut client = StreamClient::new(&stream, &request, is_head_method);
     pipeline::exchange(worker, parsed, &request, &mut client).await;
     client.skip_rest(DRAIN_BYTES_MAX as usize, DRAIN_MS_MAX).await;
     drop(client);

@@ -1,0 +1,209 @@
+//! Admission: may this request be forwarded now?
+//!
+//! Life of a request: authorise -> **admit** -> forward. A request counts in the share of its client, of its API and of
+//! the whole worker ([`Share`]), so that no client and no API takes all upstream connections. It waits for its place
+//! rather than being rejected, since a place is often free a moment later.
+
+use std::future::poll_fn;
+use std::task::Poll;
+
+use base::limits::{
+    EARLY_UPLOADS_MAX, EARLY_UPLOADS_PER_API_MAX, EARLY_UPLOADS_PER_CLIENT_MAX, UPLOAD_START_MS,
+};
+use model::{Denial, Fault};
+use wire::http1::{BodyFraming, Known};
+
+use crate::client::Client;
+use crate::compiled::Live;
+use crate::forward::{Unwanted, body_fault};
+use crate::message::Request;
+use crate::share::{Pass, Share, Whose};
+use crate::worker::Worker;
+use crate::worker_api::WorkerApi;
+
+/// A request's places in up to three shares, until dropped.
+pub(crate) type Places = [Option<Pass>; 3];
+
+/// One of the shares that a request counts in, and its limits.
+struct Limited<'a> {
+    share: &'a Share,
+    requests_max: usize,
+    early_uploads_max: usize,
+    /// Why a request is denied that has waited too long for its place.
+    denial: Denial,
+    /// Whose slowest requests give way to one that waits.
+    whose: Whose,
+}
+
+/// The shares of a request.
+struct Shares<'a>([Option<Limited<'a>>; 3]);
+
+/// What an admitted request holds.
+pub(crate) struct Admitted {
+    /// Until the end of the response.
+    pub(crate) places: Places,
+    /// Until the head of the response, if its body had not begun.
+    pub(crate) early_upload: Places,
+}
+
+/// Waits until the request's body flows, and for its places.
+///
+/// # Errors
+/// [`Denial::ClientBusy`] or [`Denial::Overloaded`] after `connect_ms`; the body is malformed; or the client left or sent
+/// nothing in time.
+pub(crate) async fn admit<C: Client>(
+    worker: &Worker,
+    live: &Live,
+    request: &Request,
+    api: &WorkerApi,
+    client: &mut C,
+) -> Result<Admitted, Fault> {
+    let shares = Shares::of(worker, live, request, api);
+    let early_upload = if request.head.framing() == BodyFraming::None {
+        Places::default()
+    } else {
+        body_flows(worker, live, request, &shares, client).await?
+    };
+    let places = match shares.try_places() {
+        Some(places) => places,
+        // Boxed, so that the rare case does not enlarge every future.
+        None => Box::pin(shares.wait(worker, live, client)).await?,
+    };
+    client.watch().holds_place(Some(api.routes().slot));
+    Ok(Admitted { places, early_upload })
+}
+
+/// Waits for the first byte of the body, or all of a short one. After `UPLOAD_START_MS` the request may go on without it,
+/// if few others do; the places count it as one of them. gRPC does so at once, since its clients may read before they
+/// write, and so does a client that waits for a 100, which it gets when the upstream connection is there.
+///
+/// # Errors
+/// The body is malformed, or the client left or sent nothing within `stall_ms`.
+async fn body_flows<C: Client>(
+    worker: &Worker,
+    live: &Live,
+    request: &Request,
+    shares: &Shares<'_>,
+    client: &mut C,
+) -> Result<Places, Fault> {
+    if request.head.expects_continue()
+        && let Some(early) = shares.try_early_upload()
+    {
+        return Ok(early);
+    }
+    let mut is_late = is_grpc(request);
+    let wait_ms = if is_late { live.stall_ms } else { UPLOAD_START_MS };
+    client.watch().set(worker.resources.deadline_us(wait_ms));
+    client.watch().client_is_slow(true, worker.resources.coarse_us());
+    poll_fn(|cx| {
+        match client.poll_gather(cx) {
+            Poll::Ready(Ok(())) => return Poll::Ready(Ok(Places::default())),
+            Poll::Ready(Err(error)) => return Poll::Ready(Err(body_fault(error))),
+            Poll::Pending => {}
+        }
+        if let Poll::Ready(fault) = client.poll_left(cx, true) {
+            return Poll::Ready(Err(fault));
+        }
+        let expired = client.watch().poll_expired(cx);
+        if (expired || is_late)
+            && let Some(early) = shares.try_early_upload()
+        {
+            return Poll::Ready(Ok(early));
+        }
+        if expired && is_late {
+            return Poll::Ready(Err(Fault::ClientTimeout));
+        }
+        if expired {
+            is_late = true;
+            client.watch().set(worker.resources.deadline_us(live.stall_ms));
+            // Registers with the new deadline.
+            let _ = client.watch().poll_expired(cx);
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+impl<'a> Shares<'a> {
+    fn of(worker: &'a Worker, live: &Live, request: &'a Request, api: &'a WorkerApi) -> Self {
+        Self([
+            request.peer.share().map(|share| Limited {
+                share,
+                requests_max: live.client_requests_max,
+                early_uploads_max: EARLY_UPLOADS_PER_CLIENT_MAX,
+                denial: Denial::ClientBusy,
+                whose: Whose::Nobody,
+            }),
+            Some(Limited {
+                share: &api.share,
+                requests_max: worker.descriptors.requests_max.min(live.api_requests_max),
+                early_uploads_max: EARLY_UPLOADS_PER_API_MAX,
+                denial: Denial::Overloaded,
+                whose: Whose::Api(api.routes().slot),
+            }),
+            Some(Limited {
+                share: &worker.share,
+                requests_max: worker.descriptors.requests_max,
+                early_uploads_max: EARLY_UPLOADS_MAX,
+                denial: Denial::Overloaded,
+                whose: Whose::Anybody,
+            }),
+        ])
+    }
+
+    /// A place in each share, if all have one now.
+    fn try_places(&self) -> Option<Places> {
+        self.try_each(|limited| limited.share.requests.try_pass(limited.requests_max))
+    }
+
+    fn try_early_upload(&self) -> Option<Places> {
+        self.try_each(|limited| limited.share.early_uploads.try_pass(limited.early_uploads_max))
+    }
+
+    fn try_each(&self, enter: impl Fn(&Limited<'_>) -> Option<Pass>) -> Option<Places> {
+        let mut places = Places::default();
+        for (place, limited) in places.iter_mut().zip(&self.0) {
+            if let Some(limited) = limited {
+                *place = Some(enter(limited)?);
+            }
+        }
+        Some(places)
+    }
+
+    /// A place in each share, as soon as there is one.
+    async fn wait<C: Client>(
+        &self,
+        worker: &Worker,
+        live: &Live,
+        client: &mut C,
+    ) -> Result<Places, Fault> {
+        client.watch().set(worker.resources.deadline_us(live.connect_ms));
+        let mut places = Places::default();
+        for (place, limited) in places.iter_mut().zip(&self.0) {
+            let Some(limited) = limited else { continue };
+            let gate = &limited.share.requests;
+            *place = match gate.try_pass(limited.requests_max) {
+                Some(pass) => Some(pass),
+                None => Some(
+                    worker
+                        .crowds
+                        .wait(gate, limited.whose, limited.requests_max, client)
+                        .await
+                        .map_err(|unwanted| match unwanted {
+                            Unwanted::TimeUp => Fault::Denied(limited.denial),
+                            Unwanted::Left(fault) => fault,
+                        })?,
+                ),
+            };
+        }
+        Ok(places)
+    }
+}
+
+fn is_grpc(request: &Request) -> bool {
+    const GRPC: &[u8] = b"application/grpc";
+    request.head.find(Known::ContentType).is_some_and(|field| {
+        let value = field.value.of(&request.bytes);
+        value.get(..GRPC.len()).is_some_and(|start| start.eq_ignore_ascii_case(GRPC))
+    })
+}

@@ -1,0 +1,255 @@
+use base::SystemEntropy;
+use model::{CircuitBreaker, Scheme, SuspensionTime};
+
+use super::super::shared::Shared;
+use super::*;
+
+const RULE: Suspension = Suspension::Consecutive {
+    failures: 2,
+    lasts: SuspensionTime { initial_ms: 1_000, factor: 2.0, max_ms: 3_000 },
+};
+
+pub(crate) fn endpoint(number: u16) -> Endpoint {
+    Endpoint {
+        scheme: Scheme::Http,
+        host: "127.0.0.1".to_owned(),
+        port: 9000 + number,
+        path: String::new(),
+        authority: format!("127.0.0.1:{}", 9000 + number),
+    }
+}
+
+fn upstream(kind: UpstreamKind, count: u16, suspension: Suspension) -> Upstream {
+    Upstream { suspension, ..Upstream::new(kind, (0..count).map(endpoint).collect()) }
+}
+
+fn balancer(kind: UpstreamKind, count: u16, suspension: Suspension) -> Balancer {
+    Balancer::new(&upstream(kind, count, suspension), None, &Pools::default())
+}
+
+#[track_caller]
+fn check(kind: UpstreamKind, count: u16, script: &str, expect: &str) {
+    run(&[balancer(kind, count, RULE)], script, expect);
+}
+
+/// Without a rule in the file.
+#[track_caller]
+fn check_outliers(count: u16, script: &str, expect: &str) {
+    let kind = if count == 1 { UpstreamKind::Single } else { UpstreamKind::Failover };
+    run(&[balancer(kind, count, Suspension::Outliers)], script, expect);
+}
+
+/// A single endpoint: its circuit breaker opens for a second if more than half of at least four exchanges within
+/// the last second fail.
+#[track_caller]
+fn check_breaker(script: &str, expect: &str) {
+    let breaker = CircuitBreaker {
+        requests_min: 4,
+        window_ms: 1_000,
+        failure_ratio: 0.5,
+        reset_ms: 1_000,
+        statuses: vec![503],
+    };
+    run(&[balancer(UpstreamKind::Single, 1, Suspension::Ratio(breaker))], script, expect);
+}
+
+/// Two workers that share the health of two endpoints.
+#[track_caller]
+fn check_two_workers(suspension: Suspension, script: &str, expect: &str) {
+    let shared = Shared::new(2, &SystemEntropy);
+    let upstream = upstream(UpstreamKind::Failover, 2, suspension);
+    let name = || Some(("pets".to_owned(), "1".to_owned(), 0));
+    let worker = || Balancer::new(&upstream, name(), &Pools::new(Arc::clone(&shared)));
+    run(&[worker(), worker()], script, expect);
+}
+
+/// Runs `script`: `?` selects an endpoint, `xN` records a failed connection to endpoint N, `bN` a broken
+/// exchange, `oN` a success, `sN` a 503, `+N` advances the clock by N milliseconds; `10*bN` is `bN` ten times;
+/// `|` changes to the other worker. `expect` lists the selections.
+#[track_caller]
+fn run(workers: &[Balancer], script: &str, expect: &str) {
+    let (mut now_us, mut worker) = (0, 0);
+    let mut selected = Vec::new();
+    let repeated = script.split(' ').flat_map(|word| {
+        let (times, word) = word.split_once('*').unwrap_or(("1", word));
+        std::iter::repeat_n(word, times.parse().unwrap())
+    });
+    for word in repeated {
+        let balancer = &workers[worker];
+        let number = word[1..].parse::<u32>().unwrap_or(0);
+        let endpoint = balancer.endpoints.get(number as usize);
+        match &word[..1] {
+            "?" => selected.push(match balancer.choose(now_us, Tried::default()) {
+                Ok(chosen) => {
+                    let position = chosen.position.to_string();
+                    // Its outcome comes later.
+                    std::mem::forget(chosen);
+                    position
+                }
+                Err(Fault::NotReady { .. }) => "303001".to_owned(),
+                Err(_) => "303000".to_owned(),
+            }),
+            "x" => balancer.failed(endpoint.unwrap(), Failure::Unreachable, now_us),
+            "b" => balancer.failed(endpoint.unwrap(), Failure::Broken, now_us),
+            "o" => balancer.responded(endpoint.unwrap(), 200, now_us),
+            "s" => balancer.responded(endpoint.unwrap(), 503, now_us),
+            "|" => worker = 1 - worker,
+            _ => now_us += u64::from(number) * 1_000,
+        }
+    }
+    assert_eq!(selected.join(" "), expect, "{script}");
+}
+
+#[test]
+fn round_robin_skips_suspended_endpoints() {
+    check(UpstreamKind::RoundRobin, 3, "? ? ? ?", "0 1 2 0");
+    check(UpstreamKind::RoundRobin, 3, "x1 x1 ? ? ? ?", "0 2 2 0");
+}
+
+#[test]
+fn failover_uses_the_first_endpoint_that_is_not_suspended() {
+    check(UpstreamKind::Failover, 2, "? ? x0 ? x0 ? ?", "0 0 0 1 1");
+}
+
+#[test]
+fn a_success_resets_the_failure_count() {
+    check(UpstreamKind::Single, 1, "x0 o0 x0 ?", "0");
+}
+
+#[test]
+fn a_suspended_endpoint_is_not_ready_until_its_suspension_ends() {
+    check(UpstreamKind::Single, 1, "x0 x0 ? +999 ? +1 ?", "303001 303001 0");
+}
+
+#[test]
+fn only_one_probe_is_sent_at_a_time() {
+    check(UpstreamKind::Single, 1, "x0 x0 +1000 ? ? o0 ?", "0 303001 0");
+    check(UpstreamKind::RoundRobin, 1, "x0 x0 +1000 ? ?", "0 303000");
+}
+
+#[test]
+fn each_failed_probe_doubles_the_suspension_up_to_the_maximum() {
+    check(
+        UpstreamKind::Single,
+        1,
+        "x0 x0 +1000 ? x0 +1999 ? +1 ? x0 +2999 ? +1 ? x0 +2999 ? +1 ?",
+        "0 303001 0 303001 0 303001 0",
+    );
+}
+
+#[test]
+fn a_probe_without_outcome_expires() {
+    check(UpstreamKind::Single, 1, "x0 x0 +1000 ? +9999 ? +1 ?", "0 303001 0");
+}
+
+#[test]
+fn a_probe_whose_client_closes_allows_the_next() {
+    let balancer = balancer(UpstreamKind::Single, 1, RULE);
+    balancer.failed(&balancer.endpoints[0], Failure::Broken, 0);
+    balancer.failed(&balancer.endpoints[0], Failure::Broken, 0);
+    let probe = balancer.choose(1_000_000, Tried::default()).unwrap();
+    assert!(balancer.choose(1_000_000, Tried::default()).is_err());
+    drop(probe);
+    assert!(balancer.choose(1_000_000, Tried::default()).is_ok());
+}
+
+#[test]
+fn a_single_endpoint_is_never_suspended_by_default() {
+    check_outliers(1, "100*x0 100*b0 ?", "0");
+}
+
+#[test]
+fn an_endpoint_that_cannot_be_reached_is_suspended_and_used_again_after_a_probe() {
+    check_outliers(2, "x0 x0 ? x0 ? +999 ? +1 ? o0 ?", "0 1 1 0 0");
+    check_outliers(2, "3*x0 +1000 ? x0 ? +1999 ? +1 ?", "0 1 1 0");
+}
+
+#[test]
+fn half_of_a_set_stays_in_use_however_it_fails() {
+    check_outliers(2, "3*x0 9*x1 ?", "1");
+    check_outliers(3, "3*x0 9*x1 ? 9*x2 ?", "1 1");
+    check_outliers(4, "3*x0 3*x1 9*x2 ?", "2");
+}
+
+#[test]
+fn one_path_that_breaks_suspends_no_endpoint_that_serves_others() {
+    check_outliers(2, "2*o0 10*b0 ?", "0");
+    check_outliers(2, "1*o0 10*b0 ?", "1");
+    check_outliers(2, "9*b0 ? b0 ?", "0 1");
+}
+
+#[test]
+fn failures_and_successes_of_the_past_do_not_count() {
+    check_outliers(2, "2*x0 +4000 x0 ?", "0");
+    check_outliers(2, "1000*o0 +4000 3*x0 ?", "1");
+}
+
+#[test]
+fn a_circuit_breaker_opens_if_too_many_exchanges_of_its_window_fail() {
+    check_breaker("2*o0 2*b0 ? b0 ?", "0 303001");
+    check_breaker("3*x0 ?", "0");
+    check_breaker("o0 3*x0 ? +999 ? +1 ?", "303001 303001 0");
+    check_breaker("o0 3*s0 ?", "303001");
+    check_breaker("3*x0 +1000 b0 ?", "0");
+}
+
+#[test]
+fn a_probe_closes_a_circuit_breaker_or_keeps_it_open_as_long_again() {
+    check_breaker("4*x0 +1000 ? o0 ? ?", "0 0 0");
+    check_breaker("4*x0 +1000 ? s0 ? +999 ? +1 ?", "0 303001 303001 0");
+}
+
+#[test]
+fn a_failure_that_one_worker_finds_counts_for_all() {
+    check_two_workers(RULE, "x0 | x0 ? | ?", "1 1");
+    check_two_workers(RULE, "2*x0 | +1000 ? | ? | o0 | ?", "0 1 0");
+    check_two_workers(Suspension::Outliers, "2*x0 | x0 ? | ?", "1 1");
+}
+
+#[test]
+fn successes_of_other_workers_count_after_a_moment() {
+    check_two_workers(Suspension::Outliers, "20*o0 +250 o0 | 10*b0 ?", "0");
+    check_two_workers(Suspension::Outliers, "10*b0 ? | ?", "1 1");
+}
+
+#[test]
+fn half_of_a_set_stays_in_use_whichever_worker_finds_the_failures() {
+    check_two_workers(Suspension::Outliers, "3*x0 | 3*x1 ? | ?", "1 1");
+}
+
+#[test]
+fn an_endpoint_with_fewer_requests_gets_the_next_one() {
+    for seed in 0..100 {
+        let upstream = upstream(UpstreamKind::LeastRequests, 2, RULE);
+        let mut balancer = Balancer::new(&upstream, None, &Pools::default());
+        balancer.random = Random(Cell::new(seed));
+        let busy = balancer.endpoints[0].pool.enter();
+        for _ in 0..4 {
+            assert_eq!(balancer.choose(0, Tried::default()).unwrap().position, 1, "{seed}");
+        }
+        drop(busy);
+        let mut tried = Tried::default();
+        tried.add(1);
+        assert_eq!(balancer.choose(0, tried).unwrap().position, 0);
+    }
+}
+
+/// 10,000 requests that never end, to five endpoints of which one is suspended.
+#[test]
+fn least_requests_spreads_requests_evenly_over_open_endpoints() {
+    let upstream = upstream(UpstreamKind::LeastRequests, 5, RULE);
+    let mut balancer = Balancer::new(&upstream, None, &Pools::default());
+    balancer.random = Random(Cell::new(1));
+    balancer.failed(&balancer.endpoints[2], Failure::Broken, 0);
+    balancer.failed(&balancer.endpoints[2], Failure::Broken, 0);
+    let mut entered = Vec::new();
+    for _ in 0..10_000 {
+        let chosen = balancer.choose(0, Tried::default()).unwrap();
+        entered.push(chosen.endpoint.pool.enter());
+    }
+    let counts: Vec<_> = balancer.endpoints.iter().map(|e| e.pool.requests()).collect();
+    assert_eq!((counts[2], counts.iter().sum::<usize>()), (0, 10_000));
+    for count in [0, 1, 3, 4].map(|position| counts[position]) {
+        assert!(count.abs_diff(2_500) <= 10, "{counts:?}");
+    }
+}

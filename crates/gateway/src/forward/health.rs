@@ -1,0 +1,301 @@
+//! The health of an endpoint, shared by all workers: numbers that any of them writes, without a lock.
+//!
+//! ACTIVE --failures--> SUSPENDED --timeout--> one probe --> ACTIVE, or SUSPENDED for longer.
+//! A failure is a refused, broken or timed-out exchange; a status only if a circuit breaker lists it.
+//!
+//! Workers write it when an exchange fails; successes they count themselves and add a few times a second
+//! ([`Successes`]). Every number is a hint of its own, so that no order between them matters.
+
+use std::cell::Cell;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
+use model::{CircuitBreaker, Fault, Suspension, SuspensionTime};
+
+#[derive(Debug, Default)]
+pub(crate) struct Health {
+    /// Consecutive ones.
+    failures: AtomicU32,
+    /// End of the suspension; zero: active.
+    suspended_until_us: AtomicU64,
+    /// Duration of the last suspension; zero after a success.
+    suspended_ms: AtomicU32,
+    /// A probe is in progress: no other request is sent until it ends, or until this time.
+    probing_until_us: AtomicU64,
+    window: Window,
+}
+
+/// How an exchange failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// There was no connection: evidence about the endpoint, whatever was requested.
+    Unreachable,
+    /// The connection broke, or no valid response came in time: perhaps only for this path.
+    Broken,
+}
+
+impl Failure {
+    pub(crate) fn of(fault: &Fault) -> Self {
+        if matches!(fault, Fault::Unreachable { .. } | Fault::ConnectTimeout { .. }) {
+            Self::Unreachable
+        } else {
+            Self::Broken
+        }
+    }
+}
+
+/// Whether a request may be sent to an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Admission {
+    Open,
+    /// It decides whether the suspension ends. No other request is sent meanwhile.
+    Probe,
+    Suspended,
+}
+
+/// Longest wait for the outcome of a probe before the next one, in microseconds.
+const PROBE_US: u64 = 10_000_000;
+
+impl Health {
+    pub(crate) fn is_open(&self, now_us: u64) -> bool {
+        self.suspended_until_us.load(Relaxed) <= now_us
+            && self.probing_until_us.load(Relaxed) <= now_us
+    }
+
+    /// Like `is_open`; the first request after a suspension becomes its probe.
+    pub(crate) fn admit(&self, now_us: u64) -> Admission {
+        let until_us = self.suspended_until_us.load(Relaxed);
+        if until_us == 0 {
+            return Admission::Open;
+        }
+        let probing_us = self.probing_until_us.load(Relaxed);
+        if until_us > now_us || probing_us > now_us {
+            return Admission::Suspended;
+        }
+        let end_us = now_us.saturating_add(PROBE_US);
+        match self.probing_until_us.compare_exchange(probing_us, end_us, Relaxed, Relaxed) {
+            Ok(_) => Admission::Probe,
+            Err(_) => Admission::Suspended,
+        }
+    }
+
+    /// Allows the next probe, in case this one ended without an outcome.
+    pub(crate) fn end_probe(&self) {
+        self.probing_until_us.store(0, Relaxed);
+    }
+
+    /// Records a response. Returns whether that ended a suspension.
+    pub(crate) fn succeeded(&self) -> bool {
+        if self.failures.load(Relaxed) > 0 {
+            self.failures.store(0, Relaxed);
+        }
+        if self.suspended_until_us.load(Relaxed) == 0 {
+            return false;
+        }
+        self.suspended_ms.store(0, Relaxed);
+        self.end_probe();
+        self.suspended_until_us.swap(0, Relaxed) > 0
+    }
+
+    /// Adds successes to the window.
+    fn add_successes(&self, count: u32, half_us: u64, now_us: u64) {
+        self.window.current(half_us, now_us).succeeded.fetch_add(count, Relaxed);
+    }
+
+    /// Records a failure. `may`: enough endpoints of the set would be left. Returns the duration of the suspension
+    /// that it starts, in milliseconds.
+    pub(crate) fn failed(
+        &self,
+        rule: &Suspension,
+        failure: Failure,
+        may: bool,
+        now_us: u64,
+    ) -> Option<u32> {
+        self.end_probe();
+        let failures = self.failures.fetch_add(1, Relaxed).saturating_add(1);
+        if let Some(half_us) = half_window_us(rule) {
+            self.window.failed(failure, half_us, now_us);
+        }
+        let was_suspended = self.suspended_until_us.load(Relaxed) > 0;
+        match rule {
+            Suspension::Outliers if !may => {
+                // It is used although it fails, like a single endpoint.
+                self.suspended_until_us.store(0, Relaxed);
+                None
+            }
+            Suspension::Outliers => {
+                let due = was_suspended || self.window.is_outlier();
+                due.then(|| self.suspend(&SuspensionTime::default(), now_us)).flatten()
+            }
+            Suspension::Consecutive { failures: 0, .. } => None,
+            Suspension::Consecutive { failures: most, lasts } => {
+                let due = was_suspended || failures >= *most;
+                due.then(|| self.suspend(lasts, now_us)).flatten()
+            }
+            Suspension::Ratio(breaker) => {
+                let lasts = SuspensionTime {
+                    initial_ms: breaker.reset_ms,
+                    factor: 1.0,
+                    max_ms: breaker.reset_ms,
+                };
+                let due = was_suspended || self.window.exceeds(breaker);
+                due.then(|| self.suspend(&lasts, now_us)).flatten()
+            }
+        }
+    }
+
+    /// Suspends it, for longer than the last time. Returns the duration in milliseconds; `None` if it is suspended
+    /// already, perhaps by another worker at the same time.
+    fn suspend(&self, lasts: &SuspensionTime, now_us: u64) -> Option<u32> {
+        let until_us = self.suspended_until_us.load(Relaxed);
+        if until_us > now_us {
+            return None;
+        }
+        let duration_ms = match self.suspended_ms.load(Relaxed) {
+            0 => lasts.initial_ms,
+            last => longer(last, lasts.factor).min(lasts.max_ms),
+        };
+        let end_us = now_us.saturating_add(u64::from(duration_ms) * 1_000).max(1);
+        self.suspended_until_us.compare_exchange(until_us, end_us, Relaxed, Relaxed).ok()?;
+        self.suspended_ms.store(duration_ms, Relaxed);
+        self.window.clear();
+        Some(duration_ms)
+    }
+}
+
+/// `last_ms` times `factor`, at most `u32::MAX`.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "clamped before the cast"
+)]
+pub(crate) fn longer(last_ms: u32, factor: f64) -> u32 {
+    (f64::from(last_ms) * factor.max(1.0)).clamp(0.0, f64::from(u32::MAX)) as u32
+}
+
+/// Length of half a window of outlier detection, in microseconds.
+const OUTLIER_HALF_US: u64 = 2_000_000;
+
+/// Length of half a rule's window; `None`: it needs none.
+pub(crate) fn half_window_us(rule: &Suspension) -> Option<u64> {
+    match rule {
+        Suspension::Outliers => Some(OUTLIER_HALF_US),
+        Suspension::Consecutive { .. } => None,
+        Suspension::Ratio(breaker) => Some((u64::from(breaker.window_ms) * 500).max(1)),
+    }
+}
+
+/// One worker's successes with an endpoint that are not yet in the shared window.
+#[derive(Debug, Default)]
+pub(crate) struct Successes {
+    count: Cell<u32>,
+    last_us: Cell<u64>,
+    added_us: Cell<u64>,
+}
+
+/// Shortest time between two additions of successes to the shared window, in microseconds.
+const ADD_US: u64 = 250_000;
+
+impl Successes {
+    pub(crate) fn add(&self, health: &Health, half_us: u64, now_us: u64) {
+        if now_us.saturating_sub(self.added_us.get()) >= ADD_US {
+            self.flush(health, half_us, now_us);
+        }
+        self.count.set(self.count.get().saturating_add(1));
+        self.last_us.set(now_us);
+    }
+
+    /// Adds them to the window now, unless they are too old to be in it.
+    pub(crate) fn flush(&self, health: &Health, half_us: u64, now_us: u64) {
+        self.added_us.set(now_us);
+        let count = self.count.replace(0);
+        if count > 0 && now_us.saturating_sub(self.last_us.get()) < half_us {
+            health.add_successes(count, half_us, now_us);
+        }
+    }
+}
+
+/// What happened in the last one or two halves of a window.
+#[derive(Debug, Default)]
+struct Window {
+    begun_us: AtomicU64,
+    current: Counts,
+    last: Counts,
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    succeeded: AtomicU32,
+    unreachable: AtomicU32,
+    broken: AtomicU32,
+}
+
+impl Counts {
+    fn all(&self) -> [&AtomicU32; 3] {
+        [&self.succeeded, &self.unreachable, &self.broken]
+    }
+}
+
+/// Least number of failed connections that make an outlier, if they are at least half of all exchanges.
+const UNREACHABLE_MIN: u64 = 3;
+/// Least number of broken exchanges that make an outlier, if they are at least nine in ten.
+const BROKEN_MIN: u64 = 10;
+
+impl Window {
+    /// The counts of the current half, after moving on if its time is over.
+    fn current(&self, half_us: u64, now_us: u64) -> &Counts {
+        let begun_us = self.begun_us.load(Relaxed);
+        let age_us = now_us.saturating_sub(begun_us);
+        let moves = age_us >= half_us
+            && self.begun_us.compare_exchange(begun_us, now_us, Relaxed, Relaxed).is_ok();
+        if moves {
+            for (current, last) in self.current.all().into_iter().zip(self.last.all()) {
+                let count = current.swap(0, Relaxed);
+                last.store(if age_us < 2 * half_us { count } else { 0 }, Relaxed);
+            }
+        }
+        &self.current
+    }
+
+    fn failed(&self, failure: Failure, half_us: u64, now_us: u64) {
+        let counts = self.current(half_us, now_us);
+        let count = match failure {
+            Failure::Unreachable => &counts.unreachable,
+            Failure::Broken => &counts.broken,
+        };
+        count.fetch_add(1, Relaxed);
+    }
+
+    /// Successes, failed connections and broken exchanges.
+    fn sums(&self) -> [u64; 3] {
+        let mut sums = [0; 3];
+        for (sum, (current, last)) in
+            sums.iter_mut().zip(self.current.all().into_iter().zip(self.last.all()))
+        {
+            *sum = u64::from(current.load(Relaxed)) + u64::from(last.load(Relaxed));
+        }
+        sums
+    }
+
+    fn is_outlier(&self) -> bool {
+        let [succeeded, unreachable, broken] = self.sums();
+        let all = succeeded + unreachable + broken;
+        unreachable >= UNREACHABLE_MIN && 2 * unreachable >= all
+            || broken >= BROKEN_MIN && 10 * broken >= 9 * all
+    }
+
+    #[allow(clippy::cast_precision_loss, reason = "fewer than 2^53 exchanges in a window")]
+    fn exceeds(&self, breaker: &CircuitBreaker) -> bool {
+        let [succeeded, unreachable, broken] = self.sums();
+        let (failed, all) = (unreachable + broken, succeeded + unreachable + broken);
+        all >= u64::from(breaker.requests_min.max(1))
+            && failed as f64 > breaker.failure_ratio * all as f64
+    }
+
+    fn clear(&self) {
+        for count in self.current.all().into_iter().chain(self.last.all()) {
+            count.store(0, Relaxed);
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! The seeds that run.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use base::{Entropy, SystemClock, SystemEntropy};
+
+use super::world::World;
+
+/// Seeds of `cargo test`.
+const FIXED: u64 = 3_000;
+
+/// Runs one seed. If it fails, it runs again with everything that happens printed.
+#[track_caller]
+fn check(seed: u64) -> usize {
+    let quiet = catch_unwind(AssertUnwindSafe(|| World::new(seed, false).run()));
+    let Err(panic) = quiet else { return quiet.unwrap() };
+    let mut world = World::new(seed, true);
+    let _ = catch_unwind(AssertUnwindSafe(|| world.run()));
+    for line in world.take_trace() {
+        println!("{line}");
+    }
+    let reason = panic.downcast_ref::<String>().map(String::as_str);
+    let reason = reason.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("panic");
+    panic!(
+        "seed {seed} failed: {reason}\n  \
+         run again: PENSTOCK_SEED={seed} cargo test --package penstock-gateway --lib simulation::seeds\n  \
+         keep it:   a test of its own in crates/gateway/src/simulation/seeds.rs, with the fix"
+    )
+}
+
+/// The number in an environment variable.
+fn number(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
+}
+
+#[test]
+fn whatever_the_network_does_each_exchange_keeps_its_bytes_to_itself() {
+    if let Some(seed) = number("PENSTOCK_SEED") {
+        check(seed);
+        return;
+    }
+    let exchanges: usize = (0..FIXED).map(check).sum();
+    assert!(exchanges as u64 > FIXED, "{exchanges} exchanges");
+}
+
+/// `make fuzz` runs this.
+#[test]
+#[ignore = "runs for PENSTOCK_SIMULATION_SECONDS, with fresh seeds"]
+fn fresh_seeds() {
+    let seconds = number("PENSTOCK_SIMULATION_SECONDS").unwrap_or(10);
+    let (first, clock) = (SystemEntropy.u64() >> 16, SystemClock::new());
+    let (mut seeds, mut exchanges) = (0, 0);
+    while clock.now_us() < seconds * 1_000_000 {
+        exchanges += check(first + seeds);
+        seeds += 1;
+    }
+    println!("simulation: {seeds} seeds from {first}, {exchanges} exchanges");
+}

@@ -1,0 +1,251 @@
+//! Upstreams: each connection checks the requests that arrive, and answers them as the seed decides.
+
+use std::cell::Cell;
+
+use wire::stream::Simulated;
+
+use super::client::{Ledger, within};
+use super::ledger::{Answer, AnswerFault, Attempt, Then};
+use super::message::{Body, Framing, Head, Reader, payload, write};
+use super::network::{End, Network};
+use super::random::Random;
+
+#[derive(Clone)]
+pub(super) struct Upstream {
+    pub(super) network: Network,
+    pub(super) ledger: Ledger,
+    pub(super) seed: u64,
+    pub(super) calm: bool,
+    /// Size of the largest response.
+    pub(super) large: usize,
+}
+
+const GARBAGE: &[u8] = b"HTTP/1.1 200 OK\r\nX-Tag: garbage.0\r\nContent-Length: 0\r\n\r\n";
+
+/// Longer than any wait of the gateway.
+const LONG_US: u64 = 30_000_000;
+
+impl Upstream {
+    /// Serves one connection of the gateway.
+    pub(super) async fn serve(self, port: u16, end: End) {
+        let mut reader = Reader::new(&end);
+        let mut idle_us = None;
+        loop {
+            let head = match idle_us {
+                Some(us) => within(&self.network, us, reader.head()).await,
+                None => Some(reader.head().await),
+            };
+            let Some(Ok(head)) = head else { return };
+            let (id, attempt) = self.arrived(port, &head);
+            let mut random = Random::new(self.seed, (id * 8 + attempt + 1_000) as u64);
+            let answer = Answer::plan(&mut random, self.calm, self.large);
+            self.network.log(|| format!("connection {} got q{id}: {answer:?}", end.connection));
+            match self.exchange(id, attempt, &answer, &mut reader, &end, &mut random).await {
+                Some(Then::Keep) => idle_us = None,
+                Some(Then::CloseIdle(us)) => idle_us = Some(us),
+                Some(Then::Close | Then::Garbage) | None => return,
+            }
+        }
+    }
+
+    /// Records and checks a request's head. Returns its id and the number of the attempt.
+    fn arrived(&self, port: u16, head: &Head) -> (usize, usize) {
+        let id = head.line.split(' ').nth(1).and_then(|target| target.strip_prefix("/e/"));
+        let id: usize = id.and_then(|id| id.parse().ok()).unwrap_or_else(|| panic!("{head:?}"));
+        let exchange = &mut self.ledger.borrow_mut()[id];
+        assert_eq!(head.line, format!("{} /e/{id} HTTP/1.1", exchange.method));
+        assert_eq!(head.field("x-tag"), Some(exchange.name().as_str()), "{head:?}");
+        assert_eq!(head.field("host"), Some(format!("127.0.0.1:{port}").as_str()), "{head:?}");
+        assert!(head.field("x-hop").is_none(), "a hop-by-hop field: {head:?}");
+        let expected = match exchange.framing {
+            Framing::None if matches!(exchange.method, "POST" | "PUT") => Framing::Length(0),
+            other => other,
+        };
+        assert_eq!(head.framing(Framing::None), expected, "{head:?}");
+        exchange.attempts.push(Attempt::default());
+        (id, exchange.attempts.len() - 1)
+    }
+
+    /// Reads the request's body and answers. `None`: the connection is closed.
+    async fn exchange(
+        &self,
+        id: usize,
+        attempt: usize,
+        answer: &Answer,
+        reader: &mut Reader<'_>,
+        end: &End,
+        random: &mut Random,
+    ) -> Option<Then> {
+        if !answer.early {
+            self.body(id, attempt, reader).await?;
+            self.network.sleep(answer.pause_us).await;
+            return self.answer(id, attempt, answer, end, random).await;
+        }
+        let then = Cell::new(None);
+        let read = Cell::new(false);
+        let reads = async {
+            if answer.reads {
+                read.set(self.body(id, attempt, reader).await.is_some());
+            }
+        };
+        let answers = async {
+            self.network.sleep(answer.pause_us).await;
+            then.set(self.answer(id, attempt, answer, end, random).await);
+            if !answer.reads {
+                // It neither reads nor closes for a while.
+                self.network.sleep(answer.pause_us * 20).await;
+            }
+        };
+        tokio::join!(reads, answers);
+        then.get().filter(|_| read.get())
+    }
+
+    async fn body(&self, id: usize, attempt: usize, reader: &mut Reader<'_>) -> Option<()> {
+        let (framing, hops, name, expected) = {
+            let exchange = &self.ledger.borrow()[id];
+            (exchange.framing, exchange.hops, exchange.name(), exchange.payload())
+        };
+        let len = expected.len();
+        let mut body = Body::of(expected);
+        let trailers = reader.body(framing, &mut body).await.ok()?;
+        assert_eq!(body.bytes.len(), len, "a body that is short, of q{id}");
+        // If `Connection` names fields, no trailer is forwarded.
+        let has_trailer = framing == Framing::Chunked && !hops;
+        let expected = has_trailer.then(|| format!("X-Trailer: {name}"));
+        assert!(trailers.iter().eq(&expected), "{trailers:?} of q{id}");
+        self.ledger.borrow_mut()[id].attempts[attempt].complete = true;
+        Some(())
+    }
+
+    async fn answer(
+        &self,
+        id: usize,
+        attempt: usize,
+        answer: &Answer,
+        end: &End,
+        random: &mut Random,
+    ) -> Option<Then> {
+        let (name, is_head) = {
+            let exchange = &mut self.ledger.borrow_mut()[id];
+            exchange.attempts[attempt].answer = Some(answer.len);
+            (exchange.answer_name(attempt), exchange.method == "HEAD")
+        };
+        for _ in 0..answer.interim {
+            let interim = random.pick(&["100 Continue", "102 Processing", "103 Early Hints"]);
+            write(end, format!("HTTP/1.1 {interim}\r\nX-Tag: {name}\r\n\r\n").as_bytes())
+                .await
+                .ok()?;
+        }
+        if let Some(bytes) = self.instead(answer, &name, end).await? {
+            write(end, &bytes).await.ok()?;
+            self.network.sleep(random.pause_us(100_000)).await;
+            return None;
+        }
+        let mut bytes = if is_head { answer.head(&name) } else { answer.bytes(&name, random) };
+        let cut = match answer.fault {
+            Some(AnswerFault::Half | AnswerFault::HalfResets | AnswerFault::HalfStalls) => {
+                random.between(1, bytes.len() - 1)
+            }
+            _ => bytes.len(),
+        };
+        let intact = cut == bytes.len() && answer.fault.is_none();
+        if intact {
+            // Known before the last byte arrives.
+            self.ledger.borrow_mut()[id].attempts[attempt].answered = true;
+        }
+        let mut rest = &bytes[..cut];
+        if answer.then == Then::Garbage && intact {
+            // If it arrived later, nobody could tell it from the response to the next request.
+            bytes.extend_from_slice(GARBAGE);
+            end.send_together(&bytes);
+            rest = &[];
+        }
+        while !rest.is_empty() {
+            let whole = random.percent(60);
+            let count = if whole { rest.len() } else { random.between(1, rest.len()) };
+            write(end, &rest[..count]).await.ok()?;
+            rest = &rest[count..];
+            self.network.sleep(random.pause_us(50_000)).await;
+        }
+        match answer.fault {
+            Some(AnswerFault::HalfResets) => end.reset_when_dropped(),
+            Some(AnswerFault::HalfStalls) => self.network.sleep(LONG_US).await,
+            _ => {}
+        }
+        intact.then_some(answer.then)
+    }
+
+    /// What is sent instead of a response. Outer `None`: nothing, the connection is closed.
+    async fn instead(&self, answer: &Answer, name: &str, end: &End) -> Option<Option<Vec<u8>>> {
+        let text = match answer.fault {
+            Some(AnswerFault::Closes) => return None,
+            Some(AnswerFault::Resets) => {
+                end.reset_when_dropped();
+                return None;
+            }
+            Some(AnswerFault::Never) => {
+                self.network.sleep(LONG_US).await;
+                return None;
+            }
+            Some(AnswerFault::NoHttp) => "SSH-2.0-OpenSSH_9\r\n\r\n".to_owned(),
+            Some(AnswerFault::TwoFramings) => format!(
+                "HTTP/1.1 200 OK\r\nX-Tag: {name}\r\nContent-Length: 5\r\n\
+                 Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+            ),
+            Some(AnswerFault::Huge) => {
+                format!("HTTP/1.1 200 OK\r\nX-Tag: {name}\r\nX-Long: {}\r\n\r\n", "x".repeat(70_000))
+            }
+            Some(AnswerFault::Unrequested101) => {
+                "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+                    .to_owned()
+            }
+            Some(AnswerFault::TooManyInterim) => "HTTP/1.1 100 Continue\r\n\r\n".repeat(9),
+            Some(AnswerFault::BadChunk) => format!(
+                "HTTP/1.1 200 OK\r\nX-Tag: {name}\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n"
+            ),
+            Some(AnswerFault::Half | AnswerFault::HalfResets | AnswerFault::HalfStalls) | None => {
+                return Some(None);
+            }
+        };
+        Some(Some(text.into_bytes()))
+    }
+}
+
+impl Answer {
+    fn head(&self, name: &str) -> Vec<u8> {
+        let mut head = format!("HTTP/1.1 {} Status\r\nX-Tag: {name}\r\n", self.status);
+        match self.framing {
+            Framing::Length(len) => head += &format!("Content-Length: {len}\r\n"),
+            Framing::Chunked => head += "Transfer-Encoding: chunked\r\n",
+            Framing::None | Framing::UntilClose => {}
+        }
+        match (self.then == Then::Close, self.hops) {
+            (true, true) => head += "Connection: close, X-Hop\r\nX-Hop: 1\r\n",
+            (true, false) => head += "Connection: close\r\n",
+            (false, true) => head += "Connection: X-Hop\r\nX-Hop: 1\r\n",
+            (false, false) => {}
+        }
+        (head + "\r\n").into_bytes()
+    }
+
+    /// Head and body.
+    fn bytes(&self, name: &str, random: &mut Random) -> Vec<u8> {
+        let mut bytes = self.head(name);
+        let payload = payload(name, self.len);
+        if self.framing == Framing::Chunked {
+            let mut rest = payload.as_slice();
+            while !rest.is_empty() {
+                let (chunk, after) = rest.split_at(random.between(1, rest.len()));
+                bytes.extend_from_slice(format!("{:X}\r\n", chunk.len()).as_bytes());
+                bytes.extend_from_slice(chunk);
+                bytes.extend_from_slice(b"\r\n");
+                rest = after;
+            }
+            let hop = if self.hops { "X-Hop: 1\r\n" } else { "" };
+            bytes.extend_from_slice(format!("0\r\nX-Trailer: {name}\r\n{hop}\r\n").as_bytes());
+        } else {
+            bytes.extend_from_slice(&payload);
+        }
+        bytes
+    }
+}

@@ -1,0 +1,148 @@
+//! Reads one element: its attributes, and reports those that nobody reads.
+
+use std::cell::RefCell;
+
+use expression::Expression;
+use expression::synapse::Mode;
+
+use super::Compiler;
+
+/// An element under compilation. It notes which attributes are read; [`Element::finish`] reports the others.
+#[derive(Debug)]
+pub struct Element<'d> {
+    node: xml::Node<'d>,
+    read: RefCell<Vec<&'static str>>,
+}
+
+impl<'d> Element<'d> {
+    pub(crate) fn new(node: xml::Node<'d>) -> Self {
+        Self { node, read: RefCell::default() }
+    }
+
+    pub(crate) fn node(&self) -> xml::Node<'d> {
+        self.node
+    }
+
+    /// The children, as elements of their own.
+    pub(crate) fn children(&self) -> impl Iterator<Item = Self> {
+        self.node.children().filter(|child| child.is_element()).map(Element::new)
+    }
+
+    /// The first child of this name.
+    pub(crate) fn child(&self, name: &str) -> Option<Self> {
+        self.children().find(|child| child.name() == name)
+    }
+
+    pub(crate) fn name(&self) -> &'d str {
+        self.node.local_name()
+    }
+
+    /// An attribute that may be absent. An empty one counts as absent.
+    pub(crate) fn optional(&self, name: &'static str) -> Option<&'d str> {
+        self.read.borrow_mut().push(name);
+        self.node.attribute("", name).filter(|value| !value.is_empty())
+    }
+
+    /// Notes attributes that have no effect here, so that they are not reported.
+    pub(crate) fn ignore(&self, names: &[&'static str]) {
+        self.read.borrow_mut().extend_from_slice(names);
+    }
+
+    /// An attribute that must be present.
+    pub(crate) fn required(&self, compiler: &mut Compiler, name: &'static str) -> Option<&'d str> {
+        let value = self.optional(name);
+        if value.is_none() {
+            compiler.error(self, format!("`{}` needs the attribute `{name}`", self.name()), None);
+        }
+        value
+    }
+
+    /// An attribute with one of a few values; the first is the default.
+    pub(crate) fn choice<T: Copy>(
+        &self,
+        compiler: &mut Compiler,
+        name: &'static str,
+        values: &[(&str, T)],
+    ) -> Option<T> {
+        let (_, default) = values.first()?;
+        let Some(written) = self.optional(name) else { return Some(*default) };
+        let found = values.iter().find(|(value, _)| value.eq_ignore_ascii_case(written));
+        if found.is_none() {
+            let all: Vec<_> = values.iter().map(|(value, _)| format!("`{value}`")).collect();
+            let message = format!("`{name}` is `{written}`");
+            compiler.error(self, message, Some(format!("write one of {}", all.join(", "))));
+        }
+        found.map(|(_, value)| *value)
+    }
+
+    /// `true` or `false`.
+    pub(crate) fn flag(
+        &self,
+        compiler: &mut Compiler,
+        name: &'static str,
+        default: bool,
+    ) -> Option<bool> {
+        let (true_, false_) = (("true", true), ("false", false));
+        let values = if default { [true_, false_] } else { [false_, true_] };
+        self.choice(compiler, name, &values)
+    }
+
+    /// An expression in an attribute that may be absent.
+    pub(crate) fn expression(
+        &self,
+        compiler: &mut Compiler,
+        name: &'static str,
+    ) -> Option<Expression> {
+        let source = self.optional(name)?;
+        self.compiled(compiler, source)
+    }
+
+    /// `source` with the namespaces that are in scope here.
+    pub(crate) fn compiled(&self, compiler: &mut Compiler, source: &str) -> Option<Expression> {
+        let namespaces: Vec<_> = self
+            .node
+            .namespaces_in_scope()
+            .filter(|(prefix, _)| !prefix.is_empty())
+            .map(|(prefix, uri)| (prefix.to_owned(), uri.to_owned()))
+            .collect();
+        match Expression::compile_with(source, Mode::Compatible, &namespaces) {
+            Ok(expression) => Some(expression),
+            Err(error) => {
+                compiler.error(self, format!("in `{source}`: {error}"), None);
+                None
+            }
+        }
+    }
+
+    /// Either the literal `value` or the `expression`.
+    pub(crate) fn value_or_expression(&self, compiler: &mut Compiler) -> Option<Expression> {
+        let (value, expression) = (self.optional("value"), self.optional("expression"));
+        match (value, expression) {
+            (Some(value), None) if value.starts_with("${") => self.compiled(compiler, value),
+            (Some(value), None) => Some(Expression::literal(value)),
+            (None, Some(source)) => self.compiled(compiler, source),
+            (None, None) if self.node.attribute("", "value").is_some() => {
+                Some(Expression::literal(""))
+            }
+            (Some(_), Some(_)) | (None, None) => {
+                let message = format!("`{}` needs either `value` or `expression`", self.name());
+                compiler.error(self, message, None);
+                None
+            }
+        }
+    }
+
+    /// Reports the attributes that were not read.
+    pub(crate) fn finish(&self, compiler: &mut Compiler) {
+        let read = self.read.borrow();
+        for attribute in self.node.attributes() {
+            let name = attribute.local_name();
+            if attribute.namespace().is_empty() && !read.contains(&name) {
+                let message = format!("`{}` has no attribute `{name}`", self.name());
+                let nearest = base::names::nearest(name, read.iter().copied());
+                let help = nearest.map(|name| format!("did you mean `{name}`?"));
+                compiler.warning(self, message, help);
+            }
+        }
+    }
+}

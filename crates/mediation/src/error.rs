@@ -1,0 +1,53 @@
+//! Failures of mediation.
+
+use expression::Error;
+
+/// WSO2's numbers for what went wrong while a message was mediated. Source: `SynapseConstants`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Code(pub u32);
+
+impl Code {
+    /// A mediator failed; Synapse gives no other number to most failures.
+    pub const MEDIATION: Self = Self(0);
+    /// The body is not what its content type says.
+    pub const MALFORMED_BODY: Self = Self(601_000);
+}
+
+/// Why a message could not be mediated. An error handler sees it as `ERROR_CODE`, `ERROR_MESSAGE` and `ERROR_DETAIL`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct Failure {
+    pub code: Code,
+    pub message: String,
+    /// The mediator, such as `log at proxy.xml:3:5`; added by the run.
+    pub place: Option<String>,
+    /// `throwError`'s `type`; otherwise a name for `ERROR_EXCEPTION`.
+    pub kind: Option<String>,
+}
+
+impl Failure {
+    #[must_use]
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), place: None, kind: None }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let is_body = matches!(error, Error::Body(_) | Error::Json { .. });
+        let code = if is_body { Code::MALFORMED_BODY } else { Code::MEDIATION };
+        Self::new(code, error.to_string())
+    }
+}
+
+impl From<xpath::BudgetExceeded> for Failure {
+    fn from(exceeded: xpath::BudgetExceeded) -> Self {
+        Self::new(Code::MEDIATION, exceeded.to_string())
+    }
+}
+
+impl From<xml::Error> for Failure {
+    fn from(error: xml::Error) -> Self {
+        Self::new(Code::MALFORMED_BODY, error.to_string())
+    }
+}

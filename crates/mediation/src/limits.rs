@@ -1,0 +1,16 @@
+//! The limits of mediation.
+
+/// Maximum depth of sequences inside each other, by reference or by nesting, in one run. Deeper: the message fails.
+/// A sequence that calls itself ends here.
+pub const SEQUENCE_DEPTH_MAX: usize = 64;
+/// Maximum nesting of mediators in an artefact. Deeper: rejected at load; compiling recurses on it.
+pub const ELEMENT_DEPTH_MAX: usize = 64;
+/// Steps that every mediator is charged, so that a loop of mediators ends.
+pub const MEDIATOR_STEPS: u64 = 50;
+/// Maximum number of properties and variables of a message. More: the message fails.
+pub const PROPERTIES_MAX: usize = 1_024;
+/// Maximum memory of a pattern in an artefact, in bytes. More: rejected at load.
+pub const PATTERN_BYTES_MAX: usize = 1024 * 1024;
+/// Longest wait for the response of an endpoint without a `timeout`, in milliseconds. Source: Synapse's
+/// `synapse.global_timeout_interval`.
+pub const ENDPOINT_TIMEOUT_MS: u32 = 120_000;

@@ -1,0 +1,68 @@
+//! `filter`: runs one of two branches.
+
+use expression::{BodyUse, Expression};
+
+use super::pattern::Pattern;
+use crate::compile::{Compiler, Element};
+use crate::program::SequenceId;
+use crate::run::Scene;
+use crate::{Failure, Mediator, Message, Next};
+
+#[derive(Debug)]
+struct Filter {
+    source: Expression,
+    /// Absent for `xpath`: whether the result is true, or selects anything.
+    pattern: Option<Pattern>,
+    then: Option<SequenceId>,
+    otherwise: Option<SequenceId>,
+}
+
+impl Mediator for Filter {
+    fn body_use(&self) -> BodyUse {
+        self.source.body_use()
+    }
+
+    fn enters(&self) -> Vec<SequenceId> {
+        self.then.into_iter().chain(self.otherwise).collect()
+    }
+
+    fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
+        let holds = match &self.pattern {
+            Some(pattern) => pattern.matches(&scene.text(&self.source, message)?, scene.budget)?,
+            None => scene.holds(&self.source, message)?,
+        };
+        let branch = if holds { self.then } else { self.otherwise };
+        Ok(branch.map_or(Next::Continue, Next::Enter))
+    }
+}
+
+pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<dyn Mediator>> {
+    let condition = element.expression(compiler, "xpath");
+    let source = element.expression(compiler, "source");
+    let pattern = element.optional("regex");
+    let (source, pattern) = match (condition, source, pattern) {
+        (Some(condition), None, None) => (condition, None),
+        (None, Some(source), Some(pattern)) => {
+            (source, Some(Pattern::compile(compiler, element, pattern)?))
+        }
+        _ => {
+            let help = "write xpath=\"...\", or source=\"...\" regex=\"...\"".to_owned();
+            compiler.error(element, "`filter` needs a condition".to_owned(), Some(help));
+            return None;
+        }
+    };
+    let branch = |compiler: &mut Compiler, name| {
+        let child: Element<'_> = element.child(name)?;
+        let id = match child.optional("sequence") {
+            Some(name) => compiler.sequence_named(&child, name),
+            None => Some(compiler.nested(&child)),
+        };
+        child.finish(compiler);
+        id
+    };
+    let (then, otherwise) = match element.child("then") {
+        Some(_) => (branch(compiler, "then"), branch(compiler, "else")),
+        None => (Some(compiler.nested(element)), None),
+    };
+    Some(Box::new(Filter { source, pattern, then, otherwise }))
+}

@@ -1,0 +1,69 @@
+//! `respond`, `loopback`, `drop`, `in`, `out`: which way the message goes.
+
+use crate::compile::{Compiler, Element};
+use crate::message::Direction;
+use crate::program::SequenceId;
+use crate::run::Scene;
+use crate::{Failure, Mediator, Message, Next};
+
+#[derive(Clone, Copy, Debug)]
+enum Turn {
+    Respond,
+    Loopback,
+    Drop,
+}
+
+impl Mediator for Turn {
+    fn mediate(&self, _: &Scene<'_>, _: &mut Message) -> Result<Next, Failure> {
+        Ok(match self {
+            Self::Respond => Next::Respond,
+            Self::Loopback => Next::Loopback,
+            Self::Drop => Next::Drop,
+        })
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Only {
+    direction: Direction,
+    branch: SequenceId,
+}
+
+impl Mediator for Only {
+    fn enters(&self) -> Vec<SequenceId> {
+        vec![self.branch]
+    }
+
+    fn mediate(&self, _: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
+        let runs = message.direction == self.direction;
+        Ok(if runs { Next::Enter(self.branch) } else { Next::Continue })
+    }
+}
+
+pub(super) fn respond(_: &mut Compiler, _: &Element<'_>) -> Option<Box<dyn Mediator>> {
+    Some(Box::new(Turn::Respond))
+}
+
+pub(super) fn loopback(_: &mut Compiler, _: &Element<'_>) -> Option<Box<dyn Mediator>> {
+    Some(Box::new(Turn::Loopback))
+}
+
+pub(super) fn drop_message(_: &mut Compiler, _: &Element<'_>) -> Option<Box<dyn Mediator>> {
+    Some(Box::new(Turn::Drop))
+}
+
+pub(super) fn request_only(
+    compiler: &mut Compiler,
+    element: &Element<'_>,
+) -> Option<Box<dyn Mediator>> {
+    let branch = compiler.nested(element);
+    Some(Box::new(Only { direction: Direction::Request, branch }))
+}
+
+pub(super) fn response_only(
+    compiler: &mut Compiler,
+    element: &Element<'_>,
+) -> Option<Box<dyn Mediator>> {
+    let branch = compiler.nested(element);
+    Some(Box::new(Only { direction: Direction::Response, branch }))
+}

@@ -1,0 +1,105 @@
+//! `payloadFactory`: replaces the body by a template's output.
+
+use expression::BodyUse;
+use expression::template::{Argument, MediaType, PayloadTemplate, Settings};
+
+use crate::compile::{Compiler, Element, Entry, serialise};
+use crate::message::Format;
+use crate::run::Scene;
+use crate::{Failure, Mediator, Message, Next};
+
+#[derive(Debug)]
+struct PayloadFactory {
+    template: PayloadTemplate,
+    media: MediaType,
+}
+
+impl Mediator for PayloadFactory {
+    fn body_use(&self) -> BodyUse {
+        BodyUse::Rewritten
+    }
+
+    fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
+        let mut body = Vec::new();
+        self.template.render_within(&scene.view(message), scene.budget, &mut body)?;
+        match self.media {
+            MediaType::Json => message.body.replace(Format::Json, body),
+            MediaType::Text => message.body.replace(Format::Text, body),
+            // SOAP stays SOAP.
+            MediaType::Xml | _ => message.body.replace_payload(body)?,
+        }
+        let format = message.body.format();
+        message.head.set_field("Content-Type", format.content_type());
+        Ok(Next::Continue)
+    }
+}
+
+pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<dyn Mediator>> {
+    let medias = [("xml", MediaType::Xml), ("json", MediaType::Json), ("text", MediaType::Text)];
+    let media = element.choice(compiler, "media-type", &medias)?;
+    if element.choice(compiler, "template-type", &[("default", false), ("freemarker", true)])? {
+        let message = "FreeMarker templates are not served yet".to_owned();
+        compiler.error(element, message, Some("use the default template type".to_owned()));
+        return None;
+    }
+    let escapes = element.flag(compiler, "escapeXmlChars", false)?;
+    let Some(format) = element.child("format") else {
+        compiler.error(element, "`payloadFactory` needs a `format`".to_owned(), None);
+        return None;
+    };
+    let text = template_text(compiler, &format, media)?;
+    let arguments = match element.child("args") {
+        Some(args) => args
+            .children()
+            .map(|arg| argument(compiler, &arg, media))
+            .collect::<Option<Vec<_>>>()?,
+        None => Vec::new(),
+    };
+    let settings = Settings::new(media).with_escape_xml(escapes);
+    match PayloadTemplate::compile(&text, arguments, settings) {
+        Ok(template) => Some(Box::new(PayloadFactory { template, media })),
+        Err(error) => {
+            compiler.error(&format, format!("in the format: {error}"), None);
+            None
+        }
+    }
+}
+
+/// The format's text: inline, or of a local entry.
+fn template_text(
+    compiler: &mut Compiler,
+    format: &Element<'_>,
+    media: MediaType,
+) -> Option<String> {
+    if let Some(key) = format.optional("key") {
+        format.finish(compiler);
+        return Some(match compiler.entry(format, key)? {
+            Entry::Text(text) => text.to_string(),
+            Entry::Xml(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+        });
+    }
+    if media != MediaType::Xml {
+        return Some(format.node().string_value().trim().to_owned());
+    }
+    let elements = format.children().map(|child| serialise(child.node()));
+    let bytes: Vec<u8> = elements.flatten().collect();
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn argument(compiler: &mut Compiler, arg: &Element<'_>, media: MediaType) -> Option<Argument> {
+    let evaluators = [("xml", false), ("json", true)];
+    let is_json = arg.choice(compiler, "evaluator", &evaluators)?;
+    let expression = match arg.optional("expression") {
+        Some(source)
+            if is_json && source.trim_start().starts_with('$') && !source.contains("${") =>
+        {
+            arg.compiled(compiler, &format!("json-eval({source})"))?
+        }
+        _ => arg.value_or_expression(compiler)?,
+    };
+    let literal = arg.flag(compiler, "literal", false)?;
+    let deep = arg.flag(compiler, "deepCheck", true)?;
+    arg.finish(compiler);
+    let markup = media == MediaType::Xml && expression.selects_nodes();
+    Some(Argument { expression, literal, markup, deep })
+}

@@ -1,0 +1,235 @@
+//! `property`, `propertyGroup` and `variable`.
+
+use std::sync::Arc;
+
+use expression::{BodyUse, Expression, json};
+
+use super::pattern::Groups;
+use crate::compile::{Compiler, Element, serialise};
+use crate::run::Scene;
+use crate::{Code, Failure, Mediator, Message, Next, PropertyScope, PropertyValue};
+
+#[derive(Debug)]
+struct Property {
+    scope: PropertyScope,
+    name: Box<str>,
+    action: Action,
+}
+
+#[derive(Debug)]
+enum Action {
+    Remove,
+    Set { value: Source, of: Type, groups: Option<Groups> },
+}
+
+#[derive(Debug)]
+enum Source {
+    Expression(Expression),
+    /// A child element.
+    Xml(Arc<xml::Document>),
+}
+
+/// The `type` of a property.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Type {
+    /// A property without a type, or a variable: the expression's own.
+    Any,
+    Text,
+    Integer,
+    Double,
+    Boolean,
+    Json,
+    Xml,
+}
+
+/// Source: `XMLConfigConstants.DATA_TYPES`; `OM` is Synapse's name for XML.
+const TYPES: &[(&str, Type)] = &[
+    ("STRING", Type::Text),
+    ("INTEGER", Type::Integer),
+    ("LONG", Type::Integer),
+    ("SHORT", Type::Integer),
+    ("DOUBLE", Type::Double),
+    ("FLOAT", Type::Double),
+    ("BOOLEAN", Type::Boolean),
+    ("JSON", Type::Json),
+    ("OM", Type::Xml),
+    ("XML", Type::Xml),
+];
+
+const SCOPES: &[(&str, PropertyScope)] = &[
+    ("default", PropertyScope::Synapse),
+    ("synapse", PropertyScope::Synapse),
+    ("axis2", PropertyScope::Axis2),
+    ("axis2-client", PropertyScope::Axis2Client),
+    ("transport", PropertyScope::Transport),
+    ("operation", PropertyScope::Operation),
+];
+
+impl Mediator for Property {
+    fn body_use(&self) -> BodyUse {
+        match &self.action {
+            Action::Set { value: Source::Expression(value), .. } => value.body_use(),
+            Action::Set { value: Source::Xml(_), .. } | Action::Remove => BodyUse::Untouched,
+        }
+    }
+
+    fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
+        match &self.action {
+            Action::Remove => message.remove(self.scope, &self.name),
+            Action::Set { value, of, groups } => {
+                let value = match value {
+                    Source::Xml(document) => PropertyValue::Xml(Arc::clone(document)),
+                    Source::Expression(value) => self.evaluate(value, *of, scene, message)?,
+                };
+                let value = match groups {
+                    Some(groups) => PropertyValue::new(groups.find(&value.text(), scene.budget)?),
+                    None => value,
+                };
+                message.set(self.scope, &self.name, value)?;
+            }
+        }
+        Ok(Next::Continue)
+    }
+}
+
+impl Property {
+    fn evaluate(
+        &self,
+        value: &Expression,
+        of: Type,
+        scene: &Scene<'_>,
+        message: &Message,
+    ) -> Result<PropertyValue, Failure> {
+        if of == Type::Xml {
+            let view = scene.view(message);
+            if let Some(node) =
+                value.nodes(&view, scene.budget).ok().and_then(|all| all.first().copied())
+            {
+                scene.budget.charge_steps(1)?;
+                return Ok(PropertyValue::Xml(Arc::new(document_of(node)?)));
+            }
+        }
+        let found = scene.with(value, message, |value| {
+            if of == Type::Text {
+                PropertyValue::Text(value.text().into())
+            } else {
+                PropertyValue::from(value)
+            }
+        })?;
+        self.convert(found, of)
+    }
+
+    /// A text that does not spell the type fails, as in Synapse.
+    fn convert(&self, value: PropertyValue, of: Type) -> Result<PropertyValue, Failure> {
+        let text = value.text();
+        let text = text.trim();
+        let converted = match of {
+            Type::Any | Type::Text => None,
+            Type::Integer => Some(text.parse().ok().map(PropertyValue::Integer)),
+            Type::Double => Some(text.parse().ok().map(PropertyValue::Double)),
+            Type::Boolean => Some(Some(PropertyValue::Boolean(text.eq_ignore_ascii_case("true")))),
+            Type::Json => {
+                let document = json::Document::parse(text.as_bytes());
+                Some(document.ok().map(|it| PropertyValue::Json(Arc::new(it.into_owned()))))
+            }
+            Type::Xml => {
+                let document = xml::Document::parse(text.as_bytes());
+                Some(document.ok().map(|it| PropertyValue::Xml(Arc::new(it))))
+            }
+        };
+        match converted {
+            None => Ok(value),
+            Some(Some(converted)) => Ok(converted),
+            Some(None) => {
+                let message = format!("`{}`: the value is not of the type {of:?}", self.name);
+                Err(Failure::new(Code::MEDIATION, message))
+            }
+        }
+    }
+}
+
+/// A copy of `node` as a document of its own.
+fn document_of(node: xml::Node<'_>) -> Result<xml::Document, Failure> {
+    let mut builder = xml::Builder::new();
+    xml::copy_subtree(node, &mut builder)?;
+    Ok(builder.finish())
+}
+
+pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<dyn Mediator>> {
+    let scope = element.choice(compiler, "scope", SCOPES)?;
+    let property = read(compiler, element, scope, Type::Text)?;
+    Some(Box::new(property))
+}
+
+pub(super) fn variable(
+    compiler: &mut Compiler,
+    element: &Element<'_>,
+) -> Option<Box<dyn Mediator>> {
+    let property = read(compiler, element, PropertyScope::Variable, Type::Any)?;
+    Some(Box::new(property))
+}
+
+/// `untyped`: the type if none is written.
+fn read(
+    compiler: &mut Compiler,
+    element: &Element<'_>,
+    scope: PropertyScope,
+    untyped: Type,
+) -> Option<Property> {
+    let name = element.required(compiler, "name")?.into();
+    if element.choice(compiler, "action", &[("set", false), ("remove", true)])? {
+        return Some(Property { scope, name, action: Action::Remove });
+    }
+    let of = match element.optional("type") {
+        Some(_) => element.choice(compiler, "type", TYPES)?,
+        None => untyped,
+    };
+    let groups = match element.optional("pattern") {
+        Some(pattern) => {
+            let group = element.optional("group").unwrap_or("0");
+            Some(Groups::compile(compiler, element, pattern, group)?)
+        }
+        None => None,
+    };
+    let value = match element.children().next() {
+        Some(child) => match xml::Document::parse(&serialise(child.node())) {
+            Ok(document) => Source::Xml(Arc::new(document)),
+            Err(error) => {
+                compiler.error(&child, error.to_string(), None);
+                return None;
+            }
+        },
+        None => Source::Expression(element.value_or_expression(compiler)?),
+    };
+    Some(Property { scope, name, action: Action::Set { value, of, groups } })
+}
+
+#[derive(Debug)]
+struct Group(Vec<Box<dyn Mediator>>);
+
+impl Mediator for Group {
+    fn body_use(&self) -> BodyUse {
+        self.0.iter().map(|property| property.body_use()).max().unwrap_or_default()
+    }
+
+    fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
+        for property in &self.0 {
+            property.mediate(scene, message)?;
+        }
+        Ok(Next::Continue)
+    }
+}
+
+pub(super) fn group(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<dyn Mediator>> {
+    let mut properties = Vec::new();
+    for child in element.children() {
+        if child.name() != "property" {
+            let message = format!("`propertyGroup` has no child `{}`", child.name());
+            compiler.error(&child, message, None);
+            continue;
+        }
+        properties.push(compile(compiler, &child)?);
+        child.finish(compiler);
+    }
+    Some(Box::new(Group(properties)))
+}

@@ -1,0 +1,58 @@
+//! `switch`: runs the first case whose pattern matches.
+
+use expression::{BodyUse, Expression};
+
+use super::pattern::Pattern;
+use crate::compile::{Compiler, Element};
+use crate::program::SequenceId;
+use crate::run::Scene;
+use crate::{Failure, Mediator, Message, Next};
+
+#[derive(Debug)]
+struct Switch {
+    source: Expression,
+    cases: Vec<(Pattern, SequenceId)>,
+    default: Option<SequenceId>,
+}
+
+impl Mediator for Switch {
+    fn body_use(&self) -> BodyUse {
+        self.source.body_use()
+    }
+
+    fn enters(&self) -> Vec<SequenceId> {
+        self.cases.iter().map(|(_, branch)| *branch).chain(self.default).collect()
+    }
+
+    fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
+        let text = scene.text(&self.source, message)?;
+        for (pattern, branch) in &self.cases {
+            if pattern.matches(&text, scene.budget)? {
+                return Ok(Next::Enter(*branch));
+            }
+        }
+        Ok(self.default.map_or(Next::Continue, Next::Enter))
+    }
+}
+
+pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<dyn Mediator>> {
+    let source = element.required(compiler, "source")?;
+    let source = element.compiled(compiler, source)?;
+    let (mut cases, mut default) = (Vec::new(), None);
+    for child in element.children() {
+        match child.name() {
+            "case" => {
+                let pattern = child.required(compiler, "regex")?;
+                let pattern = Pattern::compile(compiler, &child, pattern)?;
+                cases.push((pattern, compiler.nested(&child)));
+            }
+            "default" => default = Some(compiler.nested(&child)),
+            other => {
+                let message = format!("`switch` has no child `{other}`");
+                compiler.error(&child, message, None);
+            }
+        }
+        child.finish(compiler);
+    }
+    Some(Box::new(Switch { source, cases, default }))
+}

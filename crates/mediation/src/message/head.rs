@@ -1,0 +1,89 @@
+//! The head of a message, which the host keeps.
+
+use std::any::Any;
+use std::borrow::Cow;
+use std::fmt;
+
+use expression::ParameterKind;
+use xpath::synapse::PropertyScope;
+
+/// The head of a message under mediation: the host's own, so that a head that nobody reads is not copied.
+pub trait Head: Any + fmt::Debug + Send {
+    /// The first field of this name, in any case.
+    fn field(&self, name: &str) -> Option<Cow<'_, str>>;
+
+    /// Replaces all fields of this name by one. The name is a token, the value has no control characters.
+    fn set_field(&mut self, name: &str, value: &str);
+
+    /// Removes all fields of this name.
+    fn remove_field(&mut self, name: &str);
+
+    /// Calls `each` with every field, in order.
+    fn fields(&self, each: &mut dyn FnMut(&str, &str));
+
+    /// A parameter of the request's target.
+    fn parameter(&self, _kind: ParameterKind, _name: &str) -> Option<Cow<'_, str>> {
+        None
+    }
+
+    /// A property that the transport defines, such as `HTTP_METHOD` in the axis2 scope. One that was set comes first.
+    fn property(&self, _scope: PropertyScope, _name: &str) -> Option<Cow<'_, str>> {
+        None
+    }
+
+    /// For the host, to get its own type back.
+    fn into_any(self: Box<Self>) -> Box<dyn Any>;
+}
+
+/// A head without a connection: of a copy of a message, or in a test.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PlainHead {
+    pub method: String,
+    /// Path and query.
+    pub target: String,
+    pub fields: Vec<(String, String)>,
+}
+
+impl PlainHead {
+    /// The fields of another head.
+    #[must_use]
+    pub fn copy_of(head: &dyn Head) -> Self {
+        let mut copy = Self::default();
+        head.fields(&mut |name, value| copy.fields.push((name.to_owned(), value.to_owned())));
+        copy
+    }
+}
+
+impl Head for PlainHead {
+    fn field(&self, name: &str) -> Option<Cow<'_, str>> {
+        let mut fields = self.fields.iter();
+        fields.find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value.into())
+    }
+
+    fn set_field(&mut self, name: &str, value: &str) {
+        self.remove_field(name);
+        self.fields.push((name.to_owned(), value.to_owned()));
+    }
+
+    fn remove_field(&mut self, name: &str) {
+        self.fields.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
+    }
+
+    fn fields(&self, each: &mut dyn FnMut(&str, &str)) {
+        for (name, value) in &self.fields {
+            each(name, value);
+        }
+    }
+
+    fn property(&self, scope: PropertyScope, name: &str) -> Option<Cow<'_, str>> {
+        match (scope, name) {
+            (PropertyScope::Axis2, "HTTP_METHOD") => Some(Cow::Borrowed(&self.method)),
+            (PropertyScope::Axis2, "TransportInURL") => Some(Cow::Borrowed(&self.target)),
+            _ => None,
+        }
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}

@@ -1,0 +1,105 @@
+//! The message that mediators act on.
+
+mod body;
+mod head;
+mod properties;
+pub(crate) mod soap;
+mod view;
+
+use expression::BodyUse;
+
+use crate::{Code, Failure};
+
+pub use body::{Body, Format};
+pub use head::{Head, PlainHead};
+pub use properties::{Properties, PropertyValue};
+pub use view::{Environment, LogLevel, View};
+pub use xpath::synapse::PropertyScope;
+
+/// Which way a message travels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Direction {
+    /// From the client.
+    #[default]
+    Request,
+    /// To the client.
+    Response,
+}
+
+/// A request or a response under mediation.
+#[derive(Debug)]
+pub struct Message {
+    pub direction: Direction,
+    pub head: Box<dyn Head>,
+    pub body: Body,
+    pub properties: Properties,
+}
+
+impl Message {
+    #[must_use]
+    pub fn new(direction: Direction, head: Box<dyn Head>, body: Body) -> Self {
+        Self { direction, head, body, properties: Properties::default() }
+    }
+
+    /// Sets a property; in the transport scope, a header field.
+    ///
+    /// # Errors
+    /// Above `limits::PROPERTIES_MAX`, or a scope that cannot be written.
+    pub fn set(
+        &mut self,
+        scope: PropertyScope,
+        name: &str,
+        value: PropertyValue,
+    ) -> Result<(), Failure> {
+        match scope {
+            PropertyScope::Transport => self.head.set_field(name, &value.text()),
+            PropertyScope::Synapse
+            | PropertyScope::Axis2
+            | PropertyScope::Axis2Client
+            | PropertyScope::Operation
+            | PropertyScope::Variable => self.properties.set(scope, name, value)?,
+            PropertyScope::Url
+            | PropertyScope::Function
+            | PropertyScope::System
+            | PropertyScope::Environment
+            | PropertyScope::Registry => {
+                let message = format!("`{name}`: properties of this scope can only be read");
+                return Err(Failure::new(Code::MEDIATION, message));
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes a property, or all header fields of this name.
+    pub fn remove(&mut self, scope: PropertyScope, name: &str) {
+        match scope {
+            PropertyScope::Transport => self.head.remove_field(name),
+            PropertyScope::Synapse
+            | PropertyScope::Axis2
+            | PropertyScope::Axis2Client
+            | PropertyScope::Operation
+            | PropertyScope::Variable
+            | PropertyScope::Url
+            | PropertyScope::Function
+            | PropertyScope::System
+            | PropertyScope::Environment
+            | PropertyScope::Registry => self.properties.remove(scope, name),
+        }
+    }
+
+    /// Turns the message into the response that arrived for it. Properties of the transport (`axis2`) end with
+    /// the request; the others remain.
+    pub fn become_response(&mut self, head: Box<dyn Head>, body: Body) {
+        self.direction = Direction::Response;
+        self.head = head;
+        self.body = body;
+        self.properties
+            .retain(|scope| !matches!(scope, PropertyScope::Axis2 | PropertyScope::Axis2Client));
+    }
+
+    /// Whether the host has to write the body anew.
+    #[must_use]
+    pub fn body_use(&self) -> BodyUse {
+        self.body.state()
+    }
+}

@@ -1,0 +1,137 @@
+//! Properties in Synapse's scopes, and variables.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use expression::{Value, json};
+use xpath::synapse::PropertyScope;
+
+use crate::{Code, Failure, limits};
+
+/// The value of a property or a variable.
+#[derive(Clone, Debug)]
+pub enum PropertyValue {
+    Text(Box<str>),
+    Integer(i64),
+    Double(f64),
+    Boolean(bool),
+    Json(Arc<json::Document<'static>>),
+    /// The document element, or what a property mediator holds as XML.
+    Xml(Arc<xml::Document>),
+}
+
+impl PropertyValue {
+    #[must_use]
+    pub fn new(text: impl Into<Box<str>>) -> Self {
+        Self::Text(text.into())
+    }
+
+    /// As text: XML and JSON are written.
+    #[must_use]
+    pub fn text(&self) -> Cow<'_, str> {
+        match self {
+            Self::Xml(document) => {
+                let options = xml::WriterOptions { declaration: false, ..Default::default() };
+                let bytes = document.write(options).unwrap_or_default();
+                Cow::Owned(String::from_utf8(bytes).unwrap_or_default())
+            }
+            Self::Text(text) => Cow::Borrowed(text),
+            Self::Integer(_) | Self::Double(_) | Self::Boolean(_) | Self::Json(_) => {
+                Cow::Owned(self.value().text().into_owned())
+            }
+        }
+    }
+
+    /// As an expression sees it.
+    #[must_use]
+    pub fn value(&self) -> Value<'_> {
+        match self {
+            Self::Text(text) => Value::Text(Cow::Borrowed(text)),
+            Self::Integer(number) => Value::Integer(*number),
+            Self::Double(number) => Value::Double(*number),
+            Self::Boolean(truth) => Value::Boolean(*truth),
+            Self::Json(document) => Value::Json(document.root()),
+            Self::Xml(_) => Value::Text(self.text()),
+        }
+    }
+
+    /// The XML that it holds.
+    #[must_use]
+    pub fn xml(&self) -> Option<&xml::Document> {
+        match self {
+            Self::Xml(document) => Some(document),
+            Self::Text(_)
+            | Self::Integer(_)
+            | Self::Double(_)
+            | Self::Boolean(_)
+            | Self::Json(_) => None,
+        }
+    }
+}
+
+/// The result of an expression as a property. JSON is copied out of the body.
+impl From<Value<'_>> for PropertyValue {
+    fn from(value: Value<'_>) -> Self {
+        match value.plain() {
+            Value::Text(text) => Self::Text(text.into()),
+            Value::Integer(number) => Self::Integer(number),
+            Value::Double(number) => Self::Double(number),
+            Value::Boolean(truth) => Self::Boolean(truth),
+            Value::Made(document) => Self::Json(Arc::new(*document)),
+            Value::Json(json) => {
+                let mut copy = json::Builder::new();
+                copy.embed(json);
+                Self::Json(Arc::new(copy.finish()))
+            }
+            Value::Null | _ => Self::Text(Box::from("")),
+        }
+    }
+}
+
+/// The properties of a message. Few: searched one by one.
+#[derive(Clone, Debug, Default)]
+pub struct Properties(Vec<(PropertyScope, Box<str>, PropertyValue)>);
+
+impl Properties {
+    #[must_use]
+    pub fn get(&self, scope: PropertyScope, name: &str) -> Option<&PropertyValue> {
+        let mut all = self.0.iter();
+        all.find(|(of, known, _)| *of == scope && **known == *name).map(|(_, _, value)| value)
+    }
+
+    /// # Errors
+    /// Above `limits::PROPERTIES_MAX`.
+    pub fn set(
+        &mut self,
+        scope: PropertyScope,
+        name: &str,
+        value: PropertyValue,
+    ) -> Result<(), Failure> {
+        let mut all = self.0.iter_mut();
+        if let Some((_, _, old)) = all.find(|(of, known, _)| *of == scope && **known == *name) {
+            *old = value;
+            return Ok(());
+        }
+        if self.0.len() >= limits::PROPERTIES_MAX {
+            let message = format!("more than {} properties", limits::PROPERTIES_MAX);
+            return Err(Failure::new(Code::MEDIATION, message));
+        }
+        self.0.push((scope, name.into(), value));
+        Ok(())
+    }
+
+    pub fn remove(&mut self, scope: PropertyScope, name: &str) {
+        self.0.retain(|(of, known, _)| *of != scope || **known != *name);
+    }
+
+    /// Keeps the properties whose scope `keeps`.
+    pub(crate) fn retain(&mut self, keeps: impl Fn(PropertyScope) -> bool) {
+        self.0.retain(|(scope, ..)| keeps(*scope));
+    }
+
+    /// All properties of a scope, in the order in which they were first set.
+    pub fn of(&self, scope: PropertyScope) -> impl Iterator<Item = (&str, &PropertyValue)> {
+        let all = self.0.iter().filter(move |(of, ..)| *of == scope);
+        all.map(|(_, name, value)| (&**name, value))
+    }
+}

@@ -1,0 +1,75 @@
+//! SOAP envelopes. Source: SOAP 1.1, and SOAP 1.2 part 1.
+
+use xml::{Node, Sink as _};
+
+use super::Format;
+use crate::Failure;
+
+pub(crate) const SOAP11: &str = "http://schemas.xmlsoap.org/soap/envelope/";
+pub(crate) const SOAP12: &str = "http://www.w3.org/2003/05/soap-envelope";
+
+/// The namespace of an envelope in `format`; `None` if it has no envelope.
+pub(crate) fn namespace(format: Format) -> Option<&'static str> {
+    match format {
+        Format::Soap11 => Some(SOAP11),
+        Format::Soap12 => Some(SOAP12),
+        Format::Json | Format::Xml | Format::Text | Format::Binary => None,
+    }
+}
+
+/// The envelope's `Header` or `Body`, if the document is an envelope.
+pub(crate) fn part<'d>(document: &'d xml::Document, local: &str) -> Option<Node<'d>> {
+    let envelope = document.element().filter(|root| is_soap(*root, "Envelope"))?;
+    envelope.children().find(|child| child.is_element() && is_soap(*child, local))
+}
+
+fn is_soap(node: Node<'_>, local: &str) -> bool {
+    node.local_name() == local && matches!(node.namespace(), SOAP11 | SOAP12)
+}
+
+/// What Synapse calls the payload: the first element in the envelope's body, or the document element.
+pub(crate) fn payload(document: &xml::Document) -> Option<Node<'_>> {
+    match part(document, "Body") {
+        Some(body) => body.children().find(|child| child.is_element()),
+        None => document.element().filter(|root| !is_soap(*root, "Envelope")),
+    }
+}
+
+/// Whether the first element of `text` is called `Envelope`.
+pub(crate) fn is_envelope(text: &str) -> bool {
+    let tag = without_declaration(text).trim_start().strip_prefix('<').unwrap_or_default();
+    let name = tag.split(|next: char| next.is_whitespace() || next == '>').next();
+    name.and_then(|name| name.rsplit(':').next()) == Some("Envelope")
+}
+
+/// An envelope in `namespace` with the header of `old`, if that is an envelope, and `payload` as its body.
+///
+/// # Errors
+/// Text that XML does not allow.
+pub(crate) fn envelope(
+    namespace: &str,
+    old: Option<&xml::Document>,
+    payload: &str,
+) -> Result<Vec<u8>, Failure> {
+    let options = xml::WriterOptions { declaration: false, ..Default::default() };
+    let mut writer = xml::Writer::new(options)?;
+    let old_root = old.and_then(xml::Document::element).filter(|root| is_soap(*root, "Envelope"));
+    let prefix = old_root.map_or("soapenv", Node::prefix);
+    writer.start_element(xml::QNameRef::new(prefix, namespace, "Envelope"))?;
+    for (prefix, uri) in old_root.into_iter().flat_map(Node::declarations) {
+        writer.namespace(prefix, uri)?;
+    }
+    if let Some(header) = old.and_then(|old| part(old, "Header")) {
+        writer.tree(header)?;
+    }
+    writer.start_element(xml::QNameRef::new(prefix, namespace, "Body"))?;
+    writer.raw(without_declaration(payload))?;
+    Ok(writer.finish()?)
+}
+
+/// The text after an XML declaration and the white space that follows it.
+pub(crate) fn without_declaration(text: &str) -> &str {
+    let is_declaration = text.starts_with("<?xml") && !text.starts_with("<?xml-");
+    let end = text.find("?>").filter(|_| is_declaration);
+    end.and_then(|end| text.get(end + 2..)).map_or(text, str::trim_start)
+}

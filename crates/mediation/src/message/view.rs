@@ -1,0 +1,182 @@
+//! A message as expressions read it.
+
+use std::borrow::Cow;
+
+use expression::{Error, EvalContext, ParameterKind, Value, json};
+use xpath::synapse::PropertyScope;
+
+use crate::program::Step;
+use crate::{Failure, Message, PropertyValue};
+
+/// What expressions read that is not part of the message. The host supplies it.
+pub trait Environment {
+    /// Milliseconds since the Unix epoch.
+    fn unix_ms(&self) -> i64;
+
+    /// A configured value (`configs.x`).
+    fn config(&self, _name: &str) -> Option<Cow<'_, str>> {
+        None
+    }
+
+    /// A registry resource, or a property of one.
+    fn registry(&self, _path: &str, _property: Option<&str>) -> Option<Cow<'_, str>> {
+        None
+    }
+
+    /// A secret of the vault.
+    fn secret(&self, _alias: &str) -> Option<Cow<'_, str>> {
+        None
+    }
+
+    /// A system property (`$sys:x`) or an environment variable.
+    fn variable(&self, _scope: PropertyScope, _name: &str) -> Option<Cow<'_, str>> {
+        None
+    }
+
+    /// Called after each mediator, for a trace.
+    fn mediated(&self, _step: &Step, _message: &Message) {}
+
+    /// A line of the log mediator.
+    fn log(&self, level: LogLevel, line: &str);
+}
+
+/// The category of a log mediator.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LogLevel {
+    Trace,
+    Debug,
+    #[default]
+    Info,
+    Warn,
+    Error,
+}
+
+impl LogLevel {
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Trace => "TRACE",
+            Self::Debug => "DEBUG",
+            Self::Info => "INFO",
+            Self::Warn => "WARN",
+            Self::Error => "ERROR",
+        }
+    }
+}
+
+/// A message with its environment, for one evaluation.
+#[derive(Clone, Copy)]
+pub struct View<'m> {
+    message: &'m Message,
+    /// Of the sequence template that runs.
+    parameters: &'m [(String, PropertyValue)],
+    environment: &'m dyn Environment,
+}
+
+impl<'m> View<'m> {
+    #[must_use]
+    pub fn new(
+        message: &'m Message,
+        parameters: &'m [(String, PropertyValue)],
+        environment: &'m dyn Environment,
+    ) -> Self {
+        Self { message, parameters, environment }
+    }
+
+    fn function(&self, name: &str) -> Option<&'m PropertyValue> {
+        self.parameters.iter().find(|(known, _)| known == name).map(|(_, value)| value)
+    }
+}
+
+fn body(failure: Failure) -> Error {
+    Error::Body(failure.message)
+}
+
+impl EvalContext for View<'_> {
+    fn json(&self) -> Result<Option<json::Ref<'_>>, Error> {
+        Ok(self.message.body.json().map_err(body)?.map(json::Document::root))
+    }
+
+    fn text(&self) -> Result<Cow<'_, str>, Error> {
+        self.message.body.text().map_err(body)
+    }
+
+    fn header(&self, name: &str) -> Option<Cow<'_, str>> {
+        self.message.head.field(name)
+    }
+
+    fn property(&self, scope: PropertyScope, name: &str) -> Option<Value<'_>> {
+        match scope {
+            PropertyScope::Function => return self.function(name).map(PropertyValue::value),
+            PropertyScope::System | PropertyScope::Environment => {
+                return self.environment.variable(scope, name).map(Value::Text);
+            }
+            PropertyScope::Registry => return self.registry(name, None).map(Value::Text),
+            PropertyScope::Synapse
+            | PropertyScope::Transport
+            | PropertyScope::Axis2
+            | PropertyScope::Axis2Client
+            | PropertyScope::Operation
+            | PropertyScope::Url
+            | PropertyScope::Variable => {}
+        }
+        match self.message.properties.get(scope, name) {
+            Some(value) => Some(value.value()),
+            None => self.message.head.property(scope, name).map(Value::Text),
+        }
+    }
+
+    fn property_nodes(&self, scope: PropertyScope, name: &str) -> Option<Vec<xml::Node<'_>>> {
+        let value = match scope {
+            PropertyScope::Function => self.function(name),
+            PropertyScope::Synapse
+            | PropertyScope::Transport
+            | PropertyScope::Axis2
+            | PropertyScope::Axis2Client
+            | PropertyScope::Operation
+            | PropertyScope::Url
+            | PropertyScope::System
+            | PropertyScope::Environment
+            | PropertyScope::Variable
+            | PropertyScope::Registry => self.message.properties.get(scope, name),
+        };
+        Some(vec![value?.xml()?.element()?])
+    }
+
+    fn variable(&self, name: &str) -> Option<Value<'_>> {
+        self.message.properties.get(PropertyScope::Variable, name).map(PropertyValue::value)
+    }
+
+    fn variable_xml(&self, name: &str) -> Option<&xml::Document> {
+        self.message.properties.get(PropertyScope::Variable, name)?.xml()
+    }
+
+    fn parameter(&self, kind: ParameterKind, name: &str) -> Option<Cow<'_, str>> {
+        match kind {
+            ParameterKind::Function => self.function(name).map(PropertyValue::text),
+            ParameterKind::Query | ParameterKind::Path | _ => {
+                self.message.head.parameter(kind, name)
+            }
+        }
+    }
+
+    fn config(&self, name: &str) -> Option<Cow<'_, str>> {
+        self.environment.config(name)
+    }
+
+    fn registry(&self, path: &str, property: Option<&str>) -> Option<Cow<'_, str>> {
+        self.environment.registry(path, property)
+    }
+
+    fn secret(&self, alias: &str) -> Option<Cow<'_, str>> {
+        self.environment.secret(alias)
+    }
+
+    fn xml(&self) -> Result<Option<&xml::Document>, Error> {
+        self.message.body.xml().map_err(body)
+    }
+
+    fn unix_ms(&self) -> i64 {
+        self.environment.unix_ms()
+    }
+}

@@ -1,0 +1,265 @@
+//! Compiled artefacts: sequences and endpoints by number.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use expression::BodyUse;
+
+use crate::Mediator;
+
+/// A sequence of a [`Program`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SequenceId(pub(crate) u32);
+
+/// An endpoint of a [`Program`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct EndpointId(pub(crate) u32);
+
+/// A position in an artefact, for messages.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Site {
+    pub(crate) file: std::sync::Arc<str>,
+    pub(crate) line: u32,
+    pub(crate) column: u32,
+}
+
+impl fmt::Display for Site {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "{}:{}:{}", self.file, self.line, self.column)
+    }
+}
+
+/// A mediator and its place: `log at orders.xml:3:5`.
+#[derive(Debug)]
+pub struct Step {
+    pub(crate) element: &'static str,
+    pub(crate) site: Site,
+    pub(crate) mediator: Box<dyn Mediator>,
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "{} at {}", self.element, self.site)
+    }
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Sequence {
+    pub(crate) steps: Vec<Step>,
+    /// Takes over when a step fails.
+    pub(crate) on_error: Option<SequenceId>,
+}
+
+/// All compiled artefacts of an integration runtime. Immutable; shared by its workers.
+#[derive(Debug, Default)]
+pub struct Program {
+    pub(crate) sequences: Vec<Sequence>,
+    pub(crate) sequence_names: HashMap<String, SequenceId>,
+    pub(crate) endpoint_names: HashMap<String, EndpointId>,
+    pub(crate) endpoints: Vec<Endpoint>,
+    pub(crate) proxies: Vec<Proxy>,
+    pub(crate) apis: Vec<Api>,
+    /// What each sequence needs of the body, with all that it may enter.
+    pub(crate) body_uses: Vec<BodyUse>,
+}
+
+impl Program {
+    /// The sequence of this name.
+    #[must_use]
+    pub fn sequence(&self, name: &str) -> Option<SequenceId> {
+        self.sequence_names.get(name).copied()
+    }
+
+    /// The named sequences.
+    pub fn sequences(&self) -> impl Iterator<Item = (&str, SequenceId)> {
+        self.sequence_names.iter().map(|(name, id)| (name.as_str(), *id))
+    }
+
+    /// The endpoint of this name.
+    #[must_use]
+    pub fn endpoint(&self, name: &str) -> Option<EndpointId> {
+        self.endpoint_names.get(name).copied()
+    }
+
+    /// An endpoint by number.
+    #[must_use]
+    pub fn endpoint_at(&self, id: EndpointId) -> Option<&Endpoint> {
+        self.endpoints.get(id.0 as usize)
+    }
+
+    #[must_use]
+    pub fn proxies(&self) -> &[Proxy] {
+        &self.proxies
+    }
+
+    #[must_use]
+    pub fn apis(&self) -> &[Api] {
+        &self.apis
+    }
+
+    /// What a run of `sequence` may need of the body, with all that it may enter.
+    #[must_use]
+    pub fn body_use(&self, sequence: SequenceId) -> BodyUse {
+        self.body_uses.get(sequence.0 as usize).copied().unwrap_or(BodyUse::Rewritten)
+    }
+
+    pub(crate) fn get(&self, sequence: SequenceId) -> Option<&Sequence> {
+        self.sequences.get(sequence.0 as usize)
+    }
+
+    /// Computes what each sequence needs: the maximum over everything that it can reach.
+    pub(crate) fn link(&mut self) {
+        let reach = |sequence: &Sequence| {
+            let own = sequence.steps.iter().map(|step| step.mediator.body_use()).max();
+            let next = sequence.steps.iter().flat_map(|step| step.mediator.enters());
+            (own.unwrap_or_default(), next.chain(sequence.on_error).collect::<Vec<_>>())
+        };
+        let edges: Vec<_> = self.sequences.iter().map(reach).collect();
+        let mut uses: Vec<BodyUse> = edges.iter().map(|(own, _)| *own).collect();
+        // Needs only grow, and there are three of them: this ends after a few rounds, cycles included.
+        loop {
+            let mut grew = false;
+            for (at, (_, next)) in edges.iter().enumerate() {
+                let most = next.iter().filter_map(|id| uses.get(id.0 as usize)).max().copied();
+                if let (Some(most), Some(mine)) = (most, uses.get_mut(at))
+                    && most > *mine
+                {
+                    (*mine, grew) = (most, true);
+                }
+            }
+            if !grew {
+                break;
+            }
+        }
+        self.body_uses = uses;
+    }
+}
+
+/// What becomes of a message that comes in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flow {
+    /// `inSequence`.
+    pub request: Option<SequenceId>,
+    /// `outSequence`.
+    pub response: Option<SequenceId>,
+    /// `faultSequence`.
+    pub fault: Option<SequenceId>,
+    /// A request that reaches the end of its sequence is sent here.
+    pub endpoint: Option<EndpointId>,
+}
+
+/// The listeners that a service is reached on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Transports {
+    pub http: bool,
+    pub https: bool,
+}
+
+/// A proxy service, at `/services/NAME`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proxy {
+    pub name: String,
+    pub transports: Transports,
+    pub flow: Flow,
+}
+
+/// A REST API.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Api {
+    pub name: String,
+    /// Context and version, without a trailing `/`.
+    pub base_path: String,
+    pub transports: Transports,
+    pub resources: Vec<Resource>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resource {
+    /// In upper case.
+    pub methods: Vec<String>,
+    pub path: ResourcePath,
+    pub flow: Flow,
+}
+
+/// Which paths below the API's a resource serves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ResourcePath {
+    /// `uri-template`, such as `/orders/{id}`.
+    Template(String),
+    /// `url-mapping`, such as `/orders/*`.
+    Mapping(String),
+    /// Every path that no other resource serves.
+    Any,
+}
+
+/// Where messages are sent.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Endpoint {
+    pub kind: EndpointKind,
+    pub timeout: Timeout,
+    pub suspend: Suspend,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EndpointKind {
+    /// A fixed URL; `REST_URL_POSTFIX` is appended.
+    Address { uri: String },
+    /// A template with `{uri.var.name}`.
+    Http { method: Option<String>, template: String },
+    /// The message's own address (`To`).
+    Default,
+}
+
+/// `timeout` of an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeout {
+    /// Longest wait for the response, in milliseconds.
+    pub ms: u32,
+    pub action: TimeoutAction,
+}
+
+impl Default for Timeout {
+    fn default() -> Self {
+        Self { ms: crate::limits::ENDPOINT_TIMEOUT_MS, action: TimeoutAction::Fault }
+    }
+}
+
+/// What happens when the time is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeoutAction {
+    /// The error handler takes over.
+    Fault,
+    /// The message is dropped.
+    Discard,
+}
+
+/// When an endpoint is suspended, and for how long. Source: Synapse's `suspendOnFailure` and `markForSuspension`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Suspend {
+    /// The errors that suspend it, perhaps none; absent: those that say that it cannot be reached.
+    pub codes: Option<Vec<u32>>,
+    pub initial_ms: u32,
+    pub factor: f64,
+    pub maximum_ms: u32,
+    /// The errors after which it is only marked.
+    pub marking_codes: Vec<u32>,
+    /// Tries that a marked endpoint has before it is suspended.
+    pub retries: u32,
+    pub retry_delay_ms: u32,
+}
+
+impl Default for Suspend {
+    fn default() -> Self {
+        let (initial_ms, maximum_ms) = (30_000, u32::MAX);
+        let (codes, marking_codes) = (None, Vec::new());
+        Self {
+            codes,
+            initial_ms,
+            factor: 1.0,
+            maximum_ms,
+            marking_codes,
+            retries: 0,
+            retry_delay_ms: 0,
+        }
+    }
+}

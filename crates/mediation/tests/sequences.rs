@@ -1,0 +1,345 @@
+//! Sequences on messages, without a runtime.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
+
+use std::cell::RefCell;
+use std::path::Path;
+
+use penstock_mediation::{
+    Body, Compiler, Direction, EndpointKind, Environment, Format, LogLevel, Message, Origin,
+    Outcome, PlainHead, Program, PropertyScope, ResourcePath, Run,
+};
+use xpath::Budget;
+
+#[derive(Default)]
+struct World(RefCell<Vec<String>>);
+
+impl Environment for World {
+    fn unix_ms(&self) -> i64 {
+        1_700_000_000_000
+    }
+
+    fn log(&self, _: LogLevel, line: &str) {
+        self.0.borrow_mut().push(line.to_owned());
+    }
+}
+
+/// What became of the message: how the run ended, what was logged, and the body.
+#[derive(Debug)]
+struct Ran {
+    outcome: Outcome,
+    log: Vec<String>,
+    message: Message,
+    body: String,
+}
+
+fn program(artefacts: &str) -> Program {
+    let text =
+        format!("<definitions xmlns=\"http://ws.apache.org/ns/synapse\">{artefacts}</definitions>");
+    let document = xml::Document::parse(text.as_bytes()).unwrap();
+    let origin = Origin { file: Path::new("test.xml"), document: &document };
+    let (program, diagnostics) = Compiler::compile(&[origin]);
+    let texts: Vec<_> = diagnostics.iter().map(ToString::to_string).collect();
+    assert!(texts.is_empty(), "{}", texts.join("\n"));
+    program
+}
+
+#[track_caller]
+fn diagnostics(artefacts: &str) -> Vec<String> {
+    let text =
+        format!("<definitions xmlns=\"http://ws.apache.org/ns/synapse\">{artefacts}</definitions>");
+    let document = xml::Document::parse(text.as_bytes()).unwrap();
+    let origin = Origin { file: Path::new("test.xml"), document: &document };
+    Compiler::compile(&[origin]).1.iter().map(ToString::to_string).collect()
+}
+
+fn order() -> Message {
+    let body = Body::held(
+        Format::Json,
+        br#"{"symbol":"IBM","items":[{"price":1.50},{"price":20}]}"#.to_vec(),
+    );
+    let head = PlainHead {
+        method: "POST".to_owned(),
+        target: "/orders".to_owned(),
+        fields: vec![("routing".to_owned(), "gold".to_owned())],
+    };
+    Message::new(Direction::Request, Box::new(head), body)
+}
+
+fn run_on(mut message: Message, mediators: &str) -> Ran {
+    let program = program(&format!("<sequence name=\"main\">{mediators}</sequence>"));
+    let world = World::default();
+    let mut run = Run::new(program.sequence("main").unwrap(), None, Budget::default());
+    let outcome = run.resume(&program, &world, &mut message);
+    let body = message.body.text().unwrap().into_owned();
+    Ran { outcome, log: world.0.into_inner(), message, body }
+}
+
+fn run(mediators: &str) -> Ran {
+    run_on(order(), mediators)
+}
+
+/// The lines that a sequence logs.
+#[track_caller]
+fn check_log(mediators: &str, lines: &[&str]) {
+    let ran = run(mediators);
+    assert_eq!(ran.log, lines, "{ran:?}");
+}
+
+#[test]
+fn filter_runs_one_branch() {
+    let branches = "<then><log level=\"custom\"><property name=\"branch\" value=\"then\"/></log></then>\
+                    <else><log level=\"custom\"><property name=\"branch\" value=\"else\"/></log></else>";
+    for (condition, branch) in [
+        ("source=\"$trp:routing\" regex=\"g.ld\"", "branch = then"),
+        ("source=\"$trp:routing\" regex=\"g.l\"", "branch = else"),
+        ("source=\"json-eval($.symbol)\" regex=\"IBM\"", "branch = then"),
+        ("xpath=\"$trp:routing = 'gold'\"", "branch = then"),
+        ("xpath=\"$trp:absent\"", "branch = else"),
+        ("xpath=\"${payload.items[1].price > 10}\"", "branch = then"),
+    ] {
+        check_log(&format!("<filter {condition}>{branches}</filter>"), &[branch]);
+    }
+}
+
+#[test]
+fn switch_runs_the_first_case_that_matches() {
+    let switch = |source: &str| {
+        format!(
+            "<switch source=\"{source}\"><case regex=\"I.*\"><log level=\"custom\"><property name=\"a\" value=\"1\"/></log></case>\
+             <case regex=\"IBM\"><log/></case><default><log level=\"custom\"><property name=\"b\" value=\"2\"/></log></default></switch>"
+        )
+    };
+    check_log(&switch("json-eval($.symbol)"), &["a = 1"]);
+    check_log(&switch("$trp:routing"), &["b = 2"]);
+}
+
+#[test]
+fn a_property_has_its_scope_and_type() {
+    let ran = run("<property name=\"n\" value=\"7\" type=\"INTEGER\"/>\
+         <property name=\"X-Tenant\" value=\"acme\" scope=\"transport\"/>\
+         <property name=\"x\" scope=\"axis2\" expression=\"json-eval($.symbol)\"/>\
+         <variable name=\"v\" type=\"JSON\" expression=\"${payload.items[0]}\"/>\
+         <log level=\"custom\"><message>${props.synapse.n + 1} ${headers[\"x-tenant\"]} ${props.axis2.x} ${vars.v.price}</message></log>\
+         <property name=\"n\" action=\"remove\"/>\
+         <log level=\"custom\"><property name=\"n\" expression=\"$ctx:n\"/></log>");
+    assert_eq!(ran.log, ["8 acme IBM 1.50", "n = "]);
+    assert!(ran.message.properties.get(PropertyScope::Axis2, "x").is_some());
+}
+
+#[test]
+fn a_pattern_takes_a_group_of_the_value() {
+    check_log(
+        "<property name=\"v\" value=\"order-17-b\" pattern=\"order-([0-9]+)\" group=\"1\"/>\
+         <log level=\"custom\"><property name=\"v\" expression=\"$ctx:v\"/></log>",
+        &["v = 17"],
+    );
+}
+
+#[test]
+fn a_payload_factory_replaces_the_body() {
+    let ran = run("<payloadFactory media-type=\"json\"><format>{\"s\":$1,\"first\":$2}</format>\
+         <args><arg evaluator=\"json\" expression=\"$.symbol\"/><arg evaluator=\"json\" expression=\"$.items[0]\"/></args></payloadFactory>");
+    assert_eq!(ran.body, r#"{"s":"IBM","first":{"price":1.50}}"#);
+    let ran = run("<payloadFactory media-type=\"xml\"><format><o xmlns=\"\">$1</o></format>\
+         <args><arg value=\"a &lt; b\"/></args></payloadFactory>");
+    assert_eq!(ran.body, "<o>a &lt; b</o>");
+    let content_type = ran.message.head.field("content-type").unwrap().into_owned();
+    assert_eq!(content_type, "application/xml; charset=UTF-8");
+}
+
+#[test]
+fn a_run_ends_where_the_message_goes() {
+    assert!(matches!(run("<respond/><log/>").outcome, Outcome::Respond));
+    assert!(matches!(run("<drop/>").outcome, Outcome::Dropped));
+    assert!(matches!(run("<loopback/>").outcome, Outcome::Loopback));
+    assert!(matches!(run("").outcome, Outcome::Ended));
+    assert!(matches!(run("<send/>").outcome, Outcome::Ask(_)));
+    assert!(matches!(run("<in><respond/></in>").outcome, Outcome::Respond));
+    assert!(matches!(run("<out><respond/></out>").outcome, Outcome::Ended));
+}
+
+#[test]
+fn an_error_handler_takes_over_and_the_sequence_does_not_resume() {
+    let program = program(
+        "<sequence name=\"main\" onError=\"handler\"><sequence key=\"inner\"/><log/></sequence>\
+         <sequence name=\"inner\"><throwError type=\"BROKEN\" errorMessage=\"no stock\"/></sequence>\
+         <sequence name=\"handler\"><log level=\"custom\"><property name=\"m\" expression=\"$ctx:ERROR_MESSAGE\"/>\
+         <property name=\"k\" expression=\"$ctx:ERROR_EXCEPTION\"/></log><respond/></sequence>",
+    );
+    let (world, mut message) = (World::default(), order());
+    let mut run = Run::new(program.sequence("main").unwrap(), None, Budget::default());
+    let outcome = run.resume(&program, &world, &mut message);
+    assert!(matches!(outcome, Outcome::Respond));
+    assert_eq!(world.0.into_inner(), ["m = no stock, k = BROKEN"]);
+}
+
+#[test]
+fn without_an_error_handler_the_failure_has_its_place() {
+    let ran = run("<throwError type=\"T\" errorMessage=\"{concat('a', 'b')}\"/>");
+    let Outcome::Failed(failure) = ran.outcome else { panic!("{ran:?}") };
+    assert_eq!(failure.message, "ab");
+    assert!(failure.place.unwrap().starts_with("throwError at test.xml:1:"));
+}
+
+/// An envelope with a header and one order.
+fn envelope() -> Message {
+    let body = "<e:Envelope xmlns:e=\"http://schemas.xmlsoap.org/soap/envelope/\"><e:Header><r xmlns=\"urn:r\">gold</r></e:Header>\
+                <e:Body><order><symbol>IBM</symbol></order></e:Body></e:Envelope>";
+    let body = Body::held(Format::Soap11, body.as_bytes().to_vec());
+    Message::new(Direction::Request, Box::<PlainHead>::default(), body)
+}
+
+#[test]
+fn a_new_payload_keeps_the_header_of_the_envelope() {
+    let ran = run_on(
+        envelope(),
+        "<payloadFactory media-type=\"xml\"><format><o xmlns=\"\">$1</o></format><args><arg expression=\"string(//symbol)\"/></args></payloadFactory>",
+    );
+    let expect = "<e:Envelope xmlns:e=\"http://schemas.xmlsoap.org/soap/envelope/\"><e:Header><r xmlns=\"urn:r\">gold</r></e:Header>\
+                  <e:Body><o>IBM</o></e:Body></e:Envelope>";
+    assert_eq!(ran.body, expect);
+}
+
+#[test]
+fn a_stylesheet_transforms_the_payload() {
+    let sheet = "<localEntry key=\"reverse\"><xsl:stylesheet version=\"1.0\" xmlns:xsl=\"http://www.w3.org/1999/XSL/Transform\">\
+                 <xsl:template match=\"/order\"><redro xmlns=\"\"><xsl:value-of select=\"symbol\"/></redro></xsl:template></xsl:stylesheet></localEntry>";
+    let artefacts = format!("{sheet}<sequence name=\"main\"><xslt key=\"reverse\"/></sequence>");
+    let program = program(&artefacts);
+    for (mut message, expect) in [
+        (envelope(), "<e:Body><redro>IBM</redro></e:Body>"),
+        (
+            Message::new(
+                Direction::Request,
+                Box::<PlainHead>::default(),
+                Body::held(Format::Xml, b"<order><symbol>SUN</symbol></order>".to_vec()),
+            ),
+            "<redro>SUN</redro>",
+        ),
+    ] {
+        let mut run = Run::new(program.sequence("main").unwrap(), None, Budget::default());
+        let outcome = run.resume(&program, &World::default(), &mut message);
+        assert!(matches!(outcome, Outcome::Ended), "{outcome:?}");
+        let body = message.body.text().unwrap();
+        assert!(body.contains(expect), "{body}");
+    }
+}
+
+#[test]
+fn a_fault_is_an_envelope_of_the_version() {
+    let fault = |version: &str| {
+        let parts = "<code value=\"x:Server\"/><reason value=\"bad &lt;order>\"/>";
+        run_on(envelope(), &format!("<makefault version=\"{version}\">{parts}</makefault><send/>"))
+    };
+    let soap11 = fault("soap11");
+    assert!(matches!(soap11.outcome, Outcome::Respond), "a fault is a response: {soap11:?}");
+    let expect = "<soapenv:Envelope xmlns:soapenv=\"http://schemas.xmlsoap.org/soap/envelope/\"><soapenv:Body><soapenv:Fault>\
+                  <faultcode>soapenv:Server</faultcode><faultstring>bad &lt;order&gt;</faultstring></soapenv:Fault></soapenv:Body></soapenv:Envelope>";
+    assert_eq!(soap11.body, expect);
+    let soap12 = fault("soap12");
+    assert!(
+        soap12
+            .body
+            .contains("<soapenv:Code><soapenv:Value>soapenv:Server</soapenv:Value></soapenv:Code>"),
+        "{soap12:?}"
+    );
+}
+
+#[test]
+fn a_malformed_body_is_601000() {
+    let body = Body::held(Format::Json, b"{\"a\":".to_vec());
+    let message = Message::new(Direction::Request, Box::<PlainHead>::default(), body);
+    let program = program(
+        "<sequence name=\"main\"><property name=\"a\" expression=\"json-eval($.a)\"/></sequence>",
+    );
+    let mut message = message;
+    let mut run = Run::new(program.sequence("main").unwrap(), None, Budget::default());
+    let outcome = run.resume(&program, &World::default(), &mut message);
+    let Outcome::Failed(failure) = outcome else { panic!("{outcome:?}") };
+    assert_eq!(failure.code.0, 601_000);
+}
+
+#[test]
+fn a_sequence_that_calls_itself_fails() {
+    let program = program("<sequence name=\"main\"><sequence key=\"main\"/></sequence>");
+    let mut run = Run::new(program.sequence("main").unwrap(), None, Budget::default());
+    let outcome = run.resume(&program, &World::default(), &mut order());
+    assert!(matches!(outcome, Outcome::Failed(_)));
+}
+
+#[test]
+fn the_need_of_a_sequence_includes_what_it_enters() {
+    let program = program(
+        "<sequence name=\"a\"><filter xpath=\"$trp:x\"><then><sequence key=\"b\"/></then></filter></sequence>\
+         <sequence name=\"b\"><sequence key=\"a\"/><log level=\"full\"/></sequence>\
+         <sequence name=\"c\"><filter source=\"$trp:x\" regex=\".*\"><then><send/></then></filter></sequence>",
+    );
+    let body_use = |name: &str| program.body_use(program.sequence(name).unwrap());
+    assert_eq!(
+        format!("{:?} {:?} {:?}", body_use("a"), body_use("b"), body_use("c")),
+        "Read Read Untouched"
+    );
+}
+
+#[test]
+fn errors_have_a_place_and_a_way_out() {
+    let found = diagnostics(
+        "<sequence name=\"main\">\n  <lgo/>\n  <log levl=\"full\"/>\n  <log level=\"ful\"/>\n  <filter/>\n  <sequence key=\"mian\"/>\n</sequence>",
+    );
+    let expect = [
+        "test.xml:2:3: error: unknown mediator `lgo`",
+        "test.xml:3:3: warning: `log` has no attribute `levl`",
+        "test.xml:4:3: error: `level` is `ful`",
+        "test.xml:5:3: error: `filter` needs a condition",
+        "test.xml:6:3: error: there is no sequence `mian`",
+    ];
+    for expect in expect {
+        assert!(found.iter().any(|text| text.starts_with(expect)), "{expect}\n{found:#?}");
+    }
+    assert!(found.iter().any(|text| text.ends_with("help: did you mean `main`?")), "{found:#?}");
+}
+
+#[test]
+fn a_proxy_has_sequences_and_an_endpoint_by_name_or_inline() {
+    let program = program(
+        "<endpoint name=\"RealService\"><address uri=\"http://backend:8688/echo\"><timeout><duration>30000</duration><responseAction>fault</responseAction></timeout>\
+         <suspendOnFailure><errorCodes>-1</errorCodes><progressionFactor>1.0</progressionFactor></suspendOnFailure></address></endpoint>\
+         <proxy name=\"Direct\" transports=\"http\"><target endpoint=\"RealService\"><inSequence/><outSequence><send/></outSequence></target></proxy>\
+         <proxy name=\"Inline\"><target faultSequence=\"f\"><endpoint><address uri=\"http://other/\"/></endpoint></target></proxy>\
+         <sequence name=\"f\"><drop/></sequence>",
+    );
+    let [direct, inline] = program.proxies() else { panic!("{:?}", program.proxies()) };
+    let endpoint = |id| program.endpoint_at(id).unwrap();
+    let direct_endpoint = endpoint(direct.flow.endpoint.unwrap());
+    assert_eq!(
+        direct_endpoint.kind,
+        EndpointKind::Address { uri: "http://backend:8688/echo".to_owned() }
+    );
+    assert_eq!(
+        (direct_endpoint.timeout.ms, &direct_endpoint.suspend.codes),
+        (30_000, &Some(Vec::new()))
+    );
+    assert!(direct.transports.http && !direct.transports.https);
+    assert!(inline.flow.request.is_none() && inline.flow.fault == program.sequence("f"));
+    assert_ne!(direct.flow.endpoint, inline.flow.endpoint);
+}
+
+#[test]
+fn an_api_has_resources_below_its_context_and_version() {
+    let program = program(
+        "<api name=\"Orders\" context=\"/orders\" version=\"1.0.0\" version-type=\"url\">\
+         <resource methods=\"GET POST\" uri-template=\"/{id}\"><inSequence><respond/></inSequence></resource>\
+         <resource url-mapping=\"/all/*\"/><resource methods=\"DELETE\"/></api>",
+    );
+    let [api] = program.apis() else { panic!("{:?}", program.apis()) };
+    assert_eq!(api.base_path, "/orders/1.0.0");
+    let paths: Vec<_> = api.resources.iter().map(|resource| &resource.path).collect();
+    let expect = [
+        &ResourcePath::Template("/{id}".to_owned()),
+        &ResourcePath::Mapping("/all/*".to_owned()),
+        &ResourcePath::Any,
+    ];
+    assert_eq!(paths, expect);
+    assert_eq!(api.resources[0].methods, ["GET", "POST"]);
+}

@@ -1,0 +1,167 @@
+//! Endpoint sets: where requests are forwarded to, and what happens when that fails. docs/resilience.md describes the
+//! rules.
+
+use base::limits;
+
+/// The endpoints of an operation. Never empty.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Upstream {
+    pub kind: UpstreamKind,
+    pub endpoints: Vec<Endpoint>,
+    /// Longest wait for the response head, all tries included, in milliseconds.
+    pub response_head_ms: u32,
+    /// Longest wait for the response head of one try, in milliseconds. `None`: only `response_head_ms` limits it.
+    pub try_ms: Option<u32>,
+    pub retry: Retry,
+    pub suspension: Suspension,
+    pub connections: ConnectionLimits,
+}
+
+impl Upstream {
+    /// A set with the rules that apply where a file has none.
+    #[must_use]
+    pub fn new(kind: UpstreamKind, endpoints: Vec<Endpoint>) -> Self {
+        Self {
+            kind,
+            endpoints,
+            response_head_ms: limits::RESPONSE_HEAD_MS_MAX,
+            try_ms: None,
+            retry: Retry::default(),
+            suspension: Suspension::default(),
+            connections: ConnectionLimits::default(),
+        }
+    }
+}
+
+/// How the next endpoint is chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UpstreamKind {
+    /// One endpoint.
+    Single,
+    /// Each in turn, skipping suspended ones.
+    RoundRobin,
+    /// Of two random ones that are not suspended, the one with fewer requests in progress.
+    LeastRequests,
+    /// The first that is not suspended.
+    Failover,
+}
+
+/// An address that requests are forwarded to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Endpoint {
+    pub scheme: Scheme,
+    /// Host name or address, in lower case, IPv6 without brackets.
+    pub host: String,
+    pub port: u16,
+    /// Prefix of the forwarded path: empty, or starts with `/` and does not end with it.
+    pub path: String,
+    /// The forwarded `Host`: without port if it is the scheme's default.
+    pub authority: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scheme {
+    Http,
+    Https,
+}
+
+impl Scheme {
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Https => "https",
+        }
+    }
+}
+
+/// When a request is sent again. Only a request that is safe to repeat is: an idempotent one of whose body nothing was
+/// sent.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Retry {
+    /// Largest number of retries of one request.
+    pub count: u32,
+    /// Pause before the first retry, in milliseconds.
+    pub pause_ms: u32,
+    /// Each further pause is this many times as long as the last one.
+    pub factor: f64,
+    /// Longest pause, in milliseconds.
+    pub pause_ms_max: u32,
+    /// Responses with one of these statuses are retried, besides failed exchanges.
+    pub statuses: Vec<u16>,
+    /// Largest number of requests that are retried at the same time. `None`: no limit but the budget.
+    pub concurrent_max: Option<u32>,
+    /// Retries of a worker, as a percentage of its requests to the set.
+    pub budget_percent: u32,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self {
+            count: 1,
+            pause_ms: 0,
+            factor: 1.0,
+            pause_ms_max: limits::CONFIGURED_MS_MAX,
+            statuses: Vec::new(),
+            concurrent_max: None,
+            budget_percent: limits::RETRY_BUDGET_PERCENT,
+        }
+    }
+}
+
+/// When and for how long a failing endpoint is suspended. A failure is a refused, broken or timed-out exchange; never a
+/// status, unless a circuit breaker lists it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Suspension {
+    /// If it fails far more often than it works, and never more than half of a set.
+    #[default]
+    Outliers,
+    /// After so many failures in a row, even the only endpoint; 0: never. Source: Synapse `suspendOnFailure`.
+    Consecutive { failures: u32, lasts: SuspensionTime },
+    /// If too many of its exchanges fail, even the only endpoint. Source: API Microgateway `circuitBreaker`.
+    Ratio(CircuitBreaker),
+}
+
+/// How long suspensions last.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SuspensionTime {
+    pub initial_ms: u32,
+    /// Each further suspension lasts this many times as long as the last one.
+    pub factor: f64,
+    pub max_ms: u32,
+}
+
+/// Short at first, so that an endpoint that restarts is used again soon; later as long as Synapse's, 30 s.
+impl Default for SuspensionTime {
+    fn default() -> Self {
+        Self { initial_ms: 1_000, factor: 2.0, max_ms: 30_000 }
+    }
+}
+
+/// When a circuit breaker opens.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CircuitBreaker {
+    /// Fewest exchanges in the window that can open it.
+    pub requests_min: u32,
+    /// Length of the window, in milliseconds.
+    pub window_ms: u32,
+    /// It opens if a larger part of the exchanges fails, from 0 to 1.
+    pub failure_ratio: f64,
+    /// Duration of the suspension, in milliseconds.
+    pub reset_ms: u32,
+    /// Responses with one of these statuses are failures.
+    pub statuses: Vec<u16>,
+}
+
+/// Limits on the connections to each endpoint, for the whole gateway: each worker gets an equal share, at least one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ConnectionLimits {
+    /// Connections in use. More: requests wait. `None`: `limits::UPSTREAM_CONNECTIONS_MAX` per worker.
+    pub in_use_max: Option<u32>,
+    /// Idle connections that are kept. `None`: `limits::UPSTREAM_IDLE_MAX` per worker.
+    pub idle_max: Option<u32>,
+    /// Requests waiting for a connection. More: 303001. `None`: `limits::UPSTREAM_WAITERS_MAX` per worker.
+    pub waiting_max: Option<u32>,
+    /// Longest wait for a connection in use by another request, in milliseconds. `None`: as long as connecting may take.
+    pub wait_ms: Option<u32>,
+}

@@ -1,0 +1,45 @@
+//! More connections than the gateway serves.
+
+use harness::Client;
+
+use crate::target::{MIB, Target};
+
+const LIMIT: usize = 50;
+
+#[test]
+fn connections_above_the_limit_are_rejected_and_those_below_are_served() {
+    let mut target = Target::with(&format!("connections_max = {LIMIT}\n"));
+    // One connection is the other client's; all earlier ones have ended.
+    target.wait_for_metric("penstock_connections", 1);
+    let mut served: Vec<Client> = (1..LIMIT).map(|_| target.connect()).collect();
+    for client in &mut served {
+        assert_eq!(client.fetch("GET /a/x", "").status, 200);
+    }
+    for _ in 0..10 {
+        let mut rejected: Vec<Client> = (0..100).map(|_| target.connect()).collect();
+        for client in &mut rejected {
+            assert_eq!(client.read().status, 503);
+            client.expect_close();
+        }
+        for client in &mut served {
+            assert_eq!(client.fetch("GET /a/x", "").text(), "in");
+        }
+    }
+    drop(served);
+    target.wait_for_metric("penstock_connections", 1);
+    target.serves_others_within(16 * MIB);
+}
+
+#[test]
+fn connections_that_come_and_go_leave_nothing() {
+    let mut target = Target::new();
+    for _ in 0..20 {
+        let clients: Vec<Client> = (0..100).map(|_| target.connect()).collect();
+        for mut client in clients {
+            client.try_send("GET /b/y HTTP/1.1\r\n");
+            client.reset();
+        }
+    }
+    target.wait_for_metric("penstock_connections", 1);
+    target.serves_others_within(16 * MIB);
+}

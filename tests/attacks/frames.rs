@@ -1,0 +1,135 @@
+//! HTTP/2 frames that cost work and carry nothing, and streams that hold what they get.
+
+use harness::frames::{
+    ACK, CONTINUATION, DATA, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, FrameClient, GOAWAY,
+    HEADERS, PING, PRIORITY, RST_STREAM, SETTINGS, WINDOW_UPDATE, frame, header_block,
+};
+use harness::{CannedResponse, Files};
+
+use crate::target::{MIB, Target, responding};
+
+#[test]
+fn a_flood_of_any_control_frame_ends_its_connection_and_no_other() {
+    let mut target = Target::new();
+    let floods = [
+        ("PING", frame(PING, 0, 0, &[7; 8])),
+        ("PING ACK that answers nothing", frame(PING, ACK, 0, &[7; 8])),
+        ("SETTINGS", frame(SETTINGS, 0, 0, &[])),
+        ("WINDOW_UPDATE", frame(WINDOW_UPDATE, 0, 0, &1_u32.to_be_bytes())),
+        ("PRIORITY", frame(PRIORITY, 0, 5, &[0, 0, 0, 0, 1])),
+        ("unknown", frame(0xee, 0, 0, &[])),
+    ];
+    for (count, (name, flood)) in (1..).zip(floods) {
+        let mut attacker = FrameClient::connect(target.http);
+        // The gateway may close before everything is sent.
+        attacker.try_send(&flood.repeat(5_000));
+        assert_eq!(attacker.last_code(), Some(ENHANCE_YOUR_CALM), "{name}");
+        target.wait_for_metric("penstock_http2_floods_total", count);
+        target.serves_others_within(8 * MIB);
+    }
+}
+
+#[test]
+fn empty_data_frames_end_their_connection() {
+    let mut target = Target::new();
+    let mut attacker = FrameClient::connect(target.http);
+    attacker.send(&frame(HEADERS, END_HEADERS, 1, &header_block("POST", "/b/y")));
+    attacker.try_send(&frame(DATA, 0, 1, &[]).repeat(5_000));
+    assert_eq!(attacker.last_code(), Some(ENHANCE_YOUR_CALM));
+    target.serves_others_within(8 * MIB);
+}
+
+#[test]
+fn a_ping_ack_flood_stops_nothing_although_nobody_reads_the_log() {
+    let mut target = Target::new();
+    target.process.pause(true);
+    for _ in 0..50 {
+        let mut attacker = FrameClient::connect(target.http);
+        attacker.try_send(&frame(PING, ACK, 0, &[7; 8]).repeat(5_000));
+        attacker.last_code();
+    }
+    target.serves_others_within(16 * MIB);
+    target.process.pause(false);
+}
+
+#[test]
+fn streams_that_are_reset_at_once_end_their_connection() {
+    let mut target = Target::new();
+    let mut attacker = FrameClient::connect(target.http);
+    let block = header_block("GET", "/b/y");
+    let mut sent = 0_u32;
+    while sent < 20_000 {
+        let stream = 2 * sent + 1;
+        let open = frame(HEADERS, END_HEADERS | END_STREAM, stream, &block);
+        let reset = frame(RST_STREAM, 0, stream, &8_u32.to_be_bytes());
+        if !attacker.try_send(&[open, reset].concat()) {
+            break;
+        }
+        sent += 1;
+    }
+    assert_eq!(attacker.last_code(), Some(ENHANCE_YOUR_CALM));
+    target.serves_others_within(16 * MIB);
+    let requests = target.silent.count("GET /y ");
+    assert!(requests < 2_000, "{requests} of {sent} requests reached the upstream");
+}
+
+#[test]
+fn a_header_block_without_end_ends_its_connection() {
+    let mut target = Target::new();
+    for fragment in [&[][..], &[0; 1_000], &[0x40; 16_000]] {
+        let mut attacker = FrameClient::connect(target.http);
+        attacker.send(&frame(HEADERS, END_STREAM, 1, &header_block("GET", "/b/y")));
+        for _ in 0..20_000 {
+            if !attacker.try_send(&frame(CONTINUATION, 0, 1, fragment)) {
+                break;
+            }
+        }
+        while attacker.read().is_some() {}
+        target.serves_others_within(16 * MIB);
+    }
+}
+
+#[test]
+fn streams_with_closed_windows_hold_little() {
+    let body = "x".repeat(MIB as usize);
+    let upstream = responding(move |_| CannedResponse::ok(&body));
+    let mut target = Target::of(Files::new(), upstream);
+    const INITIAL_WINDOW_SIZE: u16 = 4;
+    let mut attackers = Vec::new();
+    for _ in 0..4 {
+        let mut attacker = FrameClient::with_settings(target.http, &[(INITIAL_WINDOW_SIZE, 0)]);
+        for stream in 0..100 {
+            let block = header_block("GET", "/a/y");
+            attacker.send(&frame(HEADERS, END_HEADERS | END_STREAM, 2 * stream + 1, &block));
+        }
+        attackers.push(attacker);
+    }
+    // All of them get their response heads.
+    for attacker in &mut attackers {
+        let mut heads = 0;
+        while heads < 100 {
+            let (kind, _) = attacker.read().expect("the connection stays open");
+            assert!(kind != GOAWAY && kind != DATA, "frame {kind}");
+            heads += usize::from(kind == HEADERS);
+        }
+    }
+    target.serves_others_within(64 * MIB);
+}
+
+#[test]
+fn uploads_whose_bodies_never_come_leave_connections_for_others() {
+    let mut target = Target::new();
+    let mut attackers = Vec::new();
+    for _ in 0..10 {
+        let mut attacker = FrameClient::connect(target.http);
+        for stream in 0..100 {
+            let block = header_block("POST", "/b/y");
+            attacker.send(&frame(HEADERS, END_HEADERS, 2 * stream + 1, &block));
+        }
+        attackers.push(attacker);
+    }
+    for _ in 0..20 {
+        target.serves_others();
+    }
+    target.serves_others_within(48 * MIB);
+}

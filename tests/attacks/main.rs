@@ -1,0 +1,10 @@
+//! Attacks on the built program. Each test is one attack; while it lasts, others are served, and afterwards the memory
+//! is within a bound. docs/threat-model.md lists the attacks and what prevents them.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+mod connections;
+mod frames;
+mod heads;
+mod smuggling;
+mod target;
+mod upstreams;

@@ -1,0 +1,112 @@
+//! Upstreams that attack the gateway, and clients that attack an upstream's standing.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use harness::{CannedResponse, Client, Files, Upstream};
+
+use crate::target::{MIB, Target, description, responding};
+
+#[test]
+fn paths_that_make_the_upstream_hang_up_leave_the_endpoint_to_others() {
+    let upstream = responding(|_| CannedResponse::bytes("").then_close());
+    let mut target = Target::of(Files::new(), upstream);
+    let (http, done) = (target.http, Arc::new(AtomicBool::new(false)));
+    let attackers: Vec<_> = (0..10)
+        .map(|_| {
+            let done = Arc::clone(&done);
+            thread::spawn(move || {
+                let mut attacker = Client::connect(http);
+                let mut broken = 0;
+                while broken < 20 || !done.load(Ordering::Relaxed) {
+                    let response = attacker.fetch("POST /a/bad", "Content-Length: 0\r\n");
+                    assert_eq!(response.status_and_code(), "500 101505");
+                    broken += 1;
+                }
+            })
+        })
+        .collect();
+    for _ in 0..100 {
+        target.serves_others();
+    }
+    done.store(true, Ordering::Relaxed);
+    attackers.into_iter().for_each(|attacker| attacker.join().unwrap());
+    target.serves_others_within(16 * MIB);
+}
+
+/// An upstream that sends `start`, then `more` until the gateway closes. The client gets `expect`: status and code, or
+/// a response that is cut off.
+#[track_caller]
+fn check_hostile(start: &str, more: &str, expect: &str) {
+    let (mut target, hostile) = (Files::new(), Upstream::manual());
+    target = target.api("c.yaml", &description("/c", &hostile.url()));
+    let mut target = Target::of(target, Upstream::fixed("in"));
+    let more = if more.is_empty() { String::new() } else { more.repeat(1 + 4_096 / more.len()) };
+    for _ in 0..3 {
+        let mut client = target.connect();
+        client.send("GET /c/x HTTP/1.1\r\nHost: me\r\nConnection: close\r\n\r\n");
+        let mut connection = hostile.accept();
+        connection.request();
+        connection.try_send(start);
+        if more.is_empty() {
+            connection.half_close();
+        } else {
+            for _ in 0..200 {
+                connection.try_send(&more);
+            }
+        }
+        if expect == "cut off" {
+            client.read_until_close();
+        } else {
+            assert_eq!(client.read().status_and_code(), expect, "{start:?}");
+        }
+        target.serves_others();
+    }
+    target.serves_others_within(16 * MIB);
+}
+
+#[test]
+fn interim_responses_without_end_are_a_fault_of_the_upstream() {
+    check_hostile("", "HTTP/1.1 100 Continue\r\n\r\n", "500 101506");
+}
+
+#[test]
+fn a_response_head_without_end_is_a_fault_of_the_upstream() {
+    check_hostile("HTTP/1.1 200 OK\r\nX-Long: ", "x", "500 101506");
+    check_hostile("HTTP/1.1 200 OK\r\n", "X: y\r\n", "500 101506");
+}
+
+#[test]
+fn ambiguous_responses_are_a_fault_of_the_upstream() {
+    for fields in [
+        "Content-Length: 5\r\nTransfer-Encoding: chunked",
+        "Content-Length: 5\r\nContent-Length: 6",
+        "Content-Length: 5, 5",
+        "Content-Length: -1",
+        "Transfer-Encoding: gzip, chunked, chunked",
+        "X: y\r\n folded",
+        "X y",
+    ] {
+        check_hostile(&format!("HTTP/1.1 200 OK\r\n{fields}\r\n\r\nhello"), "", "500 101506");
+    }
+}
+
+#[test]
+fn a_response_that_is_no_http_is_a_fault_of_the_upstream() {
+    check_hostile("SSH-2.0-OpenSSH_9.2\r\n", "", "500 101506");
+    check_hostile("HTTP/1.1 099 Low\r\n\r\n", "", "500 101506");
+    check_hostile(
+        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
+        "",
+        "500 101506",
+    );
+}
+
+#[test]
+fn trailers_and_chunk_extensions_without_end_are_cut_off() {
+    let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n";
+    check_hostile(&format!("{head}0\r\n"), "X-Trailer: x\r\n", "cut off");
+    check_hostile(&format!("{head}1;a="), "x", "cut off");
+    check_hostile(&format!("{head}1"), "0", "cut off");
+}

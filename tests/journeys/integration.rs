@@ -1,0 +1,84 @@
+//! `penstock try`: messages through Synapse artefacts, without a network.
+
+use harness::{Files, Process};
+
+const PROXY: &str = r#"<definitions xmlns="http://ws.apache.org/ns/synapse">
+  <endpoint name="RealService"><address uri="http://localhost:8688/echo"/></endpoint>
+  <proxy name="Orders">
+    <target>
+      <inSequence>
+        <filter source="json-eval($.symbol)" regex="IBM">
+          <then><send><endpoint key="RealService"/></send></then>
+          <else><throwError type="UNKNOWN" errorMessage="only IBM is sold"/></else>
+        </filter>
+      </inSequence>
+      <outSequence>
+        <payloadFactory media-type="json">
+          <format>{"price":$1}</format>
+          <args><arg evaluator="json" expression="$.price"/></args>
+        </payloadFactory>
+        <send/>
+      </outSequence>
+    </target>
+  </proxy>
+</definitions>
+"#;
+
+fn files() -> Files {
+    let files = Files::new();
+    files.write("orders.xml", PROXY);
+    files.write("ibm.json", r#"{"symbol":"IBM"}"#);
+    files.write("sun.json", r#"{"symbol":"SUN"}"#);
+    files.write("response.json", r#"{"price": 1.50, "volume": 3}"#);
+    files.write("wrong.xml", &PROXY.replace("key=\"RealService\"", "key=\"RealServise\""));
+    files
+}
+
+/// What the program prints, stderr included.
+#[track_caller]
+fn run(files: &Files, arguments: &[&str], code: i32) -> String {
+    let (status, output) = Process::run(files.folder(), arguments);
+    assert_eq!(status, Some(code), "{output}");
+    output
+}
+
+#[test]
+fn a_message_is_shown_where_it_leaves() {
+    let files = files();
+    let sent = run(&files, &["try", "orders.xml", "--payload", "ibm.json"], 0);
+    assert!(sent.starts_with("sent to http://localhost:8688/echo\n"), "{sent}");
+    assert!(sent.contains("\n\n{\"symbol\":\"IBM\"}\n"), "{sent}");
+    let whole = ["try", "orders.xml", "--payload", "ibm.json", "--response", "response.json"];
+    let responds = run(&files, &whole, 0);
+    assert!(responds.starts_with("responds to the client\n"), "{responds}");
+    assert!(responds.contains("\n\n{\"price\":1.50}\n"), "{responds}");
+}
+
+#[test]
+fn a_trace_shows_what_each_mediator_changes() {
+    let files = files();
+    let arguments =
+        ["try", "orders.xml", "--payload", "ibm.json", "--response", "response.json", "--trace"];
+    let output = run(&files, &arguments, 0);
+    for line in [
+        "filter at orders.xml:6:9\n",
+        "send at orders.xml:7:17\n",
+        "sent to http://localhost:8688/echo\n",
+        "payloadFactory at orders.xml:12:9\n",
+        "  - body {\"price\": 1.50, \"volume\": 3}\n  + body {\"price\":1.50}\n",
+    ] {
+        assert!(output.contains(line), "{line}{output}");
+    }
+}
+
+#[test]
+fn failures_and_mistakes_have_a_place() {
+    let files = files();
+    let failed = run(&files, &["try", "orders.xml", "--payload", "sun.json"], 1);
+    assert!(failed.contains("throwError at orders.xml:8:17: only IBM is sold"), "{failed}");
+    let wrong = run(&files, &["try", "wrong.xml", "--payload", "ibm.json"], 1);
+    assert!(wrong.contains("wrong.xml:7:23: error: there is no endpoint `RealServise`"), "{wrong}");
+    assert!(wrong.contains("did you mean `RealService`?"), "{wrong}");
+    assert!(run(&files, &["try", "orders.xml", "--run", "Nope"], 2).contains("`Orders`"));
+    assert!(run(&files, &["try", "absent.xml"], 1).contains("absent.xml"));
+}
