@@ -247,6 +247,48 @@ fn a_fault_is_an_envelope_of_the_version() {
 }
 
 #[test]
+fn xpath_reads_json_and_json_path_reads_xml() {
+    let log = |expression: &str| {
+        format!("<log level=\"custom\"><property name=\"v\" expression=\"{expression}\"/></log>")
+    };
+    check_log(&log("//items[2]/price"), &["v = 20"]);
+    let ran = run_on(envelope(), &log("json-eval($.order.symbol)"));
+    assert_eq!(ran.log, ["v = IBM"]);
+    assert_eq!(ran.message.body.state(), penstock_mediation::BodyUse::Read, "{ran:?}");
+}
+
+#[test]
+fn the_message_type_decides_how_the_body_is_written() {
+    let property = |of: &str| {
+        format!("<property name=\"messageType\" value=\"{of}\" scope=\"axis2\"/><send/>")
+    };
+    for (message, of, body) in [
+        (envelope(), "application/json", r#"{"order":{"symbol":"IBM"}}"#),
+        (
+            envelope(),
+            "application/xml",
+            "<order xmlns:e=\"http://schemas.xmlsoap.org/soap/envelope/\"><symbol>IBM</symbol></order>",
+        ),
+        (
+            order(),
+            "application/xml",
+            "<jsonObject><symbol>IBM</symbol><items><price>1.50</price></items><items><price>20</price></items></jsonObject>",
+        ),
+        (
+            order(),
+            "application/soap+xml",
+            "<soapenv:Envelope xmlns:soapenv=\"http://www.w3.org/2003/05/soap-envelope\"><soapenv:Body><jsonObject><symbol>IBM</symbol>\
+             <items><price>1.50</price></items><items><price>20</price></items></jsonObject></soapenv:Body></soapenv:Envelope>",
+        ),
+        (order(), "application/json", r#"{"symbol":"IBM","items":[{"price":1.50},{"price":20}]}"#),
+    ] {
+        let mut ran = run_on(message, &property(of));
+        let written = ran.message.finish().unwrap().unwrap();
+        assert_eq!(String::from_utf8(written).unwrap(), body, "{of}");
+    }
+}
+
+#[test]
 fn a_malformed_body_is_601000() {
     let body = Body::held(Format::Json, b"{\"a\":".to_vec());
     let message = Message::new(Direction::Request, Box::<PlainHead>::default(), body);
