@@ -385,3 +385,27 @@ fn an_api_has_resources_below_its_context_and_version() {
     assert_eq!(paths, expect);
     assert_eq!(api.resources[0].methods, ["GET", "POST"]);
 }
+
+#[test]
+fn a_template_sees_its_parameters_and_only_its_own() {
+    let program = program(
+        "<template name=\"greet\"><parameter name=\"who\" isMandatory=\"true\"/><parameter name=\"how\" defaultValue=\"hello\"/>\
+         <sequence><filter xpath=\"1 = 1\"><then><log level=\"custom\"><property name=\"text\" expression=\"concat($func:how, ' ', $func:who)\"/></log></then></filter>\
+         </sequence></template>\
+         <template name=\"inner\"><sequence><log level=\"custom\"><property name=\"who\" expression=\"$func:who\"/></log></sequence></template>\
+         <sequence name=\"main\"><call-template target=\"greet\"><with-param name=\"who\" value=\"{json-eval($.symbol)}\"/></call-template>\
+         <call-template target=\"greet\"><with-param name=\"who\" value=\"you\"/><with-param name=\"how\" value=\"bye\"/></call-template>\
+         <call-template target=\"inner\"/></sequence>",
+    );
+    let (world, mut message) = (World::default(), order());
+    let mut run = Run::new(program.sequence("main").unwrap(), None, Budget::default());
+    let outcome = run.resume(&program, &world, &mut message);
+    assert!(matches!(outcome, Outcome::Ended), "{outcome:?}");
+    assert_eq!(world.0.into_inner(), ["text = hello IBM", "text = bye you", "who = "]);
+    let missing = diagnostics(
+        "<template name=\"t\"><parameter name=\"p\" isMandatory=\"true\"/><sequence/></template>\
+         <sequence name=\"main\"><call-template target=\"t\"/><call-template target=\"x\"/></sequence>",
+    );
+    assert!(missing.iter().any(|text| text.contains("needs the parameter `p`")), "{missing:?}");
+    assert!(missing.iter().any(|text| text.contains("there is no template `x`")), "{missing:?}");
+}
