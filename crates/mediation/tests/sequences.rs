@@ -409,3 +409,60 @@ fn a_template_sees_its_parameters_and_only_its_own() {
     assert!(missing.iter().any(|text| text.contains("needs the parameter `p`")), "{missing:?}");
     assert!(missing.iter().any(|text| text.contains("there is no template `x`")), "{missing:?}");
 }
+
+/// The body after `enrich` on the envelope.
+#[track_caller]
+fn check_enrich(source: &str, target: &str, body: &str) {
+    let ran = run_on(envelope(), &format!("<enrich><source {source}/><target {target}/></enrich>"));
+    assert!(matches!(ran.outcome, Outcome::Ended), "{ran:?}");
+    let parts = ran.body.split_once("<e:Body>").and_then(|(_, rest)| rest.split_once("</e:Body>"));
+    let scope = " xmlns:e=\"http://schemas.xmlsoap.org/soap/envelope/\"";
+    assert_eq!(parts.unwrap().0.replace(scope, ""), body, "{}", ran.body);
+}
+
+#[test]
+fn enrich_inserts_nodes_below_behind_and_in_place_of_others() {
+    let inline = |xml: &str| format!("type=\"inline\"><x xmlns=\"\">{xml}</x></source><source");
+    let source = "xpath=\"//symbol\"";
+    check_enrich(
+        source,
+        "action=\"child\" xpath=\"//order\"",
+        "<order><symbol>IBM</symbol><symbol>IBM</symbol></order>",
+    );
+    check_enrich(
+        source,
+        "action=\"sibling\" type=\"body\"",
+        "<order><symbol>IBM</symbol></order><symbol>IBM</symbol>",
+    );
+    check_enrich(source, "action=\"replace\" xpath=\"//order\"", "<symbol>IBM</symbol>");
+    check_enrich(source, "type=\"body\"", "<symbol>IBM</symbol>");
+    check_enrich(
+        "xpath=\"//symbol\" clone=\"false\"",
+        "action=\"sibling\" xpath=\"//order\"",
+        "<order/><symbol>IBM</symbol>",
+    );
+    check_enrich("xpath=\"string(//r)\"", "xpath=\"//symbol\"", "<order><symbol/></order>");
+    check_enrich(
+        "xpath=\"count(//order)\"",
+        "xpath=\"//symbol\"",
+        "<order><symbol>1</symbol></order>",
+    );
+    check_enrich(source, "action=\"remove\" xpath=\"//symbol\"", "<order/>");
+    let ran = run_on(
+        envelope(),
+        &format!("<enrich><source {}/><target type=\"body\"/></enrich>", inline("1"))
+            .replace("<source/>", ""),
+    );
+    assert!(ran.body.contains("<e:Body><x>1</x></e:Body>"), "{}", ran.body);
+}
+
+#[test]
+fn enrich_keeps_a_body_in_a_property_and_brings_it_back() {
+    let steps = "<enrich><source type=\"body\"/><target type=\"property\" property=\"kept\"/></enrich>\
+                 <payloadFactory media-type=\"json\"><format>{\"hello\":\"world\"}</format><args/></payloadFactory>\
+                 <log level=\"custom\"><property name=\"b\" expression=\"json-eval($.hello)\"/></log>\
+                 <enrich><source type=\"property\" property=\"kept\"/><target type=\"body\"/></enrich>";
+    let ran = run(steps);
+    assert_eq!(ran.log, ["b = world"]);
+    assert_eq!(ran.body, r#"{"symbol":"IBM","items":[{"price":1.50},{"price":20}]}"#);
+}

@@ -1,6 +1,7 @@
 //! The mediators, one file each.
 
 mod call_template;
+mod enrich;
 mod filter;
 mod flow;
 mod header;
@@ -36,6 +37,7 @@ pub const MEDIATORS: &[Row] = &[
     Row { element: "call",              compile: send::call,                  about: "sends the message to an endpoint and waits for the response" },
     Row { element: "call-template",     compile: call_template::compile,      about: "runs a sequence template with parameters" },
     Row { element: "drop",              compile: flow::drop_message,          about: "ends the message" },
+    Row { element: "enrich",            compile: enrich::compile,             about: "copies a part of the message to another place" },
     Row { element: "fastXSLT",          compile: xslt::compile,               about: "transforms the payload by a stylesheet" },
     Row { element: "filter",            compile: filter::compile,             about: "runs one of two branches, by an expression or a pattern" },
     Row { element: "header",            compile: header::compile,             about: "sets or removes a header" },
