@@ -131,10 +131,12 @@ impl Enrich {
                 }
             }
             Source::Custom(expression) => {
-                scene.with(expression, message, |value| match PropertyValue::from(value) {
-                    PropertyValue::Json(document) => Piece::Json(document),
-                    value => Piece::Text((&*value.text()).into()),
-                })?
+                let value = scene.with(expression, message, |value| PropertyValue::from(value))?;
+                if let PropertyValue::Json(document) = value {
+                    Piece::Json(document)
+                } else {
+                    Piece::Text((&*value.text()).into())
+                }
             }
             Source::Body if message.body.format() == Format::Json => whole(message, scene)?,
             Source::Body => match message.body.payload()? {
