@@ -466,3 +466,12 @@ fn enrich_keeps_a_body_in_a_property_and_brings_it_back() {
     assert_eq!(ran.log, ["b = world"]);
     assert_eq!(ran.body, r#"{"symbol":"IBM","items":[{"price":1.50},{"price":20}]}"#);
 }
+
+#[test]
+fn a_free_marker_template_reads_the_body_and_its_arguments() {
+    let ran = run(
+        "<payloadFactory media-type=\"json\" template-type=\"freemarker\"><format><![CDATA[{\"s\":\"${payload.symbol}\",\"n\":${args.arg1}}]]></format>\
+         <args><arg value=\"7\"/></args></payloadFactory>",
+    );
+    assert_eq!(ran.body, r#"{"s":"IBM","n":7}"#);
+}

@@ -2,7 +2,7 @@
 
 mod body;
 mod head;
-mod mapping;
+pub(crate) mod mapping;
 mod properties;
 pub(crate) mod soap;
 mod view;
