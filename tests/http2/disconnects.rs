@@ -90,6 +90,21 @@ fn a_truncated_response_resets_its_stream() {
 }
 
 #[test]
+fn a_broken_first_chunk_gives_the_fault_as_over_http_1_1() {
+    for (cut, code) in [
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "101506"),
+        ("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nno trailer\r\n\r\n", "101506"),
+    ] {
+        let upstream = Upstream::responding(move |_| CannedResponse::bytes(cut).then_close());
+        let gateway = Gateway::of(api("/a").open("GET /*").to(&upstream)).start();
+        let response = Http2Client::connect(&gateway).fetch("GET /a/b", &[]);
+        assert_eq!(response.status, 500, "{cut:?}");
+        assert!(response.text().contains(code), "{cut:?}: {}", response.text());
+        assert_eq!(gateway.fetch("GET /a/b", "").status_and_code(), format!("500 {code}"));
+    }
+}
+
+#[test]
 fn the_bytes_before_a_truncation_are_delivered() {
     const LENGTH: usize = 256 * 1024;
     for said in [5, LENGTH - 1] {

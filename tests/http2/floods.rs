@@ -1,8 +1,8 @@
 //! Clients that send many control frames for a reason. Floods without one are in tests/attacks/frames.rs.
 
 use harness::frames::{
-    DATA, END_HEADERS, END_STREAM, FrameClient, GOAWAY, HEADERS, PING, WINDOW_UPDATE, frame,
-    header_block,
+    DATA, END_HEADERS, END_STREAM, FrameClient, GOAWAY, HEADERS, PADDED, PING, WINDOW_UPDATE,
+    frame, header_block,
 };
 use harness::{CannedResponse, Gateway, Upstream, api};
 
@@ -28,6 +28,27 @@ fn control_frames_that_payload_earns_are_no_flood() {
     let mut echoed = 0;
     while echoed < 3_000 {
         let (kind, payload) = client.read().expect("the response");
+        echoed += if kind == DATA { payload.len() } else { 0 };
+    }
+}
+
+/// Padding hides the length of a message, and is no empty frame.
+#[test]
+fn padded_messages_are_no_flood() {
+    let upstream = Upstream::echo();
+    let gateway = Gateway::of(api("/a").open("POST /*").to(&upstream)).start();
+    let mut client = FrameClient::connect(gateway.http());
+    client.send(&frame(HEADERS, END_HEADERS, 1, &header_block("POST", "/a/x")));
+    // A byte of payload, and two of padding.
+    let message = frame(DATA, PADDED, 1, b"\x02m\0\0");
+    for _ in 0..30 {
+        client.send(&message.repeat(100));
+    }
+    client.send(&frame(DATA, END_STREAM, 1, &[]));
+    let mut echoed = 0;
+    while echoed < 3_000 {
+        let (kind, payload) = client.read().expect("the response");
+        assert_ne!(kind, GOAWAY);
         echoed += if kind == DATA { payload.len() } else { 0 };
     }
 }

@@ -8,6 +8,7 @@ mod connections;
 mod disconnects;
 mod exchanges;
 mod floods;
+mod malformed;
 mod panics;
 mod streaming;
 mod uploads;

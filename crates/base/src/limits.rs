@@ -201,15 +201,20 @@ pub const H2_STREAMS_MAX: u32 = 128;
 pub const H2_STREAM_WINDOW_BYTES: u32 = 256 * KIB;
 /// Maximum number of unread bytes of all request bodies of one HTTP/2 connection: its flow-control window.
 pub const H2_CONNECTION_WINDOW_BYTES: u32 = MIB;
-/// Maximum number of bytes of one HTTP/2 response held for sending. More: the upstream waits.
-pub const H2_SEND_BUFFER_BYTES: usize = 64 * KIB as usize;
-/// Maximum number of bytes held for sending by all streams of one HTTP/2 connection, to within one piece. More:
-/// they wait until the socket has accepted all of it.
-pub const H2_CONNECTION_SEND_BYTES: usize = MIB as usize;
-/// Maximum number of HTTP/2 streams remembered after the gateway has reset them. More: the oldest are
-/// forgotten.
+/// Maximum number of bytes held for sending by all streams of one HTTP/2 connection, to within one head. More: they
+/// wait until the socket has accepted some. At twice as many nothing is read.
+pub const H2_CONNECTION_SEND_BYTES: usize = 128 * KIB as usize;
+/// Memory of futures that serve HTTP/2 streams, kept by a worker for reuse, in futures. More: freed.
+pub const H2_SPARE_TASKS_MAX: usize = 256;
+/// Size of the HPACK dynamic table of one HTTP/2 connection, in bytes. Source: the default of RFC 9113 section 6.5.2.
+pub const H2_TABLE_BYTES_MAX: usize = 4 * KIB as usize;
+/// Largest compressed head of an HTTP/2 request that arrives in several frames, in bytes. Larger: the connection is
+/// closed with ENHANCE_YOUR_CALM. Above `HEAD_BYTES_MAX`, so that a head that is too large gets a 431.
+pub const H2_BLOCK_BYTES_MAX: usize = 128 * KIB as usize;
+/// Maximum number of HTTP/2 streams remembered after their end, so that frames that cross a reset are ignored. More: the
+/// oldest are forgotten.
 pub const H2_RESET_STREAMS_MAX: usize = 64;
-/// Maximum number of HTTP/2 streams that a client may reset before they are read. More: the connection is
+/// Maximum number of HTTP/2 streams that a client may reset before they are served. More: the connection is
 /// closed with ENHANCE_YOUR_CALM. Source: CVE-2023-44487 ("rapid reset").
 pub const H2_PENDING_RESETS_MAX: usize = 32;
 /// Maximum number of streams of one HTTP/2 connection that are reset because of the client's protocol errors.

@@ -15,6 +15,7 @@ use crate::clients::Clients;
 use crate::compiled::Compiled;
 use crate::descriptors::Descriptors;
 use crate::forward::{Pools, Shared};
+use crate::listen::TaskPool;
 use crate::message::Request;
 use crate::resources::{Resources, WorkerClock};
 use crate::response::{Body, Response};
@@ -62,6 +63,8 @@ pub(crate) struct Worker {
     /// Notified when the last connection ends while draining.
     pub(crate) emptied: Notify,
     pub(crate) questions: Questions,
+    /// Memory for the futures of HTTP/2 streams.
+    pub(crate) http2_tasks: TaskPool,
 }
 
 impl Worker {
@@ -93,6 +96,7 @@ impl Worker {
             draining: Cell::new(false),
             emptied: Notify::new(),
             questions: Questions::new(questions),
+            http2_tasks: TaskPool::default(),
         }
     }
 

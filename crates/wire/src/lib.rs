@@ -3,7 +3,7 @@
 //! Used by **listen** and **forward** of the gateway, and by the lab. It knows nothing about APIs, policies or
 //! configuration files.
 //!
-//! Architecture invariant: [`http1`] is pure (no tokio, no sockets, no clock); only the other modules do
+//! Architecture invariant: [`http1`] and [`h2`] are pure (no tokio, no sockets, no clock); only the other modules do
 //! I/O. Bytes from a peer are never subject to indexing, unwrapping or unchecked arithmetic.
 
 #![warn(clippy::indexing_slicing)]

@@ -15,15 +15,16 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use base::limits::HANDSHAKE_MS_MAX;
-use bytes::Bytes;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use wire::stream::Stream;
 use wire::tls::ALPN_H2;
 
 use http1::Http2;
+pub(crate) use http2::TaskPool;
 
 use crate::account::bump;
+use crate::buffer::Buffer;
 use crate::compiled::Live;
 use crate::fault::TOO_MANY_CONNECTIONS;
 use crate::message::Peer;
@@ -88,7 +89,7 @@ pub(crate) async fn serve_stream(
 ) {
     let worker = &*open.0;
     let http2 = if stream.alpn() == Some(ALPN_H2) {
-        Some(Http2 { stream, read: Bytes::new() })
+        Some(Http2 { stream, read: Buffer::default() })
     } else {
         http1::serve(worker, stream, Rc::clone(&peer), prior_knowledge).await
     };

@@ -1,31 +1,33 @@
-//! HTTP/2 for clients, on top of the h2 crate.
+//! HTTP/2, the server's side: bytes in, events out, and bytes to be written. No sockets, no clock.
 //!
-//! Used by **listen**. [`Connection`] implements the protocol. A request's head is rendered as HTTP/1.1
-//! ([`head_bytes`]) and parsed by [`crate::http1`], so that it passes the same validation and has the same
-//! representation. A response is converted from HTTP/1.1 ([`response_head`], [`trailer_map`]). Bodies are
-//! DATA frames without chunk framing ([`Incoming`], [`Outgoing`]).
+//! Used by **listen**. [`Connection`] implements the protocol (RFC 9113) and HPACK (RFC 7541). A request's head is
+//! written as HTTP/1.1 and parsed by [`crate::http1`], so that it passes the same validation and has the same
+//! representation. A response's head is encoded field by field ([`head_block`]). Bodies are DATA frames without chunk
+//! framing.
 //!
-//! A connection makes progress only while `accept` is polled. Therefore each request is served by a task of
-//! its own.
+//! Each stream has a slot, a small number that its handler uses. What a client can cost is limited by `base::limits`: open
+//! streams, heads, unread payload, unwritten output, resets, and frames that carry nothing ([`budget`]).
 //!
-//! Architecture invariant: no stage knows a request's protocol, and what a client sends is limited by
-//! `base::limits`.
+//! Architecture invariant: the result depends only on the bytes, never on how they were split into reads, and no stage
+//! knows a request's protocol.
 
-mod body;
+mod budget;
 mod connection;
-mod frames;
+mod frame;
+mod hpack;
 mod preface;
+#[doc(hidden)]
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod properties;
+mod receive;
 mod request;
-mod response;
+mod send;
+mod streams;
 #[cfg(test)]
 mod tests;
 
-pub use ::h2::server::SendResponse;
-pub use ::h2::{Error, Reason, RecvStream, SendStream};
-
-pub use body::{Incoming, Outgoing};
-pub use connection::{Accepted, Connection};
-pub use frames::FrameBudget;
-pub use preface::{PREFACE, PrefaceMatch, Rewind, match_preface};
-pub use request::{head_bytes, trailer_lines};
-pub use response::{response_head, send_continue, trailer_map};
+pub use connection::{Connection, Event, Step};
+pub use frame::Reason;
+pub use preface::{PREFACE, PrefaceMatch, match_preface};
+pub use send::{head_block, trailer_block};
+pub use streams::SLOTS;

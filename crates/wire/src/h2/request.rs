@@ -1,136 +1,284 @@
-//! Conversion of a request's head and trailers from HTTP/2 to HTTP/1.1. Source: RFC 9113 section 8.
+//! The conversion of a request's head and trailers from HTTP/2 to HTTP/1.1. Source: RFC 9113 section 8.
+//!
+//! What section 8.1.1 calls malformed resets the stream; what HTTP/1.1 would reject gets the same status here.
 
-use base::limits;
-use http::header::{self, HeaderMap, HeaderName, HeaderValue};
-use http::request::Parts;
+use base::limits::{HEAD_BYTES_MAX, TRAILER_BYTES_MAX};
 
-use crate::http1::{Known, Rejection, write};
+use crate::http1::{Known, KnownSet, Rejection, is_value, write};
 
-/// Connection-specific fields, which HTTP/2 forbids.
-/// Source: RFC 9113 section 8.2.2.
-const CONNECTION_SPECIFIC: [HeaderName; 5] = [
-    header::CONNECTION,
-    header::TRANSFER_ENCODING,
-    header::UPGRADE,
-    HeaderName::from_static("keep-alive"),
-    HeaderName::from_static("proxy-connection"),
-];
+/// Why a message is not forwarded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Invalid {
+    /// Malformed: the stream is reset.
+    Malformed,
+    /// The request gets a response with this status.
+    Rejected(Rejection),
+}
 
-/// Appends the request to `out` as an HTTP/1.1 head, to be validated by `RequestHead::parse`: `:authority`
-/// becomes Host, cookies are joined, and a body of unknown length becomes `Transfer-Encoding: chunked`
-/// (although its DATA frames have no chunk framing). `end_of_stream`: no body follows.
+/// Writes a request as an HTTP/1.1 head, field by field. It is validated by `RequestHead::parse` afterwards.
 ///
-/// `te: trailers` is kept; as a hop-by-hop field it is not forwarded as such. The http crate removes a
-/// fragment from `:path`, so that it is neither routed nor forwarded.
-///
-/// # Errors
-/// 400 for a malformed request, 501 for CONNECT. The contents of `out` are then unspecified.
-pub fn head_bytes(out: &mut Vec<u8>, parts: &Parts, end_of_stream: bool) -> Result<(), Rejection> {
-    let target = target(parts)?;
-    let host = host(parts)?;
-    check_fields(&parts.headers, end_of_stream)?;
-    out.extend_from_slice(parts.method.as_str().as_bytes());
-    out.push(b' ');
-    out.extend_from_slice(target.as_bytes());
-    out.extend_from_slice(b" HTTP/1.1\r\n");
-    if let Some(host) = host {
-        write::field(out, b"host", host);
+/// `:authority` becomes Host, cookies are joined, and a body of unknown length becomes `Transfer-Encoding: chunked`
+/// (although its DATA frames have no chunk framing). `te: trailers` is kept; as a hop-by-hop field it is not forwarded
+/// as such.
+#[derive(Debug, Default)]
+pub(super) struct HeadWriter {
+    /// The head so far: all of the first line once `is_begun`.
+    pub(super) head: Vec<u8>,
+    /// The pseudo-fields, one after another, until the first line is written.
+    pseudo: Vec<u8>,
+    method: Option<Part>,
+    path: Option<Part>,
+    authority: Option<Part>,
+    has_scheme: bool,
+    /// The first line is written.
+    is_begun: bool,
+    cookies: Vec<u8>,
+    pub(super) length: Option<u64>,
+    pub(super) is_head_method: bool,
+    invalid: Option<Invalid>,
+}
+
+/// A pseudo-field's bytes in `HeadWriter::pseudo`.
+type Part = (usize, usize);
+
+/// Memory that is kept for the next head, in bytes.
+const KEPT_BYTES_MAX: usize = 4 * 1024;
+
+const TOO_LARGE: Rejection = Rejection::new(431, "head is too large");
+
+impl HeadWriter {
+    /// Starts a new head; keeps the memory.
+    pub(super) fn clear(&mut self) {
+        for bytes in [&mut self.head, &mut self.pseudo, &mut self.cookies] {
+            if bytes.capacity() > KEPT_BYTES_MAX {
+                *bytes = Vec::new();
+            }
+            bytes.clear();
+        }
+        (self.method, self.path, self.authority) = (None, None, None);
+        (self.has_scheme, self.is_begun, self.is_head_method) = (false, false, false);
+        (self.length, self.invalid) = (None, None);
     }
-    for (name, value) in &parts.headers {
-        if name != header::HOST && name != header::COOKIE {
-            write::field(out, name.as_str().as_bytes(), value.as_bytes());
+
+    /// The next field. A field after one that is invalid is ignored.
+    #[inline]
+    pub(super) fn field(&mut self, name: &[u8], value: &[u8]) {
+        if self.invalid.is_none() {
+            self.invalid = self.write(name, value).err();
         }
     }
-    cookies(out, &parts.headers);
-    if !end_of_stream && !parts.headers.contains_key(header::CONTENT_LENGTH) {
-        write::transfer_encoding_chunked(out);
+
+    fn write(&mut self, name: &[u8], value: &[u8]) -> Result<(), Invalid> {
+        if !is_value(value) {
+            return Err(Invalid::Malformed);
+        }
+        if let [b':', ..] = name {
+            return self.pseudo(name, value);
+        }
+        if !self.is_begun {
+            self.begin()?;
+        }
+        let known = regular(name, value)?;
+        let held = self.head.len().saturating_add(self.cookies.len());
+        if held.saturating_add(name.len()).saturating_add(value.len()) > HEAD_BYTES_MAX as usize {
+            return Err(Invalid::Rejected(TOO_LARGE));
+        }
+        if known == Known::Cookie {
+            let before: &[u8] = if self.cookies.is_empty() { b"cookie: " } else { b"; " };
+            self.cookies.extend_from_slice(before);
+            self.cookies.extend_from_slice(value);
+        } else if known == Known::Host && self.authority.is_some() {
+            if !self.part(self.authority).eq_ignore_ascii_case(value) {
+                let reason = ":authority and Host differ";
+                return Err(Invalid::Rejected(Rejection::new(400, reason)));
+            }
+        } else {
+            if known == Known::ContentLength {
+                self.length = Some(length(value)?);
+            }
+            write::field(&mut self.head, name, value);
+        }
+        Ok(())
     }
-    write::end(out);
-    Ok(())
+
+    /// Source: RFC 9113 section 8.3.
+    fn pseudo(&mut self, name: &[u8], value: &[u8]) -> Result<(), Invalid> {
+        if self.is_begun {
+            return Err(Invalid::Malformed);
+        }
+        if self.pseudo.len().saturating_add(value.len()) > HEAD_BYTES_MAX as usize {
+            return Err(Invalid::Rejected(TOO_LARGE));
+        }
+        let start = self.pseudo.len();
+        let part = Some((start, start.saturating_add(value.len())));
+        let slot = match name {
+            b":method" => &mut self.method,
+            b":path" => &mut self.path,
+            b":authority" => &mut self.authority,
+            b":scheme" if !self.has_scheme && !value.is_empty() => {
+                self.has_scheme = true;
+                return Ok(());
+            }
+            _ => return Err(Invalid::Malformed),
+        };
+        if slot.is_some() {
+            return Err(Invalid::Malformed);
+        }
+        *slot = part;
+        self.pseudo.extend_from_slice(value);
+        Ok(())
+    }
+
+    fn part(&self, part: Option<Part>) -> &[u8] {
+        part.and_then(|(start, end)| self.pseudo.get(start..end)).unwrap_or_default()
+    }
+
+    /// Writes the first line and Host, when all pseudo-fields are there.
+    fn begin(&mut self) -> Result<(), Invalid> {
+        self.is_begun = true;
+        let mut head = std::mem::take(&mut self.head);
+        let written = self.first_lines(&mut head);
+        self.head = head;
+        self.is_head_method = self.part(self.method) == b"HEAD";
+        written
+    }
+
+    fn first_lines(&self, head: &mut Vec<u8>) -> Result<(), Invalid> {
+        let (method, path) = (self.part(self.method), self.part(self.path));
+        if method == b"CONNECT" && self.path.is_none() && !self.has_scheme {
+            return Err(Invalid::Rejected(Rejection::new(501, "CONNECT is not supported")));
+        }
+        if method.is_empty() || !self.has_scheme {
+            return Err(Invalid::Malformed);
+        }
+        // Another form of target would be valid over HTTP/1.1, and white space would end it.
+        let is_path = path.first() == Some(&b'/') || path == b"*";
+        if !is_path || path.iter().chain(method).any(|byte| matches!(byte, b' ' | b'\t')) {
+            return Err(Invalid::Malformed);
+        }
+        write::request_line(head, method, b"", path, None);
+        if self.authority.is_some() {
+            let authority = self.part(self.authority);
+            if authority.contains(&b'@') {
+                let reason = "user information in :authority";
+                return Err(Invalid::Rejected(Rejection::new(400, reason)));
+            }
+            write::field(head, b"host", authority);
+        }
+        Ok(())
+    }
+
+    /// Ends the head. `end`: no body follows.
+    pub(super) fn end(&mut self, end: bool) -> Result<(), Invalid> {
+        if self.invalid.is_none() && !self.is_begun {
+            self.invalid = self.begin().err();
+        }
+        if let Some(invalid) = self.invalid {
+            return Err(invalid);
+        }
+        if end && self.length.unwrap_or_default() > 0 {
+            return Err(Invalid::Malformed);
+        }
+        if !self.cookies.is_empty() {
+            self.head.extend_from_slice(&self.cookies);
+            write::end(&mut self.head);
+        }
+        if !end && self.length.is_none() {
+            write::transfer_encoding_chunked(&mut self.head);
+        }
+        write::end(&mut self.head);
+        Ok(())
+    }
 }
 
-/// Appends the field lines of a request's trailers to `out`, for `http1::write::last_chunk`. As
-/// with chunked bodies, framing, routing and identity fields (everything in [`Known`]) are dropped.
-///
-/// # Errors
-/// 431 above [`limits::TRAILER_BYTES_MAX`].
-pub fn trailer_lines(out: &mut Vec<u8>, trailers: &HeaderMap) -> Result<(), Rejection> {
-    let start = out.len();
-    for (name, value) in trailers {
-        let name = name.as_str().as_bytes();
-        if Known::of(name) == Known::Other {
-            write::field(out, name, value.as_bytes());
+/// Writes the trailers of a request as field lines, for `http1::write::last_chunk`. As with chunked bodies, framing,
+/// routing and identity fields (everything in [`Known`]) are dropped.
+#[derive(Debug, Default)]
+pub(super) struct TrailerWriter {
+    lines: Vec<u8>,
+    invalid: Option<Invalid>,
+}
+
+impl TrailerWriter {
+    /// The next field. A field after one that is invalid is ignored.
+    pub(super) fn field(&mut self, name: &[u8], value: &[u8]) {
+        if self.invalid.is_none() {
+            self.invalid = self.write(name, value).err();
         }
     }
-    if out.len() - start > limits::TRAILER_BYTES_MAX as usize {
-        return Err(Rejection::new(431, "trailers too large"));
-    }
-    Ok(())
-}
 
-/// `:path`, which must not contain another form of target that the HTTP/1.1 parser would accept.
-fn target(parts: &Parts) -> Result<&str, Rejection> {
-    if parts.method == http::Method::CONNECT {
-        return Err(Rejection::new(501, "CONNECT"));
-    }
-    let target = parts.uri.path_and_query().map_or("", |target| target.as_str());
-    let asterisk = target == "*" && parts.method == http::Method::OPTIONS;
-    if !target.starts_with('/') && !asterisk {
-        return Err(Rejection::new(400, ":path is not a path"));
-    }
-    if target.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
-        return Err(Rejection::new(400, "white space or control character in :path"));
-    }
-    Ok(target)
-}
-
-/// `:authority`, or Host if the client sent none. Source: RFC 9113 section 8.3.1.
-fn host(parts: &Parts) -> Result<Option<&[u8]>, Rejection> {
-    let mut hosts = parts.headers.get_all(header::HOST).iter();
-    let host = hosts.next().map(HeaderValue::as_bytes);
-    if hosts.next().is_some() {
-        return Err(Rejection::new(400, "more than one Host"));
-    }
-    let Some(authority) = parts.uri.authority() else {
-        return Ok(host);
-    };
-    if authority.as_str().contains('@') {
-        return Err(Rejection::new(400, "user information in :authority"));
-    }
-    let authority = authority.as_str().as_bytes();
-    match host {
-        Some(host) if !host.eq_ignore_ascii_case(authority) => {
-            Err(Rejection::new(400, ":authority and Host differ"))
+    fn write(&mut self, name: &[u8], value: &[u8]) -> Result<(), Invalid> {
+        if !is_value(value) {
+            return Err(Invalid::Malformed);
         }
-        Some(_) | None => Ok(Some(authority)),
+        if regular(name, value)? == Known::Other {
+            let len = self.lines.len().saturating_add(name.len()).saturating_add(value.len());
+            if len > TRAILER_BYTES_MAX as usize {
+                let reason = "trailers are too large";
+                return Err(Invalid::Rejected(Rejection::new(431, reason)));
+            }
+            write::field(&mut self.lines, name, value);
+        }
+        Ok(())
+    }
+
+    /// The lines.
+    pub(super) fn end(self) -> Result<Vec<u8>, Invalid> {
+        match self.invalid {
+            None => Ok(self.lines),
+            Some(invalid) => Err(invalid),
+        }
     }
 }
 
-fn check_fields(headers: &HeaderMap, end_of_stream: bool) -> Result<(), Rejection> {
-    if CONNECTION_SPECIFIC.iter().any(|name| headers.contains_key(name)) {
-        return Err(Rejection::new(400, "connection-specific field in HTTP/2"));
+/// Classifies a field that is no pseudo-field. Source: RFC 9113 sections 8.2.1 and 8.2.2.
+#[inline]
+fn regular(name: &[u8], value: &[u8]) -> Result<Known, Invalid> {
+    if !is_lower_token(name) {
+        return Err(Invalid::Malformed);
     }
-    if headers.get_all(header::TE).iter().any(|te| !te.as_bytes().eq_ignore_ascii_case(b"trailers"))
-    {
-        return Err(Rejection::new(400, "TE other than trailers in HTTP/2"));
+    let known = Known::of(name);
+    let is_other_te = known == Known::Te && !value.eq_ignore_ascii_case(b"trailers");
+    if CONNECTION_SPECIFIC.contains(known) || is_other_te {
+        return Err(Invalid::Malformed);
     }
-    let empty = |length: &HeaderValue| length.as_bytes().iter().all(|&digit| digit == b'0');
-    if end_of_stream && !headers.get_all(header::CONTENT_LENGTH).iter().all(empty) {
-        return Err(Rejection::new(400, "Content-Length without a body"));
-    }
-    Ok(())
+    Ok(known)
 }
 
-/// Joins cookies, which clients may split for better compression, into one field.
-/// Source: RFC 9113 section 8.2.3.
-fn cookies(out: &mut Vec<u8>, headers: &HeaderMap) {
-    let mut cookies = headers.get_all(header::COOKIE).iter();
-    let Some(first) = cookies.next() else { return };
-    out.extend_from_slice(b"cookie: ");
-    out.extend_from_slice(first.as_bytes());
-    for cookie in cookies {
-        out.extend_from_slice(b"; ");
-        out.extend_from_slice(cookie.as_bytes());
+const CONNECTION_SPECIFIC: KnownSet = KnownSet::of(&[
+    Known::Connection,
+    Known::TransferEncoding,
+    Known::Upgrade,
+    Known::KeepAlive,
+    Known::ProxyConnection,
+]);
+
+/// Whether `name` is a token without capitals. Has no early exit, so that the compiler can vectorise it.
+#[inline]
+fn is_lower_token(name: &[u8]) -> bool {
+    let class = |byte: u8| LOWER.get(usize::from(byte)).copied().unwrap_or_default();
+    !name.is_empty() && name.iter().fold(true, |all, &byte| all & class(byte))
+}
+
+#[allow(
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "evaluated at compile time"
+)]
+static LOWER: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < table.len() {
+        let lower = crate::http1::is_tchar(byte as u8) && !(byte as u8).is_ascii_uppercase();
+        table[byte] = lower;
+        byte += 1;
     }
-    out.extend_from_slice(b"\r\n");
+    table
+};
+
+fn length(value: &[u8]) -> Result<u64, Invalid> {
+    let digits = std::str::from_utf8(value)
+        .ok()
+        .filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+    digits.and_then(|digits| digits.parse().ok()).ok_or(Invalid::Malformed)
 }

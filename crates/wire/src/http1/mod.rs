@@ -38,6 +38,8 @@ pub use framing::{BodyFraming, ResponseFraming};
 pub use known::{Known, KnownSet};
 pub use request::RequestHead;
 pub use response::ResponseHead;
+pub(crate) use scan::is_tchar;
+pub(crate) use swar::{is_token, is_value};
 
 /// A range in the buffer that a head was parsed from: bytes `start` to `end`, exclusive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

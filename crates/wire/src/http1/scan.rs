@@ -198,7 +198,7 @@ impl<'a> Cursor<'a> {
 }
 
 /// Source: RFC 9110 section 5.6.2.
-pub(super) const fn is_tchar(byte: u8) -> bool {
+pub(crate) const fn is_tchar(byte: u8) -> bool {
     matches!(byte,
         b'!' | b'#' | b'$' | b'%' | b'&' | b'\'' | b'*' | b'+' | b'-' | b'.' | b'^' | b'_' | b'`'
         | b'|' | b'~' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z')

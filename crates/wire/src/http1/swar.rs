@@ -24,8 +24,17 @@ pub(super) fn name_len(line: &[u8]) -> Option<usize> {
 }
 
 /// Whether `bytes` are one token.
-pub(super) fn is_token(bytes: &[u8]) -> bool {
+pub(crate) fn is_token(bytes: &[u8]) -> bool {
     !bytes.is_empty() && token_len(bytes) == bytes.len()
+}
+
+/// Whether `bytes` are a field value: without control characters, and without white space around it. Has no early exit,
+/// so that the compiler vectorises it.
+#[inline]
+pub(crate) fn is_value(bytes: &[u8]) -> bool {
+    let is_blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
+    let forbidden = |bad, &byte: &u8| bad | (is_control(byte) & (byte != b'\t'));
+    !is_blank(bytes.first()) && !is_blank(bytes.last()) && !bytes.iter().fold(false, forbidden)
 }
 
 /// The position of the first byte, from `from` on, that is not allowed in a field value.

@@ -119,12 +119,6 @@ fn client_of(
     ClientTls::from_client_config(config)
 }
 
-/// For the tests of HTTP/2: a client that trusts `root_pem` and offers `h2`.
-pub(crate) async fn connect_offering_h2(root_pem: &[u8], tcp: TcpStream, name: &str) -> Stream {
-    let root = CertificateDer::from_pem_slice(root_pem).unwrap();
-    client_of(&TLS13, root, &["h2"]).connect(tcp, name).await.unwrap()
-}
-
 #[tokio::test]
 async fn both_versions_work_and_resume_sessions() {
     check(&TLS12, ProtocolVersion::TLSv1_2).await;

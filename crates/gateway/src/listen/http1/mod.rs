@@ -10,7 +10,6 @@ use std::rc::Rc;
 use std::task::Poll;
 
 use base::limits::{DRAIN_BYTES_MAX, DRAIN_MS_MAX};
-use bytes::Bytes;
 use model::Fault;
 use tokio::io::AsyncWrite;
 use wire::h2::{PrefaceMatch, match_preface};
@@ -69,7 +68,7 @@ const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 /// A cleartext HTTP/2 connection, and the bytes already read from it.
 pub(super) struct Http2 {
     pub(super) stream: Stream,
-    pub(super) read: Bytes,
+    pub(super) read: Buffer,
 }
 
 /// The result of one read.
@@ -129,9 +128,8 @@ pub(super) async fn serve(
             }
             Ok(Next::End) => break,
             Ok(Next::Http2) => {
-                let read = Bytes::copy_from_slice(connection.reader.buffer.filled());
-                worker.resources.buffers.release(connection.reader.buffer);
-                return Some(Http2 { stream: connection.stream, read });
+                let Connection { stream, reader, .. } = connection;
+                return Some(Http2 { stream, read: reader.buffer });
             }
             Err(fault) => {
                 let peer = Rc::clone(&connection.peer);

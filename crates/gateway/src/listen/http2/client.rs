@@ -5,10 +5,10 @@ use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use bytes::{Buf, Bytes};
+use base::limits::GATHERED_BODY_BYTES_MAX;
 use model::Fault;
-use wire::h2::{self, Incoming, Outgoing, Reason, SendResponse};
-use wire::http1::Rejection;
+use wire::h2::{self, Reason};
+use wire::http1::{BodyFraming, Rejection};
 
 use super::{OpenStream, Shared};
 use crate::client::{Begin, Client};
@@ -20,67 +20,76 @@ use crate::watch::Watch;
 /// The request's body, the response, and the client that may reset the stream.
 pub(super) struct StreamClient<'a> {
     connection: &'a Shared,
-    body: Incoming,
-    respond: SendResponse<Bytes>,
+    slot: usize,
     watch: Rc<Watch>,
-    /// Payload that was read and not consumed: at most one frame.
-    piece: Bytes,
+    /// Payload that was received; the first `used` bytes were consumed.
+    payload: Vec<u8>,
+    used: usize,
     /// Trailer lines, once `ended`.
     trailers: Vec<u8>,
     ended: bool,
     /// The client waits for a 100 before it sends its body.
-    pub(super) waits_for_continue: bool,
+    waits_for_continue: bool,
+    /// The request's body is so short that it is gathered before it is forwarded.
+    is_short: bool,
     /// Payload bytes of the request that were consumed.
     consumed: u64,
     /// The response has no body, whatever its length. Known even if the head is malformed.
-    pub(super) is_head: bool,
+    is_head_method: bool,
     out: Out,
+    /// The encoded head, until it is sent.
+    head: Vec<u8>,
     sent: u64,
     /// The source of the response's body has nothing to send now.
     waits_for_body: bool,
 }
 
 /// The state of the response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Out {
-    /// Nothing was sent.
     Idle,
+    /// The head waits for the first bytes of the body.
+    Head {
+        is_all: bool,
+    },
     /// The head was sent, and payload follows.
-    Body(Outgoing),
-    /// Everything was sent.
+    Body,
+    /// Everything was sent, or the stream was reset.
     Done,
-    /// The client reset the stream or closed the connection.
-    Gone,
 }
 
-/// Size of the `:status` field.
-const STATUS_BYTES: usize = 10;
-
 impl<'a> StreamClient<'a> {
-    pub(super) fn new(
-        stream: &'a OpenStream,
-        body: Incoming,
-        respond: SendResponse<Bytes>,
-    ) -> Self {
-        let connection = &*stream.0;
+    pub(super) fn new(stream: &'a OpenStream, request: &Request, is_head_method: bool) -> Self {
+        let (connection, slot) = (&*stream.connection, stream.slot);
+        let is_short = match request.head.framing() {
+            BodyFraming::Length(bytes) => bytes <= GATHERED_BODY_BYTES_MAX,
+            BodyFraming::None | BodyFraming::Chunked => false,
+        };
         Self {
-            watch: connection.worker().resources.watches.add(),
+            watch: connection.inboxes.borrow_mut().watch(slot, &connection.worker().resources),
             connection,
-            body,
-            respond,
-            piece: Bytes::new(),
+            slot,
+            payload: Vec::new(),
+            used: 0,
             trailers: Vec::new(),
             ended: false,
-            waits_for_continue: false,
+            waits_for_continue: request.head.expects_continue(),
+            is_short,
             consumed: 0,
-            is_head: false,
+            is_head_method,
             out: Out::Idle,
+            head: Vec::new(),
             sent: 0,
             waits_for_body: false,
         }
     }
 
-    /// Drops what the client still sends after the response, within limits. Dropping the stream instead
-    /// would reset it, and some clients (curl 7.88) then discard the response.
+    fn is_reset(&self) -> bool {
+        self.connection.engine.borrow().is_reset(self.slot)
+    }
+
+    /// Drops what the client still sends after the response, within limits. Resetting the stream instead makes some
+    /// clients (curl 7.88) discard the response.
     pub(super) async fn skip_rest(&mut self, bytes_max: usize, ms_max: u32) {
         self.waits_for_continue = false;
         self.watch.set(self.connection.worker().resources.deadline_us(ms_max));
@@ -104,51 +113,99 @@ impl<'a> StreamClient<'a> {
         .await;
     }
 
-    /// Waits until the frames so far are sent, so that a reset does not discard them. Ends when the watch
-    /// expires or the client resets.
-    async fn until_sent(&self, out: &mut Outgoing) {
-        let mark = self.connection.outbox.mark();
-        poll_fn(|cx| {
-            if out.poll_reset(cx).is_ready() || self.watch.poll_expired(cx) {
-                return Poll::Ready(());
-            }
-            self.connection.outbox.poll_sent(cx, mark)
-        })
-        .await;
+    /// Sends the head. `is_all`: nothing follows.
+    fn send_head(&mut self, is_all: bool) {
+        self.connection.engine.borrow_mut().send_head(self.slot, &self.head, is_all);
+        self.sent = self.head.len() as u64;
+        self.connection.worker().resources.buffers.release_text(std::mem::take(&mut self.head));
+        self.out = if is_all { Out::Done } else { Out::Body };
+    }
+
+    /// Sends the front of `data`. Pending if the client's window, or the queue, is full.
+    fn poll_data(&mut self, data: &[u8]) -> Poll<usize> {
+        let count = self.connection.engine.borrow_mut().send_data(self.slot, data);
+        if count == 0 {
+            self.connection.block(self.slot);
+            return Poll::Pending;
+        }
+        self.sent = self.sent.saturating_add(count as u64);
+        Poll::Ready(count)
+    }
+
+    /// Ends the response.
+    fn finish(&mut self, trailers: &[u8]) -> Result<(), Rejection> {
+        if trailers.is_empty() {
+            self.connection.engine.borrow_mut().finish(self.slot);
+        } else {
+            let mut block = Vec::new();
+            h2::trailer_block(&mut block, trailers)?;
+            self.connection.engine.borrow_mut().send_trailers(self.slot, &block);
+        }
+        self.out = Out::Done;
+        Ok(())
+    }
+}
+
+impl Drop for StreamClient<'_> {
+    fn drop(&mut self) {
+        // Not available only if this is dropped by a panic during its use.
+        if let Ok(mut engine) = self.connection.engine.try_borrow_mut() {
+            engine.close(self.slot);
+        }
+        let buffers = &self.connection.worker().resources.buffers;
+        buffers.release_text(std::mem::take(&mut self.payload));
+        buffers.release_text(std::mem::take(&mut self.head));
     }
 }
 
 impl Source for StreamClient<'_> {
-    fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
+    fn poll_fill(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
         if std::mem::take(&mut self.waits_for_continue) {
-            // If the client is gone, reading its body fails.
-            let _ = h2::send_continue(&mut self.respond);
+            self.connection.engine.borrow_mut().send_continue(self.slot);
         }
-        while self.piece.is_empty() && !self.ended {
-            match ready!(self.body.poll_next(cx)) {
-                Some(Ok(piece)) => self.piece = piece,
-                Some(Err(_)) => return Poll::Ready(Err(BodyError::Closed)),
-                None => {
-                    let trailers = ready!(self.body.poll_trailers(cx));
-                    if let Some(trailers) = trailers.map_err(|_| BodyError::Closed)? {
-                        h2::trailer_lines(&mut self.trailers, &trailers)
-                            .map_err(BodyError::Malformed)?;
-                    }
-                    self.ended = true;
-                }
-            }
+        if self.ended || self.used < self.payload.len() {
+            return Poll::Ready(Ok(()));
+        }
+        if self.is_reset() {
+            return Poll::Ready(Err(BodyError::Closed));
+        }
+        let mut inboxes = self.connection.inboxes.borrow_mut();
+        let Some(inbox) = inboxes.get(self.slot) else {
+            return Poll::Ready(Err(BodyError::Closed));
+        };
+        if !inbox.payload.is_empty() {
+            (self.payload, self.used) = (inbox.take_payload(std::mem::take(&mut self.payload)), 0);
+        } else if inbox.ended {
+            self.ended = true;
+            self.trailers = std::mem::replace(&mut inbox.trailers, Ok(Vec::new()))
+                .map_err(BodyError::Malformed)?;
+        } else {
+            return Poll::Pending;
         }
         Poll::Ready(Ok(()))
     }
 
+    fn poll_gather(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
+        let lacks_bytes = self.is_short
+            && self.data().is_empty()
+            && self
+                .connection
+                .inboxes
+                .borrow_mut()
+                .get(self.slot)
+                .is_some_and(|inbox| !inbox.ended);
+        if lacks_bytes && !self.is_reset() { Poll::Pending } else { self.poll_fill(cx) }
+    }
+
     fn data(&self) -> &[u8] {
-        &self.piece
+        self.payload.get(self.used..).unwrap_or_default()
     }
 
     fn consume(&mut self, count: usize) {
-        let count = count.min(self.piece.len());
+        let count = count.min(self.data().len());
         self.consumed = self.consumed.saturating_add(count as u64);
-        self.piece.advance(count);
+        self.used += count;
+        self.connection.engine.borrow_mut().consumed(self.slot, count);
     }
 
     fn trailers(&self) -> &[u8] {
@@ -157,8 +214,8 @@ impl Source for StreamClient<'_> {
 }
 
 impl RequestBody for StreamClient<'_> {
-    fn poll_left(&mut self, cx: &mut Context<'_>, _: bool) -> Poll<Fault> {
-        self.respond.poll_reset(cx).map(|_| Fault::ClientLeft)
+    fn poll_left(&mut self, _: &mut Context<'_>, _: bool) -> Poll<Fault> {
+        if self.is_reset() { Poll::Ready(Fault::ClientLeft) } else { Poll::Pending }
     }
 
     fn consumed(&self) -> u64 {
@@ -177,72 +234,72 @@ impl RequestBody for StreamClient<'_> {
 
 impl Client for StreamClient<'_> {
     fn begin(&mut self, _: &Request, response: &Begin<'_>) -> Result<(), Rejection> {
-        let fields = || response.head.fields(response.framing);
-        let length = response.framing.length();
-        let head = h2::response_head(response.head.status(), fields(), length)?;
-        let size: usize = fields().map(|(name, value)| name.len() + value.len()).sum();
-        let size = size + STATUS_BYTES;
-        let is_all = response.is_bodiless || self.is_head;
-        self.sent = size as u64;
-        self.connection.outbox.add(size);
-        self.connection.frames.earn_sent(0);
-        self.out = match self.respond.send_response(head, is_all) {
-            Ok(stream) if !is_all => Out::Body(Outgoing::new(stream)),
-            Ok(_) => Out::Done,
-            Err(_) => Out::Gone,
-        };
+        if self.head.capacity() == 0 {
+            self.head = self.connection.worker().resources.buffers.text();
+        }
+        self.head.clear();
+        let (status, length) = (response.head.status(), response.framing.length());
+        let fields = response.head.fields(response.framing);
+        h2::head_block(&mut self.head, status, fields, length)?;
+        self.out = Out::Head { is_all: response.is_bodiless || self.is_head_method };
         Ok(())
     }
 
-    /// Moves payload to the connection's queue, as far as its window and the queue's limit allow.
+    /// Moves payload to the connection's output, as far as its window and the output's limit allow. The head leaves with
+    /// the first bytes.
     fn poll_send<S: Source>(
         &mut self,
         cx: &mut Context<'_>,
         body: &mut S,
     ) -> Poll<Result<(), FlowError>> {
-        let outbox = &self.connection.outbox;
-        let gone = || FlowError::Sink(io::ErrorKind::ConnectionReset.into());
-        let out = match &mut self.out {
-            Out::Body(out) => out,
-            Out::Idle | Out::Done => return Poll::Ready(Ok(())),
-            Out::Gone => return Poll::Ready(Err(gone())),
-        };
-        if out.poll_reset(cx).is_ready() {
-            return Poll::Ready(Err(gone()));
-        }
         loop {
+            if matches!(self.out, Out::Idle | Out::Done) {
+                return Poll::Ready(Ok(()));
+            }
             self.waits_for_body = false;
+            if self.is_reset() {
+                let gone = io::ErrorKind::ConnectionReset.into();
+                return Poll::Ready(Err(FlowError::Sink(gone)));
+            }
             // First, so that a stream that has to wait does not read bytes that it would have to hold.
-            ready!(outbox.poll_capacity(cx));
+            if self.connection.engine.borrow().is_full() {
+                self.connection.block(self.slot);
+                return Poll::Pending;
+            }
+            if self.out == (Out::Head { is_all: true }) {
+                self.send_head(true);
+                continue;
+            }
             self.waits_for_body = true;
-            ready!(body.poll_fill(cx)).map_err(FlowError::Source)?;
-            self.waits_for_body = false;
+            let filled = body.poll_fill(cx).map_err(FlowError::Source);
+            let ready = match filled {
+                Poll::Ready(filled) => {
+                    filled?;
+                    true
+                }
+                Poll::Pending => false,
+            };
+            if self.out == (Out::Head { is_all: false }) {
+                let is_all = ready && body.data().is_empty() && body.trailers().is_empty();
+                self.send_head(is_all);
+                if is_all {
+                    continue;
+                }
+            }
+            if !ready {
+                return Poll::Pending;
+            }
             let data = body.data();
             if data.is_empty() {
-                break;
+                // A malformed trailer is the upstream's fault: what was sent leaves before the reset.
+                let ended = self.finish(body.trailers()).map_err(BodyError::Malformed);
+                ended.map_err(FlowError::Source)?;
+                continue;
             }
-            let room = ready!(out.poll_capacity(cx, data.len())).map_err(|_| gone())?;
-            let piece = Bytes::copy_from_slice(data.get(..room).unwrap_or(data));
-            let count = piece.len();
-            out.send(piece).map_err(|_| gone())?;
-            outbox.add(count);
-            self.connection.frames.earn_sent(count);
+            self.waits_for_body = false;
+            let count = ready!(self.poll_data(data));
             body.consume(count);
-            self.sent = self.sent.saturating_add(count as u64);
         }
-        let trailers = h2::trailer_map(body.trailers()).map_err(|rejection| {
-            // The upstream's fault: what is queued is sent before the reset.
-            self.waits_for_body = true;
-            FlowError::Source(BodyError::Malformed(rejection))
-        })?;
-        let Out::Body(out) = std::mem::replace(&mut self.out, Out::Done) else {
-            return Poll::Ready(Ok(()));
-        };
-        let ended = match trailers {
-            Some(trailers) => out.trailers(trailers),
-            None => out.finish(),
-        };
-        Poll::Ready(ended.map_err(|_| gone()))
     }
 
     fn sent(&self) -> u64 {
@@ -258,16 +315,11 @@ impl Client for StreamClient<'_> {
         false
     }
 
-    async fn end(&mut self, complete: bool) {
-        let Out::Body(mut out) = std::mem::replace(&mut self.out, Out::Done) else { return };
-        if !complete && self.waits_for_body {
-            // The upstream's fault.
-            let stall_ms = self.connection.worker().compiled().live.stall_ms;
-            self.watch.set(self.connection.worker().resources.deadline_us(stall_ms));
-            self.until_sent(&mut out).await;
-            out.reset(Reason::INTERNAL_ERROR);
-        } else {
-            out.reset(Reason::CANCEL);
+    async fn end(&mut self, _: bool) {
+        if std::mem::replace(&mut self.out, Out::Done) != Out::Done {
+            let upstreams_fault = self.waits_for_body;
+            let reason = if upstreams_fault { Reason::InternalError } else { Reason::Cancel };
+            self.connection.engine.borrow_mut().reset(self.slot, reason);
         }
     }
 

@@ -1,74 +1,56 @@
-//! HTTP/2 connections of clients. Each stream is served by a task of its own.
+//! HTTP/2 connections of clients. One task serves a connection and all of its streams, each with a future of its own.
 //!
-//! The tasks own requests and responses; the loop here drives the connection. A failure of a task, even a
-//! panic, ends only its stream, which is reset when dropped.
+//! The protocol is `wire::h2`; the loop here moves its bytes, and runs the futures of those streams for which something
+//! has happened. What they send leaves together, in one write. A failure of a future, even a panic, ends only its stream.
 //!
-//! Architecture invariant: only this module knows that a request came over HTTP/2; its head was validated
-//! as HTTP/1.1 before any stage sees it.
+//! Architecture invariant: only this module knows that a request came over HTTP/2; its head was validated as HTTP/1.1
+//! before any stage sees it.
 
 mod client;
-mod outbox;
+mod driver;
+mod inbox;
 mod stream;
+mod tasks;
+mod wakes;
 
-use std::cell::Cell;
-use std::future::{Future, poll_fn};
-use std::pin::pin;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use base::limits::DRAIN_MS_MAX;
-use bytes::Bytes;
-use wire::h2::{Accepted, Connection, FrameBudget};
+use wire::h2::Connection;
 use wire::stream::Stream;
 
-use outbox::Outbox;
+pub(crate) use tasks::TaskPool;
 
 use super::OpenConnection;
-use crate::account::bump;
+use crate::buffer::Buffer;
 use crate::message::Peer;
-use crate::watch::{Watch, within};
+use crate::watch::Watch;
 use crate::worker::Worker;
 
+use driver::Driver;
+use inbox::Inboxes;
+use wakes::{Marks, Parts};
+
 /// Serves a connection until it ends. `read`: bytes already read from `stream`.
-pub(super) async fn serve(open: OpenConnection, stream: Stream, read: Bytes, peer: Rc<Peer>) {
+pub(super) async fn serve(open: OpenConnection, stream: Stream, read: Buffer, peer: Rc<Peer>) {
     let worker = &*open.0;
     let watch = worker.resources.watches.add();
     let head_ms = worker.compiled().live.head_ms;
     watch.set(worker.resources.deadline_us(head_ms));
-    let secure = stream.is_secure();
-    let Some(Ok(mut connection)) = within(&watch, Connection::handshake(stream, read)).await else {
-        return;
-    };
-    let frames = Arc::clone(connection.budget());
     let shared = Rc::new(Shared {
         open,
-        frames,
         peer,
-        secure,
+        secure: stream.is_secure(),
         watch,
+        engine: RefCell::new(Connection::new()),
+        inboxes: RefCell::default(),
         streams: Cell::new(0),
-        outbox: Outbox::default(),
+        marks: Marks::default(),
+        blocked: Cell::default(),
         leaving: Cell::new(false),
-        was_cut: Cell::new(false),
     });
-    shared.start_idle();
-    loop {
-        match poll_fn(|cx| shared.poll_event(cx, &mut connection)).await {
-            Event::Accepted(accepted) => {
-                let serving = stream::serve(OpenStream::new(&shared), *accepted);
-                tokio::task::spawn_local(serving);
-            }
-            Event::Leave => {
-                shared.leave(&mut connection);
-            }
-            Event::Flood => shared.cut(&mut connection),
-            // The client does not read finished responses, or did not close after GOAWAY.
-            Event::TimeUp if shared.leaving.get() || !connection.is_idle() => return,
-            Event::TimeUp => shared.leave(&mut connection),
-            Event::Ended => return,
-        }
-    }
+    Driver::new(shared, stream, read, stream::serve).run().await;
 }
 
 /// State shared by the streams of a connection.
@@ -78,25 +60,16 @@ struct Shared {
     secure: bool,
     /// Set while no stream is open; each stream has a watch of its own.
     watch: Rc<Watch>,
+    engine: RefCell<Connection>,
+    inboxes: RefCell<Inboxes>,
+    /// Streams that are being served.
     streams: Cell<usize>,
-    outbox: Outbox,
-    /// The client's budget of control frames.
-    frames: Arc<FrameBudget>,
-    /// GOAWAY was sent: the client opens no more streams.
+    /// What is to be polled next.
+    marks: Marks,
+    /// Streams that wait until more can be sent.
+    blocked: Cell<Parts>,
+    /// The connection is to end.
     leaving: Cell<bool>,
-    /// The client used up its budget; the connection ends when GOAWAY is sent.
-    was_cut: Cell<bool>,
-}
-
-/// An event of a connection.
-enum Event {
-    Accepted(Box<Accepted>),
-    /// The worker is draining.
-    Leave,
-    /// The client used up its budget of control frames.
-    Flood,
-    TimeUp,
-    Ended,
 }
 
 impl Shared {
@@ -104,49 +77,30 @@ impl Shared {
         &self.open.0
     }
 
-    /// Moves the frames of all streams until there is an event.
-    fn poll_event(&self, cx: &mut Context<'_>, connection: &mut Connection) -> Poll<Event> {
-        self.frames.refill(self.worker().resources.coarse_us());
-        if self.frames.is_exhausted() && !self.was_cut.get() {
-            return Poll::Ready(Event::Flood);
-        }
-        if let Poll::Ready(next) = pin!(connection.accept()).poll(cx) {
-            return Poll::Ready(match next {
-                Some(Ok(accepted)) => Event::Accepted(Box::new(accepted)),
-                // The streams get the error, too.
-                Some(Err(_)) | None => Event::Ended,
-            });
-        }
-        if !connection.is_blocked() {
-            self.outbox.emptied();
-        }
-        if self.worker().draining.get() && !self.leaving.get() {
-            return Poll::Ready(Event::Leave);
-        }
-        if self.watch.poll_expired(cx) {
-            return Poll::Ready(Event::TimeUp);
-        }
-        Poll::Pending
+    /// The stream in `slot` is polled when more can be sent.
+    fn block(&self, slot: usize) {
+        let mut blocked = self.blocked.get();
+        blocked.add(slot);
+        self.blocked.set(blocked);
     }
 
-    /// Sends GOAWAY. Open streams are still served, and those that the client opened before it received GOAWAY.
-    fn leave(&self, connection: &mut Connection) {
-        self.leaving.set(true);
-        connection.graceful_shutdown();
-        if self.streams.get() == 0 {
-            self.start_idle();
+    fn unblock(&self) {
+        self.marks.add_all(self.blocked.take());
+    }
+
+    /// Lends memory for what is sent, if there is none.
+    fn lend_output(&self) {
+        let mut engine = self.engine.borrow_mut();
+        if engine.output().is_empty() {
+            let buffers = &self.worker().resources.buffers;
+            buffers.release_text(engine.swap_output(buffers.text()));
         }
     }
 
-    /// Sends GOAWAY with ENHANCE_YOUR_CALM, and ends all streams.
-    fn cut(&self, connection: &mut Connection) {
-        let worker = self.worker();
-        bump(&worker.tally.http2_floods);
-        tracing::warn!(client = %self.peer.address, "HTTP/2 connection closed: too many control frames");
-        self.was_cut.set(true);
-        self.leaving.set(true);
-        connection.calm_down();
-        self.watch.set(worker.resources.deadline_us(DRAIN_MS_MAX));
+    /// Releases the memory of what was sent.
+    fn release_output(&self) {
+        let text = self.engine.borrow_mut().swap_output(Vec::new());
+        self.worker().resources.buffers.release_text(text);
     }
 
     /// Sets the deadline for the next stream, or for the end of the connection.
@@ -155,26 +109,45 @@ impl Shared {
         let idle_ms = worker.compiled().live.idle_ms;
         let limit_ms = if self.leaving.get() { DRAIN_MS_MAX } else { idle_ms };
         self.watch.set(worker.resources.deadline_us(limit_ms));
+        // The connection is one of those that give way when there are too many.
+        self.watch.client_is_slow(true, worker.resources.coarse_us());
+    }
+
+    /// Sends GOAWAY. Open streams are still served, and those that the client opened before it received GOAWAY.
+    fn leave(&self) {
+        self.leaving.set(true);
+        self.engine.borrow_mut().leave();
+        if self.streams.get() == 0 {
+            self.start_idle();
+        }
     }
 }
 
-/// An open stream. The connection is idle when the last one is dropped.
-struct OpenStream(Rc<Shared>);
+/// A stream that is being served. The connection is idle when the last one is dropped.
+struct OpenStream {
+    connection: Rc<Shared>,
+    slot: usize,
+}
 
 impl OpenStream {
-    fn new(shared: &Rc<Shared>) -> Self {
-        shared.streams.set(shared.streams.get() + 1);
-        shared.watch.set(u64::MAX);
-        Self(Rc::clone(shared))
+    fn new(connection: &Rc<Shared>, slot: usize) -> Self {
+        connection.streams.set(connection.streams.get() + 1);
+        connection.watch.set(u64::MAX);
+        connection.watch.client_is_slow(false, 0);
+        Self { connection: Rc::clone(connection), slot }
     }
 }
 
 impl Drop for OpenStream {
     fn drop(&mut self) {
-        let left = self.0.streams.get().saturating_sub(1);
-        self.0.streams.set(left);
+        let connection = &self.connection;
+        if let Ok(mut inboxes) = connection.inboxes.try_borrow_mut() {
+            inboxes.close(self.slot, &connection.worker().resources.buffers);
+        }
+        let left = connection.streams.get().saturating_sub(1);
+        connection.streams.set(left);
         if left == 0 {
-            self.0.start_idle();
+            connection.start_idle();
         }
     }
 }

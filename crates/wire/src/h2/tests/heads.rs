@@ -1,169 +1,203 @@
+//! Heads and trailers: what becomes a request, what is rejected, and what resets its stream.
+
 use base::limits;
-use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Request};
 
-use super::{converted, parsed};
-use crate::h2::*;
-use crate::http1::{BodyFraming, ChunkedDecoder, Parsed, Piece, RequestHead, Side, write};
+use super::*;
 
-fn parts(method: &str, uri: &str, fields: &[(&str, &str)]) -> Parts {
-    let mut request = Request::builder().method(method).uri(uri);
-    for &(name, value) in fields {
-        request = request.header(name, value);
-    }
-    request.body(()).unwrap().into_parts().0
+/// `expect`: the request's head with `|` for each line end, the status of a rejection, or `reset`.
+#[track_caller]
+fn check(fields: &[(&str, &str)], expect: &str) {
+    let head = frame(HEADERS, WHOLE, 1, &block(fields));
+    let mut server = Server::new();
+    server.receive(&head).receive(&request(3, WHOLE));
+    let events = server.events();
+    assert_eq!(server.failure, None, "{fields:?}: the connection stays open");
+    let good = "GET /p HTTP/1.1|host: a.test||.";
+    assert_eq!(server.sent().contains("RST 1 1"), expect == "reset", "{fields:?}");
+    let expect = match expect {
+        "reset" => format!("0: {good}"),
+        "400" | "431" | "501" => format!("0: {expect}; 1: {good}"),
+        head => format!("0: {head}||.; 1: {good}"),
+    };
+    assert_eq!(events, expect, "{fields:?}");
 }
-
-const BASE: &str = "http://a.test/p";
 
 #[test]
 fn a_head_is_rendered_as_http_1() {
-    check("GET", "https://a.test:8243/p/q?x=%2F&y", &[], "GET /p/q?x=%2F&y\nhost: a.test:8243\n");
-    check("OPTIONS", "http://a.test/p", &[], "OPTIONS /p\nhost: a.test\n");
-    check("GET", BASE, &[("x-a", "1"), ("x-a", "2")], "GET /p\nhost: a.test\nx-a: 1\nx-a: 2\n");
-    check("GET", BASE, &[("host", "A.test")], "GET /p\nhost: a.test\n");
-    check("GET", "/p", &[("host", "b.test")], "GET /p\nhost: b.test\n");
+    check(&[METHOD, SCHEME, HOST, PATH], "GET /p HTTP/1.1|host: a.test");
+    check(&[PATH, HOST, SCHEME, METHOD], "GET /p HTTP/1.1|host: a.test");
+    check(&[METHOD, SCHEME, PATH, ("host", "a.test")], "GET /p HTTP/1.1|host: a.test");
+    check(&[METHOD, SCHEME, HOST, PATH, ("host", "A.test")], "GET /p HTTP/1.1|host: a.test");
+    check(&[METHOD, SCHEME, HOST, (":path", "/p?x=%2F&y")], "GET /p?x=%2F&y HTTP/1.1|host: a.test");
     check(
-        "GET",
-        BASE,
-        &[("cookie", "a=1"), ("x-b", "2"), ("cookie", "c=3; d=4"), ("cookie", "e=5")],
-        "GET /p\nhost: a.test\nx-b: 2\ncookie: a=1; c=3; d=4; e=5\n",
+        &[(":method", "OPTIONS"), SCHEME, HOST, (":path", "*")],
+        "OPTIONS * HTTP/1.1|host: a.test",
     );
-    check("GET", BASE, &[("cookie", "a=1")], "GET /p\nhost: a.test\ncookie: a=1\n");
-    check("GET", BASE, &[("te", "trailers")], "GET /p\nhost: a.test\nte: trailers\n");
-    check("POST", BASE, &[("content-length", "0")], "POST /p\nhost: a.test\ncontent-length: 0\n");
-
-    /// `expect`: the head without ` HTTP/1.1`, lines ended by LF, no empty line.
-    #[track_caller]
-    fn check(method: &str, uri: &str, fields: &[(&str, &str)], expect: &str) {
-        let mut out = Vec::new();
-        head_bytes(&mut out, &parts(method, uri, fields), true).unwrap();
-        let expect = expect.replacen('\n', " HTTP/1.1\n", 1).replace('\n', "\r\n") + "\r\n";
-        assert_eq!(String::from_utf8(out.clone()).unwrap(), expect);
-        assert_eq!(RequestHead::default().parse(&out), Ok(Parsed::Complete));
+    let cookies =
+        [METHOD, SCHEME, HOST, PATH, ("cookie", "a=1"), ("x-b", "2"), ("cookie", "c=3; d=4")];
+    check(&cookies, "GET /p HTTP/1.1|host: a.test|x-b: 2|cookie: a=1; c=3; d=4");
+    for (name, value) in
+        [("te", "trailers"), ("content-length", "0"), ("x-empty", ""), ("x-utf", "ü\tb")]
+    {
+        let expect = format!("GET /p HTTP/1.1|host: a.test|{name}: {value}");
+        check(&[METHOD, SCHEME, HOST, PATH, (name, value)], &expect);
     }
 }
 
+/// RFC 9113 section 8.1.1: a malformed message is an error of its stream.
 #[test]
-fn the_asterisk_form_is_only_for_options() {
-    let mut asterisk = parts("OPTIONS", "*", &[("host", "a.test")]);
-    let mut out = Vec::new();
-    head_bytes(&mut out, &asterisk, true).unwrap();
-    assert!(out.starts_with(b"OPTIONS * HTTP/1.1\r\nhost: a.test\r\n"));
-    asterisk.method = http::Method::GET;
-    assert_eq!(head_bytes(&mut out, &asterisk, true).unwrap_err().status, 400);
+fn a_malformed_head_ends_its_stream_and_no_other() {
+    for path in
+        ["", "p", "b.test:80", "http://b.test/p", "/p HTTP/1.1", "/p\r\nx: y", "/p\tq", "?q"]
+    {
+        check(&[METHOD, SCHEME, HOST, (":path", path)], "reset");
+    }
+    for (name, value) in [
+        ("connection", "close"),
+        ("keep-alive", "timeout=5"),
+        ("proxy-connection", "close"),
+        ("transfer-encoding", "chunked"),
+        ("upgrade", "websocket"),
+        ("te", "gzip"),
+        ("te", "trailers, gzip"),
+        ("content-length", "5"),
+        ("content-length", "+0"),
+        ("content-length", ""),
+        ("content-length", "18446744073709551616"),
+        (":path", "/q"),
+        (":status", "200"),
+        (":protocol", "websocket"),
+        (":unknown", "1"),
+        ("X-Upper", "1"),
+        ("x y", "1"),
+        ("x:y", "1"),
+        ("x\r\ny", "1"),
+        ("ü", "1"),
+        ("", "1"),
+        ("x", "1\r\ny: 2"),
+        ("x", "1\n"),
+        ("x", "\0"),
+        ("x", "\u{7f}"),
+        ("x", " 1"),
+        ("x", "1\t"),
+    ] {
+        check(&[METHOD, SCHEME, HOST, PATH, (name, value)], "reset");
+    }
+    check(&[SCHEME, HOST, PATH], "reset");
+    check(&[METHOD, HOST, PATH], "reset");
+    check(&[METHOD, SCHEME, HOST], "reset");
+    check(&[METHOD, METHOD, SCHEME, HOST, PATH], "reset");
+    check(&[METHOD, SCHEME, SCHEME, HOST, PATH], "reset");
+    check(&[METHOD, SCHEME, HOST, HOST, PATH], "reset");
+    check(&[METHOD, SCHEME, HOST, ("x", "1"), PATH], "reset");
+    check(&[(":method", "G T"), SCHEME, HOST, PATH], "reset");
+    check(&[], "reset");
+}
+
+#[test]
+fn what_http_1_rejects_gets_the_same_status() {
+    check(&[METHOD, SCHEME, HOST, (":path", "/p#f")], "400");
+    check(&[METHOD, SCHEME, HOST, (":path", "*")], "400");
+    check(&[METHOD, SCHEME, HOST, (":path", "/p/..%2fq")], "400");
+    check(&[METHOD, SCHEME, HOST, (":path", "/a\\b")], "400");
+    check(&[METHOD, SCHEME, HOST, (":path", "/%00")], "400");
+    check(&[METHOD, SCHEME, HOST, (":path", "/%zz")], "400");
+    check(&[METHOD, SCHEME, PATH], "400");
+    check(&[METHOD, SCHEME, (":authority", ""), PATH], "400");
+    check(&[METHOD, SCHEME, (":authority", "user@a.test"), PATH], "400");
+    check(&[METHOD, SCHEME, (":authority", "a b"), PATH], "400");
+    check(&[METHOD, SCHEME, HOST, PATH, ("host", "b.test")], "400");
+    check(&[METHOD, SCHEME, HOST, PATH, ("host", "a.test:80")], "400");
+    check(&[METHOD, SCHEME, HOST, PATH, ("host", "")], "400");
+    check(&[METHOD, SCHEME, PATH, ("host", "a.test"), ("host", "a.test")], "400");
+    check(&[METHOD, SCHEME, HOST, PATH, ("content-length", "0"), ("content-length", "0")], "400");
+    check(&[(":method", "CONNECT"), HOST], "501");
+    let long = "v".repeat(limits::HEAD_BYTES_MAX as usize / 8);
+    let fields = [("x", long.as_str()); 8];
+    let fields = [&[METHOD, SCHEME, HOST, PATH], &fields[..]].concat();
+    let mut server = Server::new();
+    let block = block(&fields);
+    let (first, rest) = block.split_at(16_384);
+    server.receive(&frame(HEADERS, END_STREAM, 1, first));
+    for (index, part) in rest.chunks(16_384).enumerate() {
+        let flags = if (index + 1) * 16_384 >= rest.len() { END_HEADERS } else { 0 };
+        server.receive(&frame(CONTINUATION, flags, 1, part));
+    }
+    assert_eq!((server.events().as_str(), server.failure), ("0: 431", None));
+    let many = [("x", "1"); limits::HEADER_FIELDS_MAX];
+    check(&[&[METHOD, SCHEME, HOST, PATH], &many[..]].concat(), "431");
 }
 
 #[test]
 fn framing_follows_from_the_length_and_the_end_of_the_stream() {
-    check(&[], true, BodyFraming::None);
-    check(&[], false, BodyFraming::Chunked);
-    check(&[("content-length", "7")], false, BodyFraming::Length(7));
-    check(&[("content-length", "0")], true, BodyFraming::Length(0));
-
-    fn check(fields: &[(&str, &str)], end_of_stream: bool, expect: BodyFraming) {
-        let mut out = Vec::new();
-        head_bytes(&mut out, &parts("POST", BASE, fields), end_of_stream).unwrap();
-        let mut head = RequestHead::default();
-        assert_eq!(head.parse(&out), Ok(Parsed::Complete));
-        assert_eq!(head.framing(), expect, "{fields:?}, end: {end_of_stream}");
-    }
+    let check = |fields: &[(&str, &str)], flags: u8, expect: &str| {
+        let fields = [&[METHOD, SCHEME, HOST, PATH], fields].concat();
+        let mut server = Server::new();
+        server.receive(&frame(HEADERS, flags, 1, &block(&fields)));
+        assert_eq!(server.events(), format!("0: GET /p HTTP/1.1|host: a.test|{expect}"));
+    };
+    check(&[], WHOLE, "|.");
+    check(&[], END_HEADERS, "transfer-encoding: chunked||");
+    check(&[("content-length", "7")], END_HEADERS, "content-length: 7||");
+    check(&[("content-length", "0")], WHOLE, "content-length: 0||.");
 }
 
 #[test]
-fn malformed_requests_are_rejected_as_over_http_1() {
-    check("CONNECT", "a.test:443", &[], 501);
-    check("GET", "/p", &[], 400);
-    check("GET", "/p", &[("host", "a.test"), ("host", "a.test")], 400);
-    check("GET", BASE, &[("host", "b.test")], 400);
-    check("GET", BASE, &[("host", "a.test:80")], 400);
-    check("GET", BASE, &[("host", "")], 400);
-    check("GET", "http://user@a.test/p", &[], 400);
-    check("GET", BASE, &[("te", "gzip")], 400);
-    check("GET", BASE, &[("te", "trailers"), ("te", "gzip")], 400);
-    check("GET", BASE, &[("te", "trailers, gzip")], 400);
-    check("GET", BASE, &[("content-length", "5")], 400);
-    check("GET", BASE, &[("content-length", "x")], 400);
-    check("GET", BASE, &[("content-length", "0"), ("content-length", "0")], 400);
-    for name in ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"] {
-        check("GET", BASE, &[(name, "x")], 400);
+fn trailers_carry_no_pseudo_fields_and_nothing_connection_specific() {
+    check(&[("x-t", "1")], "x-t: 1|");
+    check(&[("content_length", "9"), ("x-t", "1"), ("x-jwt-assertion", "a")], "x-t: 1|");
+    check(&[], "");
+    for malformed in [
+        (":path", "/q"),
+        (":status", "200"),
+        ("connection", "x"),
+        ("te", "gzip"),
+        ("X-T", "1"),
+        ("x", "\n"),
+    ] {
+        check(&[malformed, ("x-t", "1")], "reset");
+        check(&[("x-t", "1"), malformed], "reset");
     }
-    // Rejected by the HTTP/1.1 parser.
-    check("GET", "http://a.test/%00", &[], 400);
-    check("GET", "http://a.test/%zz", &[], 400);
-    check("GET", "http://a.test/a/..%2fb", &[], 400);
-    check("GET", "http://a.test/a%5c%2e%2e/b", &[], 400);
-    let long = "v".repeat(limits::HEAD_BYTES_MAX as usize);
-    check("GET", BASE, &[("x-long", long.as_str())], 431);
+    let long = "v".repeat(limits::TRAILER_BYTES_MAX as usize);
+    check(&[("x-t", long.as_str())], "431");
 
     #[track_caller]
-    fn check(method: &str, uri: &str, fields: &[(&str, &str)], expect: u16) {
-        let mut out = Vec::new();
-        let result = head_bytes(&mut out, &parts(method, uri, fields), true)
-            .and_then(|()| RequestHead::default().parse(&out));
-        assert_eq!(result.map_err(|rejection| rejection.status), Err(expect), "{method} {uri}");
+    fn check(trailers: &[(&str, &str)], expect: &str) {
+        let mut server = Server::new();
+        server.receive(&request(1, END_HEADERS)).events();
+        server.receive(&frame(HEADERS, WHOLE, 1, &block(trailers)));
+        let expect =
+            if expect == "reset" { "0: reset".to_owned() } else { format!("0: end {expect}") };
+        assert_eq!((server.events(), server.failure), (expect, None), "{trailers:?}");
     }
 }
 
 #[test]
-fn a_response_head_loses_connection_specific_fields() {
-    check(
-        "HTTP/1.1 200 Fine\nContent-Length: 3\nX-A: 1\nX-A: 2\n\n",
-        "200 content-length: 3, x-a: 1, x-a: 2",
-    );
-    check("HTTP/1.1 204 No Content\nDate: now\n\n", "204 date: now");
-    check(
-        "HTTP/1.1 200 OK\nConnection: close, X-Hop\nX-Hop: 1\nKeep-Alive: 5\nTransfer-Encoding: chunked\n\n",
-        "200",
-    );
-    check("HTTP/1.1 101 Switching Protocols\nConnection: upgrade\nUpgrade: websocket\n\n", "502");
-
-    #[track_caller]
-    fn check(head: &str, expect: &str) {
-        let (head, bytes) = parsed(head);
-        let result = match converted(&head, &bytes) {
-            Ok(response) => {
-                let fields = response.headers().iter();
-                let fields =
-                    fields.map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()));
-                let fields = fields.collect::<Vec<_>>().join(", ");
-                format!("{} {fields}", response.status().as_u16()).trim().to_owned()
-            }
-            Err(rejection) => rejection.status.to_string(),
-        };
-        assert_eq!(result, expect);
+fn a_response_is_encoded_field_by_field() {
+    let fields: [(&[u8], &[u8]); 2] = [(b"X-A", b"1"), (b"Content-Type", b"text/plain")];
+    let mut block = Vec::new();
+    head_block(&mut block, 200, fields.into_iter(), Some(12)).unwrap();
+    let expect = [
+        &[0x88, 0, 3][..],
+        b"x-a",
+        &[1, b'1'],
+        &[0x0f, 16, 10],
+        b"text/plain",
+        &[0x0f, 13, 2],
+        b"12",
+    ];
+    assert_eq!(block, expect.concat());
+    for status in [101, 100, 0] {
+        assert_eq!(
+            head_block(&mut block, status, fields.into_iter(), None).unwrap_err().status,
+            502
+        );
     }
-}
-
-#[test]
-fn trailers_are_converted_except_known_fields() {
-    let mut trailers = HeaderMap::new();
-    trailers.insert("grpc-status", HeaderValue::from_static("0"));
-    trailers.insert("content-length", HeaderValue::from_static("5"));
-    trailers.insert("x-jwt-assertion", HeaderValue::from_static("forged"));
-    for name in ["content_length", "transfer_encoding", "x_forwarded_for", "x_jwt_assertion"] {
-        trailers.insert(name, HeaderValue::from_static("forged"));
-    }
-    let mut lines = Vec::new();
-    trailer_lines(&mut lines, &trailers).unwrap();
-    assert_eq!(lines, b"grpc-status: 0\r\n");
-
-    let mut body = Vec::new();
-    write::last_chunk(&mut body, b"grpc-status: 0\r\nHost: x\r\nGRPC-Message: ok\r\n");
-    let mut decoder = ChunkedDecoder::new(Side::Response);
-    assert_eq!(decoder.next(&body), Ok(Piece::End { used: body.len() }));
-    let map = trailer_map(decoder.trailers()).unwrap().unwrap();
-    assert_eq!(
-        (map.len(), &map["grpc-status"], &map["grpc-message"]),
-        (2, &"0".parse().unwrap(), &"ok".parse().unwrap())
-    );
-
-    let mut decoder = ChunkedDecoder::new(Side::Response);
-    decoder.next(b"0\r\n\r\n").unwrap();
-    assert_eq!(trailer_map(decoder.trailers()), Ok(None));
-
-    trailers.insert("x-long", "v".repeat(limits::TRAILER_BYTES_MAX as usize).parse().unwrap());
-    assert_eq!(trailer_lines(&mut lines, &trailers).unwrap_err().status, 431);
+    block.clear();
+    trailer_block(&mut block, b"grpc-status: 0\r\nGRPC-Message:  ok \r\n").unwrap();
+    let expect = [&[0, 11][..], b"grpc-status", &[1, b'0'], &[0, 12], b"grpc-message", &[2], b"ok"];
+    assert_eq!(block, expect.concat());
+    assert_eq!(trailer_block(&mut block, b"no name\r\n").unwrap_err().status, 502);
 }
 
 #[test]

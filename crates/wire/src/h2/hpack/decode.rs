@@ -1,0 +1,170 @@
+//! Decoding of header blocks. Source: RFC 7541 sections 5 and 6.
+
+use base::limits::H2_TABLE_BYTES_MAX;
+
+use super::table::{DynamicTable, STATIC};
+use super::{CompressionError, huffman};
+
+/// The state of one direction of a connection.
+#[derive(Debug)]
+pub(crate) struct Decoder {
+    table: DynamicTable,
+    /// The name and the value of the current field, if they are neither in a table nor in the block as they are.
+    name: Vec<u8>,
+    value: Vec<u8>,
+}
+
+/// Memory that is kept for the next field, in bytes.
+const KEPT_BYTES_MAX: usize = 4 * 1024;
+
+const SHORT: CompressionError = CompressionError("the block ends within a field");
+const INDEX: CompressionError = CompressionError("no entry has this index");
+const INTEGER: CompressionError = CompressionError("the integer is too large");
+const RESIZED: CompressionError = CompressionError("invalid size of the dynamic table");
+
+/// How a literal field is represented.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Indexing {
+    Added,
+    None,
+}
+
+/// A string in a block.
+enum Text<'a> {
+    /// As it is.
+    Plain(&'a [u8]),
+    Huffman(&'a [u8]),
+}
+
+impl<'a> Text<'a> {
+    /// The string itself; decoded into `scratch` if need be.
+    #[inline]
+    fn resolve(self, scratch: &'a mut Vec<u8>) -> Result<&'a [u8], CompressionError> {
+        match self {
+            Self::Plain(text) => Ok(text),
+            Self::Huffman(code) => {
+                scratch.clear();
+                huffman::decode(scratch, code)?;
+                Ok(scratch)
+            }
+        }
+    }
+}
+
+impl Decoder {
+    pub(crate) fn new() -> Self {
+        Self { table: DynamicTable::new(H2_TABLE_BYTES_MAX), name: Vec::new(), value: Vec::new() }
+    }
+
+    /// Passes each field of a complete block to `each`: name and value.
+    ///
+    /// # Errors
+    /// The block is not valid: nothing on this connection can be decoded any more.
+    pub(crate) fn decode(
+        &mut self,
+        block: &[u8],
+        mut each: impl FnMut(&[u8], &[u8]),
+    ) -> Result<(), CompressionError> {
+        let mut rest = block;
+        let mut begun = false;
+        while let Some(&first) = rest.first() {
+            if first & 0x80 != 0 {
+                let index = integer(&mut rest, 7)?;
+                let (name, value) = lookup(&self.table, index)?;
+                each(name, value);
+            } else if first & 0x40 != 0 {
+                self.literal(&mut rest, 6, Indexing::Added, &mut each)?;
+            } else if first & 0x20 != 0 {
+                let size = integer(&mut rest, 5)?;
+                // Source: RFC 7541 section 4.2.
+                if begun || size > H2_TABLE_BYTES_MAX {
+                    return Err(RESIZED);
+                }
+                self.table.resize(size);
+                continue;
+            } else {
+                self.literal(&mut rest, 4, Indexing::None, &mut each)?;
+            }
+            begun = true;
+        }
+        for scratch in [&mut self.name, &mut self.value] {
+            if scratch.capacity() > KEPT_BYTES_MAX {
+                *scratch = Vec::new();
+            }
+        }
+        Ok(())
+    }
+
+    fn literal(
+        &mut self,
+        rest: &mut &[u8],
+        prefix: u32,
+        indexing: Indexing,
+        each: &mut impl FnMut(&[u8], &[u8]),
+    ) -> Result<(), CompressionError> {
+        let index = integer(rest, prefix)?;
+        let name = if index == 0 {
+            text(rest)?.resolve(&mut self.name)?
+        } else {
+            let (name, _) = lookup(&self.table, index)?;
+            if indexing == Indexing::None {
+                each(name, text(rest)?.resolve(&mut self.value)?);
+                return Ok(());
+            }
+            // Adding the field may evict the entry.
+            self.name.clear();
+            self.name.extend_from_slice(name);
+            &self.name
+        };
+        let value = text(rest)?.resolve(&mut self.value)?;
+        each(name, value);
+        if indexing == Indexing::Added {
+            self.table.insert(name, value);
+        }
+        Ok(())
+    }
+
+    /// The size of the dynamic table, and its bytes in memory.
+    #[cfg(any(test, feature = "fuzzing"))]
+    pub(crate) fn table_bytes(&self) -> (usize, usize) {
+        (self.table.size(), self.table.held())
+    }
+}
+
+fn lookup(table: &DynamicTable, index: usize) -> Result<(&[u8], &[u8]), CompressionError> {
+    let place = index.checked_sub(1).ok_or(INDEX)?;
+    if let Some((name, value)) = STATIC.get(place) {
+        return Ok((name.as_bytes(), value.as_bytes()));
+    }
+    table.get(place - STATIC.len()).ok_or(INDEX)
+}
+
+/// An integer whose first byte has `prefix` bits of it. Source: RFC 7541 section 5.1.
+#[inline]
+fn integer(rest: &mut &[u8], prefix: u32) -> Result<usize, CompressionError> {
+    let (&first, after) = rest.split_first().ok_or(SHORT)?;
+    *rest = after;
+    let most = (1_u32 << prefix) - 1;
+    let mut value = u32::from(first) & most;
+    if value < most {
+        return Ok(value as usize);
+    }
+    // Four more bytes hold 28 bits, far more than a block has.
+    for shift in [0, 7, 14, 21] {
+        let (&byte, after) = rest.split_first().ok_or(SHORT)?;
+        *rest = after;
+        value += u32::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Ok(value as usize);
+        }
+    }
+    Err(INTEGER)
+}
+
+fn text<'a>(rest: &mut &'a [u8]) -> Result<Text<'a>, CompressionError> {
+    let is_huffman = rest.first().is_some_and(|first| first & 0x80 != 0);
+    let len = integer(rest, 7)?;
+    let (bytes, after) = rest.split_at_checked(len).ok_or(SHORT)?;
+    *rest = after;
+    Ok(if is_huffman { Text::Huffman(bytes) } else { Text::Plain(bytes) })
+}

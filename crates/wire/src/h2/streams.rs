@@ -1,0 +1,186 @@
+//! The streams of a connection, in a bounded number of slots.
+
+use base::limits::{
+    H2_PENDING_RESETS_MAX, H2_RESET_STREAMS_MAX, H2_STREAM_WINDOW_BYTES, H2_STREAMS_MAX,
+};
+
+/// Number of slots: one for each open stream, and some for those whose handlers have yet to notice a reset.
+pub const SLOTS: usize = H2_STREAMS_MAX as usize + H2_PENDING_RESETS_MAX;
+
+/// What the client may still send on a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Receiving {
+    /// Payload or trailers.
+    Open,
+    /// Nothing.
+    Ended,
+    /// The client has reset the stream.
+    ResetByClient,
+    /// The stream was reset; frames that crossed the reset are ignored.
+    ResetByUs,
+}
+
+/// What is still to be sent on a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sending {
+    Head,
+    Body,
+    Nothing,
+}
+
+/// A stream that has a handler.
+#[derive(Debug)]
+pub(super) struct Stream {
+    pub(super) id: u32,
+    pub(super) receiving: Receiving,
+    /// Bytes that the client may send before its window is updated.
+    pub(super) receive_window: i64,
+    /// Payload that was received and not consumed.
+    pub(super) held: usize,
+    /// Payload that was consumed since the last update of the window.
+    pub(super) unreturned: usize,
+    /// Payload that is missing, if Content-Length is known.
+    pub(super) missing: Option<u64>,
+    pub(super) sending: Sending,
+    pub(super) send_window: i64,
+}
+
+impl Stream {
+    pub(super) fn is_reset(&self) -> bool {
+        matches!(self.receiving, Receiving::ResetByClient | Receiving::ResetByUs)
+    }
+}
+
+/// What is known about a stream that has no slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Past {
+    /// It ended, or the client reset it.
+    Closed,
+    /// It was reset; frames that crossed the reset are ignored.
+    ResetByUs,
+    /// Too long ago, or never used.
+    Unknown,
+}
+
+/// All streams that have a handler, and the last ones that had.
+#[derive(Debug)]
+pub(super) struct Streams {
+    /// The stream's number in each slot; 0 if the slot is free. Apart, because it is searched for each frame.
+    ids: Vec<u32>,
+    slots: Vec<Option<Stream>>,
+    /// Streams that were not reset.
+    open: usize,
+    /// Numbers of streams that lost their slots, in a ring. Those with `RESET` were reset by the gateway.
+    past: Vec<u32>,
+    oldest: usize,
+}
+
+/// Set in `Streams::past`. The number of a stream has 31 bits.
+const RESET: u32 = 1 << 31;
+
+impl Streams {
+    pub(super) const fn new() -> Self {
+        Self { ids: Vec::new(), slots: Vec::new(), open: 0, past: Vec::new(), oldest: 0 }
+    }
+
+    /// Opens a stream. `None`: the client has opened more than it may.
+    pub(super) fn open(&mut self, id: u32, send_window: i64) -> Option<usize> {
+        if self.open >= H2_STREAMS_MAX as usize {
+            return None;
+        }
+        let stream = Stream {
+            id,
+            receiving: Receiving::Open,
+            receive_window: i64::from(H2_STREAM_WINDOW_BYTES),
+            held: 0,
+            unreturned: 0,
+            missing: None,
+            sending: Sending::Head,
+            send_window,
+        };
+        let slot = match self.ids.iter().position(|used| *used == 0) {
+            Some(free) => free,
+            None if self.ids.len() < SLOTS => {
+                self.ids.push(0);
+                self.slots.push(None);
+                self.ids.len() - 1
+            }
+            None => return None,
+        };
+        *self.ids.get_mut(slot)? = id;
+        *self.slots.get_mut(slot)? = Some(stream);
+        self.open += 1;
+        Some(slot)
+    }
+
+    #[inline]
+    pub(super) fn find(&self, id: u32) -> Option<usize> {
+        self.ids.iter().position(|used| *used == id)
+    }
+
+    #[inline]
+    pub(super) fn get(&self, slot: usize) -> Option<&Stream> {
+        self.slots.get(slot)?.as_ref()
+    }
+
+    #[inline]
+    pub(super) fn get_mut(&mut self, slot: usize) -> Option<&mut Stream> {
+        self.slots.get_mut(slot)?.as_mut()
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Stream> {
+        self.slots.iter_mut().flatten()
+    }
+
+    /// Marks a stream as reset. Its slot stays in use until its handler ends.
+    pub(super) fn reset(&mut self, slot: usize, by: Receiving) {
+        if let Some(stream) = self.get_mut(slot)
+            && !stream.is_reset()
+        {
+            stream.receiving = by;
+            stream.sending = Sending::Nothing;
+            self.open = self.open.saturating_sub(1);
+        }
+    }
+
+    /// Frees the slot.
+    pub(super) fn close(&mut self, slot: usize) -> Option<Stream> {
+        let stream = self.slots.get_mut(slot)?.take()?;
+        if let Some(id) = self.ids.get_mut(slot) {
+            *id = 0;
+        }
+        if !stream.is_reset() {
+            self.open = self.open.saturating_sub(1);
+        }
+        self.remember(stream.id, stream.receiving == Receiving::ResetByUs);
+        Some(stream)
+    }
+
+    /// Remembers a stream without a slot.
+    pub(super) fn remember(&mut self, id: u32, was_reset: bool) {
+        let entry = if was_reset { id | RESET } else { id };
+        if self.past.len() < H2_RESET_STREAMS_MAX {
+            self.past.push(entry);
+            return;
+        }
+        if let Some(oldest) = self.past.get_mut(self.oldest) {
+            *oldest = entry;
+        }
+        self.oldest = (self.oldest + 1) % H2_RESET_STREAMS_MAX;
+    }
+
+    pub(super) fn past(&self, id: u32) -> Past {
+        if self.past.contains(&(id | RESET)) {
+            Past::ResetByUs
+        } else if self.past.contains(&id) {
+            Past::Closed
+        } else {
+            Past::Unknown
+        }
+    }
+
+    /// Number of streams that were not reset.
+    pub(super) const fn open_streams(&self) -> usize {
+        self.open
+    }
+}
