@@ -12,6 +12,31 @@ pub(crate) struct Decoder {
     /// The name and the value of the current field, if they are neither in a table nor in the block as they are.
     name: Vec<u8>,
     value: Vec<u8>,
+    token: Token,
+}
+
+/// The last long value, encoded and decoded. Clients send the same token with each request, and keep it out of the
+/// dynamic table.
+#[derive(Debug, Default)]
+struct Token {
+    code: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl Token {
+    /// The shortest code that is remembered, in bytes.
+    const CODE_BYTES_MIN: usize = 128;
+
+    /// Decodes `code`, unless it is the same as before.
+    fn decode(&mut self, code: &[u8]) -> Result<&[u8], CompressionError> {
+        if self.code != code {
+            self.code.clear();
+            self.value.clear();
+            huffman::decode(&mut self.value, code)?;
+            self.code.extend_from_slice(code);
+        }
+        Ok(&self.value)
+    }
 }
 
 /// Memory that is kept for the next field, in bytes.
@@ -53,7 +78,12 @@ impl<'a> Text<'a> {
 
 impl Decoder {
     pub(crate) fn new() -> Self {
-        Self { table: DynamicTable::new(H2_TABLE_BYTES_MAX), name: Vec::new(), value: Vec::new() }
+        Self {
+            table: DynamicTable::new(H2_TABLE_BYTES_MAX),
+            name: Vec::new(),
+            value: Vec::new(),
+            token: Token::default(),
+        }
     }
 
     /// Passes each field of a complete block to `each`: name and value.
@@ -87,9 +117,10 @@ impl Decoder {
             }
             begun = true;
         }
-        for scratch in [&mut self.name, &mut self.value] {
+        for scratch in [&mut self.name, &mut self.value, &mut self.token.value] {
             if scratch.capacity() > KEPT_BYTES_MAX {
                 *scratch = Vec::new();
+                self.token.code = Vec::new();
             }
         }
         Ok(())
@@ -108,7 +139,7 @@ impl Decoder {
         } else {
             let (name, _) = lookup(&self.table, index)?;
             if indexing == Indexing::None {
-                each(name, text(rest)?.resolve(&mut self.value)?);
+                each(name, value(rest, &mut self.value, &mut self.token)?);
                 return Ok(());
             }
             // Adding the field may evict the entry.
@@ -116,7 +147,7 @@ impl Decoder {
             self.name.extend_from_slice(name);
             &self.name
         };
-        let value = text(rest)?.resolve(&mut self.value)?;
+        let value = value(rest, &mut self.value, &mut self.token)?;
         each(name, value);
         if indexing == Indexing::Added {
             self.table.insert(name, value);
@@ -159,6 +190,19 @@ fn integer(rest: &mut &[u8], prefix: u32) -> Result<usize, CompressionError> {
         }
     }
     Err(INTEGER)
+}
+
+/// The value of a literal field.
+#[inline]
+fn value<'a, 'b: 'a>(
+    rest: &mut &'b [u8],
+    scratch: &'a mut Vec<u8>,
+    token: &'a mut Token,
+) -> Result<&'a [u8], CompressionError> {
+    match text(rest)? {
+        Text::Huffman(code) if code.len() >= Token::CODE_BYTES_MIN => token.decode(code),
+        text @ (Text::Plain(_) | Text::Huffman(_)) => text.resolve(scratch),
+    }
 }
 
 fn text<'a>(rest: &mut &'a [u8]) -> Result<Text<'a>, CompressionError> {

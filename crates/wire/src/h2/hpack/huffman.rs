@@ -35,7 +35,7 @@ const LENGTHS: [u8; SYMBOLS] = [
 
 /// What decoding looks up.
 struct Tables {
-    /// By the next eight bits: the length of the code in the high byte, and its symbol; 0 if the code is longer.
+    /// By the next eight bits: the length of the code in the low byte, and its symbol; 0 if the code is longer.
     short: [u16; 256],
     /// By length: the bits after the last code of that length, left-aligned in a word.
     ends: [u64; LONGEST + 1],
@@ -72,7 +72,7 @@ const fn tables() -> Tables {
                     let mut rest = 0;
                     while rest < 1 << spare {
                         let index = (code << spare) as usize | rest;
-                        tables.short[index] = (length as u16) << 8 | symbol as u16;
+                        tables.short[index] = (symbol as u16) << 8 | length as u16;
                         rest += 1;
                     }
                 }
@@ -93,27 +93,41 @@ const fn tables() -> Tables {
 /// # Errors
 /// The string contains the symbol for its end, or its padding is longer than 7 bits or not all ones.
 pub(super) fn decode(out: &mut Vec<u8>, encoded: &[u8]) -> Result<(), CompressionError> {
+    let start = out.len();
     // The shortest code has five bits.
-    out.reserve(encoded.len().saturating_mul(8) / 5);
+    out.resize(start + encoded.len().saturating_mul(8) / 5 + 1, 0);
+    let places = out.get_mut(start..).unwrap_or_default();
+    let decoded = decode_into(places, encoded);
+    out.truncate(start + decoded.unwrap_or_default());
+    decoded.map(|_| ())
+}
+
+/// Decodes to the front of `places`, and returns the length.
+fn decode_into(places: &mut [u8], encoded: &[u8]) -> Result<usize, CompressionError> {
+    let len = places.len();
+    let mut places = places.iter_mut();
     let mut reader = Bits { rest: encoded, bits: 0, count: 0 };
     loop {
         reader.refill();
-        // Four short codes fit into what is there after a refill, but for the end of the string.
-        for _ in 0..4 {
-            let next = (reader.bits >> (64 - SHORT)) as u8;
-            let entry = TABLES.short.get(usize::from(next)).copied().unwrap_or_default();
-            let length = u32::from(entry >> 8);
-            if length == 0 || length > reader.count {
-                if reader.is_padding() {
-                    return Ok(());
+        if reader.count >= 4 * SHORT {
+            // So many bits hold four short codes.
+            for _ in 0..4 {
+                let entry = reader.look_up();
+                if entry == 0 {
+                    break;
                 }
-                reader.refill();
-                out.push(reader.long()?);
-                break;
+                *places.next().ok_or(HUFFMAN)? = entry.to_be_bytes()[0];
+                reader.skip(entry);
             }
-            reader.skip(length);
-            out.push(entry.to_le_bytes()[0]);
+            if reader.look_up() != 0 {
+                continue;
+            }
+            reader.refill();
         }
+        if reader.is_padding() {
+            return Ok(len - places.len());
+        }
+        *places.next().ok_or(HUFFMAN)? = reader.any()?;
     }
 }
 
@@ -126,6 +140,20 @@ struct Bits<'a> {
 }
 
 impl Bits<'_> {
+    /// The entry of `Tables::short` for the next code.
+    #[inline]
+    fn look_up(&self) -> u16 {
+        let next = usize::from(self.bits.to_be_bytes()[0]);
+        TABLES.short.get(next).copied().unwrap_or_default()
+    }
+
+    /// Removes the code of `entry`, whose low byte is its length.
+    #[inline]
+    fn skip(&mut self, entry: u16) {
+        self.bits = self.bits.wrapping_shl(u32::from(entry));
+        self.count -= u32::from(entry.to_be_bytes()[1]);
+    }
+
     /// Afterwards at least 32 bits are there, or all.
     #[inline]
     fn refill(&mut self) {
@@ -143,19 +171,13 @@ impl Bits<'_> {
         }
     }
 
-    #[inline]
-    fn skip(&mut self, length: u32) {
-        self.bits <<= length;
-        self.count -= length;
-    }
-
     /// Whether only padding is left: fewer than eight bits, all ones.
     fn is_padding(&self) -> bool {
         self.rest.is_empty() && self.count < 8 && self.bits == !(u64::MAX >> self.count)
     }
 
     /// The symbol of a code of any length.
-    fn long(&mut self) -> Result<u8, CompressionError> {
+    fn any(&mut self) -> Result<u8, CompressionError> {
         for (length, (end, (first, place))) in (0_u32..).zip(TABLES.ends.iter().zip(&TABLES.firsts))
         {
             if length == 0 || self.bits >= *end {
@@ -167,7 +189,8 @@ impl Bits<'_> {
             let nth = (self.bits - first) >> (64 - length);
             let index = usize::from(*place).saturating_add(usize::try_from(nth).unwrap_or(END));
             let symbol = TABLES.sorted.get(index).copied().ok_or(HUFFMAN)?;
-            self.skip(length);
+            self.bits <<= length;
+            self.count -= length;
             return u8::try_from(symbol).map_err(|_| HUFFMAN);
         }
         Err(HUFFMAN)

@@ -124,6 +124,30 @@ fn every_symbol_has_a_code_of_its_own() {
 }
 
 #[test]
+fn a_repeated_token_is_decoded_as_before() {
+    let mut decoder = Decoder::new();
+    let tokens = ["a".repeat(400), format!("{}b", "a".repeat(399)), "x".repeat(9_000)];
+    for token in [0, 0, 1, 0, 2, 2, 1, 1].map(|index: usize| &tokens[index]) {
+        let mut code = Vec::new();
+        huffman::encode(&mut code, token.as_bytes());
+        // A literal that is never indexed, with the name `authorization`.
+        let mut block = vec![0x1f, 8, 0xff];
+        let mut rest = code.len() - 0x7f;
+        while rest >= 0x80 {
+            block.push(rest.to_le_bytes()[0] | 0x80);
+            rest >>= 7;
+        }
+        block.push(rest.to_le_bytes()[0]);
+        block.extend_from_slice(&code);
+        let expect = format!("authorization: {token}\n");
+        assert_eq!(decode(&mut decoder, &block), Ok(expect));
+        // A broken one in between is not remembered.
+        let broken = [&[0x1f, 8, 0xff, 1][..], &[0xff; 0x80]].concat();
+        assert!(decode(&mut decoder, &broken).is_err());
+    }
+}
+
+#[test]
 fn a_response_uses_the_static_table() {
     let mut block = Vec::new();
     status(&mut block, 200);
