@@ -88,7 +88,9 @@ mod tests {
                 builder.string(&text);
             }
             builder.key("list").begin_array();
-            names.iter().for_each(|name| drop(builder.string(name)));
+            for name in &names {
+                builder.string(name);
+            }
             builder.end().end();
             let document = builder.finish();
             mapping(document.text().as_bytes());
