@@ -66,8 +66,13 @@ impl Process {
     /// Starts `penstock` with `arguments`, in `folder`.
     #[must_use]
     pub fn start(folder: &Path, arguments: &[&str]) -> Self {
-        let mut child = Command::new(penstock())
-            .args(arguments)
+        let mut command = Command::new(penstock());
+        command.args(arguments);
+        Self::spawn(folder, command)
+    }
+
+    fn spawn(folder: &Path, mut command: Command) -> Self {
+        let mut child = command
             .current_dir(folder)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -94,6 +99,17 @@ impl Process {
     pub fn gateway(files: &Files) -> Self {
         let file = files.configure();
         let process = Self::start(files.folder(), &["gateway", "--config", file.to_str().unwrap()]);
+        process.wait_for(" serving ");
+        process
+    }
+
+    /// The same, with at most `most` open files.
+    #[must_use]
+    pub fn gateway_with_open_files(files: &Files, most: u32) -> Self {
+        let mut command = Command::new("sh");
+        command.args(["-c", "ulimit -n \"$0\" && exec \"$@\"", &most.to_string()]);
+        command.arg(penstock()).arg("gateway").arg("--config").arg(files.configure());
+        let process = Self::spawn(files.folder(), command);
         process.wait_for(" serving ");
         process
     }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 mod check;
+mod descriptors;
 mod engines;
 mod gateway;
 mod integration;

@@ -42,11 +42,18 @@ struct Shares<'a>([Option<Limited<'a>>; 3]);
 pub(crate) struct Admitted {
     /// Until the end of the response.
     pub(crate) places: Places,
-    /// Until the head of the response, if its body had not begun.
-    pub(crate) early_upload: Places,
+    /// Until the head of the response.
+    pub(crate) at_upstream: AtUpstream,
 }
 
-/// Waits until the request's body flows, and for its places.
+/// What a request holds until the head of its response.
+pub(crate) struct AtUpstream {
+    _turn: Pass,
+    /// If its body had not begun.
+    _early_upload: Places,
+}
+
+/// Waits until the request's body flows, for its places, and for its turn while the worker is busy.
 ///
 /// # Errors
 /// [`Denial::ClientBusy`] or [`Denial::Overloaded`] after `connect_ms`; the body is malformed; or the client left or sent
@@ -70,7 +77,12 @@ pub(crate) async fn admit<C: Client>(
         None => Box::pin(shares.wait(worker, live, client)).await?,
     };
     client.watch().holds_place(Some(api.routes().slot));
-    Ok(Admitted { places, early_upload })
+    let turn = match worker.load.gate.try_pass(worker.load.limit()) {
+        Some(turn) => turn,
+        None => Box::pin(turn(worker, live, client)).await?,
+    };
+    let at_upstream = AtUpstream { _turn: turn, _early_upload: early_upload };
+    Ok(Admitted { places, at_upstream })
 }
 
 /// Waits for the first byte of the body, or all of a short one. After `UPLOAD_START_MS` the request may go on without it,
@@ -184,19 +196,27 @@ impl<'a> Shares<'a> {
             let gate = &limited.share.requests;
             *place = match gate.try_pass(limited.requests_max) {
                 Some(pass) => Some(pass),
-                None => Some(
-                    worker
-                        .crowds
-                        .wait(gate, limited.whose, limited.requests_max, client)
-                        .await
-                        .map_err(|unwanted| match unwanted {
-                            Unwanted::TimeUp => Fault::Denied(limited.denial),
-                            Unwanted::Left(fault) => fault,
-                        })?,
-                ),
+                None => {
+                    let waited = worker.crowds.wait(gate, limited.whose, client).await;
+                    Some(waited.map_err(|unwanted| denied(unwanted, limited.denial))?)
+                }
             };
         }
         Ok(places)
+    }
+}
+
+/// Waits until the worker sends this request to its upstream, for at most `connect_ms`.
+async fn turn<C: Client>(worker: &Worker, live: &Live, client: &mut C) -> Result<Pass, Fault> {
+    client.watch().set(worker.resources.deadline_us(live.connect_ms));
+    let waited = worker.load.gate.wait(client).await;
+    waited.map_err(|unwanted| denied(unwanted, Denial::Overloaded))
+}
+
+fn denied(unwanted: Unwanted, denial: Denial) -> Fault {
+    match unwanted {
+        Unwanted::TimeUp => Fault::Denied(denial),
+        Unwanted::Left(fault) => fault,
     }
 }
 

@@ -25,6 +25,7 @@ mod fetch;
 mod flow;
 mod forward;
 mod listen;
+mod load;
 mod message;
 mod pipeline;
 mod resources;

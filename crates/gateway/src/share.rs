@@ -24,6 +24,8 @@ pub(crate) struct Share {
 pub(crate) struct Gate {
     passed: Cell<usize>,
     waiting: Cell<usize>,
+    /// The limit when one last passed.
+    limit: Cell<usize>,
     left: Notify,
 }
 
@@ -33,8 +35,9 @@ pub(crate) struct Pass(Rc<Gate>);
 
 impl Drop for Pass {
     fn drop(&mut self) {
-        self.0.passed.set(self.0.passed.get().saturating_sub(1));
-        if self.0.waiting.get() > 0 {
+        let left = self.0.passed.get().saturating_sub(1);
+        self.0.passed.set(left);
+        if self.0.waiting.get() > 0 && left < self.0.limit.get() {
             self.0.left.notify_one();
         }
     }
@@ -52,7 +55,19 @@ impl Drop for Waiting<'_> {
 impl Gate {
     /// Passes, unless `limit` have passed or others wait.
     pub(crate) fn try_pass(self: &Rc<Self>, limit: usize) -> Option<Pass> {
+        self.limit.set(limit);
         (self.passed.get() < limit && self.waiting.get() == 0).then(|| self.pass())
+    }
+
+    /// Sets the limit, and lets those pass that waited for a lower one.
+    pub(crate) fn open(&self, limit: usize) {
+        self.limit.set(limit);
+        let room = limit.saturating_sub(self.passed.get());
+        (0..room.min(self.waiting.get())).for_each(|_| self.left.notify_one());
+    }
+
+    pub(crate) fn passed(&self) -> usize {
+        self.passed.get()
     }
 
     /// Requests that wait.
@@ -60,20 +75,20 @@ impl Gate {
         self.waiting.get()
     }
 
-    /// Passes when fewer than `limit` have passed. The wait ends when the watch of `body` expires, or its sender leaves.
+    /// Passes when fewer than the limit have passed. The wait ends when the watch of `body` expires, or its sender
+    /// leaves.
     ///
     /// # Errors
     /// The reason for which the wait ended.
     pub(crate) async fn wait<B: RequestBody>(
         self: &Rc<Self>,
-        limit: usize,
         body: &mut B,
     ) -> Result<Pass, Unwanted> {
         self.waiting.set(self.waiting.get() + 1);
         let _waiting = Waiting(&self.waiting);
         loop {
             while_wanted(body, self.left.notified()).await?;
-            if self.passed.get() < limit {
+            if self.passed.get() < self.limit.get() {
                 return Ok(self.pass());
             }
         }
@@ -108,16 +123,19 @@ impl Crowds {
         &self,
         gate: &Rc<Gate>,
         whose: Whose,
-        limit: usize,
         body: &mut B,
     ) -> Result<Pass, Unwanted> {
         if whose != Whose::Nobody {
-            let mut crowds = self.0.borrow_mut();
-            if !crowds.iter().any(|(known, _)| Rc::ptr_eq(known, gate)) {
-                crowds.push((Rc::clone(gate), whose));
-            }
+            self.add(gate, whose);
         }
-        gate.wait(limit, body).await
+        gate.wait(body).await
+    }
+
+    fn add(&self, gate: &Rc<Gate>, whose: Whose) {
+        let mut crowds = self.0.borrow_mut();
+        if !crowds.iter().any(|(known, _)| Rc::ptr_eq(known, gate)) {
+            crowds.push((Rc::clone(gate), whose));
+        }
     }
 
     /// Ends as many of the slowest requests as wait at each gate, if their clients are slow for `GIVE_WAY_MS`.

@@ -16,6 +16,7 @@ use crate::compiled::Compiled;
 use crate::descriptors::Descriptors;
 use crate::forward::{Pools, Shared};
 use crate::listen::TaskPool;
+use crate::load::Load;
 use crate::message::Request;
 use crate::resources::{Resources, WorkerClock};
 use crate::response::{Body, Response};
@@ -58,6 +59,7 @@ pub(crate) struct Worker {
     pub(crate) descriptors: Descriptors,
     pub(crate) clients: Clients,
     pub(crate) crowds: Crowds,
+    pub(crate) load: Load,
     /// Set on SIGTERM: responses have `Connection: close`.
     pub(crate) draining: Cell<bool>,
     /// Notified when the last connection ends while draining.
@@ -93,6 +95,7 @@ impl Worker {
             share: Share::default(),
             clients: Clients::default(),
             crowds: Crowds::default(),
+            load: Load::default(),
             draining: Cell::new(false),
             emptied: Notify::new(),
             questions: Questions::new(questions),

@@ -63,22 +63,12 @@ impl RequestBody for Connection<'_> {
         if is_read {
             return Poll::Pending;
         }
-        let lend = Lend::Head(&self.worker.resources.buffers);
-        while !self.ended && (self.reader.buffer.is_absent() || self.reader.buffer.has_free_space())
-        {
-            match ready!(poll_read(cx, &mut self.stream, &mut self.reader.buffer, lend)) {
-                // Its request will never be complete.
-                Ok(0) if self.reader.lacks_bytes() => return Poll::Ready(Fault::ClientLeft),
-                Ok(0) => self.ended = true,
-                Ok(_) => {}
-                Err(_) => return Poll::Ready(Fault::ClientLeft),
-            }
-        }
-        if self.ended {
-            self.half_closed = self.reader.buffer.is_empty();
-            self.watch.bring_forward(self.worker.resources.deadline_us(HALF_CLOSE_MS_MAX));
-        }
-        Poll::Pending
+        let buffers = &self.worker.resources.buffers;
+        buffers.unpark(&mut self.reader.buffer);
+        let left = self.poll_ended(cx);
+        // A request that waits with a short body holds no buffer.
+        buffers.park(&mut self.reader.buffer);
+        left
     }
 
     fn consumed(&self) -> u64 {
@@ -181,6 +171,26 @@ impl Client for Connection<'_> {
 }
 
 impl Connection<'_> {
+    /// Reads what the client sends after the part of the request that was used, to notice its end.
+    fn poll_ended(&mut self, cx: &mut Context<'_>) -> Poll<Fault> {
+        let lend = Lend::Head(&self.worker.resources.buffers);
+        while !self.ended && (self.reader.buffer.is_absent() || self.reader.buffer.has_free_space())
+        {
+            match ready!(poll_read(cx, &mut self.stream, &mut self.reader.buffer, lend)) {
+                // Its request will never be complete.
+                Ok(0) if self.reader.lacks_bytes() => return Poll::Ready(Fault::ClientLeft),
+                Ok(0) => self.ended = true,
+                Ok(_) => {}
+                Err(_) => return Poll::Ready(Fault::ClientLeft),
+            }
+        }
+        if self.ended {
+            self.half_closed = self.reader.buffer.is_empty();
+            self.watch.bring_forward(self.worker.resources.deadline_us(HALF_CLOSE_MS_MAX));
+        }
+        Poll::Pending
+    }
+
     /// The bytes of a `100 Continue` to send before the final head: the rest of one that is partly written,
     /// or a whole one if the body is still `wanted`. None is sent afterwards.
     fn take_interim(&mut self, wanted: bool) -> &'static [u8] {
