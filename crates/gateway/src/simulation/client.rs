@@ -243,9 +243,7 @@ impl Reading<'_> {
             if !reader.is_empty() && exchange.outcome == Outcome::Nothing {
                 exchange.outcome = Outcome::Truncated;
             }
-            // A reset is an error that the client notices, and may destroy a response that was on its way.
-            let unnoticed = reader.ended || exchange.attempts.is_empty();
-            exchange.ignored = exchange.outcome == Outcome::Nothing && !overtaken && unnoticed;
+            exchange.ignored = exchange.outcome == Outcome::Nothing && !overtaken;
             break;
         }
         self.progress.closed.set(true);

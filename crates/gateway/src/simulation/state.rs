@@ -170,10 +170,11 @@ impl State {
         let now_us = self.now_us;
         let pipe = &self.connections[connection].pipes[1 - side];
         let mut count = pipe.arrived(now_us).min(buf.remaining());
-        if self.is_broken(connection, side) {
-            return Poll::Ready(Err(ErrorKind::ConnectionReset.into()));
-        }
         if count == 0 {
+            // As in Linux: what arrived before a reset can still be read.
+            if self.is_broken(connection, side) {
+                return Poll::Ready(Err(ErrorKind::ConnectionReset.into()));
+            }
             let ended = pipe.is_ended(now_us) && pipe.in_transit == 0 || buf.remaining() == 0;
             return if ended { Poll::Ready(Ok(())) } else { Poll::Pending };
         }
