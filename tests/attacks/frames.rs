@@ -91,7 +91,7 @@ fn a_header_block_without_end_ends_its_connection() {
 
 #[test]
 fn streams_with_closed_windows_hold_little() {
-    let body = "x".repeat(MIB as usize);
+    let body = "x".repeat(1_000_000);
     let upstream = responding(move |_| CannedResponse::ok(&body));
     let mut target = Target::of(Files::new(), upstream);
     const INITIAL_WINDOW_SIZE: u16 = 4;
@@ -120,9 +120,9 @@ fn streams_with_closed_windows_hold_little() {
 fn uploads_whose_bodies_never_come_leave_connections_for_others() {
     let mut target = Target::new();
     let mut attackers = Vec::new();
-    for _ in 0..10 {
+    for _ in 0..80 {
         let mut attacker = FrameClient::connect(target.http);
-        for stream in 0..100 {
+        for stream in 0..128 {
             let block = header_block("POST", "/b/y");
             attacker.send(&frame(HEADERS, END_HEADERS, 2 * stream + 1, &block));
         }

@@ -129,6 +129,21 @@ fn a_request_with_a_broken_first_chunk_reaches_no_upstream() {
 }
 
 #[test]
+fn a_message_whose_connection_field_names_fields_loses_its_trailers() {
+    const FIELDS: &str = "Connection: X-Hop\r\nTransfer-Encoding: chunked\r\n\r\n";
+    const BODY: &str = "5\r\nhello\r\n0\r\nX-Hop: 1\r\nX-Sum: 42\r\n\r\n";
+    let upstream = Upstream::responding(|_| {
+        CannedResponse::bytes(format!("HTTP/1.1 200 OK\r\n{FIELDS}{BODY}"))
+    });
+    let gateway = gateway(&upstream);
+    let request = format!("POST /a/x HTTP/1.1\r\nHost: me\r\n{FIELDS}{BODY}");
+    let response = gateway.connect().send(request).read();
+    assert_eq!((response.text().as_str(), response.trailers.as_str()), ("hello", ""));
+    let request = &upstream.requests()[0];
+    assert_eq!((request.text().as_str(), request.trailers.as_str()), ("hello", ""));
+}
+
+#[test]
 fn trailers_are_forwarded_except_those_that_frame_route_or_identify() {
     let upstream = Upstream::echo();
     let gateway = gateway(&upstream);

@@ -52,6 +52,24 @@ fn an_early_response_arrives_while_the_upload_goes_on() {
 }
 
 #[test]
+fn a_complete_response_whose_upload_stalls_is_nobodys_fault() {
+    let upstream = Upstream::manual();
+    let gateway = Gateway::of(api("/a").open("* /*").to(&upstream))
+        .settings(|settings| settings.gateway.stall_ms = SOON_MS)
+        .start();
+    let mut client = gateway.connect();
+    client.send("POST /a/x HTTP/1.1\r\nHost: me\r\nContent-Length: 8\r\n\r\nhalf");
+    let mut connection = upstream.accept();
+    connection.request_head();
+    connection.ok("early");
+    assert_eq!(client.read().text(), "early");
+    client.expect_close();
+    connection.read_until_close();
+    gateway.wait_for_metric("penstock_requests_total", "status=\"200\"", 1);
+    assert_eq!(gateway.metric("penstock_faults_total", ""), 0);
+}
+
+#[test]
 fn both_bodies_stream_at_once() {
     let upstream = Upstream::manual();
     let gateway = gateway(&upstream);

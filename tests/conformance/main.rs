@@ -15,6 +15,7 @@ mod keep_alive;
 mod lifecycle;
 mod long_bodies;
 mod mutual_tls;
+mod names;
 mod paths;
 mod resilience;
 mod routing;

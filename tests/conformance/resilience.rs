@@ -1,7 +1,11 @@
-//! Retries, time limits of a try, balancing by load, limits on connections, circuit breakers.
+//! Retries, time limits of a try, balancing by load, limits on connections, circuit breakers, mutual TLS.
 
-use harness::{ApiBuilder, CannedResponse, Gateway, Upstream, api};
-use model::{CircuitBreaker, ConnectionLimits, Suspension};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use harness::{ApiBuilder, CannedResponse, Gateway, Identity, Upstream, api};
+use model::{CircuitBreaker, ConnectionLimits, HealthCheck, Suspension};
+use wire::tls::EndpointTls;
 
 const GET: &str = "GET /a/x HTTP/1.1\r\nHost: me\r\n\r\n";
 const POST: &str = "POST /a/x HTTP/1.1\r\nHost: me\r\nContent-Length: 2\r\n\r\nhi";
@@ -195,4 +199,58 @@ fn a_failure_that_one_worker_finds_counts_for_all() {
         assert_eq!(gateway.fetch("GET /a/x", "").status_and_code(), "500 303001");
     }
     assert_eq!(gateway.metric("penstock_endpoints_suspended", ""), 1);
+}
+
+#[test]
+fn an_upstream_that_requires_a_client_certificate_gets_that_of_its_host() {
+    let (server, ours, other) =
+        (Identity::of(&["localhost"]), Identity::of(&["us"]), Identity::of(&["other"]));
+    let ok = |_: &harness::Request| CannedResponse::ok("welcome");
+    let upstream = Upstream::responding_mutual_tls(&server, &ours, ok);
+    let fetch = |hosts: &str, identity: &Identity| {
+        let pair = (identity.cert_pem.clone().into_bytes(), identity.key_pem.clone().into_bytes());
+        let endpoint = EndpointTls {
+            hosts: vec![hosts.to_owned()],
+            identity: Some(pair),
+            ca_pems: vec![server.cert_pem.clone().into_bytes()],
+        };
+        let gateway = Gateway::of(api("/a").open("* /*").to(&upstream))
+            .trusting(&server)
+            .endpoint_tls(endpoint)
+            .start();
+        gateway.fetch("POST /a/x", "")
+    };
+    assert_eq!(fetch("localhost", &ours).text(), "welcome");
+    assert!(fetch("localhost", &other).status_and_code().starts_with("500 1015"));
+    assert!(fetch("elsewhere", &ours).status_and_code().starts_with("500 1015"));
+}
+
+#[test]
+fn health_checks_take_an_endpoint_out_of_its_set_and_bring_it_back() {
+    let healthy = Arc::new(AtomicBool::new(true));
+    let is_healthy = Arc::clone(&healthy);
+    let first = Upstream::responding(move |request| match request.line() {
+        "GET /up HTTP/1.1" if is_healthy.load(Ordering::Acquire) => CannedResponse::ok("up"),
+        "GET /up HTTP/1.1" => busy(),
+        _ => CannedResponse::ok("first"),
+    });
+    let second = Upstream::fixed("second");
+    let gateway = gateway(api("/a").failover(&[&first, &second]).rules(|set| {
+        set.health_check = Some(HealthCheck {
+            path: "/up".to_owned(),
+            interval_ms: 1,
+            timeout_ms: 60_000,
+            unhealthy_after: 2,
+            healthy_after: 2,
+        });
+    }));
+    let mut client = gateway.connect();
+    assert_eq!(client.fetch("GET /a/x", "").text(), "first");
+    healthy.store(false, Ordering::Release);
+    while client.fetch("GET /a/x", "").text() == "first" {}
+    assert_eq!(gateway.metric("penstock_endpoints_suspended", ""), 1);
+    assert!(gateway.metric("penstock_health_checks_total", "outcome=\"failed\"") >= 2);
+    healthy.store(true, Ordering::Release);
+    while client.fetch("GET /a/x", "").text() == "second" {}
+    assert_eq!(gateway.metric("penstock_endpoints_suspended", ""), 0);
 }

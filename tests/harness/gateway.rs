@@ -12,7 +12,7 @@ use model::{
     AccessLog, AdminSettings, ClientCertificates, FaultStatus, GatewaySettings, LogFormat,
     LogSettings, Settings, Snapshot, TlsSettings, UpstreamTls,
 };
-use wire::tls::{ClientAuth, ClientTls, ServerCertificates};
+use wire::tls::{ClientAuth, ClientTls, EndpointTls, ServerCertificates};
 
 use crate::{ApiBuilder, Client, Identity, Issuer, PATIENCE, Response};
 
@@ -27,6 +27,7 @@ pub struct Builder {
     issuers: Vec<Arc<model::Issuer>>,
     authorities: Vec<Vec<u8>>,
     client_auth: Option<ClientAuth>,
+    endpoints: Vec<EndpointTls>,
 }
 
 impl Builder {
@@ -68,6 +69,13 @@ impl Builder {
         self
     }
 
+    /// TLS settings of some endpoints.
+    #[must_use]
+    pub fn endpoint_tls(mut self, endpoint: EndpointTls) -> Self {
+        self.endpoints.push(endpoint);
+        self
+    }
+
     /// Sets `fault_status = "http"`.
     #[must_use]
     pub fn http_statuses(mut self) -> Self {
@@ -90,7 +98,9 @@ impl Builder {
             apis: self.apis.into_iter().map(ApiBuilder::build).collect(),
             issuers: self.issuers,
         };
-        let client_tls = ClientTls::new(&self.authorities, self.authorities.is_empty());
+        let system_roots = self.authorities.is_empty();
+        let client_tls =
+            ClientTls::with_endpoints(&self.authorities, system_roots, &self.endpoints);
         let parts = Parts {
             certificates: Arc::new(ServerCertificates::new(IDENTITY.certificates())),
             client_auth: self.client_auth,
@@ -157,6 +167,7 @@ impl Gateway {
             issuers: Vec::new(),
             authorities: Vec::new(),
             client_auth: None,
+            endpoints: Vec::new(),
         }
     }
 
@@ -290,6 +301,7 @@ fn settings() -> Settings {
             try_ms: None,
             retry_budget_percent: limits::RETRY_BUDGET_PERCENT,
             connect_ms: limits::CONNECT_MS_MAX,
+            nameservers: Vec::new(),
             stall_ms: limits::STALL_MS_MAX,
             head_ms: limits::HEAD_MS_MAX,
             idle_ms: limits::IDLE_CLIENT_MS_MAX,

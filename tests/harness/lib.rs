@@ -24,6 +24,7 @@
 
 mod apis;
 mod client;
+mod dns;
 mod files;
 pub mod frames;
 mod gateway;
@@ -37,6 +38,7 @@ use std::time::Duration;
 
 pub use apis::{ApiBuilder, api};
 pub use client::Client;
+pub use dns::NameServer;
 pub use files::Files;
 pub use gateway::{Builder, Gateway};
 pub use issuer::{Issuer, Token, now_s};

@@ -41,6 +41,23 @@ impl Identity {
         wire::tls::server_config(Arc::new(ServerCertificates::new(self.certificates())), false)
     }
 
+    /// A server that requires a client with the certificate `client`.
+    pub(crate) fn server_for(&self, client: &Self) -> Arc<rustls::ServerConfig> {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(client.cert_pem.as_bytes()).unwrap()).unwrap();
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let verifier = rustls::server::WebPkiClientVerifier::builder_with_provider(
+            Arc::new(roots),
+            Arc::clone(&provider),
+        );
+        let config = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_client_cert_verifier(verifier.build().unwrap())
+            .with_cert_resolver(Arc::new(ServerCertificates::new(self.certificates())));
+        Arc::new(config)
+    }
+
     /// A client configuration that trusts only this certificate and offers `alpn`.
     #[must_use]
     pub fn client(&self, alpn: &[&str]) -> Arc<ClientConfig> {

@@ -96,9 +96,29 @@ impl Upstream {
         Self::served(Some(identity.clone()), Arc::new(response))
     }
 
-    fn served(tls: Option<Identity>, response: Responder) -> Self {
-        let server = Server::start(tls.clone(), response);
+    /// The same over TLS for clients with the certificate `client` only.
+    pub fn responding_mutual_tls(
+        identity: &Identity,
+        client: &Identity,
+        response: impl Fn(&Request) -> CannedResponse + Send + Sync + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = Server::on(listener, Some(identity.server_for(client)), Arc::new(response));
+        let tls = Some(identity.clone());
         Self { address: server.address, tls, role: Role::Threaded(server) }
+    }
+
+    fn served(tls: Option<Identity>, response: Responder) -> Self {
+        let server = Server::start(tls.as_ref().map(Identity::server), response);
+        Self { address: server.address, tls, role: Role::Threaded(server) }
+    }
+
+    /// 200 with `body` for every request, at `address`.
+    #[must_use]
+    pub fn fixed_at(address: SocketAddr, body: &'static str) -> Self {
+        let listener = TcpListener::bind(address).unwrap();
+        let server = Server::on(listener, None, Arc::new(move |_| CannedResponse::ok(body)));
+        Self { address: server.address, tls: None, role: Role::Threaded(server) }
     }
 
     /// 200 with the request's body.
@@ -310,13 +330,19 @@ struct Seen {
 }
 
 impl Server {
-    fn start(tls: Option<Identity>, response: Responder) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    fn start(tls: Option<Arc<rustls::ServerConfig>>, response: Responder) -> Self {
+        Self::on(TcpListener::bind("127.0.0.1:0").unwrap(), tls, response)
+    }
+
+    fn on(
+        listener: TcpListener,
+        tls: Option<Arc<rustls::ServerConfig>>,
+        response: Responder,
+    ) -> Self {
         let address = listener.local_addr().unwrap();
         let (seen, ending) = (Arc::<Mutex<Seen>>::default(), Arc::<AtomicBool>::default());
         let (all, end) = (Arc::clone(&seen), Arc::clone(&ending));
         let accepting = thread::spawn(move || {
-            let tls = tls.map(|identity| identity.server());
             while let Ok((tcp, _)) = listener.accept() {
                 if end.load(Ordering::Acquire) {
                     return;

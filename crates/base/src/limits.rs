@@ -112,6 +112,27 @@ pub const RETRY_RESERVE: u32 = 10;
 pub const RETRIES_MAX: u32 = 10;
 /// Largest number of failures that an API's `suspendEndpointFailure` tolerates. Larger: a diagnostic.
 pub const FAILURES_TOLERATED_MAX: u32 = 1_000_000;
+/// Longest time for which the addresses of a host name are used without a new lookup, in seconds, so that changes of
+/// `/etc/hosts` are followed, too. The time to live of the records, if shorter; at least 1 s.
+pub const NAME_TTL_S_MAX: u64 = 60;
+/// First wait before a failed lookup of a host name is repeated, in milliseconds. The last addresses stay in use.
+pub const NAME_RETRY_MS_MIN: u32 = 500;
+/// Longest wait before a failed lookup of a host name is repeated, in milliseconds; it doubles up to this.
+pub const NAME_RETRY_MS_MAX: u32 = 5_000;
+/// Longest time for which the name servers of `/etc/resolv.conf` are used without reading it again, in seconds.
+pub const RESOLVER_CONFIG_S_MAX: u64 = 30;
+/// Default interval between two health checks of an endpoint, in milliseconds.
+pub const HEALTH_CHECK_INTERVAL_MS: u32 = 5_000;
+/// Default of the longest wait for the response to a health check, in milliseconds. Longer: it failed.
+pub const HEALTH_CHECK_MS_MAX: u32 = 2_000;
+/// Greatest age of a pooled upstream connection, in milliseconds. Older: closed after the response, so that load
+/// balancers before the upstream, and changes behind an address, are followed.
+pub const UPSTREAM_AGE_MS_MAX: u32 = 10 * 60_000;
+/// Shortest time for which an address of a host name is avoided after a failed connection, in milliseconds. If all
+/// addresses of the name failed, they are used all the same.
+pub const ADDRESS_AVOIDED_MS_MIN: u32 = 1_000;
+/// Longest time for which an address of a host name is avoided, in milliseconds; it doubles up to this.
+pub const ADDRESS_AVOIDED_MS_MAX: u32 = 30_000;
 /// Longest idle time of a pooled upstream connection, in milliseconds. Longer: closed. Below the 60 to 75 s
 /// that Tomcat, nginx and Netty commonly allow.
 pub const IDLE_UPSTREAM_MS_MAX: u32 = 45_000;
@@ -161,6 +182,15 @@ pub const UPSTREAM_CONNECTIONS_MAX: usize = 4_096;
 pub const UPSTREAM_IDLE_MAX: usize = 1_024;
 /// Maximum number of requests waiting for a connection to one endpoint, per worker. More: 303001.
 pub const UPSTREAM_WAITERS_MAX: usize = 4_096;
+/// Maximum number of concurrent health checks. More: they wait.
+pub const HEALTH_CHECKS_MAX: usize = 64;
+/// Largest number of health checks in a row that an API may require for a change of an endpoint's state. Larger: a
+/// diagnostic.
+pub const HEALTH_CHECKS_IN_A_ROW_MAX: u32 = 100;
+/// Maximum number of concurrent lookups of host names. More: they wait.
+pub const NAME_LOOKUPS_MAX: usize = 64;
+/// Maximum number of addresses of a host name that are used. More: the first.
+pub const NAME_ADDRESSES_MAX: usize = 64;
 /// Maximum number of connections waiting in the kernel's accept queue of one listener.
 pub const ACCEPT_BACKLOG: i32 = 4_096;
 /// Maximum number of concurrent HTTP/2 streams of one connection. Source: RFC 9113 section 6.5.2 recommends at

@@ -477,4 +477,25 @@ mod tests {
         follower.perform(Work { walk: Some(Walk::Folders), ..Work::default() }, &mut publish);
         assert_eq!(*published.lock().unwrap(), [12]);
     }
+
+    #[test]
+    fn a_changed_file_of_an_upstreams_tls_settings_publishes_the_settings() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("penstock.toml");
+        let text = "[gateway]\nhttp = \"127.0.0.1:1\"\napis = []\n[[upstream_tls.endpoint]]\n\
+                    hosts = [\"a\"]\ncert = \"us.crt\"\nkey = \"us.key\"\nca = [\"a.pem\"]\n";
+        fs::write(&file, text).unwrap();
+        let mut follower = follower(&file);
+        for name in ["us.crt", "us.key", "a.pem"] {
+            fs::write(folder.path().join(name), name).unwrap();
+            let published = Arc::new(Mutex::new(0));
+            let count = Arc::clone(&published);
+            let mut publish: Publish = Box::new(move |change| {
+                *count.lock().unwrap() += usize::from(matches!(change, Change::Settings(_)));
+            });
+            let poll = Work { walk: Some(Walk::Folders), ..Work::default() };
+            follower.perform(poll, &mut publish);
+            assert_eq!(*published.lock().unwrap(), 1, "{name}");
+        }
+    }
 }

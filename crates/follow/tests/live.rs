@@ -742,6 +742,7 @@ fn settings(folder: &Path) -> Settings {
             try_ms: None,
             retry_budget_percent: limits::RETRY_BUDGET_PERCENT,
             connect_ms: limits::CONNECT_MS_MAX,
+            nameservers: Vec::new(),
             stall_ms: limits::STALL_MS_MAX,
             head_ms: limits::HEAD_MS_MAX,
             idle_ms: limits::IDLE_CLIENT_MS_MAX,

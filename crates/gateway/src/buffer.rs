@@ -293,6 +293,22 @@ mod tests {
     }
 
     #[test]
+    fn a_head_is_parsed_again_when_a_line_ends_or_the_buffer_is_full() {
+        let mut buffer = Buffer::zeroed(8);
+        let mut looked_at = 0;
+        let mut parsed = String::new();
+        for byte in *b"ab\ncdefg" {
+            buffer.free_space()[0] = byte;
+            buffer.fill(1);
+            if buffer.may_hold_head(looked_at) {
+                looked_at = buffer.filled().len();
+                parsed += &format!("{looked_at} ");
+            }
+        }
+        assert_eq!(parsed, "1 3 8 ");
+    }
+
+    #[test]
     fn compacting_makes_the_free_space_contiguous() {
         let mut buffer = Buffer::zeroed(16);
         buffer.free_space().copy_from_slice(b"0123456789abcdef");

@@ -63,13 +63,21 @@ pub fn fetch(url: &str, tls: &ClientTls, bounds: Bounds) -> Result<Fetched, Fetc
     let (endpoint, target) = endpoint(url)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(FetchError::Runtime)?;
+    runtime.block_on(within(endpoint, &target, tls, bounds, Pools::default()))
+}
+
+/// The same for `target` on `endpoint`, as a task.
+pub(crate) async fn within(
+    endpoint: Endpoint,
+    target: &str,
+    tls: &ClientTls,
+    bounds: Bounds,
+    pools: Pools,
+) -> Result<Fetched, FetchError> {
     let total_ms = bounds.total_ms;
-    runtime.block_on(async {
-        let limit = Duration::from_millis(u64::from(total_ms));
-        let fetching = exchange(endpoint, &target, tls, bounds);
-        let fetched = tokio::time::timeout(limit, fetching).await;
-        fetched.unwrap_or(Err(FetchError::Timeout { total_ms }))
-    })
+    let limit = Duration::from_millis(u64::from(total_ms));
+    let fetched = tokio::time::timeout(limit, exchange(endpoint, target, tls, bounds, pools)).await;
+    fetched.unwrap_or(Err(FetchError::Timeout { total_ms }))
 }
 
 async fn exchange(
@@ -77,12 +85,15 @@ async fn exchange(
     target: &str,
     tls: &ClientTls,
     Bounds { bytes_max, total_ms }: Bounds,
+    pools: Pools,
 ) -> Result<Fetched, FetchError> {
     let resources = Resources::new(SystemClock::new(), 0);
     let request = get_request(&endpoint, target)?;
+    // The target is whole.
+    let endpoint = Endpoint { path: String::new(), ..endpoint };
     let mut upstream = Upstream::new(UpstreamKind::Single, vec![endpoint]);
     upstream.response_head_ms = total_ms;
-    let balancer = Balancer::new(&upstream, None, &Pools::default());
+    let balancer = Balancer::new(&upstream, None, &pools);
     let forwarding = Forwarding {
         client_tls: tls,
         connect_ms: total_ms,

@@ -34,6 +34,7 @@ mod share;
 #[cfg(test)]
 mod simulation;
 mod spares;
+mod upstreams;
 mod watch;
 mod worker;
 mod worker_api;
@@ -44,8 +45,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
+use base::SystemClock;
 use base::limits::{APPLY_MS_MAX, DRAIN_NOTICE_MS, QUESTIONS_MAX, WORKERS_MAX};
-use base::{SystemClock, SystemEntropy};
 use model::{Settings, Snapshot};
 use stages::Routes;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -154,6 +155,10 @@ impl Gateway {
         let access = AccessLogger::start(&settings.access_log).map_err(StartError::AccessLog)?;
         let clock = SystemClock::new();
         let (sender, questions) = channel(QUESTIONS_MAX);
+        let nameservers = settings.gateway.nameservers.clone();
+        let upstreams = upstreams::start(count, nameservers, clock.clone());
+        let upstreams = upstreams.map_err(StartError::Worker)?;
+        upstreams.set_client_tls(Arc::clone(&parts.client_tls));
         let current = Current {
             routes: Arc::new(Routes::compile(snapshot, None)),
             live: Arc::new(Live::new(settings, parts.client_tls)),
@@ -167,7 +172,7 @@ impl Gateway {
             current: Mutex::new(current),
             access,
             questions: Mutex::new(Some(questions)),
-            upstreams: Shared::new(count, &SystemEntropy),
+            upstreams,
         };
         let clear = Protocol::Http { http2: http2.http };
         let listeners = [(http, clear), (https, Protocol::Https { config, forward_certificates })];
@@ -256,6 +261,7 @@ impl Gateway {
     /// Applies settings that need no restart: limits, trusted proxies, certificate authorities.
     pub fn apply_settings(&self, settings: &Settings, client_tls: Arc<ClientTls>) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        self.upstreams.set_client_tls(Arc::clone(&client_tls));
         current.live = Arc::new(Live::new(settings, client_tls));
         self.publish(&current);
     }

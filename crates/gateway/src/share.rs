@@ -111,11 +111,12 @@ impl Crowds {
         limit: usize,
         body: &mut B,
     ) -> Result<Pass, Unwanted> {
-        let mut crowds = self.0.borrow_mut();
-        if whose != Whose::Nobody && !crowds.iter().any(|(known, _)| Rc::ptr_eq(known, gate)) {
-            crowds.push((Rc::clone(gate), whose));
+        if whose != Whose::Nobody {
+            let mut crowds = self.0.borrow_mut();
+            if !crowds.iter().any(|(known, _)| Rc::ptr_eq(known, gate)) {
+                crowds.push((Rc::clone(gate), whose));
+            }
         }
-        drop(crowds);
         gate.wait(limit, body).await
     }
 

@@ -68,6 +68,7 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
+    #[allow(clippy::too_many_arguments, reason = "each is a part that its thread starts with")]
     pub(crate) fn new(
         number: usize,
         clock: impl Into<WorkerClock>,
@@ -215,6 +216,7 @@ impl Worker {
             ],
             retries: tally.retries.sent.get(),
             retries_denied: tally.retries.denied.get(),
+            health_checks: self.pools.shared().checks(),
             tunnels: tally.tunnels.get(),
             http2_floods: tally.http2_floods.get(),
             log_lines_lost: tally.log_lines_lost.get(),

@@ -22,12 +22,12 @@ pub use diagnostic::{Diagnostic, Place, Severity};
 pub use fault::{Blame, Fault};
 pub use methods::MethodSet;
 pub use settings::{
-    AccessLog, AdminSettings, CertificateFiles, ClientCertificates, FaultStatus, GatewaySettings,
-    Http2Listeners, IssuerSettings, KeySource, LogFormat, LogSettings, Settings, SniCertificate,
-    TlsSettings, UpstreamTls,
+    AccessLog, AdminSettings, CertificateFiles, ClientCertificates, EndpointTls, FaultStatus,
+    GatewaySettings, Http2Listeners, IssuerSettings, KeySource, LogFormat, LogSettings, Settings,
+    SniCertificate, TlsSettings, UpstreamTls,
 };
 pub use snapshot::{ApiState, Issuer, LoadedApi, Snapshot};
 pub use upstream::{
-    CircuitBreaker, ConnectionLimits, Endpoint, Retry, Scheme, Suspension, SuspensionTime,
-    Upstream, UpstreamKind,
+    CircuitBreaker, ConnectionLimits, Endpoint, HealthCheck, Retry, Scheme, Suspension,
+    SuspensionTime, Upstream, UpstreamKind,
 };

@@ -48,6 +48,8 @@ pub struct GatewaySettings {
     pub retry_budget_percent: u32,
     /// `connect_ms`: longest wait for an upstream connection, in milliseconds.
     pub connect_ms: u32,
+    /// `nameservers`: name servers for the host names of endpoints; empty: the system's.
+    pub nameservers: Vec<SocketAddr>,
     /// `stall_ms`: longest time without progress in a body, in milliseconds.
     pub stall_ms: u32,
     /// `head_ms`: longest wait for a complete request head, in milliseconds.
@@ -131,6 +133,19 @@ pub struct UpstreamTls {
     pub ca: Vec<PathBuf>,
     /// `system_roots`: whether to trust the system's certificate authorities as well. Default: true.
     pub system_roots: bool,
+    /// `[[upstream_tls.endpoint]]`
+    pub endpoints: Vec<EndpointTls>,
+}
+
+/// `[[upstream_tls.endpoint]]`: what differs for some endpoints.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndpointTls {
+    /// Lower case; `*.example.org` matches exactly one label. No two sections have the same.
+    pub hosts: Vec<String>,
+    /// `cert` and `key`: the gateway's certificate, for endpoints that require one.
+    pub identity: Option<CertificateFiles>,
+    /// `ca`: PEM files of the only trusted certificate authorities; absent: those of `[upstream_tls]`.
+    pub ca: Vec<PathBuf>,
 }
 
 /// `[admin]`

@@ -15,6 +15,9 @@ pub struct Upstream {
     pub retry: Retry,
     pub suspension: Suspension,
     pub connections: ConnectionLimits,
+    pub health_check: Option<HealthCheck>,
+    /// Time for which an endpoint that is active again gets a growing share of the requests, in milliseconds; 0: none.
+    pub slow_start_ms: u32,
 }
 
 impl Upstream {
@@ -29,8 +32,24 @@ impl Upstream {
             retry: Retry::default(),
             suspension: Suspension::default(),
             connections: ConnectionLimits::default(),
+            health_check: None,
+            slow_start_ms: 0,
         }
     }
+}
+
+/// A GET that the gateway sends to each endpoint from time to time. It passes if the response has a 2xx status.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HealthCheck {
+    /// Below the endpoint's own path; starts with `/`.
+    pub path: String,
+    pub interval_ms: u32,
+    /// Longest wait for the whole response, in milliseconds.
+    pub timeout_ms: u32,
+    /// Failed checks in a row after which the endpoint is suspended.
+    pub unhealthy_after: u32,
+    /// Passed checks in a row after which it is active again.
+    pub healthy_after: u32,
 }
 
 /// How the next endpoint is chosen.

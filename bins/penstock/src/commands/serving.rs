@@ -11,7 +11,7 @@ use gateway::{Addresses, AdminPages, Gateway, Parts, Question, StartError};
 use model::{ClientCertificates, Diagnostic, Settings, UpstreamTls};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::sync::oneshot;
-use wire::tls::{ClientAuth, ClientTls};
+use wire::tls::{ClientAuth, ClientTls, EndpointTls};
 
 use super::signals::{Event, Shutdown, Signals};
 use crate::failure::Failure;
@@ -144,7 +144,7 @@ fn publish(gateway: Arc<Gateway>, trust: Trust) -> follow::Publish {
             match client_tls(&settings.upstream_tls) {
                 Ok(new) => *trusted = new,
                 Err(problem) => {
-                    tracing::error!("{problem}; the previous certificate authorities stay in use")
+                    tracing::error!("{problem}; the previous certificates stay in use")
                 }
             }
             gateway.apply_settings(&settings, Arc::clone(&trusted));
@@ -169,12 +169,19 @@ fn client_auth(settings: Option<&ClientCertificates>) -> Result<Option<ClientAut
 
 fn client_tls(settings: &UpstreamTls) -> Result<Arc<ClientTls>, String> {
     let read = |file: &PathBuf| {
-        follow::read_pem(file).map_err(|problem| {
-            format!("{}, named by `[upstream_tls] ca`: {problem}", file.display())
-        })
+        follow::read_pem(file)
+            .map_err(|problem| format!("{}, named by `[upstream_tls]`: {problem}", file.display()))
     };
-    let authorities = settings.ca.iter().map(read).collect::<Result<Vec<_>, _>>()?;
-    ClientTls::new(&authorities, settings.system_roots)
+    let read_all = |files: &[PathBuf]| files.iter().map(read).collect::<Result<Vec<_>, _>>();
+    let endpoint = |endpoint: &model::EndpointTls| {
+        let pair = endpoint.identity.as_ref();
+        let identity = pair.map(|pair| Ok::<_, String>((read(&pair.cert)?, read(&pair.key)?)));
+        let (hosts, ca_pems) = (endpoint.hosts.clone(), read_all(&endpoint.ca)?);
+        Ok::<_, String>(EndpointTls { hosts, identity: identity.transpose()?, ca_pems })
+    };
+    let authorities = read_all(&settings.ca)?;
+    let endpoints = settings.endpoints.iter().map(endpoint).collect::<Result<Vec<_>, _>>()?;
+    ClientTls::with_endpoints(&authorities, settings.system_roots, &endpoints)
         .map_err(|error| format!("`[upstream_tls]`: {error}"))
 }
 

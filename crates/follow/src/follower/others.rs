@@ -46,7 +46,7 @@ impl Follower {
     pub(super) fn on_other_file(&self, file: &Path, work: &mut Work) {
         work.settings |= self.configuration.as_deref() == Some(file);
         work.settings |= self.secrets.iter().any(|secret| secret == file);
-        work.republish |= self.settings.upstream_tls.ca.iter().any(|pem| pem == file);
+        work.republish |= upstream_tls_files(&self.settings).iter().any(|pem| pem == file);
         work.issuers |= self.issuers.files().iter().any(|(_, _, of_issuer)| of_issuer == file);
         work.certificates |= self.certificate_files().iter().any(|pem| pem == file);
     }
@@ -187,7 +187,7 @@ impl Follower {
 
     /// Reads the configuration again. Returns whether a new snapshot must be published.
     pub(super) fn reread_settings(&mut self, work: &mut Work, publish: &mut Publish) -> bool {
-        for file in self.settings.upstream_tls.ca.clone() {
+        for file in upstream_tls_files(&self.settings) {
             self.look_at(&file);
         }
         let Some(file) = self.configuration.clone() else { return false };
@@ -243,6 +243,7 @@ impl Follower {
         let (new, now) = (&mut settings.gateway, &self.settings.gateway);
         (new.http, new.https, new.workers) = (now.http, now.https, now.workers);
         new.data.clone_from(&now.data);
+        new.nameservers.clone_from(&now.nameservers);
         settings.tls.clients.clone_from(&self.settings.tls.clients);
         settings.admin = self.settings.admin.clone();
         settings.access_log = self.settings.access_log.clone();
@@ -264,8 +265,18 @@ pub(super) fn single_files(
     let mut single_files: Vec<PathBuf> = configuration.map(Path::to_owned).into_iter().collect();
     single_files.extend(keys);
     single_files.extend(certificate_files(settings, https));
-    single_files.extend(settings.upstream_tls.ca.iter().cloned());
+    single_files.extend(upstream_tls_files(settings));
     single_files
+}
+
+/// The CAs, certificates and keys for connections to upstreams.
+fn upstream_tls_files(settings: &Settings) -> Vec<PathBuf> {
+    let tls = &settings.upstream_tls;
+    let of_endpoints = tls.endpoints.iter().flat_map(|endpoint| {
+        let pair = endpoint.identity.iter().flat_map(|pair| [pair.cert.clone(), pair.key.clone()]);
+        pair.chain(endpoint.ca.iter().cloned())
+    });
+    tls.ca.iter().cloned().chain(of_endpoints).collect()
 }
 
 fn certificate_files(settings: &Settings, https: bool) -> Vec<PathBuf> {

@@ -19,6 +19,7 @@ pub const MANUAL: &[(&str, &str, &str)] = &[
     ("gateway.try_ms", "1 to 3600000 milliseconds; absent: only `response_head_ms` limits a try", "Longest wait for the response head of one try, unless the API sets its own. Longer: a request that is safe to repeat is retried, any other gets fault 101504."),
     ("gateway.retry_budget_percent", "0 to 100; default: 20", "Retries as a percentage of the requests to an endpoint set, per worker, besides one a second and a reserve of 10. More: the first failure is the response."),
     ("gateway.connect_ms", "1 to 3600000 milliseconds; default: 5000", "Longest wait for an upstream connection, TLS handshake included. Longer: fault 101508."),
+    ("gateway.nameservers", "list of IP addresses, with or without port; default: those of /etc/resolv.conf", "Name servers that look up the host names of endpoints, after /etc/hosts. With this key, search domains are not used. Needs a restart."),
     ("gateway.stall_ms", "1 to 3600000 milliseconds; default: 60000", "Longest time without any progress of a body. Longer: the connection is closed, after a 408 if no response has been sent."),
     ("gateway.head_ms", "1 to 3600000 milliseconds; default: 15000", "Longest wait for a complete request head, from its first byte. Longer: 408."),
     ("gateway.idle_ms", "1 to 3600000 milliseconds; default: 60000", "Longest wait for the next request on an idle connection. Longer: the connection is closed."),
@@ -38,6 +39,10 @@ pub const MANUAL: &[(&str, &str, &str)] = &[
     ("admin.listen", "address and port; absent: no listener", "Listener of `/healthz`, `/readyz`, `/metrics` and `/diagnostics`. It has no authentication: keep it on loopback or a private network."),
     ("upstream_tls.ca", "list of paths of PEM files; default: []", "Additional CAs for upstream certificates."),
     ("upstream_tls.system_roots", "true or false; default: true", "Whether the CAs of the operating system are trusted. Upstream certificates are always verified."),
+    ("upstream_tls.endpoint.hosts", "list of host names and IP addresses", "Hosts of the endpoints that the section is for. `*.example.org` matches exactly one label."),
+    ("upstream_tls.endpoint.cert", "path of a PEM file; absent: no client certificate", "Certificate chain of the gateway, leaf first, for endpoints that require one (mutual TLS). Reloaded when it changes."),
+    ("upstream_tls.endpoint.key", "path of a PEM file; required with `cert`", "Its private key: PKCS#8, PKCS#1 or SEC1. Reloaded when it changes."),
+    ("upstream_tls.endpoint.ca", "list of paths of PEM files; default: the CAs of [upstream_tls]", "The only CAs that may have issued the certificates of these endpoints. Reloaded when they change."),
     ("access_log.to", "\"stdout\" or \"file\"; absent: no access log", "Destination of the access log, one JSON object per line and request. `auth_failure` is the reason why a credential was rejected, such as `expired`; otherwise it is absent. docs/life-of-a-request.md lists the reasons."),
     ("access_log.file", "path; required with `to = \"file\"`", "File to append to."),
     ("log.level", "\"error\", \"warn\", \"info\", \"debug\" or \"trace\"; default: \"info\"", "Level of the log on stderr. Libraries that Penstock uses log errors only."),
@@ -105,7 +110,7 @@ pub fn manual_markdown() -> String {
 }
 
 /// Tables of which there can be several.
-const REPEATED: [&str; 2] = ["issuer", "tls.sni"];
+const REPEATED: [&str; 3] = ["issuer", "tls.sni", "upstream_tls.endpoint"];
 
 /// The table as written in the file.
 pub(super) fn heading(table: &str) -> String {

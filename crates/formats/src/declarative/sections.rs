@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use base::limits;
 use model::{
-    AccessLog, AdminSettings, CertificateFiles, ClientCertificates, FaultStatus, GatewaySettings,
-    Http2Listeners, LogFormat, LogSettings, Place, Settings, SniCertificate, TlsSettings,
-    UpstreamTls,
+    AccessLog, AdminSettings, CertificateFiles, ClientCertificates, EndpointTls, FaultStatus,
+    GatewaySettings, Http2Listeners, LogFormat, LogSettings, Place, Settings, SniCertificate,
+    TlsSettings, UpstreamTls,
 };
 use toml::Spanned;
 use toml::de::DeTable;
@@ -15,6 +15,7 @@ use toml::de::DeTable;
 use super::Outside;
 use super::issuers;
 use super::table::Table;
+use crate::address::{Wrong, host_pattern};
 use crate::report::{Report, shorten};
 
 pub(super) fn settings(
@@ -82,6 +83,7 @@ fn gateway(table: &Table<'_>, outside: &Outside<'_>, report: &mut Report) -> Gat
         connect_ms: table
             .number("connect_ms", ms.clone(), report)
             .unwrap_or(limits::CONNECT_MS_MAX),
+        nameservers: nameservers(table, report),
         stall_ms: table.number("stall_ms", ms.clone(), report).unwrap_or(limits::STALL_MS_MAX),
         head_ms: table.number("head_ms", ms.clone(), report).unwrap_or(limits::HEAD_MS_MAX),
         idle_ms: table.number("idle_ms", ms, report).unwrap_or(limits::IDLE_CLIENT_MS_MAX),
@@ -193,6 +195,25 @@ fn paths(
     Some(paths)
 }
 
+/// IP addresses, with or without a port.
+fn nameservers(table: &Table<'_>, report: &mut Report) -> Vec<SocketAddr> {
+    const PORT: u16 = 53;
+    let mut servers = Vec::new();
+    for (text, place) in table.texts("nameservers", report).unwrap_or_default() {
+        let with_port = text.parse::<SocketAddr>().ok();
+        let address = || text.parse::<IpAddr>().ok().map(|ip| SocketAddr::new(ip, PORT));
+        match with_port.or_else(address) {
+            Some(server) => servers.push(server),
+            None => {
+                let message = format!("`{}` is not the address of a name server", shorten(text));
+                let help = "write an IP address, such as 10.0.0.2, 10.0.0.2:5353 or [fd00::2]:53";
+                report.error(place, message, help);
+            }
+        }
+    }
+    servers
+}
+
 fn trusted_proxies(table: &Table<'_>, report: &mut Report) -> Vec<(IpAddr, u8)> {
     let mut blocks = Vec::new();
     for (text, place) in table.texts("trusted_proxies", report).unwrap_or_default() {
@@ -288,36 +309,81 @@ fn certificate_by_name(
     if table.get("cert").is_none() && table.get("key").is_none() {
         report.error(table.place, "[[tls.sni]] has no certificate", "add `cert` and `key`");
     }
+    let hosts = hosts(table, "[[tls.sni]]", host_pattern, report);
+    Some(SniCertificate { hosts, files: pair(table, outside, report)? })
+}
+
+/// `hosts`: at least one.
+fn hosts(
+    table: &Table<'_>,
+    heading: &str,
+    read: fn(&str) -> Result<String, Wrong>,
+    report: &mut Report,
+) -> Vec<String> {
     let listed = table.texts("hosts", report);
     if listed.as_ref().is_none_or(Vec::is_empty)
         && (listed.is_some() || table.get("hosts").is_none())
     {
         report.error(
             table.place,
-            "[[tls.sni]] has no hosts",
+            format!("{heading} has no hosts"),
             "add `hosts = [\"www.example.org\"]`",
         );
     }
     let mut hosts = Vec::new();
     for (text, place) in listed.unwrap_or_default() {
-        match crate::address::host_pattern(text) {
+        match read(text) {
             Ok(host) => hosts.push(host),
             Err((message, help)) => report.error(place, message, help),
         }
     }
-    Some(SniCertificate { hosts, files: pair(table, outside, report)? })
+    hosts
 }
 
 fn upstream_tls(table: &Table<'_>, outside: &Outside<'_>, report: &mut Report) -> UpstreamTls {
     let settings = UpstreamTls {
         ca: paths(table, "ca", outside, report).unwrap_or_default(),
         system_roots: table.flag("system_roots", true, report),
+        endpoints: endpoints_tls(table, outside, report),
     };
-    if !settings.system_roots && settings.ca.is_empty() {
+    let trusts_none = settings.endpoints.iter().all(|endpoint| endpoint.ca.is_empty());
+    if !settings.system_roots && settings.ca.is_empty() && trusts_none {
         let message = "no CA is trusted, so every https upstream will fail";
         report.warning(table.place, message, "add `ca`, or remove `system_roots = false`");
     }
     settings
+}
+
+/// A host name, a pattern, or an address.
+fn endpoint_host(text: &str) -> Result<String, Wrong> {
+    text.parse::<IpAddr>().map_or_else(|_| host_pattern(text), |ip| Ok(ip.to_string()))
+}
+
+fn endpoints_tls(
+    table: &Table<'_>,
+    outside: &Outside<'_>,
+    report: &mut Report,
+) -> Vec<EndpointTls> {
+    let mut found: Vec<EndpointTls> = Vec::new();
+    for section in table.sections("endpoint", "upstream_tls.endpoint", report) {
+        let heading = "[[upstream_tls.endpoint]]";
+        let hosts = hosts(&section, heading, endpoint_host, report);
+        let is_known = |host: &&String| found.iter().any(|other| other.hosts.contains(host));
+        if let Some(host) = hosts.iter().find(is_known) {
+            let message = format!("two sections {heading} are for `{host}`");
+            report.error(section.place, message, "merge them");
+        }
+        if ["cert", "key", "ca"].iter().all(|key| section.get(key).is_none()) {
+            let message = format!("{heading} has neither a certificate nor a CA");
+            report.error(section.place, message, "add `cert` and `key`, or `ca`");
+        }
+        found.push(EndpointTls {
+            hosts,
+            identity: pair(&section, outside, report),
+            ca: paths(&section, "ca", outside, report).unwrap_or_default(),
+        });
+    }
+    found
 }
 
 #[derive(Clone, Copy)]

@@ -26,6 +26,7 @@ response_head_ms = 1_000
 try_ms = 500
 retry_budget_percent = 10
 connect_ms = 2_000
+nameservers = ["10.0.0.2", "[fd00::2]:5353"]
 stall_ms = 3_000
 head_ms = 4_000
 idle_ms = 5_000
@@ -49,6 +50,11 @@ listen = "127.0.0.1:9201"
 [upstream_tls]
 ca = ["ca.pem"]
 system_roots = false
+[[upstream_tls.endpoint]]
+hosts = ["*.internal", "::1"]
+cert = "client.crt"
+key = "client.key"
+ca = ["internal.pem"]
 [access_log]
 to = "file"
 file = "access.log"
@@ -115,6 +121,8 @@ fn every_key_reaches_the_settings() {
     ];
     assert_eq!(waits, [1_000, 2_000, 3_000, 4_000, 5_000]);
     assert_eq!((gateway.try_ms, gateway.retry_budget_percent), (Some(500), 10));
+    let nameservers: Vec<_> = gateway.nameservers.iter().map(ToString::to_string).collect();
+    assert_eq!(nameservers, ["10.0.0.2:53", "[fd00::2]:5353"]);
     let pair = settings.tls.default.as_ref().map(|pair| (pair.cert.as_path(), pair.key.as_path()));
     assert_eq!(pair, Some((Path::new("etc/tls.crt"), Path::new("etc/tls.key"))));
     let [sni] = settings.tls.sni.as_slice() else { panic!("there is one") };
@@ -123,6 +131,11 @@ fn every_key_reaches_the_settings() {
         (&["*.example.org".to_owned()][..], Path::new("etc/a.key"))
     );
     assert_eq!(settings.admin.listen, "127.0.0.1:9201".parse().ok());
+    let [endpoint] = settings.upstream_tls.endpoints.as_slice() else { panic!("there is one") };
+    assert_eq!(endpoint.hosts, ["*.internal", "::1"]);
+    assert_eq!(endpoint.ca, [Path::new("etc/internal.pem")]);
+    let identity = endpoint.identity.as_ref().map(|pair| (pair.cert.as_path(), pair.key.as_path()));
+    assert_eq!(identity, Some((Path::new("etc/client.crt"), Path::new("etc/client.key"))));
     assert_eq!(
         (settings.upstream_tls.ca, settings.upstream_tls.system_roots),
         (vec![PathBuf::from("etc/ca.pem")], false)
@@ -230,6 +243,12 @@ fn types_and_ranges_are_checked() {
     gateway("http2 = 2", "3:9: ");
     gateway("[log]\nlevel = \"warning\"", "4:9: `warning`");
     gateway("[upstream_tls]\nsystem_roots = 1\n", "4:16: must be true or false");
+    let endpoint = "[[upstream_tls.endpoint]]\n";
+    gateway(&format!("{endpoint}ca = [\"a\"]"), "3:1: [[upstream_tls.endpoint]] has no hosts");
+    gateway(&format!("{endpoint}hosts = [\"a\"]"), "3:1: neither a certificate nor a CA");
+    gateway(&format!("{endpoint}hosts = [\"a\"]\ncert = \"a\""), "5:8: `cert` needs `key`");
+    let one = format!("{endpoint}hosts = [\"a\"]\nca = [\"a\"]\n");
+    gateway(&format!("{one}{one}"), "6:1: two sections [[upstream_tls.endpoint]] are for `a`");
     gateway("tls = 1\n", "3:1: `tls`");
     gateway("[admin]\nlisten = \"localhost:9201\"", "4:10: `localhost:9201`");
 }

@@ -156,6 +156,8 @@ const EXTENSIONS: &[Row] = &[
     row("x-penstock-strict-paths", Level::API, Value::Any, Support::Served, "`true`: a path with more than one interpretation gets 400: with `//`, `;`, `%2F`, `%5C`, a dot segment or a needless escape. Absent: `strict_paths` of the configuration", ""),
     row("x-penstock-balance", Level::SET, Value::Any, Support::Served, "`round_robin` (the default): each endpoint of a `load_balance` set in turn; `least_requests`: of two random endpoints, the one with fewer requests in progress", ""),
     row("x-penstock-try-ms", Level::SET, Value::Any, Support::Served, "Longest wait for the response head of one try, in milliseconds; a request that is safe to repeat is then retried. Absent: `try_ms` of the configuration", ""),
+    row("x-penstock-health", Level::SET, Value::Any, Support::Served, "Health checks: `path`, `interval_ms`, `timeout_ms`, `unhealthy_after`, `healthy_after`, explained in [resilience](resilience.md)", ""),
+    row("x-penstock-slow-start-ms", Level::SET, Value::Any, Support::Served, "Time for which an endpoint that is active again gets a growing share of the requests", ""),
     row("x-penstock-scopes", Level::ALL, Value::Any, Support::Served, "`all`: a token needs all scopes; `any` (the default): one of them", ""),
 ];
 

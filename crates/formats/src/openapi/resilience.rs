@@ -6,10 +6,12 @@ use std::ops::RangeInclusive;
 
 use base::limits;
 use model::{
-    CircuitBreaker, ConnectionLimits, Retry, Suspension, SuspensionTime, Upstream, UpstreamKind,
+    CircuitBreaker, ConnectionLimits, HealthCheck, Retry, Suspension, SuspensionTime, Upstream,
+    UpstreamKind,
 };
 
 use super::values;
+use crate::address;
 use crate::report::{Report, one_of, shorten, suggest};
 use crate::tree::{Map, Node};
 
@@ -27,6 +29,10 @@ pub(super) fn read(map: &Map<'_>, upstream: &mut Upstream, report: &mut Report) 
     if let Some(ms) = set.number("x-penstock-try-ms", MS, report) {
         upstream.try_ms = Some(ms);
     }
+    if let Some(ms) = set.number("x-penstock-slow-start-ms", MS_OR_NONE, report) {
+        upstream.slow_start_ms = ms;
+    }
+    upstream.health_check = health_check(&set, report);
     balance(map, upstream, report);
     let advanced = set.section("advanceEndpointConfig", &ADVANCED, &[], report);
     if let Some(advanced) = &advanced {
@@ -166,6 +172,43 @@ fn suspension(set: &Section<'_>, report: &mut Report) -> Option<Suspension> {
     Some(Suspension::Consecutive { failures, lasts })
 }
 
+fn health_check(set: &Section<'_>, report: &mut Report) -> Option<HealthCheck> {
+    const KEYS: [&str; 5] =
+        ["path", "interval_ms", "timeout_ms", "unhealthy_after", "healthy_after"];
+    let config = set.section("x-penstock-health", &KEYS, &[], report)?;
+    let path = config.map.get("path").and_then(|node| {
+        let path = values::text(node, "path", report)?;
+        let problem = match path.split_once('?') {
+            Some((path, query)) if query.bytes().all(|b| b.is_ascii_graphic() && b != b'#') => {
+                address::path_prefix(path).err()
+            }
+            Some(_) => Some(("the query is not valid".to_owned(), "percent-encode it".to_owned())),
+            None => address::path_prefix(path).err(),
+        };
+        if let Some((message, help)) = problem {
+            report.error(node.place, message, help);
+        }
+        path.starts_with('/').then(|| path.to_owned())
+    });
+    if config.map.get("path").is_none() {
+        let place = set.map.member("x-penstock-health").map(|member| member.key_place);
+        report.error(place, "`x-penstock-health` has no `path`", "add `path: /health`");
+    }
+    let in_a_row = 1..=limits::HEALTH_CHECKS_IN_A_ROW_MAX;
+    let interval_ms = config.number("interval_ms", CHECK_MS, report);
+    let timeout_ms = config.number("timeout_ms", MS, report);
+    Some(HealthCheck {
+        path: path?,
+        interval_ms: interval_ms.unwrap_or(limits::HEALTH_CHECK_INTERVAL_MS),
+        timeout_ms: timeout_ms.unwrap_or(limits::HEALTH_CHECK_MS_MAX),
+        unhealthy_after: config.number("unhealthy_after", in_a_row.clone(), report).unwrap_or(3),
+        healthy_after: config.number("healthy_after", in_a_row, report).unwrap_or(2),
+    })
+}
+
+/// The interval of health checks.
+const CHECK_MS: RangeInclusive<u32> = 100..=limits::CONFIGURED_MS_MAX;
+
 /// A map of which each key is read by name.
 struct Section<'n> {
     map: &'n Map<'n>,
@@ -301,6 +344,36 @@ mod tests {
         reject("type: failover, x-penstock-balance: round_robin", " error: no effect");
         reject("x-penstock-try-ms: 0", " error: invalid `x-penstock-try-ms: 0`");
         reject("x-penstock-trie-ms: 1", " error: unknown extension");
+    }
+
+    #[test]
+    fn a_set_may_have_health_checks_and_a_slow_start() {
+        check("x-penstock-slow-start-ms: 4000, x-penstock-health: {path: /up}", |set| {
+            set.slow_start_ms = 4_000;
+            set.health_check = Some(HealthCheck {
+                path: "/up".to_owned(),
+                interval_ms: 5_000,
+                timeout_ms: 2_000,
+                unhealthy_after: 3,
+                healthy_after: 2,
+            });
+        });
+        let keys = "path: '/up?deep=1', interval_ms: 100, timeout_ms: 50, unhealthy_after: 1, \
+                    healthy_after: 4";
+        check(&format!("x-penstock-health: {{{keys}}}"), |set| {
+            set.health_check = Some(HealthCheck {
+                path: "/up?deep=1".to_owned(),
+                interval_ms: 100,
+                timeout_ms: 50,
+                unhealthy_after: 1,
+                healthy_after: 4,
+            });
+        });
+        reject("x-penstock-health: {}", " error: no `path`");
+        reject("x-penstock-health: {path: up}", " error: `up`");
+        reject("x-penstock-health: {path: '/a b'}", " error: `a b`");
+        let odd = "x-penstock-health: {path: /up, interval_ms: 99}";
+        reject(odd, " error: invalid `interval_ms: 99`");
     }
 
     #[test]

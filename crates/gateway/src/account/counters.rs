@@ -255,6 +255,8 @@ pub(crate) struct WorkerFigures {
     pub(crate) faults: [(&'static str, u64); 3],
     pub(crate) retries: u64,
     pub(crate) retries_denied: u64,
+    /// Of all workers: passed and failed.
+    pub(crate) health_checks: [u64; 2],
     pub(crate) tunnels: u64,
     pub(crate) http2_floods: u64,
     pub(crate) log_lines_lost: u64,

@@ -222,6 +222,16 @@ impl Page {
             }
         }
         self.family(
+            "penstock_health_checks_total",
+            "counter",
+            "Health checks of endpoints, by outcome.",
+        );
+        for (position, outcome) in ["passed", "failed"].into_iter().enumerate() {
+            let counts = workers.iter().filter_map(|worker| worker.health_checks.get(position));
+            let count = counts.copied().max().unwrap_or(0);
+            self.line("penstock_health_checks_total", &[("outcome", outcome)], count);
+        }
+        self.family(
             "penstock_upstream_connects_total",
             "counter",
             "Attempts to connect to an upstream, by outcome.",

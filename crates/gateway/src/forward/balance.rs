@@ -23,6 +23,7 @@ pub(crate) struct Balancer {
     /// Position at which the next turn begins.
     next: Cell<usize>,
     random: Random,
+    slow_start_us: u64,
     pub(crate) endpoints: Vec<EndpointState>,
 }
 
@@ -93,6 +94,7 @@ impl Balancer {
             budget: RetryBudget::new(&upstream.retry, shared.workers()),
             next: Cell::new(0),
             random: Random(Cell::new(shared.seed())),
+            slow_start_us: u64::from(upstream.slow_start_ms) * 1_000,
             endpoints: upstream.endpoints.iter().enumerate().map(endpoint).collect(),
         }
     }
@@ -113,9 +115,14 @@ impl Balancer {
                 first
             }
         };
+        let mut warming = None;
         for position in (first..count).chain(0..first) {
             let Some(endpoint) = self.endpoints.get(position) else { break };
             if tried.has(position) {
+                continue;
+            }
+            if self.skips(endpoint, now_us) {
+                warming = warming.or(Some(Chosen { position, endpoint, is_probe: false }));
                 continue;
             }
             match endpoint.health.admit(now_us) {
@@ -124,7 +131,22 @@ impl Balancer {
                 Admission::Suspended => {}
             }
         }
-        self.spare(tried, first).ok_or_else(|| self.none_ready())
+        let spare = || self.spare(tried, first);
+        warming.or_else(spare).ok_or_else(|| self.none_ready())
+    }
+
+    /// Whether an endpoint that is active again is left out this time: its share grows from a tenth to all within
+    /// `slow_start_us`.
+    fn skips(&self, endpoint: &EndpointState, now_us: u64) -> bool {
+        if self.slow_start_us == 0 || self.kind == UpstreamKind::Failover {
+            return false;
+        }
+        let active_us = endpoint.health.active_us(now_us).unwrap_or(u64::MAX);
+        if active_us >= self.slow_start_us || !endpoint.health.is_open(now_us) {
+            return false;
+        }
+        let percent = (active_us.saturating_mul(100) / self.slow_start_us).max(10);
+        self.random.below(100) as u64 >= percent
     }
 
     /// Where outliers are suspended, a set is never without an endpoint, not even if two workers have suspended its
@@ -188,7 +210,7 @@ impl Balancer {
         if let Some(half_us) = half_window_us(&self.suspension) {
             endpoint.successes.add(&endpoint.health, half_us, now_us);
         }
-        if endpoint.health.succeeded() {
+        if endpoint.health.succeeded(now_us) {
             tracing::info!(endpoint = %endpoint.authority, "endpoint active again");
         }
     }

@@ -11,7 +11,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use model::{CircuitBreaker, Fault, Suspension, SuspensionTime};
+use model::{CircuitBreaker, Fault, HealthCheck, Suspension, SuspensionTime};
 
 #[derive(Debug, Default)]
 pub(crate) struct Health {
@@ -23,8 +23,16 @@ pub(crate) struct Health {
     suspended_ms: AtomicU32,
     /// A probe is in progress: no other request is sent until it ends, or until this time.
     probing_until_us: AtomicU64,
+    /// When the last suspension ended.
+    active_since_us: AtomicU64,
+    /// Health checks in a row that passed or failed.
+    checks_passed: AtomicU32,
+    checks_failed: AtomicU32,
     window: Window,
 }
+
+/// The end of a suspension that only health checks end.
+const UNTIL_CHECKED: u64 = u64::MAX;
 
 /// How an exchange failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +51,13 @@ impl Failure {
             Self::Broken
         }
     }
+}
+
+/// The state of an endpoint after health checks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Checked {
+    Healthy,
+    Unhealthy,
 }
 
 /// Whether a request may be sent to an endpoint.
@@ -86,16 +101,54 @@ impl Health {
     }
 
     /// Records a response. Returns whether that ended a suspension.
-    pub(crate) fn succeeded(&self) -> bool {
+    pub(crate) fn succeeded(&self, now_us: u64) -> bool {
         if self.failures.load(Relaxed) > 0 {
             self.failures.store(0, Relaxed);
         }
-        if self.suspended_until_us.load(Relaxed) == 0 {
-            return false;
+        match self.suspended_until_us.load(Relaxed) {
+            0 | UNTIL_CHECKED => false,
+            _ => self.activate(now_us),
         }
+    }
+
+    /// Ends a suspension. Returns whether there was one.
+    fn activate(&self, now_us: u64) -> bool {
         self.suspended_ms.store(0, Relaxed);
+        self.active_since_us.store(now_us.max(1), Relaxed);
         self.end_probe();
         self.suspended_until_us.swap(0, Relaxed) > 0
+    }
+
+    /// For how long it has been active again after a suspension; `None`: it never was suspended.
+    pub(crate) fn active_us(&self, now_us: u64) -> Option<u64> {
+        let since_us = self.active_since_us.load(Relaxed);
+        (since_us > 0).then(|| now_us.saturating_sub(since_us))
+    }
+
+    /// Records the outcome of a health check. Returns the change of state that follows.
+    pub(crate) fn checked(
+        &self,
+        passed: bool,
+        check: &HealthCheck,
+        now_us: u64,
+    ) -> Option<Checked> {
+        let is_down = self.suspended_until_us.load(Relaxed) == UNTIL_CHECKED;
+        let (count, other) = if passed {
+            (&self.checks_passed, &self.checks_failed)
+        } else {
+            (&self.checks_failed, &self.checks_passed)
+        };
+        other.store(0, Relaxed);
+        let in_a_row = count.fetch_add(1, Relaxed).saturating_add(1);
+        if passed && is_down && in_a_row >= check.healthy_after {
+            self.activate(now_us);
+            return Some(Checked::Healthy);
+        }
+        if !passed && !is_down && in_a_row >= check.unhealthy_after {
+            self.suspended_until_us.store(UNTIL_CHECKED, Relaxed);
+            return Some(Checked::Unhealthy);
+        }
+        None
     }
 
     /// Adds successes to the window.
@@ -117,7 +170,11 @@ impl Health {
         if let Some(half_us) = half_window_us(rule) {
             self.window.failed(failure, half_us, now_us);
         }
-        let was_suspended = self.suspended_until_us.load(Relaxed) > 0;
+        let until_us = self.suspended_until_us.load(Relaxed);
+        if until_us == UNTIL_CHECKED {
+            return None;
+        }
+        let was_suspended = until_us > 0;
         match rule {
             Suspension::Outliers if !may => {
                 // It is used although it fails, like a single endpoint.

@@ -7,12 +7,16 @@
 //! Architecture invariant: a request is sent again only if no byte of it was written, or if it is
 //! idempotent and nothing of its body was sent (RFC 9110 section 9.2.2).
 
+mod addresses;
 mod attempt;
 mod balance;
 mod body;
+mod connect;
 mod gate;
 mod head;
 mod health;
+mod lookup;
+mod names;
 mod pool;
 mod retry;
 mod shared;
@@ -27,9 +31,11 @@ use wire::tls::ClientTls;
 
 pub(crate) use balance::Balancer;
 pub(crate) use body::{RequestBody, Unwanted, while_wanted};
+pub(crate) use health::Checked;
+pub(crate) use names::Follower;
 pub(crate) use pool::{Lease, PoolFigures, Pools};
 pub(crate) use retry::RetryCounts;
-pub(crate) use shared::Shared;
+pub(crate) use shared::{CheckedEndpoint, Shared, Watched};
 
 use crate::buffer::Buffers;
 use crate::flow::{BodyError, BodyReader, FlowError, Http1Source, Outflow};

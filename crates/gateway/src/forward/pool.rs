@@ -3,31 +3,25 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::io;
-use std::net::SocketAddr;
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use base::SystemEntropy;
-use base::limits::IDLE_UPSTREAM_MS_MAX;
-use model::{Endpoint, Fault, Scheme};
-use tokio::net::{TcpStream, lookup_host};
+use model::{Endpoint, Fault};
+use tokio::net::lookup_host;
+use tokio::sync::watch;
 use wire::stream::Stream;
 use wire::tls::ClientTls;
 
+use super::addresses::{Addresses, Pooled};
 use super::body::{RequestBody, Unwanted, while_wanted};
+use super::connect::{Address, Report, connect, is_local};
 use super::gate::{Gate, Pass, Refusal, SetLimits, Waiting};
+use super::names::{self, Name, Resolution};
 use super::shared::Shared;
 
-/// The key of a pool: endpoints with different paths share connections.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Address {
-    scheme: Scheme,
-    host: String,
-    port: u16,
-}
-
-/// A worker's pools by address.
+/// A worker's pools by address: endpoints with different paths share connections.
 #[derive(Debug)]
 pub(crate) struct Pools {
     by_address: RefCell<HashMap<Address, Rc<Pool>>>,
@@ -56,9 +50,22 @@ impl Pools {
             Address { scheme: endpoint.scheme, host: endpoint.host.clone(), port: endpoint.port };
         let mut pools = self.by_address.borrow_mut();
         Rc::clone(pools.entry(address).or_insert_with_key(|address| {
+            let mut addresses = Addresses::new(self.shared.seed());
+            let source = match (address.host.parse::<IpAddr>(), self.shared.name(&address.host)) {
+                (Ok(ip), _) => {
+                    addresses.set(&[ip]);
+                    Source::Literal
+                }
+                (Err(_), Some(name)) => {
+                    let resolution = RefCell::new(name.resolution());
+                    Source::Shared { resolution, _name: name }
+                }
+                (Err(_), None) => Source::System,
+            };
             Rc::new(Pool {
                 address: address.clone(),
-                idle: RefCell::default(),
+                source,
+                addresses: RefCell::new(addresses),
                 gate: Rc::default(),
                 waiting_for_set: Cell::new(0),
                 opened: Cell::new(0),
@@ -70,8 +77,8 @@ impl Pools {
     /// Closes connections that were idle for too long, and drops unused pools.
     pub(crate) fn sweep(&self, now_us: u64) {
         self.by_address.borrow_mut().retain(|_, pool| {
-            pool.close_idle(now_us);
-            Rc::strong_count(pool) > 1 || !pool.idle.borrow().is_empty()
+            pool.addresses.borrow_mut().sweep(now_us);
+            Rc::strong_count(pool) > 1 || pool.addresses.borrow().idle() > 0
         });
     }
 
@@ -97,8 +104,8 @@ pub(crate) struct PoolFigures {
 #[derive(Debug)]
 pub(crate) struct Pool {
     address: Address,
-    /// The most recently used one is last and is used first, so that surplus connections expire.
-    idle: RefCell<Vec<Idle>>,
+    source: Source,
+    addresses: RefCell<Addresses<Stream>>,
     gate: Rc<Gate>,
     /// Requests that wait because of the limits of their endpoint set.
     waiting_for_set: Cell<usize>,
@@ -106,10 +113,15 @@ pub(crate) struct Pool {
     failed: Cell<u64>,
 }
 
+/// Where a pool gets its addresses from.
 #[derive(Debug)]
-struct Idle {
-    stream: Stream,
-    since_us: u64,
+enum Source {
+    /// The endpoint names one.
+    Literal,
+    /// All workers' knowledge of its name, which is kept up to date while one of them has it.
+    Shared { resolution: RefCell<watch::Receiver<Resolution>>, _name: Arc<Name> },
+    /// Looked up for each connection.
+    System,
 }
 
 /// Why no connection was leased.
@@ -134,6 +146,8 @@ pub(crate) struct Lease {
     pub(crate) stream: Stream,
     /// It has served requests before, so the upstream may have closed it as idle.
     pub(crate) reused: bool,
+    ip: IpAddr,
+    opened_us: u64,
     pool: Rc<Pool>,
     idle_max: usize,
     _passes: Passes,
@@ -156,10 +170,24 @@ type Passes = (Pass, Option<Pass>);
 impl Lease {
     /// Returns the connection to its pool. Both bodies must be complete, and nothing unread.
     pub(crate) fn release(self, now_us: u64) {
-        let mut idle = self.pool.idle.borrow_mut();
-        if idle.len() < self.idle_max {
-            idle.push(Idle { stream: self.stream, since_us: now_us });
-        }
+        let pooled = (self.stream, self.ip, self.opened_us);
+        self.pool.addresses.borrow_mut().release(pooled, self.idle_max, now_us);
+    }
+}
+
+/// Records how connecting to single addresses ends.
+struct Outcomes<'a> {
+    addresses: &'a RefCell<Addresses<Stream>>,
+    now_us: u64,
+}
+
+impl Report for Outcomes<'_> {
+    fn failed(&self, ip: IpAddr) {
+        self.addresses.borrow_mut().failed(ip, self.now_us);
+    }
+
+    fn connected(&self, ip: IpAddr) {
+        self.addresses.borrow_mut().connected(ip);
     }
 }
 
@@ -177,25 +205,30 @@ impl Pool {
     ) -> Result<Lease, ConnectFailure> {
         let passes = self.passes(&leasing, body).await;
         let passes = passes.map_err(|fault| ConnectFailure { fault, attempted: false })?;
-        let lease = |stream, reused| Lease {
+        let lease = |(stream, ip, opened_us): Pooled<Stream>, reused| Lease {
             stream,
             reused,
+            ip,
+            opened_us,
             pool: Rc::clone(self),
             idle_max: leasing.limits.idle_max,
             _passes: passes,
         };
-        if leasing.freshness == Freshness::Any
-            && let Some(stream) = self.take_idle()
-        {
-            return Ok(lease(stream, true));
-        }
+        self.follow_name();
+        let (may_reuse, now_us) = (leasing.freshness == Freshness::Any, leasing.now_us);
+        let is_open = |stream: &mut Stream| !stream.is_stale();
+        let ips = match self.addresses.borrow_mut().take(may_reuse, now_us, is_open) {
+            Ok(pooled) => return Ok(lease(pooled, true)),
+            Err(ips) => ips,
+        };
         let Leasing { tls, connect_ms, .. } = leasing;
         let authority = self.authority();
         // Boxed, so that the rare case does not enlarge every future.
-        let fault = match while_wanted(body, Box::pin(self.connect(tls, connect_ms))).await {
-            Ok(Ok(stream)) => {
+        let connecting = Box::pin(self.connect(ips, tls, connect_ms, now_us));
+        let fault = match while_wanted(body, connecting).await {
+            Ok(Ok((stream, ip))) => {
                 self.opened.set(self.opened.get() + 1);
-                return Ok(lease(stream, false));
+                return Ok(lease((stream, ip, now_us), false));
             }
             Ok(Err(error)) => {
                 let (attempted, cause) = (!is_local(&error), error.to_string());
@@ -258,36 +291,42 @@ impl Pool {
         self.gate.enter()
     }
 
-    /// The most recently used idle connection that its peer has not closed. The check costs no system call
-    /// unless something arrived.
-    fn take_idle(&self) -> Option<Stream> {
-        let mut idle = self.idle.borrow_mut();
-        while let Some(mut found) = idle.pop() {
-            if !found.stream.is_stale() {
-                return Some(found.stream);
+    /// Connects to one of `ips`; if there are none, to those of the name when they are known.
+    async fn connect(
+        &self,
+        mut ips: Vec<IpAddr>,
+        tls: &ClientTls,
+        connect_ms: u32,
+        now_us: u64,
+    ) -> io::Result<(Stream, IpAddr)> {
+        let found = match &self.source {
+            Source::Literal => None,
+            Source::Shared { resolution, .. } if ips.is_empty() => {
+                let mut resolution = resolution.borrow().clone();
+                Some(names::addresses(&mut resolution).await?.to_vec())
             }
+            Source::Shared { .. } => None,
+            Source::System => {
+                let found = lookup_host((self.address.host.as_str(), self.address.port)).await?;
+                Some(found.map(|address| address.ip()).collect())
+            }
+        };
+        if let Some(found) = found {
+            let mut addresses = self.addresses.borrow_mut();
+            addresses.set(&found);
+            ips = addresses.take(false, now_us, |_| false).err().unwrap_or_default();
         }
-        None
+        let report = Outcomes { addresses: &self.addresses, now_us };
+        connect(&self.address, &ips, tls, connect_ms, &report).await
     }
 
-    async fn connect(&self, tls: &ClientTls, connect_ms: u32) -> io::Result<Stream> {
-        let Address { scheme, host, port } = &self.address;
-        #[cfg(test)]
-        if let Some(connected) = crate::simulation::connect(*port).await {
-            return connected;
+    /// Uses the new addresses of the name if they have changed. Costs one atomic read otherwise.
+    fn follow_name(&self) {
+        let Source::Shared { resolution, .. } = &self.source else { return };
+        let is_new = resolution.borrow().has_changed().unwrap_or(false);
+        if is_new && let Resolution::Found(ips) = &*resolution.borrow_mut().borrow_and_update() {
+            self.addresses.borrow_mut().set(ips);
         }
-        let addresses: Vec<_> = lookup_host((host.as_str(), *port)).await?.collect();
-        let tcp = connect_to_one_of(&addresses, connect_ms).await?;
-        tcp.set_nodelay(true)?;
-        match scheme {
-            Scheme::Http => Ok(Stream::Clear(tcp)),
-            Scheme::Https => tls.connect(tcp, host).await,
-        }
-    }
-
-    fn close_idle(&self, now_us: u64) {
-        let oldest_us = now_us.saturating_sub(u64::from(IDLE_UPSTREAM_MS_MAX) * 1_000);
-        self.idle.borrow_mut().retain(|kept| kept.since_us >= oldest_us);
     }
 
     fn authority(&self) -> String {
@@ -296,89 +335,11 @@ impl Pool {
 
     fn figures(&self) -> PoolFigures {
         PoolFigures {
-            idle: self.idle.borrow().len() as u64,
+            idle: self.addresses.borrow().idle() as u64,
             in_use: self.gate.in_use() as u64,
             waiting: self.waiting() as u64,
             opened: self.opened.get(),
             failed: self.failed.get(),
         }
-    }
-}
-
-/// Whether the connection failed for lack of something on this machine, such as descriptors, memory or ports.
-fn is_local(error: &io::Error) -> bool {
-    use nix::errno::Errno::{EADDRNOTAVAIL, EMFILE, ENFILE, ENOBUFS, ENOMEM};
-    let lacking = [EADDRNOTAVAIL, EMFILE, ENFILE, ENOBUFS, ENOMEM];
-    error.raw_os_error().is_some_and(|code| lacking.iter().any(|lacking| *lacking as i32 == code))
-}
-
-/// Tries each address in turn, each but the last for its share of the time, so that an address that drops
-/// packets does not prevent the next attempt. The last one is limited by the caller.
-async fn connect_to_one_of(addresses: &[SocketAddr], connect_ms: u32) -> io::Result<TcpStream> {
-    let mut failure = io::Error::new(io::ErrorKind::NotFound, "the host name has no address");
-    let share = Duration::from_millis(u64::from(connect_ms)) / shares_of(addresses.len());
-    let last = addresses.len().saturating_sub(1);
-    for (position, address) in addresses.iter().enumerate() {
-        let connecting = TcpStream::connect(address);
-        let tried = if position == last {
-            connecting.await
-        } else {
-            let tried = tokio::time::timeout(share, connecting).await;
-            tried.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
-        };
-        match tried {
-            Ok(tcp) => return Ok(tcp),
-            Err(error) => failure = error,
-        }
-    }
-    Err(failure)
-}
-
-fn shares_of(addresses: usize) -> u32 {
-    u32::try_from(addresses).unwrap_or(u32::MAX).max(1)
-}
-
-#[cfg(test)]
-mod tests {
-    use socket2::{Domain, Socket, Type};
-
-    use super::*;
-
-    /// A listener whose queue is full: Linux drops further connection attempts.
-    fn black_hole() -> (Socket, Vec<Socket>, SocketAddr) {
-        let tcp = || Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-        let listener = tcp();
-        listener.bind(&"127.0.0.1:0".parse::<SocketAddr>().unwrap().into()).unwrap();
-        listener.listen(0).unwrap();
-        let address = listener.local_addr().unwrap();
-        let queued = std::iter::repeat_with(|| {
-            let waiting = tcp();
-            waiting.set_nonblocking(true).unwrap();
-            // Stays in progress for those beyond the queue.
-            let _ = waiting.connect(&address);
-            waiting
-        });
-        let queued = queued.take(3).collect();
-        (listener, queued, address.as_socket().unwrap())
-    }
-
-    #[tokio::test(flavor = "current_thread")]
-    async fn the_next_address_is_tried_if_one_drops_packets() {
-        let (_listener, _queued, hole) = black_hole();
-        let good = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let addresses = [hole, good.local_addr().unwrap()];
-        let connected = connect_to_one_of(&addresses, 200).await.unwrap();
-        assert_eq!(connected.peer_addr().unwrap(), addresses[1]);
-    }
-
-    #[tokio::test(flavor = "current_thread")]
-    async fn the_last_failure_is_returned_if_no_address_accepts() {
-        let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = closed.local_addr().unwrap();
-        drop(closed);
-        let failure = connect_to_one_of(&[address, address], 200).await.unwrap_err();
-        assert_eq!(failure.kind(), io::ErrorKind::ConnectionRefused);
-        let nothing = connect_to_one_of(&[], 200).await.unwrap_err();
-        assert_eq!(nothing.kind(), io::ErrorKind::NotFound);
     }
 }

@@ -1,21 +1,53 @@
-//! What workers share about upstreams: the health of endpoints. Looked up when a worker meets an API, not per request.
+//! What workers share about upstreams: the health of endpoints, and the addresses of names. Looked up when a worker
+//! meets an API, not per request.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use base::Entropy;
-use model::Upstream;
+use model::{Endpoint, HealthCheck, Upstream};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use wire::tls::ClientTls;
 
 use super::balance::SetName;
 use super::health::Health;
+use super::names::Name;
 
 /// Shared by all workers of a gateway.
-#[derive(Debug)]
 pub(crate) struct Shared {
     workers: u32,
     seed: AtomicU64,
     sets: Mutex<Sets>,
+    names: Mutex<HashMap<String, Weak<Name>>>,
+    /// To the thread that looks after endpoints, if there is one. There are at most as many as endpoints.
+    watched: Option<UnboundedSender<Watched>>,
+    client_tls: Mutex<Option<Arc<ClientTls>>>,
+    checks_passed: AtomicU64,
+    checks_failed: AtomicU64,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Shared")
+    }
+}
+
+/// What a thread of its own looks after while a worker uses it.
+#[derive(Debug)]
+pub(crate) enum Watched {
+    /// To be looked up.
+    Name(Weak<Name>),
+    /// To be checked.
+    Endpoint(Box<CheckedEndpoint>),
+}
+
+/// An endpoint with health checks.
+#[derive(Debug)]
+pub(crate) struct CheckedEndpoint {
+    pub(crate) health: Weak<Health>,
+    pub(crate) endpoint: Endpoint,
+    pub(crate) check: HealthCheck,
 }
 
 #[derive(Debug, Default)]
@@ -42,10 +74,68 @@ impl SharedSet {
 const FULL_MIN: usize = 1_024;
 
 impl Shared {
-    /// For `workers` worker threads.
+    /// For `workers` worker threads. Names are looked up for each connection, and there are no health checks.
     pub(crate) fn new(workers: usize, entropy: &impl Entropy) -> Arc<Self> {
-        let workers = u32::try_from(workers).unwrap_or(u32::MAX).max(1);
-        Arc::new(Self { workers, seed: AtomicU64::new(entropy.u64()), sets: Mutex::default() })
+        Arc::new(Self::with(workers, entropy, None))
+    }
+
+    /// For `workers` worker threads; another thread receives the names and endpoints to look after.
+    pub(crate) fn watched(
+        workers: usize,
+        entropy: &impl Entropy,
+    ) -> (Arc<Self>, UnboundedReceiver<Watched>) {
+        let (sender, receiver) = unbounded_channel();
+        (Arc::new(Self::with(workers, entropy, Some(sender))), receiver)
+    }
+
+    fn with(
+        workers: usize,
+        entropy: &impl Entropy,
+        watched: Option<UnboundedSender<Watched>>,
+    ) -> Self {
+        Self {
+            workers: u32::try_from(workers).unwrap_or(u32::MAX).max(1),
+            seed: AtomicU64::new(entropy.u64()),
+            sets: Mutex::default(),
+            names: Mutex::default(),
+            watched,
+            client_tls: Mutex::default(),
+            checks_passed: AtomicU64::new(0),
+            checks_failed: AtomicU64::new(0),
+        }
+    }
+
+    /// The TLS settings of health checks.
+    pub(crate) fn set_client_tls(&self, client_tls: Arc<ClientTls>) {
+        *self.client_tls.lock().unwrap_or_else(PoisonError::into_inner) = Some(client_tls);
+    }
+
+    pub(crate) fn client_tls(&self) -> Option<Arc<ClientTls>> {
+        self.client_tls.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn count_check(&self, passed: bool) {
+        let count = if passed { &self.checks_passed } else { &self.checks_failed };
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Health checks that passed, and those that failed.
+    pub(crate) fn checks(&self) -> [u64; 2] {
+        [&self.checks_passed, &self.checks_failed].map(|count| count.load(Ordering::Relaxed))
+    }
+
+    /// What is known of a host name, which is looked up if it is new. `None`: no thread looks names up.
+    pub(crate) fn name(&self, host: &str) -> Option<Arc<Name>> {
+        let watched = self.watched.as_ref()?;
+        let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = names.get(host).and_then(Weak::upgrade) {
+            return Some(known);
+        }
+        names.retain(|_, name| name.strong_count() > 0);
+        let name = Arc::new(Name::new(host));
+        names.insert(host.to_owned(), Arc::downgrade(&name));
+        watched.send(Watched::Name(Arc::downgrade(&name))).ok()?;
+        Some(name)
     }
 
     pub(crate) fn workers(&self) -> u32 {
@@ -57,6 +147,17 @@ impl Shared {
         self.seed.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// Begins the health checks of a set, if it has some.
+    fn watch(&self, upstream: &Upstream, health: &[Arc<Health>]) {
+        let (Some(watched), Some(check)) = (&self.watched, &upstream.health_check) else { return };
+        for (endpoint, health) in upstream.endpoints.iter().zip(health) {
+            let (endpoint, check) = (endpoint.clone(), check.clone());
+            let checked = CheckedEndpoint { health: Arc::downgrade(health), endpoint, check };
+            // Fails only if the gateway is shutting down.
+            let _ = watched.send(Watched::Endpoint(Box::new(checked)));
+        }
+    }
+
     /// The health of the endpoints of a set, in its order. An edit of the API that changes the set begins a new one.
     pub(crate) fn health(&self, name: SetName, upstream: &Upstream) -> Vec<Arc<Health>> {
         let mut sets = self.sets.lock().unwrap_or_else(PoisonError::into_inner);
@@ -65,11 +166,13 @@ impl Shared {
             sets.full = 2 * sets.by_name.len();
         }
         let named = sets.by_name.entry(name).or_default();
+        // A set that no worker uses is not checked any more.
+        named.retain(SharedSet::is_used);
         if let Some(known) = named.iter().find(|known| known.upstream == *upstream) {
             return known.health.clone();
         }
-        named.retain(SharedSet::is_used);
         let health: Vec<_> = upstream.endpoints.iter().map(|_| Arc::default()).collect();
+        self.watch(upstream, &health);
         named.push(SharedSet { upstream: upstream.clone(), health: health.clone() });
         health
     }

@@ -228,25 +228,24 @@ impl Reading<'_> {
             reader.pause_us = if random.percent(10) { random.pause_us(300_000) } else { 0 };
             let outcome = self.response(*id, &mut reader).await;
             self.progress.begun.set(false);
-            match outcome {
-                Ok((outcome, closes)) => {
-                    overtaken = self.ledger.borrow_mut()[*id].ended(outcome);
-                    self.progress.responses.set(self.progress.responses.get() + 1);
-                    if !closes {
-                        continue;
-                    }
-                    let rest = reader.rest().await;
-                    assert_eq!(rest, "", "bytes after the last response, to request {id}");
-                    break;
+            if let Ok((outcome, closes)) = outcome {
+                overtaken = self.ledger.borrow_mut()[*id].ended(outcome);
+                self.progress.responses.set(self.progress.responses.get() + 1);
+                if !closes {
+                    continue;
                 }
-                Err(Cut) => {}
+                let rest = reader.rest().await;
+                assert_eq!(rest, "", "bytes after the last response, to request {id}");
+                break;
             }
             let mut ledger = self.ledger.borrow_mut();
             let exchange = &mut ledger[*id];
             if !reader.is_empty() && exchange.outcome == Outcome::Nothing {
                 exchange.outcome = Outcome::Truncated;
             }
-            exchange.ignored = exchange.outcome == Outcome::Nothing && !overtaken;
+            // A reset is an error that the client notices, and may destroy a response that was on its way.
+            let unnoticed = reader.ended || exchange.attempts.is_empty();
+            exchange.ignored = exchange.outcome == Outcome::Nothing && !overtaken && unnoticed;
             break;
         }
         self.progress.closed.set(true);

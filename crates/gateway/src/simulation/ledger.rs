@@ -23,7 +23,7 @@ pub(super) struct Exchange {
     pub(super) sent: bool,
     /// The client's connection was cut, by itself or by the network.
     pub(super) cut: bool,
-    /// The connection was closed in order, although the response was outstanding.
+    /// The connection was closed although the response was outstanding.
     pub(super) ignored: bool,
     pub(super) attempts: Vec<Attempt>,
     pub(super) outcome: Outcome,
@@ -79,10 +79,9 @@ impl Exchange {
         };
         let faulty = !calm && len > 0 && random.percent(12);
         let faults = [ClientFault::Stalls, ClientFault::Ends, ClientFault::Resets];
-        let fault = faulty.then(|| match framing {
-            Framing::Chunked if random.percent(30) => ClientFault::BadChunk,
-            _ => random.pick(&faults),
-        });
+        let bad_chunk = framing == Framing::Chunked && random.percent(30);
+        let fault = if bad_chunk { ClientFault::BadChunk } else { random.pick(&faults) };
+        let fault = faulty.then_some(fault);
         Self {
             id,
             method,
@@ -171,8 +170,10 @@ impl Exchange {
             let complete = self.attempts[attempt].answered || self.method == "HEAD";
             assert!(complete, "a complete response that is none: {self:?}");
         }
-        // A response that is cut off may be lost as a whole, to the reset of a connection on which more arrives.
-        let cut_off = self.attempts.iter().any(|it| it.answer.is_some() && !it.answered);
+        // A response that is cut off may be lost as a whole, to the reset of a connection on which more arrives. An
+        // upstream that closes before it has read the request may cut off its own.
+        let is_whole = |it: &Attempt| it.answered && it.complete;
+        let cut_off = self.attempts.iter().any(|it| it.answer.is_some() && !is_whole(it));
         let ignored = self.ignored && self.begun && !self.is_clients_fault() && !cut_off;
         assert!(!ignored, "the connection was closed without a response: {self:?}");
         if calm {

@@ -76,7 +76,7 @@ pub(super) struct Reader<'a> {
     end: &'a End,
     buffer: Vec<u8>,
     /// The other side sends no more; it did not reset the connection.
-    ended: bool,
+    pub(super) ended: bool,
     /// It waits for so long before each read.
     pub(super) pause_us: u64,
 }

@@ -46,6 +46,9 @@ pub(crate) async fn connect(port: u16) -> Option<io::Result<Stream>> {
 /// When a simulation starts, in seconds since the Unix epoch.
 const STARTED_UNIX_S: u64 = 1_800_000_000;
 
+/// How long the gateway has been running then, in microseconds.
+const UP_US: u64 = 3_600_000_000;
+
 /// The system's clock, or that of a simulation.
 #[derive(Clone, Debug)]
 pub(crate) enum TestClock {
@@ -63,7 +66,7 @@ impl TestClock {
     pub(crate) fn now_us(&self) -> u64 {
         match self {
             Self::System(clock) => clock.now_us(),
-            Self::Simulated(network) => network.now_us(),
+            Self::Simulated(network) => UP_US + network.now_us(),
         }
     }
 
@@ -80,7 +83,7 @@ impl Clock for TestClock {
         match self {
             Self::System(clock) => clock.now(),
             Self::Simulated(network) => {
-                let mono_us = network.now_us();
+                let mono_us = UP_US + network.now_us();
                 Now { unix_s: STARTED_UNIX_S + mono_us / 1_000_000, mono_us }
             }
         }

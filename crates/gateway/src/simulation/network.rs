@@ -109,7 +109,7 @@ impl Network {
 
     /// When something happens next.
     pub(super) fn next_event_us(&self) -> Option<u64> {
-        self.state().events.keys().next().map(|(at_us, _)| *at_us)
+        self.state().events.keys().next().map(|(at_us, ..)| *at_us)
     }
 
     /// Moves the time on to `now_us`, at most the time of the next event, and wakes what happens then.
@@ -151,7 +151,7 @@ impl End {
     ) -> Poll<io::Result<()>> {
         let mut state = self.network.state();
         let again = state.weather.again;
-        if state.random.percent(again) {
+        if state.connections[self.connection].random.percent(again) {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
@@ -166,7 +166,7 @@ impl End {
     pub(super) fn poll_write(&self, cx: &Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let mut state = self.network.state();
         let again = state.weather.again;
-        if state.random.percent(again) {
+        if state.connections[self.connection].random.percent(again) {
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
@@ -201,17 +201,18 @@ impl End {
         state.schedule(now_us, Event::Arrival { connection: self.connection, from });
     }
 
-    /// Sends bytes that arrive together, however full the connection is.
-    pub(super) fn send_together(&self, bytes: &[u8]) {
+    /// Sends pieces that arrive together, however full the connection is.
+    pub(super) fn send_together(&self, pieces: [&[u8]; 2]) {
         let mut state = self.network.state();
         let (connection, side) = (self.connection, self.side);
         let at_us = state.arrival_us(connection, side);
         let pipe = &mut state.connections[connection].pipes[side];
-        pipe.segments.push_back((at_us, bytes.to_vec()));
-        pipe.in_transit += bytes.len();
+        for piece in pieces {
+            pipe.segments.push_back((at_us, piece.to_vec()));
+            pipe.in_transit += piece.len();
+        }
         state.schedule(at_us, Event::Arrival { connection, from: side });
-        state
-            .log(|| format!("connection {connection} side {side} writes {} together", bytes.len()));
+        state.log(|| format!("connection {connection} side {side} sends garbage"));
     }
 }
 

@@ -29,8 +29,8 @@ pub(super) struct Weather {
 #[derive(Debug)]
 pub(super) struct State {
     pub(super) now_us: u64,
-    /// By time and order of creation.
-    pub(super) events: BTreeMap<(u64, u64), Event>,
+    /// By time; then by connection, since a sweep closes connections in any order; then in order of creation.
+    pub(super) events: BTreeMap<(u64, usize, u64), Event>,
     pub(super) created: u64,
     pub(super) random: Random,
     pub(super) weather: Weather,
@@ -53,6 +53,7 @@ pub(super) enum Event {
 /// One connection. Side 0 is a client's, or the gateway's towards an upstream.
 #[derive(Debug)]
 pub(super) struct Connection {
+    pub(super) random: Random,
     pub(super) pipes: [Pipe; 2],
     /// It breaks once its sides have sent so many bytes.
     pub(super) breaks_at: Option<usize>,
@@ -118,13 +119,19 @@ impl State {
 
     pub(super) fn schedule(&mut self, at_us: u64, event: Event) {
         self.created += 1;
-        self.events.insert((at_us, self.created), event);
+        let order = match &event {
+            Event::Arrival { connection, from } => 2 * connection + from,
+            Event::Timer(_) => usize::MAX,
+        };
+        self.events.insert((at_us, order, self.created), event);
     }
 
     pub(super) fn connect(&mut self) -> usize {
         let breaks = self.random.percent(self.weather.breaks);
         let breaks_at = breaks.then(|| self.random.size(20_000));
+        let random = Random::new(self.random.next(), 0);
         self.connections.push(Connection {
+            random,
             pipes: [Pipe::default(), Pipe::default()],
             breaks_at,
             broke: false,
@@ -135,8 +142,9 @@ impl State {
 
     /// When something that `side` sends now arrives.
     pub(super) fn arrival_us(&mut self, connection: usize, side: usize) -> u64 {
-        let latency_us = self.random.pause_us(self.weather.latency_us);
-        let pipe = &mut self.connections[connection].pipes[side];
+        let Connection { random, pipes, .. } = &mut self.connections[connection];
+        let latency_us = random.pause_us(self.weather.latency_us);
+        let pipe = &mut pipes[side];
         pipe.last_arrival_us = pipe.last_arrival_us.max(self.now_us + latency_us);
         pipe.last_arrival_us
     }
@@ -169,8 +177,10 @@ impl State {
             let ended = pipe.is_ended(now_us) && pipe.in_transit == 0 || buf.remaining() == 0;
             return if ended { Poll::Ready(Ok(())) } else { Poll::Pending };
         }
-        if self.random.percent(self.weather.cut) {
-            count = self.random.between(1, count);
+        let first = pipe.segments.front().map_or(count, |(_, bytes)| bytes.len());
+        let random = &mut self.connections[connection].random;
+        if random.percent(self.weather.cut) {
+            count = if random.percent(50) { count.min(first) } else { random.between(1, count) };
         }
         let pipe = &mut self.connections[connection].pipes[1 - side];
         pipe.take(buf.initialize_unfilled_to(count));
@@ -220,8 +230,9 @@ impl State {
             self.reset(connection, 1 - side);
             return Poll::Ready(Ok(count));
         }
-        if count > 0 && self.random.percent(weather.cut) {
-            count = self.random.between(1, count);
+        let random = &mut self.connections[connection].random;
+        if count > 0 && random.percent(weather.cut) {
+            count = random.between(1, count);
         }
         let at_us = self.arrival_us(connection, side);
         let pipe = &mut self.connections[connection].pipes[side];

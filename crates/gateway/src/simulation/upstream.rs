@@ -5,6 +5,7 @@ use std::cell::Cell;
 use wire::stream::Simulated;
 
 use super::client::{Ledger, within};
+use super::ledger::Exchange as Request;
 use super::ledger::{Answer, AnswerFault, Attempt, Then};
 use super::message::{Body, Framing, Head, Reader, payload, write};
 use super::network::{End, Network};
@@ -40,7 +41,8 @@ impl Upstream {
             let mut random = Random::new(self.seed, (id * 8 + attempt + 1_000) as u64);
             let answer = Answer::plan(&mut random, self.calm, self.large);
             self.network.log(|| format!("connection {} got q{id}: {answer:?}", end.connection));
-            match self.exchange(id, attempt, &answer, &mut reader, &end, &mut random).await {
+            let exchange = Exchange { upstream: &self, end: &end, id, attempt, answer };
+            match exchange.run(&mut reader, &mut random).await {
                 Some(Then::Keep) => idle_us = None,
                 Some(Then::CloseIdle(us)) => idle_us = Some(us),
                 Some(Then::Close | Then::Garbage) | None => return,
@@ -57,91 +59,85 @@ impl Upstream {
         assert_eq!(head.field("x-tag"), Some(exchange.name().as_str()), "{head:?}");
         assert_eq!(head.field("host"), Some(format!("127.0.0.1:{port}").as_str()), "{head:?}");
         assert!(head.field("x-hop").is_none(), "a hop-by-hop field: {head:?}");
-        let expected = match exchange.framing {
-            Framing::None if matches!(exchange.method, "POST" | "PUT") => Framing::Length(0),
-            other => other,
-        };
-        assert_eq!(head.framing(Framing::None), expected, "{head:?}");
+        assert_eq!(head.framing(Framing::None), exchange.framing, "{head:?}");
         exchange.attempts.push(Attempt::default());
         (id, exchange.attempts.len() - 1)
     }
+}
 
+/// One request on a connection.
+struct Exchange<'a> {
+    upstream: &'a Upstream,
+    end: &'a End,
+    id: usize,
+    attempt: usize,
+    answer: Answer,
+}
+
+impl Exchange<'_> {
     /// Reads the request's body and answers. `None`: the connection is closed.
-    async fn exchange(
-        &self,
-        id: usize,
-        attempt: usize,
-        answer: &Answer,
-        reader: &mut Reader<'_>,
-        end: &End,
-        random: &mut Random,
-    ) -> Option<Then> {
+    async fn run(&self, reader: &mut Reader<'_>, random: &mut Random) -> Option<Then> {
+        let (network, answer) = (&self.upstream.network, &self.answer);
         if !answer.early {
-            self.body(id, attempt, reader).await?;
-            self.network.sleep(answer.pause_us).await;
-            return self.answer(id, attempt, answer, end, random).await;
+            self.body(reader).await?;
+            network.sleep(answer.pause_us).await;
+            return self.answer(random).await;
         }
-        let then = Cell::new(None);
-        let read = Cell::new(false);
+        let (then, read) = (Cell::new(None), Cell::new(false));
         let reads = async {
             if answer.reads {
-                read.set(self.body(id, attempt, reader).await.is_some());
+                read.set(self.body(reader).await.is_some());
             }
         };
         let answers = async {
-            self.network.sleep(answer.pause_us).await;
-            then.set(self.answer(id, attempt, answer, end, random).await);
+            network.sleep(answer.pause_us).await;
+            then.set(self.answer(random).await);
             if !answer.reads {
                 // It neither reads nor closes for a while.
-                self.network.sleep(answer.pause_us * 20).await;
+                network.sleep(answer.pause_us * 20).await;
             }
         };
         tokio::join!(reads, answers);
         then.get().filter(|_| read.get())
     }
 
-    async fn body(&self, id: usize, attempt: usize, reader: &mut Reader<'_>) -> Option<()> {
-        let (framing, hops, name, expected) = {
-            let exchange = &self.ledger.borrow()[id];
-            (exchange.framing, exchange.hops, exchange.name(), exchange.payload())
-        };
+    fn record<T>(&self, change: impl FnOnce(&mut Request) -> T) -> T {
+        change(&mut self.upstream.ledger.borrow_mut()[self.id])
+    }
+
+    async fn body(&self, reader: &mut Reader<'_>) -> Option<()> {
+        let (framing, hops, name, expected) =
+            self.record(|it| (it.framing, it.hops, it.name(), it.payload()));
         let len = expected.len();
         let mut body = Body::of(expected);
         let trailers = reader.body(framing, &mut body).await.ok()?;
-        assert_eq!(body.bytes.len(), len, "a body that is short, of q{id}");
+        assert_eq!(body.bytes.len(), len, "a body that is short, of {name}");
         // If `Connection` names fields, no trailer is forwarded.
         let has_trailer = framing == Framing::Chunked && !hops;
         let expected = has_trailer.then(|| format!("X-Trailer: {name}"));
-        assert!(trailers.iter().eq(&expected), "{trailers:?} of q{id}");
-        self.ledger.borrow_mut()[id].attempts[attempt].complete = true;
+        assert!(trailers.iter().eq(&expected), "{trailers:?} of {name}");
+        self.record(|it| it.attempts[self.attempt].complete = true);
         Some(())
     }
 
-    async fn answer(
-        &self,
-        id: usize,
-        attempt: usize,
-        answer: &Answer,
-        end: &End,
-        random: &mut Random,
-    ) -> Option<Then> {
-        let (name, is_head) = {
-            let exchange = &mut self.ledger.borrow_mut()[id];
-            exchange.attempts[attempt].answer = Some(answer.len);
-            (exchange.answer_name(attempt), exchange.method == "HEAD")
-        };
+    async fn answer(&self, random: &mut Random) -> Option<Then> {
+        let (answer, end, network) = (&self.answer, self.end, &self.upstream.network);
+        let (name, is_head) = self.record(|it| {
+            it.attempts[self.attempt].answer = Some(answer.len);
+            (it.answer_name(self.attempt), it.method == "HEAD")
+        });
         for _ in 0..answer.interim {
             let interim = random.pick(&["100 Continue", "102 Processing", "103 Early Hints"]);
             write(end, format!("HTTP/1.1 {interim}\r\nX-Tag: {name}\r\n\r\n").as_bytes())
                 .await
                 .ok()?;
         }
-        if let Some(bytes) = self.instead(answer, &name, end).await? {
+        if let Some(bytes) = self.instead(&name).await? {
             write(end, &bytes).await.ok()?;
-            self.network.sleep(random.pause_us(100_000)).await;
+            network.sleep(random.pause_us(100_000)).await;
             return None;
         }
-        let mut bytes = if is_head { answer.head(&name) } else { answer.bytes(&name, random) };
+        let bytes = if is_head { answer.head(&name) } else { answer.bytes(&name, random) };
         let cut = match answer.fault {
             Some(AnswerFault::Half | AnswerFault::HalfResets | AnswerFault::HalfStalls) => {
                 random.between(1, bytes.len() - 1)
@@ -151,13 +147,12 @@ impl Upstream {
         let intact = cut == bytes.len() && answer.fault.is_none();
         if intact {
             // Known before the last byte arrives.
-            self.ledger.borrow_mut()[id].attempts[attempt].answered = true;
+            self.record(|it| it.attempts[self.attempt].answered = true);
         }
         let mut rest = &bytes[..cut];
         if answer.then == Then::Garbage && intact {
             // If it arrived later, nobody could tell it from the response to the next request.
-            bytes.extend_from_slice(GARBAGE);
-            end.send_together(&bytes);
+            end.send_together([&bytes, GARBAGE]);
             rest = &[];
         }
         while !rest.is_empty() {
@@ -165,26 +160,26 @@ impl Upstream {
             let count = if whole { rest.len() } else { random.between(1, rest.len()) };
             write(end, &rest[..count]).await.ok()?;
             rest = &rest[count..];
-            self.network.sleep(random.pause_us(50_000)).await;
+            network.sleep(random.pause_us(50_000)).await;
         }
         match answer.fault {
             Some(AnswerFault::HalfResets) => end.reset_when_dropped(),
-            Some(AnswerFault::HalfStalls) => self.network.sleep(LONG_US).await,
+            Some(AnswerFault::HalfStalls) => network.sleep(LONG_US).await,
             _ => {}
         }
         intact.then_some(answer.then)
     }
 
     /// What is sent instead of a response. Outer `None`: nothing, the connection is closed.
-    async fn instead(&self, answer: &Answer, name: &str, end: &End) -> Option<Option<Vec<u8>>> {
-        let text = match answer.fault {
+    async fn instead(&self, name: &str) -> Option<Option<Vec<u8>>> {
+        let text = match self.answer.fault {
             Some(AnswerFault::Closes) => return None,
             Some(AnswerFault::Resets) => {
-                end.reset_when_dropped();
+                self.end.reset_when_dropped();
                 return None;
             }
             Some(AnswerFault::Never) => {
-                self.network.sleep(LONG_US).await;
+                self.upstream.network.sleep(LONG_US).await;
                 return None;
             }
             Some(AnswerFault::NoHttp) => "SSH-2.0-OpenSSH_9\r\n\r\n".to_owned(),

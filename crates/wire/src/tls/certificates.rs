@@ -69,27 +69,7 @@ impl CertificateSet {
     }
 
     fn read(&mut self, pair: &str, cert: &[u8], key: &[u8]) -> Result<Arc<CertifiedKey>, TlsError> {
-        let chain = read_chain(pair, cert)?;
-        let key = match PrivateKeyDer::pem_slice_iter(key).next() {
-            None => {
-                return Err(TlsError::NoKey { pair: pair.to_owned() });
-            }
-            Some(key) => key.map_err(|error| broken_pem("key", pair, &error))?,
-        };
-        let key = provider()
-            .key_provider
-            .load_private_key(key)
-            .map_err(|source| TlsError::UnusableKey { pair: pair.to_owned(), source })?;
-        let certified = CertifiedKey::new(chain, key);
-        match certified.keys_match() {
-            Ok(()) => {}
-            Err(Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => {
-                return Err(TlsError::KeyMismatch { pair: pair.to_owned() });
-            }
-            Err(source) => {
-                return Err(TlsError::BrokenCertificate { pair: pair.to_owned(), source });
-            }
-        }
+        let certified = read_pair(pair, cert, key)?;
         if let Some(validity) = certified.cert.first().and_then(|leaf| Validity::read(leaf)) {
             self.validities.push((pair.to_owned(), validity));
         }
@@ -133,6 +113,29 @@ impl ResolvesServerCert for ServerCertificates {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
         current.find(hello.server_name()).cloned()
+    }
+}
+
+/// Reads and validates a pair. `pair`: its name in errors.
+pub(super) fn read_pair(pair: &str, cert: &[u8], key: &[u8]) -> Result<CertifiedKey, TlsError> {
+    let chain = read_chain(pair, cert)?;
+    let key = match PrivateKeyDer::pem_slice_iter(key).next() {
+        None => {
+            return Err(TlsError::NoKey { pair: pair.to_owned() });
+        }
+        Some(key) => key.map_err(|error| broken_pem("key", pair, &error))?,
+    };
+    let key = provider()
+        .key_provider
+        .load_private_key(key)
+        .map_err(|source| TlsError::UnusableKey { pair: pair.to_owned(), source })?;
+    let certified = CertifiedKey::new(chain, key);
+    match certified.keys_match() {
+        Ok(()) => Ok(certified),
+        Err(Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => {
+            Err(TlsError::KeyMismatch { pair: pair.to_owned() })
+        }
+        Err(source) => Err(TlsError::BrokenCertificate { pair: pair.to_owned(), source }),
     }
 }
 

@@ -1,25 +1,42 @@
 //! The client's side of TLS: to upstreams, JWKS servers, and from the lab's load generator.
 
+use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{ClientConfig, Resumption};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::sign::SingleCertAndKey;
 use rustls::{ConfigBuilder, DigitallySignedStruct, RootCertStore, SignatureScheme, WantsVerifier};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, ServerName, UnixTime};
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsConnector, TlsStream};
 
-use super::certificates::pem_problem;
+use super::certificates::{pem_problem, read_pair};
 use super::{ALPN_HTTP1, TlsError, provider};
 use crate::stream::Stream;
 
-/// Trusted certificate authorities, and the TLS configuration for connections: TLS 1.2 and 1.3, SNI, ALPN
-/// `http/1.1`, session resumption. Share one per set of authorities; it stores the sessions.
+/// Trusted certificate authorities, client certificates, and the TLS configuration for connections: TLS 1.2 and 1.3,
+/// SNI, ALPN `http/1.1`, session resumption. Share one; it stores the sessions.
 pub struct ClientTls {
     connector: TlsConnector,
+    /// By server name, lower case.
+    exact: HashMap<String, TlsConnector>,
+    /// By what follows `*.`, lower case.
+    wildcard: HashMap<String, TlsConnector>,
+}
+
+/// What differs for some servers.
+#[derive(Debug, Default)]
+pub struct EndpointTls {
+    /// DNS names, `*.` and a DNS name, or IP addresses.
+    pub hosts: Vec<String>,
+    /// Certificate chain and key of this side, both PEM, for servers that require one.
+    pub identity: Option<(Vec<u8>, Vec<u8>)>,
+    /// The only trusted CAs, each one or more PEM certificates; empty: those for all other servers.
+    pub ca_pems: Vec<Vec<u8>>,
 }
 
 impl ClientTls {
@@ -30,10 +47,20 @@ impl ClientTls {
     /// [`TlsError::BadRoot`] for an invalid CA in `extra_ca_pems`; [`TlsError::NoRoots`] if no CA is left.
     /// System roots that cannot be read are skipped.
     pub fn new(extra_ca_pems: &[Vec<u8>], system_roots: bool) -> Result<Arc<Self>, TlsError> {
-        let mut roots = RootCertStore::empty();
-        for (index, pem) in extra_ca_pems.iter().enumerate() {
-            add_roots(&mut roots, pem).map_err(|problem| TlsError::BadRoot { index, problem })?;
-        }
+        Self::with_endpoints(extra_ca_pems, system_roots, &[])
+    }
+
+    /// The same, with exceptions for some servers.
+    ///
+    /// # Errors
+    /// As [`ClientTls::new`]; that of a pair or CA of an endpoint, by its hosts.
+    pub fn with_endpoints(
+        extra_ca_pems: &[Vec<u8>],
+        system_roots: bool,
+        endpoints: &[EndpointTls],
+    ) -> Result<Arc<Self>, TlsError> {
+        let roots = roots_of(extra_ca_pems);
+        let mut roots = roots.map_err(|(index, problem)| TlsError::BadRoot { index, problem })?;
         let mut problem = "not enabled".to_owned();
         if system_roots {
             let found = rustls_native_certs::load_native_certs();
@@ -41,10 +68,23 @@ impl ClientTls {
             problem = if errors.is_empty() { "none found".into() } else { errors.join("; ") };
             roots.add_parsable_certificates(found.certs);
         }
-        if roots.is_empty() {
+        if roots.is_empty() && endpoints.iter().all(|endpoint| endpoint.ca_pems.is_empty()) {
             return Err(TlsError::NoRoots { problem });
         }
-        Ok(Self::from_config(builder().with_root_certificates(roots).with_no_client_auth()))
+        let roots = Arc::new(roots);
+        let with_roots = builder().with_root_certificates(Arc::clone(&roots));
+        let mut client = Self::from_client_config(finish(with_roots.with_no_client_auth()));
+        for endpoint in endpoints {
+            let connector = endpoint.connector(&roots)?;
+            for host in &endpoint.hosts {
+                let lower = host.to_ascii_lowercase();
+                match lower.strip_prefix("*.") {
+                    Some(parent) => client.wildcard.insert(parent.to_owned(), connector.clone()),
+                    None => client.exact.insert(lower, connector.clone()),
+                };
+            }
+        }
+        Ok(Arc::new(client))
     }
 
     /// Does not verify the server's identity: for `penstock lab load --insecure` and test servers with
@@ -52,7 +92,7 @@ impl ClientTls {
     pub fn insecure() -> Arc<Self> {
         let any = Arc::new(AnyServer(provider()));
         let builder = builder().dangerous().with_custom_certificate_verifier(any);
-        Self::from_config(builder.with_no_client_auth())
+        Arc::new(Self::from_client_config(finish(builder.with_no_client_auth())))
     }
 
     /// Performs the client's side of a handshake with `server_name`: a DNS name, or an IP address with or
@@ -64,19 +104,64 @@ impl ClientTls {
         let bare = server_name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
         let name = ServerName::try_from(bare.unwrap_or(server_name).to_owned())
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
-        let tls = self.connector.connect(name, tcp).await?;
+        let tls = self.connector(bare.unwrap_or(server_name)).connect(name, tcp).await?;
         Ok(Stream::Tls(Box::new(TlsStream::Client(tls))))
     }
 
-    fn from_config(mut config: ClientConfig) -> Arc<Self> {
-        config.alpn_protocols = vec![ALPN_HTTP1.to_vec()];
-        config.resumption = Resumption::in_memory_sessions(base::limits::TLS_SESSIONS_MAX);
-        Arc::new(Self::from_client_config(config))
+    /// The one for `host`: exact, then with `*.` for its first label, then the general one.
+    fn connector(&self, host: &str) -> &TlsConnector {
+        if self.exact.is_empty() && self.wildcard.is_empty() {
+            return &self.connector;
+        }
+        let host = host.to_ascii_lowercase();
+        let parent = host.split_once('.').map(|(_, parent)| parent);
+        self.exact.get(&host).or_else(|| self.wildcard.get(parent?)).unwrap_or(&self.connector)
     }
 
     pub(super) fn from_client_config(config: ClientConfig) -> Self {
-        Self { connector: TlsConnector::from(Arc::new(config)) }
+        let connector = TlsConnector::from(Arc::new(config));
+        Self { connector, exact: HashMap::new(), wildcard: HashMap::new() }
     }
+}
+
+impl EndpointTls {
+    fn connector(&self, general: &Arc<RootCertStore>) -> Result<TlsConnector, TlsError> {
+        let pair = self.hosts.join(", ");
+        let roots = if self.ca_pems.is_empty() {
+            Arc::clone(general)
+        } else {
+            let named = |(index, problem)| {
+                let pair = pair.clone();
+                TlsError::BadEndpointRoot { pair, index, problem }
+            };
+            Arc::new(roots_of(&self.ca_pems).map_err(named)?)
+        };
+        let with_roots = builder().with_root_certificates(roots);
+        let config = match &self.identity {
+            None => with_roots.with_no_client_auth(),
+            Some((cert, key)) => {
+                let certified = read_pair(&pair, cert, key)?;
+                with_roots.with_client_cert_resolver(Arc::new(SingleCertAndKey::from(certified)))
+            }
+        };
+        Ok(TlsConnector::from(Arc::new(finish(config))))
+    }
+}
+
+/// Adds what all configurations have in common.
+fn finish(mut config: ClientConfig) -> ClientConfig {
+    config.alpn_protocols = vec![ALPN_HTTP1.to_vec()];
+    config.resumption = Resumption::in_memory_sessions(base::limits::TLS_SESSIONS_MAX);
+    config
+}
+
+/// The certificates in `pems`; or the position of the one that is not valid, and its problem.
+fn roots_of(pems: &[Vec<u8>]) -> Result<RootCertStore, (usize, String)> {
+    let mut roots = RootCertStore::empty();
+    for (index, pem) in pems.iter().enumerate() {
+        add_roots(&mut roots, pem).map_err(|problem| (index, problem))?;
+    }
+    Ok(roots)
 }
 
 fn builder() -> ConfigBuilder<ClientConfig, WantsVerifier> {

@@ -24,7 +24,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::{TlsAcceptor, TlsStream};
 
 pub use certificates::{CertificateSet, PemPair, ServerCertificates, SniPair};
-pub use client::ClientTls;
+pub use client::{ClientTls, EndpointTls};
 pub use client_auth::{ClientAuth, base64};
 pub use self_signed::generate_self_signed;
 pub use validity::Lapse;
@@ -58,6 +58,8 @@ pub enum TlsError {
     DuplicateHost { host: String },
     #[error("custom CA {index}: {problem}")]
     BadRoot { index: usize, problem: String },
+    #[error("CA {index} of `{pair}`: {problem}")]
+    BadEndpointRoot { pair: String, index: usize, problem: String },
     #[error(
         "no trusted CA: none in the system's store ({problem}); configure one, or install ca-certificates"
     )]

@@ -244,6 +244,93 @@ async fn a_server_needs_a_valid_certificate_for_its_name_from_a_trusted_ca() {
     }
 }
 
+/// A server that requires a client certificate issued by `clients`.
+fn requiring(
+    server: &(Vec<u8>, Vec<u8>),
+    clients: &Authority,
+    version: &'static SupportedProtocolVersion,
+) -> Arc<rustls::ServerConfig> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(clients.pem().as_bytes()).unwrap()).unwrap();
+    let verifier =
+        rustls::server::WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider())
+        .with_protocol_versions(&[version])
+        .unwrap()
+        .with_client_cert_verifier(verifier.build().unwrap())
+        .with_cert_resolver(serving(server, Vec::new()));
+    Arc::new(config)
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn a_client_certificate_is_sent_to_the_hosts_that_it_is_configured_for() {
+    let (servers, clients, others) = (authority("servers"), authority("clients"), authority("o"));
+    let server = leaf(&servers, &["one.test", "two.test", "a.sub.test", "127.0.0.1"], LONG);
+    let endpoint = |hosts: &[&str], identity| EndpointTls {
+        hosts: hosts.iter().map(|&host| host.to_owned()).collect(),
+        identity: Some(identity),
+        ca_pems: Vec::new(),
+    };
+    let ours = endpoint(&["One.test", "*.sub.test", "127.0.0.1"], leaf(&clients, &["us"], LONG));
+    let wrong = endpoint(&["two.test"], leaf(&others, &["us"], LONG));
+    let roots = [servers.pem().into_bytes()];
+    let client = ClientTls::with_endpoints(&roots, false, &[ours, wrong]).unwrap();
+    for version in [&TLS12, &TLS13] {
+        let config = requiring(&server, &clients, version);
+        for name in ["one.test", "a.sub.test", "127.0.0.1"] {
+            let (mut near, mut far) = connected(&client, &config, name).await;
+            exchange(&mut near, &mut far).await;
+            assert_eq!(session(&far).peer_certificates().unwrap().len(), 1, "{name}");
+        }
+        let (_, rejected) = shake(&client, &config, "two.test").await;
+        assert!(rejected.is_err(), "of another CA");
+        let (_, rejected) = shake(&trusting(&servers), &config, "one.test").await;
+        assert!(rejected.is_err(), "none");
+    }
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn an_endpoint_may_have_cas_of_its_own() {
+    let (general, own) = (authority("general"), authority("own"));
+    let config = |authority| {
+        server_config(serving(&leaf(authority, &["own.test", "x.test"], LONG), Vec::new()), false)
+    };
+    let endpoint = EndpointTls {
+        hosts: vec!["own.test".to_owned()],
+        identity: None,
+        ca_pems: vec![own.pem().into_bytes()],
+    };
+    let roots = [general.pem().into_bytes()];
+    let client = ClientTls::with_endpoints(&roots, false, &[endpoint]).unwrap();
+    for (issuer, name, works) in [
+        (&own, "own.test", true),
+        (&general, "own.test", false),
+        (&general, "x.test", true),
+        (&own, "x.test", false),
+    ] {
+        let (near, _) = shake(&client, &config(issuer), name).await;
+        assert_eq!(near.is_ok(), works, "{name}");
+    }
+}
+
+#[test]
+fn an_invalid_part_of_an_endpoint_is_named_by_its_hosts() {
+    let authority = authority("a");
+    let (cert, key) = leaf(&authority, &["us"], LONG);
+    let (_, other_key) = leaf(&authority, &["us"], LONG);
+    let hosts = || vec!["a.test".to_owned(), "b.test".to_owned()];
+    let reject = |identity, ca_pems| {
+        let endpoint = EndpointTls { hosts: hosts(), identity, ca_pems };
+        let roots = [authority.pem().into_bytes()];
+        let error = ClientTls::with_endpoints(&roots, false, &[endpoint]).err().unwrap();
+        assert!(error.to_string().contains("`a.test, b.test`"), "{error}");
+        error
+    };
+    assert!(matches!(reject(Some((cert, other_key)), vec![]), TlsError::KeyMismatch { .. }));
+    assert!(matches!(reject(Some((b"x".to_vec(), key)), vec![]), TlsError::NoCertificate { .. }));
+    assert!(matches!(reject(None, vec![b"x".to_vec()]), TlsError::BadEndpointRoot { .. }));
+}
+
 #[tokio::test]
 async fn an_invalid_server_name_is_rejected_before_a_byte_is_sent() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -362,6 +449,7 @@ fn kind(result: &Result<(), TlsError>) -> String {
         Err(TlsError::KeyMismatch { .. }) => "KeyMismatch".to_owned(),
         Err(TlsError::BadHost { host }) => format!("BadHost {host}"),
         Err(TlsError::DuplicateHost { host }) => format!("DuplicateHost {host}"),
+        Err(TlsError::BadEndpointRoot { .. }) => "BadEndpointRoot".to_owned(),
         Err(TlsError::BadRoot { index, .. }) => format!("BadRoot {index}"),
         Err(TlsError::NoRoots { .. }) => "NoRoots".to_owned(),
         Err(TlsError::Generate(_)) => "Generate".to_owned(),

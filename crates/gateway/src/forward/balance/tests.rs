@@ -1,6 +1,7 @@
 use base::SystemEntropy;
-use model::{CircuitBreaker, Scheme, SuspensionTime};
+use model::{CircuitBreaker, HealthCheck, Scheme, SuspensionTime};
 
+use super::super::health::Checked;
 use super::super::shared::Shared;
 use super::*;
 
@@ -252,4 +253,87 @@ fn least_requests_spreads_requests_evenly_over_open_endpoints() {
     for count in [0, 1, 3, 4].map(|position| counts[position]) {
         assert!(count.abs_diff(2_500) <= 10, "{counts:?}");
     }
+}
+
+const CHECK: HealthCheck = HealthCheck {
+    path: String::new(),
+    interval_ms: 1_000,
+    timeout_ms: 1_000,
+    unhealthy_after: 2,
+    healthy_after: 3,
+};
+
+/// Runs health checks of endpoint 0 of two: `-` fails, `+` passes, `u` becomes unhealthy, `h` healthy again; `o` is a
+/// response, `x` a failed connection; a digit is the endpoint that a request then uses.
+#[track_caller]
+fn check_health(script: &str) {
+    let balancer = balancer(UpstreamKind::Failover, 2, RULE);
+    let first = &balancer.endpoints[0];
+    let mut before = None;
+    for step in script.chars() {
+        match step {
+            '-' | '+' => before = Some((first.health.checked(step == '+', &CHECK, 1), step)),
+            'u' => assert_eq!(before, Some((Some(Checked::Unhealthy), '-')), "{script}"),
+            'h' => assert_eq!(before, Some((Some(Checked::Healthy), '+')), "{script}"),
+            'o' => balancer.responded(first, 200, 1),
+            'x' => balancer.failed(first, Failure::Unreachable, 1),
+            position => {
+                let chosen = balancer.choose(1, Tried::default()).unwrap().position;
+                assert_eq!(chosen.to_string(), position.to_string(), "{script}");
+            }
+        }
+    }
+}
+
+#[test]
+fn health_checks_in_a_row_suspend_an_endpoint_and_end_its_suspension() {
+    check_health("0-0-u1-1");
+    check_health("-+-0-u1");
+    check_health("--u+1+1+h0");
+    check_health("--u++-+1+1+h0");
+}
+
+#[test]
+fn only_health_checks_end_what_health_checks_began() {
+    check_health("--uo1x1xx1+++h0");
+}
+
+#[test]
+fn a_set_whose_endpoints_are_all_unhealthy_is_used_unless_its_file_has_a_rule() {
+    for (rule, expect) in [(Suspension::Outliers, Some(0)), (RULE, None)] {
+        let balancer = balancer(UpstreamKind::Failover, 2, rule);
+        for endpoint in &balancer.endpoints {
+            endpoint.health.checked(false, &CHECK, 0);
+            endpoint.health.checked(false, &CHECK, 0);
+        }
+        let chosen = balancer.choose(0, Tried::default()).ok().map(|chosen| chosen.position);
+        assert_eq!(chosen, expect);
+    }
+}
+
+/// The requests in a hundred to an endpoint, `ms` after its suspension ended, in a set of two with four seconds of slow
+/// start.
+fn share(kind: UpstreamKind, ms: u64) -> usize {
+    let mut upstream = upstream(kind, 2, RULE);
+    upstream.slow_start_ms = 4_000;
+    let mut balancer = Balancer::new(&upstream, None, &Pools::default());
+    balancer.random = Random(Cell::new(7));
+    let endpoint = &balancer.endpoints[0];
+    balancer.failed(endpoint, Failure::Broken, 0);
+    balancer.failed(endpoint, Failure::Broken, 0);
+    balancer.responded(endpoint, 200, 1_000_000);
+    let now_us = 1_000_000 + ms * 1_000;
+    let chosen = || balancer.choose(now_us, Tried::default()).unwrap().position;
+    (0..10_000).filter(|_| chosen() == 0).count() / 100
+}
+
+#[test]
+fn an_endpoint_that_is_active_again_gets_a_growing_share() {
+    for kind in [UpstreamKind::RoundRobin, UpstreamKind::LeastRequests] {
+        let shares = [0, 2_000, 3_999, 4_000].map(|ms| share(kind, ms));
+        assert!((4..=6).contains(&shares[0]), "a tenth of its half: {shares:?}");
+        assert!((23..=27).contains(&shares[1]), "half of its half: {shares:?}");
+        assert!((48..=51).contains(&shares[2]) && (48..=51).contains(&shares[3]), "{shares:?}");
+    }
+    assert_eq!(share(UpstreamKind::Failover, 0), 100, "there is no other choice");
 }

@@ -1,0 +1,162 @@
+//! Opening connections to upstreams.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use model::Scheme;
+use tokio::net::TcpStream;
+use wire::stream::Stream;
+use wire::tls::ClientTls;
+
+/// Where a connection leads.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Address {
+    pub(crate) scheme: Scheme,
+    pub(crate) host: String,
+    pub(crate) port: u16,
+}
+
+/// The outcomes of single addresses.
+pub(crate) trait Report {
+    fn failed(&self, ip: IpAddr);
+    fn connected(&self, ip: IpAddr);
+}
+
+/// Connects to one of `ips`, and performs the TLS handshake if there is one.
+///
+/// # Errors
+/// The last failure.
+pub(crate) async fn connect(
+    address: &Address,
+    ips: &[IpAddr],
+    tls: &ClientTls,
+    connect_ms: u32,
+    report: &impl Report,
+) -> io::Result<(Stream, IpAddr)> {
+    #[cfg(test)]
+    if let (Some(connected), Some(ip)) =
+        (crate::simulation::connect(address.port).await, ips.first())
+    {
+        return connected.map(|stream| (stream, *ip));
+    }
+    let (tcp, ip) = connect_to_one_of(ips, address.port, connect_ms, report).await?;
+    tcp.set_nodelay(true)?;
+    let stream = match address.scheme {
+        Scheme::Http => Stream::Clear(tcp),
+        Scheme::Https => tls.connect(tcp, &address.host).await?,
+    };
+    Ok((stream, ip))
+}
+
+/// Whether the connection failed for lack of something on this machine, such as descriptors, memory or ports.
+pub(crate) fn is_local(error: &io::Error) -> bool {
+    use nix::errno::Errno::{EADDRNOTAVAIL, EMFILE, ENFILE, ENOBUFS, ENOMEM};
+    let lacking = [EADDRNOTAVAIL, EMFILE, ENFILE, ENOBUFS, ENOMEM];
+    error.raw_os_error().is_some_and(|code| lacking.iter().any(|lacking| *lacking as i32 == code))
+}
+
+/// Tries each address in turn, each but the last for its share of the time, so that an address that drops
+/// packets does not prevent the next attempt. The last one is limited by the caller.
+async fn connect_to_one_of(
+    ips: &[IpAddr],
+    port: u16,
+    connect_ms: u32,
+    report: &impl Report,
+) -> io::Result<(TcpStream, IpAddr)> {
+    let mut failure = io::Error::new(io::ErrorKind::NotFound, "the host name has no address");
+    let share = Duration::from_millis(u64::from(connect_ms)) / shares_of(ips.len());
+    let last = ips.len().saturating_sub(1);
+    for (position, ip) in ips.iter().enumerate() {
+        let connecting = TcpStream::connect(SocketAddr::new(*ip, port));
+        let tried = if position == last {
+            connecting.await
+        } else {
+            let tried = tokio::time::timeout(share, connecting).await;
+            tried.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
+        };
+        match tried {
+            Ok(tcp) => {
+                report.connected(*ip);
+                return Ok((tcp, *ip));
+            }
+            Err(error) => {
+                if !is_local(&error) {
+                    report.failed(*ip);
+                }
+                failure = error;
+            }
+        }
+    }
+    Err(failure)
+}
+
+fn shares_of(addresses: usize) -> u32 {
+    u32::try_from(addresses).unwrap_or(u32::MAX).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use socket2::{Domain, Socket, Type};
+
+    use super::*;
+
+    /// A listener whose queue is full: Linux drops further connection attempts.
+    fn black_hole() -> (Socket, Vec<Socket>, SocketAddr) {
+        let tcp = || Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        let listener = tcp();
+        listener.bind(&"127.0.0.1:0".parse::<SocketAddr>().unwrap().into()).unwrap();
+        listener.listen(0).unwrap();
+        let address = listener.local_addr().unwrap();
+        let queued = std::iter::repeat_with(|| {
+            let waiting = tcp();
+            waiting.set_nonblocking(true).unwrap();
+            // Stays in progress for those beyond the queue.
+            let _ = waiting.connect(&address);
+            waiting
+        });
+        let queued = queued.take(3).collect();
+        (listener, queued, address.as_socket().unwrap())
+    }
+
+    #[derive(Default)]
+    struct Log(RefCell<Vec<String>>);
+
+    impl Report for Log {
+        fn failed(&self, ip: IpAddr) {
+            self.0.borrow_mut().push(format!("failed {ip}"));
+        }
+
+        fn connected(&self, ip: IpAddr) {
+            self.0.borrow_mut().push(format!("connected {ip}"));
+        }
+    }
+
+    const ONE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(127, 0, 0, 1));
+    const TWO: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(127, 0, 0, 2));
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn the_next_address_is_tried_if_one_drops_packets() {
+        let (_listener, _queued, hole) = black_hole();
+        let log = Log::default();
+        let good = tokio::net::TcpListener::bind((TWO, hole.port())).await.unwrap();
+        let (tcp, ip) = connect_to_one_of(&[ONE, TWO], hole.port(), 200, &log).await.unwrap();
+        assert_eq!((tcp.peer_addr().unwrap(), ip), (good.local_addr().unwrap(), TWO));
+        assert_eq!(*log.0.borrow(), ["failed 127.0.0.1", "connected 127.0.0.2"]);
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn the_last_failure_is_returned_if_no_address_accepts() {
+        let closed = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = closed.local_addr().unwrap().port();
+        drop(closed);
+        let log = Log::default();
+        let failure = connect_to_one_of(&[ONE, ONE], port, 200, &log).await.unwrap_err();
+        assert_eq!(failure.kind(), io::ErrorKind::ConnectionRefused);
+        assert_eq!(*log.0.borrow(), ["failed 127.0.0.1", "failed 127.0.0.1"]);
+        let nothing = connect_to_one_of(&[], port, 200, &log).await.unwrap_err();
+        assert_eq!(nothing.kind(), io::ErrorKind::NotFound);
+    }
+}
