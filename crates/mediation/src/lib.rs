@@ -15,13 +15,15 @@ mod mediator;
 mod mediators;
 mod message;
 mod program;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod properties;
 mod run;
 
 pub use compile::{Compiler, Element, Origin};
 pub use error::{Code, Failure};
 pub use expression::BodyUse;
 pub use mediator::{Ask, Mediator, Next, To};
-pub use mediators::{MEDIATORS, Row};
+pub use mediators::{MEDIATORS, Row, synapse_page};
 pub use message::{
     Body, Direction, Environment, Format, Head, LogLevel, Message, PlainHead, Properties,
     PropertyScope, PropertyValue, View,

@@ -57,6 +57,7 @@ pub struct Program {
     pub(crate) sequence_names: HashMap<String, SequenceId>,
     pub(crate) endpoint_names: HashMap<String, EndpointId>,
     pub(crate) endpoints: Vec<Endpoint>,
+    pub(crate) templates: HashMap<String, Template>,
     pub(crate) proxies: Vec<Proxy>,
     pub(crate) apis: Vec<Api>,
     /// What each sequence needs of the body, with all that it may enter.
@@ -133,6 +134,21 @@ impl Program {
         }
         self.body_uses = uses;
     }
+}
+
+/// A sequence template.
+#[derive(Clone, Debug)]
+pub(crate) struct Template {
+    pub(crate) sequence: SequenceId,
+    pub(crate) parameters: Vec<TemplateParameter>,
+}
+
+/// A parameter of a sequence template, which `$func:name` reads.
+#[derive(Clone, Debug)]
+pub(crate) struct TemplateParameter {
+    pub(crate) name: String,
+    pub(crate) default: Option<String>,
+    pub(crate) mandatory: bool,
 }
 
 /// What becomes of a message that comes in.

@@ -247,6 +247,48 @@ fn a_fault_is_an_envelope_of_the_version() {
 }
 
 #[test]
+fn xpath_reads_json_and_json_path_reads_xml() {
+    let log = |expression: &str| {
+        format!("<log level=\"custom\"><property name=\"v\" expression=\"{expression}\"/></log>")
+    };
+    check_log(&log("//items[2]/price"), &["v = 20"]);
+    let ran = run_on(envelope(), &log("json-eval($.order.symbol)"));
+    assert_eq!(ran.log, ["v = IBM"]);
+    assert_eq!(ran.message.body.state(), penstock_mediation::BodyUse::Read, "{ran:?}");
+}
+
+#[test]
+fn the_message_type_decides_how_the_body_is_written() {
+    let property = |of: &str| {
+        format!("<property name=\"messageType\" value=\"{of}\" scope=\"axis2\"/><send/>")
+    };
+    for (message, of, body) in [
+        (envelope(), "application/json", r#"{"order":{"symbol":"IBM"}}"#),
+        (
+            envelope(),
+            "application/xml",
+            "<order xmlns:e=\"http://schemas.xmlsoap.org/soap/envelope/\"><symbol>IBM</symbol></order>",
+        ),
+        (
+            order(),
+            "application/xml",
+            "<jsonObject><symbol>IBM</symbol><items><price>1.50</price></items><items><price>20</price></items></jsonObject>",
+        ),
+        (
+            order(),
+            "application/soap+xml",
+            "<soapenv:Envelope xmlns:soapenv=\"http://www.w3.org/2003/05/soap-envelope\"><soapenv:Body><jsonObject><symbol>IBM</symbol>\
+             <items><price>1.50</price></items><items><price>20</price></items></jsonObject></soapenv:Body></soapenv:Envelope>",
+        ),
+        (order(), "application/json", r#"{"symbol":"IBM","items":[{"price":1.50},{"price":20}]}"#),
+    ] {
+        let mut ran = run_on(message, &property(of));
+        let written = ran.message.finish().unwrap().unwrap();
+        assert_eq!(String::from_utf8(written).unwrap(), body, "{of}");
+    }
+}
+
+#[test]
 fn a_malformed_body_is_601000() {
     let body = Body::held(Format::Json, b"{\"a\":".to_vec());
     let message = Message::new(Direction::Request, Box::<PlainHead>::default(), body);
@@ -342,4 +384,94 @@ fn an_api_has_resources_below_its_context_and_version() {
     ];
     assert_eq!(paths, expect);
     assert_eq!(api.resources[0].methods, ["GET", "POST"]);
+}
+
+#[test]
+fn a_template_sees_its_parameters_and_only_its_own() {
+    let program = program(
+        "<template name=\"greet\"><parameter name=\"who\" isMandatory=\"true\"/><parameter name=\"how\" defaultValue=\"hello\"/>\
+         <sequence><filter xpath=\"1 = 1\"><then><log level=\"custom\"><property name=\"text\" expression=\"concat($func:how, ' ', $func:who)\"/></log></then></filter>\
+         </sequence></template>\
+         <template name=\"inner\"><sequence><log level=\"custom\"><property name=\"who\" expression=\"$func:who\"/></log></sequence></template>\
+         <sequence name=\"main\"><call-template target=\"greet\"><with-param name=\"who\" value=\"{json-eval($.symbol)}\"/></call-template>\
+         <call-template target=\"greet\"><with-param name=\"who\" value=\"you\"/><with-param name=\"how\" value=\"bye\"/></call-template>\
+         <call-template target=\"inner\"/></sequence>",
+    );
+    let (world, mut message) = (World::default(), order());
+    let mut run = Run::new(program.sequence("main").unwrap(), None, Budget::default());
+    let outcome = run.resume(&program, &world, &mut message);
+    assert!(matches!(outcome, Outcome::Ended), "{outcome:?}");
+    assert_eq!(world.0.into_inner(), ["text = hello IBM", "text = bye you", "who = "]);
+    let missing = diagnostics(
+        "<template name=\"t\"><parameter name=\"p\" isMandatory=\"true\"/><sequence/></template>\
+         <sequence name=\"main\"><call-template target=\"t\"/><call-template target=\"x\"/></sequence>",
+    );
+    assert!(missing.iter().any(|text| text.contains("needs the parameter `p`")), "{missing:?}");
+    assert!(missing.iter().any(|text| text.contains("there is no template `x`")), "{missing:?}");
+}
+
+/// The body after `enrich` on the envelope.
+#[track_caller]
+fn check_enrich(source: &str, target: &str, body: &str) {
+    let ran = run_on(envelope(), &format!("<enrich><source {source}/><target {target}/></enrich>"));
+    assert!(matches!(ran.outcome, Outcome::Ended), "{ran:?}");
+    let parts = ran.body.split_once("<e:Body>").and_then(|(_, rest)| rest.split_once("</e:Body>"));
+    let scope = " xmlns:e=\"http://schemas.xmlsoap.org/soap/envelope/\"";
+    assert_eq!(parts.unwrap().0.replace(scope, ""), body, "{}", ran.body);
+}
+
+#[test]
+fn enrich_inserts_nodes_below_behind_and_in_place_of_others() {
+    let inline = |xml: &str| format!("type=\"inline\"><x xmlns=\"\">{xml}</x></source><source");
+    let source = "xpath=\"//symbol\"";
+    check_enrich(
+        source,
+        "action=\"child\" xpath=\"//order\"",
+        "<order><symbol>IBM</symbol><symbol>IBM</symbol></order>",
+    );
+    check_enrich(
+        source,
+        "action=\"sibling\" type=\"body\"",
+        "<order><symbol>IBM</symbol></order><symbol>IBM</symbol>",
+    );
+    check_enrich(source, "action=\"replace\" xpath=\"//order\"", "<symbol>IBM</symbol>");
+    check_enrich(source, "type=\"body\"", "<symbol>IBM</symbol>");
+    check_enrich(
+        "xpath=\"//symbol\" clone=\"false\"",
+        "action=\"sibling\" xpath=\"//order\"",
+        "<order/><symbol>IBM</symbol>",
+    );
+    check_enrich("xpath=\"string(//r)\"", "xpath=\"//symbol\"", "<order><symbol/></order>");
+    check_enrich(
+        "xpath=\"count(//order)\"",
+        "xpath=\"//symbol\"",
+        "<order><symbol>1</symbol></order>",
+    );
+    check_enrich(source, "action=\"remove\" xpath=\"//symbol\"", "<order/>");
+    let ran = run_on(
+        envelope(),
+        &format!("<enrich><source {}/><target type=\"body\"/></enrich>", inline("1"))
+            .replace("<source/>", ""),
+    );
+    assert!(ran.body.contains("<e:Body><x>1</x></e:Body>"), "{}", ran.body);
+}
+
+#[test]
+fn enrich_keeps_a_body_in_a_property_and_brings_it_back() {
+    let steps = "<enrich><source type=\"body\"/><target type=\"property\" property=\"kept\"/></enrich>\
+                 <payloadFactory media-type=\"json\"><format>{\"hello\":\"world\"}</format><args/></payloadFactory>\
+                 <log level=\"custom\"><property name=\"b\" expression=\"json-eval($.hello)\"/></log>\
+                 <enrich><source type=\"property\" property=\"kept\"/><target type=\"body\"/></enrich>";
+    let ran = run(steps);
+    assert_eq!(ran.log, ["b = world"]);
+    assert_eq!(ran.body, r#"{"symbol":"IBM","items":[{"price":1.50},{"price":20}]}"#);
+}
+
+#[test]
+fn a_free_marker_template_reads_the_body_and_its_arguments() {
+    let ran = run(
+        "<payloadFactory media-type=\"json\" template-type=\"freemarker\"><format><![CDATA[{\"s\":\"${payload.symbol}\",\"n\":${args.arg1}}]]></format>\
+         <args><arg value=\"7\"/></args></payloadFactory>",
+    );
+    assert_eq!(ran.body, r#"{"s":"IBM","n":7}"#);
 }

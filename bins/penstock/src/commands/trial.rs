@@ -66,10 +66,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         shown: RefCell::new(describe(&message)),
     };
     let (end, mut message) = bench.run(message)?;
+    let body = message.finish().map_err(|failure| failed(&failure))?.unwrap_or_default();
     let mut text = format!("{end}\n");
     message.head.fields(&mut |name, value| text.push_str(&format!("{name}: {value}\n")));
     text.push('\n');
-    let body = message.body.take_bytes().map_err(|failure| failed(&failure))?.unwrap_or_default();
     text.push_str(&String::from_utf8_lossy(&body));
     if !text.ends_with('\n') {
         text.push('\n');

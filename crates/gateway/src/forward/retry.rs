@@ -90,19 +90,20 @@ impl<'a> Tries<'a> {
         self.retry(false, now_us)
     }
 
-    /// `free`: the upstream is not overloaded by this one.
+    /// `free`: it only replaces a connection that was closed while idle, so no limit but one applies.
     fn retry(&mut self, free: bool, now_us: u64) -> Next {
         let rule = &self.balancer.retry;
+        let count = if free { rule.count.max(1) } else { rule.count };
         let pause_ms = if free { 0 } else { pause_ms(rule, self.retries) };
         let spent_us = now_us.saturating_sub(self.begun_us) + u64::from(pause_ms) * 1_000;
         let is_late = spent_us >= u64::from(self.balancer.response_head_ms) * 1_000;
-        if self.retries >= rule.count || is_late {
+        if self.retries >= count || is_late {
             return Next::Stop;
         }
         if !free && !self.balancer.budget.take(now_us) {
             return Next::Denied;
         }
-        if self.retrying.is_none() {
+        if !free && self.retrying.is_none() {
             match self.balancer.budget.enter() {
                 Some(retrying) => self.retrying = Some(retrying),
                 None => return Next::Denied,
@@ -192,6 +193,9 @@ impl RetryBudget {
 
 #[cfg(test)]
 mod tests {
+    use model::{Upstream, UpstreamKind};
+
+    use super::super::pool::Pools;
     use super::*;
 
     #[track_caller]
@@ -206,6 +210,31 @@ mod tests {
         check_pauses(&rule, [100, 200, 400, 800]);
         check_pauses(&Retry { pause_ms_max: 300, ..rule.clone() }, [100, 200, 300, 300]);
         check_pauses(&Retry { pause_ms_max: 50, ..rule }, [50, 50, 50, 50]);
+    }
+
+    /// What follows a failed try of a request that may be repeated.
+    fn after_failure(rule: Retry, stale: bool) -> Next {
+        let endpoints = vec![super::super::balance::tests::endpoint(0)];
+        let upstream = Upstream { retry: rule, ..Upstream::new(UpstreamKind::Single, endpoints) };
+        let balancer = Balancer::new(&upstream, None, &Pools::default());
+        let failed = FailedTry { stale, nothing_sent: false, repeatable: true };
+        Tries::new(&balancer, 0).after_failure(failed, 0, 0)
+    }
+
+    #[test]
+    fn a_connection_that_was_closed_while_idle_is_replaced_whatever_the_limits() {
+        let at_once = Next::Retry { pause_ms: 0 };
+        let none = Retry { count: 0, pause_ms: 9, ..Retry::default() };
+        assert_eq!(
+            [true, false].map(|stale| after_failure(none.clone(), stale)),
+            [at_once, Next::Stop]
+        );
+        let denied = Retry { budget_percent: 0, concurrent_max: Some(0), ..Retry::default() };
+        let next = [true, false].map(|stale| after_failure(denied.clone(), stale));
+        assert_eq!(next, [at_once, Next::Denied]);
+        let busy = Retry { concurrent_max: Some(0), ..Retry::default() };
+        assert_eq!(after_failure(busy, false), Next::Denied);
+        assert_eq!(after_failure(Retry::default(), false), at_once);
     }
 
     /// `r`: a request; `?`: a retry, allowed (`y`) or not (`n`); `+`: a second.

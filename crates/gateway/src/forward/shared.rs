@@ -172,8 +172,8 @@ impl Shared {
             return known.health.clone();
         }
         let health: Vec<_> = upstream.endpoints.iter().map(|_| Arc::default()).collect();
-        self.watch(upstream, &health);
         named.push(SharedSet { upstream: upstream.clone(), health: health.clone() });
+        self.watch(upstream, &health);
         health
     }
 }

@@ -10,7 +10,9 @@ use std::sync::Arc;
 
 use model::{Diagnostic, Place, Severity};
 
-use crate::program::{EndpointId, Program, Sequence, SequenceId, Site, Step};
+use crate::program::{
+    EndpointId, Program, Sequence, SequenceId, Site, Step, Template, TemplateParameter,
+};
 use crate::{MEDIATORS, limits};
 
 pub use element::Element;
@@ -79,6 +81,7 @@ impl Compiler {
                     }
                 }
             }
+            "template" => self.declare_template(&element),
             "endpoint" => {
                 let id = self.define_endpoint(&element);
                 element.ignore(&["name", "trace", "statistics"]);
@@ -122,13 +125,50 @@ impl Compiler {
                 let _ = self.api(&element);
                 element.finish(self);
             }
+            "template" => {
+                let name = element.optional("name").unwrap_or_default();
+                let id = self.program.templates.get(name).map(|template| template.sequence);
+                if let Some((id, child)) = id.zip(element.child("sequence")) {
+                    self.fill(id, &child);
+                    child.finish(self);
+                }
+                element.finish(self);
+            }
             "endpoint" | "localEntry" | "description" => {}
             other => {
-                let help =
-                    "the artefacts are `api`, `proxy`, `sequence`, `endpoint` and `localEntry`";
+                let help = "the artefacts are `api`, `proxy`, `sequence`, `template`, `endpoint` and `localEntry`";
                 self.error(&element, format!("`{other}` is not served yet"), Some(help.to_owned()));
             }
         }
+    }
+
+    fn declare_template(&mut self, element: &Element<'_>) {
+        let Some(name) = element.required(self, "name") else { return };
+        if element.child("sequence").is_none() {
+            let message = "templates of endpoints are not served".to_owned();
+            return self.error(element, message, None);
+        }
+        let mut parameters = Vec::new();
+        for child in element.children().filter(|child| child.name() == "parameter") {
+            let Some(name) = child.required(self, "name").map(str::to_owned) else { return };
+            let default = child.optional("defaultValue").map(str::to_owned);
+            let Some(mandatory) = child.flag(self, "isMandatory", false) else { return };
+            child.ignore(&["description"]);
+            child.finish(self);
+            parameters.push(TemplateParameter { name, default, mandatory });
+        }
+        let sequence = self.new_sequence();
+        self.program.templates.insert(name.to_owned(), Template { sequence, parameters });
+    }
+
+    /// The sequence template of this name, if there is one; else an error.
+    pub(crate) fn template_named(&mut self, element: &Element<'_>, name: &str) -> Option<Template> {
+        let found = self.program.templates.get(name).cloned();
+        if found.is_none() {
+            let help = nearest(name, self.program.templates.keys());
+            self.error(element, format!("there is no template `{name}`"), help);
+        }
+        found
     }
 
     /// Compiles the children of `element` as steps of `id`, and its `onError`.

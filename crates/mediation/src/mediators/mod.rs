@@ -1,5 +1,7 @@
 //! The mediators, one file each.
 
+mod call_template;
+mod enrich;
 mod filter;
 mod flow;
 mod header;
@@ -25,31 +27,66 @@ pub struct Row {
     pub element: &'static str,
     /// Compiles the element. `None` if an error was reported.
     pub compile: fn(&mut Compiler, &Element<'_>) -> Option<Box<dyn Mediator>>,
-    /// What it does, in one sentence.
+    /// What it does, after "it".
     pub about: &'static str,
+    /// Its attributes and child elements.
+    pub attributes: &'static str,
+    /// What differs from Micro Integrator.
+    pub differs: &'static str,
 }
 
-/// Every mediator. docs/synapse.md is generated from it.
+/// Every mediator, in the order of the alphabet. docs/synapse.md is generated from it.
 #[rustfmt::skip]
 pub const MEDIATORS: &[Row] = &[
-    Row { element: "call",              compile: send::call,                  about: "sends the message to an endpoint and waits for the response" },
-    Row { element: "drop",              compile: flow::drop_message,          about: "ends the message" },
-    Row { element: "fastXSLT",          compile: xslt::compile,               about: "transforms the payload by a stylesheet" },
-    Row { element: "filter",            compile: filter::compile,             about: "runs one of two branches, by an expression or a pattern" },
-    Row { element: "header",            compile: header::compile,             about: "sets or removes a header" },
-    Row { element: "in",                compile: flow::request_only,          about: "runs its mediators on requests only" },
-    Row { element: "log",               compile: log::compile,                about: "writes a line to the log" },
-    Row { element: "loopback",          compile: flow::loopback,              about: "continues with the sequence for responses" },
-    Row { element: "makefault",         compile: make_fault::compile,         about: "turns the message into a fault" },
-    Row { element: "out",               compile: flow::response_only,         about: "runs its mediators on responses only" },
-    Row { element: "payloadFactory",    compile: payload_factory::compile,    about: "replaces the body by a template's output" },
-    Row { element: "property",          compile: property::compile,           about: "sets or removes a property" },
-    Row { element: "propertyGroup",     compile: property::group,             about: "sets several properties" },
-    Row { element: "respond",           compile: flow::respond,               about: "sends the message back to the client" },
-    Row { element: "send",              compile: send::compile,               about: "sends a request to an endpoint, or a response to the client" },
-    Row { element: "sequence",          compile: sequence::compile,           about: "runs another sequence" },
-    Row { element: "switch",            compile: switch::compile,             about: "runs the first case whose pattern matches" },
-    Row { element: "throwError",        compile: throw_error::compile,        about: "fails, so that the error handler takes over" },
-    Row { element: "variable",          compile: property::variable,          about: "sets or removes a variable" },
-    Row { element: "xslt",              compile: xslt::compile,               about: "transforms the payload by a stylesheet" },
+    Row { element: "call",              compile: send::call,                  about: "sends the message to an endpoint and waits for the response", attributes: "endpoint child; `blocking`", differs: "`source` and `target` are not served yet. A blocking call holds no thread." },
+    Row { element: "call-template",     compile: call_template::compile,      about: "runs a sequence template with parameters", attributes: "`target`; `with-param`", differs: "`onError` is not served." },
+    Row { element: "drop",              compile: flow::drop_message,          about: "ends the message", attributes: "", differs: "" },
+    Row { element: "enrich",            compile: enrich::compile,             about: "copies a part of the message to another place", attributes: "`source`: `type`, `clone`, `xpath`, `property`, `key`; `target`: `type`, `action`, `xpath`, `property`", differs: "Targets inside JSON are rejected: replace the body." },
+    Row { element: "fastXSLT",          compile: xslt::compile,               about: "transforms the payload by a stylesheet", attributes: "as `xslt`", differs: "" },
+    Row { element: "filter",            compile: filter::compile,             about: "runs one of two branches, by an expression or a pattern", attributes: "`xpath`, or `source` and `regex`; `then`, `else`", differs: "" },
+    Row { element: "header",            compile: header::compile,             about: "sets or removes a header", attributes: "`name`, `value` or `expression`, `action`, `scope`", differs: "Header blocks of the envelope are rejected; `To`, `Action` and the like are properties." },
+    Row { element: "in",                compile: flow::request_only,          about: "runs its mediators on requests only", attributes: "", differs: "" },
+    Row { element: "log",               compile: log::compile,                about: "writes a line to the log", attributes: "`level`, `category`, `separator`, `logFullPayload`; `property`, `message`", differs: "" },
+    Row { element: "loopback",          compile: flow::loopback,              about: "continues with the sequence for responses", attributes: "", differs: "" },
+    Row { element: "makefault",         compile: make_fault::compile,         about: "turns the message into a fault", attributes: "`version`, `response`; `code`, `reason`, `detail`, `node`, `role`", differs: "The prefix of a code is that of the envelope." },
+    Row { element: "out",               compile: flow::response_only,         about: "runs its mediators on responses only", attributes: "", differs: "" },
+    Row { element: "payloadFactory",    compile: payload_factory::compile,    about: "replaces the body by a template's output", attributes: "`media-type`, `template-type`, `escapeXmlChars`; `format`, `args`", differs: "The output is always well-formed. Of FreeMarker, the subset that docs/expressions.md lists." },
+    Row { element: "property",          compile: property::compile,           about: "sets or removes a property", attributes: "`name`, `value` or `expression`, `scope`, `type`, `action`, `pattern`, `group`; a child element", differs: "The scopes registry, system and env cannot be written." },
+    Row { element: "propertyGroup",     compile: property::group,             about: "sets several properties", attributes: "`property`", differs: "" },
+    Row { element: "respond",           compile: flow::respond,               about: "sends the message back to the client", attributes: "", differs: "" },
+    Row { element: "send",              compile: send::compile,               about: "sends a request to an endpoint, or a response to the client", attributes: "endpoint child; `receive`", differs: "`buildmessage` is ignored." },
+    Row { element: "sequence",          compile: sequence::compile,           about: "runs another sequence", attributes: "`key`", differs: "" },
+    Row { element: "switch",            compile: switch::compile,             about: "runs the first case whose pattern matches", attributes: "`source`; `case`, `default`", differs: "" },
+    Row { element: "throwError",        compile: throw_error::compile,        about: "fails, so that the error handler takes over", attributes: "`type`, `errorMessage`", differs: "" },
+    Row { element: "variable",          compile: property::variable,          about: "sets or removes a variable", attributes: "`name`, `value` or `expression`, `type`, `action`", differs: "" },
+    Row { element: "xslt",              compile: xslt::compile,               about: "transforms the payload by a stylesheet", attributes: "`key`, `source`, `useCache`; `property`", differs: "`target`, `feature` and `resource` are rejected." },
 ];
+
+const PAGE: &str = "\
+# Synapse artefacts
+
+Penstock reads the artefacts of WSO2's Micro Integrator. So far they can be checked and tried, one message at a time,
+with `penstock try FILE --payload MESSAGE --trace`; a listener for them is the next step.
+
+Served are `definitions` with `sequence`, `template` (of sequences), `endpoint` (`address`, `http` and `default`, with
+`timeout`, `suspendOnFailure` and `markForSuspension`), `proxy`, `api` and `localEntry` (inline). Everything else is an
+error with file, line and column; an attribute that is not known is a warning.
+
+JSON and XML bodies can be read by XPath, JSONPath and Synapse expressions alike: the other view is made when it is
+needed. What no mediator edits is sent on byte for byte.
+
+## Mediators
+
+| element | what it does | attributes and children | differences |
+|---|---|---|---|
+";
+
+/// The page docs/synapse.md.
+#[must_use]
+pub fn synapse_page() -> String {
+    let mut page = PAGE.to_owned();
+    for Row { element, about, attributes, differs, .. } in MEDIATORS {
+        page.push_str(&format!("| `{element}` | {about} | {attributes} | {differs} |\n"));
+    }
+    page
+}

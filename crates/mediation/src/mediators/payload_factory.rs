@@ -1,7 +1,7 @@
 //! `payloadFactory`: replaces the body by a template's output.
 
 use expression::BodyUse;
-use expression::template::{Argument, MediaType, PayloadTemplate, Settings};
+use expression::template::{Argument, FreeMarker, MediaType, PayloadTemplate, Settings};
 
 use crate::compile::{Compiler, Element, Entry, serialise};
 use crate::message::Format;
@@ -10,8 +10,14 @@ use crate::{Failure, Mediator, Message, Next};
 
 #[derive(Debug)]
 struct PayloadFactory {
-    template: PayloadTemplate,
+    template: Template,
     media: MediaType,
+}
+
+#[derive(Debug)]
+enum Template {
+    Default(PayloadTemplate),
+    FreeMarker(FreeMarker),
 }
 
 impl Mediator for PayloadFactory {
@@ -21,7 +27,15 @@ impl Mediator for PayloadFactory {
 
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
         let mut body = Vec::new();
-        self.template.render_within(&scene.view(message), scene.budget, &mut body)?;
+        let view = scene.view(message);
+        match &self.template {
+            Template::Default(template) => {
+                template.render_within(&view, scene.budget, &mut body)?
+            }
+            Template::FreeMarker(template) => {
+                template.render_within(&view, scene.budget, &mut body)?;
+            }
+        }
         match self.media {
             MediaType::Json => message.body.replace(Format::Json, body),
             MediaType::Text => message.body.replace(Format::Text, body),
@@ -37,17 +51,14 @@ impl Mediator for PayloadFactory {
 pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<dyn Mediator>> {
     let medias = [("xml", MediaType::Xml), ("json", MediaType::Json), ("text", MediaType::Text)];
     let media = element.choice(compiler, "media-type", &medias)?;
-    if element.choice(compiler, "template-type", &[("default", false), ("freemarker", true)])? {
-        let message = "FreeMarker templates are not served yet".to_owned();
-        compiler.error(element, message, Some("use the default template type".to_owned()));
-        return None;
-    }
+    let types = [("default", false), ("freemarker", true)];
+    let is_free_marker = element.choice(compiler, "template-type", &types)?;
     let escapes = element.flag(compiler, "escapeXmlChars", false)?;
     let Some(format) = element.child("format") else {
         compiler.error(element, "`payloadFactory` needs a `format`".to_owned(), None);
         return None;
     };
-    let text = template_text(compiler, &format, media)?;
+    let text = template_text(compiler, &format, media, is_free_marker)?;
     let arguments = match element.child("args") {
         Some(args) => args
             .children()
@@ -55,8 +66,14 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
             .collect::<Option<Vec<_>>>()?,
         None => Vec::new(),
     };
-    let settings = Settings::new(media).with_escape_xml(escapes);
-    match PayloadTemplate::compile(&text, arguments, settings) {
+    let compiled = if is_free_marker {
+        let arguments = arguments.into_iter().map(|argument| argument.expression).collect();
+        FreeMarker::compile(&text, arguments).map(Template::FreeMarker)
+    } else {
+        let settings = Settings::new(media).with_escape_xml(escapes);
+        PayloadTemplate::compile(&text, arguments, settings).map(Template::Default)
+    };
+    match compiled {
         Ok(template) => Some(Box::new(PayloadFactory { template, media })),
         Err(error) => {
             compiler.error(&format, format!("in the format: {error}"), None);
@@ -70,6 +87,7 @@ fn template_text(
     compiler: &mut Compiler,
     format: &Element<'_>,
     media: MediaType,
+    is_free_marker: bool,
 ) -> Option<String> {
     if let Some(key) = format.optional("key") {
         format.finish(compiler);
@@ -78,7 +96,8 @@ fn template_text(
             Entry::Xml(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
         });
     }
-    if media != MediaType::Xml {
+    // FreeMarker is text, in a CDATA section.
+    if media != MediaType::Xml || is_free_marker && format.children().next().is_none() {
         return Some(format.node().string_value().trim().to_owned());
     }
     let elements = format.children().map(|child| serialise(child.node()));

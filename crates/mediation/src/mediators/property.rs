@@ -67,6 +67,10 @@ const SCOPES: &[(&str, PropertyScope)] = &[
 
 impl Mediator for Property {
     fn body_use(&self) -> BodyUse {
+        // The body is written in another format.
+        if self.scope == PropertyScope::Axis2 && &*self.name == "messageType" {
+            return BodyUse::Rewritten;
+        }
         match &self.action {
             Action::Set { value: Source::Expression(value), .. } => value.body_use(),
             Action::Set { value: Source::Xml(_), .. } | Action::Remove => BodyUse::Untouched,

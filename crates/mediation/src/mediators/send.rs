@@ -38,6 +38,7 @@ impl Mediator for Call {
 
 pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<dyn Mediator>> {
     let to = endpoint(compiler, element)?;
+    element.ignore(&["buildmessage"]);
     let receive = match element.optional("receive") {
         Some(name) => Some(compiler.sequence_named(element, name)?),
         None => None,

@@ -4,7 +4,7 @@ use std::cell::OnceCell;
 
 use expression::{BodyUse, json};
 
-use super::soap;
+use super::{mapping, soap};
 use crate::{Code, Failure};
 
 /// What a body is, by its content type.
@@ -57,6 +57,10 @@ impl Format {
             }
             Some(_) | None => Self::Text,
         }
+    }
+
+    fn is_xml(self) -> bool {
+        matches!(self, Self::Xml | Self::Soap11 | Self::Soap12)
     }
 
     /// The content type of a body that is written in this format.
@@ -151,6 +155,34 @@ impl Body {
         *self = Self { format, source: Source::Written(bytes), ..Self::default() };
     }
 
+    /// Converts it to `format`: between JSON and XML by Synapse's mapping, with or without an envelope.
+    ///
+    /// # Errors
+    /// It is not well-formed.
+    pub fn convert(&mut self, format: Format) -> Result<(), Failure> {
+        if format == self.format || matches!(self.source, Source::Streaming) || self.is_empty() {
+            self.format = format;
+            return Ok(());
+        }
+        if format == Format::Json && self.format.is_xml() {
+            if let Some(payload) = self.payload()? {
+                self.replace_json(mapping::to_json(payload));
+            }
+        } else if format.is_xml() && (self.format.is_xml() || self.format == Format::Json) {
+            let Some(payload) = self.payload()?.map(crate::compile::serialise) else {
+                return Ok(());
+            };
+            // The header goes with an envelope of another version.
+            self.replace(Format::Xml, Vec::new());
+            self.format = format;
+            self.replace_payload(payload)?;
+        } else {
+            let bytes = self.take_bytes()?.unwrap_or_default();
+            self.replace(format, bytes);
+        }
+        Ok(())
+    }
+
     /// What Synapse calls the payload: the first element in the envelope's body, or the document element.
     ///
     /// # Errors
@@ -173,7 +205,8 @@ impl Body {
             self.replace(self.format, bytes);
             return Ok(());
         }
-        let written = soap::envelope(namespace, self.xml()?, text)?;
+        let old = if self.is_empty() { None } else { self.xml()? };
+        let written = soap::envelope(namespace, old, text)?;
         self.replace(self.format, written);
         Ok(())
     }
@@ -190,32 +223,41 @@ impl Body {
         self.json = OnceCell::from(document);
     }
 
-    /// As JSON; `None` if it is of another format, or empty.
+    /// As JSON; XML is converted. `None` if it is of another format, or empty.
     ///
     /// # Errors
     /// It is not well-formed.
     pub fn json(&self) -> Result<Option<&json::Document<'static>>, Failure> {
-        if self.format != Format::Json {
-            return Ok(None);
-        }
         if let Some(document) = self.json.get() {
             return Ok(Some(document));
+        }
+        if self.format.is_xml() || matches!(self.source, Source::Xml) {
+            let Some(payload) = self.payload()? else { return Ok(None) };
+            return Ok(Some(self.json.get_or_init(|| mapping::to_json(payload))));
+        }
+        if self.format != Format::Json {
+            return Ok(None);
         }
         let Some(bytes) = self.readable()? else { return Ok(None) };
         let document = json::Document::parse(bytes).map_err(|error| self.malformed(&error))?;
         Ok(Some(self.json.get_or_init(|| document.into_owned())))
     }
 
-    /// As XML; `None` if it is of another format, or empty.
+    /// As XML; JSON is converted. `None` if it is of another format, or empty.
     ///
     /// # Errors
-    /// It is not well-formed.
+    /// It is not well-formed, or XML does not allow a text.
     pub fn xml(&self) -> Result<Option<&xml::Document>, Failure> {
-        if !matches!(self.format, Format::Xml | Format::Soap11 | Format::Soap12) {
-            return Ok(None);
-        }
         if let Some(document) = self.xml.get() {
             return Ok(Some(document));
+        }
+        if self.format == Format::Json {
+            let Some(document) = self.json()? else { return Ok(None) };
+            let document = mapping::to_xml(document.root())?;
+            return Ok(Some(self.xml.get_or_init(|| document)));
+        }
+        if !self.format.is_xml() {
+            return Ok(None);
         }
         let Some(bytes) = self.readable()? else { return Ok(None) };
         let document = xml::Document::parse(bytes).map_err(|error| self.malformed(&error))?;
@@ -245,6 +287,9 @@ impl Body {
             Source::Streaming => None,
             Source::Bytes(bytes) | Source::Written(bytes) => Some(bytes),
             Source::Json => taken.json.get().map(|document| document.text().as_bytes().to_vec()),
+            Source::Xml if taken.format == Format::Json => {
+                taken.json()?.map(|document| document.text().as_bytes().to_vec())
+            }
             Source::Xml => match taken.xml.get() {
                 Some(document) => {
                     let options = xml::WriterOptions { declaration: false, ..Default::default() };
@@ -262,6 +307,9 @@ impl Body {
     pub fn text(&self) -> Result<std::borrow::Cow<'_, str>, Failure> {
         match &self.source {
             Source::Json => Ok(self.json.get().map_or("", json::Document::text).into()),
+            Source::Xml if self.format == Format::Json => {
+                Ok(self.json()?.map_or("", json::Document::text).into())
+            }
             Source::Xml => match self.xml.get() {
                 Some(document) => {
                     let options = xml::WriterOptions { declaration: false, ..Default::default() };

@@ -2,6 +2,7 @@
 
 mod body;
 mod head;
+pub(crate) mod mapping;
 mod properties;
 pub(crate) mod soap;
 mod view;
@@ -95,6 +96,23 @@ impl Message {
         self.body = body;
         self.properties
             .retain(|scope| !matches!(scope, PropertyScope::Axis2 | PropertyScope::Axis2Client));
+    }
+
+    /// Writes the body for its next receiver, in the format that the property `messageType` says, and sets
+    /// `Content-Type` if that changed. `None`: the host still streams it.
+    ///
+    /// # Errors
+    /// The body is not well-formed, or cannot be written in that format.
+    pub fn finish(&mut self) -> Result<Option<Vec<u8>>, Failure> {
+        let declared = self.properties.get(PropertyScope::Axis2, "messageType");
+        if let Some(content_type) = declared.map(|value| value.text().into_owned()) {
+            let format = Format::of(&content_type);
+            if format != self.body.format() {
+                self.body.convert(format)?;
+                self.head.set_field("Content-Type", format.content_type());
+            }
+        }
+        self.body.take_bytes()
     }
 
     /// Whether the host has to write the body anew.
