@@ -76,10 +76,10 @@ mod tests {
         let busy = [(5_000, 0, true), (3_750, 1_250, true), (2_811, 2_189, true)];
         check(REQUESTS_MAX, &busy, &[3_750, 2_811, 2_106]);
         check(REQUESTS_MAX, &[(100, 0, true)], &[REQUESTS_WHEN_BUSY]);
-        check(REQUESTS_WHEN_BUSY, &[(256, 4_000, true)], &[REQUESTS_WHEN_BUSY]);
+        check(REQUESTS_WHEN_BUSY, &[(1_024, 4_000, true)], &[REQUESTS_WHEN_BUSY]);
         // The upstream became slow: the worker waits for it.
-        check(400, &[(400, 4_000, false), (500, 3_900, false)], &[500, 625]);
-        check(625, &[(300, 0, false), (300, 0, false)], &[1_250, 2_500]);
+        check(1_600, &[(1_600, 4_000, false), (2_000, 3_900, false)], &[2_000, 2_500]);
+        check(2_500, &[(300, 0, false), (300, 0, false)], &[5_000, 10_000]);
         check(REQUESTS_MAX, &[(9_000, 0, false)], &[REQUESTS_MAX]);
     }
 

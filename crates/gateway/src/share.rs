@@ -4,7 +4,6 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use base::limits::GIVE_WAY_MS;
 use tokio::sync::Notify;
 
 use crate::forward::{RequestBody, Unwanted, while_wanted};
@@ -138,13 +137,12 @@ impl Crowds {
         }
     }
 
-    /// Ends as many of the slowest requests as wait at each gate, if their clients are slow for `GIVE_WAY_MS`.
+    /// Ends as many of the slowest requests as wait at each gate, if their clients are slow.
     pub(crate) fn sweep(&self, watches: &Watches, now_us: u64) {
-        let slow_since_us = now_us.saturating_sub(u64::from(GIVE_WAY_MS) * 1_000);
         self.0.borrow_mut().retain(|(gate, whose)| {
             let waiting = gate.waiting();
             if waiting > 0 {
-                watches.give_way(waiting, slow_since_us, |api| match whose {
+                watches.give_way(waiting, now_us, |api| match whose {
                     Whose::Nobody => false,
                     Whose::Api(slot) => api == Some(*slot),
                     Whose::Anybody => api.is_some(),

@@ -7,6 +7,11 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
+use base::limits;
+
+/// [`limits::GIVE_WAY_MS`] in microseconds.
+const GIVE_WAY_US: u64 = limits::GIVE_WAY_MS as u64 * 1_000;
+
 /// One connection's deadline. `u64::MAX`: none.
 #[derive(Debug)]
 pub(crate) struct Watch {
@@ -137,17 +142,12 @@ impl Watches {
         self.all.borrow().iter().for_each(|watch| watch.wake());
     }
 
-    /// Expires the `count` slowest watches for which `may` returns true, of those whose client is slow since `slow_since_us`
-    /// or longer.
-    pub(crate) fn give_way(
-        &self,
-        count: usize,
-        slow_since_us: u64,
-        may: impl Fn(Option<u32>) -> bool,
-    ) {
+    /// Expires the `count` slowest watches for which `may` returns true, of those whose client is slow for `GIVE_WAY_MS` at
+    /// `now_us`.
+    pub(crate) fn give_way(&self, count: usize, now_us: u64, may: impl Fn(Option<u32>) -> bool) {
         let all = self.all.borrow();
         let is_slow = |watch: &&Rc<Watch>| {
-            watch.slow_since_us.get() <= slow_since_us
+            watch.slow_since_us.get().saturating_add(GIVE_WAY_US) <= now_us
                 && !watch.expired.get()
                 && may(watch.api.get())
         };
@@ -209,10 +209,15 @@ mod tests {
         }
         all[1].client_is_slow(false, 50);
         all[3].holds_place(Some(7));
-        watches.give_way(1, 35, |api| api.is_none());
+        watches.give_way(9, GIVE_WAY_US - 1, |_| true);
+        assert!(
+            !all.iter().any(|watch| watch.is_expired()),
+            "nobody is slow for long when a worker starts"
+        );
+        watches.give_way(1, GIVE_WAY_US + 35, |api| api.is_none());
         let expired = || all.iter().map(|watch| watch.is_expired()).collect::<Vec<_>>();
         assert_eq!(expired(), [true, false, false, false, false], "the other is of an API");
-        watches.give_way(9, 35, |_| true);
+        watches.give_way(9, GIVE_WAY_US + 35, |_| true);
         assert_eq!(expired(), [true, false, false, true, false], "the third is not slow for long");
     }
 

@@ -166,8 +166,7 @@ impl Worker {
     fn make_room(&self, now_us: u64) {
         let surplus = self.connections.get().saturating_sub(self.many_connections());
         if surplus > 0 {
-            let slow_since_us = now_us.saturating_sub(u64::from(limits::GIVE_WAY_MS) * 1_000);
-            self.resources.watches.give_way(surplus, slow_since_us, |_| true);
+            self.resources.watches.give_way(surplus, now_us, |_| true);
         }
     }
 
