@@ -175,7 +175,7 @@ pub const CLIENT_REQUESTS_DEFAULT: usize = 2_048;
 /// Default for the requests to one API in progress, per worker: the connections to one endpoint. More: they wait, at most `CONNECT_MS_MAX`, then 503.
 pub const API_REQUESTS_DEFAULT: usize = 4_096;
 /// Fewest requests that a worker has at its upstreams at a time while it is busy. More wait for their turn, at most
-/// `CONNECT_MS_MAX`, then 503. Measured with 5,000 users in a closed loop: 1.15 to 1.2 of the rate without this limit.
+/// `CONNECT_MS_MAX`, then 503. Measured: docs/decisions/0016-shares.md.
 pub const REQUESTS_WHEN_BUSY: usize = 1_024;
 /// Share of the time between two sweeps, in percent, from which on a worker counts as busy.
 pub const BUSY_PERCENT: u64 = 90;
