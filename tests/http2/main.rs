@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 mod auth_failures;
+mod bursts;
 mod client;
 mod connection_queue;
 mod connections;

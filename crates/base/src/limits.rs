@@ -174,11 +174,6 @@ pub const REQUESTS_MAX: usize = 16_384;
 pub const CLIENT_REQUESTS_DEFAULT: usize = 2_048;
 /// Default for the requests to one API in progress, per worker: the connections to one endpoint. More: they wait, at most `CONNECT_MS_MAX`, then 503.
 pub const API_REQUESTS_DEFAULT: usize = 4_096;
-/// Fewest requests that a worker has at its upstreams at a time while it is busy. More wait for their turn, at most
-/// `CONNECT_MS_MAX`, then 503. Measured: docs/decisions/0016-shares.md.
-pub const REQUESTS_WHEN_BUSY: usize = 1_024;
-/// Share of the time between two sweeps, in percent, from which on a worker counts as busy.
-pub const BUSY_PERCENT: u64 = 90;
 /// File descriptors kept for files, logs and event queues, besides those of the admin port and of each worker.
 pub const OWN_DESCRIPTORS: usize = 64;
 /// Maximum number of connections of one worker to one endpoint. More: requests wait.
@@ -216,8 +211,8 @@ pub const H2_TABLE_BYTES_MAX: usize = 4 * KIB as usize;
 /// Largest compressed head of an HTTP/2 request that arrives in several frames, in bytes. Larger: the connection is
 /// closed with ENHANCE_YOUR_CALM. Above `HEAD_BYTES_MAX`, so that a head that is too large gets a 431.
 pub const H2_BLOCK_BYTES_MAX: usize = 128 * KIB as usize;
-/// Maximum number of HTTP/2 streams remembered after their end, so that frames that cross a reset are ignored. More: the
-/// oldest are forgotten.
+/// Maximum number of HTTP/2 streams remembered after their end, so that later frames get the right error. More: the oldest
+/// are forgotten. Streams that the gateway has reset are remembered apart.
 pub const H2_RESET_STREAMS_MAX: usize = 64;
 /// Maximum number of HTTP/2 streams that a client may reset before they are served. More: the connection is
 /// closed with ENHANCE_YOUR_CALM. Source: CVE-2023-44487 ("rapid reset").

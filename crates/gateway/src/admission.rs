@@ -42,18 +42,11 @@ struct Shares<'a>([Option<Limited<'a>>; 3]);
 pub(crate) struct Admitted {
     /// Until the end of the response.
     pub(crate) places: Places,
-    /// Until the head of the response.
-    pub(crate) at_upstream: AtUpstream,
+    /// Until the head of the response, if its body had not begun.
+    pub(crate) early_upload: Places,
 }
 
-/// What a request holds until the head of its response.
-pub(crate) struct AtUpstream {
-    _turn: Pass,
-    /// If its body had not begun.
-    _early_upload: Places,
-}
-
-/// Waits until the request's body flows, for its places, and for its turn while the worker is busy.
+/// Waits until the request's body flows, and for its places.
 ///
 /// # Errors
 /// [`Denial::ClientBusy`] or [`Denial::Overloaded`] after `connect_ms`; the body is malformed; or the client left or sent
@@ -77,12 +70,7 @@ pub(crate) async fn admit<C: Client>(
         None => Box::pin(shares.wait(worker, live, client)).await?,
     };
     client.watch().holds_place(Some(api.routes().slot));
-    let turn = match worker.load.gate.try_pass(worker.load.limit()) {
-        Some(turn) => turn,
-        None => Box::pin(turn(worker, live, client)).await?,
-    };
-    let at_upstream = AtUpstream { _turn: turn, _early_upload: early_upload };
-    Ok(Admitted { places, at_upstream })
+    Ok(Admitted { places, early_upload })
 }
 
 /// Waits for the first byte of the body, or all of a short one. After `UPLOAD_START_MS` the request may go on without it,
@@ -107,7 +95,7 @@ async fn body_flows<C: Client>(
     let wait_ms = if is_late { live.stall_ms } else { UPLOAD_START_MS };
     client.watch().set(worker.resources.deadline_us(wait_ms));
     client.watch().client_is_slow(true, worker.resources.coarse_us());
-    poll_fn(|cx| {
+    let flows = poll_fn(|cx| {
         match client.poll_gather(cx) {
             Poll::Ready(Ok(())) => return Poll::Ready(Ok(Places::default())),
             Poll::Ready(Err(error)) => return Poll::Ready(Err(body_fault(error))),
@@ -133,7 +121,10 @@ async fn body_flows<C: Client>(
         }
         Poll::Pending
     })
-    .await
+    .await;
+    // From now on it waits for others.
+    client.watch().client_is_slow(false, worker.resources.coarse_us());
+    flows
 }
 
 impl<'a> Shares<'a> {
@@ -204,13 +195,6 @@ impl<'a> Shares<'a> {
         }
         Ok(places)
     }
-}
-
-/// Waits until the worker sends this request to its upstream, for at most `connect_ms`.
-async fn turn<C: Client>(worker: &Worker, live: &Live, client: &mut C) -> Result<Pass, Fault> {
-    client.watch().set(worker.resources.deadline_us(live.connect_ms));
-    let waited = worker.load.gate.wait(client).await;
-    waited.map_err(|unwanted| denied(unwanted, Denial::Overloaded))
 }
 
 fn denied(unwanted: Unwanted, denial: Denial) -> Fault {

@@ -25,7 +25,6 @@ mod fetch;
 mod flow;
 mod forward;
 mod listen;
-mod load;
 mod message;
 mod pipeline;
 mod resources;

@@ -123,7 +123,7 @@ async fn respond<C: Client>(
         upgrade: may_upgrade(request, api),
     };
     let upstream = forward::exchange(&worker.resources, &forwarding, request, client).await;
-    drop(admitted.at_upstream);
+    drop(admitted.early_upload);
     worker.resources.release_edits(edits);
     let upstream = upstream?;
     record.upstream_us = Some(worker.resources.now_us().saturating_sub(record.started_us));

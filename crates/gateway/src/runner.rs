@@ -113,16 +113,12 @@ async fn run(start: Start, mut commands: UnboundedReceiver<Command>) -> usize {
         accepting.push(tokio::task::spawn_local(accept(worker, listener, protocol, drain)));
     }
     let sweeper = Rc::clone(&worker);
-    let metrics = tokio::runtime::Handle::current().metrics();
     tokio::task::spawn_local(async move {
         let mut ticks = tokio::time::interval(Duration::from_millis(u64::from(SWEEP_MS)));
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
             sweeper.sweep();
-            let busy = metrics.worker_total_busy_duration(0).as_micros();
-            let busy_us = u64::try_from(busy).unwrap_or(u64::MAX);
-            sweeper.load.sweep(sweeper.resources.coarse_us(), busy_us);
             full.store(sweeper.is_full(), Ordering::Relaxed);
         }
     });

@@ -52,21 +52,13 @@ impl Drop for Waiting<'_> {
 }
 
 impl Gate {
-    /// Passes, unless `limit` have passed or others wait.
+    /// Passes, unless `limit` have passed or others wait. A higher limit than before lets some of those pass.
     pub(crate) fn try_pass(self: &Rc<Self>, limit: usize) -> Option<Pass> {
-        self.limit.set(limit);
+        if limit > self.limit.replace(limit) {
+            let room = limit.saturating_sub(self.passed.get());
+            (0..room.min(self.waiting.get())).for_each(|_| self.left.notify_one());
+        }
         (self.passed.get() < limit && self.waiting.get() == 0).then(|| self.pass())
-    }
-
-    /// Sets the limit, and lets those pass that waited for a lower one.
-    pub(crate) fn open(&self, limit: usize) {
-        self.limit.set(limit);
-        let room = limit.saturating_sub(self.passed.get());
-        (0..room.min(self.waiting.get())).for_each(|_| self.left.notify_one());
-    }
-
-    pub(crate) fn passed(&self) -> usize {
-        self.passed.get()
     }
 
     /// Requests that wait.

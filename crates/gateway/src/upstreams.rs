@@ -62,12 +62,14 @@ impl Checker {
         let CheckedEndpoint { health, endpoint, check } = *checked;
         let target = format!("{}{}", endpoint.path, check.path);
         while let Some(shared) = self.shared.upgrade() {
-            let Ok(_permit) = self.checks.acquire().await else { return };
+            let Ok(permit) = self.checks.acquire().await else { return };
             let Some(tls) = shared.client_tls() else { return };
             let bytes_max = BODY_BUFFER_BYTES as usize;
             let bounds = Bounds { bytes_max, total_ms: check.timeout_ms };
             let fetched =
                 fetch::within(endpoint.clone(), &target, &tls, bounds, Pools::new(shared)).await;
+            // Not held through the pause, which other endpoints need not wait for.
+            drop(permit);
             let problem = match fetched {
                 Ok(response) if (200..300).contains(&response.status) => None,
                 Ok(response) => Some(format!("status {}", response.status)),

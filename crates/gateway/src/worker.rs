@@ -16,7 +16,6 @@ use crate::compiled::Compiled;
 use crate::descriptors::Descriptors;
 use crate::forward::{Pools, Shared};
 use crate::listen::TaskPool;
-use crate::load::Load;
 use crate::message::Request;
 use crate::resources::{Resources, WorkerClock};
 use crate::response::{Body, Response};
@@ -59,7 +58,6 @@ pub(crate) struct Worker {
     pub(crate) descriptors: Descriptors,
     pub(crate) clients: Clients,
     pub(crate) crowds: Crowds,
-    pub(crate) load: Load,
     /// Set on SIGTERM: responses have `Connection: close`.
     pub(crate) draining: Cell<bool>,
     /// Notified when the last connection ends while draining.
@@ -95,7 +93,6 @@ impl Worker {
             share: Share::default(),
             clients: Clients::default(),
             crowds: Crowds::default(),
-            load: Load::default(),
             draining: Cell::new(false),
             emptied: Notify::new(),
             questions: Questions::new(questions),

@@ -127,6 +127,9 @@ const RESERVED: [&str; 13] = [
     "x-forwarded-for",
 ];
 
+/// The gateway itself tells upstreams of client certificates in this field.
+const CLIENT_CERTIFICATE: &str = "x-wso2-client-certificate";
+
 /// `x-penstock-forward-fields`, in lower case.
 fn forward_fields(root: &Map<'_>, report: &mut Report) -> Vec<String> {
     let name = "x-penstock-forward-fields";
@@ -137,7 +140,7 @@ fn forward_fields(root: &Map<'_>, report: &mut Report) -> Vec<String> {
         if found.contains(&lower) {
             continue;
         }
-        if model::IDENTITY_FIELDS.contains(&lower.as_str()) {
+        if model::IDENTITY_FIELDS.contains(&lower.as_str()) && lower != CLIENT_CERTIFICATE {
             found.push(lower);
         } else {
             let help = "list only fields that are removed otherwise, such as X-Real-IP; to forward \

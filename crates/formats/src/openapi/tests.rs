@@ -658,6 +658,11 @@ fn invalid_settings_of_the_whole_api_are_reported() {
     security("x-penstock-upgrades: [websocket]", "", "9:23: warning: `websocket`; GET /* token");
     security("x-penstock-hosts: ['http://a']", "", "9:20: error: `http://a`");
     security("x-penstock-forward-fields: [X-Forwarded-For]", "", "9:29: error: `X-Forwarded-For`");
+    security(
+        "x-penstock-forward-fields: [X-WSO2-Client-Certificate]",
+        "",
+        "9:29: error: `X-WSO2-Client-Certificate`",
+    );
     security("x-penstock-hosts: []", "", "9:19: error: `x-penstock-hosts`");
 }
 

@@ -74,7 +74,10 @@ impl Gate {
         self: &Rc<Self>,
         body: &mut impl RequestBody,
     ) -> Result<Pass, Refusal> {
-        while self.in_use.get() >= self.in_use_max {
+        // Whoever waits already is first.
+        let mut is_new = true;
+        while self.in_use.get() >= self.in_use_max || is_new && self.waiting.get() > 0 {
+            is_new = false;
             if self.waiting.get() >= self.waiting_max {
                 return Err(Refusal::Full);
             }

@@ -100,13 +100,16 @@ impl Health {
         self.probing_until_us.store(0, Relaxed);
     }
 
-    /// Records a response. Returns whether that ended a suspension.
+    /// Records a response. Returns whether that ended a suspension. Before its time is over, a suspension is not ended by
+    /// responses to requests that were sent before it.
     pub(crate) fn succeeded(&self, now_us: u64) -> bool {
         if self.failures.load(Relaxed) > 0 {
             self.failures.store(0, Relaxed);
         }
         match self.suspended_until_us.load(Relaxed) {
-            0 | UNTIL_CHECKED => false,
+            0 => false,
+            // Until a later time, or until checked.
+            until_us if until_us > now_us => false,
             _ => self.activate(now_us),
         }
     }

@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use wire::http1::write;
 
 use crate::clients::ClientConnection;
@@ -49,7 +51,7 @@ impl Peer {
     pub(crate) fn present(&mut self, certificate: &[u8], forward: bool) {
         self.has_certificate = true;
         if forward && !self.trusted {
-            let text = wire::tls::base64(certificate);
+            let text = BASE64_STANDARD.encode(certificate);
             write::field(&mut self.forwarded_lines, b"X-WSO2-CLIENT-CERTIFICATE", text.as_bytes());
         }
     }

@@ -33,6 +33,8 @@ pub(super) struct HeadWriter {
     /// The first line is written.
     is_begun: bool,
     cookies: Vec<u8>,
+    /// What all fields so far take in the sense of SETTINGS_MAX_HEADER_LIST_SIZE, whether they are kept or not.
+    list_bytes: usize,
     pub(super) length: Option<u64>,
     pub(super) is_head_method: bool,
     invalid: Option<Invalid>,
@@ -57,7 +59,7 @@ impl HeadWriter {
         }
         (self.method, self.path, self.authority) = (None, None, None);
         (self.has_scheme, self.is_begun, self.is_head_method) = (false, false, false);
-        (self.length, self.invalid) = (None, None);
+        (self.length, self.invalid, self.list_bytes) = (None, None, 0);
     }
 
     /// The next field. A field after one that is invalid is ignored.
@@ -69,6 +71,7 @@ impl HeadWriter {
     }
 
     fn write(&mut self, name: &[u8], value: &[u8]) -> Result<(), Invalid> {
+        charge(&mut self.list_bytes, name, value)?;
         if !is_value(value) {
             return Err(Invalid::Malformed);
         }
@@ -196,6 +199,8 @@ impl HeadWriter {
 #[derive(Debug, Default)]
 pub(super) struct TrailerWriter {
     lines: Vec<u8>,
+    /// As of [`HeadWriter`].
+    list_bytes: usize,
     invalid: Option<Invalid>,
 }
 
@@ -208,6 +213,7 @@ impl TrailerWriter {
     }
 
     fn write(&mut self, name: &[u8], value: &[u8]) -> Result<(), Invalid> {
+        charge(&mut self.list_bytes, name, value)?;
         if !is_value(value) {
             return Err(Invalid::Malformed);
         }
@@ -229,6 +235,18 @@ impl TrailerWriter {
             Some(invalid) => Err(invalid),
         }
     }
+}
+
+/// Charges a field before it is looked at: one byte of a block may stand for a field of 4 KiB. Source: RFC 9113 section
+/// 6.5.2.
+#[inline]
+fn charge(list_bytes: &mut usize, name: &[u8], value: &[u8]) -> Result<(), Invalid> {
+    *list_bytes =
+        list_bytes.saturating_add(name.len()).saturating_add(value.len()).saturating_add(32);
+    if *list_bytes > HEAD_BYTES_MAX as usize {
+        return Err(Invalid::Rejected(TOO_LARGE));
+    }
+    Ok(())
 }
 
 /// Classifies a field that is no pseudo-field. Source: RFC 9113 sections 8.2.1 and 8.2.2.

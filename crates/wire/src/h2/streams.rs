@@ -70,17 +70,44 @@ pub(super) struct Streams {
     slots: Vec<Option<Stream>>,
     /// Streams that were not reset.
     open: usize,
-    /// Numbers of streams that lost their slots, in a ring. Those with `RESET` were reset by the gateway.
-    past: Vec<u32>,
+    /// Streams that the gateway reset. Apart from the others, which would soon displace them.
+    reset: Ring<{ 2 * SLOTS }>,
+    closed: Ring<H2_RESET_STREAMS_MAX>,
+}
+
+/// The last numbers of streams that lost their slots.
+#[derive(Debug)]
+struct Ring<const MOST: usize> {
+    numbers: Vec<u32>,
     oldest: usize,
 }
 
-/// Set in `Streams::past`. The number of a stream has 31 bits.
-const RESET: u32 = 1 << 31;
+impl<const MOST: usize> Ring<MOST> {
+    const fn new() -> Self {
+        Self { numbers: Vec::new(), oldest: 0 }
+    }
+
+    fn add(&mut self, number: u32) {
+        if self.numbers.len() < MOST {
+            self.numbers.push(number);
+            return;
+        }
+        if let Some(oldest) = self.numbers.get_mut(self.oldest) {
+            *oldest = number;
+        }
+        self.oldest = (self.oldest + 1) % MOST;
+    }
+}
 
 impl Streams {
     pub(super) const fn new() -> Self {
-        Self { ids: Vec::new(), slots: Vec::new(), open: 0, past: Vec::new(), oldest: 0 }
+        Self {
+            ids: Vec::new(),
+            slots: Vec::new(),
+            open: 0,
+            reset: Ring::new(),
+            closed: Ring::new(),
+        }
     }
 
     /// Opens a stream. `None`: the client has opened more than it may.
@@ -158,21 +185,17 @@ impl Streams {
 
     /// Remembers a stream without a slot.
     pub(super) fn remember(&mut self, id: u32, was_reset: bool) {
-        let entry = if was_reset { id | RESET } else { id };
-        if self.past.len() < H2_RESET_STREAMS_MAX {
-            self.past.push(entry);
-            return;
+        if was_reset {
+            self.reset.add(id);
+        } else {
+            self.closed.add(id);
         }
-        if let Some(oldest) = self.past.get_mut(self.oldest) {
-            *oldest = entry;
-        }
-        self.oldest = (self.oldest + 1) % H2_RESET_STREAMS_MAX;
     }
 
     pub(super) fn past(&self, id: u32) -> Past {
-        if self.past.contains(&(id | RESET)) {
+        if self.reset.numbers.contains(&id) {
             Past::ResetByUs
-        } else if self.past.contains(&id) {
+        } else if self.closed.numbers.contains(&id) {
             Past::Closed
         } else {
             Past::Unknown

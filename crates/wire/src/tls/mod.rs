@@ -19,13 +19,13 @@ use std::sync::Arc;
 
 use base::limits;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
-use rustls::server::ServerSessionMemoryCache;
+use rustls::server::{NoServerSessionStorage, ServerSessionMemoryCache};
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsAcceptor, TlsStream};
 
 pub use certificates::{CertificateSet, PemPair, ServerCertificates, SniPair};
 pub use client::{ClientTls, EndpointTls};
-pub use client_auth::{ClientAuth, base64};
+pub use client_auth::ClientAuth;
 pub use self_signed::generate_self_signed;
 pub use validity::Lapse;
 
@@ -80,7 +80,8 @@ pub fn server_config(certs: Arc<ServerCertificates>, alpn_h2: bool) -> Arc<rustl
     server_config_for(certs, alpn_h2, None)
 }
 
-/// The same, with certificates of `clients`. A resumed session keeps the certificate of the first handshake.
+/// The same, with certificates of `clients`. Then no session is resumed: it would keep the certificate of its first
+/// handshake, which may have expired since.
 pub fn server_config_for(
     certs: Arc<ServerCertificates>,
     alpn_h2: bool,
@@ -99,10 +100,15 @@ pub fn server_config_for(
     } else {
         vec![ALPN_HTTP1.to_vec()]
     };
-    config.session_storage = ServerSessionMemoryCache::new(limits::TLS_SESSIONS_MAX);
-    // Without tickets (no random numbers from the system) sessions are resumed from the cache.
-    if let Ok(ticketer) = aws_lc_rs::Ticketer::new() {
-        config.ticketer = ticketer;
+    if clients.is_some() {
+        config.session_storage = Arc::new(NoServerSessionStorage {});
+        config.send_tls13_tickets = 0;
+    } else {
+        config.session_storage = ServerSessionMemoryCache::new(limits::TLS_SESSIONS_MAX);
+        // Without tickets (no random numbers from the system) sessions are resumed from the cache.
+        if let Ok(ticketer) = aws_lc_rs::Ticketer::new() {
+            config.ticketer = ticketer;
+        }
     }
     // Early data can be replayed.
     config.max_early_data_size = 0;

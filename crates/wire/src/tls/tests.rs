@@ -140,6 +140,22 @@ async fn both_versions_work_and_resume_sessions() {
 }
 
 #[tokio::test]
+async fn no_session_is_resumed_where_clients_have_certificates() {
+    for version in [&TLS12, &TLS13] {
+        let authority = authority("root");
+        let pair = leaf(&authority, &["a.test"], LONG);
+        let clients = ClientAuth::new(&[authority.pem().into_bytes()], false).unwrap();
+        let config = server_config_for(serving(&pair, Vec::new()), true, Some(&clients));
+        let client = client_of(version, authority.der().clone(), &["http/1.1"]);
+        for _ in 0..2 {
+            let (mut near, mut far) = connected(&client, &config, "a.test").await;
+            exchange(&mut near, &mut far).await;
+            assert_eq!(session(&far).handshake_kind(), Some(HandshakeKind::Full));
+        }
+    }
+}
+
+#[tokio::test]
 async fn alpn_selects_the_first_server_protocol_that_the_client_supports() {
     //    h2 enabled  client's list    negotiated
     check(true, &["http/1.1", "h2"], Some("h2")).await;

@@ -195,6 +195,13 @@ fn a_circuit_breaker_opens_if_too_many_exchanges_of_its_window_fail() {
 }
 
 #[test]
+fn a_late_response_ends_no_suspension() {
+    check_breaker("4*x0 o0 ? +999 o0 ? +1 ?", "303001 303001 0");
+    check_outliers(2, "9*x0 o0 ?", "1");
+    check(UpstreamKind::Single, 1, "x0 x0 o0 ?", "303001");
+}
+
+#[test]
 fn a_probe_closes_a_circuit_breaker_or_keeps_it_open_as_long_again() {
     check_breaker("4*x0 +1000 ? o0 ? ?", "0 0 0");
     check_breaker("4*x0 +1000 ? s0 ? +999 ? +1 ?", "0 303001 303001 0");

@@ -187,6 +187,7 @@ impl Source for StreamClient<'_> {
 
     fn poll_gather(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
         let lacks_bytes = self.is_short
+            && !self.waits_for_continue
             && self.data().is_empty()
             && self
                 .connection

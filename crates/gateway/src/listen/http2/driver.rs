@@ -102,8 +102,11 @@ where
                 return Poll::Ready(());
             }
             if parts.has(READ) {
-                self.poll_input();
+                let may_have_more = self.poll_input();
                 parts = parts.union(self.shared.marks.take());
+                if may_have_more {
+                    self.shared.marks.add(READ);
+                }
             }
             self.poll_streams(parts);
             if parts.has(WRITE) {
@@ -149,13 +152,13 @@ where
         Poll::Pending
     }
 
-    /// Reads and processes what the client sent.
-    fn poll_input(&mut self) {
+    /// Reads and processes what the client sent. Returns whether the socket may hold more, and has no waker.
+    fn poll_input(&mut self) -> bool {
         self.shared.engine.borrow_mut().refill(self.shared.worker().resources.coarse_us());
         self.process();
         for _ in 0..TURN {
             if self.io.ended {
-                return;
+                return false;
             }
             let (is_overfull, lend) = {
                 let engine = self.shared.engine.borrow();
@@ -168,23 +171,27 @@ where
             };
             if is_overfull {
                 // Continues when something was written.
-                return;
+                return false;
             }
             let buffer = &mut self.io.buffer;
             if !buffer.is_absent() && !buffer.has_free_space() {
                 buffer.compact();
                 if !buffer.has_free_space() && !buffer.grow() {
-                    return self.gone();
+                    self.gone();
+                    return false;
                 }
             }
             let cx = &mut Context::from_waker(&self.read_waker);
             match poll_read(cx, &mut self.io.stream, buffer, lend) {
-                Poll::Pending => return,
+                Poll::Pending => return false,
                 Poll::Ready(Ok(count)) if count > 0 => self.process(),
-                Poll::Ready(_) => return self.gone(),
+                Poll::Ready(_) => {
+                    self.gone();
+                    return false;
+                }
             }
         }
-        self.shared.marks.add(READ);
+        true
     }
 
     /// Processes what is in the buffer.
@@ -278,14 +285,19 @@ where
 
     /// Runs the futures of the streams in `parts`, in turn.
     fn poll_streams(&mut self, parts: Parts) {
+        let mut first = None;
         for slot in parts.slots_from(self.turn) {
             if let Some(waker) = self.wakers.get(slot) {
+                first.get_or_insert(slot);
                 self.tasks.poll(slot, &mut Context::from_waker(waker));
             }
         }
         // Those that have to wait for the output get the next room in turn. Else the order is that of their arrival.
-        let waits = !self.shared.blocked.get().is_empty();
-        self.turn = if waits { (self.turn + 1) % SLOTS } else { 0 };
+        self.turn = match first {
+            _ if self.shared.blocked.get().is_empty() => 0,
+            Some(first) => (first + 1) % SLOTS,
+            None => self.turn,
+        };
         self.shared.engine.borrow_mut().served();
     }
 
@@ -294,9 +306,9 @@ where
         if self.io.blocked || self.io.ended {
             return;
         }
-        let (was_full, was_overfull) = {
+        let (was_full, was_overfull, unsent) = {
             let engine = self.shared.engine.borrow();
-            (engine.is_full(), engine.is_overfull())
+            (engine.is_full(), engine.is_overfull(), engine.output().len())
         };
         match self.io.poll_write(&mut Context::from_waker(&self.write_waker), &self.shared) {
             Poll::Ready(Ok(())) if self.tasks.is_empty() => self.shared.release_output(),
@@ -310,6 +322,11 @@ where
         }
         if was_overfull && !engine.is_overfull() {
             self.shared.marks.add(READ);
+        }
+        let has_moved = engine.output().len() < unsent;
+        drop(engine);
+        if has_moved && self.tasks.is_empty() {
+            self.shared.start_idle();
         }
     }
 

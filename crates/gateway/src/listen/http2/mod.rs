@@ -106,8 +106,16 @@ impl Shared {
     /// Sets the deadline for the next stream, or for the end of the connection.
     fn start_idle(&self) {
         let worker = self.worker();
-        let idle_ms = worker.compiled().live.idle_ms;
-        let limit_ms = if self.leaving.get() { DRAIN_MS_MAX } else { idle_ms };
+        let compiled = worker.compiled();
+        // While responses are on their way, the end waits for a client that reads them.
+        let sends = |engine: &Connection| !engine.output().is_empty() && !engine.has_failed();
+        let limit_ms = if !self.leaving.get() {
+            compiled.live.idle_ms
+        } else if self.engine.try_borrow().is_ok_and(|engine| sends(&engine)) {
+            compiled.live.stall_ms
+        } else {
+            DRAIN_MS_MAX
+        };
         self.watch.set(worker.resources.deadline_us(limit_ms));
         // The connection is one of those that give way when there are too many.
         self.watch.client_is_slow(true, worker.resources.coarse_us());

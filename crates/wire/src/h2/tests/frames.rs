@@ -349,3 +349,20 @@ proptest! {
         properties::connection(&bytes);
     }
 }
+
+#[test]
+fn late_payload_of_a_reset_stream_is_ignored_after_many_other_streams() {
+    let mut server = Server::new();
+    server.receive(&request(1, END_HEADERS));
+    let slot = 0;
+    server.engine.close(slot);
+    for stream in (3..).step_by(2).take(2 * base::limits::H2_RESET_STREAMS_MAX) {
+        server.receive(&request(stream, WHOLE));
+        let mut head = Vec::new();
+        head_block(&mut head, 200, std::iter::empty(), None).unwrap();
+        server.engine.send_head(slot, &head, true);
+        server.engine.close(slot);
+    }
+    server.receive(&frame(DATA, 0, 1, b"late"));
+    assert_eq!(server.failure, None);
+}

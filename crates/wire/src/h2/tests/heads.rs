@@ -213,3 +213,26 @@ fn the_preface_is_recognised_by_its_first_bytes() {
         assert_eq!(match_preface(other.as_bytes()), PrefaceMatch::No, "{other}");
     }
 }
+
+/// One byte of a block may stand for a field of 4 KiB.
+#[test]
+fn fields_that_are_dropped_count_as_well() {
+    use base::limits::HEAD_BYTES_MAX;
+    let value = "a".repeat(3_900);
+    let added = |name: &str, value: &str| {
+        let mut bytes = block(&[(name, value)]);
+        // With incremental indexing. Source: RFC 7541 section 6.2.1.
+        bytes[0] = 0x40;
+        bytes
+    };
+    let first = [METHOD, SCHEME, PATH, (":authority", value.as_str())];
+    let indexed = |count: usize| vec![0xbe; count];
+    let few = HEAD_BYTES_MAX as usize / 3_900 - 3;
+    for (count, expect) in [(few, None), (few + 4, Some("431"))] {
+        let head = [block(&first), added("host", &value), indexed(count)].concat();
+        let mut server = Server::new();
+        server.receive(&frame(HEADERS, WHOLE, 1, &head));
+        let is_rejected = server.events.iter().any(|event| event.ends_with("431"));
+        assert_eq!(is_rejected, expect.is_some(), "{count}: {:?}", server.events);
+    }
+}
