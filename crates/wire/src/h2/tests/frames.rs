@@ -356,7 +356,7 @@ fn late_payload_of_a_reset_stream_is_ignored_after_many_other_streams() {
     server.receive(&request(1, END_HEADERS));
     let slot = 0;
     server.engine.close(slot);
-    for stream in (3..).step_by(2).take(2 * base::limits::H2_RESET_STREAMS_MAX) {
+    for stream in (3..).step_by(2).take(2 * limits::H2_RESET_STREAMS_MAX) {
         server.receive(&request(stream, WHOLE));
         let mut head = Vec::new();
         head_block(&mut head, 200, std::iter::empty(), None).unwrap();
