@@ -323,7 +323,8 @@ where
         if was_overfull && !engine.is_overfull() {
             self.shared.marks.add(READ);
         }
-        let has_moved = engine.output().len() < unsent;
+        // Until the preface is there, its own deadline stays.
+        let has_moved = engine.output().len() < unsent && engine.is_established();
         drop(engine);
         if has_moved && self.tasks.is_empty() {
             self.shared.start_idle();
