@@ -191,17 +191,21 @@ impl Socket {
 
     /// One read; 0 at the end. A reset and a TLS alert count as the end; `Err` is a timeout.
     pub(crate) fn read_some(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        let read = match &mut self.tls {
-            None => self.tcp.read(buf),
-            Some(Tls::Client(stream)) => stream.read(buf),
-            Some(Tls::Server(stream)) => stream.read(buf),
-        };
-        match read {
-            Err(error) if is_end(error.kind()) => {
-                self.broken = true;
-                Ok(0)
+        loop {
+            let read = match &mut self.tls {
+                None => self.tcp.read(buf),
+                Some(Tls::Client(stream)) => stream.read(buf),
+                Some(Tls::Server(stream)) => stream.read(buf),
+            };
+            match read {
+                Err(error) if is_end(error.kind()) => {
+                    self.broken = true;
+                    return Ok(0);
+                }
+                // A process that was stopped and continues.
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                other => return other,
             }
-            other => other,
         }
     }
 
