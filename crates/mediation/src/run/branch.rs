@@ -10,6 +10,9 @@ use crate::{
 /// The number of a branch in its run.
 pub(super) type BranchId = u32;
 
+/// The parameters of a sequence template, and the error handler of its call.
+type Called = (Vec<(String, PropertyValue)>, Option<SequenceId>);
+
 /// The place of a step in a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct At {
@@ -198,7 +201,7 @@ impl Branch {
         &mut self,
         program: &Program,
         sequence: SequenceId,
-        called: Option<(Vec<(String, PropertyValue)>, Option<SequenceId>)>,
+        called: Option<Called>,
     ) -> Result<(), Failure> {
         if self.stack.len() >= limits::SEQUENCE_DEPTH_MAX {
             let message =

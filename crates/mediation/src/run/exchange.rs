@@ -65,12 +65,13 @@ pub(super) fn placeholder() -> Message {
 /// # Errors
 /// As [`Message::finish`].
 pub(super) fn finish(message: &mut Message) -> Result<(), Failure> {
+    let declared = message.properties.get(PropertyScope::Axis2, "messageType");
+    let declared = declared.map(|value| crate::Format::of(&value.text()));
+    let format = declared.unwrap_or(message.body.format());
     let bytes = message.finish()?;
     if let Some(bytes) = bytes
         && message.body.state() == BodyUse::Untouched
     {
-        let format = message.head.field("Content-Type");
-        let format = format.map_or(crate::Format::Binary, |of| crate::Format::of(&of));
         message.body = Body::held(format, bytes);
     }
     Ok(())
@@ -185,8 +186,13 @@ impl Run {
 
     /// The message in a branch of its own, with a copy in this one.
     fn leave_copy(&mut self, branch: &mut Branch) -> Result<Box<Branch>, Failure> {
+        let is_streaming = branch.message.body.state() == BodyUse::Untouched;
+        // No later step reads it.
+        let body =
+            is_streaming.then(|| std::mem::replace(&mut branch.message.body, placeholder().body));
         let copy = branch.message.copy(&self.budget)?;
-        let message = std::mem::replace(&mut branch.message, copy);
+        let mut message = std::mem::replace(&mut branch.message, copy);
+        message.body = body.unwrap_or(message.body);
         let mut away = Branch::new(self.new_id(), message, branch.source, End::Nothing);
         away.handlers = branch.all_handlers();
         away.splits.clone_from(&branch.splits);
