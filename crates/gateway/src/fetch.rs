@@ -14,7 +14,7 @@ use wire::tls::ClientTls;
 
 use crate::flow::{BodyError, Source};
 use crate::forward::{self, Balancer, Forwarding, Pools, RequestBody, RetryCounts};
-use crate::message::{HeadEdits, Peer, Request};
+use crate::message::{HeadEdits, Outgoing, Peer, Request};
 use crate::resources::Resources;
 use crate::watch::Watch;
 
@@ -102,13 +102,13 @@ async fn exchange(
         begun_us: resources.now_us(),
         retries: &RetryCounts::default(),
         balancer: &balancer,
-        remainder: request.head.path(&request.bytes),
         forward_fields: &[],
-        edits: &HeadEdits::default(),
-        upgrade: false,
     };
+    let edits = HeadEdits::default();
+    let path = request.head.path(&request.bytes);
+    let outgoing = Outgoing::of(&request, path, &edits, false);
     let mut nothing = NoBody { watch: resources.watches.add() };
-    let mut response = forward::exchange(&resources, &forwarding, &request, &mut nothing).await?;
+    let mut response = forward::exchange(&resources, &forwarding, &outgoing, &mut nothing).await?;
     let status = response.head.status();
     if let 301 | 302 | 303 | 307 | 308 = status {
         let location = response.head.parsed.find(Known::Location);

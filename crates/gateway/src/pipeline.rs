@@ -18,7 +18,7 @@ use crate::cross_origin;
 use crate::deliver::{Stall, deliver};
 use crate::fault;
 use crate::forward::{self, Forwarding, Unwanted, while_wanted};
-use crate::message::Request;
+use crate::message::{Outgoing, Request};
 use crate::response::{Body, Response};
 use crate::worker::Worker;
 use crate::worker_api::WorkerApi;
@@ -117,12 +117,10 @@ async fn respond<C: Client>(
         begun_us: record.started_us,
         retries: &worker.tally.retries,
         balancer,
-        remainder,
         forward_fields: &api.forward_fields,
-        edits: &edits,
-        upgrade: may_upgrade(request, api),
     };
-    let upstream = forward::exchange(&worker.resources, &forwarding, request, client).await;
+    let outgoing = Outgoing::of(request, remainder, &edits, may_upgrade(request, api));
+    let upstream = forward::exchange(&worker.resources, &forwarding, &outgoing, client).await;
     drop(admitted.early_upload);
     worker.resources.release_edits(edits);
     let upstream = upstream?;

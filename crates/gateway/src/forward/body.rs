@@ -14,8 +14,14 @@ pub(crate) trait RequestBody: Source {
     /// Ready when its sender no longer wants the response. `is_read`: the body is being read meanwhile, so that whoever
     /// reads it notices.
     fn poll_left(&mut self, cx: &mut Context<'_>, is_read: bool) -> Poll<Fault>;
-    /// Payload bytes that were consumed. While there are none, it can be sent to another endpoint.
+    /// Payload bytes that were consumed.
     fn consumed(&self) -> u64;
+    /// Whether all of it can be sent to another endpoint.
+    fn can_restart(&self) -> bool {
+        self.consumed() == 0
+    }
+    /// Begins again at the first byte, if [`RequestBody::can_restart`].
+    fn restart(&mut self) {}
     /// The deadline of the exchange's current wait.
     fn watch(&self) -> &Watch;
     /// The client sends no more, but may still read.

@@ -1,6 +1,6 @@
 //! Forwarding: choose an endpoint, lease a connection, send the request, wait for the response head.
 //!
-//! Life of a request: authorise -> **forward** -> deliver. Reads a [`Request`], a [`RequestBody`] and the
+//! Life of a request: authorise -> **forward** -> deliver. Reads an [`Outgoing`] request, a [`RequestBody`] and the
 //! operation's endpoints; returns an [`UpstreamResponse`]: a response head, its body still on the wire. Whether a
 //! client or the gateway itself sends the request makes no difference here.
 //!
@@ -39,7 +39,7 @@ pub(crate) use shared::{CheckedEndpoint, Shared, Watched};
 
 use crate::buffer::Buffers;
 use crate::flow::{BodyError, BodyReader, FlowError, Http1Source, Outflow};
-use crate::message::{Head, HeadEdits, Request};
+use crate::message::{Head, Outgoing};
 use crate::resources::Resources;
 
 use attempt::{FailedAttempt, attempt};
@@ -134,14 +134,8 @@ pub(crate) struct Forwarding<'a> {
     pub(crate) begun_us: u64,
     pub(crate) retries: &'a RetryCounts,
     pub(crate) balancer: &'a Balancer,
-    /// The routed path below the base path.
-    pub(crate) remainder: &'a [u8],
     /// Names of identity fields that are forwarded from every client, in lower case.
     pub(crate) forward_fields: &'a [String],
-    /// Changes to the request's fields.
-    pub(crate) edits: &'a HeadEdits,
-    /// The request may switch protocols.
-    pub(crate) upgrade: bool,
 }
 
 /// Sends `request` with `body` to one of the endpoints and waits for the response head.
@@ -151,7 +145,7 @@ pub(crate) struct Forwarding<'a> {
 pub(crate) async fn exchange<B: RequestBody>(
     resources: &Resources,
     forwarding: &Forwarding<'_>,
-    request: &Request,
+    request: &Outgoing<'_>,
     body: &mut B,
 ) -> Result<UpstreamResponse, Fault> {
     let balancer = forwarding.balancer;
@@ -194,6 +188,7 @@ pub(crate) async fn exchange<B: RequestBody>(
             }
             Err(fault) => Some(fault),
         };
+        body.restart();
         if pause_ms > 0 {
             pause(resources, pause_ms, body).await?;
         }
@@ -205,13 +200,13 @@ fn after_response<B: RequestBody>(
     tries: &mut Tries<'_>,
     chosen: &Chosen<'_>,
     response: &UpstreamResponse,
-    request: &Request,
+    request: &Outgoing<'_>,
     body: &B,
 ) -> Next {
     let (status, now_us) = (response.head.status(), resources.coarse_us());
     tries.balancer.responded(chosen.endpoint, status, now_us);
     let is_wanted = tries.balancer.retry.statuses.contains(&status);
-    let is_safe = request.head.method().is_idempotent() && body.consumed() == 0;
+    let is_safe = request.method().is_idempotent() && body.can_restart();
     if is_wanted && is_safe { tries.after_status(chosen.position, now_us) } else { Next::Stop }
 }
 
@@ -220,7 +215,7 @@ fn after_failure<B: RequestBody>(
     tries: &mut Tries<'_>,
     chosen: &Chosen<'_>,
     failed: &FailedAttempt,
-    request: &Request,
+    request: &Outgoing<'_>,
     body: &B,
 ) -> Next {
     let (balancer, now_us) = (tries.balancer, resources.now_us());
@@ -228,9 +223,9 @@ fn after_failure<B: RequestBody>(
     if is_evidence && failed.fault.blame() == model::Blame::Upstream {
         balancer.failed(chosen.endpoint, Failure::of(&failed.fault), now_us);
     }
-    let untouched = body.consumed() == 0;
+    let untouched = body.can_restart();
     let nothing_sent = failed.written == 0 && untouched;
-    let is_safe = nothing_sent || request.head.method().is_idempotent() && untouched;
+    let is_safe = nothing_sent || request.method().is_idempotent() && untouched;
     let repeatable = is_safe && is_retryable(&failed.fault, balancer);
     let failed = FailedTry { stale: failed.stale, nothing_sent, repeatable };
     tries.after_failure(failed, chosen.position, now_us)
