@@ -121,7 +121,7 @@ fn snapshot() -> Snapshot {
     let apis = (0..APIS)
         .map(|number| LoadedApi { api: Arc::new(api(number)), state: ApiState::Serving })
         .collect();
-    Snapshot { revision: 1, apis, issuers: vec![Arc::new(issuer)] }
+    Snapshot { revision: 1, apis, issuers: vec![Arc::new(issuer)], ..Snapshot::default() }
 }
 
 fn api(number: usize) -> Api {

@@ -97,6 +97,7 @@ impl Builder {
             revision: 1,
             apis: self.apis.into_iter().map(ApiBuilder::build).collect(),
             issuers: self.issuers,
+            ..Snapshot::default()
         };
         let system_roots = self.authorities.is_empty();
         let client_tls =
@@ -311,6 +312,7 @@ fn settings() -> Settings {
             api_requests_max: limits::API_REQUESTS_DEFAULT,
             min_rate: limits::MIN_RATE_DEFAULT,
         },
+        integration: model::IntegrationSettings::default(),
         tls: TlsSettings::default(),
         admin: AdminSettings { listen: any },
         upstream_tls: UpstreamTls::default(),

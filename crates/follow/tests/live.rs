@@ -752,6 +752,7 @@ fn settings(folder: &Path) -> Settings {
             api_requests_max: limits::API_REQUESTS_DEFAULT,
             min_rate: limits::MIN_RATE_DEFAULT,
         },
+        integration: model::IntegrationSettings::default(),
         tls: TlsSettings::default(),
         admin: AdminSettings { listen: None },
         upstream_tls: UpstreamTls::default(),

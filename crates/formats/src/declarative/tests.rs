@@ -35,6 +35,10 @@ client_connections_max = 50
 client_requests_max = 40
 api_requests_max = 30
 min_rate = 20
+[integration]
+http = "127.0.0.1:8290"
+https = "127.0.0.1:8253"
+artifacts = ["orders.car", "/srv/mi"]
 [tls]
 cert = "tls.crt"
 key = "tls.key"
@@ -100,6 +104,10 @@ fn every_key_reaches_the_settings() {
     assert_eq!(gateway.https, "[::1]:8243".parse().ok());
     assert_eq!(gateway.workers, Some(4));
     assert_eq!(gateway.apis, [PathBuf::from("etc/apis/"), PathBuf::from("/srv/more.yaml")]);
+    let integration = &settings.integration;
+    assert_eq!(integration.http, "127.0.0.1:8290".parse().ok());
+    assert_eq!(integration.https, "127.0.0.1:8253".parse().ok());
+    assert_eq!(integration.artefacts, [Path::new("etc/orders.car"), Path::new("/srv/mi")]);
     assert_eq!(gateway.data, Path::new("etc/var"));
     let proxies: Vec<String> =
         gateway.trusted_proxies.iter().map(|(ip, bits)| format!("{ip}/{bits}")).collect();
@@ -280,6 +288,8 @@ fn listeners_on_the_same_address_are_rejected() {
     gateway("[admin]\nlisten = \"[::]:8280\"", "4:10: `admin.listen`");
     check("[gateway]\nhttp = \"127.0.0.1:0\"\nhttps = \"127.0.0.1:0\"\n", "");
     check("[gateway]\nworkers = 1\n", "1:1: no listener");
+    check("[integration]\nartifacts = []\n", "1:1: [integration] have no listener");
+    check("[integration]\nhttp = \"127.0.0.1:8290\"\n", "");
 }
 
 #[test]

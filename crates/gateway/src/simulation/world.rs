@@ -251,7 +251,7 @@ fn compiled(limits: &Limits) -> Compiled {
             api("/next", UpstreamKind::Failover, &[9_003, 9_002]),
         ];
         let apis = apis.map(|api| LoadedApi { api: Arc::new(api), state: ApiState::Serving });
-        let snapshot = Snapshot { revision: 1, apis: apis.to_vec(), issuers: Vec::new() };
+        let snapshot = Snapshot { revision: 1, apis: apis.to_vec(), ..Snapshot::default() };
         Arc::new(Routes::compile(&snapshot, None))
     });
     let live = Live {
