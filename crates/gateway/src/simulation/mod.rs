@@ -31,6 +31,7 @@ use base::{Clock, Now, SystemClock};
 use wire::stream::Stream;
 
 use network::Network;
+pub(crate) use world::api;
 use random::Random;
 use state::Weather;
 
