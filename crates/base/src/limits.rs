@@ -79,8 +79,9 @@ pub const LOG_LINES_PER_S_MAX: u32 = 20;
 
 // --- times --------------------------------------------------------------------------------------
 
-/// Interval at which a worker checks for expired connections, in milliseconds.
-pub const SWEEP_MS: u32 = 250;
+/// Interval at which a worker checks for expired connections, in milliseconds. A deadline passes up to two such intervals
+/// late, and never early.
+pub const SWEEP_MS: u32 = 125;
 /// Longest wait for a complete request head after its first byte, in milliseconds. Longer: 408.
 pub const HEAD_MS_MAX: u32 = 15_000;
 /// Longest wait for the next request on a kept connection, in milliseconds. Longer: closed.
@@ -180,6 +181,10 @@ pub const OWN_DESCRIPTORS: usize = 64;
 pub const UPSTREAM_CONNECTIONS_MAX: usize = 4_096;
 /// Maximum number of idle connections that one worker keeps to one endpoint. More: closed.
 pub const UPSTREAM_IDLE_MAX: usize = 1_024;
+/// Maximum number of idle connections that one worker keeps to all upstreams; fewer if the process may open few files.
+/// More: those that have been idle for the longest time are closed. Some are also closed if the process runs out of
+/// descriptors.
+pub const UPSTREAMS_IDLE_MAX: usize = 4_096;
 /// Maximum number of requests waiting for a connection to one endpoint, per worker. More: 303001.
 pub const UPSTREAM_WAITERS_MAX: usize = 4_096;
 /// Maximum number of concurrent health checks. More: they wait.

@@ -67,24 +67,26 @@ pub(crate) struct Worker {
     pub(crate) http2_tasks: TaskPool,
 }
 
+/// What a worker starts with.
+pub(crate) struct Parts {
+    pub(crate) number: usize,
+    pub(crate) compiled: Compiled,
+    pub(crate) access: AccessLines,
+    pub(crate) questions: Sender<Question>,
+    pub(crate) descriptors: Descriptors,
+    pub(crate) upstreams: Arc<Shared>,
+}
+
 impl Worker {
-    #[allow(clippy::too_many_arguments, reason = "each is a part that its thread starts with")]
-    pub(crate) fn new(
-        number: usize,
-        clock: impl Into<WorkerClock>,
-        compiled: Compiled,
-        access: AccessLines,
-        questions: Sender<Question>,
-        descriptors: Descriptors,
-        upstreams: Arc<Shared>,
-    ) -> Self {
+    pub(crate) fn new(clock: impl Into<WorkerClock>, parts: Parts) -> Self {
+        let Parts { number, compiled, access, questions, descriptors, upstreams } = parts;
         Self {
             number,
             resources: Resources::new(clock, descriptors.pipes_max),
             descriptors,
             compiled: RefCell::new(Rc::new(compiled)),
             apis: WorkerApis::default(),
-            pools: Pools::new(upstreams),
+            pools: Pools::new(upstreams, descriptors.idle_max()),
             tokens: RefCell::new(TokenCache::new(limits::TOKEN_CACHE_BYTES_MAX, &SystemEntropy)),
             tally: Tally::default(),
             access,
@@ -110,19 +112,18 @@ impl Worker {
         Rc::clone(&self.compiled.borrow())
     }
 
-    /// Replaces the current revision, and drops the state of APIs that are gone. Requests in progress keep
+    /// Replaces the current revision, and replaces the state of APIs that are edited or gone. Requests in progress keep
     /// theirs.
     pub(crate) fn apply(&self, compiled: Compiled) {
         let routes = Arc::clone(&compiled.routes);
         *self.compiled.borrow_mut() = Rc::new(compiled);
-        let mut known = vec![false; routes.slots()];
+        let mut current = vec![None; routes.slots()];
         for api in routes.apis() {
-            if let Some(known) = known.get_mut(api.slot as usize) {
-                *known = true;
+            if let Some(entry) = current.get_mut(api.slot as usize) {
+                *entry = Some(api);
             }
         }
-        let keeps = |slot: usize| known.get(slot).is_some_and(|known| *known);
-        self.apis.retain(keeps, self.resources.coarse_us());
+        self.apis.update(&current, &self.pools, self.resources.coarse_us());
     }
 
     /// An empty response of the gateway's own.

@@ -56,6 +56,12 @@ pub(crate) fn is_local(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|code| lacking.iter().any(|lacking| *lacking as i32 == code))
 }
 
+/// Whether the connection failed because the process, or the machine, has too many files open.
+pub(crate) fn lacks_descriptors(error: &io::Error) -> bool {
+    use nix::errno::Errno::{EMFILE, ENFILE};
+    error.raw_os_error().is_some_and(|code| [EMFILE, ENFILE].iter().any(|no| *no as i32 == code))
+}
+
 /// Tries each address in turn, each but the last for its share of the time, so that an address that drops
 /// packets does not prevent the next attempt. The last one is limited by the caller.
 async fn connect_to_one_of(
