@@ -175,6 +175,19 @@ pub const REQUESTS_MAX: usize = 16_384;
 pub const CLIENT_REQUESTS_DEFAULT: usize = 2_048;
 /// Default for the requests to one API in progress, per worker: the connections to one endpoint. More: they wait, at most `CONNECT_MS_MAX`, then 503.
 pub const API_REQUESTS_DEFAULT: usize = 4_096;
+/// Default for one body that is held in memory, in bytes: a request that mediation reads, or a response. Larger: 413, or
+/// 502 for a response.
+pub const HELD_BODY_BYTES_DEFAULT: usize = 10 * 1024 * 1024;
+/// Largest body that can be configured to be held in memory, in bytes. Larger: a diagnostic.
+pub const HELD_BODY_BYTES_MAX: usize = 1024 * 1024 * 1024;
+/// Default for all bodies that a worker holds in memory, in bytes. More: 503.
+pub const HELD_BYTES_DEFAULT: usize = 64 * 1024 * 1024;
+/// Largest memory for held bodies that can be configured, per worker, in bytes. Larger: a diagnostic.
+pub const HELD_BYTES_MAX: usize = 64 * 1024 * 1024 * 1024;
+/// Memory that a body of unknown length is charged for at first, in bytes; afterwards its size, doubled at each step.
+pub const HELD_STEP_BYTES: usize = 16 * 1024;
+/// Work that takes longer than about a millisecond and waits for a thread. More: 503.
+pub const HEAVY_WORK_MAX: usize = 256;
 /// File descriptors kept for files, logs and event queues, besides those of the admin port and of each worker.
 pub const OWN_DESCRIPTORS: usize = 64;
 /// Maximum number of connections of one worker to one endpoint. More: requests wait.

@@ -47,14 +47,17 @@ impl Account {
             trusted_proxies: Vec::new(),
             client_tls: ClientTls::insecure(),
         });
-        let worker = Worker::new(SystemClock::default(), Parts {
-            number: 0,
-            compiled: Compiled { routes, live },
-            access: AccessLines::default(),
-            questions: channel(1).0,
-            descriptors: Descriptors::of_process(1),
-            upstreams: Shared::new(1, &SystemEntropy),
-        });
+        let worker = Worker::new(
+            SystemClock::default(),
+            Parts {
+                number: 0,
+                compiled: Compiled { routes, live },
+                access: AccessLines::default(),
+                questions: channel(1).0,
+                descriptors: Descriptors::of_process(1),
+                upstreams: Shared::new(1, &SystemEntropy),
+            },
+        );
         Self { worker, request: Request::default() }
     }
 

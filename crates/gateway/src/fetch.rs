@@ -2,7 +2,6 @@
 
 use std::future::poll_fn;
 use std::rc::Rc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use base::{SystemClock, limits};
@@ -12,11 +11,12 @@ use model::{Endpoint, Fault, Scheme, Upstream, UpstreamKind};
 use wire::http1::{Known, Parsed, write};
 use wire::tls::ClientTls;
 
-use crate::flow::{BodyError, Source};
-use crate::forward::{self, Balancer, Forwarding, Pools, RequestBody, RetryCounts};
+use crate::deliver::upstream_fault;
+use crate::flow::Held;
+use crate::forward::{self, Balancer, Forwarding, OwnBody, Pools, RetryCounts};
+use crate::held::{HeldBytes, Hold, HoldError};
 use crate::message::{HeadEdits, Outgoing, Peer, Request};
 use crate::resources::Resources;
-use crate::watch::Watch;
 
 /// Limits of one request.
 #[derive(Clone, Copy, Debug)]
@@ -107,7 +107,7 @@ async fn exchange(
     let edits = HeadEdits::default();
     let path = request.head.path(&request.bytes);
     let outgoing = Outgoing::of(&request, path, &edits, false);
-    let mut nothing = NoBody::new(&resources);
+    let mut nothing = OwnBody::new(Held::default(), &resources);
     let mut response = forward::exchange(&resources, &forwarding, &outgoing, &mut nothing).await?;
     let status = response.head.status();
     if let 301 | 302 | 303 | 307 | 308 = status {
@@ -118,29 +118,15 @@ async fn exchange(
     }
     let authority = response.body.authority.to_string();
     let mut source = response.body.source(&resources.buffers);
-    let mut body = Vec::new();
-    loop {
-        match poll_fn(|cx| source.poll_fill(cx)).await {
-            Ok(()) => {}
-            Err(BodyError::Closed) => {
-                let reason = "the connection was closed";
-                return Err(Fault::Truncated { authority, reason }.into());
-            }
-            Err(BodyError::Malformed(rejection)) => {
-                let reason = rejection.reason;
-                return Err(Fault::ProtocolViolation { authority, reason }.into());
-            }
-        }
-        let piece = source.data();
-        if piece.is_empty() {
-            return Ok(Fetched { status, body });
-        }
-        if piece.len() > bytes_max.saturating_sub(body.len()) {
-            return Err(FetchError::TooLarge { bytes_max });
-        }
-        body.extend_from_slice(piece);
-        let count = piece.len();
-        source.consume(count);
+    let mut holding = HeldBytes::default().holding(bytes_max, bytes_max);
+    let held = match Hold::begin(&mut holding, None) {
+        Ok(mut hold) => poll_fn(|cx| hold.poll(cx, &mut source)).await,
+        Err(error) => Err(error),
+    };
+    match held {
+        Ok(body) => Ok(Fetched { status, body: body.into() }),
+        Err(HoldError::TooLarge | HoldError::Exhausted) => Err(FetchError::TooLarge { bytes_max }),
+        Err(HoldError::Body(error)) => Err(upstream_fault(&authority, &error).into()),
     }
 }
 
@@ -187,51 +173,6 @@ fn endpoint(url: &str) -> Result<(Endpoint, String), FetchError> {
         authority: authority.as_str().to_owned(),
     };
     Ok((endpoint, uri.path_and_query().map_or("/", |target| target.as_str()).to_owned()))
-}
-
-/// The body of a GET, whose sender waits until the end.
-pub(crate) struct NoBody {
-    watch: Rc<Watch>,
-}
-
-impl NoBody {
-    pub(crate) fn new(resources: &Resources) -> Self {
-        Self { watch: resources.watches.add() }
-    }
-}
-
-impl Source for NoBody {
-    fn poll_fill(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn data(&self) -> &[u8] {
-        &[]
-    }
-
-    fn consume(&mut self, _: usize) {}
-
-    fn trailers(&self) -> &[u8] {
-        &[]
-    }
-}
-
-impl RequestBody for NoBody {
-    fn poll_left(&mut self, _: &mut Context<'_>, _: bool) -> Poll<Fault> {
-        Poll::Pending
-    }
-
-    fn consumed(&self) -> u64 {
-        0
-    }
-
-    fn watch(&self) -> &Watch {
-        &self.watch
-    }
-
-    fn has_half_closed(&self) -> bool {
-        false
-    }
 }
 
 /// Fetches the key set at `url`, within the limits of key sets.

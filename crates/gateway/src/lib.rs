@@ -24,6 +24,7 @@ mod fault;
 mod fetch;
 mod flow;
 mod forward;
+mod held;
 mod listen;
 mod message;
 mod pipeline;

@@ -106,7 +106,7 @@ impl Response {
         Fault::ProtocolViolation { authority: self.authority(), reason }
     }
 
-    fn authority(&self) -> String {
+    pub(crate) fn authority(&self) -> String {
         match &self.body {
             Body::Streaming(body) => body.authority.to_string(),
             Body::Empty | Body::Held(_) => String::new(),

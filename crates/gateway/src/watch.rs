@@ -293,7 +293,8 @@ mod tests {
     fn no_deadline_is_early_and_none_later_than_two_sweeps() {
         let regular: Vec<u64> = (1..100).map(|sweep| sweep * 100).collect();
         // Without eleven of them, as if the process had been stopped.
-        let stopped: Vec<u64> = regular.iter().copied().filter(|at| !(200..1_300).contains(at)).collect();
+        let stopped: Vec<u64> =
+            regular.iter().copied().filter(|at| !(200..1_300).contains(at)).collect();
         for set_ms in 0..2_000 {
             for ms in [1, 50, 100, 150, 1_000] {
                 let late_ms = noticed(&regular, set_ms, ms).checked_sub(set_ms + ms);

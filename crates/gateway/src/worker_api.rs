@@ -198,7 +198,7 @@ mod tests {
         let upstreams = vec![Upstream::new(UpstreamKind::Single, vec![endpoint(number)])];
         let api = Api { upstreams, ..crate::simulation::api("/a", UpstreamKind::Single, &[]) };
         let apis = vec![LoadedApi { api: Arc::new(api), state: ApiState::Serving }];
-        let snapshot = Snapshot { revision: u64::from(number), apis, issuers: Vec::new() };
+        let snapshot = Snapshot { revision: u64::from(number), apis, ..Snapshot::default() };
         Routes::compile(&snapshot, last)
     }
 

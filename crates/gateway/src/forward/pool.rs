@@ -428,7 +428,8 @@ mod tests {
 
     use super::super::balance::tests::endpoint;
     use super::*;
-    use crate::fetch::NoBody;
+    use crate::flow::Held;
+    use crate::forward::OwnBody;
     use crate::simulation::Silence;
 
     /// Milliseconds until a request fails that waits `queued_ms` for the connection of another, and then connects.
@@ -448,7 +449,7 @@ mod tests {
             connect_ms: 5_000,
             latest_us: resources.coarse_us() + latest_ms * 1_000,
         };
-        let mut body = NoBody::new(&resources);
+        let mut body = OwnBody::new(Held::default(), &resources);
         let mut lease = pin!(pool.lease(leasing, &mut body));
         let mut cx = Context::from_waker(Waker::noop());
         for ms in 0.. {

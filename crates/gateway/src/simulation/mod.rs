@@ -31,9 +31,9 @@ use base::{Clock, Now, SystemClock};
 use wire::stream::Stream;
 
 use network::Network;
-pub(crate) use world::api;
 use random::Random;
 use state::Weather;
+pub(crate) use world::api;
 
 thread_local! {
     /// The network of the simulation that runs on this thread.

@@ -82,14 +82,17 @@ impl World {
         let descriptors =
             Descriptors { connections_max: 100, requests_max: limits.worker, pipes_max: 0 };
         let clock = TestClock::Simulated(network.clone());
-        let worker = Worker::new(clock, Parts {
-            number: 0,
-            compiled: compiled(&limits),
-            access: AccessLines::default(),
-            questions: channel(1).0,
-            descriptors,
-            upstreams: Shared::new(1, &Random::new(seed, 4)),
-        });
+        let worker = Worker::new(
+            clock,
+            Parts {
+                number: 0,
+                compiled: compiled(&limits),
+                access: AccessLines::default(),
+                questions: channel(1).0,
+                descriptors,
+                upstreams: Shared::new(1, &Random::new(seed, 4)),
+            },
+        );
         Self {
             seed,
             calm,
