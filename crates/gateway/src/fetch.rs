@@ -60,7 +60,7 @@ pub enum FetchError {
 /// # Errors
 /// See [`FetchError`].
 pub fn fetch(url: &str, tls: &ClientTls, bounds: Bounds) -> Result<Fetched, FetchError> {
-    let (endpoint, target) = endpoint(url)?;
+    let (endpoint, target) = endpoint(url).map_err(FetchError::Url)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(FetchError::Runtime)?;
     runtime.block_on(within(endpoint, &target, tls, bounds, Pools::default()))
@@ -148,21 +148,21 @@ fn get_request(endpoint: &Endpoint, target: &str) -> Result<Request, FetchError>
 }
 
 /// The endpoint of a URL, and the path and query on it.
-fn endpoint(url: &str) -> Result<(Endpoint, String), FetchError> {
-    let uri: Uri = url.parse().map_err(|_| FetchError::Url("malformed"))?;
+pub(crate) fn endpoint(url: &str) -> Result<(Endpoint, String), &'static str> {
+    let uri: Uri = url.parse().map_err(|_| "malformed")?;
     let (scheme, default_port) = match uri.scheme() {
         Some(scheme) if *scheme == UriScheme::HTTPS => (Scheme::Https, 443),
         Some(scheme) if *scheme == UriScheme::HTTP => (Scheme::Http, 80),
-        Some(_) | None => return Err(FetchError::Url("must start with http:// or https://")),
+        Some(_) | None => return Err("must start with http:// or https://"),
     };
-    let authority = uri.authority().ok_or(FetchError::Url("no host"))?;
+    let authority = uri.authority().ok_or("no host")?;
     if authority.as_str().contains('@') {
-        return Err(FetchError::Url("contains user information"));
+        return Err("contains user information");
     }
     let host = authority.host();
     let has_port = authority.as_str().len() > host.len();
     if host.is_empty() || has_port != authority.port_u16().is_some() {
-        return Err(FetchError::Url("malformed host or port"));
+        return Err("malformed host or port");
     }
     let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
     let endpoint = Endpoint {
@@ -285,7 +285,7 @@ mod tests {
             ("http://a b/", "malformed"),
             ("", "malformed"),
         ] {
-            let Err(FetchError::Url(problem)) = endpoint(url) else { panic!("{url}") };
+            let Err(problem) = endpoint(url) else { panic!("{url}") };
             assert_eq!(problem, expect, "{url}");
         }
         let (found, target) = endpoint("https://[::1]/jwks?x").unwrap();

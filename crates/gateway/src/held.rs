@@ -22,7 +22,8 @@ impl HeldBytes {
         Holding { used: Rc::clone(&self.0), body_max, all_max, charged: 0 }
     }
 
-    pub(crate) fn used(&self) -> usize {
+    #[cfg(test)]
+    fn used(&self) -> usize {
         self.0.get()
     }
 }

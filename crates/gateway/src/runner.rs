@@ -19,7 +19,7 @@ use tokio::sync::{Notify, oneshot};
 use crate::account::WorkerFigures;
 use crate::ask::Question;
 use crate::compiled::Compiled;
-use crate::listen::{self, OpenConnection, Protocol};
+use crate::listen::{self, Listener, OpenConnection};
 use crate::worker::{Parts, Worker};
 
 /// A command to a worker.
@@ -52,7 +52,7 @@ pub(crate) struct Start {
     pub(crate) clock: SystemClock,
     pub(crate) parts: Parts,
     pub(crate) full: Arc<AtomicBool>,
-    pub(crate) listeners: Vec<(std::net::TcpListener, Protocol)>,
+    pub(crate) listeners: Vec<(std::net::TcpListener, Listener)>,
 }
 
 /// Starts a worker's thread.
@@ -87,12 +87,12 @@ pub(crate) fn start(start: Start) -> io::Result<Running> {
 
 async fn run(start: Start, mut commands: UnboundedReceiver<Command>) -> usize {
     let Start { clock, parts, full, listeners } = start;
-    let worker = Rc::new(Worker::new(clock, parts));
+    let worker = Worker::new(clock, parts);
     let drain = Rc::new(Notify::new());
     let mut accepting = Vec::new();
-    for (listener, protocol) in listeners {
+    for (listener, kind) in listeners {
         let (worker, drain) = (Rc::clone(&worker), Rc::clone(&drain));
-        accepting.push(tokio::task::spawn_local(accept(worker, listener, protocol, drain)));
+        accepting.push(tokio::task::spawn_local(accept(worker, listener, kind, drain)));
     }
     let sweeper = Rc::clone(&worker);
     tokio::task::spawn_local(async move {
@@ -148,7 +148,7 @@ async fn run(start: Start, mut commands: UnboundedReceiver<Command>) -> usize {
 async fn accept(
     worker: Rc<Worker>,
     listener: std::net::TcpListener,
-    protocol: Protocol,
+    kind: Listener,
     drain: Rc<Notify>,
 ) {
     let listener = match TcpListener::from_std(listener) {
@@ -167,8 +167,7 @@ async fn accept(
         };
         match accepted {
             Ok((tcp, from)) => {
-                let serving =
-                    listen::serve(OpenConnection::new(&worker), tcp, from, protocol.clone());
+                let serving = listen::serve(OpenConnection::new(&worker), tcp, from, kind.clone());
                 tokio::task::spawn_local(serving);
             }
             Err(error) => {
@@ -179,18 +178,18 @@ async fn accept(
         }
     }
     if let Ok(listener) = listener.into_std() {
-        serve_accept_queue(&worker, &listener, &protocol);
+        serve_accept_queue(&worker, &listener, &kind);
     }
 }
 
 /// Serves the connections in the kernel's accept queue, which are established for their clients.
-fn serve_accept_queue(worker: &Rc<Worker>, listener: &std::net::TcpListener, protocol: &Protocol) {
+fn serve_accept_queue(worker: &Rc<Worker>, listener: &std::net::TcpListener, kind: &Listener) {
     for (tcp, from) in queued(|| listener.accept()) {
         if tcp.set_nonblocking(true).is_err() {
             continue;
         }
         if let Ok(tcp) = TcpStream::from_std(tcp) {
-            let serving = listen::serve(OpenConnection::new(worker), tcp, from, protocol.clone());
+            let serving = listen::serve(OpenConnection::new(worker), tcp, from, kind.clone());
             tokio::task::spawn_local(serving);
         }
     }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use base::limits::{APIS_PER_TURN, GONE_APIS_MAX};
-use stages::ApiRoutes;
+use stages::{ApiRoutes, Routes};
 
 use crate::account::{ApiAccount, ApiCounters, GONE_COUNTERS_US};
 use crate::forward::{Balancer, Pools};
@@ -107,7 +107,13 @@ impl WorkerApis {
     /// Follows a new revision, with `current` APIs by slot. Those that are edited are replaced at once, so that nothing
     /// looks after endpoints of the past; requests in progress keep theirs. The counters of those that are gone are reported
     /// for a while.
-    pub(crate) fn update(&self, current: &[Option<&Arc<ApiRoutes>>], pools: &Pools, now_us: u64) {
+    pub(crate) fn update(&self, all: &Routes, pools: &Pools, now_us: u64) {
+        let mut current = vec![None; all.slots()];
+        for api in all.apis() {
+            if let Some(entry) = current.get_mut(api.slot as usize) {
+                *entry = Some(api);
+            }
+        }
         let mut gone = self.gone.borrow_mut();
         for (slot, entry) in self.by_slot.borrow_mut().iter_mut().enumerate() {
             let Some(api) = entry else { continue };
@@ -212,13 +218,11 @@ mod tests {
         let (old, counters) = (Rc::downgrade(&old), Rc::downgrade(&old.account.counters));
         let second = routes(2, Some(&first));
         let api = second.apis().next().unwrap();
-        let mut current = vec![None; second.slots()];
-        current[api.slot as usize] = Some(api);
-        apis.update(&current, &pools, 0);
+        apis.update(&second, &pools, 0);
         assert!(old.upgrade().is_none(), "its endpoints, their checks and their names");
         let new = apis.get(api, &pools);
         assert!(std::ptr::eq(counters.as_ptr(), &*new.account.counters), "the counters are kept");
-        apis.update(&[], &pools, 0);
+        apis.update(&Routes::compile(&Snapshot::default(), None), &pools, 0);
         assert_eq!(Rc::strong_count(&new), 1, "it is gone");
     }
 

@@ -186,7 +186,7 @@ impl Attempt<'_> {
                 self.looked_at = self.buffer.filled().len();
                 let head = self.head.get_or_insert_with(|| self.resources.head());
                 let head = &mut head.parsed;
-                match head.parse(self.buffer.filled(), self.request.method()) {
+                match head.parse(self.buffer.filled(), self.request.method) {
                     Err(rejection) => return Poll::Ready(Err(self.violation(rejection.reason))),
                     Ok(Parsed::Complete) if head.is_interim() => {
                         let len = head.len();
@@ -261,7 +261,9 @@ impl Attempt<'_> {
                 reader.start_response(head.parsed.framing());
                 reader.drops_trailers = head.parsed.names_fields();
                 let authority = Rc::clone(self.authority);
-                let body = UpstreamBody { lease: self.lease, reader, upload, authority };
+                let keep_alive = head.parsed.keep_alive();
+                let body =
+                    UpstreamBody { lease: self.lease, reader, upload, authority, keep_alive };
                 Ok(UpstreamResponse { head, body })
             }
             Err(fault) => {

@@ -31,17 +31,16 @@ pub(super) fn write_head(
     endpoint: &Endpoint,
     forward_fields: &[String],
 ) -> OutFraming {
-    let (path, query) = request.target();
-    let prefix = endpoint.path.as_bytes();
+    let (prefix, path) = (endpoint.path.as_bytes(), request.path);
     let path = if path.is_empty() && prefix.is_empty() { b"/" } else { path };
-    write::request_line(out, request.method_name(), prefix, path, query);
+    write::request_line(out, request.method_name, prefix, path, request.query);
     write::field(out, b"Host", endpoint.authority.as_bytes());
     let peer = request.peer;
     let drop = if peer.trusted { OURS } else { OURS.union(IDENTITY) };
     let (bytes, fields) = (request.bytes, request.fields);
     request.edits.write_fields_except(out, bytes, fields, drop, forward_fields);
     out.extend_from_slice(&peer.forwarded_lines);
-    if !peer.trusted {
+    if !peer.trusted && !request.host.is_empty() {
         write::field(out, b"X-Forwarded-Host", request.host);
     }
     if let Some(protocol) = request.upgrade {
@@ -58,7 +57,7 @@ pub(super) fn write_head(
 fn write_framing(out: &mut Vec<u8>, request: &Outgoing<'_>) -> OutFraming {
     match request.framing {
         BodyFraming::None => {
-            if expects_body(request.method()) {
+            if expects_body(request.method) {
                 out.extend_from_slice(b"Content-Length: 0\r\n");
             }
             OutFraming::Plain

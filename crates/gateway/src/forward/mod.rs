@@ -59,8 +59,7 @@ pub(crate) struct UpstreamResponse {
 impl UpstreamResponse {
     /// Drops a response that is not sent to the client.
     fn release(self, resources: &Resources) {
-        let keep_alive = self.head.parsed.keep_alive();
-        self.body.release(resources, keep_alive);
+        self.body.release(resources, true);
         resources.release_head(self.head);
     }
 }
@@ -71,6 +70,8 @@ pub(crate) struct UpstreamBody {
     pub(crate) reader: BodyReader,
     pub(crate) upload: Upload,
     pub(crate) authority: Rc<str>,
+    /// The connection may serve another request.
+    pub(crate) keep_alive: bool,
 }
 
 impl UpstreamBody {
@@ -101,15 +102,15 @@ impl UpstreamBody {
         moved
     }
 
-    /// Releases the buffers. The connection returns to its pool if it may serve another request (`keep_alive`),
-    /// both bodies are complete, and nothing is unread.
-    pub(crate) fn release(mut self, resources: &Resources, keep_alive: bool) {
+    /// Releases the buffers. The connection returns to its pool if it may serve another request, the exchange is
+    /// `complete`, both bodies are, and nothing is unread.
+    pub(crate) fn release(mut self, resources: &Resources, complete: bool) {
         let clean = self.reader.buffer.is_empty() && self.reader.is_done();
         resources.buffers.release(std::mem::take(&mut self.reader.buffer));
         if let Upload::Running(up) = &mut self.upload {
             up.release(&resources.buffers);
         }
-        if keep_alive && clean && matches!(self.upload, Upload::Done) {
+        if complete && self.keep_alive && clean && matches!(self.upload, Upload::Done) {
             self.lease.release(resources.coarse_us());
         }
     }
@@ -209,7 +210,7 @@ fn after_response<B: RequestBody>(
     let (status, now_us) = (response.head.status(), resources.coarse_us());
     tries.balancer.responded(chosen.endpoint, status, now_us);
     let is_wanted = tries.balancer.retry.statuses.contains(&status);
-    let is_safe = request.method().is_idempotent() && body.can_restart();
+    let is_safe = request.method.is_idempotent() && body.can_restart();
     if is_wanted && is_safe { tries.after_status(chosen.position, now_us) } else { Next::Stop }
 }
 
@@ -228,7 +229,7 @@ fn after_failure<B: RequestBody>(
     }
     let untouched = body.can_restart();
     let nothing_sent = failed.written == 0 && untouched;
-    let is_safe = nothing_sent || request.method().is_idempotent() && untouched;
+    let is_safe = nothing_sent || request.method.is_idempotent() && untouched;
     let repeatable = is_safe && is_retryable(&failed.fault, balancer);
     let failed = FailedTry { stale: failed.stale, nothing_sent, repeatable };
     tries.after_failure(failed, chosen.position, now_us)
@@ -263,6 +264,7 @@ fn is_retryable(fault: &Fault, balancer: &Balancer) -> bool {
         | Fault::ProtocolViolation { .. }
         | Fault::NotReady { .. }
         | Fault::NoReadyChild { .. }
+        | Fault::Mediation { .. }
         | Fault::ClientTimeout
         | Fault::ClientLeft => false,
     }

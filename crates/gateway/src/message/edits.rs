@@ -7,10 +7,6 @@ use wire::http1::{Field, Known, KnownSet, write};
 pub(crate) struct HeadEdits {
     /// Of a response.
     status: Option<u16>,
-    /// Of a request; empty if it is unchanged.
-    method: Vec<u8>,
-    /// Path and query of a request below the endpoint's path, if they are changed.
-    target: Option<Vec<u8>>,
     removed: KnownSet,
     /// Removed names without a [`Known`] of their own, each followed by `:`, which no name contains.
     removed_names: Vec<u8>,
@@ -21,8 +17,6 @@ pub(crate) struct HeadEdits {
 impl HeadEdits {
     pub(crate) fn clear(&mut self) {
         self.status = None;
-        self.method.clear();
-        self.target = None;
         self.removed = KnownSet::EMPTY;
         self.removed_names.clear();
         self.lines.clear();
@@ -40,27 +34,6 @@ impl HeadEdits {
 
     pub(crate) fn set_status(&mut self, status: u16) {
         self.status = Some(status);
-    }
-
-    /// The new method.
-    pub(crate) fn method(&self) -> Option<&[u8]> {
-        (!self.method.is_empty()).then_some(&self.method)
-    }
-
-    /// `method` must be a token.
-    pub(crate) fn set_method(&mut self, method: &[u8]) {
-        self.method.clear();
-        self.method.extend_from_slice(method);
-    }
-
-    /// The new path and query.
-    pub(crate) fn target(&self) -> Option<&[u8]> {
-        self.target.as_deref()
-    }
-
-    /// `target` replaces path and query below the endpoint's path. It has no spaces or control characters.
-    pub(crate) fn set_target(&mut self, target: Vec<u8>) {
-        self.target = Some(target);
     }
 
     /// Removes all fields of these kinds that the peer sent.

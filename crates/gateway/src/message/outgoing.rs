@@ -8,11 +8,11 @@ use super::{HeadEdits, Peer, Request};
 /// A request as it goes to an upstream. It borrows everything, so that one that is forwarded unchanged is not copied.
 #[derive(Clone, Copy)]
 pub(crate) struct Outgoing<'a> {
-    method: Method,
-    method_name: &'a [u8],
+    pub(crate) method: Method,
+    pub(crate) method_name: &'a [u8],
     /// Below the endpoint's path.
-    path: &'a [u8],
-    query: Option<&'a [u8]>,
+    pub(crate) path: &'a [u8],
+    pub(crate) query: Option<&'a [u8]>,
     /// The head that `fields` are offsets into.
     pub(crate) bytes: &'a [u8],
     pub(crate) fields: &'a [Field],
@@ -54,19 +54,26 @@ impl<'a> Outgoing<'a> {
         }
     }
 
-    pub(crate) fn method(&self) -> Method {
-        self.edits.method().map_or(self.method, Method::from_bytes)
-    }
-
-    pub(crate) fn method_name(&self) -> &'a [u8] {
-        self.edits.method().unwrap_or(self.method_name)
-    }
-
-    /// Path and query below the endpoint's path. A new target has its query, if any, in its path.
-    pub(crate) fn target(&self) -> (&'a [u8], Option<&'a [u8]>) {
-        match self.edits.target() {
-            Some(target) => (target, None),
-            None => (self.path, self.query),
+    /// One of the gateway's own. `target`: path and query.
+    pub(crate) fn own(
+        method_name: &'a [u8],
+        target: &'a [u8],
+        edits: &'a HeadEdits,
+        peer: &'a Peer,
+    ) -> Self {
+        Self {
+            method: Method::from_bytes(method_name),
+            method_name,
+            path: target,
+            query: None,
+            bytes: &[],
+            fields: &[],
+            edits,
+            framing: BodyFraming::None,
+            peer,
+            host: &[],
+            upgrade: None,
+            wants_trailers: false,
         }
     }
 }
