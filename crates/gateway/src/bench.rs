@@ -14,7 +14,7 @@ use crate::compiled::{Compiled, Live};
 use crate::descriptors::Descriptors;
 use crate::forward::Shared;
 use crate::message::Request;
-use crate::worker::Worker;
+use crate::worker::{Parts, Worker};
 
 /// The accounting of one worker.
 pub struct Account {
@@ -47,12 +47,17 @@ impl Account {
             trusted_proxies: Vec::new(),
             client_tls: ClientTls::insecure(),
         });
-        let (questions, _) = channel(1);
-        let lines = AccessLines::default();
-        let clock = SystemClock::default();
-        let (compiled, descriptors) = (Compiled { routes, live }, Descriptors::of_process(1));
-        let upstreams = Shared::new(1, &SystemEntropy);
-        let worker = Worker::new(0, clock, compiled, lines, questions, descriptors, upstreams);
+        let worker = Worker::new(
+            SystemClock::default(),
+            Parts {
+                number: 0,
+                compiled: Compiled { routes, live },
+                access: AccessLines::default(),
+                questions: channel(1).0,
+                descriptors: Descriptors::of_process(1),
+                upstreams: Shared::new(1, &SystemEntropy),
+            },
+        );
         Self { worker, request: Request::default() }
     }
 

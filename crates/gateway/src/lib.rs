@@ -205,15 +205,18 @@ impl Gateway {
             let next = listeners.iter_mut().filter_map(|(listeners, protocol)| {
                 listeners.next().map(|listener| (listener, protocol.clone()))
             });
-            let start = runner::Start {
+            let parts = worker::Parts {
                 number,
-                clock: clock.clone(),
                 compiled: self.compiled(),
                 access: self.access.as_ref().map_or_else(AccessLines::default, AccessLogger::lines),
                 questions: questions.clone(),
                 descriptors,
-                full: Arc::default(),
                 upstreams: Arc::clone(&self.upstreams),
+            };
+            let start = runner::Start {
+                clock: clock.clone(),
+                parts,
+                full: Arc::default(),
                 listeners: next.collect(),
             };
             self.workers.push(runner::start(start).map_err(StartError::Worker)?);

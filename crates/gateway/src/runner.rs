@@ -13,16 +13,14 @@ use base::limits::{ACCEPT_BACKLOG, SWEEP_MS};
 use socket2::{Domain, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, LocalOptions};
-use tokio::sync::mpsc::{Sender, UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Notify, oneshot};
 
-use crate::account::{AccessLines, WorkerFigures};
+use crate::account::WorkerFigures;
 use crate::ask::Question;
 use crate::compiled::Compiled;
-use crate::descriptors::Descriptors;
-use crate::forward::Shared;
 use crate::listen::{self, OpenConnection, Protocol};
-use crate::worker::Worker;
+use crate::worker::{Parts, Worker};
 
 /// A command to a worker.
 pub(crate) enum Command {
@@ -51,14 +49,9 @@ pub(crate) struct Running {
 
 /// The initial state of a worker.
 pub(crate) struct Start {
-    pub(crate) number: usize,
     pub(crate) clock: SystemClock,
-    pub(crate) compiled: Compiled,
-    pub(crate) access: AccessLines,
-    pub(crate) questions: Sender<Question>,
-    pub(crate) descriptors: Descriptors,
+    pub(crate) parts: Parts,
     pub(crate) full: Arc<AtomicBool>,
-    pub(crate) upstreams: Arc<Shared>,
     pub(crate) listeners: Vec<(std::net::TcpListener, Protocol)>,
 }
 
@@ -70,7 +63,7 @@ pub(crate) fn start(start: Start) -> io::Result<Running> {
     let (commands, receiver) = unbounded_channel();
     let (report, made) = std::sync::mpsc::channel();
     let (alive, ended) = std::sync::mpsc::channel();
-    let name = format!("worker-{}", start.number);
+    let name = format!("worker-{}", start.parts.number);
     let full = Arc::clone(&start.full);
     let thread = std::thread::Builder::new().name(name).spawn(move || {
         let _alive: std::sync::mpsc::Sender<()> = alive;
@@ -93,19 +86,8 @@ pub(crate) fn start(start: Start) -> io::Result<Running> {
 }
 
 async fn run(start: Start, mut commands: UnboundedReceiver<Command>) -> usize {
-    let Start {
-        number,
-        clock,
-        compiled,
-        access,
-        questions,
-        descriptors,
-        full,
-        upstreams,
-        listeners,
-    } = start;
-    let worker = Worker::new(number, clock, compiled, access, questions, descriptors, upstreams);
-    let worker = Rc::new(worker);
+    let Start { clock, parts, full, listeners } = start;
+    let worker = Rc::new(Worker::new(clock, parts));
     let drain = Rc::new(Notify::new());
     let mut accepting = Vec::new();
     for (listener, protocol) in listeners {

@@ -67,17 +67,19 @@ pub(crate) struct Worker {
     pub(crate) http2_tasks: TaskPool,
 }
 
+/// What a worker starts with.
+pub(crate) struct Parts {
+    pub(crate) number: usize,
+    pub(crate) compiled: Compiled,
+    pub(crate) access: AccessLines,
+    pub(crate) questions: Sender<Question>,
+    pub(crate) descriptors: Descriptors,
+    pub(crate) upstreams: Arc<Shared>,
+}
+
 impl Worker {
-    #[allow(clippy::too_many_arguments, reason = "each is a part that its thread starts with")]
-    pub(crate) fn new(
-        number: usize,
-        clock: impl Into<WorkerClock>,
-        compiled: Compiled,
-        access: AccessLines,
-        questions: Sender<Question>,
-        descriptors: Descriptors,
-        upstreams: Arc<Shared>,
-    ) -> Self {
+    pub(crate) fn new(clock: impl Into<WorkerClock>, parts: Parts) -> Self {
+        let Parts { number, compiled, access, questions, descriptors, upstreams } = parts;
         Self {
             number,
             resources: Resources::new(clock, descriptors.pipes_max),

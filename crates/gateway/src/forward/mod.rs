@@ -31,6 +31,7 @@ use wire::tls::ClientTls;
 
 pub(crate) use balance::Balancer;
 pub(crate) use body::{RequestBody, Unwanted, while_wanted};
+pub(crate) use gate::{Gate, Pass};
 pub(crate) use health::Checked;
 pub(crate) use names::Follower;
 pub(crate) use pool::{Lease, PoolFigures, Pools};

@@ -17,7 +17,7 @@ use wire::tls::ClientTls;
 use super::addresses::{Addresses, Pooled};
 use super::body::{RequestBody, Unwanted, while_wanted};
 use super::connect::{Address, Report, connect, is_local};
-use super::gate::{Gate, Pass, Refusal, SetLimits, Waiting};
+use super::gate::{ConnectionGate, Pass, Refusal, SetLimits, Waiting};
 use super::names::{self, Name, Resolution};
 use super::shared::Shared;
 
@@ -66,7 +66,7 @@ impl Pools {
                 address: address.clone(),
                 source,
                 addresses: RefCell::new(addresses),
-                gate: Rc::default(),
+                gate: ConnectionGate::default(),
                 waiting_for_set: Cell::new(0),
                 opened: Cell::new(0),
                 failed: Cell::new(0),
@@ -106,7 +106,7 @@ pub(crate) struct Pool {
     address: Address,
     source: Source,
     addresses: RefCell<Addresses<Stream>>,
-    gate: Rc<Gate>,
+    gate: ConnectionGate,
     /// Requests that wait because of the limits of their endpoint set.
     waiting_for_set: Cell<usize>,
     opened: Cell<u64>,
@@ -262,15 +262,19 @@ impl Pool {
             }
         };
         let of_set = match &leasing.limits.gate {
-            Some(gate) => {
-                let waiting = Waiting::new(&self.waiting_for_set);
-                let pass = gate.pass(body).await;
-                drop(waiting);
-                Some(pass.map_err(refused)?)
-            }
+            Some(gate) => match gate.try_pass() {
+                Some(pass) => Some(pass),
+                None => {
+                    let _waiting = Waiting::new(&self.waiting_for_set);
+                    Some(gate.wait(body).await.map_err(refused)?)
+                }
+            },
             None => None,
         };
-        let of_pool = self.gate.pass(body).await.map_err(refused)?;
+        let of_pool = match self.gate.try_pass() {
+            Some(pass) => pass,
+            None => self.gate.wait(body).await.map_err(refused)?,
+        };
         if wait_end_us.is_some() {
             body.watch().set(leasing.deadline_us);
         }
@@ -288,7 +292,7 @@ impl Pool {
 
     #[cfg(test)]
     pub(crate) fn enter(&self) -> Pass {
-        self.gate.enter()
+        self.gate.try_pass().unwrap()
     }
 
     /// Connects to one of `ips`; if there are none, to those of the name when they are known.

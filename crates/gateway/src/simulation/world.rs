@@ -28,7 +28,7 @@ use crate::descriptors::Descriptors;
 use crate::forward::Shared;
 use crate::listen::{OpenConnection, serve_stream};
 use crate::message::Peer;
-use crate::worker::Worker;
+use crate::worker::{Parts, Worker};
 
 /// A simulation that lasts longer does not end, in microseconds.
 const LONGEST_US: u64 = 600_000_000;
@@ -74,8 +74,6 @@ impl World {
         let network = Network::new(weather, Random::new(seed, 2), traced);
         network.log(|| format!("seed {seed}, calm: {calm}, crowded: {crowded}, {weather:?}"));
         NETWORK.set(Some(network.clone()));
-        let (questions, _) = channel(1);
-        let clock = TestClock::Simulated(network.clone());
         let few = |random: &mut Random| {
             if crowded && random.percent(60) { random.between(1, 3) } else { 100 }
         };
@@ -83,9 +81,18 @@ impl World {
             Limits { worker: few(&mut random), client: few(&mut random), api: few(&mut random) };
         let descriptors =
             Descriptors { connections_max: 100, requests_max: limits.worker, pipes_max: 0 };
-        let (lines, upstreams) = (AccessLines::default(), Shared::new(1, &Random::new(seed, 4)));
-        let worker =
-            Worker::new(0, clock, compiled(&limits), lines, questions, descriptors, upstreams);
+        let clock = TestClock::Simulated(network.clone());
+        let worker = Worker::new(
+            clock,
+            Parts {
+                number: 0,
+                compiled: compiled(&limits),
+                access: AccessLines::default(),
+                questions: channel(1).0,
+                descriptors,
+                upstreams: Shared::new(1, &Random::new(seed, 4)),
+            },
+        );
         Self {
             seed,
             calm,
