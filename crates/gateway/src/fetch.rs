@@ -107,7 +107,7 @@ async fn exchange(
         edits: &HeadEdits::default(),
         upgrade: false,
     };
-    let mut nothing = NoBody { watch: resources.watches.add() };
+    let mut nothing = NoBody::new(&resources);
     let mut response = forward::exchange(&resources, &forwarding, &request, &mut nothing).await?;
     let status = response.head.status();
     if let 301 | 302 | 303 | 307 | 308 = status {
@@ -190,8 +190,14 @@ fn endpoint(url: &str) -> Result<(Endpoint, String), FetchError> {
 }
 
 /// The body of a GET, whose sender waits until the end.
-struct NoBody {
+pub(crate) struct NoBody {
     watch: Rc<Watch>,
+}
+
+impl NoBody {
+    pub(crate) fn new(resources: &Resources) -> Self {
+        Self { watch: resources.watches.add() }
+    }
 }
 
 impl Source for NoBody {

@@ -10,7 +10,7 @@ use wire::http1::{BodyFraming, Known, Parsed};
 
 use super::balance::EndpointState;
 use super::body::RequestBody;
-use super::pool::{Freshness, Lease, Leasing};
+use super::pool::{ConnectFailure, Freshness, Lease, Leasing};
 use super::{Forwarding, Upload, UpstreamBody, UpstreamResponse, body_fault, head};
 use crate::buffer::Buffer;
 use crate::flow::{BodyReader, FlowError, Lend, Outflow, poll_read};
@@ -48,17 +48,19 @@ pub(super) async fn attempt<B: RequestBody>(
     let wait_us = left_us.min(try_us);
     let connect_ms = forwarding.balancer.try_ms.unwrap_or(u32::MAX).min(forwarding.connect_ms);
     let leasing = Leasing {
+        resources,
         freshness,
         tls: forwarding.client_tls,
         limits: &endpoint.limits,
         connect_ms,
-        now_us,
-        deadline_us: now_us + us(connect_ms).min(left_us),
+        latest_us: now_us.saturating_add(left_us),
     };
     let leased = endpoint.pool.lease(leasing, body).await;
-    let lease = leased.map_err(|failure| {
-        let endpoint_blameless = !failure.attempted || left_us < us(connect_ms);
-        FailedAttempt { fault: failure.fault, written: 0, stale: false, endpoint_blameless }
+    let lease = leased.map_err(|ConnectFailure { fault, endpoint_blameless }| FailedAttempt {
+        fault,
+        written: 0,
+        stale: false,
+        endpoint_blameless,
     })?;
     let mut text = resources.buffers.text();
     let framing = head::write_head(&mut text, request, &endpoint.config, forwarding);

@@ -20,6 +20,7 @@ use super::connect::{Address, Report, connect, is_local};
 use super::gate::{ConnectionGate, Pass, Refusal, SetLimits, Waiting};
 use super::names::{self, Name, Resolution};
 use super::shared::Shared;
+use crate::resources::Resources;
 
 /// A worker's pools by address: endpoints with different paths share connections.
 #[derive(Debug)]
@@ -128,8 +129,8 @@ enum Source {
 #[derive(Debug)]
 pub(crate) struct ConnectFailure {
     pub(crate) fault: Fault,
-    /// Connecting to the endpoint was attempted; otherwise the pool was at its limit.
-    pub(crate) attempted: bool,
+    /// The endpoint is not to blame: the pool was at its limit, or earlier waits used up the time.
+    pub(crate) endpoint_blameless: bool,
 }
 
 /// Whether an idle connection may be used.
@@ -155,13 +156,14 @@ pub(crate) struct Lease {
 
 /// How a connection is leased.
 pub(crate) struct Leasing<'a> {
+    pub(crate) resources: &'a Resources,
     pub(crate) freshness: Freshness,
     pub(crate) tls: &'a ClientTls,
     pub(crate) limits: &'a SetLimits,
+    /// Longest wait to connect; before it, the longest wait for another request's connection, if `limits` have none.
     pub(crate) connect_ms: u32,
-    /// On the worker's clock.
-    pub(crate) now_us: u64,
-    pub(crate) deadline_us: u64,
+    /// End of all waits of the request, on the worker's clock.
+    pub(crate) latest_us: u64,
 }
 
 /// The pool's, and the endpoint set's if it has limits of its own.
@@ -204,7 +206,7 @@ impl Pool {
         body: &mut impl RequestBody,
     ) -> Result<Lease, ConnectFailure> {
         let passes = self.passes(&leasing, body).await;
-        let passes = passes.map_err(|fault| ConnectFailure { fault, attempted: false })?;
+        let passes = passes.map_err(|fault| ConnectFailure { fault, endpoint_blameless: true })?;
         let lease = |(stream, ip, opened_us): Pooled<Stream>, reused| Lease {
             stream,
             reused,
@@ -215,7 +217,8 @@ impl Pool {
             _passes: passes,
         };
         self.follow_name();
-        let (may_reuse, now_us) = (leasing.freshness == Freshness::Any, leasing.now_us);
+        let may_reuse = leasing.freshness == Freshness::Any;
+        let now_us = leasing.resources.coarse_us();
         let is_open = |stream: &mut Stream| !stream.is_stale();
         let ips = match self.addresses.borrow_mut().take(may_reuse, now_us, is_open) {
             Ok(pooled) => return Ok(lease(pooled, true)),
@@ -223,6 +226,9 @@ impl Pool {
         };
         let Leasing { tls, connect_ms, .. } = leasing;
         let authority = self.authority();
+        // A request that has waited for other connections has as long for its own.
+        let deadline_us = leasing.resources.deadline_us(connect_ms);
+        body.watch().set(deadline_us.min(leasing.latest_us));
         // Boxed, so that the rare case does not enlarge every future.
         let connecting = Box::pin(self.connect(ips, tls, connect_ms, now_us));
         let fault = match while_wanted(body, connecting).await {
@@ -231,16 +237,18 @@ impl Pool {
                 return Ok(lease((stream, ip, now_us), false));
             }
             Ok(Err(error)) => {
-                let (attempted, cause) = (!is_local(&error), error.to_string());
+                let (endpoint_blameless, cause) = (is_local(&error), error.to_string());
                 self.failed.set(self.failed.get() + 1);
                 let fault = Fault::Unreachable { authority, cause };
-                return Err(ConnectFailure { fault, attempted });
+                return Err(ConnectFailure { fault, endpoint_blameless });
             }
             Err(Unwanted::TimeUp) => Fault::ConnectTimeout { authority, waited_ms: connect_ms },
-            Err(Unwanted::Left(fault)) => return Err(ConnectFailure { fault, attempted: false }),
+            Err(Unwanted::Left(fault)) => {
+                return Err(ConnectFailure { fault, endpoint_blameless: true });
+            }
         };
         self.failed.set(self.failed.get() + 1);
-        Err(ConnectFailure { fault, attempted: true })
+        Err(ConnectFailure { fault, endpoint_blameless: leasing.latest_us < deadline_us })
     }
 
     async fn passes(
@@ -248,12 +256,12 @@ impl Pool {
         leasing: &Leasing<'_>,
         body: &mut impl RequestBody,
     ) -> Result<Passes, Fault> {
-        let wait_us = leasing.limits.wait_ms.map(|ms| u64::from(ms) * 1_000);
-        let wait_end_us = wait_us.map(|wait_us| leasing.now_us.saturating_add(wait_us));
-        body.watch().set(wait_end_us.unwrap_or(u64::MAX).min(leasing.deadline_us));
+        let wait_ms = leasing.limits.wait_ms;
+        let wait_end_us = leasing.resources.deadline_us(wait_ms.unwrap_or(leasing.connect_ms));
+        body.watch().set(wait_end_us.min(leasing.latest_us));
         let refused = |refusal| match refusal {
             Refusal::Unwanted(Unwanted::Left(fault)) => fault,
-            Refusal::Unwanted(Unwanted::TimeUp) if wait_end_us.is_none() => {
+            Refusal::Unwanted(Unwanted::TimeUp) if wait_ms.is_none() => {
                 let waited_ms = leasing.connect_ms;
                 Fault::ConnectTimeout { authority: self.authority(), waited_ms }
             }
@@ -275,9 +283,6 @@ impl Pool {
             Some(pass) => pass,
             None => self.gate.wait(body).await.map_err(refused)?,
         };
-        if wait_end_us.is_some() {
-            body.watch().set(leasing.deadline_us);
-        }
         Ok((of_pool, of_set))
     }
 
@@ -345,5 +350,69 @@ impl Pool {
             opened: self.opened.get(),
             failed: self.failed.get(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use model::ConnectionLimits;
+
+    use super::super::balance::tests::endpoint;
+    use super::*;
+    use crate::fetch::NoBody;
+    use crate::simulation::Silence;
+
+    /// Milliseconds until a request fails that waits `queued_ms` for the connection of another, and then connects.
+    fn failed_after(queued_ms: u64, latest_ms: u64) -> (u64, ConnectFailure) {
+        let silence = Silence::new();
+        let resources = Resources::new(silence.clock(), 0);
+        let limits = ConnectionLimits { in_use_max: Some(1), ..ConnectionLimits::default() };
+        let limits = SetLimits::new(&limits, 1);
+        let pool = Pools::default().of(&endpoint(0));
+        let mut other = limits.gate.as_ref().unwrap().try_pass();
+        let tls = ClientTls::insecure();
+        let leasing = Leasing {
+            resources: &resources,
+            freshness: Freshness::Any,
+            tls: &tls,
+            limits: &limits,
+            connect_ms: 5_000,
+            latest_us: resources.coarse_us() + latest_ms * 1_000,
+        };
+        let mut body = NoBody::new(&resources);
+        let mut lease = pin!(pool.lease(leasing, &mut body));
+        let mut cx = Context::from_waker(Waker::noop());
+        for ms in 0.. {
+            if ms == queued_ms {
+                other = None;
+            }
+            silence.advance(1);
+            resources.sweep();
+            match lease.as_mut().poll(&mut cx) {
+                Poll::Pending => {}
+                Poll::Ready(Ok(_)) => panic!("nobody answers"),
+                Poll::Ready(Err(failure)) => return (ms, failure),
+            }
+        }
+        drop(other);
+        unreachable!()
+    }
+
+    #[test]
+    fn the_wait_for_other_connections_leaves_as_much_time_to_connect() {
+        let (after_ms, failure) = failed_after(4_000, 60_000);
+        assert!((9_000..9_010).contains(&after_ms), "{after_ms}");
+        assert!(matches!(failure.fault, Fault::ConnectTimeout { waited_ms: 5_000, .. }));
+        assert!(!failure.endpoint_blameless);
+        let (after_ms, failure) = failed_after(4_000, 6_000);
+        assert!((6_000..6_010).contains(&after_ms), "{after_ms}");
+        assert!(failure.endpoint_blameless, "there was no time left to connect");
+        let (after_ms, failure) = failed_after(u64::MAX, 60_000);
+        assert!((5_000..5_010).contains(&after_ms), "{after_ms}");
+        assert!(failure.endpoint_blameless, "it is not the endpoint's queue");
     }
 }

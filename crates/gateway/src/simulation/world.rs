@@ -279,7 +279,7 @@ fn compiled(limits: &Limits) -> Compiled {
     Compiled { routes: Arc::clone(routes), live: Arc::new(live) }
 }
 
-fn api(base_path: &str, kind: UpstreamKind, ports: &[u16]) -> Api {
+pub(crate) fn api(base_path: &str, kind: UpstreamKind, ports: &[u16]) -> Api {
     let endpoint = |port: &u16| Endpoint {
         scheme: Scheme::Http,
         host: "127.0.0.1".to_owned(),
