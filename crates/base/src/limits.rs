@@ -79,8 +79,9 @@ pub const LOG_LINES_PER_S_MAX: u32 = 20;
 
 // --- times --------------------------------------------------------------------------------------
 
-/// Interval at which a worker checks for expired connections, in milliseconds.
-pub const SWEEP_MS: u32 = 250;
+/// Interval at which a worker checks for expired connections, in milliseconds. A deadline passes up to two such intervals
+/// late, and never early.
+pub const SWEEP_MS: u32 = 125;
 /// Longest wait for a complete request head after its first byte, in milliseconds. Longer: 408.
 pub const HEAD_MS_MAX: u32 = 15_000;
 /// Longest wait for the next request on a kept connection, in milliseconds. Longer: closed.
