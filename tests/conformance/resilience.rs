@@ -188,6 +188,26 @@ fn a_circuit_breaker_counts_the_statuses_that_it_lists() {
     assert_eq!(gateway.metric("penstock_endpoints_suspended", ""), 1);
 }
 
+#[test]
+fn a_status_that_opens_the_breaker_is_the_response_and_not_retried() {
+    let upstream = Upstream::responding(|_| busy());
+    let gateway = gateway(api("/a").to(&upstream).rules(|set| {
+        set.retry.statuses = vec![503];
+        set.suspension = Suspension::Ratio(CircuitBreaker {
+            requests_min: 1,
+            window_ms: FOR_EVER_MS,
+            failure_ratio: 0.5,
+            reset_ms: FOR_EVER_MS,
+            statuses: vec![503],
+        });
+    }));
+    let mut client = gateway.connect();
+    let response = client.send(GET).read();
+    assert_eq!((response.status, response.text().as_str()), (503, "busy"));
+    assert_eq!(client.send(GET).read().status_and_code(), "500 303001");
+    assert_eq!(upstream.requests().len(), 1);
+}
+
 /// Every connection may be served by another worker.
 #[test]
 fn a_failure_that_one_worker_finds_counts_for_all() {
