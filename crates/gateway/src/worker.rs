@@ -112,19 +112,18 @@ impl Worker {
         Rc::clone(&self.compiled.borrow())
     }
 
-    /// Replaces the current revision, and drops the state of APIs that are gone. Requests in progress keep
+    /// Replaces the current revision, and replaces the state of APIs that are edited or gone. Requests in progress keep
     /// theirs.
     pub(crate) fn apply(&self, compiled: Compiled) {
         let routes = Arc::clone(&compiled.routes);
         *self.compiled.borrow_mut() = Rc::new(compiled);
-        let mut known = vec![false; routes.slots()];
+        let mut current = vec![None; routes.slots()];
         for api in routes.apis() {
-            if let Some(known) = known.get_mut(api.slot as usize) {
-                *known = true;
+            if let Some(entry) = current.get_mut(api.slot as usize) {
+                *entry = Some(api);
             }
         }
-        let keeps = |slot: usize| known.get(slot).is_some_and(|known| *known);
-        self.apis.retain(keeps, self.resources.coarse_us());
+        self.apis.update(&current, &self.pools, self.resources.coarse_us());
     }
 
     /// An empty response of the gateway's own.

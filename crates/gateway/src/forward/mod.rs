@@ -30,6 +30,8 @@ use model::Fault;
 use wire::tls::ClientTls;
 
 pub(crate) use balance::Balancer;
+#[cfg(test)]
+pub(crate) use balance::tests::endpoint;
 pub(crate) use body::{RequestBody, Unwanted, while_wanted};
 pub(crate) use gate::{Gate, Pass};
 pub(crate) use health::Checked;
