@@ -59,7 +59,7 @@ struct Checker {
 impl Checker {
     /// Checks an endpoint until no worker uses its set.
     async fn watch(self: Rc<Self>, checked: Box<CheckedEndpoint>) {
-        let CheckedEndpoint { health, endpoint, check } = *checked;
+        let CheckedEndpoint { endpoint, check, .. } = &*checked;
         let target = format!("{}{}", endpoint.path, check.path);
         while let Some(shared) = self.shared.upgrade() {
             let Ok(permit) = self.checks.acquire().await else { return };
@@ -75,16 +75,12 @@ impl Checker {
                 Ok(response) => Some(format!("status {}", response.status)),
                 Err(error) => Some(error.to_string()),
             };
-            // The registry has one, each worker another.
-            let Some(health) = health.upgrade().filter(|health| Arc::strong_count(health) > 2)
-            else {
-                return;
-            };
             let Some(shared) = self.shared.upgrade() else { return };
+            let Some(health) = shared.checked(&checked) else { return };
             shared.count_check(problem.is_none());
             drop(shared);
             let authority = &endpoint.authority;
-            match health.checked(problem.is_none(), &check, self.clock.now_us()) {
+            match health.checked(problem.is_none(), check, self.clock.now_us()) {
                 Some(Checked::Healthy) => tracing::info!(endpoint = authority, "endpoint healthy"),
                 Some(Checked::Unhealthy) => {
                     let problem = problem.unwrap_or_default();
