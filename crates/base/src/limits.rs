@@ -181,6 +181,10 @@ pub const OWN_DESCRIPTORS: usize = 64;
 pub const UPSTREAM_CONNECTIONS_MAX: usize = 4_096;
 /// Maximum number of idle connections that one worker keeps to one endpoint. More: closed.
 pub const UPSTREAM_IDLE_MAX: usize = 1_024;
+/// Maximum number of idle connections that one worker keeps to all upstreams; fewer if the process may open few files.
+/// More: those that have been idle for the longest time are closed. Some are also closed if the process runs out of
+/// descriptors.
+pub const UPSTREAMS_IDLE_MAX: usize = 4_096;
 /// Maximum number of requests waiting for a connection to one endpoint, per worker. More: 303001.
 pub const UPSTREAM_WAITERS_MAX: usize = 4_096;
 /// Maximum number of concurrent health checks. More: they wait.

@@ -66,8 +66,8 @@ impl Checker {
             let Some(tls) = shared.client_tls() else { return };
             let bytes_max = BODY_BUFFER_BYTES as usize;
             let bounds = Bounds { bytes_max, total_ms: check.timeout_ms };
-            let fetched =
-                fetch::within(endpoint.clone(), &target, &tls, bounds, Pools::new(shared)).await;
+            let pools = Pools::new(shared, 0);
+            let fetched = fetch::within(endpoint.clone(), &target, &tls, bounds, pools).await;
             // Not held through the pause, which other endpoints need not wait for.
             drop(permit);
             let problem = match fetched {

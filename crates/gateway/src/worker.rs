@@ -86,7 +86,7 @@ impl Worker {
             descriptors,
             compiled: RefCell::new(Rc::new(compiled)),
             apis: WorkerApis::default(),
-            pools: Pools::new(upstreams),
+            pools: Pools::new(upstreams, descriptors.idle_max()),
             tokens: RefCell::new(TokenCache::new(limits::TOKEN_CACHE_BYTES_MAX, &SystemEntropy)),
             tally: Tally::default(),
             access,

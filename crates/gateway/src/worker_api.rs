@@ -187,12 +187,11 @@ fn is_same_api(a: &ApiRoutes, b: &ApiRoutes) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use base::SystemEntropy;
     use model::{Api, ApiState, LoadedApi, Snapshot, Upstream, UpstreamKind};
     use stages::Routes;
 
     use super::*;
-    use crate::forward::{Shared, endpoint};
+    use crate::forward::endpoint;
 
     /// An API whose only endpoint has this number.
     fn routes(number: u16, last: Option<&Routes>) -> Routes {
@@ -205,7 +204,7 @@ mod tests {
 
     #[test]
     fn the_endpoints_of_an_edited_api_are_forgotten_without_a_request() {
-        let pools = Pools::new(Shared::new(1, &SystemEntropy));
+        let pools = Pools::default();
         let apis = WorkerApis::default();
         let first = routes(1, None);
         let old = apis.get(first.apis().next().unwrap(), &pools);

@@ -1,13 +1,14 @@
 //! Connections to one endpoint, kept between requests. Each worker has its own.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 use base::SystemEntropy;
+use base::limits::UPSTREAMS_IDLE_MAX;
 use model::{Endpoint, Fault};
 use tokio::net::lookup_host;
 use tokio::sync::watch;
@@ -16,7 +17,7 @@ use wire::tls::ClientTls;
 
 use super::addresses::{Addresses, Pooled};
 use super::body::{RequestBody, Unwanted, while_wanted};
-use super::connect::{Address, Report, connect, is_local};
+use super::connect::{Address, Report, connect, is_local, lacks_descriptors};
 use super::gate::{ConnectionGate, Pass, Refusal, SetLimits, Waiting};
 use super::names::{self, Name, Resolution};
 use super::shared::Shared;
@@ -25,20 +26,56 @@ use crate::resources::Resources;
 /// A worker's pools by address: endpoints with different paths share connections.
 #[derive(Debug)]
 pub(crate) struct Pools {
-    by_address: RefCell<HashMap<Address, Rc<Pool>>>,
+    all: Rc<AllPools>,
     shared: Arc<Shared>,
 }
+
+/// What the pools of a worker have in common.
+#[derive(Debug)]
+struct AllPools {
+    /// In order, so that a simulation is repeatable.
+    by_address: RefCell<BTreeMap<Address, Rc<Pool>>>,
+    /// Idle connections, and their maximum number.
+    idle: Cell<usize>,
+    idle_max: usize,
+}
+
+/// When idle connections have to be closed, one in so many is.
+const IDLE_CLOSED_SHARE: usize = 16;
 
 /// The pools of a single worker.
 impl Default for Pools {
     fn default() -> Self {
-        Self::new(Shared::new(1, &SystemEntropy))
+        Self::new(Shared::new(1, &SystemEntropy), UPSTREAMS_IDLE_MAX)
+    }
+}
+
+impl AllPools {
+    /// Closes the connections that have been idle for the longest time: a part of all, so that this is rare. Returns whether
+    /// there were some.
+    fn close_idle(&self) -> bool {
+        let pools = self.by_address.borrow();
+        let mut since_us: Vec<u64> = Vec::with_capacity(self.idle.get());
+        pools.values().for_each(|pool| since_us.extend(pool.addresses.borrow().idle_since()));
+        let last = (since_us.len() / IDLE_CLOSED_SHARE).min(since_us.len().saturating_sub(1));
+        if since_us.is_empty() {
+            return false;
+        }
+        let (_, oldest_us, _) = since_us.select_nth_unstable(last);
+        let oldest_us = *oldest_us;
+        let mut left = last + 1;
+        for pool in pools.values() {
+            pool.change(|addresses| addresses.close_since(oldest_us, &mut left));
+        }
+        true
     }
 }
 
 impl Pools {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { by_address: RefCell::default(), shared }
+    /// `idle_max`: maximum number of idle connections in all pools.
+    pub(crate) fn new(shared: Arc<Shared>, idle_max: usize) -> Self {
+        let all = AllPools { by_address: RefCell::default(), idle: Cell::new(0), idle_max };
+        Self { all: Rc::new(all), shared }
     }
 
     pub(crate) fn shared(&self) -> &Shared {
@@ -49,7 +86,7 @@ impl Pools {
     pub(crate) fn of(&self, endpoint: &Endpoint) -> Rc<Pool> {
         let address =
             Address { scheme: endpoint.scheme, host: endpoint.host.clone(), port: endpoint.port };
-        let mut pools = self.by_address.borrow_mut();
+        let mut pools = self.all.by_address.borrow_mut();
         Rc::clone(pools.entry(address).or_insert_with_key(|address| {
             let mut addresses = Addresses::new(self.shared.seed());
             let source = match (address.host.parse::<IpAddr>(), self.shared.name(&address.host)) {
@@ -64,6 +101,7 @@ impl Pools {
                 (Err(_), None) => Source::System,
             };
             Rc::new(Pool {
+                all: Rc::downgrade(&self.all),
                 address: address.clone(),
                 source,
                 addresses: RefCell::new(addresses),
@@ -77,15 +115,15 @@ impl Pools {
 
     /// Closes connections that were idle for too long, and drops unused pools.
     pub(crate) fn sweep(&self, now_us: u64) {
-        self.by_address.borrow_mut().retain(|_, pool| {
-            pool.addresses.borrow_mut().sweep(now_us);
+        self.all.by_address.borrow_mut().retain(|_, pool| {
+            pool.change(|addresses| addresses.sweep(now_us));
             Rc::strong_count(pool) > 1 || pool.addresses.borrow().idle() > 0
         });
     }
 
     /// Visits every pool: host, port and figures.
     pub(crate) fn each(&self, mut visit: impl FnMut(&str, u16, PoolFigures)) {
-        for pool in self.by_address.borrow().values() {
+        for pool in self.all.by_address.borrow().values() {
             visit(&pool.address.host, pool.address.port, pool.figures());
         }
     }
@@ -104,6 +142,7 @@ pub(crate) struct PoolFigures {
 /// Connections to one address.
 #[derive(Debug)]
 pub(crate) struct Pool {
+    all: Weak<AllPools>,
     address: Address,
     source: Source,
     addresses: RefCell<Addresses<Stream>>,
@@ -173,7 +212,13 @@ impl Lease {
     /// Returns the connection to its pool. Both bodies must be complete, and nothing unread.
     pub(crate) fn release(self, now_us: u64) {
         let pooled = (self.stream, self.ip, self.opened_us);
-        self.pool.addresses.borrow_mut().release(pooled, self.idle_max, now_us);
+        let idle_max = self.idle_max;
+        self.pool.change(|addresses| addresses.release(pooled, idle_max, now_us));
+        if let Some(all) = self.pool.all.upgrade()
+            && all.idle.get() > all.idle_max
+        {
+            all.close_idle();
+        }
     }
 }
 
@@ -194,6 +239,17 @@ impl Report for Outcomes<'_> {
 }
 
 impl Pool {
+    /// Changes its idle connections, which are counted.
+    fn change<T>(&self, change: impl FnOnce(&mut Addresses<Stream>) -> T) -> T {
+        let mut addresses = self.addresses.borrow_mut();
+        let before = addresses.idle();
+        let result = change(&mut addresses);
+        if let Some(all) = self.all.upgrade() {
+            all.idle.set((all.idle.get() + addresses.idle()).saturating_sub(before));
+        }
+        result
+    }
+
     /// Leases a connection: an idle one that is still open, or a new one; if a limit is reached, after another is
     /// released. The wait ends when the watch of `body` expires, or its sender leaves.
     ///
@@ -220,7 +276,7 @@ impl Pool {
         let may_reuse = leasing.freshness == Freshness::Any;
         let now_us = leasing.resources.coarse_us();
         let is_open = |stream: &mut Stream| !stream.is_stale();
-        let ips = match self.addresses.borrow_mut().take(may_reuse, now_us, is_open) {
+        let ips = match self.change(|addresses| addresses.take(may_reuse, now_us, is_open)) {
             Ok(pooled) => return Ok(lease(pooled, true)),
             Err(ips) => ips,
         };
@@ -321,12 +377,22 @@ impl Pool {
             }
         };
         if let Some(found) = found {
-            let mut addresses = self.addresses.borrow_mut();
-            addresses.set(&found);
-            ips = addresses.take(false, now_us, |_| false).err().unwrap_or_default();
+            ips = self.change(|addresses| {
+                addresses.set(&found);
+                addresses.take(false, now_us, |_| false).err().unwrap_or_default()
+            });
         }
         let report = Outcomes { addresses: &self.addresses, now_us };
-        connect(&self.address, &ips, tls, connect_ms, &report).await
+        let connect = || connect(&self.address, &ips, tls, connect_ms, &report);
+        match connect().await {
+            Err(error) if lacks_descriptors(&error) && self.closes_idle() => connect().await,
+            connected => connected,
+        }
+    }
+
+    /// Closes idle connections of all pools. Returns whether there were some.
+    fn closes_idle(&self) -> bool {
+        self.all.upgrade().is_some_and(|all| all.close_idle())
     }
 
     /// Uses the new addresses of the name if they have changed. Costs one atomic read otherwise.
@@ -334,7 +400,7 @@ impl Pool {
         let Source::Shared { resolution, .. } = &self.source else { return };
         let is_new = resolution.borrow().has_changed().unwrap_or(false);
         if is_new && let Resolution::Found(ips) = &*resolution.borrow_mut().borrow_and_update() {
-            self.addresses.borrow_mut().set(ips);
+            self.change(|addresses| addresses.set(ips));
         }
     }
 
