@@ -259,7 +259,8 @@ pub const QUESTION_PAUSE_MS: u32 = 1_000;
 /// Longest wait of a request for its issuer's current key set, if its token names a key that is not in the known set,
 /// in milliseconds. Longer: 401.
 pub const KEY_SET_WAIT_MS_MAX: u32 = 3_000;
-/// Maximum number of concurrent connections to the admin port. More: they wait in the kernel's queue.
+/// Maximum number of concurrent connections to the admin port. More: the one whose client has been slow for the longest
+/// time is closed.
 pub const ADMIN_CONNECTIONS_MAX: usize = 64;
 /// Maximum number of APIs that are gone and whose counters a worker still reports. More: the oldest are dropped.
 pub const GONE_APIS_MAX: usize = 1_000;
