@@ -237,9 +237,12 @@ pub const H2_RESET_STREAMS_MAX: usize = 64;
 /// Maximum number of HTTP/2 streams that a client may reset before they are served. More: the connection is
 /// closed with ENHANCE_YOUR_CALM. Source: CVE-2023-44487 ("rapid reset").
 pub const H2_PENDING_RESETS_MAX: usize = 32;
-/// Maximum number of streams of one HTTP/2 connection that are reset because of the client's protocol errors.
-/// More: the connection is closed with ENHANCE_YOUR_CALM. Source: CVE-2025-8671 ("made you reset").
-pub const H2_ERROR_RESETS_MAX: usize = 256;
+/// Maximum number of streams of one HTTP/2 connection that are reset because of the client's protocol errors, beyond those
+/// that time earns. More: the connection is closed with ENHANCE_YOUR_CALM. Source: CVE-2025-8671 ("made you reset").
+pub const H2_ERROR_RESETS_MAX: u32 = 256;
+/// Streams reset because of the client's protocol errors that a second allows: a proxy's connection lasts long and carries
+/// the errors of many clients.
+pub const H2_ERROR_RESETS_PER_S: u32 = 1;
 /// Maximum number of control frames of one HTTP/2 connection (PING, SETTINGS, WINDOW_UPDATE, PRIORITY, RST_STREAM,
 /// CONTINUATION, empty DATA, unknown types) beyond those that payload and time earn. More: the connection is closed
 /// with ENHANCE_YOUR_CALM. Source: CVE-2019-9512, CVE-2019-9515, CVE-2019-9518, CVE-2024-27316.
@@ -274,7 +277,8 @@ pub const QUESTION_PAUSE_MS: u32 = 1_000;
 /// Longest wait of a request for its issuer's current key set, if its token names a key that is not in the known set,
 /// in milliseconds. Longer: 401.
 pub const KEY_SET_WAIT_MS_MAX: u32 = 3_000;
-/// Maximum number of concurrent connections to the admin port. More: they wait in the kernel's queue.
+/// Maximum number of concurrent connections to the admin port. More: the one whose client has been slow for the longest
+/// time is closed.
 pub const ADMIN_CONNECTIONS_MAX: usize = 64;
 /// Maximum number of APIs that are gone and whose counters a worker still reports. More: the oldest are dropped.
 pub const GONE_APIS_MAX: usize = 1_000;

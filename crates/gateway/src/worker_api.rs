@@ -215,11 +215,13 @@ mod tests {
         let first = routes(1, None);
         let old = apis.get(first.apis().next().unwrap(), &pools);
         old.account.counters.auth_failed(model::AuthFailure::MissingCredential);
-        let (old, counters) = (Rc::downgrade(&old), Rc::downgrade(&old.account.counters));
+        let counters = Rc::downgrade(&old.account.counters);
+        let weak = Rc::downgrade(&old);
+        drop(old);
         let second = routes(2, Some(&first));
         let api = second.apis().next().unwrap();
         apis.update(&second, &pools, 0);
-        assert!(old.upgrade().is_none(), "its endpoints, their checks and their names");
+        assert!(weak.upgrade().is_none(), "its endpoints, their checks and their names");
         let new = apis.get(api, &pools);
         assert!(std::ptr::eq(counters.as_ptr(), &*new.account.counters), "the counters are kept");
         apis.update(&Routes::compile(&Snapshot::default(), None), &pools, 0);

@@ -10,7 +10,7 @@ use wire::stream::Stream;
 use wire::tls::ClientTls;
 
 /// Where a connection leads.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Address {
     pub(crate) scheme: Scheme,
     pub(crate) host: String,

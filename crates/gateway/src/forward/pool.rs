@@ -1,7 +1,7 @@
 //! Connections to one endpoint, kept between requests. Each worker has its own.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
 use std::rc::{Rc, Weak};
@@ -33,7 +33,8 @@ pub(crate) struct Pools {
 /// What the pools of a worker have in common.
 #[derive(Debug)]
 struct AllPools {
-    by_address: RefCell<HashMap<Address, Rc<Pool>>>,
+    /// In order, so that a simulation is repeatable.
+    by_address: RefCell<BTreeMap<Address, Rc<Pool>>>,
     /// Idle connections, and their maximum number.
     idle: Cell<usize>,
     idle_max: usize,
