@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use formats::openapi::{Outcome, normalised};
-use model::{Api, ApiState, Diagnostic, LoadedApi, Severity, Transports};
+use model::{Api, ApiState, Diagnostic, LoadedApi, Severity};
 
 /// What was found when a file was looked at.
 #[derive(Debug)]
@@ -313,26 +313,8 @@ fn claims(api: &Api) -> Vec<Claim> {
 
 /// What is known of a file that was never valid.
 fn unloaded_api(file: &Path, base_path: String, hosts: Vec<String>) -> Api {
-    Api {
-        name: file.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
-        version: String::new(),
-        base_path,
-        default_path: None,
-        hosts,
-        transports: Transports { http: true, https: true },
-        auth_header: "authorization".to_owned(),
-        forward_auth_header: false,
-        forward_fields: Vec::new(),
-        strict_paths: false,
-        mutual_tls: false,
-        cors: None,
-        upgrades: Vec::new(),
-        operations: Vec::new(),
-        upstreams: Vec::new(),
-        production: None,
-        sandbox: None,
-        source: file.to_owned(),
-    }
+    let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    Api { hosts, source: file.to_owned(), ..Api::new(name, String::new(), base_path) }
 }
 
 #[cfg(test)]

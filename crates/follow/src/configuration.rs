@@ -118,6 +118,8 @@ pub(crate) fn restart_needed(before: &Settings, after: &Settings) -> Vec<&'stati
         ("[gateway] https", old.https != new.https),
         ("[gateway] http2", old.http2 != new.http2),
         ("[gateway] workers", old.workers != new.workers),
+        ("[integration] http", before.integration.http != after.integration.http),
+        ("[integration] https", before.integration.https != after.integration.https),
         ("[gateway] nameservers", old.nameservers != new.nameservers),
         ("[gateway] data", old.data != new.data),
         ("[tls] client_ca", before.tls.clients != after.tls.clients),

@@ -359,7 +359,8 @@ impl Follower {
     fn snapshot(&mut self) -> Arc<Snapshot> {
         self.revision += 1;
         let (apis, issuers) = (self.catalogue.apis(), self.issuers.current());
-        Arc::new(Snapshot { revision: self.revision, apis, issuers })
+        let artefacts = Arc::default();
+        Arc::new(Snapshot { revision: self.revision, apis, issuers, artefacts })
     }
 
     /// Starts the fetches that are due.

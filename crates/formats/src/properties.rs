@@ -89,7 +89,9 @@ pub fn settings(data: &[u8]) {
     bounded(&diagnostics, settings.is_some());
     assert_eq!((settings.clone(), diagnostics), read(), "reading twice differs");
     let Some(settings) = settings else { return };
-    assert!(settings.gateway.http.is_some() || settings.gateway.https.is_some());
+    let (gateway, integration) = (&settings.gateway, &settings.integration);
+    let listeners = [gateway.http, gateway.https, integration.http, integration.https];
+    assert!(listeners.iter().any(Option::is_some), "no listener");
     assert!(settings.gateway.workers.is_none_or(|n| (1..=limits::WORKERS_MAX).contains(&n)));
     for issuer in &settings.issuers {
         assert!(!issuer.name.is_empty() && !issuer.iss.is_empty());

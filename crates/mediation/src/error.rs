@@ -21,6 +21,10 @@ impl Code {
     pub const NO_READY_MEMBER: Self = Self(303_000);
     /// The endpoint is suspended.
     pub const SUSPENDED: Self = Self(303_001);
+    /// The host cannot hold the bodies that it should. One of Penstock's own, like the next.
+    pub const HELD_BYTES_USED: Self = Self(503_001);
+    /// A response is larger than what the host holds.
+    pub const RESPONSE_TOO_LARGE: Self = Self(502_001);
     /// There is no endpoint of this name.
     pub const NO_ENDPOINT: Self = Self(305_100);
 }

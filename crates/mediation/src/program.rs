@@ -16,6 +16,14 @@ pub struct SequenceId(pub(crate) u32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EndpointId(pub(crate) u32);
 
+impl EndpointId {
+    /// Below the number of endpoints of its program.
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// A position in an artefact, for messages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Site {

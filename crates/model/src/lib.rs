@@ -4,6 +4,7 @@
 //! Architecture invariant: no I/O, no clock, no randomness, no dependency on the gateway.
 
 mod api;
+mod artefact;
 mod auth_failure;
 mod caller;
 mod denial;
@@ -15,6 +16,7 @@ mod snapshot;
 mod upstream;
 
 pub use api::{Api, Cors, IDENTITY_FIELDS, Operation, ScopeRule, Security, Transports};
+pub use artefact::{Application, Artefact, ArtefactKind, ArtefactSet, Resource};
 pub use auth_failure::AuthFailure;
 pub use caller::{Caller, KeyType};
 pub use denial::{Denial, DenialRow, TABLE};
@@ -23,8 +25,8 @@ pub use fault::{Blame, Fault};
 pub use methods::MethodSet;
 pub use settings::{
     AccessLog, AdminSettings, CertificateFiles, ClientCertificates, EndpointTls, FaultStatus,
-    GatewaySettings, Http2Listeners, IssuerSettings, KeySource, LogFormat, LogSettings, Settings,
-    SniCertificate, TlsSettings, UpstreamTls,
+    GatewaySettings, Http2Listeners, IntegrationSettings, IssuerSettings, KeySource, LogFormat,
+    LogSettings, Settings, SniCertificate, TlsSettings, UpstreamTls,
 };
 pub use snapshot::{ApiState, Issuer, LoadedApi, Snapshot};
 pub use upstream::{

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     pub gateway: GatewaySettings,
+    pub integration: IntegrationSettings,
     pub tls: TlsSettings,
     pub admin: AdminSettings,
     pub upstream_tls: UpstreamTls,
@@ -66,6 +67,21 @@ pub struct GatewaySettings {
     pub api_requests_max: usize,
     /// `min_rate`: least progress of a body that a peer holds up, in bytes per second; 0: any.
     pub min_rate: u32,
+    /// `held_body_bytes_max`: largest body that is held in memory, because a stage reads it, in bytes.
+    pub held_body_bytes_max: usize,
+    /// `held_bytes_max`: memory for all held bodies, per worker, in bytes.
+    pub held_bytes_max: usize,
+}
+
+/// `[integration]`: Synapse artefacts. Without the section nothing is read and no listener is opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IntegrationSettings {
+    /// `http`: address of the cleartext listener of proxies and APIs; absent: not opened.
+    pub http: Option<SocketAddr>,
+    /// `https`: address of their TLS listener; absent: not opened.
+    pub https: Option<SocketAddr>,
+    /// `artifacts`: files, folders and `.car` archives, followed while running.
+    pub artefacts: Vec<PathBuf>,
 }
 
 /// Which listeners accept HTTP/2 from clients; all accept HTTP/1.1.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::Api;
+use crate::{Api, ArtefactSet};
 
 /// One revision of everything that can change without a restart.
 #[derive(Clone, Debug, Default)]
@@ -12,6 +12,8 @@ pub struct Snapshot {
     /// No two claim the same host and path.
     pub apis: Vec<LoadedApi>,
     pub issuers: Vec<Arc<Issuer>>,
+    /// The same allocation until an artefact changes.
+    pub artefacts: Arc<ArtefactSet>,
 }
 
 /// An API and its state.

@@ -55,7 +55,7 @@ fn remainder_is_a_suffix(operations: &[&str], bytes: &[u8]) {
 fn routes(operations: &[&str]) -> Routes {
     let api = Arc::new(samples::api("", operations));
     let apis = vec![LoadedApi { api, state: ApiState::Serving }];
-    Routes::compile(&Snapshot { revision: 1, apis, issuers: Vec::new() }, None)
+    Routes::compile(&Snapshot { revision: 1, apis, ..Snapshot::default() }, None)
 }
 
 /// Small alphabets, so that templates and paths often overlap.

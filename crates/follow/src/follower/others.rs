@@ -244,6 +244,8 @@ impl Follower {
         (new.http, new.https, new.workers) = (now.http, now.https, now.workers);
         new.data.clone_from(&now.data);
         new.nameservers.clone_from(&now.nameservers);
+        let (new, now) = (&mut settings.integration, &self.settings.integration);
+        (new.http, new.https) = (now.http, now.https);
         settings.tls.clients.clone_from(&self.settings.tls.clients);
         settings.admin = self.settings.admin.clone();
         settings.access_log = self.settings.access_log.clone();

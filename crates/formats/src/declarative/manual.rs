@@ -5,10 +5,10 @@
 /// ([`manual_markdown`]), and a test checks that they agree.
 #[rustfmt::skip]
 pub const MANUAL: &[(&str, &str, &str)] = &[
-    ("gateway.http", "address and port; absent: no listener", "Cleartext listener: HTTP/1.1, and HTTP/2 with prior knowledge. At least one of `http` and `https` is required."),
+    ("gateway.http", "address and port; absent: no listener", "Cleartext listener: HTTP/1.1, and HTTP/2 with prior knowledge. Without `[integration]`, at least one of `http` and `https` is required."),
     ("gateway.https", "address and port; absent: no listener", "TLS 1.2 and 1.3 listener: HTTP/1.1 and HTTP/2, negotiated by ALPN."),
     ("gateway.workers", "1 to 256; default: the CPUs that affinity and cgroup quota allow", "Worker threads. Each has its own listeners, upstream connections and token cache."),
-    ("gateway.apis", "list of paths; default: [\"apis/\"]", "Files and folders of API descriptions, watched for changes. The API of a removed file is no longer served. If a whole folder listed here cannot be read, or is replaced by an empty one (an unmounted volume), its APIs stay in use and an error is logged; SIGHUP removes those of an empty folder."),
+    ("gateway.apis", "list of paths; default: [\"apis/\"], or [] without a listener", "Files and folders of API descriptions, watched for changes. The API of a removed file is no longer served. If a whole folder listed here cannot be read, or is replaced by an empty one (an unmounted volume), its APIs stay in use and an error is logged; SIGHUP removes those of an empty folder."),
     ("gateway.data", "path; default: \"data/\"", "Folder for generated keys and certificates."),
     ("gateway.trusted_proxies", "list of IP addresses and CIDR blocks; default: []", "Proxies whose `X-Forwarded-*`, `Forwarded`, `X-Real-IP` and similar fields are kept. From all other clients they are removed."),
     ("gateway.fault_status", "\"wso2\" or \"http\"; default: \"wso2\"", "Status of responses to upstream faults: `wso2` sends 500, `http` sends 502, 503 or 504. The body is the same."),
@@ -28,6 +28,11 @@ pub const MANUAL: &[(&str, &str, &str)] = &[
     ("gateway.client_requests_max", "1 to 16384; default: 2048", "Maximum number of requests of one client in progress per worker, each with an upstream connection. More wait for up to `connect_ms`, then 429. Clients in `trusted_proxies` have no such limit."),
     ("gateway.api_requests_max", "1 to 16384; default: 4096", "Maximum number of requests to one API in progress per worker. More wait for up to `connect_ms`, then 503."),
     ("gateway.min_rate", "0 to 1000000 bytes per second; default: 100", "Slower progress of a body does not extend `stall_ms`: a client that takes or sends a few bytes now and then is disconnected. It applies to request bodies of announced length, and to responses that their client does not take; a stream on which nothing is sent is not affected. 0: any progress counts."),
+    ("gateway.held_body_bytes_max", "1 to 1073741824 bytes; default: 10485760", "Largest body that is held in memory, because mediation reads it. Larger: 413; for a response 502001."),
+    ("gateway.held_bytes_max", "1 to 68719476736 bytes; default: 67108864", "Memory for all held bodies, per worker. More: 503001."),
+    ("integration.http", "address and port; absent: no listener", "Cleartext listener of Synapse's proxy services (`/services/NAME`) and APIs; Micro Integrator's port is 8290. At least one of `http` and `https` is required in this section. Needs a restart."),
+    ("integration.https", "address and port; absent: no listener", "TLS listener of the same, with the certificates of `[tls]`; Micro Integrator's port is 8253. Needs a restart."),
+    ("integration.artifacts", "list of paths; default: [\"artifacts/\"]", "Synapse artefacts, watched for changes like `gateway.apis`: XML files, `.car` archives, and folders in Micro Integrator's layouts. docs/integration.md says what is read. An archive is deployed whole or not at all."),
     ("tls.cert", "path of a PEM file; absent: generated and kept in `data`", "Certificate chain of the https listener, leaf first. Reloaded when it changes."),
     ("tls.key", "path of a PEM file; required with `cert`", "Private key: PKCS#8, PKCS#1 or SEC1."),
     ("tls.client_ca", "list of paths of PEM files; absent: no client certificates", "CAs whose certificates clients may present (mutual TLS). One from another CA, or one that has expired, fails the handshake. An API requires one with `x-wso2-mutual-ssl: mandatory`. Needs a restart."),

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use base::limits;
 use model::{
     AccessLog, AdminSettings, CertificateFiles, ClientCertificates, EndpointTls, FaultStatus,
-    GatewaySettings, Http2Listeners, LogFormat, LogSettings, Place, Settings, SniCertificate,
-    TlsSettings, UpstreamTls,
+    GatewaySettings, Http2Listeners, IntegrationSettings, LogFormat, LogSettings, Place, Settings,
+    SniCertificate, TlsSettings, UpstreamTls,
 };
 use toml::Spanned;
 use toml::de::DeTable;
@@ -25,8 +25,15 @@ pub(super) fn settings(
     report: &mut Report,
 ) -> Settings {
     let root = Table::root(root, text, report);
+    let integration = root.section("integration", "integration", report);
     let settings = Settings {
-        gateway: gateway(&root.section("gateway", "gateway", report), outside, report),
+        gateway: gateway(
+            &root.section("gateway", "gateway", report),
+            integration.is_present(),
+            outside,
+            report,
+        ),
+        integration: self::integration(&integration, outside, report),
         tls: tls(&root.section("tls", "tls", report), outside, report),
         admin: AdminSettings {
             listen: address(&root.section("admin", "admin", report), "listen", report)
@@ -45,20 +52,27 @@ pub(super) fn settings(
     settings
 }
 
-fn gateway(table: &Table<'_>, outside: &Outside<'_>, report: &mut Report) -> GatewaySettings {
-    let http = address(table, "http", report).map(|(address, _)| address);
-    let https = address(table, "https", report).map(|(address, _)| address);
-    if table.get("http").is_none() && table.get("https").is_none() {
+/// `integrates`: whether there is `[integration]`, which has listeners of its own.
+fn gateway(
+    table: &Table<'_>,
+    integrates: bool,
+    outside: &Outside<'_>,
+    report: &mut Report,
+) -> GatewaySettings {
+    let (http, https) = listeners(table, report);
+    let listens = table.get("http").is_some() || table.get("https").is_some();
+    if !listens && !integrates {
         let help =
             "add `http = \"127.0.0.1:8280\"` or `https = \"127.0.0.1:8243\"` under [gateway]";
         report.error(table.place, "the gateway has no listener", help);
     }
+    let default_apis = || if listens { vec![outside.path("apis/")] } else { Vec::new() };
     let ms = 1..=limits::CONFIGURED_MS_MAX;
     GatewaySettings {
         http,
         https,
         workers: table.number("workers", 1..=limits::WORKERS_MAX, report),
-        apis: paths(table, "apis", outside, report).unwrap_or_else(|| vec![outside.path("apis/")]),
+        apis: paths(table, "apis", outside, report).unwrap_or_else(default_apis),
         data: path(table, "data", outside, report).unwrap_or_else(|| outside.path("data/")),
         trusted_proxies: trusted_proxies(table, report),
         fault_status: table
@@ -102,7 +116,38 @@ fn gateway(table: &Table<'_>, outside: &Outside<'_>, report: &mut Report) -> Gat
         min_rate: table
             .number("min_rate", 0..=limits::MIN_RATE_MAX, report)
             .unwrap_or(limits::MIN_RATE_DEFAULT),
+        held_body_bytes_max: table
+            .number("held_body_bytes_max", 1..=limits::HELD_BODY_BYTES_MAX, report)
+            .unwrap_or(limits::HELD_BODY_BYTES_DEFAULT),
+        held_bytes_max: table
+            .number("held_bytes_max", 1..=limits::HELD_BYTES_MAX, report)
+            .unwrap_or(limits::HELD_BYTES_DEFAULT),
     }
+}
+
+fn integration(
+    table: &Table<'_>,
+    outside: &Outside<'_>,
+    report: &mut Report,
+) -> IntegrationSettings {
+    if !table.is_present() {
+        return IntegrationSettings::default();
+    }
+    let (http, https) = listeners(table, report);
+    if table.get("http").is_none() && table.get("https").is_none() {
+        let help =
+            "add `http = \"127.0.0.1:8290\"` or `https = \"127.0.0.1:8253\"` under [integration]";
+        report.error(table.place, "proxies and APIs of [integration] have no listener", help);
+    }
+    let artefacts = paths(table, "artifacts", outside, report);
+    let artefacts = artefacts.unwrap_or_else(|| vec![outside.path("artifacts/")]);
+    IntegrationSettings { http, https, artefacts }
+}
+
+/// `http` and `https`.
+fn listeners(table: &Table<'_>, report: &mut Report) -> (Option<SocketAddr>, Option<SocketAddr>) {
+    let mut listener = |key| address(table, key, report).map(|(address, _)| address);
+    (listener("http"), listener("https"))
 }
 
 /// `true`, `false`, or the one listener that accepts HTTP/2.
@@ -139,11 +184,14 @@ fn address(table: &Table<'_>, key: &str, report: &mut Report) -> Option<(SocketA
 fn listeners_differ(root: &Table<'_>, report: &mut Report) {
     let mut silent = Report::new(report.file());
     let gateway = root.section("gateway", "gateway", &mut silent);
+    let integration = root.section("integration", "integration", &mut silent);
     let admin = root.section("admin", "admin", &mut silent);
     let mut open: Vec<(&str, SocketAddr)> = Vec::new();
     for (table, key, name) in [
         (gateway, "http", "gateway.http"),
         (gateway, "https", "gateway.https"),
+        (integration, "http", "integration.http"),
+        (integration, "https", "integration.https"),
         (admin, "listen", "admin.listen"),
     ] {
         let Some((address, place)) = address(&table, key, &mut silent) else { continue };

@@ -35,6 +35,12 @@ client_connections_max = 50
 client_requests_max = 40
 api_requests_max = 30
 min_rate = 20
+held_body_bytes_max = 40
+held_bytes_max = 50
+[integration]
+http = "127.0.0.1:8290"
+https = "127.0.0.1:8253"
+artifacts = ["orders.car", "/srv/mi"]
 [tls]
 cert = "tls.crt"
 key = "tls.key"
@@ -100,6 +106,10 @@ fn every_key_reaches_the_settings() {
     assert_eq!(gateway.https, "[::1]:8243".parse().ok());
     assert_eq!(gateway.workers, Some(4));
     assert_eq!(gateway.apis, [PathBuf::from("etc/apis/"), PathBuf::from("/srv/more.yaml")]);
+    let integration = &settings.integration;
+    assert_eq!(integration.http, "127.0.0.1:8290".parse().ok());
+    assert_eq!(integration.https, "127.0.0.1:8253".parse().ok());
+    assert_eq!(integration.artefacts, [Path::new("etc/orders.car"), Path::new("/srv/mi")]);
     assert_eq!(gateway.data, Path::new("etc/var"));
     let proxies: Vec<String> =
         gateway.trusted_proxies.iter().map(|(ip, bits)| format!("{ip}/{bits}")).collect();
@@ -110,6 +120,7 @@ fn every_key_reaches_the_settings() {
     );
     assert_eq!((gateway.client_connections_max, gateway.client_requests_max), (50, 40));
     assert_eq!((gateway.api_requests_max, gateway.min_rate), (30, 20));
+    assert_eq!((gateway.held_body_bytes_max, gateway.held_bytes_max), (40, 50));
     assert!(gateway.strict_paths);
     assert_eq!(gateway.http2, Http2Listeners { http: false, https: true });
     let waits = [
@@ -280,6 +291,8 @@ fn listeners_on_the_same_address_are_rejected() {
     gateway("[admin]\nlisten = \"[::]:8280\"", "4:10: `admin.listen`");
     check("[gateway]\nhttp = \"127.0.0.1:0\"\nhttps = \"127.0.0.1:0\"\n", "");
     check("[gateway]\nworkers = 1\n", "1:1: no listener");
+    check("[integration]\nartifacts = []\n", "1:1: [integration] have no listener");
+    check("[integration]\nhttp = \"127.0.0.1:8290\"\n", "");
 }
 
 #[test]
@@ -513,6 +526,22 @@ fn the_manual_has_the_actual_limits_and_defaults() {
                 "0 to {} bytes per second; default: {}",
                 limits::MIN_RATE_MAX,
                 limits::MIN_RATE_DEFAULT
+            ),
+        ),
+        (
+            "gateway.held_body_bytes_max",
+            format!(
+                "1 to {} bytes; default: {}",
+                limits::HELD_BODY_BYTES_MAX,
+                limits::HELD_BODY_BYTES_DEFAULT
+            ),
+        ),
+        (
+            "gateway.held_bytes_max",
+            format!(
+                "1 to {} bytes; default: {}",
+                limits::HELD_BYTES_MAX,
+                limits::HELD_BYTES_DEFAULT
             ),
         ),
         ("issuer.leeway_s", format!("0 to {} seconds", limits::LEEWAY_S_MAX)),

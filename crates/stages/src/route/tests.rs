@@ -346,7 +346,7 @@ fn an_api_is_served_only_on_its_listeners() {
 fn an_unloaded_api_is_unavailable() {
     let api = Arc::new(samples::api("/p", &[]));
     let apis = vec![LoadedApi { api, state: ApiState::Unloaded }];
-    let routes = Routes::compile(&Snapshot { revision: 7, apis, issuers: Vec::new() }, None);
+    let routes = Routes::compile(&Snapshot { revision: 7, apis, ..Snapshot::default() }, None);
     assert_eq!(routes.revision(), 7);
     let not_found = routes.find(b"", Method::Get, b"/p/x", true).unwrap_err();
     assert_eq!(not_found.denial, Denial::ApiUnloaded);
@@ -432,7 +432,7 @@ fn loaded(apis: &[Api]) -> Vec<LoadedApi> {
 }
 
 fn snapshot(apis: &[LoadedApi]) -> Snapshot {
-    Snapshot { revision: 1, apis: apis.to_vec(), issuers: Vec::new() }
+    Snapshot { revision: 1, apis: apis.to_vec(), ..Snapshot::default() }
 }
 
 fn compile(apis: &[Api], previous: Option<&Routes>) -> Routes {
