@@ -423,7 +423,9 @@ fn an_answer_that_nobody_waits_for_is_ignored() {
     let Event::Ask(id, _) = run.next(&world) else { panic!() };
     run.answer(id, Answer::Response(response("2")));
     run.answer(id, Answer::Response(response("3")));
+    assert!(!run.is_done());
     let Event::Respond(message, _) = run.next(&world) else { panic!() };
+    assert!(run.is_done());
     assert_eq!(message.body.text().unwrap(), "2");
     assert!(matches!(run.next(&world), Event::Done));
     run.answer(id, Answer::Elapsed);

@@ -158,6 +158,15 @@ impl Run {
         Some(&self.branches.get(id)?.message.properties)
     }
 
+    /// Whether nothing is left to do: [`Run::next`] returns [`Event::Done`] for ever.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.events.is_empty()
+            && self.branches.is_empty()
+            && self.collected == 0
+            && self.failure.is_none()
+    }
+
     /// The artefacts that it runs.
     #[must_use]
     pub fn program(&self) -> &Arc<Program> {
