@@ -14,3 +14,9 @@ pub const PATTERN_BYTES_MAX: usize = 1024 * 1024;
 /// Longest wait for the response of an endpoint without a `timeout`, in milliseconds. Source: Synapse's
 /// `synapse.global_timeout_interval`.
 pub const ENDPOINT_TIMEOUT_MS: u32 = 120_000;
+/// Maximum number of fields of a form that a mediator reads. More: the body is malformed.
+pub const FORM_FIELDS_MAX: usize = 10_000;
+/// Maximum number of parts of a `multipart/form-data` body that a mediator reads. More: the body is malformed.
+pub const MULTIPART_PARTS_MAX: usize = 1_000;
+/// Maximum size of the head of a part, in bytes. Larger: the body is malformed.
+pub const MULTIPART_HEAD_BYTES_MAX: usize = 8 * 1024;

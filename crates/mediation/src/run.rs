@@ -54,7 +54,7 @@ impl Scene<'_> {
     /// The message as expressions see it.
     #[must_use]
     pub fn view<'v>(&'v self, message: &'v Message) -> View<'v> {
-        View::new(message, self.parameters, self.environment)
+        View::new(message, self.parameters, self.environment, self.budget)
     }
 }
 
@@ -172,7 +172,7 @@ impl Run {
         ];
         for (name, text) in texts {
             let value = PropertyValue::new(text);
-            if message.set(PropertyScope::Synapse, name, value).is_err() {
+            if message.set(PropertyScope::Synapse, name, value, &self.budget).is_err() {
                 return Some(failure);
             }
         }

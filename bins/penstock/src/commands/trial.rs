@@ -66,7 +66,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         shown: RefCell::new(describe(&message)),
     };
     let (end, mut message) = bench.run(message)?;
-    let body = message.finish().map_err(|failure| failed(&failure))?.unwrap_or_default();
+    let body =
+        message.finish(&Budget::large()).map_err(|failure| failed(&failure))?.unwrap_or_default();
     let mut text = format!("{end}\n");
     message.head.fields(&mut |name, value| text.push_str(&format!("{name}: {value}\n")));
     text.push('\n');
@@ -251,7 +252,7 @@ fn describe(message: &Message) -> Vec<String> {
             lines.push(format!("{name} {property} = {}", value.text()));
         }
     }
-    if let Ok(body) = message.body.text() {
+    if let Ok(body) = message.body.text(&Budget::large()) {
         lines.push(format!("body {body}"));
     }
     lines

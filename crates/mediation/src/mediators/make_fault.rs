@@ -46,8 +46,8 @@ impl Mediator for MakeFault {
             Version::Soap12 => (Format::Soap12, self.soap12(code, &reason, &detail)?),
             Version::Pox => (Format::Xml, pox(&reason, &detail)?),
         };
-        message.body.replace(format, bytes);
-        message.head.set_field("Content-Type", format.content_type());
+        message.body.replace(format, bytes, scene.budget)?;
+        message.set_field("Content-Type", format.content_type())?;
         if self.response {
             message.direction = Direction::Response;
         }
