@@ -410,7 +410,10 @@ fn a_large_body_makes_a_step_heavy() {
     .join()
     .unwrap();
     let Event::Respond(message, _) = event else { panic!("{event:?}") };
-    assert_eq!(message.body.text().unwrap().len(), large.len() + "{\"w\":}".len());
+    assert_eq!(
+        message.body.text(&Budget::default()).unwrap().len(),
+        large.len() + "{\"w\":}".len()
+    );
     assert!(matches!(run.next(&world), Event::Done));
 }
 
@@ -426,7 +429,7 @@ fn an_answer_that_nobody_waits_for_is_ignored() {
     assert!(!run.is_done());
     let Event::Respond(message, _) = run.next(&world) else { panic!() };
     assert!(run.is_done());
-    assert_eq!(message.body.text().unwrap(), "2");
+    assert_eq!(message.body.text(&Budget::default()).unwrap(), "2");
     assert!(matches!(run.next(&world), Event::Done));
     run.answer(id, Answer::Elapsed);
     assert!(matches!(run.next(&world), Event::Done));

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use bytes::Bytes;
+use expression::Budget;
 use mediation::{
     Body, Code, Direction, EndpointKind, Exchange, Failure, Format, Message, Properties,
     PropertyScope, Target,
@@ -175,7 +176,7 @@ impl Sender {
     /// The message as it was, for the error handler. `bytes`: its body, if that is held.
     pub(super) fn into_message(self, bytes: Option<Bytes>) -> Message {
         let body = match bytes {
-            Some(bytes) => Body::held(self.format, bytes.into()),
+            Some(bytes) => Body::held(self.format, bytes),
             None => Body::streaming(self.format),
         };
         Message::new(self.direction, self.head.into_head(), body)
@@ -220,6 +221,7 @@ pub(super) fn failure(fault: &Fault) -> Failure {
 }
 
 /// A body that its run has written already.
-pub(super) fn written(body: &mut Body) -> Bytes {
-    body.take_bytes().ok().flatten().unwrap_or_default().into()
+pub(super) fn written(body: &Body) -> Bytes {
+    // A run has finished it: nothing is left to write.
+    body.bytes(&Budget::default()).ok().flatten().unwrap_or_default()
 }

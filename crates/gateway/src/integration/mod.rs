@@ -264,7 +264,7 @@ fn begin(
         }
         Service::Api => match program.resource(&method, &target) {
             Matched::Resource(found) => {
-                found.describe(&mut message).map_err(fault_of)?;
+                found.describe(&mut message, &Budget::default()).map_err(fault_of)?;
                 found.resource.flow
             }
             Matched::MethodNotAllowed { handler, allowed, .. } => {
@@ -297,7 +297,7 @@ fn message(head: MediatedRequest, framing: BodyFraming) -> Message {
 async fn deliverable<B: RequestBody>(
     worker: &Worker,
     session: &mut Session,
-    mut message: Message,
+    message: Message,
     source: Source,
     waiting: &mut Option<Waiting<'_, B>>,
 ) -> Result<Response, Fault> {
@@ -318,7 +318,7 @@ async fn deliverable<B: RequestBody>(
             let held = session.hold(source, waiting).await?.map_err(fault_of)?;
             ResponseBody::Held(Held::new(held))
         }
-        None => ResponseBody::Held(Held::new(exchange::written(&mut message.body))),
+        None => ResponseBody::Held(Held::new(exchange::written(&message.body))),
     };
     let mut head = match message.head.into_any().downcast::<Head>() {
         Ok(head) => head,

@@ -97,7 +97,7 @@ impl Aggregate {
         for part in std::iter::once(&*message).chain(parts) {
             let text = match &self.expression {
                 Some(expression) => scene.with(expression, part, json_text)?,
-                None => body_json(part)?,
+                None => body_json(part, scene)?,
             };
             scene.budget.charge_memory(text.len())?;
             if array.len() > 1 {
@@ -110,9 +110,9 @@ impl Aggregate {
             Some((_, name)) => format!("{{\"{name}\":{array}}}"),
             None => array,
         };
-        message.body.replace(Format::Json, bytes.into_bytes());
+        message.body.replace(Format::Json, bytes.into_bytes(), scene.budget)?;
         let content_type = Format::Json.content_type();
-        message.head.set_field("Content-Type", content_type);
+        message.set_field("Content-Type", content_type)?;
         Ok(())
     }
 
@@ -140,12 +140,12 @@ impl Aggregate {
             // A document has one root; an envelope's body may have several.
             bytes = enclosed("<aggregate/>", &bytes).unwrap_or(bytes);
         }
-        message.body.replace_payload(bytes)
+        message.body.replace_payload(bytes, scene.budget)
     }
 
     fn elements(&self, scene: &Scene<'_>, part: &Message) -> Result<Vec<Vec<u8>>, Failure> {
         let Some(expression) = &self.expression else {
-            return Ok(part.body.payload()?.map(serialise).into_iter().collect());
+            return Ok(part.body.payload(scene.budget)?.map(serialise).into_iter().collect());
         };
         let view = scene.view(part);
         let nodes = expression.nodes(&view, scene.budget)?;

@@ -27,7 +27,8 @@ impl Mediator for Clone {
 
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
         scene.charge_parts(self.targets.len())?;
-        let parts = self.targets.iter().map(|target| target.part(message.copy(scene.budget)?));
+        let parts =
+            self.targets.iter().map(|target| target.part(message.copy(scene.budget)?, scene));
         let parts = parts.collect::<Result<_, _>>()?;
         Ok(Next::Fork(Fork { parts, id: self.id.clone(), continues: self.continues }))
     }

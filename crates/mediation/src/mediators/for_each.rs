@@ -48,7 +48,7 @@ impl Mediator for ForEach {
         for (number, mut item) in plain(items, scene, message)?.into_iter().enumerate() {
             if let Some(name) = &self.counter {
                 let value = PropertyValue::Integer(i64::try_from(number).unwrap_or(i64::MAX));
-                item.set(PropertyScope::Variable, name, value)?;
+                item.set(PropertyScope::Variable, name, value, scene.budget)?;
             }
             parts.push(Part { message: item, sequence: Some(self.sequence), to: None });
         }
@@ -75,7 +75,7 @@ impl Mediator for ForEach {
                 }
                 Items::Json(items, place) => {
                     let array = array(scene, items, parts)?;
-                    replace_array(message, &array, place, variable.as_deref())?;
+                    replace_array(scene, message, &array, place, variable.as_deref())?;
                 }
             },
         }
@@ -89,11 +89,11 @@ fn replace_nodes(
     places: Vec<xml::NodeId>,
     parts: Vec<Option<Message>>,
 ) -> Result<(), Failure> {
-    let Some(document) = message.body.edit_xml()? else { return Ok(()) };
+    let Some(document) = message.body.edit_xml(scene.budget)? else { return Ok(()) };
     for (place, part) in places.into_iter().zip(parts) {
         // An item that was dropped stays as it was.
         let Some(part) = part else { continue };
-        let Some(payload) = part.body.payload()? else { continue };
+        let Some(payload) = part.body.payload(scene.budget)? else { continue };
         scene.budget.charge_memory(serialise(payload).len())?;
         let new = document.import(payload)?;
         document.replace(place, new)?;
@@ -110,7 +110,7 @@ fn array(
     let mut array = String::from("[");
     for (item, part) in items.into_iter().zip(parts) {
         let text = match part {
-            Some(part) => body_json(&part)?,
+            Some(part) => body_json(&part, scene)?,
             None => item,
         };
         scene.budget.charge_memory(text.len())?;
@@ -124,6 +124,7 @@ fn array(
 }
 
 fn replace_array(
+    scene: &Scene<'_>,
     message: &mut Message,
     array: &str,
     place: Option<std::ops::Range<usize>>,
@@ -132,15 +133,14 @@ fn replace_array(
     if let Some(name) = variable {
         let document = json::Document::parse(array.as_bytes())?.into_owned();
         let value = PropertyValue::Json(std::sync::Arc::new(document));
-        return message.set(PropertyScope::Variable, name, value);
+        return message.set(PropertyScope::Variable, name, value, scene.budget);
     }
     let whole = place.and_then(|place| {
-        let text = message.body.text().ok()?;
+        let text = message.body.text(scene.budget).ok()?;
         spliced(&text, place, array)
     });
     let whole = whole.ok_or_else(|| fail("the array is not a part of the body"))?;
-    message.body.replace(Format::Json, whole.into_bytes());
-    Ok(())
+    message.body.replace(Format::Json, whole.into_bytes(), scene.budget)
 }
 
 pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<dyn Mediator>> {

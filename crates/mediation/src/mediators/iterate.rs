@@ -41,7 +41,7 @@ impl Mediator for Iterate {
                 attached_json(attach, self.is_same, items, scene, message)?
             }
         };
-        let parts = messages.into_iter().map(|message| self.target.part(message));
+        let parts = messages.into_iter().map(|message| self.target.part(message, scene));
         let parts = parts.collect::<Result<_, _>>()?;
         Ok(Next::Fork(Fork { parts, id: self.id.clone(), continues: self.continues }))
     }
@@ -65,18 +65,17 @@ pub(super) fn plain(
     };
     // What the parts have of the message besides its payload: the header of an envelope.
     let mut shell = message.copy(scene.budget)?;
-    match format {
-        Format::Soap11 | Format::Soap12 => shell.body.replace_payload(Vec::new())?,
-        Format::Json | Format::Xml | Format::Text | Format::Binary => {
-            let format = if format == Format::Json { format } else { Format::Xml };
-            shell.body.replace(format, Vec::new());
-        }
+    if matches!(format, Format::Soap11 | Format::Soap12) {
+        shell.body.replace_payload(Vec::new(), scene.budget)?;
+    } else {
+        let format = if format == Format::Json { format } else { Format::Xml };
+        shell.body.replace(format, Vec::new(), scene.budget)?;
     }
     let mut messages = Vec::with_capacity(items.len());
     for item in items {
         let mut part = shell.copy(scene.budget)?;
         scene.budget.charge_memory(item.len())?;
-        set_payload(&mut part, item, format)?;
+        set_payload(&mut part, item, format, scene)?;
         messages.push(part);
     }
     Ok(messages)
@@ -90,7 +89,7 @@ fn attached(
     message: &Message,
 ) -> Result<Vec<Message>, Failure> {
     let options = || xml::WriterOptions { declaration: false, ..Default::default() };
-    let whole = message.body.xml()?.ok_or_else(|| fail("the body is not XML"))?;
+    let whole = message.body.xml(scene.budget)?.ok_or_else(|| fail("the body is not XML"))?;
     scene.budget.charge_memory(whole.heap_bytes())?;
     let selected: HashSet<_> = items.iter().map(|(node, _)| *node).collect();
     let mut rest = whole.clone();
@@ -100,7 +99,7 @@ fn attached(
     let mut shell = message.copy(scene.budget)?;
     let format = message.body.format();
     let format = if format == Format::Json { Format::Xml } else { format };
-    shell.body.replace(format, rest.write(options())?);
+    shell.body.replace(format, rest.write(options())?, scene.budget)?;
     let at = {
         let view = scene.view(&shell);
         attach.nodes(&view, scene.budget)?.first().map(|node| node.id())
@@ -109,7 +108,7 @@ fn attached(
     let mut messages = Vec::with_capacity(items.len());
     for (_, item) in items {
         let mut part = shell.copy(scene.budget)?;
-        let rest = shell.body.xml()?.ok_or_else(|| fail("the body is not XML"))?;
+        let rest = shell.body.xml(scene.budget)?.ok_or_else(|| fail("the body is not XML"))?;
         scene.budget.charge_memory(rest.heap_bytes().saturating_add(item.len()))?;
         let mut document = rest.clone();
         let at = same_nodes(rest, &document, &HashSet::from([at])).pop();
@@ -118,7 +117,7 @@ fn attached(
             let new = document.import(root)?;
             document.append(at, new)?;
         }
-        part.body.replace(format, document.write(options())?);
+        part.body.replace(format, document.write(options())?, scene.budget)?;
         messages.push(part);
     }
     Ok(messages)
@@ -145,15 +144,15 @@ fn attached_json(
     let Items::Json(items, Some(range)) = items else {
         return Err(fail("the array is not a part of the body"));
     };
-    let text = message.body.text()?;
+    let text = message.body.text(scene.budget)?;
     let mut shell = message.copy(scene.budget)?;
     let rest = if is_same { None } else { spliced(&text, range.clone(), "[]") };
     let range = match &rest {
         None => Some(range),
         Some(rest) => {
-            shell.body.replace(Format::Json, rest.clone().into_bytes());
+            shell.body.replace(Format::Json, rest.clone().into_bytes(), scene.budget)?;
             let view = scene.view(&shell);
-            let root = shell.body.json()?.map(json::Document::root);
+            let root = shell.body.json(scene.budget)?.map(json::Document::root);
             let at = attach.evaluate_within(&view, scene.budget)?;
             if let Value::Json(at) = at { root.and_then(|root| place(root, at)) } else { None }
         }
@@ -165,7 +164,7 @@ fn attached_json(
         scene.budget.charge_memory(rest.len().saturating_add(item.len()))?;
         let mut part = shell.copy(scene.budget)?;
         let whole = spliced(rest, range.clone(), &item).unwrap_or_default();
-        set_payload(&mut part, whole.into_bytes(), Format::Json)?;
+        set_payload(&mut part, whole.into_bytes(), Format::Json, scene)?;
         messages.push(part);
     }
     Ok(messages)

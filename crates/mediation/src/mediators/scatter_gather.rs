@@ -122,26 +122,23 @@ impl Results {
         let Some(name) = &self.variable else {
             message.remove(PropertyScope::Axis2, "messageType");
             if format == Format::Xml && message.body.format() == Format::Json {
-                message.body.replace(Format::Xml, Vec::new());
+                message.body.replace(Format::Xml, Vec::new(), scene.budget)?;
             }
-            return set_payload(message, text.into_bytes(), format);
+            return set_payload(message, text.into_bytes(), format, scene);
         };
-        let value = match format {
-            Format::Json => {
-                let document = json::Document::parse(text.as_bytes())?.into_owned();
-                PropertyValue::Json(Arc::new(document))
-            }
-            Format::Xml | Format::Soap11 | Format::Soap12 | Format::Text | Format::Binary => {
-                PropertyValue::Xml(Arc::new(xml::Document::parse(text.as_bytes())?))
-            }
+        let value = if format == Format::Json {
+            let document = json::Document::parse(text.as_bytes())?.into_owned();
+            PropertyValue::Json(Arc::new(document))
+        } else {
+            PropertyValue::Xml(Arc::new(xml::Document::parse(text.as_bytes())?))
         };
-        message.set(PropertyScope::Variable, name, value)
+        message.set(PropertyScope::Variable, name, value, scene.budget)
     }
 
     fn json(&self, scene: &Scene<'_>, part: &Message) -> Result<String, Failure> {
         match &self.expression {
             Some(expression) => scene.with(expression, part, json_text),
-            None => body_json(part),
+            None => body_json(part, scene),
         }
     }
 
@@ -153,7 +150,7 @@ impl Results {
                 let nodes = expression.nodes(&view, scene.budget)?;
                 nodes.into_iter().filter(|node| node.is_element()).flat_map(serialise).collect()
             }
-            None => part.body.payload()?.map(serialise).unwrap_or_default(),
+            None => part.body.payload(scene.budget)?.map(serialise).unwrap_or_default(),
         };
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }

@@ -28,7 +28,7 @@ impl Items {
         if expression.selects_nodes() {
             return Self::nodes(expression, scene, message);
         }
-        let body = message.body.json();
+        let body = message.body.json(scene.budget);
         let view = scene.view(message);
         let value = match expression.evaluate_within(&view, scene.budget) {
             Ok(value) => value,
@@ -89,14 +89,15 @@ pub(super) fn set_payload(
     message: &mut Message,
     bytes: Vec<u8>,
     format: Format,
+    scene: &Scene<'_>,
 ) -> Result<(), Failure> {
     if format == Format::Json {
-        message.body.replace(Format::Json, bytes);
+        message.body.replace(Format::Json, bytes, scene.budget)?;
     } else {
-        message.body.replace_payload(bytes)?;
+        message.body.replace_payload(bytes, scene.budget)?;
     }
     let content_type = message.body.format().content_type();
-    message.head.set_field("Content-Type", content_type);
+    message.set_field("Content-Type", content_type)?;
     Ok(())
 }
 
@@ -118,10 +119,10 @@ fn quoted(text: &str) -> String {
 }
 
 /// The body as JSON; text that is none becomes a string.
-pub(super) fn body_json(message: &Message) -> Result<String, Failure> {
-    match message.body.json()? {
+pub(super) fn body_json(message: &Message, scene: &Scene<'_>) -> Result<String, Failure> {
+    match message.body.json(scene.budget)? {
         Some(document) => Ok(document.text().to_owned()),
-        None => Ok(quoted(&message.body.text()?)),
+        None => Ok(quoted(&message.body.text(scene.budget)?)),
     }
 }
 
@@ -184,15 +185,20 @@ impl Target {
         self.sequence
     }
 
-    pub(super) fn part(&self, mut message: Message) -> Result<Part, Failure> {
+    pub(super) fn part(&self, mut message: Message, scene: &Scene<'_>) -> Result<Part, Failure> {
         let texts = [("To", &self.address), ("Action", &self.action)];
         for (name, text) in texts {
             if let Some(text) = text {
-                message.set(PropertyScope::Synapse, name, PropertyValue::new(&**text))?;
+                message.set(
+                    PropertyScope::Synapse,
+                    name,
+                    PropertyValue::new(&**text),
+                    scene.budget,
+                )?;
             }
         }
         if let Some(action) = &self.action {
-            message.head.set_field("SOAPAction", &format!("\"{action}\""));
+            message.set_field("SOAPAction", &format!("\"{action}\""))?;
         }
         let implied = self.address.as_ref().filter(|_| self.sequence.is_none());
         let to = self.to.or(implied.map(|_| To::Implied));

@@ -98,7 +98,7 @@ impl Ran {
     #[track_caller]
     pub(crate) fn body(&self) -> String {
         let Outcome::Responded(message) = &self.outcome else { panic!("{self:?}") };
-        message.body.text().unwrap().into_owned()
+        message.body.text(&Budget::default()).unwrap().into_owned()
     }
 
     #[track_caller]
@@ -140,9 +140,8 @@ pub(crate) fn drive_run(mut run: Run, endpoint: &Endpoint) -> Ran {
     loop {
         match run.next_heavy(&world) {
             Event::Ask(id, Ask::Exchange(exchange)) => {
-                let Exchange { target, mut message, .. } = *exchange;
-                let body = message.body.take_bytes().unwrap().unwrap_or_default();
-                let body = String::from_utf8(body).unwrap();
+                let Exchange { target, message, .. } = *exchange;
+                let body = message.body.text(&Budget::default()).unwrap_or_default().into_owned();
                 ran.sent.push(format!("{} {body}", target.url).trim_end().to_owned());
                 match endpoint(&target.url, &body) {
                     Some(answer) => answers.push_back((id, answer)),
