@@ -208,7 +208,7 @@ fn check_sample(places: &Places) -> Option<Checked> {
     }
     let (settings, _) = follow::read_settings(&places.configuration).ok()?;
     let sample = std::slice::from_ref(&places.sample);
-    Some(follow::check(sample, &follow::defaults(&settings)))
+    Some(follow::check(sample, &[], &follow::defaults(&settings)))
 }
 
 /// The errors in the sample API and how to fix them; empty if it was removed.

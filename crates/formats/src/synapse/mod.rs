@@ -54,7 +54,11 @@ pub fn read(file: &Path, bytes: &[u8], outside: Outside<'_>) -> Outcome {
             report.error(None, unserved.message, unserved.help);
             ArtefactSet::default()
         }
-        None => ArtefactSet::default(),
+        None => {
+            let help = "name an XML file, a .car archive or a folder of them";
+            report.error(None, "not a Synapse artefact", help);
+            ArtefactSet::default()
+        }
     };
     let set = Some(set).filter(|_| !report.has_errors());
     Outcome { set, diagnostics: report.finish(file) }
