@@ -1,6 +1,6 @@
 //! `penstock check`: the gateway's diagnostics for files, without serving them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use base::{Clock, SystemClock};
 use clap::Args;
@@ -73,7 +73,7 @@ fn check(paths: &[PathBuf]) -> (usize, Vec<Diagnostic>) {
 }
 
 /// Whether a path that is given names artefacts. A missing file is reported as an API description.
-fn is_artefact(path: &PathBuf) -> bool {
+fn is_artefact(path: &Path) -> bool {
     path.is_file() && formats::synapse::Role::of(path).is_some()
 }
 
