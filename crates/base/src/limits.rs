@@ -366,6 +366,15 @@ pub const REF_FILES_MAX: usize = 256;
 pub const REF_BYTES_MAX: u64 = 64 * MIB as u64;
 /// Longest chain of `$ref`s to `$ref`s. Longer: a diagnostic.
 pub const REF_DEPTH_MAX: usize = 16;
+/// Maximum number of entries of a `.car` archive. More: a diagnostic. Large applications have some hundreds.
+pub const ARCHIVE_ENTRIES_MAX: usize = 10_000;
+/// Largest content of a `.car` archive after decompression, in bytes. Larger: a diagnostic.
+pub const ARCHIVE_BYTES_MAX: u64 = 64 * MIB as u64;
+/// Maximum ratio of the content of a `.car` archive to the archive's size, from a content of `ARCHIVE_SMALL_BYTES` on.
+/// Higher: a diagnostic ("zip bomb"). XML is compressed to a tenth.
+pub const ARCHIVE_RATIO_MAX: u64 = 100;
+/// Content of a `.car` archive whose ratio is not checked, in bytes.
+pub const ARCHIVE_SMALL_BYTES: u64 = MIB as u64;
 /// Largest timeout in a configuration file, in milliseconds. Larger: a diagnostic.
 pub const CONFIGURED_MS_MAX: u32 = 60 * 60_000;
 /// Largest `drain_s` in a configuration file, in seconds. Larger: a diagnostic.

@@ -1,24 +1,25 @@
-//! Decides which API of which file is served, without access to files.
+//! Decides which version of which file is served, without access to files.
 //!
-//! Each file has at most one API that is served, and at most one newer version that waits because
-//! another file serves a path that it claims. An invalid version changes only the diagnostics.
+//! Each file has at most one part that is served, an API or artefacts, and at most one newer version
+//! that waits because another file has a path or name that it claims. An invalid version changes only
+//! the diagnostics.
 //!
-//! Architecture invariant: no two served APIs claim the same host and path, in whatever order the
-//! files come.
+//! Architecture invariant: no two served parts have the same claim, in whatever order the files come.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use formats::openapi::{Outcome, normalised};
-use model::{Api, ApiState, Diagnostic, LoadedApi, Severity};
+use model::{Api, ApiState, ArtefactSet, Diagnostic, LoadedApi, Severity};
+
+use crate::part::{Claim, Content, Part, api_claims};
 
 /// What was found when a file was looked at.
 #[derive(Debug)]
 pub(crate) enum Found {
     /// It was read, and its content is valid or not.
-    Read(Box<Outcome>),
-    /// It is gone at the moment. Its API is still served, unless another file claims its path: a
+    Read(Box<Content>),
+    /// It is gone at the moment. Its part is still served, unless another file claims its path: a
     /// rename looks like one missing file and one new file.
     Missing,
     /// It is gone for good.
@@ -28,7 +29,7 @@ pub(crate) enum Found {
 /// The effects of a batch of changes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Applied {
-    /// Whether [`Catalogue::apis`] returns something new.
+    /// Whether [`Catalogue::apis`] or [`Catalogue::artefacts`] returns something new.
     pub(crate) changed: bool,
     /// Files whose newest version is now served, or which are gone for good.
     pub(crate) loaded: Vec<PathBuf>,
@@ -41,7 +42,7 @@ pub(crate) struct Applied {
 #[derive(Debug, Default)]
 pub(crate) struct Catalogue {
     files: BTreeMap<Arc<Path>, Entry>,
-    /// The file that serves a host and path.
+    /// The file that has a claim.
     owners: HashMap<Claim, Arc<Path>>,
     /// Files with a `candidate`.
     waiting: BTreeSet<Arc<Path>>,
@@ -50,14 +51,11 @@ pub(crate) struct Catalogue {
     arrivals: u64,
 }
 
-/// Host (empty: every host) and path.
-type Claim = (String, String);
-
 #[derive(Debug, Default)]
 struct Entry {
-    serving: Option<Arc<Api>>,
+    serving: Option<Part>,
     /// Valid, but not served yet: another file owns one of its claims.
-    candidate: Option<Arc<Api>>,
+    candidate: Option<Part>,
     /// Represents a file that was never valid.
     placeholder: Option<Arc<Api>>,
     diagnostics: Vec<Diagnostic>,
@@ -97,16 +95,18 @@ impl Catalogue {
 
     /// The APIs to serve, ordered by file name.
     pub(crate) fn apis(&self) -> Vec<LoadedApi> {
-        let serving = self.files.values().filter_map(|entry| entry.serving.as_ref());
-        let mut apis: Vec<LoadedApi> = serving
-            .map(|api| LoadedApi { api: Arc::clone(api), state: ApiState::Serving })
-            .collect();
+        let serving = self.files.values().filter_map(|entry| match &entry.serving {
+            Some(Part::Api(api)) => Some(Arc::clone(api)),
+            Some(Part::Artefacts(_)) | None => None,
+        });
+        let mut apis: Vec<LoadedApi> =
+            serving.map(|api| LoadedApi { api, state: ApiState::Serving }).collect();
         let mut claimed = HashSet::new();
         for key in &self.unloaded {
             let Some(api) = self.files.get(key).and_then(|entry| entry.placeholder.as_ref()) else {
                 continue;
             };
-            let claims = claims(api);
+            let claims = api_claims(api);
             if claims.iter().any(|claim| self.owners.contains_key(claim) || claimed.contains(claim))
             {
                 continue;
@@ -117,11 +117,23 @@ impl Catalogue {
         apis
     }
 
+    /// The artefacts to serve, ordered by file name.
+    pub(crate) fn artefacts(&self) -> ArtefactSet {
+        let mut all = ArtefactSet::default();
+        for entry in self.files.values() {
+            let Some(Part::Artefacts(set)) = &entry.serving else { continue };
+            all.artefacts.extend(set.artefacts.iter().cloned());
+            let resources = set.resources.iter();
+            all.resources.extend(resources.map(|(path, one)| (path.clone(), one.clone())));
+        }
+        all
+    }
+
     /// The diagnostics of a file, a path claimed by another one included.
     pub(crate) fn diagnostics(&self, file: &Path) -> Vec<Diagnostic> {
         let Some(entry) = self.files.get(file) else { return Vec::new() };
         let mut diagnostics = entry.diagnostics.clone();
-        diagnostics.extend(entry.candidate.as_ref().and_then(|api| self.contested(file, api)));
+        diagnostics.extend(entry.candidate.as_ref().and_then(|part| self.contested(file, part)));
         diagnostics
     }
 
@@ -130,7 +142,7 @@ impl Catalogue {
         self.files.keys().map(AsRef::as_ref)
     }
 
-    /// How many APIs are served.
+    /// How many files are served.
     pub(crate) fn count(&self) -> usize {
         self.files.values().filter(|entry| entry.serving.is_some()).count()
     }
@@ -139,8 +151,8 @@ impl Catalogue {
         self.files.contains_key(file)
     }
 
-    fn record(&mut self, key: &Arc<Path>, outcome: Box<Outcome>, applied: &mut Applied) {
-        let Outcome { api, diagnostics, base_path, hosts } = *outcome;
+    fn record(&mut self, key: &Arc<Path>, content: Box<Content>, applied: &mut Applied) {
+        let Content { part, diagnostics, placeholder } = *content;
         let entry = self.files.entry(Arc::clone(key)).or_insert_with(|| {
             self.arrivals += 1;
             Entry { arrived: self.arrivals, ..Entry::default() }
@@ -149,18 +161,18 @@ impl Catalogue {
         entry.missing = false;
         entry.candidate = None;
         self.waiting.remove(key);
-        match api {
-            Some(api) if entry.serving.as_deref() == Some(&api) => {
+        match part {
+            Some(part) if entry.serving.as_ref() == Some(&part) => {
                 // Nothing to compile again.
             }
-            Some(api) => {
-                entry.candidate = Some(Arc::new(api));
+            Some(part) => {
+                entry.candidate = Some(part);
                 self.waiting.insert(Arc::clone(key));
                 applied.changed |= entry.placeholder.take().is_some();
                 self.unloaded.remove(key);
             }
             None if entry.serving.is_none() => {
-                let placeholder = base_path.map(|path| Arc::new(unloaded_api(key, path, hosts)));
+                let placeholder = placeholder.map(Arc::new);
                 if entry.placeholder != placeholder {
                     applied.changed = true;
                     entry.placeholder = placeholder;
@@ -179,8 +191,8 @@ impl Catalogue {
         let Some(entry) = self.files.remove(key) else { return };
         self.waiting.remove(key);
         applied.changed |= self.unloaded.remove(key);
-        if let Some(api) = entry.serving {
-            self.release(key, &api);
+        if let Some(part) = entry.serving {
+            self.release(key, &part);
             applied.changed = true;
             applied.loaded.push(key.to_path_buf());
         }
@@ -216,10 +228,10 @@ impl Catalogue {
         let mut wanted: HashMap<Claim, &Arc<Path>> = HashMap::new();
         let mut blocked = HashSet::new();
         for key in candidates {
-            let Some(api) = self.files.get(key).and_then(|entry| entry.candidate.as_ref()) else {
+            let Some(part) = self.files.get(key).and_then(|entry| entry.candidate.as_ref()) else {
                 continue;
             };
-            for claim in claims(api) {
+            for claim in part.claims() {
                 let owner = self.owners.get(&claim);
                 if owner.is_some_and(|owner| self.is_present(owner) && !all.contains(owner)) {
                     blocked.insert(Arc::clone(key));
@@ -246,9 +258,9 @@ impl Catalogue {
     fn serve(&mut self, key: &Arc<Path>, applied: &mut Applied) {
         self.waiting.remove(key);
         let Some(entry) = self.files.get_mut(key) else { return };
-        let Some(api) = entry.candidate.take() else { return };
-        entry.serving = Some(Arc::clone(&api));
-        for claim in claims(&api) {
+        let Some(part) = entry.candidate.take() else { return };
+        entry.serving = Some(part.clone());
+        for claim in part.claims() {
             let before = self.owners.insert(claim, Arc::clone(key));
             if let Some(former) = before.filter(|before| before != key) {
                 self.remove(&former, applied);
@@ -259,8 +271,8 @@ impl Catalogue {
         applied.touched.insert(key.to_path_buf());
     }
 
-    fn release(&mut self, key: &Arc<Path>, api: &Api) {
-        for claim in claims(api) {
+    fn release(&mut self, key: &Arc<Path>, part: &Part) {
+        for claim in part.claims() {
             if self.owners.get(&claim) == Some(key) {
                 self.owners.remove(&claim);
             }
@@ -274,47 +286,20 @@ impl Catalogue {
         self.waiting.contains(key) || self.files.get(key).is_some_and(invalid)
     }
 
-    fn contested(&self, file: &Path, api: &Api) -> Option<Diagnostic> {
-        let claims = claims(api);
-        let held = claims.iter().find_map(|claim| {
+    fn contested(&self, file: &Path, part: &Part) -> Option<Diagnostic> {
+        let claims = part.claims();
+        let (claim, owner) = claims.iter().find_map(|claim| {
             let owner = self.owners.get(claim).filter(|owner| ***owner != *file)?;
             Some((claim, owner))
-        });
-        let ((host, path), owner) = held?;
-        let at = if host.is_empty() { String::new() } else { format!(" of host `{host}`") };
+        })?;
         Some(Diagnostic {
             severity: Severity::Error,
             file: file.to_owned(),
             place: None,
-            message: format!(
-                "the path `{}`{at} is already served by {}",
-                if path.is_empty() { "/" } else { path },
-                owner.display()
-            ),
-            help: Some(
-                "change the x-wso2-basePath of one of the two files, or remove one; this version is \
-                 loaded as soon as the path is free"
-                    .to_owned(),
-            ),
+            message: format!("{claim} is already served by {}", owner.display()),
+            help: Some(claim.help().to_owned()),
         })
     }
-}
-
-/// Every host and path that the API claims, as routing compares paths. A wildcard host and a host that it matches are
-/// different claims: the exact one takes precedence.
-fn claims(api: &Api) -> Vec<Claim> {
-    let paths = [Some(&api.base_path), api.default_path.as_ref()];
-    let paths = paths.into_iter().flatten().map(|path| normalised(path));
-    if api.hosts.is_empty() {
-        return paths.map(|path| (String::new(), path)).collect();
-    }
-    paths.flat_map(|path| api.hosts.iter().map(move |host| (host.clone(), path.clone()))).collect()
-}
-
-/// What is known of a file that was never valid.
-fn unloaded_api(file: &Path, base_path: String, hosts: Vec<String>) -> Api {
-    let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    Api { hosts, source: file.to_owned(), ..Api::new(name, String::new(), base_path) }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Reads API descriptions and the files that they refer to, for the follower and for `penstock
+//! Reads API descriptions, artefacts and the files that they refer to, for the follower and for `penstock
 //! check`.
 //!
 //! Architecture invariant: a description cannot cause a file outside its folder to be read, even by
@@ -11,18 +11,27 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use base::limits;
-use formats::openapi::{self, Defaults, Outcome};
-use model::{Diagnostic, LoadedApi, Severity};
+use formats::openapi::{self, Defaults};
+use formats::synapse::{self, Outside, Parameter};
+use model::{ArtefactSet, Diagnostic, LoadedApi, Settings};
 
 use crate::catalogue::{Catalogue, Found};
-use crate::walk::{self, Version};
+use crate::configuration::defaults;
+use crate::part::Content;
+use crate::walk::{self, Roots, Version};
 
-/// The result of reading a description and the files that it refers to.
+/// How files are read.
+pub(crate) struct Rules {
+    defaults: Defaults,
+    roots: Roots,
+}
+
+/// The result of reading a file and the files that it refers to.
 #[derive(Debug)]
 pub(crate) struct Reading {
-    pub(crate) outcome: Outcome,
-    /// The files named by `$ref`s, readable or not, with their versions before reading. If one
-    /// changes, the description is read again.
+    pub(crate) content: Content,
+    /// The files that it names, readable or not, with their versions before reading. If one
+    /// changes, the file is read again.
     pub(crate) refs: BTreeMap<PathBuf, Option<Version>>,
 }
 
@@ -30,52 +39,85 @@ pub(crate) struct Reading {
 #[derive(Debug)]
 pub struct Checked {
     pub files: usize,
-    /// Ordered by file name, including paths that two files claim.
+    /// Ordered by file name, including paths and names that two files claim.
     pub diagnostics: Vec<Diagnostic>,
     /// What would be served.
     pub apis: Vec<LoadedApi>,
+    pub artefacts: ArtefactSet,
 }
 
-/// Reads the descriptions in `paths` as the gateway would.
+/// Reads the descriptions in `apis` and the artefacts in `artefacts` as the gateway would. A folder may be in both.
 #[must_use]
-pub fn check(paths: &[PathBuf], defaults: &Defaults) -> Checked {
-    let walked = walk::walk(paths, &mut |_| {});
+pub fn check(apis: &[PathBuf], artefacts: &[PathBuf], defaults: &Defaults) -> Checked {
+    let roots = Roots { apis: apis.to_vec(), artefacts: artefacts.to_vec() };
+    let mut walked = walk::walk(&roots, &mut |_| {});
+    // A project's metadata, where the paths are of folders of both.
+    let is_metadata = |file: &Path| file.iter().any(|part| part == "wso2mi");
+    walked.files.retain(|file, _| roots.of_artefact(file).is_some() || !is_metadata(file));
+    let rules = Rules { defaults: defaults.clone(), roots };
     let mut catalogue = Catalogue::default();
-    let outcome = |file: &Path| match read_bounded(file) {
-        Ok(text) => read(file, &text, defaults).outcome,
-        Err(problem) => unreadable(file, problem),
+    let content = |file: &Path| match read_bounded(file) {
+        Ok(text) => rules.read(file, &text).content,
+        Err(problem) => Content::unreadable(file, problem),
     };
     let changes =
-        walked.files.keys().map(|file| (file.clone(), Found::Read(Box::new(outcome(file)))));
+        walked.files.keys().map(|file| (file.clone(), Found::Read(Box::new(content(file)))));
     catalogue.apply(changes.collect());
     let mut diagnostics = walked.problems;
     diagnostics.extend(walked.files.keys().flat_map(|file| catalogue.diagnostics(file)));
-    Checked { files: walked.files.len(), diagnostics, apis: catalogue.apis() }
+    let (apis, artefacts) = (catalogue.apis(), catalogue.artefacts());
+    Checked { files: walked.files.len(), diagnostics, apis, artefacts }
 }
 
-/// Parses `text`, the content of `file`.
-pub(crate) fn read(file: &Path, text: &[u8], defaults: &Defaults) -> Reading {
-    let refs = RefCell::new(BTreeMap::new());
-    let folder = file.parent().unwrap_or(Path::new("."));
-    let resolve = |named: &str| -> Result<Vec<u8>, String> {
-        let file = folder.join(named);
-        let version = walk::version(&file);
-        refs.borrow_mut().insert(file, version);
-        read_below(folder, named)
-    };
-    let outcome = openapi::read(file, text, &resolve, defaults);
-    Reading { outcome, refs: refs.take() }
+impl Rules {
+    pub(crate) fn of(settings: &Settings) -> Self {
+        Self { defaults: defaults(settings), roots: Roots::of(settings) }
+    }
+
+    /// Parses `text`, the content of `file`.
+    pub(crate) fn read(&self, file: &Path, text: &[u8]) -> Reading {
+        let refs = RefCell::new(BTreeMap::new());
+        let folder = file.parent().unwrap_or(Path::new("."));
+        let note = |file: PathBuf| {
+            let version = walk::version(&file);
+            refs.borrow_mut().insert(file, version);
+        };
+        let resolve = |named: &str| -> Result<Vec<u8>, String> {
+            note(folder.join(named));
+            read_below(folder, named)
+        };
+        let content = match self.roots.of_artefact(file) {
+            Some(root) => {
+                let parameter = |kind, name: &str| match kind {
+                    Parameter::System | Parameter::Config => std::env::var(name).ok(),
+                    Parameter::File => file_property(root, name, &note),
+                };
+                let outside = Outside { parameter: &parameter, file: &resolve };
+                Content::of_artefacts(synapse::read(file, text, outside))
+            }
+            None => Content::of_api(file, openapi::read(file, text, &resolve, &self.defaults)),
+        };
+        Reading { content, refs: refs.take() }
+    }
 }
 
-pub(crate) fn unreadable(file: &Path, problem: String) -> Outcome {
-    let diagnostic = Diagnostic {
-        severity: Severity::Error,
-        file: file.to_owned(),
-        place: None,
-        message: problem,
-        help: None,
-    };
-    Outcome { diagnostics: vec![diagnostic], ..Outcome::default() }
+/// The value of `name` in `file.properties`, which is in the configured folder or in its `conf`. An environment
+/// variable takes precedence, as in Micro Integrator.
+fn file_property(root: &Path, name: &str, note: &dyn Fn(PathBuf)) -> Option<String> {
+    let folder = if root.is_dir() { root } else { root.parent()? };
+    let files = [folder.join("file.properties"), folder.join("conf/file.properties")];
+    for file in &files {
+        note(file.clone());
+    }
+    std::env::var(name).ok().or_else(|| {
+        let texts =
+            files.iter().filter_map(|file| String::from_utf8(read_bounded(file).ok()?).ok());
+        let property = |line: &str| {
+            let (key, value) = line.split_once(['=', ':'])?;
+            (key.trim() == name).then(|| value.trim().to_owned())
+        };
+        texts.into_iter().find_map(|text| text.lines().find_map(property))
+    })
 }
 
 /// Reads a regular file of up to `DOCUMENT_BYTES_MAX`. The error is for a diagnostic.

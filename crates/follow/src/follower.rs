@@ -13,7 +13,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use base::{Clock, limits};
-use model::{Diagnostic, Settings, Snapshot};
+use model::{ArtefactSet, Diagnostic, Settings, Snapshot};
 use wire::tls::ServerCertificates;
 
 use crate::catalogue::Catalogue;
@@ -28,7 +28,7 @@ use crate::watcher::{FileEvent, Watcher};
 /// What has changed.
 #[derive(Clone, Debug)]
 pub enum Change {
-    /// APIs or issuers.
+    /// APIs, artefacts or issuers.
     Snapshot(Arc<Snapshot>),
     /// Settings, or files of trusted CAs. Values that need a restart are the previous ones; the log
     /// names them.
@@ -73,6 +73,7 @@ pub struct Follower {
     catalogue: Catalogue,
     issuers: Issuers,
     /// Of the last snapshot.
+    artefacts: Arc<ArtefactSet>,
     revision: u64,
     tracked: Tracked,
     watcher: Option<Watcher>,
@@ -176,6 +177,7 @@ impl Follower {
             certificates,
             catalogue: Catalogue::default(),
             issuers: Issuers::default(),
+            artefacts: Arc::default(),
             revision: 0,
             tracked,
             watcher: None,
@@ -359,7 +361,11 @@ impl Follower {
     fn snapshot(&mut self) -> Arc<Snapshot> {
         self.revision += 1;
         let (apis, issuers) = (self.catalogue.apis(), self.issuers.current());
-        let artefacts = Arc::default();
+        let artefacts = self.catalogue.artefacts();
+        if *self.artefacts != artefacts {
+            self.artefacts = Arc::new(artefacts);
+        }
+        let artefacts = Arc::clone(&self.artefacts);
         Arc::new(Snapshot { revision: self.revision, apis, issuers, artefacts })
     }
 

@@ -1,7 +1,7 @@
 //! Watches files and key sets, and publishes what the gateway serves.
 //!
 //! Place in the flow: files, JWKS --> `formats` --> **follow** --> `model::Snapshot` --> gateway.
-//! It reads API descriptions, `penstock.toml`, keys and certificates, watches them, and calls back
+//! It reads API descriptions, Synapse artefacts, `penstock.toml`, keys and certificates, watches them, and calls back
 //! with each [`Change`]. After an invalid change the last valid version keeps serving, and
 //! [`Status`] has the diagnostics.
 //!
@@ -18,6 +18,7 @@ mod documents;
 mod fetch;
 mod follower;
 mod issuers;
+mod part;
 mod status;
 mod tracked;
 mod walk;

@@ -1,4 +1,4 @@
-//! Finds API descriptions in folders. Files are not read.
+//! Finds API descriptions and artefacts in folders. Files are not read.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use base::limits;
+use formats::synapse::{self, Role};
 use model::{Diagnostic, Severity};
 
 /// Metadata that identify the version of a file without reading it.
@@ -29,16 +30,76 @@ pub(crate) struct Walked {
     pub(crate) problems: Vec<Diagnostic>,
 }
 
-/// Lists the descriptions in `roots`, files and folders. `enter` is called with each folder before
-/// it is listed, so that a watch set there misses nothing. Symbolic links are followed; each folder
-/// is entered once, however many links lead to it.
-pub(crate) fn walk(roots: &[PathBuf], enter: &mut dyn FnMut(&Path)) -> Walked {
+/// The configured files and folders.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Roots {
+    /// Of API descriptions.
+    pub(crate) apis: Vec<PathBuf>,
+    /// Of Synapse artefacts.
+    pub(crate) artefacts: Vec<PathBuf>,
+}
+
+/// What is looked for in a folder.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Apis,
+    Artefacts,
+}
+
+impl Roots {
+    pub(crate) fn of(settings: &model::Settings) -> Self {
+        let (apis, artefacts) = (&settings.gateway.apis, &settings.integration.artefacts);
+        Self { apis: apis.clone(), artefacts: artefacts.clone() }
+    }
+
+    pub(crate) fn paths(settings: &model::Settings) -> impl Iterator<Item = &PathBuf> {
+        settings.gateway.apis.iter().chain(&settings.integration.artefacts)
+    }
+
+    /// The file or folder of artefacts in which `file` is one; `None`: it is an API description.
+    pub(crate) fn of_artefact(&self, file: &Path) -> Option<&Path> {
+        let mut roots = self.artefacts.iter();
+        let root = roots.find(|root| file.starts_with(root))?;
+        (root == file || Role::of(file).is_some()).then_some(root)
+    }
+
+    /// Whether a walk would find a file at this path.
+    pub(crate) fn select(&self, file: &Path) -> bool {
+        let is_api = || self.apis.iter().any(|root| file.starts_with(root));
+        self.of_artefact(file).is_some() || is_description(file) && is_api()
+    }
+}
+
+impl Kind {
+    fn selects(self, file: &Path) -> bool {
+        match self {
+            Self::Apis => is_description(file),
+            Self::Artefacts => Role::of(file).is_some(),
+        }
+    }
+
+    fn enters(self, folder: &Path) -> bool {
+        self == Self::Apis || synapse::enters(folder)
+    }
+}
+
+/// Lists the files in `roots`. `enter` is called with each folder before it is listed, so that a
+/// watch set there misses nothing. Symbolic links are followed; each folder is entered once for each
+/// kind, however many links lead to it.
+pub(crate) fn walk(roots: &Roots, enter: &mut dyn FnMut(&Path)) -> Walked {
     let mut walked = Walked::default();
+    for (kind, roots) in [(Kind::Apis, &roots.apis), (Kind::Artefacts, &roots.artefacts)] {
+        walk_kind(kind, roots, &mut walked, enter);
+    }
+    walked
+}
+
+fn walk_kind(kind: Kind, roots: &[PathBuf], walked: &mut Walked, enter: &mut dyn FnMut(&Path)) {
     let mut entered = HashSet::new();
     for root in roots {
         match fs::metadata(root) {
             Ok(metadata) if metadata.is_dir() => {
-                list(root, 0, &mut entered, &mut walked, enter);
+                list(kind, (root, 0), &mut entered, walked, enter);
             }
             Ok(metadata) if metadata.is_file() => {
                 walked.files.insert(root.clone(), Version::of(&metadata));
@@ -47,11 +108,10 @@ pub(crate) fn walk(roots: &[PathBuf], enter: &mut dyn FnMut(&Path)) -> Walked {
             Err(error) => walked.problems.push(problem(
                 root,
                 &format!("cannot be read: {error}"),
-                "correct the path or its permissions; APIs that were loaded from it stay in use",
+                "correct the path or its permissions; what was loaded from it stays in use",
             )),
         }
     }
-    walked
 }
 
 /// The version of the regular file at `path`; `None` if there is none.
@@ -80,6 +140,11 @@ pub(crate) fn is_description(path: &Path) -> bool {
     known && !name.starts_with(['.', '#'])
 }
 
+/// Whether a file of this name may be one that a walk finds.
+pub(crate) fn may_be_found(path: &Path) -> bool {
+    is_description(path) || Role::of(path).is_some()
+}
+
 impl Version {
     pub(crate) fn of(metadata: &fs::Metadata) -> Self {
         Self {
@@ -93,8 +158,8 @@ impl Version {
 }
 
 fn list(
-    folder: &Path,
-    depth: usize,
+    kind: Kind,
+    (folder, depth): (&Path, usize),
     entered: &mut HashSet<(u64, u64)>,
     walked: &mut Walked,
     enter: &mut dyn FnMut(&Path),
@@ -125,12 +190,14 @@ fn list(
         // Removed meanwhile, or a dangling link.
         let Ok(metadata) = fs::metadata(&path) else { continue };
         if metadata.is_dir() {
-            folders.push(path);
-        } else if metadata.is_file() && is_description(&path) {
+            if kind.enters(&path) {
+                folders.push(path);
+            }
+        } else if metadata.is_file() && kind.selects(&path) {
             if walked.files.len() >= limits::API_FILES_MAX {
                 walked.problems.push(problem(
                     &path,
-                    "too many API descriptions; this one is not read",
+                    "too many files; this one is not read",
                     "remove some",
                 ));
                 return;
@@ -140,7 +207,7 @@ fn list(
     }
     folders.sort();
     for below in folders {
-        list(&below, depth + 1, entered, walked, enter);
+        list(kind, (&below, depth + 1), entered, walked, enter);
     }
 }
 
@@ -187,7 +254,8 @@ mod tests {
         symlink("../d.yml", root.join("apis/e.yml")).unwrap();
         symlink("nowhere", root.join("apis/f.yml")).unwrap();
         let mut entered = 0;
-        let walked = walk(&[root.join("apis"), root.join("d.yml")], &mut |_| entered += 1);
+        let apis = vec![root.join("apis"), root.join("d.yml")];
+        let walked = walk(&Roots { apis, ..Roots::default() }, &mut |_| entered += 1);
         let found: Vec<String> = walked
             .files
             .keys()
@@ -201,7 +269,8 @@ mod tests {
     #[test]
     fn a_missing_folder_is_reported() {
         let folder = tempfile::tempdir().unwrap();
-        let walked = walk(&[folder.path().join("apis")], &mut |_| {});
+        let apis = vec![folder.path().join("apis")];
+        let walked = walk(&Roots { apis, ..Roots::default() }, &mut |_| {});
         let problem = walked.problems.first().unwrap();
         assert!(problem.message.starts_with("cannot be read: No such file"), "{problem}");
     }

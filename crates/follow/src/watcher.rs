@@ -89,7 +89,7 @@ fn events(event: &Event, send: &mut impl FnMut(FileEvent)) {
             EventClass::Folder => send(FileEvent::Folder(path.clone())),
             // Other files in the folder, such as logs, may be written all the time; closing them is
             // enough.
-            EventClass::File(ChangeKind::Writing) if !walk::is_description(path) => {}
+            EventClass::File(ChangeKind::Writing) if !walk::may_be_found(path) => {}
             EventClass::File(kind) => send(FileEvent::Path(path.clone(), kind)),
             // A hard or symbolic link is complete at once; a new file is written later.
             EventClass::Created => {

@@ -4,6 +4,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot make its files has failed")]
 
+#[path = "live/artefacts.rs"]
+mod artefacts;
+
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -156,7 +159,7 @@ fn the_apis_of_a_folder_replaced_by_an_empty_one_are_served_until_a_reload() {
     // As when a volume is unmounted.
     fs::rename(scene.path("apis"), scene.path("gone")).unwrap();
     fs::create_dir(scene.path("apis")).unwrap();
-    scene.until_diagnostic("its APIs (2) stay in use");
+    scene.until_diagnostic("its files (2) stay in use");
     fs::rename(scene.path("apis"), scene.path("empty")).unwrap();
     fs::rename(scene.path("gone"), scene.path("apis")).unwrap();
     scene.replace("apis/c.yaml", &api("/c"));
@@ -166,7 +169,7 @@ fn the_apis_of_a_folder_replaced_by_an_empty_one_are_served_until_a_reload() {
 
     fs::rename(scene.path("apis"), scene.path("gone")).unwrap();
     fs::rename(scene.path("empty"), scene.path("apis")).unwrap();
-    scene.until_diagnostic("its APIs (3) stay in use");
+    scene.until_diagnostic("its files (3) stay in use");
     scene.handle.as_ref().unwrap().reload();
     scene.until("");
     scene.until_no_diagnostics();
@@ -676,6 +679,9 @@ fn served(snapshot: &Snapshot) -> String {
             ApiState::Unloaded => format!("{}(503)", loaded.api.base_path),
         })
         .collect();
+    let artefacts = snapshot.artefacts.artefacts.iter();
+    served.extend(artefacts.map(|one| format!("{}:{}", one.kind.element(), one.name)));
+    served.extend(snapshot.artefacts.resources.keys().cloned());
     served.sort();
     served.join(" ")
 }

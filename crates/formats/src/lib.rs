@@ -1,4 +1,4 @@
-//! Parses configuration files and API descriptions into `model` types, and reports every problem of
+//! Parses configuration files, API descriptions and Synapse artefacts into `model` types, and reports every problem of
 //! a file at once, with file:line:column and what to write instead.
 //!
 //! Place in the flow: `follow` reads the files and passes their bytes to this crate; the result
@@ -16,3 +16,4 @@ pub mod declarative;
 pub mod openapi;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod properties;
+pub mod synapse;

@@ -8,6 +8,7 @@ use model::{Api, Diagnostic, Endpoint, Severity};
 use crate::address;
 use crate::declarative;
 use crate::openapi::{self, Defaults, Outcome};
+use crate::synapse::{self, Outside, Parameter};
 
 /// Reads `data` as a description in JSON and in YAML. Each of its `$ref`s leads to `data` again.
 ///
@@ -102,6 +103,53 @@ pub fn settings(data: &[u8]) {
     assert!(!format!("{settings:?}").contains(&secret), "a secret is printed");
 }
 
+/// Reads `data` as an archive and as an artefact. If it is text, also as the entries of an archive: each begins with a
+/// line `== name`.
+///
+/// # Panics
+/// When a property does not hold.
+pub fn artefacts(data: &[u8]) {
+    artefact_file("a.car", data);
+    artefact_file("sequences/a.xml", data);
+    artefact_file("artifact.xml", data);
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let entries = text.split("== ").filter_map(|entry| entry.split_once('\n'));
+    let mut writer = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+    for (name, content) in entries {
+        let options = zip::write::SimpleFileOptions::default();
+        // Names may be repeated, which the writer rejects.
+        if writer.start_file(name, options).is_ok() {
+            std::io::Write::write_all(&mut writer, content.as_bytes()).expect("in memory");
+        }
+    }
+    if let Ok(archive) = writer.finish() {
+        artefact_file("a.car", archive.get_ref());
+    }
+}
+
+fn artefact_file(file: &str, data: &[u8]) {
+    let parameter = |_: Parameter, name: &str| (name != "ABSENT").then(|| format!("<{name}>"));
+    let refs = |file: &str| {
+        assert!(!file.starts_with('/') && file.split('/').all(|part| part != ".."), "`{file}`");
+        Ok(data.to_vec())
+    };
+    let outside = Outside { parameter: &parameter, file: &refs };
+    let outcome = synapse::read(Path::new(file), data, outside);
+    assert_eq!(outcome, synapse::read(Path::new(file), data, outside), "reading twice differs");
+    bounded(&outcome.diagnostics, outcome.set.is_some());
+    let set = outcome.set.unwrap_or_default();
+    for artefact in &set.artefacts {
+        let document = xml::Document::parse(&artefact.bytes).expect("an artefact is well-formed");
+        let element = document.element().map(|element| element.local_name());
+        assert_eq!(element, Some(artefact.kind.element()));
+        assert!(!artefact.name.is_empty() && artefact.file.starts_with(file) || file == "a.car");
+        assert_eq!(artefact.application.is_some(), file == "a.car");
+    }
+    for path in set.resources.keys() {
+        assert_eq!(model::resource_path(path).as_ref(), Some(path));
+    }
+}
+
 /// There is a result if and only if there is no error; diagnostics are limited in number and have a
 /// message.
 fn bounded(diagnostics: &[Diagnostic], accepted: bool) {
@@ -125,10 +173,13 @@ mod tests {
     const TOML: &str = "[gateway]\nhttp = \"127.0.0.1:0\"\ntrusted_proxies = [\"10.0.0.0/8\"]\n[[issuer]]\n\
         name = \"a\"\niss = \"b\"\nalgorithms = [\"HS256\"]\nsecret = { env = \"S\" }\n";
 
+    const ARCHIVE: &str = include_str!("../../../fuzz/seeds/archive/application");
+
     /// Each file as it is, truncated at every byte, and with each byte replaced.
     #[test]
     fn the_properties_hold_for_broken_variants_of_valid_files() {
-        for (text, property) in [(API, openapi as fn(&[u8])), (TOML, settings)] {
+        let files = [(API, openapi as fn(&[u8])), (TOML, settings), (ARCHIVE, artefacts)];
+        for (text, property) in files {
             let bytes = text.as_bytes();
             property(bytes);
             for at in 0..bytes.len() {

@@ -75,8 +75,9 @@ impl Report {
     /// The diagnostics in the order of the file, `main` before the files that it refers to.
     pub(crate) fn finish(mut self, main: &Path) -> Vec<Diagnostic> {
         self.diagnostics.sort_by(|a, b| {
-            let key = |d: &Diagnostic| (d.file != main, d.place);
-            key(a).cmp(&key(b)).then_with(|| (&a.file, &a.message).cmp(&(&b.file, &b.message)))
+            let other = |d: &Diagnostic| d.file != main;
+            let (one, two) = ((&a.file, a.place, &a.message), (&b.file, b.place, &b.message));
+            other(a).cmp(&other(b)).then_with(|| one.cmp(&two))
         });
         self.diagnostics.dedup(); // One value may be read for two purposes.
         if self.left_out > 0 {

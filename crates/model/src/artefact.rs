@@ -10,8 +10,33 @@ use std::sync::Arc;
 pub struct ArtefactSet {
     /// Ordered by file; those of one archive follow each other. No two of one kind have the same name.
     pub artefacts: Vec<Artefact>,
-    /// By path: `conf:/a/b`, `gov:/a/b` or `local:/a/b`.
+    /// By path: `conf:/a/b` or `gov:/a/b`.
     pub resources: BTreeMap<String, Resource>,
+}
+
+impl ArtefactSet {
+    /// The resource of a key as artefacts write it: `conf:a/b`, `gov:/a/b`, `resources:a/b` or
+    /// `/_system/governance/a/b`.
+    #[must_use]
+    pub fn resource(&self, key: &str) -> Option<&Resource> {
+        self.resources.get(&resource_path(key)?)
+    }
+}
+
+/// The registry path of a key as artefacts write it; `None` if it is not a key of the registry.
+#[must_use]
+pub fn resource_path(key: &str) -> Option<String> {
+    const PREFIXES: [(&str, &str); 5] = [
+        ("conf:", "conf:"),
+        ("gov:", "gov:"),
+        ("resources:", "gov:/mi-resources"),
+        ("/_system/config/", "conf:"),
+        ("/_system/governance/", "gov:"),
+    ];
+    let found = PREFIXES.iter().find_map(|(prefix, root)| Some((root, key.strip_prefix(prefix)?)));
+    let (root, path) = found?;
+    let path = path.trim_start_matches('/');
+    (!path.is_empty()).then(|| format!("{root}/{path}"))
 }
 
 /// One artefact: an XML file, or an entry of an archive.
@@ -24,8 +49,10 @@ pub struct Artefact {
     pub version: String,
     /// As diagnostics name it: `orders.xml`, or `orders.car!/Orders_1.0.0/Orders-1.0.0.xml`.
     pub file: PathBuf,
-    /// Well-formed XML in which parameters such as `$SYSTEM:NAME` have their values.
+    /// Well-formed XML in which parameters such as `$SYSTEM:NAME` are replaced by their values.
     pub bytes: Arc<[u8]>,
+    /// Of a `definitions` file, the kinds and names of what it contains; else empty.
+    pub contains: Vec<(ArtefactKind, String)>,
     /// The archive that holds it; absent for a file of its own.
     pub application: Option<Arc<Application>>,
 }
@@ -88,4 +115,22 @@ pub struct Resource {
     /// Empty if nothing says.
     pub media_type: String,
     pub bytes: Arc<[u8]>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_keys_of_one_resource_are_one_path() {
+        for key in ["gov:xslt/a.xslt", "gov:/xslt/a.xslt", "/_system/governance/xslt/a.xslt"] {
+            assert_eq!(resource_path(key).as_deref(), Some("gov:/xslt/a.xslt"), "{key}");
+        }
+        assert_eq!(resource_path("conf:/a").as_deref(), Some("conf:/a"));
+        assert_eq!(resource_path("/_system/config/a").as_deref(), Some("conf:/a"));
+        assert_eq!(resource_path("resources:x/a").as_deref(), Some("gov:/mi-resources/x/a"));
+        for key in ["a", "gov:", "local:a", ""] {
+            assert_eq!(resource_path(key), None, "{key}");
+        }
+    }
 }

@@ -16,7 +16,7 @@ mod snapshot;
 mod upstream;
 
 pub use api::{Api, Cors, IDENTITY_FIELDS, Operation, ScopeRule, Security, Transports};
-pub use artefact::{Application, Artefact, ArtefactKind, ArtefactSet, Resource};
+pub use artefact::{Application, Artefact, ArtefactKind, ArtefactSet, Resource, resource_path};
 pub use auth_failure::AuthFailure;
 pub use caller::{Caller, KeyType};
 pub use denial::{Denial, DenialRow, TABLE};

@@ -1,27 +1,30 @@
 //! `penstock check`: the gateway's diagnostics for files, without serving them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use base::{Clock, SystemClock};
 use clap::Args;
 use formats::openapi::Defaults;
-use model::{Diagnostic, Severity};
+use mediation::{Compiler, Origin};
+use model::{ArtefactSet, Diagnostic, Severity};
 
 use super::{counted, stdout};
 use crate::failure::Failure;
 
-/// Check API descriptions and configuration files
+/// Check API descriptions, Synapse artefacts and configuration files
 ///
 /// Prints every problem of every file as file:line:column, with what to write instead. The exit code is 1 if there
 /// is an error; warnings alone give 0.
 #[derive(Args)]
 #[command(after_help = "Examples:
   penstock check apis/                      every API description in a folder
+  penstock check orders.car                 a composite application
+  penstock check synapse-configs/default/   every artefact in a folder of Micro Integrator
   penstock check petstore.yaml orders.json  single files
-  penstock check penstock.toml              a configuration with the APIs, keys and certificates
-                                            that it names")]
+  penstock check penstock.toml              a configuration with the APIs, artefacts, keys and
+                                            certificates that it names")]
 pub(crate) struct Arguments {
-    /// API descriptions (YAML or JSON), folders of them, and configuration files (*.toml)
+    /// API descriptions (YAML or JSON), artefacts (*.xml, *.car), folders of both, and configuration files (*.toml)
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
 }
@@ -43,6 +46,10 @@ fn check(paths: &[PathBuf]) -> (usize, Vec<Diagnostic>) {
     let is_configuration = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "toml");
     let (configurations, mut apis): (Vec<_>, Vec<_>) =
         paths.iter().cloned().partition(is_configuration);
+    // A folder may hold both.
+    let (mut artefacts, described) = (apis.clone(), |file: &PathBuf| !is_artefact(file));
+    artefacts.retain(|path| path.is_dir() || is_artefact(path));
+    apis.retain(described);
     // API descriptions alone are checked as if the configuration had an issuer.
     let mut defaults = Defaults::default();
     let (mut files, mut diagnostics) = (configurations.len(), Vec::new());
@@ -53,12 +60,30 @@ fn check(paths: &[PathBuf]) -> (usize, Vec<Diagnostic>) {
                 diagnostics.extend(follow::check_settings(&settings, SystemClock::new().now()));
                 defaults = follow::defaults(&settings);
                 apis.extend(settings.gateway.apis);
+                artefacts.extend(settings.integration.artefacts);
             }
             Err(invalid) => diagnostics.extend(invalid.diagnostics),
         }
     }
-    let checked = follow::check(&apis, &defaults);
+    let checked = follow::check(&apis, &artefacts, &defaults);
     files += checked.files;
     diagnostics.extend(checked.diagnostics);
+    diagnostics.extend(compile(&checked.artefacts));
     (files, diagnostics)
+}
+
+/// Whether a path that is given names artefacts. A missing file is reported as an API description.
+fn is_artefact(path: &Path) -> bool {
+    path.is_file() && formats::synapse::Role::of(path).is_some()
+}
+
+/// The diagnostics of what the artefacts do, all compiled together.
+fn compile(set: &ArtefactSet) -> Vec<Diagnostic> {
+    let parsed = set.artefacts.iter().filter_map(|artefact| {
+        // Read before, so it is well-formed.
+        Some((&artefact.file, xml::Document::parse(&artefact.bytes).ok()?))
+    });
+    let parsed: Vec<_> = parsed.collect();
+    let origins = parsed.iter().map(|(file, document)| Origin { file, document });
+    Compiler::compile(&origins.collect::<Vec<_>>()).1
 }

@@ -1,6 +1,10 @@
 //! Each test applies batches of changes; `check` compares what is served at the end.
 
+use formats::openapi::Outcome;
+use model::ArtefactKind;
+
 use super::*;
+use crate::part::unloaded_api;
 
 #[test]
 fn an_invalid_change_keeps_the_last_valid_version() {
@@ -134,6 +138,38 @@ fn an_unchanged_api_is_the_same_allocation() {
     assert!(same(0) && !same(1));
 }
 
+#[test]
+fn of_two_files_with_one_artefact_the_served_one_stays() {
+    let set = |file: &str, names: &[&str]| {
+        let artefacts = names.iter().map(|name| model::Artefact {
+            kind: ArtefactKind::Proxy,
+            name: (*name).to_owned(),
+            version: String::new(),
+            file: file.into(),
+            bytes: Arc::from([]),
+            contains: Vec::new(),
+            application: None,
+        });
+        let set = ArtefactSet { artefacts: artefacts.collect(), ..ArtefactSet::default() };
+        let part = Some(Part::Artefacts(Arc::new(set)));
+        (file.into(), Found::Read(Box::new(Content { part, ..Content::default() })))
+    };
+    let mut catalogue = Catalogue::default();
+    catalogue.apply(vec![set("a.car", &["one", "two"])]);
+    let applied = catalogue.apply(vec![set("b.car", &["two", "three"])]);
+    assert_eq!(applied.rejected, [PathBuf::from("b.car")]);
+    let names = |catalogue: &Catalogue| {
+        let set = catalogue.artefacts();
+        set.artefacts.iter().map(|one| one.name.clone()).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(names(&catalogue), "one two");
+    let diagnostics = catalogue.diagnostics(Path::new("b.car"));
+    let [diagnostic] = diagnostics.as_slice() else { panic!("{diagnostics:?}") };
+    assert_eq!(diagnostic.message, "the proxy `two` is already served by a.car");
+    catalogue.apply(vec![("a.car".into(), Found::Removed)]);
+    assert_eq!(names(&catalogue), "two three");
+}
+
 /// Files of one batch are separated by spaces: `a=/x` is valid, `a!/x` invalid, `a?` missing, `a-`
 /// removed. `+/d` adds a default path, `@h` a host.
 #[track_caller]
@@ -162,14 +198,20 @@ fn step(word: &str) -> (PathBuf, Found) {
         "=" => {
             let mut api = unloaded_api(Path::new(file), path.to_owned(), hosts);
             api.default_path = Some(default.to_owned()).filter(|path| !path.is_empty());
-            Found::Read(Box::new(Outcome { api: Some(api), ..Outcome::default() }))
+            Found::Read(Box::new(Content {
+                part: Some(Part::Api(Arc::new(api))),
+                ..Content::default()
+            }))
         }
-        "!" => Found::Read(Box::new(Outcome {
-            api: None,
-            diagnostics: vec![invalid(file)],
-            base_path: Some(path.to_owned()).filter(|path| !path.is_empty()),
-            hosts,
-        })),
+        "!" => {
+            let outcome = Outcome {
+                api: None,
+                diagnostics: vec![invalid(file)],
+                base_path: Some(path.to_owned()).filter(|path| !path.is_empty()),
+                hosts,
+            };
+            Found::Read(Box::new(Content::of_api(Path::new(file), outcome)))
+        }
         "?" => Found::Missing,
         _ => Found::Removed,
     };

@@ -1,4 +1,4 @@
-//! API descriptions: finding the ones that an event is about, reading them, and applying the
+//! API descriptions and artefacts: finding the ones that an event is about, reading them, and applying the
 //! result.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,14 +11,14 @@ use std::path::{Path, PathBuf};
 use std::thread;
 
 use base::limits;
-use formats::openapi::Defaults;
 
 use super::{Follower, Walk, Work, poll_wait_us};
 use crate::catalogue::{Applied, Found};
-use crate::configuration::{defaults, parents};
+use crate::configuration::parents;
 use crate::debounce::ChangeKind;
-use crate::documents::{self, Reading};
-use crate::walk::{self, Version};
+use crate::documents::{self, Reading, Rules};
+use crate::part::Content;
+use crate::walk::{self, Roots, Version};
 
 /// From this number of files on, several threads read them, which happens only when everything is
 /// loaded.
@@ -81,28 +81,27 @@ impl Follower {
 
     /// The path under which a walk would find a description at this location.
     fn walked_name(&self, location: &Path) -> Option<PathBuf> {
-        if !walk::is_description(location) {
-            return None;
-        }
         let (folder, name) = (location.parent()?, location.file_name()?);
         let walked = self.folders.get(folder);
         let noted = || self.folders.values().find(|walked| *walked == folder);
-        walked.or_else(noted).map(|walked| walked.join(name))
+        let file = walked.or_else(noted).map(|walked| walked.join(name))?;
+        self.roots().select(&file).then_some(file)
     }
 
     /// Lists all folders and compares the versions of files; reads none.
     pub(super) fn walk(&mut self, why: Walk, work: &mut Work) {
         let start_us = self.clock.now().mono_us;
         self.tracked.forget_folders();
-        let roots = self.settings.gateway.apis.clone();
+        let roots = self.roots();
+        let all: Vec<PathBuf> = Roots::paths(&self.settings).cloned().collect();
         let watcher = &mut self.watcher;
-        for parent in parents(&roots) {
+        for parent in parents(&all) {
             watcher.iter_mut().for_each(|watcher| watcher.watch(&parent));
         }
         let walked = walk::walk(&roots, &mut |folder| {
             watcher.iter_mut().for_each(|watcher| watcher.watch(folder));
         });
-        self.roots = roots.iter().filter_map(|root| walk::location(root)).collect();
+        self.roots = all.iter().filter_map(|root| walk::location(root)).collect();
         let real = |folder: PathBuf| Some((fs::canonicalize(&folder).ok()?, folder));
         self.folders = walked.folders.into_iter().filter_map(real).collect();
         let differing = walked.files.iter().filter(|(file, version)| {
@@ -131,7 +130,7 @@ impl Follower {
             work.force.extend(work.apis.iter().cloned());
         }
         let mut problems = walked.problems;
-        problems.extend(self.emptied_roots(&roots, &walked.files));
+        problems.extend(self.emptied_roots(&all, &walked.files));
         self.post_failed_roots(problems);
         let end = self.clock.now();
         self.poll_us = end.mono_us + poll_wait_us(end.mono_us.saturating_sub(start_us));
@@ -153,16 +152,16 @@ impl Follower {
                 self.held.insert(root.clone(), identity);
                 continue;
             }
-            let apis = self.catalogue.files().filter(|file| file.starts_with(root)).count();
-            if apis > 0 {
+            let files = self.catalogue.files().filter(|file| file.starts_with(root)).count();
+            if files > 0 {
                 emptied.push(model::Diagnostic {
                     severity: model::Severity::Error,
                     file: root.clone(),
                     place: None,
                     message: format!(
-                        "the folder was replaced by an empty one; its APIs ({apis}) stay in use"
+                        "the folder was replaced by an empty one; its files ({files}) stay in use"
                     ),
-                    help: Some("mount or restore it, or send SIGHUP to remove its APIs".into()),
+                    help: Some("mount or restore it, or send SIGHUP to remove what it held".into()),
                 });
             }
         }
@@ -200,10 +199,10 @@ impl Follower {
     /// Reads descriptions and applies them.
     pub(super) fn read_apis(&mut self, work: Work) -> Applied {
         let files: Vec<PathBuf> = work.apis.into_iter().collect();
-        let settings = defaults(&self.settings);
+        let rules = Rules::of(&self.settings);
         let states = in_parallel(&files, |file| {
             let known = self.texts.get(file).filter(|_| !work.force.contains(file));
-            read_state(file, known.copied(), &settings, &self.hashing)
+            read_state(file, known.copied(), &rules, &self.hashing)
         });
         let changes = files.into_iter().zip(states);
         let changes: Vec<_> =
@@ -243,20 +242,20 @@ impl Follower {
             }
             FileState::Read(version, text, reading) => {
                 self.see(&file, version);
-                if reading.outcome.api.is_none() && self.fails_first_time(&file, text) {
+                if reading.content.part.is_none() && self.fails_first_time(&file, text) {
                     self.debounce.note(file, ChangeKind::Writing, self.clock.now().mono_us);
                     return None;
                 }
                 self.texts.insert(file.clone(), text);
                 self.first_failures.remove(&file);
                 self.refer(&file, reading.refs);
-                Found::Read(Box::new(reading.outcome))
+                Found::Read(Box::new(reading.content))
             }
             FileState::Unreadable(problem) => {
                 let folders = self.tracked.look(&file);
                 self.watch_folders(&folders);
                 self.texts.remove(&file);
-                Found::Read(Box::new(documents::unreadable(&file, problem)))
+                Found::Read(Box::new(Content::unreadable(&file, problem)))
             }
         };
         Some((file, found))
@@ -301,10 +300,13 @@ impl Follower {
     }
 
     fn log_loaded(&self, applied: &Applied) {
-        let apis = if applied.loaded.is_empty() { 0 } else { self.catalogue.count() };
+        let files = if applied.loaded.is_empty() { 0 } else { self.catalogue.count() };
+        let roots = self.roots();
         for file in &applied.loaded {
-            let message = if self.catalogue.knows(file) { "API loaded" } else { "API removed" };
-            tracing::info!(file = %file.display(), apis, "{message}");
+            let is_api = roots.of_artefact(file).is_none();
+            let what = if is_api { "API" } else { "artefacts" };
+            let done = if self.catalogue.knows(file) { "loaded" } else { "removed" };
+            tracing::info!(file = %file.display(), files, "{what} {done}");
         }
     }
 
@@ -339,13 +341,16 @@ impl Follower {
         }
     }
 
+    fn roots(&self) -> Roots {
+        Roots::of(&self.settings)
+    }
+
     fn is_below_roots(&self, file: &Path) -> bool {
-        self.settings.gateway.apis.iter().any(|root| file.starts_with(root))
+        Roots::paths(&self.settings).any(|root| file.starts_with(root))
     }
 
     fn root_is_there(&self, file: &Path) -> bool {
-        let mut roots = self.settings.gateway.apis.iter().filter(|root| file.starts_with(root));
-        roots.any(|root| {
+        Roots::paths(&self.settings).filter(|root| file.starts_with(root)).any(|root| {
             let found = walk::identity(root);
             found.is_some() && found.as_ref() == self.held.get(root)
         })
@@ -363,7 +368,7 @@ impl Follower {
 fn read_state(
     file: &Path,
     known: Option<u64>,
-    settings: &Defaults,
+    rules: &Rules,
     hashing: &impl BuildHasher,
 ) -> FileState {
     match fs::metadata(file) {
@@ -384,7 +389,7 @@ fn read_state(
         return FileState::Same(version);
     }
     // A panic of the reader must not affect the other files.
-    let parsed = catch_unwind(AssertUnwindSafe(|| documents::read(file, &text, settings)));
+    let parsed = catch_unwind(AssertUnwindSafe(|| rules.read(file, &text)));
     match parsed {
         Ok(reading) => FileState::Read(version, hash, Box::new(reading)),
         Err(_) => FileState::Unreadable(

@@ -16,7 +16,7 @@ use crate::documents::read_keys;
 use crate::fetch::Fetched;
 use crate::issuers::{self, Offer};
 use crate::status::Status;
-use crate::walk::{self, Version};
+use crate::walk::{self, Roots, Version};
 
 /// The key of certificates in the status.
 const CERTIFICATES: &str = "certificates";
@@ -224,7 +224,7 @@ impl Follower {
         let before = std::mem::replace(&mut self.settings, settings);
         if configuration::defaults(&before) != configuration::defaults(&self.settings) {
             work.walk = Some(Walk::Reload);
-        } else if before.gateway.apis != self.settings.gateway.apis {
+        } else if Roots::of(&before) != Roots::of(&self.settings) {
             work.walk = work.walk.max(Some(Walk::Folders));
         }
         work.certificates |= before.tls != self.settings.tls;

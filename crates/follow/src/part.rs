@@ -1,0 +1,137 @@
+//! What one file contributes to a snapshot, and what it claims: paths, or names of artefacts.
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+
+use formats::openapi::{self, normalised};
+use formats::synapse;
+use model::{Api, ArtefactKind, ArtefactSet, Diagnostic, Severity, Transports};
+
+/// What a file contributes.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Part {
+    Api(Arc<Api>),
+    /// Of an artefact's file or of an archive.
+    Artefacts(Arc<ArtefactSet>),
+}
+
+/// What only one file may have.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Claim {
+    /// `host` is empty for every host.
+    Path {
+        host: String,
+        path: String,
+    },
+    Artefact(ArtefactKind, String),
+    Resource(String),
+}
+
+/// The content of a file, as it was read.
+#[derive(Debug, Default)]
+pub(crate) struct Content {
+    /// Absent if the file is not valid.
+    pub(crate) part: Option<Part>,
+    pub(crate) diagnostics: Vec<Diagnostic>,
+    /// Of an invalid description whose base path could be read: what answers 503 there.
+    pub(crate) placeholder: Option<Api>,
+}
+
+impl Content {
+    pub(crate) fn of_api(file: &Path, outcome: openapi::Outcome) -> Self {
+        let openapi::Outcome { api, diagnostics, base_path, hosts } = outcome;
+        let unreadable = base_path.filter(|_| api.is_none());
+        let placeholder = unreadable.map(|path| unloaded_api(file, path, hosts));
+        Self { part: api.map(|api| Part::Api(Arc::new(api))), diagnostics, placeholder }
+    }
+
+    pub(crate) fn of_artefacts(outcome: synapse::Outcome) -> Self {
+        let synapse::Outcome { set, diagnostics } = outcome;
+        Self { part: set.map(|set| Part::Artefacts(Arc::new(set))), diagnostics, placeholder: None }
+    }
+
+    /// Of a file that cannot be read.
+    pub(crate) fn unreadable(file: &Path, problem: String) -> Self {
+        let diagnostic = Diagnostic {
+            severity: Severity::Error,
+            file: file.to_owned(),
+            place: None,
+            message: problem,
+            help: None,
+        };
+        Self { diagnostics: vec![diagnostic], ..Self::default() }
+    }
+}
+
+impl Part {
+    /// Everything that the file claims.
+    pub(crate) fn claims(&self) -> Vec<Claim> {
+        match self {
+            Self::Api(api) => api_claims(api),
+            Self::Artefacts(set) => artefact_claims(set),
+        }
+    }
+}
+
+impl fmt::Display for Claim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Path { host, path } => {
+                write!(f, "the path `{}`", if path.is_empty() { "/" } else { path })?;
+                if host.is_empty() { Ok(()) } else { write!(f, " of host `{host}`") }
+            }
+            Self::Artefact(kind, name) => write!(f, "the {} `{name}`", kind.element()),
+            Self::Resource(path) => write!(f, "the resource `{path}`"),
+        }
+    }
+}
+
+impl Claim {
+    /// What to do if another file has it.
+    pub(crate) fn help(&self) -> &'static str {
+        match self {
+            Self::Path { .. } => {
+                "change the x-wso2-basePath of one of the two files, or remove one; this version is \
+                 loaded as soon as the path is free"
+            }
+            Self::Artefact(..) | Self::Resource(_) => {
+                "rename it in one of the two files, or remove one; this version is loaded as soon as \
+                 the name is free"
+            }
+        }
+    }
+}
+
+/// Every host and path that the API claims, as routing compares paths. A wildcard host and a host that it matches are
+/// different claims: the exact one takes precedence.
+pub(crate) fn api_claims(api: &Api) -> Vec<Claim> {
+    let paths = [Some(&api.base_path), api.default_path.as_ref()];
+    let paths = paths.into_iter().flatten().map(|path| normalised(path));
+    if api.hosts.is_empty() {
+        return paths.map(|path| Claim::Path { host: String::new(), path }).collect();
+    }
+    let of_hosts = |path: String| {
+        api.hosts.iter().map(move |host| Claim::Path { host: host.clone(), path: path.clone() })
+    };
+    paths.flat_map(of_hosts).collect()
+}
+
+fn artefact_claims(set: &ArtefactSet) -> Vec<Claim> {
+    let mut claims: Vec<_> = set.resources.keys().cloned().map(Claim::Resource).collect();
+    for artefact in &set.artefacts {
+        if artefact.kind == ArtefactKind::Definitions {
+            let contained = artefact.contains.iter().cloned();
+            claims.extend(contained.map(|(kind, name)| Claim::Artefact(kind, name)));
+        } else {
+            claims.push(Claim::Artefact(artefact.kind, artefact.name.clone()));
+        }
+    }
+    claims
+}
+
+/// What is known of a file that was never valid.
+pub(crate) fn unloaded_api(file: &Path, base_path: String, hosts: Vec<String>) -> Api {
+    let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    Api { hosts, source: file.to_owned(), ..Api::new(name, String::new(), base_path) }
+}

@@ -1,0 +1,199 @@
+//! One XML file: an artefact, or `definitions` with several.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use model::{Application, Artefact, ArtefactKind, ArtefactSet};
+
+use crate::report::{Report, shorten, suggest};
+
+use super::role::unserved;
+use super::{Outside, elements, parameters, parse, place_of};
+
+/// Synapse's configuration language.
+const NAMESPACE: &str = "http://ws.apache.org/ns/synapse";
+
+/// Document elements of files that are no artefacts, but lie beside them: Maven, tests, the server's registry.
+const BESIDE: [&str; 6] =
+    ["project", "artifacts", "artifact", "unit-test", "registry", "taskManager"];
+
+/// Folders whose files Micro Integrator deploys, so that anything else in them is a mistake.
+const FOLDERS: [&str; 10] = [
+    "api",
+    "apis",
+    "proxy-services",
+    "sequences",
+    "endpoints",
+    "local-entries",
+    "templates",
+    "inbound-endpoints",
+    "message-stores",
+    "tasks",
+];
+
+/// What an artefact is part of.
+pub(super) struct Origin<'o> {
+    /// As diagnostics name it.
+    pub(super) file: PathBuf,
+    pub(super) version: String,
+    pub(super) application: Option<&'o Arc<Application>>,
+}
+
+/// An XML file of its own.
+pub(super) fn read_file(
+    file: &Path,
+    bytes: &[u8],
+    outside: Outside<'_>,
+    report: &mut Report,
+) -> ArtefactSet {
+    let Some(document) = parse(bytes, report) else { return ArtefactSet::default() };
+    let Some(root) = document.element() else { return ArtefactSet::default() };
+    if root.namespace() != NAMESPACE && BESIDE.contains(&root.local_name()) {
+        return ArtefactSet::default();
+    }
+    let folder = file.parent().and_then(Path::file_name).and_then(|name| name.to_str());
+    let is_deployed = folder.is_some_and(|folder| FOLDERS.contains(&folder));
+    if root.namespace() != NAMESPACE && kind_of(root).is_none() && !is_deployed {
+        let message =
+            format!("the document element `{}` is no artefact", shorten(root.local_name()));
+        report.warning(place_of(root), message, "the file is not read; move it if it is data");
+        return ArtefactSet::default();
+    }
+    let origin = Origin { file: file.to_owned(), version: String::new(), application: None };
+    let artefact = read(origin, bytes, &document, outside, report);
+    ArtefactSet { artefacts: artefact.into_iter().collect(), ..ArtefactSet::default() }
+}
+
+/// The artefact of a document.
+pub(super) fn read(
+    origin: Origin<'_>,
+    bytes: &[u8],
+    document: &xml::Document,
+    outside: Outside<'_>,
+    report: &mut Report,
+) -> Option<Artefact> {
+    let root = document.element()?;
+    let kind = checked_kind(root, &ArtefactKind::ALL, report)?;
+    let mut contains = Vec::new();
+    let name = if kind == ArtefactKind::Definitions {
+        contains = definitions(root, report);
+        origin.file.file_name().map(|name| name.to_string_lossy().into_owned())
+    } else {
+        name_of(root, kind, report)
+    };
+    check_mediators(root, report);
+    let bytes = parameters::replaced(bytes, document, outside.parameter, report);
+    Some(Artefact {
+        kind,
+        name: name?,
+        version: origin.version,
+        file: origin.file,
+        bytes: bytes.into(),
+        contains,
+        application: origin.application.cloned(),
+    })
+}
+
+/// The artefacts in `definitions`. Those of the server itself are skipped.
+fn definitions(root: xml::Node<'_>, report: &mut Report) -> Vec<(ArtefactKind, String)> {
+    let (mut found, mut seen) = (Vec::new(), HashSet::new());
+    let [inner @ .., _] = ArtefactKind::ALL;
+    for child in elements(root) {
+        if matches!(child.local_name(), "registry" | "taskManager" | "description") {
+            continue;
+        }
+        let Some(kind) = checked_kind(child, &inner, report) else { continue };
+        let Some(name) = name_of(child, kind, report) else { continue };
+        if seen.insert((kind, name.clone())) {
+            found.push((kind, name));
+        } else {
+            let message = format!("there are two artefacts `{}` named `{name}`", kind.element());
+            report.error(place_of(child), message, "rename one of them");
+        }
+    }
+    found
+}
+
+fn kind_of(node: xml::Node<'_>) -> Option<ArtefactKind> {
+    ArtefactKind::ALL.into_iter().find(|kind| kind.element() == node.local_name())
+}
+
+/// The kind of an artefact's element, if it is one of `known` and served.
+fn checked_kind(
+    node: xml::Node<'_>,
+    known: &[ArtefactKind],
+    report: &mut Report,
+) -> Option<ArtefactKind> {
+    let (name, place) = (node.local_name(), place_of(node));
+    if let Some(row) = unserved(name) {
+        report.error(place, format!("`{name}`: {}", row.message), row.help);
+        return None;
+    }
+    let Some(kind) = kind_of(node).filter(|kind| known.contains(kind)) else {
+        let names: Vec<_> = known.iter().map(|kind| kind.element()).collect();
+        let help = suggest(name, names.iter().copied(), || {
+            format!("the artefacts are {}", names.join(", "))
+        });
+        report.error(place, format!("unknown artefact `{}`", shorten(name)), help);
+        return None;
+    };
+    if node.namespace() != NAMESPACE {
+        let help = format!("declare xmlns=\"{NAMESPACE}\"");
+        report.error(place, format!("`{name}` is not in Synapse's namespace"), help);
+        return None;
+    }
+    if kind == ArtefactKind::InboundEndpoint {
+        check_inbound(node, report);
+    }
+    Some(kind)
+}
+
+fn check_inbound(node: xml::Node<'_>, report: &mut Report) {
+    let help = "receive the messages over HTTP: by an API, a proxy, or an inbound endpoint of protocol `http`";
+    let protocol = node.attribute("", "protocol").unwrap_or_default();
+    if node.attribute("", "class").is_some() {
+        report.error(place_of(node), "inbound endpoints of a `class` are not served", help);
+    } else if !matches!(protocol, "http" | "https") {
+        let message = format!("the inbound protocol `{}` is not served", shorten(protocol));
+        report.error(place_of(node), message, help);
+    }
+}
+
+fn name_of(node: xml::Node<'_>, kind: ArtefactKind, report: &mut Report) -> Option<String> {
+    let key = if kind == ArtefactKind::LocalEntry { "key" } else { "name" };
+    let name = node.attribute("", key).filter(|name| !name.trim().is_empty());
+    if name.is_none() {
+        let message = format!("`{}` has no `{key}`", kind.element());
+        report.error(place_of(node), message, format!("add {key}=\"...\""));
+    }
+    if kind == ArtefactKind::LocalEntry && node.attribute("", "src").is_some() {
+        let help = "write the content into the entry, or make it a registry resource";
+        report.error(place_of(node), "local entries with `src` are not served yet", help);
+    }
+    name.map(str::to_owned)
+}
+
+/// Reports the mediators that need more than the artefact: a jar, a connector, a compiled mapping.
+fn check_mediators(root: xml::Node<'_>, report: &mut Report) {
+    let ours = |node: &xml::Node<'_>| node.is_element() && node.namespace() == NAMESPACE;
+    for node in root.descendants().filter(ours) {
+        let name = node.local_name();
+        let (message, help) = match name {
+            "class" | "spring" | "pojoCommand" | "ejb" | "bean" => (
+                format!("the mediator `{name}` runs Java, which is not served"),
+                "replace it by the mediators of docs/synapse.md, or call a service",
+            ),
+            "datamapper" if node.attribute("", "xsltStyleSheet").is_none() => (
+                "`datamapper` without a stylesheet is not served".to_owned(),
+                "add xsltStyleSheet=\"gov:/...\" with the stylesheet that the mapping editor exports",
+            ),
+            _ if name.contains('.') => (
+                format!("`{}` is an operation of a connector, which is not served", shorten(name)),
+                "call the service with the `call` mediator and an `http` endpoint",
+            ),
+            _ => continue,
+        };
+        report.error(place_of(node), message, help);
+    }
+}

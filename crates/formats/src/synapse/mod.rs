@@ -1,0 +1,95 @@
+//! Synapse artefacts: XML files, the folders of Micro Integrator, and `.car` archives.
+//!
+//! A file is read on its own; artefacts of several files refer to each other by name, and `mediation` compiles them
+//! together. What isn't served is an error that names the alternative. An archive with an error is rejected whole.
+//!
+//! Architecture invariant: knows no mediator but those that are rejected because of what they need (jars, connectors).
+
+mod application;
+mod archive;
+mod artefact;
+mod parameters;
+mod registry;
+mod role;
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+
+use model::{ArtefactSet, Diagnostic};
+
+use crate::report::Report;
+
+pub use parameters::Parameter;
+pub use role::{Role, enters};
+
+/// The result of reading a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Absent if any diagnostic is an error. Empty if the file holds nothing that is deployed, such as a Maven
+    /// project.
+    pub set: Option<ArtefactSet>,
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// Access to what a file refers to.
+#[derive(Clone, Copy)]
+pub struct Outside<'o> {
+    /// The value of a parameter, such as an environment variable.
+    pub parameter: &'o dyn Fn(Parameter, &str) -> Option<String>,
+    /// Reads a file below the folder of the one that is read. The error is for a diagnostic.
+    pub file: &'o dyn Fn(&str) -> Result<Vec<u8>, String>,
+}
+
+/// Reads `bytes`, the content of `file`, according to its role.
+#[must_use]
+pub fn read(file: &Path, bytes: &[u8], outside: Outside<'_>) -> Outcome {
+    let mut report = Report::new(file);
+    let set = match Role::of(file) {
+        Some(Role::Archive) => application::read(file, bytes, outside, &mut report),
+        Some(Role::Artefact) => artefact::read_file(file, bytes, outside, &mut report),
+        Some(Role::Manifest) => registry::manifest(bytes, outside, &mut report),
+        Some(Role::Resource(path)) => registry::resource(file, path, bytes),
+        Some(Role::Unserved(unserved)) => {
+            report.error(None, unserved.message, unserved.help);
+            ArtefactSet::default()
+        }
+        None => {
+            let help = "name an XML file, a .car archive or a folder of them";
+            report.error(None, "not a Synapse artefact", help);
+            ArtefactSet::default()
+        }
+    };
+    let set = Some(set).filter(|_| !report.has_errors());
+    Outcome { set, diagnostics: report.finish(file) }
+}
+
+/// Parses XML, and reports the error of one that is not well-formed.
+fn parse(bytes: &[u8], report: &mut Report) -> Option<xml::Document> {
+    match xml::Document::parse(bytes) {
+        Ok(document) => Some(document),
+        Err(error) => {
+            let place = error.position().map(place);
+            report.error(place, format!("invalid XML: {}", error.kind()), "");
+            None
+        }
+    }
+}
+
+fn place(position: xml::Position) -> model::Place {
+    model::Place { line: position.line, column: position.column }
+}
+
+fn place_of(node: xml::Node<'_>) -> model::Place {
+    place(node.position())
+}
+
+fn elements(node: xml::Node<'_>) -> impl Iterator<Item = xml::Node<'_>> {
+    node.children().filter(|child| child.is_element())
+}
+
+/// The text of the child element `name`; empty if there is none.
+fn child_text(node: xml::Node<'_>, name: &str) -> String {
+    let child = elements(node).find(|child| child.local_name() == name);
+    child.map_or_else(String::new, |child| child.string_value().trim().to_owned())
+}

@@ -1,0 +1,133 @@
+//! Registry resources: of a mirrored folder, of a Maven module, and of an archive.
+
+use std::path::Path;
+
+use model::{ArtefactSet, Resource, resource_path};
+
+use crate::report::{Report, shorten};
+
+use super::{Outside, child_text, elements, parse, place_of};
+
+/// The media types that matter by a file's ending.
+const MEDIA_TYPES: [(&str, &str); 5] = [
+    (".xslt", "application/xslt+xml"),
+    (".xsl", "application/xslt+xml"),
+    (".xml", "application/xml"),
+    (".json", "application/json"),
+    (".js", "application/javascript"),
+];
+
+/// One `item` of a manifest.
+pub(super) struct Item {
+    /// As written, relative to the manifest or to the `resources` folder of an archive.
+    pub(super) file: String,
+    pub(super) is_folder: bool,
+    /// In the registry; of a folder, where its content is.
+    pub(super) path: String,
+    pub(super) media_type: String,
+    pub(super) place: model::Place,
+}
+
+/// The file of a folder that mirrors the registry.
+pub(super) fn resource(file: &Path, path: String, bytes: &[u8]) -> ArtefactSet {
+    let mut set = ArtefactSet::default();
+    let media_type = media_type(&path);
+    set.resources.insert(path, Resource { file: file.to_owned(), media_type, bytes: bytes.into() });
+    set
+}
+
+/// The resources that a Maven module's `artifact.xml` names.
+pub(super) fn manifest(bytes: &[u8], outside: Outside<'_>, report: &mut Report) -> ArtefactSet {
+    let mut set = ArtefactSet::default();
+    let Some(document) = parse(bytes, report) else { return set };
+    let folder = report.file().parent().unwrap_or(Path::new("")).to_owned();
+    let artifacts = document.root().descendants();
+    let is_resource = |node: &xml::Node<'_>| {
+        node.local_name() == "artifact" && node.attribute("", "type") == Some("registry/resource")
+    };
+    for artifact in artifacts.filter(|node| node.is_element() && is_resource(node)) {
+        for item in items(artifact, report) {
+            if item.is_folder {
+                let help = "name each file as an `item`";
+                report.error(item.place, "folders of resources are not read", help);
+                continue;
+            }
+            match (outside.file)(&item.file) {
+                Ok(bytes) => {
+                    let file = folder.join(&item.file);
+                    insert(&mut set, &item, item.path.clone(), (file.as_path(), bytes), report);
+                }
+                Err(problem) => {
+                    let message = format!("`{}` {problem}", shorten(&item.file));
+                    report.error(item.place, message, "correct the path");
+                }
+            }
+        }
+    }
+    set
+}
+
+/// The `item`s and `collection`s below `parent`.
+pub(super) fn items(parent: xml::Node<'_>, report: &mut Report) -> Vec<Item> {
+    let mut found = Vec::new();
+    for node in elements(parent) {
+        let (is_folder, tag) = match node.local_name() {
+            "item" => (false, "file"),
+            "collection" => (true, "directory"),
+            "dump" | "association" => {
+                let message = format!("`{}` of a registry resource is not read", node.local_name());
+                report.error(place_of(node), message, "name each file as an `item`");
+                continue;
+            }
+            _ => continue,
+        };
+        let (file, folder) = (child_text(node, tag), child_text(node, "path"));
+        let name = file.rsplit('/').next().unwrap_or(&file);
+        let full = if is_folder {
+            folder.clone()
+        } else {
+            format!("{}/{name}", folder.trim_end_matches('/'))
+        };
+        let plain = !file.is_empty()
+            && !file.contains('\\')
+            && file.split('/').all(|part| !matches!(part, "" | "." | ".."));
+        let path = resource_path(&full).filter(|_| plain);
+        let Some(path) = path else {
+            let message = format!("`{}` at `{}` is no resource", shorten(&file), shorten(&folder));
+            let help = format!(
+                "write a file below the manifest as <{tag}>, and a <path> below /_system/governance \
+                 or /_system/config"
+            );
+            report.error(place_of(node), message, help);
+            continue;
+        };
+        let media_type = child_text(node, "mediaType");
+        found.push(Item { file, is_folder, path, media_type, place: place_of(node) });
+    }
+    found
+}
+
+/// Adds the resource at `path` that `item` names; `content` is its file and bytes.
+pub(super) fn insert(
+    set: &mut ArtefactSet,
+    item: &Item,
+    path: String,
+    content: (&Path, Vec<u8>),
+    report: &mut Report,
+) {
+    let (file, bytes) = content;
+    let media_type = match item.media_type.as_str() {
+        "" => media_type(&path),
+        written => written.to_owned(),
+    };
+    let resource = Resource { file: file.to_owned(), media_type, bytes: bytes.into() };
+    if let Some(before) = set.resources.insert(path.clone(), resource) {
+        let message = format!("the resource `{path}` is also {}", before.file.display());
+        report.error(item.place, message, "remove one of them");
+    }
+}
+
+fn media_type(path: &str) -> String {
+    let known = MEDIA_TYPES.iter().find(|(ending, _)| path.ends_with(ending));
+    known.map_or("", |(_, media_type)| media_type).to_owned()
+}
