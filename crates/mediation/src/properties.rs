@@ -31,9 +31,14 @@ impl Environment for Nobody {
 /// # Panics
 /// If the property does not hold.
 pub fn sequences(input: &[u8]) {
+    run_all(input);
+}
+
+/// Returns the number of sequences.
+fn run_all(input: &[u8]) -> usize {
     let mut parts = input.splitn(2, |byte| *byte == 0);
     let (artefact, body) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-    let Ok(document) = xml::Document::parse(artefact) else { return };
+    let Ok(document) = xml::Document::parse(artefact) else { return 0 };
     let origin = Origin { file: Path::new("a.xml"), document: &document };
     let (program, diagnostics) = Compiler::compile(&[origin]);
     for diagnostic in diagnostics {
@@ -41,9 +46,10 @@ pub fn sequences(input: &[u8]) {
     }
     let program = Arc::new(program);
     let sequences: Vec<SequenceId> = program.sequences().map(|(_, id)| id).collect();
-    for sequence in sequences {
-        run(&program, sequence, body);
+    for sequence in &sequences {
+        run(&program, *sequence, body);
     }
+    sequences.len()
 }
 
 /// Endpoints return the body; every second one fails.
@@ -134,12 +140,49 @@ fn views(document: &json::Document<'_>, budget: &Budget) {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::{ProptestConfig, any, prop};
-    use proptest::{prop_assert, proptest};
+    use proptest::{prop_assert, prop_assert_eq, proptest};
 
     use super::*;
 
+    /// With others inside them or behind them.
+    const STEPS_OF_ALL_KINDS: &[&str] = &[
+        "<send><endpoint><address uri=\"http://a/\"/></endpoint></send>",
+        "<call><endpoint><address uri=\"http://a/\"/></endpoint></call>",
+        "<send receive=\"s\"><endpoint><address uri=\"http://a/\"/></endpoint></send>",
+        "<respond/>",
+        "<loopback/>",
+        "<drop/>",
+        "<throwError type=\"T\" errorMessage=\"m\"/>",
+        "<sequence key=\"s\"/>",
+        "<property name=\"OUT_ONLY\" value=\"true\"/>",
+        "<clone continueParent=\"true\"><target><sequence>INNER</sequence></target><target sequence=\"s\"/></clone>",
+        "<clone><target><sequence>INNER</sequence></target></clone>",
+        "<iterate expression=\"json-eval($)\"><target><sequence>INNER</sequence></target></iterate>",
+        "<iterate expression=\"//*\"><target><sequence>INNER</sequence></target></iterate>",
+        "<aggregate><onComplete>INNER</onComplete></aggregate>",
+        "<foreach expression=\"//b\"><sequence>INNER</sequence></foreach>",
+        "<foreach collection=\"${payload}\"><sequence>INNER</sequence></foreach>",
+        "<scatter-gather><aggregation timeout=\"1\"/><sequence>INNER</sequence><sequence key=\"h\"/></scatter-gather>",
+    ];
+
     proptest! {
         #![proptest_config(ProptestConfig::default())]
+
+        #[test]
+        fn any_program_ends_with_at_most_one_response(
+            steps in prop::collection::vec(0..STEPS_OF_ALL_KINDS.len(), 1..12),
+            body in prop::sample::select(vec!["[1,[2,3]]", "<a><b/><b/></a>", "{", ""]),
+        ) {
+            let steps = steps.iter().rev().filter_map(|at| STEPS_OF_ALL_KINDS.get(*at));
+            let inner = steps.fold(String::new(), |inner, step| {
+                if step.contains("INNER") { step.replace("INNER", &inner) } else { format!("{step}{inner}") }
+            });
+            let artefact = format!(
+                "<definitions xmlns=\"http://ws.apache.org/ns/synapse\"><sequence name=\"s\" onError=\"h\">{inner}</sequence>\
+                 <sequence name=\"h\"><respond/></sequence></definitions>\0{body}"
+            );
+            prop_assert_eq!(run_all(artefact.as_bytes()), 2);
+        }
 
         #[test]
         fn any_json_survives_a_second_round(

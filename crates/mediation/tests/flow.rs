@@ -601,3 +601,24 @@ fn a_detail_of_a_fault_keeps_its_elements() {
     let body = proxy("", target, &echo).body();
     assert!(body.contains("<detail><d xmlns=\"urn:d\">1</d></detail>"), "{body}");
 }
+
+#[test]
+fn an_endpoint_of_a_template_has_its_values() {
+    let template = "<template name=\"t\"><parameter name=\"host\"/><parameter name=\"ms\"/>\
+                    <endpoint name=\"$name\"><address uri=\"$uri/$host?a=$\"><timeout><duration>$ms</duration></timeout></address></endpoint></template>";
+    let endpoint = |ms: &str| {
+        format!(
+            "<endpoint name=\"e\" template=\"t\" uri=\"http://h\"><parameter name=\"host\" value=\"x&amp;y\"/><parameter name=\"ms\" value=\"{ms}\"/></endpoint>"
+        )
+    };
+    let ran = proxy(&format!("{}{template}", endpoint("7")), " endpoint=\"e\">", &echo);
+    assert_eq!(ran.sent, ["http://h/x&y?a=$ 1"]);
+    let program = program(&format!("{template}{}", endpoint("7")));
+    let found = program.endpoint_at(program.endpoint("e").unwrap()).unwrap();
+    assert_eq!(found.timeout.ms, 7);
+    let wrong = diagnostics(&format!("{template}\n{}", endpoint("soon")));
+    assert!(
+        wrong[0].starts_with("test.xml:2:1: error: in the template `t`: `duration` is `soon`"),
+        "{wrong:?}"
+    );
+}

@@ -1,6 +1,7 @@
 //! `endpoint`: where messages are sent.
 
 use expression::Expression;
+use model::Place;
 
 use super::{Compiler, Element};
 use crate::limits;
@@ -31,6 +32,9 @@ impl Compiler {
     }
 
     pub(super) fn endpoint_of(&mut self, element: &Element<'_>) -> Option<Endpoint> {
+        if let Some(name) = element.optional("template") {
+            return self.endpoint_of_template(element, name);
+        }
         let mut children = element.children().filter(|child| !is_note(child));
         let Some(child) = children.next() else {
             self.error(element, "the endpoint is empty".to_owned(), None);
@@ -51,6 +55,70 @@ impl Compiler {
         child.ignore(IGNORED);
         child.finish(self);
         endpoint
+    }
+
+    /// `endpoint template="..."`: what is wrong with it is reported where it is used.
+    fn endpoint_of_template(&mut self, element: &Element<'_>, name: &str) -> Option<Endpoint> {
+        let Some(template) = self.endpoint_templates.get(name).cloned() else {
+            let help = super::nearest(name, self.endpoint_templates.keys());
+            self.error(element, format!("there is no endpoint template `{name}`"), help);
+            return None;
+        };
+        self.artefacts.uses("template", name);
+        let values = self.template_values(element, name, &template)?;
+        let text = template.fill(&values);
+        let document = match xml::Document::parse(text.as_bytes()) {
+            Ok(document) => document,
+            Err(error) => {
+                self.error(element, format!("the template `{name}`: {error}"), None);
+                return None;
+            }
+        };
+        let before = self.diagnostics.len();
+        self.depth += 1;
+        let inner = Element::new(document.element()?);
+        let endpoint = if self.depth > limits::ELEMENT_DEPTH_MAX {
+            self.error(element, "endpoint templates are nested too deep".to_owned(), None);
+            None
+        } else {
+            self.endpoint_of(&inner)
+        };
+        self.depth -= 1;
+        let xml::Position { line, column } = element.position();
+        for diagnostic in self.diagnostics.iter_mut().skip(before) {
+            diagnostic.place = Some(Place { line, column });
+            diagnostic.message = format!("in the template `{name}`: {}", diagnostic.message);
+        }
+        endpoint
+    }
+
+    /// The parameters that an endpoint gives to its template.
+    fn template_values(
+        &mut self,
+        element: &Element<'_>,
+        name: &str,
+        template: &Template,
+    ) -> Option<Vec<(String, String)>> {
+        let mut values = Vec::new();
+        for own in ["name", "uri"] {
+            values.extend(element.optional(own).map(|value| (own.to_owned(), value.to_owned())));
+        }
+        for child in element.children().filter(|child| !is_note(child)) {
+            if child.name() != "parameter" {
+                let message = format!("an endpoint of a template has no child `{}`", child.name());
+                self.error(&child, message, None);
+                continue;
+            }
+            let parameter = child.required(self, "name")?.to_owned();
+            let value = child.optional("value").unwrap_or_default().to_owned();
+            if !template.knows(&parameter) {
+                let message = format!("the template `{name}` has no parameter `{parameter}`");
+                self.error(&child, message, None);
+            }
+            child.finish(self);
+            values.push((parameter, value));
+        }
+        Some(values)
     }
 
     fn endpoint_kind(&mut self, child: &Element<'_>) -> Option<Endpoint> {
@@ -272,6 +340,53 @@ impl Compiler {
         }
         number
     }
+}
+
+/// A template of endpoints, serialised: `$name` stands for a parameter.
+#[derive(Clone, Debug)]
+pub(super) struct Template {
+    text: String,
+    parameters: Vec<String>,
+}
+
+impl Template {
+    pub(super) fn new(endpoint: &Element<'_>, parameters: Vec<String>) -> Self {
+        let text = String::from_utf8_lossy(&super::serialise(endpoint.node())).into_owned();
+        Self { text, parameters }
+    }
+
+    /// `name` and `uri` are always there.
+    fn knows(&self, parameter: &str) -> bool {
+        matches!(parameter, "name" | "uri") || self.parameters.iter().any(|own| own == parameter)
+    }
+
+    /// The template with the values; a parameter without one is empty.
+    fn fill(&self, values: &[(String, String)]) -> String {
+        let (mut filled, mut rest) = (String::with_capacity(self.text.len()), self.text.as_str());
+        while let Some((before, after)) = rest.split_once('$') {
+            filled.push_str(before);
+            // The longest parameter that the text begins with.
+            let names = self.parameters.iter().map(String::as_str).chain(["name", "uri"]);
+            let found = names.filter(|name| after.starts_with(name)).max_by_key(|name| name.len());
+            rest = match found {
+                Some(name) => {
+                    let value = values.iter().find(|(known, _)| known == name);
+                    filled.push_str(&escaped(value.map_or("", |(_, value)| value)));
+                    after.get(name.len()..).unwrap_or_default()
+                }
+                None => {
+                    filled.push('$');
+                    after
+                }
+            };
+        }
+        filled.push_str(rest);
+        filled
+    }
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;")
 }
 
 fn group(kind: EndpointKind) -> Endpoint {

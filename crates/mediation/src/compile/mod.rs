@@ -39,6 +39,7 @@ pub struct Compiler {
     file: Arc<str>,
     depth: usize,
     artefacts: artefact::Artefacts,
+    endpoint_templates: HashMap<String, endpoint::Template>,
 }
 
 /// An inline local entry.
@@ -168,12 +169,14 @@ impl Compiler {
 
     fn declare_template(&mut self, element: &Element<'_>) {
         let Some(name) = element.required(self, "name") else { return };
-        if element.child("sequence").is_none() {
-            let message = "templates of endpoints are not served".to_owned();
+        let endpoint = element.child("endpoint");
+        if element.child("sequence").is_none() && endpoint.is_none() {
+            let message = "a template needs a `sequence` or an `endpoint`".to_owned();
             return self.error(element, message, None);
         }
         let mut parameters = Vec::new();
-        for child in element.children().filter(|child| child.name() != "sequence") {
+        let is_body = |child: &Element<'_>| matches!(child.name(), "sequence" | "endpoint");
+        for child in element.children().filter(|child| !is_body(child)) {
             if child.name() != "parameter" {
                 let message = format!("`template` has no child `{}`", child.name());
                 self.error(&child, message, None);
@@ -185,6 +188,14 @@ impl Compiler {
             child.ignore(&["description"]);
             child.finish(self);
             parameters.push(TemplateParameter { name, default, mandatory });
+        }
+        if let Some(endpoint) = endpoint {
+            if self.claims("template", name, element) {
+                let names = parameters.into_iter().map(|parameter| parameter.name).collect();
+                let template = endpoint::Template::new(&endpoint, names);
+                self.endpoint_templates.insert(name.to_owned(), template);
+            }
+            return;
         }
         let sequence = self.new_sequence();
         if self.claims("template", name, element) {

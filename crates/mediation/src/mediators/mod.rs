@@ -79,8 +79,8 @@ const PAGE: &str = "\
 Penstock reads the artefacts of WSO2's Micro Integrator. So far they can be checked and tried, one message at a time,
 with `penstock try FILE --payload MESSAGE --trace`; a listener for them is the next step.
 
-Served are `definitions` with `sequence`, `template` (of sequences), `endpoint` (`address`, `http`, `default`, `wsdl`
-with inline WSDL, `loadbalance`, `failover`, `recipientlist`, and by `key-expression`; with `timeout`,
+Served are `definitions` with `sequence`, `template`, `endpoint` (`address`, `http`, `default`, `wsdl`
+with inline WSDL, `loadbalance`, `failover`, `recipientlist`, of a template, and by `key-expression`; with `timeout`,
 `suspendOnFailure` and `markForSuspension`), `proxy`, `api` and `localEntry` (inline). Everything else is an error with
 file, line and column, an unknown attribute too. An artefact with an error is not served, nor is one that uses it; all
 others are.

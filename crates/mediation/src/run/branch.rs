@@ -1,5 +1,7 @@
 //! One message on its way through sequences.
 
+use std::sync::Arc;
+
 use expression::Budget;
 
 use crate::message::Direction;
@@ -13,7 +15,10 @@ use crate::{
 pub(super) type BranchId = u32;
 
 /// The parameters of a sequence template, and the error handler of its call.
-type Called = (Vec<(String, PropertyValue)>, Option<SequenceId>);
+type Called = (Parameters, Option<SequenceId>);
+
+/// Of a sequence template: parts of a message share them.
+type Parameters = Arc<[(String, PropertyValue)]>;
 
 /// The place of a step in a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,7 +61,7 @@ pub(super) struct Frame {
     /// The position of the next step.
     pub(super) next: usize,
     /// Of a sequence template; empty if it is none.
-    pub(super) parameters: Vec<(String, PropertyValue)>,
+    pub(super) parameters: Parameters,
     /// Steps of the frame below still see its parameters: this one is a branch of a mediator.
     pub(super) is_nested: bool,
     /// Of the sequence, or of the call of a template.
@@ -137,7 +142,7 @@ impl Branch {
         let mut branch = Self::new(id, part.message, Source::Request, end);
         branch.splits.clone_from(&parent.splits);
         if let Some(sequence) = part.sequence {
-            let called = Some((parent.parameters().to_vec(), None));
+            let called = Some((parent.shared_parameters().cloned().unwrap_or_default(), None));
             // The stack is empty, so this is not too deep.
             let _ = branch.enter(program, sequence, called);
         }
@@ -171,8 +176,12 @@ impl Branch {
 
     /// Of the sequence template that runs.
     pub(super) fn parameters(&self) -> &[(String, PropertyValue)] {
+        self.shared_parameters().map_or(&[][..], |parameters| parameters)
+    }
+
+    fn shared_parameters(&self) -> Option<&Parameters> {
         let owner = self.stack.iter().rev().find(|frame| !frame.is_nested);
-        owner.map_or(&[][..], |frame| &frame.parameters)
+        owner.map(|frame| &frame.parameters)
     }
 
     /// Whether steps are left.

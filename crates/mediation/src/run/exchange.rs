@@ -136,8 +136,7 @@ impl Run {
                 Err(failure) => Turn::Failed(branch, failure),
             };
         };
-        let target = self.target(&branch, to, context);
-        match target.and_then(|target| finish(&mut part, &self.budget).map(|()| target)) {
+        match self.prepare_part(&branch, &mut part, to, context) {
             Ok(target) => {
                 let endpoint = target.endpoint;
                 self.depart(branch, target, Wait::Part { at, endpoint }, Some(part));
@@ -168,6 +167,23 @@ impl Run {
         }
         finish(&mut branch.message, &self.budget)?;
         Ok(Some(target))
+    }
+
+    /// As [`Run::prepare`] for a part, whose body is held.
+    fn prepare_part(
+        &self,
+        branch: &Branch,
+        part: &mut Message,
+        to: To,
+        context: Context<'_>,
+    ) -> Result<Target, Failure> {
+        let target = self.target(branch, to, context)?;
+        if let Some(content_type) = target.content_type {
+            let value = PropertyValue::new(content_type);
+            part.set(PropertyScope::Axis2, "messageType", value, &self.budget)?;
+        }
+        finish(part, &self.budget)?;
+        Ok(target)
     }
 
     fn target(&self, branch: &Branch, to: To, context: Context<'_>) -> Result<Target, Failure> {

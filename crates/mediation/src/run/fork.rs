@@ -19,6 +19,7 @@ pub(super) struct Gather {
     /// Those that have not ended.
     open: usize,
     enough: usize,
+    timer: Option<AskId>,
 }
 
 /// The place, what the messages have in common, and their fork.
@@ -86,9 +87,7 @@ impl Run {
             return Turn::Go(branch);
         }
         let id = self.new_id();
-        if let Some(ms) = scatter.timeout_ms {
-            self.new_ask(Waiter::Gather(id), Ask::Timer(ms));
-        }
+        let timer = scatter.timeout_ms.map(|ms| self.new_ask(Waiter::Gather(id), Ask::Timer(ms)));
         let mut parts = scatter.parts.into_iter().enumerate();
         let first = parts.by_ref().take(if scatter.parallel { total } else { 1 });
         for (index, part) in first.collect::<Vec<_>>() {
@@ -104,6 +103,7 @@ impl Run {
             results: (0..total).map(|_| None).collect(),
             open: total,
             enough: scatter.enough.unwrap_or(total).min(total),
+            timer,
         };
         self.gathers.insert(id, gather);
         branch.wait = Wait::Scatter;
@@ -178,6 +178,12 @@ impl Run {
     /// Ends what is left of the parts, and what they wait for.
     fn cancel(&mut self, id: u32) -> Option<Gather> {
         let gather = self.gathers.remove(&id)?;
+        if let Some(timer) = gather.timer {
+            self.asks.remove(&timer);
+        }
+        if gather.open == 0 {
+            return Some(gather);
+        }
         let mut ended = vec![id];
         while let Some(id) = ended.pop() {
             let owned = self

@@ -313,7 +313,7 @@ impl Run {
             Next::Continue => Ok(()),
             Next::Enter(sequence) => branch.enter(context.program, sequence, None),
             Next::Call(call) => {
-                let called = Some((call.parameters, call.on_error));
+                let called = Some((call.parameters.into(), call.on_error));
                 branch.enter(context.program, call.sequence, called)
             }
             Next::Send { to, receive } => return self.send(branch, to, receive, context),
