@@ -8,8 +8,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use penstock_mediation::{
-    Answer, Ask, AskId, Body, Compiler, Direction, Environment, Event, Exchange, Failure, Flow,
-    Format, LogLevel, Message, Origin, PlainHead, Program, Run,
+    Answer, Ask, AskId, Body, Code, Compiler, Direction, Environment, Event, Exchange, Failure,
+    Flow, Format, LogLevel, Message, Origin, PlainHead, Program, Run,
 };
 use xpath::Budget;
 
@@ -184,3 +184,35 @@ pub(crate) fn drive_run(mut run: Run, endpoint: &Endpoint) -> Ran {
 
 /// The body that a streaming request has.
 pub(crate) const STREAMED: &str = r#"{"symbol":"IBM"}"#;
+
+pub(crate) const ENDPOINTS: &str = "<endpoint name=\"a\"><address uri=\"http://a/\"/></endpoint>\
+                                    <endpoint name=\"b\"><address uri=\"http://b/\"/></endpoint>";
+
+/// An endpoint that returns where and what was sent.
+pub(crate) fn echo(url: &str, body: &str) -> Option<Answer> {
+    Some(Answer::Response(response(&format!("{{\"from\":\"{url}\",\"got\":{body}}}"))))
+}
+
+pub(crate) fn refuse(_: &str, _: &str) -> Option<Answer> {
+    Some(Answer::Failed(Failure::new(Code::NOT_CONNECTED, "refused"), None))
+}
+
+/// The flow of the only proxy.
+pub(crate) fn flow(program: &Program) -> Flow {
+    let [proxy] = program.proxies() else { panic!("{:?}", program.proxies()) };
+    proxy.flow
+}
+
+/// Runs a proxy with this target; `artefacts` are others.
+#[track_caller]
+pub(crate) fn proxy(artefacts: &str, target: &str, endpoint: &Endpoint) -> Ran {
+    let proxy = format!("{ENDPOINTS}{artefacts}<proxy name=\"P\"><target{target}</target></proxy>");
+    let program = program(&proxy);
+    drive(&program, flow(&program), request("1"), endpoint)
+}
+
+/// A body that the host has not read yet.
+pub(crate) fn streaming() -> Message {
+    let head = Box::<PlainHead>::default();
+    Message::new(Direction::Request, head, Body::streaming(Format::Json))
+}

@@ -1,0 +1,193 @@
+//! Endpoints, templates, and what is wrong with artefacts.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
+
+mod host;
+
+use std::sync::Arc;
+
+use host::{
+    ENDPOINTS, Outcome, World, diagnostics, drive, echo, flow, program, proxy, request, streaming,
+};
+use penstock_mediation::{Ask, Code, Event, Flow, Run};
+use xpath::Budget;
+
+#[test]
+fn an_endpoint_gets_its_address_from_the_message() {
+    let url = |endpoint: &str, steps: &str| {
+        let target = format!("><inSequence>{steps}</inSequence><endpoint>{endpoint}</endpoint>");
+        proxy("", &target, &echo).sent.first().unwrap().split(' ').next().unwrap().to_owned()
+    };
+    let set = |name: &str, value: &str, scope: &str| {
+        format!("<property name=\"{name}\" value=\"{value}\" scope=\"{scope}\"/>")
+    };
+    let postfix = set("REST_URL_POSTFIX", "/7?x=1", "axis2");
+    assert_eq!(url("<address uri=\"http://h/base\"/>", &postfix), "http://h/base/7?x=1");
+    assert_eq!(url("<address uri=\"http://h/base/?k=v\"/>", &postfix), "http://h/base/7?k=v&x=1");
+    let id = set("uri.var.id", "a b/ü", "default");
+    assert_eq!(
+        url("<http method=\"get\" uri-template=\"http://h/{uri.var.id}{?uri.var.none}\"/>", &id),
+        "http://h/a%20b%2F%C3%BC"
+    );
+    assert_eq!(
+        url("<http uri-template=\"http://h/{+uri.var.id}\"/>", &id),
+        "http://h/a%20b/%C3%BC"
+    );
+    assert_eq!(url("<default/>", "<header name=\"To\" value=\"http://own/x\"/>"), "http://own/x");
+}
+
+#[test]
+fn the_format_of_an_endpoint_decides_how_the_body_is_written() {
+    let target = "><endpoint><address uri=\"http://a/\" format=\"soap12\"/></endpoint>";
+    let program = program(&format!("<proxy name=\"P\"><target{target}</target></proxy>"));
+    let ran = drive(&program, flow(&program), streaming(), &|_, _| None);
+    assert_eq!(ran.bodies, 1);
+    let sent = "http://a/ <soapenv:Envelope xmlns:soapenv=\"http://www.w3.org/2003/05/soap-envelope\">\
+                <soapenv:Body><jsonObject><symbol>IBM</symbol></jsonObject></soapenv:Body></soapenv:Envelope>";
+    assert_eq!(ran.sent, [sent]);
+}
+
+#[test]
+fn a_group_of_endpoints_is_resolved_for_the_host() {
+    let member = |name: &str| format!("<endpoint key=\"{name}\"/>");
+    let group = |kind: &str| {
+        format!(
+            "<endpoint name=\"g\"><{kind}>{}<endpoint><failover>{}</failover></endpoint></{kind}></endpoint>",
+            member("a"),
+            member("b")
+        )
+    };
+    for kind in ["loadbalance", "failover", "recipientlist"] {
+        let artefacts =
+            format!("{ENDPOINTS}{}<proxy name=\"P\"><target endpoint=\"g\"/></proxy>", group(kind));
+        let program = program(&artefacts);
+        let mut run =
+            Run::new(Arc::clone(&program), flow(&program), request("1"), Budget::default());
+        let Event::Ask(_, Ask::Exchange(exchange)) = run.next(&World::default()) else { panic!() };
+        let [first, second] = &*exchange.target.members else { panic!("{:?}", exchange.target) };
+        assert_eq!((&*first.url, &*second.members[0].url), ("http://a/", "http://b/"), "{kind}");
+        assert_eq!(exchange.target.endpoint, program.endpoint("g"));
+    }
+}
+
+#[test]
+fn an_endpoint_by_computed_name_must_exist() {
+    let target = |name: &str| {
+        format!(
+            "><inSequence><property name=\"to\" value=\"{name}\"/><call><endpoint key-expression=\"$ctx:to\"/></call><respond/></inSequence>"
+        )
+    };
+    assert_eq!(proxy("", &target("b"), &echo).sent, ["http://b/ 1"]);
+    assert_eq!(proxy("", &target("c"), &echo).failure().code, Code::NO_ENDPOINT);
+}
+
+#[test]
+fn what_nobody_reads_is_an_error_with_a_place() {
+    for (artefact, expect) in [
+        ("<sequence name=\"s\"><call sorce=\"x\"/></sequence>", "`call` has no attribute `sorce`"),
+        (
+            "<sequence name=\"s\"><send><endpont key=\"a\"/></send></sequence>",
+            "`send` has no child `endpont`",
+        ),
+        (
+            "<sequence name=\"s\"><respond><log/></respond></sequence>",
+            "`respond` has no child `log`",
+        ),
+        (
+            "<proxy name=\"p\"><target><inSequnce/></target></proxy>",
+            "`target` has no child `inSequnce`",
+        ),
+        (
+            "<api name=\"a\" context=\"/a\"><resource method=\"GET\"/></api>",
+            "`resource` has no attribute `method`",
+        ),
+        (
+            "<endpoint name=\"e\"><address uri=\"http://a/\" encodign=\"x\"/></endpoint>",
+            "`address` has no attribute `encodign`",
+        ),
+    ] {
+        let found = diagnostics(artefact);
+        assert!(
+            found.iter().any(|text| text.contains(expect)
+                && text.contains("test.xml:1:")
+                && text.contains("error")),
+            "{expect}\n{found:#?}"
+        );
+    }
+}
+
+#[test]
+fn an_artefact_with_an_error_is_not_served_nor_is_one_that_uses_it() {
+    let (program, found) = host::compile(
+        "<sequence name=\"broken\"><lgo/></sequence>\
+         <sequence name=\"user\"><sequence key=\"broken\"/></sequence>\
+         <sequence name=\"good\"><log/></sequence>\
+         <endpoint name=\"bad\"><address/></endpoint>\
+         <proxy name=\"A\"><target inSequence=\"user\"/></proxy>\
+         <proxy name=\"B\"><target inSequence=\"good\"/></proxy>\
+         <api name=\"C\" context=\"/c\"><resource endpoint=\"bad\"/></api>",
+    );
+    let mut sequences: Vec<_> = program.sequences().map(|(name, _)| name).collect();
+    sequences.sort_unstable();
+    assert_eq!(sequences, ["good"]);
+    let proxies: Vec<_> = program.proxies().iter().map(|proxy| &*proxy.name).collect();
+    assert_eq!((proxies, program.apis().len()), (vec!["B"], 0));
+    assert!(program.endpoint("bad").is_none());
+    for expect in
+        ["uses the sequence `broken`", "uses the sequence `user`", "uses the endpoint `bad`"]
+    {
+        assert!(found.iter().any(|text| text.contains(expect)), "{expect}\n{found:#?}");
+    }
+}
+
+#[test]
+fn the_first_of_two_artefacts_with_one_name_is_served() {
+    let (program, found) = host::compile(
+        "<sequence name=\"s\"><drop/></sequence><sequence name=\"s\"><respond/></sequence>",
+    );
+    assert!(found.iter().any(|text| text.contains("two of `sequence`")), "{found:?}");
+    let program = Arc::new(program);
+    let flow = Flow { request: program.sequence("s"), ..Flow::default() };
+    let ran = drive(&program, flow, request("1"), &echo);
+    assert!(matches!(ran.outcome, Outcome::Nothing), "{ran:?}");
+}
+
+#[test]
+fn a_parameter_in_two_pairs_of_braces_is_an_expression() {
+    let artefacts = "<template name=\"t\"><parameter name=\"p\"/><sequence><log level=\"custom\">\
+                     <property name=\"p\" expression=\"$func:p\"/></log></sequence></template>";
+    let target = |value: &str| {
+        format!(
+            "><inSequence><call-template target=\"t\"><with-param name=\"p\" value=\"{value}\"/></call-template></inSequence>"
+        )
+    };
+    for value in ["{${payload.a}}", "${payload.a}", "{json-eval($.a)}", "{{json-eval($.a)}}"] {
+        let program = program(&format!(
+            "{artefacts}<proxy name=\"P\"><target{}</target></proxy>",
+            target(value)
+        ));
+        let ran = drive(&program, flow(&program), request(r#"{"a":5}"#), &echo);
+        assert_eq!(ran.log, ["p = 5"], "{value}");
+    }
+}
+
+#[test]
+fn an_endpoint_of_a_template_has_its_values() {
+    let template = "<template name=\"t\"><parameter name=\"host\"/><parameter name=\"ms\"/>\
+                    <endpoint name=\"$name\"><address uri=\"$uri/$host?a=$\"><timeout><duration>$ms</duration></timeout></address></endpoint></template>";
+    let endpoint = |ms: &str| {
+        format!(
+            "<endpoint name=\"e\" template=\"t\" uri=\"http://h\"><parameter name=\"host\" value=\"x&amp;y\"/><parameter name=\"ms\" value=\"{ms}\"/></endpoint>"
+        )
+    };
+    let ran = proxy(&format!("{}{template}", endpoint("7")), " endpoint=\"e\">", &echo);
+    assert_eq!(ran.sent, ["http://h/x&y?a=$ 1"]);
+    let program = program(&format!("{template}{}", endpoint("7")));
+    let found = program.endpoint_at(program.endpoint("e").unwrap()).unwrap();
+    assert_eq!(found.timeout.ms, 7);
+    let wrong = diagnostics(&format!("{template}\n{}", endpoint("soon")));
+    assert!(
+        wrong[0].starts_with("test.xml:2:1: error: in the template `t`: `duration` is `soon`"),
+        "{wrong:?}"
+    );
+}

@@ -1,0 +1,148 @@
+//! Failures, and who handles them.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
+
+mod host;
+
+use std::sync::Arc;
+
+use host::{ENDPOINTS, Outcome, drive_run, echo, program, proxy, refuse, request, response};
+use penstock_mediation::{Answer, Code, Failure, Flow, Run};
+use xpath::Budget;
+
+/// A handler that logs the error and runs `then`.
+fn handler(name: &str, then: &str) -> String {
+    format!(
+        "<sequence name=\"{name}\"><log level=\"custom\"><property name=\"{name}\" expression=\"$ctx:ERROR_CODE\"/>\
+         <property name=\"m\" expression=\"$ctx:ERROR_MESSAGE\"/></log>{then}</sequence>"
+    )
+}
+
+#[test]
+fn the_code_of_a_thrown_error_is_its_type() {
+    let target =
+        "><inSequence><throwError type=\"STOCK\" errorMessage=\"none left\"/></inSequence>";
+    let fault = handler("fault", "<respond/>");
+    assert_eq!(proxy(&fault, target, &echo).log, ["fault = STOCK, m = none left"]);
+}
+
+#[test]
+fn the_failure_of_an_endpoint_has_its_code_and_the_message_that_was_sent() {
+    let fault = handler("f", "<respond/>");
+    let target = " endpoint=\"a\" faultSequence=\"f\">";
+    let returned = |_: &str, body: &str| {
+        let failure = Failure::new(Code::NOT_CONNECTED, "refused");
+        Some(Answer::Failed(failure, Some(request(body))))
+    };
+    let ran = proxy(&fault, target, &returned);
+    assert_eq!(ran.log, ["f = 101503, m = refused"]);
+    assert_eq!(ran.body(), "1");
+}
+
+#[test]
+fn a_failure_in_a_handler_goes_to_the_next_one_outside() {
+    let throw = |name: &str| format!("<throwError type=\"{name}\" errorMessage=\"{name}\"/>");
+    let artefacts = format!(
+        "<sequence name=\"outer\" onError=\"second\"><sequence key=\"inner\"/></sequence>\
+         <sequence name=\"inner\" onError=\"first\">{}</sequence>{}{}{}",
+        throw("ONE"),
+        handler("first", &throw("TWO")),
+        handler("second", &throw("THREE")),
+        handler("last", "<respond/>"),
+    );
+    let target = " inSequence=\"outer\" faultSequence=\"last\">";
+    let ran = proxy(&artefacts, target, &echo);
+    assert_eq!(
+        ran.log,
+        ["first = ONE, m = ONE", "second = TWO, m = TWO", "last = THREE, m = THREE"]
+    );
+    assert_eq!(ran.body(), "1");
+}
+
+#[test]
+fn a_handler_outlives_a_call_and_ends_with_its_sequence() {
+    let artefacts = format!(
+        "<sequence name=\"s\" onError=\"inner\"><call><endpoint key=\"a\"/></call></sequence>{}{}",
+        handler("inner", "<respond/>"),
+        handler("outer", "<respond/>")
+    );
+    let target = format!(
+        " faultSequence=\"outer\"><inSequence><sequence key=\"s\"/>{}</inSequence>",
+        "<call><endpoint key=\"b\"/></call>"
+    );
+    let only = |bad: &'static str| {
+        move |url: &str, body: &str| if url == bad { refuse(url, body) } else { echo(url, body) }
+    };
+    let log = |bad| proxy(&artefacts, &target, &only(bad)).log;
+    assert_eq!(log("http://a/"), ["inner = 101503, m = refused"]);
+    assert_eq!(log("http://b/"), ["outer = 101503, m = refused"]);
+}
+
+#[test]
+fn the_template_that_fails_has_the_handler_of_its_call() {
+    let artefacts = format!(
+        "<template name=\"t\"><sequence><throwError type=\"T\" errorMessage=\"t\"/></sequence></template>{}",
+        handler("h", "<respond/>")
+    );
+    let target = "><inSequence><call-template target=\"t\" onError=\"h\"/></inSequence>";
+    assert_eq!(proxy(&artefacts, target, &echo).log, ["h = T, m = t"]);
+}
+
+#[test]
+fn an_inline_sequence_has_its_handler() {
+    let artefacts = handler("h", "<respond/>");
+    let target =
+        "><inSequence onError=\"h\"><throwError type=\"T\" errorMessage=\"t\"/></inSequence>";
+    assert_eq!(proxy(&artefacts, target, &echo).log, ["h = T, m = t"]);
+}
+
+#[test]
+fn a_failure_without_a_handler_has_its_place() {
+    let target =
+        "><inSequence><throwError type=\"T\" errorMessage=\"{concat('a', 'b')}\"/></inSequence>";
+    let ran = proxy("", target, &echo);
+    assert_eq!(ran.failure().message, "ab");
+    assert!(ran.failure().place.as_ref().unwrap().starts_with("throwError at test.xml:1:"));
+}
+
+#[test]
+fn a_time_out_that_is_discarded_reaches_no_handler() {
+    let artefacts = format!(
+        "<endpoint name=\"slow\"><address uri=\"http://slow/\"><timeout><duration>10</duration>\
+         <responseAction>discard</responseAction></timeout></address></endpoint>{}",
+        handler("f", "<respond/>")
+    );
+    let late = |_: &str, _: &str| {
+        Some(Answer::Failed(Failure::new(Code::TIMEOUT, "no response in time"), None))
+    };
+    let ran = proxy(&artefacts, " endpoint=\"slow\" faultSequence=\"f\">", &late);
+    assert!(ran.log.is_empty() && matches!(ran.outcome, Outcome::Nothing), "{ran:?}");
+}
+
+#[test]
+fn a_sequence_that_calls_itself_fails() {
+    let main = "<sequence name=\"main\"><sequence key=\"main\"/></sequence>";
+    let ran = proxy(main, " inSequence=\"main\">", &echo);
+    assert!(ran.failure().message.contains("nested deeper"), "{ran:?}");
+}
+
+#[test]
+fn a_loop_of_calls_ends_with_the_budget() {
+    let again =
+        "<sequence name=\"again\"><send receive=\"again\"><endpoint key=\"a\"/></send></sequence>";
+    let program = program(&format!("{ENDPOINTS}{again}"));
+    let flow = Flow { request: program.sequence("again"), ..Flow::default() };
+    let budget = Budget::new(10_000, 1 << 20);
+    let run = Run::new(Arc::clone(&program), flow, request("1"), budget);
+    let ran = drive_run(run, &|_, _| Some(Answer::Response(response("1"))));
+    assert!(ran.failure().message.contains("10000 steps"), "{:?}", ran.outcome);
+    assert!(ran.sent.len() < 300, "{}", ran.sent.len());
+}
+
+#[test]
+fn a_detail_of_a_fault_keeps_its_elements() {
+    let target = "><inSequence><makefault version=\"soap11\"><code value=\"x:Client\"/><reason value=\"r\"/>\
+                  <detail><d xmlns=\"urn:d\">1</d></detail></makefault><respond/></inSequence>";
+    let body = proxy("", target, &echo).body();
+    assert!(body.contains("<detail><d xmlns=\"urn:d\">1</d></detail>"), "{body}");
+}
