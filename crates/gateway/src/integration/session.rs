@@ -156,7 +156,7 @@ impl Session {
     async fn send<B: RequestBody>(
         &mut self,
         ask: AskId,
-        mut exchange: Exchange,
+        exchange: Exchange,
         client: &mut Option<Waiting<'_, B>>,
     ) -> Result<(), Fault> {
         let is_streaming = exchange.message.body.state() == BodyUse::Untouched;
@@ -182,7 +182,7 @@ impl Session {
         let held = if is_streaming {
             self.hold(exchange.source, client).await?
         } else {
-            Ok(exchange::written(&mut exchange.message.body))
+            Ok(exchange::written(&exchange.message.body))
         };
         let bytes = match held {
             Ok(bytes) => bytes,
@@ -326,7 +326,7 @@ async fn hold_answer(
     match hold_response(worker, stream, client, &mut holding, live.stall_ms).await {
         Ok(bytes) => {
             if let Answer::Response(message) = answer {
-                message.body = Body::held(message.body.format(), bytes.into());
+                message.body = Body::held(message.body.format(), bytes);
             }
         }
         Err(failure) => *answer = Answer::Failed(failure, None),

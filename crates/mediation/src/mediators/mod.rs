@@ -41,10 +41,10 @@ pub const MEDIATORS: &[Row] = &[
     Row { element: "call",              compile: send::call,                  about: "sends the message to an endpoint and waits for the response", attributes: "endpoint child; `blocking`", differs: "`source` and `target` are not served yet. A blocking call holds no thread." },
     Row { element: "call-template",     compile: call_template::compile,      about: "runs a sequence template with parameters", attributes: "`target`; `with-param`", differs: "`onError` is not served." },
     Row { element: "drop",              compile: flow::drop_message,          about: "ends the message", attributes: "", differs: "" },
-    Row { element: "enrich",            compile: enrich::compile,             about: "copies a part of the message to another place", attributes: "`source`: `type`, `clone`, `xpath`, `property`, `key`; `target`: `type`, `action`, `xpath`, `property`", differs: "Targets inside JSON are rejected: replace the body." },
+    Row { element: "enrich",            compile: enrich::compile,             about: "copies a part of the message to another place", attributes: "`source`: `type`, `clone`, `xpath`, `property`, `key`; `target`: `type`, `action`, `xpath`, `property`", differs: "Targets inside JSON are rejected: replace the body. A source that does not exist is logged, and nothing is copied." },
     Row { element: "fastXSLT",          compile: xslt::compile,               about: "transforms the payload by a stylesheet", attributes: "as `xslt`", differs: "" },
     Row { element: "filter",            compile: filter::compile,             about: "runs one of two branches, by an expression or a pattern", attributes: "`xpath`, or `source` and `regex`; `then`, `else`", differs: "" },
-    Row { element: "header",            compile: header::compile,             about: "sets or removes a header", attributes: "`name`, `value` or `expression`, `action`, `scope`", differs: "Header blocks of the envelope are rejected; `To`, `Action` and the like are properties." },
+    Row { element: "header",            compile: header::compile,             about: "sets or removes a header", attributes: "`name`, `value` or `expression`, `action`, `scope`; header blocks as children", differs: "`To`, `Action` and the like are properties." },
     Row { element: "in",                compile: flow::request_only,          about: "runs its mediators on requests only", attributes: "", differs: "" },
     Row { element: "log",               compile: log::compile,                about: "writes a line to the log", attributes: "`level`, `category`, `separator`, `logFullPayload`; `property`, `message`", differs: "" },
     Row { element: "loopback",          compile: flow::loopback,              about: "continues with the sequence for responses", attributes: "", differs: "" },
@@ -59,7 +59,7 @@ pub const MEDIATORS: &[Row] = &[
     Row { element: "switch",            compile: switch::compile,             about: "runs the first case whose pattern matches", attributes: "`source`; `case`, `default`", differs: "" },
     Row { element: "throwError",        compile: throw_error::compile,        about: "fails, so that the error handler takes over", attributes: "`type`, `errorMessage`", differs: "" },
     Row { element: "variable",          compile: property::variable,          about: "sets or removes a variable", attributes: "`name`, `value` or `expression`, `type`, `action`", differs: "" },
-    Row { element: "xslt",              compile: xslt::compile,               about: "transforms the payload by a stylesheet", attributes: "`key`, `source`, `useCache`; `property`", differs: "`target`, `feature` and `resource` are rejected." },
+    Row { element: "xslt",              compile: xslt::compile,               about: "transforms the payload by a stylesheet", attributes: "`key`, `source`, `target`, `useCache`; `property`", differs: "`feature` and `resource` are rejected." },
 ];
 
 const PAGE: &str = "\

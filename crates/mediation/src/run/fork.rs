@@ -51,7 +51,9 @@ impl Run {
         };
         for (index, mut part) in fork.parts.into_iter().enumerate() {
             let value = PropertyValue::new(format!("{index}/{total}"));
-            if let Err(failure) = part.message.set(PropertyScope::Synapse, &name, value) {
+            if let Err(failure) =
+                part.message.properties.set(PropertyScope::Synapse, &name, value, &self.budget)
+            {
                 return Turn::Failed(branch, failure);
             }
             let mut child =

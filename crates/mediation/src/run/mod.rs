@@ -325,7 +325,7 @@ impl Run {
     }
 
     fn fail(&mut self, mut branch: Box<Branch>, failure: Failure, context: Context<'_>) -> Turn {
-        match branch.handle(context.program, failure) {
+        match branch.handle(context.program, failure, &self.budget) {
             Ok(()) => Turn::Go(branch),
             Err(failure) => {
                 if let Some((gather, _)) = branch.owner {
@@ -375,7 +375,7 @@ impl Run {
             self.leave(&branch);
             return Turn::Gone;
         }
-        if let Err(failure) = exchange::finish(&mut branch.message) {
+        if let Err(failure) = exchange::finish(&mut branch.message, &self.budget) {
             branch.is_sent = true;
             return Turn::Failed(branch, failure);
         }
