@@ -12,8 +12,8 @@ pub const ENDPOINT_DEPTH_MAX: usize = 8;
 pub const ENDPOINT_MEMBERS_MAX: usize = 64;
 /// Steps that every mediator is charged, so that a loop of mediators ends.
 pub const MEDIATOR_STEPS: u64 = 50;
-/// Maximum number of messages that a mediator makes of one, and of the messages of one run that are alive. More: the
-/// message fails.
+/// Maximum number of messages that a mediator makes of one (more: the message fails), and of the messages of one run
+/// that are alive (more: the whole run fails).
 pub const PARTS_MAX: usize = 10_000;
 /// Maximum number of properties and variables of a message. More: the message fails.
 pub const PROPERTIES_MAX: usize = 1_024;

@@ -107,7 +107,7 @@ impl Found<'_> {
             for (name, value) in list {
                 let name = format!("{prefix}.{name}");
                 let value = PropertyValue::new(value.as_str());
-                message.properties.set(PropertyScope::Synapse, &name, value, budget)?;
+                message.set(PropertyScope::Synapse, &name, value, budget)?;
             }
         }
         let sub_path = self.postfix.split('?').next().unwrap_or_default();
@@ -117,12 +117,7 @@ impl Found<'_> {
             ("SYNAPSE_REST_API", &*self.api.name),
         ];
         for (name, text) in texts {
-            message.properties.set(
-                PropertyScope::Synapse,
-                name,
-                PropertyValue::new(text),
-                budget,
-            )?;
+            message.set(PropertyScope::Synapse, name, PropertyValue::new(text), budget)?;
         }
         Ok(())
     }

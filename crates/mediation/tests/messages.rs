@@ -195,7 +195,7 @@ fn a_pattern_of_a_property_matches_the_whole_text() {
             "<property name=\"p\" value=\"ab-12\" pattern=\"{pattern}\" group=\"{group}\"/>"
         );
         let ran = run(&property, message(JSON, "{}"));
-        let found = ran.message().properties.get(PropertyScope::Synapse, "p").unwrap();
+        let found = ran.message.properties.get(PropertyScope::Synapse, "p").unwrap();
         assert_eq!(found.text(), value, "{pattern}");
     }
 }
@@ -326,7 +326,7 @@ fn a_message_keeps_what_was_sent_and_a_copy_shares_it() {
     let budget = Budget::default();
     let factory = "<payloadFactory media-type=\"json\"><format>{\"a\":1}</format></payloadFactory>\
                    <property name=\"messageType\" value=\"application/xml\" scope=\"axis2\"/>";
-    let mut sent = run(factory, message(JSON, "{}")).outcome.unwrap();
+    let mut sent = run(factory, message(JSON, "{}")).message;
     let first = sent.finish(&budget).unwrap().unwrap();
     let again = sent.finish(&budget).unwrap().unwrap();
     assert_eq!(first.as_ptr(), again.as_ptr(), "{first:?}");

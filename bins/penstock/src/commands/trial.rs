@@ -192,7 +192,7 @@ impl Bench {
                 }
                 Event::Respond(message, _) => {
                     has_shown = true;
-                    show("responds to the client", message)?;
+                    show("responds to the client", &message)?;
                 }
                 Event::Failed(failure) => return Err(failed(&failure)),
                 Event::Heavy => {}
@@ -210,7 +210,7 @@ impl Bench {
     fn exchange(&self, run: &mut Run, id: AskId, exchange: Exchange) -> Result<bool, Failure> {
         let to = address(&exchange.target);
         let Some(response) = &self.response else {
-            show(&format!("sent to {to}"), exchange.message)?;
+            show(&format!("sent to {to}"), &exchange.message)?;
             return Ok(true);
         };
         if self.trace {
@@ -236,9 +236,9 @@ fn address(target: &Target) -> String {
     format!("one of {}", members.join(", "))
 }
 
-fn show(end: &str, message: Message) -> Result<(), Failure> {
-    let body = message.body.bytes(&Budget::large());
-    let body = body.map_err(|failure| failed(&failure))?.unwrap_or_default();
+fn show(end: &str, message: &Message) -> Result<(), Failure> {
+    let body = message.body.bytes(&Budget::large()).map_err(|failure| failed(&failure))?;
+    let body = body.unwrap_or_default();
     let mut text = format!("{end}\n");
     message.head.fields(&mut |name, value| text.push_str(&format!("{name}: {value}\n")));
     text.push('\n');

@@ -77,9 +77,10 @@ impl Session {
         Self { worker, revision, peer, environment, holding, run: Some(run), pending, streams }
     }
 
-    /// Whether exchanges or timers are outstanding.
+    /// Whether something is left to do: exchanges and timers are outstanding, or branches go on.
     pub(super) fn is_waiting(&self) -> bool {
-        !self.pending.is_empty()
+        let goes_on = self.run.as_ref().is_some_and(|run| !run.is_done());
+        goes_on || !self.pending.is_empty()
     }
 
     /// The body of a response, if it streams.

@@ -1,6 +1,6 @@
 //! `send` and `call`: the message goes to an endpoint.
 
-use expression::{BodyUse, Budget, Expression};
+use expression::{BodyUse, Expression};
 
 use crate::compile::{Compiler, Element, serialise};
 use crate::mediator::To;
@@ -106,8 +106,7 @@ impl Mediator for Call {
             None => (message.head, message.body) = (response.head, response.body),
             Some((scope, name)) => {
                 scene.budget.charge_memory(response.body.size())?;
-                let value = stored(&response, scene.budget)?;
-                message.set(*scope, name, value, scene.budget)?;
+                message.set(*scope, name, stored(&response, scene)?, scene.budget)?;
             }
         }
         Ok(Next::Continue)
@@ -132,7 +131,7 @@ impl Source {
         let Some(text) = text else {
             if let Some(content_type) = &self.content_type {
                 part.body.convert(Format::of(content_type), scene.budget)?;
-                part.head.set_field("Content-Type", content_type);
+                part.set_field("Content-Type", content_type)?;
             }
             return Ok(());
         };
@@ -143,7 +142,7 @@ impl Source {
         };
         part.body.replace(format, text.into_bytes(), scene.budget)?;
         let content_type = self.content_type.as_deref().unwrap_or(format.content_type());
-        part.head.set_field("Content-Type", content_type);
+        part.set_field("Content-Type", content_type)?;
         part.remove(PropertyScope::Axis2, "messageType");
         Ok(())
     }
@@ -167,9 +166,9 @@ fn serialised(
 }
 
 /// The body of a response as a value: JSON and XML as such.
-fn stored(response: &Message, budget: &Budget) -> Result<PropertyValue, Failure> {
+fn stored(response: &Message, scene: &Scene<'_>) -> Result<PropertyValue, Failure> {
     let body: &Body = &response.body;
-    let text = body.text(budget)?;
+    let text = body.text(scene.budget)?;
     let value = match body.format() {
         Format::Json => {
             let document = expression::json::Document::parse(text.as_bytes());
@@ -177,7 +176,7 @@ fn stored(response: &Message, budget: &Budget) -> Result<PropertyValue, Failure>
         }
         Format::Xml | Format::Soap11 | Format::Soap12 => {
             let document =
-                body.payload(budget)?.map(serialise).map(|xml| xml::Document::parse(&xml));
+                body.payload(scene.budget)?.map(serialise).map(|xml| xml::Document::parse(&xml));
             document.and_then(Result::ok).map(|it| PropertyValue::Xml(std::sync::Arc::new(it)))
         }
         Format::Text | Format::Binary | Format::Form | Format::Multipart => None,

@@ -105,18 +105,17 @@ impl Body {
         }
     }
 
-    /// The same body for another message: its bytes are shared, not copied. One that still streams stays with the
-    /// original.
+    /// The same body for another message: its bytes are shared, not copied.
     ///
     /// # Errors
-    /// An edited tree that cannot be written.
+    /// The host did not hold it; an edited tree that cannot be written.
     pub fn share(&self, budget: &Budget) -> Result<Self, Failure> {
         let source = match &self.source {
             Source::Bytes(bytes) => Source::Bytes(bytes.clone()),
             Source::Written(_) | Source::Json | Source::Xml => {
                 Source::Written(self.bytes(budget)?.unwrap_or_default())
             }
-            Source::Streaming => Source::Bytes(Bytes::new()),
+            Source::Streaming => return Err(not_held()),
         };
         let boundary = self.boundary.clone();
         Ok(Self { format: self.format, boundary, source, ..Self::default() })

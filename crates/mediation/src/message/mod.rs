@@ -62,11 +62,10 @@ impl Message {
         }
     }
 
-    /// A copy for another branch: head and properties are copied, the bytes of the body are shared. A body that still
-    /// streams stays with the original.
+    /// A copy for another branch: head and properties are copied, the bytes of the body are shared.
     ///
     /// # Errors
-    /// The budget.
+    /// The host did not hold the body; the budget.
     pub fn copy(&self, budget: &Budget) -> Result<Self, Failure> {
         let mut bytes = 0_usize;
         self.head.fields(&mut |name, value| bytes += name.len() + value.len());

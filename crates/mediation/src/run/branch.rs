@@ -12,6 +12,9 @@ use crate::{
 /// The number of a branch in its run.
 pub(super) type BranchId = u32;
 
+/// The parameters of a sequence template, and the error handler of its call.
+type Called = (Vec<(String, PropertyValue)>, Option<SequenceId>);
+
 /// The place of a step in a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct At {
@@ -200,7 +203,7 @@ impl Branch {
         &mut self,
         program: &Program,
         sequence: SequenceId,
-        called: Option<(Vec<(String, PropertyValue)>, Option<SequenceId>)>,
+        called: Option<Called>,
     ) -> Result<(), Failure> {
         if self.stack.len() >= limits::SEQUENCE_DEPTH_MAX {
             let message =
@@ -264,7 +267,7 @@ impl Branch {
         ];
         for (name, text) in texts {
             let value = PropertyValue::new(text);
-            self.message.properties.set(PropertyScope::Synapse, name, value, budget)?;
+            self.message.set(PropertyScope::Synapse, name, value, budget)?;
         }
         Ok(())
     }
@@ -282,7 +285,7 @@ impl Branch {
         self.source = Source::Response(ask);
         match kept {
             Some(kept) if &*kept.text() != "application/x-www-form-urlencoded" => {
-                self.message.properties.set(PropertyScope::Axis2, "messageType", kept, budget)
+                self.message.set(PropertyScope::Axis2, "messageType", kept, budget)
             }
             Some(_) | None => Ok(()),
         }

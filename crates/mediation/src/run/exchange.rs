@@ -65,7 +65,11 @@ pub(super) fn placeholder() -> Message {
 /// # Errors
 /// As [`Message::finish`].
 pub(super) fn finish(message: &mut Message, budget: &Budget) -> Result<(), Failure> {
-    message.finish(budget)?;
+    let bytes = message.finish(budget)?;
+    // The body keeps what was written, unless that is nothing (`NO_ENTITY_BODY`).
+    if bytes.is_some_and(|bytes| bytes.is_empty()) && !message.body.is_empty() {
+        message.body = Body::held(message.body.format(), Bytes::new());
+    }
     Ok(())
 }
 
@@ -160,12 +164,7 @@ impl Run {
         }
         if let Some(content_type) = target.content_type {
             let value = PropertyValue::new(content_type);
-            branch.message.properties.set(
-                PropertyScope::Axis2,
-                "messageType",
-                value,
-                &self.budget,
-            )?;
+            branch.message.set(PropertyScope::Axis2, "messageType", value, &self.budget)?;
         }
         finish(&mut branch.message, &self.budget)?;
         Ok(Some(target))
@@ -183,8 +182,13 @@ impl Run {
 
     /// The message in a branch of its own, with a copy in this one.
     fn leave_copy(&mut self, branch: &mut Branch) -> Result<Box<Branch>, Failure> {
+        let is_streaming = branch.message.body.state() == BodyUse::Untouched;
+        // No later step reads it.
+        let body =
+            is_streaming.then(|| std::mem::replace(&mut branch.message.body, placeholder().body));
         let copy = branch.message.copy(&self.budget)?;
-        let message = std::mem::replace(&mut branch.message, copy);
+        let mut message = std::mem::replace(&mut branch.message, copy);
+        message.body = body.unwrap_or(message.body);
         let mut away = Branch::new(self.new_id(), message, branch.source, End::Nothing);
         away.handlers = branch.all_handlers();
         away.splits.clone_from(&branch.splits);

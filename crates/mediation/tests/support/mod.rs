@@ -23,32 +23,34 @@ impl Environment for World {
     }
 }
 
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    Ended,
+    Failed(Failure),
+}
+
 /// What became of a message.
 #[derive(Debug)]
 pub(crate) struct Ran {
-    pub(crate) outcome: Result<Message, Failure>,
+    pub(crate) outcome: Outcome,
     pub(crate) log: Vec<String>,
+    pub(crate) message: Message,
 }
 
 impl Ran {
-    /// The message at the end of the sequence, written for its next receiver.
+    /// The body as its next receiver gets it, and its content type.
     #[track_caller]
-    pub(crate) fn message(&self) -> &Message {
-        self.outcome.as_ref().unwrap()
-    }
-
-    /// Its body as its next receiver gets it, and its content type.
-    #[track_caller]
-    pub(crate) fn finish(self) -> (String, String) {
-        let message = self.message();
-        let bytes = message.body.bytes(&Budget::default()).unwrap().unwrap_or_default();
-        let content_type = message.head.field("Content-Type").unwrap_or_default();
+    pub(crate) fn finish(mut self) -> (String, String) {
+        assert!(!matches!(self.outcome, Outcome::Failed(_)), "{:?}", self.outcome);
+        let bytes = self.message.finish(&Budget::default()).unwrap().unwrap();
+        let content_type = self.message.head.field("Content-Type").unwrap_or_default();
         (String::from_utf8_lossy(&bytes).into_owned(), content_type.into_owned())
     }
 
     #[track_caller]
     pub(crate) fn failure(self) -> Failure {
-        self.outcome.unwrap_err()
+        let Outcome::Failed(failure) = self.outcome else { panic!("{:?}", self.outcome) };
+        failure
     }
 }
 
@@ -70,21 +72,24 @@ pub(crate) fn message(content_type: &str, body: &str) -> Message {
     Message::new(Direction::Request, Box::new(head), body)
 }
 
-/// Runs the sequence `main` of the artefacts, and responds.
+/// Runs the sequence `main` of the artefacts.
 #[track_caller]
 pub(crate) fn run_main(artefacts: &str, message: Message, budget: Budget) -> Ran {
-    let all =
-        format!("{artefacts}<sequence name=\"all\"><sequence key=\"main\"/><respond/></sequence>");
-    let (program, diagnostics) = compile(&all);
+    // What becomes of the message is its response.
+    let responds = "<sequence name=\"run\"><sequence key=\"main\"/><respond/></sequence>";
+    let (program, diagnostics) = compile(&format!("{artefacts}{responds}"));
     assert!(diagnostics.is_empty(), "{}", diagnostics.join("\n"));
+    let flow = Flow { request: program.sequence("run"), ..Flow::default() };
     let world = World::default();
-    let flow = Flow { request: program.sequence("all"), ..Flow::default() };
-    let outcome = match Run::new(Arc::new(program), flow, message, budget).next_heavy(&world) {
-        Event::Respond(message, _) => Ok(message),
-        Event::Failed(failure) => Err(failure),
-        other => panic!("{other:?}"),
+    let mut run = Run::new(Arc::new(program), flow, message, budget);
+    let (outcome, message) = match run.next_heavy(&world) {
+        Event::Respond(message, _) => (Outcome::Ended, message),
+        Event::Failed(failure) => (Outcome::Failed(failure), self::message("text/plain", "")),
+        event @ (Event::Ask(..) | Event::Heavy | Event::Waiting | Event::Done) => {
+            panic!("{event:?}")
+        }
     };
-    Ran { outcome, log: world.0.into_inner() }
+    Ran { outcome, log: world.0.into_inner(), message }
 }
 
 /// Runs mediators.
@@ -100,6 +105,6 @@ pub(crate) fn logged(expression: &str, message: Message) -> String {
     let log =
         format!("<log level=\"custom\"><property name=\"v\" expression=\"{expression}\"/></log>");
     let ran = run(&log, message);
-    assert!(ran.outcome.is_ok(), "{ran:?}");
+    assert!(matches!(ran.outcome, Outcome::Ended), "{ran:?}");
     ran.log.join("\n").trim_start_matches("v = ").to_owned()
 }
