@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use formats::openapi::{self, normalised};
 use formats::synapse;
-use model::{Api, ArtefactKind, ArtefactSet, Diagnostic, Severity, Transports};
+use model::{Api, ArtefactKind, ArtefactSet, Diagnostic, Severity};
 
 /// What a file contributes.
 #[derive(Clone, Debug, PartialEq)]
