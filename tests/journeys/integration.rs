@@ -65,7 +65,7 @@ fn a_trace_shows_what_each_mediator_changes() {
         "send at orders.xml:7:17\n",
         "sent to http://localhost:8688/echo\n",
         "payloadFactory at orders.xml:12:9\n",
-        "  - body {\"price\": 1.50, \"volume\": 3}\n  + body {\"price\":1.50}\n",
+        "  - body {\"price\": 1.50, \"volume\": 3}\n  + axis2 messageType = application/json\n  + body {\"price\":1.50}\n",
     ] {
         assert!(output.contains(line), "{line}{output}");
     }

@@ -54,6 +54,22 @@ impl Pattern {
         }
     }
 
+    /// A pattern that matches `text` alone.
+    pub(super) fn literal(
+        compiler: &mut Compiler,
+        element: &Element<'_>,
+        text: &str,
+    ) -> Option<Self> {
+        let mut escaped = String::new();
+        for next in text.chars() {
+            if next.is_ascii_punctuation() {
+                escaped.push('\\');
+            }
+            escaped.push(next);
+        }
+        Self::compile(compiler, element, &escaped)
+    }
+
     /// # Errors
     /// The text is too long for what is left of the budget.
     pub(super) fn matches(&self, text: &str, budget: &Budget) -> Result<bool, BudgetExceeded> {

@@ -162,19 +162,34 @@ fn fail(message: &str) -> Failure {
     Failure::new(Code::MEDIATION, message)
 }
 
-pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<dyn Mediator>> {
-    let key = element.required(compiler, "key")?;
+/// The stylesheet in a local entry.
+fn stylesheet(compiler: &mut Compiler, element: &Element<'_>, key: &str) -> Option<Stylesheet> {
     let bytes = match compiler.entry(element, key)? {
         Entry::Xml(bytes) => bytes,
         Entry::Text(text) => text.as_bytes().into(),
     };
-    let sheet = match Stylesheet::compile(&bytes, &NoResolver) {
-        Ok(sheet) => sheet,
+    match Stylesheet::compile(&bytes, &NoResolver) {
+        Ok(sheet) => Some(sheet),
         Err(error) => {
             compiler.error(element, format!("the stylesheet `{key}`: {error}"), None);
-            return None;
+            None
         }
-    };
+    }
+}
+
+/// A transformation of the payload by the stylesheet in a local entry.
+pub(super) fn of_payload(
+    compiler: &mut Compiler,
+    element: &Element<'_>,
+    key: &str,
+) -> Option<impl Mediator + use<>> {
+    let sheet = stylesheet(compiler, element, key)?;
+    Some(Xslt { sheet, source: None, target: None, params: Vec::new() })
+}
+
+pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<dyn Mediator>> {
+    let key = element.required(compiler, "key")?;
+    let sheet = stylesheet(compiler, element, key)?;
     let source = match element.optional("source") {
         Some(source) => Some(element.compiled(compiler, source)?),
         None => None,
