@@ -20,6 +20,7 @@ pub const SHIPPED: &[(&str, &str)] = &[
     ("penstock",          include_str!("../../../suites/targets/penstock.toml")),
     ("penstock-balanced", include_str!("../../../suites/targets/penstock-balanced.toml")),
     ("remote",            include_str!("../../../suites/targets/remote.toml")),
+    ("synapse",           include_str!("../../../suites/targets/synapse.toml")),
 ];
 
 /// Default time for a target to become ready.
