@@ -8,7 +8,7 @@ use gateway::bench::Account;
 use jose::{Algorithm, Header, KeySet, SigningKey};
 use model::{
     Api, ApiState, Endpoint, Issuer, LoadedApi, Operation, Scheme, ScopeRule, Security, Snapshot,
-    Transports, Upstream, UpstreamKind,
+    Upstream, UpstreamKind,
 };
 use stages::{Identity, Routes, TokenCache, authenticate, authorise};
 
@@ -132,20 +132,8 @@ fn api(number: usize) -> Api {
         production: None,
         sandbox: None,
     };
+    let base_path = format!("/orders-{number:04}/1.0.0");
     Api {
-        name: format!("Orders {number:04}"),
-        version: "1.0.0".to_owned(),
-        base_path: format!("/orders-{number:04}/1.0.0"),
-        default_path: None,
-        hosts: Vec::new(),
-        transports: Transports { http: true, https: true },
-        auth_header: "authorization".to_owned(),
-        forward_auth_header: false,
-        forward_fields: Vec::new(),
-        strict_paths: false,
-        mutual_tls: false,
-        cors: None,
-        upgrades: Vec::new(),
         operations: vec![
             operation(Method::Get, "/orders"),
             operation(Method::Post, "/orders"),
@@ -154,8 +142,7 @@ fn api(number: usize) -> Api {
         ],
         upstreams: vec![upstream()],
         production: Some(0),
-        sandbox: None,
-        source: "bench.yaml".into(),
+        ..Api::new(format!("Orders {number:04}"), "1.0.0".to_owned(), base_path)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use base::limits::ADMIN_CONNECTIONS_MAX;
 use harness::{CannedResponse, Gateway, Upstream, api};
 
 const GET: &str = "GET /a/x HTTP/1.1\r\nHost: me\r\n\r\n";
@@ -91,6 +92,22 @@ fn the_admin_port_serves_health_metrics_and_diagnostics() {
     assert_eq!(gateway.metric("penstock_requests_total", labels), 1);
     assert_eq!(gateway.metric("penstock_request_seconds_count", "api=\"a\""), 1);
     assert_eq!(gateway.metric("penstock_build_info", "version=\"test\""), 1);
+}
+
+#[test]
+fn slow_clients_of_the_admin_port_give_way_to_new_ones() {
+    let gateway = Gateway::of(api("/a").open("GET /*").to(&Upstream::fixed("in"))).start();
+    let slow = || {
+        let mut client = harness::Client::connect(gateway.admin());
+        client.send("GET /healthz HTTP/1.1\r\n");
+        client
+    };
+    let mut slow: Vec<_> = (0..ADMIN_CONNECTIONS_MAX).map(|_| slow()).collect();
+    assert_eq!(gateway.page("/readyz").status, 200);
+    slow.remove(0).expect_close();
+    for client in &mut slow {
+        assert_eq!(client.send("Host: me\r\n\r\n").read().status, 200, "the others are open");
+    }
 }
 
 #[test]

@@ -11,6 +11,7 @@ mod expect;
 mod fields;
 mod files;
 mod framing;
+mod integration;
 mod keep_alive;
 mod lifecycle;
 mod long_bodies;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use base::limits::HEALTH_CHECKS_MAX;
 use harness::{ApiBuilder, CannedResponse, Gateway, Identity, Upstream, api};
 use model::{CircuitBreaker, ConnectionLimits, HealthCheck, Suspension};
 use wire::tls::EndpointTls;
@@ -188,6 +189,26 @@ fn a_circuit_breaker_counts_the_statuses_that_it_lists() {
     assert_eq!(gateway.metric("penstock_endpoints_suspended", ""), 1);
 }
 
+#[test]
+fn a_status_that_opens_the_breaker_is_the_response_and_not_retried() {
+    let upstream = Upstream::responding(|_| busy());
+    let gateway = gateway(api("/a").to(&upstream).rules(|set| {
+        set.retry.statuses = vec![503];
+        set.suspension = Suspension::Ratio(CircuitBreaker {
+            requests_min: 1,
+            window_ms: FOR_EVER_MS,
+            failure_ratio: 0.5,
+            reset_ms: FOR_EVER_MS,
+            statuses: vec![503],
+        });
+    }));
+    let mut client = gateway.connect();
+    let response = client.send(GET).read();
+    assert_eq!((response.status, response.text().as_str()), (503, "busy"));
+    assert_eq!(client.send(GET).read().status_and_code(), "500 303001");
+    assert_eq!(upstream.requests().len(), 1);
+}
+
 /// Every connection may be served by another worker.
 #[test]
 fn a_failure_that_one_worker_finds_counts_for_all() {
@@ -253,4 +274,22 @@ fn health_checks_take_an_endpoint_out_of_its_set_and_bring_it_back() {
     healthy.store(true, Ordering::Release);
     while client.fetch("GET /a/x", "").text() == "second" {}
     assert_eq!(gateway.metric("penstock_endpoints_suspended", ""), 0);
+}
+
+#[test]
+fn an_endpoint_between_two_checks_keeps_no_other_from_being_checked() {
+    let upstream = Upstream::fixed("up");
+    let endpoints = [&upstream; HEALTH_CHECKS_MAX + 1];
+    let gateway = gateway(api("/a").failover(&endpoints).rules(|set| {
+        set.health_check = Some(HealthCheck {
+            path: "/up".to_owned(),
+            interval_ms: FOR_EVER_MS,
+            timeout_ms: 60_000,
+            unhealthy_after: 1,
+            healthy_after: 1,
+        });
+    }));
+    assert_eq!(gateway.fetch("GET /a/x", "").text(), "up");
+    let passed = endpoints.len() as u64;
+    gateway.wait_for_metric("penstock_health_checks_total", "outcome=\"passed\"", passed);
 }

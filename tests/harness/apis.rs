@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base::Method;
 use model::{
     Api, ApiState, Cors, LoadedApi, Operation, ScopeRule, Security, Suspension, SuspensionTime,
-    Transports, UpstreamKind,
+    UpstreamKind,
 };
 
 use crate::Upstream;
@@ -20,27 +20,9 @@ pub struct ApiBuilder {
 /// An API at `base_path`, version included, without operations or endpoints yet.
 #[must_use]
 pub fn api(base_path: &str) -> ApiBuilder {
+    let name = base_path.trim_start_matches('/').replace('/', "-");
     ApiBuilder {
-        api: Api {
-            name: base_path.trim_start_matches('/').replace('/', "-"),
-            version: "1.0".to_owned(),
-            base_path: base_path.to_owned(),
-            default_path: None,
-            hosts: Vec::new(),
-            transports: Transports { http: true, https: true },
-            auth_header: "authorization".to_owned(),
-            forward_auth_header: false,
-            forward_fields: Vec::new(),
-            strict_paths: false,
-            mutual_tls: false,
-            cors: None,
-            upgrades: Vec::new(),
-            operations: Vec::new(),
-            upstreams: Vec::new(),
-            production: None,
-            sandbox: None,
-            source: "test".into(),
-        },
+        api: Api::new(name, "1.0".to_owned(), base_path.to_owned()),
         state: ApiState::Serving,
     }
 }

@@ -9,8 +9,8 @@ use std::time::Instant;
 use base::limits;
 use gateway::{Addresses, AdminPages, Parts};
 use model::{
-    AccessLog, AdminSettings, ClientCertificates, FaultStatus, GatewaySettings, LogFormat,
-    LogSettings, Settings, Snapshot, TlsSettings, UpstreamTls,
+    AccessLog, AdminSettings, Artefact, ArtefactKind, ArtefactSet, ClientCertificates, FaultStatus,
+    GatewaySettings, LogFormat, LogSettings, Settings, Snapshot, TlsSettings, UpstreamTls,
 };
 use wire::tls::{ClientAuth, ClientTls, EndpointTls, ServerCertificates};
 
@@ -25,6 +25,7 @@ pub struct Builder {
     settings: Settings,
     apis: Vec<ApiBuilder>,
     issuers: Vec<Arc<model::Issuer>>,
+    artefacts: ArtefactSet,
     authorities: Vec<Vec<u8>>,
     client_auth: Option<ClientAuth>,
     endpoints: Vec<EndpointTls>,
@@ -97,7 +98,7 @@ impl Builder {
             revision: 1,
             apis: self.apis.into_iter().map(ApiBuilder::build).collect(),
             issuers: self.issuers,
-            ..Snapshot::default()
+            artefacts: Arc::new(self.artefacts),
         };
         let system_roots = self.authorities.is_empty();
         let client_tls =
@@ -166,10 +167,33 @@ impl Gateway {
             settings: settings(),
             apis: vec![api],
             issuers: Vec::new(),
+            artefacts: ArtefactSet::default(),
             authorities: Vec::new(),
             client_auth: None,
             endpoints: Vec::new(),
         }
+    }
+
+    /// One that serves Synapse artefacts, without `<definitions>` around them, instead of APIs.
+    #[must_use]
+    pub fn mediating(artefacts: &str) -> Builder {
+        let mut builder = Self::of(crate::api("/unused"));
+        builder.apis.clear();
+        let listeners = &mut builder.settings;
+        listeners.integration.http = listeners.gateway.http.take();
+        listeners.integration.https = listeners.gateway.https.take();
+        let bytes = format!(
+            "<definitions xmlns=\"http://ws.apache.org/ns/synapse\">{artefacts}</definitions>"
+        );
+        builder.artefacts.artefacts.push(Artefact {
+            kind: ArtefactKind::Definitions,
+            name: "test".to_owned(),
+            version: String::new(),
+            file: "test.xml".into(),
+            bytes: bytes.into_bytes().into(),
+            application: None,
+        });
+        builder
     }
 
     pub(crate) fn running(
@@ -187,13 +211,13 @@ impl Gateway {
     /// The address of the listener in clear.
     #[must_use]
     pub fn http(&self) -> SocketAddr {
-        self.addresses.http.expect("an http listener")
+        self.addresses.http.or(self.addresses.integration_http).expect("an http listener")
     }
 
     /// The address of the listener with TLS.
     #[must_use]
     pub fn https(&self) -> SocketAddr {
-        self.addresses.https.expect("an https listener")
+        self.addresses.https.or(self.addresses.integration_https).expect("an https listener")
     }
 
     /// The address of the admin port.
@@ -311,6 +335,8 @@ fn settings() -> Settings {
             client_requests_max: limits::CLIENT_REQUESTS_DEFAULT,
             api_requests_max: limits::API_REQUESTS_DEFAULT,
             min_rate: limits::MIN_RATE_DEFAULT,
+            held_body_bytes_max: limits::HELD_BODY_BYTES_DEFAULT,
+            held_bytes_max: limits::HELD_BYTES_DEFAULT,
         },
         integration: model::IntegrationSettings::default(),
         tls: TlsSettings::default(),

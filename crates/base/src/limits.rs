@@ -79,8 +79,9 @@ pub const LOG_LINES_PER_S_MAX: u32 = 20;
 
 // --- times --------------------------------------------------------------------------------------
 
-/// Interval at which a worker checks for expired connections, in milliseconds.
-pub const SWEEP_MS: u32 = 250;
+/// Interval at which a worker checks for expired connections, in milliseconds. A deadline passes up to two such intervals
+/// late, and never early.
+pub const SWEEP_MS: u32 = 125;
 /// Longest wait for a complete request head after its first byte, in milliseconds. Longer: 408.
 pub const HEAD_MS_MAX: u32 = 15_000;
 /// Longest wait for the next request on a kept connection, in milliseconds. Longer: closed.
@@ -174,12 +175,31 @@ pub const REQUESTS_MAX: usize = 16_384;
 pub const CLIENT_REQUESTS_DEFAULT: usize = 2_048;
 /// Default for the requests to one API in progress, per worker: the connections to one endpoint. More: they wait, at most `CONNECT_MS_MAX`, then 503.
 pub const API_REQUESTS_DEFAULT: usize = 4_096;
+/// Default for one body that is held in memory, in bytes: a request that mediation reads, or a response. Larger: 413, or
+/// 502 for a response.
+pub const HELD_BODY_BYTES_DEFAULT: usize = 10 * 1024 * 1024;
+/// Largest body that can be configured to be held in memory, in bytes. Larger: a diagnostic.
+pub const HELD_BODY_BYTES_MAX: usize = 1024 * 1024 * 1024;
+/// Default for all bodies that a worker holds in memory, in bytes. More: 503.
+pub const HELD_BYTES_DEFAULT: usize = 64 * 1024 * 1024;
+/// Largest memory for held bodies that can be configured, per worker, in bytes. Larger: a diagnostic.
+pub const HELD_BYTES_MAX: usize = 64 * 1024 * 1024 * 1024;
+/// Memory that a body of unknown length is charged for at first, in bytes; afterwards its size, doubled at each step.
+pub const HELD_STEP_BYTES: usize = 16 * 1024;
+/// Work that takes longer than about a millisecond and waits for a thread. More: 503.
+pub const HEAVY_WORK_MAX: usize = 256;
+/// Addresses that mediation of one worker sent to and remembers. More: the oldest is forgotten.
+pub const MEDIATED_ORIGINS_MAX: usize = 1_024;
 /// File descriptors kept for files, logs and event queues, besides those of the admin port and of each worker.
 pub const OWN_DESCRIPTORS: usize = 64;
 /// Maximum number of connections of one worker to one endpoint. More: requests wait.
 pub const UPSTREAM_CONNECTIONS_MAX: usize = 4_096;
 /// Maximum number of idle connections that one worker keeps to one endpoint. More: closed.
 pub const UPSTREAM_IDLE_MAX: usize = 1_024;
+/// Maximum number of idle connections that one worker keeps to all upstreams; fewer if the process may open few files.
+/// More: those that have been idle for the longest time are closed. Some are also closed if the process runs out of
+/// descriptors.
+pub const UPSTREAMS_IDLE_MAX: usize = 4_096;
 /// Maximum number of requests waiting for a connection to one endpoint, per worker. More: 303001.
 pub const UPSTREAM_WAITERS_MAX: usize = 4_096;
 /// Maximum number of concurrent health checks. More: they wait.
@@ -217,9 +237,12 @@ pub const H2_RESET_STREAMS_MAX: usize = 64;
 /// Maximum number of HTTP/2 streams that a client may reset before they are served. More: the connection is
 /// closed with ENHANCE_YOUR_CALM. Source: CVE-2023-44487 ("rapid reset").
 pub const H2_PENDING_RESETS_MAX: usize = 32;
-/// Maximum number of streams of one HTTP/2 connection that are reset because of the client's protocol errors.
-/// More: the connection is closed with ENHANCE_YOUR_CALM. Source: CVE-2025-8671 ("made you reset").
-pub const H2_ERROR_RESETS_MAX: usize = 256;
+/// Maximum number of streams of one HTTP/2 connection that are reset because of the client's protocol errors, beyond those
+/// that time earns. More: the connection is closed with ENHANCE_YOUR_CALM. Source: CVE-2025-8671 ("made you reset").
+pub const H2_ERROR_RESETS_MAX: u32 = 256;
+/// Streams reset because of the client's protocol errors that a second allows: a proxy's connection lasts long and carries
+/// the errors of many clients.
+pub const H2_ERROR_RESETS_PER_S: u32 = 1;
 /// Maximum number of control frames of one HTTP/2 connection (PING, SETTINGS, WINDOW_UPDATE, PRIORITY, RST_STREAM,
 /// CONTINUATION, empty DATA, unknown types) beyond those that payload and time earn. More: the connection is closed
 /// with ENHANCE_YOUR_CALM. Source: CVE-2019-9512, CVE-2019-9515, CVE-2019-9518, CVE-2024-27316.
@@ -254,7 +277,8 @@ pub const QUESTION_PAUSE_MS: u32 = 1_000;
 /// Longest wait of a request for its issuer's current key set, if its token names a key that is not in the known set,
 /// in milliseconds. Longer: 401.
 pub const KEY_SET_WAIT_MS_MAX: u32 = 3_000;
-/// Maximum number of concurrent connections to the admin port. More: they wait in the kernel's queue.
+/// Maximum number of concurrent connections to the admin port. More: the one whose client has been slow for the longest
+/// time is closed.
 pub const ADMIN_CONNECTIONS_MAX: usize = 64;
 /// Maximum number of APIs that are gone and whose counters a worker still reports. More: the oldest are dropped.
 pub const GONE_APIS_MAX: usize = 1_000;

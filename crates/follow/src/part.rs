@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use formats::openapi::{self, normalised};
 use formats::synapse;
-use model::{Api, ArtefactKind, ArtefactSet, Diagnostic, Severity, Transports};
+use model::{Api, ArtefactKind, ArtefactSet, Diagnostic, Severity};
 
 /// What a file contributes.
 #[derive(Clone, Debug, PartialEq)]
@@ -132,24 +132,6 @@ fn artefact_claims(set: &ArtefactSet) -> Vec<Claim> {
 
 /// What is known of a file that was never valid.
 pub(crate) fn unloaded_api(file: &Path, base_path: String, hosts: Vec<String>) -> Api {
-    Api {
-        name: file.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
-        version: String::new(),
-        base_path,
-        default_path: None,
-        hosts,
-        transports: Transports { http: true, https: true },
-        auth_header: "authorization".to_owned(),
-        forward_auth_header: false,
-        forward_fields: Vec::new(),
-        strict_paths: false,
-        mutual_tls: false,
-        cors: None,
-        upgrades: Vec::new(),
-        operations: Vec::new(),
-        upstreams: Vec::new(),
-        production: None,
-        sandbox: None,
-        source: file.to_owned(),
-    }
+    let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    Api { hosts, source: file.to_owned(), ..Api::new(name, String::new(), base_path) }
 }

@@ -757,6 +757,8 @@ fn settings(folder: &Path) -> Settings {
             client_requests_max: limits::CLIENT_REQUESTS_DEFAULT,
             api_requests_max: limits::API_REQUESTS_DEFAULT,
             min_rate: limits::MIN_RATE_DEFAULT,
+            held_body_bytes_max: limits::HELD_BODY_BYTES_DEFAULT,
+            held_bytes_max: limits::HELD_BYTES_DEFAULT,
         },
         integration: model::IntegrationSettings::default(),
         tls: TlsSettings::default(),

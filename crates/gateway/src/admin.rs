@@ -1,6 +1,7 @@
 //! The admin port: `/healthz`, `/readyz`, `/metrics`, `/diagnostics`. It has a thread of its own, so that
 //! neither requests nor scrapes wait for each other, except while a worker takes a snapshot of its counters.
 
+use std::cell::Cell;
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -15,10 +16,10 @@ use base::{Method, SystemClock};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::UnboundedSender;
-use tokio::sync::{Semaphore, oneshot};
-use tokio::task::LocalSet;
+use tokio::sync::{Notify, oneshot};
+use tokio::task::{AbortHandle, LocalSet};
 use tokio::time::timeout;
-use wire::http1::{Parsed, RequestHead, write};
+use wire::http1::{Parsed, Rejection, RequestHead, write};
 
 use crate::StartError;
 use crate::account::{WorkerFigures, expose};
@@ -115,24 +116,86 @@ pub(crate) fn start(
 
 async fn run(listener: std::net::TcpListener, admin: Admin, mut stopped: oneshot::Receiver<()>) {
     let Ok(listener) = TcpListener::from_std(listener) else { return };
-    let (admin, permits) = (Rc::new(admin), Arc::new(Semaphore::new(ADMIN_CONNECTIONS_MAX)));
+    let (admin, mut open) = (Rc::new(admin), Open::default());
     loop {
-        let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
         let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
+            accepted = listener.accept(), if open.may_grow() => accepted,
+            () = open.changed.notified() => continue,
             _ = &mut stopped => return,
         };
         match accepted {
             Ok((tcp, _)) => {
-                let admin = Rc::clone(&admin);
-                tokio::task::spawn_local(async move {
+                open.make_room();
+                let waiting = Waiting {
+                    since_us: Rc::new(Cell::new(Some(admin.clock.now_us()))),
+                    changed: Rc::clone(&open.changed),
+                };
+                let (admin, since_us) = (Rc::clone(&admin), Rc::clone(&waiting.since_us));
+                let task = tokio::task::spawn_local(async move {
                     // Fails if the client is gone.
-                    let _ = serve(tcp, &admin).await;
-                    drop(permit);
+                    let _ = serve(tcp, &admin, &waiting).await;
                 });
+                open.connections.push((task.abort_handle(), since_us));
             }
             Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
         }
+    }
+}
+
+/// Since when a connection waits for its client, in microseconds on the admin port's clock; `None`: its page is being made.
+type SinceUs = Rc<Cell<Option<u64>>>;
+
+/// The open connections, at most `ADMIN_CONNECTIONS_MAX`. Those whose clients are slow give way to new ones.
+#[derive(Default)]
+struct Open {
+    connections: Vec<(AbortHandle, SinceUs)>,
+    /// Notified when one may give way.
+    changed: Rc<Notify>,
+}
+
+impl Open {
+    /// Whether one more connection may be accepted.
+    fn may_grow(&mut self) -> bool {
+        self.connections.retain(|(task, _)| !task.is_finished());
+        self.connections.len() < ADMIN_CONNECTIONS_MAX || self.slowest().is_some()
+    }
+
+    /// Closes the one that has waited for the longest time, if there are too many.
+    fn make_room(&mut self) {
+        if self.connections.len() >= ADMIN_CONNECTIONS_MAX
+            && let Some(slowest) = self.slowest()
+        {
+            self.connections.swap_remove(slowest).0.abort();
+        }
+    }
+
+    fn slowest(&self) -> Option<usize> {
+        let since_us = self.connections.iter().map(|(_, since_us)| since_us.get()).enumerate();
+        let waiting = since_us.filter_map(|(at, since_us)| Some((since_us?, at)));
+        waiting.min().map(|(_, at)| at)
+    }
+}
+
+/// One connection's.
+struct Waiting {
+    since_us: SinceUs,
+    changed: Rc<Notify>,
+}
+
+impl Waiting {
+    fn begin(&self, now_us: u64) {
+        self.since_us.set(Some(now_us));
+        self.changed.notify_one();
+    }
+
+    fn end(&self) {
+        self.since_us.set(None);
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.begin(0);
     }
 }
 
@@ -150,14 +213,16 @@ impl Page {
 }
 
 /// Serves one connection. Request bodies are not read: a request with a body closes the connection.
-async fn serve(mut tcp: TcpStream, admin: &Admin) -> io::Result<()> {
+async fn serve(mut tcp: TcpStream, admin: &Admin, waiting: &Waiting) -> io::Result<()> {
     let mut head = RequestHead::default();
     let mut bytes = Vec::with_capacity(1024);
     let patience = Duration::from_millis(u64::from(HEAD_MS_MAX));
     loop {
-        match head.parse(&bytes) {
-            Ok(Parsed::Complete) => {
+        match timeout(patience, read_head(&mut tcp, &mut head, &mut bytes)).await?? {
+            Ok(true) => {
+                waiting.end();
                 let page = admin.page(head.method(), head.path(&bytes)).await;
+                waiting.begin(admin.clock.now_us());
                 let keep = head.keep_alive() && head.framing() == wire::http1::BodyFraming::None;
                 let response = render(&page, head.method() == Method::Head, keep);
                 timeout(patience, tcp.write_all(&response)).await??;
@@ -166,16 +231,28 @@ async fn serve(mut tcp: TcpStream, admin: &Admin) -> io::Result<()> {
                     return tcp.shutdown().await;
                 }
             }
-            Ok(Parsed::Partial) => {
-                if timeout(patience, tcp.read_buf(&mut bytes)).await?? == 0 {
-                    return Ok(());
-                }
-            }
+            Ok(false) => return Ok(()),
             Err(rejection) => {
                 let page = Page::text(rejection.status, rejection.reason);
                 timeout(patience, tcp.write_all(&render(&page, false, false))).await??;
                 return tcp.shutdown().await;
             }
+        }
+    }
+}
+
+/// Reads a whole head; false at the end of the connection.
+async fn read_head(
+    tcp: &mut TcpStream,
+    head: &mut RequestHead,
+    bytes: &mut Vec<u8>,
+) -> io::Result<Result<bool, Rejection>> {
+    loop {
+        match head.parse(bytes) {
+            Ok(Parsed::Complete) => return Ok(Ok(true)),
+            Ok(Parsed::Partial) if tcp.read_buf(bytes).await? == 0 => return Ok(Ok(false)),
+            Ok(Parsed::Partial) => {}
+            Err(rejection) => return Ok(Err(rejection)),
         }
     }
 }

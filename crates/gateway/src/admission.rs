@@ -15,9 +15,9 @@ use wire::http1::{BodyFraming, Known};
 
 use crate::client::Client;
 use crate::compiled::Live;
-use crate::forward::{Unwanted, body_fault};
+use crate::forward::{Pass, Unwanted, body_fault};
 use crate::message::Request;
-use crate::share::{Pass, Share, Whose};
+use crate::share::{Share, Whose};
 use crate::worker::Worker;
 use crate::worker_api::WorkerApi;
 

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use base::{SystemClock, SystemEntropy, limits};
-use model::FaultStatus;
+use model::{FaultStatus, Snapshot};
 use stages::{ApiRoutes, Routes};
 use tokio::sync::mpsc::channel;
 use wire::tls::ClientTls;
@@ -13,12 +13,14 @@ use crate::account::{AccessLines, Record};
 use crate::compiled::{Compiled, Live};
 use crate::descriptors::Descriptors;
 use crate::forward::Shared;
+use crate::heavy::HeavyPool;
+use crate::integration::Integration;
 use crate::message::Request;
-use crate::worker::Worker;
+use crate::worker::{Parts, Worker};
 
 /// The accounting of one worker.
 pub struct Account {
-    worker: Worker,
+    worker: Rc<Worker>,
     request: Request,
 }
 
@@ -43,16 +45,26 @@ impl Account {
             client_requests_max: limits::CLIENT_REQUESTS_DEFAULT,
             api_requests_max: limits::API_REQUESTS_DEFAULT,
             min_rate: limits::MIN_RATE_DEFAULT,
+            held_body_bytes_max: limits::HELD_BODY_BYTES_DEFAULT,
+            held_bytes_max: limits::HELD_BYTES_DEFAULT,
             drain_s: limits::DRAIN_S_DEFAULT,
             trusted_proxies: Vec::new(),
             client_tls: ClientTls::insecure(),
         });
-        let (questions, _) = channel(1);
-        let lines = AccessLines::default();
-        let clock = SystemClock::default();
-        let (compiled, descriptors) = (Compiled { routes, live }, Descriptors::of_process(1));
-        let upstreams = Shared::new(1, &SystemEntropy);
-        let worker = Worker::new(0, clock, compiled, lines, questions, descriptors, upstreams);
+        let integration = Integration::compile(&Snapshot::default(), None);
+        let heavy = HeavyPool::start(0).expect("no thread is needed");
+        let worker = Worker::new(
+            SystemClock::default(),
+            Parts {
+                number: 0,
+                compiled: Compiled { routes, integration, live },
+                access: AccessLines::default(),
+                questions: channel(1).0,
+                descriptors: Descriptors::of_process(1),
+                upstreams: Shared::new(1, &SystemEntropy),
+                heavy,
+            },
+        );
         Self { worker, request: Request::default() }
     }
 

@@ -7,10 +7,13 @@ use model::{FaultStatus, Settings};
 use stages::Routes;
 use wire::tls::ClientTls;
 
+use crate::integration::Integration;
+
 /// A compiled revision. Workers share its parts.
 #[derive(Clone)]
 pub(crate) struct Compiled {
     pub(crate) routes: Arc<Routes>,
+    pub(crate) integration: Arc<Integration>,
     pub(crate) live: Arc<Live>,
 }
 
@@ -27,6 +30,8 @@ pub(crate) struct Live {
     pub(crate) client_requests_max: usize,
     pub(crate) api_requests_max: usize,
     pub(crate) min_rate: u32,
+    pub(crate) held_body_bytes_max: usize,
+    pub(crate) held_bytes_max: usize,
     pub(crate) drain_s: u32,
     pub(crate) trusted_proxies: Vec<(IpAddr, u8)>,
     pub(crate) client_tls: Arc<ClientTls>,
@@ -46,6 +51,8 @@ impl Live {
             client_requests_max: gateway.client_requests_max,
             api_requests_max: gateway.api_requests_max,
             min_rate: gateway.min_rate,
+            held_body_bytes_max: gateway.held_body_bytes_max,
+            held_bytes_max: gateway.held_bytes_max,
             drain_s: gateway.drain_s,
             trusted_proxies: gateway.trusted_proxies.clone(),
             client_tls,

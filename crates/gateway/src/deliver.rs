@@ -87,7 +87,7 @@ impl Delivery<'_> {
             Poll::Ready(Ok(())) => true,
             Poll::Pending => false,
             Poll::Ready(Err(FlowError::Source(error))) => {
-                return Poll::Ready(Err(self.upstream_fault(&error)));
+                return Poll::Ready(Err(upstream_fault(&self.response.authority(), &error)));
             }
             Poll::Ready(Err(FlowError::Sink(_))) => return Poll::Ready(Err(Fault::ClientLeft)),
         };
@@ -117,11 +117,15 @@ impl Delivery<'_> {
         }
         Poll::Pending
     }
+}
 
-    fn upstream_fault(&self, error: &BodyError) -> Fault {
-        match error {
-            BodyError::Closed => self.response.truncated("the connection was closed"),
-            BodyError::Malformed(rejection) => self.response.violation(rejection.reason),
+/// The fault of an upstream whose response's body failed.
+pub(crate) fn upstream_fault(authority: &str, error: &BodyError) -> Fault {
+    let authority = authority.to_owned();
+    match error {
+        BodyError::Closed => Fault::Truncated { authority, reason: "the connection was closed" },
+        BodyError::Malformed(rejection) => {
+            Fault::ProtocolViolation { authority, reason: rejection.reason }
         }
     }
 }

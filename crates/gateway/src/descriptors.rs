@@ -3,6 +3,7 @@
 
 use base::limits::{
     ADMIN_CONNECTIONS_MAX, CLIENT_CONNECTIONS_MAX, OWN_DESCRIPTORS, PIPES_MAX, REQUESTS_MAX,
+    UPSTREAMS_IDLE_MAX,
 };
 use nix::sys::resource::{Resource, getrlimit};
 
@@ -22,6 +23,11 @@ impl Descriptors {
     pub(crate) fn of_process(workers: usize) -> Self {
         let limit = getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(soft, _)| soft);
         Self::divide(usize::try_from(limit).unwrap_or(usize::MAX), workers)
+    }
+
+    /// Maximum number of idle upstream connections: half of those to upstreams, so that others can be opened.
+    pub(crate) fn idle_max(&self) -> usize {
+        UPSTREAMS_IDLE_MAX.min(self.requests_max / 2)
     }
 
     /// Half for clients and half for upstreams, after an eighth for pipes; each up to its own limit.
@@ -57,5 +63,7 @@ mod tests {
         check(1_024, 1, 392, 392, 56);
         check(1_024, 2, 196, 196, 28);
         check(0, 4, 1, 1, 0);
+        let idle_max = |limit| Descriptors::divide(limit, 1).idle_max();
+        assert_eq!([usize::MAX, 1_024, 0].map(idle_max), [UPSTREAMS_IDLE_MAX, 196, 0]);
     }
 }

@@ -27,8 +27,13 @@ impl FaultResponse {
         edits.set_status(self.status);
         edits.lines_mut().extend_from_slice(&self.lines);
         edits.append(b"Content-Type", b"application/json; charset=UTF-8");
-        response.body = Body::Held(Held::new(self.body));
+        response.body = Body::Held(Held::new(self.body.into()));
     }
+}
+
+/// WSO2's code of `fault`.
+pub(crate) fn code(fault: &Fault) -> u32 {
+    response(fault, MethodSet::default(), FaultStatus::default()).code
 }
 
 /// The response to `fault`. `allow`: the methods of the path, for 405.
@@ -59,6 +64,12 @@ pub(crate) fn response(fault: &Fault, allow: MethodSet, statuses: FaultStatus) -
         }
         Fault::ProtocolViolation { .. } => {
             runtime(101_506, "Protocol violation by the back end", 502, statuses)
+        }
+        Fault::Mediation { code: 601_000, .. } => {
+            runtime(601_000, "The body is not what its content type says", 400, statuses)
+        }
+        Fault::Mediation { code, .. } => {
+            runtime(*code, "The message could not be processed", 500, statuses)
         }
         Fault::NotReady { .. } => runtime(303_001, "The endpoint is suspended", 503, statuses),
         Fault::NoReadyChild { .. } => {

@@ -2,7 +2,6 @@
 
 use std::future::poll_fn;
 use std::rc::Rc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use base::{SystemClock, limits};
@@ -12,11 +11,12 @@ use model::{Endpoint, Fault, Scheme, Upstream, UpstreamKind};
 use wire::http1::{Known, Parsed, write};
 use wire::tls::ClientTls;
 
-use crate::flow::{BodyError, Source};
-use crate::forward::{self, Balancer, Forwarding, Pools, RequestBody, RetryCounts};
-use crate::message::{HeadEdits, Peer, Request};
+use crate::deliver::upstream_fault;
+use crate::flow::Held;
+use crate::forward::{self, Balancer, Forwarding, OwnBody, Pools, RetryCounts};
+use crate::held::{HeldBytes, Hold, HoldError};
+use crate::message::{HeadEdits, Outgoing, Peer, Request};
 use crate::resources::Resources;
-use crate::watch::Watch;
 
 /// Limits of one request.
 #[derive(Clone, Copy, Debug)]
@@ -60,7 +60,7 @@ pub enum FetchError {
 /// # Errors
 /// See [`FetchError`].
 pub fn fetch(url: &str, tls: &ClientTls, bounds: Bounds) -> Result<Fetched, FetchError> {
-    let (endpoint, target) = endpoint(url)?;
+    let (endpoint, target) = endpoint(url).map_err(FetchError::Url)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(FetchError::Runtime)?;
     runtime.block_on(within(endpoint, &target, tls, bounds, Pools::default()))
@@ -102,13 +102,13 @@ async fn exchange(
         begun_us: resources.now_us(),
         retries: &RetryCounts::default(),
         balancer: &balancer,
-        remainder: request.head.path(&request.bytes),
         forward_fields: &[],
-        edits: &HeadEdits::default(),
-        upgrade: false,
     };
-    let mut nothing = NoBody { watch: resources.watches.add() };
-    let mut response = forward::exchange(&resources, &forwarding, &request, &mut nothing).await?;
+    let edits = HeadEdits::default();
+    let path = request.head.path(&request.bytes);
+    let outgoing = Outgoing::of(&request, path, &edits, false);
+    let mut nothing = OwnBody::new(Held::default(), &resources);
+    let mut response = forward::exchange(&resources, &forwarding, &outgoing, &mut nothing).await?;
     let status = response.head.status();
     if let 301 | 302 | 303 | 307 | 308 = status {
         let location = response.head.parsed.find(Known::Location);
@@ -118,29 +118,15 @@ async fn exchange(
     }
     let authority = response.body.authority.to_string();
     let mut source = response.body.source(&resources.buffers);
-    let mut body = Vec::new();
-    loop {
-        match poll_fn(|cx| source.poll_fill(cx)).await {
-            Ok(()) => {}
-            Err(BodyError::Closed) => {
-                let reason = "the connection was closed";
-                return Err(Fault::Truncated { authority, reason }.into());
-            }
-            Err(BodyError::Malformed(rejection)) => {
-                let reason = rejection.reason;
-                return Err(Fault::ProtocolViolation { authority, reason }.into());
-            }
-        }
-        let piece = source.data();
-        if piece.is_empty() {
-            return Ok(Fetched { status, body });
-        }
-        if piece.len() > bytes_max.saturating_sub(body.len()) {
-            return Err(FetchError::TooLarge { bytes_max });
-        }
-        body.extend_from_slice(piece);
-        let count = piece.len();
-        source.consume(count);
+    let mut holding = HeldBytes::default().holding(bytes_max, bytes_max);
+    let held = match Hold::begin(&mut holding, None) {
+        Ok(mut hold) => poll_fn(|cx| hold.poll(cx, &mut source)).await,
+        Err(error) => Err(error),
+    };
+    match held {
+        Ok(body) => Ok(Fetched { status, body: body.into() }),
+        Err(HoldError::TooLarge | HoldError::Exhausted) => Err(FetchError::TooLarge { bytes_max }),
+        Err(HoldError::Body(error)) => Err(upstream_fault(&authority, &error).into()),
     }
 }
 
@@ -162,21 +148,21 @@ fn get_request(endpoint: &Endpoint, target: &str) -> Result<Request, FetchError>
 }
 
 /// The endpoint of a URL, and the path and query on it.
-fn endpoint(url: &str) -> Result<(Endpoint, String), FetchError> {
-    let uri: Uri = url.parse().map_err(|_| FetchError::Url("malformed"))?;
+pub(crate) fn endpoint(url: &str) -> Result<(Endpoint, String), &'static str> {
+    let uri: Uri = url.parse().map_err(|_| "malformed")?;
     let (scheme, default_port) = match uri.scheme() {
         Some(scheme) if *scheme == UriScheme::HTTPS => (Scheme::Https, 443),
         Some(scheme) if *scheme == UriScheme::HTTP => (Scheme::Http, 80),
-        Some(_) | None => return Err(FetchError::Url("must start with http:// or https://")),
+        Some(_) | None => return Err("must start with http:// or https://"),
     };
-    let authority = uri.authority().ok_or(FetchError::Url("no host"))?;
+    let authority = uri.authority().ok_or("no host")?;
     if authority.as_str().contains('@') {
-        return Err(FetchError::Url("contains user information"));
+        return Err("contains user information");
     }
     let host = authority.host();
     let has_port = authority.as_str().len() > host.len();
     if host.is_empty() || has_port != authority.port_u16().is_some() {
-        return Err(FetchError::Url("malformed host or port"));
+        return Err("malformed host or port");
     }
     let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']'));
     let endpoint = Endpoint {
@@ -187,45 +173,6 @@ fn endpoint(url: &str) -> Result<(Endpoint, String), FetchError> {
         authority: authority.as_str().to_owned(),
     };
     Ok((endpoint, uri.path_and_query().map_or("/", |target| target.as_str()).to_owned()))
-}
-
-/// The body of a GET, whose sender waits until the end.
-struct NoBody {
-    watch: Rc<Watch>,
-}
-
-impl Source for NoBody {
-    fn poll_fill(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn data(&self) -> &[u8] {
-        &[]
-    }
-
-    fn consume(&mut self, _: usize) {}
-
-    fn trailers(&self) -> &[u8] {
-        &[]
-    }
-}
-
-impl RequestBody for NoBody {
-    fn poll_left(&mut self, _: &mut Context<'_>, _: bool) -> Poll<Fault> {
-        Poll::Pending
-    }
-
-    fn consumed(&self) -> u64 {
-        0
-    }
-
-    fn watch(&self) -> &Watch {
-        &self.watch
-    }
-
-    fn has_half_closed(&self) -> bool {
-        false
-    }
 }
 
 /// Fetches the key set at `url`, within the limits of key sets.
@@ -338,7 +285,7 @@ mod tests {
             ("http://a b/", "malformed"),
             ("", "malformed"),
         ] {
-            let Err(FetchError::Url(problem)) = endpoint(url) else { panic!("{url}") };
+            let Err(problem) = endpoint(url) else { panic!("{url}") };
             assert_eq!(problem, expect, "{url}");
         }
         let (found, target) = endpoint("https://[::1]/jwks?x").unwrap();

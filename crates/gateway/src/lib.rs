@@ -24,6 +24,9 @@ mod fault;
 mod fetch;
 mod flow;
 mod forward;
+mod heavy;
+mod held;
+mod integration;
 mod listen;
 mod message;
 mod pipeline;
@@ -56,7 +59,10 @@ use account::{AccessLines, AccessLogger};
 use compiled::{Compiled, Live};
 use descriptors::Descriptors;
 use forward::Shared;
-use listen::Protocol;
+use heavy::HeavyPool;
+use integration::Integration;
+use listen::{Listener, Protocol};
+use message::Serves;
 use runner::{Command, Running};
 
 pub use admin::AdminPages;
@@ -107,6 +113,8 @@ pub struct Parts {
 pub struct Addresses {
     pub http: Option<SocketAddr>,
     pub https: Option<SocketAddr>,
+    pub integration_http: Option<SocketAddr>,
+    pub integration_https: Option<SocketAddr>,
     pub admin: Option<SocketAddr>,
 }
 
@@ -116,16 +124,11 @@ pub struct Gateway {
     admin: Option<admin::Running>,
     addresses: Addresses,
     ready: Arc<AtomicBool>,
-    current: Mutex<Current>,
+    /// What the workers currently serve.
+    current: Mutex<Compiled>,
     access: Option<AccessLogger>,
     questions: Mutex<Option<Receiver<Question>>>,
     upstreams: Arc<Shared>,
-}
-
-/// What the workers currently serve.
-struct Current {
-    routes: Arc<Routes>,
-    live: Arc<Live>,
 }
 
 impl Gateway {
@@ -146,12 +149,15 @@ impl Gateway {
         let config = wire::tls::server_config_for(certificates, http2.https, clients);
         let forward_certificates =
             settings.tls.clients.as_ref().is_some_and(|clients| clients.forward);
+        let integration = &settings.integration;
         let (http, https) = (settings.gateway.http, settings.gateway.https);
-        if http.or(https).is_none() {
+        if http.or(https).or(integration.http).or(integration.https).is_none() {
             return Err(StartError::NoListener);
         }
         let http = bind_all(http, "[gateway] http", count)?;
         let https = bind_all(https, "[gateway] https", count)?;
+        let integration_http = bind_all(integration.http, "[integration] http", count)?;
+        let integration_https = bind_all(integration.https, "[integration] https", count)?;
         let access = AccessLogger::start(&settings.access_log).map_err(StartError::AccessLog)?;
         let clock = SystemClock::new();
         let (sender, questions) = channel(QUESTIONS_MAX);
@@ -159,15 +165,25 @@ impl Gateway {
         let upstreams = upstreams::start(count, nameservers, clock.clone());
         let upstreams = upstreams.map_err(StartError::Worker)?;
         upstreams.set_client_tls(Arc::clone(&parts.client_tls));
-        let current = Current {
+        let current = Compiled {
             routes: Arc::new(Routes::compile(snapshot, None)),
+            integration: Integration::compile(snapshot, None),
             live: Arc::new(Live::new(settings, parts.client_tls)),
         };
+        let has_integration = integration.http.or(integration.https).is_some();
+        let heavy = HeavyPool::start(if has_integration { count } else { 0 });
+        let heavy = heavy.map_err(StartError::Worker)?;
         let ready = Arc::new(AtomicBool::new(true));
         let mut gateway = Self {
             workers: Vec::with_capacity(count),
             admin: None,
-            addresses: Addresses { http: http.address, https: https.address, admin: None },
+            addresses: Addresses {
+                http: http.address,
+                https: https.address,
+                integration_http: integration_http.address,
+                integration_https: integration_https.address,
+                admin: None,
+            },
             ready: Arc::clone(&ready),
             current: Mutex::new(current),
             access,
@@ -175,8 +191,16 @@ impl Gateway {
             upstreams,
         };
         let clear = Protocol::Http { http2: http2.http };
-        let listeners = [(http, clear), (https, Protocol::Https { config, forward_certificates })];
-        gateway.start_workers(count, listeners, &clock, &sender)?;
+        let tls = Protocol::Https { config, forward_certificates };
+        let listener =
+            |protocol: &Protocol, serves| Listener { protocol: protocol.clone(), serves };
+        let listeners = [
+            (http, listener(&clear, Serves::Apis)),
+            (https, listener(&tls, Serves::Apis)),
+            (integration_http, listener(&clear, Serves::Integration)),
+            (integration_https, listener(&tls, Serves::Integration)),
+        ];
+        gateway.start_workers(count, listeners, &clock, &sender, &heavy)?;
         if let Some(address) = settings.admin.listen {
             let workers = &gateway.workers;
             let readiness = admin::Readiness {
@@ -194,26 +218,30 @@ impl Gateway {
     fn start_workers(
         &mut self,
         count: usize,
-        listeners: [(Bound, Protocol); 2],
+        listeners: [(Bound, Listener); 4],
         clock: &SystemClock,
         questions: &Sender<Question>,
+        heavy: &HeavyPool,
     ) -> Result<(), StartError> {
-        let mut listeners =
-            listeners.map(|(bound, protocol)| (bound.listeners.into_iter(), protocol));
+        let mut listeners = listeners.map(|(bound, kind)| (bound.listeners.into_iter(), kind));
         let descriptors = Descriptors::of_process(count);
         for number in 0..count {
-            let next = listeners.iter_mut().filter_map(|(listeners, protocol)| {
-                listeners.next().map(|listener| (listener, protocol.clone()))
-            });
-            let start = runner::Start {
+            let next = listeners
+                .iter_mut()
+                .filter_map(|(sockets, kind)| sockets.next().map(|socket| (socket, kind.clone())));
+            let parts = worker::Parts {
                 number,
-                clock: clock.clone(),
                 compiled: self.compiled(),
                 access: self.access.as_ref().map_or_else(AccessLines::default, AccessLogger::lines),
                 questions: questions.clone(),
                 descriptors,
-                full: Arc::default(),
                 upstreams: Arc::clone(&self.upstreams),
+                heavy: heavy.clone(),
+            };
+            let start = runner::Start {
+                clock: clock.clone(),
+                parts,
+                full: Arc::default(),
                 listeners: next.collect(),
             };
             self.workers.push(runner::start(start).map_err(StartError::Worker)?);
@@ -222,8 +250,7 @@ impl Gateway {
     }
 
     fn compiled(&self) -> Compiled {
-        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        Compiled { routes: Arc::clone(&current.routes), live: Arc::clone(&current.live) }
+        self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The addresses that it listens on.
@@ -251,9 +278,13 @@ impl Gateway {
     /// worker uses it.
     pub fn apply(&self, snapshot: &Snapshot) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        let routes = Arc::new(Routes::compile(snapshot, Some(&current.routes)));
+        let next = Compiled {
+            routes: Arc::new(Routes::compile(snapshot, Some(&current.routes))),
+            integration: Integration::compile(snapshot, Some(&current.integration)),
+            live: Arc::clone(&current.live),
+        };
         // Dropped here, not by a worker that has requests to serve.
-        let last = std::mem::replace(&mut current.routes, routes);
+        let last = std::mem::replace(&mut *current, next);
         self.publish(&current);
         drop(last);
     }
@@ -266,13 +297,11 @@ impl Gateway {
         self.publish(&current);
     }
 
-    fn publish(&self, current: &Current) {
+    fn publish(&self, current: &Compiled) {
         let (done, applied) = mpsc::channel();
         for worker in &self.workers {
-            let compiled =
-                Compiled { routes: Arc::clone(&current.routes), live: Arc::clone(&current.live) };
             // Fails only if the worker has ended.
-            let _ = worker.commands.send(Command::Apply(compiled, done.clone()));
+            let _ = worker.commands.send(Command::Apply(current.clone(), done.clone()));
         }
         drop(done);
         for _ in &self.workers {

@@ -1,6 +1,7 @@
 //! The two messages of an exchange. Their heads own their bytes, apart from the body's buffer.
 
 mod edits;
+mod outgoing;
 mod peer;
 
 use std::rc::Rc;
@@ -8,7 +9,8 @@ use std::rc::Rc;
 use wire::http1::{Known, KnownSet, RequestHead, ResponseHead, write};
 
 pub(crate) use edits::HeadEdits;
-pub(crate) use peer::Peer;
+pub(crate) use outgoing::Outgoing;
+pub(crate) use peer::{Peer, Serves};
 
 /// A request head with its own bytes. Lent by the worker, so that a request allocates nothing.
 #[derive(Debug, Default)]

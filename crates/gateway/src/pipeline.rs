@@ -18,7 +18,8 @@ use crate::cross_origin;
 use crate::deliver::{Stall, deliver};
 use crate::fault;
 use crate::forward::{self, Forwarding, Unwanted, while_wanted};
-use crate::message::Request;
+use crate::integration;
+use crate::message::{Outgoing, Request, Serves};
 use crate::response::{Body, Response};
 use crate::worker::Worker;
 use crate::worker_api::WorkerApi;
@@ -36,9 +37,14 @@ pub(crate) async fn exchange<C: Client>(
     let revision = worker.compiled();
     let statuses = revision.live.fault_status;
     let stall = Stall { ms: revision.live.stall_ms, min_rate: revision.live.min_rate };
-    let mut outcome = match parsed {
-        Ok(()) => respond(worker, &revision, request, client, &mut record).await,
-        Err(fault) => Err(fault),
+    let mut outcome = match (parsed, request.peer.serves) {
+        (Ok(()), Serves::Apis) => respond(worker, &revision, request, client, &mut record).await,
+        // Boxed, so that it does not enlarge every task.
+        (Ok(()), Serves::Integration) => {
+            let mediated = integration::respond(worker, &revision, request, client, &mut record);
+            Box::pin(mediated).await
+        }
+        (Err(fault), _) => Err(fault),
     };
     // Dropped now, so that a long body does not keep a revision alive.
     drop(revision);
@@ -117,12 +123,10 @@ async fn respond<C: Client>(
         begun_us: record.started_us,
         retries: &worker.tally.retries,
         balancer,
-        remainder,
         forward_fields: &api.forward_fields,
-        edits: &edits,
-        upgrade: may_upgrade(request, api),
     };
-    let upstream = forward::exchange(&worker.resources, &forwarding, request, client).await;
+    let outgoing = Outgoing::of(request, remainder, &edits, may_upgrade(request, api));
+    let upstream = forward::exchange(&worker.resources, &forwarding, &outgoing, client).await;
     drop(admitted.early_upload);
     worker.resources.release_edits(edits);
     let upstream = upstream?;

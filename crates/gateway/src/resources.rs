@@ -69,7 +69,7 @@ impl Resources {
         self.coarse.get()
     }
 
-    /// The deadline `ms` milliseconds after the last sweep.
+    /// The deadline `ms` milliseconds after the last sweep, for a [`crate::watch::Watch`].
     pub(crate) fn deadline_us(&self, ms: u32) -> u64 {
         self.coarse_us().saturating_add(u64::from(ms) * 1_000)
     }
@@ -128,8 +128,8 @@ impl Resources {
     /// Reads the clock and expires deadlines. Returns the time.
     pub(crate) fn sweep(&self) -> u64 {
         let now = self.clock.now();
-        self.coarse.set(now);
-        self.watches.sweep(now.mono_us);
+        let last = self.coarse.replace(now);
+        self.watches.sweep(now.mono_us, now.mono_us.saturating_sub(last.mono_us));
         let waited_us = now.mono_us.saturating_sub(self.trimmed_us.get());
         if waited_us >= u64::from(limits::SPARES_TRIM_MS) * 1_000 {
             self.trimmed_us.set(now.mono_us);

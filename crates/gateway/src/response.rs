@@ -106,7 +106,7 @@ impl Response {
         Fault::ProtocolViolation { authority: self.authority(), reason }
     }
 
-    fn authority(&self) -> String {
+    pub(crate) fn authority(&self) -> String {
         match &self.body {
             Body::Streaming(body) => body.authority.to_string(),
             Body::Empty | Body::Held(_) => String::new(),
@@ -116,7 +116,7 @@ impl Response {
     /// Releases what was lent. An upstream's connection can be used again if everything is `complete`.
     pub(crate) fn release(self, resources: &Resources, complete: bool) {
         if let Body::Streaming(body) = self.body {
-            body.release(resources, complete && self.head.parsed.keep_alive());
+            body.release(resources, complete);
         }
         resources.release_head(self.head);
     }

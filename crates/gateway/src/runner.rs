@@ -13,16 +13,14 @@ use base::limits::{ACCEPT_BACKLOG, SWEEP_MS};
 use socket2::{Domain, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, LocalOptions};
-use tokio::sync::mpsc::{Sender, UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Notify, oneshot};
 
-use crate::account::{AccessLines, WorkerFigures};
+use crate::account::WorkerFigures;
 use crate::ask::Question;
 use crate::compiled::Compiled;
-use crate::descriptors::Descriptors;
-use crate::forward::Shared;
-use crate::listen::{self, OpenConnection, Protocol};
-use crate::worker::Worker;
+use crate::listen::{self, Listener, OpenConnection};
+use crate::worker::{Parts, Worker};
 
 /// A command to a worker.
 pub(crate) enum Command {
@@ -51,15 +49,10 @@ pub(crate) struct Running {
 
 /// The initial state of a worker.
 pub(crate) struct Start {
-    pub(crate) number: usize,
     pub(crate) clock: SystemClock,
-    pub(crate) compiled: Compiled,
-    pub(crate) access: AccessLines,
-    pub(crate) questions: Sender<Question>,
-    pub(crate) descriptors: Descriptors,
+    pub(crate) parts: Parts,
     pub(crate) full: Arc<AtomicBool>,
-    pub(crate) upstreams: Arc<Shared>,
-    pub(crate) listeners: Vec<(std::net::TcpListener, Protocol)>,
+    pub(crate) listeners: Vec<(std::net::TcpListener, Listener)>,
 }
 
 /// Starts a worker's thread.
@@ -70,7 +63,7 @@ pub(crate) fn start(start: Start) -> io::Result<Running> {
     let (commands, receiver) = unbounded_channel();
     let (report, made) = std::sync::mpsc::channel();
     let (alive, ended) = std::sync::mpsc::channel();
-    let name = format!("worker-{}", start.number);
+    let name = format!("worker-{}", start.parts.number);
     let full = Arc::clone(&start.full);
     let thread = std::thread::Builder::new().name(name).spawn(move || {
         let _alive: std::sync::mpsc::Sender<()> = alive;
@@ -93,24 +86,13 @@ pub(crate) fn start(start: Start) -> io::Result<Running> {
 }
 
 async fn run(start: Start, mut commands: UnboundedReceiver<Command>) -> usize {
-    let Start {
-        number,
-        clock,
-        compiled,
-        access,
-        questions,
-        descriptors,
-        full,
-        upstreams,
-        listeners,
-    } = start;
-    let worker = Worker::new(number, clock, compiled, access, questions, descriptors, upstreams);
-    let worker = Rc::new(worker);
+    let Start { clock, parts, full, listeners } = start;
+    let worker = Worker::new(clock, parts);
     let drain = Rc::new(Notify::new());
     let mut accepting = Vec::new();
-    for (listener, protocol) in listeners {
+    for (listener, kind) in listeners {
         let (worker, drain) = (Rc::clone(&worker), Rc::clone(&drain));
-        accepting.push(tokio::task::spawn_local(accept(worker, listener, protocol, drain)));
+        accepting.push(tokio::task::spawn_local(accept(worker, listener, kind, drain)));
     }
     let sweeper = Rc::clone(&worker);
     tokio::task::spawn_local(async move {
@@ -166,7 +148,7 @@ async fn run(start: Start, mut commands: UnboundedReceiver<Command>) -> usize {
 async fn accept(
     worker: Rc<Worker>,
     listener: std::net::TcpListener,
-    protocol: Protocol,
+    kind: Listener,
     drain: Rc<Notify>,
 ) {
     let listener = match TcpListener::from_std(listener) {
@@ -185,8 +167,7 @@ async fn accept(
         };
         match accepted {
             Ok((tcp, from)) => {
-                let serving =
-                    listen::serve(OpenConnection::new(&worker), tcp, from, protocol.clone());
+                let serving = listen::serve(OpenConnection::new(&worker), tcp, from, kind.clone());
                 tokio::task::spawn_local(serving);
             }
             Err(error) => {
@@ -197,18 +178,18 @@ async fn accept(
         }
     }
     if let Ok(listener) = listener.into_std() {
-        serve_accept_queue(&worker, &listener, &protocol);
+        serve_accept_queue(&worker, &listener, &kind);
     }
 }
 
 /// Serves the connections in the kernel's accept queue, which are established for their clients.
-fn serve_accept_queue(worker: &Rc<Worker>, listener: &std::net::TcpListener, protocol: &Protocol) {
+fn serve_accept_queue(worker: &Rc<Worker>, listener: &std::net::TcpListener, kind: &Listener) {
     for (tcp, from) in queued(|| listener.accept()) {
         if tcp.set_nonblocking(true).is_err() {
             continue;
         }
         if let Ok(tcp) = TcpStream::from_std(tcp) {
-            let serving = listen::serve(OpenConnection::new(worker), tcp, from, protocol.clone());
+            let serving = listen::serve(OpenConnection::new(worker), tcp, from, kind.clone());
             tokio::task::spawn_local(serving);
         }
     }

@@ -1,12 +1,10 @@
 //! Shares of a worker: how many requests a client, an API or all of them together may have in progress, and how many
 //! uploads that have not begun. Where requests wait for a place, those whose clients are the slowest give way.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::rc::Rc;
 
-use tokio::sync::Notify;
-
-use crate::forward::{RequestBody, Unwanted, while_wanted};
+use crate::forward::{Gate, Pass, RequestBody, Unwanted};
 use crate::watch::Watches;
 
 /// What one client, one API, or the whole worker holds.
@@ -16,79 +14,6 @@ pub(crate) struct Share {
     pub(crate) requests: Rc<Gate>,
     /// Requests that were forwarded without a byte of their body, until the head of their response.
     pub(crate) early_uploads: Rc<Gate>,
-}
-
-/// A count with a limit. Those that find it full may wait in turn.
-#[derive(Debug, Default)]
-pub(crate) struct Gate {
-    passed: Cell<usize>,
-    waiting: Cell<usize>,
-    /// The limit when one last passed.
-    limit: Cell<usize>,
-    left: Notify,
-}
-
-/// One in a gate's count, until dropped.
-#[derive(Debug)]
-pub(crate) struct Pass(Rc<Gate>);
-
-impl Drop for Pass {
-    fn drop(&mut self) {
-        let left = self.0.passed.get().saturating_sub(1);
-        self.0.passed.set(left);
-        if self.0.waiting.get() > 0 && left < self.0.limit.get() {
-            self.0.left.notify_one();
-        }
-    }
-}
-
-/// A request that waits at a gate. Dropped if it is no longer wanted.
-struct Waiting<'a>(&'a Cell<usize>);
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.set(self.0.get().saturating_sub(1));
-    }
-}
-
-impl Gate {
-    /// Passes, unless `limit` have passed or others wait. A higher limit than before lets some of those pass.
-    pub(crate) fn try_pass(self: &Rc<Self>, limit: usize) -> Option<Pass> {
-        if limit > self.limit.replace(limit) {
-            let room = limit.saturating_sub(self.passed.get());
-            (0..room.min(self.waiting.get())).for_each(|_| self.left.notify_one());
-        }
-        (self.passed.get() < limit && self.waiting.get() == 0).then(|| self.pass())
-    }
-
-    /// Requests that wait.
-    pub(crate) fn waiting(&self) -> usize {
-        self.waiting.get()
-    }
-
-    /// Passes when fewer than the limit have passed. The wait ends when the watch of `body` expires, or its sender
-    /// leaves.
-    ///
-    /// # Errors
-    /// The reason for which the wait ended.
-    pub(crate) async fn wait<B: RequestBody>(
-        self: &Rc<Self>,
-        body: &mut B,
-    ) -> Result<Pass, Unwanted> {
-        self.waiting.set(self.waiting.get() + 1);
-        let _waiting = Waiting(&self.waiting);
-        loop {
-            while_wanted(body, self.left.notified()).await?;
-            if self.passed.get() < self.limit.get() {
-                return Ok(self.pass());
-            }
-        }
-    }
-
-    fn pass(self: &Rc<Self>) -> Pass {
-        self.passed.set(self.passed.get() + 1);
-        Pass(Rc::clone(self))
-    }
 }
 
 /// Whose requests give way to one that waits at a gate.

@@ -59,15 +59,15 @@ struct Checker {
 impl Checker {
     /// Checks an endpoint until no worker uses its set.
     async fn watch(self: Rc<Self>, checked: Box<CheckedEndpoint>) {
-        let CheckedEndpoint { health, endpoint, check } = *checked;
+        let CheckedEndpoint { endpoint, check, .. } = &*checked;
         let target = format!("{}{}", endpoint.path, check.path);
         while let Some(shared) = self.shared.upgrade() {
             let Ok(permit) = self.checks.acquire().await else { return };
             let Some(tls) = shared.client_tls() else { return };
             let bytes_max = BODY_BUFFER_BYTES as usize;
             let bounds = Bounds { bytes_max, total_ms: check.timeout_ms };
-            let fetched =
-                fetch::within(endpoint.clone(), &target, &tls, bounds, Pools::new(shared)).await;
+            let pools = Pools::new(shared, 0);
+            let fetched = fetch::within(endpoint.clone(), &target, &tls, bounds, pools).await;
             // Not held through the pause, which other endpoints need not wait for.
             drop(permit);
             let problem = match fetched {
@@ -75,16 +75,12 @@ impl Checker {
                 Ok(response) => Some(format!("status {}", response.status)),
                 Err(error) => Some(error.to_string()),
             };
-            // The registry has one, each worker another.
-            let Some(health) = health.upgrade().filter(|health| Arc::strong_count(health) > 2)
-            else {
-                return;
-            };
             let Some(shared) = self.shared.upgrade() else { return };
+            let Some(health) = shared.checked(&checked) else { return };
             shared.count_check(problem.is_none());
             drop(shared);
             let authority = &endpoint.authority;
-            match health.checked(problem.is_none(), &check, self.clock.now_us()) {
+            match health.checked(problem.is_none(), check, self.clock.now_us()) {
                 Some(Checked::Healthy) => tracing::info!(endpoint = authority, "endpoint healthy"),
                 Some(Checked::Unhealthy) => {
                     let problem = problem.unwrap_or_default();

@@ -1,5 +1,6 @@
 //! Deadlines without timers: each connection stores its deadline, and the worker checks all of them every
-//! `limits::SWEEP_MS`. Setting a deadline is a store to memory.
+//! `limits::SWEEP_MS`. Setting a deadline is a store to memory: it is reckoned from the last sweep, since reading the clock
+//! costs more. The next sweep adds what that was too early, so that no deadline ever is.
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
@@ -16,12 +17,21 @@ const GIVE_WAY_US: u64 = limits::GIVE_WAY_MS as u64 * 1_000;
 #[derive(Debug)]
 pub(crate) struct Watch {
     deadline_us: Cell<u64>,
-    expired: Cell<bool>,
+    state: Cell<State>,
     /// Since when nothing but its client holds it up; `u64::MAX`: it does not.
     slow_since_us: Cell<u64>,
     /// The slot of the API in whose share its request has a place.
     api: Cell<Option<u32>>,
     waker: RefCell<Option<Waker>>,
+}
+
+/// What a deadline is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Set since the last sweep, and reckoned from it.
+    New,
+    Set,
+    Expired,
 }
 
 impl Watch {
@@ -37,24 +47,40 @@ impl Watch {
         self.api.set(slot);
     }
 
-    /// Sets the deadline, and clears `expired`.
+    /// Sets the deadline, reckoned from the last sweep. It is no longer expired.
     pub(crate) fn set(&self, deadline_us: u64) {
         self.deadline_us.set(deadline_us);
-        self.expired.set(false);
+        self.state.set(State::New);
     }
 
-    /// Moves the deadline to `latest_us` if it is later.
+    /// Moves the deadline to `latest_us`, reckoned from the last sweep, if it is later.
     pub(crate) fn bring_forward(&self, latest_us: u64) {
-        self.deadline_us.set(self.deadline_us.get().min(latest_us));
+        if latest_us < self.deadline_us.get() && !self.is_expired() {
+            self.set(latest_us);
+        }
     }
 
     pub(crate) fn is_expired(&self) -> bool {
-        self.expired.get()
+        self.state.get() == State::Expired
+    }
+
+    /// `passed_us`: the time between the last two sweeps. Returns whether it has just expired.
+    fn sweep(&self, now_us: u64, passed_us: u64) -> bool {
+        if self.state.get() == State::New {
+            // The deadline was set at some time between the two.
+            self.deadline_us.set(self.deadline_us.get().saturating_add(passed_us));
+            self.state.set(State::Set);
+        }
+        let expires = self.deadline_us.get() <= now_us && !self.is_expired();
+        if expires {
+            self.state.set(State::Expired);
+        }
+        expires
     }
 
     /// Whether the deadline has passed; if not, registers the task to be woken when it does.
     pub(crate) fn poll_expired(&self, cx: &Context<'_>) -> bool {
-        if self.expired.get() {
+        if self.is_expired() {
             return true;
         }
         let mut waker = self.waker.borrow_mut();
@@ -128,7 +154,7 @@ impl Watches {
     pub(crate) fn add(&self) -> Rc<Watch> {
         let watch = Rc::new(Watch {
             deadline_us: Cell::new(u64::MAX),
-            expired: Cell::new(false),
+            state: Cell::new(State::Set),
             slow_since_us: Cell::new(u64::MAX),
             api: Cell::new(None),
             waker: RefCell::new(None),
@@ -148,7 +174,7 @@ impl Watches {
         let all = self.all.borrow();
         let is_slow = |watch: &&Rc<Watch>| {
             watch.slow_since_us.get().saturating_add(GIVE_WAY_US) <= now_us
-                && !watch.expired.get()
+                && !watch.is_expired()
                 && may(watch.api.get())
         };
         let mut slow: Vec<_> = all.iter().filter(is_slow).collect();
@@ -157,7 +183,7 @@ impl Watches {
             slow.truncate(count);
         }
         for watch in slow {
-            watch.expired.set(true);
+            watch.state.set(State::Expired);
             watch.wake();
         }
     }
@@ -167,11 +193,12 @@ impl Watches {
         self.all.borrow().len()
     }
 
-    /// Wakes the tasks whose deadline has passed at `now_us`, and removes watches without owner.
-    pub(crate) fn sweep(&self, now_us: u64) {
+    /// Wakes the tasks whose deadline has passed at `now_us`, and removes watches without owner. `passed_us`: the time since
+    /// the last sweep.
+    pub(crate) fn sweep(&self, now_us: u64, passed_us: u64) {
         let mut all = self.all.borrow_mut();
         all.retain(|watch| {
-            if watch.deadline_us.get() <= now_us && !watch.expired.replace(true) {
+            if watch.sweep(now_us, passed_us) {
                 watch.wake();
             }
             Rc::strong_count(watch) > 1
@@ -193,7 +220,7 @@ mod tests {
         let (early, late) = (watches.add(), watches.add());
         early.set(100);
         late.set(200);
-        watches.sweep(150);
+        watches.sweep(150, 0);
         let cx = Context::from_waker(Waker::noop());
         assert!(early.poll_expired(&cx) && !late.poll_expired(&cx));
         early.set(300);
@@ -240,7 +267,56 @@ mod tests {
         let watches = Watches::default();
         drop(watches.add());
         let _kept = watches.add();
-        watches.sweep(0);
+        watches.sweep(0, 0);
         assert_eq!(watches.len(), 1);
+    }
+
+    /// When a deadline of `ms` is noticed that is set at `set_ms`, if the worker sweeps at these times.
+    fn noticed(sweeps_ms: &[u64], set_ms: u64, ms: u64) -> u64 {
+        let watches = Watches::default();
+        let (watch, cx) = (watches.add(), Context::from_waker(Waker::noop()));
+        let mut last_ms = 0;
+        for now_ms in sweeps_ms {
+            if (last_ms..*now_ms).contains(&set_ms) {
+                watch.set((last_ms + ms) * 1_000);
+            }
+            watches.sweep(now_ms * 1_000, (now_ms - last_ms) * 1_000);
+            last_ms = *now_ms;
+            if watch.poll_expired(&cx) {
+                return last_ms;
+            }
+        }
+        u64::MAX
+    }
+
+    #[test]
+    fn no_deadline_is_early_and_none_later_than_two_sweeps() {
+        let regular: Vec<u64> = (1..100).map(|sweep| sweep * 100).collect();
+        // Without eleven of them, as if the process had been stopped.
+        let stopped: Vec<u64> =
+            regular.iter().copied().filter(|at| !(200..1_300).contains(at)).collect();
+        for set_ms in 0..2_000 {
+            for ms in [1, 50, 100, 150, 1_000] {
+                let late_ms = noticed(&regular, set_ms, ms).checked_sub(set_ms + ms);
+                assert!(late_ms.is_some_and(|late| late <= 200), "{set_ms} + {ms}: {late_ms:?}");
+                let noticed_ms = noticed(&stopped, set_ms, ms);
+                assert!(noticed_ms >= set_ms + ms, "the worker was stopped: {set_ms} + {ms}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_earlier_deadline_is_kept_when_another_is_brought_forward() {
+        let watches = Watches::default();
+        let (watch, cx) = (watches.add(), Context::from_waker(Waker::noop()));
+        watch.set(1_000);
+        watch.bring_forward(300);
+        watches.sweep(100, 100);
+        // The same again, as reckoned from the second sweep: it does not move.
+        watch.bring_forward(400);
+        watches.sweep(399, 299);
+        assert!(!watch.poll_expired(&cx));
+        watches.sweep(400, 1);
+        assert!(watch.poll_expired(&cx));
     }
 }

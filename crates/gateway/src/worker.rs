@@ -1,7 +1,7 @@
 //! The state of one worker. A worker is a thread: nothing here is shared or locked.
 
 use std::cell::{Cell, RefCell};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 use base::{SystemEntropy, limits};
@@ -15,6 +15,9 @@ use crate::clients::Clients;
 use crate::compiled::Compiled;
 use crate::descriptors::Descriptors;
 use crate::forward::{Pools, Shared};
+use crate::heavy::HeavyPool;
+use crate::held::HeldBytes;
+use crate::integration::Origins;
 use crate::listen::TaskPool;
 use crate::message::Request;
 use crate::resources::{Resources, WorkerClock};
@@ -42,11 +45,17 @@ impl Drop for Counted<'_> {
 const FULL_SHARE: usize = 16;
 
 pub(crate) struct Worker {
+    this: Weak<Self>,
     pub(crate) number: usize,
     pub(crate) resources: Resources,
     compiled: RefCell<Rc<Compiled>>,
     pub(crate) apis: WorkerApis,
+    /// Those of integration.
+    pub(crate) services: WorkerApis,
+    pub(crate) origins: Origins,
     pub(crate) pools: Pools,
+    pub(crate) held: HeldBytes,
+    pub(crate) heavy: HeavyPool,
     pub(crate) tokens: RefCell<TokenCache>,
     pub(crate) tally: Tally,
     pub(crate) access: AccessLines,
@@ -67,24 +76,32 @@ pub(crate) struct Worker {
     pub(crate) http2_tasks: TaskPool,
 }
 
+/// What a worker starts with.
+pub(crate) struct Parts {
+    pub(crate) number: usize,
+    pub(crate) compiled: Compiled,
+    pub(crate) access: AccessLines,
+    pub(crate) questions: Sender<Question>,
+    pub(crate) descriptors: Descriptors,
+    pub(crate) upstreams: Arc<Shared>,
+    pub(crate) heavy: HeavyPool,
+}
+
 impl Worker {
-    #[allow(clippy::too_many_arguments, reason = "each is a part that its thread starts with")]
-    pub(crate) fn new(
-        number: usize,
-        clock: impl Into<WorkerClock>,
-        compiled: Compiled,
-        access: AccessLines,
-        questions: Sender<Question>,
-        descriptors: Descriptors,
-        upstreams: Arc<Shared>,
-    ) -> Self {
-        Self {
+    pub(crate) fn new(clock: impl Into<WorkerClock>, parts: Parts) -> Rc<Self> {
+        let Parts { number, compiled, access, questions, descriptors, upstreams, heavy } = parts;
+        Rc::new_cyclic(|this| Self {
+            this: Weak::clone(this),
             number,
             resources: Resources::new(clock, descriptors.pipes_max),
             descriptors,
             compiled: RefCell::new(Rc::new(compiled)),
             apis: WorkerApis::default(),
-            pools: Pools::new(upstreams),
+            services: WorkerApis::default(),
+            origins: Origins::default(),
+            pools: Pools::new(upstreams, descriptors.idle_max()),
+            held: HeldBytes::default(),
+            heavy,
             tokens: RefCell::new(TokenCache::new(limits::TOKEN_CACHE_BYTES_MAX, &SystemEntropy)),
             tally: Tally::default(),
             access,
@@ -97,7 +114,12 @@ impl Worker {
             emptied: Notify::new(),
             questions: Questions::new(questions),
             http2_tasks: TaskPool::default(),
-        }
+        })
+    }
+
+    /// Itself, for tasks that outlive their connection.
+    pub(crate) fn this(&self) -> Rc<Self> {
+        self.this.upgrade().expect("it is only made inside an Rc")
     }
 
     /// Counts a request or tunnel as in progress, which a shutdown waits for, until the guard is dropped.
@@ -110,19 +132,17 @@ impl Worker {
         Rc::clone(&self.compiled.borrow())
     }
 
-    /// Replaces the current revision, and drops the state of APIs that are gone. Requests in progress keep
+    /// Replaces the current revision, and replaces the state of APIs that are edited or gone. Requests in progress keep
     /// theirs.
     pub(crate) fn apply(&self, compiled: Compiled) {
-        let routes = Arc::clone(&compiled.routes);
-        *self.compiled.borrow_mut() = Rc::new(compiled);
-        let mut known = vec![false; routes.slots()];
-        for api in routes.apis() {
-            if let Some(known) = known.get_mut(api.slot as usize) {
-                *known = true;
-            }
+        let compiled = Rc::new(compiled);
+        let previous = self.compiled.replace(Rc::clone(&compiled));
+        let now_us = self.resources.coarse_us();
+        self.apis.update(&compiled.routes, &self.pools, now_us);
+        if compiled.integration.differs(&previous.integration) {
+            self.origins.clear();
+            self.services.update(&compiled.integration.routes, &self.pools, now_us);
         }
-        let keeps = |slot: usize| known.get(slot).is_some_and(|known| *known);
-        self.apis.retain(keeps, self.resources.coarse_us());
     }
 
     /// An empty response of the gateway's own.
@@ -140,6 +160,7 @@ impl Worker {
         self.crowds.sweep(&self.resources.watches, now_us);
         self.pools.sweep(now_us);
         self.apis.sweep(now_us);
+        self.services.sweep(now_us);
         self.access.flush(&self.tally);
     }
 
@@ -186,14 +207,16 @@ impl Worker {
     pub(crate) async fn figures(&self) -> WorkerFigures {
         let mut figures = self.totals();
         let now_us = self.resources.now_us();
-        let mut next = Some(0);
-        while let Some(from) = next {
-            next = self.apis.visit(from, |account, suspended| {
-                let api = &account.routes.api;
-                let suspended = suspended(now_us);
-                figures.apis.push(account.counters.figures(&api.name, &api.version, suspended));
-            });
-            tokio::task::yield_now().await;
+        for apis in [&self.apis, &self.services] {
+            let mut next = Some(0);
+            while let Some(from) = next {
+                next = apis.visit(from, |account, suspended| {
+                    let api = &account.routes.api;
+                    let suspended = suspended(now_us);
+                    figures.apis.push(account.counters.figures(&api.name, &api.version, suspended));
+                });
+                tokio::task::yield_now().await;
+            }
         }
         figures
     }

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use base::limits::{APIS_PER_TURN, GONE_APIS_MAX};
-use stages::ApiRoutes;
+use stages::{ApiRoutes, Routes};
 
 use crate::account::{ApiAccount, ApiCounters, GONE_COUNTERS_US};
 use crate::forward::{Balancer, Pools};
@@ -104,16 +104,33 @@ impl WorkerApis {
         Some(Kept { counters: Rc::clone(&gone.account.counters), share: gone.share })
     }
 
-    /// Drops the APIs for whose slot `keeps` returns false. Their counters are reported for a while.
-    pub(crate) fn retain(&self, keeps: impl Fn(usize) -> bool, now_us: u64) {
+    /// Follows a new revision, with `current` APIs by slot. Those that are edited are replaced at once, so that nothing
+    /// looks after endpoints of the past; requests in progress keep theirs. The counters of those that are gone are reported
+    /// for a while.
+    pub(crate) fn update(&self, all: &Routes, pools: &Pools, now_us: u64) {
+        let mut current = vec![None; all.slots()];
+        for api in all.apis() {
+            if let Some(entry) = current.get_mut(api.slot as usize) {
+                *entry = Some(api);
+            }
+        }
         let mut gone = self.gone.borrow_mut();
         for (slot, entry) in self.by_slot.borrow_mut().iter_mut().enumerate() {
-            if let Some(api) = entry.take_if(|_| !keeps(slot)) {
-                if gone.len() >= GONE_APIS_MAX {
-                    gone.pop_front();
+            let Some(api) = entry else { continue };
+            let routes = current.get(slot).copied().flatten();
+            match routes {
+                Some(routes) if Arc::ptr_eq(api.routes(), routes) => {}
+                Some(routes) if is_same_api(api.routes(), routes) => {
+                    *entry = Some(Rc::new(WorkerApi::new(routes, pools, api.kept())));
                 }
-                let (account, share) = (Rc::clone(&api.account), Rc::clone(&api.share));
-                gone.push_back(Gone { account, share, since_us: now_us });
+                Some(_) | None => {
+                    if gone.len() >= GONE_APIS_MAX {
+                        gone.pop_front();
+                    }
+                    let (account, share) = (Rc::clone(&api.account), Rc::clone(&api.share));
+                    gone.push_back(Gone { account, share, since_us: now_us });
+                    *entry = None;
+                }
             }
         }
     }
@@ -176,7 +193,40 @@ fn is_same_api(a: &ApiRoutes, b: &ApiRoutes) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use model::{Api, ApiState, LoadedApi, Snapshot, Upstream, UpstreamKind};
+    use stages::Routes;
+
     use super::*;
+    use crate::forward::endpoint;
+
+    /// An API whose only endpoint has this number.
+    fn routes(number: u16, last: Option<&Routes>) -> Routes {
+        let upstreams = vec![Upstream::new(UpstreamKind::Single, vec![endpoint(number)])];
+        let api = Api { upstreams, ..crate::simulation::api("/a", UpstreamKind::Single, &[]) };
+        let apis = vec![LoadedApi { api: Arc::new(api), state: ApiState::Serving }];
+        let snapshot = Snapshot { revision: u64::from(number), apis, ..Snapshot::default() };
+        Routes::compile(&snapshot, last)
+    }
+
+    #[test]
+    fn the_endpoints_of_an_edited_api_are_forgotten_without_a_request() {
+        let pools = Pools::default();
+        let apis = WorkerApis::default();
+        let first = routes(1, None);
+        let old = apis.get(first.apis().next().unwrap(), &pools);
+        old.account.counters.auth_failed(model::AuthFailure::MissingCredential);
+        let counters = Rc::downgrade(&old.account.counters);
+        let weak = Rc::downgrade(&old);
+        drop(old);
+        let second = routes(2, Some(&first));
+        let api = second.apis().next().unwrap();
+        apis.update(&second, &pools, 0);
+        assert!(weak.upgrade().is_none(), "its endpoints, their checks and their names");
+        let new = apis.get(api, &pools);
+        assert!(std::ptr::eq(counters.as_ptr(), &*new.account.counters), "the counters are kept");
+        apis.update(&Routes::compile(&Snapshot::default(), None), &pools, 0);
+        assert_eq!(Rc::strong_count(&new), 1, "it is gone");
+    }
 
     #[test]
     fn a_turn_visits_few_apis_and_all_turns_together_each_once() {

@@ -11,6 +11,22 @@ impl Code {
     pub const MEDIATION: Self = Self(0);
     /// The body is not what its content type says.
     pub const MALFORMED_BODY: Self = Self(601_000);
+    /// No connection to the endpoint.
+    pub const NOT_CONNECTED: Self = Self(101_503);
+    /// No response in time.
+    pub const TIMEOUT: Self = Self(101_504);
+    /// The endpoint closed the connection before its response was complete.
+    pub const CLOSED: Self = Self(101_505);
+    /// No member of a group is ready.
+    pub const NO_READY_MEMBER: Self = Self(303_000);
+    /// The endpoint is suspended.
+    pub const SUSPENDED: Self = Self(303_001);
+    /// The host cannot hold the bodies that it should. One of Penstock's own, like the next.
+    pub const HELD_BYTES_USED: Self = Self(503_001);
+    /// A response is larger than what the host holds.
+    pub const RESPONSE_TOO_LARGE: Self = Self(502_001);
+    /// There is no endpoint of this name.
+    pub const NO_ENDPOINT: Self = Self(305_100);
 }
 
 /// Why a message could not be mediated. An error handler sees it as `ERROR_CODE`, `ERROR_MESSAGE` and `ERROR_DETAIL`.
@@ -21,7 +37,7 @@ pub struct Failure {
     pub message: String,
     /// The mediator, such as `log at proxy.xml:3:5`; added by the run.
     pub place: Option<String>,
-    /// `throwError`'s `type`; otherwise a name for `ERROR_EXCEPTION`.
+    /// `throwError`'s `type`, which is the `ERROR_CODE` then.
     pub kind: Option<String>,
 }
 

@@ -1,9 +1,22 @@
 //! Mediation: what WSO2's Micro Integrator and Apache Synapse call sequences and mediators.
 //!
 //! An artefact (XML) is compiled once into a [`Program`]: flat sequences of [`Mediator`]s that refer to each other by
-//! number. A [`Run`] takes a [`Message`] through a sequence. It never waits: when a mediator needs the outside, the run
-//! stops with an [`Ask`], the host performs it, and the run resumes where it was. Its stack is explicit, so its depth
-//! is bounded and a test drives it without sockets.
+//! number. A [`Run`] takes a [`Message`], and everything that becomes of it, through sequences. It never waits: when a
+//! mediator needs the outside, the run stops with an [`Ask`], the host performs it, and the run resumes where it was.
+//! Its stacks are explicit, so their depth is bounded and a test drives it without sockets.
+//!
+//! ```ignore
+//! loop {
+//!     match run.next(environment) {
+//!         Event::Ask(id, ask) => start(id, ask),               // later: run.answer(id, answer)
+//!         Event::Respond(message, source) => respond(message, source),
+//!         Event::Failed(failure) => respond_with_fault(failure),
+//!         Event::Heavy => run = on_a_heavy_thread(run),        // with run.next_heavy(environment)
+//!         Event::Waiting => wait_for_an_answer(),
+//!         Event::Done => break,
+//!     }
+//! }
+//! ```
 //!
 //! Architecture invariant: no I/O, no clock, no thread. The host supplies the message's head ([`Head`]) and everything
 //! else that an expression may read ([`Environment`]).
@@ -18,18 +31,21 @@ mod program;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod properties;
 mod run;
+mod service;
+mod template;
 
 pub use compile::{Compiler, Element, Origin};
 pub use error::{Code, Failure};
 pub use expression::BodyUse;
-pub use mediator::{Ask, Mediator, Next, To};
+pub use mediator::{Call, Collect, Fork, Mediator, Next, Part, Scatter, To};
 pub use mediators::{MEDIATORS, Row, synapse_page};
 pub use message::{
     Body, Direction, Environment, Format, Head, LogLevel, Message, PlainHead, Properties,
     PropertyScope, PropertyValue, View,
 };
 pub use program::{
-    Api, Endpoint, EndpointId, EndpointKind, Flow, Program, Proxy, Resource, ResourcePath,
-    SequenceId, Step, Suspend, Timeout, TimeoutAction, Transports,
+    Endpoint, EndpointFormat, EndpointId, EndpointKind, Program, SequenceId, Step, Suspend,
+    Timeout, TimeoutAction,
 };
-pub use run::{Outcome, Run, Scene};
+pub use run::{Answer, Ask, AskId, Event, Exchange, Run, Scene, Source, Target};
+pub use service::{Api, Flow, Found, Matched, Proxy, Resource, ResourcePath, Transports};

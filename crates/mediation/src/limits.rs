@@ -5,8 +5,16 @@
 pub const SEQUENCE_DEPTH_MAX: usize = 64;
 /// Maximum nesting of mediators in an artefact. Deeper: rejected at load; compiling recurses on it.
 pub const ELEMENT_DEPTH_MAX: usize = 64;
+/// Maximum depth of endpoints inside each other, by reference or by nesting. Deeper: rejected at load, or the message
+/// fails.
+pub const ENDPOINT_DEPTH_MAX: usize = 8;
+/// Maximum number of members of an endpoint that a message lists in `EP_LIST`. More: the message fails.
+pub const ENDPOINT_MEMBERS_MAX: usize = 64;
 /// Steps that every mediator is charged, so that a loop of mediators ends.
 pub const MEDIATOR_STEPS: u64 = 50;
+/// Maximum number of messages that a mediator makes of one, and of the messages of one run that are alive. More: the
+/// message fails.
+pub const PARTS_MAX: usize = 10_000;
 /// Maximum number of properties and variables of a message. More: the message fails.
 pub const PROPERTIES_MAX: usize = 1_024;
 /// Maximum memory of a pattern in an artefact, in bytes. More: rejected at load.
@@ -14,3 +22,12 @@ pub const PATTERN_BYTES_MAX: usize = 1024 * 1024;
 /// Longest wait for the response of an endpoint without a `timeout`, in milliseconds. Source: Synapse's
 /// `synapse.global_timeout_interval`.
 pub const ENDPOINT_TIMEOUT_MS: u32 = 120_000;
+/// Time that a step may take on the thread of a worker, in nanoseconds, by estimate. Longer: the host may move it to a
+/// thread for heavy work. Source: docs/performance.md; the added latency at the median is to stay under 100 µs.
+pub const HEAVY_NS: u64 = 1_000_000;
+/// Steps of the budget between two events on the thread of a worker. More: as for `HEAVY_NS`. A step takes about 10 ns.
+pub const HEAVY_STEPS: u64 = HEAVY_NS / 10;
+/// Estimate of reading a body, in nanoseconds per byte. Source: docs/xml.md.
+pub const READ_NS_PER_BYTE: u64 = 3;
+/// Estimate of replacing a body, in nanoseconds per byte.
+pub const REWRITE_NS_PER_BYTE: u64 = 8;

@@ -6,11 +6,11 @@ use expression::BodyUse;
 
 use crate::program::{EndpointId, SequenceId};
 use crate::run::Scene;
-use crate::{Failure, Message};
+use crate::{Failure, Message, PropertyValue, limits};
 
 /// One step of a sequence, compiled from its element.
 pub trait Mediator: fmt::Debug + Send + Sync {
-    /// What it needs of the body. The host holds the body of a message only if a step requires it.
+    /// What it needs of the body. The run asks for the body of a message only if a step requires it.
     fn body_use(&self) -> BodyUse {
         BodyUse::Untouched
     }
@@ -20,11 +20,34 @@ pub trait Mediator: fmt::Debug + Send + Sync {
         Vec::new()
     }
 
+    /// What it costs to mediate one byte of the body, roughly, in nanoseconds. See [`crate::Event::Heavy`].
+    fn ns_per_byte(&self) -> u64 {
+        match self.body_use() {
+            BodyUse::Untouched => 0,
+            BodyUse::Read => limits::READ_NS_PER_BYTE,
+            BodyUse::Rewritten | _ => limits::REWRITE_NS_PER_BYTE,
+        }
+    }
+
     /// Acts on the message.
     ///
     /// # Errors
     /// The message cannot be mediated; the error handler of the sequence takes over.
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure>;
+
+    /// Combines `parts` with the message, after [`Next::Exchange`], [`Next::Scatter`] or [`Next::Collect`] brought them
+    /// together. `None`: a part that ended elsewhere.
+    ///
+    /// # Errors
+    /// As [`Mediator::mediate`].
+    fn join(
+        &self,
+        _scene: &Scene<'_>,
+        _message: &mut Message,
+        _parts: Vec<Option<Message>>,
+    ) -> Result<Next, Failure> {
+        Ok(Next::Continue)
+    }
 }
 
 /// How a run continues after a mediator.
@@ -34,25 +57,80 @@ pub enum Next {
     Continue,
     /// With this sequence, and then with the next mediator.
     Enter(SequenceId),
-    /// The same, with parameters that `$func:name` reads.
-    Call(SequenceId, Vec<(String, crate::PropertyValue)>),
-    /// When the host has done this.
-    Ask(Ask),
-    /// The message is the response to the client; the run ends.
+    /// The same for a sequence template.
+    Call(Call),
+    /// With the next mediator. The message is sent; its response continues on its own, in `receive` or in the sequence
+    /// for responses.
+    Send { to: To, receive: Option<SequenceId> },
+    /// When the response to `part` is there: with [`Mediator::join`]. Without a part the message itself is sent, and the
+    /// response takes its place.
+    Exchange { to: To, part: Option<Box<Message>> },
+    /// Every part continues on its own.
+    Fork(Fork),
+    /// When all parts are at their end: with [`Mediator::join`].
+    Scatter(Scatter),
+    /// The message waits for others of its kind; the last one continues with [`Mediator::join`].
+    Collect(Collect),
+    /// The message is the response to the client.
     Respond,
-    /// The message continues in the sequence for responses; the run ends.
+    /// The message continues in the sequence for responses.
     Loopback,
-    /// The message ends here, and so does the run.
+    /// The message ends here.
     Drop,
 }
 
-/// What a run needs from outside.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ask {
-    /// Send the message to the endpoint and wait: the response takes its place.
-    Call(To),
-    /// Send the message to the endpoint; its response continues in `receive`, or in the sequence for responses.
-    Send { to: To, receive: Option<SequenceId> },
+/// A call of a sequence template.
+#[derive(Debug)]
+pub struct Call {
+    pub sequence: SequenceId,
+    /// What `$func:name` reads.
+    pub parameters: Vec<(String, PropertyValue)>,
+    /// Takes over if the template fails.
+    pub on_error: Option<SequenceId>,
+}
+
+/// Messages that go their own ways.
+#[derive(Debug)]
+pub struct Fork {
+    pub parts: Vec<Part>,
+    /// What [`Collect`] finds them by.
+    pub id: Option<Box<str>>,
+    /// Whether the original continues with the next mediator.
+    pub continues: bool,
+}
+
+/// Messages that come back.
+#[derive(Debug)]
+pub struct Scatter {
+    pub parts: Vec<Part>,
+    /// Whether all start at once, instead of one after the other.
+    pub parallel: bool,
+    /// The parts that suffice.
+    pub enough: Option<usize>,
+    /// Longest wait for the others, in milliseconds.
+    pub timeout_ms: Option<u64>,
+}
+
+/// A message of a fork.
+#[derive(Debug)]
+pub struct Part {
+    pub message: Message,
+    pub sequence: Option<SequenceId>,
+    /// Where it is sent at the end of the sequence.
+    pub to: Option<To>,
+}
+
+/// When the messages that come to an `aggregate` are complete.
+#[derive(Debug, Default)]
+pub struct Collect {
+    /// Of the fork whose parts belong together.
+    pub id: Option<Box<str>>,
+    /// What messages that belong together have in common, instead of their fork.
+    pub correlation: Option<String>,
+    /// The number that suffices; without one, all parts of the fork.
+    pub enough: Option<usize>,
+    /// Longest wait after the first, in milliseconds.
+    pub timeout_ms: Option<u64>,
 }
 
 /// Where a message is sent.

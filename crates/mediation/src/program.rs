@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::fmt;
 
-use expression::BodyUse;
+use expression::{BodyUse, Expression};
 
 use crate::Mediator;
+use crate::service::{Api, Proxy};
 
 /// A sequence of a [`Program`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -14,6 +15,14 @@ pub struct SequenceId(pub(crate) u32);
 /// An endpoint of a [`Program`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EndpointId(pub(crate) u32);
+
+impl EndpointId {
+    /// Below the number of endpoints of its program.
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
 
 /// A position in an artefact, for messages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -151,79 +160,59 @@ pub(crate) struct TemplateParameter {
     pub(crate) mandatory: bool,
 }
 
-/// What becomes of a message that comes in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Flow {
-    /// `inSequence`.
-    pub request: Option<SequenceId>,
-    /// `outSequence`.
-    pub response: Option<SequenceId>,
-    /// `faultSequence`.
-    pub fault: Option<SequenceId>,
-    /// A request that reaches the end of its sequence is sent here.
-    pub endpoint: Option<EndpointId>,
-}
-
-/// The listeners that a service is reached on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Transports {
-    pub http: bool,
-    pub https: bool,
-}
-
-/// A proxy service, at `/services/NAME`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Proxy {
-    pub name: String,
-    pub transports: Transports,
-    pub flow: Flow,
-}
-
-/// A REST API.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Api {
-    pub name: String,
-    /// Context and version, without a trailing `/`.
-    pub base_path: String,
-    pub transports: Transports,
-    pub resources: Vec<Resource>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Resource {
-    /// In upper case.
-    pub methods: Vec<String>,
-    pub path: ResourcePath,
-    pub flow: Flow,
-}
-
-/// Which paths below the API's a resource serves.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ResourcePath {
-    /// `uri-template`, such as `/orders/{id}`.
-    Template(String),
-    /// `url-mapping`, such as `/orders/*`.
-    Mapping(String),
-    /// Every path that no other resource serves.
-    Any,
-}
-
 /// Where messages are sent.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct Endpoint {
     pub kind: EndpointKind,
+    pub format: Option<EndpointFormat>,
     pub timeout: Timeout,
     pub suspend: Suspend,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What an endpoint is. Of a group, the host chooses the member.
+#[derive(Clone, Debug, Default)]
 pub enum EndpointKind {
     /// A fixed URL; `REST_URL_POSTFIX` is appended.
     Address { uri: String },
     /// A template with `{uri.var.name}`.
     Http { method: Option<String>, template: String },
     /// The message's own address (`To`).
+    #[default]
     Default,
+    /// Another endpoint, whose name is known when the message is there.
+    Computed(Expression),
+    /// One of several, by turns; the next one after a failure if `fails_over`.
+    LoadBalance { members: Vec<EndpointId>, weights: Vec<u32>, fails_over: bool },
+    /// The first that is not suspended; after a failure the next one.
+    Failover { members: Vec<EndpointId>, fails_back: bool },
+    /// All of them; the first response counts.
+    RecipientList { members: Vec<EndpointId> },
+    /// All addresses in this text, separated by commas.
+    Recipients(Expression),
+}
+
+/// What an endpoint expects of the body, whatever the message's `messageType`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndpointFormat {
+    Soap11,
+    Soap12,
+    /// XML without an envelope.
+    Pox,
+    /// As it is.
+    Rest,
+    /// A `GET`.
+    Get,
+}
+
+impl EndpointFormat {
+    pub(crate) fn content_type(self) -> Option<&'static str> {
+        match self {
+            Self::Soap11 => Some("text/xml"),
+            Self::Soap12 => Some("application/soap+xml"),
+            Self::Pox => Some("application/xml"),
+            Self::Rest | Self::Get => None,
+        }
+    }
 }
 
 /// `timeout` of an endpoint.

@@ -1,13 +1,15 @@
 //! Properties that hold for any artefact, message and body, for fuzz targets and tests.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use expression::json;
 use xpath::Budget;
 
 use crate::message::mapping;
 use crate::{
-    Body, Compiler, Direction, Environment, Format, LogLevel, Message, Origin, PlainHead, Run,
+    Answer, Ask, Body, Code, Compiler, Direction, Environment, Event, Failure, Flow, Format,
+    LogLevel, Message, Origin, PlainHead, Program, Run, SequenceId,
 };
 
 /// The budget of a run, so that no input takes long.
@@ -38,13 +40,50 @@ pub fn sequences(input: &[u8]) {
     for diagnostic in diagnostics {
         assert!(diagnostic.place.is_some() && !diagnostic.message.is_empty(), "{diagnostic}");
     }
-    for (_, sequence) in program.sequences() {
+    let program = Arc::new(program);
+    let sequences: Vec<SequenceId> = program.sequences().map(|(_, id)| id).collect();
+    for sequence in sequences {
+        run(&program, sequence, body);
+    }
+}
+
+/// Endpoints return the body; every second one fails.
+fn run(program: &Arc<Program>, sequence: SequenceId, body: &[u8]) {
+    const ASKS_MAX: usize = 200;
+    let message = || {
         let body = Body::held(Format::guess(body), body.to_vec());
-        let head = Box::<PlainHead>::default();
-        let mut message = Message::new(Direction::Request, head, body);
-        let mut run = Run::new(sequence, None, Budget::new(STEPS, BYTES));
-        let _ = run.resume(&program, &Nobody, &mut message);
-        let _ = message.finish();
+        Message::new(Direction::Request, Box::<PlainHead>::default(), body)
+    };
+    let flow = Flow { request: Some(sequence), response: Some(sequence), ..Flow::default() };
+    let budget = Budget::new(STEPS, BYTES);
+    let mut run = Run::new(Arc::clone(program), flow, message(), budget);
+    let (mut asks, mut responses) = (0, 0);
+    loop {
+        match run.next_heavy(&Nobody) {
+            Event::Ask(id, ask) => {
+                asks += 1;
+                if asks > ASKS_MAX {
+                    return;
+                }
+                run.answer(
+                    id,
+                    match ask {
+                        Ask::Exchange(_) if asks % 2 == 1 => Answer::Response(message()),
+                        Ask::Exchange(_) => {
+                            Answer::Failed(Failure::new(Code::NOT_CONNECTED, "refused"), None)
+                        }
+                        Ask::Body(_) => Answer::Body(body.to_vec().into()),
+                        Ask::Timer(_) => Answer::Elapsed,
+                    },
+                );
+            }
+            Event::Respond(..) | Event::Failed(_) => {
+                responses += 1;
+                assert_eq!(responses, 1, "a client has one response");
+            }
+            Event::Heavy | Event::Waiting => panic!("nothing is heavy, and all is answered"),
+            Event::Done => return,
+        }
     }
 }
 

@@ -47,6 +47,33 @@ pub struct Api {
     pub source: PathBuf,
 }
 
+impl Api {
+    /// An API at `base_path` on every host and listener, without operations.
+    #[must_use]
+    pub fn new(name: String, version: String, base_path: String) -> Self {
+        Self {
+            name,
+            version,
+            base_path,
+            default_path: None,
+            hosts: Vec::new(),
+            transports: Transports { http: true, https: true },
+            auth_header: "authorization".to_owned(),
+            forward_auth_header: false,
+            forward_fields: Vec::new(),
+            strict_paths: false,
+            mutual_tls: false,
+            cors: None,
+            upgrades: Vec::new(),
+            operations: Vec::new(),
+            upstreams: Vec::new(),
+            production: None,
+            sandbox: None,
+            source: PathBuf::new(),
+        }
+    }
+}
+
 /// The listeners that serve an API. Requests on another get 403, "Unsupported Transport".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transports {

@@ -32,6 +32,12 @@ pub enum Denial {
     ClientBusy,
     /// The API or the worker has too many requests in progress.
     Overloaded,
+    /// The body has to be held in memory, and is larger than `held_body_bytes_max`.
+    BodyTooLarge,
+    /// The bodies that are held in memory use up `held_bytes_max`.
+    HeldBytesUsed,
+    /// Too much work waits for the threads for heavy work.
+    HeavyWorkQueued,
 }
 
 /// The response to one denial.
@@ -67,7 +73,7 @@ const fn report(
 }
 
 /// Codes: WSO2 `APISecurityConstants` and the `_resource_mismatch_handler_` family, so that clients
-/// written for it keep working. Statuses: RFC 9110 section 15.5. No description contains the path or the
+/// written for it keep working; 503001 and above are Penstock's own. Statuses: RFC 9110 section 15.5. No description contains the path or the
 /// token.
 #[rustfmt::skip]
 pub const TABLE: &[DenialRow] = &[
@@ -87,6 +93,9 @@ pub const TABLE: &[DenialRow] = &[
     report(Denial::ApiUnloaded,          503, 700_700, "Service Unavailable", "The API is not available at the moment. Please try again later or contact the system administrators."),
     report(Denial::ClientBusy,           429, 429,     "Too Many Requests", "Too many requests of this client are in progress"),
     report(Denial::Overloaded,           503, 503,     "Service Unavailable", "Too many requests are in progress"),
+    report(Denial::BodyTooLarge,         413, 413,     "Content Too Large", "The body is larger than this service accepts"),
+    report(Denial::HeldBytesUsed,        503, 503_001, "Service Unavailable", "Too many bodies are being processed"),
+    report(Denial::HeavyWorkQueued,      503, 503_002, "Service Unavailable", "Too much work is waiting to be processed"),
 ];
 
 impl Denial {

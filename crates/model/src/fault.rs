@@ -38,6 +38,9 @@ pub enum Fault {
     /// 303000: no endpoint of a load-balanced or failover set is ready.
     #[error("no child endpoint of {authority} is ready")]
     NoReadyChild { authority: String },
+    /// No sequence handled a failure of mediation. `code`: WSO2's, 0 where it has none.
+    #[error("mediation failed: {reason}")]
+    Mediation { code: u32, reason: String },
     /// The client was too slow to send head or body.
     #[error("timeout while reading the request")]
     ClientTimeout,
@@ -59,7 +62,16 @@ impl Fault {
     #[must_use]
     pub fn blame(&self) -> Blame {
         match self {
-            Self::Denied(Denial::ApiUnloaded | Denial::Overloaded) => Blame::Gateway,
+            Self::Denied(
+                Denial::ApiUnloaded
+                | Denial::Overloaded
+                | Denial::HeldBytesUsed
+                | Denial::HeavyWorkQueued,
+            ) => Blame::Gateway,
+            Self::Mediation { code: 601_000, .. } => Blame::Client,
+            // Those of sending and of endpoints.
+            Self::Mediation { code: 101_000..=101_999 | 303_000..=305_999, .. } => Blame::Upstream,
+            Self::Mediation { .. } => Blame::Gateway,
             Self::Denied(_) | Self::Malformed { .. } | Self::ClientTimeout | Self::ClientLeft => {
                 Blame::Client
             }

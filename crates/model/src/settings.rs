@@ -67,6 +67,10 @@ pub struct GatewaySettings {
     pub api_requests_max: usize,
     /// `min_rate`: least progress of a body that a peer holds up, in bytes per second; 0: any.
     pub min_rate: u32,
+    /// `held_body_bytes_max`: largest body that is held in memory, because a stage reads it, in bytes.
+    pub held_body_bytes_max: usize,
+    /// `held_bytes_max`: memory for all held bodies, per worker, in bytes.
+    pub held_bytes_max: usize,
 }
 
 /// `[integration]`: Synapse artefacts. Without the section nothing is read and no listener is opened.

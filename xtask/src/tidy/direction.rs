@@ -19,7 +19,7 @@ const MAY_DEPEND: &[(&str, &[&str])] = &[
     ("model",    &["base", "jose"]),
     ("stages",   &["base", "jose", "model"]),
     ("mediation", &["base", "model", "xml", "xpath", "xslt", "expression"]),
-    ("gateway",  &["base", "jose", "model", "wire", "stages"]),
+    ("gateway",  &["base", "jose", "model", "wire", "stages", "mediation", "expression", "xml"]),
     ("formats",  &["base", "jose", "model", "xml"]),
     ("follow",   &["base", "jose", "model", "wire", "formats"]),
     ("lab",      &["base", "wire", "expression", "formats"]),

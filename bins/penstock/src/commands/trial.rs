@@ -1,14 +1,17 @@
 //! `penstock try`: runs one message through a sequence.
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use base::SystemClock;
 use clap::Args;
 use expression::{Budget, limits};
 use mediation::{
-    Ask, Body, Compiler, Direction, EndpointKind, Environment, Flow, Format, LogLevel, Message,
-    Origin, Outcome, PlainHead, Program, PropertyScope, Run, SequenceId, Step, To,
+    Answer, Ask, AskId, Body, Code, Compiler, Direction, Environment, Event, Exchange, Flow,
+    Format, LogLevel, Matched, Message, Origin, PlainHead, Program, PropertyScope, Run, SequenceId,
+    Step, Target,
 };
 use model::Severity;
 
@@ -19,13 +22,14 @@ use crate::failure::Failure;
 
 /// Run one message through a sequence, a proxy service or an API's resource, without a network
 ///
-/// Prints where the message goes, its head and its body. Log lines and the trace go to stderr. A message that is sent
-/// to an endpoint ends there, unless --response gives what the endpoint returns.
+/// Prints where messages go, their heads and bodies. Log lines and the trace go to stderr. A message that is sent to an
+/// endpoint ends there, unless --response gives what each endpoint returns. Time limits are over at once.
 #[derive(Args)]
 #[command(after_help = "Examples:
   penstock try orders.xml --payload order.json
   penstock try orders.xml --run OrderProxy --payload order.xml --headers headers.txt --trace
-  penstock try orders.xml --run OrderProxy --payload order.xml --response reply.xml")]
+  penstock try orders.xml --run OrderProxy --payload order.xml --response reply.xml
+  penstock try api.xml --path '/orders/17?verbose=true' --method GET")]
 pub(crate) struct Arguments {
     /// Artefact in Synapse's XML: a sequence, a proxy, or `definitions` with several
     #[arg(value_name = "FILE")]
@@ -33,6 +37,9 @@ pub(crate) struct Arguments {
     /// The sequence or proxy to run; not needed if there is only one
     #[arg(long, value_name = "NAME")]
     run: Option<String>,
+    /// The request's path and query; chooses the resource of an API, base path included
+    #[arg(long, value_name = "PATH", conflicts_with = "run")]
+    path: Option<String>,
     /// File with the message body; `-` is stdin
     #[arg(long, value_name = "FILE")]
     payload: Option<PathBuf>,
@@ -53,28 +60,45 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let files = [Some(&arguments.file), arguments.payload.as_ref(), arguments.headers.as_ref()];
     stdin_once(files.into_iter().flatten().chain(&arguments.response).map(PathBuf::as_path))?;
-    let program = program(arguments)?;
-    let flow = chosen(&program, arguments.run.as_deref())?;
-    let message = request(arguments)?;
+    let program = Arc::new(program(arguments)?);
+    let mut message = request(arguments)?;
+    let flow = match &arguments.path {
+        Some(path) => resource(&program, &arguments.method, path, &mut message)?,
+        None => chosen(&program, arguments.run.as_deref())?,
+    };
     let response = arguments.response.as_ref();
     let response = response.map(|file| Source::read(file, limits::JSON_BYTES_MAX)).transpose()?;
-    let bench = Bench {
-        program: &program,
-        flow,
-        response,
-        trace: arguments.trace,
-        shown: RefCell::new(describe(&message)),
+    let (trace, shown) = (arguments.trace, RefCell::new(describe(&message)));
+    let bench = Bench { response, trace, shown };
+    bench.run(Run::new(program, flow, message, Budget::large()))
+}
+
+/// The resource that serves the path; the message gets its properties.
+fn resource(
+    program: &Program,
+    method: &str,
+    path: &str,
+    message: &mut Message,
+) -> Result<Flow, Failure> {
+    let handled = |handler: Option<SequenceId>, problem: String| match handler {
+        Some(request) => Ok(Flow { request: Some(request), ..Flow::default() }),
+        None => Err(Failure::Error(problem)),
     };
-    let (end, mut message) = bench.run(message)?;
-    let body = message.finish().map_err(|failure| failed(&failure))?.unwrap_or_default();
-    let mut text = format!("{end}\n");
-    message.head.fields(&mut |name, value| text.push_str(&format!("{name}: {value}\n")));
-    text.push('\n');
-    text.push_str(&String::from_utf8_lossy(&body));
-    if !text.ends_with('\n') {
-        text.push('\n');
+    match program.resource(method, path) {
+        Matched::Resource(found) => {
+            found.describe(message).map_err(|failure| failed(&failure))?;
+            Ok(found.resource.flow)
+        }
+        Matched::MethodNotAllowed { api, handler, allowed } => {
+            let name = &api.name;
+            let allowed = allowed.join(", ");
+            handled(handler, format!("405: the API `{name}` allows {allowed} for `{path}`"))
+        }
+        Matched::NoResource { api, handler } => {
+            handled(handler, format!("404: the API `{}` has no resource for `{path}`", api.name))
+        }
+        Matched::NoApi { handler } => handled(handler, format!("404: no API has `{path}`")),
     }
-    stdout(&text)
 }
 
 fn program(arguments: &Arguments) -> Result<Program, Failure> {
@@ -106,6 +130,9 @@ fn chosen(program: &Program, name: Option<&str>) -> Result<Flow, Failure> {
     let help = format!("the file has {}", names.join(", "));
     match (name, &*services) {
         (None, [(_, flow)]) => Ok(*flow),
+        (None, []) if !program.apis().is_empty() => {
+            Err(Failure::Usage("choose a resource of the API with --path and --method".to_owned()))
+        }
         (None, []) => Err(Failure::Error("the file has no sequence and no proxy".to_owned())),
         (None, _) => Err(Failure::Usage(format!("choose what to run with --run NAME: {help}"))),
         (Some(name), _) => match services.iter().find(|(known, _)| known == name) {
@@ -134,82 +161,94 @@ fn request(arguments: &Arguments) -> Result<Message, Failure> {
         }
         None => Body::held(Format::Binary, Vec::new()),
     };
-    let head = PlainHead { method: arguments.method.clone(), target: "/".to_owned(), fields };
+    let target = arguments.path.clone().unwrap_or_else(|| "/".to_owned());
+    let head = PlainHead { method: arguments.method.clone(), target, fields };
     Ok(Message::new(Direction::Request, Box::new(head), body))
 }
 
 /// Runs a message, and shows what happens.
-struct Bench<'b> {
-    program: &'b Program,
-    flow: Flow,
+struct Bench {
     response: Option<Source>,
     trace: bool,
     /// The message as it was last shown.
     shown: RefCell<Vec<String>>,
 }
 
-impl Bench<'_> {
-    /// Where the message went, and the message.
-    fn run(&self, mut message: Message) -> Result<(String, Message), Failure> {
-        let start = |sequence| Run::new(sequence, self.flow.fault, Budget::large());
-        let mut run = self.flow.request.map(start);
+impl Bench {
+    fn run(&self, mut run: Run) -> Result<(), Failure> {
+        // Those that the time limits of aggregates wait for; nothing waits longer than for all others.
+        let mut timers = VecDeque::new();
+        let mut has_shown = false;
         loop {
-            let outcome = match &mut run {
-                Some(run) => run.resume(self.program, self, &mut message),
-                None => Outcome::Ended,
-            };
-            let is_request = message.direction == Direction::Request;
-            let (to, next) = match outcome {
-                Outcome::Respond => return Ok(("responds to the client".to_owned(), message)),
-                Outcome::Dropped => return Ok(("dropped".to_owned(), message)),
-                Outcome::Failed(failure) => return Err(failed(&failure)),
-                Outcome::Ask(Ask::Call(to)) => (self.address(to), None),
-                Outcome::Ask(Ask::Send { to, receive }) => {
-                    (self.address(to), Some(receive.or(self.flow.response)))
+            match run.next_heavy(self) {
+                Event::Ask(id, Ask::Exchange(exchange)) => {
+                    has_shown |= self.exchange(&mut run, id, *exchange)?;
                 }
-                Outcome::Ended if is_request && self.flow.endpoint.is_some() => {
-                    let to = self.flow.endpoint.map_or(To::Implied, To::Endpoint);
-                    (self.address(to), Some(self.flow.response))
+                Event::Ask(id, Ask::Timer(_)) => timers.push_back(id),
+                Event::Ask(id, Ask::Body(_)) => {
+                    let problem = "a body that streams cannot be tried";
+                    let failure = mediation::Failure::new(Code::MEDIATION, problem);
+                    run.answer(id, Answer::Failed(failure, None));
                 }
-                Outcome::Ended if is_request => {
-                    return Ok(("ended: nothing sends it on".to_owned(), message));
+                Event::Respond(message, _) => {
+                    has_shown = true;
+                    show("responds to the client", message)?;
                 }
-                Outcome::Ended => return Ok(("responds to the client".to_owned(), message)),
-                Outcome::Loopback => {
-                    message.direction = Direction::Response;
-                    run = self.flow.response.map(start);
-                    continue;
-                }
-            };
-            let Some(response) = &self.response else {
-                return Ok((format!("sent to {to}"), message));
-            };
-            if self.trace {
-                stderr(&format!("sent to {to}\n"));
-            }
-            let format = Format::guess(&response.bytes);
-            let fields = vec![("Content-Type".to_owned(), format.content_type().to_owned())];
-            let head = PlainHead { fields, ..PlainHead::default() };
-            let body = Body::held(format, response.bytes.clone());
-            message.become_response(Box::new(head), body);
-            *self.shown.borrow_mut() = describe(&message);
-            if let Some(sequence) = next {
-                run = sequence.map(start);
+                Event::Failed(failure) => return Err(failed(&failure)),
+                Event::Heavy => {}
+                Event::Waiting => match timers.pop_front() {
+                    Some(timer) => run.answer(timer, Answer::Elapsed),
+                    None => return Ok(()),
+                },
+                Event::Done if has_shown => return Ok(()),
+                Event::Done => return stdout("ends without a response: 202\n"),
             }
         }
     }
 
-    fn address(&self, to: To) -> String {
-        let To::Endpoint(id) = to else { return "its own address (`To`)".to_owned() };
-        match self.program.endpoint_at(id).map(|endpoint| &endpoint.kind) {
-            Some(EndpointKind::Address { uri }) => uri.clone(),
-            Some(EndpointKind::Http { template, .. }) => template.clone(),
-            Some(EndpointKind::Default) | None => "its own address (`To`)".to_owned(),
+    /// Answers with the response, or shows what was sent.
+    fn exchange(&self, run: &mut Run, id: AskId, exchange: Exchange) -> Result<bool, Failure> {
+        let to = address(&exchange.target);
+        let Some(response) = &self.response else {
+            show(&format!("sent to {to}"), exchange.message)?;
+            return Ok(true);
+        };
+        if self.trace {
+            stderr(&format!("sent to {to}\n"));
         }
+        let format = Format::guess(&response.bytes);
+        let fields = vec![("Content-Type".to_owned(), format.content_type().to_owned())];
+        let head = PlainHead { fields, ..PlainHead::default() };
+        let body = Body::held(format, response.bytes.clone());
+        let message = Message::new(Direction::Response, Box::new(head), body);
+        *self.shown.borrow_mut() = describe(&message);
+        run.answer(id, Answer::Response(message));
+        Ok(false)
     }
 }
 
-impl Environment for Bench<'_> {
+/// The URL, or those of the members.
+fn address(target: &Target) -> String {
+    if target.members.is_empty() {
+        return target.url.clone();
+    }
+    let members: Vec<_> = target.members.iter().map(address).collect();
+    format!("one of {}", members.join(", "))
+}
+
+fn show(end: &str, mut message: Message) -> Result<(), Failure> {
+    let body = message.body.take_bytes().map_err(|failure| failed(&failure))?.unwrap_or_default();
+    let mut text = format!("{end}\n");
+    message.head.fields(&mut |name, value| text.push_str(&format!("{name}: {value}\n")));
+    text.push('\n');
+    text.push_str(&String::from_utf8_lossy(&body));
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    stdout(&text)
+}
+
+impl Environment for Bench {
     fn unix_ms(&self) -> i64 {
         i64::try_from(SystemClock::new().origin_unix_us() / 1_000).unwrap_or(i64::MAX)
     }
@@ -259,5 +298,6 @@ fn describe(message: &Message) -> Vec<String> {
 
 fn failed(failure: &mediation::Failure) -> Failure {
     let place = failure.place.as_deref().map(|place| format!("{place}: ")).unwrap_or_default();
-    Failure::Error(format!("{place}{failure} (ERROR_CODE {})", failure.code.0))
+    let code = failure.kind.clone().unwrap_or_else(|| failure.code.0.to_string());
+    Failure::Error(format!("{place}{failure} (ERROR_CODE {code})"))
 }

@@ -116,6 +116,12 @@ fn gateway(
         min_rate: table
             .number("min_rate", 0..=limits::MIN_RATE_MAX, report)
             .unwrap_or(limits::MIN_RATE_DEFAULT),
+        held_body_bytes_max: table
+            .number("held_body_bytes_max", 1..=limits::HELD_BODY_BYTES_MAX, report)
+            .unwrap_or(limits::HELD_BODY_BYTES_DEFAULT),
+        held_bytes_max: table
+            .number("held_bytes_max", 1..=limits::HELD_BYTES_MAX, report)
+            .unwrap_or(limits::HELD_BYTES_DEFAULT),
     }
 }
 

@@ -35,6 +35,8 @@ client_connections_max = 50
 client_requests_max = 40
 api_requests_max = 30
 min_rate = 20
+held_body_bytes_max = 40
+held_bytes_max = 50
 [integration]
 http = "127.0.0.1:8290"
 https = "127.0.0.1:8253"
@@ -118,6 +120,7 @@ fn every_key_reaches_the_settings() {
     );
     assert_eq!((gateway.client_connections_max, gateway.client_requests_max), (50, 40));
     assert_eq!((gateway.api_requests_max, gateway.min_rate), (30, 20));
+    assert_eq!((gateway.held_body_bytes_max, gateway.held_bytes_max), (40, 50));
     assert!(gateway.strict_paths);
     assert_eq!(gateway.http2, Http2Listeners { http: false, https: true });
     let waits = [
@@ -523,6 +526,22 @@ fn the_manual_has_the_actual_limits_and_defaults() {
                 "0 to {} bytes per second; default: {}",
                 limits::MIN_RATE_MAX,
                 limits::MIN_RATE_DEFAULT
+            ),
+        ),
+        (
+            "gateway.held_body_bytes_max",
+            format!(
+                "1 to {} bytes; default: {}",
+                limits::HELD_BODY_BYTES_MAX,
+                limits::HELD_BODY_BYTES_DEFAULT
+            ),
+        ),
+        (
+            "gateway.held_bytes_max",
+            format!(
+                "1 to {} bytes; default: {}",
+                limits::HELD_BYTES_MAX,
+                limits::HELD_BYTES_DEFAULT
             ),
         ),
         ("issuer.leeway_s", format!("0 to {} seconds", limits::LEEWAY_S_MAX)),

@@ -125,6 +125,14 @@ impl BodyReader {
         matches!(self.decode, Decode::Length(left) if left > held as u64)
     }
 
+    /// The length of the body that is left, if it is known.
+    pub(crate) fn announced(&self) -> Option<u64> {
+        match self.decode {
+            Decode::Length(left) => Some(left),
+            Decode::Chunked(_) | Decode::UntilClose => None,
+        }
+    }
+
     /// Payload bytes of the current body that were consumed.
     pub(crate) fn consumed(&self) -> u64 {
         self.consumed
@@ -308,6 +316,10 @@ impl Source for Http1Source<'_> {
 
     fn trailers(&self) -> &[u8] {
         self.reader.trailers()
+    }
+
+    fn park(&mut self) {
+        self.buffers.park(&mut self.reader.buffer);
     }
 
     fn unread(&mut self) -> Option<Unread<'_>> {

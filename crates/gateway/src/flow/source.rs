@@ -4,6 +4,7 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use bytes::Bytes;
 use tokio::io::{AsyncRead, ReadBuf};
 use wire::http1::Rejection;
 use wire::stream::Stream;
@@ -34,6 +35,8 @@ pub(crate) trait Source {
     fn consume(&mut self, count: usize);
     /// Trailer lines, each with its CRLF, once the body has ended.
     fn trailers(&self) -> &[u8];
+    /// Nothing can be sent for now: memory that `data` does not need is released.
+    fn park(&mut self) {}
     /// The part of the body that is still in the socket and can be spliced. `None` if there is none or too
     /// little, or if it must be decoded.
     fn unread(&mut self) -> Option<Unread<'_>> {
@@ -63,13 +66,23 @@ impl Source for Empty {
 /// A complete body in memory.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
-    bytes: Vec<u8>,
+    bytes: Bytes,
     consumed: usize,
 }
 
 impl Held {
-    pub(crate) fn new(bytes: Vec<u8>) -> Self {
+    pub(crate) fn new(bytes: Bytes) -> Self {
         Self { bytes, consumed: 0 }
+    }
+
+    /// Bytes that were consumed.
+    pub(crate) fn consumed(&self) -> u64 {
+        self.consumed as u64
+    }
+
+    /// Begins again at the first byte.
+    pub(crate) fn restart(&mut self) {
+        self.consumed = 0;
     }
 
     /// The size of the whole body, in bytes.

@@ -129,6 +129,22 @@ impl<S> Addresses<S> {
         self.known.iter().map(|known| known.idle.len()).sum()
     }
 
+    /// Since when each idle connection is idle.
+    pub(crate) fn idle_since(&self) -> impl Iterator<Item = u64> {
+        self.known.iter().flat_map(|known| &known.idle).map(|idle| idle.since_us)
+    }
+
+    /// Closes up to `left` connections that have been idle since `oldest_us` or longer, and subtracts their number.
+    pub(crate) fn close_since(&mut self, oldest_us: u64, left: &mut usize) {
+        for known in &mut self.known {
+            known.idle.retain(|idle| {
+                let closes = *left > 0 && idle.since_us <= oldest_us;
+                *left -= usize::from(closes);
+                !closes
+            });
+        }
+    }
+
     /// Closes connections that were idle for too long, or are too old.
     pub(crate) fn sweep(&mut self, now_us: u64) {
         for known in &mut self.known {
@@ -240,6 +256,19 @@ mod tests {
         assert_eq!(addresses.idle(), 1, "one became too old");
         addresses.sweep(age_us + u64::from(IDLE_UPSTREAM_MS_MAX) * 1_000 + 1);
         assert_eq!(addresses.idle(), 0, "the other was idle for too long");
+    }
+
+    #[test]
+    fn the_connections_that_are_idle_for_the_longest_time_are_closed() {
+        let mut addresses = numbered(&[1, 2]);
+        for (connection, number, since_us) in [(10, 1, 5), (20, 2, 6), (11, 1, 7), (21, 2, 6)] {
+            addresses.release((connection, ip(number), 0), 9, since_us);
+        }
+        let mut left = 2;
+        addresses.close_since(6, &mut left);
+        let mut since_us: Vec<u64> = addresses.idle_since().collect();
+        since_us.sort_unstable();
+        assert_eq!((since_us, left), (vec![6, 7], 0));
     }
 
     #[test]

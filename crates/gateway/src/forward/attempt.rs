@@ -10,11 +10,11 @@ use wire::http1::{BodyFraming, Known, Parsed};
 
 use super::balance::EndpointState;
 use super::body::RequestBody;
-use super::pool::{Freshness, Lease, Leasing};
+use super::pool::{ConnectFailure, Freshness, Lease, Leasing};
 use super::{Forwarding, Upload, UpstreamBody, UpstreamResponse, body_fault, head};
 use crate::buffer::Buffer;
 use crate::flow::{BodyReader, FlowError, Lend, Outflow, poll_read};
-use crate::message::{Head, Request};
+use crate::message::{Head, Outgoing};
 use crate::resources::Resources;
 use crate::watch::Pace;
 
@@ -37,7 +37,7 @@ pub(super) async fn attempt<B: RequestBody>(
     forwarding: &Forwarding<'_>,
     endpoint: &EndpointState,
     freshness: Freshness,
-    request: &Request,
+    request: &Outgoing<'_>,
     body: &mut B,
 ) -> Result<UpstreamResponse, FailedAttempt> {
     // The limit for the response head includes all attempts.
@@ -48,20 +48,22 @@ pub(super) async fn attempt<B: RequestBody>(
     let wait_us = left_us.min(try_us);
     let connect_ms = forwarding.balancer.try_ms.unwrap_or(u32::MAX).min(forwarding.connect_ms);
     let leasing = Leasing {
+        resources,
         freshness,
         tls: forwarding.client_tls,
         limits: &endpoint.limits,
         connect_ms,
-        now_us,
-        deadline_us: now_us + us(connect_ms).min(left_us),
+        latest_us: now_us.saturating_add(left_us),
     };
     let leased = endpoint.pool.lease(leasing, body).await;
-    let lease = leased.map_err(|failure| {
-        let endpoint_blameless = !failure.attempted || left_us < us(connect_ms);
-        FailedAttempt { fault: failure.fault, written: 0, stale: false, endpoint_blameless }
+    let lease = leased.map_err(|ConnectFailure { fault, endpoint_blameless }| FailedAttempt {
+        fault,
+        written: 0,
+        stale: false,
+        endpoint_blameless,
     })?;
     let mut text = resources.buffers.text();
-    let framing = head::write_head(&mut text, request, &endpoint.config, forwarding);
+    let framing = head::write_head(&mut text, request, &endpoint.config, forwarding.forward_fields);
     let mut attempt = Attempt {
         resources,
         authority: &endpoint.authority,
@@ -77,7 +79,6 @@ pub(super) async fn attempt<B: RequestBody>(
         pace: Pace::new(least_rate(forwarding, request), resources.coarse_us()),
         wait_us,
         request,
-        upgrade: forwarding.upgrade,
     };
     body.watch().set(resources.coarse_us() + attempt.wait_limit_us());
     let outcome = poll_fn(|cx| attempt.poll(cx, body)).await;
@@ -89,8 +90,8 @@ fn us(ms: u32) -> u64 {
 }
 
 /// The least rate of the request's body. A stream of unknown length may be silent.
-fn least_rate(forwarding: &Forwarding<'_>, request: &Request) -> u32 {
-    match request.head.framing() {
+fn least_rate(forwarding: &Forwarding<'_>, request: &Outgoing<'_>) -> u32 {
+    match request.framing {
         BodyFraming::Length(_) => forwarding.min_rate,
         BodyFraming::Chunked | BodyFraming::None => 0,
     }
@@ -118,8 +119,7 @@ struct Attempt<'a> {
     pace: Pace,
     /// Longest wait for the response head after the upload.
     wait_us: u64,
-    request: &'a Request,
-    upgrade: bool,
+    request: &'a Outgoing<'a>,
 }
 
 impl Attempt<'_> {
@@ -186,7 +186,7 @@ impl Attempt<'_> {
                 self.looked_at = self.buffer.filled().len();
                 let head = self.head.get_or_insert_with(|| self.resources.head());
                 let head = &mut head.parsed;
-                match head.parse(self.buffer.filled(), self.request.head.method()) {
+                match head.parse(self.buffer.filled(), self.request.method) {
                     Err(rejection) => return Poll::Ready(Err(self.violation(rejection.reason))),
                     Ok(Parsed::Complete) if head.is_interim() => {
                         let len = head.len();
@@ -223,12 +223,11 @@ impl Attempt<'_> {
 
     /// Whether the 101 switches to the protocol that the client requested.
     fn is_agreed(&self) -> bool {
-        let request = self.request.head.find(Known::Upgrade);
-        let requested = request.map(|field| field.value.of(&self.request.bytes));
+        let requested = self.request.upgrade;
         let response = self.head.as_ref().and_then(|head| head.parsed.find(Known::Upgrade));
         let given = response.map(|field| field.value.of(self.buffer.filled()));
         let same = |(requested, given): (&[u8], &[u8])| requested.eq_ignore_ascii_case(given);
-        self.upgrade && requested.zip(given).is_some_and(same)
+        requested.zip(given).is_some_and(same)
     }
 
     fn violation(&self, reason: &'static str) -> Fault {
@@ -262,7 +261,9 @@ impl Attempt<'_> {
                 reader.start_response(head.parsed.framing());
                 reader.drops_trailers = head.parsed.names_fields();
                 let authority = Rc::clone(self.authority);
-                let body = UpstreamBody { lease: self.lease, reader, upload, authority };
+                let keep_alive = head.parsed.keep_alive();
+                let body =
+                    UpstreamBody { lease: self.lease, reader, upload, authority, keep_alive };
                 Ok(UpstreamResponse { head, body })
             }
             Err(fault) => {

@@ -10,7 +10,7 @@ use wire::stream::Stream;
 use wire::tls::ClientTls;
 
 /// Where a connection leads.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Address {
     pub(crate) scheme: Scheme,
     pub(crate) host: String,
@@ -54,6 +54,12 @@ pub(crate) fn is_local(error: &io::Error) -> bool {
     use nix::errno::Errno::{EADDRNOTAVAIL, EMFILE, ENFILE, ENOBUFS, ENOMEM};
     let lacking = [EADDRNOTAVAIL, EMFILE, ENFILE, ENOBUFS, ENOMEM];
     error.raw_os_error().is_some_and(|code| lacking.iter().any(|lacking| *lacking as i32 == code))
+}
+
+/// Whether the connection failed because the process, or the machine, has too many files open.
+pub(crate) fn lacks_descriptors(error: &io::Error) -> bool {
+    use nix::errno::Errno::{EMFILE, ENFILE};
+    error.raw_os_error().is_some_and(|code| [EMFILE, ENFILE].iter().any(|no| *no as i32 == code))
 }
 
 /// Tries each address in turn, each but the last for its share of the time, so that an address that drops

@@ -1,4 +1,5 @@
-//! Limits on the connections in use and on the requests that wait for one.
+//! Gates: counts with a limit, at which requests wait in turn. The places of clients, of APIs and of the worker are
+//! gates, and so are the connections to an endpoint.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -9,38 +10,31 @@ use tokio::sync::Notify;
 
 use super::body::{RequestBody, Unwanted, while_wanted};
 
-/// Admits a limited number of requests; a limited number of others waits.
-#[derive(Debug)]
+/// A count with a limit. Those that find it full may wait in turn.
+#[derive(Debug, Default)]
 pub(crate) struct Gate {
-    in_use_max: usize,
-    waiting_max: usize,
-    in_use: Cell<usize>,
+    passed: Cell<usize>,
     waiting: Cell<usize>,
-    returned: Notify,
+    /// The limit when one last passed.
+    limit: Cell<usize>,
+    left: Notify,
 }
 
-/// Why a request was not admitted.
-#[derive(Debug)]
-pub(crate) enum Refusal {
-    /// Too many requests wait.
-    Full,
-    Unwanted(Unwanted),
-}
-
-/// An admitted request, until it is dropped.
+/// One in a gate's count, until dropped.
 #[derive(Debug)]
 pub(crate) struct Pass(Rc<Gate>);
 
 impl Drop for Pass {
     fn drop(&mut self) {
-        self.0.in_use.set(self.0.in_use.get().saturating_sub(1));
-        if self.0.waiting.get() > 0 {
-            self.0.returned.notify_one();
+        let left = self.0.passed.get().saturating_sub(1);
+        self.0.passed.set(left);
+        if self.0.waiting.get() > 0 && left < self.0.limit.get() {
+            self.0.left.notify_one();
         }
     }
 }
 
-/// A waiting request. Dropped if the client closes meanwhile.
+/// A waiting request. Dropped if it is no longer wanted.
 pub(crate) struct Waiting<'a>(&'a Cell<usize>);
 
 impl<'a> Waiting<'a> {
@@ -56,50 +50,98 @@ impl Drop for Waiting<'_> {
     }
 }
 
-impl Default for Gate {
+impl Gate {
+    /// Passes, unless `limit` have passed or others wait. A higher limit than before lets some of those pass.
+    pub(crate) fn try_pass(self: &Rc<Self>, limit: usize) -> Option<Pass> {
+        if limit > self.limit.replace(limit) {
+            let room = limit.saturating_sub(self.passed.get());
+            (0..room.min(self.waiting.get())).for_each(|_| self.left.notify_one());
+        }
+        (self.passed.get() < limit && self.waiting.get() == 0).then(|| self.pass())
+    }
+
+    /// Requests that have passed.
+    pub(crate) fn passed(&self) -> usize {
+        self.passed.get()
+    }
+
+    /// Requests that wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.get()
+    }
+
+    /// Passes when fewer than the limit have passed. The wait ends when the watch of `body` expires, or its sender
+    /// leaves.
+    ///
+    /// # Errors
+    /// The reason for which the wait ended.
+    pub(crate) async fn wait<B: RequestBody>(
+        self: &Rc<Self>,
+        body: &mut B,
+    ) -> Result<Pass, Unwanted> {
+        let _waiting = Waiting::new(&self.waiting);
+        loop {
+            while_wanted(body, self.left.notified()).await?;
+            if self.passed.get() < self.limit.get() {
+                return Ok(self.pass());
+            }
+        }
+    }
+
+    fn pass(self: &Rc<Self>) -> Pass {
+        self.passed.set(self.passed.get() + 1);
+        Pass(Rc::clone(self))
+    }
+}
+
+/// A gate with fixed limits: for the connections to an endpoint.
+#[derive(Debug)]
+pub(crate) struct ConnectionGate {
+    gate: Rc<Gate>,
+    in_use_max: usize,
+    waiting_max: usize,
+}
+
+/// Why a request got no connection.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    /// Too many requests wait.
+    Full,
+    Unwanted(Unwanted),
+}
+
+impl Default for ConnectionGate {
     fn default() -> Self {
         Self::new(UPSTREAM_CONNECTIONS_MAX, UPSTREAM_WAITERS_MAX)
     }
 }
 
-impl Gate {
+impl ConnectionGate {
     fn new(in_use_max: usize, waiting_max: usize) -> Self {
-        let (in_use, waiting) = (Cell::new(0), Cell::new(0));
-        Self { in_use_max, waiting_max, in_use, waiting, returned: Notify::new() }
+        Self { gate: Rc::default(), in_use_max, waiting_max }
     }
 
-    /// Admits a request at once, or after another is released. The wait ends when the watch of `body` expires, or its
-    /// sender leaves.
-    pub(crate) async fn pass(
-        self: &Rc<Self>,
-        body: &mut impl RequestBody,
-    ) -> Result<Pass, Refusal> {
-        // Whoever waits already is first.
-        let mut is_new = true;
-        while self.in_use.get() >= self.in_use_max || is_new && self.waiting.get() > 0 {
-            is_new = false;
-            if self.waiting.get() >= self.waiting_max {
-                return Err(Refusal::Full);
-            }
-            let waiting = Waiting::new(&self.waiting);
-            let turn = while_wanted(body, self.returned.notified()).await;
-            drop(waiting);
-            turn.map_err(Refusal::Unwanted)?;
+    pub(crate) fn try_pass(&self) -> Option<Pass> {
+        self.gate.try_pass(self.in_use_max)
+    }
+
+    /// [`Gate::wait`], unless too many wait already.
+    ///
+    /// # Errors
+    /// [`Refusal`].
+    pub(crate) async fn wait<B: RequestBody>(&self, body: &mut B) -> Result<Pass, Refusal> {
+        if self.gate.waiting() >= self.waiting_max {
+            return Err(Refusal::Full);
         }
-        Ok(self.enter())
-    }
-
-    pub(crate) fn enter(self: &Rc<Self>) -> Pass {
-        self.in_use.set(self.in_use.get() + 1);
-        Pass(Rc::clone(self))
+        self.gate.wait(body).await.map_err(Refusal::Unwanted)
     }
 
     pub(crate) fn in_use(&self) -> usize {
-        self.in_use.get()
+        self.gate.passed()
     }
 
     pub(crate) fn waiting(&self) -> usize {
-        self.waiting.get()
+        self.gate.waiting()
     }
 }
 
@@ -107,7 +149,7 @@ impl Gate {
 #[derive(Debug)]
 pub(crate) struct SetLimits {
     /// `None`: only the pool's own limits apply.
-    pub(crate) gate: Option<Rc<Gate>>,
+    pub(crate) gate: Option<ConnectionGate>,
     pub(crate) idle_max: usize,
     /// Longest wait for a connection in use by another request, in milliseconds.
     pub(crate) wait_ms: Option<u32>,
@@ -125,7 +167,7 @@ impl SetLimits {
         let waiting_max = share(limits.waiting_max, UPSTREAM_WAITERS_MAX);
         let is_limited = limits.in_use_max.or(limits.waiting_max).is_some();
         Self {
-            gate: is_limited.then(|| Rc::new(Gate::new(in_use_max, waiting_max))),
+            gate: is_limited.then(|| ConnectionGate::new(in_use_max, waiting_max)),
             idle_max: share(limits.idle_max, UPSTREAM_IDLE_MAX),
             wait_ms: limits.wait_ms,
         }
@@ -134,7 +176,42 @@ impl SetLimits {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::{Pin, pin};
+    use std::task::{Context, Poll, Waker};
+
+    use base::SystemClock;
+
     use super::*;
+    use crate::flow::Held;
+    use crate::forward::OwnBody;
+    use crate::resources::Resources;
+
+    #[test]
+    fn nobody_overtakes_a_request_that_waits_for_a_connection() {
+        let resources = Resources::new(SystemClock::new(), 0);
+        let gate = ConnectionGate::new(1, 2);
+        let first = gate.try_pass().unwrap();
+        let (mut second, mut third) =
+            (OwnBody::new(Held::default(), &resources), NoBody::new(&resources));
+        let (mut second, mut third) = (pin!(gate.wait(&mut second)), pin!(gate.wait(&mut third)));
+        assert!(poll(second.as_mut()).is_none() && poll(third.as_mut()).is_none());
+        drop(first);
+        assert!(gate.try_pass().is_none(), "the second has not run yet");
+        assert!(poll(third.as_mut()).is_none());
+        let passed = poll(second.as_mut()).expect("its turn");
+        assert!(gate.try_pass().is_none() && poll(third.as_mut()).is_none());
+        drop(passed);
+        assert!(gate.try_pass().is_none(), "the third has not run yet");
+        assert!(poll(third.as_mut()).is_some() && gate.waiting() == 0);
+        assert!(gate.try_pass().is_some());
+    }
+
+    fn poll(wait: Pin<&mut impl Future<Output = Result<Pass, Refusal>>>) -> Option<Pass> {
+        match wait.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(passed) => Some(passed.unwrap()),
+            Poll::Pending => None,
+        }
+    }
 
     #[test]
     fn workers_share_the_limits_of_a_set() {

@@ -5,9 +5,7 @@ use model::Endpoint;
 use wire::http1::{BodyFraming, Known, KnownSet, write};
 
 use crate::flow::OutFraming;
-use crate::message::Request;
-
-use super::Forwarding;
+use crate::message::Outgoing;
 
 /// Fields that the gateway writes or handles itself.
 const OURS: KnownSet =
@@ -27,33 +25,28 @@ const IDENTITY: KnownSet = KnownSet::of(&[
 ]);
 
 /// Appends the whole head, empty line included. Returns the framing of the body.
-pub(crate) fn write_head(
+pub(super) fn write_head(
     out: &mut Vec<u8>,
-    request: &Request,
+    request: &Outgoing<'_>,
     endpoint: &Endpoint,
-    forwarding: &Forwarding<'_>,
+    forward_fields: &[String],
 ) -> OutFraming {
-    let (head, bytes) = (&request.head, request.bytes.as_slice());
-    write::request_line(
-        out,
-        head.method_bytes(bytes),
-        endpoint.path.as_bytes(),
-        path_below(endpoint, forwarding.remainder),
-        head.query(bytes),
-    );
+    let (prefix, path) = (endpoint.path.as_bytes(), request.path);
+    let path = if path.is_empty() && prefix.is_empty() { b"/" } else { path };
+    write::request_line(out, request.method_name, prefix, path, request.query);
     write::field(out, b"Host", endpoint.authority.as_bytes());
-    let drop = if request.peer.trusted { OURS } else { OURS.union(IDENTITY) };
-    let listed = forwarding.forward_fields;
-    forwarding.edits.write_fields_except(out, bytes, head.fields(), drop, listed);
-    out.extend_from_slice(&request.peer.forwarded_lines);
-    if !request.peer.trusted {
-        write::field(out, b"X-Forwarded-Host", head.host(bytes));
+    let peer = request.peer;
+    let drop = if peer.trusted { OURS } else { OURS.union(IDENTITY) };
+    let (bytes, fields) = (request.bytes, request.fields);
+    request.edits.write_fields_except(out, bytes, fields, drop, forward_fields);
+    out.extend_from_slice(&peer.forwarded_lines);
+    if !peer.trusted && !request.host.is_empty() {
+        write::field(out, b"X-Forwarded-Host", request.host);
     }
-    if forwarding.upgrade {
-        let protocol = head.find(Known::Upgrade).map_or(&b""[..], |field| field.value.of(bytes));
+    if let Some(protocol) = request.upgrade {
         out.extend_from_slice(b"Connection: Upgrade\r\n");
         write::field(out, b"Upgrade", protocol);
-    } else if wants_trailers(request) {
+    } else if request.wants_trailers {
         out.extend_from_slice(b"Connection: TE\r\nTE: trailers\r\n");
     }
     let framing = write_framing(out, request);
@@ -61,15 +54,10 @@ pub(crate) fn write_head(
     framing
 }
 
-/// The path after the endpoint's own; `/` if both are empty.
-fn path_below<'a>(endpoint: &Endpoint, remainder: &'a [u8]) -> &'a [u8] {
-    if remainder.is_empty() && endpoint.path.is_empty() { b"/" } else { remainder }
-}
-
-fn write_framing(out: &mut Vec<u8>, request: &Request) -> OutFraming {
-    match request.head.framing() {
+fn write_framing(out: &mut Vec<u8>, request: &Outgoing<'_>) -> OutFraming {
+    match request.framing {
         BodyFraming::None => {
-            if expects_body(request.head.method()) {
+            if expects_body(request.method) {
                 out.extend_from_slice(b"Content-Length: 0\r\n");
             }
             OutFraming::Plain
@@ -83,16 +71,6 @@ fn write_framing(out: &mut Vec<u8>, request: &Request) -> OutFraming {
             OutFraming::Chunked
         }
     }
-}
-
-/// Whether the client accepts trailers, which gRPC servers require (RFC 9110 section 10.1.4).
-fn wants_trailers(request: &Request) -> bool {
-    request.head.find(Known::Te).is_some_and(|field| {
-        let codings = field.value.of(&request.bytes);
-        codings
-            .split(|byte| *byte == b',')
-            .any(|coding| coding.trim_ascii().eq_ignore_ascii_case(b"trailers"))
-    })
 }
 
 /// Methods whose requests need `Content-Length: 0` if they have no body (RFC 9110 section 8.6).

@@ -1,6 +1,6 @@
 //! Forwarding: choose an endpoint, lease a connection, send the request, wait for the response head.
 //!
-//! Life of a request: authorise -> **forward** -> deliver. Reads a [`Request`], a [`RequestBody`] and the
+//! Life of a request: authorise -> **forward** -> deliver. Reads an [`Outgoing`] request, a [`RequestBody`] and the
 //! operation's endpoints; returns an [`UpstreamResponse`]: a response head, its body still on the wire. Whether a
 //! client or the gateway itself sends the request makes no difference here.
 //!
@@ -30,7 +30,10 @@ use model::Fault;
 use wire::tls::ClientTls;
 
 pub(crate) use balance::Balancer;
-pub(crate) use body::{RequestBody, Unwanted, while_wanted};
+#[cfg(test)]
+pub(crate) use balance::tests::endpoint;
+pub(crate) use body::{OwnBody, RequestBody, Unwanted, while_wanted};
+pub(crate) use gate::{Gate, Pass};
 pub(crate) use health::Checked;
 pub(crate) use names::Follower;
 pub(crate) use pool::{Lease, PoolFigures, Pools};
@@ -39,7 +42,7 @@ pub(crate) use shared::{CheckedEndpoint, Shared, Watched};
 
 use crate::buffer::Buffers;
 use crate::flow::{BodyError, BodyReader, FlowError, Http1Source, Outflow};
-use crate::message::{Head, HeadEdits, Request};
+use crate::message::{Head, Outgoing};
 use crate::resources::Resources;
 
 use attempt::{FailedAttempt, attempt};
@@ -56,8 +59,7 @@ pub(crate) struct UpstreamResponse {
 impl UpstreamResponse {
     /// Drops a response that is not sent to the client.
     fn release(self, resources: &Resources) {
-        let keep_alive = self.head.parsed.keep_alive();
-        self.body.release(resources, keep_alive);
+        self.body.release(resources, true);
         resources.release_head(self.head);
     }
 }
@@ -68,6 +70,8 @@ pub(crate) struct UpstreamBody {
     pub(crate) reader: BodyReader,
     pub(crate) upload: Upload,
     pub(crate) authority: Rc<str>,
+    /// The connection may serve another request.
+    pub(crate) keep_alive: bool,
 }
 
 impl UpstreamBody {
@@ -98,15 +102,15 @@ impl UpstreamBody {
         moved
     }
 
-    /// Releases the buffers. The connection returns to its pool if it may serve another request (`keep_alive`),
-    /// both bodies are complete, and nothing is unread.
-    pub(crate) fn release(mut self, resources: &Resources, keep_alive: bool) {
+    /// Releases the buffers. The connection returns to its pool if it may serve another request, the exchange is
+    /// `complete`, both bodies are, and nothing is unread.
+    pub(crate) fn release(mut self, resources: &Resources, complete: bool) {
         let clean = self.reader.buffer.is_empty() && self.reader.is_done();
         resources.buffers.release(std::mem::take(&mut self.reader.buffer));
         if let Upload::Running(up) = &mut self.upload {
             up.release(&resources.buffers);
         }
-        if keep_alive && clean && matches!(self.upload, Upload::Done) {
+        if complete && self.keep_alive && clean && matches!(self.upload, Upload::Done) {
             self.lease.release(resources.coarse_us());
         }
     }
@@ -134,14 +138,8 @@ pub(crate) struct Forwarding<'a> {
     pub(crate) begun_us: u64,
     pub(crate) retries: &'a RetryCounts,
     pub(crate) balancer: &'a Balancer,
-    /// The routed path below the base path.
-    pub(crate) remainder: &'a [u8],
     /// Names of identity fields that are forwarded from every client, in lower case.
     pub(crate) forward_fields: &'a [String],
-    /// Changes to the request's fields.
-    pub(crate) edits: &'a HeadEdits,
-    /// The request may switch protocols.
-    pub(crate) upgrade: bool,
 }
 
 /// Sends `request` with `body` to one of the endpoints and waits for the response head.
@@ -151,7 +149,7 @@ pub(crate) struct Forwarding<'a> {
 pub(crate) async fn exchange<B: RequestBody>(
     resources: &Resources,
     forwarding: &Forwarding<'_>,
-    request: &Request,
+    request: &Outgoing<'_>,
     body: &mut B,
 ) -> Result<UpstreamResponse, Fault> {
     let balancer = forwarding.balancer;
@@ -194,6 +192,7 @@ pub(crate) async fn exchange<B: RequestBody>(
             }
             Err(fault) => Some(fault),
         };
+        body.restart();
         if pause_ms > 0 {
             pause(resources, pause_ms, body).await?;
         }
@@ -205,13 +204,13 @@ fn after_response<B: RequestBody>(
     tries: &mut Tries<'_>,
     chosen: &Chosen<'_>,
     response: &UpstreamResponse,
-    request: &Request,
+    request: &Outgoing<'_>,
     body: &B,
 ) -> Next {
     let (status, now_us) = (response.head.status(), resources.coarse_us());
     tries.balancer.responded(chosen.endpoint, status, now_us);
     let is_wanted = tries.balancer.retry.statuses.contains(&status);
-    let is_safe = request.head.method().is_idempotent() && body.consumed() == 0;
+    let is_safe = request.method.is_idempotent() && body.can_restart();
     if is_wanted && is_safe { tries.after_status(chosen.position, now_us) } else { Next::Stop }
 }
 
@@ -220,7 +219,7 @@ fn after_failure<B: RequestBody>(
     tries: &mut Tries<'_>,
     chosen: &Chosen<'_>,
     failed: &FailedAttempt,
-    request: &Request,
+    request: &Outgoing<'_>,
     body: &B,
 ) -> Next {
     let (balancer, now_us) = (tries.balancer, resources.now_us());
@@ -228,9 +227,9 @@ fn after_failure<B: RequestBody>(
     if is_evidence && failed.fault.blame() == model::Blame::Upstream {
         balancer.failed(chosen.endpoint, Failure::of(&failed.fault), now_us);
     }
-    let untouched = body.consumed() == 0;
+    let untouched = body.can_restart();
     let nothing_sent = failed.written == 0 && untouched;
-    let is_safe = nothing_sent || request.head.method().is_idempotent() && untouched;
+    let is_safe = nothing_sent || request.method.is_idempotent() && untouched;
     let repeatable = is_safe && is_retryable(&failed.fault, balancer);
     let failed = FailedTry { stale: failed.stale, nothing_sent, repeatable };
     tries.after_failure(failed, chosen.position, now_us)
@@ -265,6 +264,7 @@ fn is_retryable(fault: &Fault, balancer: &Balancer) -> bool {
         | Fault::ProtocolViolation { .. }
         | Fault::NotReady { .. }
         | Fault::NoReadyChild { .. }
+        | Fault::Mediation { .. }
         | Fault::ClientTimeout
         | Fault::ClientLeft => false,
     }

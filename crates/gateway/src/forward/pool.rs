@@ -1,13 +1,14 @@
 //! Connections to one endpoint, kept between requests. Each worker has its own.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 use base::SystemEntropy;
+use base::limits::UPSTREAMS_IDLE_MAX;
 use model::{Endpoint, Fault};
 use tokio::net::lookup_host;
 use tokio::sync::watch;
@@ -16,28 +17,65 @@ use wire::tls::ClientTls;
 
 use super::addresses::{Addresses, Pooled};
 use super::body::{RequestBody, Unwanted, while_wanted};
-use super::connect::{Address, Report, connect, is_local};
-use super::gate::{Gate, Pass, Refusal, SetLimits, Waiting};
+use super::connect::{Address, Report, connect, is_local, lacks_descriptors};
+use super::gate::{ConnectionGate, Pass, Refusal, SetLimits, Waiting};
 use super::names::{self, Name, Resolution};
 use super::shared::Shared;
+use crate::resources::Resources;
 
 /// A worker's pools by address: endpoints with different paths share connections.
 #[derive(Debug)]
 pub(crate) struct Pools {
-    by_address: RefCell<HashMap<Address, Rc<Pool>>>,
+    all: Rc<AllPools>,
     shared: Arc<Shared>,
 }
+
+/// What the pools of a worker have in common.
+#[derive(Debug)]
+struct AllPools {
+    /// In order, so that a simulation is repeatable.
+    by_address: RefCell<BTreeMap<Address, Rc<Pool>>>,
+    /// Idle connections, and their maximum number.
+    idle: Cell<usize>,
+    idle_max: usize,
+}
+
+/// When idle connections have to be closed, one in so many is.
+const IDLE_CLOSED_SHARE: usize = 16;
 
 /// The pools of a single worker.
 impl Default for Pools {
     fn default() -> Self {
-        Self::new(Shared::new(1, &SystemEntropy))
+        Self::new(Shared::new(1, &SystemEntropy), UPSTREAMS_IDLE_MAX)
+    }
+}
+
+impl AllPools {
+    /// Closes the connections that have been idle for the longest time: a part of all, so that this is rare. Returns whether
+    /// there were some.
+    fn close_idle(&self) -> bool {
+        let pools = self.by_address.borrow();
+        let mut since_us: Vec<u64> = Vec::with_capacity(self.idle.get());
+        pools.values().for_each(|pool| since_us.extend(pool.addresses.borrow().idle_since()));
+        let last = (since_us.len() / IDLE_CLOSED_SHARE).min(since_us.len().saturating_sub(1));
+        if since_us.is_empty() {
+            return false;
+        }
+        let (_, oldest_us, _) = since_us.select_nth_unstable(last);
+        let oldest_us = *oldest_us;
+        let mut left = last + 1;
+        for pool in pools.values() {
+            pool.change(|addresses| addresses.close_since(oldest_us, &mut left));
+        }
+        true
     }
 }
 
 impl Pools {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { by_address: RefCell::default(), shared }
+    /// `idle_max`: maximum number of idle connections in all pools.
+    pub(crate) fn new(shared: Arc<Shared>, idle_max: usize) -> Self {
+        let all = AllPools { by_address: RefCell::default(), idle: Cell::new(0), idle_max };
+        Self { all: Rc::new(all), shared }
     }
 
     pub(crate) fn shared(&self) -> &Shared {
@@ -48,7 +86,7 @@ impl Pools {
     pub(crate) fn of(&self, endpoint: &Endpoint) -> Rc<Pool> {
         let address =
             Address { scheme: endpoint.scheme, host: endpoint.host.clone(), port: endpoint.port };
-        let mut pools = self.by_address.borrow_mut();
+        let mut pools = self.all.by_address.borrow_mut();
         Rc::clone(pools.entry(address).or_insert_with_key(|address| {
             let mut addresses = Addresses::new(self.shared.seed());
             let source = match (address.host.parse::<IpAddr>(), self.shared.name(&address.host)) {
@@ -63,10 +101,11 @@ impl Pools {
                 (Err(_), None) => Source::System,
             };
             Rc::new(Pool {
+                all: Rc::downgrade(&self.all),
                 address: address.clone(),
                 source,
                 addresses: RefCell::new(addresses),
-                gate: Rc::default(),
+                gate: ConnectionGate::default(),
                 waiting_for_set: Cell::new(0),
                 opened: Cell::new(0),
                 failed: Cell::new(0),
@@ -76,15 +115,15 @@ impl Pools {
 
     /// Closes connections that were idle for too long, and drops unused pools.
     pub(crate) fn sweep(&self, now_us: u64) {
-        self.by_address.borrow_mut().retain(|_, pool| {
-            pool.addresses.borrow_mut().sweep(now_us);
+        self.all.by_address.borrow_mut().retain(|_, pool| {
+            pool.change(|addresses| addresses.sweep(now_us));
             Rc::strong_count(pool) > 1 || pool.addresses.borrow().idle() > 0
         });
     }
 
     /// Visits every pool: host, port and figures.
     pub(crate) fn each(&self, mut visit: impl FnMut(&str, u16, PoolFigures)) {
-        for pool in self.by_address.borrow().values() {
+        for pool in self.all.by_address.borrow().values() {
             visit(&pool.address.host, pool.address.port, pool.figures());
         }
     }
@@ -103,10 +142,11 @@ pub(crate) struct PoolFigures {
 /// Connections to one address.
 #[derive(Debug)]
 pub(crate) struct Pool {
+    all: Weak<AllPools>,
     address: Address,
     source: Source,
     addresses: RefCell<Addresses<Stream>>,
-    gate: Rc<Gate>,
+    gate: ConnectionGate,
     /// Requests that wait because of the limits of their endpoint set.
     waiting_for_set: Cell<usize>,
     opened: Cell<u64>,
@@ -128,8 +168,8 @@ enum Source {
 #[derive(Debug)]
 pub(crate) struct ConnectFailure {
     pub(crate) fault: Fault,
-    /// Connecting to the endpoint was attempted; otherwise the pool was at its limit.
-    pub(crate) attempted: bool,
+    /// The endpoint is not to blame: the pool was at its limit, or earlier waits used up the time.
+    pub(crate) endpoint_blameless: bool,
 }
 
 /// Whether an idle connection may be used.
@@ -155,13 +195,14 @@ pub(crate) struct Lease {
 
 /// How a connection is leased.
 pub(crate) struct Leasing<'a> {
+    pub(crate) resources: &'a Resources,
     pub(crate) freshness: Freshness,
     pub(crate) tls: &'a ClientTls,
     pub(crate) limits: &'a SetLimits,
+    /// Longest wait to connect; before it, the longest wait for another request's connection, if `limits` have none.
     pub(crate) connect_ms: u32,
-    /// On the worker's clock.
-    pub(crate) now_us: u64,
-    pub(crate) deadline_us: u64,
+    /// End of all waits of the request, on the worker's clock.
+    pub(crate) latest_us: u64,
 }
 
 /// The pool's, and the endpoint set's if it has limits of its own.
@@ -171,7 +212,13 @@ impl Lease {
     /// Returns the connection to its pool. Both bodies must be complete, and nothing unread.
     pub(crate) fn release(self, now_us: u64) {
         let pooled = (self.stream, self.ip, self.opened_us);
-        self.pool.addresses.borrow_mut().release(pooled, self.idle_max, now_us);
+        let idle_max = self.idle_max;
+        self.pool.change(|addresses| addresses.release(pooled, idle_max, now_us));
+        if let Some(all) = self.pool.all.upgrade()
+            && all.idle.get() > all.idle_max
+        {
+            all.close_idle();
+        }
     }
 }
 
@@ -192,6 +239,17 @@ impl Report for Outcomes<'_> {
 }
 
 impl Pool {
+    /// Changes its idle connections, which are counted.
+    fn change<T>(&self, change: impl FnOnce(&mut Addresses<Stream>) -> T) -> T {
+        let mut addresses = self.addresses.borrow_mut();
+        let before = addresses.idle();
+        let result = change(&mut addresses);
+        if let Some(all) = self.all.upgrade() {
+            all.idle.set((all.idle.get() + addresses.idle()).saturating_sub(before));
+        }
+        result
+    }
+
     /// Leases a connection: an idle one that is still open, or a new one; if a limit is reached, after another is
     /// released. The wait ends when the watch of `body` expires, or its sender leaves.
     ///
@@ -204,7 +262,7 @@ impl Pool {
         body: &mut impl RequestBody,
     ) -> Result<Lease, ConnectFailure> {
         let passes = self.passes(&leasing, body).await;
-        let passes = passes.map_err(|fault| ConnectFailure { fault, attempted: false })?;
+        let passes = passes.map_err(|fault| ConnectFailure { fault, endpoint_blameless: true })?;
         let lease = |(stream, ip, opened_us): Pooled<Stream>, reused| Lease {
             stream,
             reused,
@@ -215,14 +273,18 @@ impl Pool {
             _passes: passes,
         };
         self.follow_name();
-        let (may_reuse, now_us) = (leasing.freshness == Freshness::Any, leasing.now_us);
+        let may_reuse = leasing.freshness == Freshness::Any;
+        let now_us = leasing.resources.coarse_us();
         let is_open = |stream: &mut Stream| !stream.is_stale();
-        let ips = match self.addresses.borrow_mut().take(may_reuse, now_us, is_open) {
+        let ips = match self.change(|addresses| addresses.take(may_reuse, now_us, is_open)) {
             Ok(pooled) => return Ok(lease(pooled, true)),
             Err(ips) => ips,
         };
         let Leasing { tls, connect_ms, .. } = leasing;
         let authority = self.authority();
+        // A request that has waited for other connections has as long for its own.
+        let deadline_us = leasing.resources.deadline_us(connect_ms);
+        body.watch().set(deadline_us.min(leasing.latest_us));
         // Boxed, so that the rare case does not enlarge every future.
         let connecting = Box::pin(self.connect(ips, tls, connect_ms, now_us));
         let fault = match while_wanted(body, connecting).await {
@@ -231,16 +293,18 @@ impl Pool {
                 return Ok(lease((stream, ip, now_us), false));
             }
             Ok(Err(error)) => {
-                let (attempted, cause) = (!is_local(&error), error.to_string());
+                let (endpoint_blameless, cause) = (is_local(&error), error.to_string());
                 self.failed.set(self.failed.get() + 1);
                 let fault = Fault::Unreachable { authority, cause };
-                return Err(ConnectFailure { fault, attempted });
+                return Err(ConnectFailure { fault, endpoint_blameless });
             }
             Err(Unwanted::TimeUp) => Fault::ConnectTimeout { authority, waited_ms: connect_ms },
-            Err(Unwanted::Left(fault)) => return Err(ConnectFailure { fault, attempted: false }),
+            Err(Unwanted::Left(fault)) => {
+                return Err(ConnectFailure { fault, endpoint_blameless: true });
+            }
         };
         self.failed.set(self.failed.get() + 1);
-        Err(ConnectFailure { fault, attempted: true })
+        Err(ConnectFailure { fault, endpoint_blameless: leasing.latest_us < deadline_us })
     }
 
     async fn passes(
@@ -248,12 +312,12 @@ impl Pool {
         leasing: &Leasing<'_>,
         body: &mut impl RequestBody,
     ) -> Result<Passes, Fault> {
-        let wait_us = leasing.limits.wait_ms.map(|ms| u64::from(ms) * 1_000);
-        let wait_end_us = wait_us.map(|wait_us| leasing.now_us.saturating_add(wait_us));
-        body.watch().set(wait_end_us.unwrap_or(u64::MAX).min(leasing.deadline_us));
+        let wait_ms = leasing.limits.wait_ms;
+        let wait_end_us = leasing.resources.deadline_us(wait_ms.unwrap_or(leasing.connect_ms));
+        body.watch().set(wait_end_us.min(leasing.latest_us));
         let refused = |refusal| match refusal {
             Refusal::Unwanted(Unwanted::Left(fault)) => fault,
-            Refusal::Unwanted(Unwanted::TimeUp) if wait_end_us.is_none() => {
+            Refusal::Unwanted(Unwanted::TimeUp) if wait_ms.is_none() => {
                 let waited_ms = leasing.connect_ms;
                 Fault::ConnectTimeout { authority: self.authority(), waited_ms }
             }
@@ -262,18 +326,19 @@ impl Pool {
             }
         };
         let of_set = match &leasing.limits.gate {
-            Some(gate) => {
-                let waiting = Waiting::new(&self.waiting_for_set);
-                let pass = gate.pass(body).await;
-                drop(waiting);
-                Some(pass.map_err(refused)?)
-            }
+            Some(gate) => match gate.try_pass() {
+                Some(pass) => Some(pass),
+                None => {
+                    let _waiting = Waiting::new(&self.waiting_for_set);
+                    Some(gate.wait(body).await.map_err(refused)?)
+                }
+            },
             None => None,
         };
-        let of_pool = self.gate.pass(body).await.map_err(refused)?;
-        if wait_end_us.is_some() {
-            body.watch().set(leasing.deadline_us);
-        }
+        let of_pool = match self.gate.try_pass() {
+            Some(pass) => pass,
+            None => self.gate.wait(body).await.map_err(refused)?,
+        };
         Ok((of_pool, of_set))
     }
 
@@ -288,7 +353,7 @@ impl Pool {
 
     #[cfg(test)]
     pub(crate) fn enter(&self) -> Pass {
-        self.gate.enter()
+        self.gate.try_pass().unwrap()
     }
 
     /// Connects to one of `ips`; if there are none, to those of the name when they are known.
@@ -312,12 +377,22 @@ impl Pool {
             }
         };
         if let Some(found) = found {
-            let mut addresses = self.addresses.borrow_mut();
-            addresses.set(&found);
-            ips = addresses.take(false, now_us, |_| false).err().unwrap_or_default();
+            ips = self.change(|addresses| {
+                addresses.set(&found);
+                addresses.take(false, now_us, |_| false).err().unwrap_or_default()
+            });
         }
         let report = Outcomes { addresses: &self.addresses, now_us };
-        connect(&self.address, &ips, tls, connect_ms, &report).await
+        let connect = || connect(&self.address, &ips, tls, connect_ms, &report);
+        match connect().await {
+            Err(error) if lacks_descriptors(&error) && self.closes_idle() => connect().await,
+            connected => connected,
+        }
+    }
+
+    /// Closes idle connections of all pools. Returns whether there were some.
+    fn closes_idle(&self) -> bool {
+        self.all.upgrade().is_some_and(|all| all.close_idle())
     }
 
     /// Uses the new addresses of the name if they have changed. Costs one atomic read otherwise.
@@ -325,7 +400,7 @@ impl Pool {
         let Source::Shared { resolution, .. } = &self.source else { return };
         let is_new = resolution.borrow().has_changed().unwrap_or(false);
         if is_new && let Resolution::Found(ips) = &*resolution.borrow_mut().borrow_and_update() {
-            self.addresses.borrow_mut().set(ips);
+            self.change(|addresses| addresses.set(ips));
         }
     }
 
@@ -341,5 +416,70 @@ impl Pool {
             opened: self.opened.get(),
             failed: self.failed.get(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use model::ConnectionLimits;
+
+    use super::super::balance::tests::endpoint;
+    use super::*;
+    use crate::flow::Held;
+    use crate::forward::OwnBody;
+    use crate::simulation::Silence;
+
+    /// Milliseconds until a request fails that waits `queued_ms` for the connection of another, and then connects.
+    fn failed_after(queued_ms: u64, latest_ms: u64) -> (u64, ConnectFailure) {
+        let silence = Silence::new();
+        let resources = Resources::new(silence.clock(), 0);
+        let limits = ConnectionLimits { in_use_max: Some(1), ..ConnectionLimits::default() };
+        let limits = SetLimits::new(&limits, 1);
+        let pool = Pools::default().of(&endpoint(0));
+        let mut other = limits.gate.as_ref().unwrap().try_pass();
+        let tls = ClientTls::insecure();
+        let leasing = Leasing {
+            resources: &resources,
+            freshness: Freshness::Any,
+            tls: &tls,
+            limits: &limits,
+            connect_ms: 5_000,
+            latest_us: resources.coarse_us() + latest_ms * 1_000,
+        };
+        let mut body = OwnBody::new(Held::default(), &resources);
+        let mut lease = pin!(pool.lease(leasing, &mut body));
+        let mut cx = Context::from_waker(Waker::noop());
+        for ms in 0.. {
+            if ms == queued_ms {
+                other = None;
+            }
+            silence.advance(1);
+            resources.sweep();
+            match lease.as_mut().poll(&mut cx) {
+                Poll::Pending => {}
+                Poll::Ready(Ok(_)) => panic!("nobody answers"),
+                Poll::Ready(Err(failure)) => return (ms, failure),
+            }
+        }
+        drop(other);
+        unreachable!()
+    }
+
+    #[test]
+    fn the_wait_for_other_connections_leaves_as_much_time_to_connect() {
+        let (after_ms, failure) = failed_after(4_000, 60_000);
+        assert!((9_000..9_010).contains(&after_ms), "{after_ms}");
+        assert!(matches!(failure.fault, Fault::ConnectTimeout { waited_ms: 5_000, .. }));
+        assert!(!failure.endpoint_blameless);
+        let (after_ms, failure) = failed_after(4_000, 6_000);
+        assert!((6_000..6_010).contains(&after_ms), "{after_ms}");
+        assert!(failure.endpoint_blameless, "there was no time left to connect");
+        let (after_ms, failure) = failed_after(u64::MAX, 60_000);
+        assert!((5_000..5_010).contains(&after_ms), "{after_ms}");
+        assert!(failure.endpoint_blameless, "it is not the endpoint's queue");
     }
 }

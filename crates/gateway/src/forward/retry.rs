@@ -84,10 +84,12 @@ impl<'a> Tries<'a> {
         self.retry(failed.stale, now_us)
     }
 
-    /// After a response whose status is to be retried.
+    /// After a response whose status is to be retried. If no endpoint is left, perhaps because of this response, the client
+    /// gets it.
     pub(crate) fn after_status(&mut self, position: usize, now_us: u64) -> Next {
         self.tried.add(position);
-        self.retry(false, now_us)
+        let is_left = self.balancer.has_another(now_us, Tried::default());
+        if is_left { self.retry(false, now_us) } else { Next::Stop }
     }
 
     /// `free`: it only replaces a connection that was closed while idle, so no limit but one applies.

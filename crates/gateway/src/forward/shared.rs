@@ -45,6 +45,7 @@ pub(crate) enum Watched {
 /// An endpoint with health checks.
 #[derive(Debug)]
 pub(crate) struct CheckedEndpoint {
+    set: SetName,
     pub(crate) health: Weak<Health>,
     pub(crate) endpoint: Endpoint,
     pub(crate) check: HealthCheck,
@@ -148,11 +149,15 @@ impl Shared {
     }
 
     /// Begins the health checks of a set, if it has some.
-    fn watch(&self, upstream: &Upstream, health: &[Arc<Health>]) {
+    fn watch(&self, set: &SetName, upstream: &Upstream, health: &[Arc<Health>]) {
         let (Some(watched), Some(check)) = (&self.watched, &upstream.health_check) else { return };
         for (endpoint, health) in upstream.endpoints.iter().zip(health) {
-            let (endpoint, check) = (endpoint.clone(), check.clone());
-            let checked = CheckedEndpoint { health: Arc::downgrade(health), endpoint, check };
+            let checked = CheckedEndpoint {
+                set: set.clone(),
+                health: Arc::downgrade(health),
+                endpoint: endpoint.clone(),
+                check: check.clone(),
+            };
             // Fails only if the gateway is shutting down.
             let _ = watched.send(Watched::Endpoint(Box::new(checked)));
         }
@@ -165,7 +170,7 @@ impl Shared {
             sets.by_name.retain(|_, named| named.iter().any(SharedSet::is_used));
             sets.full = 2 * sets.by_name.len();
         }
-        let named = sets.by_name.entry(name).or_default();
+        let named = sets.by_name.entry(name.clone()).or_default();
         // A set that no worker uses is not checked any more.
         named.retain(SharedSet::is_used);
         if let Some(known) = named.iter().find(|known| known.upstream == *upstream) {
@@ -173,8 +178,27 @@ impl Shared {
         }
         let health: Vec<_> = upstream.endpoints.iter().map(|_| Arc::default()).collect();
         named.push(SharedSet { upstream: upstream.clone(), health: health.clone() });
-        self.watch(upstream, &health);
+        self.watch(&name, upstream, &health);
         health
+    }
+
+    /// The health of an endpoint, while a worker uses its set. `None`: it is to be checked no more; a worker that uses the
+    /// set from now on begins a new one.
+    pub(crate) fn checked(&self, endpoint: &CheckedEndpoint) -> Option<Arc<Health>> {
+        let health = endpoint.health.upgrade()?;
+        // The registry has one, this function another, and each worker one.
+        let is_used = || Arc::strong_count(&health) > 2;
+        if !is_used() {
+            // Only the registry hands out more of them, so that the answer does not change while it is locked.
+            let mut sets = self.sets.lock().unwrap_or_else(PoisonError::into_inner);
+            if !is_used() {
+                if let Some(named) = sets.by_name.get_mut(&endpoint.set) {
+                    named.retain(|set| !set.health.iter().any(|one| Arc::ptr_eq(one, &health)));
+                }
+                return None;
+            }
+        }
+        Some(health)
     }
 }
 
@@ -203,6 +227,37 @@ mod tests {
         assert!(Arc::ptr_eq(&first[0], &of("1", 2)[0]), "workers before the edit keep theirs");
         drop((first, second, edited));
         assert!(!Arc::ptr_eq(&of("2", 2)[0], &of("1", 2)[0]));
+    }
+
+    #[test]
+    fn a_set_whose_checks_have_ended_gets_new_ones_when_it_is_used_again() {
+        let (shared, mut watched) = Shared::watched(1, &SystemEntropy);
+        let mut set = Upstream::new(UpstreamKind::Single, vec![endpoint(0)]);
+        set.health_check = Some(HealthCheck {
+            path: "/up".to_owned(),
+            interval_ms: 1,
+            timeout_ms: 1,
+            unhealthy_after: 1,
+            healthy_after: 1,
+        });
+        let mut checked = || match watched.try_recv() {
+            Ok(Watched::Endpoint(endpoint)) => Some(endpoint),
+            Ok(Watched::Name(_)) | Err(_) => None,
+        };
+        let of = || shared.health(("pets".to_owned(), "1".to_owned(), 0), &set);
+        let used = of();
+        let first = checked().unwrap();
+        let checking = shared.checked(&first).expect("a worker uses it");
+        drop(used);
+        // The check is still running, so that one more has its health than the registry.
+        let again = of();
+        assert!(checked().is_none() && shared.checked(&first).is_some(), "the checks go on");
+        drop((again, checking));
+        assert!(shared.checked(&first).is_none(), "they end");
+        let last = first.health.upgrade();
+        let _new = of();
+        assert!(checked().is_some(), "and begin again");
+        assert!(last.is_none(), "with a new health");
     }
 
     #[test]

@@ -27,9 +27,16 @@ use crate::account::bump;
 use crate::buffer::Buffer;
 use crate::compiled::Live;
 use crate::fault::TOO_MANY_CONNECTIONS;
-use crate::message::Peer;
+use crate::message::{Peer, Serves};
 use crate::watch::within;
 use crate::worker::Worker;
+
+/// A listener: its protocol, and what its requests are for.
+#[derive(Clone, Debug)]
+pub(crate) struct Listener {
+    pub(crate) protocol: Protocol,
+    pub(crate) serves: Serves,
+}
 
 /// The protocol of a listener.
 #[derive(Clone, Debug)]
@@ -54,13 +61,14 @@ pub(crate) async fn serve(
     open: OpenConnection,
     tcp: TcpStream,
     from: SocketAddr,
-    protocol: Protocol,
+    Listener { protocol, serves }: Listener,
 ) {
     let worker = &*open.0;
     bump(&worker.tally.accepted);
     let compiled = worker.compiled();
     let secure = matches!(protocol, Protocol::Https { .. });
     let mut peer = Peer::new(from.ip(), secure, &compiled.live.trusted_proxies);
+    peer.serves = serves;
     if let Err(exceeded) = admit(worker, &compiled.live, &mut peer) {
         bump(exceeded);
         drop(compiled);

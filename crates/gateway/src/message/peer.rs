@@ -9,10 +9,21 @@ use wire::http1::write;
 use crate::clients::ClientConnection;
 use crate::share::Share;
 
+/// What the requests of a listener are for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Serves {
+    /// The APIs of OpenAPI files.
+    #[default]
+    Apis,
+    /// Synapse's proxies and APIs.
+    Integration,
+}
+
 /// The client's end of a connection.
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) address: IpAddr,
+    pub(crate) serves: Serves,
     /// It is one of `trusted_proxies`, whose `X-Forwarded-*` fields are trusted.
     pub(crate) trusted: bool,
     /// `X-Forwarded-For` and `X-Forwarded-Proto` lines to add; empty for a trusted proxy, whose own are
@@ -29,6 +40,7 @@ impl Default for Peer {
         let address = IpAddr::from([0, 0, 0, 0]);
         Self {
             address,
+            serves: Serves::Apis,
             trusted: false,
             forwarded_lines: Vec::new(),
             has_certificate: false,
@@ -44,7 +56,7 @@ impl Peer {
         let scheme = if secure { "https" } else { "http" };
         let lines = format!("X-Forwarded-For: {address}\r\nX-Forwarded-Proto: {scheme}\r\n");
         let forwarded_lines = if trusted { Vec::new() } else { lines.into_bytes() };
-        Self { address, trusted, forwarded_lines, has_certificate: false, connection: None }
+        Self { address, trusted, forwarded_lines, ..Self::default() }
     }
 
     /// Records the verified certificate of the connection, in DER. `forward`: upstreams get it.

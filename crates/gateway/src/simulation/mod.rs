@@ -31,6 +31,9 @@ use base::{Clock, Now, SystemClock};
 use wire::stream::Stream;
 
 use network::Network;
+use random::Random;
+use state::Weather;
+pub(crate) use world::api;
 
 thread_local! {
     /// The network of the simulation that runs on this thread.
@@ -41,6 +44,40 @@ thread_local! {
 pub(crate) async fn connect(port: u16) -> Option<io::Result<Stream>> {
     let network = NETWORK.with_borrow(Clone::clone)?;
     Some(network.connect(port).await.map(|end| Stream::Simulated(Box::new(end))))
+}
+
+/// A network in which no connection to an upstream is ever accepted, and its time.
+pub(crate) struct Silence(Network);
+
+impl Silence {
+    pub(crate) fn new() -> Self {
+        let weather = Weather {
+            latency_us: 1,
+            capacity: 1,
+            cut: 0,
+            again: 0,
+            breaks: 0,
+            refused: 0,
+            unanswered: 100,
+        };
+        let network = Network::new(weather, Random::new(0, 0), false);
+        NETWORK.set(Some(network.clone()));
+        Self(network)
+    }
+
+    pub(crate) fn clock(&self) -> TestClock {
+        TestClock::Simulated(self.0.clone())
+    }
+
+    pub(crate) fn advance(&self, ms: u64) {
+        self.0.advance(self.0.now_us() + ms * 1_000);
+    }
+}
+
+impl Drop for Silence {
+    fn drop(&mut self) {
+        NETWORK.set(None);
+    }
 }
 
 /// When a simulation starts, in seconds since the Unix epoch.

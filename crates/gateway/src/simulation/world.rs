@@ -4,10 +4,12 @@ use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 
 use base::Method;
-use base::limits::{IDLE_UPSTREAM_MS_MAX, MIN_RATE_DEFAULT, SWEEP_MS};
+use base::limits::{
+    HELD_BODY_BYTES_DEFAULT, HELD_BYTES_DEFAULT, IDLE_UPSTREAM_MS_MAX, MIN_RATE_DEFAULT, SWEEP_MS,
+};
 use model::{
     Api, ApiState, Endpoint, FaultStatus, LoadedApi, Operation, Scheme, Security, Snapshot,
-    Transports, Upstream as EndpointSet, UpstreamKind,
+    Upstream as EndpointSet, UpstreamKind,
 };
 use stages::Routes;
 use tokio::sync::mpsc::channel;
@@ -26,9 +28,11 @@ use crate::account::AccessLines;
 use crate::compiled::{Compiled, Live};
 use crate::descriptors::Descriptors;
 use crate::forward::Shared;
+use crate::heavy::HeavyPool;
+use crate::integration::Integration;
 use crate::listen::{OpenConnection, serve_stream};
 use crate::message::Peer;
-use crate::worker::Worker;
+use crate::worker::{Parts, Worker};
 
 /// A simulation that lasts longer does not end, in microseconds.
 const LONGEST_US: u64 = 600_000_000;
@@ -74,8 +78,6 @@ impl World {
         let network = Network::new(weather, Random::new(seed, 2), traced);
         network.log(|| format!("seed {seed}, calm: {calm}, crowded: {crowded}, {weather:?}"));
         NETWORK.set(Some(network.clone()));
-        let (questions, _) = channel(1);
-        let clock = TestClock::Simulated(network.clone());
         let few = |random: &mut Random| {
             if crowded && random.percent(60) { random.between(1, 3) } else { 100 }
         };
@@ -83,9 +85,19 @@ impl World {
             Limits { worker: few(&mut random), client: few(&mut random), api: few(&mut random) };
         let descriptors =
             Descriptors { connections_max: 100, requests_max: limits.worker, pipes_max: 0 };
-        let (lines, upstreams) = (AccessLines::default(), Shared::new(1, &Random::new(seed, 4)));
-        let worker =
-            Worker::new(0, clock, compiled(&limits), lines, questions, descriptors, upstreams);
+        let clock = TestClock::Simulated(network.clone());
+        let worker = Worker::new(
+            clock,
+            Parts {
+                number: 0,
+                compiled: compiled(&limits),
+                access: AccessLines::default(),
+                questions: channel(1).0,
+                descriptors,
+                upstreams: Shared::new(1, &Random::new(seed, 4)),
+                heavy: HeavyPool::start(0).expect("no thread is needed"),
+            },
+        );
         Self {
             seed,
             calm,
@@ -94,7 +106,7 @@ impl World {
             network,
             executor: Executor::default(),
             random,
-            worker: Rc::new(worker),
+            worker,
             ledger: Rc::default(),
             next_sweep_us: SWEEP_US,
             drains_us,
@@ -265,14 +277,17 @@ fn compiled(limits: &Limits) -> Compiled {
         client_requests_max: limits.client,
         api_requests_max: limits.api,
         min_rate: MIN_RATE_DEFAULT,
+        held_body_bytes_max: HELD_BODY_BYTES_DEFAULT,
+        held_bytes_max: HELD_BYTES_DEFAULT,
         drain_s: 10,
         trusted_proxies: Vec::new(),
         client_tls: ClientTls::insecure(),
     };
-    Compiled { routes: Arc::clone(routes), live: Arc::new(live) }
+    let integration = Integration::compile(&Snapshot::default(), None);
+    Compiled { routes: Arc::clone(routes), integration, live: Arc::new(live) }
 }
 
-fn api(base_path: &str, kind: UpstreamKind, ports: &[u16]) -> Api {
+pub(crate) fn api(base_path: &str, kind: UpstreamKind, ports: &[u16]) -> Api {
     let endpoint = |port: &u16| Endpoint {
         scheme: Scheme::Http,
         host: "127.0.0.1".to_owned(),
@@ -289,26 +304,12 @@ fn api(base_path: &str, kind: UpstreamKind, ports: &[u16]) -> Api {
     };
     let methods = [Method::Get, Method::Head, Method::Post, Method::Put, Method::Delete];
     Api {
-        name: base_path.to_owned(),
-        version: "1".to_owned(),
-        base_path: base_path.to_owned(),
-        default_path: None,
-        hosts: Vec::new(),
-        transports: Transports { http: true, https: true },
-        auth_header: "authorization".to_owned(),
-        forward_auth_header: false,
-        forward_fields: Vec::new(),
-        strict_paths: false,
-        mutual_tls: false,
-        cors: None,
-        upgrades: Vec::new(),
         operations: methods.into_iter().map(operation).collect(),
         upstreams: vec![EndpointSet {
             response_head_ms: 8_000,
             ..EndpointSet::new(kind, ports.iter().map(endpoint).collect())
         }],
         production: Some(0),
-        sandbox: None,
-        source: "simulation".into(),
+        ..Api::new(base_path.to_owned(), "1".to_owned(), base_path.to_owned())
     }
 }

@@ -1,40 +1,65 @@
 //! Reads one element: its attributes, and reports those that nobody reads.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use expression::Expression;
 use expression::synapse::Mode;
 
 use super::Compiler;
 
-/// An element under compilation. It notes which attributes are read; [`Element::finish`] reports the others.
+/// What a designer notes for readers.
+const IGNORED_CHILDREN: &[&str] = &["description", "comment"];
+
+/// An element under compilation. It notes which attributes and children are read; [`Element::finish`] reports the others.
 #[derive(Debug)]
 pub struct Element<'d> {
     node: xml::Node<'d>,
     read: RefCell<Vec<&'static str>>,
+    children_read: RefCell<Vec<String>>,
+    /// Whoever reads them reports those that it does not know.
+    all_children_read: Cell<bool>,
 }
 
 impl<'d> Element<'d> {
     pub(crate) fn new(node: xml::Node<'d>) -> Self {
-        Self { node, read: RefCell::default() }
+        Self {
+            node,
+            read: RefCell::default(),
+            children_read: RefCell::default(),
+            all_children_read: Cell::default(),
+        }
     }
 
+    /// The node itself; whoever asks for it reads its children.
     pub(crate) fn node(&self) -> xml::Node<'d> {
+        self.all_children_read.set(true);
         self.node
     }
 
-    /// The children, as elements of their own.
-    pub(crate) fn children(&self) -> impl Iterator<Item = Self> {
+    pub(crate) fn position(&self) -> xml::Position {
+        self.node.position()
+    }
+
+    /// The children, as elements of their own. The caller reports those that it does not know.
+    pub(crate) fn children(&self) -> impl Iterator<Item = Self> + use<'d> {
+        self.all_children_read.set(true);
         self.node.children().filter(|child| child.is_element()).map(Element::new)
     }
 
     /// The first child of this name.
     pub(crate) fn child(&self, name: &str) -> Option<Self> {
-        self.children().find(|child| child.name() == name)
+        self.children_read.borrow_mut().push(name.to_owned());
+        let mut children = self.node.children().filter(|child| child.is_element());
+        children.find(|child| child.local_name() == name).map(Self::new)
     }
 
     pub(crate) fn name(&self) -> &'d str {
         self.node.local_name()
+    }
+
+    /// An attribute that somebody else reads.
+    pub(crate) fn attribute(&self, name: &str) -> Option<&'d str> {
+        self.node.attribute("", name)
     }
 
     /// An attribute that may be absent. An empty one counts as absent.
@@ -132,8 +157,9 @@ impl<'d> Element<'d> {
         }
     }
 
-    /// Reports the attributes that were not read.
+    /// Reports the attributes and children that were not read.
     pub(crate) fn finish(&self, compiler: &mut Compiler) {
+        self.finish_children(compiler);
         let read = self.read.borrow();
         for attribute in self.node.attributes() {
             let name = attribute.local_name();
@@ -141,7 +167,23 @@ impl<'d> Element<'d> {
                 let message = format!("`{}` has no attribute `{name}`", self.name());
                 let nearest = base::names::nearest(name, read.iter().copied());
                 let help = nearest.map(|name| format!("did you mean `{name}`?"));
-                compiler.warning(self, message, help);
+                compiler.error(self, message, help);
+            }
+        }
+    }
+
+    fn finish_children(&self, compiler: &mut Compiler) {
+        let read = self.children_read.borrow();
+        if self.all_children_read.get() {
+            return;
+        }
+        for child in self.node.children().filter(|child| child.is_element()) {
+            let name = child.local_name();
+            if !read.iter().any(|known| known == name) && !IGNORED_CHILDREN.contains(&name) {
+                let message = format!("`{}` has no child `{name}`", self.name());
+                let nearest = base::names::nearest(name, read.iter().map(String::as_str));
+                let help = nearest.map(|name| format!("did you mean `{name}`?"));
+                compiler.error(&Element::new(child), message, help);
             }
         }
     }

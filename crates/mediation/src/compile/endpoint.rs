@@ -1,22 +1,59 @@
 //! `endpoint`: where messages are sent.
 
+use expression::Expression;
+
 use super::{Compiler, Element};
-use crate::program::{Endpoint, EndpointId, EndpointKind, Suspend, Timeout, TimeoutAction};
+use crate::limits;
+use crate::program::{
+    Endpoint, EndpointFormat, EndpointId, EndpointKind, Suspend, Timeout, TimeoutAction,
+};
+
+/// Attributes of designers and statistics, without effect.
+const IGNORED: &[&str] = &["statistics", "trace", "name"];
 
 impl Compiler {
-    /// Compiles an endpoint definition and gives it a number.
-    pub(super) fn define_endpoint(&mut self, element: &Element<'_>) -> Option<EndpointId> {
-        let endpoint = self.endpoint_of(element)?;
-        let next = u32::try_from(self.program.endpoints.len()).unwrap_or(u32::MAX);
-        self.program.endpoints.push(endpoint);
-        Some(EndpointId(next))
+    /// An endpoint inside another element: a reference by `key` or `key-expression`, or a definition.
+    pub(crate) fn endpoint(&mut self, element: &Element<'_>) -> Option<EndpointId> {
+        let found = match (element.optional("key"), element.optional("key-expression")) {
+            (Some(key), _) => self.endpoint_named(element, key),
+            (None, Some(source)) => {
+                let kind = EndpointKind::Computed(element.compiled(self, source)?);
+                Some(self.new_endpoint(Endpoint { kind, ..Endpoint::default() }))
+            }
+            (None, None) => {
+                let endpoint = self.endpoint_of(element)?;
+                Some(self.new_endpoint(endpoint))
+            }
+        };
+        element.ignore(IGNORED);
+        element.finish(self);
+        found
     }
 
     pub(super) fn endpoint_of(&mut self, element: &Element<'_>) -> Option<Endpoint> {
-        let Some(child) = element.children().find(|child| child.name() != "description") else {
+        let mut children = element.children().filter(|child| !is_note(child));
+        let Some(child) = children.next() else {
             self.error(element, "the endpoint is empty".to_owned(), None);
             return None;
         };
+        for other in children {
+            let message = format!("an endpoint has one kind, and `{}` is another", other.name());
+            self.error(&other, message, None);
+        }
+        self.depth += 1;
+        let endpoint = if self.depth > limits::ELEMENT_DEPTH_MAX {
+            self.error(&child, "endpoints are nested too deep".to_owned(), None);
+            None
+        } else {
+            self.endpoint_kind(&child)
+        };
+        self.depth -= 1;
+        child.ignore(IGNORED);
+        child.finish(self);
+        endpoint
+    }
+
+    fn endpoint_kind(&mut self, child: &Element<'_>) -> Option<Endpoint> {
         let kind = match child.name() {
             "address" => EndpointKind::Address { uri: child.required(self, "uri")?.to_owned() },
             "http" => EndpointKind::Http {
@@ -24,28 +61,141 @@ impl Compiler {
                 template: child.required(self, "uri-template")?.to_owned(),
             },
             "default" => EndpointKind::Default,
+            "wsdl" => EndpointKind::Address { uri: self.wsdl_address(child)? },
+            "loadbalance" => return self.load_balance(child),
+            "failover" => {
+                // Not `dynamic`: the member that works is kept, though the first is ready again.
+                let fails_back = child.flag(self, "dynamic", true)?;
+                let members = self.members(child)?.into_iter().map(|(id, _)| id).collect();
+                return Some(group(EndpointKind::Failover { members, fails_back }));
+            }
+            "recipientlist" => return self.recipient_list(child),
             other => {
-                let help = "write an `address`, `http` or `default` endpoint".to_owned();
-                self.error(&child, format!("the endpoint `{other}` is not served yet"), Some(help));
+                let help = "docs/synapse.md lists the endpoints".to_owned();
+                self.error(child, format!("the endpoint `{other}` is not served"), Some(help));
                 return None;
             }
         };
-        child.ignore(&["statistics", "trace"]);
-        let mut endpoint =
-            Endpoint { kind, timeout: Timeout::default(), suspend: Suspend::default() };
-        for part in child.children() {
+        let formats = [
+            ("leave-as-is", None),
+            ("soap11", Some(EndpointFormat::Soap11)),
+            ("soap12", Some(EndpointFormat::Soap12)),
+            ("pox", Some(EndpointFormat::Pox)),
+            ("rest", Some(EndpointFormat::Rest)),
+            ("get", Some(EndpointFormat::Get)),
+        ];
+        let format = child.choice(self, "format", &formats)?;
+        let mut endpoint = Endpoint { kind, format, ..Endpoint::default() };
+        for part in child.children().filter(|part| !is_note(part)) {
             match part.name() {
                 "timeout" => endpoint.timeout = self.timeout(&part)?,
                 "suspendOnFailure" => self.suspend(&part, &mut endpoint.suspend)?,
                 "markForSuspension" => self.mark(&part, &mut endpoint.suspend)?,
+                // The port's address was read from it.
+                "definitions" | "description" if child.name() == "wsdl" => {}
                 other => {
                     let message = format!("`{other}` of an endpoint is not served");
                     self.error(&part, message, None);
                 }
             }
         }
-        child.finish(self);
         Some(endpoint)
+    }
+
+    /// The address of a port in inline WSDL. Source: WSDL 1.1 section 3.8.
+    fn wsdl_address(&mut self, child: &Element<'_>) -> Option<String> {
+        let (service, port) = (child.required(self, "service")?, child.required(self, "port")?);
+        if child.optional("uri").is_some() || child.child("definitions").is_none() {
+            let help = "write the WSDL into the endpoint, or an `address` endpoint".to_owned();
+            self.error(child, "WSDL is not read from a URL".to_owned(), Some(help));
+            return None;
+        }
+        let named = |node: &xml::Node<'_>, local: &str, name: &str| {
+            node.is_element()
+                && node.local_name() == local
+                && node.attribute("", "name") == Some(name)
+        };
+        let definitions = child.child("definitions")?.node();
+        let found = definitions
+            .descendants()
+            .find(|node| named(node, "service", service))
+            .and_then(|service| service.descendants().find(|node| named(node, "port", port)))
+            .and_then(|port| port.descendants().find(|node| node.local_name() == "address"))
+            .and_then(|address| address.attribute("", "location").map(str::to_owned));
+        if found.is_none() {
+            let message = format!("the WSDL has no address of the port `{port}` of `{service}`");
+            self.error(child, message, None);
+        }
+        found
+    }
+
+    fn load_balance(&mut self, child: &Element<'_>) -> Option<Endpoint> {
+        let fails_over = child.flag(self, "failover", true)?;
+        child.choice(self, "policy", &[("roundRobin", ())])?;
+        let algorithm = child.optional("algorithm").unwrap_or("RoundRobin");
+        let algorithm = algorithm.rsplit('.').next().unwrap_or_default();
+        if !matches!(algorithm, "RoundRobin" | "roundRobin" | "WeightedRoundRobin") {
+            let help = "write `RoundRobin` or `WeightedRoundRobin`".to_owned();
+            self.error(child, format!("`algorithm` is `{algorithm}`"), Some(help));
+        }
+        let (members, weights) = self.members(child)?.into_iter().unzip();
+        Some(group(EndpointKind::LoadBalance { members, weights, fails_over }))
+    }
+
+    fn recipient_list(&mut self, child: &Element<'_>) -> Option<Endpoint> {
+        let Some(dynamic) = child.children().find(|part| part.name() == "endpoints") else {
+            let members = self.members(child)?.into_iter().map(|(id, _)| id).collect();
+            return Some(group(EndpointKind::RecipientList { members }));
+        };
+        let source = dynamic.required(self, "value")?;
+        let inner = source.strip_prefix('{').and_then(|source| source.strip_suffix('}'));
+        let list = match inner {
+            Some(inner) => dynamic.compiled(self, inner)?,
+            None => Expression::literal(source),
+        };
+        dynamic.optional("max-cache");
+        dynamic.finish(self);
+        Some(group(EndpointKind::Recipients(list)))
+    }
+
+    /// The members of a group, with their weights.
+    fn members(&mut self, child: &Element<'_>) -> Option<Vec<(EndpointId, u32)>> {
+        let mut members = Vec::new();
+        for part in child.children().filter(|part| !is_note(part)) {
+            match part.name() {
+                "endpoint" => {
+                    let weight = part.children().find_map(|kind| kind.attribute("weight"));
+                    let weight = part.optional("weight").or(weight).unwrap_or("1").parse();
+                    members.push((self.endpoint(&part)?, weight.unwrap_or(1).max(1)));
+                }
+                "member" => members.push((self.member(&part)?, 1)),
+                other => {
+                    let message = format!("`{}` has no child `{other}`", child.name());
+                    self.error(&part, message, None);
+                }
+            }
+        }
+        if members.is_empty() || members.len() > limits::ENDPOINT_MEMBERS_MAX {
+            let most = limits::ENDPOINT_MEMBERS_MAX;
+            let message = format!("`{}` needs 1 to {most} endpoints", child.name());
+            self.error(child, message, None);
+            return None;
+        }
+        Some(members)
+    }
+
+    /// `member hostName="..." httpPort="..."`: the message's own path at another host.
+    fn member(&mut self, part: &Element<'_>) -> Option<EndpointId> {
+        let host = part.required(self, "hostName")?;
+        let (http, https) = (part.optional("httpPort"), part.optional("httpsPort"));
+        let uri = match (http, https) {
+            (None, Some(port)) => format!("https://{host}:{port}"),
+            (Some(port), _) => format!("http://{host}:{port}"),
+            (None, None) => format!("http://{host}"),
+        };
+        part.finish(self);
+        let kind = EndpointKind::Address { uri };
+        Some(self.new_endpoint(Endpoint { kind, ..Endpoint::default() }))
     }
 
     fn timeout(&mut self, element: &Element<'_>) -> Option<Timeout> {
@@ -122,6 +272,14 @@ impl Compiler {
         }
         number
     }
+}
+
+fn group(kind: EndpointKind) -> Endpoint {
+    Endpoint { kind, ..Endpoint::default() }
+}
+
+fn is_note(element: &Element<'_>) -> bool {
+    matches!(element.name(), "description" | "comment")
 }
 
 fn text(element: &Element<'_>) -> String {

@@ -1,5 +1,6 @@
 //! From artefacts to a program.
 
+mod artefact;
 mod element;
 mod endpoint;
 mod service;
@@ -11,7 +12,7 @@ use std::sync::Arc;
 use model::{Diagnostic, Place, Severity};
 
 use crate::program::{
-    EndpointId, Program, Sequence, SequenceId, Site, Step, Template, TemplateParameter,
+    Endpoint, EndpointId, Program, Sequence, SequenceId, Site, Step, Template, TemplateParameter,
 };
 use crate::{MEDIATORS, limits};
 
@@ -28,7 +29,7 @@ pub struct Origin<'o> {
 /// Synapse's configuration language.
 pub(crate) const NAMESPACE: &str = "http://ws.apache.org/ns/synapse";
 
-/// Compiles artefacts. One error rejects the artefact in which it is; the caller decides what becomes of the others.
+/// Compiles artefacts. One error rejects the artefact in which it is, and those that use it; the others are served.
 #[derive(Debug, Default)]
 pub struct Compiler {
     program: Program,
@@ -37,6 +38,7 @@ pub struct Compiler {
     diagnostics: Vec<Diagnostic>,
     file: Arc<str>,
     depth: usize,
+    artefacts: artefact::Artefacts,
 }
 
 /// An inline local entry.
@@ -53,93 +55,115 @@ impl Compiler {
     pub fn compile(files: &[Origin<'_>]) -> (Program, Vec<Diagnostic>) {
         let mut compiler = Self::default();
         let artefacts: Vec<_> = files.iter().flat_map(artefacts).collect();
-        for (file, artefact) in &artefacts {
-            compiler.enter_file(file);
+        for (number, (file, artefact)) in artefacts.iter().enumerate() {
+            compiler.enter_artefact(number, file);
             compiler.declare(*artefact);
         }
-        for (file, artefact) in &artefacts {
-            compiler.enter_file(file);
+        for (number, (file, artefact)) in artefacts.iter().enumerate() {
+            compiler.enter_artefact(number, file);
             compiler.define(*artefact);
         }
-        compiler.finish()
+        compiler.reject(&artefacts);
+        compiler.program.link();
+        (compiler.program, compiler.diagnostics)
     }
 
-    fn enter_file(&mut self, file: &Path) {
+    fn enter_artefact(&mut self, number: usize, file: &Path) {
+        self.artefacts.current = number;
         self.file = file.to_string_lossy().into();
     }
 
     /// Notes the names that others may refer to, and the local entries.
     fn declare(&mut self, artefact: xml::Node<'_>) {
         let element = Element::new(artefact);
-        let name = || artefact.attribute("", "name").map(str::to_owned);
+        let name = artefact.attribute("", "name").unwrap_or_default().to_owned();
         match artefact.local_name() {
             "sequence" => {
-                if let Some(name) = name() {
-                    let id = self.new_sequence();
-                    if self.program.sequence_names.insert(name.clone(), id).is_some() {
-                        self.error(&element, format!("there are two sequences `{name}`"), None);
-                    }
+                let id = self.new_sequence();
+                if self.claims("sequence", &name, &element) {
+                    self.program.sequence_names.insert(name, id);
                 }
             }
             "template" => self.declare_template(&element),
             "endpoint" => {
-                let id = self.define_endpoint(&element);
-                element.ignore(&["name", "trace", "statistics"]);
-                element.finish(self);
-                if let Some((name, id)) = name().zip(id) {
+                let id = self.new_endpoint(Endpoint::default());
+                if self.claims("endpoint", &name, &element) {
                     self.program.endpoint_names.insert(name, id);
                 }
             }
             "localEntry" => {
-                let key = artefact.attribute("", "key").map(str::to_owned);
+                let key = artefact.attribute("", "key").unwrap_or_default().to_owned();
                 let content = artefact.children().find(|child| child.is_element());
                 let entry = match content {
                     Some(content) => Entry::Xml(serialise(content).into()),
                     None => Entry::Text(artefact.string_value().trim().into()),
                 };
-                match key {
-                    Some(key) => {
-                        self.entries.insert(key, entry);
-                    }
-                    None => self.error(&element, "a local entry needs a `key`".to_owned(), None),
+                if artefact.attribute("", "src").is_some() {
+                    let help = "write the content into the entry".to_owned();
+                    self.error(&element, "`src` is not served yet".to_owned(), Some(help));
+                }
+                if self.claims("localEntry", &key, &element) {
+                    self.entries.insert(key, entry);
                 }
             }
             _ => {}
         }
     }
 
+    /// Whether the artefact has the name for itself; reports it if not.
+    fn claims(&mut self, kind: &'static str, name: &str, element: &Element<'_>) -> bool {
+        if name.is_empty() {
+            let attribute = if kind == "localEntry" { "key" } else { "name" };
+            self.error(element, format!("`{kind}` needs the attribute `{attribute}`"), None);
+            return false;
+        }
+        let is_first = self.artefacts.claim(kind, name);
+        if !is_first {
+            self.error(element, format!("there are two of `{kind}` with the name `{name}`"), None);
+        }
+        is_first
+    }
+
     fn define(&mut self, artefact: xml::Node<'_>) {
         let element = Element::new(artefact);
+        element.ignore(&["name", "trace", "statistics"]);
         match artefact.local_name() {
             "sequence" => {
-                let Some(name) = element.required(self, "name") else { return };
-                let Some(id) = self.program.sequence(name) else { return };
-                self.fill(id, &element);
-                element.finish(self);
+                if let Some(id) = self.artefacts.sequence() {
+                    self.fill(id, &element);
+                }
+            }
+            "endpoint" => {
+                let found = self.endpoint_of(&element);
+                if let (Some(found), Some(id)) = (found, self.artefacts.endpoint())
+                    && let Some(endpoint) = self.program.endpoints.get_mut(id.0 as usize)
+                {
+                    *endpoint = found;
+                }
             }
             "proxy" => {
                 let _ = self.proxy(&element);
-                element.finish(self);
             }
             "api" => {
                 let _ = self.api(&element);
-                element.finish(self);
             }
             "template" => {
-                let name = element.optional("name").unwrap_or_default();
-                let id = self.program.templates.get(name).map(|template| template.sequence);
-                if let Some((id, child)) = id.zip(element.child("sequence")) {
+                if let Some((id, child)) = self.artefacts.sequence().zip(element.child("sequence"))
+                {
                     self.fill(id, &child);
                     child.finish(self);
                 }
-                element.finish(self);
+                // They were read when it was declared.
+                let _ = element.children();
             }
-            "endpoint" | "localEntry" | "description" => {}
+            "localEntry" | "description" => return,
             other => {
                 let help = "the artefacts are `api`, `proxy`, `sequence`, `template`, `endpoint` and `localEntry`";
                 self.error(&element, format!("`{other}` is not served yet"), Some(help.to_owned()));
+                return;
             }
         }
+        element.finish(self);
     }
 
     fn declare_template(&mut self, element: &Element<'_>) {
@@ -149,7 +173,12 @@ impl Compiler {
             return self.error(element, message, None);
         }
         let mut parameters = Vec::new();
-        for child in element.children().filter(|child| child.name() == "parameter") {
+        for child in element.children().filter(|child| child.name() != "sequence") {
+            if child.name() != "parameter" {
+                let message = format!("`template` has no child `{}`", child.name());
+                self.error(&child, message, None);
+                continue;
+            }
             let Some(name) = child.required(self, "name").map(str::to_owned) else { return };
             let default = child.optional("defaultValue").map(str::to_owned);
             let Some(mandatory) = child.flag(self, "isMandatory", false) else { return };
@@ -158,7 +187,9 @@ impl Compiler {
             parameters.push(TemplateParameter { name, default, mandatory });
         }
         let sequence = self.new_sequence();
-        self.program.templates.insert(name.to_owned(), Template { sequence, parameters });
+        if self.claims("template", name, element) {
+            self.program.templates.insert(name.to_owned(), Template { sequence, parameters });
+        }
     }
 
     /// The sequence template of this name, if there is one; else an error.
@@ -168,6 +199,7 @@ impl Compiler {
             let help = nearest(name, self.program.templates.keys());
             self.error(element, format!("there is no template `{name}`"), help);
         }
+        self.artefacts.uses("template", name);
         found
     }
 
@@ -176,7 +208,7 @@ impl Compiler {
         let steps = self.steps(element.node());
         let on_error =
             element.optional("onError").and_then(|name| self.sequence_named(element, name));
-        element.ignore(&["trace", "statistics"]);
+        element.ignore(&["description", "trace", "statistics"]);
         if let Some(sequence) = self.program.sequences.get_mut(id.0 as usize) {
             *sequence = Sequence { steps, on_error };
         }
@@ -224,7 +256,7 @@ impl Compiler {
             self.error(&element, format!("unknown mediator `{name}`"), Some(help));
             return None;
         };
-        element.ignore(&["description"]);
+        element.ignore(&["description", "trace", "statistics"]);
         let mediator = (row.compile)(self, &element)?;
         element.finish(self);
         Some(Step { element: row.element, site: self.site(&element), mediator })
@@ -233,7 +265,15 @@ impl Compiler {
     fn new_sequence(&mut self) -> SequenceId {
         let next = u32::try_from(self.program.sequences.len()).unwrap_or(u32::MAX);
         self.program.sequences.push(Sequence::default());
+        self.artefacts.made_sequence(SequenceId(next));
         SequenceId(next)
+    }
+
+    fn new_endpoint(&mut self, endpoint: Endpoint) -> EndpointId {
+        let next = u32::try_from(self.program.endpoints.len()).unwrap_or(u32::MAX);
+        self.program.endpoints.push(endpoint);
+        self.artefacts.made_endpoint(EndpointId(next));
+        EndpointId(next)
     }
 
     /// The sequence of this name, if there is one; else an error.
@@ -247,6 +287,7 @@ impl Compiler {
             let help = nearest(name, self.program.sequence_names.keys());
             self.error(element, format!("there is no sequence `{name}`"), help);
         }
+        self.artefacts.uses("sequence", name);
         found
     }
 
@@ -261,6 +302,7 @@ impl Compiler {
             let help = nearest(name, self.program.endpoint_names.keys());
             self.error(element, format!("there is no endpoint `{name}`"), help);
         }
+        self.artefacts.uses("endpoint", name);
         found
     }
 
@@ -271,6 +313,7 @@ impl Compiler {
             let help = nearest(key, self.entries.keys());
             self.error(element, format!("there is no local entry `{key}`"), help);
         }
+        self.artefacts.uses("localEntry", key);
         found
     }
 
@@ -289,6 +332,9 @@ impl Compiler {
         message: String,
         help: Option<String>,
     ) {
+        if severity == Severity::Error {
+            self.artefacts.has_error();
+        }
         let site = self.site(at);
         let place = Some(Place { line: site.line, column: site.column });
         let file = Path::new(&*self.file).to_owned();
@@ -296,13 +342,25 @@ impl Compiler {
     }
 
     fn site(&self, at: &Element<'_>) -> Site {
-        let xml::Position { line, column } = at.node().position();
+        let xml::Position { line, column } = at.position();
         Site { file: Arc::clone(&self.file), line, column }
     }
 
-    fn finish(mut self) -> (Program, Vec<Diagnostic>) {
-        self.program.link();
-        (self.program, self.diagnostics)
+    /// Takes out the artefacts with errors, and those that use them.
+    fn reject(&mut self, all: &[(&Path, xml::Node<'_>)]) {
+        for (number, (kind, name)) in self.artefacts.spread() {
+            let Some((file, artefact)) = all.get(number) else { continue };
+            self.enter_artefact(number, file);
+            let element = Element::new(*artefact);
+            let message = format!("uses the {kind} `{name}`, which has errors");
+            self.error(&element, message, None);
+        }
+        let (program, artefacts) = (&mut self.program, &self.artefacts);
+        program.sequence_names.retain(|name, _| artefacts.is_good("sequence", name));
+        program.endpoint_names.retain(|name, _| artefacts.is_good("endpoint", name));
+        program.templates.retain(|name, _| artefacts.is_good("template", name));
+        program.proxies.retain(|proxy| artefacts.is_good("proxy", &proxy.name));
+        program.apis.retain(|api| artefacts.is_good("api", &api.name));
     }
 }
 

@@ -1,15 +1,15 @@
 //! `proxy` and `api`: where messages come in.
 
 use super::{Compiler, Element};
-use crate::program::{
-    Api, EndpointId, Flow, Proxy, Resource, ResourcePath, SequenceId, Transports,
-};
+use crate::program::SequenceId;
+use crate::service::{Api, Flow, Proxy, Resource, ResourcePath, Transports};
 
 const DEFAULT_TRANSPORTS: &str = "http https";
 
 impl Compiler {
     pub(super) fn proxy(&mut self, element: &Element<'_>) -> Option<()> {
         let name = element.required(self, "name")?.to_owned();
+        let is_first = self.claims("proxy", &name, element);
         element.ignore(&["startOnLoad", "trace", "statistics", "serviceGroup", "pinnedServers"]);
         let transports = self.transports(element)?;
         let mut flow = Flow::default();
@@ -35,36 +35,24 @@ impl Compiler {
             }
             child.finish(self);
         }
-        if self.program.proxies.iter().any(|proxy| proxy.name == name) {
-            self.error(element, format!("there are two proxies `{name}`"), None);
-            return None;
+        if is_first {
+            self.program.proxies.push(Proxy { name, transports, flow });
         }
-        self.program.proxies.push(Proxy { name, transports, flow });
         Some(())
     }
 
     pub(super) fn api(&mut self, element: &Element<'_>) -> Option<()> {
         let name = element.required(self, "name")?.to_owned();
+        let is_first = self.claims("api", &name, element);
         let context = element.required(self, "context")?;
-        element.ignore(&["trace", "statistics", "publishSwagger", "hostname", "port"]);
+        element.ignore(&["publishSwagger", "hostname", "port"]);
         if !context.starts_with('/') {
-            self.error(
-                element,
-                format!("`context` is `{context}`"),
-                Some("start it with `/`".to_owned()),
-            );
+            let help = "start it with `/`".to_owned();
+            self.error(element, format!("`context` is `{context}`"), Some(help));
             return None;
         }
         let transports = self.transports(element)?;
-        let version = element.optional("version").map(str::to_owned);
-        let kinds = [("url", true), ("context", false)];
-        let in_url = element.choice(self, "version-type", &kinds)?;
-        let context = context.trim_end_matches('/');
-        let base_path = match &version {
-            Some(version) if in_url => format!("{context}/{version}"),
-            Some(version) => context.replace("{version}", version),
-            None => context.to_owned(),
-        };
+        let base_path = self.base_path(element, context)?;
         let mut resources = Vec::new();
         for child in element.children() {
             match child.name() {
@@ -78,13 +66,51 @@ impl Compiler {
             }
             child.finish(self);
         }
-        self.program.apis.push(Api { name, base_path, transports, resources });
+        if self.program.apis.iter().any(|api| api.base_path == base_path) && is_first {
+            self.error(element, format!("another API has the path `{base_path}`"), None);
+            return None;
+        }
+        if is_first {
+            self.program.apis.push(Api { name, base_path, transports, resources });
+        }
         Some(())
     }
 
+    /// The context with the version, which `version-type` places.
+    fn base_path(&mut self, element: &Element<'_>, context: &str) -> Option<String> {
+        #[derive(Clone, Copy)]
+        enum Place {
+            None,
+            Url,
+            Context,
+        }
+        let kinds = [("none", Place::None), ("url", Place::Url), ("context", Place::Context)];
+        let place = element.choice(self, "version-type", &kinds)?;
+        let version = element.optional("version");
+        let context = context.trim_end_matches('/');
+        match (place, version) {
+            (Place::None, None) => Some(context.to_owned()),
+            (Place::Url, Some(version)) => Some(format!("{context}/{version}")),
+            (Place::Context, Some(version)) if context.contains("{version}") => {
+                Some(context.replace("{version}", version))
+            }
+            (Place::Context, Some(_)) => {
+                let message = format!("`context` is `{context}`, without `{{version}}`");
+                self.error(element, message, None);
+                None
+            }
+            (Place::None, Some(_)) | (Place::Url | Place::Context, None) => {
+                let message = "`version` and `version-type` need each other".to_owned();
+                self.error(element, message, None);
+                None
+            }
+        }
+    }
+
     fn resource(&mut self, element: &Element<'_>) -> Option<Resource> {
-        let methods = element.optional("methods").unwrap_or("GET");
-        let methods = methods.split_ascii_whitespace().map(str::to_owned).collect();
+        let methods = element.optional("methods").unwrap_or_default();
+        let methods = methods.split([' ', ',']).filter(|method| !method.is_empty());
+        let methods = methods.map(str::to_ascii_uppercase).collect();
         let template = element.optional("uri-template");
         let path = match (template, element.optional("url-mapping")) {
             (Some(template), None) => ResourcePath::Template(template.to_owned()),
@@ -97,7 +123,12 @@ impl Compiler {
             }
         };
         let flow = self.flow(element)?;
-        Some(Resource { methods, path, flow })
+        let resource = Resource { methods, path, flow };
+        if let Some(problem) = resource.problem() {
+            self.error(element, problem, None);
+            return None;
+        }
+        Some(resource)
     }
 
     /// The sequences and the endpoint of a proxy's target or a resource: by name in an attribute, or inline.
@@ -118,10 +149,16 @@ impl Compiler {
             return self.sequence_named(element, named);
         }
         let child = element.child(name)?;
-        let id = self.nested(&child);
-        child.ignore(&["description"]);
+        let id = match child.optional("key") {
+            Some(key) => self.sequence_named(&child, key),
+            None => {
+                let id = self.new_sequence();
+                self.fill(id, &child);
+                Some(id)
+            }
+        };
         child.finish(self);
-        Some(id)
+        id
     }
 
     fn transports(&mut self, element: &Element<'_>) -> Option<Transports> {
@@ -143,16 +180,5 @@ impl Compiler {
             }
         }
         Some(transports)
-    }
-
-    /// An endpoint inside another element: a reference by `key`, or a definition.
-    pub(crate) fn endpoint(&mut self, element: &Element<'_>) -> Option<EndpointId> {
-        let found = match element.optional("key") {
-            Some(key) => self.endpoint_named(element, key),
-            None => self.define_endpoint(element),
-        };
-        element.ignore(&["name"]);
-        element.finish(self);
-        found
     }
 }

@@ -5,13 +5,14 @@ use expression::{BodyUse, Expression};
 use crate::compile::{Compiler, Element};
 use crate::program::{SequenceId, Template};
 use crate::run::Scene;
-use crate::{Code, Failure, Mediator, Message, Next, PropertyValue};
+use crate::{Call, Code, Failure, Mediator, Message, Next, PropertyValue};
 
 #[derive(Debug)]
 struct CallTemplate {
     sequence: SequenceId,
     /// Name, value, and whether it must have one.
     parameters: Vec<(String, Expression, bool)>,
+    on_error: Option<SequenceId>,
 }
 
 impl Mediator for CallTemplate {
@@ -21,7 +22,7 @@ impl Mediator for CallTemplate {
     }
 
     fn enters(&self) -> Vec<SequenceId> {
-        vec![self.sequence]
+        std::iter::once(self.sequence).chain(self.on_error).collect()
     }
 
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
@@ -34,13 +35,18 @@ impl Mediator for CallTemplate {
             }
             parameters.push((name.clone(), value));
         }
-        Ok(Next::Call(self.sequence, parameters))
+        let (sequence, on_error) = (self.sequence, self.on_error);
+        Ok(Next::Call(Call { sequence, parameters, on_error }))
     }
 }
 
 pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<dyn Mediator>> {
     let target = element.required(compiler, "target")?;
     let Template { sequence, parameters } = compiler.template_named(element, target)?;
+    let on_error = match element.optional("onError") {
+        Some(name) => Some(compiler.sequence_named(element, name)?),
+        None => None,
+    };
     let mut given = Vec::new();
     for child in element.children() {
         if child.name() != "with-param" {
@@ -72,15 +78,18 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
         };
         values.push((parameter.name, value, parameter.mandatory));
     }
-    Some(Box::new(CallTemplate { sequence, parameters: values }))
+    Some(Box::new(CallTemplate { sequence, parameters: values, on_error }))
 }
 
-/// A value: literal, `{expression}` or `${expression}`.
+/// A value: literal, `{expression}`, `{{expression}}`, `${expression}` or `{${expression}}`.
 fn with_param(compiler: &mut Compiler, child: &Element<'_>) -> Option<Expression> {
     let value = child.optional("value").unwrap_or_default();
-    let inner = value.strip_prefix('{').and_then(|value| value.strip_suffix('}'));
-    match inner {
-        Some(inner) => child.compiled(compiler, inner.trim_matches(['{', '}'])),
+    let inner = |text: &str| text.strip_prefix('{')?.strip_suffix('}').map(str::to_owned);
+    match inner(value) {
+        Some(once) => {
+            let source = inner(&once).unwrap_or(once);
+            child.compiled(compiler, &source)
+        }
         None if value.starts_with("${") => child.compiled(compiler, value),
         None => Some(Expression::literal(value)),
     }

@@ -3,7 +3,7 @@
 use expression::{BodyUse, Expression};
 use xml::{QNameRef, Sink as _, Writer};
 
-use crate::compile::{Compiler, Element};
+use crate::compile::{Compiler, Element, serialise};
 use crate::message::{Direction, Format, soap};
 use crate::run::Scene;
 use crate::{Failure, Mediator, Message, Next};
@@ -23,9 +23,25 @@ struct MakeFault {
     /// A name such as `soap11Env:Server`; only its local part counts.
     code: Expression,
     reason: Expression,
-    detail: Option<Expression>,
+    detail: Option<Detail>,
     node: Box<str>,
     role: Box<str>,
+}
+
+#[derive(Debug)]
+enum Detail {
+    Computed(Expression),
+    /// Elements, serialised.
+    Xml(Box<str>),
+}
+
+/// What a fault says; `detail` is XML.
+struct Parts<'p> {
+    code: &'p str,
+    reason: &'p str,
+    detail: String,
+    /// The header of the envelope that the fault replaces.
+    header: Option<String>,
 }
 
 impl Mediator for MakeFault {
@@ -38,13 +54,17 @@ impl Mediator for MakeFault {
         let code = code.rsplit(':').next().unwrap_or_default();
         let reason = scene.text(&self.reason, message)?;
         let detail = match &self.detail {
-            Some(detail) => scene.text(detail, message)?,
+            Some(Detail::Computed(detail)) => computed(scene, message, detail)?,
+            Some(Detail::Xml(xml)) => xml.to_string(),
             None => String::new(),
         };
+        scene.budget.charge_memory(detail.len().saturating_add(reason.len()))?;
+        let header = header(message, self.version)?;
+        let parts = Parts { code, reason: &reason, detail, header };
         let (format, bytes) = match self.version {
-            Version::Soap11 => (Format::Soap11, self.soap11(code, &reason, &detail)?),
-            Version::Soap12 => (Format::Soap12, self.soap12(code, &reason, &detail)?),
-            Version::Pox => (Format::Xml, pox(&reason, &detail)?),
+            Version::Soap11 => (Format::Soap11, self.soap11(&parts)?),
+            Version::Soap12 => (Format::Soap12, self.soap12(&parts)?),
+            Version::Pox => (Format::Xml, pox(&parts)?),
         };
         message.body.replace(format, bytes);
         message.head.set_field("Content-Type", format.content_type());
@@ -57,47 +77,87 @@ impl Mediator for MakeFault {
 
 impl MakeFault {
     /// Source: SOAP 1.1 section 4.4.
-    fn soap11(&self, code: &str, reason: &str, detail: &str) -> Result<Vec<u8>, Failure> {
-        let mut writer = start(soap::SOAP11)?;
-        let prefixed = format!("soapenv:{code}");
-        let parts = [
-            ("faultcode", &*prefixed),
-            ("faultstring", reason),
-            ("faultactor", &self.role),
-            ("detail", detail),
-        ];
-        for (name, text) in parts.iter().filter(|(_, text)| !text.is_empty()) {
+    fn soap11(&self, parts: &Parts<'_>) -> Result<Vec<u8>, Failure> {
+        let mut writer = start(soap::SOAP11, parts)?;
+        element(&mut writer, QNameRef::local("faultcode"), &format!("soapenv:{}", parts.code))?;
+        let texts = [("faultstring", parts.reason), ("faultactor", &self.role)];
+        for (name, text) in texts.iter().filter(|(_, text)| !text.is_empty()) {
             element(&mut writer, QNameRef::local(name), text)?;
         }
+        markup(&mut writer, QNameRef::local("detail"), &parts.detail)?;
         Ok(writer.finish()?)
     }
 
     /// Source: SOAP 1.2 part 1 section 5.4.
-    fn soap12(&self, code: &str, reason: &str, detail: &str) -> Result<Vec<u8>, Failure> {
-        let mut writer = start(soap::SOAP12)?;
+    fn soap12(&self, parts: &Parts<'_>) -> Result<Vec<u8>, Failure> {
+        let mut writer = start(soap::SOAP12, parts)?;
         let name = |local| QNameRef::new("soapenv", soap::SOAP12, local);
         writer.start_element(name("Code"))?;
-        element(&mut writer, name("Value"), &format!("soapenv:{code}"))?;
+        element(&mut writer, name("Value"), &format!("soapenv:{}", parts.code))?;
         writer.end_element()?;
         writer.start_element(name("Reason"))?;
         writer.start_element(name("Text"))?;
         writer.attribute(QNameRef::new("xml", xml::XML_NAMESPACE, "lang"), "en")?;
-        writer.text(reason)?;
+        writer.text(parts.reason)?;
         writer.end_element()?;
         writer.end_element()?;
-        let parts = [("Node", &*self.node), ("Role", &*self.role), ("Detail", detail)];
-        for (local, text) in parts.iter().filter(|(_, text)| !text.is_empty()) {
+        let texts = [("Node", &*self.node), ("Role", &*self.role)];
+        for (local, text) in texts.iter().filter(|(_, text)| !text.is_empty()) {
             element(&mut writer, name(local), text)?;
         }
+        markup(&mut writer, name("Detail"), &parts.detail)?;
         Ok(writer.finish()?)
     }
 }
 
-/// An envelope up to the start tag of its fault.
-fn start(namespace: &str) -> Result<Writer, Failure> {
+/// The value of a detail as XML: elements as such, all else as text.
+fn computed(scene: &Scene<'_>, message: &Message, detail: &Expression) -> Result<String, Failure> {
+    if detail.selects_nodes() {
+        let view = scene.view(message);
+        let nodes = detail.nodes(&view, scene.budget).unwrap_or_default();
+        let elements = nodes.iter().filter(|node| node.is_element());
+        let xml: Vec<u8> = elements.flat_map(|node| serialise(*node)).collect();
+        if !xml.is_empty() {
+            return Ok(String::from_utf8_lossy(&xml).into_owned());
+        }
+    }
+    escaped(&scene.text(detail, message)?)
+}
+
+fn escaped(text: &str) -> Result<String, Failure> {
     let options = xml::WriterOptions { declaration: false, ..Default::default() };
     let mut writer = Writer::new(options)?;
-    for local in ["Envelope", "Body", "Fault"] {
+    element(&mut writer, QNameRef::local("t"), text)?;
+    let xml = String::from_utf8_lossy(&writer.finish()?).into_owned();
+    let inner = xml.strip_prefix("<t>").and_then(|xml| xml.strip_suffix("</t>"));
+    Ok(inner.unwrap_or_default().to_owned())
+}
+
+/// The header of an envelope, if the fault has the same version. Source: Synapse's `FaultMediator`.
+fn header(message: &Message, version: Version) -> Result<Option<String>, Failure> {
+    let format = match version {
+        Version::Soap11 => Format::Soap11,
+        Version::Soap12 => Format::Soap12,
+        Version::Pox => return Ok(None),
+    };
+    if message.body.format() != format {
+        return Ok(None);
+    }
+    // The fault replaces a malformed body too.
+    let Ok(Some(document)) = message.body.xml() else { return Ok(None) };
+    let header = soap::part(document, "Header").map(serialise);
+    Ok(header.map(|xml| String::from_utf8_lossy(&xml).into_owned()))
+}
+
+/// An envelope up to the start tag of its fault.
+fn start(namespace: &str, parts: &Parts<'_>) -> Result<Writer, Failure> {
+    let options = xml::WriterOptions { declaration: false, ..Default::default() };
+    let mut writer = Writer::new(options)?;
+    writer.start_element(QNameRef::new("soapenv", namespace, "Envelope"))?;
+    if let Some(header) = &parts.header {
+        writer.raw(header)?;
+    }
+    for local in ["Body", "Fault"] {
         writer.start_element(QNameRef::new("soapenv", namespace, local))?;
     }
     Ok(writer)
@@ -110,11 +170,24 @@ fn element(writer: &mut Writer, name: QNameRef<'_>, text: &str) -> Result<(), Fa
     Ok(())
 }
 
-fn pox(reason: &str, detail: &str) -> Result<Vec<u8>, Failure> {
+/// An element with XML in it, if there is any.
+fn markup(writer: &mut Writer, name: QNameRef<'_>, xml: &str) -> Result<(), Failure> {
+    if !xml.is_empty() {
+        writer.start_element(name)?;
+        writer.raw(xml)?;
+        writer.end_element()?;
+    }
+    Ok(())
+}
+
+fn pox(parts: &Parts<'_>) -> Result<Vec<u8>, Failure> {
     let options = xml::WriterOptions { declaration: false, ..Default::default() };
     let mut writer = Writer::new(options)?;
-    let text = if detail.is_empty() { reason } else { detail };
-    element(&mut writer, QNameRef::local("Exception"), text)?;
+    if parts.detail.is_empty() {
+        element(&mut writer, QNameRef::local("Exception"), parts.reason)?;
+    } else {
+        markup(&mut writer, QNameRef::local("Exception"), &parts.detail)?;
+    }
     Ok(writer.finish()?)
 }
 
@@ -131,9 +204,18 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
             "code" => code = child.value_or_expression(compiler),
             "reason" => reason = child.value_or_expression(compiler),
             "detail" if child.optional("expression").is_some() => {
-                detail = child.expression(compiler, "expression");
+                detail = child.expression(compiler, "expression").map(Detail::Computed);
             }
-            "detail" => detail = Some(Expression::literal(text.trim())),
+            "detail" if child.children().next().is_some() => {
+                let xml = child.children().flat_map(|inner| serialise(inner.node()));
+                let xml: Vec<u8> = xml.collect();
+                detail = Some(Detail::Xml(String::from_utf8_lossy(&xml).into()));
+            }
+            "detail" => {
+                let text = Expression::literal(text.trim());
+                detail = (!child.node().string_value().trim().is_empty())
+                    .then_some(Detail::Computed(text));
+            }
             "node" => node = text.trim().into(),
             "role" => role = text.trim().into(),
             other => compiler.error(&child, format!("`makefault` has no child `{other}`"), None),

@@ -1,19 +1,35 @@
 //! `send` and `call`: the message goes to an endpoint.
 
-use crate::compile::{Compiler, Element};
+use expression::{BodyUse, Expression};
+
+use crate::compile::{Compiler, Element, serialise};
 use crate::mediator::To;
-use crate::message::Direction;
+use crate::message::{Direction, Format};
 use crate::program::SequenceId;
 use crate::run::Scene;
-use crate::{Ask, Failure, Mediator, Message, Next, PropertyScope};
+use crate::{Body, Failure, Mediator, Message, Next, PropertyScope, PropertyValue};
 
 #[derive(Debug)]
 struct Send {
     to: To,
     receive: Option<SequenceId>,
+    /// `buildmessage`: the body is read before it is sent.
+    builds: bool,
 }
 
 impl Mediator for Send {
+    fn body_use(&self) -> BodyUse {
+        if self.builds { BodyUse::Read } else { BodyUse::Untouched }
+    }
+
+    fn enters(&self) -> Vec<SequenceId> {
+        self.receive.into_iter().collect()
+    }
+
+    fn ns_per_byte(&self) -> u64 {
+        0
+    }
+
     fn mediate(&self, _: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
         // A response without an endpoint goes back to the client; `RESPONSE` makes it one.
         let declared = || {
@@ -23,33 +39,221 @@ impl Mediator for Send {
         if self.to == To::Implied && (message.direction == Direction::Response || declared()) {
             return Ok(Next::Respond);
         }
-        Ok(Next::Ask(Ask::Send { to: self.to, receive: self.receive }))
-    }
-}
-
-#[derive(Debug)]
-struct Call(To);
-
-impl Mediator for Call {
-    fn mediate(&self, _: &Scene<'_>, _: &mut Message) -> Result<Next, Failure> {
-        Ok(Next::Ask(Ask::Call(self.0)))
+        Ok(Next::Send { to: self.to, receive: self.receive })
     }
 }
 
 pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<dyn Mediator>> {
     let to = endpoint(compiler, element)?;
-    element.ignore(&["buildmessage"]);
+    let builds = element.flag(compiler, "buildmessage", false)?;
     let receive = match element.optional("receive") {
         Some(name) => Some(compiler.sequence_named(element, name)?),
         None => None,
     };
-    Some(Box::new(Send { to, receive }))
+    Some(Box::new(Send { to, receive, builds }))
+}
+
+#[derive(Debug)]
+struct Call {
+    to: To,
+    /// What is sent instead of the body.
+    source: Option<Source>,
+    /// Where the response is stored instead of in the body.
+    target: Option<(PropertyScope, Box<str>)>,
+}
+
+#[derive(Debug)]
+struct Source {
+    payload: Payload,
+    content_type: Option<Box<str>>,
+}
+
+#[derive(Debug)]
+enum Payload {
+    Body,
+    Computed(Expression),
+    Inline(Box<str>),
+}
+
+impl Mediator for Call {
+    fn body_use(&self) -> BodyUse {
+        match (&self.source, &self.target) {
+            (None, None) => BodyUse::Untouched,
+            (Some(_), None) => BodyUse::Rewritten,
+            (_, Some(_)) => BodyUse::Read,
+        }
+    }
+
+    fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
+        if self.source.is_none() && self.target.is_none() {
+            return Ok(Next::Exchange { to: self.to, part: None });
+        }
+        let mut part = message.copy(scene.budget)?;
+        if let Some(source) = &self.source {
+            source.fill(scene, message, &mut part)?;
+        }
+        Ok(Next::Exchange { to: self.to, part: Some(Box::new(part)) })
+    }
+
+    fn join(
+        &self,
+        scene: &Scene<'_>,
+        message: &mut Message,
+        parts: Vec<Option<Message>>,
+    ) -> Result<Next, Failure> {
+        let Some(response) = parts.into_iter().flatten().next() else { return Ok(Next::Continue) };
+        match &self.target {
+            None => (message.head, message.body) = (response.head, response.body),
+            Some((scope, name)) => {
+                scene.budget.charge_memory(response.body.size())?;
+                message.set(*scope, name, stored(&response)?)?;
+            }
+        }
+        Ok(Next::Continue)
+    }
+}
+
+impl Source {
+    fn fill(
+        &self,
+        scene: &Scene<'_>,
+        message: &Message,
+        part: &mut Message,
+    ) -> Result<(), Failure> {
+        let text = match &self.payload {
+            Payload::Body => None,
+            Payload::Computed(expression) => Some(match serialised(scene, message, expression)? {
+                Some(xml) => xml,
+                None => scene.text(expression, message)?,
+            }),
+            Payload::Inline(text) => Some(text.to_string()),
+        };
+        let Some(text) = text else {
+            if let Some(content_type) = &self.content_type {
+                part.body.convert(Format::of(content_type))?;
+                part.head.set_field("Content-Type", content_type);
+            }
+            return Ok(());
+        };
+        scene.budget.charge_memory(text.len())?;
+        let format = match &self.content_type {
+            Some(content_type) => Format::of(content_type),
+            None => Format::guess(text.as_bytes()),
+        };
+        part.body.replace(format, text.into_bytes());
+        let content_type = self.content_type.as_deref().unwrap_or(format.content_type());
+        part.head.set_field("Content-Type", content_type);
+        part.remove(PropertyScope::Axis2, "messageType");
+        Ok(())
+    }
+}
+
+/// The first node that the expression selects, as XML.
+fn serialised(
+    scene: &Scene<'_>,
+    message: &Message,
+    expression: &Expression,
+) -> Result<Option<String>, Failure> {
+    if !expression.selects_nodes() {
+        return Ok(None);
+    }
+    let view = scene.view(message);
+    let Ok(nodes) = expression.nodes(&view, scene.budget) else { return Ok(None) };
+    let Some(node) = nodes.first().filter(|node| node.is_element()) else { return Ok(None) };
+    let bytes = serialise(*node);
+    scene.budget.charge_memory(bytes.len())?;
+    Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
+}
+
+/// The body of a response as a value: JSON and XML as such.
+fn stored(response: &Message) -> Result<PropertyValue, Failure> {
+    let body: &Body = &response.body;
+    let text = body.text()?;
+    let value = match body.format() {
+        Format::Json => {
+            let document = expression::json::Document::parse(text.as_bytes());
+            document.ok().map(|it| PropertyValue::Json(std::sync::Arc::new(it.into_owned())))
+        }
+        Format::Xml | Format::Soap11 | Format::Soap12 => {
+            let document = body.payload()?.map(serialise).map(|xml| xml::Document::parse(&xml));
+            document.and_then(Result::ok).map(|it| PropertyValue::Xml(std::sync::Arc::new(it)))
+        }
+        Format::Text | Format::Binary => None,
+    };
+    Ok(value.unwrap_or_else(|| PropertyValue::new(text.into_owned())))
 }
 
 pub(super) fn call(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<dyn Mediator>> {
     // Nothing blocks here: a message waits, and its thread does not.
     element.flag(compiler, "blocking", false)?;
-    Some(Box::new(Call(endpoint(compiler, element)?)))
+    element.flag(compiler, "initAxis2ClientOptions", true)?;
+    let source = match element.child("source") {
+        Some(child) => Some(call_source(compiler, &child)?),
+        None => None,
+    };
+    let target = match element.child("target") {
+        Some(child) => call_target(compiler, &child)?,
+        None => None,
+    };
+    Some(Box::new(Call { to: endpoint(compiler, element)?, source, target }))
+}
+
+/// `source type="body|property|inline|custom" contentType="..."`.
+fn call_source(compiler: &mut Compiler, child: &Element<'_>) -> Option<Source> {
+    #[derive(Clone, Copy)]
+    enum Kind {
+        Custom,
+        Body,
+        Property,
+        Inline,
+    }
+    let kinds = [
+        ("custom", Kind::Custom),
+        ("body", Kind::Body),
+        ("property", Kind::Property),
+        ("inline", Kind::Inline),
+    ];
+    let kind = child.choice(compiler, "type", &kinds)?;
+    let content_type = child.optional("contentType").map(Into::into);
+    let text = child.node().string_value();
+    let text = text.trim();
+    let payload = match kind {
+        Kind::Body => Payload::Body,
+        Kind::Custom => {
+            let inner = text.strip_prefix('{').and_then(|text| text.strip_suffix('}'));
+            Payload::Computed(child.compiled(compiler, inner.unwrap_or(text))?)
+        }
+        Kind::Property => {
+            Payload::Computed(child.compiled(compiler, &format!("get-property('{text}')"))?)
+        }
+        Kind::Inline => Payload::Inline(match child.children().next() {
+            Some(inner) => String::from_utf8_lossy(&serialise(inner.node())).into(),
+            None => text.into(),
+        }),
+    };
+    child.finish(compiler);
+    Some(Source { payload, content_type })
+}
+
+/// `target type="body|property|variable"`; the name is its text.
+fn call_target(
+    compiler: &mut Compiler,
+    child: &Element<'_>,
+) -> Option<Option<(PropertyScope, Box<str>)>> {
+    let kinds = [
+        ("body", None),
+        ("property", Some(PropertyScope::Synapse)),
+        ("variable", Some(PropertyScope::Variable)),
+    ];
+    let scope = child.choice(compiler, "type", &kinds)?;
+    let text = child.node().string_value();
+    let name = child.optional("name").unwrap_or(text.trim());
+    if scope.is_some() && name.is_empty() {
+        compiler.error(child, "`target` needs a name as its text".to_owned(), None);
+        return None;
+    }
+    child.finish(compiler);
+    Some(scope.map(|scope| (scope, name.into())))
 }
 
 /// The child `endpoint`; without one, the message's own address.

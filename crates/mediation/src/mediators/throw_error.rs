@@ -1,4 +1,4 @@
-//! `throwError`: fails on purpose.
+//! `throwError`: fails on purpose. Its type is the `ERROR_CODE`.
 
 use expression::{BodyUse, Expression};
 

@@ -150,6 +150,31 @@ impl Body {
         }
     }
 
+    /// Its size in bytes, roughly: an edited tree by its memory.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        match &self.source {
+            Source::Streaming => 0,
+            Source::Bytes(bytes) | Source::Written(bytes) => bytes.len(),
+            Source::Json => self.json.get().map_or(0, |document| document.text().len()),
+            Source::Xml => self.xml.get().map_or(0, xml::Document::heap_bytes),
+        }
+    }
+
+    /// A copy; of a body that still streams, an empty one.
+    ///
+    /// # Errors
+    /// An edited tree that cannot be written.
+    pub fn copy(&self) -> Result<Self, Failure> {
+        let source = match &self.source {
+            Source::Streaming => Source::Bytes(Vec::new()),
+            Source::Bytes(bytes) => Source::Bytes(bytes.clone()),
+            Source::Written(bytes) => Source::Written(bytes.clone()),
+            Source::Json | Source::Xml => Source::Written(self.text()?.into_owned().into_bytes()),
+        };
+        Ok(Self { format: self.format, source, ..Self::default() })
+    }
+
     /// Replaces it by `bytes` in `format`, which are checked when somebody reads them.
     pub fn replace(&mut self, format: Format, bytes: Vec<u8>) {
         *self = Self { format, source: Source::Written(bytes), ..Self::default() };

@@ -31,6 +31,9 @@ pub trait Head: Any + fmt::Debug + Send {
         None
     }
 
+    /// A copy for another branch of the run.
+    fn copy(&self) -> Box<dyn Head>;
+
     /// For the host, to get its own type back.
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
 }
@@ -81,6 +84,10 @@ impl Head for PlainHead {
             (PropertyScope::Axis2, "TransportInURL") => Some(Cow::Borrowed(&self.target)),
             _ => None,
         }
+    }
+
+    fn copy(&self) -> Box<dyn Head> {
+        Box::new(self.clone())
     }
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {

@@ -88,6 +88,20 @@ impl Message {
         }
     }
 
+    /// A copy for another branch of the run. A body that still streams stays with the original.
+    ///
+    /// # Errors
+    /// The budget does not suffice.
+    pub fn copy(&self, budget: &expression::Budget) -> Result<Self, Failure> {
+        budget.charge_memory(self.body.size())?;
+        Ok(Self {
+            direction: self.direction,
+            head: self.head.copy(),
+            body: self.body.copy()?,
+            properties: self.properties.clone(),
+        })
+    }
+
     /// Turns the message into the response that arrived for it. Properties of the transport (`axis2`) end with
     /// the request; the others remain.
     pub fn become_response(&mut self, head: Box<dyn Head>, body: Body) {

@@ -39,7 +39,8 @@ pub use known::{Known, KnownSet};
 pub use request::RequestHead;
 pub use response::ResponseHead;
 pub(crate) use scan::is_tchar;
-pub(crate) use swar::{is_token, is_value};
+pub use swar::is_token;
+pub(crate) use swar::is_value;
 
 /// A range in the buffer that a head was parsed from: bytes `start` to `end`, exclusive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

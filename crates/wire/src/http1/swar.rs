@@ -23,8 +23,9 @@ pub(super) fn name_len(line: &[u8]) -> Option<usize> {
     (line.get(found) == Some(&b':')).then_some(found)
 }
 
-/// Whether `bytes` are one token.
-pub(crate) fn is_token(bytes: &[u8]) -> bool {
+/// Whether `bytes` are one token (RFC 9110 section 5.6.2).
+#[must_use]
+pub fn is_token(bytes: &[u8]) -> bool {
     !bytes.is_empty() && token_len(bytes) == bytes.len()
 }
 

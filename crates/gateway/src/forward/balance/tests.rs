@@ -60,7 +60,7 @@ fn check_two_workers(suspension: Suspension, script: &str, expect: &str) {
     let shared = Shared::new(2, &SystemEntropy);
     let upstream = upstream(UpstreamKind::Failover, 2, suspension);
     let name = || Some(("pets".to_owned(), "1".to_owned(), 0));
-    let worker = || Balancer::new(&upstream, name(), &Pools::new(Arc::clone(&shared)));
+    let worker = || Balancer::new(&upstream, name(), &Pools::new(Arc::clone(&shared), 9));
     run(&[worker(), worker()], script, expect);
 }
 

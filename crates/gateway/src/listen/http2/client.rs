@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use base::limits::GATHERED_BODY_BYTES_MAX;
 use model::Fault;
@@ -185,8 +185,10 @@ impl Source for StreamClient<'_> {
         Poll::Ready(Ok(()))
     }
 
+    /// What is gathered takes from the connection's window. When half of it is taken, a body is forwarded as it comes.
     fn poll_gather(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
         let lacks_bytes = self.is_short
+            && !self.connection.engine.borrow().is_crowded()
             && !self.waits_for_continue
             && self.data().is_empty()
             && self
@@ -298,8 +300,13 @@ impl Client for StreamClient<'_> {
                 continue;
             }
             self.waits_for_body = false;
-            let count = ready!(self.poll_data(data));
-            body.consume(count);
+            match self.poll_data(data) {
+                Poll::Ready(count) => body.consume(count),
+                Poll::Pending => {
+                    body.park();
+                    return Poll::Pending;
+                }
+            }
         }
     }
 

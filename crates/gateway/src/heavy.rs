@@ -1,0 +1,68 @@
+//! Heavy work: what takes longer than about a millisecond runs on threads of its own, so that the other requests of its
+//! worker go on.
+
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use base::limits::HEAVY_WORK_MAX;
+use model::{Denial, Fault};
+use tokio::sync::oneshot;
+
+type Work = Box<dyn FnOnce() + Send>;
+
+/// Threads for heavy work, and a queue before them. They end when the last clone is dropped.
+#[derive(Clone)]
+pub(crate) struct HeavyPool {
+    queue: SyncSender<Work>,
+}
+
+impl HeavyPool {
+    /// Starts `threads` threads.
+    ///
+    /// # Errors
+    /// The system provides no thread.
+    pub(crate) fn start(threads: usize) -> io::Result<Self> {
+        let (queue, work) = sync_channel(HEAVY_WORK_MAX);
+        let work = Arc::new(Mutex::new(work));
+        for number in 0..threads {
+            let work = Arc::clone(&work);
+            std::thread::Builder::new()
+                .name(format!("heavy-{number}"))
+                .spawn(move || run(&work))?;
+        }
+        Ok(Self { queue })
+    }
+
+    /// Runs `work`, which owns its data, on one of the threads.
+    ///
+    /// # Errors
+    /// [`Denial::HeavyWorkQueued`]: the queue is full. `None`: the work panicked.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<Option<T>, Fault> {
+        let (done, result) = oneshot::channel();
+        let queued = self.queue.try_send(Box::new(move || {
+            // Fails only if nobody waits any more.
+            let _ = done.send(work());
+        }));
+        match queued {
+            Ok(()) => Ok(result.await.ok()),
+            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
+                Err(Fault::Denied(Denial::HeavyWorkQueued))
+            }
+        }
+    }
+}
+
+fn run(work: &Mutex<Receiver<Work>>) {
+    loop {
+        // Held while waiting: the threads take turns.
+        let next = work.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(next) = next else { return };
+        // A panic, which the hook logs, ends this work alone: its result is missing.
+        let _ = catch_unwind(AssertUnwindSafe(next));
+    }
+}

@@ -1,0 +1,225 @@
+//! One message that mediation sends: from its head and body to the head of the response.
+
+use std::rc::Rc;
+
+use bytes::Bytes;
+use mediation::{
+    Body, Code, Direction, EndpointKind, Exchange, Failure, Format, Message, Properties,
+    PropertyScope, Target,
+};
+use model::Fault;
+use wire::http1::{BodyFraming, Field, is_token};
+
+use super::RunEnvironment;
+use super::head::MediatedRequest;
+use crate::compiled::Compiled;
+use crate::fault;
+use crate::forward::{self, Forwarding, RequestBody, UpstreamResponse};
+use crate::message::{Head, HeadEdits, Outgoing, Peer};
+use crate::worker::Worker;
+
+/// A message that is ready to be sent.
+pub(super) struct Sender {
+    head: SentHead,
+    /// Of the message when it came.
+    direction: Direction,
+    format: Format,
+    method: String,
+    peer: Rc<Peer>,
+    framing: BodyFraming,
+    targets: Vec<Target>,
+    environment: RunEnvironment,
+}
+
+/// The head that a message is sent with.
+enum SentHead {
+    Request(Box<MediatedRequest>),
+    /// Of a response that is sent on.
+    Response(Box<Head>),
+    /// Of a copy: all its fields are edits.
+    Copy(Box<HeadEdits>),
+}
+
+impl SentHead {
+    fn of(head: Box<dyn mediation::Head>) -> Self {
+        let other = match head.into_any().downcast() {
+            Ok(request) => return Self::Request(request),
+            Err(other) => other,
+        };
+        match other.downcast::<Head>() {
+            Ok(response) => Self::Response(response),
+            Err(other) => {
+                let mut edits = HeadEdits::default();
+                if let Ok(plain) = other.downcast::<mediation::PlainHead>() {
+                    for (name, value) in &plain.fields {
+                        edits.append(name.as_bytes(), value.as_bytes());
+                    }
+                }
+                Self::Copy(edits.into())
+            }
+        }
+    }
+
+    fn into_head(self) -> Box<dyn mediation::Head> {
+        match self {
+            Self::Request(request) => request,
+            Self::Response(head) => head,
+            Self::Copy(edits) => Box::new(Head { edits: *edits, ..Head::default() }),
+        }
+    }
+
+    fn parts(&self) -> (&[u8], &[Field], &HeadEdits) {
+        match self {
+            Self::Request(request) => (&request.bytes, request.head.fields(), &request.edits),
+            Self::Response(head) => (&head.bytes, head.parsed.fields(), &head.edits),
+            Self::Copy(edits) => (&[], &[], edits),
+        }
+    }
+
+    /// The host that the client asked for.
+    fn host(&self) -> &[u8] {
+        match self {
+            Self::Request(request) => request.head.host(&request.bytes),
+            Self::Response(_) | Self::Copy(_) => &[],
+        }
+    }
+}
+
+impl Sender {
+    /// `properties`: the message's; `framing`: of the body that is sent.
+    pub(super) fn new(
+        worker: &Worker,
+        environment: RunEnvironment,
+        exchange: Exchange,
+        properties: Option<&Properties>,
+        peer: &Rc<Peer>,
+        framing: BodyFraming,
+    ) -> Self {
+        let method = method(&exchange, properties, framing != BodyFraming::None);
+        let Exchange { target, message, .. } = exchange;
+        let targets = targets(worker, &environment, target);
+        Self {
+            direction: message.direction,
+            format: message.body.format(),
+            head: SentHead::of(message.head),
+            method,
+            peer: Rc::clone(peer),
+            framing,
+            targets,
+            environment,
+        }
+    }
+
+    /// Sends it to the first target that takes it, and waits for the head of the response.
+    ///
+    /// # Errors
+    /// Any fault of the last target, or the client's.
+    pub(super) async fn run<B: RequestBody>(
+        &self,
+        worker: &Worker,
+        revision: &Compiled,
+        body: &mut B,
+    ) -> Result<UpstreamResponse, Fault> {
+        let mut last = None;
+        for target in &self.targets {
+            let sent = self.run_to(target, worker, revision, body).await;
+            let Err(fault) = &sent else { return sent };
+            let is_next_allowed = fault.blame() == model::Blame::Upstream && body.can_restart();
+            last = Some(sent);
+            if !is_next_allowed {
+                break;
+            }
+            body.restart();
+        }
+        let none = || Fault::NoReadyChild { authority: "an empty group".to_owned() };
+        last.unwrap_or_else(|| Err(none()))
+    }
+
+    async fn run_to<B: RequestBody>(
+        &self,
+        target: &Target,
+        worker: &Worker,
+        revision: &Compiled,
+        body: &mut B,
+    ) -> Result<UpstreamResponse, Fault> {
+        let program = self.environment.program();
+        let configured = target.endpoint.and_then(|id| Some((id, program.endpoint_at(id)?)));
+        let address = worker.origins.find(&target.url, configured, &worker.pools);
+        let address = address.map_err(|reason| Fault::Unreachable {
+            authority: target.url.clone(),
+            cause: reason.to_owned(),
+        })?;
+        let (bytes, fields, edits) = self.head.parts();
+        let (method, path) = (self.method.as_bytes(), address.target.as_bytes());
+        let outgoing = Outgoing {
+            bytes,
+            fields,
+            framing: self.framing,
+            host: self.head.host(),
+            ..Outgoing::own(method, path, edits, &self.peer)
+        };
+        let live = &revision.live;
+        let forwarding = Forwarding {
+            client_tls: &live.client_tls,
+            connect_ms: live.connect_ms,
+            stall_ms: live.stall_ms,
+            min_rate: live.min_rate,
+            begun_us: worker.resources.now_us(),
+            retries: &worker.tally.retries,
+            balancer: &address.balancer,
+            forward_fields: &[],
+        };
+        forward::exchange(&worker.resources, &forwarding, &outgoing, body).await
+    }
+
+    /// The message as it was, for the error handler. `bytes`: its body, if that is held.
+    pub(super) fn into_message(self, bytes: Option<Bytes>) -> Message {
+        let body = match bytes {
+            Some(bytes) => Body::held(self.format, bytes.into()),
+            None => Body::streaming(self.format),
+        };
+        Message::new(self.direction, self.head.into_head(), body)
+    }
+}
+
+/// The targets in the order in which they are tried.
+fn targets(worker: &Worker, environment: &RunEnvironment, target: Target) -> Vec<Target> {
+    let endpoint = target.endpoint.and_then(|id| environment.program().endpoint_at(id));
+    let is_group = !target.members.is_empty();
+    let Some(endpoint) = endpoint.filter(|_| is_group) else { return vec![target] };
+    let mut members = target.members;
+    if let EndpointKind::LoadBalance { .. } = endpoint.kind {
+        let first = worker.origins.turn() % members.len().max(1);
+        members.rotate_left(first);
+    }
+    members
+}
+
+/// The method that a message is sent with: the endpoint's, the property's, or its own.
+fn method(exchange: &Exchange, properties: Option<&Properties>, has_body: bool) -> String {
+    let set = properties.and_then(|all| all.get(PropertyScope::Axis2, "HTTP_METHOD"));
+    let own = || exchange.message.head.property(PropertyScope::Axis2, "HTTP_METHOD");
+    let named = exchange.target.method.clone();
+    let named = named.or_else(|| Some(set?.text().into_owned()));
+    let named = named.or_else(|| Some(own()?.into_owned()));
+    let named = named.filter(|name| is_token(name.as_bytes()));
+    named.unwrap_or_else(|| if has_body { "POST" } else { "GET" }.to_owned())
+}
+
+/// A response as mediation gets it. Its body streams unless it is empty.
+pub(super) fn response(head: Box<Head>, is_empty: bool) -> Message {
+    use mediation::Head as _;
+    let format = head.field("Content-Type").map_or(Format::Binary, |of| Format::of(&of));
+    let body = if is_empty { Body::held(format, Vec::new()) } else { Body::streaming(format) };
+    Message::new(Direction::Response, head, body)
+}
+
+/// A fault as mediation's error handlers see it.
+pub(super) fn failure(fault: &Fault) -> Failure {
+    Failure::new(Code(fault::code(fault)), fault.to_string())
+}
+
+/// A body that its run has written already.
+pub(super) fn written(body: &mut Body) -> Bytes {
+    body.take_bytes().ok().flatten().unwrap_or_default().into()
+}

@@ -1,0 +1,177 @@
+//! The gateway's heads, as mediators see them.
+
+use std::any::Any;
+use std::borrow::Cow;
+
+use expression::ParameterKind;
+use mediation::{Head as MediatedHead, PlainHead, PropertyScope};
+use percent_encoding::percent_decode;
+use wire::http1::{Field, KnownSet, RequestHead};
+
+use crate::message::{Head, HeadEdits, Request};
+
+/// A copy of a client's request head, which mediators change. It outlives the request, since messages that were cloned
+/// go on after the response.
+#[derive(Debug)]
+pub(super) struct MediatedRequest {
+    pub(super) bytes: Vec<u8>,
+    pub(super) head: RequestHead,
+    pub(super) edits: HeadEdits,
+    /// The service's own path in `bytes`; what follows is `REST_URL_POSTFIX`.
+    pub(super) prefix_len: usize,
+    pub(super) remote_address: std::net::IpAddr,
+}
+
+impl MediatedRequest {
+    pub(super) fn of(request: &Request, prefix_len: usize) -> Self {
+        Self {
+            bytes: request.bytes.clone(),
+            head: request.head.clone(),
+            edits: HeadEdits::default(),
+            prefix_len,
+            remote_address: request.peer.address,
+        }
+    }
+
+    pub(super) fn method(&self) -> String {
+        String::from_utf8_lossy(self.head.method_bytes(&self.bytes)).into_owned()
+    }
+
+    /// Path and query.
+    pub(super) fn target(&self) -> String {
+        self.below(0)
+    }
+
+    /// Path and query below the service's own path, as they came.
+    fn postfix(&self) -> String {
+        self.below(self.prefix_len)
+    }
+
+    fn below(&self, prefix_len: usize) -> String {
+        let path = self.head.path(&self.bytes).get(prefix_len..).unwrap_or_default();
+        let mut postfix = String::from_utf8_lossy(path).into_owned();
+        if let Some(query) = self.head.query(&self.bytes) {
+            postfix.push('?');
+            postfix.push_str(&String::from_utf8_lossy(query));
+        }
+        postfix
+    }
+}
+
+impl MediatedHead for MediatedRequest {
+    fn field(&self, name: &str) -> Option<Cow<'_, str>> {
+        field(&self.edits, &self.bytes, self.head.fields(), name)
+    }
+
+    fn set_field(&mut self, name: &str, value: &str) {
+        self.edits.remove(name.as_bytes());
+        self.edits.append(name.as_bytes(), value.as_bytes());
+    }
+
+    fn remove_field(&mut self, name: &str) {
+        self.edits.remove(name.as_bytes());
+    }
+
+    fn fields(&self, each: &mut dyn FnMut(&str, &str)) {
+        fields(&self.edits, &self.bytes, self.head.fields(), each);
+    }
+
+    fn parameter(&self, kind: ParameterKind, name: &str) -> Option<Cow<'_, str>> {
+        match kind {
+            ParameterKind::Query => query_parameter(self.head.query(&self.bytes)?, name),
+            // Those of the path are properties.
+            ParameterKind::Path | ParameterKind::Function | _ => None,
+        }
+    }
+
+    fn property(&self, scope: PropertyScope, name: &str) -> Option<Cow<'_, str>> {
+        match (scope, name) {
+            (PropertyScope::Axis2, "HTTP_METHOD") | (PropertyScope::Synapse, "REST_METHOD") => {
+                Some(String::from_utf8_lossy(self.head.method_bytes(&self.bytes)))
+            }
+            (PropertyScope::Axis2, "REST_URL_POSTFIX") => Some(self.postfix().into()),
+            (PropertyScope::Axis2, "TransportInURL")
+            | (PropertyScope::Synapse, "REST_FULL_REQUEST_PATH") => {
+                Some(String::from_utf8_lossy(self.head.target(&self.bytes)))
+            }
+            (PropertyScope::Synapse, "REST_SUB_REQUEST_PATH") => Some(self.postfix().into()),
+            (PropertyScope::Axis2, "REMOTE_ADDR") => Some(self.remote_address.to_string().into()),
+            (PropertyScope::Synapse, name) => {
+                self.parameter(ParameterKind::Query, name.strip_prefix("query.param.")?)
+            }
+            _ => None,
+        }
+    }
+
+    fn copy(&self) -> Box<dyn MediatedHead> {
+        Box::new(PlainHead::copy_of(self))
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
+
+/// The head of an upstream's response.
+impl MediatedHead for Head {
+    fn field(&self, name: &str) -> Option<Cow<'_, str>> {
+        field(&self.edits, &self.bytes, self.parsed.fields(), name)
+    }
+
+    fn set_field(&mut self, name: &str, value: &str) {
+        self.edits.remove(name.as_bytes());
+        self.edits.append(name.as_bytes(), value.as_bytes());
+    }
+
+    fn remove_field(&mut self, name: &str) {
+        self.edits.remove(name.as_bytes());
+    }
+
+    fn fields(&self, each: &mut dyn FnMut(&str, &str)) {
+        fields(&self.edits, &self.bytes, self.parsed.fields(), each);
+    }
+
+    fn property(&self, scope: PropertyScope, name: &str) -> Option<Cow<'_, str>> {
+        let is_status = scope == PropertyScope::Axis2 && name == "HTTP_SC";
+        is_status.then(|| self.status().to_string().into())
+    }
+
+    fn copy(&self) -> Box<dyn MediatedHead> {
+        Box::new(PlainHead::copy_of(self))
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
+
+fn field<'a>(
+    edits: &'a HeadEdits,
+    bytes: &'a [u8],
+    fields: &'a [Field],
+    name: &str,
+) -> Option<Cow<'a, str>> {
+    let mut all = edits.fields(bytes, fields, KnownSet::EMPTY);
+    let found = all.find(|(known, _)| known.eq_ignore_ascii_case(name.as_bytes()))?;
+    Some(String::from_utf8_lossy(found.1))
+}
+
+fn fields(edits: &HeadEdits, bytes: &[u8], fields: &[Field], each: &mut dyn FnMut(&str, &str)) {
+    for (name, value) in edits.fields(bytes, fields, KnownSet::EMPTY) {
+        each(&String::from_utf8_lossy(name), &String::from_utf8_lossy(value));
+    }
+}
+
+/// The first query parameter of this name, decoded.
+fn query_parameter<'q>(query: &'q [u8], name: &str) -> Option<Cow<'q, str>> {
+    query.split(|byte| *byte == b'&').find_map(|pair| {
+        let mut halves = pair.splitn(2, |byte| *byte == b'=');
+        let known = halves.next()?;
+        let is_it = percent_decode(known).eq(name.bytes());
+        let value = halves.next().unwrap_or_default();
+        is_it.then(|| match percent_decode(value).decode_utf8_lossy() {
+            Cow::Borrowed(text) => Cow::Borrowed(text),
+            Cow::Owned(text) => Cow::Owned(text),
+        })
+    })
+}

@@ -1,0 +1,395 @@
+//! Integration: Synapse's proxies and APIs, served by mediation.
+//!
+//! Life of a request: route -> **mediate** -> deliver. A [`mediation::Run`] decides what happens to the message; this
+//! module sends what it asks to send, reads the bodies that it asks for, and hands its response to the pipeline.
+
+mod exchange;
+mod head;
+mod origins;
+mod session;
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use base::Method;
+use expression::Budget;
+use mediation::{
+    Body, BodyUse, Compiler, Direction, Environment, Failure, Flow, Format, LogLevel, Matched,
+    Message, Origin, Program, PropertyScope, Run, SequenceId, Source,
+};
+use model::{
+    Api, ApiState, ArtefactSet, Denial, Diagnostic, Fault, LoadedApi, Severity, Snapshot,
+    Transports,
+};
+use stages::Routes;
+use wire::http1::{BodyFraming, Known};
+
+use crate::account::Record;
+use crate::admission;
+use crate::client::Client;
+use crate::compiled::Compiled;
+use crate::flow::Held;
+use crate::forward::{OwnBody, RequestBody};
+use crate::message::{Head, Request};
+use crate::response::{Body as ResponseBody, Response};
+use crate::worker::Worker;
+
+use head::MediatedRequest;
+use session::{Outcome, Session, Waiting};
+
+pub(crate) use origins::Origins;
+
+/// Compiled artefacts. Workers share them.
+pub(crate) struct Integration {
+    /// What they were compiled from: compiled again only if that changed.
+    artefacts: Arc<ArtefactSet>,
+    program: Arc<Program>,
+    /// The base paths of the services, and their accounts. None has operations: the artefact says what it serves.
+    pub(crate) routes: Arc<Routes>,
+    /// By slot in `routes`.
+    services: HashMap<u32, Service>,
+}
+
+/// The number of a service in its program.
+#[derive(Clone, Copy, Debug)]
+enum Service {
+    Proxy(usize),
+    /// The program finds its resources.
+    Api,
+}
+
+impl Integration {
+    /// Compiles the artefacts of `snapshot`, unless `previous` has them already.
+    pub(crate) fn compile(snapshot: &Snapshot, previous: Option<&Arc<Self>>) -> Arc<Self> {
+        let artefacts = &snapshot.artefacts;
+        if let Some(previous) = previous
+            && Arc::ptr_eq(&previous.artefacts, artefacts)
+        {
+            return Arc::clone(previous);
+        }
+        let (program, diagnostics) = compile(artefacts);
+        for diagnostic in diagnostics {
+            match diagnostic.severity {
+                Severity::Error => tracing::error!("{diagnostic}"),
+                Severity::Warning => tracing::warn!("{diagnostic}"),
+            }
+        }
+        let served = services(&program);
+        let apis = served
+            .iter()
+            .map(|(_, api)| LoadedApi { api: Arc::clone(api), state: ApiState::Serving });
+        let snapshot =
+            Snapshot { revision: snapshot.revision, apis: apis.collect(), ..Snapshot::default() };
+        let routes = Routes::compile(&snapshot, previous.map(|previous| &*previous.routes));
+        let number = |api: &Arc<stages::ApiRoutes>| {
+            let (service, _) = served.iter().find(|(_, known)| Arc::ptr_eq(known, &api.api))?;
+            Some((api.slot, *service))
+        };
+        Arc::new(Self {
+            artefacts: Arc::clone(artefacts),
+            program: Arc::new(program),
+            services: routes.apis().filter_map(number).collect(),
+            routes: Arc::new(routes),
+        })
+    }
+
+    /// Whether they are other artefacts than those of `other`.
+    pub(crate) fn differs(&self, other: &Self) -> bool {
+        !Arc::ptr_eq(&self.program, &other.program)
+    }
+}
+
+fn compile(artefacts: &ArtefactSet) -> (Program, Vec<Diagnostic>) {
+    let mut diagnostics = Vec::new();
+    let mut documents = Vec::new();
+    for artefact in &artefacts.artefacts {
+        match xml::Document::parse(&artefact.bytes) {
+            Ok(document) => documents.push((artefact.file.as_path(), document)),
+            Err(error) => {
+                diagnostics.push(Diagnostic {
+                    severity: Severity::Error,
+                    file: artefact.file.clone(),
+                    place: None,
+                    message: error.to_string(),
+                    help: None,
+                });
+            }
+        }
+    }
+    let origins: Vec<_> =
+        documents.iter().map(|(file, document)| Origin { file, document }).collect();
+    let (program, mut found) = Compiler::compile(&origins);
+    diagnostics.append(&mut found);
+    (program, diagnostics)
+}
+
+/// The services of a program, each as an API without operations.
+fn services(program: &Program) -> Vec<(Service, Arc<Api>)> {
+    let transports =
+        |given: mediation::Transports| Transports { http: given.http, https: given.https };
+    let proxies = program.proxies().iter().enumerate().map(|(number, proxy)| {
+        let path = format!("/services/{}", proxy.name);
+        let transports = transports(proxy.transports);
+        let api = Api { transports, ..Api::new(proxy.name.clone(), String::new(), path) };
+        (Service::Proxy(number), Arc::new(api))
+    });
+    let apis = program.apis().iter().map(|api| {
+        let path = api.base_path.clone();
+        let transports = transports(api.transports);
+        let found = Api { transports, ..Api::new(api.name.clone(), String::new(), path) };
+        (Service::Api, Arc::new(found))
+    });
+    proxies.chain(apis).collect()
+}
+
+/// What expressions read besides the message, and the mediators' log.
+#[derive(Clone)]
+pub(crate) struct RunEnvironment {
+    integration: Arc<Integration>,
+    unix_ms: i64,
+}
+
+impl RunEnvironment {
+    fn program(&self) -> &Program {
+        &self.integration.program
+    }
+}
+
+impl Environment for RunEnvironment {
+    fn unix_ms(&self) -> i64 {
+        self.unix_ms
+    }
+
+    fn registry(&self, path: &str, property: Option<&str>) -> Option<Cow<'_, str>> {
+        let resource = self.integration.artefacts.resources.get(path)?;
+        match property {
+            None => Some(String::from_utf8_lossy(&resource.bytes)),
+            Some("mediaType") => Some(Cow::Borrowed(&resource.media_type)),
+            Some(_) => None,
+        }
+    }
+
+    fn log(&self, level: LogLevel, line: &str) {
+        match level {
+            LogLevel::Trace => tracing::trace!(target: "mediation", "{line}"),
+            LogLevel::Debug => tracing::debug!(target: "mediation", "{line}"),
+            LogLevel::Info => tracing::info!(target: "mediation", "{line}"),
+            LogLevel::Warn => tracing::warn!(target: "mediation", "{line}"),
+            LogLevel::Error => tracing::error!(target: "mediation", "{line}"),
+        }
+    }
+}
+
+/// From the request to the response: a run of the service's sequences.
+///
+/// # Errors
+/// Any [`Fault`].
+pub(crate) async fn respond<C: Client>(
+    worker: &Worker,
+    revision: &Rc<Compiled>,
+    request: &Request,
+    client: &mut C,
+    record: &mut Record,
+) -> Result<Response, Fault> {
+    let integration = &revision.integration;
+    let (head, bytes) = (&request.head, request.bytes.as_slice());
+    let (host, path) = (head.host(bytes), head.path(bytes));
+    let not_found = match integration.routes.find(host, head.method(), path, request.secure) {
+        // Services have no operations.
+        Ok(_) => return Err(Fault::Denied(Denial::NoResource)),
+        Err(not_found) => not_found,
+    };
+    let Some(routes) = not_found.api else { return Err(Fault::Denied(not_found.denial)) };
+    let service = worker.services.get(routes, &worker.pools);
+    record.api = Some(Rc::clone(&service.account));
+    if not_found.denial == Denial::UnsupportedTransport {
+        return Err(Fault::Denied(Denial::UnsupportedTransport));
+    }
+    let number = integration.services.get(&routes.slot).ok_or(Fault::Denied(Denial::NoApi))?;
+    let prefix_len = path.len().saturating_sub(not_found.remainder.len());
+    let head = MediatedRequest::of(request, prefix_len);
+    let framing = request.head.framing();
+    let (message, flow) = begin(&integration.program, *number, head, framing, record)?;
+    let admitted = admission::admit(worker, &revision.live, request, &service, client).await?;
+    record.places = admitted.places;
+    let run = Run::new(Arc::clone(&integration.program), flow, message, Budget::default());
+    let environment = RunEnvironment {
+        integration: Arc::clone(integration),
+        unix_ms: i64::try_from(worker.resources.unix_us(worker.resources.coarse_us()) / 1_000)
+            .unwrap_or(i64::MAX),
+    };
+    let (owner, revision) = (worker.this(), Rc::clone(revision));
+    let mut session = Session::new(owner, revision, Rc::clone(&request.peer), environment, run);
+    let mut waiting = Some(Waiting { client, framing });
+    let outcome = session.go(&mut waiting).await?;
+    drop(admitted.early_upload);
+    let mut response = match outcome {
+        Outcome::Respond(message, source) => {
+            deliverable(worker, &mut session, message, source, &mut waiting).await?
+        }
+        Outcome::Failed(failure) => return Err(fault_of(failure)),
+        Outcome::Done => worker.own_response(202),
+    };
+    if response.head.parsed.find(Known::Date).is_none() {
+        worker.resources.append_date(&mut response.head.edits);
+    }
+    if session.is_waiting() {
+        tokio::task::spawn_local(finish(session));
+    }
+    Ok(response)
+}
+
+/// The message of a request, and the sequences for it.
+///
+/// # Errors
+/// The API has no resource for it, or too many parameters.
+fn begin(
+    program: &Program,
+    service: Service,
+    head: MediatedRequest,
+    framing: BodyFraming,
+    record: &mut Record,
+) -> Result<(Message, Flow), Fault> {
+    let (method, target) = (head.method(), head.target());
+    let mut message = message(head, framing);
+    let handled = |handler: Option<SequenceId>, denial| match handler {
+        Some(handler) => Ok(Flow { request: Some(handler), ..Flow::default() }),
+        None => Err(Fault::Denied(denial)),
+    };
+    let flow = match service {
+        Service::Proxy(number) => {
+            program.proxies().get(number).ok_or(Fault::Denied(Denial::NoApi))?.flow
+        }
+        Service::Api => match program.resource(&method, &target) {
+            Matched::Resource(found) => {
+                found.describe(&mut message).map_err(fault_of)?;
+                found.resource.flow
+            }
+            Matched::MethodNotAllowed { handler, allowed, .. } => {
+                let allowed = allowed.iter().map(|name| Method::from_bytes(name.as_bytes()));
+                record.allow = allowed.collect();
+                handled(handler, Denial::MethodNotAllowed)?
+            }
+            Matched::NoResource { handler, .. } => handled(handler, Denial::NoResource)?,
+            Matched::NoApi { handler } => handled(handler, Denial::NoApi)?,
+        },
+    };
+    Ok((message, flow))
+}
+
+fn message(head: MediatedRequest, framing: BodyFraming) -> Message {
+    use mediation::Head as _;
+    let content_type = head.field("Content-Type");
+    let format = content_type.map_or(Format::Binary, |content_type| Format::of(&content_type));
+    let body = match framing {
+        BodyFraming::None | BodyFraming::Length(0) => Body::held(format, Vec::new()),
+        BodyFraming::Length(_) | BodyFraming::Chunked => Body::streaming(format),
+    };
+    Message::new(Direction::Request, Box::new(head), body)
+}
+
+/// The response that a run gives to its client.
+///
+/// # Errors
+/// The body of the request, which it returns, cannot be held.
+async fn deliverable<B: RequestBody>(
+    worker: &Worker,
+    session: &mut Session,
+    mut message: Message,
+    source: Source,
+    waiting: &mut Option<Waiting<'_, B>>,
+) -> Result<Response, Fault> {
+    let axis2 = |name| message.properties.get(PropertyScope::Axis2, name);
+    let status = axis2("HTTP_SC").and_then(|status| status.text().parse().ok());
+    let status = status.filter(|status| (200..600).contains(status));
+    let is_bodiless = axis2("NO_ENTITY_BODY").is_some_and(|value| value.value().truth());
+    let is_streaming = message.body.state() == BodyUse::Untouched;
+    let stream = if is_streaming { session.take_stream(source) } else { None };
+    let body = match stream {
+        Some(stream) if !is_bodiless => ResponseBody::Streaming(stream),
+        Some(stream) => {
+            stream.release(&worker.resources, false);
+            ResponseBody::Empty
+        }
+        None if is_bodiless => ResponseBody::Empty,
+        None if is_streaming => {
+            let held = session.hold(source, waiting).await?.map_err(fault_of)?;
+            ResponseBody::Held(Held::new(held))
+        }
+        None => ResponseBody::Held(Held::new(exchange::written(&mut message.body))),
+    };
+    let mut head = match message.head.into_any().downcast::<Head>() {
+        Ok(head) => head,
+        Err(other) => response_head(worker, other),
+    };
+    if let Some(status) = status {
+        head.edits.set_status(status);
+    } else if head.status() == 0 {
+        head.edits.set_status(200);
+    }
+    Ok(Response { head, body })
+}
+
+/// Fields of a request that a response does not have.
+const REQUEST_FIELDS: [&str; 12] = [
+    "accept",
+    "accept-charset",
+    "accept-encoding",
+    "accept-language",
+    "authorization",
+    "content-length",
+    "cookie",
+    "expect",
+    "host",
+    "referer",
+    "transfer-encoding",
+    "user-agent",
+];
+
+/// The head of a request that is returned to its client: its other fields remain, as in Synapse.
+fn response_head(worker: &Worker, request: Box<dyn std::any::Any>) -> Box<Head> {
+    use mediation::Head as _;
+    let mut head = worker.resources.head();
+    let edits = &mut head.edits;
+    let mut keep = |name: &str, value: &str| {
+        if !REQUEST_FIELDS.iter().any(|dropped| name.eq_ignore_ascii_case(dropped)) {
+            edits.append(name.as_bytes(), value.as_bytes());
+        }
+    };
+    match request.downcast::<MediatedRequest>() {
+        Ok(request) => request.fields(&mut keep),
+        Err(other) => {
+            if let Ok(copy) = other.downcast::<mediation::PlainHead>() {
+                copy.fields(&mut keep);
+            }
+        }
+    }
+    head
+}
+
+/// What a client gets if no sequence handles a failure.
+fn fault_of(failure: Failure) -> Fault {
+    Fault::Mediation { code: failure.code.0, reason: failure.to_string() }
+}
+
+/// Takes a run to its end after its client has the response.
+async fn finish(mut session: Session) {
+    let worker = Rc::clone(&session.worker);
+    let _busy = worker.busy();
+    loop {
+        match session.go::<OwnBody>(&mut None).await {
+            Ok(Outcome::Done) => return,
+            // Its client has another response already.
+            Ok(Outcome::Respond(..)) => {}
+            Ok(Outcome::Failed(failure)) => {
+                tracing::warn!(code = failure.code.0, "after the response: {failure}");
+            }
+            Err(fault) => {
+                tracing::warn!("after the response: {fault}");
+                return;
+            }
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! A request as it goes to an upstream: a client's, or one of the gateway's own.
+
+use base::Method;
+use wire::http1::{BodyFraming, Field, Known};
+
+use super::{HeadEdits, Peer, Request};
+
+/// A request as it goes to an upstream. It borrows everything, so that one that is forwarded unchanged is not copied.
+#[derive(Clone, Copy)]
+pub(crate) struct Outgoing<'a> {
+    pub(crate) method: Method,
+    pub(crate) method_name: &'a [u8],
+    /// Below the endpoint's path.
+    pub(crate) path: &'a [u8],
+    pub(crate) query: Option<&'a [u8]>,
+    /// The head that `fields` are offsets into.
+    pub(crate) bytes: &'a [u8],
+    pub(crate) fields: &'a [Field],
+    pub(crate) edits: &'a HeadEdits,
+    pub(crate) framing: BodyFraming,
+    /// Who sent it.
+    pub(crate) peer: &'a Peer,
+    /// The host that the client asked for.
+    pub(crate) host: &'a [u8],
+    /// The protocol that the request may switch to.
+    pub(crate) upgrade: Option<&'a [u8]>,
+    /// Its sender accepts trailers, which gRPC servers require (RFC 9110 section 10.1.4).
+    pub(crate) wants_trailers: bool,
+}
+
+impl<'a> Outgoing<'a> {
+    /// A client's request. `path`: the part below the API's base path; `upgrade`: it may switch protocols.
+    pub(crate) fn of(
+        request: &'a Request,
+        path: &'a [u8],
+        edits: &'a HeadEdits,
+        upgrade: bool,
+    ) -> Self {
+        let (head, bytes) = (&request.head, request.bytes.as_slice());
+        let protocol = || head.find(Known::Upgrade).map_or(&b""[..], |field| field.value.of(bytes));
+        Self {
+            method: head.method(),
+            method_name: head.method_bytes(bytes),
+            path,
+            query: head.query(bytes),
+            bytes,
+            fields: head.fields(),
+            edits,
+            framing: head.framing(),
+            peer: &request.peer,
+            host: head.host(bytes),
+            upgrade: upgrade.then(protocol),
+            wants_trailers: wants_trailers(request),
+        }
+    }
+
+    /// One of the gateway's own. `target`: path and query.
+    pub(crate) fn own(
+        method_name: &'a [u8],
+        target: &'a [u8],
+        edits: &'a HeadEdits,
+        peer: &'a Peer,
+    ) -> Self {
+        Self {
+            method: Method::from_bytes(method_name),
+            method_name,
+            path: target,
+            query: None,
+            bytes: &[],
+            fields: &[],
+            edits,
+            framing: BodyFraming::None,
+            peer,
+            host: &[],
+            upgrade: None,
+            wants_trailers: false,
+        }
+    }
+}
+
+fn wants_trailers(request: &Request) -> bool {
+    request.head.find(Known::Te).is_some_and(|field| {
+        let codings = field.value.of(&request.bytes);
+        codings
+            .split(|byte| *byte == b',')
+            .any(|coding| coding.trim_ascii().eq_ignore_ascii_case(b"trailers"))
+    })
+}

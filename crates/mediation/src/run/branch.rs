@@ -1,0 +1,284 @@
+//! One message on its way through sequences.
+
+use crate::message::Direction;
+use crate::program::{Program, SequenceId, Step};
+use crate::{
+    Answer, AskId, Code, EndpointId, Failure, Message, Part, PropertyScope, PropertyValue, Source,
+    To, limits,
+};
+
+/// The number of a branch in its run.
+pub(super) type BranchId = u32;
+
+/// The place of a step in a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct At {
+    pub(super) sequence: SequenceId,
+    pub(super) index: usize,
+}
+
+impl At {
+    pub(super) fn step(self, program: &Program) -> Option<&Step> {
+        program.get(self.sequence)?.steps.get(self.index)
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Branch {
+    pub(super) id: BranchId,
+    pub(super) message: Message,
+    /// Where the host has its body, as long as that streams.
+    pub(super) source: Source,
+    pub(super) stack: Vec<Frame>,
+    /// The error handlers outside the stack; the last one takes over first.
+    pub(super) handlers: Vec<SequenceId>,
+    pub(super) end: End,
+    /// Somebody sent it: nothing more happens at its end.
+    pub(super) is_sent: bool,
+    /// The forks that it is a part of.
+    pub(super) splits: Vec<Split>,
+    /// Who waits for it, and the number of its part.
+    pub(super) owner: Option<(u32, usize)>,
+    pub(super) wait: Wait,
+    /// What a step that waits now has: see [`super::Run`].
+    pub(super) joined: Option<(At, Vec<Option<Message>>)>,
+    pub(super) answer: Option<(AskId, Answer)>,
+}
+
+#[derive(Debug)]
+pub(super) struct Frame {
+    pub(super) sequence: SequenceId,
+    /// The position of the next step.
+    pub(super) next: usize,
+    /// Of a sequence template; empty if it is none.
+    pub(super) parameters: Vec<(String, PropertyValue)>,
+    /// Steps of the frame below still see its parameters: this one is a branch of a mediator.
+    pub(super) is_nested: bool,
+    /// Of the sequence, or of the call of a template.
+    pub(super) on_error: Option<SequenceId>,
+}
+
+/// What happens to a message at the end of its sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    Nothing,
+    /// `inSequence`: a request is sent to the endpoint of the flow.
+    Request,
+    /// `outSequence`: a response is sent to the client.
+    Response,
+    /// The part of a fork.
+    Send(To),
+}
+
+/// What a branch waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Wait {
+    #[default]
+    Nothing,
+    Body,
+    /// A response that takes the place of the message, in the direction that it had.
+    Call {
+        direction: Direction,
+        endpoint: Option<EndpointId>,
+    },
+    /// A response that a step joins with the message.
+    Part {
+        at: At,
+        endpoint: Option<EndpointId>,
+    },
+    /// A response that continues on its own.
+    Send {
+        receive: Option<SequenceId>,
+        endpoint: Option<EndpointId>,
+    },
+    /// A response that nobody needs (`OUT_ONLY`).
+    OneWay {
+        endpoint: Option<EndpointId>,
+    },
+    /// The parts of a scatter.
+    Scatter,
+}
+
+/// A part of a fork.
+#[derive(Clone, Debug)]
+pub(super) struct Split {
+    pub(super) id: Option<Box<str>>,
+    /// The fork's number in the run.
+    pub(super) fork: u32,
+    pub(super) total: usize,
+}
+
+impl Branch {
+    pub(super) fn new(id: BranchId, message: Message, source: Source, end: End) -> Self {
+        Self {
+            id,
+            message,
+            source,
+            stack: Vec::new(),
+            handlers: Vec::new(),
+            end,
+            is_sent: false,
+            splits: Vec::new(),
+            owner: None,
+            wait: Wait::Nothing,
+            joined: None,
+            answer: None,
+        }
+    }
+
+    /// A part of the message of `parent`, without error handlers.
+    pub(super) fn of_part(id: BranchId, part: Part, parent: &Self, program: &Program) -> Self {
+        let end = part.to.map_or(End::Nothing, End::Send);
+        let mut branch = Self::new(id, part.message, Source::Request, end);
+        branch.splits.clone_from(&parent.splits);
+        if let Some(sequence) = part.sequence {
+            let called = Some((parent.parameters().to_vec(), None));
+            // The stack is empty, so this is not too deep.
+            let _ = branch.enter(program, sequence, called);
+        }
+        branch
+    }
+
+    /// The place of the next step; `None` at the end of all sequences.
+    pub(super) fn place(&mut self, program: &Program) -> Option<At> {
+        loop {
+            let frame = self.stack.last()?;
+            let at = At { sequence: frame.sequence, index: frame.next };
+            if at.step(program).is_some() {
+                return Some(at);
+            }
+            self.stack.pop();
+        }
+    }
+
+    pub(super) fn advance(&mut self) {
+        if let Some(frame) = self.stack.last_mut() {
+            frame.next = frame.next.saturating_add(1);
+        }
+    }
+
+    /// Repeats the last step.
+    pub(super) fn rewind(&mut self) {
+        if let Some(frame) = self.stack.last_mut() {
+            frame.next = frame.next.saturating_sub(1);
+        }
+    }
+
+    /// Of the sequence template that runs.
+    pub(super) fn parameters(&self) -> &[(String, PropertyValue)] {
+        let owner = self.stack.iter().rev().find(|frame| !frame.is_nested);
+        owner.map_or(&[][..], |frame| &frame.parameters)
+    }
+
+    /// Whether steps are left.
+    pub(super) fn has_steps(&self, program: &Program) -> bool {
+        self.rest(program).next().is_some()
+    }
+
+    /// Whether a step that is left may need the body.
+    pub(super) fn needs_body(&self, program: &Program) -> bool {
+        let untouched = expression::BodyUse::Untouched;
+        self.rest(program).any(|step| {
+            let mut entered = step.mediator.enters().into_iter();
+            step.mediator.body_use() != untouched
+                || entered.any(|sequence| program.body_use(sequence) != untouched)
+        })
+    }
+
+    fn rest<'p>(&self, program: &'p Program) -> impl Iterator<Item = &'p Step> {
+        self.stack.iter().rev().flat_map(|frame| {
+            let steps = program.get(frame.sequence).map(|sequence| &*sequence.steps);
+            steps.and_then(|steps| steps.get(frame.next..)).unwrap_or_default()
+        })
+    }
+
+    /// # Errors
+    /// Above `limits::SEQUENCE_DEPTH_MAX`.
+    pub(super) fn enter(
+        &mut self,
+        program: &Program,
+        sequence: SequenceId,
+        called: Option<(Vec<(String, PropertyValue)>, Option<SequenceId>)>,
+    ) -> Result<(), Failure> {
+        if self.stack.len() >= limits::SEQUENCE_DEPTH_MAX {
+            let message =
+                format!("sequences are nested deeper than {}", limits::SEQUENCE_DEPTH_MAX);
+            return Err(Failure::new(Code::MEDIATION, message));
+        }
+        let is_nested = called.is_none();
+        let (parameters, caller) = called.unwrap_or_default();
+        // A handler of the template itself would come first; it has none of its own in Synapse.
+        let own = program.get(sequence).and_then(|sequence| sequence.on_error);
+        let on_error = own.or(caller);
+        self.stack.push(Frame { sequence, next: 0, parameters, is_nested, on_error });
+        Ok(())
+    }
+
+    /// Leaves all sequences for this one.
+    pub(super) fn restart(&mut self, program: &Program, sequence: Option<SequenceId>) {
+        self.stack.clear();
+        if let Some(sequence) = sequence {
+            // The stack is empty, so this is not too deep.
+            let _ = self.enter(program, sequence, None);
+        }
+    }
+
+    /// All error handlers, the last one for the next failure.
+    pub(super) fn all_handlers(&self) -> Vec<SequenceId> {
+        let own = self.stack.iter().filter_map(|frame| frame.on_error);
+        self.handlers.iter().copied().chain(own).collect()
+    }
+
+    /// Continues in the innermost error handler, which is used up.
+    ///
+    /// # Errors
+    /// There is none: the failure.
+    pub(super) fn handle(&mut self, program: &Program, failure: Failure) -> Result<(), Failure> {
+        self.handlers = self.all_handlers();
+        let Some(handler) = self.handlers.pop() else { return Err(failure) };
+        self.restart(program, Some(handler));
+        self.end = End::Nothing;
+        self.note(&failure).map_err(|_| failure)
+    }
+
+    /// Sets the properties that an error handler reads. A failure without a code does not hide the first one. Source:
+    /// Synapse's `FaultHandler`.
+    fn note(&mut self, failure: &Failure) -> Result<(), Failure> {
+        let known = self.message.properties.get(PropertyScope::Synapse, "ERROR_CODE");
+        if known.is_some() && failure.code == Code::MEDIATION && failure.kind.is_none() {
+            return Ok(());
+        }
+        let code = failure.kind.clone().unwrap_or_else(|| failure.code.0.to_string());
+        let texts = [
+            ("ERROR_CODE", code),
+            ("ERROR_MESSAGE", failure.message.clone()),
+            ("ERROR_DETAIL", failure.place.clone().unwrap_or_default()),
+            ("ERROR_EXCEPTION", failure.message.clone()),
+        ];
+        for (name, text) in texts {
+            let value = PropertyValue::new(text);
+            self.message.set(PropertyScope::Synapse, name, value)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the response in. `messageType` remains, and the other properties of the transport do not. Source: Synapse's
+    /// `SynapseCallbackReceiver`.
+    pub(super) fn respond_with(&mut self, ask: AskId, response: Message) -> Result<(), Failure> {
+        let kept = self.message.properties.get(PropertyScope::Axis2, "messageType").cloned();
+        self.message.become_response(response.head, response.body);
+        self.source = Source::Response(ask);
+        match kept {
+            Some(kept) if &*kept.text() != "application/x-www-form-urlencoded" => {
+                self.message.set(PropertyScope::Axis2, "messageType", kept)
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Whether no response is expected.
+    pub(super) fn is_one_way(&self) -> bool {
+        let value = self.message.properties.get(PropertyScope::Synapse, "OUT_ONLY");
+        value.is_some_and(|value| value.text().eq_ignore_ascii_case("true"))
+    }
+}

@@ -1,0 +1,303 @@
+//! What a run asks of its host, and what it does with the answers.
+
+use bytes::Bytes;
+use expression::BodyUse;
+
+use super::branch::{At, Branch, End, Wait};
+use super::{AskId, Context, Run, Scene, Target, Turn, Waiter};
+use crate::message::PlainHead;
+use crate::program::{EndpointId, SequenceId, TimeoutAction};
+use crate::{Body, Code, Direction, Failure, Message, PropertyScope, PropertyValue, To};
+
+/// What a run needs from outside.
+#[derive(Debug)]
+pub enum Ask {
+    /// Send the message: [`Answer::Response`] or [`Answer::Failed`].
+    Exchange(Box<Exchange>),
+    /// Read this body, within the host's limits: [`Answer::Body`] or [`Answer::Failed`].
+    Body(Source),
+    /// Wait as many milliseconds: [`Answer::Elapsed`]. One that is never answered lasts as long as the run.
+    Timer(u64),
+}
+
+/// A message that is sent.
+#[derive(Debug)]
+pub struct Exchange {
+    pub target: Target,
+    /// Its body is written in the format of its receiver. Its properties stay with the branch: [`Run::properties`].
+    pub message: Message,
+    /// Where its body comes from, if that still streams.
+    pub source: Source,
+    /// Whether the body of the response must be held, since a step reads it.
+    pub holds: bool,
+    /// Whether nobody needs the response (`OUT_ONLY`). The host answers nevertheless.
+    pub one_way: bool,
+}
+
+/// A body that streams through the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Source {
+    /// The client's request.
+    Request,
+    /// The response to this exchange.
+    Response(AskId),
+}
+
+/// What the host returns for an [`Ask`].
+#[derive(Debug)]
+pub enum Answer {
+    /// Of an exchange: head and body; properties are ignored.
+    Response(Message),
+    /// Synapse's code, and the message that was not sent, if the host still has it: the error handler reads it.
+    Failed(Failure, Option<Message>),
+    Body(Bytes),
+    Elapsed,
+}
+
+/// A message without head and body, where the real one is elsewhere.
+pub(super) fn placeholder() -> Message {
+    let body = Body::held(crate::Format::Binary, Vec::new());
+    Message::new(Direction::Request, Box::<PlainHead>::default(), body)
+}
+
+/// Writes the body in the format of its receiver.
+///
+/// # Errors
+/// As [`Message::finish`].
+pub(super) fn finish(message: &mut Message) -> Result<(), Failure> {
+    let bytes = message.finish()?;
+    if let Some(bytes) = bytes
+        && message.body.state() == BodyUse::Untouched
+    {
+        let format = message.head.field("Content-Type");
+        let format = format.map_or(crate::Format::Binary, |of| crate::Format::of(&of));
+        message.body = Body::held(format, bytes);
+    }
+    Ok(())
+}
+
+impl Run {
+    /// The message is sent, and the branch continues.
+    pub(super) fn send(
+        &mut self,
+        mut branch: Box<Branch>,
+        to: To,
+        receive: Option<SequenceId>,
+        context: Context<'_>,
+    ) -> Turn {
+        let continues = branch.has_steps(context.program) || branch.owner.is_some();
+        let needs_body = continues && branch.needs_body(context.program);
+        let target = match self.prepare(&mut branch, to, needs_body, context) {
+            Ok(Some(target)) => target,
+            Ok(None) => return self.ask_body(branch),
+            Err(failure) => return Turn::Failed(branch, failure),
+        };
+        let endpoint = target.endpoint;
+        let is_one_way = branch.is_one_way();
+        let wait =
+            if is_one_way { Wait::OneWay { endpoint } } else { Wait::Send { receive, endpoint } };
+        if !continues {
+            branch.handlers = branch.all_handlers();
+            branch.stack.clear();
+            self.depart(branch, target, wait, None);
+            return Turn::Gone;
+        }
+        match self.leave_copy(&mut branch) {
+            Ok(away) => self.depart(away, target, wait, None),
+            Err(failure) => return Turn::Failed(branch, failure),
+        }
+        branch.is_sent = true;
+        Turn::Go(branch)
+    }
+
+    /// The message, or a part of it, is sent, and the branch waits for the response.
+    pub(super) fn exchange(
+        &mut self,
+        mut branch: Box<Branch>,
+        to: To,
+        part: Option<(At, Box<Message>)>,
+        context: Context<'_>,
+    ) -> Turn {
+        let (direction, is_one_way) = (branch.message.direction, branch.is_one_way());
+        let Some((at, mut part)) = part else {
+            let needs_body = is_one_way && branch.needs_body(context.program);
+            let target = match self.prepare(&mut branch, to, needs_body, context) {
+                Ok(Some(target)) => target,
+                Ok(None) => return self.ask_body(branch),
+                Err(failure) => return Turn::Failed(branch, failure),
+            };
+            let endpoint = target.endpoint;
+            if !is_one_way {
+                self.depart(branch, target, Wait::Call { direction, endpoint }, None);
+                return Turn::Gone;
+            }
+            return match self.leave_copy(&mut branch) {
+                Ok(away) => {
+                    self.depart(away, target, Wait::OneWay { endpoint }, None);
+                    Turn::Go(branch)
+                }
+                Err(failure) => Turn::Failed(branch, failure),
+            };
+        };
+        let target = self.target(&branch, to, context);
+        match target.and_then(|target| finish(&mut part).map(|()| target)) {
+            Ok(target) => {
+                let endpoint = target.endpoint;
+                self.depart(branch, target, Wait::Part { at, endpoint }, Some(part));
+                Turn::Gone
+            }
+            Err(failure) => Turn::Failed(branch, failure),
+        }
+    }
+
+    /// Resolves the target and writes the message as that wants it. `None`: the body has to be read first, and the step
+    /// is repeated.
+    fn prepare(
+        &self,
+        branch: &mut Branch,
+        to: To,
+        needs_body: bool,
+        context: Context<'_>,
+    ) -> Result<Option<Target>, Failure> {
+        let target = self.target(branch, to, context)?;
+        let is_streaming = branch.message.body.state() == BodyUse::Untouched;
+        if is_streaming && (needs_body || target.content_type.is_some()) {
+            branch.rewind();
+            return Ok(None);
+        }
+        if let Some(content_type) = target.content_type {
+            let value = PropertyValue::new(content_type);
+            branch.message.set(PropertyScope::Axis2, "messageType", value)?;
+        }
+        finish(&mut branch.message)?;
+        Ok(Some(target))
+    }
+
+    fn target(&self, branch: &Branch, to: To, context: Context<'_>) -> Result<Target, Failure> {
+        let scene = Scene {
+            program: context.program,
+            environment: context.environment,
+            budget: &self.budget,
+            parameters: branch.parameters(),
+        };
+        Target::resolve(&scene, &branch.message, to)
+    }
+
+    /// The message in a branch of its own, with a copy in this one.
+    fn leave_copy(&mut self, branch: &mut Branch) -> Result<Box<Branch>, Failure> {
+        let copy = branch.message.copy(&self.budget)?;
+        let message = std::mem::replace(&mut branch.message, copy);
+        let mut away = Branch::new(self.new_id(), message, branch.source, End::Nothing);
+        away.handlers = branch.all_handlers();
+        away.splits.clone_from(&branch.splits);
+        Ok(Box::new(away))
+    }
+
+    /// Asks the host to send the message of the branch, or `part` instead.
+    fn depart(
+        &mut self,
+        mut branch: Box<Branch>,
+        target: Target,
+        wait: Wait,
+        part: Option<Box<Message>>,
+    ) {
+        let holds = part.is_some();
+        let message = match part {
+            Some(part) => *part,
+            None => {
+                let empty = placeholder();
+                let head = std::mem::replace(&mut branch.message.head, empty.head);
+                let body = std::mem::replace(&mut branch.message.body, empty.body);
+                Message::new(branch.message.direction, head, body)
+            }
+        };
+        let one_way = matches!(wait, Wait::OneWay { .. });
+        let exchange = Exchange { target, message, source: branch.source, holds, one_way };
+        branch.wait = wait;
+        self.new_ask(Waiter::Branch(branch.id), Ask::Exchange(Box::new(exchange)));
+        self.branches.insert(branch.id, branch);
+    }
+
+    pub(super) fn take_answer(
+        &mut self,
+        mut branch: Box<Branch>,
+        ask: AskId,
+        answer: Answer,
+        context: Context<'_>,
+    ) -> Turn {
+        let wait = std::mem::take(&mut branch.wait);
+        let taken = match (wait, answer) {
+            (_, Answer::Failed(failure, message)) => {
+                return self.exchange_failed(branch, wait, failure, message, context);
+            }
+            (Wait::Body, Answer::Body(bytes)) => {
+                branch.message.body = Body::held(branch.message.body.format(), bytes.into());
+                Ok(())
+            }
+            (Wait::Call { direction, .. }, Answer::Response(response)) => {
+                let taken = branch.respond_with(ask, response);
+                branch.message.direction = direction;
+                taken
+            }
+            (Wait::Part { at, .. }, Answer::Response(response)) => {
+                branch.joined = Some((at, vec![Some(response)]));
+                Ok(())
+            }
+            (Wait::Send { receive, .. }, Answer::Response(response)) => {
+                let taken = branch.respond_with(ask, response);
+                self.turn_round(&mut branch, context.program);
+                if receive.is_some() {
+                    branch.restart(context.program, receive);
+                    branch.end = End::Nothing;
+                }
+                taken
+            }
+            (Wait::OneWay { .. }, Answer::Response(_)) => return Turn::Gone,
+            (
+                Wait::Nothing
+                | Wait::Body
+                | Wait::Call { .. }
+                | Wait::Part { .. }
+                | Wait::Send { .. }
+                | Wait::OneWay { .. }
+                | Wait::Scatter,
+                Answer::Response(_) | Answer::Body(_) | Answer::Elapsed,
+            ) => Err(Failure::new(Code::MEDIATION, "the host answered another question")),
+        };
+        match taken {
+            Ok(()) => Turn::Go(branch),
+            Err(failure) => Turn::Failed(branch, failure),
+        }
+    }
+
+    fn exchange_failed(
+        &mut self,
+        mut branch: Box<Branch>,
+        wait: Wait,
+        failure: Failure,
+        message: Option<Message>,
+        context: Context<'_>,
+    ) -> Turn {
+        let endpoint = match wait {
+            Wait::Call { endpoint, .. }
+            | Wait::Send { endpoint, .. }
+            | Wait::OneWay { endpoint } => {
+                if let Some(message) = message {
+                    (branch.message.head, branch.message.body) = (message.head, message.body);
+                }
+                endpoint
+            }
+            Wait::Part { endpoint, .. } => endpoint,
+            Wait::Nothing | Wait::Body | Wait::Scatter => None,
+        };
+        let discards = |id: EndpointId| {
+            let endpoint = context.program.endpoint_at(id);
+            endpoint.is_some_and(|endpoint| endpoint.timeout.action == TimeoutAction::Discard)
+        };
+        if failure.code == Code::TIMEOUT && endpoint.is_some_and(discards) {
+            self.leave(&branch);
+            return Turn::Gone;
+        }
+        Turn::Failed(branch, failure)
+    }
+}

@@ -1,0 +1,242 @@
+//! Branches of a run: forks, and the places where they meet again.
+
+use std::collections::VecDeque;
+
+use super::branch::{At, Branch, BranchId, Split, Wait};
+use super::{Answer, Ask, AskId, Context, Run, Turn, Waiter};
+use crate::{
+    Code, Collect, Failure, Fork, Message, Part, PropertyScope, PropertyValue, Scatter, limits,
+};
+
+/// The parts that a branch waits for.
+#[derive(Debug)]
+pub(super) struct Gather {
+    parent: BranchId,
+    at: At,
+    /// Those that have not started.
+    queue: VecDeque<(usize, Part)>,
+    results: Vec<Option<Message>>,
+    /// Those that have not ended.
+    open: usize,
+    enough: usize,
+}
+
+/// The place, what the messages have in common, and their fork.
+pub(super) type AggregateKey = (At, Option<String>, Option<u32>);
+
+/// Messages that wait at an `aggregate`.
+#[derive(Debug, Default)]
+pub(super) struct Aggregate {
+    waiting: Vec<Box<Branch>>,
+    timer: Option<AskId>,
+    is_complete: bool,
+}
+
+impl Aggregate {
+    /// Whether messages wait.
+    pub(super) fn is_open(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+}
+
+impl Run {
+    pub(super) fn fork(&mut self, branch: Box<Branch>, fork: Fork, context: Context<'_>) -> Turn {
+        if let Err(failure) = self.has_room(fork.parts.len()) {
+            return Turn::Failed(branch, failure);
+        }
+        let (number, total) = (self.new_id(), fork.parts.len());
+        let name = match &fork.id {
+            Some(id) => format!("messageSequence.{id}"),
+            None => "messageSequence".to_owned(),
+        };
+        for (index, mut part) in fork.parts.into_iter().enumerate() {
+            let value = PropertyValue::new(format!("{index}/{total}"));
+            if let Err(failure) = part.message.set(PropertyScope::Synapse, &name, value) {
+                return Turn::Failed(branch, failure);
+            }
+            let mut child =
+                Box::new(Branch::of_part(self.new_id(), part, &branch, context.program));
+            child.handlers = branch.all_handlers();
+            child.splits.push(Split { id: fork.id.clone(), fork: number, total });
+            self.start(child);
+        }
+        if fork.continues {
+            return Turn::Go(branch);
+        }
+        self.leave(&branch);
+        Turn::Gone
+    }
+
+    pub(super) fn scatter(
+        &mut self,
+        mut branch: Box<Branch>,
+        at: At,
+        scatter: Scatter,
+        context: Context<'_>,
+    ) -> Turn {
+        let total = scatter.parts.len();
+        if let Err(failure) = self.has_room(total) {
+            return Turn::Failed(branch, failure);
+        }
+        if total == 0 {
+            branch.joined = Some((at, Vec::new()));
+            return Turn::Go(branch);
+        }
+        let id = self.new_id();
+        if let Some(ms) = scatter.timeout_ms {
+            self.new_ask(Waiter::Gather(id), Ask::Timer(ms));
+        }
+        let mut parts = scatter.parts.into_iter().enumerate();
+        let first = parts.by_ref().take(if scatter.parallel { total } else { 1 });
+        for (index, part) in first.collect::<Vec<_>>() {
+            let mut child =
+                Box::new(Branch::of_part(self.new_id(), part, &branch, context.program));
+            child.owner = Some((id, index));
+            self.start(child);
+        }
+        let gather = Gather {
+            parent: branch.id,
+            at,
+            queue: parts.collect(),
+            results: (0..total).map(|_| None).collect(),
+            open: total,
+            enough: scatter.enough.unwrap_or(total).min(total),
+        };
+        self.gathers.insert(id, gather);
+        branch.wait = Wait::Scatter;
+        self.branches.insert(branch.id, branch);
+        Turn::Gone
+    }
+
+    fn start(&mut self, branch: Box<Branch>) {
+        self.ready.push_back(branch.id);
+        self.branches.insert(branch.id, branch);
+    }
+
+    /// # Errors
+    /// So many parts would be alive with all others.
+    fn has_room(&self, parts: usize) -> Result<(), Failure> {
+        let waiting = self.aggregates.values().map(|aggregate| aggregate.waiting.len());
+        let alive = waiting.sum::<usize>().saturating_add(self.branches.len());
+        if alive.saturating_add(parts) <= limits::PARTS_MAX {
+            return Ok(());
+        }
+        let message = format!("more than {} branches of a message", limits::PARTS_MAX);
+        Err(Failure::new(Code::MEDIATION, message))
+    }
+
+    /// A part is at its end; `None`: it went elsewhere.
+    pub(super) fn part_ended(&mut self, id: u32, part: usize, result: Option<Message>) {
+        let Some(gather) = self.gathers.get_mut(&id) else { return };
+        gather.open = gather.open.saturating_sub(1);
+        if result.is_some() {
+            gather.enough = gather.enough.saturating_sub(1);
+        }
+        if let Some(slot) = gather.results.get_mut(part) {
+            *slot = result;
+        }
+        if gather.open == 0 || gather.enough == 0 {
+            return self.gathered(id);
+        }
+        let Some((index, part)) = gather.queue.pop_front() else { return };
+        let parent = gather.parent;
+        let program = std::sync::Arc::clone(&self.program);
+        let Some(parent) = self.branches.remove(&parent) else { return };
+        let child_id = self.new_id();
+        let mut child = Branch::of_part(child_id, part, &parent, &program);
+        child.owner = Some((id, index));
+        self.branches.insert(parent.id, parent);
+        self.start(Box::new(child));
+    }
+
+    /// Continues the branch that waits for the parts, with those that arrived.
+    pub(super) fn gathered(&mut self, id: u32) {
+        let Some(gather) = self.cancel(id) else { return };
+        let Some(parent) = self.branches.get_mut(&gather.parent) else { return };
+        parent.wait = Wait::Nothing;
+        parent.joined = Some((gather.at, gather.results));
+        self.ready.push_back(gather.parent);
+    }
+
+    /// A part failed, and so does the branch that waits for it.
+    pub(super) fn gather_failed(&mut self, id: u32, failure: Failure) {
+        let Some(gather) = self.cancel(id) else { return };
+        let Some(parent) = self.branches.get_mut(&gather.parent) else { return };
+        parent.answer = Some((AskId(0), Answer::Failed(failure, None)));
+        self.ready.push_back(gather.parent);
+    }
+
+    /// Ends what is left of the parts, and what they wait for.
+    fn cancel(&mut self, id: u32) -> Option<Gather> {
+        let gather = self.gathers.remove(&id)?;
+        let mut ended = vec![id];
+        while let Some(id) = ended.pop() {
+            let owned = self
+                .branches
+                .extract_if(.., |_, branch| branch.owner.is_some_and(|(owner, _)| owner == id));
+            let owned: Vec<_> = owned.map(|(id, _)| id).collect();
+            let inner = self.gathers.extract_if(.., |_, inner| owned.contains(&inner.parent));
+            ended.extend(inner.map(|(id, _)| id));
+        }
+        let (branches, gathers) = (&self.branches, &self.gathers);
+        self.asks.retain(|_, waiter| match waiter {
+            Waiter::Branch(id) => branches.contains_key(id),
+            Waiter::Gather(id) => gathers.contains_key(id),
+            Waiter::Aggregate(_) => true,
+        });
+        Some(gather)
+    }
+
+    pub(super) fn collect(&mut self, branch: Box<Branch>, at: At, collect: Collect) -> Turn {
+        let split = branch.splits.iter().rev().find(|split| split.id == collect.id);
+        let split = split.map(|split| (split.fork, split.total));
+        // What belongs to nothing passes.
+        if split.is_none() && collect.correlation.is_none() {
+            return Turn::Go(branch);
+        }
+        let group = split.filter(|_| collect.correlation.is_none()).map(|(fork, _)| fork);
+        let key = (at, collect.correlation, group);
+        if !self.aggregates.contains_key(&key) {
+            let waiter = |key| Waiter::Aggregate(key);
+            let ms = collect.timeout_ms;
+            let timer = ms.map(|ms| self.new_ask(waiter(key.clone()), Ask::Timer(ms)));
+            self.aggregates.insert(key.clone(), Aggregate { timer, ..Aggregate::default() });
+        }
+        self.leave(&branch);
+        let Some(aggregate) = self.aggregates.get_mut(&key) else { return Turn::Gone };
+        if aggregate.is_complete {
+            return Turn::Gone;
+        }
+        aggregate.waiting.push(branch);
+        let arrived = aggregate.waiting.len();
+        if split.is_some_and(|(_, total)| arrived >= total)
+            || collect.enough.is_some_and(|enough| arrived >= enough)
+        {
+            self.complete(&key);
+        }
+        Turn::Gone
+    }
+
+    /// Joins the messages that wait: the last one continues, with the first one's message.
+    pub(super) fn complete(&mut self, key: &AggregateKey) {
+        let Some(aggregate) = self.aggregates.get_mut(key) else { return };
+        aggregate.is_complete = true;
+        if let Some(timer) = aggregate.timer.take() {
+            self.asks.remove(&timer);
+        }
+        let mut waiting = std::mem::take(&mut aggregate.waiting);
+        let Some(mut last) = waiting.pop() else { return };
+        let mut messages = waiting.into_iter().map(|branch| branch.message);
+        let first = messages.next();
+        let mut parts: Vec<_> = messages.map(Some).collect();
+        if let Some(first) = first {
+            parts.push(Some(std::mem::replace(&mut last.message, first)));
+        }
+        if let Some(split) = last.splits.iter().rposition(|split| Some(split.fork) == key.2) {
+            last.splits.remove(split);
+        }
+        last.owner = None;
+        last.joined = Some((key.0, parts));
+        self.start(last);
+    }
+}

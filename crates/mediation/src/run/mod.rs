@@ -1,0 +1,437 @@
+//! Takes messages through sequences.
+//!
+//! A [`Run`] owns a message and everything that becomes of it: the branches of forks, the responses to what was sent,
+//! the aggregates that wait. The host drives it: [`Run::next`] runs until the host is needed, and [`Run::answer`] brings
+//! what it asked for. Several asks may be outstanding. Nothing outlives its run.
+
+mod branch;
+mod exchange;
+mod fork;
+mod scene;
+mod target;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use expression::{BodyUse, Budget};
+
+use crate::message::{Direction, Environment, LogLevel};
+use crate::program::Program;
+use crate::service::Flow;
+use crate::{Failure, Message, Next, Properties, limits};
+
+use branch::{Branch, BranchId, End, Wait};
+use fork::{Aggregate, AggregateKey, Gather};
+
+pub use exchange::{Answer, Ask, Exchange, Source};
+pub use scene::Scene;
+pub use target::Target;
+
+/// A question to the host, and its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AskId(u32);
+
+/// Why a run stopped.
+#[derive(Debug)]
+pub enum Event {
+    /// The host performs this and calls [`Run::answer`]; other branches may go on meanwhile.
+    Ask(AskId, Ask),
+    /// The response to the client; there is at most one. A body that still streams is that of the source.
+    Respond(Message, Source),
+    /// There is no response, since this failed and no error handler took over. Comes at most once, and not after
+    /// [`Event::Respond`].
+    Failed(Failure),
+    /// The next step may take long: [`Run::next_heavy`] runs it.
+    Heavy,
+    /// No branch can go on until an answer comes.
+    Waiting,
+    /// Nothing is left to do. Without a response the client gets an empty one: 202.
+    Done,
+}
+
+/// A message's way through sequences, with everything that becomes of it.
+#[derive(Debug)]
+pub struct Run {
+    program: Arc<Program>,
+    flow: Flow,
+    /// One for everything.
+    budget: Budget,
+    branches: BTreeMap<BranchId, Box<Branch>>,
+    /// Those that can go on, in this order.
+    ready: VecDeque<BranchId>,
+    asks: BTreeMap<AskId, Waiter>,
+    gathers: BTreeMap<u32, Gather>,
+    aggregates: BTreeMap<AggregateKey, Aggregate>,
+    /// Of branches, asks and forks.
+    last_id: u32,
+    events: VecDeque<Event>,
+    has_responded: bool,
+    /// The first failure that nobody handled.
+    failure: Option<Failure>,
+    /// The steps that were charged when the last event was returned.
+    charged: u64,
+}
+
+/// Who gets an answer.
+#[derive(Debug)]
+enum Waiter {
+    Branch(BranchId),
+    Gather(u32),
+    Aggregate(AggregateKey),
+}
+
+/// What a branch did in its turn.
+enum Turn {
+    Go(Box<Branch>),
+    /// It waits, or it ended.
+    Gone,
+    Failed(Box<Branch>, Failure),
+}
+
+/// What a run works with between two events.
+#[derive(Clone, Copy)]
+struct Context<'c> {
+    program: &'c Program,
+    environment: &'c dyn Environment,
+    /// Whether the thread is one for heavy work.
+    is_heavy: bool,
+}
+
+impl Run {
+    /// A run of `flow` for a request. A flow without a `faultSequence` has the sequence `fault`, if there is one.
+    #[must_use]
+    pub fn new(program: Arc<Program>, flow: Flow, message: Message, budget: Budget) -> Self {
+        let flow = Flow { fault: flow.fault.or_else(|| program.sequence("fault")), ..flow };
+        let mut first = Branch::new(0, message, Source::Request, End::Request);
+        first.handlers.extend(flow.fault);
+        first.restart(&program, flow.request);
+        Self {
+            program,
+            flow,
+            budget,
+            branches: BTreeMap::from([(0, Box::new(first))]),
+            ready: VecDeque::from([0]),
+            asks: BTreeMap::new(),
+            gathers: BTreeMap::new(),
+            aggregates: BTreeMap::new(),
+            last_id: 0,
+            events: VecDeque::new(),
+            has_responded: false,
+            failure: None,
+            charged: 0,
+        }
+    }
+
+    /// Runs until the host is needed.
+    pub fn next(&mut self, environment: &dyn Environment) -> Event {
+        self.go(environment, false)
+    }
+
+    /// As [`Run::next`], but never returns [`Event::Heavy`]: for a thread that may take its time.
+    pub fn next_heavy(&mut self, environment: &dyn Environment) -> Event {
+        self.go(environment, true)
+    }
+
+    /// Brings the answer to an ask. One that nobody waits for any more is ignored.
+    pub fn answer(&mut self, ask: AskId, answer: Answer) {
+        match self.asks.remove(&ask) {
+            Some(Waiter::Branch(id)) => {
+                if let Some(branch) = self.branches.get_mut(&id) {
+                    branch.answer = Some((ask, answer));
+                    self.ready.push_back(id);
+                }
+            }
+            Some(Waiter::Gather(id)) => self.gathered(id),
+            Some(Waiter::Aggregate(key)) => self.complete(&key),
+            None => {}
+        }
+    }
+
+    /// The properties of the branch that waits for `ask`: those of the message that is sent.
+    #[must_use]
+    pub fn properties(&self, ask: AskId) -> Option<&Properties> {
+        let Waiter::Branch(id) = self.asks.get(&ask)? else { return None };
+        Some(&self.branches.get(id)?.message.properties)
+    }
+
+    /// The artefacts that it runs.
+    #[must_use]
+    pub fn program(&self) -> &Arc<Program> {
+        &self.program
+    }
+
+    fn go(&mut self, environment: &dyn Environment, is_heavy: bool) -> Event {
+        let program = Arc::clone(&self.program);
+        let context = Context { program: &program, environment, is_heavy };
+        let event = loop {
+            if let Some(event) = self.events.pop_front() {
+                break event;
+            }
+            let Some(id) = self.ready.pop_front() else {
+                if let Some(event) = self.idle(environment) {
+                    break event;
+                }
+                continue;
+            };
+            // A branch whose scatter is complete is not there any more.
+            let Some(branch) = self.branches.remove(&id) else { continue };
+            self.turn(branch, context);
+        };
+        self.charged = self.budget.steps_used();
+        event
+    }
+
+    /// What happens when no branch can go on.
+    fn idle(&mut self, environment: &dyn Environment) -> Option<Event> {
+        let is_one_way = |branch: &Branch| matches!(branch.wait, Wait::OneWay { .. });
+        if self.branches.values().all(|branch| is_one_way(branch))
+            && !self.aggregates.values().any(Aggregate::is_open)
+            && let Some(failure) = self.failure.take()
+        {
+            if !std::mem::replace(&mut self.has_responded, true) {
+                return Some(Event::Failed(failure));
+            }
+            log_unhandled(environment, &failure);
+        }
+        if self.asks.values().any(|waiter| matches!(waiter, Waiter::Branch(_))) {
+            return Some(Event::Waiting);
+        }
+        // Nobody is left who could complete an aggregate.
+        let open = self.aggregates.iter().find(|(_, aggregate)| aggregate.is_open());
+        if let Some(key) = open.map(|(key, _)| key.clone()) {
+            self.complete(&key);
+            return None;
+        }
+        self.branches.clear();
+        self.asks.clear();
+        Some(Event::Done)
+    }
+
+    /// Runs a branch until it waits or ends.
+    fn turn(&mut self, mut branch: Box<Branch>, context: Context<'_>) {
+        let mut turn = match branch.answer.take() {
+            Some((ask, answer)) => self.take_answer(branch, ask, answer, context),
+            None => Turn::Go(branch),
+        };
+        loop {
+            turn = match turn {
+                Turn::Go(branch) => self.step(branch, context),
+                Turn::Gone => return,
+                Turn::Failed(branch, failure) => self.fail(branch, failure, context),
+            };
+        }
+    }
+
+    fn step(&mut self, mut branch: Box<Branch>, context: Context<'_>) -> Turn {
+        if let Some((at, parts)) = branch.joined.take() {
+            return self.mediate(branch, at, Some(parts), context);
+        }
+        let Some(at) = branch.place(context.program) else { return self.ended(branch, context) };
+        let Some(step) = at.step(context.program) else { return Turn::Go(branch) };
+        let is_streaming = branch.message.body.state() == BodyUse::Untouched;
+        if is_streaming && step.mediator.body_use() != BodyUse::Untouched {
+            return self.ask_body(branch);
+        }
+        if !context.is_heavy && self.is_heavy(&branch, step.mediator.ns_per_byte()) {
+            self.ready.push_front(branch.id);
+            self.branches.insert(branch.id, branch);
+            self.events.push_back(Event::Heavy);
+            return Turn::Gone;
+        }
+        branch.advance();
+        self.mediate(branch, at, None, context)
+    }
+
+    fn is_heavy(&self, branch: &Branch, ns_per_byte: u64) -> bool {
+        if self.budget.steps_used().saturating_sub(self.charged) > limits::HEAVY_STEPS {
+            return true;
+        }
+        let bytes = u64::try_from(branch.message.body.size()).unwrap_or(u64::MAX);
+        ns_per_byte > 0 && bytes.saturating_mul(ns_per_byte) > limits::HEAVY_NS
+    }
+
+    /// Runs the step, or its [`crate::Mediator::join`].
+    fn mediate(
+        &mut self,
+        mut branch: Box<Branch>,
+        at: branch::At,
+        parts: Option<Vec<Option<Message>>>,
+        context: Context<'_>,
+    ) -> Turn {
+        let Some(step) = at.step(context.program) else { return Turn::Go(branch) };
+        // The message is apart from the branch while the scene borrows that.
+        let mut message = std::mem::replace(&mut branch.message, exchange::placeholder());
+        let scene = Scene {
+            program: context.program,
+            environment: context.environment,
+            budget: &self.budget,
+            parameters: branch.parameters(),
+        };
+        let charged = self.budget.charge_steps(limits::MEDIATOR_STEPS).map_err(Failure::from);
+        let next = charged.and_then(|()| match parts {
+            Some(parts) => step.mediator.join(&scene, &mut message, parts),
+            None => step.mediator.mediate(&scene, &mut message),
+        });
+        branch.message = message;
+        let turn = match next {
+            Ok(next) => {
+                context.environment.mediated(step, &branch.message);
+                self.follow(branch, at, next, context)
+            }
+            Err(failure) => Turn::Failed(branch, failure),
+        };
+        match turn {
+            Turn::Failed(branch, mut failure) => {
+                failure.place.get_or_insert_with(|| step.to_string());
+                Turn::Failed(branch, failure)
+            }
+            turn @ (Turn::Go(_) | Turn::Gone) => turn,
+        }
+    }
+
+    fn follow(
+        &mut self,
+        mut branch: Box<Branch>,
+        at: branch::At,
+        next: Next,
+        context: Context<'_>,
+    ) -> Turn {
+        let entered = match next {
+            Next::Continue => Ok(()),
+            Next::Enter(sequence) => branch.enter(context.program, sequence, None),
+            Next::Call(call) => {
+                let called = Some((call.parameters, call.on_error));
+                branch.enter(context.program, call.sequence, called)
+            }
+            Next::Send { to, receive } => return self.send(branch, to, receive, context),
+            Next::Exchange { to, part } => {
+                let part = part.map(|part| (at, part));
+                return self.exchange(branch, to, part, context);
+            }
+            Next::Fork(fork) => return self.fork(branch, fork, context),
+            Next::Scatter(scatter) => return self.scatter(branch, at, scatter, context),
+            Next::Collect(collect) => return self.collect(branch, at, collect),
+            Next::Respond => return self.respond(branch, context),
+            Next::Loopback => return self.loopback(branch, context),
+            Next::Drop => {
+                self.leave(&branch);
+                return Turn::Gone;
+            }
+        };
+        match entered {
+            Ok(()) => Turn::Go(branch),
+            Err(failure) => Turn::Failed(branch, failure),
+        }
+    }
+
+    fn fail(&mut self, mut branch: Box<Branch>, failure: Failure, context: Context<'_>) -> Turn {
+        match branch.handle(context.program, failure) {
+            Ok(()) => Turn::Go(branch),
+            Err(failure) => {
+                if let Some((gather, _)) = branch.owner {
+                    self.gather_failed(gather, failure);
+                } else if self.failure.is_some() || self.has_responded {
+                    log_unhandled(context.environment, &failure);
+                } else {
+                    self.failure = Some(failure);
+                }
+                Turn::Gone
+            }
+        }
+    }
+
+    /// The branch is at the end of its sequences.
+    fn ended(&mut self, mut branch: Box<Branch>, context: Context<'_>) -> Turn {
+        if let Some((gather, part)) = branch.owner.filter(|_| !matches!(branch.end, End::Send(_))) {
+            self.part_ended(gather, part, Some(branch.message));
+            return Turn::Gone;
+        }
+        if branch.is_sent {
+            return Turn::Gone;
+        }
+        let is_response = branch.message.direction == Direction::Response;
+        match (branch.end, self.flow.endpoint) {
+            (End::Request, _) if is_response => self.respond(branch, context),
+            (End::Response, _) => self.respond(branch, context),
+            (End::Request, Some(endpoint)) => {
+                self.send(branch, crate::To::Endpoint(endpoint), None, context)
+            }
+            (End::Send(to), _) => {
+                if branch.owner.is_some() {
+                    // The response is what the part becomes.
+                    branch.end = End::Nothing;
+                    return self.exchange(branch, to, None, context);
+                }
+                self.send(branch, to, None, context)
+            }
+            (End::Request, None) | (End::Nothing, _) => Turn::Gone,
+        }
+    }
+
+    fn respond(&mut self, mut branch: Box<Branch>, context: Context<'_>) -> Turn {
+        if self.has_responded {
+            let line = "a second response to the client is dropped";
+            context.environment.log(LogLevel::Warn, line);
+            self.leave(&branch);
+            return Turn::Gone;
+        }
+        if let Err(failure) = exchange::finish(&mut branch.message) {
+            branch.is_sent = true;
+            return Turn::Failed(branch, failure);
+        }
+        self.has_responded = true;
+        self.leave(&branch);
+        self.events.push_back(Event::Respond(branch.message, branch.source));
+        Turn::Gone
+    }
+
+    fn loopback(&mut self, mut branch: Box<Branch>, context: Context<'_>) -> Turn {
+        if branch.end == End::Response {
+            let message = "a `loopback` in the sequence for responses would never end";
+            return Turn::Failed(branch, Failure::new(crate::Code::MEDIATION, message));
+        }
+        self.leave(&branch);
+        branch.message.direction = Direction::Response;
+        self.turn_round(&mut branch, context.program);
+        Turn::Go(branch)
+    }
+
+    /// Continues as a response, with the sequence for responses.
+    fn turn_round(&self, branch: &mut Branch, program: &Program) {
+        branch.restart(program, self.flow.response);
+        branch.handlers = self.flow.fault.into_iter().collect();
+        (branch.end, branch.is_sent, branch.owner) = (End::Response, false, None);
+    }
+
+    /// The branch does not come back to whoever waits for it.
+    fn leave(&mut self, branch: &Branch) {
+        if let Some((gather, part)) = branch.owner {
+            self.part_ended(gather, part, None);
+        }
+    }
+
+    fn new_id(&mut self) -> u32 {
+        // As many as there are steps to charge: it does not overflow before the budget ends.
+        self.last_id = self.last_id.saturating_add(1);
+        self.last_id
+    }
+
+    fn new_ask(&mut self, waiter: Waiter, ask: Ask) -> AskId {
+        let id = AskId(self.new_id());
+        self.asks.insert(id, waiter);
+        self.events.push_back(Event::Ask(id, ask));
+        id
+    }
+
+    fn ask_body(&mut self, mut branch: Box<Branch>) -> Turn {
+        branch.wait = Wait::Body;
+        self.new_ask(Waiter::Branch(branch.id), Ask::Body(branch.source));
+        self.branches.insert(branch.id, branch);
+        Turn::Gone
+    }
+}
+
+fn log_unhandled(environment: &dyn Environment, failure: &Failure) {
+    let place = failure.place.as_deref().map(|place| format!("{place}: ")).unwrap_or_default();
+    environment.log(LogLevel::Warn, &format!("no error handler for: {place}{failure}"));
+}

@@ -1,0 +1,146 @@
+//! Where a message is sent, resolved from its endpoint and its properties.
+
+use super::Scene;
+use crate::program::{EndpointFormat, EndpointId, EndpointKind};
+use crate::{Code, Failure, Message, PropertyScope, To, limits, template};
+
+/// Where a message is sent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Target {
+    /// Its limits of time and its state. `None`: the message's own address.
+    pub endpoint: Option<EndpointId>,
+    /// An absolute URL; empty for a group.
+    pub url: String,
+    /// Replaces the message's own.
+    pub method: Option<String>,
+    /// The members of a group. The endpoint's kind says how the host chooses among them.
+    pub members: Vec<Self>,
+    /// What the endpoint expects of the body.
+    pub(super) content_type: Option<&'static str>,
+}
+
+impl Target {
+    /// # Errors
+    /// There is no address, or no such endpoint.
+    pub(super) fn resolve(scene: &Scene<'_>, message: &Message, to: To) -> Result<Self, Failure> {
+        match to {
+            To::Implied => Ok(Self { url: own_address(message)?, ..Self::default() }),
+            To::Endpoint(id) => Self::endpoint(scene, message, id, 0),
+        }
+    }
+
+    fn endpoint(
+        scene: &Scene<'_>,
+        message: &Message,
+        id: EndpointId,
+        depth: usize,
+    ) -> Result<Self, Failure> {
+        let endpoint = scene.program.endpoint_at(id).ok_or_else(|| unknown("endpoint"))?;
+        if depth > limits::ENDPOINT_DEPTH_MAX {
+            let message =
+                format!("endpoints are nested deeper than {}", limits::ENDPOINT_DEPTH_MAX);
+            return Err(Failure::new(Code::MEDIATION, message));
+        }
+        let mut target = Self { endpoint: Some(id), ..Self::default() };
+        let members: &[EndpointId] = match &endpoint.kind {
+            EndpointKind::Address { uri } => {
+                target.url = with_postfix(uri, message);
+                &[]
+            }
+            EndpointKind::Http { method, template } => {
+                target.method.clone_from(method);
+                let value = |name: &str| {
+                    let value = message.properties.get(PropertyScope::Synapse, name);
+                    let own = || message.head.property(PropertyScope::Synapse, name);
+                    value.map(|value| value.text().into_owned()).or_else(|| Some(own()?.into()))
+                };
+                target.url = template::expand(template, value);
+                &[]
+            }
+            EndpointKind::Default => {
+                target.url = own_address(message)?;
+                &[]
+            }
+            EndpointKind::Computed(name) => {
+                let name = scene.text(name, message)?;
+                let id = scene.program.endpoint(&name).ok_or_else(|| unknown(&name))?;
+                return Self::endpoint(scene, message, id, depth + 1);
+            }
+            EndpointKind::LoadBalance { members, .. }
+            | EndpointKind::Failover { members, .. }
+            | EndpointKind::RecipientList { members } => members,
+            EndpointKind::Recipients(list) => {
+                target.members = recipients(scene, &scene.text(list, message)?)?;
+                &[]
+            }
+        };
+        target.content_type = endpoint.format.and_then(EndpointFormat::content_type);
+        if endpoint.format == Some(EndpointFormat::Get) {
+            target.method = Some("GET".to_owned());
+        }
+        for member in members {
+            let member = Self::endpoint(scene, message, *member, depth + 1)?;
+            // One body is written, so all members get what the first wants.
+            target.content_type = target.content_type.or(member.content_type);
+            target.members.push(member);
+        }
+        Ok(target)
+    }
+}
+
+/// Addresses, separated by commas. Source: Synapse's dynamic recipient list.
+fn recipients(scene: &Scene<'_>, list: &str) -> Result<Vec<Target>, Failure> {
+    let urls = list.split(',').map(str::trim).filter(|url| !url.is_empty());
+    let of = |url: &str| Target { url: url.to_owned(), ..Target::default() };
+    let members: Vec<_> = urls.take(limits::ENDPOINT_MEMBERS_MAX + 1).map(of).collect();
+    if members.len() > limits::ENDPOINT_MEMBERS_MAX {
+        let message = format!("more than {} recipients", limits::ENDPOINT_MEMBERS_MAX);
+        return Err(Failure::new(Code::MEDIATION, message));
+    }
+    if members.is_empty() {
+        return Err(Failure::new(Code::NO_READY_MEMBER, "the recipient list is empty"));
+    }
+    scene.budget.charge_reading(list.len())?;
+    Ok(members)
+}
+
+fn unknown(name: &str) -> Failure {
+    Failure::new(Code::NO_ENDPOINT, format!("there is no endpoint `{name}`"))
+}
+
+/// The property `To`.
+fn own_address(message: &Message) -> Result<String, Failure> {
+    let address = message.properties.get(PropertyScope::Synapse, "To");
+    let address = address.map(|value| value.text().into_owned());
+    let is_absolute = |address: &String| address.contains("://");
+    address.filter(is_absolute).ok_or_else(|| {
+        let text = "the message has no address: set the header `To`, or name an endpoint";
+        Failure::new(Code::MEDIATION, text)
+    })
+}
+
+/// `uri` with the rest of the request's target, `REST_URL_POSTFIX`.
+fn with_postfix(uri: &str, message: &Message) -> String {
+    let scope = PropertyScope::Axis2;
+    let set = message.properties.get(scope, "REST_URL_POSTFIX");
+    let postfix = match set {
+        Some(value) => value.text(),
+        None => message.head.property(scope, "REST_URL_POSTFIX").unwrap_or_default(),
+    };
+    let (path, query) = postfix.split_once('?').unwrap_or((&postfix, ""));
+    let (address, own_query) = uri.split_once('?').unwrap_or((uri, ""));
+    let mut url = address.to_owned();
+    if !path.is_empty() {
+        if !url.ends_with('/') && !path.starts_with('/') {
+            url.push('/');
+        }
+        let path = if url.ends_with('/') { path.trim_start_matches('/') } else { path };
+        url.push_str(path);
+    }
+    let queries = [own_query, query].into_iter().filter(|query| !query.is_empty());
+    for (mark, query) in ['?', '&'].into_iter().zip(queries) {
+        url.push(mark);
+        url.push_str(query);
+    }
+    url
+}

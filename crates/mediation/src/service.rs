@@ -1,0 +1,227 @@
+//! Where messages come in: proxy services, and the resources of REST APIs.
+
+use crate::program::{EndpointId, Program, SequenceId};
+use crate::{Failure, Message, PropertyScope, PropertyValue, template};
+
+/// What becomes of a message that comes in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flow {
+    /// `inSequence`.
+    pub request: Option<SequenceId>,
+    /// `outSequence`.
+    pub response: Option<SequenceId>,
+    /// `faultSequence`.
+    pub fault: Option<SequenceId>,
+    /// A request that reaches the end of its sequence is sent here.
+    pub endpoint: Option<EndpointId>,
+}
+
+/// The listeners that a service is reached on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Transports {
+    pub http: bool,
+    pub https: bool,
+}
+
+/// A proxy service, at `/services/NAME`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proxy {
+    pub name: String,
+    pub transports: Transports,
+    pub flow: Flow,
+}
+
+/// A REST API.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Api {
+    pub name: String,
+    /// Context and version, without a trailing `/`.
+    pub base_path: String,
+    pub transports: Transports,
+    pub resources: Vec<Resource>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resource {
+    /// In upper case; empty: all.
+    pub methods: Vec<String>,
+    pub path: ResourcePath,
+    pub flow: Flow,
+}
+
+/// Which paths below the API's a resource serves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ResourcePath {
+    /// `uri-template`, such as `/orders/{id}`.
+    Template(String),
+    /// `url-mapping`, such as `/orders/*`.
+    Mapping(String),
+    /// Every path that no other resource serves.
+    Any,
+}
+
+/// Where a request to an API goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Matched<'p> {
+    Resource(Found<'p>),
+    /// Resources serve the path, but none the method: `_method_not_allowed_handler_` if there is one, else 405.
+    MethodNotAllowed {
+        api: &'p Api,
+        handler: Option<SequenceId>,
+        allowed: Vec<&'p str>,
+    },
+    /// No resource serves the path: `_resource_mismatch_handler_` if there is one, else 404.
+    NoResource {
+        api: &'p Api,
+        handler: Option<SequenceId>,
+    },
+    /// No API has the path: the sequence `main` if there is one, else 404.
+    NoApi {
+        handler: Option<SequenceId>,
+    },
+}
+
+/// A resource, and what its path and the query say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found<'p> {
+    pub api: &'p Api,
+    pub resource: &'p Resource,
+    /// Name and value of the variables of the template, as they are in the path.
+    pub variables: Vec<(String, String)>,
+    /// Name and value of the parameters, decoded.
+    pub query: Vec<(String, String)>,
+    /// Path and query after the API's base path.
+    pub postfix: String,
+}
+
+impl Found<'_> {
+    /// Sets the properties that sequences read: `uri.var.*`, `query.param.*` and `REST_*`.
+    ///
+    /// # Errors
+    /// As [`Message::set`].
+    pub fn describe(&self, message: &mut Message) -> Result<(), Failure> {
+        let lists = [("uri.var", &self.variables), ("query.param", &self.query)];
+        for (prefix, list) in lists {
+            for (name, value) in list {
+                let name = format!("{prefix}.{name}");
+                let value = PropertyValue::new(value.as_str());
+                message.set(PropertyScope::Synapse, &name, value)?;
+            }
+        }
+        let sub_path = self.postfix.split('?').next().unwrap_or_default();
+        let texts = [
+            ("REST_API_CONTEXT", &*self.api.base_path),
+            ("REST_SUB_REQUEST_PATH", sub_path),
+            ("SYNAPSE_REST_API", &*self.api.name),
+        ];
+        for (name, text) in texts {
+            message.set(PropertyScope::Synapse, name, PropertyValue::new(text))?;
+        }
+        Ok(())
+    }
+}
+
+impl Program {
+    /// The resource for a request. `target`: path and query.
+    #[must_use]
+    pub fn resource(&self, method: &str, target: &str) -> Matched<'_> {
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let rest = |api: &Api| {
+            let rest = path.strip_prefix(&*api.base_path)?;
+            (rest.is_empty() || rest.starts_with('/')).then_some(rest.len())
+        };
+        // The longest base path leaves the shortest rest.
+        let apis = self.apis.iter().filter_map(|api| Some((rest(api)?, api)));
+        let Some((rest, api)) = apis.min_by_key(|(rest, _)| *rest) else {
+            return Matched::NoApi { handler: self.sequence("main") };
+        };
+        let rest = path.get(path.len() - rest..).unwrap_or_default();
+        let rest = if rest.is_empty() { "/" } else { rest };
+        let target = if query.is_empty() { rest.to_owned() } else { format!("{rest}?{query}") };
+        let best = |resource: &'_ Resource| resource.matches(rest, &target);
+        let of_path = || {
+            let all = api.resources.iter();
+            all.filter_map(|resource| Some((resource, best(resource)?)))
+        };
+        let of_method = of_path().filter(|(resource, _)| resource.serves(method));
+        let Some((resource, (_, variables))) = of_method.max_by(|one, other| {
+            // Of several as good ones the first.
+            one.1.0.cmp(&other.1.0).then(std::cmp::Ordering::Greater)
+        }) else {
+            let mut allowed: Vec<_> = of_path()
+                .flat_map(|(resource, _)| resource.methods.iter().map(String::as_str))
+                .collect();
+            allowed.sort_unstable();
+            allowed.dedup();
+            if of_path().next().is_none() {
+                let handler = self.sequence("_resource_mismatch_handler_");
+                return Matched::NoResource { api, handler };
+            }
+            let handler = self.sequence("_method_not_allowed_handler_");
+            return Matched::MethodNotAllowed { api, handler, allowed };
+        };
+        let query = query.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (template::decode(name), template::decode(value))
+        });
+        let query = query.collect();
+        Matched::Resource(Found { api, resource, variables, query, postfix: target })
+    }
+}
+
+impl Resource {
+    /// What is wrong with the path.
+    pub(crate) fn problem(&self) -> Option<String> {
+        let (ResourcePath::Template(path) | ResourcePath::Mapping(path)) = &self.path else {
+            return None;
+        };
+        let braces = |mark| path.matches(mark).count();
+        let is_suffix = matches!(self.path, ResourcePath::Mapping(_)) && path.starts_with("*.");
+        if !path.starts_with('/') && !is_suffix {
+            Some(format!("the path `{path}` does not start with `/`"))
+        } else if braces('{') != braces('}') {
+            Some(format!("the path `{path}` has a brace without its other half"))
+        } else {
+            None
+        }
+    }
+
+    fn serves(&self, method: &str) -> bool {
+        self.methods.is_empty() || self.methods.iter().any(|own| own == method)
+    }
+
+    /// How well it fits, and the variables. Mappings come before templates, which are all as good, since the first in the
+    /// artefact counts. Source: Synapse's `URLMappingBasedDispatcher` and `URITemplateBasedDispatcher`.
+    fn matches(&self, path: &str, target: &str) -> Option<(usize, Vec<(String, String)>)> {
+        let owned = |found: Vec<(&str, &str)>| {
+            found.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+        };
+        match &self.path {
+            ResourcePath::Mapping(mapping) => {
+                let score = mapping_score(mapping, path)?;
+                Some((1 + score, Vec::new()))
+            }
+            ResourcePath::Template(template) => {
+                // Only a template with a query looks at it.
+                let of = if template.contains('?') { target } else { path };
+                let found = template::matches(template, of)?;
+                Some((1, owned(found)))
+            }
+            ResourcePath::Any => Some((0, Vec::new())),
+        }
+    }
+}
+
+/// Exact, then the longest prefix, then a suffix.
+fn mapping_score(mapping: &str, path: &str) -> Option<usize> {
+    const PREFIX: usize = 1 << 16;
+    if let Some(prefix) = mapping.strip_suffix("/*") {
+        let rest = path.strip_prefix(prefix)?;
+        let fits = rest.is_empty() || rest.starts_with('/');
+        return fits.then_some(PREFIX + prefix.len());
+    }
+    if let Some(suffix) = mapping.strip_prefix('*') {
+        return path.ends_with(suffix).then_some(suffix.len());
+    }
+    (mapping == path).then_some(2 * PREFIX)
+}

@@ -1,0 +1,170 @@
+//! Synapse's proxies and APIs on a listener of their own: each test is a sequence and what becomes of a message.
+
+use harness::{Gateway, Response, Upstream};
+
+/// A gateway with the proxy `it`, whose target has these children; `HERE` is the address of `upstream`.
+fn proxy(upstream: &Upstream, target: &str) -> Gateway {
+    let target = target.replace("HERE", &format!("http://{}", upstream.address()));
+    let proxy = format!("<proxy name=\"it\"><target>{target}</target></proxy>");
+    Gateway::mediating(&proxy).start()
+}
+
+fn post(gateway: &Gateway, content_type: &str, body: &str) -> Response {
+    let fields = format!("Content-Type: {content_type}\r\nContent-Length: {}\r\n", body.len());
+    let mut client = gateway.connect();
+    client.send(format!("POST /services/it HTTP/1.1\r\nHost: me\r\n{fields}\r\n{body}"));
+    client.read()
+}
+
+const ENDPOINT: &str = "<endpoint><address uri=\"HERE/orders\"/></endpoint>";
+
+#[test]
+fn a_proxy_passes_a_message_on_as_it_is() {
+    let upstream = Upstream::echo();
+    let gateway = proxy(&upstream, ENDPOINT);
+    let response = post(&gateway, "application/json", "{\"a\": 1.50}");
+    assert_eq!((response.status, response.text()), (200, "{\"a\": 1.50}".to_owned()));
+}
+
+#[test]
+fn a_message_is_routed_by_a_header_and_by_its_body() {
+    let (first, second) = (Upstream::fixed("first"), Upstream::fixed("second"));
+    let to = |upstream: &Upstream| {
+        format!(
+            "<send><endpoint><address uri=\"http://{}/\"/></endpoint></send>",
+            upstream.address()
+        )
+    };
+    let (first_to, second_to) = (to(&first), to(&second));
+    let out = "<outSequence><send/></outSequence>";
+    let on_header = proxy(
+        &first,
+        &format!(
+            "<inSequence><filter source=\"$trp:Route\" regex=\"one\"><then>{first_to}</then>\
+             <else>{second_to}</else></filter></inSequence>{out}"
+        ),
+    );
+    let fetch = |route: &str| on_header.fetch("GET /services/it", route).text();
+    assert_eq!([fetch("Route: one\r\n"), fetch("Route: two\r\n")], ["first", "second"]);
+    let on_body = proxy(
+        &first,
+        &format!(
+            "<inSequence><switch source=\"//symbol\"><case regex=\"IBM\">{first_to}</case>\
+             <default>{second_to}</default></switch></inSequence>{out}"
+        ),
+    );
+    let send = |symbol: &str| {
+        post(&on_body, "application/xml", &format!("<o><symbol>{symbol}</symbol></o>")).text()
+    };
+    assert_eq!([send("IBM"), send("SUN")], ["first", "second"]);
+    let json = "{\"o\":{\"symbol\":\"IBM\"}}";
+    assert_eq!(post(&on_body, "application/json", json).text(), "first");
+}
+
+#[test]
+fn a_payload_is_made_of_parts_of_the_message() {
+    let upstream = Upstream::echo();
+    let gateway = proxy(
+        &upstream,
+        "<inSequence><payloadFactory media-type=\"json\"><format>{\"order\":{\"id\":$1,\"by\":\"$2\"}}\
+         </format><args><arg evaluator=\"json\" expression=\"$.id\"/>\
+         <arg expression=\"$trp:User\"/></args></payloadFactory>\
+         <call><endpoint><address uri=\"HERE/\"/></endpoint></call><respond/></inSequence>",
+    );
+    let body = "{\"id\": 7}";
+    let fields =
+        format!("User: me\r\nContent-Type: application/json\r\nContent-Length: {}\r\n", body.len());
+    let mut client = gateway.connect();
+    client.send(format!("POST /services/it HTTP/1.1\r\nHost: me\r\n{fields}\r\n{body}"));
+    assert_eq!(client.read().text(), "{\"order\":{\"id\":7,\"by\":\"me\"}}");
+    let forwarded = &upstream.requests()[0];
+    assert_eq!(forwarded.header("user"), Some("me"), "header fields are forwarded");
+}
+
+#[test]
+fn an_api_finds_its_resource() {
+    let upstream = Upstream::echo();
+    let gateway = Gateway::mediating(
+        "<api name=\"pets\" context=\"/pets\">\
+         <resource methods=\"GET\" uri-template=\"/{id}\"><inSequence>\
+         <payloadFactory media-type=\"text\"><format>$1 $2</format><args>\
+         <arg expression=\"$ctx:uri.var.id\"/><arg expression=\"$ctx:query.param.x\"/></args>\
+         </payloadFactory><respond/></inSequence></resource>\
+         <resource methods=\"POST\" url-mapping=\"/new\"><inSequence><respond/></inSequence>\
+         </resource></api>",
+    )
+    .start();
+    drop(upstream);
+    assert_eq!(gateway.fetch("GET /pets/7?x=8", "").text(), "7 8");
+    let rejected = ["GET /pets/7/8", "DELETE /pets/7", "GET /dogs", "GET /services/it"];
+    let found = rejected.map(|request| gateway.fetch(request, "").status_and_code());
+    assert_eq!(found, ["404 404", "405 405", "404 404", "404 404"]);
+    assert_eq!(gateway.fetch("DELETE /pets/7", "").header("allow"), Some("GET"));
+    assert_eq!(gateway.metric("penstock_requests_total", "api=\"pets\",status=\"200\""), 1);
+}
+
+#[test]
+fn a_failure_runs_the_fault_sequence_and_without_one_gets_its_code() {
+    let refusing = Upstream::refusing();
+    let plain = proxy(&refusing, ENDPOINT);
+    assert_eq!(post(&plain, "text/plain", "x").status_and_code(), "500 101503");
+    let handled = proxy(
+        &refusing,
+        &format!(
+            "{ENDPOINT}<faultSequence><payloadFactory media-type=\"json\">\
+             <format>{{\"code\":$1}}</format><args><arg expression=\"$ctx:ERROR_CODE\"/></args>\
+             </payloadFactory><property name=\"HTTP_SC\" value=\"503\" scope=\"axis2\"/><respond/>\
+             </faultSequence>"
+        ),
+    );
+    let response = post(&handled, "text/plain", "x");
+    assert_eq!((response.status, response.text()), (503, "{\"code\":101503}".to_owned()));
+    let upstream = Upstream::echo();
+    let reading = proxy(
+        &upstream,
+        "<inSequence><log level=\"custom\"><property name=\"a\" expression=\"//a\"/></log>\
+         <respond/></inSequence>",
+    );
+    assert_eq!(post(&reading, "application/xml", "<a>").status_and_code(), "500 601000");
+}
+
+#[test]
+fn a_body_that_is_too_large_to_be_read_is_413_and_one_that_is_only_passed_on_is_not() {
+    let upstream = Upstream::echo();
+    let target = format!("http://{}", upstream.address());
+    let gateway = Gateway::mediating(&format!(
+        "<proxy name=\"it\"><target><inSequence><filter xpath=\"//a\"><then/></filter><respond/>\
+         </inSequence></target></proxy><proxy name=\"on\"><target><endpoint>\
+         <address uri=\"{target}/\"/></endpoint></target></proxy>"
+    ))
+    .settings(|settings| settings.gateway.held_body_bytes_max = 1_000)
+    .start();
+    let body = format!("<a>{}</a>", "x".repeat(2_000));
+    assert_eq!(post(&gateway, "application/xml", &body).status_and_code(), "413 413");
+    let mut client = gateway.connect();
+    let length = body.len();
+    client.send(format!(
+        "POST /services/on HTTP/1.1\r\nHost: me\r\nContent-Length: {length}\r\n\r\n{body}"
+    ));
+    assert_eq!(client.read().text(), body);
+}
+
+#[test]
+fn a_client_that_leaves_ends_what_was_sent_for_it() {
+    let upstream = Upstream::manual();
+    let gateway = proxy(
+        &upstream,
+        "<inSequence><property name=\"a\" expression=\"//a\"/><call><endpoint>\
+         <address uri=\"HERE/\"/></endpoint></call><respond/></inSequence>",
+    );
+    let mut client = gateway.connect();
+    client.send(
+        "POST /services/it HTTP/1.1\r\nHost: me\r\nContent-Type: application/xml\r\n\
+         Content-Length: 4\r\n\r\n<a/>",
+    );
+    let mut connection = upstream.accept();
+    connection.request();
+    client.reset();
+    connection.expect_close();
+    gateway.wait_for_metric("penstock_requests_total", "status=\"499\"", 1);
+}
