@@ -191,6 +191,7 @@ impl Gateway {
             version: String::new(),
             file: "test.xml".into(),
             bytes: bytes.into_bytes().into(),
+            contains: Vec::new(),
             application: None,
         });
         builder
