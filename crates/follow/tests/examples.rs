@@ -1,5 +1,5 @@
-//! examples/micro-integrator: it is read without a warning, as a folder and as an archive, and Apache Synapse's
-//! configuration in suites/targets/synapse.toml is made from it.
+//! examples/micro-integrator: it is read without a warning, as a folder and as an archive, and the configurations in
+//! suites/targets/synapse.toml and penstock-integration.toml are made from it.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot read the examples has failed")]
 
@@ -34,15 +34,34 @@ fn the_examples_are_the_same_as_an_archive() {
     assert!(packed.artefacts.iter().all(|one| one.application.is_some()));
 }
 
-/// `PENSTOCK_BLESS=1` writes it.
 #[test]
-fn synapse_has_the_same_artefacts() {
-    let file = root().join("suites/targets/synapse.toml");
-    let text = fs::read_to_string(&file).unwrap();
-    let (before, rest) = text.split_once("\"synapse.xml\" = '''\n").unwrap();
-    let (_, after) = rest.split_once("'''\n").unwrap();
+fn the_target_synapse_has_the_same_artefacts() {
     let definitions = definitions(&read(&[examples()]));
-    let expect = format!("{before}\"synapse.xml\" = '''\n{definitions}'''\n{after}");
+    target_ends_with("synapse", "\"synapse.xml\" = '''\n", &format!("{definitions}'''\n"));
+}
+
+#[test]
+fn the_target_penstock_integration_has_the_same_artefacts() {
+    let set = read(&[examples()]);
+    let artefacts = set.artefacts.iter().map(|one| (one.file.as_path(), &one.bytes));
+    let resources = set.resources.values().map(|one| (one.file.as_path(), &one.bytes));
+    let files = artefacts.chain(resources).map(|(file, bytes)| {
+        let text =
+            String::from_utf8(bytes.to_vec()).unwrap().replace(":8688/", ":{{backend_port}}/");
+        let file = file.strip_prefix(examples()).unwrap().display();
+        format!("\"artifacts/{file}\" = '''\n{text}'''\n")
+    });
+    let marker = "# Copied from examples/micro-integrator.\n";
+    target_ends_with("penstock-integration", marker, &files.collect::<String>());
+}
+
+/// What follows `marker` in a target's file. `PENSTOCK_BLESS=1` writes it.
+#[track_caller]
+fn target_ends_with(target: &str, marker: &str, end: &str) {
+    let file = root().join(format!("suites/targets/{target}.toml"));
+    let text = fs::read_to_string(&file).unwrap();
+    let (before, _) = text.split_once(marker).unwrap();
+    let expect = format!("{before}{marker}{end}");
     if std::env::var_os("PENSTOCK_BLESS").is_some() {
         fs::write(&file, &expect).unwrap();
     }
