@@ -168,3 +168,49 @@ fn a_client_that_leaves_ends_what_was_sent_for_it() {
     connection.expect_close();
     gateway.wait_for_metric("penstock_requests_total", "status=\"499\"", 1);
 }
+#[test]
+fn messages_are_split_sent_at_once_and_put_together() {
+    let upstream = Upstream::echo();
+    let gateway = proxy(
+        &upstream,
+        "<inSequence><iterate expression=\"//item\"><target><sequence><send>\
+         <endpoint><address uri=\"HERE/\"/></endpoint></send></sequence></target></iterate></inSequence>\
+         <outSequence><aggregate><completeCondition><messageCount min=\"-1\" max=\"-1\"/>\
+         </completeCondition><onComplete expression=\"//item\"><send/></onComplete></aggregate>\
+         </outSequence>",
+    );
+    let items: String = (0..20).map(|number| format!("<item>{number}</item>")).collect();
+    let body = format!(
+        "<s:Envelope xmlns:s=\"http://schemas.xmlsoap.org/soap/envelope/\"><s:Body>\
+         <all>{items}</all></s:Body></s:Envelope>"
+    );
+    let response = post(&gateway, "text/xml", &body);
+    assert_eq!((response.status, response.text().matches("<item").count()), (200, 20));
+    assert_eq!(upstream.requests().len(), 20);
+}
+
+#[test]
+fn the_client_gets_the_first_response_and_the_other_branches_go_on() {
+    let (first, second, third) = (Upstream::fixed("first"), Upstream::manual(), Upstream::manual());
+    let call = |upstream: &Upstream| {
+        format!(
+            "<call><endpoint><address uri=\"http://{}/\"/></endpoint></call>",
+            upstream.address()
+        )
+    };
+    let gateway = proxy(
+        &first,
+        &format!(
+            "<inSequence><clone><target><sequence>{}{}</sequence></target>\
+             <target><sequence>{}<respond/></sequence></target></clone></inSequence>",
+            call(&second),
+            call(&third),
+            call(&first)
+        ),
+    );
+    assert_eq!(post(&gateway, "text/plain", "x").text(), "first");
+    let mut connection = second.accept();
+    connection.request();
+    connection.ok("second");
+    third.accept().request();
+}

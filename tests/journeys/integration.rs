@@ -82,3 +82,44 @@ fn failures_and_mistakes_have_a_place() {
     assert!(run(&files, &["try", "orders.xml", "--run", "Nope"], 2).contains("`Orders`"));
     assert!(run(&files, &["try", "absent.xml"], 1).contains("absent.xml"));
 }
+
+#[test]
+fn a_resource_of_an_api_is_chosen_by_path_and_method() {
+    let files = files();
+    files.write(
+        "api.xml",
+        r#"<api xmlns="http://ws.apache.org/ns/synapse" name="Orders" context="/orders">
+  <resource methods="GET" uri-template="/{id}">
+    <inSequence>
+      <log level="custom"><property name="id" expression="$ctx:uri.var.id"/>
+        <property name="v" expression="$ctx:query.param.v"/></log>
+      <respond/>
+    </inSequence>
+  </resource>
+</api>
+"#,
+    );
+    let found = run(&files, &["try", "api.xml", "--path", "/orders/17?v=1", "--method", "GET"], 0);
+    assert!(found.contains("id = 17, v = 1"), "{found}");
+    assert!(found.contains("responds to the client"), "{found}");
+    let not_allowed = run(&files, &["try", "api.xml", "--path", "/orders/17"], 1);
+    assert!(not_allowed.contains("405: the API `Orders` allows GET"), "{not_allowed}");
+    let absent = run(&files, &["try", "api.xml", "--path", "/order/17"], 1);
+    assert!(absent.contains("404: no API has `/order/17`"), "{absent}");
+    assert!(run(&files, &["try", "api.xml"], 2).contains("--path"));
+}
+
+#[test]
+fn a_loopback_in_the_out_sequence_ends() {
+    let files = files();
+    files.write(
+        "loop.xml",
+        r#"<proxy xmlns="http://ws.apache.org/ns/synapse" name="Loop"><target>
+  <inSequence><loopback/></inSequence>
+  <outSequence><loopback/></outSequence>
+</target></proxy>
+"#,
+    );
+    let failed = run(&files, &["try", "loop.xml", "--payload", "ibm.json"], 1);
+    assert!(failed.contains("loopback at loop.xml:3:16"), "{failed}");
+}

@@ -81,6 +81,12 @@ impl Expression {
         }
     }
 
+    /// Whether it is a JSONPath.
+    #[must_use]
+    pub fn is_json_path(&self) -> bool {
+        matches!(self.language, Language::JsonPath(_))
+    }
+
     /// Evaluates with [`Budget::default`]. A reference to something that does not exist is [`Value::Null`].
     ///
     /// # Errors
@@ -100,18 +106,16 @@ impl Expression {
     ) -> Result<Value<'c>, Error> {
         Ok(match &self.language {
             Language::Literal(text) => Value::Text((&**text).into()),
-            Language::Property(scope, name) => match property(context, *scope, name) {
-                Some(value) => value,
-                None => match xpath_bridge::property_nodes(context, *scope, name) {
+            Language::Property(scope, name) => {
+                match xpath_bridge::property_nodes(context, *scope, name) {
                     Some(nodes) => xpath_bridge::value(xpath::Value::NodeSet(nodes), budget)?,
-                    None => Value::Null,
-                },
-            },
-            Language::JsonPath(path) => {
-                let json = context.json()?;
-                let json = json.ok_or_else(|| Error::Body("the body is not JSON".to_owned()))?;
-                path.evaluate_within(json, budget)?.into_value_within(budget)?
+                    None => property(context, *scope, name).unwrap_or(Value::Null),
+                }
             }
+            Language::JsonPath(path) => match context.json()? {
+                Some(json) => path.evaluate_within(json, budget)?.into_value_within(budget)?,
+                None => Value::Null,
+            },
             Language::Synapse(expression) => expression.evaluate_within(context, budget)?,
             Language::Xpath(path) => {
                 xpath_bridge::value(xpath_bridge::evaluate(path, context, None, budget)?, budget)?
@@ -155,14 +159,16 @@ impl Expression {
                 Ok(xpath_bridge::evaluate(path, context, None, budget)?.boolean())
             }
             Language::Property(scope, name) => {
+                if xpath_bridge::property_nodes(context, *scope, name).is_some() {
+                    return Ok(true);
+                }
                 let value = property(context, *scope, name).map(Value::plain);
-                let holds = value.is_some_and(|value| match value {
+                Ok(value.is_some_and(|value| match value {
                     Value::Boolean(truth) => truth,
                     Value::Null => false,
                     Value::Text(text) => !text.is_empty(),
                     Value::Json(_) | Value::Made(_) | Value::Integer(_) | Value::Double(_) => true,
-                });
-                Ok(holds || xpath_bridge::property_nodes(context, *scope, name).is_some())
+                }))
             }
             Language::Literal(_) | Language::JsonPath(_) | Language::Synapse(_) => {
                 match self.evaluate_within(context, budget) {

@@ -12,6 +12,8 @@
 pub mod json;
 pub mod jsonpath;
 pub mod limits;
+pub mod mapping;
+pub mod markup;
 pub mod synapse;
 pub mod template;
 

@@ -174,7 +174,7 @@ impl<'v> Value<'v> {
     ///
     /// # Errors
     /// [`Error::Budget`] if it does not fit.
-    pub(crate) fn charge_copy(&self, budget: &Budget) -> Result<(), Error> {
+    pub fn charge_copy(&self, budget: &Budget) -> Result<(), Error> {
         if let Self::Text(text) = self {
             budget.charge_scanning(text.len())?;
         }

@@ -66,12 +66,15 @@ impl EvalContext for Soap {
 #[test]
 fn everything_else_is_xpath() {
     use BodyUse::{Read, Untouched};
-    let document = b"<o:a xmlns:o='urn:o'><b c='1'>x</b><b>y</b></o:a>";
+    let document = b"<o:a xmlns:o='urn:o'><b c='1'> x\xc2\xa0</b><b>y</b></o:a>";
     let soap = Soap(xml::Document::parse(document).unwrap());
     let namespaces = [("p".to_owned(), "urn:o".to_owned())];
     for (source, body, expect) in [
         ("//b[1]", Read, "x"),
-        ("//b", Read, "xy"),
+        ("//b", Read, "<b xmlns:o=\"urn:o\" c=\"1\">x</b><b xmlns:o=\"urn:o\">y</b>"),
+        ("//b/text()", Read, " x\u{a0}y"),
+        ("/p:a", Read, "<o:a xmlns:o=\"urn:o\"><b c=\"1\"> x\u{a0}</b><b>y</b></o:a>"),
+        ("//none", Read, ""),
         ("/p:a/b/@c", Read, "1"),
         ("count(//b) + 0.5", Read, "2.5"),
         ("count(//b)", Read, "2"),
@@ -89,11 +92,13 @@ fn everything_else_is_xpath() {
     assert_eq!(nodes.nodes(&soap, &Budget::default()).unwrap().len(), 2);
     let json = Expression::compile("json-eval($)").unwrap();
     assert!(json.nodes(&soap, &Budget::default()).is_err());
-    for (markup, expect) in [
-        (true, "<r><b xmlns:o=\"urn:o\" c=\"1\">x</b><b xmlns:o=\"urn:o\">y</b></r>"),
-        (false, "<r>xy</r>"),
+    for (source, expect) in [
+        ("//b", "<r><b xmlns:o=\"urn:o\" c=\"1\"> x\u{a0}</b><b xmlns:o=\"urn:o\">y</b></r>"),
+        ("//b[1]", "<r>x</r>"),
+        ("//b/text()", "<r> x\u{a0}y</r>"),
     ] {
-        let argument = Argument { markup, ..Argument::new(nodes.clone()) };
+        let argument =
+            Argument { markup: true, ..Argument::new(Expression::compile(source).unwrap()) };
         let settings = Settings::new(MediaType::Xml);
         let template = PayloadTemplate::compile("<r>$1</r>", vec![argument], settings).unwrap();
         let mut made = Vec::new();
@@ -101,7 +106,9 @@ fn everything_else_is_xpath() {
         assert_eq!(String::from_utf8(made).unwrap(), expect);
     }
     let json = Message::new("{}", "{}");
-    assert!(matches!(nodes.text(&json), Err(Error::Body(_))));
+    assert_eq!(nodes.text(&json).unwrap(), "", "there is no XML");
+    let path = Expression::compile("json-eval($.a)").unwrap();
+    assert!(path.evaluate(&soap).unwrap().is_null(), "there is no JSON");
 }
 
 /// A message without a body; the property `p` and the variable `v` hold XML.
@@ -128,15 +135,15 @@ fn a_property_may_hold_nodes() {
     let document = b"<r><a i='1'><x>one</x></a><a><x>two</x></a></r>";
     let holder = Holder(xml::Document::parse(document).unwrap());
     for (source, expect) in [
-        ("get-property('p')//x", "onetwo"),
+        ("get-property('p')//x", "<x>one</x><x>two</x>"),
         ("get-property('default', 'p')[2]/x", "two"),
-        ("$ctx:p/x", "onetwo"),
+        ("$ctx:p/x", "<x>one</x><x>two</x>"),
         ("count(get-property('p'))", "2"),
         ("string(get-property('p')/@i)", "1"),
-        ("get-property('p')", "onetwo"),
-        ("$ctx:p", "onetwo"),
+        ("get-property('p')", "<a i=\"1\"><x>one</x></a><a><x>two</x></a>"),
+        ("$ctx:p", "<a i=\"1\"><x>one</x></a><a><x>two</x></a>"),
         ("$var:v//a[1]/x", "one"),
-        ("$var:v", "onetwo"),
+        ("$var:v", "<r><a i=\"1\"><x>one</x></a><a><x>two</x></a></r>"),
         ("concat(get-property('q'), get-property('p'))", "plainone"),
     ] {
         let expression = Expression::compile(source).unwrap();

@@ -160,3 +160,24 @@ fn endless_templates_stop_at_their_budget() {
         assert!(fill(&message, "ftl", &template).is_err(), "{}", &template[..12]);
     }
 }
+
+#[test]
+fn xml_becomes_json_in_a_format_of_json() {
+    let deep = |source: &str, deep| {
+        let expression = Expression::compile(source).unwrap();
+        Argument { deep, ..Argument::new(expression) }
+    };
+    for (format, argument, expect) in [
+        ("{\"a\":$1}", deep("$ctx:x", true), r#"{"a":{"b":[1.50,"x"]}}"#),
+        ("{\"a\":$1}", deep("$ctx:x", false), r#"{"a":"<b>1.50</b><b>x</b>"}"#),
+        ("{\"a\":$1}", deep("json-eval($.x)", true), r#"{"a":"<b>1.50</b><b>x</b>"}"#),
+    ] {
+        let settings = Settings::new(MediaType::Json);
+        let template = PayloadTemplate::compile(format, vec![argument], settings).unwrap();
+        let body = r#"{"x":"<b>1.50</b><b>x</b>"}"#;
+        let around = r#"{"synapse":{"x":"<b>1.50</b><b>x</b>"}}"#;
+        let mut made = Vec::new();
+        template.render(&Message::new(body, around), &mut made).unwrap();
+        assert_eq!(String::from_utf8(made).unwrap(), expect, "{format}");
+    }
+}

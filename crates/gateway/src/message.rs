@@ -24,7 +24,7 @@ pub(crate) struct Request {
 }
 
 /// A response head with its own bytes, and changes to it. Lent by the worker.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Head {
     /// What the upstream sent; `parsed` holds offsets into it. Empty for the gateway's own.
     pub(crate) bytes: Vec<u8>,

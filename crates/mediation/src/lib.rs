@@ -5,7 +5,7 @@
 //! mediator needs the outside, the run stops with an [`Ask`], the host performs it, and the run resumes where it was.
 //! Its stacks are explicit, so their depth is bounded and a test drives it without sockets.
 //!
-//! ```ignore
+//! ```text
 //! loop {
 //!     match run.next(environment) {
 //!         Event::Ask(id, ask) => start(id, ask),               // later: run.answer(id, answer)

@@ -12,8 +12,8 @@ pub const ENDPOINT_DEPTH_MAX: usize = 8;
 pub const ENDPOINT_MEMBERS_MAX: usize = 64;
 /// Steps that every mediator is charged, so that a loop of mediators ends.
 pub const MEDIATOR_STEPS: u64 = 50;
-/// Maximum number of messages that a mediator makes of one, and of the messages of one run that are alive. More: the
-/// message fails.
+/// Maximum number of messages that a mediator makes of one (more: the message fails), and of the messages of one run
+/// that are alive (more: the whole run fails).
 pub const PARTS_MAX: usize = 10_000;
 /// Maximum number of properties and variables of a message. More: the message fails.
 pub const PROPERTIES_MAX: usize = 1_024;
@@ -31,3 +31,9 @@ pub const HEAVY_STEPS: u64 = HEAVY_NS / 10;
 pub const READ_NS_PER_BYTE: u64 = 3;
 /// Estimate of replacing a body, in nanoseconds per byte.
 pub const REWRITE_NS_PER_BYTE: u64 = 8;
+/// Maximum number of fields of a form that a mediator reads. More: the body is malformed.
+pub const FORM_FIELDS_MAX: usize = 10_000;
+/// Maximum number of parts of a `multipart/form-data` body that a mediator reads. More: the body is malformed.
+pub const MULTIPART_PARTS_MAX: usize = 1_000;
+/// Maximum size of the head of a part, in bytes. Larger: the body is malformed.
+pub const MULTIPART_HEAD_BYTES_MAX: usize = 8 * 1024;

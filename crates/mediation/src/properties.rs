@@ -3,10 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use expression::json;
+use expression::{json, mapping};
 use xpath::Budget;
 
-use crate::message::mapping;
 use crate::{
     Answer, Ask, Body, Code, Compiler, Direction, Environment, Event, Failure, Flow, Format,
     LogLevel, Message, Origin, PlainHead, Program, Run, SequenceId,
@@ -92,17 +91,44 @@ fn run(program: &Arc<Program>, sequence: SequenceId, body: &[u8]) {
 /// # Panics
 /// If the property does not hold.
 pub fn mapping(input: &[u8]) {
+    let budget = Budget::large();
     let round = |document: &json::Document<'_>| {
-        let xml = mapping::to_xml(document.root()).ok()?;
+        let xml = mapping::to_xml(document.root(), &budget).ok()?;
         let bytes = xml.write(xml::WriterOptions::default()).ok()?;
         let read = xml::Document::parse(&bytes);
         let read = read.unwrap_or_else(|error| panic!("{error}: {}", document.text()));
-        read.element().map(mapping::to_json)
+        mapping::to_json(read.element()?, &budget).ok()
     };
     let Ok(document) = json::Document::parse(input) else { return };
+    views(&document, &budget);
     let Some(once) = round(&document) else { return };
     let twice = round(&once).unwrap_or_else(|| panic!("{}", once.text()));
     assert_eq!(once.text(), twice.text());
+}
+
+/// A body whose views were read, and which was converted to the format that it has, is the same bytes.
+fn views(document: &json::Document<'_>, budget: &Budget) {
+    let bytes = document.text().as_bytes();
+    let head = PlainHead {
+        fields: vec![("Content-Type".to_owned(), "application/json".to_owned())],
+        ..PlainHead::default()
+    };
+    let body = Body::held(Format::Json, bytes.to_vec());
+    let mut message = Message::new(Direction::Request, Box::new(head), body);
+    let _ = message.body.xml(budget);
+    let _ = message.body.payload(budget);
+    let _ = message.body.json(budget);
+    let written = message.finish(budget).unwrap_or_else(|failure| panic!("{failure}"));
+    assert_eq!(written.as_deref(), Some(bytes));
+    // What an expression takes out of a body is a part of its text.
+    if let Ok(Some(document)) = message.body.json(budget) {
+        for value in document.root().descendants() {
+            let copy = crate::PropertyValue::from(expression::Value::Json(value));
+            if let crate::PropertyValue::Json(copy) = copy {
+                assert_eq!(copy.text(), value.raw());
+            }
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! Where messages come in: proxy services, and the resources of REST APIs.
 
+use expression::Budget;
+
 use crate::program::{EndpointId, Program, SequenceId};
 use crate::{Failure, Message, PropertyScope, PropertyValue, template};
 
@@ -99,13 +101,13 @@ impl Found<'_> {
     ///
     /// # Errors
     /// As [`Message::set`].
-    pub fn describe(&self, message: &mut Message) -> Result<(), Failure> {
+    pub fn describe(&self, message: &mut Message, budget: &Budget) -> Result<(), Failure> {
         let lists = [("uri.var", &self.variables), ("query.param", &self.query)];
         for (prefix, list) in lists {
             for (name, value) in list {
                 let name = format!("{prefix}.{name}");
                 let value = PropertyValue::new(value.as_str());
-                message.set(PropertyScope::Synapse, &name, value)?;
+                message.set(PropertyScope::Synapse, &name, value, budget)?;
             }
         }
         let sub_path = self.postfix.split('?').next().unwrap_or_default();
@@ -115,7 +117,7 @@ impl Found<'_> {
             ("SYNAPSE_REST_API", &*self.api.name),
         ];
         for (name, text) in texts {
-            message.set(PropertyScope::Synapse, name, PropertyValue::new(text))?;
+            message.set(PropertyScope::Synapse, name, PropertyValue::new(text), budget)?;
         }
         Ok(())
     }

@@ -3,12 +3,14 @@
 
 use std::convert::Infallible;
 use std::ops::{Range, RangeInclusive};
-use std::sync::{Arc, Mutex};
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::sync::Arc;
 
 use regex_automata::hybrid::dfa::{Cache, DFA};
 use regex_automata::meta;
 use regex_automata::nfa::thompson::{NFA, WhichCaptures};
 use regex_automata::util::captures::Captures;
+use regex_automata::util::pool::Pool;
 use regex_automata::util::syntax;
 use regex_automata::{Anchored, Input};
 
@@ -21,9 +23,11 @@ pub struct Regex {
     bytes: usize,
     regex: meta::Regex,
     ends: Arc<DFA>,
-    /// The states of `ends` that texts have reached.
-    states: Arc<Mutex<Cache>>,
+    /// The states of `ends` that texts have reached, for each thread its own.
+    states: Arc<Pool<Cache, NewCache>>,
 }
+
+type NewCache = Box<dyn Fn() -> Cache + Send + Sync + UnwindSafe + RefUnwindSafe>;
 
 /// What a text has from some place on.
 enum Read {
@@ -218,12 +222,8 @@ impl Regex {
     /// Finds the end of the first match from `at` on. A byte that leads to a known state takes a few nanoseconds; a state
     /// that is new, about a step for each byte of its memory.
     fn read(&self, text: &str, at: usize, budget: &Budget) -> Result<Read, BudgetExceeded> {
-        let mut shared = self.states.try_lock().ok();
-        let mut own = None;
-        let states = match shared.as_deref_mut() {
-            Some(shared) => shared,
-            None => own.insert(self.ends.create_cache()),
-        };
+        let mut states = self.states.get();
+        let states = &mut *states;
         let mut memory = states.memory_usage();
         let start = self.ends.start_state_forward(states, &Input::new(text).range(at..));
         let Ok(mut state) = start else { return Ok(Read::Unsupported) };
@@ -319,7 +319,9 @@ fn build<E>(
             Ok(ends) => Arc::new(ends),
             Err(error) => return Ok(Err(invalid(&error.to_string()))),
         };
-        let states = Arc::new(Mutex::new(ends.create_cache()));
+        let of = Arc::clone(&ends);
+        let create: NewCache = Box::new(move || of.create_cache());
+        let states = Arc::new(Pool::new(create));
         return Ok(Ok(Regex {
             source: source.into(),
             bytes: size.saturating_mul(3),

@@ -71,6 +71,12 @@ impl Stylesheet {
         self.program.output.media_type()
     }
 
+    /// Whether the output method is `text`, so that the result is not XML.
+    #[must_use]
+    pub fn is_text(&self) -> bool {
+        self.program.output.method == program::Method::Text
+    }
+
     /// Transforms a document with the default [`Budget`], and without access to other documents. The result is
     /// appended to `out`; after an error nothing is appended.
     ///

@@ -86,7 +86,7 @@ fn resource(
     };
     match program.resource(method, path) {
         Matched::Resource(found) => {
-            found.describe(message).map_err(|failure| failed(&failure))?;
+            found.describe(message, &Budget::large()).map_err(|failure| failed(&failure))?;
             Ok(found.resource.flow)
         }
         Matched::MethodNotAllowed { api, handler, allowed } => {
@@ -192,7 +192,7 @@ impl Bench {
                 }
                 Event::Respond(message, _) => {
                     has_shown = true;
-                    show("responds to the client", message)?;
+                    show("responds to the client", &message)?;
                 }
                 Event::Failed(failure) => return Err(failed(&failure)),
                 Event::Heavy => {}
@@ -210,7 +210,7 @@ impl Bench {
     fn exchange(&self, run: &mut Run, id: AskId, exchange: Exchange) -> Result<bool, Failure> {
         let to = address(&exchange.target);
         let Some(response) = &self.response else {
-            show(&format!("sent to {to}"), exchange.message)?;
+            show(&format!("sent to {to}"), &exchange.message)?;
             return Ok(true);
         };
         if self.trace {
@@ -236,8 +236,9 @@ fn address(target: &Target) -> String {
     format!("one of {}", members.join(", "))
 }
 
-fn show(end: &str, mut message: Message) -> Result<(), Failure> {
-    let body = message.body.take_bytes().map_err(|failure| failed(&failure))?.unwrap_or_default();
+fn show(end: &str, message: &Message) -> Result<(), Failure> {
+    let body = message.body.bytes(&Budget::large()).map_err(|failure| failed(&failure))?;
+    let body = body.unwrap_or_default();
     let mut text = format!("{end}\n");
     message.head.fields(&mut |name, value| text.push_str(&format!("{name}: {value}\n")));
     text.push('\n');
@@ -290,7 +291,7 @@ fn describe(message: &Message) -> Vec<String> {
             lines.push(format!("{name} {property} = {}", value.text()));
         }
     }
-    if let Ok(body) = message.body.text() {
+    if let Ok(body) = message.body.text(&Budget::large()) {
         lines.push(format!("body {body}"));
     }
     lines

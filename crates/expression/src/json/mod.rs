@@ -33,7 +33,7 @@ pub use read::{Duplicates, JsonErrorKind, Limits};
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::Error;
+use crate::{Budget, Error};
 
 /// A JSON text and its tree. It borrows the text that it was read from; [`Document::into_owned`] copies it.
 #[derive(Clone, Debug)]
@@ -129,6 +129,16 @@ impl<'s> Document<'s> {
         read::read(bytes, limits)
     }
 
+    /// Reads one JSON text; the work and the tree are charged to `budget`.
+    ///
+    /// # Errors
+    /// As [`Document::parse`]; [`Error::Budget`].
+    pub fn parse_within(bytes: &'s [u8], budget: &Budget) -> Result<Self, Error> {
+        budget.charge_reading(bytes.len())?;
+        budget.charge_memory(tree_bytes(bytes))?;
+        Self::parse(bytes)
+    }
+
     /// The outermost value.
     #[must_use]
     pub fn root(&self) -> Ref<'_> {
@@ -175,8 +185,8 @@ impl<'s> Document<'s> {
 
 /// The memory of the tree of `text` at most: before each value is a bracket, a comma or a colon, before each name a
 /// brace or a comma.
-pub(crate) fn tree_bytes(text: &str) -> usize {
-    let nodes = text.bytes().filter(|byte| b"[{,:".contains(byte)).count();
+pub(crate) fn tree_bytes(text: &[u8]) -> usize {
+    let nodes = text.iter().filter(|byte| b"[{,:".contains(byte)).count();
     nodes.saturating_add(1).saturating_mul(NODE_BYTES)
 }
 

@@ -117,7 +117,7 @@ fn along<'s>(
         Value::Made(document) => inside(&document),
         Value::Text(text) => {
             budget.charge_scanning(text.len())?;
-            budget.charge_memory(json::tree_bytes(&text))?;
+            budget.charge_memory(json::tree_bytes(text.as_bytes()))?;
             match Document::parse(text.as_bytes()) {
                 Ok(document) => inside(&document),
                 Err(error) => Err(Error::Type(format!("a path requires JSON: {error}"))),

@@ -450,7 +450,7 @@ impl<'s> Invocation<'_, 's> {
         if let Value::Text(text) = value {
             self.budget.charge_scanning(text.len())?;
             self.budget.charge_memory(text.len().saturating_mul(2))?;
-            self.budget.charge_memory(json::tree_bytes(text))?;
+            self.budget.charge_memory(json::tree_bytes(text.as_bytes()))?;
             let document = Document::parse(text.as_bytes()).ok();
             let document = document.filter(|document| document.root().kind() == kind);
             return Ok(document.map(|document| Value::Made(Box::new(document.into_owned()))));

@@ -21,7 +21,9 @@ use crate::synapse::{Mode, SynapseExpression};
 use output::Output;
 use place::{Place, Scan};
 
-use crate::{BodyUse, Budget, Error, EvalContext, Expression, SyntaxError, Value};
+use crate::{
+    BodyUse, Budget, Error, EvalContext, Expression, SyntaxError, Value, mapping, xpath_bridge,
+};
 
 /// The format of a template's output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,8 +46,9 @@ pub struct Argument {
     pub literal: bool,
     /// The expression is an XPath whose nodes are inserted into XML as markup; into other places their texts.
     pub markup: bool,
-    /// Text that is a well-formed XML document is inserted into XML as markup, without its declaration. Synapse does
-    /// this unless `deepCheck` is `false`. Has no effect on `literal` arguments.
+    /// Text that is a well-formed XML document is inserted into XML as markup, without its declaration, and into JSON
+    /// as JSON, unless it is the result of a JSONPath. Synapse does this unless `deepCheck` is `false`. Has no effect on
+    /// `literal` arguments.
     pub deep: bool,
 }
 
@@ -190,17 +193,19 @@ impl PayloadTemplate {
                     let Some(argument) = self.arguments.get(*index) else { continue };
                     let is_content = !argument.literal && *place == Place::XmlText;
                     if argument.markup && is_content {
-                        output.nodes(&argument.expression.nodes(context, budget)?, rest)?;
-                        continue;
+                        let nodes = argument.expression.nodes(context, budget)?;
+                        if is_markup(&nodes, budget)? {
+                            output.nodes(&nodes, rest)?;
+                            continue;
+                        }
                     }
                     let value = or_null(argument.expression.evaluate_within(context, budget))?;
-                    let document = if argument.deep && is_content {
-                        parse_markup(&value, budget)?
-                    } else {
-                        None
-                    };
-                    match document {
-                        Some(document) => output.nodes(&[document.root()], rest)?,
+                    match argument.document(&value, *place, budget)? {
+                        Some(document) if is_content => output.nodes(&[document.root()], rest)?,
+                        Some(document) => {
+                            let json = as_json(&document, budget)?;
+                            output.value(&json, *place, Some(argument), rest)?;
+                        }
                         None => output.value(&value, *place, Some(argument), rest)?,
                     }
                 }
@@ -230,16 +235,49 @@ fn or_null(found: Result<Value<'_>, Error>) -> Result<Value<'_>, Error> {
     }
 }
 
-/// The document that a text is, if it is one.
-fn parse_markup(value: &Value<'_>, budget: &Budget) -> Result<Option<xml::Document>, Error> {
-    let text = value.text();
-    let text = text.trim();
-    if !text.starts_with('<') || !text.ends_with('>') {
-        return Ok(None);
+/// Whether nodes are inserted as markup: elements, unless it is a single one with text of its own.
+fn is_markup(nodes: &[xml::Node<'_>], budget: &Budget) -> Result<bool, Error> {
+    if let [node] = nodes {
+        let is_text = !node.is_element() && node.kind() != xml::Kind::Root;
+        return Ok(!is_text && xpath_bridge::own_text(*node, budget)?.trim().is_empty());
     }
-    budget.charge_scanning(text.len())?;
-    budget.charge_memory(text.len().saturating_mul(4))?;
-    Ok(xml::Document::parse(text.as_bytes()).ok())
+    Ok(nodes.iter().all(|node| node.is_element()))
+}
+
+/// Synapse's wrapper of XML that becomes JSON: its children are the members of an object.
+const JSON_OBJECT: &str = "jsonObject";
+
+impl Argument {
+    /// The document that a value's text is, if it is one and `place` takes documents. In JSON, elements one after
+    /// another are one as well.
+    fn document(
+        &self,
+        value: &Value<'_>,
+        place: Place,
+        budget: &Budget,
+    ) -> Result<Option<xml::Document>, Error> {
+        let in_json = matches!(place, Place::JsonValue | Place::JsonString);
+        let takes = place == Place::XmlText || in_json && !self.expression.is_json_path();
+        let Value::Text(text) = value else { return Ok(None) };
+        let text = text.trim();
+        if self.literal || !self.deep || !takes || !text.starts_with('<') || !text.ends_with('>') {
+            return Ok(None);
+        }
+        budget.charge_scanning(text.len())?;
+        budget.charge_memory(text.len().saturating_mul(4))?;
+        if in_json && !text.starts_with("<?") {
+            let wrapped = format!("<{JSON_OBJECT}>{text}</{JSON_OBJECT}>");
+            return Ok(xml::Document::parse(wrapped.as_bytes()).ok());
+        }
+        Ok(xml::Document::parse(text.as_bytes()).ok())
+    }
+}
+
+fn as_json(document: &xml::Document, budget: &Budget) -> Result<Value<'static>, Error> {
+    Ok(match document.element() {
+        Some(root) => Value::Made(Box::new(mapping::to_json(root, budget)?)),
+        None => Value::Null,
+    })
 }
 
 fn inline(

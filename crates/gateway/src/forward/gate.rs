@@ -192,7 +192,7 @@ mod tests {
         let gate = ConnectionGate::new(1, 2);
         let first = gate.try_pass().unwrap();
         let (mut second, mut third) =
-            (OwnBody::new(Held::default(), &resources), NoBody::new(&resources));
+            (OwnBody::new(Held::default(), &resources), OwnBody::new(Held::default(), &resources));
         let (mut second, mut third) = (pin!(gate.wait(&mut second)), pin!(gate.wait(&mut third)));
         assert!(poll(second.as_mut()).is_none() && poll(third.as_mut()).is_none());
         drop(first);

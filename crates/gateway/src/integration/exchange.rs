@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use bytes::Bytes;
+use expression::Budget;
 use mediation::{
     Body, Code, Direction, EndpointKind, Exchange, Failure, Format, Message, Properties,
     PropertyScope, Target,
@@ -36,27 +37,14 @@ enum SentHead {
     Request(Box<MediatedRequest>),
     /// Of a response that is sent on.
     Response(Box<Head>),
-    /// Of a copy: all its fields are edits.
-    Copy(Box<HeadEdits>),
 }
 
 impl SentHead {
     fn of(head: Box<dyn mediation::Head>) -> Self {
-        let other = match head.into_any().downcast() {
-            Ok(request) => return Self::Request(request),
-            Err(other) => other,
-        };
-        match other.downcast::<Head>() {
-            Ok(response) => Self::Response(response),
-            Err(other) => {
-                let mut edits = HeadEdits::default();
-                if let Ok(plain) = other.downcast::<mediation::PlainHead>() {
-                    for (name, value) in &plain.fields {
-                        edits.append(name.as_bytes(), value.as_bytes());
-                    }
-                }
-                Self::Copy(edits.into())
-            }
+        match head.into_any().downcast::<MediatedRequest>() {
+            Ok(request) => Self::Request(request),
+            // There are no others.
+            Err(other) => Self::Response(other.downcast().unwrap_or_default()),
         }
     }
 
@@ -64,7 +52,6 @@ impl SentHead {
         match self {
             Self::Request(request) => request,
             Self::Response(head) => head,
-            Self::Copy(edits) => Box::new(Head { edits: *edits, ..Head::default() }),
         }
     }
 
@@ -72,7 +59,6 @@ impl SentHead {
         match self {
             Self::Request(request) => (&request.bytes, request.head.fields(), &request.edits),
             Self::Response(head) => (&head.bytes, head.parsed.fields(), &head.edits),
-            Self::Copy(edits) => (&[], &[], edits),
         }
     }
 
@@ -80,7 +66,7 @@ impl SentHead {
     fn host(&self) -> &[u8] {
         match self {
             Self::Request(request) => request.head.host(&request.bytes),
-            Self::Response(_) | Self::Copy(_) => &[],
+            Self::Response(_) => &[],
         }
     }
 }
@@ -175,7 +161,7 @@ impl Sender {
     /// The message as it was, for the error handler. `bytes`: its body, if that is held.
     pub(super) fn into_message(self, bytes: Option<Bytes>) -> Message {
         let body = match bytes {
-            Some(bytes) => Body::held(self.format, bytes.into()),
+            Some(bytes) => Body::held(self.format, bytes),
             None => Body::streaming(self.format),
         };
         Message::new(self.direction, self.head.into_head(), body)
@@ -210,7 +196,7 @@ fn method(exchange: &Exchange, properties: Option<&Properties>, has_body: bool) 
 pub(super) fn response(head: Box<Head>, is_empty: bool) -> Message {
     use mediation::Head as _;
     let format = head.field("Content-Type").map_or(Format::Binary, |of| Format::of(&of));
-    let body = if is_empty { Body::held(format, Vec::new()) } else { Body::streaming(format) };
+    let body = if is_empty { Body::held(format, Bytes::new()) } else { Body::streaming(format) };
     Message::new(Direction::Response, head, body)
 }
 
@@ -220,6 +206,6 @@ pub(super) fn failure(fault: &Fault) -> Failure {
 }
 
 /// A body that its run has written already.
-pub(super) fn written(body: &mut Body) -> Bytes {
-    body.take_bytes().ok().flatten().unwrap_or_default().into()
+pub(super) fn written(body: &Body) -> Bytes {
+    body.bytes(&Budget::default()).ok().flatten().unwrap_or_default()
 }

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::borrow::Cow;
 
 use expression::ParameterKind;
-use mediation::{Head as MediatedHead, PlainHead, PropertyScope};
+use mediation::{Head as MediatedHead, PropertyScope};
 use percent_encoding::percent_decode;
 use wire::http1::{Field, KnownSet, RequestHead};
 
@@ -12,7 +12,7 @@ use crate::message::{Head, HeadEdits, Request};
 
 /// A copy of a client's request head, which mediators change. It outlives the request, since messages that were cloned
 /// go on after the response.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct MediatedRequest {
     pub(super) bytes: Vec<u8>,
     pub(super) head: RequestHead,
@@ -104,7 +104,7 @@ impl MediatedHead for MediatedRequest {
     }
 
     fn copy(&self) -> Box<dyn MediatedHead> {
-        Box::new(PlainHead::copy_of(self))
+        Box::new(self.clone())
     }
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
@@ -137,7 +137,7 @@ impl MediatedHead for Head {
     }
 
     fn copy(&self) -> Box<dyn MediatedHead> {
-        Box::new(PlainHead::copy_of(self))
+        Box::new(self.clone())
     }
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {

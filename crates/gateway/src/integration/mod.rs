@@ -14,6 +14,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use base::Method;
+use bytes::Bytes;
 use expression::Budget;
 use mediation::{
     Body, BodyUse, Compiler, Direction, Environment, Failure, Flow, Format, LogLevel, Matched,
@@ -211,10 +212,11 @@ pub(crate) async fn respond<C: Client>(
     let prefix_len = path.len().saturating_sub(not_found.remainder.len());
     let head = MediatedRequest::of(request, prefix_len);
     let framing = request.head.framing();
-    let (message, flow) = begin(&integration.program, *number, head, framing, record)?;
+    let budget = Budget::default();
+    let (message, flow) = begin(&integration.program, *number, head, framing, &budget, record)?;
     let admitted = admission::admit(worker, &revision.live, request, &service, client).await?;
     record.places = admitted.places;
-    let run = Run::new(Arc::clone(&integration.program), flow, message, Budget::default());
+    let run = Run::new(Arc::clone(&integration.program), flow, message, budget);
     let environment = RunEnvironment {
         integration: Arc::clone(integration),
         unix_ms: i64::try_from(worker.resources.unix_us(worker.resources.coarse_us()) / 1_000)
@@ -250,6 +252,7 @@ fn begin(
     service: Service,
     head: MediatedRequest,
     framing: BodyFraming,
+    budget: &Budget,
     record: &mut Record,
 ) -> Result<(Message, Flow), Fault> {
     let (method, target) = (head.method(), head.target());
@@ -264,7 +267,7 @@ fn begin(
         }
         Service::Api => match program.resource(&method, &target) {
             Matched::Resource(found) => {
-                found.describe(&mut message).map_err(fault_of)?;
+                found.describe(&mut message, budget).map_err(fault_of)?;
                 found.resource.flow
             }
             Matched::MethodNotAllowed { handler, allowed, .. } => {
@@ -284,7 +287,7 @@ fn message(head: MediatedRequest, framing: BodyFraming) -> Message {
     let content_type = head.field("Content-Type");
     let format = content_type.map_or(Format::Binary, |content_type| Format::of(&content_type));
     let body = match framing {
-        BodyFraming::None | BodyFraming::Length(0) => Body::held(format, Vec::new()),
+        BodyFraming::None | BodyFraming::Length(0) => Body::held(format, Bytes::new()),
         BodyFraming::Length(_) | BodyFraming::Chunked => Body::streaming(format),
     };
     Message::new(Direction::Request, Box::new(head), body)
@@ -297,7 +300,7 @@ fn message(head: MediatedRequest, framing: BodyFraming) -> Message {
 async fn deliverable<B: RequestBody>(
     worker: &Worker,
     session: &mut Session,
-    mut message: Message,
+    message: Message,
     source: Source,
     waiting: &mut Option<Waiting<'_, B>>,
 ) -> Result<Response, Fault> {
@@ -318,7 +321,7 @@ async fn deliverable<B: RequestBody>(
             let held = session.hold(source, waiting).await?.map_err(fault_of)?;
             ResponseBody::Held(Held::new(held))
         }
-        None => ResponseBody::Held(Held::new(exchange::written(&mut message.body))),
+        None => ResponseBody::Held(Held::new(exchange::written(&message.body))),
     };
     let mut head = match message.head.into_any().downcast::<Head>() {
         Ok(head) => head,
@@ -358,13 +361,8 @@ fn response_head(worker: &Worker, request: Box<dyn std::any::Any>) -> Box<Head> 
             edits.append(name.as_bytes(), value.as_bytes());
         }
     };
-    match request.downcast::<MediatedRequest>() {
-        Ok(request) => request.fields(&mut keep),
-        Err(other) => {
-            if let Ok(copy) = other.downcast::<mediation::PlainHead>() {
-                copy.fields(&mut keep);
-            }
-        }
+    if let Ok(request) = request.downcast::<MediatedRequest>() {
+        request.fields(&mut keep);
     }
     head
 }

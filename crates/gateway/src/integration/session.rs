@@ -77,9 +77,10 @@ impl Session {
         Self { worker, revision, peer, environment, holding, run: Some(run), pending, streams }
     }
 
-    /// Whether exchanges or timers are outstanding.
+    /// Whether something is left to do: exchanges and timers are outstanding, or branches go on.
     pub(super) fn is_waiting(&self) -> bool {
-        !self.pending.is_empty()
+        let goes_on = self.run.as_ref().is_some_and(|run| !run.is_done());
+        goes_on || !self.pending.is_empty()
     }
 
     /// The body of a response, if it streams.
@@ -156,7 +157,7 @@ impl Session {
     async fn send<B: RequestBody>(
         &mut self,
         ask: AskId,
-        mut exchange: Exchange,
+        exchange: Exchange,
         client: &mut Option<Waiting<'_, B>>,
     ) -> Result<(), Fault> {
         let is_streaming = exchange.message.body.state() == BodyUse::Untouched;
@@ -182,7 +183,7 @@ impl Session {
         let held = if is_streaming {
             self.hold(exchange.source, client).await?
         } else {
-            Ok(exchange::written(&mut exchange.message.body))
+            Ok(exchange::written(&exchange.message.body))
         };
         let bytes = match held {
             Ok(bytes) => bytes,
@@ -326,7 +327,7 @@ async fn hold_answer(
     match hold_response(worker, stream, client, &mut holding, live.stall_ms).await {
         Ok(bytes) => {
             if let Answer::Response(message) = answer {
-                message.body = Body::held(message.body.format(), bytes.into());
+                message.body = Body::held(message.body.format(), bytes);
             }
         }
         Err(failure) => *answer = Answer::Failed(failure, None),

@@ -3,7 +3,7 @@
 use wire::http1::{Field, Known, KnownSet, write};
 
 /// Changes to a head. Empty in the ordinary case, when the fields are copied as they came.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct HeadEdits {
     /// Of a response.
     status: Option<u16>,

@@ -214,6 +214,13 @@ impl Compiler {
         }
     }
 
+    /// A sequence of its own for an inline `sequence`, with its `onError`.
+    pub(crate) fn inline(&mut self, element: &Element<'_>) -> SequenceId {
+        let id = self.new_sequence();
+        self.fill(id, element);
+        id
+    }
+
     /// A sequence of its own for the mediators inside `element`.
     pub(crate) fn nested(&mut self, element: &Element<'_>) -> SequenceId {
         let id = self.new_sequence();

@@ -151,11 +151,7 @@ impl Compiler {
         let child = element.child(name)?;
         let id = match child.optional("key") {
             Some(key) => self.sequence_named(&child, key),
-            None => {
-                let id = self.new_sequence();
-                self.fill(id, &child);
-                Some(id)
-            }
+            None => Some(self.inline(&child)),
         };
         child.finish(self);
         id

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use expression::{BodyUse, Expression, json};
+use expression::{BodyUse, Budget, Error, Expression, Value, json, markup};
 use xml::{Node, NodeId};
 
 use crate::compile::{Compiler, Element, Entry, serialise};
-use crate::message::Format;
+use crate::message::{Format, LogLevel};
 use crate::run::Scene;
 use crate::{Code, Failure, Mediator, Message, Next, PropertyScope, PropertyValue};
 
@@ -53,6 +53,14 @@ enum Piece {
 }
 
 impl Piece {
+    /// As [`Piece::of`], charged.
+    fn read(text: &str, budget: &Budget) -> Result<Self, Failure> {
+        budget.charge_scanning(text.len())?;
+        // As much as the tree of a text takes, or a copy of it.
+        budget.charge_memory(text.len().saturating_mul(4))?;
+        Ok(Self::of(text))
+    }
+
     /// XML or JSON if the text looks like one of them and is well-formed.
     fn of(text: &str) -> Self {
         let parsed = match text.trim_start().bytes().next() {
@@ -91,13 +99,19 @@ impl Mediator for Enrich {
             }
             return Ok(Next::Continue);
         }
-        let piece = self.piece(scene, message)?;
+        let Some(piece) = self.piece(scene, message)? else {
+            // As Synapse does.
+            let line = "enrich: the source does not exist, so nothing is copied";
+            scene.environment.log(LogLevel::Error, line);
+            return Ok(Next::Continue);
+        };
         match &self.target {
             Target::Property(name) => {
-                message.set(PropertyScope::Synapse, name, property(piece))?;
+                let value = property(piece, scene.budget)?;
+                message.set(PropertyScope::Synapse, name, value, scene.budget)?;
             }
-            Target::Envelope => replace_all(piece, message)?,
-            Target::Body => self.to_body(piece, message)?,
+            Target::Envelope => replace_all(piece, message, scene.budget)?,
+            Target::Body => self.to_body(piece, message, scene.budget)?,
             Target::Custom(target) => self.to_nodes(target, &piece, scene, message)?,
         }
         Ok(Next::Continue)
@@ -105,75 +119,50 @@ impl Mediator for Enrich {
 }
 
 impl Enrich {
-    fn piece(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Piece, Failure> {
+    /// `None`: the source does not exist.
+    fn piece(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Option<Piece>, Failure> {
         let piece = match &self.source {
             Source::Inline(piece) => piece.clone(),
             Source::Property(name) => match message.properties.get(PropertyScope::Synapse, name) {
                 Some(PropertyValue::Xml(document)) => Piece::Xml(vec![Arc::clone(document)]),
                 Some(PropertyValue::Json(document)) => Piece::Json(Arc::clone(document)),
-                Some(value) => Piece::of(&value.text()),
-                None => return Err(fail(format!("the property `{name}` does not exist"))),
+                Some(value) => Piece::read(&value.text(), scene.budget)?,
+                None => return Ok(None),
             },
-            Source::Custom(expression) if expression.selects_nodes() => {
-                let view = scene.view(message);
-                let nodes = expression.nodes(&view, scene.budget)?;
-                if nodes.is_empty() {
-                    return Err(fail(format!("`{expression}` selects nothing")));
-                }
-                match &*nodes {
-                    [node] if !node.is_element() => Piece::Text((&*node.string_value()).into()),
-                    _ => Piece::Xml(
-                        nodes
-                            .into_iter()
-                            .map(|node| copy(node, scene))
-                            .collect::<Result<_, _>>()?,
-                    ),
-                }
-            }
-            Source::Custom(expression) => {
-                let value = scene.with(expression, message, |value| PropertyValue::from(value))?;
-                if let PropertyValue::Json(document) = value {
-                    Piece::Json(document)
-                } else {
-                    Piece::Text((&*value.text()).into())
-                }
-            }
-            Source::Body if message.body.format() == Format::Json => whole(message, scene)?,
-            Source::Body => match message.body.payload()? {
-                Some(payload) => Piece::Xml(vec![copy(payload, scene)?]),
-                None => Piece::Text((&*message.body.text()?).into()),
+            Source::Custom(expression) => match custom(expression, scene, message)? {
+                Some(piece) => piece,
+                None => return Ok(None),
             },
-            Source::Envelope => whole(message, scene)?,
+            Source::Body | Source::Envelope if message.body.is_empty() => return Ok(None),
+            Source::Body if message.body.format() == Format::Json => whole(message, scene.budget)?,
+            Source::Body => match message.body.payload(scene.budget)? {
+                Some(payload) => Piece::Xml(vec![copy(payload, scene.budget)?]),
+                None => return Ok(None),
+            },
+            Source::Envelope => whole(message, scene.budget)?,
         };
         if let (true, Source::Custom(expression)) = (self.moves, &self.source)
             && expression.selects_nodes()
         {
             detach(expression, scene, message)?;
         }
-        Ok(piece)
+        Ok(Some(piece))
     }
 
-    fn to_body(&self, piece: Piece, message: &mut Message) -> Result<(), Failure> {
+    fn to_body(&self, piece: Piece, message: &mut Message, budget: &Budget) -> Result<(), Failure> {
         match (self.action, piece) {
-            (Action::Replace, Piece::Json(document)) => {
-                set_json(message, &document);
-                Ok(())
-            }
+            (Action::Replace, Piece::Json(document)) => set_json(message, &document, budget),
             (Action::Replace, Piece::Text(text)) => {
-                message.body.replace(Format::Text, text.as_bytes().to_vec());
-                Ok(())
+                message.body.replace(Format::Text, text.as_bytes().to_vec(), budget)
             }
             (Action::Replace, Piece::Xml(documents)) => {
-                let bytes: Vec<u8> =
-                    documents.iter().flat_map(|document| written(document)).collect();
-                message.body.replace_payload(bytes)?;
-                Ok(())
+                message.body.replace_payload(all_written(&documents, budget)?, budget)
             }
             (action, piece) => {
-                let payload = message.body.payload()?.map(Node::id);
+                let payload = message.body.payload(budget)?.map(Node::id);
                 let payload =
                     payload.ok_or_else(|| fail("there is no XML in the body".to_owned()))?;
-                insert(message, payload, &piece, action)
+                insert(message, payload, &piece, action, budget)
             }
         }
     }
@@ -187,8 +176,38 @@ impl Enrich {
     ) -> Result<(), Failure> {
         let nodes = selected(target, scene, message)?;
         let first = nodes.first().ok_or_else(|| fail(format!("`{target}` selects nothing")))?;
-        insert(message, *first, piece, self.action)
+        insert(message, *first, piece, self.action, scene.budget)
     }
+}
+
+/// What an expression selects or is; `None`: nothing.
+fn custom(
+    expression: &Expression,
+    scene: &Scene<'_>,
+    message: &Message,
+) -> Result<Option<Piece>, Failure> {
+    let view = scene.view(message);
+    let nodes = match expression.nodes(&view, scene.budget) {
+        Ok(nodes) => nodes,
+        Err(Error::Type(_)) if !expression.selects_nodes() => {
+            let own = |value: Value<'_>| PropertyValue::of(value, scene.budget);
+            return Ok(scene.with(expression, message, own)??.map(|value| {
+                if let PropertyValue::Json(document) = value {
+                    return Piece::Json(document);
+                }
+                Piece::Text((&*value.text()).into())
+            }));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    Ok(match &*nodes {
+        [] => None,
+        [node] if !node.is_element() => Some(Piece::Text((&*node.string_value()).into())),
+        nodes => {
+            let copies = nodes.iter().map(|node| copy(*node, scene.budget));
+            Some(Piece::Xml(copies.collect::<Result<_, _>>()?))
+        }
+    })
 }
 
 fn fail(message: String) -> Failure {
@@ -202,7 +221,7 @@ fn selected(
     message: &Message,
 ) -> Result<Vec<NodeId>, Failure> {
     let view = scene.view(message);
-    let body = message.body.xml()?;
+    let body = message.body.xml(scene.budget)?;
     let is_in_body = |node: &Node<'_>| body.is_some_and(|body| std::ptr::eq(node.document(), body));
     let nodes = expression.nodes(&view, scene.budget)?;
     Ok(nodes.into_iter().filter(is_in_body).map(Node::id).collect())
@@ -214,7 +233,10 @@ fn detach(
     message: &mut Message,
 ) -> Result<(), Failure> {
     let nodes = selected(expression, scene, message)?;
-    if let Some(document) = message.body.edit_xml()? {
+    if nodes.is_empty() {
+        return Ok(());
+    }
+    if let Some(document) = message.body.edit_xml(scene.budget)? {
         for node in nodes {
             document.detach(node)?;
         }
@@ -223,8 +245,21 @@ fn detach(
 }
 
 /// Puts `piece` in the place of `at`, below it, or behind it.
-fn insert(message: &mut Message, at: NodeId, piece: &Piece, action: Action) -> Result<(), Failure> {
-    let Some(document) = message.body.edit_xml()? else { return Ok(()) };
+fn insert(
+    message: &mut Message,
+    at: NodeId,
+    piece: &Piece,
+    action: Action,
+    budget: &Budget,
+) -> Result<(), Failure> {
+    let Some(document) = message.body.edit_xml(budget)? else { return Ok(()) };
+    match piece {
+        Piece::Xml(pieces) => {
+            budget.charge_memory(pieces.iter().map(|piece| piece.heap_bytes()).sum())?;
+        }
+        Piece::Text(text) => budget.charge_memory(text.len())?,
+        Piece::Json(_) => {}
+    }
     let is_element = document.node(at).is_some_and(Node::is_element);
     let new = match piece {
         Piece::Xml(pieces) if is_element => {
@@ -268,61 +303,70 @@ fn insert(message: &mut Message, at: NodeId, piece: &Piece, action: Action) -> R
 }
 
 /// The whole body.
-fn whole(message: &Message, scene: &Scene<'_>) -> Result<Piece, Failure> {
+fn whole(message: &Message, budget: &Budget) -> Result<Piece, Failure> {
     if message.body.format() == Format::Json
-        && let Some(document) = message.body.json()?
+        && let Some(document) = message.body.json(budget)?
     {
+        Value::Json(document.root()).charge_copy(budget)?;
         return Ok(Piece::Json(Arc::new(document.clone())));
     }
-    match message.body.xml()?.and_then(xml::Document::element) {
-        Some(root) => Ok(Piece::Xml(vec![copy(root, scene)?])),
-        None => Ok(Piece::Text((&*message.body.text()?).into())),
+    match message.body.xml(budget)?.and_then(xml::Document::element) {
+        Some(root) => Ok(Piece::Xml(vec![copy(root, budget)?])),
+        None => {
+            let text = message.body.text(budget)?;
+            budget.charge_memory(text.len())?;
+            Ok(Piece::Text((&*text).into()))
+        }
     }
 }
 
-fn replace_all(piece: Piece, message: &mut Message) -> Result<(), Failure> {
-    let format = message.body.format();
+fn replace_all(piece: Piece, message: &mut Message, budget: &Budget) -> Result<(), Failure> {
     match piece {
-        Piece::Json(document) => set_json(message, &document),
-        Piece::Text(text) => message.body.replace(Format::Text, text.as_bytes().to_vec()),
+        Piece::Json(document) => set_json(message, &document, budget),
+        Piece::Text(text) => message.body.replace(Format::Text, text.as_bytes().to_vec(), budget),
         Piece::Xml(documents) => {
-            let bytes: Vec<u8> = documents.iter().flat_map(|document| written(document)).collect();
-            let guess = Format::guess(&bytes);
-            let format = if format == Format::Json { guess } else { format };
-            message.body.replace(format, bytes);
+            let root = documents.first().and_then(|document| document.element());
+            let format = root.map_or(Format::Xml, Format::of_element);
+            message.body.replace(format, all_written(&documents, budget)?, budget)
         }
     }
+}
+
+fn set_json(
+    message: &mut Message,
+    document: &json::Document<'static>,
+    budget: &Budget,
+) -> Result<(), Failure> {
+    Value::Json(document.root()).charge_copy(budget)?;
+    message.body.replace_json(document.clone(), budget);
     Ok(())
 }
 
-fn set_json(message: &mut Message, document: &json::Document<'static>) {
-    message.body.replace_json(document.clone());
-}
-
-fn property(piece: Piece) -> PropertyValue {
-    match piece {
+fn property(piece: Piece, budget: &Budget) -> Result<PropertyValue, Failure> {
+    Ok(match piece {
         Piece::Json(document) => PropertyValue::Json(document),
         Piece::Text(text) => PropertyValue::new(&*text),
         Piece::Xml(mut documents) if documents.len() == 1 => {
             documents.pop().map_or_else(|| PropertyValue::new(""), PropertyValue::Xml)
         }
         Piece::Xml(documents) => {
-            let bytes: Vec<u8> = documents.iter().flat_map(|document| written(document)).collect();
-            PropertyValue::new(String::from_utf8_lossy(&bytes))
+            PropertyValue::new(String::from_utf8_lossy(&all_written(&documents, budget)?))
         }
-    }
+    })
 }
 
-fn written(document: &xml::Document) -> Vec<u8> {
-    document.element().map(serialise).unwrap_or_default()
+/// The documents, one after another.
+fn all_written(documents: &[Arc<xml::Document>], budget: &Budget) -> Result<Vec<u8>, Failure> {
+    let mut all = Vec::new();
+    for root in documents.iter().filter_map(|document| document.element()) {
+        all.append(&mut markup::write(root, budget)?);
+    }
+    Ok(all)
 }
 
 /// A copy of `node` as a document of its own.
-fn copy(node: Node<'_>, scene: &Scene<'_>) -> Result<Arc<xml::Document>, Failure> {
-    scene.budget.charge_memory(node.document().heap_bytes())?;
-    let mut builder = xml::Builder::new();
-    xml::copy_subtree(node, &mut builder)?;
-    Ok(Arc::new(builder.finish()))
+fn copy(node: Node<'_>, budget: &Budget) -> Result<Arc<xml::Document>, Failure> {
+    Ok(Arc::new(markup::copy(node, budget)?))
 }
 
 pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<dyn Mediator>> {

@@ -2,7 +2,7 @@
 
 use expression::{BodyUse, Expression};
 
-use super::pattern::Pattern;
+use super::pattern::{Pattern, subject};
 use crate::compile::{Compiler, Element};
 use crate::program::SequenceId;
 use crate::run::Scene;
@@ -28,7 +28,10 @@ impl Mediator for Filter {
 
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
         let holds = match &self.pattern {
-            Some(pattern) => pattern.matches(&scene.text(&self.source, message)?, scene.budget)?,
+            Some(pattern) => match subject(&self.source, scene, message)? {
+                Some(text) => pattern.matches(&text, scene.budget)?,
+                None => false,
+            },
             None => scene.holds(&self.source, message)?,
         };
         let branch = if holds { self.then } else { self.otherwise };

@@ -1,9 +1,10 @@
 //! `header`: a header field, or a header block of the SOAP envelope.
 
-use expression::{BodyUse, Expression};
+use expression::{BodyUse, Budget, Expression};
+use xml::{Node, NodeId, QNameRef};
 
-use crate::compile::{Compiler, Element};
-use crate::message::Format;
+use crate::compile::{Compiler, Element, serialise};
+use crate::message::{Format, is_token, soap};
 use crate::run::Scene;
 use crate::{Failure, Mediator, Message, Next, PropertyScope, PropertyValue};
 
@@ -13,22 +14,38 @@ const ADDRESSING: &[&str] =
 
 #[derive(Debug)]
 struct Header {
-    scope: Scope,
-    name: Box<str>,
+    of: Of,
     /// `None`: it is removed.
     value: Option<Expression>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Scope {
+#[derive(Debug)]
+enum Of {
     /// A field of the HTTP head.
-    Transport,
-    Addressing,
+    Transport(Box<str>),
+    Addressing(Box<str>),
+    /// A header block.
+    Block(Name),
 }
+
+#[derive(Debug)]
+struct Name {
+    prefix: Box<str>,
+    namespace: Box<str>,
+    local: Box<str>,
+}
+
+/// Header blocks that are written in the artefact.
+#[derive(Debug)]
+struct Blocks(Vec<xml::Document>);
 
 impl Mediator for Header {
     fn body_use(&self) -> BodyUse {
-        self.value.as_ref().map_or(BodyUse::Untouched, Expression::body_use)
+        let value = self.value.as_ref().map_or(BodyUse::Untouched, Expression::body_use);
+        match self.of {
+            Of::Transport(_) | Of::Addressing(_) => value,
+            Of::Block(_) => BodyUse::Rewritten,
+        }
     }
 
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
@@ -36,48 +53,161 @@ impl Mediator for Header {
             Some(value) => Some(scene.text(value, message)?),
             None => None,
         };
-        match (self.scope, value) {
-            (Scope::Transport, Some(value)) => message.head.set_field(&self.name, &value),
-            (Scope::Transport, None) => message.head.remove_field(&self.name),
-            (Scope::Addressing, Some(value)) => {
-                if &*self.name == "Action" && message.body.format() == Format::Soap11 {
-                    message.head.set_field("SOAPAction", &format!("\"{value}\""));
+        match (&self.of, value) {
+            (Of::Transport(name), Some(value)) => message.set_field(name, &value)?,
+            (Of::Transport(name), None) => message.head.remove_field(name),
+            (Of::Addressing(name), Some(value)) => {
+                if &**name == "Action" && message.body.format() == Format::Soap11 {
+                    message.set_field("SOAPAction", &format!("\"{value}\""))?;
                 }
-                message.set(PropertyScope::Synapse, &self.name, PropertyValue::new(value))?;
+                let value = PropertyValue::new(value);
+                message.set(PropertyScope::Synapse, name, value, scene.budget)?;
             }
-            (Scope::Addressing, None) => message.remove(PropertyScope::Synapse, &self.name),
+            (Of::Addressing(name), None) => message.remove(PropertyScope::Synapse, name),
+            (Of::Block(name), Some(value)) => {
+                let Some((document, header)) = header(message, scene.budget)? else {
+                    return Ok(Next::Continue);
+                };
+                scene.budget.charge_memory(value.len())?;
+                let block = document.create_element(name.reference())?;
+                let text = document.create_text(&value)?;
+                document.append(block, text)?;
+                document.append(header, block)?;
+            }
+            (Of::Block(name), None) => name.remove(message, scene.budget)?,
         }
         Ok(Next::Continue)
     }
 }
 
+impl Mediator for Blocks {
+    fn body_use(&self) -> BodyUse {
+        BodyUse::Rewritten
+    }
+
+    fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
+        if let Some((document, header)) = header(message, scene.budget)? {
+            for block in self.0.iter().filter_map(xml::Document::element) {
+                scene.budget.charge_memory(block.document().heap_bytes())?;
+                let block = document.import(block)?;
+                document.append(header, block)?;
+            }
+        }
+        Ok(Next::Continue)
+    }
+}
+
+impl Name {
+    fn reference(&self) -> QNameRef<'_> {
+        QNameRef::new(&self.prefix, &self.namespace, &self.local)
+    }
+
+    fn remove(&self, message: &mut Message, budget: &Budget) -> Result<(), Failure> {
+        if soap::namespace(message.body.format()).is_none() {
+            return Ok(());
+        }
+        let is_it = |block: &Node<'_>| {
+            block.is_element()
+                && block.local_name() == &*self.local
+                && block.namespace() == &*self.namespace
+        };
+        let header = message.body.xml(budget)?.and_then(|body| soap::part(body, "Header"));
+        let blocks = header.into_iter().flat_map(Node::children).filter(is_it);
+        let blocks: Vec<_> = blocks.map(Node::id).collect();
+        if blocks.is_empty() {
+            return Ok(());
+        }
+        if let Some(document) = message.body.edit_xml(budget)? {
+            for block in blocks {
+                document.detach(block)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The header of the envelope, which is made if there is none. `None` if the message has no envelope.
+fn header<'m>(
+    message: &'m mut Message,
+    budget: &Budget,
+) -> Result<Option<(&'m mut xml::Document, NodeId)>, Failure> {
+    if soap::namespace(message.body.format()).is_none() {
+        return Ok(None);
+    }
+    let Some(document) = message.body.xml(budget)? else { return Ok(None) };
+    let Some(body) = soap::part(document, "Body") else { return Ok(None) };
+    let (prefix, namespace) = (body.prefix().to_owned(), body.namespace().to_owned());
+    let (body, present) = (body.id(), soap::part(document, "Header").map(Node::id));
+    let Some(document) = message.body.edit_xml(budget)? else { return Ok(None) };
+    let header = match present {
+        Some(header) => header,
+        None => {
+            let made = document.create_element(QNameRef::new(&prefix, &namespace, "Header"))?;
+            document.insert_before(body, made)?;
+            made
+        }
+    };
+    Ok(Some((document, header)))
+}
+
 pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<dyn Mediator>> {
+    if element.node().attribute("", "name").is_none() {
+        return blocks(compiler, element);
+    }
     let name = element.required(compiler, "name")?;
     let is_transport =
         element.choice(compiler, "scope", &[("default", false), ("transport", true)])?;
     let removes = element.choice(compiler, "action", &[("set", false), ("remove", true)])?;
-    let scope = if is_transport {
+    let of = if is_transport {
         if !is_token(name) {
             compiler.error(element, format!("`{name}` is not the name of a header field"), None);
             return None;
         }
-        Scope::Transport
+        Of::Transport(name.into())
     } else if ADDRESSING.contains(&name) {
-        Scope::Addressing
+        Of::Addressing(name.into())
     } else {
-        let help = format!("write scope=\"transport\", or one of {}", ADDRESSING.join(", "));
-        let message = format!("`{name}`: header blocks of the envelope are not served");
+        Of::Block(block_name(compiler, element, name)?)
+    };
+    let value = if removes { None } else { Some(element.value_or_expression(compiler)?) };
+    Some(Box::new(Header { of, value }))
+}
+
+fn block_name(compiler: &mut Compiler, element: &Element<'_>, name: &str) -> Option<Name> {
+    let Some((prefix, local)) = name.split_once(':') else {
+        let help = format!(
+            "write scope=\"transport\", a name with a prefix, or one of {}",
+            ADDRESSING.join(", ")
+        );
+        let message = format!("`{name}`: a header block needs a namespace");
         compiler.error(element, message, Some(help));
         return None;
     };
-    let value = if removes { None } else { Some(element.value_or_expression(compiler)?) };
-    Some(Box::new(Header { scope, name: name.into(), value }))
+    let Some(namespace) = element.node().lookup_namespace(prefix) else {
+        compiler.error(element, format!("`{name}`: the prefix `{prefix}` is not declared"), None);
+        return None;
+    };
+    if !xml::is_ncname(local) {
+        compiler.error(element, format!("`{local}` is not the name of an element"), None);
+        return None;
+    }
+    Some(Name { prefix: prefix.into(), namespace: namespace.into(), local: local.into() })
 }
 
-/// Source: RFC 9110 section 5.6.2.
-fn is_token(name: &str) -> bool {
-    !name.is_empty()
-        && name
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
+fn blocks(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<dyn Mediator>> {
+    element.choice(compiler, "scope", &[("default", ())])?;
+    element.choice(compiler, "action", &[("set", ())])?;
+    let mut blocks = Vec::new();
+    for child in element.children() {
+        match xml::Document::parse(&serialise(child.node())) {
+            Ok(document) => blocks.push(document),
+            Err(error) => compiler.error(&child, error.to_string(), None),
+        }
+    }
+    if blocks.is_empty() {
+        let message = "`header` needs the attribute `name`, or header blocks as children";
+        compiler.error(element, message.to_owned(), None);
+        return None;
+    }
+    Some(Box::new(Blocks(blocks)))
 }

@@ -1,8 +1,6 @@
 //! `log`: a line in the log.
 
-use std::fmt::Write as _;
-
-use expression::{BodyUse, Expression};
+use expression::{BodyUse, Budget, Expression};
 
 use crate::compile::{Compiler, Element};
 use crate::message::LogLevel;
@@ -37,46 +35,72 @@ impl Mediator for Log {
     }
 
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
-        let mut line = String::new();
-        let mut add = |name: &str, value: &str| {
-            if !line.is_empty() {
-                line.push_str(&self.separator);
-            }
-            // Writing to a string does not fail.
-            let _ = if name.is_empty() {
-                write!(line, "{value}")
-            } else {
-                write!(line, "{name} = {value}")
-            };
-        };
+        let mut line =
+            Line { text: String::new(), separator: &self.separator, budget: scene.budget };
         if let Some(text) = &self.message {
-            add("", &text.render(scene, message)?);
+            line.add("", &text.render(scene, message)?)?;
         }
         match self.level {
             Level::Simple | Level::Full => {
                 for name in ["To", "MessageID"] {
                     if let Some(value) = message.properties.get(crate::PropertyScope::Synapse, name)
                     {
-                        add(name, &value.text());
+                        line.add(name, &value.text())?;
                     }
                 }
                 let direction = match message.direction {
                     crate::Direction::Request => "request",
                     crate::Direction::Response => "response",
                 };
-                add("Direction", direction);
+                line.add("Direction", direction)?;
             }
-            Level::Headers => message.head.fields(&mut |name, value| add(name, value)),
+            Level::Headers => {
+                let mut added = Ok(());
+                message.head.fields(&mut |name, value| {
+                    if added.is_ok() {
+                        added = line.add(name, value);
+                    }
+                });
+                added?;
+            }
             Level::Custom => {}
         }
         for (name, value) in &self.properties {
-            add(name, &scene.text(value, message)?);
+            line.add(name, &scene.text(value, message)?)?;
         }
         if self.level == Level::Full {
-            add("Payload", &message.body.text()?);
+            let bytes = message.body.bytes(scene.budget)?.unwrap_or_default();
+            match std::str::from_utf8(&bytes) {
+                Ok(text) => line.add("Payload", text)?,
+                Err(_) => {
+                    line.add("Payload", &format!("({} bytes that are not text)", bytes.len()))?
+                }
+            }
         }
-        scene.environment.log(self.category, &line);
+        scene.environment.log(self.category, &line.text);
         Ok(Next::Continue)
+    }
+}
+
+/// A line under construction.
+struct Line<'l> {
+    text: String,
+    separator: &'l str,
+    budget: &'l Budget,
+}
+
+impl Line<'_> {
+    fn add(&mut self, name: &str, value: &str) -> Result<(), Failure> {
+        self.budget.charge_memory(self.separator.len() + name.len() + value.len() + " = ".len())?;
+        if !self.text.is_empty() {
+            self.text.push_str(self.separator);
+        }
+        if !name.is_empty() {
+            self.text.push_str(name);
+            self.text.push_str(" = ");
+        }
+        self.text.push_str(value);
+        Ok(())
     }
 }
 

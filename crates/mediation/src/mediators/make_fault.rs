@@ -59,15 +59,15 @@ impl Mediator for MakeFault {
             None => String::new(),
         };
         scene.budget.charge_memory(detail.len().saturating_add(reason.len()))?;
-        let header = header(message, self.version)?;
+        let header = header(message, self.version, scene)?;
         let parts = Parts { code, reason: &reason, detail, header };
         let (format, bytes) = match self.version {
             Version::Soap11 => (Format::Soap11, self.soap11(&parts)?),
             Version::Soap12 => (Format::Soap12, self.soap12(&parts)?),
             Version::Pox => (Format::Xml, pox(&parts)?),
         };
-        message.body.replace(format, bytes);
-        message.head.set_field("Content-Type", format.content_type());
+        message.body.replace(format, bytes, scene.budget)?;
+        message.set_field("Content-Type", format.content_type())?;
         if self.response {
             message.direction = Direction::Response;
         }
@@ -134,7 +134,11 @@ fn escaped(text: &str) -> Result<String, Failure> {
 }
 
 /// The header of an envelope, if the fault has the same version. Source: Synapse's `FaultMediator`.
-fn header(message: &Message, version: Version) -> Result<Option<String>, Failure> {
+fn header(
+    message: &Message,
+    version: Version,
+    scene: &Scene<'_>,
+) -> Result<Option<String>, Failure> {
     let format = match version {
         Version::Soap11 => Format::Soap11,
         Version::Soap12 => Format::Soap12,
@@ -144,7 +148,7 @@ fn header(message: &Message, version: Version) -> Result<Option<String>, Failure
         return Ok(None);
     }
     // The fault replaces a malformed body too.
-    let Ok(Some(document)) = message.body.xml() else { return Ok(None) };
+    let Ok(Some(document)) = message.body.xml(scene.budget) else { return Ok(None) };
     let header = soap::part(document, "Header").map(serialise);
     Ok(header.map(|xml| String::from_utf8_lossy(&xml).into_owned()))
 }

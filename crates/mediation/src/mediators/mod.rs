@@ -1,17 +1,23 @@
 //! The mediators, one file each.
 
+mod aggregate;
 mod call_template;
+mod clone;
 mod enrich;
 mod filter;
 mod flow;
+mod for_each;
 mod header;
+mod iterate;
 mod log;
 mod make_fault;
 mod pattern;
 mod payload_factory;
 mod property;
+mod scatter_gather;
 mod send;
 mod sequence;
+mod split;
 mod switch;
 mod text;
 mod throw_error;
@@ -38,14 +44,18 @@ pub struct Row {
 /// Every mediator, in the order of the alphabet. docs/synapse.md is generated from it.
 #[rustfmt::skip]
 pub const MEDIATORS: &[Row] = &[
-    Row { element: "call",              compile: send::call,                  about: "sends the message to an endpoint and waits for the response", attributes: "endpoint child; `blocking`", differs: "`source` and `target` are not served yet. A blocking call holds no thread." },
-    Row { element: "call-template",     compile: call_template::compile,      about: "runs a sequence template with parameters", attributes: "`target`; `with-param`", differs: "`onError` is not served." },
+    Row { element: "aggregate",         compile: aggregate::compile,        about: "joins messages that were split, or that have a value in common", attributes: "`id`; `correlateOn`, `completeCondition` (`timeout`, `messageCount`), `onComplete` (`expression`, `sequence`, `enclosingElementProperty`)", differs: "Messages of one request only. Completes early if nobody is left who could arrive. Several elements without an envelope and without `enclosingElementProperty` are put in an element `aggregate`." },
+    Row { element: "call",              compile: send::call,                  about: "sends the message to an endpoint and waits for the response", attributes: "endpoint child; `blocking`; `source`, `target`", differs: "A blocking call holds no thread." },
+    Row { element: "call-template",     compile: call_template::compile,      about: "runs a sequence template with parameters", attributes: "`target`, `onError`; `with-param`", differs: "" },
+    Row { element: "clone",             compile: clone::compile,            about: "sends copies of the message their own ways", attributes: "`id`, `continueParent`, `sequential`; `target`: `sequence`, `endpoint`, `to`, `soapAction`", differs: "Copies wait side by side in any case." },
     Row { element: "drop",              compile: flow::drop_message,          about: "ends the message", attributes: "", differs: "" },
-    Row { element: "enrich",            compile: enrich::compile,             about: "copies a part of the message to another place", attributes: "`source`: `type`, `clone`, `xpath`, `property`, `key`; `target`: `type`, `action`, `xpath`, `property`", differs: "Targets inside JSON are rejected: replace the body." },
+    Row { element: "enrich",            compile: enrich::compile,             about: "copies a part of the message to another place", attributes: "`source`: `type`, `clone`, `xpath`, `property`, `key`; `target`: `type`, `action`, `xpath`, `property`", differs: "Targets inside JSON are rejected: replace the body. A source that does not exist is logged, and nothing is copied." },
     Row { element: "fastXSLT",          compile: xslt::compile,               about: "transforms the payload by a stylesheet", attributes: "as `xslt`", differs: "" },
     Row { element: "filter",            compile: filter::compile,             about: "runs one of two branches, by an expression or a pattern", attributes: "`xpath`, or `source` and `regex`; `then`, `else`", differs: "" },
-    Row { element: "header",            compile: header::compile,             about: "sets or removes a header", attributes: "`name`, `value` or `expression`, `action`, `scope`", differs: "Header blocks of the envelope are rejected; `To`, `Action` and the like are properties." },
+    Row { element: "foreach",           compile: for_each::compile,         about: "runs a sequence on each item of the body, and puts the results in their places", attributes: "`expression`, `sequence`; or `collection`, `parallel-execution`, `update-original`, `target-variable`, `counter-variable`, `result-content-type`, `result-enclosing-element`, `continue-without-aggregation`; `sequence`", differs: "The sequence may send and call. `continueLoopOnFailure` is rejected." },
+    Row { element: "header",            compile: header::compile,             about: "sets or removes a header", attributes: "`name`, `value` or `expression`, `action`, `scope`; header blocks as children", differs: "`To`, `Action` and the like are properties." },
     Row { element: "in",                compile: flow::request_only,          about: "runs its mediators on requests only", attributes: "", differs: "" },
+    Row { element: "iterate",           compile: iterate::compile,          about: "sends each element or array item its own way", attributes: "`id`, `expression`, `attachPath`, `preservePayload`, `continueParent`, `sequential`; `target`", differs: "Items wait side by side in any case." },
     Row { element: "log",               compile: log::compile,                about: "writes a line to the log", attributes: "`level`, `category`, `separator`, `logFullPayload`; `property`, `message`", differs: "" },
     Row { element: "loopback",          compile: flow::loopback,              about: "continues with the sequence for responses", attributes: "", differs: "" },
     Row { element: "makefault",         compile: make_fault::compile,         about: "turns the message into a fault", attributes: "`version`, `response`; `code`, `reason`, `detail`, `node`, `role`", differs: "The prefix of a code is that of the envelope." },
@@ -54,12 +64,13 @@ pub const MEDIATORS: &[Row] = &[
     Row { element: "property",          compile: property::compile,           about: "sets or removes a property", attributes: "`name`, `value` or `expression`, `scope`, `type`, `action`, `pattern`, `group`; a child element", differs: "The scopes registry, system and env cannot be written." },
     Row { element: "propertyGroup",     compile: property::group,             about: "sets several properties", attributes: "`property`", differs: "" },
     Row { element: "respond",           compile: flow::respond,               about: "sends the message back to the client", attributes: "", differs: "" },
-    Row { element: "send",              compile: send::compile,               about: "sends a request to an endpoint, or a response to the client", attributes: "endpoint child; `receive`", differs: "`buildmessage` is ignored." },
+    Row { element: "scatter-gather",    compile: scatter_gather::compile,   about: "runs sequences on copies of the message, and collects the results", attributes: "`parallel-execution`, `target`, `target-variable`, `result-content-type`, `result-enclosing-element`; `aggregation`: `expression`, `condition`, `timeout` (ms), `min-messages`, `max-messages`; `sequence`", differs: "A sequence that fails fails the mediator." },
+    Row { element: "send",              compile: send::compile,               about: "sends a request to an endpoint, or a response to the client", attributes: "endpoint child; `receive`, `buildmessage`", differs: "" },
     Row { element: "sequence",          compile: sequence::compile,           about: "runs another sequence", attributes: "`key`", differs: "" },
     Row { element: "switch",            compile: switch::compile,             about: "runs the first case whose pattern matches", attributes: "`source`; `case`, `default`", differs: "" },
     Row { element: "throwError",        compile: throw_error::compile,        about: "fails, so that the error handler takes over", attributes: "`type`, `errorMessage`", differs: "" },
     Row { element: "variable",          compile: property::variable,          about: "sets or removes a variable", attributes: "`name`, `value` or `expression`, `type`, `action`", differs: "" },
-    Row { element: "xslt",              compile: xslt::compile,               about: "transforms the payload by a stylesheet", attributes: "`key`, `source`, `useCache`; `property`", differs: "`target`, `feature` and `resource` are rejected." },
+    Row { element: "xslt",              compile: xslt::compile,               about: "transforms the payload by a stylesheet", attributes: "`key`, `source`, `target`, `useCache`; `property`", differs: "`feature` and `resource` are rejected." },
 ];
 
 const PAGE: &str = "\
@@ -68,9 +79,14 @@ const PAGE: &str = "\
 Penstock reads the artefacts of WSO2's Micro Integrator. So far they can be checked and tried, one message at a time,
 with `penstock try FILE --payload MESSAGE --trace`; a listener for them is the next step.
 
-Served are `definitions` with `sequence`, `template` (of sequences), `endpoint` (`address`, `http` and `default`, with
-`timeout`, `suspendOnFailure` and `markForSuspension`), `proxy`, `api` and `localEntry` (inline). Everything else is an
-error with file, line and column; an attribute that is not known is a warning.
+Served are `definitions` with `sequence`, `template` (of sequences), `endpoint` (`address`, `http`, `default`, `wsdl`
+with inline WSDL, `loadbalance`, `failover`, `recipientlist`, and by `key-expression`; with `timeout`,
+`suspendOnFailure` and `markForSuspension`), `proxy`, `api` and `localEntry` (inline). Everything else is an error with
+file, line and column, an unknown attribute too. An artefact with an error is not served, nor is one that uses it; all
+others are.
+
+A message and all that becomes of it share one budget of steps and bytes, at most 10,000 branches are alive, and nothing
+outlives its request: a loop of calls, a million items or an aggregate that nobody completes end in a fault.
 
 JSON and XML bodies can be read by XPath, JSONPath and Synapse expressions alike: the other view is made when it is
 needed. What no mediator edits is sent on byte for byte.

@@ -1,13 +1,42 @@
 //! Patterns of `filter`, `switch` and others, which match the whole text as Java's `Matcher.matches()` does.
 
+use expression::{Expression, Value};
 use xpath::regex::Regex;
 use xpath::{Budget, BudgetExceeded};
 
 use crate::compile::{Compiler, Element};
 use crate::limits::PATTERN_BYTES_MAX;
+use crate::run::Scene;
+use crate::{Failure, Message};
 
 #[derive(Clone, Debug)]
 pub(super) struct Pattern(Regex);
+
+fn whole(source: &str) -> String {
+    format!("\\A(?:{source})\\z")
+}
+
+/// The text that a pattern is matched with. `None`: a property that does not exist, which no pattern matches.
+///
+/// # Errors
+/// As [`Scene::with`].
+pub(super) fn subject(
+    source: &Expression,
+    scene: &Scene<'_>,
+    message: &Message,
+) -> Result<Option<String>, Failure> {
+    let is_path = source.is_json_path();
+    let copy = |value: Value<'_>| {
+        if matches!(value, Value::Null) {
+            return Ok(is_path.then(String::new));
+        }
+        // Synapse's text of a JSON null.
+        let text = if value.is_null() { "null".into() } else { value.text() };
+        scene.budget.charge_memory(text.len())?;
+        Ok(Some(text.into_owned()))
+    };
+    scene.with(source, message, copy)?
+}
 
 impl Pattern {
     /// Reports a pattern that is not valid.
@@ -16,7 +45,7 @@ impl Pattern {
         element: &Element<'_>,
         source: &str,
     ) -> Option<Self> {
-        match Regex::compile(&format!("\\A(?:{source})\\z"), "", PATTERN_BYTES_MAX) {
+        match Regex::compile(&whole(source), "", PATTERN_BYTES_MAX) {
             Ok(regex) => Some(Self(regex)),
             Err(error) => {
                 compiler.error(element, format!("the pattern `{source}`: {error}"), None);
@@ -51,7 +80,7 @@ impl Groups {
             compiler.error(element, format!("`group` is `{group}`, not a number"), None);
             return None;
         };
-        match Regex::compile(source, "", PATTERN_BYTES_MAX) {
+        match Regex::compile(&whole(source), "", PATTERN_BYTES_MAX) {
             Ok(regex) => Some(Self { regex, group }),
             Err(error) => {
                 compiler.error(element, format!("the pattern `{source}`: {error}"), None);
@@ -60,13 +89,15 @@ impl Groups {
         }
     }
 
-    /// The group of the first match; the whole text if there is none, as in Synapse.
+    /// The group, if the pattern matches the whole text; else, and for a group that takes no part, nothing. As in Synapse.
     ///
     /// # Errors
     /// The text is too long for what is left of the budget.
     pub(super) fn find(&self, text: &str, budget: &Budget) -> Result<String, BudgetExceeded> {
-        let Some(found) = self.regex.find(text, 0, budget)? else { return Ok(text.to_owned()) };
+        let Some(found) = self.regex.find(text, 0, budget)? else { return Ok(String::new()) };
         let group = self.regex.groups(text, &found, budget)?.get_group(self.group);
-        Ok(group.and_then(|group| text.get(group.range())).unwrap_or(text).to_owned())
+        let group = group.and_then(|group| text.get(group.range())).unwrap_or_default();
+        budget.charge_memory(group.len())?;
+        Ok(group.to_owned())
     }
 }

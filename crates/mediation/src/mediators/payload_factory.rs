@@ -36,14 +36,18 @@ impl Mediator for PayloadFactory {
                 template.render_within(&view, scene.budget, &mut body)?;
             }
         }
-        match self.media {
-            MediaType::Json => message.body.replace(Format::Json, body),
-            MediaType::Text => message.body.replace(Format::Text, body),
+        let format = match self.media {
+            MediaType::Json => Format::Json,
+            MediaType::Text => Format::Text,
+            MediaType::Xml | _ => Format::Xml,
+        };
+        if format == Format::Xml {
             // SOAP stays SOAP.
-            MediaType::Xml | _ => message.body.replace_payload(body)?,
+            message.body.replace_payload(body, scene.budget)?;
+        } else {
+            message.body.replace(format, body, scene.budget)?;
         }
-        let format = message.body.format();
-        message.head.set_field("Content-Type", format.content_type());
+        message.set_message_type(format, scene.budget)?;
         Ok(Next::Continue)
     }
 }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use expression::{BodyUse, Expression, json};
+use expression::{BodyUse, Budget, Expression, Value, json, markup};
 
-use super::pattern::Groups;
+use super::pattern::{Groups, subject};
 use crate::compile::{Compiler, Element, serialise};
 use crate::run::Scene;
 use crate::{Code, Failure, Mediator, Message, Next, PropertyScope, PropertyValue};
@@ -82,14 +82,22 @@ impl Mediator for Property {
             Action::Remove => message.remove(self.scope, &self.name),
             Action::Set { value, of, groups } => {
                 let value = match value {
-                    Source::Xml(document) => PropertyValue::Xml(Arc::clone(document)),
+                    Source::Xml(document) => Some(PropertyValue::Xml(Arc::clone(document))),
                     Source::Expression(value) => self.evaluate(value, *of, scene, message)?,
                 };
-                let value = match groups {
-                    Some(groups) => PropertyValue::new(groups.find(&value.text(), scene.budget)?),
-                    None => value,
+                let value = match (groups, value) {
+                    (Some(groups), Some(PropertyValue::Text(text))) => {
+                        Some(PropertyValue::new(groups.find(&text, scene.budget)?))
+                    }
+                    (_, value) => value,
                 };
-                message.set(self.scope, &self.name, value)?;
+                match value {
+                    Some(value) => message.set(self.scope, &self.name, value, scene.budget)?,
+                    None if self.scope == PropertyScope::Transport => {
+                        message.set_field(&self.name, "")?;
+                    }
+                    None => message.remove(self.scope, &self.name),
+                }
             }
         }
         Ok(Next::Continue)
@@ -97,34 +105,49 @@ impl Mediator for Property {
 }
 
 impl Property {
+    /// `None`: what does not exist.
     fn evaluate(
         &self,
         value: &Expression,
         of: Type,
         scene: &Scene<'_>,
         message: &Message,
-    ) -> Result<PropertyValue, Failure> {
+    ) -> Result<Option<PropertyValue>, Failure> {
         if of == Type::Xml {
             let view = scene.view(message);
             if let Some(node) =
                 value.nodes(&view, scene.budget).ok().and_then(|all| all.first().copied())
             {
-                scene.budget.charge_steps(1)?;
-                return Ok(PropertyValue::Xml(Arc::new(document_of(node)?)));
+                let copy = markup::copy(node, scene.budget)?;
+                return Ok(Some(PropertyValue::Xml(Arc::new(copy))));
             }
         }
-        let found = scene.with(value, message, |value| {
-            if of == Type::Text {
-                PropertyValue::Text(value.text().into())
-            } else {
-                PropertyValue::from(value)
+        let is_plain = matches!(of, Type::Any | Type::Text | Type::Xml);
+        let found = if of == Type::Any {
+            let copy = |value: Value<'_>| PropertyValue::of(value, scene.budget);
+            scene.with(value, message, copy)??
+        } else {
+            subject(value, scene, message)?.map(PropertyValue::new)
+        };
+        match found {
+            None if is_plain => Ok(None),
+            found => {
+                let found = found.unwrap_or_else(|| PropertyValue::new(""));
+                self.convert(found, of, scene.budget).map(Some)
             }
-        })?;
-        self.convert(found, of)
+        }
     }
 
     /// A text that does not spell the type fails, as in Synapse.
-    fn convert(&self, value: PropertyValue, of: Type) -> Result<PropertyValue, Failure> {
+    fn convert(
+        &self,
+        value: PropertyValue,
+        of: Type,
+        budget: &Budget,
+    ) -> Result<PropertyValue, Failure> {
+        if matches!(of, Type::Any | Type::Text) {
+            return Ok(value);
+        }
         let text = value.text();
         let text = text.trim();
         let converted = match of {
@@ -133,11 +156,15 @@ impl Property {
             Type::Double => Some(text.parse().ok().map(PropertyValue::Double)),
             Type::Boolean => Some(Some(PropertyValue::Boolean(text.eq_ignore_ascii_case("true")))),
             Type::Json => {
-                let document = json::Document::parse(text.as_bytes());
+                let document = json::Document::parse_within(text.as_bytes(), budget);
                 Some(document.ok().map(|it| PropertyValue::Json(Arc::new(it.into_owned()))))
             }
             Type::Xml => {
+                budget.charge_reading(text.len())?;
                 let document = xml::Document::parse(text.as_bytes());
+                if let Ok(document) = &document {
+                    budget.charge_memory(document.heap_bytes())?;
+                }
                 Some(document.ok().map(|it| PropertyValue::Xml(Arc::new(it))))
             }
         };
@@ -150,13 +177,6 @@ impl Property {
             }
         }
     }
-}
-
-/// A copy of `node` as a document of its own.
-fn document_of(node: xml::Node<'_>) -> Result<xml::Document, Failure> {
-    let mut builder = xml::Builder::new();
-    xml::copy_subtree(node, &mut builder)?;
-    Ok(builder.finish())
 }
 
 pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<dyn Mediator>> {

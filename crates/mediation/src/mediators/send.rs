@@ -106,7 +106,7 @@ impl Mediator for Call {
             None => (message.head, message.body) = (response.head, response.body),
             Some((scope, name)) => {
                 scene.budget.charge_memory(response.body.size())?;
-                message.set(*scope, name, stored(&response)?)?;
+                message.set(*scope, name, stored(&response, scene)?, scene.budget)?;
             }
         }
         Ok(Next::Continue)
@@ -130,8 +130,8 @@ impl Source {
         };
         let Some(text) = text else {
             if let Some(content_type) = &self.content_type {
-                part.body.convert(Format::of(content_type))?;
-                part.head.set_field("Content-Type", content_type);
+                part.body.convert(Format::of(content_type), scene.budget)?;
+                part.set_field("Content-Type", content_type)?;
             }
             return Ok(());
         };
@@ -140,9 +140,9 @@ impl Source {
             Some(content_type) => Format::of(content_type),
             None => Format::guess(text.as_bytes()),
         };
-        part.body.replace(format, text.into_bytes());
+        part.body.replace(format, text.into_bytes(), scene.budget)?;
         let content_type = self.content_type.as_deref().unwrap_or(format.content_type());
-        part.head.set_field("Content-Type", content_type);
+        part.set_field("Content-Type", content_type)?;
         part.remove(PropertyScope::Axis2, "messageType");
         Ok(())
     }
@@ -166,19 +166,20 @@ fn serialised(
 }
 
 /// The body of a response as a value: JSON and XML as such.
-fn stored(response: &Message) -> Result<PropertyValue, Failure> {
+fn stored(response: &Message, scene: &Scene<'_>) -> Result<PropertyValue, Failure> {
     let body: &Body = &response.body;
-    let text = body.text()?;
+    let text = body.text(scene.budget)?;
     let value = match body.format() {
         Format::Json => {
             let document = expression::json::Document::parse(text.as_bytes());
             document.ok().map(|it| PropertyValue::Json(std::sync::Arc::new(it.into_owned())))
         }
         Format::Xml | Format::Soap11 | Format::Soap12 => {
-            let document = body.payload()?.map(serialise).map(|xml| xml::Document::parse(&xml));
+            let document =
+                body.payload(scene.budget)?.map(serialise).map(|xml| xml::Document::parse(&xml));
             document.and_then(Result::ok).map(|it| PropertyValue::Xml(std::sync::Arc::new(it)))
         }
-        Format::Text | Format::Binary => None,
+        Format::Text | Format::Binary | Format::Form | Format::Multipart => None,
     };
     Ok(value.unwrap_or_else(|| PropertyValue::new(text.into_owned())))
 }

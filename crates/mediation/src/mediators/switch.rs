@@ -2,7 +2,7 @@
 
 use expression::{BodyUse, Expression};
 
-use super::pattern::Pattern;
+use super::pattern::{Pattern, subject};
 use crate::compile::{Compiler, Element};
 use crate::program::SequenceId;
 use crate::run::Scene;
@@ -25,10 +25,11 @@ impl Mediator for Switch {
     }
 
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
-        let text = scene.text(&self.source, message)?;
-        for (pattern, branch) in &self.cases {
-            if pattern.matches(&text, scene.budget)? {
-                return Ok(Next::Enter(*branch));
+        if let Some(text) = subject(&self.source, scene, message)? {
+            for (pattern, branch) in &self.cases {
+                if pattern.matches(&text, scene.budget)? {
+                    return Ok(Next::Enter(*branch));
+                }
             }
         }
         Ok(self.default.map_or(Next::Continue, Next::Enter))

@@ -1,18 +1,24 @@
 //! `xslt` and `fastXSLT`: transforms the payload, or what `source` selects, by a stylesheet.
 
 use std::fmt;
+use std::sync::Arc;
 
-use expression::{BodyUse, Expression};
+use expression::{BodyUse, Budget, Expression, markup};
+use xml::NodeId;
 use xslt::{NoResolver, Options, Params, Stylesheet};
 
+use super::pattern::subject;
 use crate::compile::{Compiler, Element, Entry};
+use crate::message::{formatter, soap};
 use crate::run::Scene;
-use crate::{Code, Failure, Mediator, Message, Next};
+use crate::{Code, Failure, Mediator, Message, Next, PropertyScope, PropertyValue};
 
 struct Xslt {
     sheet: Stylesheet,
     /// `None`: the payload.
     source: Option<Expression>,
+    /// The property that gets the result, instead of the source's place.
+    target: Option<Box<str>>,
     params: Vec<(String, Expression)>,
 }
 
@@ -24,47 +30,132 @@ impl fmt::Debug for Xslt {
 
 impl Mediator for Xslt {
     fn body_use(&self) -> BodyUse {
-        BodyUse::Rewritten
+        match (&self.target, &self.source) {
+            (None, _) => BodyUse::Rewritten,
+            (Some(_), Some(source)) => source.body_use(),
+            (Some(_), None) => BodyUse::Read,
+        }
     }
 
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
-        let mut params = Params::new();
-        for (name, value) in &self.params {
-            params = params.string(name, &scene.text(value, message)?);
+        if self.source.is_none() && message.body.payload(scene.budget)?.is_none() {
+            scene.environment.log(crate::LogLevel::Warn, "xslt: the body is empty");
+            return Ok(Next::Continue);
         }
-        let options = Options::new().params(&params).now_ms(scene.environment.unix_ms());
-        let mut out = Vec::new();
-        {
-            let view = scene.view(message);
-            let source = match &self.source {
-                Some(source) => source.nodes(&view, scene.budget)?.first().copied(),
-                None => message.body.payload()?,
-            };
-            let source = source.ok_or_else(|| fail("there is no XML to transform"))?;
-            let document = Self::document(source, scene)?;
-            let document = document.as_ref().unwrap_or_else(|| source.document());
-            let result = self.sheet.transform_with(document, &options, scene.budget, &mut out);
-            result.map_err(|error| fail(&error.to_string()))?;
+        let (result, place) = self.transform(scene, message)?;
+        if let Some(target) = &self.target {
+            let document = self.parse(&result, scene.budget)?;
+            let value = PropertyValue::Xml(Arc::new(document));
+            message.set(PropertyScope::Synapse, target, value, scene.budget)?;
+        } else if let Some(place) = place {
+            let document = self.parse(&result, scene.budget)?;
+            put(&document, place, message, scene.budget)?;
+        } else {
+            message.body.replace_payload(result, scene.budget)?;
         }
-        message.body.replace_payload(out)?;
         Ok(Next::Continue)
     }
 }
 
+/// Where the result goes. The children of the result take the place of those of a part of the envelope.
+enum Place {
+    Node(NodeId),
+    Children(NodeId),
+}
+
 impl Xslt {
-    /// `source` as a document of its own; `None` if it is the document's element already.
-    fn document(
-        source: xml::Node<'_>,
+    /// The result as XML, and its place in the body; none: that of the payload, or of the whole envelope.
+    fn transform(
+        &self,
         scene: &Scene<'_>,
-    ) -> Result<Option<xml::Document>, Failure> {
-        if source.document().element() == Some(source) {
-            return Ok(None);
+        message: &Message,
+    ) -> Result<(Vec<u8>, Option<Place>), Failure> {
+        let mut params = Params::new();
+        for (name, value) in &self.params {
+            if let Some(text) = subject(value, scene, message)? {
+                params = params.string(name, &text);
+            }
         }
-        scene.budget.charge_memory(source.document().heap_bytes())?;
-        let mut builder = xml::Builder::new();
-        xml::copy_subtree(source, &mut builder)?;
-        Ok(Some(builder.finish()))
+        let options = Options::new().params(&params).now_ms(scene.environment.unix_ms());
+        let view = scene.view(message);
+        let payload = message.body.payload(scene.budget)?;
+        let source = match &self.source {
+            Some(source) => source.nodes(&view, scene.budget)?.first().copied(),
+            None => payload,
+        };
+        let source = source.and_then(|node| {
+            if node.kind() == xml::Kind::Root { node.document().element() } else { Some(node) }
+        });
+        let source = source.filter(|source| source.is_element());
+        let source = source.ok_or_else(|| fail("there is no XML to transform"))?;
+        let body = message.body.xml(scene.budget)?;
+        let in_body = body.filter(|body| std::ptr::eq(*body, source.document()));
+        if in_body.is_none() && self.target.is_none() {
+            return Err(fail("the source is not in the body, so the result has no place"));
+        }
+        let is_part = |part| in_body.and_then(|body| soap::part(body, part)) == Some(source);
+        let place =
+            if self.source.is_none() || in_body.and_then(xml::Document::element) == Some(source) {
+                None
+            } else if is_part("Body") || is_part("Header") {
+                Some(Place::Children(source.id()))
+            } else {
+                Some(Place::Node(source.id()))
+            };
+        let own = source.document().element() != Some(source);
+        let copy = own.then(|| markup::copy(source, scene.budget)).transpose()?;
+        let document = copy.as_ref().unwrap_or_else(|| source.document());
+        let mut out = Vec::new();
+        let result = self.sheet.transform_with(document, &options, scene.budget, &mut out);
+        result.map_err(|error| fail(&error.to_string()))?;
+        if self.sheet.is_text() {
+            let text = String::from_utf8_lossy(&out);
+            let wrapped = formatter::text_as_xml(&text, scene.budget)?;
+            out = markup::write(wrapped.root(), scene.budget)?;
+        } else if std::str::from_utf8(&out).is_err() {
+            // The stylesheet chose another encoding.
+            out = markup::write(self.parse(&out, scene.budget)?.root(), scene.budget)?;
+        }
+        Ok((out, place))
     }
+
+    fn parse(&self, result: &[u8], budget: &Budget) -> Result<xml::Document, Failure> {
+        budget.charge_reading(result.len())?;
+        let document = xml::Document::parse(result);
+        let document = document.map_err(|error| fail(&format!("the result: {error}")))?;
+        budget.charge_memory(document.heap_bytes())?;
+        Ok(document)
+    }
+}
+
+/// Puts `result` in its place in the body.
+fn put(
+    result: &xml::Document,
+    place: Place,
+    message: &mut Message,
+    budget: &Budget,
+) -> Result<(), Failure> {
+    budget.charge_memory(result.heap_bytes())?;
+    let Some(root) = result.element() else { return Ok(()) };
+    let Some(document) = message.body.edit_xml(budget)? else { return Ok(()) };
+    match place {
+        Place::Node(old) => {
+            let new = document.import(root)?;
+            document.replace(old, new)?;
+        }
+        Place::Children(parent) => {
+            let old = document.node(parent).into_iter().flat_map(xml::Node::children);
+            let old: Vec<_> = old.map(xml::Node::id).collect();
+            for child in old {
+                document.detach(child)?;
+            }
+            for child in root.children().filter(|child| child.is_element()) {
+                let new = document.import(child)?;
+                document.append(parent, new)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 fn fail(message: &str) -> Failure {
@@ -84,7 +175,11 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
             return None;
         }
     };
-    let source = element.expression(compiler, "source");
+    let source = match element.optional("source") {
+        Some(source) => Some(element.compiled(compiler, source)?),
+        None => None,
+    };
+    let target = element.optional("target").map(Into::into);
     // Compiled sheets are always kept.
     element.flag(compiler, "useCache", true)?;
     let mut params = Vec::new();
@@ -104,5 +199,5 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
         }
         child.finish(compiler);
     }
-    Some(Box::new(Xslt { sheet, source, params }))
+    Some(Box::new(Xslt { sheet, source, target, params }))
 }

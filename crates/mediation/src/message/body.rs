@@ -1,101 +1,26 @@
 //! The body, and its views: made when somebody reads them, kept until somebody edits.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 
-use expression::{BodyUse, json};
+use bytes::Bytes;
+use expression::{BodyUse, Budget, json, mapping, markup};
 
-use super::{mapping, soap};
+use super::{Format, form, formatter, multipart, soap};
 use crate::{Code, Failure};
-
-/// What a body is, by its content type.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Format {
-    Json,
-    /// XML without an envelope.
-    Xml,
-    Soap11,
-    Soap12,
-    Text,
-    #[default]
-    Binary,
-}
-
-impl Format {
-    /// By a `Content-Type`. Source: the message builders of Micro Integrator's `deployment.toml`.
-    #[must_use]
-    pub fn of(content_type: &str) -> Self {
-        let media = content_type.split(';').next().unwrap_or_default().trim();
-        let is = |name: &str| media.eq_ignore_ascii_case(name);
-        if is("application/json") || ends_with(media, "+json") {
-            Self::Json
-        } else if is("text/xml") {
-            Self::Soap11
-        } else if is("application/soap+xml") {
-            Self::Soap12
-        } else if is("application/xml") || ends_with(media, "+xml") {
-            Self::Xml
-        } else if starts_with(media, "text/") {
-            Self::Text
-        } else {
-            Self::Binary
-        }
-    }
-
-    /// The format of a body without a content type: XML, SOAP if it is an envelope, JSON, or text.
-    #[must_use]
-    pub fn guess(bytes: &[u8]) -> Self {
-        match bytes.trim_ascii_start().first() {
-            Some(b'{' | b'[') => Self::Json,
-            Some(b'<') => {
-                let document = xml::Document::parse(bytes);
-                let root = document.as_ref().ok().and_then(xml::Document::element);
-                match root.filter(|root| root.local_name() == "Envelope") {
-                    Some(root) if root.namespace() == soap::SOAP12 => Self::Soap12,
-                    Some(root) if root.namespace() == soap::SOAP11 => Self::Soap11,
-                    Some(_) | None => Self::Xml,
-                }
-            }
-            Some(_) | None => Self::Text,
-        }
-    }
-
-    fn is_xml(self) -> bool {
-        matches!(self, Self::Xml | Self::Soap11 | Self::Soap12)
-    }
-
-    /// The content type of a body that is written in this format.
-    #[must_use]
-    pub fn content_type(self) -> &'static str {
-        match self {
-            Self::Json => "application/json; charset=UTF-8",
-            Self::Xml => "application/xml; charset=UTF-8",
-            Self::Soap11 => "text/xml; charset=UTF-8",
-            Self::Soap12 => "application/soap+xml; charset=UTF-8",
-            Self::Text => "text/plain; charset=UTF-8",
-            Self::Binary => "application/octet-stream",
-        }
-    }
-}
-
-fn ends_with(media: &str, suffix: &str) -> bool {
-    media
-        .len()
-        .checked_sub(suffix.len())
-        .and_then(|at| media.get(at..))
-        .is_some_and(|end| end.eq_ignore_ascii_case(suffix))
-}
-
-fn starts_with(media: &str, prefix: &str) -> bool {
-    media.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
-}
 
 /// The body of a message.
 #[derive(Debug, Default)]
 pub struct Body {
     format: Format,
+    /// Between the parts of a multipart body; its content type says it.
+    boundary: Option<Box<str>>,
     source: Source,
     json: OnceCell<json::Document<'static>>,
     xml: OnceCell<xml::Document>,
+    /// An edited view, written.
+    written: OnceCell<Bytes>,
+    /// Memory that this body was charged, and releases when it is replaced.
+    charged: Cell<u64>,
 }
 
 /// The authoritative form; views are made of it.
@@ -105,13 +30,18 @@ enum Source {
     #[default]
     Streaming,
     /// As it arrived.
-    Bytes(Vec<u8>),
+    Bytes(Bytes),
     /// New bytes.
-    Written(Vec<u8>),
+    Written(Bytes),
     /// Edited in its view.
     Json,
     Xml,
 }
+
+const _: () = {
+    const fn is_send<T: Send>() {}
+    is_send::<Body>();
+};
 
 impl Body {
     /// A body that the host forwards unread.
@@ -122,8 +52,22 @@ impl Body {
 
     /// A body that the host has read completely.
     #[must_use]
-    pub fn held(format: Format, bytes: Vec<u8>) -> Self {
-        Self { format, source: Source::Bytes(bytes), ..Self::default() }
+    pub fn held(format: Format, bytes: impl Into<Bytes>) -> Self {
+        Self { format, source: Source::Bytes(bytes.into()), ..Self::default() }
+    }
+
+    /// The bytes of a body that was streaming.
+    pub fn hold(&mut self, bytes: impl Into<Bytes>) {
+        self.source = Source::Bytes(bytes.into());
+    }
+
+    /// The boundary of a multipart body, which its content type says.
+    pub(super) fn set_boundary(&mut self, boundary: Option<&str>) {
+        self.boundary = boundary.map(Into::into);
+    }
+
+    pub(super) fn boundary(&self) -> Option<&str> {
+        self.boundary.as_deref()
     }
 
     #[must_use]
@@ -161,50 +105,92 @@ impl Body {
         }
     }
 
-    /// A copy; of a body that still streams, an empty one.
+    /// The same body for another message: its bytes are shared, not copied.
     ///
     /// # Errors
-    /// An edited tree that cannot be written.
-    pub fn copy(&self) -> Result<Self, Failure> {
+    /// The host did not hold it; an edited tree that cannot be written.
+    pub fn share(&self, budget: &Budget) -> Result<Self, Failure> {
         let source = match &self.source {
-            Source::Streaming => Source::Bytes(Vec::new()),
             Source::Bytes(bytes) => Source::Bytes(bytes.clone()),
-            Source::Written(bytes) => Source::Written(bytes.clone()),
-            Source::Json | Source::Xml => Source::Written(self.text()?.into_owned().into_bytes()),
+            Source::Written(_) | Source::Json | Source::Xml => {
+                Source::Written(self.bytes(budget)?.unwrap_or_default())
+            }
+            Source::Streaming => return Err(not_held()),
         };
-        Ok(Self { format: self.format, source, ..Self::default() })
+        let boundary = self.boundary.clone();
+        Ok(Self { format: self.format, boundary, source, ..Self::default() })
     }
 
     /// Replaces it by `bytes` in `format`, which are checked when somebody reads them.
-    pub fn replace(&mut self, format: Format, bytes: Vec<u8>) {
-        *self = Self { format, source: Source::Written(bytes), ..Self::default() };
+    ///
+    /// # Errors
+    /// They do not fit what is left of the budget.
+    pub fn replace(
+        &mut self,
+        format: Format,
+        bytes: impl Into<Bytes>,
+        budget: &Budget,
+    ) -> Result<(), Failure> {
+        let bytes = bytes.into();
+        let charged = bytes.len();
+        self.become_new(format, Source::Written(bytes), budget);
+        self.charge(budget, || Ok(budget.charge_memory(charged)?))
+    }
+
+    fn become_new(&mut self, format: Format, source: Source, budget: &Budget) {
+        budget.release_memory(usize::try_from(self.charged.take()).unwrap_or(usize::MAX));
+        *self = Self { format, source, ..Self::default() };
+    }
+
+    /// Counts what `make` is charged, to release it when this body is replaced.
+    fn charge<T>(
+        &self,
+        budget: &Budget,
+        make: impl FnOnce() -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let before = budget.bytes_used();
+        let made = make();
+        let added = budget.bytes_used().saturating_sub(before);
+        self.charged.set(self.charged.get().saturating_add(added));
+        made
     }
 
     /// Converts it to `format`: between JSON and XML by Synapse's mapping, with or without an envelope.
     ///
     /// # Errors
     /// It is not well-formed.
-    pub fn convert(&mut self, format: Format) -> Result<(), Failure> {
+    pub fn convert(&mut self, format: Format, budget: &Budget) -> Result<(), Failure> {
         if format == self.format || matches!(self.source, Source::Streaming) || self.is_empty() {
             self.format = format;
             return Ok(());
         }
-        if format == Format::Json && self.format.is_xml() {
-            if let Some(payload) = self.payload()? {
-                self.replace_json(mapping::to_json(payload));
+        let is_plain = matches!(self.format, Format::Json | Format::Text);
+        if format == Format::Binary || format == Format::Text && is_plain {
+            if let Some(bytes) = self.bytes(budget)? {
+                let bytes = match self.payload(budget) {
+                    Ok(Some(payload)) if formatter::is_wrapper(payload) => {
+                        formatter::write(payload, format, None, budget)?.0.into()
+                    }
+                    _ => bytes,
+                };
+                self.replace(format, bytes, budget)?;
             }
-        } else if format.is_xml() && (self.format.is_xml() || self.format == Format::Json) {
-            let Some(payload) = self.payload()?.map(crate::compile::serialise) else {
-                return Ok(());
-            };
-            // The header goes with an envelope of another version.
-            self.replace(Format::Xml, Vec::new());
-            self.format = format;
-            self.replace_payload(payload)?;
-        } else {
-            let bytes = self.take_bytes()?.unwrap_or_default();
-            self.replace(format, bytes);
+            return Ok(());
         }
+        let boundary = self.boundary.take();
+        let Some(payload) = self.payload(budget)? else {
+            // An envelope without a payload.
+            return self.replace(format, Bytes::new(), budget);
+        };
+        let (bytes, boundary) = formatter::write(payload, format, boundary.as_deref(), budget)?;
+        if format.is_xml() {
+            // The header goes with an envelope of another version.
+            self.replace(Format::Xml, Bytes::new(), budget)?;
+            self.format = format;
+            return self.replace_payload(bytes, budget);
+        }
+        self.replace(format, bytes, budget)?;
+        self.set_boundary(boundary.as_deref());
         Ok(())
     }
 
@@ -212,161 +198,197 @@ impl Body {
     ///
     /// # Errors
     /// As [`Body::xml`].
-    pub fn payload(&self) -> Result<Option<xml::Node<'_>>, Failure> {
-        Ok(self.xml()?.and_then(soap::payload))
+    pub fn payload(&self, budget: &Budget) -> Result<Option<xml::Node<'_>>, Failure> {
+        Ok(self.xml(budget)?.and_then(soap::payload))
     }
 
     /// Replaces the payload by XML in `bytes`. An envelope keeps its header; one that is the new payload replaces it.
     ///
     /// # Errors
-    /// The old body is malformed; `bytes` is not UTF-8.
-    pub fn replace_payload(&mut self, bytes: Vec<u8>) -> Result<(), Failure> {
-        let Some(namespace) = soap::namespace(self.format) else {
-            self.replace(Format::Xml, bytes);
-            return Ok(());
-        };
+    /// The old body is malformed; `bytes` is not UTF-8; the budget.
+    pub fn replace_payload(&mut self, bytes: Vec<u8>, budget: &Budget) -> Result<(), Failure> {
         let text = std::str::from_utf8(&bytes).map_err(|error| self.malformed(&error))?;
         if soap::is_envelope(text) {
-            self.replace(self.format, bytes);
-            return Ok(());
+            let format = Format::guess(&bytes);
+            return self.replace(format, bytes, budget);
         }
-        let old = if self.is_empty() { None } else { self.xml()? };
-        let written = soap::envelope(namespace, old, text)?;
-        self.replace(self.format, written);
-        Ok(())
+        let Some(namespace) = soap::namespace(self.format) else {
+            return self.replace(Format::Xml, bytes, budget);
+        };
+        let old = self.xml(budget)?;
+        budget.charge_memory(bytes.len())?;
+        let written = soap::envelope(namespace, old, text, budget)?;
+        self.replace(self.format, written, budget)
     }
 
     /// Replaces it by an XML document; `format` is one of XML.
-    pub fn replace_xml(&mut self, format: Format, document: xml::Document) {
-        *self = Self { format, source: Source::Xml, ..Self::default() };
+    pub fn replace_xml(&mut self, format: Format, document: xml::Document, budget: &Budget) {
+        self.become_new(format, Source::Xml, budget);
         self.xml = OnceCell::from(document);
     }
 
     /// Replaces it by a JSON document.
-    pub fn replace_json(&mut self, document: json::Document<'static>) {
-        *self = Self { format: Format::Json, source: Source::Json, ..Self::default() };
+    pub fn replace_json(&mut self, document: json::Document<'static>, budget: &Budget) {
+        self.become_new(Format::Json, Source::Json, budget);
         self.json = OnceCell::from(document);
     }
 
-    /// As JSON; XML is converted. `None` if it is of another format, or empty.
+    /// As JSON; XML and forms are converted. `None` if it is text or bytes, or empty.
     ///
     /// # Errors
-    /// It is not well-formed.
-    pub fn json(&self) -> Result<Option<&json::Document<'static>>, Failure> {
+    /// It is not well-formed; the budget.
+    pub fn json(&self, budget: &Budget) -> Result<Option<&json::Document<'static>>, Failure> {
         if let Some(document) = self.json.get() {
             return Ok(Some(document));
         }
-        if self.format.is_xml() || matches!(self.source, Source::Xml) {
-            let Some(payload) = self.payload()? else { return Ok(None) };
-            return Ok(Some(self.json.get_or_init(|| mapping::to_json(payload))));
-        }
-        if self.format != Format::Json {
-            return Ok(None);
-        }
-        let Some(bytes) = self.readable()? else { return Ok(None) };
-        let document = json::Document::parse(bytes).map_err(|error| self.malformed(&error))?;
-        Ok(Some(self.json.get_or_init(|| document.into_owned())))
+        let document = match self.format {
+            Format::Text | Format::Binary => return Ok(None),
+            Format::Json if !matches!(self.source, Source::Xml) => {
+                let Some(bytes) = self.content()? else { return Ok(None) };
+                self.charge(budget, || {
+                    budget.charge_memory(bytes.len())?;
+                    let document = json::Document::parse_within(bytes, budget);
+                    Ok(document.map_err(|error| self.unreadable(error))?.into_owned())
+                })?
+            }
+            Format::Json
+            | Format::Xml
+            | Format::Soap11
+            | Format::Soap12
+            | Format::Form
+            | Format::Multipart => {
+                let Some(payload) = self.payload(budget)? else { return Ok(None) };
+                self.charge(budget, || Ok(mapping::to_json(payload, budget)?))?
+            }
+        };
+        Ok(Some(self.json.get_or_init(|| document)))
     }
 
-    /// As XML; JSON is converted. `None` if it is of another format, or empty.
+    /// As XML; JSON, forms, text and bytes are converted. `None` if it is empty.
     ///
     /// # Errors
-    /// It is not well-formed, or XML does not allow a text.
-    pub fn xml(&self) -> Result<Option<&xml::Document>, Failure> {
+    /// It is not well-formed, or XML does not allow a text; the budget.
+    pub fn xml(&self, budget: &Budget) -> Result<Option<&xml::Document>, Failure> {
         if let Some(document) = self.xml.get() {
             return Ok(Some(document));
         }
         if self.format == Format::Json {
-            let Some(document) = self.json()? else { return Ok(None) };
-            let document = mapping::to_xml(document.root())?;
+            let Some(document) = self.json(budget)? else { return Ok(None) };
+            let document = self.charge(budget, || Ok(mapping::to_xml(document.root(), budget)?))?;
             return Ok(Some(self.xml.get_or_init(|| document)));
         }
-        if !self.format.is_xml() {
-            return Ok(None);
-        }
-        let Some(bytes) = self.readable()? else { return Ok(None) };
-        let document = xml::Document::parse(bytes).map_err(|error| self.malformed(&error))?;
+        let Some(bytes) = self.content()? else { return Ok(None) };
+        let document = self.charge(budget, || match self.format {
+            Format::Form => form::to_xml(bytes, budget),
+            Format::Multipart => multipart::to_xml(bytes, self.boundary(), budget),
+            Format::Text => {
+                let text = std::str::from_utf8(bytes).map_err(|error| self.malformed(&error))?;
+                formatter::text_as_xml(text, budget)
+            }
+            Format::Binary => formatter::bytes_as_xml(bytes, budget),
+            Format::Json | Format::Xml | Format::Soap11 | Format::Soap12 => {
+                budget.charge_reading(bytes.len())?;
+                let document = xml::Document::parse(bytes);
+                let document = document.map_err(|error| self.malformed(&error))?;
+                budget.charge_memory(document.heap_bytes())?;
+                Ok(document)
+            }
+        })?;
         Ok(Some(self.xml.get_or_init(|| document)))
     }
 
-    /// The XML tree, to edit it: from now on it is what the body is written from.
+    /// The XML tree, to edit it: from now on it is what the body is written from. Who adds to it charges that.
     ///
     /// # Errors
     /// As [`Body::xml`].
-    pub fn edit_xml(&mut self) -> Result<Option<&mut xml::Document>, Failure> {
-        if self.xml()?.is_none() {
+    pub fn edit_xml(&mut self, budget: &Budget) -> Result<Option<&mut xml::Document>, Failure> {
+        if self.xml(budget)?.is_none() {
             return Ok(None);
         }
         self.source = Source::Xml;
         self.json = OnceCell::new();
+        self.written = OnceCell::new();
         Ok(self.xml.get_mut())
     }
 
-    /// The bytes to send. Empties the body.
+    /// The bytes to send; `None` if the host still streams them.
     ///
     /// # Errors
     /// An edited tree that cannot be written.
-    pub fn take_bytes(&mut self) -> Result<Option<Vec<u8>>, Failure> {
-        let taken = std::mem::take(self);
-        Ok(match taken.source {
-            Source::Streaming => None,
-            Source::Bytes(bytes) | Source::Written(bytes) => Some(bytes),
-            Source::Json => taken.json.get().map(|document| document.text().as_bytes().to_vec()),
-            Source::Xml if taken.format == Format::Json => {
-                taken.json()?.map(|document| document.text().as_bytes().to_vec())
-            }
-            Source::Xml => match taken.xml.get() {
-                Some(document) => {
-                    let options = xml::WriterOptions { declaration: false, ..Default::default() };
-                    Some(document.write(options)?)
-                }
-                None => None,
-            },
-        })
+    pub fn bytes(&self, budget: &Budget) -> Result<Option<Bytes>, Failure> {
+        let write = match &self.source {
+            Source::Streaming => return Ok(None),
+            Source::Bytes(bytes) | Source::Written(bytes) => return Ok(Some(bytes.clone())),
+            Source::Json | Source::Xml => || self.write(budget),
+        };
+        if self.written.get().is_none() {
+            let bytes = self.charge(budget, write)?;
+            // The cell was empty.
+            let _ = self.written.set(bytes.into());
+        }
+        Ok(self.written.get().cloned())
+    }
+
+    /// An edited view.
+    fn write(&self, budget: &Budget) -> Result<Vec<u8>, Failure> {
+        if let (Source::Json, Some(document)) = (&self.source, self.json.get()) {
+            budget.charge_memory(document.text().len())?;
+            return Ok(document.text().as_bytes().to_vec());
+        }
+        let Some(document) = self.xml.get() else { return Ok(Vec::new()) };
+        if self.format.is_xml() {
+            return Ok(markup::write(document.root(), budget)?);
+        }
+        match soap::payload(document) {
+            Some(payload) => Ok(formatter::write(payload, self.format, self.boundary(), budget)?.0),
+            None => Ok(Vec::new()),
+        }
     }
 
     /// As text, in UTF-8.
     ///
     /// # Errors
     /// The host did not hold it, or it is not text.
-    pub fn text(&self) -> Result<std::borrow::Cow<'_, str>, Failure> {
+    pub fn text(&self, budget: &Budget) -> Result<std::borrow::Cow<'_, str>, Failure> {
+        let bytes = match &self.source {
+            Source::Streaming => return Err(not_held()),
+            Source::Bytes(bytes) | Source::Written(bytes) => bytes,
+            Source::Json | Source::Xml => {
+                self.bytes(budget)?;
+                self.written.get_or_init(Bytes::new)
+            }
+        };
+        let text = std::str::from_utf8(bytes).map_err(|error| self.malformed(&error))?;
+        Ok(text.into())
+    }
+
+    /// What the host read or a mediator wrote; `None` if that is nothing.
+    fn content(&self) -> Result<Option<&[u8]>, Failure> {
         match &self.source {
-            Source::Json => Ok(self.json.get().map_or("", json::Document::text).into()),
-            Source::Xml if self.format == Format::Json => {
-                Ok(self.json()?.map_or("", json::Document::text).into())
+            Source::Bytes(bytes) | Source::Written(bytes) => {
+                let is_plain = matches!(self.format, Format::Text | Format::Binary);
+                let is_empty = bytes.is_empty() || !is_plain && bytes.trim_ascii().is_empty();
+                Ok((!is_empty).then_some(bytes))
             }
-            Source::Xml => match self.xml.get() {
-                Some(document) => {
-                    let options = xml::WriterOptions { declaration: false, ..Default::default() };
-                    let bytes = document.write(options)?;
-                    Ok(String::from_utf8(bytes).unwrap_or_default().into())
-                }
-                None => Ok("".into()),
-            },
-            Source::Streaming | Source::Bytes(_) | Source::Written(_) => {
-                let bytes = self.readable()?.unwrap_or_default();
-                let text = std::str::from_utf8(bytes).map_err(|error| self.malformed(&error))?;
-                Ok(text.into())
-            }
+            Source::Json | Source::Xml => Ok(None),
+            // A step read what it did not declare.
+            Source::Streaming => Err(not_held()),
         }
     }
 
-    fn readable(&self) -> Result<Option<&[u8]>, Failure> {
-        match &self.source {
-            Source::Bytes(bytes) | Source::Written(bytes) if bytes.is_empty() => Ok(None),
-            Source::Bytes(bytes) | Source::Written(bytes) => Ok(Some(bytes)),
-            Source::Json | Source::Xml => Ok(None),
-            // A step read what it did not declare.
-            Source::Streaming => Err(Failure::new(Code::MEDIATION, "the body was not held")),
+    fn unreadable(&self, error: expression::Error) -> Failure {
+        if let expression::Error::Budget(exceeded) = error {
+            return exceeded.into();
         }
+        self.malformed(&error)
     }
 
     fn malformed(&self, error: &dyn std::fmt::Display) -> Failure {
-        let format = match self.format {
-            Format::Json => "JSON",
-            Format::Xml | Format::Soap11 | Format::Soap12 => "XML",
-            Format::Text | Format::Binary => "text",
-        };
-        Failure::new(Code::MALFORMED_BODY, format!("the body is not {format}: {error}"))
+        let message = format!("the body is not {}: {error}", self.format.noun());
+        Failure::new(Code::MALFORMED_BODY, message)
     }
+}
+
+fn not_held() -> Failure {
+    Failure::new(Code::MEDIATION, "the body was not held")
 }

@@ -1,21 +1,32 @@
 //! The message that mediators act on.
 
 mod body;
+mod form;
+mod format;
+pub(crate) mod formatter;
 mod head;
-pub(crate) mod mapping;
+mod multipart;
 mod properties;
 pub(crate) mod soap;
 mod view;
 
-use expression::BodyUse;
+use bytes::Bytes;
+use expression::{BodyUse, Budget};
 
 use crate::{Code, Failure};
 
-pub use body::{Body, Format};
+pub use body::Body;
+pub use format::Format;
 pub use head::{Head, PlainHead};
 pub use properties::{Properties, PropertyValue};
 pub use view::{Environment, LogLevel, View};
 pub use xpath::synapse::PropertyScope;
+
+pub(crate) const CONTENT_TYPE: &str = "Content-Type";
+/// The property (axis2) that says in which format the body is written.
+pub(crate) const MESSAGE_TYPE: &str = "messageType";
+/// The property (axis2) of a message without a body.
+pub(crate) const NO_ENTITY_BODY: &str = "NO_ENTITY_BODY";
 
 /// Which way a message travels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,35 +50,79 @@ pub struct Message {
 impl Message {
     #[must_use]
     pub fn new(direction: Direction, head: Box<dyn Head>, body: Body) -> Self {
-        Self { direction, head, body, properties: Properties::default() }
+        let mut message = Self { direction, head, body, properties: Properties::default() };
+        message.note_boundary();
+        message
+    }
+
+    fn note_boundary(&mut self) {
+        if self.body.format() == Format::Multipart {
+            let content_type = self.head.field(CONTENT_TYPE).unwrap_or_default();
+            self.body.set_boundary(format::parameter(&content_type, "boundary"));
+        }
+    }
+
+    /// A copy for another branch: head and properties are copied, the bytes of the body are shared.
+    ///
+    /// # Errors
+    /// The host did not hold the body; the budget.
+    pub fn copy(&self, budget: &Budget) -> Result<Self, Failure> {
+        let mut bytes = 0_usize;
+        self.head.fields(&mut |name, value| bytes += name.len() + value.len());
+        budget.charge_memory(bytes.saturating_add(self.properties.bytes()))?;
+        Ok(Self {
+            direction: self.direction,
+            head: self.head.copy(),
+            body: self.body.share(budget)?,
+            properties: self.properties.clone(),
+        })
     }
 
     /// Sets a property; in the transport scope, a header field.
     ///
     /// # Errors
-    /// Above `limits::PROPERTIES_MAX`, or a scope that cannot be written.
+    /// Above `limits::PROPERTIES_MAX`, a scope that cannot be written, an invalid header field, or the budget.
     pub fn set(
         &mut self,
         scope: PropertyScope,
         name: &str,
         value: PropertyValue,
+        budget: &Budget,
     ) -> Result<(), Failure> {
         match scope {
-            PropertyScope::Transport => self.head.set_field(name, &value.text()),
+            PropertyScope::Transport => self.set_field(name, &value.text()),
             PropertyScope::Synapse
             | PropertyScope::Axis2
             | PropertyScope::Axis2Client
             | PropertyScope::Operation
-            | PropertyScope::Variable => self.properties.set(scope, name, value)?,
+            | PropertyScope::Variable => self.properties.set(scope, name, value, budget),
             PropertyScope::Url
             | PropertyScope::Function
             | PropertyScope::System
             | PropertyScope::Environment
             | PropertyScope::Registry => {
                 let message = format!("`{name}`: properties of this scope can only be read");
-                return Err(Failure::new(Code::MEDIATION, message));
+                Err(Failure::new(Code::MEDIATION, message))
             }
         }
+    }
+
+    /// Replaces all header fields of this name by one. White space around the value is dropped.
+    ///
+    /// # Errors
+    /// The name is not a token, or the value has control characters. Source: RFC 9110 section 5.5.
+    pub fn set_field(&mut self, name: &str, value: &str) -> Result<(), Failure> {
+        let value = value.trim_matches([' ', '\t', '\r', '\n']);
+        let is_control = |byte: u8| byte < b' ' && byte != b'\t' || byte == 0x7f;
+        if !is_token(name) {
+            let message = format!("`{}` is not the name of a header field", name.escape_debug());
+            return Err(Failure::new(Code::MEDIATION, message));
+        }
+        if value.bytes().any(is_control) {
+            let message = format!("the value of the header field `{name}` has control characters");
+            return Err(Failure::new(Code::MEDIATION, message));
+        }
+        self.head.set_field(name, value);
         Ok(())
     }
 
@@ -88,45 +143,90 @@ impl Message {
         }
     }
 
-    /// A copy for another branch of the run. A body that still streams stays with the original.
-    ///
-    /// # Errors
-    /// The budget does not suffice.
-    pub fn copy(&self, budget: &expression::Budget) -> Result<Self, Failure> {
-        budget.charge_memory(self.body.size())?;
-        Ok(Self {
-            direction: self.direction,
-            head: self.head.copy(),
-            body: self.body.copy()?,
-            properties: self.properties.clone(),
-        })
-    }
-
     /// Turns the message into the response that arrived for it. Properties of the transport (`axis2`) end with
     /// the request; the others remain.
     pub fn become_response(&mut self, head: Box<dyn Head>, body: Body) {
         self.direction = Direction::Response;
         self.head = head;
         self.body = body;
+        self.note_boundary();
         self.properties
             .retain(|scope| !matches!(scope, PropertyScope::Axis2 | PropertyScope::Axis2Client));
     }
 
-    /// Writes the body for its next receiver, in the format that the property `messageType` says, and sets
-    /// `Content-Type` if that changed. `None`: the host still streams it.
+    /// Says in which format the body is written from now on, as Synapse's payload factory does: `messageType` and
+    /// `Content-Type`. A message that is XML already keeps its kind of XML.
+    pub(crate) fn set_message_type(
+        &mut self,
+        format: Format,
+        budget: &Budget,
+    ) -> Result<(), Failure> {
+        self.remove(PropertyScope::Axis2, NO_ENTITY_BODY);
+        let declared = self.message_type().map(|current| Format::of(&current));
+        let is_soap = soap::namespace(self.body.format()).is_some();
+        if format.is_xml() && declared.map_or(is_soap, Format::is_xml) {
+            return Ok(());
+        }
+        let content_type = format.content_type();
+        let media = content_type.split(';').next().unwrap_or_default();
+        let value = PropertyValue::new(media);
+        self.properties.set(PropertyScope::Axis2, MESSAGE_TYPE, value, budget)?;
+        self.set_field(CONTENT_TYPE, content_type)
+    }
+
+    /// The property `messageType`, else the content type.
+    fn message_type(&self) -> Option<String> {
+        let declared = self.properties.get(PropertyScope::Axis2, MESSAGE_TYPE);
+        let declared = declared.map(|value| value.text().into_owned());
+        declared.or_else(|| self.head.field(CONTENT_TYPE).map(Into::into))
+    }
+
+    /// Writes the body for its next receiver, in the format that the property `messageType` says, else its
+    /// `Content-Type`. The message keeps what is returned. `None`: the host still streams it.
     ///
     /// # Errors
-    /// The body is not well-formed, or cannot be written in that format.
-    pub fn finish(&mut self) -> Result<Option<Vec<u8>>, Failure> {
-        let declared = self.properties.get(PropertyScope::Axis2, "messageType");
-        if let Some(content_type) = declared.map(|value| value.text().into_owned()) {
-            let format = Format::of(&content_type);
-            if format != self.body.format() {
-                self.body.convert(format)?;
-                self.head.set_field("Content-Type", format.content_type());
-            }
+    /// The body is not well-formed, or cannot be written in that format; the budget.
+    pub fn finish(&mut self, budget: &Budget) -> Result<Option<Bytes>, Failure> {
+        let no_body = self.properties.get(PropertyScope::Axis2, NO_ENTITY_BODY);
+        if no_body.is_some_and(|value| value.value().truth()) {
+            self.head.remove_field(CONTENT_TYPE);
+            return Ok(Some(Bytes::new()));
         }
-        self.body.take_bytes()
+        if self.body.state() == BodyUse::Untouched {
+            return Ok(None);
+        }
+        let declared = self.message_type();
+        let format = declared.as_deref().map_or(self.body.format(), Format::of);
+        self.body.convert(format, budget)?;
+        let bytes = self.body.bytes(budget)?;
+        self.set_content_type(declared.as_deref())?;
+        Ok(bytes)
+    }
+
+    /// Agrees with the format of the body, and with the boundary of a new multipart body.
+    fn set_content_type(&mut self, declared: Option<&str>) -> Result<(), Failure> {
+        let format = self.body.format();
+        let field = self.head.field(CONTENT_TYPE);
+        let boundary = self.body.boundary();
+        let fits = |field: &str| {
+            Format::of(field) == format
+                && (format != Format::Multipart || format::parameter(field, "boundary") == boundary)
+        };
+        let is_new = self.body.state() == BodyUse::Rewritten && !self.body.is_empty();
+        if field.as_deref().is_some_and(fits) || field.is_none() && declared.is_none() && !is_new {
+            return Ok(());
+        }
+        let mut new = match declared {
+            Some(declared) if Format::of(declared) == format => declared.to_owned(),
+            Some(_) | None => format.content_type().to_owned(),
+        };
+        if let (Format::Multipart, Some(boundary)) = (format, boundary) {
+            new = format!("{}; boundary={boundary}", format.content_type());
+        } else if !new.contains(';') && format.content_type().contains(';') {
+            new.push_str("; charset=UTF-8");
+        }
+        drop(field);
+        self.set_field(CONTENT_TYPE, &new)
     }
 
     /// Whether the host has to write the body anew.
@@ -134,4 +234,12 @@ impl Message {
     pub fn body_use(&self) -> BodyUse {
         self.body.state()
     }
+}
+
+/// Source: RFC 9110 section 5.6.2.
+pub(crate) fn is_token(name: &str) -> bool {
+    !name.is_empty()
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use expression::{Value, json};
+use expression::{Budget, Value, json};
 use xpath::synapse::PropertyScope;
 
 use crate::{Code, Failure, limits};
@@ -69,7 +69,33 @@ impl PropertyValue {
     }
 }
 
-/// The result of an expression as a property. JSON is copied out of the body.
+impl PropertyValue {
+    /// The result of an expression as a property; `None`: what does not exist. JSON is copied out of the body.
+    ///
+    /// # Errors
+    /// The copy does not fit what is left of the budget.
+    pub fn of(value: Value<'_>, budget: &Budget) -> Result<Option<Self>, Failure> {
+        if matches!(value, Value::Null) {
+            return Ok(None);
+        }
+        value.charge_copy(budget)?;
+        Ok(Some(Self::from(value)))
+    }
+
+    /// The memory that a copy of it takes; documents are shared.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            Self::Integer(_)
+            | Self::Double(_)
+            | Self::Boolean(_)
+            | Self::Json(_)
+            | Self::Xml(_) => 0,
+        }
+    }
+}
+
+/// Charges nothing: [`PropertyValue::of`] does.
 impl From<Value<'_>> for PropertyValue {
     fn from(value: Value<'_>) -> Self {
         match value.plain() {
@@ -93,6 +119,14 @@ impl From<Value<'_>> for PropertyValue {
 pub struct Properties(Vec<(PropertyScope, Box<str>, PropertyValue)>);
 
 impl Properties {
+    /// The memory of a copy.
+    pub(super) fn bytes(&self) -> usize {
+        let one = |(_, name, value): &(_, Box<str>, PropertyValue)| {
+            name.len() + value.bytes() + size_of::<(PropertyScope, Box<str>, PropertyValue)>()
+        };
+        self.0.iter().map(one).sum()
+    }
+
     #[must_use]
     pub fn get(&self, scope: PropertyScope, name: &str) -> Option<&PropertyValue> {
         let mut all = self.0.iter();
@@ -100,15 +134,18 @@ impl Properties {
     }
 
     /// # Errors
-    /// Above `limits::PROPERTIES_MAX`.
+    /// Above `limits::PROPERTIES_MAX`, or the budget.
     pub fn set(
         &mut self,
         scope: PropertyScope,
         name: &str,
         value: PropertyValue,
+        budget: &Budget,
     ) -> Result<(), Failure> {
+        budget.charge_memory(name.len() + value.bytes() + size_of::<PropertyValue>())?;
         let mut all = self.0.iter_mut();
         if let Some((_, _, old)) = all.find(|(of, known, _)| *of == scope && **known == *name) {
+            budget.release_memory(old.bytes() + size_of::<PropertyValue>());
             *old = value;
             return Ok(());
         }

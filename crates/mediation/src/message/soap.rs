@@ -1,5 +1,6 @@
 //! SOAP envelopes. Source: SOAP 1.1, and SOAP 1.2 part 1.
 
+use expression::{Budget, markup};
 use xml::{Node, Sink as _};
 
 use super::Format;
@@ -13,7 +14,12 @@ pub(crate) fn namespace(format: Format) -> Option<&'static str> {
     match format {
         Format::Soap11 => Some(SOAP11),
         Format::Soap12 => Some(SOAP12),
-        Format::Json | Format::Xml | Format::Text | Format::Binary => None,
+        Format::Json
+        | Format::Xml
+        | Format::Form
+        | Format::Multipart
+        | Format::Text
+        | Format::Binary => None,
     }
 }
 
@@ -50,6 +56,7 @@ pub(crate) fn envelope(
     namespace: &str,
     old: Option<&xml::Document>,
     payload: &str,
+    budget: &Budget,
 ) -> Result<Vec<u8>, Failure> {
     let options = xml::WriterOptions { declaration: false, ..Default::default() };
     let mut writer = xml::Writer::new(options)?;
@@ -60,6 +67,7 @@ pub(crate) fn envelope(
         writer.namespace(prefix, uri)?;
     }
     if let Some(header) = old.and_then(|old| part(old, "Header")) {
+        markup::charge_copy(header, budget)?;
         writer.tree(header)?;
     }
     writer.start_element(xml::QNameRef::new(prefix, namespace, "Body"))?;

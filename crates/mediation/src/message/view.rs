@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use expression::{Error, EvalContext, ParameterKind, Value, json};
+use expression::{Budget, Error, EvalContext, ParameterKind, Value, json, markup};
 use xpath::synapse::PropertyScope;
 
 use crate::program::Step;
@@ -71,6 +71,7 @@ pub struct View<'m> {
     /// Of the sequence template that runs.
     parameters: &'m [(String, PropertyValue)],
     environment: &'m dyn Environment,
+    budget: &'m Budget,
 }
 
 impl<'m> View<'m> {
@@ -79,26 +80,41 @@ impl<'m> View<'m> {
         message: &'m Message,
         parameters: &'m [(String, PropertyValue)],
         environment: &'m dyn Environment,
+        budget: &'m Budget,
     ) -> Self {
-        Self { message, parameters, environment }
+        Self { message, parameters, environment, budget }
     }
 
     fn function(&self, name: &str) -> Option<&'m PropertyValue> {
         self.parameters.iter().find(|(known, _)| known == name).map(|(_, value)| value)
     }
+
+    /// Markup is charged before it is written; without budget the next step fails.
+    fn value(&self, value: &'m PropertyValue) -> Value<'m> {
+        let Some(document) = value.xml() else { return value.value() };
+        let written = markup::write(document.root(), self.budget).unwrap_or_default();
+        Value::Text(String::from_utf8(written).unwrap_or_default().into())
+    }
 }
 
-fn body(failure: Failure) -> Error {
-    Error::Body(failure.message)
+/// A failure of the budget stays one: it ends the evaluation under its own name.
+fn body(failure: Failure, budget: &Budget) -> Error {
+    match budget.charge_steps(1).and(budget.charge_memory(1)) {
+        Ok(()) => Error::Body(failure.message),
+        Err(exceeded) => exceeded.into(),
+    }
 }
 
 impl EvalContext for View<'_> {
     fn json(&self) -> Result<Option<json::Ref<'_>>, Error> {
-        Ok(self.message.body.json().map_err(body)?.map(json::Document::root))
+        let json = self.message.body.json(self.budget);
+        let json = json.map_err(|failure| body(failure, self.budget))?;
+        Ok(json.map(json::Document::root))
     }
 
     fn text(&self) -> Result<Cow<'_, str>, Error> {
-        self.message.body.text().map_err(body)
+        let text = self.message.body.text(self.budget);
+        text.map_err(|failure| body(failure, self.budget))
     }
 
     fn header(&self, name: &str) -> Option<Cow<'_, str>> {
@@ -107,7 +123,7 @@ impl EvalContext for View<'_> {
 
     fn property(&self, scope: PropertyScope, name: &str) -> Option<Value<'_>> {
         match scope {
-            PropertyScope::Function => return self.function(name).map(PropertyValue::value),
+            PropertyScope::Function => return self.function(name).map(|value| self.value(value)),
             PropertyScope::System | PropertyScope::Environment => {
                 return self.environment.variable(scope, name).map(Value::Text);
             }
@@ -121,7 +137,7 @@ impl EvalContext for View<'_> {
             | PropertyScope::Variable => {}
         }
         match self.message.properties.get(scope, name) {
-            Some(value) => Some(value.value()),
+            Some(value) => Some(self.value(value)),
             None => self.message.head.property(scope, name).map(Value::Text),
         }
     }
@@ -144,7 +160,8 @@ impl EvalContext for View<'_> {
     }
 
     fn variable(&self, name: &str) -> Option<Value<'_>> {
-        self.message.properties.get(PropertyScope::Variable, name).map(PropertyValue::value)
+        let value = self.message.properties.get(PropertyScope::Variable, name);
+        value.map(|value| self.value(value))
     }
 
     fn variable_xml(&self, name: &str) -> Option<&xml::Document> {
@@ -173,7 +190,8 @@ impl EvalContext for View<'_> {
     }
 
     fn xml(&self) -> Result<Option<&xml::Document>, Error> {
-        self.message.body.xml().map_err(body)
+        let xml = self.message.body.xml(self.budget);
+        xml.map_err(|failure| body(failure, self.budget))
     }
 
     fn unix_ms(&self) -> i64 {

@@ -1,5 +1,7 @@
 //! One message on its way through sequences.
 
+use expression::Budget;
+
 use crate::message::Direction;
 use crate::program::{Program, SequenceId, Step};
 use crate::{
@@ -9,6 +11,9 @@ use crate::{
 
 /// The number of a branch in its run.
 pub(super) type BranchId = u32;
+
+/// The parameters of a sequence template, and the error handler of its call.
+type Called = (Vec<(String, PropertyValue)>, Option<SequenceId>);
 
 /// The place of a step in a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -198,7 +203,7 @@ impl Branch {
         &mut self,
         program: &Program,
         sequence: SequenceId,
-        called: Option<(Vec<(String, PropertyValue)>, Option<SequenceId>)>,
+        called: Option<Called>,
     ) -> Result<(), Failure> {
         if self.stack.len() >= limits::SEQUENCE_DEPTH_MAX {
             let message =
@@ -233,17 +238,22 @@ impl Branch {
     ///
     /// # Errors
     /// There is none: the failure.
-    pub(super) fn handle(&mut self, program: &Program, failure: Failure) -> Result<(), Failure> {
+    pub(super) fn handle(
+        &mut self,
+        program: &Program,
+        failure: Failure,
+        budget: &Budget,
+    ) -> Result<(), Failure> {
         self.handlers = self.all_handlers();
         let Some(handler) = self.handlers.pop() else { return Err(failure) };
         self.restart(program, Some(handler));
         self.end = End::Nothing;
-        self.note(&failure).map_err(|_| failure)
+        self.note(&failure, budget).map_err(|_| failure)
     }
 
     /// Sets the properties that an error handler reads. A failure without a code does not hide the first one. Source:
     /// Synapse's `FaultHandler`.
-    fn note(&mut self, failure: &Failure) -> Result<(), Failure> {
+    fn note(&mut self, failure: &Failure, budget: &Budget) -> Result<(), Failure> {
         let known = self.message.properties.get(PropertyScope::Synapse, "ERROR_CODE");
         if known.is_some() && failure.code == Code::MEDIATION && failure.kind.is_none() {
             return Ok(());
@@ -257,20 +267,25 @@ impl Branch {
         ];
         for (name, text) in texts {
             let value = PropertyValue::new(text);
-            self.message.set(PropertyScope::Synapse, name, value)?;
+            self.message.set(PropertyScope::Synapse, name, value, budget)?;
         }
         Ok(())
     }
 
     /// Takes the response in. `messageType` remains, and the other properties of the transport do not. Source: Synapse's
     /// `SynapseCallbackReceiver`.
-    pub(super) fn respond_with(&mut self, ask: AskId, response: Message) -> Result<(), Failure> {
+    pub(super) fn respond_with(
+        &mut self,
+        ask: AskId,
+        response: Message,
+        budget: &Budget,
+    ) -> Result<(), Failure> {
         let kept = self.message.properties.get(PropertyScope::Axis2, "messageType").cloned();
         self.message.become_response(response.head, response.body);
         self.source = Source::Response(ask);
         match kept {
             Some(kept) if &*kept.text() != "application/x-www-form-urlencoded" => {
-                self.message.set(PropertyScope::Axis2, "messageType", kept)
+                self.message.set(PropertyScope::Axis2, "messageType", kept, budget)
             }
             Some(_) | None => Ok(()),
         }

@@ -1,7 +1,7 @@
 //! What a run asks of its host, and what it does with the answers.
 
 use bytes::Bytes;
-use expression::BodyUse;
+use expression::{BodyUse, Budget};
 
 use super::branch::{At, Branch, End, Wait};
 use super::{AskId, Context, Run, Scene, Target, Turn, Waiter};
@@ -64,14 +64,11 @@ pub(super) fn placeholder() -> Message {
 ///
 /// # Errors
 /// As [`Message::finish`].
-pub(super) fn finish(message: &mut Message) -> Result<(), Failure> {
-    let bytes = message.finish()?;
-    if let Some(bytes) = bytes
-        && message.body.state() == BodyUse::Untouched
-    {
-        let format = message.head.field("Content-Type");
-        let format = format.map_or(crate::Format::Binary, |of| crate::Format::of(&of));
-        message.body = Body::held(format, bytes);
+pub(super) fn finish(message: &mut Message, budget: &Budget) -> Result<(), Failure> {
+    let bytes = message.finish(budget)?;
+    // The body keeps what was written, unless that is nothing (`NO_ENTITY_BODY`).
+    if bytes.is_some_and(|bytes| bytes.is_empty()) && !message.body.is_empty() {
+        message.body = Body::held(message.body.format(), Bytes::new());
     }
     Ok(())
 }
@@ -140,7 +137,7 @@ impl Run {
             };
         };
         let target = self.target(&branch, to, context);
-        match target.and_then(|target| finish(&mut part).map(|()| target)) {
+        match target.and_then(|target| finish(&mut part, &self.budget).map(|()| target)) {
             Ok(target) => {
                 let endpoint = target.endpoint;
                 self.depart(branch, target, Wait::Part { at, endpoint }, Some(part));
@@ -167,9 +164,9 @@ impl Run {
         }
         if let Some(content_type) = target.content_type {
             let value = PropertyValue::new(content_type);
-            branch.message.set(PropertyScope::Axis2, "messageType", value)?;
+            branch.message.set(PropertyScope::Axis2, "messageType", value, &self.budget)?;
         }
-        finish(&mut branch.message)?;
+        finish(&mut branch.message, &self.budget)?;
         Ok(Some(target))
     }
 
@@ -185,8 +182,13 @@ impl Run {
 
     /// The message in a branch of its own, with a copy in this one.
     fn leave_copy(&mut self, branch: &mut Branch) -> Result<Box<Branch>, Failure> {
+        let is_streaming = branch.message.body.state() == BodyUse::Untouched;
+        // No later step reads it.
+        let body =
+            is_streaming.then(|| std::mem::replace(&mut branch.message.body, placeholder().body));
         let copy = branch.message.copy(&self.budget)?;
-        let message = std::mem::replace(&mut branch.message, copy);
+        let mut message = std::mem::replace(&mut branch.message, copy);
+        message.body = body.unwrap_or(message.body);
         let mut away = Branch::new(self.new_id(), message, branch.source, End::Nothing);
         away.handlers = branch.all_handlers();
         away.splits.clone_from(&branch.splits);
@@ -231,11 +233,11 @@ impl Run {
                 return self.exchange_failed(branch, wait, failure, message, context);
             }
             (Wait::Body, Answer::Body(bytes)) => {
-                branch.message.body = Body::held(branch.message.body.format(), bytes.into());
+                branch.message.body.hold(bytes);
                 Ok(())
             }
             (Wait::Call { direction, .. }, Answer::Response(response)) => {
-                let taken = branch.respond_with(ask, response);
+                let taken = branch.respond_with(ask, response, &self.budget);
                 branch.message.direction = direction;
                 taken
             }
@@ -244,7 +246,7 @@ impl Run {
                 Ok(())
             }
             (Wait::Send { receive, .. }, Answer::Response(response)) => {
-                let taken = branch.respond_with(ask, response);
+                let taken = branch.respond_with(ask, response, &self.budget);
                 self.turn_round(&mut branch, context.program);
                 if receive.is_some() {
                     branch.restart(context.program, receive);

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::branch::{At, Branch, BranchId, Split, Wait};
-use super::{Answer, Ask, AskId, Context, Run, Turn, Waiter};
+use super::{Answer, Ask, AskId, Context, Event, Run, Turn, Waiter};
 use crate::{
     Code, Collect, Failure, Fork, Message, Part, PropertyScope, PropertyValue, Scatter, limits,
 };
@@ -27,6 +27,7 @@ pub(super) type AggregateKey = (At, Option<String>, Option<u32>);
 /// Messages that wait at an `aggregate`.
 #[derive(Debug, Default)]
 pub(super) struct Aggregate {
+    #[allow(clippy::vec_box, reason = "branches come and go in boxes")]
     waiting: Vec<Box<Branch>>,
     timer: Option<AskId>,
     is_complete: bool,
@@ -41,8 +42,8 @@ impl Aggregate {
 
 impl Run {
     pub(super) fn fork(&mut self, branch: Box<Branch>, fork: Fork, context: Context<'_>) -> Turn {
-        if let Err(failure) = self.has_room(fork.parts.len()) {
-            return Turn::Failed(branch, failure);
+        if !self.has_room(fork.parts.len()) {
+            return Turn::Gone;
         }
         let (number, total) = (self.new_id(), fork.parts.len());
         let name = match &fork.id {
@@ -51,7 +52,9 @@ impl Run {
         };
         for (index, mut part) in fork.parts.into_iter().enumerate() {
             let value = PropertyValue::new(format!("{index}/{total}"));
-            if let Err(failure) = part.message.set(PropertyScope::Synapse, &name, value) {
+            if let Err(failure) =
+                part.message.set(PropertyScope::Synapse, &name, value, &self.budget)
+            {
                 return Turn::Failed(branch, failure);
             }
             let mut child =
@@ -75,8 +78,8 @@ impl Run {
         context: Context<'_>,
     ) -> Turn {
         let total = scatter.parts.len();
-        if let Err(failure) = self.has_room(total) {
-            return Turn::Failed(branch, failure);
+        if !self.has_room(total) {
+            return Turn::Gone;
         }
         if total == 0 {
             branch.joined = Some((at, Vec::new()));
@@ -113,16 +116,22 @@ impl Run {
         self.branches.insert(branch.id, branch);
     }
 
-    /// # Errors
-    /// So many parts would be alive with all others.
-    fn has_room(&self, parts: usize) -> Result<(), Failure> {
-        let waiting = self.aggregates.values().map(|aggregate| aggregate.waiting.len());
-        let alive = waiting.sum::<usize>().saturating_add(self.branches.len());
+    /// Whether so many more may be alive; else everything ends, since a bomb of forks would go on otherwise.
+    fn has_room(&mut self, parts: usize) -> bool {
+        let alive = self.branches.len().saturating_add(self.collected);
         if alive.saturating_add(parts) <= limits::PARTS_MAX {
-            return Ok(());
+            return true;
         }
         let message = format!("more than {} branches of a message", limits::PARTS_MAX);
-        Err(Failure::new(Code::MEDIATION, message))
+        self.failure.get_or_insert(Failure::new(Code::MEDIATION, message));
+        self.branches.clear();
+        self.ready.clear();
+        self.asks.clear();
+        self.gathers.clear();
+        self.aggregates.clear();
+        self.collected = 0;
+        self.events.retain(|event| !matches!(event, Event::Ask(..)));
+        false
     }
 
     /// A part is at its end; `None`: it went elsewhere.
@@ -208,6 +217,7 @@ impl Run {
             return Turn::Gone;
         }
         aggregate.waiting.push(branch);
+        self.collected = self.collected.saturating_add(1);
         let arrived = aggregate.waiting.len();
         if split.is_some_and(|(_, total)| arrived >= total)
             || collect.enough.is_some_and(|enough| arrived >= enough)
@@ -225,6 +235,7 @@ impl Run {
             self.asks.remove(&timer);
         }
         let mut waiting = std::mem::take(&mut aggregate.waiting);
+        self.collected = self.collected.saturating_sub(waiting.len());
         let Some(mut last) = waiting.pop() else { return };
         let mut messages = waiting.into_iter().map(|branch| branch.message);
         let first = messages.next();

@@ -33,6 +33,7 @@ pub struct AskId(u32);
 
 /// Why a run stopped.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "an event lives until the host has matched it")]
 pub enum Event {
     /// The host performs this and calls [`Run::answer`]; other branches may go on meanwhile.
     Ask(AskId, Ask),
@@ -62,6 +63,8 @@ pub struct Run {
     asks: BTreeMap<AskId, Waiter>,
     gathers: BTreeMap<u32, Gather>,
     aggregates: BTreeMap<AggregateKey, Aggregate>,
+    /// The branches that wait in them.
+    collected: usize,
     /// Of branches, asks and forks.
     last_id: u32,
     events: VecDeque<Event>,
@@ -114,6 +117,7 @@ impl Run {
             asks: BTreeMap::new(),
             gathers: BTreeMap::new(),
             aggregates: BTreeMap::new(),
+            collected: 0,
             last_id: 0,
             events: VecDeque::new(),
             has_responded: false,
@@ -152,6 +156,15 @@ impl Run {
     pub fn properties(&self, ask: AskId) -> Option<&Properties> {
         let Waiter::Branch(id) = self.asks.get(&ask)? else { return None };
         Some(&self.branches.get(id)?.message.properties)
+    }
+
+    /// Whether nothing is left to do: [`Run::next`] returns [`Event::Done`] for ever.
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.events.is_empty()
+            && self.branches.is_empty()
+            && self.collected == 0
+            && self.failure.is_none()
     }
 
     /// The artefacts that it runs.
@@ -325,7 +338,7 @@ impl Run {
     }
 
     fn fail(&mut self, mut branch: Box<Branch>, failure: Failure, context: Context<'_>) -> Turn {
-        match branch.handle(context.program, failure) {
+        match branch.handle(context.program, failure, &self.budget) {
             Ok(()) => Turn::Go(branch),
             Err(failure) => {
                 if let Some((gather, _)) = branch.owner {
@@ -375,7 +388,7 @@ impl Run {
             self.leave(&branch);
             return Turn::Gone;
         }
-        if let Err(failure) = exchange::finish(&mut branch.message) {
+        if let Err(failure) = exchange::finish(&mut branch.message, &self.budget) {
             branch.is_sent = true;
             return Turn::Failed(branch, failure);
         }

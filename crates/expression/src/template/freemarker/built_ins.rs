@@ -337,7 +337,7 @@ impl<'s> Application<'_, 's> {
                 _ => fail(self.at, "`?boolean` requires `true` or `false`"),
             },
             BuiltIn::EvalJson => {
-                self.budget.charge_memory(json::tree_bytes(self.text()?))?;
+                self.budget.charge_memory(json::tree_bytes(self.text()?.as_bytes()))?;
                 match Document::parse(self.text()?.as_bytes()) {
                     Ok(document) => Ok(Value::Made(Box::new(document.into_owned())).plain()),
                     Err(error) => fail(self.at, format!("`?eval_json` requires JSON: {error}")),

@@ -3,6 +3,7 @@
 use super::place::Place;
 use super::{Argument, Settings};
 use crate::json::{self, Document, Kind};
+use crate::markup;
 use crate::template::xml as xml_text;
 use crate::{Budget, Error, Value};
 
@@ -76,49 +77,13 @@ impl<'o> Output<'o> {
             if node.kind() == xml::Kind::Attribute {
                 self.escaped(&node.string_value(), false)?;
             } else {
-                let charged = self.charge_tree(*node)?;
-                let options =
-                    xml::WriterOptions { declaration: false, ..xml::WriterOptions::default() };
-                let mut writer =
-                    xml::Writer::new(options).map_err(|error| Error::Body(error.to_string()))?;
-                writer.tree(*node).map_err(|error| Error::Body(error.to_string()))?;
-                let written = writer.take();
-                self.budget.charge_memory(written.len().saturating_sub(charged))?;
+                let written = markup::write(*node, self.budget)?;
                 self.into.extend_from_slice(&written);
             }
             self.separate_text(start, "");
         }
         self.separate_text(self.into.len(), rest);
         Ok(())
-    }
-
-    /// Charges a copy of a tree and returns its bytes, without those that escaping adds.
-    fn charge_tree(&self, node: xml::Node<'_>) -> Result<usize, Error> {
-        let mut all = 0_usize;
-        let declaration =
-            |(prefix, uri): (&str, &str)| prefix.len() + uri.len() + " xmlns:=\"\"".len();
-        let name = |node: xml::Node<'_>| node.prefix().len() + node.local_name().len() + 1;
-        for part in std::iter::once(node).chain(node.descendants()) {
-            self.budget.charge_steps(1)?;
-            let mut bytes = part.text().len();
-            if part.is_element() {
-                // A start tag and an end tag, or one that is empty.
-                bytes += 2 * name(part) + "<></>".len();
-                for attribute in part.attributes() {
-                    self.budget.charge_steps(1)?;
-                    bytes += name(attribute) + attribute.text().len() + " =\"\"".len();
-                }
-                bytes += if part == node {
-                    part.namespaces_in_scope().map(declaration).sum::<usize>()
-                } else {
-                    part.declarations().map(declaration).sum()
-                };
-            }
-            self.budget.charge_reading(bytes)?;
-            self.budget.charge_memory(bytes)?;
-            all += bytes;
-        }
-        Ok(all)
     }
 
     /// Character data must not contain `]]>` (XML 1.0 section 2.4), which can arise where the text inserted at `start`
@@ -207,7 +172,7 @@ impl<'o> Output<'o> {
             return Ok(false);
         }
         self.budget.charge_scanning(text.len())?;
-        let tree = json::tree_bytes(text);
+        let tree = json::tree_bytes(text.as_bytes());
         self.budget.charge_memory(tree)?;
         let is_json = Document::parse(text.as_bytes()).is_ok();
         self.budget.release_memory(tree);

@@ -1,0 +1,247 @@
+//! `aggregate`: messages that belong together wait for each other, and become one.
+
+use expression::{BodyUse, Expression};
+
+use super::split::{body_json, enclosed, fail, json_text};
+use crate::compile::{Compiler, Element, serialise};
+use crate::message::Format;
+use crate::program::SequenceId;
+use crate::run::Scene;
+use crate::{Collect, Failure, Mediator, Message, Next, PropertyScope};
+
+#[derive(Debug)]
+struct Aggregate {
+    id: Option<Box<str>>,
+    correlation: Option<Expression>,
+    min: Option<Expression>,
+    max: Option<Expression>,
+    timeout_ms: Option<u64>,
+    on_complete: SequenceId,
+    /// What of each message; `None`: its payload.
+    expression: Option<Expression>,
+    /// The property with the element around all.
+    enclosing: Option<Box<str>>,
+}
+
+impl Mediator for Aggregate {
+    fn body_use(&self) -> BodyUse {
+        BodyUse::Rewritten
+    }
+
+    fn enters(&self) -> Vec<SequenceId> {
+        vec![self.on_complete]
+    }
+
+    fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
+        let correlation = match &self.correlation {
+            None => None,
+            Some(expression) => {
+                let text = scene.text(expression, message)?;
+                if text == "false" {
+                    return Ok(Next::Continue);
+                }
+                if text.is_empty() {
+                    return Err(fail(format!("`{expression}` has no value to correlate on")));
+                }
+                Some(text)
+            }
+        };
+        let min = count(self.min.as_ref(), scene, message)?;
+        let max = count(self.max.as_ref(), scene, message)?;
+        let enough = min.into_iter().chain(max).min();
+        let (id, timeout_ms) = (self.id.clone(), self.timeout_ms);
+        Ok(Next::Collect(Collect { id, correlation, enough, timeout_ms }))
+    }
+
+    fn join(
+        &self,
+        scene: &Scene<'_>,
+        message: &mut Message,
+        parts: Vec<Option<Message>>,
+    ) -> Result<Next, Failure> {
+        let parts: Vec<_> = parts.into_iter().flatten().collect();
+        let is_json = match &self.expression {
+            Some(expression) => !expression.selects_nodes(),
+            None => message.body.format() == Format::Json,
+        };
+        if is_json {
+            self.join_json(scene, message, &parts)?;
+        } else {
+            self.join_xml(scene, message, &parts)?;
+        }
+        Ok(Next::Enter(self.on_complete))
+    }
+}
+
+/// A number of messages; negative or none: not limited.
+fn count(
+    expression: Option<&Expression>,
+    scene: &Scene<'_>,
+    message: &Message,
+) -> Result<Option<usize>, Failure> {
+    let Some(expression) = expression else { return Ok(None) };
+    let text = scene.text(expression, message)?;
+    let number: f64 = text.trim().parse().map_err(|_| fail(format!("`{text}` is not a number")))?;
+    let number = text.trim().parse().ok().filter(|_| number >= 1.0);
+    Ok(number)
+}
+
+impl Aggregate {
+    fn join_json(
+        &self,
+        scene: &Scene<'_>,
+        message: &mut Message,
+        parts: &[Message],
+    ) -> Result<(), Failure> {
+        let mut array = String::from("[");
+        for part in std::iter::once(&*message).chain(parts) {
+            let text = match &self.expression {
+                Some(expression) => scene.with(expression, part, json_text)?,
+                None => body_json(part, scene)?,
+            };
+            scene.budget.charge_memory(text.len())?;
+            if array.len() > 1 {
+                array.push(',');
+            }
+            array.push_str(&text);
+        }
+        array.push(']');
+        let bytes = match self.around(message)? {
+            Some((_, name)) => format!("{{\"{name}\":{array}}}"),
+            None => array,
+        };
+        message.body.replace(Format::Json, bytes.into_bytes(), scene.budget)?;
+        let content_type = Format::Json.content_type();
+        message.set_field("Content-Type", content_type)?;
+        Ok(())
+    }
+
+    fn join_xml(
+        &self,
+        scene: &Scene<'_>,
+        message: &mut Message,
+        parts: &[Message],
+    ) -> Result<(), Failure> {
+        let (mut bytes, mut number) = (Vec::new(), 0_usize);
+        for part in std::iter::once(&*message).chain(parts) {
+            let before = number;
+            for element in self.elements(scene, part)? {
+                scene.budget.charge_memory(element.len())?;
+                bytes.extend_from_slice(&element);
+                number += 1;
+            }
+            if number == before {
+                return Err(fail("a message has nothing to aggregate"));
+            }
+        }
+        if let Some((around, _)) = self.around(message)? {
+            bytes = enclosed(&around, &bytes).unwrap_or(bytes);
+        } else if number > 1 && message.body.format() == Format::Xml {
+            // A document has one root; an envelope's body may have several.
+            bytes = enclosed("<aggregate/>", &bytes).unwrap_or(bytes);
+        }
+        message.body.replace_payload(bytes, scene.budget)
+    }
+
+    fn elements(&self, scene: &Scene<'_>, part: &Message) -> Result<Vec<Vec<u8>>, Failure> {
+        let Some(expression) = &self.expression else {
+            return Ok(part.body.payload(scene.budget)?.map(serialise).into_iter().collect());
+        };
+        let view = scene.view(part);
+        let nodes = expression.nodes(&view, scene.budget)?;
+        Ok(nodes.into_iter().filter(|node| node.is_element()).map(serialise).collect())
+    }
+
+    /// The element around all, serialised, and its name.
+    fn around(&self, message: &Message) -> Result<Option<(String, String)>, Failure> {
+        let Some(name) = &self.enclosing else { return Ok(None) };
+        let property = message.properties.get(PropertyScope::Synapse, name);
+        let element = property.and_then(|value| value.xml()).and_then(xml::Document::element);
+        let element = element.ok_or_else(|| {
+            fail(format!("the property `{name}` holds no element to enclose with"))
+        })?;
+        let text = String::from_utf8_lossy(&serialise(element)).into_owned();
+        Ok(Some((text, element.local_name().to_owned())))
+    }
+}
+
+pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<dyn Mediator>> {
+    let id = element.optional("id").map(Into::into);
+    let (mut correlation, mut on_complete) = (None, None);
+    let (mut timeout_ms, mut min, mut max) = (None, None, None);
+    let (mut expression, mut enclosing) = (None, None);
+    for child in element.children() {
+        match child.name() {
+            "correlateOn" => {
+                child.required(compiler, "expression")?;
+                correlation = Some(child.expression(compiler, "expression")?);
+            }
+            "completeCondition" => {
+                timeout_ms = seconds(compiler, &child)?;
+                if let Some(number) = child.child("messageCount") {
+                    min = number_or_expression(compiler, &number, "min")?;
+                    max = number_or_expression(compiler, &number, "max")?;
+                    number.finish(compiler);
+                }
+            }
+            "onComplete" => {
+                expression = match child.optional("expression") {
+                    Some(source) => Some(child.compiled(compiler, source)?),
+                    None => None,
+                };
+                enclosing = child.optional("enclosingElementProperty").map(Into::into);
+                child.choice(compiler, "aggregateElementType", &[("root", ())])?;
+                on_complete = Some(match child.optional("sequence") {
+                    Some(name) => compiler.sequence_named(&child, name)?,
+                    None => compiler.nested(&child),
+                });
+            }
+            other => compiler.error(&child, format!("`aggregate` has no child `{other}`"), None),
+        }
+        child.finish(compiler);
+    }
+    let Some(on_complete) = on_complete else {
+        compiler.error(element, "`aggregate` needs `onComplete`".to_owned(), None);
+        return None;
+    };
+    Some(Box::new(Aggregate {
+        id,
+        correlation,
+        min,
+        max,
+        timeout_ms,
+        on_complete,
+        expression,
+        enclosing,
+    }))
+}
+
+/// `timeout`, in seconds; 0: none.
+fn seconds(compiler: &mut Compiler, child: &Element<'_>) -> Option<Option<u64>> {
+    let Some(text) = child.optional("timeout") else { return Some(None) };
+    let Ok(seconds) = text.parse::<u64>() else {
+        compiler.error(child, format!("`timeout` is `{text}`, not a number of seconds"), None);
+        return None;
+    };
+    Some(Some(seconds.saturating_mul(1_000)).filter(|ms| *ms > 0))
+}
+
+/// A number, or `{expression}`.
+pub(super) fn number_or_expression(
+    compiler: &mut Compiler,
+    element: &Element<'_>,
+    name: &'static str,
+) -> Option<Option<Expression>> {
+    let Some(text) = element.optional(name) else { return Some(None) };
+    if text.starts_with("${") {
+        return Some(Some(element.compiled(compiler, text)?));
+    }
+    if let Some(inner) = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')) {
+        return Some(Some(element.compiled(compiler, inner)?));
+    }
+    if text.parse::<i64>().is_err() {
+        compiler.error(element, format!("`{name}` is `{text}`, not a number"), None);
+        return None;
+    }
+    Some(Some(Expression::literal(text)))
+}

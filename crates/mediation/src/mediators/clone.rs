@@ -1,0 +1,51 @@
+//! `clone`: copies of the message go their own ways.
+
+use expression::BodyUse;
+
+use super::split::Target;
+use crate::compile::{Compiler, Element};
+use crate::program::SequenceId;
+use crate::run::Scene;
+use crate::{Failure, Fork, Mediator, Message, Next};
+
+#[derive(Debug)]
+struct Clone {
+    id: Option<Box<str>>,
+    continues: bool,
+    targets: Vec<Target>,
+}
+
+impl Mediator for Clone {
+    fn body_use(&self) -> BodyUse {
+        // Copies share what was read.
+        BodyUse::Read
+    }
+
+    fn enters(&self) -> Vec<SequenceId> {
+        self.targets.iter().filter_map(Target::sequence).collect()
+    }
+
+    fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
+        scene.charge_parts(self.targets.len())?;
+        let parts =
+            self.targets.iter().map(|target| target.part(message.copy(scene.budget)?, scene));
+        let parts = parts.collect::<Result<_, _>>()?;
+        Ok(Next::Fork(Fork { parts, id: self.id.clone(), continues: self.continues }))
+    }
+}
+
+pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<dyn Mediator>> {
+    let id = element.optional("id").map(Into::into);
+    let continues = element.flag(compiler, "continueParent", false)?;
+    // Parts start one after the other in any case, and wait side by side.
+    element.flag(compiler, "sequential", false)?;
+    let mut targets = Vec::new();
+    for child in element.children() {
+        if child.name() == "target" {
+            targets.push(Target::compile(compiler, &child)?);
+        } else {
+            compiler.error(&child, format!("`clone` has no child `{}`", child.name()), None);
+        }
+    }
+    Some(Box::new(Clone { id, continues, targets }))
+}

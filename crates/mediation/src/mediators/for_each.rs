@@ -1,0 +1,193 @@
+//! `foreach`: runs a sequence on each item of the body, and puts the results in their places. With `expression` as
+//! Synapse always had it, one item after the other; with `collection` as Micro Integrator 4.4 has it.
+
+use expression::{BodyUse, Expression, json};
+
+use super::iterate::plain;
+use super::scatter_gather::Results;
+use super::split::{Items, body_json, fail, sequence, spliced};
+use crate::compile::{Compiler, Element, serialise};
+use crate::message::Format;
+use crate::program::SequenceId;
+use crate::run::Scene;
+use crate::{Failure, Fork, Mediator, Message, Next, Part, PropertyScope, PropertyValue, Scatter};
+
+#[derive(Debug)]
+struct ForEach {
+    items: Expression,
+    sequence: SequenceId,
+    parallel: bool,
+    /// The variable that counts the items, from 0.
+    counter: Option<Box<str>>,
+    output: Output,
+}
+
+#[derive(Debug)]
+enum Output {
+    /// Results replace their items, in the body or in a variable with an array.
+    Original {
+        variable: Option<Box<str>>,
+    },
+    Results(Results),
+    /// Nobody waits for results.
+    None,
+}
+
+impl Mediator for ForEach {
+    fn body_use(&self) -> BodyUse {
+        BodyUse::Rewritten
+    }
+
+    fn enters(&self) -> Vec<SequenceId> {
+        vec![self.sequence]
+    }
+
+    fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
+        let items = Items::select(&self.items, scene, message)?;
+        let mut parts = Vec::new();
+        for (number, mut item) in plain(items, scene, message)?.into_iter().enumerate() {
+            if let Some(name) = &self.counter {
+                let value = PropertyValue::Integer(i64::try_from(number).unwrap_or(i64::MAX));
+                item.set(PropertyScope::Variable, name, value, scene.budget)?;
+            }
+            parts.push(Part { message: item, sequence: Some(self.sequence), to: None });
+        }
+        if matches!(self.output, Output::None) {
+            return Ok(Next::Fork(Fork { parts, id: None, continues: true }));
+        }
+        let scatter = Scatter { parts, parallel: self.parallel, enough: None, timeout_ms: None };
+        Ok(Next::Scatter(scatter))
+    }
+
+    fn join(
+        &self,
+        scene: &Scene<'_>,
+        message: &mut Message,
+        parts: Vec<Option<Message>>,
+    ) -> Result<Next, Failure> {
+        match &self.output {
+            Output::None => {}
+            Output::Results(results) => results.store(scene, message, parts)?,
+            Output::Original { variable } => match Items::select(&self.items, scene, message)? {
+                Items::Xml(items) => {
+                    let places = items.into_iter().map(|(node, _)| node).collect();
+                    replace_nodes(scene, message, places, parts)?;
+                }
+                Items::Json(items, place) => {
+                    let array = array(scene, items, parts)?;
+                    replace_array(scene, message, &array, place, variable.as_deref())?;
+                }
+            },
+        }
+        Ok(Next::Continue)
+    }
+}
+
+fn replace_nodes(
+    scene: &Scene<'_>,
+    message: &mut Message,
+    places: Vec<xml::NodeId>,
+    parts: Vec<Option<Message>>,
+) -> Result<(), Failure> {
+    let Some(document) = message.body.edit_xml(scene.budget)? else { return Ok(()) };
+    for (place, part) in places.into_iter().zip(parts) {
+        // An item that was dropped stays as it was.
+        let Some(part) = part else { continue };
+        let Some(payload) = part.body.payload(scene.budget)? else { continue };
+        scene.budget.charge_memory(serialise(payload).len())?;
+        let new = document.import(payload)?;
+        document.replace(place, new)?;
+    }
+    Ok(())
+}
+
+/// The items, or what became of them.
+fn array(
+    scene: &Scene<'_>,
+    items: Vec<String>,
+    parts: Vec<Option<Message>>,
+) -> Result<String, Failure> {
+    let mut array = String::from("[");
+    for (item, part) in items.into_iter().zip(parts) {
+        let text = match part {
+            Some(part) => body_json(&part, scene)?,
+            None => item,
+        };
+        scene.budget.charge_memory(text.len())?;
+        if array.len() > 1 {
+            array.push(',');
+        }
+        array.push_str(&text);
+    }
+    array.push(']');
+    Ok(array)
+}
+
+fn replace_array(
+    scene: &Scene<'_>,
+    message: &mut Message,
+    array: &str,
+    place: Option<std::ops::Range<usize>>,
+    variable: Option<&str>,
+) -> Result<(), Failure> {
+    if let Some(name) = variable {
+        let document = json::Document::parse(array.as_bytes())?.into_owned();
+        let value = PropertyValue::Json(std::sync::Arc::new(document));
+        return message.set(PropertyScope::Variable, name, value, scene.budget);
+    }
+    let whole = place.and_then(|place| {
+        let text = message.body.text(scene.budget).ok()?;
+        spliced(&text, place, array)
+    });
+    let whole = whole.ok_or_else(|| fail("the array is not a part of the body"))?;
+    message.body.replace(Format::Json, whole.into_bytes(), scene.budget)
+}
+
+pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<dyn Mediator>> {
+    let collection = element.optional("collection");
+    let inline = match (element.optional("sequence"), element.child("sequence")) {
+        (Some(name), _) => compiler.sequence_named(element, name)?,
+        (None, Some(child)) => sequence(compiler, &child)?,
+        (None, None) => {
+            compiler.error(element, "`foreach` needs a `sequence`".to_owned(), None);
+            return None;
+        }
+    };
+    let Some(collection) = collection else {
+        element.ignore(&["id"]);
+        let source = element.required(compiler, "expression")?;
+        let items = element.compiled(compiler, source)?;
+        let output = Output::Original { variable: None };
+        let each = ForEach { items, sequence: inline, parallel: false, counter: None, output };
+        return Some(Box::new(each));
+    };
+    let items = element.compiled(compiler, collection)?;
+    let parallel = element.flag(compiler, "parallel-execution", true)?;
+    let counter = element.optional("counter-variable").map(Into::into);
+    let output = output(compiler, element, collection)?;
+    Some(Box::new(ForEach { items, sequence: inline, parallel, counter, output }))
+}
+
+fn output(compiler: &mut Compiler, element: &Element<'_>, collection: &str) -> Option<Output> {
+    let continues = element.flag(compiler, "continue-without-aggregation", false)?;
+    let updates = element.flag(compiler, "update-original", true)?;
+    if continues {
+        return Some(Output::None);
+    }
+    if !updates {
+        return Some(Output::Results(Results::compile_variable(compiler, element)?));
+    }
+    let inner = collection.strip_prefix("${").and_then(|text| text.strip_suffix('}'));
+    let variable = inner.and_then(|inner| inner.trim().strip_prefix("vars."));
+    if let Some(name) = variable {
+        let is_name = name.chars().all(|next| next.is_alphanumeric() || "_-".contains(next));
+        if !is_name {
+            let help =
+                "keep the array in a variable of its own, or write update-original=\"false\"";
+            let message = format!("a part of the variable `{name}` cannot be updated");
+            compiler.error(element, message, Some(help.to_owned()));
+            return None;
+        }
+    }
+    Some(Output::Original { variable: variable.map(Into::into) })
+}

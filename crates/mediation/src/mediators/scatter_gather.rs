@@ -1,0 +1,207 @@
+//! `scatter-gather`: runs sequences on copies of the message, and collects what becomes of them.
+
+use std::sync::Arc;
+
+use expression::{BodyUse, Expression, json};
+
+use super::aggregate::number_or_expression;
+use super::split::{body_json, enclosed, json_text, sequence, set_payload};
+use crate::compile::{Compiler, Element, serialise};
+use crate::message::Format;
+use crate::program::SequenceId;
+use crate::run::Scene;
+use crate::{Failure, Mediator, Message, Next, Part, PropertyScope, PropertyValue, Scatter};
+
+#[derive(Debug)]
+struct ScatterGather {
+    sequences: Vec<SequenceId>,
+    parallel: bool,
+    timeout_ms: Option<u64>,
+    min: Option<Expression>,
+    max: Option<Expression>,
+    results: Results,
+}
+
+/// What becomes of several results.
+#[derive(Debug)]
+pub(super) struct Results {
+    /// What of each; `None`: its body.
+    expression: Option<Expression>,
+    /// Those for which this holds.
+    condition: Option<Expression>,
+    /// `None`: a JSON array; else the element around all.
+    enclosing: Option<Box<str>>,
+    /// `None`: the body.
+    variable: Option<Box<str>>,
+}
+
+impl Mediator for ScatterGather {
+    fn body_use(&self) -> BodyUse {
+        BodyUse::Rewritten
+    }
+
+    fn enters(&self) -> Vec<SequenceId> {
+        self.sequences.clone()
+    }
+
+    fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
+        scene.charge_parts(self.sequences.len())?;
+        let part = |sequence: &SequenceId| {
+            let message = message.copy(scene.budget)?;
+            Ok(Part { message, sequence: Some(*sequence), to: None })
+        };
+        let parts = self.sequences.iter().map(part).collect::<Result<_, Failure>>()?;
+        let mut enough: Option<usize> = None;
+        for number in [&self.min, &self.max].into_iter().flatten() {
+            let number = scene.text(number, message)?.trim().parse::<usize>().ok();
+            let number = number.filter(|number| *number > 0);
+            enough = enough.into_iter().chain(number).min();
+        }
+        let timeout_ms = self.timeout_ms;
+        Ok(Next::Scatter(Scatter { parts, parallel: self.parallel, enough, timeout_ms }))
+    }
+
+    fn join(
+        &self,
+        scene: &Scene<'_>,
+        message: &mut Message,
+        parts: Vec<Option<Message>>,
+    ) -> Result<Next, Failure> {
+        self.results.store(scene, message, parts)?;
+        Ok(Next::Continue)
+    }
+}
+
+impl Results {
+    /// `result-content-type`, `result-enclosing-element` and `target-variable` of an element.
+    pub(super) fn compile_variable(compiler: &mut Compiler, element: &Element<'_>) -> Option<Self> {
+        let variable = Some(element.required(compiler, "target-variable")?.into());
+        let enclosing = Self::enclosing(compiler, element)?;
+        Some(Self { expression: None, condition: None, enclosing, variable })
+    }
+
+    fn enclosing(compiler: &mut Compiler, element: &Element<'_>) -> Option<Option<Box<str>>> {
+        let kinds = [("JSON", false), ("XML", true)];
+        let is_xml = element.choice(compiler, "result-content-type", &kinds)?;
+        let name = element.optional("result-enclosing-element");
+        if is_xml && name.is_none() {
+            let message = "results in XML need `result-enclosing-element`".to_owned();
+            compiler.error(element, message, None);
+            return None;
+        }
+        Some(name.filter(|_| is_xml).map(Into::into))
+    }
+
+    pub(super) fn store(
+        &self,
+        scene: &Scene<'_>,
+        message: &mut Message,
+        parts: Vec<Option<Message>>,
+    ) -> Result<(), Failure> {
+        let mut texts = Vec::new();
+        for part in parts.into_iter().flatten() {
+            if let Some(condition) = &self.condition
+                && !scene.holds(condition, &part)?
+            {
+                continue;
+            }
+            let text = match self.enclosing {
+                Some(_) => self.xml(scene, &part)?,
+                None => self.json(scene, &part)?,
+            };
+            scene.budget.charge_memory(text.len())?;
+            texts.push(text);
+        }
+        let (text, format) = match &self.enclosing {
+            None => (format!("[{}]", texts.join(",")), Format::Json),
+            Some(name) => {
+                let bytes = enclosed(&format!("<{name}/>"), texts.concat().as_bytes());
+                (String::from_utf8_lossy(&bytes.unwrap_or_default()).into_owned(), Format::Xml)
+            }
+        };
+        let Some(name) = &self.variable else {
+            message.remove(PropertyScope::Axis2, "messageType");
+            if format == Format::Xml && message.body.format() == Format::Json {
+                message.body.replace(Format::Xml, Vec::new(), scene.budget)?;
+            }
+            return set_payload(message, text.into_bytes(), format, scene);
+        };
+        let value = if format == Format::Json {
+            let document = json::Document::parse(text.as_bytes())?.into_owned();
+            PropertyValue::Json(Arc::new(document))
+        } else {
+            PropertyValue::Xml(Arc::new(xml::Document::parse(text.as_bytes())?))
+        };
+        message.set(PropertyScope::Variable, name, value, scene.budget)
+    }
+
+    fn json(&self, scene: &Scene<'_>, part: &Message) -> Result<String, Failure> {
+        match &self.expression {
+            Some(expression) => scene.with(expression, part, json_text),
+            None => body_json(part, scene),
+        }
+    }
+
+    fn xml(&self, scene: &Scene<'_>, part: &Message) -> Result<String, Failure> {
+        let selects = self.expression.as_ref().filter(|expression| expression.selects_nodes());
+        let bytes: Vec<u8> = match selects {
+            Some(expression) => {
+                let view = scene.view(part);
+                let nodes = expression.nodes(&view, scene.budget)?;
+                nodes.into_iter().filter(|node| node.is_element()).flat_map(serialise).collect()
+            }
+            None => part.body.payload(scene.budget)?.map(serialise).unwrap_or_default(),
+        };
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+}
+
+pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<dyn Mediator>> {
+    let parallel = element.flag(compiler, "parallel-execution", true)?;
+    let to_variable = element.choice(compiler, "target", &[("body", false), ("variable", true)])?;
+    let variable = if to_variable {
+        Some(element.required(compiler, "target-variable")?.into())
+    } else {
+        element.ignore(&["target-variable"]);
+        None
+    };
+    let enclosing = Results::enclosing(compiler, element)?;
+    let mut results = Results { expression: None, condition: None, enclosing, variable };
+    let (mut sequences, mut timeout_ms, mut min, mut max) = (Vec::new(), None, None, None);
+    for child in element.children() {
+        match child.name() {
+            "sequence" => sequences.push(sequence(compiler, &child)?),
+            "aggregation" => {
+                for (name, place) in
+                    [("expression", &mut results.expression), ("condition", &mut results.condition)]
+                {
+                    if let Some(source) = child.optional(name) {
+                        *place = Some(child.compiled(compiler, source)?);
+                    }
+                }
+                timeout_ms = milliseconds(compiler, &child)?;
+                min = number_or_expression(compiler, &child, "min-messages")?;
+                max = number_or_expression(compiler, &child, "max-messages")?;
+                child.finish(compiler);
+            }
+            other => {
+                compiler.error(&child, format!("`scatter-gather` has no child `{other}`"), None);
+            }
+        }
+    }
+    if sequences.is_empty() {
+        compiler.error(element, "`scatter-gather` needs a `sequence`".to_owned(), None);
+        return None;
+    }
+    Some(Box::new(ScatterGather { sequences, parallel, timeout_ms, min, max, results }))
+}
+
+/// `timeout`; 0: none.
+fn milliseconds(compiler: &mut Compiler, child: &Element<'_>) -> Option<Option<u64>> {
+    let Some(text) = child.optional("timeout") else { return Some(None) };
+    let Ok(ms) = text.parse::<u64>() else {
+        compiler.error(child, format!("`timeout` is `{text}`, not a number"), None);
+        return None;
+    };
+    Some(Some(ms).filter(|ms| *ms > 0))
+}

@@ -1,0 +1,217 @@
+//! What the mediators that split messages have in common: items, targets, and texts as JSON.
+
+use expression::{Expression, Value, json};
+
+use crate::compile::{Compiler, Element, serialise};
+use crate::mediator::To;
+use crate::message::Format;
+use crate::program::SequenceId;
+use crate::run::Scene;
+use crate::{Code, Failure, Message, Part, PropertyScope, PropertyValue};
+
+/// What an expression selects to split a message by.
+pub(super) enum Items {
+    /// Serialised elements, and where they are in the body.
+    Xml(Vec<(xml::NodeId, Vec<u8>)>),
+    /// JSON texts, and the part of the body's text that an array of the body takes.
+    Json(Vec<String>, Option<std::ops::Range<usize>>),
+}
+
+impl Items {
+    /// # Errors
+    /// The expression selects neither nodes of the body nor an array.
+    pub(super) fn select(
+        expression: &Expression,
+        scene: &Scene<'_>,
+        message: &Message,
+    ) -> Result<Self, Failure> {
+        if expression.selects_nodes() {
+            return Self::nodes(expression, scene, message);
+        }
+        let body = message.body.json(scene.budget);
+        let view = scene.view(message);
+        let value = match expression.evaluate_within(&view, scene.budget) {
+            Ok(value) => value,
+            Err(expression::Error::Missing(_)) => Value::Null,
+            Err(error) => return Err(error.into()),
+        };
+        let is_in_body = matches!(value, Value::Json(_));
+        let array = match &value {
+            Value::Json(array) => Some(*array),
+            Value::Made(document) => Some(document.root()),
+            Value::Text(_)
+            | Value::Integer(_)
+            | Value::Double(_)
+            | Value::Boolean(_)
+            | Value::Null
+            | _ => None,
+        };
+        let array = array.filter(|array| array.kind() == json::Kind::Array);
+        let array = array.ok_or_else(|| fail(format!("`{expression}` selects no array")))?;
+        scene.charge_parts(array.len())?;
+        scene.budget.charge_memory(array.raw().len())?;
+        let items = array.elements().map(|item| item.raw().to_owned()).collect();
+        let whole = body.ok().flatten().map(json::Document::root).filter(|_| is_in_body);
+        let place = whole.and_then(|whole| place(whole, array));
+        Ok(Self::Json(items, place))
+    }
+
+    fn nodes(
+        expression: &Expression,
+        scene: &Scene<'_>,
+        message: &Message,
+    ) -> Result<Self, Failure> {
+        let view = scene.view(message);
+        let nodes = expression.nodes(&view, scene.budget)?;
+        scene.charge_parts(nodes.len())?;
+        let mut items = Vec::with_capacity(nodes.len());
+        for node in nodes.into_iter().filter(|node| node.is_element()) {
+            let bytes = serialise(node);
+            scene.budget.charge_memory(bytes.len())?;
+            items.push((node.id(), bytes));
+        }
+        Ok(Self::Xml(items))
+    }
+}
+
+/// Where `part` is in the text of `whole`, if it is a part of it.
+pub(super) fn place(whole: json::Ref<'_>, part: json::Ref<'_>) -> Option<std::ops::Range<usize>> {
+    let start = part.offset();
+    let range = start..start.checked_add(part.raw().len())?;
+    let from = start.checked_sub(whole.offset())?;
+    let text = whole.raw().get(from..from.checked_add(part.raw().len())?)?;
+    // A value of another document may have the same place, but not the same memory.
+    std::ptr::eq(text, part.raw()).then_some(range)
+}
+
+/// An XML item as the payload of `message`, or a JSON item as its body.
+pub(super) fn set_payload(
+    message: &mut Message,
+    bytes: Vec<u8>,
+    format: Format,
+    scene: &Scene<'_>,
+) -> Result<(), Failure> {
+    if format == Format::Json {
+        message.body.replace(Format::Json, bytes, scene.budget)?;
+    } else {
+        message.body.replace_payload(bytes, scene.budget)?;
+    }
+    let content_type = message.body.format().content_type();
+    message.set_field("Content-Type", content_type)?;
+    Ok(())
+}
+
+/// The result of an expression as JSON.
+pub(super) fn json_text(value: Value<'_>) -> String {
+    match value {
+        Value::Json(json) => json.raw().to_owned(),
+        Value::Made(document) => document.text().to_owned(),
+        Value::Text(text) => quoted(&text),
+        Value::Null => "null".to_owned(),
+        Value::Integer(_) | Value::Double(_) | Value::Boolean(_) | _ => value.text().into_owned(),
+    }
+}
+
+fn quoted(text: &str) -> String {
+    let mut builder = json::Builder::new();
+    builder.string(text);
+    builder.finish().text().to_owned()
+}
+
+/// The body as JSON; text that is none becomes a string.
+pub(super) fn body_json(message: &Message, scene: &Scene<'_>) -> Result<String, Failure> {
+    match message.body.json(scene.budget)? {
+        Some(document) => Ok(document.text().to_owned()),
+        None => Ok(quoted(&message.body.text(scene.budget)?)),
+    }
+}
+
+/// `elements` at the end of the XML element `around`.
+pub(super) fn enclosed(around: &str, elements: &[u8]) -> Option<Vec<u8>> {
+    let name_end = around.find(|next: char| next.is_whitespace() || matches!(next, '/' | '>'))?;
+    let name = around.get(1..name_end)?;
+    let start = match around.strip_suffix("/>") {
+        Some(start) => format!("{start}>"),
+        None => around.get(..around.rfind("</")?)?.to_owned(),
+    };
+    let mut bytes = start.into_bytes();
+    bytes.extend_from_slice(elements);
+    bytes.extend_from_slice(format!("</{name}>").as_bytes());
+    Some(bytes)
+}
+
+/// `text` with `new` instead of a part of it.
+pub(super) fn spliced(text: &str, range: std::ops::Range<usize>, new: &str) -> Option<String> {
+    Some([text.get(..range.start)?, new, text.get(range.end..)?].concat())
+}
+
+pub(super) fn fail(message: impl Into<String>) -> Failure {
+    Failure::new(Code::MEDIATION, message)
+}
+
+/// `target` of `clone` and `iterate`.
+#[derive(Debug)]
+pub(super) struct Target {
+    sequence: Option<SequenceId>,
+    to: Option<To>,
+    address: Option<Box<str>>,
+    action: Option<Box<str>>,
+}
+
+impl Target {
+    pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<Self> {
+        let sequence = match (element.optional("sequence"), element.child("sequence")) {
+            (Some(name), _) => Some(compiler.sequence_named(element, name)?),
+            (None, Some(child)) => Some(sequence(compiler, &child)?),
+            (None, None) => None,
+        };
+        let to = match (element.optional("endpoint"), element.child("endpoint")) {
+            (Some(name), _) => Some(To::Endpoint(compiler.endpoint_named(element, name)?)),
+            (None, Some(child)) => Some(To::Endpoint(compiler.endpoint(&child)?)),
+            (None, None) => None,
+        };
+        let address = element.optional("to").map(Into::into);
+        let action = element.optional("soapAction").map(Into::into);
+        element.finish(compiler);
+        if sequence.is_none() && to.is_none() && address.is_none() {
+            let help = "write a sequence or an endpoint".to_owned();
+            compiler.error(element, "the target does nothing".to_owned(), Some(help));
+            return None;
+        }
+        Some(Self { sequence, to, address, action })
+    }
+
+    pub(super) fn sequence(&self) -> Option<SequenceId> {
+        self.sequence
+    }
+
+    pub(super) fn part(&self, mut message: Message, scene: &Scene<'_>) -> Result<Part, Failure> {
+        let texts = [("To", &self.address), ("Action", &self.action)];
+        for (name, text) in texts {
+            if let Some(text) = text {
+                message.set(
+                    PropertyScope::Synapse,
+                    name,
+                    PropertyValue::new(&**text),
+                    scene.budget,
+                )?;
+            }
+        }
+        if let Some(action) = &self.action {
+            message.set_field("SOAPAction", &format!("\"{action}\""))?;
+        }
+        let implied = self.address.as_ref().filter(|_| self.sequence.is_none());
+        let to = self.to.or(implied.map(|_| To::Implied));
+        Ok(Part { message, sequence: self.sequence, to })
+    }
+}
+
+/// A child `sequence`: by `key`, or inline with its own `onError`.
+pub(super) fn sequence(compiler: &mut Compiler, child: &Element<'_>) -> Option<SequenceId> {
+    let id = match child.optional("key") {
+        Some(key) => compiler.sequence_named(child, key)?,
+        None => compiler.inline(child),
+    };
+    child.finish(compiler);
+    Some(id)
+}

@@ -1,0 +1,118 @@
+//! What a body is, by its content type.
+
+use super::soap;
+
+/// The format of a body: which builder reads it, and which formatter writes it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    Json,
+    /// XML without an envelope.
+    Xml,
+    Soap11,
+    Soap12,
+    /// `application/x-www-form-urlencoded`
+    Form,
+    /// `multipart/form-data`
+    Multipart,
+    Text,
+    #[default]
+    Binary,
+}
+
+impl Format {
+    /// By a `Content-Type`. Source: the message builders of Micro Integrator's `deployment.toml`.
+    #[must_use]
+    pub fn of(content_type: &str) -> Self {
+        let media = content_type.split(';').next().unwrap_or_default().trim();
+        let is = |name: &str| media.eq_ignore_ascii_case(name);
+        if is("application/json") || ends_with(media, "+json") {
+            Self::Json
+        } else if is("text/xml") {
+            Self::Soap11
+        } else if is("application/soap+xml") {
+            Self::Soap12
+        } else if is("application/xml") || ends_with(media, "+xml") {
+            Self::Xml
+        } else if is("application/x-www-form-urlencoded") {
+            Self::Form
+        } else if is("multipart/form-data") {
+            Self::Multipart
+        } else if starts_with(media, "text/") {
+            Self::Text
+        } else {
+            Self::Binary
+        }
+    }
+
+    /// The format of a body without a content type: XML, SOAP if it is an envelope, JSON, or text.
+    #[must_use]
+    pub fn guess(bytes: &[u8]) -> Self {
+        match bytes.trim_ascii_start().first() {
+            Some(b'{' | b'[') => Self::Json,
+            Some(b'<') => {
+                let document = xml::Document::parse(bytes);
+                let root = document.as_ref().ok().and_then(xml::Document::element);
+                root.map_or(Self::Xml, Self::of_element)
+            }
+            Some(_) | None => Self::Text,
+        }
+    }
+
+    /// The format of a document with this element.
+    pub(crate) fn of_element(root: xml::Node<'_>) -> Self {
+        match (root.local_name(), root.namespace()) {
+            ("Envelope", soap::SOAP11) => Self::Soap11,
+            ("Envelope", soap::SOAP12) => Self::Soap12,
+            _ => Self::Xml,
+        }
+    }
+
+    pub(crate) fn is_xml(self) -> bool {
+        matches!(self, Self::Xml | Self::Soap11 | Self::Soap12)
+    }
+
+    /// The content type of a body that is written in this format; that of multipart lacks its boundary.
+    #[must_use]
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Self::Json => "application/json; charset=UTF-8",
+            Self::Xml => "application/xml; charset=UTF-8",
+            Self::Soap11 => "text/xml; charset=UTF-8",
+            Self::Soap12 => "application/soap+xml; charset=UTF-8",
+            Self::Form => "application/x-www-form-urlencoded",
+            Self::Multipart => "multipart/form-data",
+            Self::Text => "text/plain; charset=UTF-8",
+            Self::Binary => "application/octet-stream",
+        }
+    }
+
+    /// What a malformed body is not.
+    pub(crate) fn noun(self) -> &'static str {
+        match self {
+            Self::Json => "JSON",
+            Self::Xml | Self::Soap11 | Self::Soap12 => "XML",
+            Self::Form => "a form",
+            Self::Multipart => "multipart",
+            Self::Text | Self::Binary => "text",
+        }
+    }
+}
+
+/// A parameter of a content type, such as `boundary`, without quotes.
+pub(crate) fn parameter<'c>(content_type: &'c str, name: &str) -> Option<&'c str> {
+    let mut parameters = content_type.split(';').skip(1).filter_map(|part| part.split_once('='));
+    let (_, value) = parameters.find(|(known, _)| known.trim().eq_ignore_ascii_case(name))?;
+    Some(value.trim().trim_matches('"'))
+}
+
+fn ends_with(media: &str, suffix: &str) -> bool {
+    media
+        .len()
+        .checked_sub(suffix.len())
+        .and_then(|at| media.get(at..))
+        .is_some_and(|end| end.eq_ignore_ascii_case(suffix))
+}
+
+fn starts_with(media: &str, prefix: &str) -> bool {
+    media.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
+}

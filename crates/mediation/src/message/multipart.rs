@@ -1,0 +1,241 @@
+//! `multipart/form-data`. Source: RFC 7578 and RFC 2046 section 5.1; Axis2's builder, whose element is `mediate`, with a
+//! child for each part. A file's content is base64, beside its name and type in attributes.
+
+use expression::{Budget, mapping};
+use memchr::memmem;
+use xml::{Node, QNameRef, Sink as _};
+use xpath::encoding;
+
+use super::format;
+use crate::{Code, Failure, limits};
+
+const ROOT: &str = "mediate";
+const FILE_NAME: &str = "filename";
+const TYPE: &str = "type";
+
+/// One part.
+#[derive(Debug, PartialEq, Eq)]
+struct Part<'b> {
+    name: String,
+    file: Option<String>,
+    media: Option<String>,
+    content: &'b [u8],
+}
+
+/// # Errors
+/// No boundary, a part without its end or its name, or too many parts.
+pub(crate) fn to_xml(
+    bytes: &[u8],
+    boundary: Option<&str>,
+    budget: &Budget,
+) -> Result<xml::Document, Failure> {
+    let boundary = boundary.ok_or_else(|| malformed("its content type has no boundary"))?;
+    budget.charge_scanning(bytes.len())?;
+    budget.charge_memory(bytes.len().saturating_mul(2))?;
+    let mut out = xml::Builder::new();
+    out.start_element(QNameRef::local(ROOT))?;
+    for part in parts(bytes, boundary)? {
+        let Some(file) = &part.file else {
+            let text = std::str::from_utf8(part.content);
+            let text = text.map_err(|error| malformed(&error.to_string()))?;
+            super::formatter::field(&mut out, &part.name, text)?;
+            continue;
+        };
+        out.start_element(QNameRef::local(&mapping::element_name(&part.name)))?;
+        out.attribute(QNameRef::local(FILE_NAME), file)?;
+        out.attribute(QNameRef::local(TYPE), part.media.as_deref().unwrap_or_default())?;
+        out.text(&encoding::base64_encode(part.content))?;
+        out.end_element()?;
+    }
+    out.end_element()?;
+    Ok(out.finish())
+}
+
+fn parts<'b>(bytes: &'b [u8], boundary: &str) -> Result<Vec<Part<'b>>, Failure> {
+    let delimiter = format!("\r\n--{boundary}");
+    let opening = bytes.strip_prefix(delimiter.as_bytes().get(2..).unwrap_or_default());
+    let after_preamble = || {
+        let at = memmem::find(bytes, delimiter.as_bytes())?;
+        bytes.get(at + delimiter.len()..)
+    };
+    let mut rest =
+        opening.or_else(after_preamble).ok_or_else(|| malformed("its boundary does not occur"))?;
+    let mut parts = Vec::new();
+    // Up to the closing delimiter, which ends in two hyphens.
+    while !rest.starts_with(b"--") {
+        let padded = rest.iter().take_while(|byte| b" \t".contains(byte)).count();
+        let part = rest.get(padded..).and_then(|line| line.strip_prefix(b"\r\n"));
+        let part = part.ok_or_else(|| malformed("a delimiter without a line end"))?;
+        let end = memmem::find(part, delimiter.as_bytes());
+        let end = end.ok_or_else(|| malformed("a part without an end"))?;
+        if parts.len() >= limits::MULTIPART_PARTS_MAX {
+            return Err(malformed(&format!("more than {} parts", limits::MULTIPART_PARTS_MAX)));
+        }
+        parts.push(read_part(part.get(..end).unwrap_or_default())?);
+        rest = part.get(end + delimiter.len()..).unwrap_or_default();
+    }
+    Ok(parts)
+}
+
+fn read_part(part: &[u8]) -> Result<Part<'_>, Failure> {
+    let end = memmem::find(part, b"\r\n\r\n").ok_or_else(|| malformed("a part without a head"))?;
+    if end > limits::MULTIPART_HEAD_BYTES_MAX {
+        let most = limits::MULTIPART_HEAD_BYTES_MAX;
+        return Err(malformed(&format!("the head of a part is longer than {most} bytes")));
+    }
+    let head = std::str::from_utf8(part.get(..end).unwrap_or_default());
+    let head = head.map_err(|error| malformed(&error.to_string()))?;
+    let field = |name: &str| {
+        let mut fields = head.split("\r\n").filter_map(|line| line.split_once(':'));
+        let found = fields.find(|(known, _)| known.trim().eq_ignore_ascii_case(name));
+        found.map(|(_, value)| value.trim())
+    };
+    let disposition = field("content-disposition").unwrap_or_default();
+    let name = quoted(disposition, "name").ok_or_else(|| malformed("a part without a name"))?;
+    let content = part.get(end + 4..).unwrap_or_default();
+    let media = field("content-type").map(str::to_owned);
+    Ok(Part { name, file: quoted(disposition, FILE_NAME), media, content })
+}
+
+/// A parameter of a disposition. In quotes a backslash keeps the next character; browsers write `%22` for a quote.
+fn quoted(disposition: &str, wanted: &str) -> Option<String> {
+    let mut rest = disposition.split_once(';')?.1;
+    loop {
+        let (name, value) = rest.split_once('=')?;
+        let (mut text, after) = (String::new(), value.trim_start());
+        let after = if let Some(quoted) = after.strip_prefix('"') {
+            let mut characters = quoted.chars();
+            loop {
+                match characters.next()? {
+                    '"' => break characters.as_str(),
+                    '\\' => text.push(characters.next()?),
+                    other => text.push(other),
+                }
+            }
+        } else {
+            let end = after.find(';').unwrap_or(after.len());
+            text.push_str(after.get(..end).unwrap_or_default().trim_end());
+            after.get(end..).unwrap_or_default()
+        };
+        if name.trim().eq_ignore_ascii_case(wanted) {
+            return Some(text.replace("%22", "\"").replace("%0D", "\r").replace("%0A", "\n"));
+        }
+        rest = after.trim_start().strip_prefix(';')?;
+    }
+}
+
+/// Each child of `payload` as a part, and the boundary between them: `boundary`, unless a part contains it.
+pub(crate) fn write(
+    payload: Node<'_>,
+    boundary: Option<&str>,
+    budget: &Budget,
+) -> Result<(Vec<u8>, String), Failure> {
+    let mut parts = Vec::new();
+    for child in payload.children().filter(|child| child.is_element()) {
+        let value = child.string_value();
+        budget.charge_scanning(value.len())?;
+        budget.charge_memory(value.len().saturating_mul(2))?;
+        let file = child.attribute("", FILE_NAME);
+        let decoded = file.and_then(|_| encoding::base64_decode(value.trim()));
+        let content = decoded.unwrap_or_else(|| value.as_bytes().to_vec());
+        parts.push((head(child, file), content));
+    }
+    let is_free = |boundary: &str| {
+        !parts.iter().any(|(_, content)| memmem::find(content, boundary.as_bytes()).is_some())
+    };
+    let numbered = (0_u32..).map(|number| format!("penstock-{number:08x}"));
+    let known = boundary.filter(|boundary| !boundary.is_empty()).map(str::to_owned);
+    // A content holds finitely many of them; each attempt is charged.
+    let all: usize = parts.iter().map(|(_, content)| content.len()).sum();
+    let mut chosen = None;
+    for candidate in known.into_iter().chain(numbered) {
+        budget.charge_reading(all)?;
+        budget.charge_steps(1)?;
+        if is_free(&candidate) {
+            chosen = Some(candidate);
+            break;
+        }
+    }
+    let boundary = chosen.unwrap_or_default();
+    let mut out = Vec::new();
+    for (head, content) in parts {
+        out.extend_from_slice(format!("--{boundary}\r\n{head}\r\n").as_bytes());
+        out.extend_from_slice(&content);
+        out.extend_from_slice(b"\r\n");
+    }
+    out.extend_from_slice(format!("--{boundary}--\r\n").as_bytes());
+    Ok((out, boundary))
+}
+
+fn head(part: Node<'_>, file: Option<&str>) -> String {
+    let escape = |text: &str| text.replace('"', "%22").replace('\r', "%0D").replace('\n', "%0A");
+    let name = escape(&mapping::member_name(part.local_name()));
+    let Some(file) = file else {
+        return format!("Content-Disposition: form-data; name=\"{name}\"\r\n");
+    };
+    let media = part.attribute("", TYPE).filter(|media| {
+        format::parameter(media, "boundary").is_none() && !media.chars().any(char::is_control)
+    });
+    let media = media.filter(|media| !media.is_empty()).unwrap_or("application/octet-stream");
+    format!(
+        "Content-Disposition: form-data; name=\"{name}\"; filename=\"{}\"\r\nContent-Type: {media}\r\n",
+        escape(file)
+    )
+}
+
+fn malformed(error: &str) -> Failure {
+    Failure::new(Code::MALFORMED_BODY, format!("the body is not multipart: {error}"))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+
+    const BODY: &str = "preamble\r\n--B \r\nContent-Disposition: form-data; name=\"a\\\"b\"\r\n\r\none\r\n--B\r\n\
+                        content-disposition: form-data; filename=\"x.bin\"; name=f\r\nContent-Type: image/png\r\n\r\n\x01--B\r\n--B--\r\nepilogue";
+
+    #[test]
+    fn parts_have_a_name_and_a_content() {
+        let parts = parts(BODY.as_bytes(), "B").unwrap();
+        let part = |name: &str, file: Option<&str>, media: Option<&str>, content| Part {
+            name: name.to_owned(),
+            file: file.map(str::to_owned),
+            media: media.map(str::to_owned),
+            content,
+        };
+        let expect = [
+            part("a\"b", None, None, &b"one"[..]),
+            part("f", Some("x.bin"), Some("image/png"), &b"\x01--B"[..]),
+        ];
+        assert_eq!(parts, expect);
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let budget = Budget::default();
+        let document = to_xml(BODY.as_bytes(), Some("B"), &budget).unwrap();
+        let (written, boundary) = write(document.element().unwrap(), Some("B"), &budget).unwrap();
+        assert_ne!(boundary, "B", "a part contains it");
+        let again = to_xml(&written, Some(&boundary), &budget).unwrap();
+        let text =
+            |document: &xml::Document| document.write(xml::WriterOptions::default()).unwrap();
+        assert_eq!(text(&document), text(&again));
+    }
+
+    #[test]
+    fn malformed_bodies_are_rejected() {
+        for body in [
+            "",
+            "--B",
+            "--B\r\n",
+            "--B\r\n\r\n--B--",
+            "--B\r\nContent-Disposition: form-data\r\n\r\nx\r\n--B--",
+            "--B\r\nContent-Disposition: form-data; name=\"a\r\n\r\nx\r\n--B--",
+            "--Bx\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\nx\r\n--B--",
+        ] {
+            assert!(parts(body.as_bytes(), "B").is_err(), "{body:?}");
+        }
+        assert!(to_xml(b"--B--", None, &Budget::default()).is_err());
+    }
+}

@@ -1,0 +1,353 @@
+//! Messages that become several, and several that become one.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
+
+mod host;
+
+use std::sync::Arc;
+
+use host::{Outcome, Ran, diagnostics, drive, drive_run, program, request, response};
+use penstock_mediation::{Answer, Code, Failure, Flow, Run};
+use xpath::Budget;
+
+const ENDPOINTS: &str = "<endpoint name=\"a\"><address uri=\"http://a/\"/></endpoint>\
+                         <endpoint name=\"b\"><address uri=\"http://b/\"/></endpoint>";
+
+/// Returns what was sent, in a property with the endpoint's name.
+fn echo(url: &str, body: &str) -> Option<Answer> {
+    let name = url.trim_start_matches("http://").trim_end_matches('/');
+    Some(Answer::Response(response(&if body.starts_with('<') {
+        format!("<{name}>{body}</{name}>")
+    } else {
+        format!("{{\"{name}\":{body}}}")
+    })))
+}
+
+fn silent(_: &str, _: &str) -> Option<Answer> {
+    None
+}
+
+fn fails(_: &str, _: &str) -> Option<Answer> {
+    Some(Answer::Failed(Failure::new(Code::NOT_CONNECTED, "refused"), None))
+}
+
+#[track_caller]
+fn run(body: &str, target: &str, endpoint: &host::Endpoint) -> Ran {
+    let artefacts = format!("{ENDPOINTS}<proxy name=\"P\"><target>{target}</target></proxy>");
+    let program = program(&artefacts);
+    let flow = program.proxies()[0].flow;
+    drive(&program, flow, request(body), endpoint)
+}
+
+/// An `aggregate` that puts JSON bodies in an array and responds.
+fn aggregate(conditions: &str) -> String {
+    format!(
+        "<aggregate>{conditions}<onComplete expression=\"json-eval($)\"><respond/></onComplete></aggregate>"
+    )
+}
+
+const CLONE: &str = "<clone><target endpoint=\"a\"/><target endpoint=\"b\"/></clone>";
+const ITEMS: &str = r#"{"items":[{"n":1},{"n":2.50},{"n":3}],"of":"me"}"#;
+
+#[test]
+fn clones_wait_side_by_side_and_their_responses_are_aggregated() {
+    let target =
+        format!("<inSequence>{CLONE}</inSequence><outSequence>{}</outSequence>", aggregate(""));
+    let ran = run("1", &target, &echo);
+    assert_eq!(
+        (&*ran.sent, ran.parallel),
+        (&["http://a/ 1".to_owned(), "http://b/ 1".to_owned()][..], 2)
+    );
+    assert_eq!(ran.body(), r#"[{"a":1},{"b":1}]"#);
+}
+
+#[test]
+fn clones_call_in_their_sequences_and_meet_there() {
+    let part = |name: &str| {
+        format!(
+            "<target><sequence><call><endpoint key=\"{name}\"/></call><sequence key=\"join\"/></sequence></target>"
+        )
+    };
+    let join = format!("<sequence name=\"join\">{}</sequence>", aggregate(""));
+    let artefacts = format!(
+        "{ENDPOINTS}{join}<proxy name=\"P\"><target><inSequence><clone>{}{}</clone></inSequence></target></proxy>",
+        part("a"),
+        part("b")
+    );
+    let program = program(&artefacts);
+    let ran = drive(&program, program.proxies()[0].flow, request("1"), &echo);
+    assert_eq!((ran.body().as_str(), ran.parallel), (r#"[{"a":1},{"b":1}]"#, 2));
+}
+
+#[test]
+fn the_parent_continues_if_it_should() {
+    let clone = |continues: &str| {
+        format!(
+            "<inSequence><clone {continues}><target><sequence><drop/></sequence></target></clone><respond/></inSequence>"
+        )
+    };
+    assert_eq!(run("1", &clone("continueParent=\"true\""), &echo).body(), "1");
+    assert!(matches!(run("1", &clone(""), &echo).outcome, Outcome::Nothing));
+}
+
+#[test]
+fn each_item_of_an_array_goes_its_own_way() {
+    let target = format!(
+        "<inSequence><iterate expression=\"json-eval($.items)\"><target endpoint=\"a\"/></iterate></inSequence>\
+         <outSequence>{}</outSequence>",
+        aggregate("")
+    );
+    let ran = run(ITEMS, &target, &echo);
+    assert_eq!(ran.parallel, 3);
+    assert_eq!(ran.body(), r#"[{"a":{"n":1}},{"a":{"n":2.50}},{"a":{"n":3}}]"#);
+}
+
+#[test]
+fn an_item_keeps_the_rest_of_the_payload_if_it_should() {
+    let iterate = |attach: &str| {
+        format!(
+            "<inSequence><iterate preservePayload=\"true\" expression=\"json-eval($.items)\" attachPath=\"json-eval({attach})\">\
+             <target endpoint=\"a\"/></iterate></inSequence>"
+        )
+    };
+    let ran = run(ITEMS, &iterate("$.of"), &silent);
+    assert_eq!(ran.sent[1], r#"http://a/ {"items":[],"of":{"n":2.50}}"#);
+    let ran = run(ITEMS, &iterate("$.items"), &silent);
+    assert_eq!(ran.sent[0], r#"http://a/ {"items":{"n":1},"of":"me"}"#);
+}
+
+const ENVELOPE: &str = "<e:Envelope xmlns:e=\"http://schemas.xmlsoap.org/soap/envelope/\"><e:Header><h/></e:Header>\
+                        <e:Body><o><i>1</i><k/><i>2</i></o></e:Body></e:Envelope>";
+
+#[test]
+fn each_element_goes_its_own_way_with_the_header_of_the_envelope() {
+    let iterate = |more: &str| {
+        format!(
+            "<inSequence><iterate expression=\"//i\" {more}><target endpoint=\"a\"/></iterate></inSequence>"
+        )
+    };
+    let plain = run(ENVELOPE, &iterate(""), &silent).sent;
+    assert_eq!(plain.len(), 2);
+    let ends = |sent: &str, header: &str, body: &str| sent.contains(header) && sent.contains(body);
+    assert!(ends(&plain[1], "<e:Header><h/></e:Header>", ">2</i></e:Body>"), "{plain:?}");
+    let kept = run(ENVELOPE, &iterate("preservePayload=\"true\" attachPath=\"//k\""), &silent);
+    assert!(matches!(kept.outcome, Outcome::Nothing), "{kept:?}");
+    let kept = kept.sent;
+    assert!(ends(&kept[0], "<h/>", ">1</i></k></o>"), "{kept:?}");
+}
+
+#[test]
+fn elements_are_aggregated_in_an_envelope_or_in_an_enclosing_element() {
+    let target = |enclosing: &str| {
+        format!(
+            "<inSequence><property name=\"all\"><all xmlns=\"\"/></property>\
+             <iterate expression=\"//i\"><target endpoint=\"a\"/></iterate></inSequence>\
+             <outSequence><aggregate><onComplete expression=\"//i\" {enclosing}><respond/></onComplete></aggregate></outSequence>"
+        )
+    };
+    let plain = "<o><i>1</i><i>2</i></o>";
+    let enclosed = "enclosingElementProperty=\"all\"";
+    assert_eq!(run(plain, &target(enclosed), &echo).body(), "<all><i>1</i><i>2</i></all>");
+    assert_eq!(run(plain, &target(""), &echo).body(), "<aggregate><i>1</i><i>2</i></aggregate>");
+}
+
+#[test]
+fn an_aggregate_is_complete_when_enough_arrived_and_later_ones_are_dropped() {
+    let condition = "<completeCondition><messageCount min=\"2\" max=\"-1\"/></completeCondition>";
+    let target = format!(
+        "<inSequence><iterate expression=\"json-eval($.items)\"><target endpoint=\"a\"/></iterate></inSequence>\
+         <outSequence>{}</outSequence>",
+        aggregate(condition)
+    );
+    let ran = run(ITEMS, &target, &echo);
+    assert_eq!(ran.body(), r#"[{"a":{"n":1}},{"a":{"n":2.50}}]"#);
+    assert!(ran.log.is_empty(), "{ran:?}");
+}
+
+#[test]
+fn a_time_limit_completes_an_aggregate_with_what_is_there() {
+    let limit = "<completeCondition timeout=\"5\"/>";
+    let target =
+        format!("<inSequence>{CLONE}</inSequence><outSequence>{}</outSequence>", aggregate(limit));
+    let only_a = |url: &str, body: &str| if url == "http://a/" { echo(url, body) } else { None };
+    let ran = run("1", &target, &only_a);
+    assert_eq!((ran.timers, ran.body().as_str()), (1, r#"[{"a":1}]"#));
+}
+
+#[test]
+fn an_aggregate_that_nobody_can_complete_does_not_wait() {
+    let target =
+        format!("<inSequence>{CLONE}</inSequence><outSequence>{}</outSequence>", aggregate(""));
+    let only_a =
+        |url: &str, body: &str| if url == "http://a/" { echo(url, body) } else { fails(url, body) };
+    assert_eq!(run("1", &target, &only_a).body(), r#"[{"a":1}]"#);
+}
+
+#[test]
+fn nested_splits_are_aggregated_by_their_ids() {
+    let target = "<inSequence><iterate id=\"outer\" expression=\"json-eval($)\"><target><sequence>\
+         <iterate id=\"inner\" expression=\"json-eval($)\"><target><sequence>\
+         <aggregate id=\"inner\"><onComplete expression=\"json-eval($)\">\
+         <aggregate id=\"outer\"><onComplete expression=\"json-eval($)\"><respond/></onComplete></aggregate>\
+         </onComplete></aggregate>\
+         </sequence></target></iterate></sequence></target></iterate></inSequence>";
+    assert_eq!(run("[[1,2],[3]]", target, &silent).body(), "[[1,2],[3]]");
+}
+
+#[test]
+fn messages_are_correlated_by_what_they_have_in_common() {
+    let target = "<inSequence><iterate expression=\"json-eval($)\"><target><sequence>\
+         <aggregate><correlateOn expression=\"json-eval($.k)\"/><completeCondition><messageCount min=\"2\"/></completeCondition>\
+         <onComplete expression=\"json-eval($.v)\"><log level=\"full\"/></onComplete></aggregate>\
+         </sequence></target></iterate></inSequence>";
+    let body = r#"[{"k":"x","v":1},{"k":"y","v":2},{"k":"x","v":3},{"k":"y","v":4}]"#;
+    let log = run(body, target, &silent).log.join("\n");
+    assert!(log.contains("[1,3]") && log.contains("[2,4]"), "{log}");
+}
+
+#[test]
+fn a_failure_of_one_part_does_not_end_the_others() {
+    let target = format!(
+        "<inSequence>{CLONE}</inSequence><outSequence>{}</outSequence>\
+         <faultSequence><log level=\"custom\"><property name=\"e\" expression=\"$ctx:ERROR_CODE\"/></log></faultSequence>",
+        aggregate("")
+    );
+    let only_b =
+        |url: &str, body: &str| if url == "http://b/" { echo(url, body) } else { fails(url, body) };
+    let ran = run("1", &target, &only_b);
+    assert_eq!(
+        (ran.log.clone(), ran.body()),
+        (vec!["e = 101503".to_owned()], r#"[{"b":1}]"#.to_owned())
+    );
+}
+
+#[test]
+fn foreach_puts_the_results_in_the_places_of_the_items() {
+    let wrap = "<payloadFactory media-type=\"json\"><format>{\"w\":$1}</format><args><arg evaluator=\"json\" expression=\"$.n\"/></args></payloadFactory>";
+    let each = |attributes: &str, steps: &str| {
+        format!(
+            "<inSequence><foreach {attributes}><sequence>{steps}</sequence></foreach><respond/></inSequence>"
+        )
+    };
+    let expect = r#"{"items":[{"w":1},{"w":2.50},{"w":3}],"of":"me"}"#;
+    for attributes in [
+        "expression=\"json-eval($.items)\"",
+        "collection=\"${payload.items}\"",
+        "collection=\"${payload.items}\" parallel-execution=\"false\"",
+    ] {
+        assert_eq!(run(ITEMS, &each(attributes, wrap), &silent).body(), expect, "{attributes}");
+    }
+    let xml = "<payloadFactory media-type=\"xml\"><format><j xmlns=\"\">$1</j></format><args><arg expression=\"string(//i)\"/></args></payloadFactory>";
+    let body = run("<o><i>1</i><k/><i>2</i></o>", &each("expression=\"//i\"", xml), &silent).body();
+    assert_eq!(body, "<o><j>1</j><k/><j>2</j></o>");
+}
+
+#[test]
+fn foreach_waits_for_each_call_unless_it_is_parallel() {
+    let each = |parallel: bool| {
+        format!(
+            "<inSequence><foreach collection=\"${{payload.items}}\" parallel-execution=\"{parallel}\" counter-variable=\"i\">\
+             <sequence><call><endpoint key=\"a\"/></call><log level=\"custom\"><message>${{vars.i}}</message></log></sequence></foreach><respond/></inSequence>"
+        )
+    };
+    let (one, all) = (run(ITEMS, &each(false), &echo), run(ITEMS, &each(true), &echo));
+    assert_eq!((one.parallel, all.parallel), (1, 3));
+    assert_eq!(one.body(), all.body());
+    assert_eq!(one.log, ["0", "1", "2"]);
+}
+
+#[test]
+fn the_results_of_foreach_go_to_a_variable_or_nowhere() {
+    let each = |attributes: &str| {
+        format!(
+            "<inSequence><foreach collection=\"${{payload.items}}\" {attributes}><sequence><log level=\"custom\"><message>m</message></log></sequence></foreach>\
+             <log level=\"custom\"><message>${{vars.v}}</message></log><respond/></inSequence>"
+        )
+    };
+    let ran = run(
+        ITEMS,
+        &each("update-original=\"false\" target-variable=\"v\" result-content-type=\"JSON\""),
+        &silent,
+    );
+    assert_eq!(ran.log[3], r#"[{"n":1},{"n":2.50},{"n":3}]"#);
+    assert_eq!(ran.body(), ITEMS);
+    let ran = run(ITEMS, &each("continue-without-aggregation=\"true\""), &silent);
+    assert_eq!((ran.log.len(), ran.body().as_str()), (4, ITEMS));
+}
+
+#[test]
+fn a_failure_inside_foreach_fails_the_message() {
+    let target = "<inSequence><foreach collection=\"${payload.items}\"><sequence><throwError type=\"T\" errorMessage=\"m\"/></sequence></foreach>\
+                  <respond/></inSequence><faultSequence><log level=\"custom\"><property name=\"e\" expression=\"$ctx:ERROR_CODE\"/></log><respond/></faultSequence>";
+    let ran = run(ITEMS, target, &silent);
+    assert_eq!((ran.log.clone(), ran.body()), (vec!["e = T".to_owned()], ITEMS.to_owned()));
+}
+
+fn scatter(attributes: &str, aggregation: &str) -> String {
+    format!(
+        "<inSequence><scatter-gather {attributes}><aggregation {aggregation}/>\
+         <sequence><call><endpoint key=\"a\"/></call></sequence><sequence><call><endpoint key=\"b\"/></call></sequence></scatter-gather>\
+         <log level=\"custom\"><message>${{vars.v}}</message></log><respond/></inSequence>"
+    )
+}
+
+#[test]
+fn scatter_gather_collects_what_its_sequences_make() {
+    let ran = run("1", &scatter("", "expression=\"json-eval($)\""), &echo);
+    assert_eq!((ran.parallel, ran.body().as_str()), (2, r#"[{"a":1},{"b":1}]"#));
+    let ran = run(
+        "1",
+        &scatter("parallel-execution=\"false\"", "condition=\"${exists(payload.b)}\""),
+        &echo,
+    );
+    assert_eq!((ran.parallel, ran.body().as_str()), (1, r#"[{"b":1}]"#));
+    let ran = run("1", &scatter("target=\"Variable\" target-variable=\"v\"", ""), &echo);
+    assert_eq!((ran.log[0].as_str(), ran.body().as_str()), (r#"[{"a":1},{"b":1}]"#, "1"));
+    let xml = "result-content-type=\"XML\" result-enclosing-element=\"all\"";
+    let ran = run("<x/>", &scatter(xml, ""), &echo);
+    assert_eq!(ran.body(), "<all><a><x/></a><b><x/></b></all>");
+}
+
+#[test]
+fn scatter_gather_goes_on_with_enough_or_when_its_time_is_over() {
+    let ran = run("1", &scatter("", "min-messages=\"1\""), &echo);
+    assert_eq!(ran.body(), r#"[{"a":1}]"#);
+    let only_b = |url: &str, body: &str| if url == "http://b/" { echo(url, body) } else { None };
+    let ran = run("1", &scatter("", "timeout=\"50\""), &only_b);
+    assert_eq!((ran.timers, ran.body().as_str()), (1, r#"[{"b":1}]"#));
+}
+
+#[test]
+fn too_many_parts_are_a_clear_fault() {
+    let many = format!("[{}]", vec!["1"; 20_000].join(","));
+    let target = "<inSequence><iterate expression=\"json-eval($)\"><target endpoint=\"a\"/></iterate></inSequence>";
+    assert!(run(&many, target, &echo).failure().message.contains("20000 parts"));
+    let bomb = "<inSequence><sequence key=\"bomb\"/></inSequence>";
+    let artefacts = format!(
+        "<sequence name=\"bomb\"><clone><target sequence=\"bomb\"/><target sequence=\"bomb\"/></clone></sequence>\
+         <proxy name=\"P\"><target>{bomb}</target></proxy>"
+    );
+    let program = program(&artefacts);
+    let flow: Flow = program.proxies()[0].flow;
+    let run = Run::new(Arc::clone(&program), flow, request("1"), Budget::large());
+    let failure = drive_run(run, &silent);
+    assert!(failure.failure().message.contains("branches of a message"), "{failure:?}");
+}
+
+#[test]
+fn a_split_that_is_written_wrong_has_a_place() {
+    for (mediator, expect) in [
+        ("<clone><target/></clone>", "the target does nothing"),
+        ("<iterate expression=\"//a\"/>", "`iterate` needs a `target`"),
+        (
+            "<iterate expression=\"//a\" preservePayload=\"true\"><target endpoint=\"a\"/></iterate>",
+            "needs an `attachPath`",
+        ),
+        ("<aggregate/>", "`aggregate` needs `onComplete`"),
+        ("<foreach expression=\"//a\"/>", "`foreach` needs a `sequence`"),
+        ("<scatter-gather/>", "`scatter-gather` needs a `sequence`"),
+    ] {
+        let found = diagnostics(&format!("{ENDPOINTS}<sequence name=\"s\">{mediator}</sequence>"));
+        assert!(found.iter().any(|text| text.contains(expect)), "{expect}\n{found:#?}");
+    }
+}

@@ -1,0 +1,430 @@
+//! What a message is to mediators: its views, its formats, its head, its budget.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
+
+mod support;
+
+use std::fmt::Write as _;
+
+use penstock_mediation::{Body, BodyUse, Format, Message, PropertyScope, PropertyValue};
+use support::{compile, logged, message, run, run_main};
+use xpath::Budget;
+
+const JSON: &str = "application/json";
+const SOAP: &str = "text/xml; charset=UTF-8";
+
+fn envelope(header: &str, body: &str) -> Message {
+    let soap = "http://schemas.xmlsoap.org/soap/envelope/";
+    message(
+        SOAP,
+        &format!("<e:Envelope xmlns:e=\"{soap}\">{header}<e:Body>{body}</e:Body></e:Envelope>"),
+    )
+}
+
+#[test]
+fn a_small_body_cannot_grow_past_the_budget() {
+    let name = "n".repeat(100_000);
+    let wide = format!("{{\"{name}\":[{}1]}}", "1,".repeat(100_000));
+    let keep = "<enrich><source xpath=\"//*\"/><target type=\"property\" property=\"p\"/></enrich>";
+    let mut deep = String::from("x");
+    for _ in 0..500 {
+        deep = format!("<a>{}{deep}</a>", "y".repeat(1_000));
+    }
+    let copies = |of: &str| of.repeat(1_000);
+    let text = format!("{{\"t\":\"{}\"}}", "t".repeat(1_000_000));
+    let mut sets = String::new();
+    for number in 0..100 {
+        let _ = write!(sets, "<property name=\"p{number}\" expression=\"json-eval($.t)\"/>");
+    }
+    for (mediators, body, of) in [
+        ("<property name=\"x\" expression=\"count(//*)\"/>", &*wide, JSON),
+        (keep, &deep, "application/xml"),
+        (&sets, &text, JSON),
+        (&copies("<log level=\"full\"/>"), &text, JSON),
+        (
+            &copies(
+                "<enrich><source type=\"body\"/><target type=\"property\" property=\"p\"/></enrich>",
+            ),
+            &text,
+            JSON,
+        ),
+    ] {
+        let budget = Budget::new(4_000_000, 32 << 20);
+        let artefacts = format!("<sequence name=\"main\">{mediators}</sequence>");
+        let failure = run_main(&artefacts, message(of, body), budget).failure();
+        assert!(failure.message.starts_with("evaluation stopped"), "{failure}");
+    }
+}
+
+#[test]
+fn what_is_replaced_is_released() {
+    let again = "<payloadFactory media-type=\"text\"><format>x</format></payloadFactory>\
+                 <property name=\"p\" expression=\"json-eval($.t)\"/>";
+    let budget = Budget::new(50_000_000, 1 << 20);
+    let artefacts = format!("<sequence name=\"main\">{}</sequence>", again.repeat(2_000));
+    let ran = run_main(&artefacts, message(JSON, r#"{"t":"1"}"#), budget);
+    assert_eq!(ran.finish().0, "x");
+}
+
+#[test]
+fn enrich_pays_for_the_node_that_it_copies() {
+    let body = format!("<a><b>1</b><c>{}</c></a>", "x".repeat(100_000));
+    let one = "<enrich><source xpath=\"//b\"/><target type=\"property\" property=\"p\"/></enrich>";
+    let artefacts = format!("<sequence name=\"main\">{}</sequence>", one.repeat(100));
+    let ran =
+        run_main(&artefacts, message("application/xml", &body), Budget::new(1 << 20, 1 << 20));
+    assert!(ran.finish().0.starts_with("<a><b>1</b>"));
+}
+
+#[test]
+fn a_header_field_cannot_bring_another() {
+    for (name, value) in
+        [("X", "a\\r\\nY: b"), ("X", "a\\nY: b"), ("X", "a\\u0000b"), ("X", "a\\u007f")]
+    {
+        let json = format!("{{\"n\":\"{name}\",\"v\":\"{value}\"}}");
+        for mediator in [
+            "<header name=\"X\" scope=\"transport\" expression=\"json-eval($.v)\"/>",
+            "<property name=\"X\" scope=\"transport\" expression=\"json-eval($.v)\"/>",
+        ] {
+            let failure = run(mediator, message(JSON, &json)).failure();
+            assert!(failure.message.contains("control characters"), "{failure}");
+        }
+        let action = "<header name=\"Action\" expression=\"json-eval($.v)\"/>";
+        let _ = run(action, message(JSON, &json));
+    }
+    let action = "<header name=\"Action\" expression=\"//a\"/>";
+    let failure = run(action, envelope("", "<a>x&#13;&#10;Y: b</a>")).failure();
+    assert!(failure.message.contains("control characters"), "{failure}");
+    let budget = Budget::default();
+    let mut plain = message(JSON, "{}");
+    for name in ["", "a b", "a:", "a\r\nb", "é"] {
+        let set = plain.set(PropertyScope::Transport, name, PropertyValue::new("v"), &budget);
+        assert!(set.is_err(), "{name:?}");
+    }
+    plain.set_field("X", " \r\n a\tb \n").unwrap();
+    assert_eq!(plain.head.field("x").unwrap(), "a\tb");
+}
+
+#[test]
+fn xpath_as_text_is_synapse_s() {
+    let order = || envelope("", "<o><s id=\"7\"> IBM\u{a0}</s><s>SUN</s><p><q>1</q></p></o>");
+    for (expression, text) in [
+        ("//s[1]", "IBM"),
+        ("//s[1]/@id", "7"),
+        ("//p", "<p xmlns:e=\"http://schemas.xmlsoap.org/soap/envelope/\"><q>1</q></p>"),
+        ("//s/text()", " IBM\u{a0}SUN"),
+        ("string(//p)", "1"),
+        ("//none", ""),
+    ] {
+        assert_eq!(logged(expression, order()), text, "{expression}");
+    }
+    let several = logged("//s", order())
+        .replace(" xmlns:e=\"http://schemas.xmlsoap.org/soap/envelope/\"", "");
+    assert_eq!(several, "<s id=\"7\">IBM</s><s>SUN</s>");
+}
+
+#[test]
+fn arguments_of_a_payload_factory_are_that_text() {
+    let order = || message("application/xml", "<o><s>IBM</s><p><q>1</q></p></o>");
+    let factory = |media: &str, format: &str, expression: &str| {
+        format!(
+            "<payloadFactory media-type=\"{media}\"><format>{format}</format><args><arg expression=\"{expression}\"/></args></payloadFactory>"
+        )
+    };
+    for (media, format, expression, body) in [
+        ("xml", "<r xmlns=\"\">$1</r>", "//s", "<r>IBM</r>"),
+        ("xml", "<r xmlns=\"\">$1</r>", "//p", "<r><p><q>1</q></p></r>"),
+        ("xml", "<r xmlns=\"\">$1</r>", "//s | //p", "<r><s>IBM</s><p><q>1</q></p></r>"),
+        ("json", "{\"a\":$1}", "//s", "{\"a\":\"IBM\"}"),
+        ("json", "{\"a\":$1}", "//p", "{\"a\":{\"p\":{\"q\":1}}}"),
+        ("json", "{\"a\":$1}", "//none", "{\"a\":\"\"}"),
+    ] {
+        let ran = run(&factory(media, format, expression), order());
+        assert_eq!(ran.finish().0, body, "{media} {expression}");
+    }
+}
+
+#[test]
+fn an_absent_body_is_null() {
+    for of in [JSON, "application/xml", SOAP, "text/plain"] {
+        for body in ["", " "] {
+            let read = "<property name=\"a\" expression=\"json-eval($.a)\"/><property name=\"b\" expression=\"//b\"/>\
+                        <property name=\"c\" expression=\"${payload.c}\"/><xslt key=\"s\"/><log level=\"full\"/>";
+            let sheet = "<localEntry key=\"s\"><xsl:stylesheet version=\"1.0\" xmlns:xsl=\"http://www.w3.org/1999/XSL/Transform\"/></localEntry>";
+            if of == "text/plain" && body == " " {
+                continue;
+            }
+            let artefacts = format!("{sheet}<sequence name=\"main\">{read}</sequence>");
+            let ran = run_main(&artefacts, message(of, body), Budget::default());
+            assert_eq!(ran.finish().0, body, "{of}");
+        }
+    }
+}
+
+#[test]
+fn null_matches_nothing() {
+    let filter = |source: &str| {
+        format!(
+            "<filter source=\"{source}\" regex=\".*\"><then><log level=\"custom\"><property name=\"is\" value=\"then\"/></log></then>\
+             <else><log level=\"custom\"><property name=\"is\" value=\"else\"/></log></else></filter>"
+        )
+    };
+    let switch = "<switch source=\"$ctx:none\"><case regex=\".*\"><log/></case>\
+                  <default><log level=\"custom\"><property name=\"is\" value=\"default\"/></log></default></switch>";
+    for (mediator, line) in [
+        (filter("$ctx:none"), "is = else"),
+        (filter("$trp:none"), "is = else"),
+        (filter("$trp:content-type"), "is = then"),
+        (filter("json-eval($.none)"), "is = then"),
+        (filter("json-eval($.null)"), "is = then"),
+        (switch.to_owned(), "is = default"),
+    ] {
+        assert_eq!(run(&mediator, message(JSON, "{\"null\":null}")).log, [line], "{mediator}");
+    }
+}
+
+#[test]
+fn a_pattern_of_a_property_matches_the_whole_text() {
+    for (pattern, group, value) in [
+        ("([a-z]+)-.*", "1", "ab"),
+        ("[a-z]+", "0", ""),
+        ("ab-12", "3", ""),
+        ("(x)?ab-12", "1", ""),
+    ] {
+        let property = format!(
+            "<property name=\"p\" value=\"ab-12\" pattern=\"{pattern}\" group=\"{group}\"/>"
+        );
+        let ran = run(&property, message(JSON, "{}"));
+        let found = ran.message.properties.get(PropertyScope::Synapse, "p").unwrap();
+        assert_eq!(found.text(), value, "{pattern}");
+    }
+}
+
+#[test]
+fn a_body_is_written_in_the_format_of_its_message_type_or_content_type() {
+    let factory = |media: &str, format: &str| {
+        format!("<payloadFactory media-type=\"{media}\"><format>{format}</format></payloadFactory>")
+    };
+    let (xml, json) = (factory("xml", "<a xmlns=\"\">1</a>"), factory("json", "{\"a\":1}"));
+    let message_type =
+        |of: &str| format!("<property name=\"messageType\" value=\"{of}\" scope=\"axis2\"/>");
+    let field =
+        |of: &str| format!("<header name=\"Content-Type\" value=\"{of}\" scope=\"transport\"/>");
+    let json_body = || message(JSON, "{\"b\":[1.50]}");
+    let wrapped = "<e:Envelope xmlns:e=\"http://schemas.xmlsoap.org/soap/envelope/\"><e:Body><a>1</a></e:Body></e:Envelope>";
+    for (mediators, of, body, content_type) in [
+        (xml.clone(), json_body(), "<a>1</a>", "application/xml; charset=UTF-8"),
+        (xml.clone(), envelope("", "<b/>"), wrapped, SOAP),
+        (json.clone(), envelope("", "<b/>"), "{\"a\":1}", "application/json; charset=UTF-8"),
+        (
+            format!("{json}{}", message_type("application/xml")),
+            json_body(),
+            "<jsonObject><a>1</a></jsonObject>",
+            "application/xml; charset=UTF-8",
+        ),
+        (
+            format!("{xml}{}", message_type("application/vnd.x+json")),
+            json_body(),
+            "{\"a\":1}",
+            "application/vnd.x+json; charset=UTF-8",
+        ),
+        (
+            format!("{json}{}", field("application/xml")),
+            json_body(),
+            "{\"a\":1}",
+            "application/json; charset=UTF-8",
+        ),
+        (
+            field("application/xml"),
+            json_body(),
+            "<jsonObject><b>1.50</b></jsonObject>",
+            "application/xml",
+        ),
+        (
+            message_type("application/x-www-form-urlencoded"),
+            message("application/xml", "<r><a>1 2</a><b>&amp;</b></r>"),
+            "a=1+2&b=%26",
+            "application/x-www-form-urlencoded",
+        ),
+        (message_type("text/plain"), json_body(), "{\"b\":[1.50]}", "text/plain; charset=UTF-8"),
+        (factory("text", "hi"), json_body(), "hi", "text/plain; charset=UTF-8"),
+        (
+            format!("{}{}", factory("text", "a &lt; b"), message_type("application/xml")),
+            json_body(),
+            "<text xmlns=\"http://ws.apache.org/commons/ns/payload\">a &lt; b</text>",
+            "application/xml; charset=UTF-8",
+        ),
+        (
+            format!("{}{}", factory("text", "{\"a\": 1.50}"), message_type(JSON)),
+            json_body(),
+            "{\"a\": 1.50}",
+            "application/json; charset=UTF-8",
+        ),
+        (
+            "<property name=\"NO_ENTITY_BODY\" value=\"true\" scope=\"axis2\"/>".to_owned(),
+            json_body(),
+            "",
+            "",
+        ),
+        (String::new(), json_body(), "{\"b\":[1.50]}", JSON),
+    ] {
+        let (written, field) = run(&mediators, of).finish();
+        assert_eq!((&*written, &*field), (body, content_type), "{mediators}");
+    }
+}
+
+#[test]
+fn forms_and_multipart_are_xml_to_expressions() {
+    let form = || message("application/x-www-form-urlencoded", "a=1+2&b%5B0%5D=%C3%A9&c&a=3");
+    assert_eq!(logged("//xformValues/c", form()), "<c/>");
+    assert_eq!(logged("string(/xformValues/a[2])", form()), "3");
+    assert_eq!(logged("json-eval($.xformValues.a[0])", form()), "1 2");
+    assert_eq!(run("<log level=\"full\"/>", form()).finish().0, "a=1+2&b%5B0%5D=%C3%A9&c&a=3");
+    let edited =
+        "<enrich><source xpath=\"//c\"/><target action=\"remove\" xpath=\"//c\"/></enrich>";
+    assert_eq!(run(edited, form()).finish().0, "a=1+2&b%5B0%5D=%C3%A9&a=3");
+
+    let parts = "--B\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\none\r\n\
+                 --B\r\nContent-Disposition: form-data; name=\"f\"; filename=\"x.bin\"\r\nContent-Type: image/png\r\n\r\n\x01\x02\r\n--B--\r\n";
+    let multipart = || message("multipart/form-data; boundary=\"B\"", parts);
+    assert_eq!(logged("//mediate/a", multipart()), "one");
+    assert_eq!(logged("//f/@filename", multipart()), "x.bin");
+    assert_eq!(logged("//f", multipart()), "AQI=");
+    let edited = "<enrich><source type=\"inline\">two</source><target xpath=\"//a\"/></enrich>";
+    let (written, field) = run(edited, multipart()).finish();
+    assert_eq!(
+        (written, &*field),
+        (parts.replace("one", "two"), "multipart/form-data; boundary=\"B\"")
+    );
+    let as_multipart =
+        "<property name=\"messageType\" value=\"multipart/form-data\" scope=\"axis2\"/>";
+    let (written, field) =
+        run(as_multipart, message("application/xml", "<r><a>1</a></r>")).finish();
+    assert_eq!(field, "multipart/form-data; boundary=penstock-00000000");
+    assert_eq!(
+        written,
+        "--penstock-00000000\r\nContent-Disposition: form-data; name=\"a\"\r\n\r\n1\r\n--penstock-00000000--\r\n"
+    );
+}
+
+#[test]
+fn malformed_forms_are_601000() {
+    let fields = "a=1&".repeat(10_001);
+    for (of, body) in [
+        ("application/x-www-form-urlencoded", "a=%zz"),
+        ("application/x-www-form-urlencoded", &*fields),
+        ("multipart/form-data", "--B--"),
+        ("multipart/form-data; boundary=B", "--C--"),
+    ] {
+        let read = "<property name=\"a\" expression=\"//a\"/>";
+        assert_eq!(run(read, message(of, body)).failure().code.0, 601_000, "{of} {body}");
+    }
+}
+
+#[test]
+fn a_message_keeps_what_was_sent_and_a_copy_shares_it() {
+    let budget = Budget::default();
+    let factory = "<payloadFactory media-type=\"json\"><format>{\"a\":1}</format></payloadFactory>\
+                   <property name=\"messageType\" value=\"application/xml\" scope=\"axis2\"/>";
+    let mut sent = run(factory, message(JSON, "{}")).message;
+    let first = sent.finish(&budget).unwrap().unwrap();
+    let again = sent.finish(&budget).unwrap().unwrap();
+    assert_eq!(first.as_ptr(), again.as_ptr(), "{first:?}");
+    assert_eq!(logged("//a", sent.copy(&budget).unwrap()), "1");
+
+    let original = message(JSON, "{\"a\":1}");
+    let copy = original.copy(&budget).unwrap();
+    let of = |message: &Message| message.body.bytes(&budget).unwrap().unwrap();
+    assert_eq!(of(&original).as_ptr(), of(&copy).as_ptr());
+    assert_eq!(copy.body.state(), BodyUse::Read);
+    assert!(Body::streaming(Format::Json).share(&budget).is_err());
+}
+
+#[test]
+fn any_body_can_be_logged() {
+    let mut binary = message("image/png", "");
+    binary.body = Body::held(Format::Binary, vec![0x89, 0x50, 0xff]);
+    let ran = run("<log level=\"full\"/>", binary);
+    assert!(ran.log[0].ends_with("Payload = (3 bytes that are not text)"), "{:?}", ran.log);
+}
+
+#[test]
+fn header_blocks_are_set_and_removed() {
+    let set = "<header xmlns:s=\"urn:s\" name=\"s:Key\" value=\"a &lt; b\"/>";
+    let (written, _) = run(set, envelope("", "<o/>")).finish();
+    assert!(
+        written.contains("<e:Header><s:Key xmlns:s=\"urn:s\">a &lt; b</s:Key></e:Header><e:Body>"),
+        "{written}"
+    );
+    let two = "<e:Header><k:Key xmlns:k=\"urn:s\">1</k:Key><Key xmlns=\"urn:t\">2</Key></e:Header>";
+    let remove = "<header xmlns:s=\"urn:s\" name=\"s:Key\" action=\"remove\"/>";
+    let (written, _) = run(remove, envelope(two, "<o/>")).finish();
+    assert!(written.contains("<e:Header><Key xmlns=\"urn:t\">2</Key></e:Header>"), "{written}");
+    let embedded = "<header><w:A xmlns:w=\"urn:w\">1</w:A></header>";
+    let (written, _) = run(embedded, envelope(two, "<o/>")).finish();
+    assert!(written.contains("<w:A xmlns:w=\"urn:w\""), "{written}");
+    assert_eq!(run(set, message(JSON, "{}")).finish().0, "{}", "there is no envelope");
+    for (header, error) in [
+        ("<header name=\"Key\" value=\"1\"/>", "a header block needs a namespace"),
+        ("<header name=\"x:Key\" value=\"1\"/>", "the prefix `x` is not declared"),
+        ("<header/>", "or header blocks as children"),
+    ] {
+        let (_, found) = compile(&format!("<sequence name=\"main\">{header}</sequence>"));
+        assert!(found.iter().any(|text| text.contains(error)), "{found:?}");
+    }
+}
+
+#[test]
+fn enrich_without_a_source_goes_on() {
+    for source in
+        ["xpath=\"//none\"", "type=\"property\" property=\"none\"", "xpath=\"json-eval($.none)\""]
+    {
+        let enrich = format!("<enrich><source {source}/><target type=\"body\"/></enrich>");
+        let ran = run(&enrich, message(JSON, "{\"a\":1}"));
+        assert_eq!(ran.log.len(), 1, "{ran:?}");
+        assert_eq!(ran.finish().0, "{\"a\":1}");
+    }
+}
+
+#[test]
+fn a_stylesheet_replaces_what_it_transforms() {
+    let sheet = |output: &str, content: &str| {
+        format!(
+            "<localEntry key=\"s\"><xsl:stylesheet version=\"1.0\" xmlns:xsl=\"http://www.w3.org/1999/XSL/Transform\"><xsl:output method=\"{output}\" omit-xml-declaration=\"yes\"/>\
+             <xsl:template match=\"/*\">{content}</xsl:template></xsl:stylesheet></localEntry>"
+        )
+    };
+    let name = sheet("xml", "<n xmlns=\"\"><m><xsl:value-of select=\"name()\"/></m></n>");
+    let text = sheet("text", "a &lt; <xsl:value-of select=\".\"/>");
+    let xml = || message("application/xml", "<o><s>IBM</s><t/></o>");
+    for (sheet, mediator, message, body) in [
+        (&name, "<xslt key=\"s\"/>", xml(), "<n><m>o</m></n>"),
+        (&name, "<xslt key=\"s\" source=\"//s\"/>", xml(), "<o><n><m>s</m></n><t/></o>"),
+        (
+            &text,
+            "<xslt key=\"s\"/>",
+            xml(),
+            "<text xmlns=\"http://ws.apache.org/commons/ns/payload\">a &lt; IBM</text>",
+        ),
+        (
+            &text,
+            "<xslt key=\"s\"/><property name=\"messageType\" value=\"text/plain\" scope=\"axis2\"/>",
+            xml(),
+            "a < IBM",
+        ),
+        (
+            &name,
+            "<xslt key=\"s\" target=\"p\"/><enrich><source xpath=\"$ctx:p\"/><target xpath=\"//t\"/></enrich>",
+            xml(),
+            "<o><s>IBM</s><n><m>o</m></n></o>",
+        ),
+    ] {
+        let artefacts = format!("{sheet}<sequence name=\"main\">{mediator}</sequence>");
+        let ran = run_main(&artefacts, message, Budget::default());
+        assert_eq!(ran.finish().0, body, "{mediator}");
+    }
+    let artefacts =
+        format!("{name}<sequence name=\"main\"><xslt key=\"s\" source=\"$body\"/></sequence>");
+    let (written, _) = run_main(&artefacts, envelope("", "<o/><o/>"), Budget::default()).finish();
+    assert!(written.contains("<e:Body><m>e:Body</m></e:Body>"), "{written}");
+}

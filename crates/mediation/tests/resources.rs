@@ -1,0 +1,127 @@
+//! Which resource of which API serves a request.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
+
+mod host;
+
+use host::{diagnostics, program};
+use penstock_mediation::{Matched, Program};
+
+/// Resources whose fault sequence tells which they are.
+fn api(attributes: &str, resources: &[&str]) -> String {
+    let resources: String = resources
+        .iter()
+        .map(|resource| format!("<resource {resource}><inSequence><drop/></inSequence></resource>"))
+        .collect();
+    format!("<api {attributes}>{resources}</api>")
+}
+
+/// `API number variables query`, or what became of the request.
+fn find(program: &Program, method: &str, target: &str) -> String {
+    match program.resource(method, target) {
+        Matched::Resource(found) => {
+            let mut resources = found.api.resources.iter();
+            let number = resources.position(|resource| std::ptr::eq(resource, found.resource));
+            let list = |list: &[(String, String)]| {
+                let pairs = list.iter().map(|(name, value)| format!(" {name}={value}"));
+                pairs.collect::<String>()
+            };
+            let name = &found.api.name;
+            let number = number.unwrap();
+            format!("{name} {number}{}{}", list(&found.variables), list(&found.query))
+        }
+        Matched::MethodNotAllowed { allowed, handler, .. } => {
+            format!("405 {}{}", allowed.join(","), if handler.is_some() { " handled" } else { "" })
+        }
+        Matched::NoResource { handler, .. } => {
+            format!("404{}", if handler.is_some() { " handled" } else { "" })
+        }
+        Matched::NoApi { .. } => "no API".to_owned(),
+    }
+}
+
+#[test]
+fn templates_mappings_and_the_rest() {
+    let program = program(&api(
+        "name=\"A\" context=\"/a\"",
+        &[
+            "methods=\"get\" uri-template=\"/orders/{id}\"",
+            "methods=\"POST,PUT\" uri-template=\"/orders\"",
+            "methods=\"GET\" uri-template=\"/orders/{id}/items/{item}.{kind}\"",
+            "methods=\"GET\" uri-template=\"/files/*\"",
+            "methods=\"GET\" url-mapping=\"/map/*\"",
+            "methods=\"GET\" url-mapping=\"/map/exact\"",
+            "methods=\"GET\" url-mapping=\"*.png\"",
+            "methods=\"DELETE\"",
+            "methods=\"GET\" uri-template=\"/find?q={q}&amp;n={n}\"",
+        ],
+    ));
+    for (method, target, expect) in [
+        ("GET", "/a/orders/17", "A 0 id=17"),
+        ("GET", "/a/orders/a%2Fb?x=1&y=b+c%20d", "A 0 id=a%2Fb x=1 y=b c d"),
+        ("GET", "/a/orders/17/", "405 DELETE"),
+        ("PUT", "/a/orders", "A 1"),
+        ("GET", "/a/orders/1/items/x.json", "A 2 id=1 item=x kind=json"),
+        ("GET", "/a/files/x/y", "A 3"),
+        ("GET", "/a/map/x", "A 4"),
+        ("GET", "/a/map/exact", "A 5"),
+        ("GET", "/a/x/y.png", "A 6"),
+        ("DELETE", "/a/anything", "A 7"),
+        ("DELETE", "/a", "A 7"),
+        ("GET", "/a/find?q=1&n=2", "A 8 q=1 n=2 q=1 n=2"),
+        ("PATCH", "/a/orders", "405 DELETE,POST,PUT"),
+        ("GET", "/ab/orders", "no API"),
+    ] {
+        assert_eq!(find(&program, method, target), expect, "{method} {target}");
+    }
+}
+
+#[test]
+fn versions_are_where_their_type_puts_them_and_the_longest_base_path_wins() {
+    let resource = &["methods=\"GET\" uri-template=\"/x\""];
+    let program = program(
+        &[
+            api("name=\"Plain\" context=\"/a\"", resource),
+            api("name=\"Url\" context=\"/a\" version=\"1.0\" version-type=\"url\"", resource),
+            api(
+                "name=\"In\" context=\"/v/{version}/b\" version=\"2\" version-type=\"context\"",
+                resource,
+            ),
+        ]
+        .concat(),
+    );
+    for (target, expect) in [
+        ("/a/x", "Plain 0"),
+        ("/a/1.0/x", "Url 0"),
+        ("/v/2/b/x", "In 0"),
+        ("/a/1.0/y", "404"),
+        ("/v/3/b/x", "no API"),
+    ] {
+        assert_eq!(find(&program, "GET", target), expect, "{target}");
+    }
+    for wrong in ["version=\"1\"", "version-type=\"url\"", "version=\"1\" version-type=\"context\""]
+    {
+        assert!(
+            !diagnostics(&api(&format!("name=\"W\" context=\"/w\" {wrong}"), resource)).is_empty(),
+            "{wrong}"
+        );
+    }
+}
+
+#[test]
+fn handlers_take_what_no_resource_serves() {
+    let handlers = "<sequence name=\"_resource_mismatch_handler_\"><drop/></sequence>\
+                    <sequence name=\"_method_not_allowed_handler_\"><drop/></sequence>";
+    let resource = &["methods=\"GET\" uri-template=\"/x\""];
+    let program = program(&format!("{handlers}{}", api("name=\"A\" context=\"/a\"", resource)));
+    assert_eq!(find(&program, "GET", "/a/y"), "404 handled");
+    assert_eq!(find(&program, "POST", "/a/x"), "405 GET handled");
+}
+
+#[test]
+fn a_path_that_cannot_be_matched_is_rejected() {
+    for resource in ["uri-template=\"x\"", "uri-template=\"/{a\"", "url-mapping=\"a*\""] {
+        let found = diagnostics(&api("name=\"A\" context=\"/a\"", &[resource]));
+        assert!(found.iter().any(|text| text.contains("the path `")), "{resource} {found:?}");
+    }
+}
