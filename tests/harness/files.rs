@@ -125,7 +125,7 @@ impl Files {
         let client_tls = ClientTls::insecure();
         let options = Options {
             configuration: Some(file),
-            https: settings.gateway.https.is_some(),
+            https: settings.has_https(),
             clock: Arc::new(SystemClock::new()),
             fetch: Arc::new(move |url| gateway::fetch_key_set(url, &ClientTls::insecure())),
         };

@@ -83,7 +83,7 @@ pub fn check_settings(settings: &Settings, now: Now) -> Vec<Diagnostic> {
             problem.map(|problem| issuers::diagnostic(&issuer.name, &issuer.keys, &problem)),
         );
     }
-    if settings.gateway.https.is_some() {
+    if settings.has_https() {
         found.extend(certificates::check(&settings.tls, now));
     }
     found
@@ -128,4 +128,31 @@ pub(crate) fn restart_needed(before: &Settings, after: &Settings) -> Vec<&'stati
         ("[log]", before.log != after.log),
     ];
     changes.into_iter().filter(|(_, changed)| *changed).map(|(key, _)| key).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot make its files has failed")]
+
+    use base::{Clock, SystemClock};
+
+    use super::*;
+
+    #[test]
+    fn certificates_are_checked_for_every_https_listener() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("penstock.toml");
+        let tls = "[tls]\ncert = \"absent.crt\"\nkey = \"absent.key\"\n";
+        for (section, checked) in [
+            ("[gateway]\nhttps = \"127.0.0.1:1\"\n", true),
+            ("[integration]\nhttps = \"127.0.0.1:1\"\n", true),
+            ("[integration]\nhttp = \"127.0.0.1:1\"\n", false),
+        ] {
+            std::fs::write(&file, format!("{section}{tls}")).unwrap();
+            let (settings, _) = read_settings(&file).unwrap();
+            let found = check_settings(&settings, SystemClock::new().now());
+            let shown: Vec<_> = found.iter().map(ToString::to_string).collect();
+            assert_eq!(shown.iter().any(|one| one.contains("absent.crt")), checked, "{shown:?}");
+        }
+    }
 }

@@ -486,7 +486,7 @@ impl Scene {
             self.settings = penstock_follow::read_settings(file).unwrap().0;
         }
         let clock = Arc::new(self.clock.clone());
-        let https = self.settings.gateway.https.is_some();
+        let https = self.settings.has_https();
         let options = Options { configuration, https, clock, fetch: fetch() };
         let (follower, snapshot) = Follower::load(self.settings.clone(), options).unwrap();
         self.status = follower.status();

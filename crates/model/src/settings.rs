@@ -17,6 +17,14 @@ pub struct Settings {
     pub issuers: Vec<IssuerSettings>,
 }
 
+impl Settings {
+    /// Whether a listener needs certificates.
+    #[must_use]
+    pub fn has_https(&self) -> bool {
+        self.gateway.https.is_some() || self.integration.https.is_some()
+    }
+}
+
 /// `[gateway]`
 #[derive(Clone, Debug, PartialEq)]
 pub struct GatewaySettings {

@@ -19,7 +19,9 @@ pub const SHIPPED: &[(&str, &str)] = &[
     ("nginx",             include_str!("../../../suites/targets/nginx.toml")),
     ("penstock",          include_str!("../../../suites/targets/penstock.toml")),
     ("penstock-balanced", include_str!("../../../suites/targets/penstock-balanced.toml")),
+    ("penstock-integration", include_str!("../../../suites/targets/penstock-integration.toml")),
     ("remote",            include_str!("../../../suites/targets/remote.toml")),
+    ("synapse",           include_str!("../../../suites/targets/synapse.toml")),
 ];
 
 /// Default time for a target to become ready.

@@ -69,7 +69,7 @@ impl Serving {
         let trust: Trust = Arc::new(Mutex::new(Arc::clone(&client_tls)));
         let options = Options {
             configuration: Some(configuration.to_owned()),
-            https: settings.gateway.https.is_some(),
+            https: settings.has_https(),
             clock: Arc::new(SystemClock::new()),
             fetch: fetch(&trust),
         };

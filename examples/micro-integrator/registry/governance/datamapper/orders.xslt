@@ -3,7 +3,7 @@
   <xsl:template match="m:buyStocks">
     <m:buyStocks>
       <xsl:for-each select="order">
-        <order xmlns="">
+        <order>
           <symbol>XYZ</symbol>
           <buyerID>
             <xsl:value-of select="buyerID"/>
