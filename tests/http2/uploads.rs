@@ -3,12 +3,16 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use base::limits::{EARLY_UPLOADS_PER_CLIENT_MAX, H2_STREAMS_MAX};
+use base::limits::{EARLY_UPLOADS_PER_CLIENT_MAX, GATHERED_BODY_BYTES_MAX, H2_STREAMS_MAX};
+use harness::frames::header_block;
+use harness::frames::{DATA, END_HEADERS, END_STREAM, FrameClient, HEADERS, WINDOW_UPDATE, frame};
 use harness::{Gateway, PATIENCE, Upstream, api};
 
 use crate::client::Http2Client;
 
 const CONNECTIONS: usize = 80;
+/// Longer than any test.
+const FOR_EVER_MS: u32 = 3_600_000;
 
 /// A connection with as many POST heads as allowed, whose bodies never come; the gateway has read all of them.
 fn heads_without_bodies(gateway: &Gateway) -> TcpStream {
@@ -57,6 +61,50 @@ fn ten_thousand_heads_without_bodies_starve_nobody() {
         assert_eq!(client.read().text(), "served");
     }
     assert!(upstream.has_no_connection());
+    drop((held, early));
+}
+
+/// The block of a POST with `length` as its Content-Length.
+fn post(path: &str, length: usize) -> Vec<u8> {
+    let length = length.to_string();
+    let field = [&[0x0f, 0x0d, u8::try_from(length.len()).unwrap()], length.as_bytes()].concat();
+    [header_block("POST", path), field].concat()
+}
+
+#[test]
+fn short_bodies_that_do_not_end_leave_room_for_other_streams() {
+    let length = usize::try_from(GATHERED_BODY_BYTES_MAX).unwrap();
+    let (upstream, other) = (Upstream::manual(), Upstream::echo());
+    let gateway = Gateway::of(api("/a").open("* /*").to(&upstream))
+        .api(api("/b").open("* /*").to(&other))
+        .settings(|settings| settings.gateway.stall_ms = FOR_EVER_MS)
+        .start();
+    // From now on, requests of this client wait until their bodies flow.
+    let held = heads_without_bodies(&gateway);
+    let early: Vec<_> = (0..EARLY_UPLOADS_PER_CLIENT_MAX).map(|_| upstream.accept()).collect();
+    let mut client = FrameClient::connect(gateway.http());
+    let most_of_it = vec![b'x'; length - 1];
+    for stream in (1..).step_by(2).take(H2_STREAMS_MAX as usize - 1) {
+        client.send(&frame(HEADERS, END_HEADERS, stream, &post("/a/x", length)));
+        client.send(&frame(DATA, 0, stream, &most_of_it));
+    }
+    // The first update is the connection's initial window. Here nothing is left of it.
+    let mut updates = 0;
+    while updates < 2 {
+        let (kind, _) = client.read().expect("room for other streams");
+        updates += usize::from(kind == WINDOW_UPDATE);
+    }
+    let stream = 2 * H2_STREAMS_MAX + 1;
+    client.send(&frame(HEADERS, END_HEADERS, stream, &post("/b/x", 4 * length)));
+    for part in 0..4 {
+        let flags = if part == 3 { END_STREAM } else { 0 };
+        client.send(&frame(DATA, flags, stream, &vec![b'y'; length]));
+    }
+    let mut echoed = 0;
+    while echoed < 4 * length {
+        let (kind, payload) = client.read().expect("the response");
+        echoed += if kind == DATA { payload.len() } else { 0 };
+    }
     drop((held, early));
 }
 

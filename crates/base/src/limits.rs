@@ -222,9 +222,12 @@ pub const H2_RESET_STREAMS_MAX: usize = 64;
 /// Maximum number of HTTP/2 streams that a client may reset before they are served. More: the connection is
 /// closed with ENHANCE_YOUR_CALM. Source: CVE-2023-44487 ("rapid reset").
 pub const H2_PENDING_RESETS_MAX: usize = 32;
-/// Maximum number of streams of one HTTP/2 connection that are reset because of the client's protocol errors.
-/// More: the connection is closed with ENHANCE_YOUR_CALM. Source: CVE-2025-8671 ("made you reset").
-pub const H2_ERROR_RESETS_MAX: usize = 256;
+/// Maximum number of streams of one HTTP/2 connection that are reset because of the client's protocol errors, beyond those
+/// that time earns. More: the connection is closed with ENHANCE_YOUR_CALM. Source: CVE-2025-8671 ("made you reset").
+pub const H2_ERROR_RESETS_MAX: u32 = 256;
+/// Streams reset because of the client's protocol errors that a second allows: a proxy's connection lasts long and carries
+/// the errors of many clients.
+pub const H2_ERROR_RESETS_PER_S: u32 = 1;
 /// Maximum number of control frames of one HTTP/2 connection (PING, SETTINGS, WINDOW_UPDATE, PRIORITY, RST_STREAM,
 /// CONTINUATION, empty DATA, unknown types) beyond those that payload and time earn. More: the connection is closed
 /// with ENHANCE_YOUR_CALM. Source: CVE-2019-9512, CVE-2019-9515, CVE-2019-9518, CVE-2024-27316.

@@ -1,26 +1,39 @@
-//! A budget for frames that make the gateway work and carry nothing: PING, SETTINGS, WINDOW_UPDATE, PRIORITY,
-//! RST_STREAM, CONTINUATION, empty DATA, and unknown types. Each costs one; payload in either direction earns some, since
-//! clients acknowledge it by such frames, and so does time. A client that uses it up is disconnected.
+//! Budgets for what makes the gateway work and carries nothing. A client that uses one up is disconnected. Time earns some
+//! of each, so that a long connection may do in the long run what it may not do at once.
 //!
-//! Sources: CVE-2019-9512 (ping flood), CVE-2019-9515 (settings flood), CVE-2019-9518 (empty frames flood),
-//! CVE-2024-27316 (continuation flood).
+//! Control frames (PING, SETTINGS, WINDOW_UPDATE, PRIORITY, RST_STREAM, CONTINUATION, empty DATA, and unknown types) cost
+//! one each; payload in either direction earns some, since clients acknowledge it by such frames. Sources: CVE-2019-9512
+//! (ping flood), CVE-2019-9515 (settings flood), CVE-2019-9518 (empty frames flood), CVE-2024-27316 (continuation flood).
+//!
+//! Streams that are reset because of the client's errors cost one each. Source: CVE-2025-8671 ("made you reset").
 
 use base::limits::{
     H2_CONTROL_FRAMES_MAX, H2_CONTROL_FRAMES_PER_RECEIVED, H2_CONTROL_FRAMES_PER_S,
-    H2_CONTROL_FRAMES_PER_SENT,
+    H2_CONTROL_FRAMES_PER_SENT, H2_ERROR_RESETS_MAX, H2_ERROR_RESETS_PER_S,
 };
 
 /// What is left of a connection's budget.
 #[derive(Debug)]
-pub(super) struct FrameBudget {
+pub(super) struct Budget {
     left: u32,
+    max: u32,
+    per_s: u32,
     /// The time of the last refill, in microseconds.
     refilled_us: u64,
 }
 
-impl FrameBudget {
-    pub(super) const fn new() -> Self {
-        Self { left: H2_CONTROL_FRAMES_MAX, refilled_us: 0 }
+impl Budget {
+    pub(super) const fn of_control_frames() -> Self {
+        Self::new(H2_CONTROL_FRAMES_MAX, H2_CONTROL_FRAMES_PER_S)
+    }
+
+    pub(super) const fn of_error_resets() -> Self {
+        // The last one is one too many.
+        Self::new(H2_ERROR_RESETS_MAX + 1, H2_ERROR_RESETS_PER_S)
+    }
+
+    const fn new(max: u32, per_s: u32) -> Self {
+        Self { left: max, max, per_s, refilled_us: 0 }
     }
 
     /// Whether the client has used it up.
@@ -43,21 +56,21 @@ impl FrameBudget {
     /// Adds what the time since the last call earns. `now_us`: a monotonic time in microseconds.
     pub(super) fn refill(&mut self, now_us: u64) {
         let waited_us = now_us.saturating_sub(self.refilled_us);
-        let earned = waited_us.saturating_mul(u64::from(H2_CONTROL_FRAMES_PER_S)) / 1_000_000;
+        let earned = waited_us.saturating_mul(u64::from(self.per_s)) / 1_000_000;
         if earned > 0 && !self.is_exhausted() {
             self.refilled_us = now_us;
             self.earn(u32::try_from(earned).unwrap_or(u32::MAX));
         }
     }
 
-    /// A frame that carries nothing was received.
+    /// Something that carries nothing was received.
     pub(super) fn spend(&mut self) {
         self.left = self.left.saturating_sub(1);
     }
 
-    fn earn(&mut self, frames: u32) {
+    fn earn(&mut self, count: u32) {
         if self.left > 0 {
-            self.left = self.left.saturating_add(frames).min(H2_CONTROL_FRAMES_MAX);
+            self.left = self.left.saturating_add(count).min(self.max);
         }
     }
 }
@@ -68,7 +81,7 @@ mod tests {
 
     #[test]
     fn what_is_used_up_is_not_earned_again() {
-        let mut budget = FrameBudget::new();
+        let mut budget = Budget::of_control_frames();
         (0..H2_CONTROL_FRAMES_MAX).for_each(|_| budget.spend());
         assert!(budget.is_exhausted());
         budget.earn_sent(100_000);
@@ -79,7 +92,7 @@ mod tests {
 
     #[test]
     fn time_and_payload_earn_up_to_the_maximum() {
-        let mut budget = FrameBudget::new();
+        let mut budget = Budget::of_control_frames();
         (1..H2_CONTROL_FRAMES_MAX).for_each(|_| budget.spend());
         budget.refill(1_000_000);
         budget.earn_sent(0);
@@ -92,5 +105,20 @@ mod tests {
         );
         budget.refill(u64::MAX);
         assert_eq!(budget.left, H2_CONTROL_FRAMES_MAX);
+    }
+
+    #[test]
+    fn errors_at_a_low_rate_are_allowed_for_ever() {
+        let mut budget = Budget::of_error_resets();
+        for second in 0..10_000 {
+            budget.refill(second * 1_000_000);
+            (0..H2_ERROR_RESETS_PER_S).for_each(|_| budget.spend());
+        }
+        assert!(!budget.is_exhausted());
+        budget.refill(u64::MAX);
+        (0..H2_ERROR_RESETS_MAX).for_each(|_| budget.spend());
+        assert!(!budget.is_exhausted());
+        budget.spend();
+        assert!(budget.is_exhausted());
     }
 }

@@ -2,11 +2,9 @@
 
 use std::ops::Range;
 
-use base::limits::{
-    H2_BLOCK_BYTES_MAX, H2_CONNECTION_WINDOW_BYTES, H2_ERROR_RESETS_MAX, H2_STREAM_WINDOW_BYTES,
-};
+use base::limits::{H2_BLOCK_BYTES_MAX, H2_CONNECTION_WINDOW_BYTES, H2_STREAM_WINDOW_BYTES};
 
-use super::budget::FrameBudget;
+use super::budget::Budget;
 use super::frame::{
     self, HEADER_BYTES, Header, Kind, PAYLOAD_BYTES_MAX, Reason, WINDOW_DEFAULT, WINDOW_MAX,
 };
@@ -98,9 +96,10 @@ pub struct Connection {
     pub(super) streams: Streams,
     /// The highest number of a stream that the client has opened.
     pub(super) last_stream: u32,
-    pub(super) budget: FrameBudget,
+    /// Control frames.
+    pub(super) budget: Budget,
     /// Streams that were reset because of the client's errors.
-    error_resets: usize,
+    error_resets: Budget,
     /// Streams above this one have been opened since the handlers last ran.
     pub(super) served_stream: u32,
     /// How many of those the client has reset.
@@ -144,8 +143,8 @@ impl Connection {
             leaving: Leaving::No,
             streams: Streams::new(),
             last_stream: 0,
-            budget: FrameBudget::new(),
-            error_resets: 0,
+            budget: Budget::of_control_frames(),
+            error_resets: Budget::of_error_resets(),
             served_stream: 0,
             pending_resets: 0,
             decoder: Decoder::new(),
@@ -345,10 +344,17 @@ impl Connection {
         self.payload.is_some()
     }
 
-    /// Adds what the time since the last call earns to the budget of control frames. `now_us`: a monotonic time in
-    /// microseconds.
+    /// Adds what the time since the last call earns to the budgets. `now_us`: a monotonic time in microseconds.
     pub fn refill(&mut self, now_us: u64) {
         self.budget.refill(now_us);
+        self.error_resets.refill(now_us);
+    }
+
+    /// Whether half of the connection's window is unread payload, so that little is left for what is to come.
+    pub fn is_crowded(&self) -> bool {
+        const HALF: i64 = H2_CONNECTION_WINDOW_BYTES as i64 / 2;
+        self.receive_window.saturating_add(i64::try_from(self.unreturned).unwrap_or(i64::MAX))
+            < HALF
     }
 
     /// An error of the stream `id`. If it has a slot, its handler learns of the reset.
@@ -360,8 +366,8 @@ impl Connection {
         id: u32,
         reason: Reason,
     ) -> Result<Option<Event>, Reason> {
-        self.error_resets += 1;
-        if self.error_resets > H2_ERROR_RESETS_MAX {
+        self.error_resets.spend();
+        if self.error_resets.is_exhausted() {
             return Err(Reason::EnhanceYourCalm);
         }
         let Some(slot) = self.streams.find(id) else {

@@ -185,8 +185,10 @@ impl Source for StreamClient<'_> {
         Poll::Ready(Ok(()))
     }
 
+    /// What is gathered takes from the connection's window. When half of it is taken, a body is forwarded as it comes.
     fn poll_gather(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
         let lacks_bytes = self.is_short
+            && !self.connection.engine.borrow().is_crowded()
             && !self.waits_for_continue
             && self.data().is_empty()
             && self

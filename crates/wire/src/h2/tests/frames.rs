@@ -232,7 +232,7 @@ fn streams_above_the_limit_are_refused() {
     assert_eq!(server.sent(), "");
     server.receive(&request(1_001, END_HEADERS)).receive(&frame(DATA, END_STREAM, 1_001, b"x"));
     assert_eq!((server.sent().as_str(), server.failure), ("RST 1001 7", None));
-    for stream in (1_003..).step_by(2).take(limits::H2_ERROR_RESETS_MAX) {
+    for stream in (1_003..).step_by(2).take(limits::H2_ERROR_RESETS_MAX as usize) {
         server.receive(&request(stream, WHOLE));
     }
     assert_eq!(server.failure, Some(Reason::EnhanceYourCalm));
@@ -265,11 +265,20 @@ fn a_client_that_only_opens_and_resets_streams_is_disconnected() {
 #[test]
 fn errors_that_reset_streams_are_limited() {
     let mut server = Server::new();
-    for stream in (1..).step_by(2).take(limits::H2_ERROR_RESETS_MAX + 1) {
+    for stream in (1..).step_by(2).take(limits::H2_ERROR_RESETS_MAX as usize + 1) {
         assert_eq!(server.failure, None);
         server.receive(&frame(HEADERS, WHOLE, stream, &block(&[("X", "1")])));
     }
     assert_eq!(server.failure, Some(Reason::EnhanceYourCalm));
+    // A long connection makes as many in the end.
+    let mut server = Server::new();
+    for (second, stream) in
+        (1..).step_by(2).take(4 * limits::H2_ERROR_RESETS_MAX as usize).enumerate()
+    {
+        server.engine.refill(second as u64 * 1_000_000);
+        server.receive(&frame(HEADERS, WHOLE, stream, &block(&[("X", "1")])));
+        assert_eq!(server.failure, None);
+    }
 }
 
 /// Whether a client may send `flood` as often as its budget has frames.
