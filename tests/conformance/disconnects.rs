@@ -232,6 +232,22 @@ fn a_stalled_request_body_is_408_and_closes() {
 }
 
 #[test]
+fn a_client_that_is_cut_off_while_it_sends_can_read_what_came() {
+    let upstream = Upstream::manual();
+    let gateway = Gateway::of(api("/a").open("* /*").to(&upstream)).start();
+    let mut client = gateway.connect();
+    client.send("POST /a/x HTTP/1.1\r\nHost: me\r\nContent-Length: 100000\r\n\r\nsome");
+    let mut connection = upstream.accept();
+    connection.request_head();
+    connection.send("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf ").half_close();
+    assert!(client.read_until_close().ends_with("half "));
+    assert!(!client.was_truncated(), "no reset, which could take away what is unread");
+    for _ in 0..100 {
+        client.send([b'x'; 500]);
+    }
+}
+
+#[test]
 fn a_client_that_reads_nothing_is_cut_off_after_the_stall_limit() {
     let upstream = Upstream::manual();
     let gateway = Gateway::of(api("/a").open("* /*").to(&upstream))

@@ -157,7 +157,9 @@ impl Client for Connection<'_> {
             self.stream.reset_when_dropped();
         }
         self.after = match (complete, self.body_is_done()) {
-            (false, _) => After::Close,
+            (false, _) if self.ends_with_close => After::Close,
+            // What was sent can be read.
+            (false, _) => After::Linger,
             (true, true) if self.keep => After::Keep,
             (true, true) if self.half_closed && self.reader.buffer.is_empty() => After::Close,
             (true, _) => After::Linger,
