@@ -194,8 +194,8 @@ impl Buffers {
         }
     }
 
-    /// Moves a few unread bytes to memory of their size, while more are waited for: a client that sends its head slowly
-    /// holds no buffer.
+    /// Moves a few unread bytes to memory of their size, while more are waited for, or nothing can be sent: a client that
+    /// sends its head slowly, or closes the window of its stream, holds no buffer.
     pub(crate) fn park(&self, buffer: &mut Buffer) {
         let unread = buffer.filled();
         if buffer.bytes.len() == HEAD_BUFFER_BYTES as usize && unread.len() <= PARKED_BYTES_MAX {

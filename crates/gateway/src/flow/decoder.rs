@@ -310,6 +310,10 @@ impl Source for Http1Source<'_> {
         self.reader.trailers()
     }
 
+    fn park(&mut self) {
+        self.buffers.park(&mut self.reader.buffer);
+    }
+
     fn unread(&mut self) -> Option<Unread<'_>> {
         self.reader.unread(self.stream, self.buffers)
     }

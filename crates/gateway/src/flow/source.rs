@@ -34,6 +34,8 @@ pub(crate) trait Source {
     fn consume(&mut self, count: usize);
     /// Trailer lines, each with its CRLF, once the body has ended.
     fn trailers(&self) -> &[u8];
+    /// Nothing can be sent for now: memory that `data` does not need is released.
+    fn park(&mut self) {}
     /// The part of the body that is still in the socket and can be spliced. `None` if there is none or too
     /// little, or if it must be decoded.
     fn unread(&mut self) -> Option<Unread<'_>> {

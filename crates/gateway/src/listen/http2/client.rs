@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use base::limits::GATHERED_BODY_BYTES_MAX;
 use model::Fault;
@@ -300,8 +300,13 @@ impl Client for StreamClient<'_> {
                 continue;
             }
             self.waits_for_body = false;
-            let count = ready!(self.poll_data(data));
-            body.consume(count);
+            match self.poll_data(data) {
+                Poll::Ready(count) => body.consume(count),
+                Poll::Pending => {
+                    body.park();
+                    return Poll::Pending;
+                }
+            }
         }
     }
 
