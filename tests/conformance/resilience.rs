@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use base::limits::HEALTH_CHECKS_MAX;
 use harness::{ApiBuilder, CannedResponse, Gateway, Identity, Upstream, api};
 use model::{CircuitBreaker, ConnectionLimits, HealthCheck, Suspension};
 use wire::tls::EndpointTls;
@@ -273,4 +274,22 @@ fn health_checks_take_an_endpoint_out_of_its_set_and_bring_it_back() {
     healthy.store(true, Ordering::Release);
     while client.fetch("GET /a/x", "").text() == "second" {}
     assert_eq!(gateway.metric("penstock_endpoints_suspended", ""), 0);
+}
+
+#[test]
+fn an_endpoint_between_two_checks_keeps_no_other_from_being_checked() {
+    let upstream = Upstream::fixed("up");
+    let endpoints = [&upstream; HEALTH_CHECKS_MAX + 1];
+    let gateway = gateway(api("/a").failover(&endpoints).rules(|set| {
+        set.health_check = Some(HealthCheck {
+            path: "/up".to_owned(),
+            interval_ms: FOR_EVER_MS,
+            timeout_ms: 60_000,
+            unhealthy_after: 1,
+            healthy_after: 1,
+        });
+    }));
+    assert_eq!(gateway.fetch("GET /a/x", "").text(), "up");
+    let passed = endpoints.len() as u64;
+    gateway.wait_for_metric("penstock_health_checks_total", "outcome=\"passed\"", passed);
 }

@@ -1,7 +1,10 @@
 //! HTTP/2 connections: preface, idle timeout, drain.
 
 use h2::Reason;
-use harness::{Client, Gateway, Upstream, api};
+use harness::frames::{
+    END_HEADERS, END_STREAM, FrameClient, HEADERS, RST_STREAM, WINDOW_UPDATE, frame, header_block,
+};
+use harness::{CannedResponse, Client, Gateway, Upstream, api};
 use model::Http2Listeners;
 
 use crate::client::Http2Client;
@@ -131,4 +134,32 @@ fn a_drain_finishes_open_streams_and_accepts_no_new_ones() {
     assert_eq!(stream.response().text(), "done");
     assert!(draining.join().unwrap(), "no connection was cut");
     assert_eq!(busy.ended(), None);
+}
+
+#[test]
+fn a_drain_waits_for_a_client_that_has_not_read_its_responses() {
+    const STREAMS: u32 = 100;
+    // More in all than sockets take.
+    let upstream = Upstream::responding(|_| CannedResponse::ok(&"x".repeat(1 << 20)));
+    let gateway = Gateway::of(api("/a").open("GET /*").to(&upstream)).start();
+    let mut idle = FrameClient::connect(gateway.http());
+    let window = i32::MAX as u32;
+    let mut slow = FrameClient::with_settings(gateway.http(), &[(4, window)]);
+    slow.send(&frame(WINDOW_UPDATE, 0, 0, &(window - 65_535).to_be_bytes()));
+    let streams = || (1..).step_by(2).take(STREAMS as usize);
+    for stream in streams() {
+        slow.send(&frame(HEADERS, END_HEADERS | END_STREAM, stream, &header_block("GET", "/a/x")));
+    }
+    while upstream.requests().len() < STREAMS as usize {
+        std::thread::yield_now();
+    }
+    // Some responses are sent, and the others wait for the socket: those are given up.
+    for stream in streams() {
+        slow.send(&frame(RST_STREAM, 0, stream, &8_u32.to_be_bytes()));
+    }
+    gateway.wait_for_metric("penstock_requests_total", "api=\"a\"", STREAMS.into());
+    let draining = std::thread::spawn(move || gateway.drain());
+    assert_eq!(idle.last_code(), Some(0), "it does not close, and is closed");
+    assert_eq!(slow.last_code(), Some(0), "GOAWAY is the last of what it can read");
+    assert!(draining.join().unwrap(), "no connection was cut");
 }

@@ -176,7 +176,40 @@ impl SetLimits {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::{Pin, pin};
+    use std::task::{Context, Poll, Waker};
+
+    use base::SystemClock;
+
     use super::*;
+    use crate::fetch::NoBody;
+    use crate::resources::Resources;
+
+    #[test]
+    fn nobody_overtakes_a_request_that_waits_for_a_connection() {
+        let resources = Resources::new(SystemClock::new(), 0);
+        let gate = ConnectionGate::new(1, 2);
+        let first = gate.try_pass().unwrap();
+        let (mut second, mut third) = (NoBody::new(&resources), NoBody::new(&resources));
+        let (mut second, mut third) = (pin!(gate.wait(&mut second)), pin!(gate.wait(&mut third)));
+        assert!(poll(second.as_mut()).is_none() && poll(third.as_mut()).is_none());
+        drop(first);
+        assert!(gate.try_pass().is_none(), "the second has not run yet");
+        assert!(poll(third.as_mut()).is_none());
+        let passed = poll(second.as_mut()).expect("its turn");
+        assert!(gate.try_pass().is_none() && poll(third.as_mut()).is_none());
+        drop(passed);
+        assert!(gate.try_pass().is_none(), "the third has not run yet");
+        assert!(poll(third.as_mut()).is_some() && gate.waiting() == 0);
+        assert!(gate.try_pass().is_some());
+    }
+
+    fn poll(wait: Pin<&mut impl Future<Output = Result<Pass, Refusal>>>) -> Option<Pass> {
+        match wait.poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(passed) => Some(passed.unwrap()),
+            Poll::Pending => None,
+        }
+    }
 
     #[test]
     fn workers_share_the_limits_of_a_set() {
