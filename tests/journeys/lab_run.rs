@@ -11,6 +11,9 @@ use lab::result::{CaseResult, State};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+/// Long enough for several samples of what processes use, even if the machine stops now and then.
+const MEASURED: &str = "4s";
+
 /// `more` is added to `[matrix]`.
 fn suite(targets: &str, scenarios: &str, measure: &str, more: &str) -> String {
     format!(
@@ -37,7 +40,7 @@ fn result(files: &Files, case: &str) -> CaseResult {
 fn every_case_is_measured_or_not_served_and_never_overwritten() {
     let files = Files::new();
     let scenarios = "'forward', 'passthrough', 'direct-proxy'";
-    files.write("suite.toml", &suite("'penstock', 'backend'", scenarios, "2s", ""));
+    files.write("suite.toml", &suite("'penstock', 'backend'", scenarios, MEASURED, ""));
     let (code, text) = run(&files, &[]);
     assert_eq!(code, Some(0), "{text}");
     assert!(text.contains("3 measured") && text.contains("3 not served"), "{text}");
@@ -96,7 +99,7 @@ fn an_interrupted_run_can_be_resumed() {
 fn a_sweep_varies_one_setting_and_only_selects_cases() {
     let files = Files::new();
     let sweep = "\n[sweep]\nsetting = 'workers'\nvalues = [1, 2]\n";
-    let text = suite("'penstock'", "'forward', 'access-log'", "2s", "restart = 'suite'");
+    let text = suite("'penstock'", "'forward', 'access-log'", MEASURED, "restart = 'suite'");
     files.write("suite.toml", &(text + sweep));
     let (code, text) = run(&files, &["--only", "^forward/"]);
     assert_eq!(code, Some(0), "{text}");
@@ -203,7 +206,7 @@ fn a_helpers_use_is_reported_separately() {
         url = 'http://127.0.0.1:{{backend_port}}'\n[[process]]\nname = 'busy'\nrole = 'helper'\n\
         command = ['sh', '-c', 'while :; do :; done']\n";
     files.write("helped.toml", target);
-    files.write("suite.toml", &suite("'helped.toml'", "'forward'", "2s", ""));
+    files.write("suite.toml", &suite("'helped.toml'", "'forward'", MEASURED, ""));
     let (code, text) = run(&files, &[]);
     assert_eq!(code, Some(0), "{text}");
     let found = result(&files, "forward/helped");
@@ -261,7 +264,7 @@ fn a_remote_gateway_uses_the_configured_backend_address() {
         "name = 'elsewhere'\nabout = 'not started by the lab'\ncan = ['forward']\nurl = 'http://{address}'\n"
     );
     files.write("elsewhere.toml", &target);
-    let text = suite("'elsewhere.toml'", "'forward'", "2s", "delays_ms = [30]");
+    let text = suite("'elsewhere.toml'", "'forward'", MEASURED, "delays_ms = [30]");
     files.write("suite.toml", &(text + &format!("\n[backend]\nlisten = '{address}'\n")));
     // Another listener must not be mistaken for the backend.
     let (code, text) = run(&files, &[]);
