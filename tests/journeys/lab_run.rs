@@ -219,7 +219,7 @@ fn a_helpers_use_is_reported_separately() {
 #[test]
 fn a_raised_descriptor_limit_causes_no_warning() {
     let files = Files::new();
-    let text = suite("'backend'", "'forward'", "1s", "");
+    let text = suite("'backend'", "'forward'", MEASURED, "");
     files.write("suite.toml", &text.replace("users = [2]", "users = [300]"));
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -Sn 256; exec \"$@\"", "sh"]).arg(penstock());
