@@ -15,6 +15,7 @@
 
 mod client;
 mod executor;
+mod http2;
 mod ledger;
 mod message;
 mod network;
