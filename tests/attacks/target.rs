@@ -4,8 +4,9 @@ use std::io::Read;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::Instant;
 
-use harness::{CannedResponse, Client, Files, Process, Upstream};
+use harness::{CannedResponse, Client, Files, PATIENCE, Process, Upstream};
 
 pub(crate) const MIB: u64 = 1024 * 1024;
 
@@ -91,8 +92,12 @@ impl Target {
     }
 
     /// Scrapes until a metric has this value.
+    #[track_caller]
     pub(crate) fn wait_for_metric(&self, name: &str, value: u64) {
-        while self.metric(name) != value {}
+        let begun = Instant::now();
+        while self.metric(name) != value {
+            assert!(begun.elapsed() < PATIENCE, "{name} is not {value}: {}", self.metric(name));
+        }
     }
 }
 

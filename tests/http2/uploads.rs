@@ -73,7 +73,7 @@ fn post(path: &str, length: usize) -> Vec<u8> {
 
 #[test]
 fn short_bodies_that_do_not_end_leave_room_for_other_streams() {
-    const LENGTH: usize = GATHERED_BODY_BYTES_MAX as usize;
+    let length = usize::try_from(GATHERED_BODY_BYTES_MAX).unwrap();
     let (upstream, other) = (Upstream::manual(), Upstream::echo());
     let gateway = Gateway::of(api("/a").open("* /*").to(&upstream))
         .api(api("/b").open("* /*").to(&other))
@@ -83,9 +83,9 @@ fn short_bodies_that_do_not_end_leave_room_for_other_streams() {
     let held = heads_without_bodies(&gateway);
     let early: Vec<_> = (0..EARLY_UPLOADS_PER_CLIENT_MAX).map(|_| upstream.accept()).collect();
     let mut client = FrameClient::connect(gateway.http());
-    let most_of_it = [b'x'; LENGTH - 1];
+    let most_of_it = vec![b'x'; length - 1];
     for stream in (1..).step_by(2).take(H2_STREAMS_MAX as usize - 1) {
-        client.send(&frame(HEADERS, END_HEADERS, stream, &post("/a/x", LENGTH)));
+        client.send(&frame(HEADERS, END_HEADERS, stream, &post("/a/x", length)));
         client.send(&frame(DATA, 0, stream, &most_of_it));
     }
     // The first update is the connection's initial window. Here nothing is left of it.
@@ -95,13 +95,13 @@ fn short_bodies_that_do_not_end_leave_room_for_other_streams() {
         updates += usize::from(kind == WINDOW_UPDATE);
     }
     let stream = 2 * H2_STREAMS_MAX + 1;
-    client.send(&frame(HEADERS, END_HEADERS, stream, &post("/b/x", 4 * LENGTH)));
+    client.send(&frame(HEADERS, END_HEADERS, stream, &post("/b/x", 4 * length)));
     for part in 0..4 {
         let flags = if part == 3 { END_STREAM } else { 0 };
-        client.send(&frame(DATA, flags, stream, &[b'y'; LENGTH]));
+        client.send(&frame(DATA, flags, stream, &vec![b'y'; length]));
     }
     let mut echoed = 0;
-    while echoed < 4 * LENGTH {
+    while echoed < 4 * length {
         let (kind, payload) = client.read().expect("the response");
         echoed += if kind == DATA { payload.len() } else { 0 };
     }

@@ -145,8 +145,8 @@ fn thousands_of_streams_without_a_window_cost_little_and_leave_nothing_behind() 
     }
     let process = Process::gateway(&files);
     let address = process.address("http");
-    for number in 0..ENDPOINTS {
-        Stuck::new(address, &format!("/{number}/x"), &upstreams[number]).open_windows();
+    for (number, upstream) in upstreams.iter().enumerate() {
+        Stuck::new(address, &format!("/{number}/x"), upstream).open_windows();
     }
     let before = process.memory_bytes("VmRSS");
     let mut stuck = Vec::new();
@@ -156,7 +156,6 @@ fn thousands_of_streams_without_a_window_cost_little_and_leave_nothing_behind() 
     }
     let growth = process.memory_bytes("VmRSS").saturating_sub(before);
     let each = growth / STREAMS as u64;
-    eprintln!("before {before} growth {growth} each {each}");
     assert!(each <= STREAM_BYTES_MAX, "{each} bytes for each stream");
     stuck.into_iter().for_each(Stuck::open_windows);
     wait_for_memory(&process, before + before / 2);

@@ -9,8 +9,7 @@ mod support;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use penstock_mediation::Outcome;
-use support::{compile, message, run_main};
+use support::{Outcome, compile, message, run_main};
 use xpath::Budget;
 
 /// The sections of a file: title and text.

@@ -6,6 +6,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
 
+use super::http2;
 use super::ledger::{ClientFault, Exchange, Outcome};
 use super::message::{Body, Cut, Framing, Reader, payload, write};
 use super::network::{End, Network};
@@ -21,6 +22,8 @@ pub(super) struct Client {
     pub(super) requests: Vec<usize>,
     /// It sends without waiting for responses.
     pub(super) pipelines: bool,
+    /// It speaks HTTP/2.
+    pub(super) http2: bool,
     /// It is gone after so long.
     pub(super) leaves_us: Option<u64>,
 }
@@ -39,7 +42,7 @@ struct Progress {
 }
 
 /// Both outputs. The futures may tell each other something: each is polled until both wait.
-async fn both(one: impl Future<Output = ()>, other: impl Future<Output = ()>) {
+pub(super) async fn both(one: impl Future<Output = ()>, other: impl Future<Output = ()>) {
     let (mut one, mut other) = (pin!(one), pin!(other));
     let (mut first, mut second) = (false, false);
     poll_fn(|cx| {
@@ -77,9 +80,12 @@ impl Client {
         let network = self.network.clone();
         let (requests, ledger) = (self.requests.clone(), Rc::clone(&self.ledger));
         let leaves_us = self.leaves_us;
-        let connection = end.connection;
+        let (connection, end) = (end.connection, Rc::new(end));
         let progress = Progress::default();
         let talk = async {
+            if self.http2 {
+                return http2::talk(&self, Rc::clone(&end)).await;
+            }
             let reader = Reading { ledger: &ledger, progress: &progress, requests: &requests };
             let mut random = self.random.clone();
             both(self.write(&end, &progress), reader.run(&end, &mut random)).await;
@@ -208,7 +214,7 @@ impl Client {
 }
 
 /// Waits until `condition` holds. Whoever changes it is polled by the same task.
-async fn wait_until(condition: impl Fn() -> bool) {
+pub(super) async fn wait_until(condition: impl Fn() -> bool) {
     poll_fn(|_| if condition() { Poll::Ready(()) } else { Poll::Pending }).await;
 }
 

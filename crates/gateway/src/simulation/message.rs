@@ -211,7 +211,7 @@ impl Body {
         Self { expected: None, bytes: Vec::new() }
     }
 
-    fn feed(&mut self, bytes: &[u8]) {
+    pub(super) fn feed(&mut self, bytes: &[u8]) {
         let at = self.bytes.len();
         self.bytes.extend_from_slice(bytes);
         if let Some(expected) = &self.expected {

@@ -15,6 +15,7 @@
 
 mod client;
 mod executor;
+mod http2;
 mod ledger;
 mod message;
 mod network;
@@ -24,7 +25,7 @@ mod state;
 mod upstream;
 mod world;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io;
 
 use base::{Clock, Now, SystemClock};
@@ -38,11 +39,17 @@ pub(crate) use world::api;
 thread_local! {
     /// The network of the simulation that runs on this thread.
     static NETWORK: RefCell<Option<Network>> = const { RefCell::new(None) };
+    /// Attempts to connect for which there were no descriptors; `None`: there are enough.
+    static LACKED: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
 /// A connection to an upstream on `port`; `None` outside a simulation.
 pub(crate) async fn connect(port: u16) -> Option<io::Result<Stream>> {
     let network = NETWORK.with_borrow(Clone::clone)?;
+    if let Some(attempts) = LACKED.get() {
+        LACKED.set(Some(attempts + 1));
+        return Some(Err(nix::errno::Errno::EMFILE.into()));
+    }
     Some(network.connect(port).await.map(|end| Stream::Simulated(Box::new(end))))
 }
 
@@ -72,10 +79,21 @@ impl Silence {
     pub(crate) fn advance(&self, ms: u64) {
         self.0.advance(self.0.now_us() + ms * 1_000);
     }
+
+    /// A connection that exists.
+    pub(crate) fn stream(&self) -> Stream {
+        Stream::Simulated(Box::new(self.0.accept().0))
+    }
+
+    /// Connections fail for lack of descriptors. Returns how many have, since the last call.
+    pub(crate) fn lack_descriptors(&self) -> usize {
+        LACKED.replace(Some(0)).unwrap_or(0)
+    }
 }
 
 impl Drop for Silence {
     fn drop(&mut self) {
+        LACKED.set(None);
         NETWORK.set(None);
     }
 }

@@ -114,7 +114,8 @@ impl Exchange<'_> {
         assert_eq!(body.bytes.len(), len, "a body that is short, of {name}");
         // If `Connection` names fields, no trailer is forwarded.
         let has_trailer = framing == Framing::Chunked && !hops;
-        let expected = has_trailer.then(|| format!("X-Trailer: {name}"));
+        let expected = has_trailer.then(|| format!("x-trailer: {name}"));
+        let trailers: Vec<_> = trailers.iter().map(|line| line.to_ascii_lowercase()).collect();
         assert!(trailers.iter().eq(&expected), "{trailers:?} of {name}");
         self.record(|it| it.attempts[self.attempt].complete = true);
         Some(())

@@ -18,6 +18,7 @@ use wire::tls::ClientTls;
 
 use super::client::{Client, Ledger};
 use super::executor::{Executor, Role};
+use super::http2;
 use super::ledger::Exchange;
 use super::network::Network;
 use super::random::Random;
@@ -133,11 +134,16 @@ impl World {
     /// A client that connects some time from now.
     fn add_client(&mut self, number: u64) {
         let mut random = Random::new(self.seed, 10 + number);
+        let http2 = Random::new(self.seed, 50 + number).percent(20);
         let mut requests = Vec::new();
         for _ in 0..random.between(1, 4) {
             let mut ledger = self.ledger.borrow_mut();
             let id = ledger.len();
-            ledger.push(Exchange::plan(id, &mut random, self.calm, self.large));
+            let mut exchange = Exchange::plan(id, &mut random, self.calm, self.large);
+            if http2 {
+                http2::adapt(&mut exchange);
+            }
+            ledger.push(exchange);
             requests.push(id);
             if ledger[id].http10 {
                 break;
@@ -149,6 +155,7 @@ impl World {
             ledger: Rc::clone(&self.ledger),
             requests,
             pipelines: random.percent(25),
+            http2,
             leaves_us: leaves.then(|| random.below(2_000_000) as u64),
             random: random.clone(),
         };

@@ -138,6 +138,11 @@ impl Default for Connection {
 impl Connection {
     /// A new connection. Its settings are the first output.
     pub fn new() -> Self {
+        Self::with_output(Vec::new())
+    }
+
+    /// The same, with `memory` for its output.
+    pub fn with_output(memory: Vec<u8>) -> Self {
         let mut connection = Self {
             state: State::Preface,
             leaving: Leaving::No,
@@ -156,7 +161,7 @@ impl Connection {
             unreturned: 0,
             send_window: WINDOW_DEFAULT,
             initial_window: WINDOW_DEFAULT,
-            out: Vec::new(),
+            out: memory,
             written: 0,
             last_data: None,
             has_sent_block: false,

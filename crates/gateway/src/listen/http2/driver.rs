@@ -88,6 +88,9 @@ where
         }
         let buffer = std::mem::take(&mut self.io.buffer);
         self.shared.worker().resources.buffers.release(buffer);
+        // What is left of the output is lost.
+        self.shared.engine.borrow_mut().written(usize::MAX);
+        self.shared.release_output();
     }
 
     /// Ready when the connection is to be closed.
@@ -196,6 +199,7 @@ where
 
     /// Processes what is in the buffer.
     fn process(&mut self) {
+        self.shared.lend_output();
         let was_established = self.shared.engine.borrow().is_established();
         loop {
             let step = self.shared.engine.borrow_mut().receive(self.io.buffer.filled());
@@ -273,9 +277,6 @@ where
         request.peer = Rc::clone(&shared.peer);
         request.secure = shared.secure;
         shared.inboxes.borrow_mut().open(slot, is_all);
-        if shared.streams.get() == 0 {
-            shared.lend_output();
-        }
         let stream = OpenStream::new(shared, slot);
         while self.wakers.len() <= slot {
             self.wakers.push(self.wakes.waker(self.wakers.len()));

@@ -38,12 +38,13 @@ pub(super) async fn serve(open: OpenConnection, stream: Stream, read: Buffer, pe
     let watch = worker.resources.watches.add();
     let head_ms = worker.compiled().live.head_ms;
     watch.set(worker.resources.deadline_us(head_ms));
+    let engine = RefCell::new(Connection::with_output(worker.resources.buffers.text()));
     let shared = Rc::new(Shared {
         open,
         peer,
         secure: stream.is_secure(),
         watch,
-        engine: RefCell::new(Connection::new()),
+        engine,
         inboxes: RefCell::default(),
         streams: Cell::new(0),
         marks: Marks::default(),
@@ -88,10 +89,10 @@ impl Shared {
         self.marks.add_all(self.blocked.take());
     }
 
-    /// Lends memory for what is sent, if there is none.
+    /// Lends memory for what is sent while no stream is served; streams keep it.
     fn lend_output(&self) {
         let mut engine = self.engine.borrow_mut();
-        if engine.output().is_empty() {
+        if self.streams.get() == 0 && engine.output().is_empty() {
             let buffers = &self.worker().resources.buffers;
             buffers.release_text(engine.swap_output(buffers.text()));
         }
@@ -124,6 +125,7 @@ impl Shared {
     /// Sends GOAWAY. Open streams are still served, and those that the client opened before it received GOAWAY.
     fn leave(&self) {
         self.leaving.set(true);
+        self.lend_output();
         self.engine.borrow_mut().leave();
         if self.streams.get() == 0 {
             self.start_idle();
