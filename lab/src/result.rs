@@ -11,6 +11,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use crate::warning::Warning;
 use crate::{files, limits};
 
 /// Value of `format` in files written and read by this program.
@@ -191,16 +192,6 @@ pub struct Version {
     pub version: String,
 }
 
-/// A reason to distrust a result.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Warning {
-    /// Name of the check; stable, for programs.
-    #[serde(alias = "gate")]
-    pub check: String,
-    /// A message for people.
-    pub message: String,
-}
-
 impl CaseResult {
     /// A figure of `load` by its JSON key, such as `throughput_per_s` or `p99_ms`.
     #[must_use]
@@ -225,6 +216,70 @@ impl CaseResult {
             )));
         }
         Ok(found)
+    }
+
+    /// Reads a `result.json`, or the output of `penstock lab load --json`.
+    ///
+    /// # Errors
+    /// As [`Self::read`]; or the file is neither.
+    pub fn read_any(file: &Path) -> Result<Self, String> {
+        let describe = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
+        let bytes = files::read(file, limits::LAB_RESULT_BYTES_MAX);
+        let bytes = bytes.map_err(|error| describe(&error))?;
+        let load: Value = serde_json::from_slice(&bytes).map_err(|error| describe(&error))?;
+        if load.get("format").is_some() {
+            return Self::read(file);
+        }
+        Self::of_load(load).ok_or_else(|| {
+            describe(&"neither a result.json nor the output of `penstock lab load --json`")
+        })
+    }
+
+    /// The result of a single measurement: its target is the URL, without resource use and conditions.
+    fn of_load(load: Value) -> Option<Self> {
+        let options = load.get("options")?;
+        let text = |name: &str| options.get(name).and_then(Value::as_str).unwrap_or_default();
+        let number = |name: &str| options.get(name).and_then(Value::as_u64).unwrap_or(0);
+        let (url, method) = (text("url").to_owned(), text("method").to_owned());
+        load.get("throughput_per_s")?.as_f64()?;
+        let began_ms = load.get("measured_from_ms").and_then(Value::as_u64).unwrap_or(0);
+        let case = Case {
+            id: format!("load/{url}"),
+            target: url,
+            scenario: method,
+            users: u32::try_from(number("users")).ok()?,
+            payload_bytes: number("payload_bytes"),
+            delay_ms: 0,
+            heap: None,
+            sweep: None,
+            repetition: 1,
+        };
+        let warnings = load.get("warnings").cloned().unwrap_or_default();
+        Some(Self {
+            format: FORMAT,
+            suite: "lab load".to_owned(),
+            case,
+            scenario_name: None,
+            state: State::Measured,
+            reason: None,
+            shape: RecordedShape::Closed { think_ms: 0 },
+            target_use: None,
+            backend_use: None,
+            helper_use: None,
+            generator_use: None,
+            load_average: [0.0; 3],
+            gc: None,
+            calibration: None,
+            environment: Environment::default(),
+            machine: Machine::default(),
+            versions: Vec::new(),
+            config_sha256: String::new(),
+            seed: number("seed"),
+            command: Vec::new(),
+            started: crate::suite::rfc3339(began_ms / 1_000),
+            warnings: serde_json::from_value(warnings).unwrap_or_default(),
+            load,
+        })
     }
 
     /// The content of its `result.json`.
@@ -291,10 +346,7 @@ pub(crate) mod tests {
             seed: 1,
             command: vec!["penstock".to_owned(), "lab".to_owned()],
             started: "2026-01-01T00:00:00Z".to_owned(),
-            warnings: vec![Warning {
-                check: "errors".to_owned(),
-                message: "1 of 2 failed".to_owned(),
-            }],
+            warnings: vec![crate::validity::recorded("errors", "1 of 2 failed")],
         }
     }
 
@@ -318,7 +370,7 @@ pub(crate) mod tests {
             .to_json()
             .replace("\"environment\"", "\"ground\"")
             .replace("\"warnings\"", "\"doubts\"")
-            .replace("\"check\"", "\"gate\"")
+            .replace("\"code\"", "\"gate\"")
             .replace("\"published\"", "\"quantised\"");
         std::fs::write(&file, old).unwrap();
         assert_eq!(CaseResult::read(&file).unwrap(), new);

@@ -231,7 +231,7 @@ fn a_raised_descriptor_limit_causes_no_warning() {
         "{environment:?}"
     );
     assert!(
-        found.warnings.iter().all(|warning| warning.check != "descriptors-exhausted"),
+        found.warnings.iter().all(|warning| warning.code != "descriptors-exhausted"),
         "{found:?}"
     );
     // May include connections of other tests; unit tests check exact counts.
@@ -247,7 +247,7 @@ fn a_failing_calibration_is_a_warning() {
     let (_, text) = run(&files, &[]);
     let file = "out/forward/backend/2_users/50B/200ms_sleep/1/result.json";
     let found = CaseResult::read(&files.path(file)).unwrap();
-    let warning = found.warnings.iter().find(|warning| warning.check == "backend-alone");
+    let warning = found.warnings.iter().find(|warning| warning.code == "backend-alone");
     assert!(warning.is_some_and(|warning| warning.message.contains("unknown")), "{text}");
     assert_eq!(found.calibration, None);
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::bootstrap::Confidence;
+use crate::warning::Figures;
 use crate::{files, limits};
 
 /// Default bound for "same", in percent.
@@ -54,7 +55,7 @@ impl Default for Thresholds {
     fn default() -> Self {
         Self {
             baseline: None,
-            metrics: vec![Metric::Throughput],
+            metrics: vec![Metric::Throughput, Metric::Cpu],
             within_percent: WITHIN_PERCENT,
             confidence_percent: Confidence::Percent95.percent(),
             seed: 1,
@@ -127,6 +128,16 @@ impl Metric {
             Self::P50 => "p50",
             Self::P99 => "p99",
             Self::Cpu => "cpu",
+        }
+    }
+
+    /// The kind of figures that it belongs to, which decides the warnings that concern it.
+    #[must_use]
+    pub fn figures(self) -> Figures {
+        match self {
+            Self::Throughput => Figures::Rate,
+            Self::Mean | Self::P50 | Self::P99 => Figures::Latency,
+            Self::Cpu => Figures::Cpu,
         }
     }
 

@@ -243,8 +243,8 @@ impl Report {
         if !warnings.is_empty() {
             writeln!(out)?;
         }
-        for Warning { check, message } in warnings {
-            writeln!(out, "  warning: {check}: {message}")?;
+        for warning in warnings {
+            writeln!(out, "  {}: {warning}", warning.severity.name())?;
         }
         Ok(())
     }
@@ -253,8 +253,7 @@ impl Report {
     #[must_use]
     pub fn json(&self) -> Value {
         let mut value = self.figures();
-        let named = |Warning { check, message }| json!({ "check": check, "message": message });
-        value["warnings"] = self.warnings().into_iter().map(named).collect();
+        value["warnings"] = json!(self.warnings());
         value
     }
 

@@ -133,6 +133,27 @@ pub struct Latency {
     pub max_ms: f64,
 }
 
+impl Latency {
+    /// The latencies if each request had taken `lag_ms` less.
+    #[must_use]
+    pub fn less(&self, lag_ms: f64) -> Self {
+        let less = |value: f64| (value - lag_ms).max(0.0);
+        Self {
+            mean_ms: less(self.mean_ms),
+            sd_ms: self.sd_ms,
+            min_ms: less(self.min_ms),
+            p50_ms: less(self.p50_ms),
+            p75_ms: less(self.p75_ms),
+            p90_ms: less(self.p90_ms),
+            p95_ms: less(self.p95_ms),
+            p98_ms: less(self.p98_ms),
+            p99_ms: less(self.p99_ms),
+            p999_ms: less(self.p999_ms),
+            max_ms: less(self.max_ms),
+        }
+    }
+}
+
 impl Tally {
     /// `open`: whether the loop is open. `intervals`: whether to keep counts per interval.
     pub(crate) fn new(open: bool, intervals: bool) -> Self {

@@ -166,7 +166,7 @@ impl<'r> Runner<'r> {
             warnings = self.ensure_backend(case, partial)?;
             match self.calibrate(case, scenario)? {
                 Some(Ok(rate)) => calibration = Some(rate),
-                Some(Err(why)) => warnings.push(warning("backend-alone", &why)),
+                Some(Err(why)) => warnings.push(validity::recorded("backend-alone", &why)),
                 None => {}
             }
         } else {
@@ -188,7 +188,7 @@ impl<'r> Runner<'r> {
             })?;
             let url = format!("{}{}", base.trim_end_matches('/'), scenario.path);
             let backend = self.backend.iter().map(|(_, process)| process.pid()).collect();
-            warnings.extend(running.warnings.iter().map(|text| warning("limits", text)));
+            warnings.extend(running.warnings.iter().map(|text| validity::recorded("limits", text)));
             let watched = Watched {
                 target: self.part(running.pids(Role::Target), &suite.cores.target),
                 backend: self.part(backend, &suite.cores.backend),
@@ -320,7 +320,7 @@ impl<'r> Runner<'r> {
             self.backend = Some((case.delay_ms, process));
         }
         let warnings = self.backend.iter().flat_map(|(_, process)| &process.warnings);
-        Ok(warnings.map(|text| warning("limits", text)).collect())
+        Ok(warnings.map(|text| validity::recorded("limits", text)).collect())
     }
 
     fn ensure_target(
@@ -496,7 +496,7 @@ impl<'r> Runner<'r> {
         {
             match crate::gc::read(&log) {
                 Ok(gc) => into.gc = Some(gc),
-                Err(error) => into.warnings.push(warning("gc-log", &error)),
+                Err(error) => into.warnings.push(validity::recorded("gc-log", &error)),
             }
         }
         into.warnings.extend(measured.warnings);
@@ -526,10 +526,6 @@ pub(crate) fn not_served(target: &Target, scenario: &Scenario) -> Option<String>
     };
     let missing: Vec<String> = lacking.iter().map(describe).collect();
     Some(format!("{} does not support {}", target.name, missing.join(", ")))
-}
-
-fn warning(check: &str, message: &str) -> Warning {
-    Warning { check: check.to_owned(), message: message.to_owned() }
 }
 
 /// The load shape as recorded in a result.

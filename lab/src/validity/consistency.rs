@@ -136,24 +136,30 @@ pub(super) fn order(row: &Row) -> Finding {
     Finding::Passed
 }
 
-/// The mean must be consistent with percentiles and deviation. A mean above the 90th percentile is
-/// possible, but then a few slow requests dominate, and the row describes a stall rather than the target.
+/// A mean above the 90th percentile is possible, but then a few slow requests dominate, and the row describes a
+/// stall rather than the target.
+pub(super) fn stalls(row: &Row) -> Finding {
+    let (Some(mean), Some((percent, high))) =
+        (row.mean_ms, row.percentiles_ms.iter().find(|(percent, _)| *percent >= 90.0))
+    else {
+        return Finding::NotApplicable;
+    };
+    let jitter = Figure { high: high.high + JITTER_MS, ..*high };
+    if !mean.surely_above(jitter) {
+        return Finding::Passed;
+    }
+    Finding::Warning(format!(
+        "the mean of {} ms is above the {} percentile of {} ms: a stall or outliers dominate",
+        trimmed(mean.value),
+        ordinal(*percent),
+        trimmed(high.value)
+    ))
+}
+
+/// The mean must be consistent with minimum, maximum, percentiles and deviation.
 pub(super) fn mean_bounds(row: &Row) -> Finding {
     let Some(mean) = row.mean_ms else { return Finding::NotApplicable };
-    let at = |wanted: f64| row.percentiles_ms.iter().find(|(percent, _)| *percent >= wanted);
     let mut applicable = false;
-    if let Some((percent, high)) = at(90.0) {
-        applicable = true;
-        let jitter = Figure { high: high.high + JITTER_MS, ..*high };
-        if mean.surely_above(jitter) {
-            return Finding::Warning(format!(
-                "the mean of {} ms is above the {} percentile of {} ms: a stall or outliers dominate",
-                trimmed(mean.value),
-                ordinal(*percent),
-                trimmed(high.value)
-            ));
-        }
-    }
     let ends = [(row.min_ms, "below the minimum"), (row.max_ms, "above the maximum")];
     for (index, (end, what)) in ends.into_iter().enumerate() {
         let Some(end) = end else { continue };

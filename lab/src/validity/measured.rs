@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{Backend, CHECKS, Conditions, Figure, Generator, Loop, Row, Warning};
+use super::{
+    Backend, CHECKS, Conditions, Figure, Generator, Loop, RECORDED, Row, Warning, recorded,
+};
 use crate::load;
 use crate::result::{self, CaseResult, RecordedShape, State};
 
@@ -79,19 +81,18 @@ impl Row {
 /// The warnings of a case: those of the current checks, and those that only the run itself could detect,
 /// which are stored in `result.json` (such as limits that could not be applied).
 #[must_use]
-pub fn warnings(found: &CaseResult) -> Vec<result::Warning> {
+pub fn warnings(found: &CaseResult) -> Vec<Warning> {
     let own = found
         .warnings
         .iter()
-        .filter(|warning| CHECKS.iter().all(|check| check.name != warning.check));
+        .filter(|warning| CHECKS.iter().all(|check| check.name != warning.code))
+        .map(|warning| match RECORDED.iter().any(|(code, ..)| *code == warning.code) {
+            // Files of earlier versions have no scope.
+            true => recorded(&warning.code, &warning.message),
+            false => warning.clone(),
+        });
     let of_checks = Row::of(found).map_or_else(Vec::new, |row| row.warnings());
-    own.cloned().chain(of_checks.into_iter().map(result::Warning::from)).collect()
-}
-
-impl From<Warning> for result::Warning {
-    fn from(Warning { check, message }: Warning) -> Self {
-        Self { check: check.to_owned(), message }
-    }
+    own.chain(of_checks).collect()
 }
 
 /// The loop kind, from the shape recorded by the generator.
@@ -167,9 +168,8 @@ mod tests {
     #[test]
     fn warnings_of_checks_are_recomputed_and_others_kept() {
         let mut found = sample();
-        let kept =
-            |check: &str| result::Warning { check: check.to_owned(), message: "then".to_owned() };
-        found.warnings = vec![kept("limits"), kept("cpu-steal")];
-        assert_eq!(warnings(&found), [kept("limits")]);
+        let stored = r#"[{"check": "limits", "message": "then"}, {"check": "cpu-steal", "message": "then"}]"#;
+        found.warnings = serde_json::from_str(stored).unwrap_or_default();
+        assert_eq!(warnings(&found), [recorded("limits", "then")]);
     }
 }
