@@ -43,6 +43,12 @@ pub struct CaseResult {
     /// Load average over 1, 5 and 15 minutes at the end of the case.
     pub load_average: [f64; 3],
     pub gc: Option<Gc>,
+    /// `None` if the target was already running, or was not started by the lab.
+    #[serde(default)]
+    pub start: Option<Start>,
+    /// `None` if the target was not changed under load.
+    #[serde(default)]
+    pub changes: Option<Changes>,
     /// Requests per second of the backend alone for the same size, users and delay.
     pub calibration: Option<f64>,
     #[serde(alias = "ground")]
@@ -128,6 +134,27 @@ pub struct Use {
     pub voluntary_switches: f64,
     /// Context switches per request because the kernel preempted the process.
     pub involuntary_switches: f64,
+}
+
+/// The start of a target.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Start {
+    /// From the start of its processes until all of them were ready.
+    pub ready_ms: f64,
+    /// Resident memory before the first request, after the suite's `settle` time. `None` without one.
+    pub idle_rss_bytes: Option<u64>,
+}
+
+/// Changes of the target's configuration under load.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Changes {
+    /// Changes that a client saw in time, and changes that it did not.
+    pub live: u64,
+    pub lost: u64,
+    /// Time until a client saw the change.
+    pub p50_ms: f64,
+    pub p99_ms: f64,
+    pub max_ms: f64,
 }
 
 /// Figures of a JVM's garbage collector, as computed by GCViewer (the published columns).
@@ -269,6 +296,8 @@ impl CaseResult {
             generator_use: None,
             load_average: [0.0; 3],
             gc: None,
+            start: None,
+            changes: None,
             calibration: None,
             environment: Environment::default(),
             machine: Machine::default(),
@@ -338,6 +367,8 @@ pub(crate) mod tests {
             generator_use: Some(Use::default()),
             load_average: [0.5, 0.25, 0.125],
             gc: None,
+            start: Some(Start { ready_ms: 17.5, idle_rss_bytes: Some(9_000_000) }),
+            changes: None,
             calibration: Some(50_000.0),
             environment: Environment { clock_step_us: -7, ..Environment::default() },
             machine: Machine { cpu: "a CPU".to_owned(), cores: 2, ..Machine::default() },

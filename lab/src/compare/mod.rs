@@ -11,14 +11,14 @@
 //!
 //! Architecture invariant: no verdict from a figure that a warning concerns, and none from a single repetition.
 
-mod bootstrap;
+mod interval;
 mod student;
 mod thresholds;
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
-pub use bootstrap::{Confidence, Ratio, Samples, ratio};
+pub use interval::{Confidence, Ratio, Samples, ratio};
 pub use thresholds::{CaseThreshold, Metric, Thresholds, WITHIN_PERCENT};
 
 use crate::report::CaseView;
@@ -113,12 +113,7 @@ pub fn compare(
             if metric == Metric::Cpu && [a, b].into_iter().flatten().any(unknown) {
                 continue;
             }
-            found.push(judge(
-                case,
-                metric,
-                (a, b),
-                (thresholds.within(case), confidence, thresholds.seed),
-            ));
+            found.push(judge(case, metric, (a, b), (thresholds.within(case), confidence)));
         }
     }
     correct_for_multiplicity(&mut found, f64::from(100 - confidence.percent()) / 100.0);
@@ -186,12 +181,12 @@ fn judge(
     case: &str,
     metric: Metric,
     (a, b): (&[&CaseView], &[&CaseView]),
-    (within, confidence, seed): (f64, Confidence, u64),
+    (within, confidence): (f64, Confidence),
 ) -> Comparison {
     let (sound_a, sound_b) = (valid_entries(a, metric), valid_entries(b, metric));
     let interleaved = ran_interleaved(a, b);
     let samples = if interleaved { pairs(&sound_a, &sound_b) } else { apart(&sound_a, &sound_b) };
-    let ratio = ratio(&samples, confidence, seed);
+    let ratio = ratio(&samples, confidence);
     let verdict = match ratio {
         Some(ratio) => verdict(ratio, metric, within),
         None if not_served(a).or(not_served(b)).is_some() => Verdict::NotServed,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::bootstrap::Confidence;
+use super::interval::Confidence;
 use crate::warning::Figures;
 use crate::{files, limits};
 
@@ -24,7 +24,6 @@ pub struct Thresholds {
     pub within_percent: f64,
     /// 90, 95 or 99.
     pub confidence_percent: u32,
-    pub seed: u64,
     /// Bounds for particular cases; the first match applies.
     #[serde(rename = "case")]
     pub cases: Vec<CaseThreshold>,
@@ -58,7 +57,6 @@ impl Default for Thresholds {
             metrics: vec![Metric::Throughput, Metric::Cpu],
             within_percent: WITHIN_PERCENT,
             confidence_percent: Confidence::Percent95.percent(),
-            seed: 1,
             cases: Vec::new(),
         }
     }

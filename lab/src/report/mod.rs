@@ -16,6 +16,7 @@ mod ranking;
 pub mod results;
 mod scaling;
 pub mod summary;
+pub mod table;
 mod view;
 
 use std::fs;

@@ -101,7 +101,7 @@ fn ranking(views: &[CaseView], metric: &'static RankedMetric) -> Option<Ranking>
     let (_, first) = *order.first()?;
     let places = order.iter().enumerate().map(|(place, (target, figures))| {
         let pairs = if place == 0 { Vec::new() } else { pairs(first, figures) };
-        let sure = ratio(&Samples::Pairs(pairs.clone()), Confidence::Percent95, 1);
+        let sure = ratio(&Samples::Pairs(pairs.clone()), Confidence::Percent95);
         Place {
             target: (*target).clone(),
             ratio: mean_ratio(&pairs),

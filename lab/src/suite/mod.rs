@@ -185,7 +185,9 @@ impl Estimate {
     fn new(suite: &Suite, to_do: &[Case]) -> Self {
         let serves = |case: &&Case| {
             let both = suite.target(&case.target).zip(suite.scenario(&case.scenario));
-            both.is_some_and(|(target, scenario)| runner::not_served(target, scenario).is_none())
+            both.is_some_and(|(target, scenario)| {
+                runner::not_served(suite, target, scenario).is_none()
+            })
         };
         let to_measure = to_do.iter().filter(serves).count();
         let each = suite.time.warm_up + suite.time.measure;

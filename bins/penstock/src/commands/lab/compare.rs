@@ -13,7 +13,7 @@ use crate::failure::Failure;
 
 /// Compare two results folders, or two targets of one
 ///
-/// For each case: the ratio B/A with a bootstrap confidence interval over repetitions, the smallest effect
+/// For each case: the ratio B/A with a confidence interval over repetitions, the smallest effect
 /// that this number of repetitions can detect, and a verdict: faster, slower, same within the bound, or
 /// inconclusive. A repetition is excluded from the metrics that its warnings concern. Repetitions are paired
 /// if A and B ran interleaved. Scenarios that a target does not serve are skipped.
@@ -35,7 +35,6 @@ Thresholds file (all keys are optional):
   metrics = [\"throughput\", \"cpu\"]   # throughput, mean, p50, p99, cpu
   within_percent = 3.0
   confidence_percent = 95           # 90, 95 or 99
-  seed = 1
   [[case]]
   contains = \"10240B\"
   within_percent = 5.0")]
@@ -216,6 +215,7 @@ fn as_json(found: &[Comparison], outcome: OverallVerdict, thresholds: &Threshold
                 "ratio": one.ratio.map(|ratio| ratio.ratio),
                 "low": one.ratio.map(|ratio| ratio.low),
                 "high": one.ratio.map(|ratio| ratio.high),
+                "p_value": one.ratio.map(|ratio| ratio.chance),
                 "smallest_effect_percent": one.ratio.map(|ratio| ratio.smallest_effect() * 100.0),
                 "within_percent": one.within * 100.0,
                 "repetitions": [one.repetitions.0, one.repetitions.1],
