@@ -79,6 +79,8 @@ pub const AGENT_LEAD_MS: u64 = 300;
 pub const AGENT_CLOCK_UNCERTAINTY_US_MAX: u64 = 10_000;
 /// Largest offset of an agent's clock, in microseconds. Larger: a warning.
 pub const AGENT_CLOCK_OFFSET_US_MAX: u64 = 1_000_000;
+/// Maximum number of seconds in the time series of a measurement. More: later ones are left out of the JSON.
+pub const LOAD_SERIES_MAX: usize = 86_400;
 /// Longest text of `--expect`, in bytes. Longer: rejected at the start.
 pub const LOAD_EXPECT_BYTES_MAX: usize = 64 * KIB as usize;
 /// Longest file name of a chart without extension, in characters. Longer: truncated.

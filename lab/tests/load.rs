@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use penstock_lab::echo::{self, Echo};
-use penstock_lab::load::{self, LoadError, Options, Payload, Report, Trust};
+use penstock_lab::load::{self, LoadError, Options, Payload, Report, SeriesPoint, Trust};
 use penstock_lab::payload::JsonShape;
 use tempfile::TempDir;
 use wire::tls::{CertificateSet, PemPair, ServerCertificates, generate_self_signed, server_config};
@@ -206,7 +206,7 @@ fn the_json_has_every_documented_key() {
     let report = run(post(&echo));
     let json = report.json();
     for key in "requests errors seconds throughput_per_s mean_ms sd_ms min_ms p50_ms p75_ms p90_ms \
-                p95_ms p98_ms p99_ms p999_ms max_ms users_by_littles_law generator_cpu_us_per_request"
+                p95_ms p98_ms p99_ms p999_ms p9999_ms max_ms users_by_littles_law generator_cpu_us_per_request"
         .split_whitespace()
     {
         assert!(json[key].is_number(), "{key}: {json}");
@@ -217,6 +217,24 @@ fn the_json_has_every_documented_key() {
     assert!(json["warnings"].is_array());
     assert_eq!(json["requests"], report.requests);
     assert_eq!(json["options"]["users"], 4);
+}
+
+#[test]
+fn the_time_series_adds_up_to_the_totals() {
+    let echo = start_echo(None);
+    let mut seen = Vec::new();
+    let options = Options { duration: Duration::from_millis(3_500), ..post(&echo) };
+    let report = load::run(&options, &mut |progress| seen.push(*progress)).unwrap();
+    let sum = |of: fn(&SeriesPoint) -> u64| report.series.iter().map(of).sum::<u64>();
+    assert_eq!((sum(|point| point.requests), sum(|point| point.errors)), (report.requests, 0));
+    assert!(report.series.len() >= 2, "{:?}", report.series);
+    assert!(report.series.is_sorted_by(|one, next| one.from_s < next.from_s));
+    for point in &report.series {
+        assert!(point.p50_ms <= point.p99_ms && point.p99_ms <= point.max_ms, "{point:?}");
+    }
+    assert_eq!(report.json()["series"].as_array().unwrap().len(), report.series.len());
+    // The live view has the last second's percentiles, once there is one.
+    assert!(seen.iter().any(|progress| progress.to_string().contains("p99 ")), "{seen:?}");
 }
 
 #[test]

@@ -60,7 +60,10 @@ fn the_verdict_comes_first_and_each_warning_once() {
     .map(|part| page.find(part).unwrap());
     assert!(places.is_sorted(), "{places:?}");
     // The same CPU time in all cases.
-    assert!(page.contains("has the least CPU time per request; "), "no verdict");
+    assert!(
+        page.contains("Can&#39;t tell which target has the least CPU time per request: "),
+        "no verdict"
+    );
     assert_eq!(page.matches("not served: the target can&#39;t transform").count(), 1);
     assert_eq!(page.matches("10 % of the requests failed").count(), 2, "once for each case");
     assert!(page.contains("(warning: errors)"));
@@ -136,9 +139,20 @@ fn each_chart_is_written_as_svg_and_png() {
         names.sort();
         names
     };
-    for kind in
-        ["throughput", "mean", "p99", "percentiles", "cpu", "memory", "errors", "histogram", "heat"]
-    {
+    for kind in [
+        "throughput",
+        "mean",
+        "p99",
+        "percentiles",
+        "cpu",
+        "memory",
+        "errors",
+        "histogram",
+        "heat",
+        "distribution",
+        "rate-over-time",
+        "p99-over-time",
+    ] {
         let is = |name: &PathBuf| name.file_name().unwrap().to_string_lossy().starts_with(kind);
         assert!(names("svg").iter().any(is), "{kind}");
     }

@@ -74,6 +74,15 @@ fn the_json_report_of_load_never_overwrites() {
     assert!(written.contains("throughput_per_s"), "{written}");
     assert!(load("one.json", 2).contains("one.json"));
     assert_eq!(fs::read_to_string(files.path("one.json")).unwrap(), written);
+    // A condition that holds is a failure, after the report has been written.
+    let conditions = ["--duration", "100ms", "--warm-up", "0s", "--fail-if"];
+    let limited = |condition: &'static str, code: i32| {
+        let all = [&["lab", "load", &url][..], &conditions, &[condition]].concat();
+        run(&files, &all, code)
+    };
+    assert!(limited("errors > 99%, max >= 0us", 1).contains("--fail-if: max is "));
+    assert!(limited("max > 3600s", 0).contains("throughput"));
+    assert!(limited("p99 < 1s", 2).contains("column 5: expected `>` or `>=`"));
     // Only regular files are protected from being overwritten.
     assert!(load("/dev/stdout", 0).contains("\"throughput_per_s\""));
 }

@@ -61,7 +61,7 @@ pub(crate) struct Tally {
     pub(crate) measured: Measured,
     /// How late the thread's lag probe woke up during the measured time.
     pub(crate) lag: Times,
-    /// Counts since the last [`Tally::take_interval`]; kept only for a histogram log.
+    /// Counts since the last [`Tally::take_interval`]; not kept in sums.
     interval: Option<Interval>,
 }
 
@@ -77,6 +77,7 @@ pub(crate) struct WarmUp {
 /// Latencies of an interval, and service times in an open loop.
 #[derive(Clone, Debug)]
 pub(crate) struct Interval {
+    pub(crate) errors: u64,
     pub(crate) latencies_us: Histogram<u64>,
     pub(crate) service_us: Option<Histogram<u64>>,
 }
@@ -130,6 +131,9 @@ pub struct Latency {
     pub p98_ms: f64,
     pub p99_ms: f64,
     pub p999_ms: f64,
+    /// 0 in files written before this key existed.
+    #[serde(default)]
+    pub p9999_ms: f64,
     pub max_ms: f64,
 }
 
@@ -149,6 +153,7 @@ impl Latency {
             p98_ms: less(self.p98_ms),
             p99_ms: less(self.p99_ms),
             p999_ms: less(self.p999_ms),
+            p9999_ms: less(self.p9999_ms),
             max_ms: less(self.max_ms),
         }
     }
@@ -225,10 +230,11 @@ impl WarmUp {
 
 impl Interval {
     pub(crate) fn new(open: bool) -> Self {
-        Self { latencies_us: histogram(), service_us: open.then(histogram) }
+        Self { errors: 0, latencies_us: histogram(), service_us: open.then(histogram) }
     }
 
     fn record(&mut self, sample: &Sample) {
+        self.errors += u64::from(sample.outcome.is_error());
         self.latencies_us.saturating_record(sample.latency_us());
         if let Some(service_us) = &mut self.service_us
             && sample.outcome != Outcome::Unsent
@@ -238,6 +244,7 @@ impl Interval {
     }
 
     pub(crate) fn merge(&mut self, other: &Self) {
+        self.errors += other.errors;
         add(&mut self.latencies_us, &other.latencies_us);
         if let (Some(ours), Some(theirs)) = (&mut self.service_us, &other.service_us) {
             add(ours, theirs);
@@ -385,6 +392,7 @@ impl Times {
             p98_ms: quantile(0.98),
             p99_ms: quantile(0.99),
             p999_ms: quantile(0.999),
+            p9999_ms: quantile(0.9999),
             max_ms: ms(self.max_us as f64),
         }
     }
@@ -421,6 +429,7 @@ mod tests {
         near(latency.p98_ms, 0.980);
         near(latency.p99_ms, 0.990);
         near(latency.p999_ms, 0.999);
+        near(latency.p9999_ms, 0.999_9);
     }
 
     #[test]

@@ -6,6 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde_json::Value;
+
 use crate::limits;
 
 use super::chart::{Chart, Plot, Point, Series};
@@ -52,8 +54,28 @@ const BY_SCENARIO: &[Metric] = &[
 #[rustfmt::skip]
 const PERCENTILES: &[(&str, &str)] = &[
     ("p50", "p50_ms"), ("p75", "p75_ms"), ("p90", "p90_ms"), ("p95", "p95_ms"), ("p98", "p98_ms"),
-    ("p99", "p99_ms"), ("p99.9", "p999_ms"),
+    ("p99", "p99_ms"), ("p99.9", "p999_ms"), ("p99.99", "p9999_ms"),
 ];
+
+/// A figure second by second.
+struct OverTime {
+    id: &'static str,
+    title: &'static str,
+    y_name: &'static str,
+    figures: Figures,
+    key: &'static str,
+}
+
+#[rustfmt::skip]
+const OVER_TIME: &[OverTime] = &[
+    OverTime { id: "rate-over-time", title: "Rate over time", y_name: "requests per second", figures: Figures::Rate,
+        key: "rate_per_s" },
+    OverTime { id: "p99-over-time", title: "99th percentile over time", y_name: "99th percentile of response time (ms)",
+        figures: Figures::Latency, key: "p99_ms" },
+];
+/// Shorter series are not drawn; longer ones are cut.
+const SECONDS_MIN: usize = 3;
+const SECONDS_MAX: usize = 900;
 
 /// Every chart, in the order of the page.
 #[must_use]
@@ -77,6 +99,9 @@ pub fn charts(views: &[CaseView]) -> Vec<Chart> {
         }
     }
     charts.extend(matrix.distributions());
+    for over_time in OVER_TIME {
+        charts.extend(matrix.over_time(over_time));
+    }
     if matrix.users.len() > 1 {
         charts.extend(matrix.percentiles());
     }
@@ -273,6 +298,36 @@ impl<'a> Matrix<'a> {
         charts
     }
 
+    /// One line per target, of its first usable repetition, for each cell.
+    fn over_time(&self, metric: &OverTime) -> Vec<Chart> {
+        let mut charts = Vec::new();
+        for (scenario, bytes, delay_ms) in self.planes(&self.sizes) {
+            for &users in &self.users {
+                let place = Cell { scenario, users: Some(users), bytes: Some(bytes), delay_ms };
+                let mut series = self.of_targets(|target| {
+                    let found = self.repetitions(target, place, metric.figures);
+                    found.first().map_or_else(Vec::new, |view| seconds(view, metric))
+                });
+                let length = series.iter().map(|one| one.points.len()).max().unwrap_or(0);
+                if length < SECONDS_MIN {
+                    continue;
+                }
+                series.iter_mut().for_each(|one| one.points.resize(length, None));
+                let title = format!(
+                    "{}: {scenario}, {users} users, {}{}",
+                    metric.title,
+                    size(bytes),
+                    delay(delay_ms)
+                );
+                let categories = (0..length).map(|second| format!("{second} s")).collect();
+                let id = format!("{}-{scenario}-{users}-{bytes}-{delay_ms}", metric.id);
+                let names = ("time since the start of the measured time", metric.y_name);
+                charts.push(chart(&id, title, names, Plot::Lines { categories, series }));
+            }
+        }
+        charts
+    }
+
     /// The repetitions to use: those in which the figures are usable, or all if there are none.
     fn repetitions(&self, target: &str, place: Cell<'_>, figures: Figures) -> Vec<&'a CaseView> {
         let here = |view: &&&CaseView| {
@@ -307,7 +362,8 @@ impl<'a> Matrix<'a> {
                             .map(|name| self.point(target, at(name), metric.figures, metric.of))
                             .collect()
                     });
-                    if series.is_empty() {
+                    let points = || series.iter().flat_map(|one| one.points.iter().flatten());
+                    if series.is_empty() || points().all(|point| point.value <= 0.0) {
                         continue;
                     }
                     if let Some(figure) = metric.published {
@@ -353,6 +409,19 @@ impl<'a> Matrix<'a> {
         }
         planes
     }
+}
+
+/// The points of a case's time series; hollow if a warning concerns the figures.
+fn seconds(view: &CaseView, metric: &OverTime) -> Vec<Option<Point>> {
+    let warning = view.codes(metric.figures).collect::<Vec<_>>().join(", ");
+    let series = view.result().load.get("series").and_then(Value::as_array);
+    let value = |second: &Value| second.get(metric.key).and_then(Value::as_f64);
+    let points = series
+        .into_iter()
+        .flatten()
+        .take(SECONDS_MAX)
+        .map(|second| value(second).map(|value| Point { value, warning: warning.clone() }));
+    points.collect()
 }
 
 /// Series of one point each, by scenario, as series over the scenarios.

@@ -26,7 +26,7 @@ th:first-child,td:first-child,.text{text-align:left}th[scope=row]{min-width:9rem
 .warning,tr.flagged td{color:var(--warning)}a{color:inherit}summary{cursor:pointer;padding:.3rem 0}\
 :focus-visible{outline:3px solid #1f5fb0;outline-offset:2px}.skip{position:absolute;left:-99rem}\
 .skip:focus{left:1rem}.verdict{font-size:1.15rem;margin:.3rem 0}.rankings{display:grid;gap:0 2rem;\
-grid-template-columns:repeat(auto-fill,minmax(min(100%,24rem),1fr))}h3{font-size:1rem;margin:1rem 0 .3rem}\
+grid-template-columns:repeat(auto-fill,minmax(min(100%,34rem),1fr))}.rankings td{white-space:nowrap}h3{font-size:1rem;margin:1rem 0 .3rem}\
 th button{all:unset;cursor:pointer;font-weight:bold}th button:focus-visible{outline:3px solid #1f5fb0}\
 th[aria-sort=ascending] button::after{content:\" \\2191\"}\
 th[aria-sort=descending] button::after{content:\" \\2193\"}\
@@ -180,10 +180,11 @@ fn write_warning(out: &mut String, code: &str, found: &[(&CaseView, Warning)]) -
     };
     write!(
         out,
-        "<li><details><summary><strong>{}</strong>, {} of {} cases: {}{}</summary><ul>",
+        "<li><details><summary><strong>{}</strong>, {} in {} {}: {}{}</summary><ul>",
         escaped(code),
         first.severity.name(),
         found.len(),
+        if found.len() == 1 { "case" } else { "cases" },
         escaped(&detects),
         escaped(&concerns)
     )?;

@@ -148,6 +148,19 @@ impl Ranking {
                 format!("{}: {ratio:.2} times that (measured once)", place.target)
             }
         };
+        let same =
+            |place: &Place| place.interval.is_some_and(|(low, high)| low <= 1.0 && high >= 1.0);
+        if others.iter().all(same) {
+            let ratios = others.iter().filter_map(|place| Some((&place.target, place.ratio?)));
+            let ratios: Vec<String> =
+                ratios.map(|(target, ratio)| format!("{target} {ratio:.2}")).collect();
+            return Some(format!(
+                "Can't tell which target has {}: relative to {}, {}, within the noise.",
+                self.metric.best,
+                first.target,
+                ratios.join(", ")
+            ));
+        }
         let others: Vec<String> = others.iter().map(describe).collect();
         Some(format!("{} has {}; {}.", first.target, self.metric.best, others.join("; ")))
     }
@@ -222,6 +235,19 @@ mod tests {
             headline(&views),
             "a has the least CPU time per request; c: no significant difference; b: 2.00 times that (2.00 \
              to 2.00); d has no case in common with it."
+        );
+    }
+
+    #[test]
+    fn noise_is_called_noise() {
+        let views: Vec<CaseView> = [(1, 10.0, 11.0), (2, 12.0, 11.0), (3, 10.0, 10.5)]
+            .into_iter()
+            .flat_map(|(n, a, b)| [view("a", "plain", n, a), view("b", "plain", n, b)])
+            .collect();
+        assert_eq!(
+            headline(&views),
+            "Can't tell which target has the least CPU time per request: relative to a, b 1.02, within the \
+             noise."
         );
     }
 

@@ -19,6 +19,7 @@ const PERCENTILES: &[(f64, &str)] = &[
     (98.0, "p98_ms"),
     (99.0, "p99_ms"),
     (99.9, "p999_ms"),
+    (99.99, "p9999_ms"),
 ];
 /// Significant digits of our own histograms.
 const DIGITS: i32 = 3;
