@@ -114,6 +114,8 @@ pub enum RecordedShape {
     RampUsers { from: u64, to: u64 },
     /// A constant rate of requests.
     Arrivals { rate_per_s: f64 },
+    /// The same at random times.
+    Poisson { rate_per_s: f64 },
     /// A rate that changes linearly over the measured time.
     Ramp { from_per_s: f64, to_per_s: f64 },
 }

@@ -66,6 +66,23 @@ fn requests_without_a_free_connection_are_sent_late_and_counted() {
 }
 
 #[test]
+fn random_arrivals_are_all_sent_and_vary_without_a_warning() {
+    let echo = start_echo(0);
+    let due = |seed| {
+        let shape = Shape::Poisson { rate_per_s: 200.0 };
+        let report = run(Options { users: 50, shape, seed, ..options(&echo) });
+        let names = names(&report);
+        assert!(!names.iter().any(|code| code == "count-and-rate-disagree"), "{names:?}");
+        assert_eq!(report.errors, 0);
+        report.requests
+    };
+    let counts: Vec<u64> = (1..=3).map(due).collect();
+    assert!(counts.iter().all(|count| (30..=150).contains(count)), "{counts:?}");
+    assert!(counts.iter().any(|count| *count != counts[0]), "{counts:?}");
+    assert_eq!(due(1), counts[0], "the number of requests due depends on the seed only");
+}
+
+#[test]
 fn unsent_requests_are_counted() {
     // Accepts connections but never responds.
     let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();

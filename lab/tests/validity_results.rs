@@ -183,6 +183,7 @@ fn valid() -> Row {
     Row {
         label: "a case".to_owned(),
         loop_kind: Loop::Closed { users: 100.0, think_ms: 0.0 },
+        random_arrivals: false,
         incidents: Some(BTreeMap::new()),
         rate_per_s: exact(10_000.0),
         mean_ms: exact(10.0),

@@ -384,6 +384,9 @@ impl RunSettings {
             Shape::Arrivals { rate_per_s } => {
                 format!("{rate_per_s} requests/s on at most {users} connections")
             }
+            Shape::Poisson { rate_per_s } => {
+                format!("{rate_per_s} requests/s at random times on at most {users} connections")
+            }
             Shape::RampUsers { from, think: Think::None } => format!("{from} to {users} users"),
             Shape::RampUsers { from, think } => format!("{from} to {users} users, {think}"),
             Shape::RampArrivals { from_per_s, to_per_s } => {

@@ -600,6 +600,7 @@ fn recorded_shape(shape: load::Shape, users: u32) -> RecordedShape {
             RecordedShape::Closed { think_ms }
         }
         load::Shape::Arrivals { rate_per_s } => RecordedShape::Arrivals { rate_per_s },
+        load::Shape::Poisson { rate_per_s } => RecordedShape::Poisson { rate_per_s },
         load::Shape::RampUsers { from, think: _ } => {
             RecordedShape::RampUsers { from: from as u64, to: u64::from(users) }
         }

@@ -56,6 +56,7 @@ impl Row {
         Self {
             label: String::new(),
             loop_kind: pace_of_load(load),
+            random_arrivals: load.pointer("/shape/kind").and_then(Value::as_str) == Some("poisson"),
             incidents: incidents(load),
             rate_per_s: figure("throughput_per_s"),
             mean_ms: figure("mean_ms"),
@@ -114,7 +115,9 @@ fn loop_kind(shape: &RecordedShape, users: u32) -> Loop {
         RecordedShape::Closed { think_ms } => {
             Loop::Closed { users: f64::from(users), think_ms: *think_ms as f64 }
         }
-        RecordedShape::Arrivals { rate_per_s } => Loop::Open { asked_per_s: *rate_per_s },
+        RecordedShape::Arrivals { rate_per_s } | RecordedShape::Poisson { rate_per_s } => {
+            Loop::Open { asked_per_s: *rate_per_s }
+        }
         RecordedShape::RampUsers { from, to } => {
             Loop::Closed { users: f64::midpoint(*from as f64, *to as f64), think_ms: 0.0 }
         }

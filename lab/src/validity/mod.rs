@@ -129,6 +129,8 @@ pub struct Row {
     /// Identifies the row in messages.
     pub label: String,
     pub loop_kind: Loop,
+    /// Whether requests were due at random times, so that their number varies.
+    pub random_arrivals: bool,
     /// Messages of incidents by check. `None` if incidents were not recorded.
     pub incidents: Option<BTreeMap<String, Vec<String>>>,
     pub rate_per_s: Option<Figure>,

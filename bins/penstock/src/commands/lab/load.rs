@@ -43,6 +43,9 @@ pub(crate) struct Load {
     /// Start with FROM users (with --rate: FROM requests per second) and increase over the measured time
     #[arg(long, value_name = "FROM")]
     ramp: Option<f64>,
+    /// Send the requests of --rate at random times instead of even intervals: a Poisson process
+    #[arg(long, requires = "rate", conflicts_with = "ramp")]
+    poisson: bool,
     /// Measured time, such as 10s, 500ms or 2m; starts after the warm-up
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = load::parse_duration)]
     duration: Duration,
@@ -167,6 +170,7 @@ const OPEN_USERS: usize = 100;
 fn shape(args: &Load) -> Result<(load::Shape, usize), String> {
     let think = args.think_time.unwrap_or_default();
     let shape = match (args.rate, args.ramp) {
+        (Some(rate_per_s), None) if args.poisson => load::Shape::Poisson { rate_per_s },
         (Some(rate_per_s), None) => load::Shape::Arrivals { rate_per_s },
         (Some(to_per_s), Some(from_per_s)) => load::Shape::RampArrivals { from_per_s, to_per_s },
         (None, None) => load::Shape::Closed { think },
@@ -221,6 +225,7 @@ mod tests {
     #[test]
     fn conflicting_flags_are_rejected() {
         assert!(parse("--rate 5 --think-time 1s").is_none());
+        assert!(parse("--poisson").is_none() && parse("--rate 5 --ramp 1 --poisson").is_none());
         assert!(shape(&parse("--ramp 1.5 --users 3").unwrap()).unwrap_err().contains("--rate"));
         assert_eq!(shape(&parse("--rate 5").unwrap()).unwrap().1, OPEN_USERS);
         assert_eq!(shape(&parse("").unwrap()).unwrap().1, 1);
