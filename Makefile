@@ -33,7 +33,7 @@ need = command -v $(1) >/dev/null 2>&1 || { echo >&2 "missing: $(1). On Debian: 
 unless-no = $(if $(filter no,$($(1))),skip: $(1)=no,$(2))
 
 .PHONY: help run release install deb image test test-quick check packages-check fuzz bench bench-peers \
-	bench-instructions build-needs test-needs bench-needs
+	bench-instructions build-needs test-needs
 
 help: ## this list
 	@awk '/^##@ /{printf "\n%s\n", substr($$0, 5)} \
@@ -110,9 +110,19 @@ build-and-test-steps = "build" "cargo build --workspace --bin penstock --tests" 
 
 ##@ Measure
 
-bench: bench-needs ## CPU per request, compared with nginx, HAProxy and Envoy; ARGS='--quick --cells TEXT'
+# Suites of `make bench` (suites/bench-*.toml), the folder of their results, and the document with their tables.
+SUITES ?= cpu latency workers start change
+BENCH_OUT := $(or $(BENCH_OUT),$(TARGET_DIR)/bench/$(shell date +%Y-%m-%d-%H%M%S))
+DOCUMENT ?= docs/performance.md
+
+bench: build-needs ## measure and write the tables of docs/performance.md; SUITES='cpu latency' ARGS='--only REGEX'
 	cargo build --release --package penstock
-	cargo xtask bench $(ARGS)
+	export PATH="$(CURDIR)/bench/peers/bin:$$PATH:/usr/sbin:/usr/local/sbin"; \
+	for suite in $(SUITES); do \
+	  $(TARGET_DIR)/release/penstock lab run suites/bench-$$suite.toml --out $(BENCH_OUT)/$$suite $(ARGS); \
+	  $(TARGET_DIR)/release/penstock lab report $(BENCH_OUT)/$$suite; \
+	  $(TARGET_DIR)/release/penstock lab table $(BENCH_OUT)/$$suite --relative-to nginx --into $(DOCUMENT); \
+	done
 
 bench-peers: ## install the proxies that `make bench` compares with
 	bench/install-peers
@@ -138,10 +148,3 @@ ifneq ($(BROWSER),no)
 	command -v google-chrome >/dev/null 2>&1 || { echo >&2 "missing: a browser. On Debian: apt-get install \
 	chromium-headless-shell (or: make test BROWSER=no)"; exit 1; }
 endif
-
-bench-needs: build-needs
-	@$(call need,taskset,apt-get install util-linux)
-	@$(call need,openssl,apt-get install openssl)
-	@$(call need,nginx,apt-get install nginx (or: make bench-peers))
-	@$(call need,haproxy,apt-get install haproxy (or: make bench-peers))
-	@$(call need,wrk,apt-get install wrk (or: make bench-peers))

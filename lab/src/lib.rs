@@ -28,3 +28,4 @@ pub mod result;
 pub mod suite;
 pub mod target;
 pub mod validity;
+pub mod warning;

@@ -79,14 +79,14 @@ pub const AGENT_LEAD_MS: u64 = 300;
 pub const AGENT_CLOCK_UNCERTAINTY_US_MAX: u64 = 10_000;
 /// Largest offset of an agent's clock, in microseconds. Larger: a warning.
 pub const AGENT_CLOCK_OFFSET_US_MAX: u64 = 1_000_000;
+/// Maximum number of seconds in the time series of a measurement. More: later ones are left out of the JSON.
+pub const LOAD_SERIES_MAX: usize = 86_400;
 /// Longest text of `--expect`, in bytes. Longer: rejected at the start.
 pub const LOAD_EXPECT_BYTES_MAX: usize = 64 * KIB as usize;
 /// Longest file name of a chart without extension, in characters. Longer: truncated.
 pub const LAB_CHART_ID_CHARS_MAX: usize = 120;
 /// Maximum number of rows of a results table. More: rejected.
 pub const LAB_TABLE_ROWS_MAX: usize = 100_000;
-/// Bootstrap resamples per comparison.
-pub const LAB_BOOTSTRAP_DRAWS: usize = 10_000;
 /// Maximum number of measurements of a knee search. More: the search ends with the interval found so far.
 pub const LAB_KNEE_PROBES_MAX: usize = 40;
 /// Largest histogram log read by a report, in bytes. Larger: the chart is left out, with a note.
@@ -111,5 +111,15 @@ pub const LAB_VERSION_MS_MAX: u64 = 10_000;
 pub const LAB_VERSION_BYTES_MAX: u64 = 4 * KIB as u64;
 /// Maximum number of resource samples of a case, at five per second. More: later ones are not taken.
 pub const LAB_USAGE_SAMPLES_MAX: usize = 1_000_000;
+/// Maximum number of numbered files of a target's process. More: the case fails.
+pub const LAB_TARGET_FILES_MAX: u32 = 100_000;
+/// Maximum number of changes of a running target in a case. More: not made.
+pub const LAB_CHANGES_MAX: usize = 1_000_000;
+/// Longest time until a change of a target is live, in milliseconds. Longer: counted as lost, an error.
+pub const LAB_CHANGE_MS_MAX: u64 = 5_000;
+/// Longest time to let a target settle before its idle memory is read, in seconds. Longer: rejected at the start.
+pub const LAB_SETTLE_S_MAX: u64 = 600;
+/// Largest document that a table is written into, in bytes. Larger: rejected.
+pub const LAB_DOCUMENT_BYTES_MAX: u64 = 16 * MIB as u64;
 /// Largest garbage collector log, in bytes. Larger: not read, with a warning.
 pub const GC_LOG_BYTES_MAX: u64 = 256 * MIB as u64;

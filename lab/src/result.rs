@@ -11,6 +11,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use crate::warning::Warning;
 use crate::{files, limits};
 
 /// Value of `format` in files written and read by this program.
@@ -42,6 +43,12 @@ pub struct CaseResult {
     /// Load average over 1, 5 and 15 minutes at the end of the case.
     pub load_average: [f64; 3],
     pub gc: Option<Gc>,
+    /// `None` if the target was already running, or was not started by the lab.
+    #[serde(default)]
+    pub start: Option<Start>,
+    /// `None` if the target was not changed under load.
+    #[serde(default)]
+    pub changes: Option<Changes>,
     /// Requests per second of the backend alone for the same size, users and delay.
     pub calibration: Option<f64>,
     #[serde(alias = "ground")]
@@ -107,6 +114,8 @@ pub enum RecordedShape {
     RampUsers { from: u64, to: u64 },
     /// A constant rate of requests.
     Arrivals { rate_per_s: f64 },
+    /// The same at random times.
+    Poisson { rate_per_s: f64 },
     /// A rate that changes linearly over the measured time.
     Ramp { from_per_s: f64, to_per_s: f64 },
 }
@@ -127,6 +136,27 @@ pub struct Use {
     pub voluntary_switches: f64,
     /// Context switches per request because the kernel preempted the process.
     pub involuntary_switches: f64,
+}
+
+/// The start of a target.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Start {
+    /// From the start of its processes until all of them were ready.
+    pub ready_ms: f64,
+    /// Resident memory before the first request, after the suite's `settle` time. `None` without one.
+    pub idle_rss_bytes: Option<u64>,
+}
+
+/// Changes of the target's configuration under load.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Changes {
+    /// Changes that a client saw in time, and changes that it did not.
+    pub live: u64,
+    pub lost: u64,
+    /// Time until a client saw the change.
+    pub p50_ms: f64,
+    pub p99_ms: f64,
+    pub max_ms: f64,
 }
 
 /// Figures of a JVM's garbage collector, as computed by GCViewer (the published columns).
@@ -191,16 +221,6 @@ pub struct Version {
     pub version: String,
 }
 
-/// A reason to distrust a result.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Warning {
-    /// Name of the check; stable, for programs.
-    #[serde(alias = "gate")]
-    pub check: String,
-    /// A message for people.
-    pub message: String,
-}
-
 impl CaseResult {
     /// A figure of `load` by its JSON key, such as `throughput_per_s` or `p99_ms`.
     #[must_use]
@@ -225,6 +245,72 @@ impl CaseResult {
             )));
         }
         Ok(found)
+    }
+
+    /// Reads a `result.json`, or the output of `penstock lab load --json`.
+    ///
+    /// # Errors
+    /// As [`Self::read`]; or the file is neither.
+    pub fn read_any(file: &Path) -> Result<Self, String> {
+        let describe = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
+        let bytes = files::read(file, limits::LAB_RESULT_BYTES_MAX);
+        let bytes = bytes.map_err(|error| describe(&error))?;
+        let load: Value = serde_json::from_slice(&bytes).map_err(|error| describe(&error))?;
+        if load.get("format").is_some() {
+            return Self::read(file);
+        }
+        Self::of_load(load).ok_or_else(|| {
+            describe(&"neither a result.json nor the output of `penstock lab load --json`")
+        })
+    }
+
+    /// The result of a single measurement: its target is the URL, without resource use and conditions.
+    fn of_load(load: Value) -> Option<Self> {
+        let options = load.get("options")?;
+        let text = |name: &str| options.get(name).and_then(Value::as_str).unwrap_or_default();
+        let number = |name: &str| options.get(name).and_then(Value::as_u64).unwrap_or(0);
+        let (url, method) = (text("url").to_owned(), text("method").to_owned());
+        load.get("throughput_per_s")?.as_f64()?;
+        let began_ms = load.get("measured_from_ms").and_then(Value::as_u64).unwrap_or(0);
+        let case = Case {
+            id: format!("load/{url}"),
+            target: url,
+            scenario: method,
+            users: u32::try_from(number("users")).ok()?,
+            payload_bytes: number("payload_bytes"),
+            delay_ms: 0,
+            heap: None,
+            sweep: None,
+            repetition: 1,
+        };
+        let warnings = load.get("warnings").cloned().unwrap_or_default();
+        Some(Self {
+            format: FORMAT,
+            suite: "lab load".to_owned(),
+            case,
+            scenario_name: None,
+            state: State::Measured,
+            reason: None,
+            shape: RecordedShape::Closed { think_ms: 0 },
+            target_use: None,
+            backend_use: None,
+            helper_use: None,
+            generator_use: None,
+            load_average: [0.0; 3],
+            gc: None,
+            start: None,
+            changes: None,
+            calibration: None,
+            environment: Environment::default(),
+            machine: Machine::default(),
+            versions: Vec::new(),
+            config_sha256: String::new(),
+            seed: number("seed"),
+            command: Vec::new(),
+            started: crate::suite::rfc3339(began_ms / 1_000),
+            warnings: serde_json::from_value(warnings).unwrap_or_default(),
+            load,
+        })
     }
 
     /// The content of its `result.json`.
@@ -283,6 +369,8 @@ pub(crate) mod tests {
             generator_use: Some(Use::default()),
             load_average: [0.5, 0.25, 0.125],
             gc: None,
+            start: Some(Start { ready_ms: 17.5, idle_rss_bytes: Some(9_000_000) }),
+            changes: None,
             calibration: Some(50_000.0),
             environment: Environment { clock_step_us: -7, ..Environment::default() },
             machine: Machine { cpu: "a CPU".to_owned(), cores: 2, ..Machine::default() },
@@ -291,10 +379,7 @@ pub(crate) mod tests {
             seed: 1,
             command: vec!["penstock".to_owned(), "lab".to_owned()],
             started: "2026-01-01T00:00:00Z".to_owned(),
-            warnings: vec![Warning {
-                check: "errors".to_owned(),
-                message: "1 of 2 failed".to_owned(),
-            }],
+            warnings: vec![crate::validity::recorded("errors", "1 of 2 failed")],
         }
     }
 
@@ -318,7 +403,7 @@ pub(crate) mod tests {
             .to_json()
             .replace("\"environment\"", "\"ground\"")
             .replace("\"warnings\"", "\"doubts\"")
-            .replace("\"check\"", "\"gate\"")
+            .replace("\"code\"", "\"gate\"")
             .replace("\"published\"", "\"quantised\"");
         std::fs::write(&file, old).unwrap();
         assert_eq!(CaseResult::read(&file).unwrap(), new);

@@ -51,7 +51,7 @@ fn a_stop_reaches_every_agent() {
     let stop = options.stop.clone();
     let secret = secret("the secret of these tests");
     let report = agent::run(&options, &names(&agents), &secret, &mut |_| stop.stop()).unwrap();
-    assert!(warnings(&report).contains(&"interrupted"));
+    assert!(warnings(&report).iter().any(|code| code == "interrupted"));
     assert_eq!(report.requests_in_all, echo.requests());
 }
 
@@ -63,7 +63,7 @@ fn a_lost_agent_is_a_warning_and_the_others_count() {
     let names = [good.addr().to_string(), dying.to_string()];
     let report = run(&options(&echo), &names).unwrap();
     let lost =
-        |warning: &Warning| warning.check == "agent-lost" && warning.message.contains(&names[1]);
+        |warning: &Warning| warning.code == "agent-lost" && warning.message.contains(&names[1]);
     assert!(report.warnings().iter().any(lost), "{:?}", report.warnings());
     assert_eq!(report.agents.len(), 1);
     assert!(report.requests > 0);
@@ -211,8 +211,8 @@ fn names(agents: &[Agent]) -> Vec<String> {
     agents.iter().map(|agent| agent.addr().to_string()).collect()
 }
 
-fn warnings(report: &Report) -> Vec<&'static str> {
-    report.warnings().iter().map(|warning| warning.check).collect()
+fn warnings(report: &Report) -> Vec<String> {
+    report.warnings().iter().map(|warning| warning.code.clone()).collect()
 }
 
 fn options(echo: &Echo) -> Options {

@@ -1,7 +1,7 @@
 //! `report.html` in a real browser: on a phone, on a desktop, and in dark mode.
 //!
 //! Ignored by a plain `cargo test`, since it needs a browser; `make test` runs it, or names the package that
-//! provides one. The report contains no script, so a page of the test loads it in frames, measures them, and
+//! provides one. The report's only script sorts tables, so a page of the test loads it in frames, measures them, and
 //! puts the result into its title.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]

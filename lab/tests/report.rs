@@ -12,10 +12,16 @@ use penstock_lab::report::{self, CaseView, Painter, PngError, ReportError, resul
 use tempfile::TempDir;
 
 #[test]
-fn the_page_is_self_contained_and_has_no_scripts() {
+fn the_page_is_self_contained_and_allows_only_its_own_script() {
     let out = written();
     let page = read(out, "report.html");
-    for forbidden in ["<script", "<link", "<img", "@import", "url(", "src=", "href=\"http"] {
+    let (_, script) = page.split_once("<script>").unwrap();
+    let (script, rest) = script.split_once("</script>").unwrap();
+    assert!(!rest.contains("<script"));
+    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, script.as_bytes());
+    let hash = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, digest);
+    assert!(page.contains(&format!("script-src 'sha256-{hash}'\"")));
+    for forbidden in ["<link", "<img", "@import", "url(", "src=", "href=\"http"] {
         assert!(!page.contains(forbidden), "{forbidden}");
     }
     let addresses = page.matches("http").count();
@@ -38,13 +44,78 @@ fn every_chart_has_a_description_and_a_table() {
 }
 
 #[test]
-fn warnings_and_unserved_cases_are_on_the_page() {
+fn the_verdict_comes_first_and_each_warning_once() {
     let out = written();
     let page = read(out, "report.html");
-    assert!(page.contains("9 cases: 8 measured, 2 of them with warnings, 1 not served, 0 failed."));
-    assert!(page.contains("not served: the target can&#39;t transform"));
-    assert!(page.contains("errors: 10 % of the requests failed"));
+    assert!(page.contains(
+        "9 cases: 8 measured (usable: CPU in 6, rate in 6, latency in 6), 1 not served, 0 failed."
+    ));
+    let places = [
+        "class=\"verdict\"",
+        "id=\"ranking\"",
+        "id=\"warnings\"",
+        "id=\"charts\"",
+        "id=\"results\"",
+    ]
+    .map(|part| page.find(part).unwrap());
+    assert!(places.is_sorted(), "{places:?}");
+    // The same CPU time in all cases.
+    assert!(
+        page.contains("Can&#39;t tell which target has the least CPU time per request: "),
+        "no verdict"
+    );
+    assert_eq!(page.matches("not served: the target can&#39;t transform").count(), 1);
+    assert_eq!(page.matches("10 % of the requests failed").count(), 2, "once for each case");
     assert!(page.contains("(warning: errors)"));
+}
+
+#[test]
+fn a_target_has_the_same_colour_in_every_chart() {
+    let out = written();
+    let page = read(out, "report.html");
+    // Targets are numbered by name; this one is the second.
+    for figure in page.split("<figure id=\"").skip(1) {
+        let (figure, _) = figure.split_once("</figure>").unwrap();
+        let colours = figure.split("<path class=\"s").skip(1);
+        let legend = colours.filter(|part| part.contains("<title>penstock</title>"));
+        assert!(legend.into_iter().all(|part| part.starts_with('1')), "{figure}");
+    }
+}
+
+#[test]
+fn figures_of_a_single_cell_are_bars() {
+    let folder = TempDir::new().unwrap();
+    report_support::results(folder.path());
+    let of_cell = |view: &CaseView| {
+        let case = &view.result().case;
+        (case.users, case.payload_bytes) == (50, 1_024)
+    };
+    let views: Vec<CaseView> = views(folder.path()).into_iter().filter(of_cell).collect();
+    let charts = report::charts(&views);
+    let ids: Vec<&str> = charts.iter().map(|chart| chart.id.as_str()).collect();
+    assert!(ids.contains(&"throughput-50-1024-0") && ids.contains(&"cpu-50-1024-0"), "{ids:?}");
+    assert!(!ids.iter().any(|id| id.contains("-by-users-") || id.contains("-by-size-")), "{ids:?}");
+}
+
+#[test]
+fn the_output_of_lab_load_has_a_report_too() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("load.json");
+    let load = serde_json::json!({
+        "requests": 1_000, "errors": 0, "error_percent": 0.0, "seconds": 10.0, "throughput_per_s": 100.0,
+        "mean_ms": 10.0, "p50_ms": 9.0, "p99_ms": 20.0, "measured_from_ms": 1_800_000_000_000_u64,
+        "options": {"url": "http://127.0.0.1:1/", "method": "GET", "users": 1, "seed": 1},
+        "warnings": [],
+    });
+    fs::write(&file, load.to_string()).unwrap();
+    let views = views(&file);
+    let page = report::page(&views, &report::charts(&views));
+    assert!(
+        page.contains("<strong>http://127.0.0.1:1/: 100 requests/s, p50 9 ms, p99 20 ms"),
+        "{page}"
+    );
+    fs::write(&file, "{}").unwrap();
+    assert!(results::read(&file).unwrap_err().contains("neither a result.json"));
 }
 
 #[test]
@@ -68,9 +139,20 @@ fn each_chart_is_written_as_svg_and_png() {
         names.sort();
         names
     };
-    for kind in
-        ["throughput", "mean", "p99", "percentiles", "cpu", "memory", "errors", "histogram", "heat"]
-    {
+    for kind in [
+        "throughput",
+        "mean",
+        "p99",
+        "percentiles",
+        "cpu",
+        "memory",
+        "errors",
+        "histogram",
+        "heat",
+        "distribution",
+        "rate-over-time",
+        "p99-over-time",
+    ] {
         let is = |name: &PathBuf| name.file_name().unwrap().to_string_lossy().starts_with(kind);
         assert!(names("svg").iter().any(is), "{kind}");
     }

@@ -31,14 +31,14 @@ fn ten_api_manager_rows_miss_littles_law_and_three_of_them_have_errors() {
         144,
         "73 littles-law; 113 errors littles-law; 114 littles-law; \
         116 errors littles-law; 118 littles-law; 119 littles-law; 120 errors littles-law; \
-        121 littles-law mean-out-of-bounds; 126 littles-law; 129 littles-law",
+        121 littles-law stalls; 126 littles-law; 129 littles-law",
     );
 }
 
 #[test]
 fn four_of_those_ten_are_off_by_more_than_a_tenth() {
     let off = |row: &Row| {
-        let warning = row.warnings().into_iter().find(|warning| warning.check == "littles-law")?;
+        let warning = row.warnings().into_iter().find(|warning| warning.code == "littles-law")?;
         let (_, percent) = warning.message.rsplit_once("at least ")?;
         percent.trim_end_matches(" %").parse::<f64>().ok()
     };
@@ -53,7 +53,7 @@ fn two_choreo_connect_counts_disagree_and_four_rows_miss_littles_law_beyond_thei
         CHOREO_CONNECT,
         24,
         "2 littles-law; 8 littles-law; 9 littles-law; \
-        11 count-and-rate-disagree; 14 littles-law; 24 count-and-rate-disagree mean-out-of-bounds",
+        11 count-and-rate-disagree; 14 littles-law; 24 count-and-rate-disagree stalls",
     );
 }
 
@@ -67,12 +67,15 @@ fn no_check_applies_to_a_table_of_best_rates() {
 fn checks_without_figures_do_not_apply() {
     let applicable =
         |text| rows(text).first().map(|(_, row)| row.applicable().collect::<Vec<_>>().join(" "));
-    assert_eq!(applicable(API_MANAGER).as_deref(), Some("errors littles-law mean-out-of-bounds"));
+    assert_eq!(
+        applicable(API_MANAGER).as_deref(),
+        Some("errors littles-law mean-out-of-bounds stalls")
+    );
     assert_eq!(
         applicable(CHOREO_CONNECT).as_deref(),
         Some(
             "nothing-measured errors littles-law count-and-rate-disagree \
-              percentiles-in-order mean-out-of-bounds"
+              percentiles-in-order mean-out-of-bounds stalls"
         )
     );
 }
@@ -108,7 +111,7 @@ fn check(text: &[u8], count: usize, expect: &str) {
     let rows = rows(text);
     assert_eq!(rows.len(), count);
     let flagged = rows.iter().filter_map(|(line, row)| {
-        let checks: Vec<&str> = row.warnings().iter().map(|warning| warning.check).collect();
+        let checks: Vec<String> = row.warnings().into_iter().map(|warning| warning.code).collect();
         (!checks.is_empty()).then(|| format!("{line} {}", checks.join(" ")))
     });
     assert_eq!(flagged.collect::<Vec<_>>().join("; "), expect);

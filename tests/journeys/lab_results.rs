@@ -46,7 +46,7 @@ fn compare_has_exit_codes_for_ci() {
         (&["same", "--thresholds", "ci.toml"], 0, "same within 2 %"),
         (&["main", "slower"], 3, "1 slower"),
         (&["main", "slower", "--within-percent", "20"], 0, "same within 20 %"),
-        (&["main", "broken"], 4, "errors: 20 % of the requests failed"),
+        (&["main", "broken"], 4, "B excludes errors (#1, #2, #3, #4)"),
         (&["main", "missing"], 1, "missing"),
         (&["main"], 2, "only one folder"),
         (&["main", "same", "--thresholds", "bad.toml"], 2, "unknown field `within`"),
@@ -74,6 +74,15 @@ fn the_json_report_of_load_never_overwrites() {
     assert!(written.contains("throughput_per_s"), "{written}");
     assert!(load("one.json", 2).contains("one.json"));
     assert_eq!(fs::read_to_string(files.path("one.json")).unwrap(), written);
+    // A condition that holds is a failure, after the report has been written.
+    let conditions = ["--duration", "100ms", "--warm-up", "0s", "--fail-if"];
+    let limited = |condition: &'static str, code: i32| {
+        let all = [&["lab", "load", &url][..], &conditions, &[condition]].concat();
+        run(&files, &all, code)
+    };
+    assert!(limited("errors > 99%, max >= 0us", 1).contains("--fail-if: max is "));
+    assert!(limited("max > 3600s", 0).contains("throughput"));
+    assert!(limited("p99 < 1s", 2).contains("column 5: expected `>` or `>=`"));
     // Only regular files are protected from being overwritten.
     assert!(load("/dev/stdout", 0).contains("\"throughput_per_s\""));
 }
@@ -85,7 +94,10 @@ fn report_never_overwrites() {
     let output = run(&files, &["lab", "report", "main"], 0);
     assert!(output.contains("main/report/report.html: 1 case, "), "{output}");
     let page = fs::read_to_string(files.folder().join("main/report/report.html")).unwrap();
-    assert!(page.contains("1 case: 1 measured, 0 of them with warnings"), "{page}");
+    assert!(
+        page.contains("1 case: 1 measured (usable: CPU in 1, rate in 1, latency in 1)"),
+        "{page}"
+    );
     assert!(run(&files, &["lab", "report", "main"], 1).contains("already exists"));
 }
 

@@ -130,6 +130,60 @@ fn a_target_that_fails_to_start_is_a_failed_case_and_repeated() {
     }
 }
 
+#[test]
+fn a_program_that_is_not_installed_is_not_served() {
+    let files = Files::new();
+    let target = "name = 'absent'\nabout = 'is not installed'\ncan = ['forward']\n\
+        url = 'http://127.0.0.1:{{it.port}}'\n[[process]]\nname = 'it'\n\
+        command = ['no-such-gateway', '--now']\nports = ['port']\n";
+    files.write("absent.toml", target);
+    files.write("suite.toml", &suite("'absent.toml'", "'forward'", "300ms", ""));
+    let (code, text) = run(&files, &[]);
+    assert_eq!(code, Some(0), "{text}");
+    let found = result(&files, "forward/absent");
+    assert_eq!(found.state, State::NotServed);
+    let expect = "absent: program `no-such-gateway` is not installed";
+    assert_eq!(found.reason.as_deref(), Some(expect));
+}
+
+#[test]
+fn a_target_is_changed_under_load_and_measured_again_as_control() {
+    let files = Files::new();
+    let text = suite("'penstock', 'backend'", "'bearer'", "2s", "control = 'penstock'")
+        .replace("[load]", "settle = '100ms'\n[load]");
+    let more = "[change]\nevery = '100ms'\n[set.penstock]\napis = 3\n";
+    files.write("suite.toml", &(text + more));
+    let (code, text) = run(&files, &[]);
+    assert_eq!(code, Some(0), "{text}");
+    for target in ["penstock", "penstock-again"] {
+        let found = result(&files, &format!("bearer/{target}"));
+        let changes = found.changes.unwrap();
+        assert!(changes.live > 0 && changes.lost == 0, "{changes:?}");
+        assert!(changes.p50_ms > 0.0 && changes.p50_ms <= changes.max_ms, "{changes:?}");
+        let start = found.start.unwrap();
+        assert!(start.ready_ms > 0.0 && start.idle_rss_bytes.unwrap() > 0, "{start:?}");
+        let (errors, requests) = (found.figure("errors"), found.figure("requests"));
+        assert!(errors == Some(0.0) && requests > Some(0.0), "{:?}", found.load);
+        let apis = format!("out/bearer/{target}/2_users/50B/0ms_sleep/1/gateway-1/apis");
+        let expect = ["echo.yaml", "orders-0001.yaml", "orders-0002.yaml", "orders-0003.yaml"];
+        assert_eq!(names(&files.path(&apis)), expect);
+        // Penstock verifies the tokens of this scenario, although they are not needed.
+        let echo = fs::read_to_string(files.path(&format!("{apis}/echo.yaml"))).unwrap();
+        assert!(!echo.contains("x-wso2-disable-security"), "{echo}");
+    }
+    let unchanged = result(&files, "bearer/backend");
+    assert_eq!(unchanged.state, State::NotServed);
+    assert!(unchanged.reason.unwrap().contains("no [change]"));
+
+    files.write("doc.md", "# Results\n\n<!-- lab journey -->\n<!-- end of journey -->\n");
+    let table = ["lab", "table", "out", "--relative-to", "penstock", "--into", "doc.md"];
+    let (code, text) = Process::run(files.folder(), &table);
+    assert_eq!(code, Some(0), "{text}");
+    let document = fs::read_to_string(files.path("doc.md")).unwrap();
+    assert!(document.contains("| bearer | 2 | 50B | penstock-again | "), "{document}");
+    assert!(document.contains("| changes live |"), "{document}");
+}
+
 /// A suite of three cases with the backend alone.
 fn three(measure: &str, more: &str) -> String {
     suite("'backend'", "'forward'", measure, more).replace("users = [2]", "users = [2, 3, 4]")
@@ -234,7 +288,7 @@ fn a_raised_descriptor_limit_causes_no_warning() {
         "{environment:?}"
     );
     assert!(
-        found.warnings.iter().all(|warning| warning.check != "descriptors-exhausted"),
+        found.warnings.iter().all(|warning| warning.code != "descriptors-exhausted"),
         "{found:?}"
     );
     // May include connections of other tests; unit tests check exact counts.
@@ -250,7 +304,7 @@ fn a_failing_calibration_is_a_warning() {
     let (_, text) = run(&files, &[]);
     let file = "out/forward/backend/2_users/50B/200ms_sleep/1/result.json";
     let found = CaseResult::read(&files.path(file)).unwrap();
-    let warning = found.warnings.iter().find(|warning| warning.check == "backend-alone");
+    let warning = found.warnings.iter().find(|warning| warning.code == "backend-alone");
     assert!(warning.is_some_and(|warning| warning.message.contains("unknown")), "{text}");
     assert_eq!(found.calibration, None);
 }

@@ -2,8 +2,8 @@
 //!
 //! Architecture invariant: depends on no crate of the workspace, so that it works while they do not compile.
 
-mod bench;
 mod conformance;
+mod engines;
 mod fuzz;
 mod instructions;
 mod limits;
@@ -43,9 +43,9 @@ const COMMANDS: &[Command] = &[
         run: conformance::run,
     },
     Command {
-        name: "bench",
-        help: "[--quick] [--cells TEXT,..] [--targets TEXT,..] [--seconds N] [--rounds N]: compare CPU per request with other proxies; or: latency, workers, start, memory, change [--changes N], engines",
-        run: bench::run,
+        name: "engines",
+        help: "[--cells read,heap,transform,select,alone] [--rounds N] [--profile NAME]: compare the engines with libxml2 and libxslt",
+        run: engines::run,
     },
     Command {
         name: "fuzz",

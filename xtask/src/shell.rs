@@ -88,9 +88,3 @@ impl Options {
         text.parse().map_err(|_| format!("{name} requires a whole number, not `{text}`"))
     }
 }
-
-/// Sleeps, for measurements that last a given time.
-#[expect(clippy::disallowed_methods, reason = "xtask has no worker to block")]
-pub(crate) fn pause(time: std::time::Duration) {
-    std::thread::sleep(time);
-}

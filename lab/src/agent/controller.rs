@@ -371,6 +371,10 @@ impl<'a> Collector<'a> {
             requests: reported().map(|progress| progress.requests).sum(),
             errors: reported().map(|progress| progress.errors).sum(),
             rate_per_s: reported().map(|progress| progress.rate_per_s).sum(),
+            // Percentiles of several agents cannot be combined.
+            p50_ms: None,
+            p99_ms: None,
+            generator_cpus: reported().map(|progress| progress.generator_cpus).sum(),
             ..*longest
         });
     }
@@ -439,6 +443,7 @@ fn both(one: Collected, other: Collected) -> Collected {
             waited: one.generator.waited.max(other.generator.waited),
         },
         recording_problems: Vec::new(),
+        series: Vec::new(),
     }
 }
 

@@ -251,6 +251,7 @@ impl CollectedMessage {
             finished: self.finished,
             generator: self.generator,
             recording_problems: Vec::new(),
+            series: Vec::new(),
         })
     }
 }
@@ -447,6 +448,7 @@ mod tests {
             finished: 4_900,
             generator: Generator { busy: 0.25, waited: 0.5 },
             recording_problems: Vec::new(),
+            series: Vec::new(),
         }
     }
 }

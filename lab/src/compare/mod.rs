@@ -1,28 +1,29 @@
 //! Compares two sets of results case by case: faster, slower, same, or inconclusive.
 //!
 //! Returns a [`Comparison`] per case and metric with the ratio B/A, its confidence interval, and the smallest
-//! effect that this number of repetitions can detect. Results with warnings are excluded. If A and B ran
-//! interleaved, repetitions are compared in pairs; otherwise the comparison is marked, since the ratio then
+//! effect that this number of repetitions can detect. A result is excluded from the metrics that its warnings
+//! concern. If A and B ran interleaved, repetitions are compared in pairs; otherwise the comparison is marked, since the ratio then
 //! includes any drift.
 //!
 //! With many comparisons, some differ by chance. Faster and slower are therefore reported only for
 //! differences that are significant after correction for multiple comparisons (Holm, "A Simple Sequentially
 //! Rejective Multiple Test Procedure", 1979).
 //!
-//! Architecture invariant: no verdict from a result with warnings, and none from a single repetition.
+//! Architecture invariant: no verdict from a figure that a warning concerns, and none from a single repetition.
 
-mod bootstrap;
+mod interval;
 mod student;
 mod thresholds;
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
-pub use bootstrap::{Confidence, Ratio, Samples, ratio};
+pub use interval::{Confidence, Ratio, Samples, ratio};
 pub use thresholds::{CaseThreshold, Metric, Thresholds, WITHIN_PERCENT};
 
 use crate::report::CaseView;
 use crate::report::results::natural;
+use crate::result::State;
 
 /// The verdict on a case.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,6 +38,8 @@ pub enum Verdict {
     Inconclusive,
     /// Missing, excluded, or measured only once on one side.
     NotComparable,
+    /// A target does not serve the scenario, so there is nothing to compare.
+    NotServed,
 }
 
 /// One case and metric.
@@ -51,11 +54,11 @@ pub struct Comparison {
     pub within: f64,
     /// Repetitions used, of A and B.
     pub repetitions: (usize, usize),
-    /// Results excluded because of warnings, of A and B.
+    /// Results excluded because a warning concerns this metric, of A and B.
     pub excluded: (usize, usize),
     /// Whether A and B ran interleaved.
     pub interleaved: bool,
-    /// Why the case is not comparable, and the warnings of excluded results.
+    /// Why the case is not comparable, and the codes of the warnings that exclude results.
     pub note: String,
 }
 
@@ -103,12 +106,14 @@ pub fn compare(
     let mut found = Vec::new();
     for (case, [a, b]) in &cases {
         for &metric in &thresholds.metrics {
-            found.push(judge(
-                case,
-                metric,
-                (a, b),
-                (thresholds.within(case), confidence, thresholds.seed),
-            ));
+            // Without processes of its own, such as a remote system, a target has no CPU time.
+            let unknown = |view: &&CaseView| {
+                view.result().state == State::Measured && figure(view, metric).is_none()
+            };
+            if metric == Metric::Cpu && [a, b].into_iter().flatten().any(unknown) {
+                continue;
+            }
+            found.push(judge(case, metric, (a, b), (thresholds.within(case), confidence)));
         }
     }
     correct_for_multiplicity(&mut found, f64::from(100 - confidence.percent()) / 100.0);
@@ -140,7 +145,9 @@ pub fn outcome(found: &[Comparison]) -> OverallVerdict {
     let any = |wanted: &[Verdict]| found.iter().any(|one| wanted.contains(&one.verdict));
     if any(&[Verdict::Slower]) {
         OverallVerdict::Regression
-    } else if any(&[Verdict::Inconclusive, Verdict::NotComparable]) {
+    } else if any(&[Verdict::Inconclusive, Verdict::NotComparable])
+        || !any(&[Verdict::Faster, Verdict::Same])
+    {
         OverallVerdict::Inconclusive
     } else {
         OverallVerdict::Passed
@@ -174,13 +181,17 @@ fn judge(
     case: &str,
     metric: Metric,
     (a, b): (&[&CaseView], &[&CaseView]),
-    (within, confidence, seed): (f64, Confidence, u64),
+    (within, confidence): (f64, Confidence),
 ) -> Comparison {
     let (sound_a, sound_b) = (valid_entries(a, metric), valid_entries(b, metric));
     let interleaved = ran_interleaved(a, b);
     let samples = if interleaved { pairs(&sound_a, &sound_b) } else { apart(&sound_a, &sound_b) };
-    let ratio = ratio(&samples, confidence, seed);
-    let verdict = ratio.map_or(Verdict::NotComparable, |ratio| verdict(ratio, metric, within));
+    let ratio = ratio(&samples, confidence);
+    let verdict = match ratio {
+        Some(ratio) => verdict(ratio, metric, within),
+        None if not_served(a).or(not_served(b)).is_some() => Verdict::NotServed,
+        None => Verdict::NotComparable,
+    };
     Comparison {
         case: case.to_owned(),
         metric,
@@ -188,9 +199,9 @@ fn judge(
         ratio,
         within,
         repetitions: (sound_a.len(), sound_b.len()),
-        excluded: (excluded(a), excluded(b)),
+        excluded: (excluded(a, metric), excluded(b, metric)),
         interleaved,
-        note: note((a, sound_a.len()), (b, sound_b.len())),
+        note: note(metric, (a, sound_a.len()), (b, sound_b.len())),
     }
 }
 
@@ -218,18 +229,32 @@ struct Entry {
 fn valid_entries(views: &[&CaseView], metric: Metric) -> Vec<Entry> {
     views
         .iter()
-        .filter(|view| view.is_valid())
+        .filter(|view| view.is_usable(metric.figures()))
         .filter_map(|view| {
-            let figure = match metric {
-                Metric::Throughput => view.exact("throughput_per_s"),
-                Metric::Mean => view.exact("mean_ms"),
-                Metric::P50 => view.exact("p50_ms"),
-                Metric::P99 => view.exact("p99_ms"),
-                Metric::Cpu => view.cpu_us(),
-            }?;
+            let figure = figure(view, metric)?;
             Some(Entry { repetition: view.result().case.repetition, figure })
         })
         .collect()
+}
+
+fn figure(view: &CaseView, metric: Metric) -> Option<f64> {
+    match metric {
+        Metric::Throughput => view.exact("throughput_per_s"),
+        Metric::Mean => view.exact("mean_ms"),
+        Metric::P50 => view.exact("p50_ms"),
+        Metric::P99 => view.exact("p99_ms"),
+        Metric::Cpu => view.cpu_us(),
+    }
+}
+
+/// Why no result of this side is measured, if its target does not serve the scenario.
+fn not_served<'v>(views: &[&'v CaseView]) -> Option<&'v str> {
+    let reason = |view: &&'v CaseView| match view.result().state {
+        State::NotServed => Some(view.result().reason.as_deref().unwrap_or_default()),
+        State::Measured | State::Failed => None,
+    };
+    let reasons: Option<Vec<&str>> = views.iter().map(reason).collect();
+    reasons?.first().copied()
 }
 
 /// Whether repetitions of A and B alternate in time, with the same number next to each other, as far as both
@@ -271,26 +296,51 @@ fn apart(a: &[Entry], b: &[Entry]) -> Samples {
     Samples::Apart(figures(a), figures(b))
 }
 
-fn excluded(views: &[&CaseView]) -> usize {
-    views.iter().filter(|view| !view.is_valid()).count()
+fn is_excluded(view: &CaseView, metric: Metric) -> bool {
+    view.result().state != State::NotServed && !view.is_usable(metric.figures())
 }
 
-fn note((a, used_a): (&[&CaseView], usize), (b, used_b): (&[&CaseView], usize)) -> String {
+fn excluded(views: &[&CaseView], metric: Metric) -> usize {
+    views.iter().filter(|view| is_excluded(view, metric)).count()
+}
+
+fn note(
+    metric: Metric,
+    (a, used_a): (&[&CaseView], usize),
+    (b, used_b): (&[&CaseView], usize),
+) -> String {
     let mut notes = Vec::new();
     for (name, views, used) in [("A", a, used_a), ("B", b, used_b)] {
+        if let Some(reason) = not_served(views) {
+            notes.push(format!("not served by {name}: {reason}"));
+            continue;
+        }
         if views.is_empty() {
             notes.push(format!("{name} has no such case"));
         } else if used < 2 {
-            notes.push(format!("{name} has {used} valid repetitions of {}", views.len()));
+            notes.push(format!("{name} has {used} usable repetitions of {}", views.len()));
         }
-        let excluded = views.iter().filter(|view| !view.is_valid());
-        notes.extend(
-            excluded.map(|view| {
-                format!("{name} #{}: {}", view.result().case.repetition, view.remarks())
-            }),
-        );
+        notes.extend(exclusions(name, views, metric));
     }
     notes.join("; ")
+}
+
+/// The reasons for exclusion with the repetitions that they exclude: `B: generator-late (#1, #3)`.
+fn exclusions(name: &str, views: &[&CaseView], metric: Metric) -> Option<String> {
+    let mut by_code: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for view in views.iter().filter(|view| is_excluded(view, metric)) {
+        let mut codes: Vec<&str> = view.codes(metric.figures()).collect();
+        if view.result().state == State::Failed {
+            codes.push("failed");
+        }
+        for code in codes {
+            let number = format!("#{}", view.result().case.repetition);
+            by_code.entry(code).or_default().push(number);
+        }
+    }
+    let texts: Vec<String> =
+        by_code.iter().map(|(code, numbers)| format!("{code} ({})", numbers.join(", "))).collect();
+    (!texts.is_empty()).then(|| format!("{name} excludes {}", texts.join(", ")))
 }
 
 #[cfg(test)]
@@ -345,7 +395,49 @@ mod tests {
         }
         let one = compare(&all(&side("a", STEADY, 0)), &all(&b), &Thresholds::default()).unwrap();
         assert_eq!((one[0].verdict, one[0].excluded), (Verdict::NotComparable, (0, 3)));
-        assert!(one[0].note.contains("B has 1 valid repetitions of 4; B #1: errors: "));
+        let expect = "B has 1 usable repetitions of 4; B excludes errors (#1, #2, #3)";
+        assert_eq!(one[0].note, expect);
+    }
+
+    #[test]
+    fn a_warning_excludes_only_the_metrics_that_it_concerns() {
+        let late = |views: &mut [CaseView]| {
+            for view in views {
+                for (name, value) in [("generator_busy", 0.5), ("generator_waited", 0.5)] {
+                    view.found.result.load[name] = json!(value);
+                }
+                *view = CaseView::new(view.found.clone());
+            }
+        };
+        let (mut a, mut b) = (side("a", STEADY, 0), side("b", STEADY, 100));
+        late(&mut a);
+        late(&mut b);
+        let metrics = vec![Metric::Mean, Metric::Throughput, Metric::Cpu];
+        let thresholds = Thresholds { metrics, ..Thresholds::default() };
+        let found = compare(&all(&a), &all(&b), &thresholds).unwrap();
+        let verdicts: Vec<Verdict> = found.iter().map(|one| one.verdict).collect();
+        assert_eq!(verdicts, [Verdict::NotComparable, Verdict::Same, Verdict::Same], "{found:?}");
+    }
+
+    #[test]
+    fn a_scenario_that_a_target_does_not_serve_is_skipped() {
+        let (mut a, b) = (side("a", STEADY, 0), side("b", STEADY, 100));
+        for view in &mut a {
+            view.found.result.state = State::NotServed;
+            view.found.result.reason = Some("nginx does not support jwt".to_owned());
+            *view = CaseView::new(view.found.clone());
+        }
+        let mut other = (side("a", STEADY, 0), side("b", STEADY, 100));
+        for view in other.0.iter_mut().chain(&mut other.1) {
+            view.found.result.case.users = 77;
+        }
+        a.extend(other.0);
+        other.1.extend(b);
+        let found = compare(&all(&a), &all(&other.1), &Thresholds::default()).unwrap();
+        assert_eq!((found[0].verdict, found[0].excluded), (Verdict::NotServed, (0, 0)));
+        assert_eq!(found[0].note, "not served by A: nginx does not support jwt");
+        assert_eq!(outcome(&found), OverallVerdict::Passed);
+        assert_eq!(outcome(&found[..2]), OverallVerdict::Inconclusive);
     }
 
     #[test]
@@ -378,7 +470,8 @@ mod tests {
     #[test]
     fn among_many_comparisons_only_large_differences_are_significant() {
         let slower = &[990.0, 1_001.0, 988.0, 993.0, 986.0];
-        let thresholds = Thresholds { within_percent: 0.1, ..Thresholds::default() };
+        let metrics = vec![Metric::Throughput];
+        let thresholds = Thresholds { within_percent: 0.1, metrics, ..Thresholds::default() };
         let of = |others: u32, b: &[f64]| {
             let (mut one, mut other) =
                 (side("a", &[1_000.0, 1_004.0, 998.0, 1_001.0, 1_003.0], 0), side("b", b, 100));
@@ -405,7 +498,7 @@ mod tests {
         }
         let of = |target| Side { views: &views, target: Some(target) };
         let found = compare(&of("nginx"), &of("penstock"), &Thresholds::default()).unwrap();
-        assert_eq!((found.len(), found[0].verdict), (1, Verdict::Faster));
+        assert_eq!((found.len(), found[0].verdict), (2, Verdict::Faster));
         assert_eq!(found[0].case, "passthrough, 4G heap, 10 users, 1024B, 0 ms");
         assert!(compare(&of("none"), &of("none"), &Thresholds::default()).is_err());
     }

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::bootstrap::Confidence;
+use super::interval::Confidence;
+use crate::warning::Figures;
 use crate::{files, limits};
 
 /// Default bound for "same", in percent.
@@ -23,7 +24,6 @@ pub struct Thresholds {
     pub within_percent: f64,
     /// 90, 95 or 99.
     pub confidence_percent: u32,
-    pub seed: u64,
     /// Bounds for particular cases; the first match applies.
     #[serde(rename = "case")]
     pub cases: Vec<CaseThreshold>,
@@ -54,10 +54,9 @@ impl Default for Thresholds {
     fn default() -> Self {
         Self {
             baseline: None,
-            metrics: vec![Metric::Throughput],
+            metrics: vec![Metric::Throughput, Metric::Cpu],
             within_percent: WITHIN_PERCENT,
             confidence_percent: Confidence::Percent95.percent(),
-            seed: 1,
             cases: Vec::new(),
         }
     }
@@ -127,6 +126,16 @@ impl Metric {
             Self::P50 => "p50",
             Self::P99 => "p99",
             Self::Cpu => "cpu",
+        }
+    }
+
+    /// The kind of figures that it belongs to, which decides the warnings that concern it.
+    #[must_use]
+    pub fn figures(self) -> Figures {
+        match self {
+            Self::Throughput => Figures::Rate,
+            Self::Mean | Self::P50 | Self::P99 => Figures::Latency,
+            Self::Cpu => Figures::Cpu,
         }
     }
 

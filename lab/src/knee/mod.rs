@@ -4,11 +4,12 @@
 //! level met, the lowest one missed, every measurement, and the Universal Scalability Law fitted to them
 //! ([`Usl`]). The loop is open when searching by rate, and closed when searching by users.
 //!
-//! Each measurement goes through the validity checks. Warnings about the target (errors, stalls, rate not
-//! reached) count as missing the objective. Warnings about the measurement (such as a saturated generator)
-//! make the level inconclusive: it is measured once more, and then the search ends.
+//! Each measurement goes through the validity checks. Errors of the target (failed requests, rate not reached)
+//! count as missing the objective. A level that meets its objective although the measurement made latencies look
+//! worse (a late generator, say) is met. One that misses it for that reason is inconclusive: it is measured once
+//! more, and then the search ends.
 //!
-//! Architecture invariant: no level counts as met if its measurement has a warning.
+//! Architecture invariant: no level counts as met if a figure of the objective may be better than the target's.
 
 mod search;
 mod slo;
@@ -21,19 +22,22 @@ pub use usl::{POINTS_MIN, Usl};
 use serde_json::Value;
 
 use crate::load::{Latency, LoadError, Options, Shape};
-use crate::result::{self, CaseResult, State};
+use crate::result::{CaseResult, State};
 use crate::validity;
+use crate::warning::{Figures, Severity, Warning};
 
-/// Checks whose warnings are about the target: overload causes errors, stalls and lag.
+/// Checks that are about the target: overload causes errors, stalls and queues.
 const OF_TARGET: &[&str] = &[
     "nothing-measured",
     "errors",
     "wrong-bodies",
     "status-mix",
-    "mean-out-of-bounds",
+    "stalls",
     "rate-not-reached",
     "connections-busy",
 ];
+/// The check whose effect on latencies is at most the generator's measured lag.
+const LATE: &str = "generator-late";
 
 /// What to vary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,16 +116,13 @@ pub fn measure(options: &Options, by: By, level: f64, slo: &Slo) -> Result<Probe
         }
     }
     let report = crate::load::run(&options, &mut |_| {})?;
-    let describe = |warning: validity::Warning| (warning.check.to_owned(), warning.message);
-    let warnings: Vec<_> = report.warnings().into_iter().map(describe).collect();
-    Ok(judge(by, level, slo, &report.json(), &warnings))
+    Ok(judge(by, level, slo, &report.json(), &report.warnings()))
 }
 
 /// The verdict on a level measured by a suite (`suite::knee`). A target that ended has missed the objective.
 #[must_use]
 pub fn judge_case(by: By, level: f64, slo: &Slo, found: &CaseResult) -> Probe {
-    let describe = |warning: &result::Warning| (warning.check.clone(), warning.message.clone());
-    let warnings: Vec<_> = validity::measured::warnings(found).iter().map(describe).collect();
+    let warnings = validity::measured::warnings(found);
     let reason = || found.reason.clone().unwrap_or_default();
     match found.state {
         State::Measured => judge(by, level, slo, &found.load, &warnings),
@@ -139,14 +140,18 @@ pub fn judge_case(by: By, level: f64, slo: &Slo, found: &CaseResult) -> Probe {
 }
 
 /// `load` is the output of `penstock lab load --json`.
-fn judge(by: By, level: f64, slo: &Slo, load: &Value, warnings: &[(String, String)]) -> Probe {
+fn judge(by: By, level: f64, slo: &Slo, load: &Value, warnings: &[Warning]) -> Probe {
     let figure = |name: &str| load.get(name).and_then(Value::as_f64);
     let read: Result<Latency, _> = serde_json::from_value(load.clone());
     let throughput_per_s = figure("throughput_per_s").unwrap_or(0.0);
     let error_percent = figure("error_percent").unwrap_or(100.0);
     let latency = *read.as_ref().unwrap_or(&Latency::default());
     let (verdict, reason) = match &read {
-        Ok(latency) => verdict(warnings, slo.broken_by(latency, error_percent)),
+        Ok(latency) => {
+            let lag_ms = figure("generator_lag_p99_ms").unwrap_or(0.0);
+            let without_lag = slo.broken_by(&latency.less(lag_ms), error_percent);
+            verdict(warnings, slo.broken_by(latency, error_percent), without_lag.is_some())
+        }
         Err(error) => (LevelVerdict::Inconclusive, format!("the result has no latencies: {error}")),
     };
     Probe {
@@ -168,24 +173,52 @@ fn judge(by: By, level: f64, slo: &Slo, load: &Value, warnings: &[(String, Strin
     }
 }
 
-/// Warnings about the measurement take precedence: a bound missed because of the generator says nothing about
-/// the target. Then the objective, then warnings about the target.
+/// `missed` is the bound that was missed, `without_lag` whether a bound is missed even if the generator's lag is
+/// subtracted from the latencies.
 ///
-/// A warning is a pair of check and message.
-fn verdict(warnings: &[(String, String)], broken: Option<String>) -> (LevelVerdict, String) {
-    let of_target = |(check, _): &&(String, String)| OF_TARGET.contains(&check.as_str());
-    let target = warnings.iter().find(of_target);
-    let measuring = warnings.iter().find(|warning| !of_target(warning));
-    match (measuring, broken, target) {
-        // In a closed loop, errors of the target also violate Little's law.
-        (Some((check, message)), _, _) if check != "littles-law" => {
-            (LevelVerdict::Inconclusive, message.clone())
+/// Errors of the measurement say nothing about the target. Its warnings make latencies look worse: a bound that is
+/// met is met, and one that is missed may have been missed because of them.
+fn verdict(
+    warnings: &[Warning],
+    missed: Option<String>,
+    without_lag: bool,
+) -> (LevelVerdict, String) {
+    let of_target = |warning: &Warning| OF_TARGET.contains(&warning.code.as_str());
+    let find = |severity: Severity, target: bool| {
+        warnings.iter().find(|warning| {
+            warning.severity == severity
+                && warning.concerns(Figures::Latency)
+                && of_target(warning) == target
+        })
+    };
+    // In a closed loop, errors of the target also violate Little's law.
+    let law = warnings.iter().find(|warning| warning.code == "littles-law");
+    let invalid = find(Severity::Error, false).filter(|warning| warning.code != "littles-law");
+    let distorted = find(Severity::Warning, false);
+    let only_lag = warnings
+        .iter()
+        .filter(|warning| warning.severity == Severity::Warning && !of_target(warning))
+        .all(|warning| warning.code == LATE);
+    match (missed, find(Severity::Error, true)) {
+        _ if invalid.is_some() => (LevelVerdict::Inconclusive, message(invalid)),
+        (Some(bound), _) if distorted.is_some() && !(only_lag && without_lag) => {
+            (LevelVerdict::Inconclusive, format!("{bound}, but {}", message(distorted)))
         }
-        (_, Some(broken), _) => (LevelVerdict::Missed, broken),
-        (_, None, Some((_, message))) => (LevelVerdict::Missed, message.clone()),
-        (Some((_, message)), None, None) => (LevelVerdict::Inconclusive, message.clone()),
-        (None, None, None) => (LevelVerdict::Met, String::new()),
+        (Some(bound), _) => (LevelVerdict::Missed, bound),
+        (None, Some(error)) if error.code == "rate-not-reached" && distorted.is_some() => {
+            (LevelVerdict::Inconclusive, message(distorted))
+        }
+        (None, Some(error)) => (LevelVerdict::Missed, error.message.clone()),
+        (None, None) if law.is_some() => (LevelVerdict::Inconclusive, message(law)),
+        (None, None) => {
+            let although = distorted.map(|warning| format!("although {}", warning.message));
+            (LevelVerdict::Met, although.unwrap_or_default())
+        }
     }
+}
+
+fn message(warning: Option<&Warning>) -> String {
+    warning.map(|warning| warning.message.clone()).unwrap_or_default()
 }
 
 fn law(probes: &[Probe]) -> Option<Usl> {
@@ -202,26 +235,50 @@ mod tests {
     use super::*;
 
     #[test]
-    fn warnings_about_the_measurement_differ_from_those_about_the_target() {
-        let of = |checks: &[&str], broken: Option<&str>| {
-            let warnings: Vec<_> =
-                checks.iter().map(|check| ((*check).to_owned(), (*check).to_owned())).collect();
-            verdict(&warnings, broken.map(str::to_owned)).0
+    fn only_figures_that_may_be_too_good_prevent_a_verdict() {
+        let of = |codes: &[&str], missed: Option<&str>, without_lag: bool| {
+            let warning = |code: &&str| {
+                let check = validity::CHECKS.iter().find(|check| check.name == *code);
+                let check = check.unwrap_or_else(|| panic!("unknown check {code}"));
+                Warning {
+                    code: (*code).to_owned(),
+                    severity: check.severity,
+                    scope: check.scope.to_vec(),
+                    message: (*code).to_owned(),
+                }
+            };
+            let warnings: Vec<_> = codes.iter().map(warning).collect();
+            verdict(&warnings, missed.map(str::to_owned), without_lag).0
         };
-        assert_eq!(of(&[], None), LevelVerdict::Met);
-        assert_eq!(of(&[], Some("p99")), LevelVerdict::Missed);
-        assert_eq!(of(&["errors"], None), LevelVerdict::Missed);
-        assert_eq!(of(&["rate-not-reached", "connections-busy"], None), LevelVerdict::Missed);
-        assert_eq!(of(&["generator-saturated"], Some("p99")), LevelVerdict::Inconclusive);
-        assert_eq!(of(&["errors", "littles-law"], Some("errors")), LevelVerdict::Missed);
-        assert_eq!(of(&["littles-law"], None), LevelVerdict::Inconclusive);
-        assert_eq!(of(&["interrupted"], None), LevelVerdict::Inconclusive);
+        use LevelVerdict::{Inconclusive, Met, Missed};
+        for (codes, missed, without_lag, expect) in [
+            (&[] as &[&str], None, false, Met),
+            (&[], Some("p99"), true, Missed),
+            (&["errors"], None, false, Missed),
+            (&["rate-not-reached"], None, false, Missed),
+            // These only make latencies look worse, so a bound that is met is met.
+            (&["generator-late"], None, false, Met),
+            (&["generator-saturated", "cpu-steal", "machine-busy"], None, false, Met),
+            (&["connections-busy", "stalls", "backend-slow", "clock-step"], None, false, Met),
+            // A missed bound may be due to them, unless it is missed by more than the generator's lag.
+            (&["generator-saturated"], Some("p99"), true, Inconclusive),
+            (&["generator-late"], Some("p99"), false, Inconclusive),
+            (&["generator-late"], Some("p99"), true, Missed),
+            (&["generator-late", "cpu-steal"], Some("p99"), true, Inconclusive),
+            (&["generator-late", "connections-busy"], Some("p99"), true, Missed),
+            (&["rate-not-reached", "generator-saturated"], None, false, Inconclusive),
+            (&["errors", "littles-law"], Some("errors"), true, Missed),
+            (&["littles-law"], None, false, Inconclusive),
+            (&["interrupted"], None, false, Inconclusive),
+        ] {
+            assert_eq!(of(codes, missed, without_lag), expect, "{codes:?} {missed:?}");
+        }
     }
 
     #[test]
     fn cases_are_judged_like_measurements_and_failed_targets_miss() {
         let slo = Slo::parse("p99 < 5ms").unwrap_or_else(|error| panic!("{error}"));
-        let mut found = result::tests::sample();
+        let mut found = crate::result::tests::sample();
         found.load = serde_json::json!({
             "requests": 1_000, "errors": 0, "error_percent": 0.0, "seconds": 10.0, "generator_busy": 0.1,
             "throughput_per_s": 100.0, "mean_ms": 2.0, "service_mean_ms": 1.5, "sd_ms": 1.0, "min_ms": 1.0,

@@ -35,7 +35,8 @@ type Of = fn(&Latency) -> f64;
 const TIMES: &[(&str, Of)] = &[
     ("mean", |latency| latency.mean_ms), ("p50", |latency| latency.p50_ms), ("p75", |latency| latency.p75_ms),
     ("p90", |latency| latency.p90_ms), ("p95", |latency| latency.p95_ms), ("p98", |latency| latency.p98_ms),
-    ("p99", |latency| latency.p99_ms), ("p99.9", |latency| latency.p999_ms), ("max", |latency| latency.max_ms),
+    ("p99", |latency| latency.p99_ms), ("p99.9", |latency| latency.p999_ms),
+    ("p99.99", |latency| latency.p9999_ms), ("max", |latency| latency.max_ms),
 ];
 
 /// A syntax error in an objective.
@@ -53,7 +54,19 @@ impl Slo {
     /// # Errors
     /// [`SloError`] with the column.
     pub fn parse(text: &str) -> Result<Self, SloError> {
-        let mut scan = Scan { text, at: 0 };
+        Self::parse_with(text, Sense::Holds)
+    }
+
+    /// Parses conditions of failure: as [`Self::parse`], with `>` or `>=`. The objective is that none holds.
+    ///
+    /// # Errors
+    /// [`SloError`] with the column.
+    pub fn parse_failures(text: &str) -> Result<Self, SloError> {
+        Self::parse_with(text, Sense::Fails)
+    }
+
+    fn parse_with(text: &str, sense: Sense) -> Result<Self, SloError> {
+        let mut scan = Scan { text, at: 0, sense };
         let mut bounds = Vec::new();
         loop {
             bounds.push(scan.bound()?);
@@ -114,22 +127,32 @@ impl fmt::Display for Slo {
     }
 }
 
+/// What a bound states.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Sense {
+    Holds,
+    Fails,
+}
+
 struct Scan<'a> {
     text: &'a str,
     at: usize,
+    sense: Sense,
 }
 
 impl<'a> Scan<'a> {
     fn bound(&mut self) -> Result<Bound, SloError> {
         let what = self.what()?;
         self.blanks();
-        let or_equal = if self.eat("<=") {
-            true
-        } else if self.eat("<") {
-            false
-        } else {
-            return Err(self.error("`<` or `<=`"));
+        // Not above a value is below it or equal.
+        let (sign, expected) = match self.sense {
+            Sense::Holds => ("<", "`<` or `<=`"),
+            Sense::Fails => (">", "`>` or `>=`"),
         };
+        if !self.eat(sign) {
+            return Err(self.error(expected));
+        }
+        let or_equal = self.eat("=") == (self.sense == Sense::Holds);
         let below = self.value(what)?;
         Ok(Bound { what, below, or_equal })
     }
@@ -233,6 +256,20 @@ mod tests {
             assert_eq!(error.column, column, "{text}: {error}");
             assert!(error.message.contains(expect), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn conditions_of_failure_are_the_opposite_of_bounds() {
+        let failures = Slo::parse_failures("p99 > 50ms, errors >= 1%").unwrap();
+        assert_eq!(failures.to_string(), "p99 <= 50ms, errors < 1%");
+        let of = |p99_ms, percent| {
+            failures.broken_by(&Latency { p99_ms, ..Latency::default() }, percent)
+        };
+        assert_eq!(of(50.0, 0.9), None);
+        assert_eq!(of(50.1, 0.0).as_deref(), Some("p99 is 50.100 ms"));
+        assert_eq!(of(1.0, 1.0).as_deref(), Some("the error rate is 1.000 %"));
+        let error = Slo::parse_failures("p99 < 5ms").unwrap_err();
+        assert_eq!((error.column, error.message.contains("expected `>` or `>=`")), (5, true));
     }
 
     #[test]

@@ -32,12 +32,7 @@ pub(super) async fn measure(
     let mut states = Vec::new();
     let mut threads = Vec::new();
     for index in 0..plan.threads {
-        let state = Arc::new(ThreadState::new(
-            plan,
-            index,
-            options.recordings.hlog.is_some(),
-            files.chunks(),
-        ));
+        let state = Arc::new(ThreadState::new(plan, index, files.chunks()));
         states.push(Arc::clone(&state));
         threads.push(Thread::start(index, Arc::clone(plan), state)?);
     }
@@ -52,6 +47,7 @@ pub(super) async fn measure(
         generator.waited = generator.waited.max(of.waited);
     }
     monitor.last_interval();
+    let series = monitor.series();
     let mut tally = Tally::new(plan.shape.is_open(), false);
     for state in &states {
         tally.merge(&state.close());
@@ -66,6 +62,7 @@ pub(super) async fn measure(
         finished,
         generator,
         recording_problems,
+        series,
     })
 }
 

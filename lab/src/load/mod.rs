@@ -42,7 +42,7 @@ use crate::limits;
 pub use incident::Incident;
 pub use options::{Options, Payload, Stop, Trust, parse_duration, parse_header};
 pub use published_stats::PublishedStats;
-pub use report::{Progress, Report, RunSettings};
+pub use report::{Progress, Report, RunSettings, SeriesPoint};
 pub use shape::{Shape, Think};
 pub use statistics::{Latency, Times};
 

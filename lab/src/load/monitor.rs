@@ -4,7 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::load::report::Progress;
+use crate::limits;
+use crate::load::report::{Progress, SeriesPoint};
 use crate::load::statistics::Interval;
 use crate::load::thread_state::{Plan, ThreadState};
 use crate::load::{LoadError, Options, us};
@@ -72,8 +73,11 @@ pub(super) struct Monitor<'a> {
     ended: Option<(u64, u64)>,
     /// Time of the last progress report, and the finished requests at that time.
     last_progress: (u64, u64),
-    /// Start of the current interval of the histogram log.
+    /// Start of the current interval of histogram log and time series.
     interval_us: u64,
+    series: Vec<SeriesPoint>,
+    /// CPU time of the process at the last progress report, and at the start of the current interval.
+    cpu_us: (u64, u64),
 }
 
 impl<'a> Monitor<'a> {
@@ -96,6 +100,8 @@ impl<'a> Monitor<'a> {
             ended: None,
             last_progress,
             interval_us,
+            series: Vec::new(),
+            cpu_us: (machine::process_cpu_us(), 0),
         }
     }
 
@@ -105,7 +111,9 @@ impl<'a> Monitor<'a> {
         loop {
             let now_us = self.plan.now_us();
             if self.began.is_none() && now_us >= self.plan.window.from_us {
-                self.began = Some(self.snapshot());
+                let began = self.snapshot();
+                self.cpu_us.1 = began.0;
+                self.began = Some(began);
             }
             if now_us >= self.plan.window.until_us() {
                 self.ended = Some(self.snapshot());
@@ -116,11 +124,11 @@ impl<'a> Monitor<'a> {
                 self.ended = Some(self.snapshot());
                 return Ok(true);
             }
-            if now_us.saturating_sub(self.last_progress.0) >= us(SECOND) {
-                self.report_progress(now_us);
-            }
             if now_us >= self.interval_us.saturating_add(us(SECOND)) {
                 self.take_interval(now_us);
+            }
+            if now_us.saturating_sub(self.last_progress.0) >= us(SECOND) {
+                self.report_progress(now_us);
             }
             let pause = Duration::from_micros(self.next_us(now_us).saturating_sub(now_us));
             tokio::select! {
@@ -145,7 +153,13 @@ impl<'a> Monitor<'a> {
         let (requests, errors) = self.finished();
         let since_s = now_us.saturating_sub(self.last_progress.0) as f64 / 1_000_000.0;
         let left_us = self.plan.window.until_us().saturating_sub(now_us);
+        let cpu_us = machine::process_cpu_us();
+        let spent_us = cpu_us.saturating_sub(std::mem::replace(&mut self.cpu_us.0, cpu_us));
+        let last = self.series.last();
         (self.progress)(&Progress {
+            p50_ms: last.map(|point| point.p50_ms),
+            p99_ms: last.map(|point| point.p99_ms),
+            generator_cpus: spent_us as f64 / 1_000_000.0 / since_s,
             warming_up: now_us < self.plan.window.from_us,
             requests,
             errors,
@@ -170,12 +184,11 @@ impl<'a> Monitor<'a> {
         us.saturating_add(origin_us).next_multiple_of(1_000).saturating_sub(origin_us)
     }
 
-    /// Writes the counts since the last interval to the histogram log, if there is one.
+    /// Adds the counts since the last interval to the time series, and to the histogram log if there is one.
     fn take_interval(&mut self, until_us: u64) {
         let from_us = std::mem::replace(&mut self.interval_us, until_us);
-        let Some(log) = &self.files.hlog else {
-            return;
-        };
+        let cpu_us = machine::process_cpu_us();
+        let spent_us = cpu_us.saturating_sub(std::mem::replace(&mut self.cpu_us.1, cpu_us));
         let open = self.plan.shape.is_open();
         let mut sum = Interval::new(open);
         for state in self.states {
@@ -183,7 +196,20 @@ impl<'a> Monitor<'a> {
                 sum.merge(&interval);
             }
         }
-        log.push(TimedInterval { from_us, until_us, interval: sum });
+        let begin_us = self.plan.window.from_us;
+        if let Some(point) = point((begin_us, from_us, until_us), &sum, spent_us)
+            && self.series.len() < limits::LOAD_SERIES_MAX
+        {
+            self.series.push(point);
+        }
+        if let Some(log) = &self.files.hlog {
+            log.push(TimedInterval { from_us, until_us, interval: sum });
+        }
+    }
+
+    /// The time series so far.
+    pub(super) fn series(&mut self) -> Vec<SeriesPoint> {
+        std::mem::take(&mut self.series)
     }
 
     /// Writes the requests that finished after the last full interval.
@@ -204,6 +230,32 @@ impl<'a> Monitor<'a> {
         }
         (cpu_to.saturating_sub(cpu_from), to.saturating_sub(from))
     }
+}
+
+/// `None` for an interval without time or requests at the end of the measured time.
+fn point(
+    (begin_us, from_us, until_us): (u64, u64, u64),
+    interval: &Interval,
+    spent_us: u64,
+) -> Option<SeriesPoint> {
+    let seconds = until_us.saturating_sub(from_us) as f64 / 1_000_000.0;
+    let latencies = &interval.latencies_us;
+    let requests = latencies.len();
+    if seconds <= 0.0 || (requests == 0 && seconds < SECOND.as_secs_f64()) {
+        return None;
+    }
+    let ms = |us: u64| us as f64 / 1_000.0;
+    Some(SeriesPoint {
+        from_s: from_us.saturating_sub(begin_us) as f64 / 1_000_000.0,
+        seconds,
+        requests,
+        errors: interval.errors,
+        rate_per_s: requests as f64 / seconds,
+        p50_ms: ms(latencies.value_at_quantile(0.5)),
+        p99_ms: ms(latencies.value_at_quantile(0.99)),
+        max_ms: ms(latencies.max()),
+        generator_cpus: spent_us as f64 / 1_000_000.0 / seconds,
+    })
 }
 
 /// How often to check for a stop requested by the program.

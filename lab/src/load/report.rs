@@ -23,6 +23,14 @@ pub struct Progress {
     pub errors: u64,
     /// Finished requests per second since the last report.
     pub rate_per_s: f64,
+    /// Median and 99th percentile of the last second of the measured time.
+    #[serde(default)]
+    pub p50_ms: Option<f64>,
+    #[serde(default)]
+    pub p99_ms: Option<f64>,
+    /// CPU time of the generator's process since the last report, over elapsed time: 1 is one CPU.
+    #[serde(default)]
+    pub generator_cpus: f64,
     /// Time until the end of the measured time.
     pub left: Duration,
 }
@@ -32,7 +40,12 @@ impl fmt::Display for Progress {
         let phase = if self.warming_up { "warm-up" } else { "measuring" };
         let left_s = self.left.as_secs_f64().ceil();
         let (requests, errors, rate) = (self.requests, self.errors, self.rate_per_s);
-        write!(out, "{phase}: {requests} requests, {rate:.0}/s, {errors} errors, {left_s} s left")
+        write!(out, "{phase}: {requests} requests, {rate:.0}/s, ")?;
+        if let (Some(p50), Some(p99)) = (self.p50_ms, self.p99_ms) {
+            write!(out, "p50 {p50:.2} ms, p99 {p99:.2} ms, ")?;
+        }
+        let cpu = self.generator_cpus * 100.0;
+        write!(out, "{errors} errors, generator {cpu:.0} % CPU, {left_s} s left")
     }
 }
 
@@ -96,6 +109,25 @@ pub struct Report {
     pub agents: Vec<AgentShare>,
     /// Problems of the measurement that its figures do not show.
     pub incidents: Vec<Incident>,
+    /// The measured time second by second; empty with agents.
+    pub series: Vec<SeriesPoint>,
+}
+
+/// A second of the measured time: the requests that ended in it.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct SeriesPoint {
+    /// Since the start of the measured time.
+    pub from_s: f64,
+    /// Its length.
+    pub seconds: f64,
+    pub requests: u64,
+    pub errors: u64,
+    pub rate_per_s: f64,
+    pub p50_ms: f64,
+    pub p99_ms: f64,
+    pub max_ms: f64,
+    /// CPU time of the generator's process over elapsed time: 1 is one CPU.
+    pub generator_cpus: f64,
 }
 
 /// Utilisation of the generator over the measured time: the maximum over its threads.
@@ -144,6 +176,7 @@ pub(crate) struct Collected {
     pub(crate) generator: Generator,
     /// A message for each incomplete recording.
     pub(crate) recording_problems: Vec<String>,
+    pub(crate) series: Vec<SeriesPoint>,
 }
 
 impl Report {
@@ -184,6 +217,7 @@ impl Report {
             lag: found.tally.lag.latency(),
             agents: Vec::new(),
             incidents: interrupted.into_iter().chain(incomplete).collect(),
+            series: found.series.clone(),
         }
     }
 
@@ -243,8 +277,8 @@ impl Report {
         if !warnings.is_empty() {
             writeln!(out)?;
         }
-        for Warning { check, message } in warnings {
-            writeln!(out, "  warning: {check}: {message}")?;
+        for warning in warnings {
+            writeln!(out, "  {}: {warning}", warning.severity.name())?;
         }
         Ok(())
     }
@@ -253,8 +287,8 @@ impl Report {
     #[must_use]
     pub fn json(&self) -> Value {
         let mut value = self.figures();
-        let named = |Warning { check, message }| json!({ "check": check, "message": message });
-        value["warnings"] = self.warnings().into_iter().map(named).collect();
+        value["series"] = json!(self.series);
+        value["warnings"] = json!(self.warnings());
         value
     }
 
@@ -302,7 +336,9 @@ impl Report {
         value
     }
 
-    fn error_percent(&self) -> f64 {
+    /// Failed requests, in percent of all.
+    #[must_use]
+    pub fn error_percent(&self) -> f64 {
         ratio(100.0 * self.errors as f64, self.requests as f64)
     }
 
@@ -348,6 +384,9 @@ impl RunSettings {
             Shape::Arrivals { rate_per_s } => {
                 format!("{rate_per_s} requests/s on at most {users} connections")
             }
+            Shape::Poisson { rate_per_s } => {
+                format!("{rate_per_s} requests/s at random times on at most {users} connections")
+            }
             Shape::RampUsers { from, think: Think::None } => format!("{from} to {users} users"),
             Shape::RampUsers { from, think } => format!("{from} to {users} users, {think}"),
             Shape::RampArrivals { from_per_s, to_per_s } => {
@@ -375,7 +414,7 @@ impl RunSettings {
 
 impl Latency {
     /// Name and value in milliseconds, in the order of the table; `NAME_ms` in JSON.
-    fn rows(&self) -> [(&'static str, f64); 11] {
+    fn rows(&self) -> [(&'static str, f64); 12] {
         [
             ("mean", self.mean_ms),
             ("sd", self.sd_ms),
@@ -387,6 +426,7 @@ impl Latency {
             ("p98", self.p98_ms),
             ("p99", self.p99_ms),
             ("p999", self.p999_ms),
+            ("p9999", self.p9999_ms),
             ("max", self.max_ms),
         ]
     }

@@ -61,7 +61,7 @@ pub(crate) struct Tally {
     pub(crate) measured: Measured,
     /// How late the thread's lag probe woke up during the measured time.
     pub(crate) lag: Times,
-    /// Counts since the last [`Tally::take_interval`]; kept only for a histogram log.
+    /// Counts since the last [`Tally::take_interval`]; not kept in sums.
     interval: Option<Interval>,
 }
 
@@ -77,6 +77,7 @@ pub(crate) struct WarmUp {
 /// Latencies of an interval, and service times in an open loop.
 #[derive(Clone, Debug)]
 pub(crate) struct Interval {
+    pub(crate) errors: u64,
     pub(crate) latencies_us: Histogram<u64>,
     pub(crate) service_us: Option<Histogram<u64>>,
 }
@@ -130,7 +131,32 @@ pub struct Latency {
     pub p98_ms: f64,
     pub p99_ms: f64,
     pub p999_ms: f64,
+    /// 0 in files written before this key existed.
+    #[serde(default)]
+    pub p9999_ms: f64,
     pub max_ms: f64,
+}
+
+impl Latency {
+    /// The latencies if each request had taken `lag_ms` less.
+    #[must_use]
+    pub fn less(&self, lag_ms: f64) -> Self {
+        let less = |value: f64| (value - lag_ms).max(0.0);
+        Self {
+            mean_ms: less(self.mean_ms),
+            sd_ms: self.sd_ms,
+            min_ms: less(self.min_ms),
+            p50_ms: less(self.p50_ms),
+            p75_ms: less(self.p75_ms),
+            p90_ms: less(self.p90_ms),
+            p95_ms: less(self.p95_ms),
+            p98_ms: less(self.p98_ms),
+            p99_ms: less(self.p99_ms),
+            p999_ms: less(self.p999_ms),
+            p9999_ms: less(self.p9999_ms),
+            max_ms: less(self.max_ms),
+        }
+    }
 }
 
 impl Tally {
@@ -204,10 +230,11 @@ impl WarmUp {
 
 impl Interval {
     pub(crate) fn new(open: bool) -> Self {
-        Self { latencies_us: histogram(), service_us: open.then(histogram) }
+        Self { errors: 0, latencies_us: histogram(), service_us: open.then(histogram) }
     }
 
     fn record(&mut self, sample: &Sample) {
+        self.errors += u64::from(sample.outcome.is_error());
         self.latencies_us.saturating_record(sample.latency_us());
         if let Some(service_us) = &mut self.service_us
             && sample.outcome != Outcome::Unsent
@@ -217,6 +244,7 @@ impl Interval {
     }
 
     pub(crate) fn merge(&mut self, other: &Self) {
+        self.errors += other.errors;
         add(&mut self.latencies_us, &other.latencies_us);
         if let (Some(ours), Some(theirs)) = (&mut self.service_us, &other.service_us) {
             add(ours, theirs);
@@ -364,6 +392,7 @@ impl Times {
             p98_ms: quantile(0.98),
             p99_ms: quantile(0.99),
             p999_ms: quantile(0.999),
+            p9999_ms: quantile(0.9999),
             max_ms: ms(self.max_us as f64),
         }
     }
@@ -400,6 +429,7 @@ mod tests {
         near(latency.p98_ms, 0.980);
         near(latency.p99_ms, 0.990);
         near(latency.p999_ms, 0.999);
+        near(latency.p9999_ms, 0.999_9);
     }
 
     #[test]

@@ -90,20 +90,12 @@ struct Records {
 }
 
 impl ThreadState {
-    /// `index`: the thread's index within the process. `intervals`: whether to keep counts per interval.
-    pub(crate) fn new(
-        plan: &Plan,
-        index: usize,
-        intervals: bool,
-        jtl: Option<jtl::Chunks>,
-    ) -> Self {
+    /// `index`: the thread's index within the process.
+    pub(crate) fn new(plan: &Plan, index: usize, jtl: Option<jtl::Chunks>) -> Self {
         let part = plan.thread_part(index);
         Self {
             detailed: jtl.is_some(),
-            records: Mutex::new(Records {
-                tally: Tally::new(plan.shape.is_open(), intervals),
-                jtl,
-            }),
+            records: Mutex::new(Records { tally: Tally::new(plan.shape.is_open(), true), jtl }),
             scheduler: Mutex::new(plan.shape.scheduler(plan.timeline, part, plan.seed)),
             origin_us: plan.clock.origin_unix_us(),
             turn: AtomicUsize::new(part.index),

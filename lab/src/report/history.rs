@@ -148,7 +148,7 @@ impl History {
             }
         }
         let points = sums.into_iter().map(|count| Some(Point::valid(count as f64))).collect();
-        let series = Series { name: "requests".to_owned(), points, published: false };
+        let series = Series { name: "requests".to_owned(), points, published: false, colour: None };
         Some(((low..=high).map(edge).collect(), series))
     }
 }

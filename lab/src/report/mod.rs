@@ -3,7 +3,8 @@
 //! Reads `result.json` files and the histogram logs next to them. Every result goes through the current
 //! validity checks, even if it was measured with an earlier version.
 //!
-//! Architecture invariant: the page needs no network, and no figure is shown without its warnings.
+//! Architecture invariant: the page needs no network, and no figure is shown without its warnings. Its only script
+//! sorts tables.
 
 pub mod chart;
 mod charts;
@@ -11,9 +12,11 @@ mod history;
 mod page;
 mod png;
 mod published;
+mod ranking;
 pub mod results;
 mod scaling;
 pub mod summary;
+pub mod table;
 mod view;
 
 use std::fs;

@@ -1,12 +1,16 @@
-//! `report.html`: a self-contained page without scripts or network access.
+//! `report.html`: one file without network access. First the verdict and the ranking, then the warnings, the charts,
+//! and the tables. Its only script sorts tables; without it everything else works.
 
 use std::fmt::{self, Write};
 
 use super::chart::{Chart, Setting, escaped, page_style};
+use super::ranking::{self, Place, Ranking};
 use super::scaling;
 use super::summary;
 use super::view::{CaseView, size, trimmed};
 use crate::result::State;
+use crate::validity::CHECKS;
+use crate::warning::Warning;
 
 const STYLE: &str = "\
 :root{color-scheme:light dark;--bg:#fff;--fg:#222;--soft:#666;--line:#ddd;--card:#fafafa;--warning:#8a3a00}\
@@ -21,10 +25,38 @@ th,td{border-bottom:1px solid var(--line);padding:.2rem .6rem;text-align:right;v
 th:first-child,td:first-child,.text{text-align:left}th[scope=row]{min-width:9rem;font-weight:normal}thead th{position:sticky;top:0;background:var(--bg)}\
 .warning,tr.flagged td{color:var(--warning)}a{color:inherit}summary{cursor:pointer;padding:.3rem 0}\
 :focus-visible{outline:3px solid #1f5fb0;outline-offset:2px}.skip{position:absolute;left:-99rem}\
-.skip:focus{left:1rem}\
+.skip:focus{left:1rem}.verdict{font-size:1.15rem;margin:.3rem 0}.rankings{display:grid;gap:0 2rem;\
+grid-template-columns:repeat(auto-fill,minmax(min(100%,34rem),1fr))}.rankings td{white-space:nowrap}h3{font-size:1rem;margin:1rem 0 .3rem}\
+th button{all:unset;cursor:pointer;font-weight:bold}th button:focus-visible{outline:3px solid #1f5fb0}\
+th[aria-sort=ascending] button::after{content:\" \\2191\"}\
+th[aria-sort=descending] button::after{content:\" \\2193\"}\
 @media (prefers-color-scheme:dark){:root{--bg:#0f1216;--fg:#e6e6e6;--soft:#a5adb5;--line:#333a41;\
 --card:#16191d;--warning:#ffb37a}}\
 @media print{details{display:block}.charts{display:block}figure{break-inside:avoid}}";
+
+/// Makes the columns of tables sortable: by number where both cells begin with one, otherwise by text.
+const SCRIPT: &str = r#"document.querySelectorAll("table.sortable").forEach(table => {
+  const heads = [...table.tHead.rows[0].cells];
+  const compare = (one, other) => {
+    const [x, y] = [parseFloat(one), parseFloat(other)];
+    return Number.isNaN(x) || Number.isNaN(y)
+      ? one.localeCompare(other, undefined, { numeric: true }) : x - y;
+  };
+  heads.forEach((head, column) => {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.append(...head.childNodes);
+    head.append(button);
+    button.onclick = () => {
+      const up = head.getAttribute("aria-sort") !== "ascending";
+      heads.forEach(other => other.removeAttribute("aria-sort"));
+      head.setAttribute("aria-sort", up ? "ascending" : "descending");
+      const text = row => row.cells[column].textContent;
+      const rows = [...table.tBodies[0].rows].sort((a, b) => compare(text(a), text(b)));
+      table.tBodies[0].append(...(up ? rows : rows.reverse()));
+    };
+  });
+});"#;
 
 /// The page.
 #[must_use]
@@ -40,22 +72,138 @@ fn write_page(out: &mut String, views: &[CaseView], charts: &[Chart]) -> fmt::Re
     suites.sort_unstable();
     suites.dedup();
     let title = escaped(&format!("Results: {}", suites.join(", ")));
+    // The policy allows this script only.
+    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, SCRIPT.as_bytes());
+    let hash = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, digest);
     write!(
         out,
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; \
+         script-src 'sha256-{hash}'\">\
          <title>{title}</title><style>{STYLE}{}</style></head><body>\
          <a class=\"skip\" href=\"#results\">Skip to the results</a><header><h1>{title}</h1>\
-         <p>{}</p></header><main>",
+         <p class=\"verdict\"><strong>{}</strong></p><p>{}</p></header><main>",
         page_style(),
+        escaped(&ranking::headline(views)),
         escaped(&summary::counts(views))
     )?;
-    write_environment(out, views)?;
+    write_rankings(out, &ranking::rankings(views))?;
+    write_warnings(out, views)?;
+    write_charts(out, charts)?;
     write_results(out, views)?;
     write_scaling(out, views)?;
-    write_charts(out, charts)?;
-    out.write_str("</main></body></html>\n")
+    write_environment(out, views)?;
+    writeln!(out, "</main><script>{SCRIPT}</script></body></html>")
+}
+
+/// One table per metric, if there are several targets.
+fn write_rankings(out: &mut String, rankings: &[Ranking]) -> fmt::Result {
+    let several = || rankings.iter().filter(|ranking| ranking.places.len() > 1);
+    if several().next().is_none() {
+        return Ok(());
+    }
+    out.write_str(
+        "<section aria-labelledby=\"ranking\"><h2 id=\"ranking\">Ranking</h2><p class=\"soft\">Relative to the \
+         first target: the geometric mean over the cases and repetitions that both have, with its 95 % interval. \
+         Figures that a warning concerns are left out.</p><div class=\"rankings\">",
+    )?;
+    for ranking in several() {
+        let (usable, all) = ranking.usable;
+        let metric = ranking.metric;
+        write!(
+            out,
+            "<div><h3>{} <span class=\"soft\">(usable in {usable} of {all} cases)</span></h3>\
+             <div class=\"wide\"><table><thead><tr>",
+            metric.name
+        )?;
+        let header =
+            ["target", "relative", "interval", "pairs", &format!("median {}", metric.unit)];
+        let rows: Vec<[String; 5]> = ranking.places.iter().enumerate().map(place_row).collect();
+        write_cells(out, &header, &rows)?;
+        out.write_str("</div></div>")?;
+    }
+    out.write_str("</div></section>")
+}
+
+fn place_row((place, found): (usize, &Place)) -> [String; 5] {
+    let absent = || "-".to_owned();
+    let ratio = match place {
+        0 => "1".to_owned(),
+        _ => found.ratio.map_or_else(absent, |ratio| format!("{ratio:.3}")),
+    };
+    let interval = found.interval.map(|(low, high)| format!("{low:.3} to {high:.3}"));
+    let pairs = if place == 0 { absent() } else { found.pairs.to_string() };
+    let interval = interval.unwrap_or_else(absent);
+    [found.target.clone(), ratio, interval, pairs, trimmed(found.median, 3)]
+}
+
+/// Each warning once: what it concerns, in how many cases, and in which.
+fn write_warnings(out: &mut String, views: &[CaseView]) -> fmt::Result {
+    let mut codes: Vec<&str> =
+        views.iter().flat_map(|view| &view.warnings).map(|warning| warning.code.as_str()).collect();
+    codes.sort_unstable();
+    codes.dedup();
+    let missing: Vec<&CaseView> =
+        views.iter().filter(|view| view.result().state != State::Measured).collect();
+    if codes.is_empty() && missing.is_empty() {
+        return Ok(());
+    }
+    out.write_str(
+        "<section aria-labelledby=\"warnings\"><h2 id=\"warnings\">Warnings</h2><ul class=\"warning\">",
+    )?;
+    for code in codes {
+        let of =
+            |view: &CaseView| view.warnings.iter().find(|warning| warning.code == code).cloned();
+        let found: Vec<(&CaseView, Warning)> =
+            views.iter().filter_map(|view| Some((view, of(view)?))).collect();
+        write_warning(out, code, &found)?;
+    }
+    out.write_str("</ul>")?;
+    if !missing.is_empty() {
+        write!(out, "<details><summary>Not measured: {} cases</summary><ul>", missing.len())?;
+        for view in missing {
+            write!(out, "<li>{}: {}</li>", escaped(&name(view)), escaped(&view.remarks()))?;
+        }
+        out.write_str("</ul></details>")?;
+    }
+    out.write_str("</section>")
+}
+
+fn write_warning(out: &mut String, code: &str, found: &[(&CaseView, Warning)]) -> fmt::Result {
+    let Some((_, first)) = found.first() else { return Ok(()) };
+    let check = CHECKS.iter().find(|check| check.name == code);
+    let detects = check.map_or(String::new(), |check| format!("{}; ", check.detects));
+    let concerns = match first.concerned() {
+        concerned if concerned.is_empty() => "concerns no figure".to_owned(),
+        concerned => format!("concerns {concerned}"),
+    };
+    write!(
+        out,
+        "<li><details><summary><strong>{}</strong>, {} in {} {}: {}{}</summary><ul>",
+        escaped(code),
+        first.severity.name(),
+        found.len(),
+        if found.len() == 1 { "case" } else { "cases" },
+        escaped(&detects),
+        escaped(&concerns)
+    )?;
+    for (view, warning) in found {
+        write!(out, "<li>{}: {}</li>", escaped(&name(view)), escaped(&warning.message))?;
+    }
+    out.write_str("</ul></details></li>")
+}
+
+/// A case in words.
+fn name(view: &CaseView) -> String {
+    let case = &view.result().case;
+    let delay = match case.delay_ms {
+        0 => String::new(),
+        ms => format!(", {ms} ms delay"),
+    };
+    let (target, scenario) = (view.name(), &case.scenario);
+    let (users, bytes) = (case.users, size(case.payload_bytes));
+    format!("{target}, {scenario}, {users} users, {bytes}{delay}, #{}", case.repetition)
 }
 
 fn write_environment(out: &mut String, views: &[CaseView]) -> fmt::Result {
@@ -79,12 +227,12 @@ type Cell = (&'static str, fn(&CaseView) -> String);
 
 #[rustfmt::skip]
 const CELLS: &[Cell] = &[
-    ("case", |view| {
-        let case = &view.result().case;
-        let delay = if case.delay_ms == 0 { String::new() } else { format!(", {} ms delay", case.delay_ms) };
-        format!("{}, {}, {} users, {}{delay}, #{}", view.target(), case.scenario, case.users,
-            size(case.payload_bytes), case.repetition)
-    }),
+    ("target", CaseView::name),
+    ("scenario", |view| view.result().case.scenario.clone()),
+    ("users", |view| view.result().case.users.to_string()),
+    ("bytes", |view| view.result().case.payload_bytes.to_string()),
+    ("delay ms", |view| view.result().case.delay_ms.to_string()),
+    ("#", |view| view.result().case.repetition.to_string()),
     ("requests/s", |view| of(view.exact("throughput_per_s"), 1)),
     ("errors %", |view| of(view.exact("error_percent"), 2)),
     ("mean ms", |view| of(view.exact("mean_ms"), 3)),
@@ -102,13 +250,14 @@ fn of(value: Option<f64>, decimals: usize) -> String {
 fn write_results(out: &mut String, views: &[CaseView]) -> fmt::Result {
     out.write_str(
         "<section aria-labelledby=\"results\"><h2 id=\"results\" tabindex=\"-1\">All cases</h2>\
-         <div class=\"wide\" role=\"region\" aria-labelledby=\"results\" tabindex=\"0\"><table><thead><tr>",
+         <p class=\"soft\">Click a column to sort by it. The warnings are explained above.</p>\
+         <div class=\"wide\" role=\"region\" aria-labelledby=\"results\" tabindex=\"0\">\
+         <table class=\"sortable\"><thead><tr>",
     )?;
     CELLS.iter().try_for_each(|(name, _)| write!(out, "<th scope=\"col\">{name}</th>"))?;
     out.write_str("<th scope=\"col\" class=\"text\">warnings</th></tr></thead><tbody>")?;
     for view in views {
-        let valid = view.result().state == State::Measured && view.warnings.is_empty();
-        out.write_str(if valid { "<tr>" } else { "<tr class=\"flagged\">" })?;
+        out.write_str(if view.is_valid() { "<tr>" } else { "<tr class=\"flagged\">" })?;
         for (place, (_, cell)) in CELLS.iter().enumerate() {
             let cell = escaped(&cell(view));
             match place {
@@ -116,9 +265,21 @@ fn write_results(out: &mut String, views: &[CaseView]) -> fmt::Result {
                 _ => write!(out, "<td>{cell}</td>")?,
             }
         }
-        write!(out, "<td class=\"text\">{}</td></tr>", escaped(&view.remarks()))?;
+        write!(out, "<td class=\"text\">{}</td></tr>", escaped(&codes(view)))?;
     }
     out.write_str("</tbody></table></div></section>")
+}
+
+/// The codes of the warnings, or why the case was not measured.
+fn codes(view: &CaseView) -> String {
+    match view.result().state {
+        State::NotServed => "not served".to_owned(),
+        State::Failed => "failed".to_owned(),
+        State::Measured => {
+            let codes = view.warnings.iter().map(|warning| warning.code.as_str());
+            codes.collect::<Vec<_>>().join(", ")
+        }
+    }
 }
 
 /// Only if a sweep has varied a numeric setting.
@@ -140,7 +301,7 @@ fn write_scaling(out: &mut String, views: &[CaseView]) -> fmt::Result {
 fn write_charts(out: &mut String, charts: &[Chart]) -> fmt::Result {
     out.write_str(
         "<section aria-labelledby=\"charts\"><h2 id=\"charts\">Charts</h2><p class=\"soft\">Hollow marks \
-         have a warning. Each chart is followed by a table with its figures.</p><div class=\"charts\">",
+         are of figures that a warning concerns. A target has the same colour in all charts. Each chart is followed by a table with its figures.</p><div class=\"charts\">",
     )?;
     for chart in charts.iter().filter(|chart| !chart.off_page) {
         write!(out, "<figure id=\"{}\">{}", escaped(&chart.id), chart.svg(Setting::Page))?;
@@ -181,7 +342,7 @@ fn write_table(out: &mut String, chart: &Chart) -> fmt::Result {
     write!(
         out,
         "<details><summary>Table: {title}</summary><div class=\"wide\" role=\"region\" \
-         aria-label=\"{title}\" tabindex=\"0\"><table><thead><tr>"
+         aria-label=\"{title}\" tabindex=\"0\"><table class=\"sortable\"><thead><tr>"
     )?;
     write_cells(out, &header, &rows)?;
     out.write_str("</div></details>")

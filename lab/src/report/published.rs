@@ -82,7 +82,8 @@ fn of_source(source: &'static Source) -> Vec<PublishedRow> {
         let theirs = cell(&["Scenario Name"]).unwrap_or_default();
         let (scenario, _) = source.scenarios.iter().find(|(_, name)| *name == theirs)?;
         let number = |names: &[&str]| cell(names)?.parse().ok();
-        let checks: Vec<&str> = row.warnings().iter().map(|warning| warning.check).collect();
+        let warnings = row.warnings();
+        let checks: Vec<&str> = warnings.iter().map(|warning| warning.code.as_str()).collect();
         Some(PublishedRow {
             label: source.label,
             scenario,
@@ -151,7 +152,7 @@ pub(super) fn series(
         });
         let points: Vec<Option<Point>> = points.collect();
         let some = points.iter().any(Option::is_some);
-        some.then(|| Series { name: label.to_owned(), points, published: true })
+        some.then(|| Series { name: label.to_owned(), points, published: true, colour: None })
     };
     labels.into_iter().filter_map(of_label).collect()
 }

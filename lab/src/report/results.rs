@@ -1,4 +1,4 @@
-//! Reading a results folder: every `result.json` below it.
+//! Reading results: every `result.json` below a folder, or a file written by `penstock lab load --json`.
 
 use std::path::{Path, PathBuf};
 
@@ -7,21 +7,25 @@ use regex::Regex;
 
 use crate::result::CaseResult;
 
-/// A case of a results folder.
+/// A case of a results folder, or the result of one measurement.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredResult {
-    /// The `result.json`.
+    /// The `result.json`, or the file of the measurement.
     pub file: PathBuf,
     pub result: CaseResult,
 }
 
-/// Reads all results below `folder`, sorted by name with numbers by value (50 users before 100). Symbolic
+/// Reads the file `folder`, or all results below it, sorted by name with numbers by value (50 users before 100). Symbolic
 /// links are not followed; unfinished cases and failed attempts are skipped.
 ///
 /// # Errors
 /// A folder or file cannot be read, a file is invalid, there are no results, or more than
 /// [`limits::LAB_TABLE_ROWS_MAX`].
 pub fn read(folder: &Path) -> Result<Vec<StoredResult>, String> {
+    if folder.is_file() {
+        return CaseResult::read_any(folder)
+            .map(|result| vec![StoredResult { file: folder.to_path_buf(), result }]);
+    }
     let mut files = Vec::new();
     let mut folders = vec![folder.to_path_buf()];
     while let Some(next) = folders.pop() {

@@ -1,7 +1,7 @@
 //! Scaling over a swept setting (workers, gateways): the Universal Scalability Law, fitted to each group of
 //! cases.
 //!
-//! Every repetition without warnings is a point; failed requests do not count as throughput. Settings that
+//! Every repetition with a usable rate is a point; failed requests do not count as throughput. Settings that
 //! are not numbers are skipped.
 
 use std::collections::BTreeMap;
@@ -10,6 +10,7 @@ use super::results::natural;
 use super::view::{CaseView, size, trimmed};
 use crate::knee::{POINTS_MIN, Usl};
 use crate::result::State;
+use crate::warning::Figures;
 
 /// Column names.
 pub(super) const HEADER: [&str; 8] = [
@@ -32,7 +33,7 @@ pub(super) fn rows(views: &[CaseView]) -> Vec<Vec<String>> {
             let key = (natural(&case), case, setting);
             let [all, valid] = groups.entry(key).or_default();
             all.push(point);
-            valid.extend(view.is_valid().then_some(point));
+            valid.extend(view.is_usable(Figures::Rate).then_some(point));
         }
     }
     let several = groups.into_iter().filter(|(_, [all, _])| values(all).len() > 1);
@@ -95,7 +96,6 @@ fn row(case: String, setting: String, points: &[(f64, f64)]) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::report::results::StoredResult;
-    use crate::result::Warning;
     use crate::result::tests::sample;
 
     fn view(workers: &str, rate: f64) -> CaseView {
@@ -114,8 +114,7 @@ mod tests {
         let mut views: Vec<CaseView> =
             [1.0, 2.0, 4.0, 8.0, 16.0].map(|n| view(&n.to_string(), law.at(n))).to_vec();
         let mut inconclusive = view("3", 1.0);
-        inconclusive.warnings =
-            vec![Warning { check: "errors".to_owned(), message: String::new() }];
+        inconclusive.warnings = vec![crate::validity::recorded("errors", "")];
         views.push(inconclusive);
         let found = rows(&views);
         assert_eq!(found.len(), 1);
@@ -129,7 +128,7 @@ mod tests {
         assert_eq!(few.first().unwrap().get(3).unwrap(), "needs 4 values without warnings");
         let mut inconclusive = [view("1", 10.0), view("2", 20.0)];
         for view in &mut inconclusive {
-            view.warnings = vec![Warning { check: "errors".to_owned(), message: String::new() }];
+            view.warnings = vec![crate::validity::recorded("errors", "")];
         }
         let list = rows(&inconclusive);
         let list = list.first().unwrap().get(2..4).unwrap();

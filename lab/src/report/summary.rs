@@ -7,9 +7,10 @@
 use std::collections::BTreeSet;
 use std::fmt::{self, Write};
 
-use super::scaling;
 use super::view::{CaseView, size, trimmed};
+use super::{ranking, scaling};
 use crate::result::{CaseResult, State};
+use crate::warning::Figures;
 
 /// Printed for missing figures, as in the published tables.
 const ABSENT: &str = "N/A";
@@ -186,7 +187,7 @@ pub fn markdown(views: &[CaseView]) -> String {
 fn write_markdown(out: &mut String, views: &[CaseView]) -> fmt::Result {
     let suites: BTreeSet<&str> = views.iter().map(|view| view.result().suite.as_str()).collect();
     writeln!(out, "# Results: {}\n", suites.into_iter().collect::<Vec<_>>().join(", "))?;
-    writeln!(out, "{}\n", counts(views))?;
+    writeln!(out, "**{}**\n\n{}\n", escaped(&ranking::headline(views)), counts(views))?;
     let named = |names: &[&str]| -> Vec<&Column> {
         let all = || PUBLISHED.iter().chain(OURS);
         names.iter().filter_map(|name| all().find(|(column, _)| column == name)).collect()
@@ -228,17 +229,20 @@ fn write_scaling(out: &mut String, views: &[CaseView]) -> fmt::Result {
     Ok(())
 }
 
-/// The number of cases by state, and those with warnings.
+/// The number of cases by state, and of measured ones in which each kind of figures is usable.
 #[must_use]
 pub fn counts(views: &[CaseView]) -> String {
     let of = |state: State| views.iter().filter(|view| view.result().state == state).count();
-    let valid = views.iter().filter(|view| view.is_valid()).count();
-    let measured = of(State::Measured);
+    let usable = Figures::ALL.into_iter().rev().map(|figures| {
+        let count = views.iter().filter(|view| view.is_usable(figures)).count();
+        format!("{} in {count}", figures.name())
+    });
     format!(
-        "{} {}: {measured} measured, {} of them with warnings, {} not served, {} failed.",
+        "{} {}: {} measured (usable: {}), {} not served, {} failed.",
         views.len(),
         if views.len() == 1 { "case" } else { "cases" },
-        measured - valid,
+        of(State::Measured),
+        usable.collect::<Vec<_>>().join(", "),
         of(State::NotServed),
         of(State::Failed)
     )
@@ -406,7 +410,9 @@ mod tests {
         assert_eq!(remarks(1), "not served: no | TLS");
         let markdown = markdown(&views);
         assert!(markdown.contains("not served: no \\| TLS |"), "{markdown}");
-        assert!(markdown.contains("2 cases: 1 measured, 1 of them with warnings, 1 not served"));
+        assert!(markdown.contains(
+            "2 cases: 1 measured (usable: CPU in 0, rate in 0, latency in 0), 1 not served"
+        ));
         assert!(markdown.contains("- a CPU, 2 CPUs"));
     }
 

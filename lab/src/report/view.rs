@@ -5,6 +5,7 @@ use serde_json::Value;
 use crate::report::results::StoredResult;
 use crate::result::{CaseResult, State, Use, Warning};
 use crate::validity::measured;
+use crate::warning::Figures;
 
 /// A case with its warnings.
 #[derive(Clone, Debug)]
@@ -49,10 +50,23 @@ impl CaseView {
         self.result().target_use
     }
 
-    /// Measured, without warnings.
+    /// Measured, and no warning concerns these figures.
+    #[must_use]
+    pub fn is_usable(&self, figures: Figures) -> bool {
+        self.result().state == State::Measured
+            && !self.warnings.iter().any(|warning| warning.concerns(figures))
+    }
+
+    /// Measured, with all figures usable.
     #[must_use]
     pub fn is_valid(&self) -> bool {
-        self.result().state == State::Measured && self.warnings.is_empty()
+        Figures::ALL.into_iter().all(|figures| self.is_usable(figures))
+    }
+
+    /// The codes of the warnings that make these figures unusable.
+    pub fn codes(&self, figures: Figures) -> impl Iterator<Item = &str> {
+        let concerned = self.warnings.iter().filter(move |warning| warning.concerns(figures));
+        concerned.map(|warning| warning.code.as_str())
     }
 
     /// The remarks column: why there are no figures, or the warnings.
@@ -64,10 +78,7 @@ impl CaseView {
             State::NotServed => format!("not served: {}", reason()),
             State::Failed => format!("failed: {}", reason()),
             State::Measured => {
-                let remarks = self.warnings.iter().map(|warning| {
-                    let Warning { check, message } = warning;
-                    format!("{check}: {message}")
-                });
+                let remarks = self.warnings.iter().map(ToString::to_string);
                 remarks.collect::<Vec<_>>().join("; ")
             }
         }
@@ -87,6 +98,17 @@ impl CaseView {
         match &case.sweep {
             Some((key, value)) => format!("{} {key}={value}", case.target),
             None => case.target.clone(),
+        }
+    }
+}
+
+impl CaseView {
+    /// Target, swept setting and heap: the name of a series.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match &self.result().case.heap {
+            Some(heap) => format!("{}, {heap} heap", self.target()),
+            None => self.target(),
         }
     }
 }

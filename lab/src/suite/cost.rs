@@ -8,6 +8,7 @@ use super::definition::Suite;
 use super::{Source, scenario};
 use crate::result::{CaseResult, State};
 use crate::validity::measured;
+use crate::warning::Figures;
 
 const SUITE: &str = include_str!("../../../suites/cost.toml");
 /// The line of the suite that names the target.
@@ -27,7 +28,7 @@ pub fn suite(target: &str) -> Result<Suite, String> {
     Suite::from_source(Source { name: Path::new("cost.toml").to_owned(), text })
 }
 
-/// The cost of one policy, over its repetitions without warnings.
+/// The cost of one policy, each figure over the repetitions in which it is usable.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PolicyCost {
     pub scenario: String,
@@ -40,7 +41,7 @@ pub struct PolicyCost {
     /// Resident memory under load, in bytes.
     pub rss_bytes: Option<Spread>,
     pub rate_per_s: Option<Spread>,
-    /// Repetitions with a warning, and all repetitions.
+    /// Repetitions with unusable CPU time, and all repetitions.
     pub flagged: (usize, usize),
 }
 
@@ -74,25 +75,32 @@ pub fn policy_costs<'r>(
         let of: Vec<&CaseResult> =
             results.iter().filter(|found| found.case.scenario == scenario.name).copied().collect();
         let measured = || of.iter().filter(|found| found.state == State::Measured);
-        let warnings = |found: &CaseResult| measured::warnings(found);
-        let valid = || measured().filter(|found| warnings(found).is_empty());
-        let used = |figure: fn(&crate::result::Use) -> f64| {
-            Spread::of(valid().filter_map(|found| found.target_use.as_ref()).map(figure))
+        let usable = |figures: Figures| {
+            measured().filter(move |found| {
+                !measured::warnings(found).iter().any(|warning| warning.concerns(figures))
+            })
         };
-        let figure = |name: &str| Spread::of(valid().filter_map(|found| found.figure(name)));
+        let used = |figure: fn(&crate::result::Use) -> f64| {
+            let found = usable(Figures::Cpu).filter_map(|found| found.target_use.as_ref());
+            Spread::of(found.map(figure))
+        };
+        let figure = |name: &str, figures: Figures| {
+            Spread::of(usable(figures).filter_map(|found| found.figure(name)))
+        };
         let warning = || {
-            let first = measured().flat_map(|found| warnings(found)).next();
-            first.map(|warning| format!("warning: {}: {}", warning.check, warning.message))
+            let mut all = measured().flat_map(|found| measured::warnings(found));
+            let first = all.find(|warning| warning.concerns(Figures::Cpu));
+            first.map(|warning| format!("{}: {warning}", warning.severity.name()))
         };
         PolicyCost {
             scenario: scenario.name.clone(),
             reason: of.iter().find_map(|found| found.reason.clone()).or_else(warning),
             cpu_us: used(|used| used.cpu_user_us + used.cpu_system_us),
-            p50_ms: figure("p50_ms"),
-            p99_ms: figure("p99_ms"),
+            p50_ms: figure("p50_ms", Figures::Latency),
+            p99_ms: figure("p99_ms", Figures::Latency),
             rss_bytes: used(|used| used.rss_mean_bytes as f64),
-            rate_per_s: figure("throughput_per_s"),
-            flagged: (measured().count() - valid().count(), measured().count()),
+            rate_per_s: figure("throughput_per_s", Figures::Rate),
+            flagged: (measured().count() - usable(Figures::Cpu).count(), measured().count()),
         }
     };
     suite.scenarios.iter().map(cost_of).collect()
@@ -120,7 +128,7 @@ fn write_table(out: &mut String, suite: &Suite, policy_costs: &[PolicyCost]) -> 
     writeln!(
         out,
         "{:<18}{:>17}{:>17}{:>10}{:>10}{:>10}{:>11}{:>9}",
-        "policy", "CPU us/request", "added", "p50 ms", "p99 ms", "RSS MiB", "req/s", "warnings"
+        "policy", "CPU us/request", "added", "p50 ms", "p99 ms", "RSS MiB", "req/s", "excluded"
     )?;
     for cost_of in policy_costs {
         let policy = name(&cost_of.scenario);
@@ -138,19 +146,23 @@ fn write_table(out: &mut String, suite: &Suite, policy_costs: &[PolicyCost]) -> 
             }
             Some(_) | None => String::new(),
         };
-        let mean = |spread: Option<Spread>| spread.map_or(0.0, |spread| spread.mean);
-        let (p50, p99) = (mean(cost_of.p50_ms), mean(cost_of.p99_ms));
-        let (rss, rate) = (mean(cost_of.rss_bytes) / 1_048_576.0, mean(cost_of.rate_per_s));
+        let mean = |spread: Option<Spread>, divisor: f64, decimals: usize| match spread {
+            Some(spread) => format!("{:.decimals$}", spread.mean / divisor),
+            None => "-".to_owned(),
+        };
+        let (p50, p99) = (mean(cost_of.p50_ms, 1.0, 2), mean(cost_of.p99_ms, 1.0, 2));
+        let (rss, rate) =
+            (mean(cost_of.rss_bytes, 1_048_576.0, 1), mean(cost_of.rate_per_s, 1.0, 0));
         let warnings = format!("{}/{}", cost_of.flagged.0, cost_of.flagged.1);
         writeln!(
             out,
-            "{policy:<18}{own:>17}{more:>17}{p50:>10.2}{p99:>10.2}{rss:>10.1}{rate:>11.0}{warnings:>9}"
+            "{policy:<18}{own:>17}{more:>17}{p50:>10}{p99:>10}{rss:>10}{rate:>11}{warnings:>9}"
         )?;
     }
     writeln!(
         out,
-        "warnings: repetitions with warnings (excluded; see their result.json) / all repetitions\n+-: half \
-         the range over repetitions"
+        "excluded: repetitions whose CPU time is unusable (see their result.json) / all repetitions\n-: \
+         unusable in all repetitions\n+-: half the range over repetitions"
     )
 }
 
@@ -191,10 +203,10 @@ mod tests {
             let line = text.lines().find(|line| line.starts_with(begins)).unwrap();
             line.split_whitespace().map(str::to_owned).collect::<Vec<_>>().join(" ")
         };
-        assert!(row("none").starts_with("none 10.0 +-1.0 0.00"), "{text}");
+        assert!(row("none").starts_with("none 10.0 +-1.0 - "), "{text}");
         assert!(row("JWT, cached").starts_with("JWT, cached 15.0 +-0.0 +5.0 (+50 %)"), "{text}");
         assert!(row("JWT, cached").ends_with("1/2"), "a repetition with warnings counted: {text}");
-        assert!(row("Forward (TLS)").starts_with("Forward (TLS) warning: errors: "), "{text}");
+        assert!(row("Forward (TLS)").starts_with("Forward (TLS) error: errors: "), "{text}");
         assert_eq!(row("Without metrics"), "Without metrics not supported");
         assert_eq!(row("JWT, uncached"), "JWT, uncached not measured");
     }

@@ -31,6 +31,8 @@ pub struct Suite {
     /// Settings that differ from the targets' defaults, by target.
     pub set: BTreeMap<String, BTreeMap<String, String>>,
     pub sweep: Option<Sweep>,
+    /// Targets are changed while they are under load.
+    pub change: Option<ChangePart>,
     pub scenarios: Vec<Scenario>,
     pub targets: Vec<Target>,
     /// Every file that was read, for the hash and the run's folder.
@@ -84,6 +86,18 @@ pub struct Time {
     /// backend alone is not measured.
     #[serde(default, deserialize_with = "some_duration")]
     pub calibrate: Option<Duration>,
+    /// Time between the start of a target and the reading of its idle memory. `None`: it is not read.
+    #[serde(default, deserialize_with = "some_duration")]
+    pub settle: Option<Duration>,
+}
+
+/// `[change]`
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChangePart {
+    /// Interval between two changes.
+    #[serde(deserialize_with = "duration::deserialize")]
+    pub every: Duration,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -202,6 +216,7 @@ impl Suite {
             limits,
             set,
             sweep,
+            change: file.change,
             scenarios,
             targets,
             sources,

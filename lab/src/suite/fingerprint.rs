@@ -51,7 +51,8 @@ pub(crate) fn of_case(
 ) -> String {
     let path = scenario.path.split('?').next().unwrap_or_default();
     // A template that cannot be rendered fails the case when the target starts.
-    let rendered = rendered(target, &scenario.needs, path, settings).unwrap_or_default();
+    let rendered =
+        rendered(target, &scenario.used(&target.can), path, settings).unwrap_or_default();
     of_texts([suite].into_iter().chain(rendered.iter().map(String::as_str)))
 }
 

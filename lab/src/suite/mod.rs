@@ -35,6 +35,7 @@ pub use source::Source;
 
 use crate::load::{Progress, Stop};
 use crate::result::{Case, CaseResult, State};
+use crate::warning::{Figures, Warning};
 use run_folder::RunFolder;
 use runner::Runner;
 
@@ -81,7 +82,8 @@ pub enum Event<'e> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     pub measured: usize,
-    pub flagged: usize,
+    /// Measured cases in which latency, rate and CPU time are usable.
+    pub usable: [usize; 3],
     pub not_served: usize,
     pub failed: usize,
     /// Cases kept from an earlier run.
@@ -160,7 +162,10 @@ impl Summary {
         match found.state {
             State::Measured => {
                 self.measured += 1;
-                self.flagged += usize::from(!found.warnings.is_empty());
+                for (count, figures) in self.usable.iter_mut().zip(Figures::ALL) {
+                    let concerned = |warning: &Warning| warning.concerns(figures);
+                    *count += usize::from(!found.warnings.iter().any(concerned));
+                }
             }
             State::NotServed => self.not_served += 1,
             State::Failed => self.failed += 1,
@@ -180,7 +185,9 @@ impl Estimate {
     fn new(suite: &Suite, to_do: &[Case]) -> Self {
         let serves = |case: &&Case| {
             let both = suite.target(&case.target).zip(suite.scenario(&case.scenario));
-            both.is_some_and(|(target, scenario)| runner::not_served(target, scenario).is_none())
+            both.is_some_and(|(target, scenario)| {
+                runner::not_served(suite, target, scenario).is_none()
+            })
         };
         let to_measure = to_do.iter().filter(serves).count();
         let each = suite.time.warm_up + suite.time.measure;
@@ -207,7 +214,7 @@ impl Estimate {
 }
 
 /// A Unix time in RFC 3339, such as `2026-01-31T23:59:59Z`.
-fn rfc3339(unix_s: u64) -> String {
+pub(crate) fn rfc3339(unix_s: u64) -> String {
     let time = i64::try_from(unix_s).ok().and_then(|s| OffsetDateTime::from_unix_timestamp(s).ok());
     let time = time.unwrap_or(OffsetDateTime::UNIX_EPOCH);
     let (year, month, day) = time.to_calendar_date();

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::Path;
 
-use crate::limits::{ECHO_DELAY_MS_MAX, LOAD_USERS_MAX, PAYLOAD_BYTES_MAX};
+use crate::limits::{ECHO_DELAY_MS_MAX, LAB_SETTLE_S_MAX, LOAD_USERS_MAX, PAYLOAD_BYTES_MAX};
 use serde::Deserialize;
 use toml::Spanned;
 
 use super::definition::{
-    Cores, LIMITED, Limit, LoadPart, Order, Restart, SettingValue, Sweep, Time,
+    ChangePart, Cores, LIMITED, Limit, LoadPart, Order, Restart, SettingValue, Sweep, Time,
 };
 use super::scenario::{self, Scenario};
 use super::source::Source;
@@ -38,6 +38,8 @@ pub(super) struct File {
     #[serde(default)]
     sweep: Option<SweepFile>,
     #[serde(default)]
+    pub(super) change: Option<ChangePart>,
+    #[serde(default)]
     scenario: Vec<scenario::ScenarioEntry>,
 }
 
@@ -58,6 +60,8 @@ pub(super) struct MatrixFile {
     pub(super) order: Order,
     #[serde(default)]
     pub(super) restart: Restart,
+    #[serde(default)]
+    control: Option<Spanned<String>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -97,6 +101,13 @@ pub(super) fn targets(source: &Source, file: &File, folder: &Path) -> Result<Vec
             return Err(source.error_at(written, &message, "change `name` in the target file"));
         }
         targets.push(target);
+    }
+    if let Some(control) = &file.matrix.control {
+        let found = targets.iter().find(|target| target.name == *control.get_ref());
+        let names = targets.iter().map(|target| target.name.as_str());
+        let found = found.ok_or_else(|| source.unknown_name(control, "target", names))?;
+        let name = format!("{}-again", found.name);
+        targets.push(found.named(name));
     }
     Ok(targets)
 }
@@ -143,7 +154,10 @@ fn check_needs(
     for target in targets {
         known.extend(target.can.iter().chain(target.cannot.keys()).map(String::as_str));
     }
-    for need in file.scenario.iter().flat_map(|scenario| &scenario.needs) {
+    let of = |scenario: &'_ scenario::ScenarioEntry| {
+        scenario.needs.iter().chain(&scenario.wants).cloned().collect::<Vec<_>>()
+    };
+    for need in &file.scenario.iter().flat_map(of).collect::<Vec<_>>() {
         if !known.contains(need.get_ref().as_str()) {
             return Err(source.unknown_name(need, "need", known.iter().copied()));
         }
@@ -165,6 +179,10 @@ pub(super) fn check(
     };
     check_payloads(source, &file.matrix, scenarios.iter().filter(served))?;
     check_load(source, file)?;
+    if file.time.settle.is_some_and(|settle| settle.as_secs() > LAB_SETTLE_S_MAX) {
+        let name = source.name.display();
+        return Err(format!("{name}: error: `settle` must be at most {LAB_SETTLE_S_MAX}s"));
+    }
     let Cores { target, backend, generator } = &file.cores;
     for written in [target, backend, generator].into_iter().flatten() {
         crate::target::cores::parse(written.get_ref())
@@ -293,6 +311,12 @@ pub(super) fn settings(source: &Source, file: &File, targets: &[Target]) -> Resu
             own.insert(key.get_ref().clone(), value.text());
         }
         set.insert(name.get_ref().clone(), own);
+    }
+    // The control is the same target again.
+    if let Some(control) = &file.matrix.control
+        && let Some(own) = set.get(control.get_ref()).cloned()
+    {
+        set.insert(format!("{}-again", control.get_ref()), own);
     }
     Ok(set)
 }

@@ -17,17 +17,22 @@ use super::scenario::Scenario;
 use super::{Event, Run, RunError, rfc3339};
 use crate::load::{self, Options, Progress, Trust};
 use crate::recording::Recordings;
-use crate::result::{self, Case, CaseResult, Machine, RecordedShape, State, Version, Warning};
+use crate::result::{
+    self, Case, CaseResult, Changes, Machine, RecordedShape, Start, State, Version, Warning,
+};
+use crate::target::change::Changer;
 use crate::target::cores;
 use crate::target::definition::{Role, StopBy, Target};
 use crate::target::proc;
-use crate::target::process::{Process, ProcessSpec, free_port};
+use crate::target::process::{Process, ProcessSpec, free_port, sleep};
 use crate::target::reaper::Reaper;
 use crate::target::running::{Running, TargetStart};
 use crate::target::sampler::{Sampler, Watched, WatchedGroup};
 use crate::target::template::Values;
 use crate::validity;
 
+/// Longest sleep while a target settles, after which an interruption is noticed.
+const SETTLE_STEP: Duration = Duration::from_millis(50);
 /// How long the backend may take to start listening.
 const BACKEND_READY: Duration = Duration::from_secs(20);
 
@@ -80,6 +85,8 @@ struct Measured {
     target_version: Option<String>,
     calibration: Option<f64>,
     gc_log: Option<PathBuf>,
+    start: Option<Start>,
+    changes: Option<Changes>,
 }
 
 impl<'r> Runner<'r> {
@@ -157,7 +164,7 @@ impl<'r> Runner<'r> {
             || CaseError::Failed("the case refers to an unknown scenario or target".to_owned());
         let scenario = suite.scenario(&case.scenario).ok_or_else(unknown_name)?;
         let target = suite.target(&case.target).ok_or_else(unknown_name)?;
-        if let Some(missing) = not_served(target, scenario) {
+        if let Some(missing) = not_served(suite, target, scenario) {
             return Ok(Err(missing));
         }
         let mut warnings = Vec::new();
@@ -166,14 +173,14 @@ impl<'r> Runner<'r> {
             warnings = self.ensure_backend(case, partial)?;
             match self.calibrate(case, scenario)? {
                 Some(Ok(rate)) => calibration = Some(rate),
-                Some(Err(why)) => warnings.push(warning("backend-alone", &why)),
+                Some(Err(why)) => warnings.push(validity::recorded("backend-alone", &why)),
                 None => {}
             }
         } else {
             // This target does not use the lab's backend.
             self.backend = None;
         }
-        self.ensure_target(case, target, scenario, partial)?;
+        let start = self.ensure_target(case, target, scenario, partial)?;
         let (url, watched, limits, version) = {
             let kept = self.target.as_ref().ok_or_else(unknown_name)?;
             let running = &kept.running;
@@ -188,7 +195,7 @@ impl<'r> Runner<'r> {
             })?;
             let url = format!("{}{}", base.trim_end_matches('/'), scenario.path);
             let backend = self.backend.iter().map(|(_, process)| process.pid()).collect();
-            warnings.extend(running.warnings.iter().map(|text| warning("limits", text)));
+            warnings.extend(running.warnings.iter().map(|text| validity::recorded("limits", text)));
             let watched = Watched {
                 target: self.part(running.pids(Role::Target), &suite.cores.target),
                 backend: self.part(backend, &suite.cores.backend),
@@ -205,12 +212,15 @@ impl<'r> Runner<'r> {
             Options { shape: suite.load.shape, recordings, ..self.options(case, scenario, url)? };
         // Sampling must not use the target's CPU.
         let sampler = on_generator(suite, || Sampler::start(&watched))?;
+        let changer = self.changer(scenario)?;
         let loaded = self.load(&options, &sampler, on_event);
+        let changes = changer.map(Changer::finish).transpose();
         if !matches!(loaded, Err(CaseError::Interrupted)) {
             // If a process has ended, report that rather than the errors it caused.
             self.check_processes()?;
         }
         let (load, span) = loaded?;
+        let changes = changes?;
         let rate_per_s = load.get("throughput_per_s").and_then(Value::as_f64).unwrap_or(0.0);
         let found = sampler.finish(span.0, span.1, rate_per_s);
         let gc_log = self.target.as_ref().and_then(|kept| kept.running.gc_log.clone());
@@ -222,7 +232,42 @@ impl<'r> Runner<'r> {
             target_version: version,
             calibration,
             gc_log,
+            start,
+            changes,
         }))
+    }
+
+    /// Starts to change the target, if the suite wants that.
+    fn changer(&self, scenario: &Scenario) -> Result<Option<Changer>, String> {
+        let plan = self.target.as_ref().and_then(|kept| kept.running.change.clone());
+        let (Some(plan), Some(change)) = (plan, self.suite.change) else { return Ok(None) };
+        let token = match scenario.tokens {
+            None => None,
+            Some(tokens) => {
+                let file = self.fixtures.tokens(tokens)?;
+                let text = std::fs::read_to_string(&file)
+                    .map_err(|error| format!("{}: {error}", file.display()))?;
+                text.lines().next().map(str::to_owned)
+            }
+        };
+        on_generator(self.suite, || Changer::start(plan, change.every, token)).map(Some)
+    }
+
+    /// Time to readiness, and memory before the first request.
+    fn started(&self, running: &Running) -> Result<Start, CaseError> {
+        let idle_rss_bytes = match self.suite.time.settle {
+            None => None,
+            Some(settle) => {
+                let clock = SystemClock::new();
+                while u128::from(clock.now_us()) < settle.as_micros() {
+                    self.interrupted()?;
+                    sleep(SETTLE_STEP.min(settle));
+                }
+                let pids = running.pids(Role::Target);
+                Some(proc::used(&proc::families(&pids)).rss_bytes)
+            }
+        };
+        Ok(Start { ready_ms: running.ready_us as f64 / 1_000.0, idle_rss_bytes })
     }
 
     /// Fails if target or backend has ended.
@@ -320,7 +365,7 @@ impl<'r> Runner<'r> {
             self.backend = Some((case.delay_ms, process));
         }
         let warnings = self.backend.iter().flat_map(|(_, process)| &process.warnings);
-        Ok(warnings.map(|text| warning("limits", text)).collect())
+        Ok(warnings.map(|text| validity::recorded("limits", text)).collect())
     }
 
     fn ensure_target(
@@ -329,13 +374,14 @@ impl<'r> Runner<'r> {
         target: &Target,
         scenario: &Scenario,
         partial: &Path,
-    ) -> Result<(), CaseError> {
+    ) -> Result<Option<Start>, CaseError> {
         let settings = cases::settings(self.suite, case);
         let path = scenario.path.split('?').next().unwrap_or_default();
-        let key = format!("{}\n{settings:?}\n{:?}\n{path}", target.name, scenario.needs);
+        let needs = scenario.used(&target.can);
+        let key = format!("{}\n{settings:?}\n{needs:?}\n{path}", target.name);
         let runs = |kept: &mut RunningTarget| kept.key == key && kept.running.broken().is_none();
         if self.target.as_mut().is_some_and(runs) {
-            return Ok(());
+            return Ok(None);
         }
         self.target = None;
         self.started += 1;
@@ -351,7 +397,7 @@ impl<'r> Runner<'r> {
         let suite = self.suite;
         let running = Running::start(&TargetStart {
             target,
-            needs: &scenario.needs,
+            needs: &needs,
             built_in: &built_in,
             settings: &settings,
             folder: &folder,
@@ -363,12 +409,16 @@ impl<'r> Runner<'r> {
                 Role::Target => self.limit("target"),
                 Role::Helper => self.limit("helper"),
             },
+            changing: suite.change.is_some(),
             stop: &self.run.stop,
             reaper: &self.reaper,
         });
         self.interrupted()?;
-        self.target = Some(RunningTarget { key, running: running? });
-        Ok(())
+        let running = running?;
+        // Without processes of its own, a target was not started here.
+        let started = (!target.processes.is_empty()).then(|| self.started(&running)).transpose()?;
+        self.target = Some(RunningTarget { key, running });
+        Ok(started)
     }
 
     /// Measures the backend alone, in cleartext and without tokens: the upper bound of the target's
@@ -465,6 +515,8 @@ impl<'r> Runner<'r> {
             generator_use: None,
             load_average: [0.0; 3],
             gc: None,
+            start: None,
+            changes: None,
             calibration: None,
             environment: result::Environment::default(),
             machine: Machine { cpu, cores, kernel, memory_bytes, limits: Vec::new() },
@@ -486,6 +538,8 @@ impl<'r> Runner<'r> {
         into.environment = measured.found.environment;
         into.load_average = proc::load_average();
         into.calibration = measured.calibration;
+        into.start = measured.start;
+        into.changes = measured.changes;
         into.machine.limits = measured.limits;
         let name = into.case.target.clone();
         let version = measured.target_version.map(|version| Version { name, version });
@@ -496,7 +550,7 @@ impl<'r> Runner<'r> {
         {
             match crate::gc::read(&log) {
                 Ok(gc) => into.gc = Some(gc),
-                Err(error) => into.warnings.push(warning("gc-log", &error)),
+                Err(error) => into.warnings.push(validity::recorded("gc-log", &error)),
             }
         }
         into.warnings.extend(measured.warnings);
@@ -514,11 +568,15 @@ fn on_generator<T>(suite: &Suite, work: impl FnOnce() -> T) -> Result<T, String>
     }
 }
 
-/// The scenario's needs that the target does not support, as a sentence.
-pub(crate) fn not_served(target: &Target, scenario: &Scenario) -> Option<String> {
+/// Why the target does not serve the scenario: unsupported needs, or a program that is not installed.
+pub(crate) fn not_served(suite: &Suite, target: &Target, scenario: &Scenario) -> Option<String> {
     let lacking = scenario.lacking(&target.can);
     if lacking.is_empty() {
-        return None;
+        if suite.change.is_some() && target.change.is_none() {
+            return Some(format!("{} has no [change] in its target file", target.name));
+        }
+        let missing = target.missing_program()?;
+        return Some(format!("{}: program `{missing}` is not installed", target.name));
     }
     let describe = |need: &&str| match target.cannot.get(*need) {
         Some(why) => format!("{need} ({why})"),
@@ -526,10 +584,6 @@ pub(crate) fn not_served(target: &Target, scenario: &Scenario) -> Option<String>
     };
     let missing: Vec<String> = lacking.iter().map(describe).collect();
     Some(format!("{} does not support {}", target.name, missing.join(", ")))
-}
-
-fn warning(check: &str, message: &str) -> Warning {
-    Warning { check: check.to_owned(), message: message.to_owned() }
 }
 
 /// The load shape as recorded in a result.
@@ -546,6 +600,7 @@ fn recorded_shape(shape: load::Shape, users: u32) -> RecordedShape {
             RecordedShape::Closed { think_ms }
         }
         load::Shape::Arrivals { rate_per_s } => RecordedShape::Arrivals { rate_per_s },
+        load::Shape::Poisson { rate_per_s } => RecordedShape::Poisson { rate_per_s },
         load::Shape::RampUsers { from, think: _ } => {
             RecordedShape::RampUsers { from: from as u64, to: u64::from(users) }
         }

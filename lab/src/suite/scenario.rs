@@ -28,6 +28,9 @@ pub struct Scenario {
     pub path: String,
     /// Capabilities required of the target; compared with its `can`.
     pub needs: Vec<String>,
+    /// Capabilities that a target uses if it has them, and does without otherwise.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub wants: Vec<String>,
     pub headers: BTreeMap<String, String>,
     pub tokens: Option<Tokens>,
     pub payload: ScenarioPayload,
@@ -49,6 +52,8 @@ pub(crate) struct ScenarioEntry {
     path: String,
     #[serde(default)]
     pub(crate) needs: Vec<Spanned<String>>,
+    #[serde(default)]
+    pub(crate) wants: Vec<Spanned<String>>,
     #[serde(default)]
     headers: BTreeMap<String, String>,
     #[serde(default)]
@@ -114,6 +119,12 @@ impl Scenario {
         self.needs.iter().any(|need| need == TLS)
     }
 
+    /// The capabilities to use: all needs, and of the wants those that `can` covers.
+    pub(crate) fn used(&self, can: &[String]) -> Vec<String> {
+        let wants = self.wants.iter().filter(|want| can.contains(want));
+        self.needs.iter().chain(wants).cloned().collect()
+    }
+
     /// The needs that `can` does not cover.
     pub(crate) fn lacking<'s>(&'s self, can: &[String]) -> Vec<&'s str> {
         self.needs.iter().filter(|need| !can.contains(need)).map(String::as_str).collect()
@@ -134,6 +145,7 @@ impl ScenarioEntry {
             method: self.method.clone(),
             path: self.path.clone(),
             needs: self.needs.iter().map(|need| need.get_ref().clone()).collect(),
+            wants: self.wants.iter().map(|want| want.get_ref().clone()).collect(),
             headers: self.headers.clone(),
             tokens,
             payload: self.payload,

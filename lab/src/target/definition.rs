@@ -6,6 +6,7 @@ use std::path::Path;
 use serde::Deserialize;
 use toml::Spanned;
 
+use super::process::exists;
 use super::template;
 use crate::suite::definition::SettingValue;
 use crate::suite::source::Source;
@@ -48,6 +49,7 @@ pub struct Target {
     pub version: Vec<String>,
     /// The garbage collector log of a JVM, in its process's folder.
     pub gc_log: Option<String>,
+    pub change: Option<Change>,
     names_backend: bool,
     pub source: Source,
 }
@@ -74,6 +76,8 @@ struct File {
     version: Vec<String>,
     #[serde(default)]
     gc_log: Option<String>,
+    #[serde(default)]
+    change: Option<Change>,
 }
 
 /// A text that is inserted conditionally or repeatedly: `{{part.NAME}}`.
@@ -110,6 +114,9 @@ pub struct Program {
     /// Files in the process's folder by path; templates.
     #[serde(default)]
     pub files: BTreeMap<String, Spanned<String>>,
+    /// Numbered files.
+    #[serde(default)]
+    pub many: Vec<Many>,
     #[serde(default)]
     pub ready: Ready,
     #[serde(default)]
@@ -123,6 +130,33 @@ pub struct Program {
     /// Memory limit such as `500MiB`, unless the suite limits the role.
     #[serde(default)]
     pub memory: Option<Spanned<String>>,
+}
+
+/// Files that differ in their number, `{{number}}`, which counts from 0001.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Many {
+    /// A number, or a setting as `{{name}}`.
+    pub count: Spanned<String>,
+    /// Path in the process's folder; a template.
+    pub file: Spanned<String>,
+    /// A template.
+    pub text: Spanned<String>,
+}
+
+/// How the running target is changed, and how a client sees it. Templates, in which `{{edition}}` is the number of
+/// the change.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Change {
+    /// The file to replace, in the folder of the first process.
+    pub file: Spanned<String>,
+    pub text: Spanned<String>,
+    /// An `http` URL that responds with 200 when the edition is live, not before.
+    pub probe: Spanned<String>,
+    /// A command that makes the target read the file, unless it follows its files.
+    #[serde(default)]
+    pub command: Vec<Spanned<String>>,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
@@ -216,6 +250,7 @@ impl Target {
             processes: file.process,
             version: file.version,
             gc_log: file.gc_log,
+            change: file.change,
             names_backend,
             source,
         })
@@ -226,6 +261,19 @@ impl Target {
     #[must_use]
     pub fn names_backend(&self) -> bool {
         self.names_backend
+    }
+
+    /// The same target with another name.
+    pub(crate) fn named(&self, name: String) -> Self {
+        Self { name, ..self.clone() }
+    }
+
+    /// A program of its processes that is not installed.
+    pub(crate) fn missing_program(&self) -> Option<&str> {
+        let mut programs = self.processes.iter().filter_map(|process| process.command.first());
+        let missing =
+            programs.find(|word| !word.get_ref().contains("{{") && !exists(word.get_ref()))?;
+        Some(missing.get_ref())
     }
 
     /// Whether the suite's heap sizes apply.
@@ -240,6 +288,10 @@ fn names(file: &File) -> Vec<String> {
     let mut names: Vec<String> = template::BUILT_IN.iter().map(|name| (*name).to_owned()).collect();
     names.extend(file.settings.keys().cloned());
     names.extend(file.part.keys().map(|part| format!("part.{part}")));
+    if file.process.iter().any(|process| !process.many.is_empty()) {
+        names.push("number".to_owned());
+    }
+    names.extend(file.change.iter().map(|_| "edition".to_owned()));
     for process in &file.process {
         names.extend(process.ports.iter().cloned());
         names.extend(process.ports.iter().map(|port| format!("{}.{port}", process.name)));
@@ -255,6 +307,11 @@ fn texts(file: &File) -> Vec<&Spanned<String>> {
         texts.extend(process.command.iter().chain(&process.copies));
         texts.extend(process.env.values().chain(process.files.values()));
         texts.extend(&process.ready.url);
+        texts.extend(process.many.iter().flat_map(|many| [&many.count, &many.file, &many.text]));
+    }
+    if let Some(change) = &file.change {
+        texts.extend([&change.file, &change.text, &change.probe]);
+        texts.extend(&change.command);
     }
     texts
 }

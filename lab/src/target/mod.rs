@@ -7,6 +7,7 @@
 //! its file below `suites/targets/`.
 
 mod cgroup;
+pub(crate) mod change;
 pub(crate) mod cores;
 pub mod definition;
 mod interference;

@@ -25,6 +25,9 @@ use super::reaper::{Guard, Reaper};
 use crate::load::Stop;
 
 const POLL: Duration = Duration::from_millis(20);
+/// Interval of the first checks whether a program is ready, and until when they are made.
+const FINE_POLL: Duration = Duration::from_millis(1);
+const FINE_POLL_UNTIL_US: u64 = 2_000_000;
 /// Timeout of a readiness check: for connecting, and for each read.
 const PROBE: Duration = Duration::from_secs(2);
 
@@ -111,7 +114,7 @@ impl Process {
     ) -> Result<(), String> {
         let clock = SystemClock::new();
         let accepts = |port: &u16| connect((Ipv4Addr::LOCALHOST, *port).into()).is_ok();
-        while !(ports.iter().all(accepts) && url.is_none_or(responds_ok)) {
+        while !(ports.iter().all(accepts) && url.is_none_or(|url| responds_ok(url, None))) {
             if let Some(status) = self.ended() {
                 return Err(format!("{} ended: {status}\n{}", self.name, self.log_tail()));
             }
@@ -123,7 +126,9 @@ impl Process {
                 let tail = self.log_tail();
                 return Err(format!("{} is not ready after {after} s\n{tail}", self.name));
             }
-            pause();
+            // The time until a target is ready is a figure of the result.
+            let soon = clock.now_us() < FINE_POLL_UNTIL_US;
+            sleep(if soon { FINE_POLL } else { POLL });
         }
         Ok(())
     }
@@ -333,9 +338,16 @@ pub(crate) fn free_port() -> Result<u16, String> {
 }
 
 /// There is no notification when a program starts listening or ends, so both are polled.
-#[allow(clippy::disallowed_methods, reason = "runs on the suite's own thread and blocks no worker")]
 fn pause() {
-    thread::sleep(POLL);
+    sleep(POLL);
+}
+
+#[allow(
+    clippy::disallowed_methods,
+    reason = "runs on the suite's own threads and blocks no worker"
+)]
+pub(crate) fn sleep(time: Duration) {
+    thread::sleep(time);
 }
 
 /// Connects with a time limit, since a full accept queue delays a connection for minutes.
@@ -343,9 +355,9 @@ fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     TcpStream::connect_timeout(&address, PROBE)
 }
 
-/// Whether `http://host:port/path` responds with 200.
+/// Whether `http://host:port/path` responds with 200, with the bearer token if there is one.
 #[allow(clippy::disallowed_methods, reason = "runs on the suite's own thread and blocks no worker")]
-fn responds_ok(url: &str) -> bool {
+pub(crate) fn responds_ok(url: &str, token: Option<&str>) -> bool {
     let Some(rest) = url.strip_prefix("http://") else { return false };
     let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
     let requested = || -> io::Result<bool> {
@@ -353,8 +365,11 @@ fn responds_ok(url: &str) -> bool {
         let mut stream = connect(address)?;
         stream.set_read_timeout(Some(PROBE))?;
         stream.set_write_timeout(Some(PROBE))?;
-        let head =
-            format!("GET /{path} HTTP/1.1\r\nHost: {authority}\r\nConnection: close\r\n\r\n");
+        let token = token.map(|token| format!("Authorization: Bearer {token}\r\n"));
+        let head = format!(
+            "GET /{path} HTTP/1.1\r\nHost: {authority}\r\nConnection: close\r\n{}\r\n",
+            token.unwrap_or_default()
+        );
         stream.write_all(head.as_bytes())?;
         let mut status = [0; 12];
         stream.read_exact(&mut status)?;

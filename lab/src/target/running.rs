@@ -5,7 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::definition::{Program, Role, Target};
+use base::SystemClock;
+use toml::Spanned;
+
+use super::change::{ChangePlan, EDITION};
+use super::definition::{Many, Program, Role, Target};
 use super::process::{Process, ProcessSpec, first_line, free_port};
 use super::reaper::Reaper;
 use super::template::{BUILT_IN, TemplateContext, Values};
@@ -28,6 +32,8 @@ pub(crate) struct TargetStart<'a> {
     /// CPUs and limits by role.
     pub(crate) cores: &'a dyn Fn(Role) -> Option<Vec<usize>>,
     pub(crate) limits: &'a dyn Fn(Role) -> Limit,
+    /// Whether it will be changed while it runs.
+    pub(crate) changing: bool,
     pub(crate) stop: &'a Stop,
     pub(crate) reaper: &'a Reaper,
 }
@@ -42,6 +48,10 @@ pub(crate) struct Running {
     pub(crate) version: Option<String>,
     pub(crate) warnings: Vec<String>,
     pub(crate) limits: Vec<String>,
+    /// From the start of the processes until all were ready.
+    pub(crate) ready_us: u64,
+    /// How to change it, if it was started with `changing`.
+    pub(crate) change: Option<ChangePlan>,
 }
 
 impl Running {
@@ -63,6 +73,8 @@ impl Running {
             version: None,
             warnings: Vec::new(),
             limits: Vec::new(),
+            ready_us: 0,
+            change: change_plan(start, &values, &copies)?,
         };
         for program in &target.processes {
             for own in copies.get(&program.name).into_iter().flatten() {
@@ -102,6 +114,13 @@ impl Running {
             fs::create_dir_all(file.parent().unwrap_or(&folder)).map_err(describe)?;
             fs::write(&file, context.fill(text.get_ref())?).map_err(describe)?;
         }
+        for many in &program.many {
+            write_many(many, &folder, &context)?;
+        }
+        if let Some(change) = self.change.as_ref().filter(|change| change.file.starts_with(&folder))
+        {
+            fs::write(&change.file, change.first()).map_err(describe)?;
+        }
         let command: Result<Vec<String>, String> =
             program.command.iter().map(|word| context.fill(word.get_ref())).collect();
         let env: Result<Vec<(String, String)>, String> = program
@@ -113,6 +132,7 @@ impl Running {
         let own_memory = program.memory.as_ref().map(|memory| memory.get_ref());
         let memory = limit.memory.as_ref().or(own_memory);
         let name = context.fill(&format!("{}-{{{{copy}}}}", program.name))?;
+        let clock = SystemClock::new();
         let mut process = Process::start(ProcessSpec {
             name: &name,
             command: command?,
@@ -130,6 +150,7 @@ impl Running {
         let url = program.ready.url.as_ref().map(|url| context.fill(url.get_ref())).transpose()?;
         let within = Duration::from_secs(program.ready.within_s);
         process.wait_until_ready(&ports, url.as_deref(), within, start.stop)?;
+        self.ready_us = self.ready_us.saturating_add(clock.now_us());
         self.warnings.append(&mut process.warnings);
         self.limits.append(&mut process.limits);
         if program.role == Role::Target && self.gc_log.is_none() {
@@ -149,6 +170,55 @@ impl Running {
     pub(crate) fn broken(&self) -> Option<String> {
         self.processes.iter().find_map(|(_, process)| process.broken())
     }
+}
+
+fn write_many(many: &Many, folder: &Path, context: &TemplateContext<'_>) -> Result<(), String> {
+    let count = context.fill(many.count.get_ref())?;
+    let most = limits::LAB_TARGET_FILES_MAX;
+    let count: u32 =
+        count.parse().ok().filter(|count| *count <= most).ok_or_else(|| {
+            format!("`{count}` files {}; expected 0 to {most}", many.file.get_ref())
+        })?;
+    let mut values = context.values.clone();
+    for number in 1..=count {
+        values.insert("number".to_owned(), format!("{number:04}"));
+        let one = TemplateContext { values: &values, ..*context };
+        let file = folder.join(one.fill(many.file.get_ref())?);
+        let describe = |error: std::io::Error| format!("{}: {error}", file.display());
+        fs::create_dir_all(file.parent().unwrap_or(folder)).map_err(describe)?;
+        fs::write(&file, one.fill(many.text.get_ref())?).map_err(describe)?;
+    }
+    Ok(())
+}
+
+/// The change of the target with the values of its first process; `None` unless it is wanted and defined.
+fn change_plan(
+    start: &TargetStart<'_>,
+    values: &Values,
+    copies: &Copies,
+) -> Result<Option<ChangePlan>, String> {
+    let target = start.target;
+    let (Some(change), Some(program), true) =
+        (&target.change, target.processes.first(), start.changing)
+    else {
+        return Ok(None);
+    };
+    let mut values = values.clone();
+    values.extend(
+        copies.get(&program.name).into_iter().flatten().next().cloned().unwrap_or_default(),
+    );
+    values.insert("edition".to_owned(), EDITION.to_owned());
+    let context =
+        TemplateContext { values: &values, parts: &target.parts, needs: start.needs, copies };
+    let fill = |text: &Spanned<String>| context.fill(text.get_ref());
+    let folder = PathBuf::from(context.fill("{{folder}}")?);
+    let command: Result<Vec<String>, String> = change.command.iter().map(fill).collect();
+    Ok(Some(ChangePlan {
+        file: folder.join(fill(&change.file)?),
+        text: fill(&change.text)?,
+        probe: fill(&change.probe)?,
+        command: command?,
+    }))
 }
 
 /// The output of the version command, or why it is unknown.
@@ -245,6 +315,7 @@ pub(crate) fn rendered(
     let as_it_is = |name: &str| (name.to_owned(), format!("{{{{{name}}}}}"));
     let mut values: Values = BUILT_IN.iter().map(|name| as_it_is(name)).collect();
     values.insert("path".to_owned(), path.to_owned());
+    values.extend(["number", "edition"].map(as_it_is));
     values.extend(target.settings.clone());
     values.extend(settings.clone());
     let own = |program: &Program, copy: u32| {
@@ -266,6 +337,11 @@ pub(crate) fn rendered(
             }
             for (name, text) in program.env.iter().chain(&program.files) {
                 texts.extend([name.clone(), context.fill(text.get_ref())?]);
+            }
+            for Many { count, file, text } in &program.many {
+                for text in [count, file, text] {
+                    texts.push(context.fill(text.get_ref())?);
+                }
             }
         }
     }

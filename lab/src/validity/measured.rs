@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{Backend, CHECKS, Conditions, Figure, Generator, Loop, Row, Warning};
+use super::{
+    Backend, CHECKS, Conditions, Figure, Generator, Loop, RECORDED, Row, Warning, recorded,
+};
 use crate::load;
 use crate::result::{self, CaseResult, RecordedShape, State};
 
@@ -17,6 +19,7 @@ const PERCENTILES: &[(f64, &str)] = &[
     (98.0, "p98_ms"),
     (99.0, "p99_ms"),
     (99.9, "p999_ms"),
+    (99.99, "p9999_ms"),
 ];
 /// Significant digits of our own histograms.
 const DIGITS: i32 = 3;
@@ -53,6 +56,7 @@ impl Row {
         Self {
             label: String::new(),
             loop_kind: pace_of_load(load),
+            random_arrivals: load.pointer("/shape/kind").and_then(Value::as_str) == Some("poisson"),
             incidents: incidents(load),
             rate_per_s: figure("throughput_per_s"),
             mean_ms: figure("mean_ms"),
@@ -79,19 +83,18 @@ impl Row {
 /// The warnings of a case: those of the current checks, and those that only the run itself could detect,
 /// which are stored in `result.json` (such as limits that could not be applied).
 #[must_use]
-pub fn warnings(found: &CaseResult) -> Vec<result::Warning> {
+pub fn warnings(found: &CaseResult) -> Vec<Warning> {
     let own = found
         .warnings
         .iter()
-        .filter(|warning| CHECKS.iter().all(|check| check.name != warning.check));
+        .filter(|warning| CHECKS.iter().all(|check| check.name != warning.code))
+        .map(|warning| match RECORDED.iter().any(|(code, ..)| *code == warning.code) {
+            // Files of earlier versions have no scope.
+            true => recorded(&warning.code, &warning.message),
+            false => warning.clone(),
+        });
     let of_checks = Row::of(found).map_or_else(Vec::new, |row| row.warnings());
-    own.cloned().chain(of_checks.into_iter().map(result::Warning::from)).collect()
-}
-
-impl From<Warning> for result::Warning {
-    fn from(Warning { check, message }: Warning) -> Self {
-        Self { check: check.to_owned(), message }
-    }
+    own.chain(of_checks).collect()
 }
 
 /// The loop kind, from the shape recorded by the generator.
@@ -112,7 +115,9 @@ fn loop_kind(shape: &RecordedShape, users: u32) -> Loop {
         RecordedShape::Closed { think_ms } => {
             Loop::Closed { users: f64::from(users), think_ms: *think_ms as f64 }
         }
-        RecordedShape::Arrivals { rate_per_s } => Loop::Open { asked_per_s: *rate_per_s },
+        RecordedShape::Arrivals { rate_per_s } | RecordedShape::Poisson { rate_per_s } => {
+            Loop::Open { asked_per_s: *rate_per_s }
+        }
         RecordedShape::RampUsers { from, to } => {
             Loop::Closed { users: f64::midpoint(*from as f64, *to as f64), think_ms: 0.0 }
         }
@@ -167,9 +172,8 @@ mod tests {
     #[test]
     fn warnings_of_checks_are_recomputed_and_others_kept() {
         let mut found = sample();
-        let kept =
-            |check: &str| result::Warning { check: check.to_owned(), message: "then".to_owned() };
-        found.warnings = vec![kept("limits"), kept("cpu-steal")];
-        assert_eq!(warnings(&found), [kept("limits")]);
+        let stored = r#"[{"check": "limits", "message": "then"}, {"check": "cpu-steal", "message": "then"}]"#;
+        found.warnings = serde_json::from_str(stored).unwrap_or_default();
+        assert_eq!(warnings(&found), [recorded("limits", "then")]);
     }
 }

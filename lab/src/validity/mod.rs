@@ -4,8 +4,9 @@
 //! ([`published`]). Each check in [`CHECKS`] returns a [`Finding`]: passed, a warning, or not applicable
 //! because the row lacks the figures. Checks that are not applicable are reported as such.
 //!
-//! Figures are never changed and rows never dropped: a row with warnings is printed with them, and excluded
-//! from comparisons. docs/measuring.md describes each check and what to do about its warnings.
+//! Figures are never changed and rows never dropped: a row with warnings is printed with them. Each check states
+//! which figures its warning concerns; those are excluded from comparisons, the others are not.
+//! docs/measuring.md describes each check and what to do about its warnings.
 //!
 //! Architecture invariant: pure. No file, no clock, no socket.
 
@@ -20,19 +21,14 @@ use std::collections::BTreeMap;
 
 pub use figure::Figure;
 
+use crate::warning::Figures::{Cpu, Latency, Rate};
+pub use crate::warning::Warning;
+use crate::warning::{Figures, Severity};
+
 /// Maximum relative difference of two figures that must agree: 3 %.
 pub const TOLERANCE: f64 = 0.03;
 /// Maximum share of failed requests, in percent.
 pub const ERROR_PERCENT_MAX: f64 = 0.1;
-
-/// A reason to distrust a row.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Warning {
-    /// Name of the check; stable, for programs.
-    pub check: &'static str,
-    /// A message with the figures.
-    pub message: String,
-}
 
 /// The result of a check on a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,39 +44,83 @@ pub struct Check {
     pub name: &'static str,
     /// What it detects, in one line.
     pub detects: &'static str,
+    pub severity: Severity,
+    /// The figures that its warning concerns.
+    pub scope: &'static [Figures],
     pub run: fn(&Row) -> Finding,
 }
+
+const ALL: &[Figures] = &Figures::ALL;
+const SPEED: &[Figures] = &[Latency, Rate];
 
 /// Every check, in the order of reporting. docs/measuring.md has a row for each, as verified by a test.
 #[rustfmt::skip]
 pub const CHECKS: &[Check] = &[
-    check("nothing-measured",        "no responses in the measured time", consistency::nothing),
-    check("interrupted",             "a shortened measured time", incidents::interrupted),
-    check("raw-data",                "incomplete recordings", incidents::raw_data),
-    check("agent-lost",              "missing load of an agent", incidents::agent_lost),
-    check("agent-clock",             "an agent's clock that is off", incidents::agent_clock),
-    check("errors",                  "failed requests, which affect rate and latencies", consistency::errors),
-    check("wrong-bodies",            "unexpected or incomplete responses", consistency::wrong_bodies),
-    check("status-mix",              "responses with the wrong status", consistency::status_mix),
-    check("littles-law",             "idle users, or figures of different periods", consistency::littles_law),
-    check("count-and-rate-disagree", "count and rate of different periods", consistency::count_and_rate),
-    check("percentiles-in-order",    "percentiles of different measurements", consistency::order),
-    check("mean-out-of-bounds",      "a mean dominated by stalls or outliers, or of another measurement", consistency::mean_bounds),
-    check("rate-not-reached",        "a rate that the generator or the target could not sustain", consistency::rate_reached),
-    check("connections-busy",        "arrivals without a free connection", consistency::connections_busy),
-    check("generator-saturated",     "a generator that is the bottleneck", conditions::saturated),
-    check("generator-late",          "a generator that sends late", conditions::late),
-    check("backend-slow",            "a backend that is the bottleneck", conditions::backend),
-    check("delay-missing",           "responses that cannot be the backend's", conditions::delay),
-    check("ports-exhausted",         "too few ephemeral ports", conditions::ports),
-    check("descriptors-exhausted",   "too few file descriptors", conditions::descriptors),
-    check("clock-step",              "a wall clock that was changed", conditions::clock),
-    check("cpu-steal",               "CPU time stolen by the hypervisor", conditions::steal),
-    check("machine-busy",            "other processes using the CPU", conditions::busy),
+    error("nothing-measured",          "no responses in the measured time", ALL, consistency::nothing),
+    error("interrupted",               "a shortened measured time", ALL, incidents::interrupted),
+    note("raw-data",                   "incomplete recordings", incidents::raw_data),
+    error("agent-lost",                "missing load of an agent", ALL, incidents::agent_lost),
+    error("agent-clock",               "an agent's clock that is off", &[Rate, Cpu], incidents::agent_clock),
+    error("errors",                    "failed requests, which affect all figures", ALL, consistency::errors),
+    error("wrong-bodies",              "unexpected or incomplete responses", ALL, consistency::wrong_bodies),
+    error("status-mix",                "responses with the wrong status", ALL, consistency::status_mix),
+    error("littles-law",               "idle users, or figures of different periods", SPEED, consistency::littles_law),
+    error("count-and-rate-disagree",   "count and rate of different periods", ALL, consistency::count_and_rate),
+    error("percentiles-in-order",      "percentiles of different measurements", &[Latency], consistency::order),
+    error("mean-out-of-bounds",        "a mean of another measurement", &[Latency], consistency::mean_bounds),
+    warning("stalls",                  "a mean dominated by stalls or outliers", SPEED, consistency::stalls),
+    error("rate-not-reached",          "a rate that the generator or the target could not sustain", SPEED, consistency::rate_reached),
+    warning("connections-busy",        "arrivals without a free connection", SPEED, consistency::connections_busy),
+    warning("generator-saturated",     "a generator that is the bottleneck", SPEED, conditions::saturated),
+    warning("generator-late",          "a generator that sends late", &[Latency], conditions::late),
+    warning("backend-slow",            "a backend that is the bottleneck", SPEED, conditions::backend),
+    error("delay-missing",             "responses that cannot be the backend's", ALL, conditions::delay),
+    warning("ports-exhausted",         "too few ephemeral ports", SPEED, conditions::ports),
+    warning("descriptors-exhausted",   "too few file descriptors", SPEED, conditions::descriptors),
+    note("clock-step",                 "a wall clock that was changed", conditions::clock),
+    warning("cpu-steal",               "CPU time stolen by the hypervisor", SPEED, conditions::steal),
+    warning("machine-busy",            "other processes using the CPU", SPEED, conditions::busy),
 ];
 
-const fn check(name: &'static str, detects: &'static str, run: fn(&Row) -> Finding) -> Check {
-    Check { name, detects, run }
+type Run = fn(&Row) -> Finding;
+
+const fn error(
+    name: &'static str,
+    detects: &'static str,
+    scope: &'static [Figures],
+    run: Run,
+) -> Check {
+    Check { name, detects, severity: Severity::Error, scope, run }
+}
+
+const fn warning(
+    name: &'static str,
+    detects: &'static str,
+    scope: &'static [Figures],
+    run: Run,
+) -> Check {
+    Check { name, detects, severity: Severity::Warning, scope, run }
+}
+
+const fn note(name: &'static str, detects: &'static str, run: Run) -> Check {
+    Check { name, detects, severity: Severity::Note, scope: &[], run }
+}
+
+/// Warnings that only the run itself can detect, with their severity and scope.
+pub const RECORDED: &[(&str, Severity, &[Figures])] = &[
+    // The target may have had more than it was to have.
+    ("limits", Severity::Error, SPEED),
+    ("backend-alone", Severity::Warning, SPEED),
+    ("gc-log", Severity::Note, &[]),
+];
+
+/// A warning of [`RECORDED`]; an unknown code concerns all figures.
+#[must_use]
+pub fn recorded(code: &str, message: &str) -> Warning {
+    let known = RECORDED.iter().find(|(known, ..)| *known == code);
+    let (severity, scope) =
+        known.map_or((Severity::Error, ALL), |(_, severity, scope)| (*severity, *scope));
+    Warning { code: code.to_owned(), severity, scope: scope.to_vec(), message: message.to_owned() }
 }
 
 /// The figures of a measurement. Missing figures make the checks that need them not applicable.
@@ -89,6 +129,8 @@ pub struct Row {
     /// Identifies the row in messages.
     pub label: String,
     pub loop_kind: Loop,
+    /// Whether requests were due at random times, so that their number varies.
+    pub random_arrivals: bool,
     /// Messages of incidents by check. `None` if incidents were not recorded.
     pub incidents: Option<BTreeMap<String, Vec<String>>>,
     pub rate_per_s: Option<Figure>,
@@ -167,7 +209,12 @@ impl Row {
     pub fn warnings(&self) -> Vec<Warning> {
         let warnings = CHECKS.iter().filter_map(|check| match (check.run)(self) {
             Finding::NotApplicable | Finding::Passed => None,
-            Finding::Warning(message) => Some(Warning { check: check.name, message }),
+            Finding::Warning(message) => Some(Warning {
+                code: check.name.to_owned(),
+                severity: check.severity,
+                scope: check.scope.to_vec(),
+                message,
+            }),
         });
         warnings.collect()
     }

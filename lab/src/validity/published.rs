@@ -117,6 +117,7 @@ impl Table {
         Row {
             label: self.label(record),
             loop_kind: users.map_or(Loop::Unknown, |users| Loop::Closed { users, think_ms: 0.0 }),
+            random_arrivals: false,
             incidents: None,
             rate_per_s: figure(&["Throughput (Requests/sec)"]),
             mean_ms: figure(&["Average Response Time (ms)"]),

@@ -59,6 +59,10 @@ fn case(target: &str, users: u32, bytes: u64, rate: f64) -> Value {
             "min_ms": mean / 4.0, "p50_ms": mean * 0.9, "p75_ms": mean * 1.1, "p90_ms": mean * 1.5,
             "p95_ms": mean * 1.8, "p98_ms": mean * 2.0, "p99_ms": mean * 2.5, "p999_ms": mean * 3.0,
             "max_ms": mean * 9.0,
+            "series": (0..5).map(|second| json!({
+                "from_s": second, "seconds": 1.0, "requests": rate, "errors": 0, "rate_per_s": rate,
+                "p50_ms": mean, "p99_ms": mean * 2.5, "max_ms": mean * 9.0, "generator_cpus": 0.2,
+            })).collect::<Vec<_>>(),
             "published": {"samples": rate * 10.0, "errors": 0, "error_percent": 0.0,
                 "throughput_per_s": rate, "mean_ms": mean, "users": users, "p99_ms": 60},
         },

@@ -6,13 +6,14 @@
 //! - *Closed*: a user's next request follows its last response ([`users`], [`think`]). A slow target gets
 //!   fewer requests, so slow periods are under-represented.
 //! - *Open*: requests are due on a schedule ([`arrivals`]), whatever the target does. Latency counts from the
-//!   due time and so includes any wait.
+//!   due time and so includes any wait. [`poisson`]: the same at random times.
 //! - *Ramp*: either of them, increasing over the measured time ([`ramp`]).
 //!
 //! Architecture invariant: no clock, no socket, no protocol. The result is the same for any number of threads
 //! and agents.
 
 mod arrivals;
+mod poisson;
 mod ramp;
 mod think;
 mod users;
@@ -33,6 +34,8 @@ pub enum Shape {
     },
     /// Requests are due at even intervals. `users` is the maximum number of connections.
     Arrivals { rate_per_s: f64 },
+    /// As `Arrivals`, at random times: a Poisson process.
+    Poisson { rate_per_s: f64 },
     /// As `Closed`: `from` users during the warm-up; the others join at even intervals over the measured
     /// time.
     RampUsers {
@@ -68,6 +71,8 @@ pub const LOAD_SHAPES: &[ShapeInfo] = &[
      pause between response and next request" },
     ShapeInfo { name: "arrivals",      flags: "--rate R [--users N]",         summary: "R requests per \
      second on at most N connections" },
+    ShapeInfo { name: "poisson",       flags: "--rate R --poisson [--users N]", summary: "the same rate at \
+     random times, as of independent clients" },
     ShapeInfo { name: "ramp-users",    flags: "--users N --ramp FROM",        summary: "the number of \
      users increases from FROM to N over the measured time" },
     ShapeInfo { name: "ramp-arrivals", flags: "--rate R --ramp FROM [--users N]", summary: "the rate \
@@ -82,6 +87,7 @@ impl Shape {
             Self::Closed { think: Think::None } => "closed",
             Self::Closed { think: Think::Constant { .. } | Think::Uniform { .. } } => "think",
             Self::Arrivals { .. } => "arrivals",
+            Self::Poisson { .. } => "poisson",
             Self::RampUsers { .. } => "ramp-users",
             Self::RampArrivals { .. } => "ramp-arrivals",
         }
@@ -91,7 +97,7 @@ impl Shape {
     #[must_use]
     pub fn is_open(&self) -> bool {
         match self {
-            Self::Arrivals { .. } | Self::RampArrivals { .. } => true,
+            Self::Arrivals { .. } | Self::Poisson { .. } | Self::RampArrivals { .. } => true,
             Self::Closed { .. } | Self::RampUsers { .. } => false,
         }
     }
@@ -100,7 +106,7 @@ impl Shape {
     #[must_use]
     pub fn rate_per_s(&self) -> Option<f64> {
         match self {
-            Self::Arrivals { rate_per_s } => Some(*rate_per_s),
+            Self::Arrivals { rate_per_s } | Self::Poisson { rate_per_s } => Some(*rate_per_s),
             Self::RampArrivals { from_per_s, to_per_s } => {
                 Some(f64::midpoint(*from_per_s, *to_per_s))
             }
@@ -114,7 +120,7 @@ impl Shape {
         match self {
             Self::Closed { .. } => Some(users as f64),
             Self::RampUsers { from, .. } => Some(f64::midpoint(*from as f64, users as f64)),
-            Self::Arrivals { .. } | Self::RampArrivals { .. } => None,
+            Self::Arrivals { .. } | Self::Poisson { .. } | Self::RampArrivals { .. } => None,
         }
     }
 
@@ -125,7 +131,7 @@ impl Shape {
             Self::Closed { think } | Self::RampUsers { think, .. } => {
                 think.mean_us() as f64 / 1_000.0
             }
-            Self::Arrivals { .. } | Self::RampArrivals { .. } => 0.0,
+            Self::Arrivals { .. } | Self::Poisson { .. } | Self::RampArrivals { .. } => 0.0,
         }
     }
 
@@ -134,7 +140,9 @@ impl Shape {
     pub fn check(&self, users: usize) -> Result<(), String> {
         match self {
             Self::Closed { think } => think.check(),
-            Self::Arrivals { rate_per_s } => check_rate("rate", *rate_per_s),
+            Self::Arrivals { rate_per_s } | Self::Poisson { rate_per_s } => {
+                check_rate("rate", *rate_per_s)
+            }
             Self::RampUsers { from, .. } if *from == 0 || *from > users => {
                 Err(format!("ramp: expected 1 to {users} users, not {from}"))
             }
@@ -156,6 +164,9 @@ impl Shape {
             Self::Closed { think } => Box::new(users::Users::new(timeline, *think, seed)),
             Self::Arrivals { rate_per_s } => {
                 Box::new(arrivals::Arrivals::new(timeline, part, *rate_per_s))
+            }
+            Self::Poisson { rate_per_s } => {
+                Box::new(poisson::Poisson::new(timeline, part, *rate_per_s, seed))
             }
             Self::RampUsers { from, think } => {
                 Box::new(ramp::RampUsers::new(timeline, *from, *think, seed))
@@ -248,6 +259,7 @@ pub(crate) mod tests {
             Shape::default(),
             Shape::Closed { think },
             Shape::Arrivals { rate_per_s: 1.0 },
+            Shape::Poisson { rate_per_s: 1.0 },
             Shape::RampUsers { from: 1, think: Think::None },
             Shape::RampArrivals { from_per_s: 1.0, to_per_s: 2.0 },
         ];
@@ -292,6 +304,7 @@ pub(crate) mod tests {
         for text in [
             r#"{"kind":"closed","think":{"kind":"none"}}"#,
             r#"{"kind":"arrivals","rate_per_s":100.5}"#,
+            r#"{"kind":"poisson","rate_per_s":100.5}"#,
             r#"{"kind":"ramp-users","from":3,"think":{"kind":"uniform","from_us":1,"to_us":2}}"#,
             r#"{"kind":"ramp-arrivals","from_per_s":1.0,"to_per_s":2.0}"#,
         ] {

@@ -32,6 +32,8 @@ pub enum Plot {
     Lines { categories: Vec<String>, series: Vec<Series> },
     /// One bar per category and series.
     Bars { categories: Vec<String>, series: Vec<Series> },
+    /// The same, drawn from left to right below the category's name.
+    Rows { categories: Vec<String>, series: Vec<Series> },
     /// Shades over time (left to right) and value (bottom to top).
     Heat(Heat),
 }
@@ -43,6 +45,8 @@ pub struct Series {
     pub points: Vec<Option<Point>>,
     /// A published result: drawn in the background, in grey.
     pub published: bool,
+    /// The target's number, which has the same colour on the whole page. `None`: its place in the chart.
+    pub colour: Option<usize>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -84,9 +88,9 @@ impl Chart {
     #[must_use]
     pub fn table(&self) -> (Vec<String>, Vec<Vec<String>>) {
         let (categories, series) = match &self.plot {
-            Plot::Lines { categories, series } | Plot::Bars { categories, series } => {
-                (categories, series)
-            }
+            Plot::Lines { categories, series }
+            | Plot::Bars { categories, series }
+            | Plot::Rows { categories, series } => (categories, series),
             Plot::Heat(heat) => return (heat.header.clone(), heat.table.clone()),
         };
         let mut header = vec![self.x_name.clone()];
@@ -103,9 +107,9 @@ impl Chart {
     #[must_use]
     pub fn description(&self) -> String {
         let (categories, series) = match &self.plot {
-            Plot::Lines { categories, series } | Plot::Bars { categories, series } => {
-                (categories, series)
-            }
+            Plot::Lines { categories, series }
+            | Plot::Bars { categories, series }
+            | Plot::Rows { categories, series } => (categories, series),
             Plot::Heat(heat) => {
                 return format!(
                     "{} over {}: a heat map of {} intervals. The table has the same figures.",

@@ -53,8 +53,19 @@ const BOTTOM: f64 = 250.0;
 /// Below the plot: category labels, and the name of the axis.
 const LEGEND: f64 = 302.0;
 const LEGEND_LINE: f64 = 17.0;
-/// Maximum length of a title or legend entry, in characters.
+/// Maximum length of a legend entry, in characters.
 const TEXT_CHARS: usize = 62;
+/// Maximum length of a line of a title, in characters.
+const TITLE_CHARS: usize = 54;
+const TITLE_LINE: f64 = 16.0;
+/// Average width of a character of the labels.
+const CHARACTER: f64 = 6.8;
+/// Of a chart of rows: the bar with its gap, and the category's name.
+const ROW_BAR: f64 = 15.0;
+const ROW_NAME: f64 = 22.0;
+/// Ends of the longest row; its value follows.
+const ROW_LEFT: f64 = 10.0;
+const ROW_RIGHT: f64 = 410.0;
 const DASHES: [&str; 4] = ["", "6 3", "2 3", "8 3 2 3"];
 
 pub(super) fn draw(chart: &Chart, setting: Setting) -> String {
@@ -66,10 +77,18 @@ pub(super) fn draw(chart: &Chart, setting: Setting) -> String {
 
 fn write(out: &mut String, chart: &Chart, setting: Setting) -> fmt::Result {
     let lines = match &chart.plot {
-        Plot::Lines { series, .. } | Plot::Bars { series, .. } => series.len(),
+        Plot::Lines { series, .. } | Plot::Bars { series, .. } | Plot::Rows { series, .. } => {
+            series.len()
+        }
         Plot::Heat(_) => 1,
     };
-    let height = LEGEND + LEGEND_LINE * lines as f64;
+    let title = wrapped(&chart.title);
+    let below = TITLE_LINE * title.len().saturating_sub(1) as f64;
+    let legend_at = match &chart.plot {
+        Plot::Rows { categories, series } => TOP + rows_height(categories, series) + 34.0,
+        Plot::Lines { .. } | Plot::Bars { .. } | Plot::Heat(_) => LEGEND,
+    };
+    let height = below + legend_at + LEGEND_LINE * lines as f64;
     let id = escaped(&chart.id);
     write!(
         out,
@@ -85,15 +104,21 @@ fn write(out: &mut String, chart: &Chart, setting: Setting) -> fmt::Result {
         Setting::Pixels => write!(out, "<style>{STYLE}</style>")?,
     }
     write!(out, "<rect class=\"bg\" width=\"{WIDTH}\" height=\"{height}\"/>")?;
-    text(out, (8.0, 18.0), "start", "t", &chart.title)?;
+    for (place, line) in title.iter().enumerate() {
+        text(out, (8.0, 18.0 + TITLE_LINE * place as f64), "start", "t", line)?;
+    }
+    write!(out, "<g transform=\"translate(0 {below})\">")?;
     text(out, (8.0, 33.0), "start", "", &chart.y_name)?;
-    text(out, (LEFT.midpoint(RIGHT), BOTTOM + 36.0), "middle", "", &chart.x_name)?;
+    if !matches!(chart.plot, Plot::Rows { .. }) {
+        text(out, (LEFT.midpoint(RIGHT), BOTTOM + 36.0), "middle", "", &chart.x_name)?;
+    }
     match &chart.plot {
         Plot::Lines { categories, series } => draw_lines(out, categories, series)?,
         Plot::Bars { categories, series } => draw_bars(out, categories, series)?,
+        Plot::Rows { categories, series } => draw_rows(out, categories, series)?,
         Plot::Heat(heat) => draw_heat(out, heat)?,
     }
-    out.write_str("</svg>")
+    out.write_str("</g></svg>")
 }
 
 fn draw_lines(out: &mut String, categories: &[String], series: &[Series]) -> fmt::Result {
@@ -147,6 +172,50 @@ fn draw_bars(out: &mut String, categories: &[String], series: &[Series]) -> fmt:
         }
     }
     legend(out, series)
+}
+
+/// Rows with a name above their bars, so that no name is cut off or runs into its neighbour.
+fn draw_rows(out: &mut String, categories: &[String], series: &[Series]) -> fmt::Result {
+    let values = series.iter().flat_map(|one| one.points.iter().flatten()).map(|p| p.value);
+    let most = values.filter(|value| value.is_finite()).fold(0.0, f64::max);
+    let mut y = TOP;
+    for (index, category) in categories.iter().enumerate().filter(|(index, _)| any(series, *index))
+    {
+        text(out, (ROW_LEFT, y + 12.0), "start", "", category)?;
+        y += ROW_NAME - 4.0;
+        for (place, one) in series.iter().enumerate() {
+            let Some(Some(point)) = one.points.get(index) else { continue };
+            let style = SeriesStyle::of(series, place);
+            let share =
+                if most > 0.0 && point.value.is_finite() { point.value / most } else { 0.0 };
+            let width = ((ROW_RIGHT - ROW_LEFT) * share.clamp(0.0, 1.0)).max(1.0);
+            write!(
+                out,
+                "<rect class=\"{} {}\" x=\"{ROW_LEFT}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{:.1}\">\
+                 <title>{}</title></rect>",
+                style.class,
+                if point.warning.is_empty() { "f" } else { "d" },
+                ROW_BAR - 3.0,
+                escaped(&tooltip(one, Some(category), point))
+            )?;
+            let at = (ROW_LEFT + width + 4.0, y + 10.0);
+            text(out, at, "start", "", &short(point.value))?;
+            y += ROW_BAR;
+        }
+        y += 4.0;
+    }
+    legend_at(out, series, y + 26.0)
+}
+
+/// Whether a category has a figure.
+fn any(series: &[Series], index: usize) -> bool {
+    series.iter().any(|one| one.points.get(index).is_some_and(Option::is_some))
+}
+
+fn rows_height(categories: &[String], series: &[Series]) -> f64 {
+    let names = (0..categories.len()).filter(|index| any(series, *index)).count();
+    let bars: usize = series.iter().map(|one| one.points.iter().flatten().count()).sum();
+    ROW_NAME * names as f64 + ROW_BAR * bars as f64
 }
 
 fn draw_heat(out: &mut String, heat: &Heat) -> fmt::Result {
@@ -204,7 +273,12 @@ fn frame(out: &mut String) -> fmt::Result {
 }
 
 fn category_axis(out: &mut String, categories: &[String]) -> fmt::Result {
-    for (place, name) in thinned(categories, 8) {
+    // As many names as fit beside each other.
+    let longest = categories.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+    let width = CHARACTER * longest.clamp(1, 18) as f64 + 8.0;
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "2 to 27")]
+    let most = ((RIGHT - LEFT) / width) as usize;
+    for (place, name) in thinned(categories, most.clamp(1, 8)) {
         let short: String = name.chars().take(18).collect();
         text(out, (x_of(place, categories), BOTTOM + 16.0), "middle", "", &short)?;
     }
@@ -234,7 +308,7 @@ struct SeriesStyle {
 }
 
 impl SeriesStyle {
-    /// Our series use the styles in turn; published ones are grey and dashed.
+    /// Our series have the colours of their targets; published ones are grey and dashed.
     fn of(series: &[Series], place: usize) -> Self {
         let published = series.get(place).is_some_and(|one| one.published);
         let before = series.iter().take(place).filter(|one| one.published == published).count();
@@ -242,7 +316,14 @@ impl SeriesStyle {
         if published {
             return Self { class: "p".to_owned(), dash: dash(before + 1), shape: before };
         }
-        Self { class: format!("s{}", before % 8), dash: dash(before / 8), shape: before }
+        let colour = series.get(place).and_then(|one| one.colour).unwrap_or(before);
+        // Several series of one target differ in dash and mark.
+        let same = series.iter().take(place).filter(|one| one.colour == Some(colour)).count();
+        Self {
+            class: format!("s{}", colour % 8),
+            dash: dash(colour / 8 + same),
+            shape: colour + same,
+        }
     }
 }
 
@@ -275,14 +356,33 @@ fn mark(out: &mut String, at: (f64, f64), style: &SeriesStyle, title: (&str, boo
 }
 
 fn legend(out: &mut String, series: &[Series]) -> fmt::Result {
+    legend_at(out, series, LEGEND)
+}
+
+fn legend_at(out: &mut String, series: &[Series], top: f64) -> fmt::Result {
     for (place, one) in series.iter().enumerate() {
         let style = SeriesStyle::of(series, place);
-        let y = LEGEND + LEGEND_LINE * place as f64;
+        let y = top + LEGEND_LINE * place as f64;
         line(out, &[(10.0, y - 4.0), (36.0, y - 4.0)], &style)?;
         mark(out, (23.0, y - 4.0), &style, (&one.name, false))?;
         text(out, (42.0, y), "start", "", &one.name)?;
     }
     Ok(())
+}
+
+/// A title in lines of at most [`TITLE_CHARS`] characters, broken between words.
+fn wrapped(title: &str) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in title.split_whitespace() {
+        let Some(line) = lines.last_mut() else { break };
+        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > TITLE_CHARS {
+            lines.push(word.to_owned());
+        } else {
+            line.push_str(if line.is_empty() { "" } else { " " });
+            line.push_str(word);
+        }
+    }
+    lines
 }
 
 fn tooltip(series: &Series, category: Option<&String>, point: &Point) -> String {

@@ -86,7 +86,7 @@ fn check(path: &Path) -> Result<Source, Failure> {
     let rows = rows
         .into_iter()
         .map(|(line, row)| {
-            let warnings = row.warnings().into_iter().map(Warning::from).collect();
+            let warnings = row.warnings();
             CheckedRow { location: Location::Line(line), row, warnings }
         })
         .collect();
@@ -101,7 +101,7 @@ fn rows_with_warnings(source: &Source) -> impl Iterator<Item = &CheckedRow> {
 fn count_by_check(source: &Source) -> BTreeMap<&str, usize> {
     let mut counts = BTreeMap::new();
     for warning in source.rows.iter().flat_map(|row| &row.warnings) {
-        *counts.entry(warning.check.as_str()).or_default() += 1;
+        *counts.entry(warning.code.as_str()).or_default() += 1;
     }
     counts
 }
@@ -123,7 +123,7 @@ fn as_text(source: &Source) -> String {
             Location::File(file) => writeln!(out, "{}: {}", file.display(), row.label),
         };
         for warning in warnings {
-            let _ = writeln!(out, "    {}: {}", warning.check, warning.message);
+            let _ = writeln!(out, "    {}: {warning}", warning.severity.name());
         }
     }
     let rows = counted(source.rows.len(), "row");
@@ -145,10 +145,6 @@ fn as_text(source: &Source) -> String {
 
 fn as_json(source: &Source) -> Value {
     let flagged = rows_with_warnings(source).map(|CheckedRow { location, row, warnings }| {
-        let warnings: Vec<Value> = warnings
-            .iter()
-            .map(|warning| json!({ "check": warning.check, "message": warning.message }))
-            .collect();
         let mut value = json!({ "row": row.label, "warnings": warnings });
         match location {
             Location::Line(line) => value["line"] = json!(line),

@@ -13,9 +13,10 @@ use crate::failure::Failure;
 
 /// Compare two results folders, or two targets of one
 ///
-/// For each case: the ratio B/A with a bootstrap confidence interval over repetitions, the smallest effect
+/// For each case: the ratio B/A with a confidence interval over repetitions, the smallest effect
 /// that this number of repetitions can detect, and a verdict: faster, slower, same within the bound, or
-/// inconclusive. Cases with warnings are excluded. Repetitions are paired if A and B ran interleaved.
+/// inconclusive. A repetition is excluded from the metrics that its warnings concern. Repetitions are paired
+/// if A and B ran interleaved. Scenarios that a target does not serve are skipped.
 #[derive(Args)]
 #[command(after_help = "Exit codes:
   0  no regression, and every case has a verdict
@@ -34,7 +35,6 @@ Thresholds file (all keys are optional):
   metrics = [\"throughput\", \"cpu\"]   # throughput, mean, p50, p99, cpu
   within_percent = 3.0
   confidence_percent = 95           # 90, 95 or 99
-  seed = 1
   [[case]]
   contains = \"10240B\"
   within_percent = 5.0")]
@@ -52,7 +52,7 @@ pub(crate) struct Compare {
     /// TOML file with baseline, metrics and bounds
     #[arg(long, value_name = "FILE")]
     thresholds: Option<PathBuf>,
-    /// Metric to compare: throughput, mean, p50, p99 or cpu; repeatable [default: throughput]
+    /// Metric to compare: throughput, mean, p50, p99 or cpu; repeatable [default: throughput and cpu]
     #[arg(long = "metric", value_name = "M", value_parser = metric)]
     metrics: Vec<Metric>,
     /// Largest difference, in percent, that counts as the same [default: 3]
@@ -125,6 +125,12 @@ fn as_text(found: &[Comparison], thresholds: &Thresholds) -> String {
     let mut out = String::new();
     let confidence = thresholds.confidence_percent;
     // Writing to a String cannot fail.
+    let _ = writeln!(out, "{}", headline(found));
+    if found.iter().any(|one| one.ratio.is_some() && !one.interleaved) {
+        out.push_str(
+            "A and B did not run interleaved: the ratios include any drift between the runs.\n",
+        );
+    }
     for one in found {
         let _ = writeln!(out, "{} ({})", one.case, one.metric.name());
         let _ = writeln!(out, "    {}", sentence(one, confidence));
@@ -132,26 +138,41 @@ fn as_text(found: &[Comparison], thresholds: &Thresholds) -> String {
             let _ = writeln!(out, "    {}", one.note);
         }
     }
-    let count = |wanted: Verdict| found.iter().filter(|one| one.verdict == wanted).count();
-    let _ = writeln!(
-        out,
-        "{} faster, {} slower, {} same, {} inconclusive, {} not comparable",
-        count(Verdict::Faster),
-        count(Verdict::Slower),
-        count(Verdict::Same),
-        count(Verdict::Inconclusive),
-        count(Verdict::NotComparable)
-    );
-    if found.iter().any(|one| one.ratio.is_some() && !one.interleaved) {
-        out.push_str(
-            "A and B did not run interleaved: the ratios include any drift between the runs.\n",
-        );
-    }
     out
 }
 
+/// The verdicts of each metric, on one line.
+fn headline(found: &[Comparison]) -> String {
+    let mut metrics: Vec<Metric> = Vec::new();
+    for one in found {
+        if !metrics.contains(&one.metric) {
+            metrics.push(one.metric);
+        }
+    }
+    let of = |metric: &Metric| {
+        let count = |wanted: Verdict| {
+            found.iter().filter(|one| one.metric == *metric && one.verdict == wanted).count()
+        };
+        let counts = [
+            (count(Verdict::Faster), "faster"),
+            (count(Verdict::Slower), "slower"),
+            (count(Verdict::Same), "same"),
+            (count(Verdict::Inconclusive), "inconclusive"),
+            (count(Verdict::NotComparable), "not comparable"),
+            (count(Verdict::NotServed), "not served"),
+        ];
+        let counts: Vec<String> = counts
+            .into_iter()
+            .filter(|(count, _)| *count > 0)
+            .map(|(count, word)| format!("{count} {word}"))
+            .collect();
+        format!("{}: {}", metric.name(), counts.join(", "))
+    };
+    metrics.iter().map(of).collect::<Vec<_>>().join("; ")
+}
+
 fn sentence(one: &Comparison, confidence: u32) -> String {
-    let Some(ratio) = one.ratio else { return "not comparable".to_owned() };
+    let Some(ratio) = one.ratio else { return verdict(one) };
     format!(
         "{}: B/A {:.4}, {confidence} % interval {:.4} to {:.4}; detects effects from {:.1} %; {} and {} \
          repetitions",
@@ -172,6 +193,7 @@ fn verdict(one: &Comparison) -> String {
         Verdict::Same => format!("same within {} %", one.within * 100.0),
         Verdict::Inconclusive => "inconclusive".to_owned(),
         Verdict::NotComparable => "not comparable".to_owned(),
+        Verdict::NotServed => "not served".to_owned(),
     }
 }
 
@@ -188,10 +210,12 @@ fn as_json(found: &[Comparison], outcome: OverallVerdict, thresholds: &Threshold
                     Verdict::Same => "same",
                     Verdict::Inconclusive => "inconclusive",
                     Verdict::NotComparable => "not-comparable",
+                    Verdict::NotServed => "not-served",
                 },
                 "ratio": one.ratio.map(|ratio| ratio.ratio),
                 "low": one.ratio.map(|ratio| ratio.low),
                 "high": one.ratio.map(|ratio| ratio.high),
+                "p_value": one.ratio.map(|ratio| ratio.chance),
                 "smallest_effect_percent": one.ratio.map(|ratio| ratio.smallest_effect() * 100.0),
                 "within_percent": one.within * 100.0,
                 "repetitions": [one.repetitions.0, one.repetitions.1],

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use lab::agent;
 use lab::files;
+use lab::knee::Slo;
 use lab::load::shape::LOAD_SHAPES;
 use lab::load::{self, LoadError, Progress, Think};
 use lab::recording::Recordings;
@@ -42,6 +43,9 @@ pub(crate) struct Load {
     /// Start with FROM users (with --rate: FROM requests per second) and increase over the measured time
     #[arg(long, value_name = "FROM")]
     ramp: Option<f64>,
+    /// Send the requests of --rate at random times instead of even intervals: a Poisson process
+    #[arg(long, requires = "rate", conflicts_with = "ramp")]
+    poisson: bool,
     /// Measured time, such as 10s, 500ms or 2m; starts after the warm-up
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = load::parse_duration)]
     duration: Duration,
@@ -60,6 +64,10 @@ pub(crate) struct Load {
     /// Also write the report as JSON; the file must not exist, unless it is a pipe or device
     #[arg(long, value_name = "OUT")]
     json: Option<PathBuf>,
+    /// Exit with 1 if one of these conditions holds, such as 'p99 > 20ms, errors > 1%': mean, p50, p75, p90,
+    /// p95, p98, p99, p99.9, p99.99, max and errors, with `>` or `>=`
+    #[arg(long, value_name = "CONDITIONS", value_parser = failures)]
+    fail_if: Option<Slo>,
     /// Write an HdrHistogram log (V2) with one interval per second, in microseconds; the file must not
     /// exist. Not available with --agent, which transfers totals only
     #[arg(long, value_name = "FILE")]
@@ -90,13 +98,16 @@ Examples:
   penstock lab load http://127.0.0.1:8688/ --rate 5000 --users 200 --hlog 5000.hlog
   penstock lab load http://127.0.0.1:8688/ --ramp 10 --users 500 --duration 2m --hlog ramp.hlog
   penstock lab load https://127.0.0.1:8243/echo/1.0.0/ --users 100 --tokens tokens.txt \\
-      --ca penstock-data/data/tls.crt --expect payload --json result.json",
+      --ca penstock-data/data/tls.crt --expect payload --json result.json
+  penstock lab load http://127.0.0.1:8688/ --users 20 --fail-if 'p99 > 20ms, errors > 0.1%'
+
+Exit codes: 0 success, with or without warnings; 1 failure, or a condition of --fail-if holds; 2 usage error.",
     );
     help
 }
 
 pub(crate) fn run(args: Load) -> Result<(), Failure> {
-    let json = args.json.clone();
+    let (json, fail_if) = (args.json.clone(), args.fail_if.clone());
     // Fail before the measurement rather than after it.
     if let Some(file) = &json {
         files::check_new(file).map_err(|error| not_written(file, &error))?;
@@ -110,10 +121,17 @@ pub(crate) fn run(args: Load) -> Result<(), Failure> {
     };
     let report = report.map_err(load_failure)?;
     stdout(&report.table())?;
-    match json {
-        Some(file) => write_result(Some(&file), format!("{:#}\n", report.json()).as_bytes()),
+    if let Some(file) = json {
+        write_result(Some(&file), format!("{:#}\n", report.json()).as_bytes())?;
+    }
+    match fail_if.and_then(|slo| slo.broken_by(&report.latency, report.error_percent())) {
+        Some(broken) => Err(Failure::Error(format!("--fail-if: {broken}"))),
         None => Ok(()),
     }
+}
+
+fn failures(text: &str) -> Result<Slo, String> {
+    Slo::parse_failures(text).map_err(|error| error.to_string())
 }
 
 pub(super) fn load_failure(error: LoadError) -> Failure {
@@ -152,6 +170,7 @@ const OPEN_USERS: usize = 100;
 fn shape(args: &Load) -> Result<(load::Shape, usize), String> {
     let think = args.think_time.unwrap_or_default();
     let shape = match (args.rate, args.ramp) {
+        (Some(rate_per_s), None) if args.poisson => load::Shape::Poisson { rate_per_s },
         (Some(rate_per_s), None) => load::Shape::Arrivals { rate_per_s },
         (Some(to_per_s), Some(from_per_s)) => load::Shape::RampArrivals { from_per_s, to_per_s },
         (None, None) => load::Shape::Closed { think },
@@ -169,18 +188,10 @@ fn whole_users(from: f64) -> Result<usize, String> {
 
 /// Prints a progress line to stderr; on a terminal it replaces the previous one.
 fn show(progress: &Progress) {
-    let phase = if progress.warming_up { "warm-up" } else { "measuring" };
-    let line = format!(
-        "{phase}: {} requests, {} errors, {:.0}/s, {} s left",
-        progress.requests,
-        progress.errors,
-        progress.rate_per_s,
-        progress.left.as_secs()
-    );
     if std::io::stderr().is_terminal() {
-        stderr(&format!("\r\x1b[K{line}"));
+        stderr(&format!("\r\x1b[K{progress}"));
     } else {
-        stderr(&format!("{line}\n"));
+        stderr(&format!("{progress}\n"));
     }
 }
 
@@ -214,6 +225,7 @@ mod tests {
     #[test]
     fn conflicting_flags_are_rejected() {
         assert!(parse("--rate 5 --think-time 1s").is_none());
+        assert!(parse("--poisson").is_none() && parse("--rate 5 --ramp 1 --poisson").is_none());
         assert!(shape(&parse("--ramp 1.5 --users 3").unwrap()).unwrap_err().contains("--rate"));
         assert_eq!(shape(&parse("--rate 5").unwrap()).unwrap().1, OPEN_USERS);
         assert_eq!(shape(&parse("").unwrap()).unwrap().1, 1);

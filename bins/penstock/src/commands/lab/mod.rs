@@ -14,6 +14,7 @@ mod payload;
 mod report;
 mod request_args;
 mod run;
+mod table;
 
 /// Measure a gateway, or any HTTP server
 #[derive(Subcommand)]
@@ -25,6 +26,7 @@ pub(crate) enum Command {
     Check(check::Check),
     Compare(compare::Compare),
     Report(report::Report),
+    Table(table::Table),
     Knee(Box<knee::KneeArgs>),
     Run(run::Run),
     Cost(cost::Cost),
@@ -38,6 +40,7 @@ pub(crate) fn run(command: Command) -> Result<(), Failure> {
         Command::Check(args) => check::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Table(args) => table::run(&args),
         Command::Knee(args) => knee::run(*args),
         Command::Run(args) => run::run(args),
         Command::Cost(args) => cost::run(args),

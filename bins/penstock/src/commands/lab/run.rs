@@ -9,6 +9,7 @@ use clap::Args;
 use lab::load::Stop;
 use lab::result::{CaseResult, State};
 use lab::suite::{self, Event, RunError, Suite, Summary};
+use lab::warning::Figures;
 
 use crate::commands::signals::{self, Signals};
 use crate::commands::{counted, stderr, stdout};
@@ -102,14 +103,13 @@ pub(super) fn run_failure(error: RunError) -> Failure {
 }
 
 fn summary_line(summary: &Summary) -> String {
-    let Summary { measured, flagged, not_served, failed, kept, interrupted: _ } = *summary;
-    let mut parts = vec![format!("{measured} measured")];
-    let more = [
-        (flagged, "with warnings"),
-        (not_served, "not served"),
-        (failed, "failed"),
-        (kept, "kept from the earlier run"),
-    ];
+    let Summary { measured, usable, not_served, failed, kept, interrupted: _ } = *summary;
+    let usable = Figures::ALL.into_iter().zip(usable).rev();
+    let usable: Vec<String> =
+        usable.map(|(figures, count)| format!("{} in {count}", figures.name())).collect();
+    let mut parts = vec![format!("{measured} measured (usable: {})", usable.join(", "))];
+    let more =
+        [(not_served, "not served"), (failed, "failed"), (kept, "kept from the earlier run")];
     parts.extend(more.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")));
     parts.join(", ")
 }
@@ -148,7 +148,7 @@ impl Screen {
                 let text = format!("{}  {}", self.head, outcome(found));
                 self.keep(&text);
                 for warning in &found.warnings {
-                    self.keep(&format!("    warning: {}: {}", warning.check, warning.message));
+                    self.keep(&format!("    {}: {warning}", warning.severity.name()));
                 }
             }
         }

@@ -7,9 +7,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use super::cells::wanted;
-use super::report::median;
-use super::test_bed::{TARGET_CORE, read};
+use crate::Outcome;
 use crate::shell::{self, Options};
 use crate::workspace;
 
@@ -34,11 +32,28 @@ const ALONE: &[(&[&str], f64)] = &[
     (&["template", "102400"],                                     200_000.0),
 ];
 
-/// Builds both programs and returns the tables; `--cells` selects from read, heap, transform, select and alone.
+/// The core that both programs are pinned to.
+const CORE: &str = "1";
+const ROUNDS: u64 = 3;
+
+/// Prints the tables; `--cells` selects from read, heap, transform, select and alone.
+///
+/// # Errors
+/// As [`tables`].
+pub(crate) fn run(root: &Path, arguments: &[String]) -> Outcome {
+    let options = Options::read(arguments, &["--cells", "--rounds", "--profile"], &[])?;
+    if let Some(word) = options.rest.first() {
+        return Err(format!("unexpected argument `{word}`"));
+    }
+    println!("{}", tables(root, &options, options.number("--rounds", ROUNDS)?)?);
+    Ok(())
+}
+
+/// Builds both programs and returns the tables.
 ///
 /// # Errors
 /// The headers of libxml2 or libxslt are missing, a program fails, or the programs have different results.
-pub(super) fn run(root: &Path, options: &Options, rounds: u64) -> Result<String, String> {
+fn tables(root: &Path, options: &Options, rounds: u64) -> Result<String, String> {
     let profile = options.text("--profile").unwrap_or("release");
     let folder = workspace::target_dir(root).join("bench").join("engines");
     std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -96,7 +111,7 @@ impl Worker {
     fn start(program: &Path) -> Result<Self, String> {
         let failed = |error: std::io::Error| format!("{}: {error}", program.display());
         let mut taskset = Command::new("taskset");
-        taskset.args(["-c", TARGET_CORE]).arg(program);
+        taskset.args(["-c", CORE]).arg(program);
         let mut child =
             taskset.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().map_err(failed)?;
         let output = child.stdout.take().ok_or("the child process has no stdout")?;
@@ -263,4 +278,37 @@ fn alone(both: &mut Both) -> Result<String, String> {
         _ = writeln!(page, "| `{}` | {time:.0} | {budget:.0} | {met} |", words.join(" "));
     }
     Ok(page)
+}
+
+/// Whether `name` contains one of the comma-separated `texts`; `None` matches every name.
+fn wanted(texts: Option<&str>, name: &str) -> bool {
+    texts.is_none_or(|texts| texts.split(',').any(|text| name.contains(text)))
+}
+
+/// The median; 0 if there are no values.
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let half = values.len() / 2;
+    let at = |index: usize| values.get(index).copied().unwrap_or(0.0);
+    if values.len().is_multiple_of(2) {
+        f64::midpoint(at(half.saturating_sub(1)), at(half))
+    } else {
+        at(half)
+    }
+}
+
+fn read(file: &Path) -> Result<String, String> {
+    std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_even_number_of_values_has_the_mean_of_the_middle_two() {
+        assert!((median(vec![3.0, 1.0, 2.0]) - 2.0).abs() < f64::EPSILON);
+        assert!((median(vec![4.0, 1.0, 2.0, 3.0]) - 2.5).abs() < f64::EPSILON);
+        assert!(median(Vec::new()).abs() < f64::EPSILON);
+    }
 }

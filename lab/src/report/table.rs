@@ -1,0 +1,303 @@
+//! The results of a run as one Markdown table, and its place in a document.
+//!
+//! A row has the medians of a case over the repetitions in which the figure is usable; `*` marks a figure that a
+//! warning concerns in all repetitions. Columns without a figure are left out. The table begins with the command, the
+//! date and the machine, so that the document needs nothing else.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use super::summary;
+use super::view::{CaseView, size, trimmed};
+use crate::compare::{Confidence, Ratio, Samples, ratio};
+use crate::result::{Case, State};
+use crate::warning::Figures;
+
+/// Maximum length of a line of text.
+const LINE_CHARS: usize = 120;
+const MIB: f64 = 1_024.0 * 1_024.0;
+
+/// A column of figures.
+struct Column {
+    name: &'static str,
+    figures: Figures,
+    decimals: usize,
+    of: fn(&CaseView) -> Option<f64>,
+}
+
+#[rustfmt::skip]
+const COLUMNS: &[Column] = &[
+    column("CPU us/request", Figures::Cpu, 1, CaseView::cpu_us),
+    column("requests/s", Figures::Rate, 0, |view| view.exact("throughput_per_s")),
+    column("p50 ms", Figures::Latency, 3, |view| view.exact("p50_ms")),
+    column("p99 ms", Figures::Latency, 3, |view| view.exact("p99_ms")),
+    column("errors %", Figures::Rate, 2, |view| view.exact("error_percent").filter(|percent| *percent > 0.0)),
+    column("peak MiB", Figures::Cpu, 1, |view| Some(view.use_of_target()?.rss_peak_bytes as f64 / MIB)),
+    column("ready ms", Figures::Cpu, 1, |view| Some(view.result().start?.ready_ms)),
+    column("idle MiB", Figures::Cpu, 1, |view| Some(view.result().start?.idle_rss_bytes? as f64 / MIB)),
+    column("changes live", Figures::Cpu, 0, |view| Some(view.result().changes?.live as f64)),
+    column("changes lost", Figures::Cpu, 0, |view| Some(view.result().changes?.lost as f64)),
+    column("until live p50 ms", Figures::Cpu, 1, |view| Some(view.result().changes?.p50_ms)),
+    column("until live p99 ms", Figures::Cpu, 1, |view| Some(view.result().changes?.p99_ms)),
+];
+
+const fn column(
+    name: &'static str,
+    figures: Figures,
+    decimals: usize,
+    of: fn(&CaseView) -> Option<f64>,
+) -> Column {
+    Column { name, figures, decimals, of }
+}
+
+/// The repetitions of one case.
+struct Group<'v> {
+    views: Vec<&'v CaseView>,
+}
+
+/// The table, with the CPU time relative to the target `reference` if one is given.
+#[must_use]
+pub fn table(views: &[CaseView], reference: Option<&str>) -> String {
+    let mut out = String::new();
+    for line in origin(views) {
+        let _ = writeln!(out, "{}", wrapped(&line));
+    }
+    let groups = groups(views);
+    let used: Vec<&Column> = COLUMNS
+        .iter()
+        .filter(|column| groups.iter().any(|group| group.cell(column).is_some()))
+        .collect();
+    let mut header = vec!["scenario".to_owned(), "users".to_owned(), "size".to_owned()];
+    header.push("target".to_owned());
+    header.extend(used.iter().map(|column| column.name.to_owned()));
+    header.extend(reference.map(|name| format!("CPU of {name}'s")));
+    let line = |cells: &[String]| format!("| {} |", cells.join(" | "));
+    let numbers = "--:|".repeat(header.len() - 4);
+    // Writing to a String cannot fail.
+    let _ = writeln!(out, "\n{}\n|---|--:|--:|---|{numbers}", line(&header));
+    for group in &groups {
+        let Some(case) = group.case() else { continue };
+        let mut cells = vec![case.scenario.clone(), case.users.to_string()];
+        cells.extend([size(case.payload_bytes), group.target().replace('|', "\\|")]);
+        cells.extend(used.iter().map(|column| group.cell(column).unwrap_or_default()));
+        if let Some(name) = reference {
+            cells.push(group.relative_to(name, &groups));
+        }
+        let _ = writeln!(out, "{}", line(&cells));
+    }
+    if out.contains("* |") {
+        out.push_str("\n`*`: a warning concerns this figure in all repetitions.\n");
+    }
+    out
+}
+
+/// Command, date and machine, one item each.
+fn origin(views: &[CaseView]) -> Vec<String> {
+    let measured =
+        || views.iter().map(CaseView::result).filter(|found| found.state == State::Measured);
+    let mut lines = Vec::new();
+    let commands: BTreeSet<String> = measured().map(|found| command(&found.command)).collect();
+    lines.extend(commands.into_iter().map(|command| format!("- `{command}`")));
+    let days: BTreeSet<&str> =
+        measured().map(|found| found.started.split('T').next().unwrap_or_default()).collect();
+    let days: Vec<&str> = days.into_iter().collect();
+    lines.push(format!("- measured on {}; {}", days.join(", "), summary::counts(views)));
+    let environment: BTreeSet<String> = measured().flat_map(summary::environment).collect();
+    lines.extend(
+        (!environment.is_empty())
+            .then(|| format!("- {}", environment.into_iter().collect::<Vec<_>>().join("; "))),
+    );
+    lines
+}
+
+/// The command line with the program's name instead of its path.
+fn command(words: &[String]) -> String {
+    let Some((program, rest)) = words.split_first() else { return String::new() };
+    let program = program.rsplit('/').next().unwrap_or_default();
+    std::iter::once(program).chain(rest.iter().map(String::as_str)).collect::<Vec<_>>().join(" ")
+}
+
+/// A list item in lines of at most [`LINE_CHARS`].
+fn wrapped(item: &str) -> String {
+    let (mut out, mut length) = (String::new(), 0);
+    for word in item.split_whitespace() {
+        let chars = word.chars().count();
+        if length > 0 && length + 1 + chars > LINE_CHARS {
+            out.push_str("\n  ");
+            length = 2;
+        } else if length > 0 {
+            out.push(' ');
+            length += 1;
+        }
+        out.push_str(word);
+        length += chars;
+    }
+    out
+}
+
+/// Measured cases in their order, repetitions together.
+fn groups(views: &[CaseView]) -> Vec<Group<'_>> {
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    for view in views.iter().filter(|view| view.result().state == State::Measured) {
+        let id = &view.result().case.id;
+        let known = groups.iter_mut().find(|group| group.case().is_some_and(|case| case.id == *id));
+        match known {
+            Some(group) => group.views.push(view),
+            None => groups.push(Group { views: vec![view] }),
+        }
+    }
+    groups
+}
+
+impl Group<'_> {
+    fn case(&self) -> Option<&Case> {
+        self.views.first().map(|view| &view.result().case)
+    }
+
+    fn target(&self) -> String {
+        self.views.first().map(|view| view.name()).unwrap_or_default()
+    }
+
+    fn cell(&self, column: &Column) -> Option<String> {
+        let all = || self.views.iter().filter_map(|view| Some((view, (column.of)(view)?)));
+        let usable = all().filter(|(view, _)| view.is_usable(column.figures));
+        let text = |value: f64| trimmed(value, column.decimals);
+        median(usable.map(|(_, value)| value))
+            .map(text)
+            .or_else(|| Some(format!("{}*", text(median(all().map(|(_, value)| value))?))))
+    }
+
+    /// The ratio to the reference in the same cell, with its 95 % interval.
+    fn relative_to(&self, reference: &str, groups: &[Self]) -> String {
+        let same = |other: &&Self| {
+            let (Some(mine), Some(theirs)) = (self.case(), other.case()) else { return false };
+            other.target() == reference
+                && (mine.scenario == theirs.scenario && mine.users == theirs.users)
+                && (mine.payload_bytes == theirs.payload_bytes && mine.delay_ms == theirs.delay_ms)
+        };
+        let Some(other) = groups.iter().find(same) else { return String::new() };
+        let figures = |group: &Self| -> Vec<(u32, f64)> {
+            let usable = group.views.iter().filter(|view| view.is_usable(Figures::Cpu));
+            usable
+                .filter_map(|view| Some((view.result().case.repetition, view.cpu_us()?)))
+                .collect()
+        };
+        let theirs = figures(other);
+        let pairs: Vec<(f64, f64)> = figures(self)
+            .into_iter()
+            .filter_map(|(repetition, mine)| {
+                let (_, theirs) = theirs.iter().find(|(other, _)| *other == repetition)?;
+                Some((*theirs, mine))
+            })
+            .collect();
+        if self.target() == reference {
+            return "1".to_owned();
+        }
+        match ratio(&Samples::Pairs(pairs.clone()), Confidence::Percent95) {
+            Some(Ratio { low, ratio, high, .. }) => {
+                format!("{ratio:.3} ({low:.3} to {high:.3})")
+            }
+            None => pairs.first().map_or(String::new(), |(of, to)| format!("{:.3}", to / of)),
+        }
+    }
+}
+
+/// The lower median, so that it is a measured figure.
+fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len().saturating_sub(1) / 2).copied()
+}
+
+/// The document with `table` between its markers `<!-- lab NAME -->` and `<!-- end of NAME -->`.
+///
+/// # Errors
+/// The document lacks the markers, or has them in the wrong order.
+pub fn inserted(document: &str, name: &str, table: &str) -> Result<String, String> {
+    let (begin, end) = (format!("<!-- lab {name} -->\n"), format!("<!-- end of {name} -->"));
+    let found = document.split_once(&begin).and_then(|(before, rest)| {
+        let (_, after) = rest.split_once(&end)?;
+        Some(format!("{before}{begin}\n{table}\n{end}{after}"))
+    });
+    found.ok_or_else(|| {
+        format!("the document needs the lines `{}` and `{end}`, in this order", begin.trim_end())
+    })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+    use crate::report::results::StoredResult;
+    use crate::result::tests::sample;
+    use crate::result::{Changes, Use};
+
+    fn view(target: &str, repetition: u32, cpu_us: f64) -> CaseView {
+        let mut result = sample();
+        result.case.id = format!("passthrough/{target}");
+        (result.case.target, result.case.repetition) = (target.to_owned(), repetition);
+        (result.case.sweep, result.case.heap) = (None, None);
+        result.load = serde_json::json!({
+            "throughput_per_s": 1_000.4, "requests": 100, "errors": 0, "p50_ms": 1.25,
+        });
+        result.target_use =
+            Some(Use { cpu_user_us: cpu_us, rss_peak_bytes: 3 << 20, ..Use::default() });
+        CaseView::new(StoredResult { file: "result.json".into(), result })
+    }
+
+    #[test]
+    fn rows_have_medians_and_the_ratio_to_the_reference() {
+        let mut views = Vec::new();
+        for repetition in 1..=3 {
+            let drift = f64::from(repetition);
+            views.extend([
+                view("nginx", repetition, 20.0 * drift),
+                view("ours", repetition, 15.0 * drift),
+            ]);
+        }
+        views[1].warnings = vec![crate::validity::recorded("errors", "failed")];
+        let text = table(&views, Some("nginx"));
+        for row in [
+            "| scenario | users | size | target | CPU us/request | requests/s | p50 ms | peak MiB | ready ms | \
+             idle MiB | CPU of nginx's |",
+            "| passthrough | 10 | 1KiB | nginx | 40 | 1000 | 1.25 | 3 | 17.5 | 8.6 | 1 |",
+            "| passthrough | 10 | 1KiB | ours | 30 | 1000 | 1.25 | 3 | 17.5 | 8.6 | 0.750 (0.750 to 0.750) |",
+            "- `penstock lab`",
+            "- measured on 2026-01-01; 6 cases: 6 measured (usable: CPU in 5, rate in 5, latency in 5), 0 not",
+        ] {
+            assert!(text.contains(row), "{row}\n{text}");
+        }
+        assert!(
+            text.lines().all(|line| line.starts_with('|') || line.chars().count() <= 120),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn figures_with_warnings_are_marked_and_changes_have_columns() {
+        let mut one = view("ours", 1, 15.0);
+        one.found.result.changes =
+            Some(Changes { live: 9, lost: 1, p50_ms: 8.04, p99_ms: 20.0, max_ms: 30.0 });
+        one.warnings = vec![crate::validity::recorded("errors", "failed")];
+        let text = table(&[one], None);
+        assert!(
+            text.contains(
+                "| ours | 15* | 1000* | 1.25* | 3* | 17.5* | 8.6* | 9* | 1* | 8* | 20* |"
+            ),
+            "{text}"
+        );
+        assert!(text.contains("until live p99 ms |") && text.contains("`*`: a warning"), "{text}");
+    }
+
+    #[test]
+    fn a_table_replaces_the_one_in_the_document() {
+        let document = "# A\n\n<!-- lab x -->\nold\n<!-- end of x -->\n\n<!-- lab y -->\nkept\n<!-- end of y -->\n";
+        let new = inserted(document, "x", "| new |\n").unwrap();
+        assert_eq!(
+            new,
+            "# A\n\n<!-- lab x -->\n\n| new |\n\n<!-- end of x -->\n\n<!-- lab y -->\nkept\n<!-- end of y -->\n"
+        );
+        assert_eq!(inserted(&new, "x", "| new |\n").unwrap(), new);
+        assert!(inserted(document, "z", "").unwrap_err().contains("`<!-- lab z -->`"));
+    }
+}
