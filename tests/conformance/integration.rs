@@ -1,6 +1,6 @@
 //! Synapse's proxies and APIs on a listener of their own: each test is a sequence and what becomes of a message.
 
-use harness::{Gateway, Response, Upstream};
+use harness::{CannedResponse, Gateway, Response, Upstream};
 
 /// A gateway with the proxy `it`, whose target has these children; `HERE` is the address of `upstream`.
 fn proxy(upstream: &Upstream, target: &str) -> Gateway {
@@ -170,14 +170,18 @@ fn a_client_that_leaves_ends_what_was_sent_for_it() {
 }
 #[test]
 fn messages_are_split_sent_at_once_and_put_together() {
-    let upstream = Upstream::echo();
+    let upstream = Upstream::responding(|request| {
+        let (body, length) = (request.text(), request.body.len());
+        let head = format!("Content-Type: text/xml\r\nContent-Length: {length}\r\n\r\n");
+        CannedResponse::bytes(format!("HTTP/1.1 200 OK\r\n{head}{body}"))
+    });
     let gateway = proxy(
         &upstream,
         "<inSequence><iterate expression=\"//item\"><target><sequence><send>\
          <endpoint><address uri=\"HERE/\"/></endpoint></send></sequence></target></iterate></inSequence>\
          <outSequence><aggregate><completeCondition><messageCount min=\"-1\" max=\"-1\"/>\
          </completeCondition><onComplete expression=\"//item\"><send/></onComplete></aggregate>\
-         </outSequence>",
+         </outSequence><faultSequence><payloadFactory media-type=\"text\"><format>$1</format><args><arg expression=\"$ctx:ERROR_MESSAGE\"/></args></payloadFactory><respond/></faultSequence>",
     );
     let items: String = (0..20).map(|number| format!("<item>{number}</item>")).collect();
     let body = format!(
@@ -185,7 +189,8 @@ fn messages_are_split_sent_at_once_and_put_together() {
          <all>{items}</all></s:Body></s:Envelope>"
     );
     let response = post(&gateway, "text/xml", &body);
-    assert_eq!((response.status, response.text().matches("<item").count()), (200, 20));
+    let text = response.text();
+    assert_eq!((response.status, text.matches("<item").count()), (200, 20), "{text}");
     assert_eq!(upstream.requests().len(), 20);
 }
 

@@ -28,8 +28,10 @@ fn every_error_of_every_file_is_listed_with_its_position() {
 #[test]
 fn the_examples_have_no_diagnostics() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let (code, text) = Process::run(root, &["check", "examples"]);
-    assert_eq!((code, text.as_str()), (Some(0), "2 files, 0 errors, 0 warnings\n"));
+    let examples =
+        ["check", "examples/echo.yaml", "examples/pets.yaml", "examples/micro-integrator"];
+    let (code, text) = Process::run(root, &examples);
+    assert!(code == Some(0) && text.ends_with(" files, 0 errors, 0 warnings\n"), "{text}");
 }
 
 #[test]

@@ -69,7 +69,7 @@ pub(crate) async fn admit<C: Client>(
         // Boxed, so that the rare case does not enlarge every future.
         None => Box::pin(shares.wait(worker, live, client)).await?,
     };
-    client.watch().holds_place(Some(api.routes().slot));
+    client.watch().holds_place(Some(api.key()));
     Ok(Admitted { places, early_upload })
 }
 
@@ -142,7 +142,7 @@ impl<'a> Shares<'a> {
                 requests_max: worker.descriptors.requests_max.min(live.api_requests_max),
                 early_uploads_max: EARLY_UPLOADS_PER_API_MAX,
                 denial: Denial::Overloaded,
-                whose: Whose::Api(api.routes().slot),
+                whose: Whose::Api(api.key()),
             }),
             Some(Limited {
                 share: &worker.share,

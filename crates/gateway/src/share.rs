@@ -21,7 +21,7 @@ pub(crate) struct Share {
 pub(crate) enum Whose {
     /// It waits for its own client's.
     Nobody,
-    /// The API's in this slot.
+    /// The API's with this key.
     Api(u32),
     Anybody,
 }
@@ -61,7 +61,7 @@ impl Crowds {
             if waiting > 0 {
                 watches.give_way(waiting, now_us, |api| match whose {
                     Whose::Nobody => false,
-                    Whose::Api(slot) => api == Some(*slot),
+                    Whose::Api(key) => api == Some(*key),
                     Whose::Anybody => api.is_some(),
                 });
             }

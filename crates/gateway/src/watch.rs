@@ -20,7 +20,7 @@ pub(crate) struct Watch {
     state: Cell<State>,
     /// Since when nothing but its client holds it up; `u64::MAX`: it does not.
     slow_since_us: Cell<u64>,
-    /// The slot of the API in whose share its request has a place.
+    /// The key of the API in whose share its request has a place.
     api: Cell<Option<u32>>,
     waker: RefCell<Option<Waker>>,
 }
@@ -42,9 +42,9 @@ impl Watch {
         self.slow_since_us.set(since_us);
     }
 
-    /// Its request has a place in the share of the API in `slot`, or none any longer.
-    pub(crate) fn holds_place(&self, slot: Option<u32>) {
-        self.api.set(slot);
+    /// Its request has a place in the share of the API with this `key`, or none any longer.
+    pub(crate) fn holds_place(&self, key: Option<u32>) {
+        self.api.set(key);
     }
 
     /// Sets the deadline, reckoned from the last sweep. It is no longer expired.

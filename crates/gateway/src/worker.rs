@@ -19,7 +19,7 @@ use crate::heavy::HeavyPool;
 use crate::held::HeldBytes;
 use crate::integration::Origins;
 use crate::listen::TaskPool;
-use crate::message::Request;
+use crate::message::{Request, Serves};
 use crate::resources::{Resources, WorkerClock};
 use crate::response::{Body, Response};
 use crate::share::{Crowds, Share};
@@ -97,7 +97,7 @@ impl Worker {
             descriptors,
             compiled: RefCell::new(Rc::new(compiled)),
             apis: WorkerApis::default(),
-            services: WorkerApis::default(),
+            services: WorkerApis::new(Serves::Integration),
             origins: Origins::default(),
             pools: Pools::new(upstreams, descriptors.idle_max()),
             held: HeldBytes::default(),

@@ -11,6 +11,7 @@ use stages::{ApiRoutes, Routes};
 
 use crate::account::{ApiAccount, ApiCounters, GONE_COUNTERS_US};
 use crate::forward::{Balancer, Pools};
+use crate::message::Serves;
 use crate::share::Share;
 
 /// One API on one worker, in one revision.
@@ -20,10 +21,11 @@ pub(crate) struct WorkerApi {
     pub(crate) balancers: Vec<Rc<Balancer>>,
     /// What its requests hold.
     pub(crate) share: Rc<Share>,
+    serves: Serves,
 }
 
 impl WorkerApi {
-    fn new(routes: &Arc<ApiRoutes>, pools: &Pools, kept: Kept) -> Self {
+    fn new(routes: &Arc<ApiRoutes>, pools: &Pools, serves: Serves, kept: Kept) -> Self {
         let api = &routes.api;
         let balancer = |(position, set)| {
             let name = (api.name.clone(), api.version.clone(), position);
@@ -31,11 +33,17 @@ impl WorkerApi {
         };
         let balancers = api.upstreams.iter().enumerate().map(balancer).collect();
         let account = Rc::new(ApiAccount::new(routes, kept.counters));
-        Self { balancers, account, share: kept.share }
+        Self { balancers, account, share: kept.share, serves }
     }
 
     fn kept(&self) -> Kept {
         Kept { counters: Rc::clone(&self.account.counters), share: Rc::clone(&self.share) }
+    }
+
+    /// Tells it from other APIs of the worker, whatever they serve.
+    pub(crate) fn key(&self) -> u32 {
+        let slot = self.routes().slot.wrapping_mul(2);
+        slot.wrapping_add(u32::from(self.serves == Serves::Integration))
     }
 
     pub(crate) fn routes(&self) -> &Arc<ApiRoutes> {
@@ -58,6 +66,7 @@ struct Kept {
 /// A worker's APIs by slot, each created at its first request.
 #[derive(Debug, Default)]
 pub(crate) struct WorkerApis {
+    serves: Serves,
     by_slot: RefCell<Vec<Option<Rc<WorkerApi>>>>,
     /// APIs that are no longer served, whose counters are still reported. The oldest is first.
     gone: RefCell<VecDeque<Gone>>,
@@ -73,6 +82,10 @@ struct Gone {
 }
 
 impl WorkerApis {
+    pub(crate) fn new(serves: Serves) -> Self {
+        Self { serves, ..Self::default() }
+    }
+
     /// The worker's state of `routes`, created if needed. An edited API keeps its counters, its connections, and the
     /// health of the endpoint sets that are the same. So does one that returns soon.
     pub(crate) fn get(&self, routes: &Arc<ApiRoutes>, pools: &Pools) -> Rc<WorkerApi> {
@@ -82,7 +95,7 @@ impl WorkerApis {
             by_slot.resize(slot + 1, None);
         }
         let Some(entry) = by_slot.get_mut(slot) else {
-            return Rc::new(WorkerApi::new(routes, pools, Kept::default()));
+            return Rc::new(WorkerApi::new(routes, pools, self.serves, Kept::default()));
         };
         if let Some(existing) = entry
             && Arc::ptr_eq(existing.routes(), routes)
@@ -91,7 +104,7 @@ impl WorkerApis {
         }
         let edited = entry.as_ref().filter(|old| is_same_api(old.routes(), routes));
         let kept = edited.map(|old| old.kept()).or_else(|| self.returned(routes));
-        let created = Rc::new(WorkerApi::new(routes, pools, kept.unwrap_or_default()));
+        let created = Rc::new(WorkerApi::new(routes, pools, self.serves, kept.unwrap_or_default()));
         *entry = Some(Rc::clone(&created));
         created
     }
@@ -121,7 +134,7 @@ impl WorkerApis {
             match routes {
                 Some(routes) if Arc::ptr_eq(api.routes(), routes) => {}
                 Some(routes) if is_same_api(api.routes(), routes) => {
-                    *entry = Some(Rc::new(WorkerApi::new(routes, pools, api.kept())));
+                    *entry = Some(Rc::new(WorkerApi::new(routes, pools, self.serves, api.kept())));
                 }
                 Some(_) | None => {
                     if gone.len() >= GONE_APIS_MAX {

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use base::{Clock, SystemClock};
 use clap::Args;
 use formats::openapi::Defaults;
-use mediation::{Compiler, Origin};
-use model::{ArtefactSet, Diagnostic, Severity};
+use mediation::Compiler;
+use model::{Diagnostic, Severity};
 
 use super::{counted, stdout};
 use crate::failure::Failure;
@@ -68,22 +68,11 @@ fn check(paths: &[PathBuf]) -> (usize, Vec<Diagnostic>) {
     let checked = follow::check(&apis, &artefacts, &defaults);
     files += checked.files;
     diagnostics.extend(checked.diagnostics);
-    diagnostics.extend(compile(&checked.artefacts));
+    diagnostics.extend(Compiler::compile_set(&checked.artefacts).1);
     (files, diagnostics)
 }
 
 /// Whether a path that is given names artefacts. A missing file is reported as an API description.
 fn is_artefact(path: &Path) -> bool {
     path.is_file() && formats::synapse::Role::of(path).is_some()
-}
-
-/// The diagnostics of what the artefacts do, all compiled together.
-fn compile(set: &ArtefactSet) -> Vec<Diagnostic> {
-    let parsed = set.artefacts.iter().filter_map(|artefact| {
-        // Read before, so it is well-formed.
-        Some((&artefact.file, xml::Document::parse(&artefact.bytes).ok()?))
-    });
-    let parsed: Vec<_> = parsed.collect();
-    let origins = parsed.iter().map(|(file, document)| Origin { file, document });
-    Compiler::compile(&origins.collect::<Vec<_>>()).1
 }

@@ -39,6 +39,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     tracing::info!(
         http = address(addresses.http),
         https = address(addresses.https),
+        integration_http = address(addresses.integration_http),
+        integration_https = address(addresses.integration_https),
         admin = address(addresses.admin),
         version = env!("CARGO_PKG_VERSION"),
         "serving"

@@ -18,12 +18,9 @@ use bytes::Bytes;
 use expression::Budget;
 use mediation::{
     Body, BodyUse, Compiler, Direction, Environment, Failure, Flow, Format, LogLevel, Matched,
-    Message, Origin, Program, PropertyScope, Run, SequenceId, Source,
+    Message, Program, PropertyScope, Run, SequenceId, Source,
 };
-use model::{
-    Api, ApiState, ArtefactSet, Denial, Diagnostic, Fault, LoadedApi, Severity, Snapshot,
-    Transports,
-};
+use model::{Api, ApiState, ArtefactSet, Denial, Fault, LoadedApi, Severity, Snapshot, Transports};
 use stages::Routes;
 use wire::http1::{BodyFraming, Known};
 
@@ -70,7 +67,7 @@ impl Integration {
         {
             return Arc::clone(previous);
         }
-        let (program, diagnostics) = compile(artefacts);
+        let (program, diagnostics) = Compiler::compile_set(artefacts);
         for diagnostic in diagnostics {
             match diagnostic.severity {
                 Severity::Error => tracing::error!("{diagnostic}"),
@@ -100,30 +97,6 @@ impl Integration {
     pub(crate) fn differs(&self, other: &Self) -> bool {
         !Arc::ptr_eq(&self.program, &other.program)
     }
-}
-
-fn compile(artefacts: &ArtefactSet) -> (Program, Vec<Diagnostic>) {
-    let mut diagnostics = Vec::new();
-    let mut documents = Vec::new();
-    for artefact in &artefacts.artefacts {
-        match xml::Document::parse(&artefact.bytes) {
-            Ok(document) => documents.push((artefact.file.as_path(), document)),
-            Err(error) => {
-                diagnostics.push(Diagnostic {
-                    severity: Severity::Error,
-                    file: artefact.file.clone(),
-                    place: None,
-                    message: error.to_string(),
-                    help: None,
-                });
-            }
-        }
-    }
-    let origins: Vec<_> =
-        documents.iter().map(|(file, document)| Origin { file, document }).collect();
-    let (program, mut found) = Compiler::compile(&origins);
-    diagnostics.append(&mut found);
-    (program, diagnostics)
 }
 
 /// The services of a program, each as an API without operations.
@@ -197,10 +170,9 @@ pub(crate) async fn respond<C: Client>(
     let integration = &revision.integration;
     let (head, bytes) = (&request.head, request.bytes.as_slice());
     let (host, path) = (head.host(bytes), head.path(bytes));
-    let not_found = match integration.routes.find(host, head.method(), path, request.secure) {
-        // Services have no operations.
-        Ok(_) => return Err(Fault::Denied(Denial::NoResource)),
-        Err(not_found) => not_found,
+    // Services have no operations: what is found is their base path.
+    let Err(not_found) = integration.routes.find(host, head.method(), path, request.secure) else {
+        return Err(Fault::Denied(Denial::NoResource));
     };
     let Some(routes) = not_found.api else { return Err(Fault::Denied(not_found.denial)) };
     let service = worker.services.get(routes, &worker.pools);
@@ -229,7 +201,7 @@ pub(crate) async fn respond<C: Client>(
     drop(admitted.early_upload);
     let mut response = match outcome {
         Outcome::Respond(message, source) => {
-            deliverable(worker, &mut session, message, source, &mut waiting).await?
+            deliverable(worker, &mut session, *message, source, &mut waiting).await?
         }
         Outcome::Failed(failure) => return Err(fault_of(failure)),
         Outcome::Done => worker.own_response(202),

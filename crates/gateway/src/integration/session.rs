@@ -37,7 +37,7 @@ struct Answered {
 
 /// What a run has for its client.
 pub(super) enum Outcome {
-    Respond(Message, Source),
+    Respond(Box<Message>, Source),
     Failed(Failure),
     /// Nothing is left to do.
     Done,
@@ -123,7 +123,9 @@ impl Session {
                     let answers = while_waiting(client, next).await?;
                     answers.into_iter().for_each(|answered| self.answer(answered));
                 }
-                Event::Respond(message, source) => return Ok(Outcome::Respond(message, source)),
+                Event::Respond(message, source) => {
+                    return Ok(Outcome::Respond(Box::new(message), source));
+                }
                 Event::Failed(failure) => return Ok(Outcome::Failed(failure)),
                 Event::Done | Event::Heavy => return Ok(Outcome::Done),
             }

@@ -5,11 +5,11 @@ mod element;
 mod endpoint;
 mod service;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
-use model::{Diagnostic, Place, Severity};
+use model::{ArtefactSet, Diagnostic, Place, Resource, Severity};
 
 use crate::program::{
     Endpoint, EndpointId, Program, Sequence, SequenceId, Site, Step, Template, TemplateParameter,
@@ -35,6 +35,8 @@ pub struct Compiler {
     program: Program,
     /// Text or XML of the local entries.
     entries: HashMap<String, Entry>,
+    /// The registry, by path.
+    resources: BTreeMap<String, Resource>,
     diagnostics: Vec<Diagnostic>,
     file: Arc<str>,
     depth: usize,
@@ -51,10 +53,27 @@ pub(crate) enum Entry {
 }
 
 impl Compiler {
+    /// Compiles a whole set of artefacts, with its registry.
+    #[must_use]
+    pub fn compile_set(set: &ArtefactSet) -> (Program, Vec<Diagnostic>) {
+        let parsed = set.artefacts.iter().filter_map(|artefact| {
+            // The set has well-formed documents only.
+            Some((&artefact.file, xml::Document::parse(&artefact.bytes).ok()?))
+        });
+        let parsed: Vec<_> = parsed.collect();
+        let origins = parsed.iter().map(|(file, document)| Origin { file, document });
+        let resources = set.resources.clone();
+        Self { resources, ..Self::default() }.compile_all(&origins.collect::<Vec<_>>())
+    }
+
     /// Compiles all `files` together, since artefacts refer to each other by name.
     #[must_use]
     pub fn compile(files: &[Origin<'_>]) -> (Program, Vec<Diagnostic>) {
-        let mut compiler = Self::default();
+        Self::default().compile_all(files)
+    }
+
+    fn compile_all(self, files: &[Origin<'_>]) -> (Program, Vec<Diagnostic>) {
+        let mut compiler = self;
         let artefacts: Vec<_> = files.iter().flat_map(artefacts).collect();
         for (number, (file, artefact)) in artefacts.iter().enumerate() {
             compiler.enter_artefact(number, file);
@@ -324,12 +343,20 @@ impl Compiler {
         found
     }
 
-    /// The local entry of this key, if there is one; else an error.
+    /// The local entry or the registry resource of this key, if there is one; else an error.
     pub(crate) fn entry(&mut self, element: &Element<'_>, key: &str) -> Option<Entry> {
-        let found = self.entries.get(key).cloned();
+        let resource = || {
+            let resource = self.resources.get(&model::resource_path(key)?)?;
+            if xml::Document::parse(&resource.bytes).is_ok() {
+                return Some(Entry::Xml(Arc::clone(&resource.bytes)));
+            }
+            Some(Entry::Text(String::from_utf8_lossy(&resource.bytes).into()))
+        };
+        let found = self.entries.get(key).cloned().or_else(resource);
         if found.is_none() {
-            let help = nearest(key, self.entries.keys());
-            self.error(element, format!("there is no local entry `{key}`"), help);
+            let help = nearest(key, self.entries.keys().chain(self.resources.keys()));
+            let message = format!("there is no local entry or registry resource `{key}`");
+            self.error(element, message, help);
         }
         self.artefacts.uses("localEntry", key);
         found
