@@ -80,8 +80,9 @@ pub const MEDIATORS: &[Row] = &[
 const PAGE: &str = "\
 # Synapse artefacts
 
-Penstock reads the artefacts of WSO2's Micro Integrator. So far they can be checked and tried, one message at a time,
-with `penstock try FILE --payload MESSAGE --trace`; a listener for them is the next step.
+Penstock runs the artefacts of WSO2's Micro Integrator: [integration.md](integration.md) describes how to serve them.
+`penstock check` checks them, and `penstock try FILE --payload MESSAGE --trace` shows what one message becomes, without
+a network.
 
 Served are `definitions` with `sequence`, `template`, `endpoint` (`address`, `http`, `default`, `wsdl`
 with inline WSDL, `loadbalance`, `failover`, `recipientlist`, of a template, and by `key-expression`; with `timeout`,
