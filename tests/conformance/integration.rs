@@ -219,3 +219,80 @@ fn the_client_gets_the_first_response_and_the_other_branches_go_on() {
     connection.ok("second");
     third.accept().request();
 }
+
+/// The fields of a response that `names` lists, with their values.
+fn fields(response: &Response, names: &[&str]) -> String {
+    let found = names.iter().map(|name| response.header(name).unwrap_or("-").to_owned());
+    found.collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn responses_without_a_body_keep_their_framing_and_their_connection() {
+    let upstream = Upstream::responding(|request| {
+        let is_head = request.head.starts_with("HEAD");
+        CannedResponse::bytes(if is_head {
+            "HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n"
+        } else {
+            "HTTP/1.1 204 No Content\r\nX-Mine: 1\r\n\r\n"
+        })
+    });
+    let gateway = proxy(&upstream, ENDPOINT);
+    let mut client = gateway.connect();
+    for _ in 0..2 {
+        let head = client.fetch("HEAD /services/it", "");
+        assert_eq!((head.status, fields(&head, &["content-length"])), (200, "7".to_owned()));
+        let empty = client.fetch("GET /services/it", "");
+        let named = ["content-length", "x-mine"];
+        assert_eq!((empty.status, fields(&empty, &named)), (204, "- 1".to_owned()));
+    }
+    assert_eq!(upstream.connections(), 1, "it is used again");
+}
+
+#[test]
+fn the_status_of_a_response_decides_whether_it_has_a_body() {
+    let upstream = Upstream::echo();
+    let gateway = proxy(
+        &upstream,
+        "<inSequence><payloadFactory media-type=\"text\"><format>text</format><args/></payloadFactory>\
+         <property name=\"HTTP_SC\" expression=\"$trp:Status\" scope=\"axis2\"/><respond/></inSequence>",
+    );
+    let mut client = gateway.connect();
+    for (status, body) in [(304, ""), (204, ""), (201, "text"), (500, "text")] {
+        let response = client.fetch("GET /services/it", &format!("Status: {status}\r\n"));
+        assert_eq!((response.status, response.text().as_str()), (status, body));
+        assert_eq!(response.head.matches("Date: ").count(), 1, "{}", response.head);
+    }
+}
+
+#[test]
+fn what_a_mediator_reads_is_not_compressed() {
+    let upstream = Upstream::fixed("<a/>");
+    let accept = "Accept-Encoding: gzip\r\n";
+    let reading = proxy(
+        &upstream,
+        &format!("{ENDPOINT}<outSequence><log level=\"full\"/><respond/></outSequence>"),
+    );
+    let _ = reading.fetch("GET /services/it", accept);
+    let passing = proxy(&upstream, ENDPOINT);
+    let _ = passing.fetch("GET /services/it", accept);
+    let sent: Vec<_> = upstream
+        .requests()
+        .iter()
+        .map(|request| request.header("accept-encoding").is_some())
+        .collect();
+    assert_eq!(sent, [false, true]);
+}
+
+#[test]
+fn heavy_work_runs_on_its_own_threads_and_held_bytes_are_released() {
+    let upstream = Upstream::echo();
+    let gateway = proxy(
+        &upstream,
+        "<inSequence><payloadFactory media-type=\"xml\"><format><n xmlns=\"\">$1</n></format><args>\
+         <arg expression=\"count(//item)\"/></args></payloadFactory><respond/></inSequence>",
+    );
+    let body = format!("<all>{}</all>", "<item>text</item>".repeat(100_000));
+    assert_eq!(post(&gateway, "application/xml", &body).text(), "<n>100000</n>");
+    assert!(gateway.metric("penstock_heavy_work_total", "") > 0);
+    assert_eq!(gateway.metric("penstock_held_body_bytes", ""), 0, "they are released");
+}

@@ -118,8 +118,8 @@ async fn exchange(
     }
     let authority = response.body.authority.to_string();
     let mut source = response.body.source(&resources.buffers);
-    let mut holding = HeldBytes::default().holding(bytes_max, bytes_max);
-    let held = match Hold::begin(&mut holding, None) {
+    let holding = HeldBytes::default().holding(bytes_max, bytes_max);
+    let held = match Hold::begin(&holding, None) {
         Ok(mut hold) => poll_fn(|cx| hold.poll(cx, &mut source)).await,
         Err(error) => Err(error),
     };

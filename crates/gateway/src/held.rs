@@ -19,22 +19,34 @@ pub(crate) struct HeldBytes(Rc<Cell<usize>>);
 impl HeldBytes {
     /// Nothing yet, charged to the worker. `body_max`, `all_max`: the limits of one body and of all, in bytes.
     pub(crate) fn holding(&self, body_max: usize, all_max: usize) -> Holding {
-        Holding { used: Rc::clone(&self.0), body_max, all_max, charged: 0 }
+        let account = Account { used: Rc::clone(&self.0), charged: Cell::new(0) };
+        Holding { account: Rc::new(account), body_max, all_max }
     }
 
-    #[cfg(test)]
-    fn used(&self) -> usize {
+    pub(crate) fn used(&self) -> usize {
         self.0.get()
     }
 }
 
-/// What the bodies of one exchange use, until it is dropped.
-#[derive(Debug)]
+/// What the bodies of one exchange use, until the last clone is dropped.
+#[derive(Clone, Debug)]
 pub(crate) struct Holding {
-    used: Rc<Cell<usize>>,
+    account: Rc<Account>,
     body_max: usize,
     all_max: usize,
-    charged: usize,
+}
+
+#[derive(Debug)]
+struct Account {
+    /// By all exchanges of the worker.
+    used: Rc<Cell<usize>>,
+    charged: Cell<usize>,
+}
+
+impl Drop for Account {
+    fn drop(&mut self) {
+        self.used.set(self.used.get().saturating_sub(self.charged.get()));
+    }
 }
 
 /// Why a body is not held.
@@ -48,29 +60,25 @@ pub(crate) enum HoldError {
 }
 
 impl Holding {
-    fn charge(&mut self, bytes: usize) -> Result<(), HoldError> {
-        let used = self.used.get().checked_add(bytes).filter(|used| *used <= self.all_max);
-        self.used.set(used.ok_or(HoldError::Exhausted)?);
-        self.charged = self.charged.saturating_add(bytes);
+    fn charge(&self, bytes: usize) -> Result<(), HoldError> {
+        let Account { used, charged } = &*self.account;
+        let next = used.get().checked_add(bytes).filter(|next| *next <= self.all_max);
+        used.set(next.ok_or(HoldError::Exhausted)?);
+        charged.set(charged.get().saturating_add(bytes));
         Ok(())
     }
 
-    fn refund(&mut self, bytes: usize) {
-        self.used.set(self.used.get().saturating_sub(bytes));
-        self.charged = self.charged.saturating_sub(bytes);
-    }
-}
-
-impl Drop for Holding {
-    fn drop(&mut self) {
-        self.used.set(self.used.get().saturating_sub(self.charged));
+    fn refund(&self, bytes: usize) {
+        let Account { used, charged } = &*self.account;
+        used.set(used.get().saturating_sub(bytes));
+        charged.set(charged.get().saturating_sub(bytes));
     }
 }
 
 /// A body that is being read into memory.
 #[derive(Debug)]
 pub(crate) struct Hold<'h> {
-    holding: &'h mut Holding,
+    holding: &'h Holding,
     bytes: BytesMut,
     /// What this body is charged for.
     charged: usize,
@@ -81,10 +89,7 @@ impl<'h> Hold<'h> {
     ///
     /// # Errors
     /// It is too large, or there is no room for it.
-    pub(crate) fn begin(
-        holding: &'h mut Holding,
-        announced: Option<u64>,
-    ) -> Result<Self, HoldError> {
+    pub(crate) fn begin(holding: &'h Holding, announced: Option<u64>) -> Result<Self, HoldError> {
         let mut hold = Self { holding, bytes: BytesMut::new(), charged: 0 };
         if let Some(announced) = announced {
             hold.grow(usize::try_from(announced).unwrap_or(usize::MAX))?;
@@ -149,12 +154,12 @@ mod tests {
     /// charged for it.
     fn hold(len: usize, announced: Option<u64>, used: usize) -> (Result<usize, String>, usize) {
         let all = HeldBytes::default();
-        let mut others = all.holding(usize::MAX, usize::MAX);
+        let others = all.holding(usize::MAX, usize::MAX);
         others.charge(used).unwrap();
-        let mut holding = all.holding(100_000, 150_000);
+        let holding = all.holding(100_000, 150_000);
         let mut source = Held::new(vec![b'x'; len].into());
         let mut cx = Context::from_waker(Waker::noop());
-        let held = Hold::begin(&mut holding, announced).and_then(|mut hold| {
+        let held = Hold::begin(&holding, announced).and_then(|mut hold| {
             let Poll::Ready(held) = hold.poll(&mut cx, &mut source) else { unreachable!() };
             held
         });

@@ -10,6 +10,7 @@ use wire::http1::{ResponseFraming, Version};
 use crate::buffer::Buffers;
 use crate::flow::Held;
 use crate::forward::{RequestBody, Upload, UpstreamBody};
+use crate::held::Holding;
 use crate::message::{Framing, Head, Request};
 use crate::resources::Resources;
 
@@ -26,7 +27,11 @@ pub(crate) enum Body {
     /// Still on the wire.
     Streaming(UpstreamBody),
     /// Completely in memory.
-    Held(Held),
+    Held {
+        body: Held,
+        /// Released with it.
+        _charged: Option<Holding>,
+    },
 }
 
 impl Response {
@@ -35,11 +40,13 @@ impl Response {
         let status = self.head.status();
         match &self.body {
             _ if matches!(status, 101 | 204) => Framing::None,
+            Body::Empty if !self.head.bytes.is_empty() && is_without_body(status, request) => {
+                Framing::Declared
+            }
             Body::Empty => Framing::Length(0),
-            Body::Held(held) => Framing::Length(held.len() as u64),
+            Body::Held { body, .. } => Framing::Length(body.len() as u64),
             Body::Streaming(_) => match self.head.parsed.framing() {
-                ResponseFraming::None if request.head.method() == Method::Head => Framing::Declared,
-                ResponseFraming::None if status == 304 => Framing::Declared,
+                ResponseFraming::None if is_without_body(status, request) => Framing::Declared,
                 ResponseFraming::None => Framing::Length(0),
                 ResponseFraming::Length(bytes) => Framing::Length(bytes),
                 ResponseFraming::Chunked | ResponseFraming::UntilClose => {
@@ -53,12 +60,17 @@ impl Response {
     }
 }
 
+/// Whether the fields of a body are sent, and the body is not. Source: RFC 9110 sections 9.3.2 and 15.4.5.
+fn is_without_body(status: u16, request: &Request) -> bool {
+    request.head.method() == Method::Head || status == 304
+}
+
 impl Response {
     /// Whether no payload is sent after the head.
     pub(crate) fn is_bodiless(&self, request: &Request) -> bool {
         match &self.body {
             Body::Empty => true,
-            Body::Held(held) => request.head.method() == Method::Head || held.len() == 0,
+            Body::Held { body, .. } => request.head.method() == Method::Head || body.len() == 0,
             Body::Streaming(body) => body.reader.is_done(),
         }
     }
@@ -69,7 +81,7 @@ impl Response {
             Body::Streaming(body) => {
                 matches!(body.upload, Upload::Running(_)) && self.head.status() < 400
             }
-            Body::Empty | Body::Held(_) => false,
+            Body::Empty | Body::Held { .. } => false,
         }
     }
 
@@ -92,7 +104,7 @@ impl Response {
     ) -> bool {
         match &mut self.body {
             Body::Streaming(body) => body.poll_upload(cx, request_body, buffers),
-            Body::Empty | Body::Held(_) => false,
+            Body::Empty | Body::Held { .. } => false,
         }
     }
 
@@ -109,7 +121,7 @@ impl Response {
     pub(crate) fn authority(&self) -> String {
         match &self.body {
             Body::Streaming(body) => body.authority.to_string(),
-            Body::Empty | Body::Held(_) => String::new(),
+            Body::Empty | Body::Held { .. } => String::new(),
         }
     }
 

@@ -133,7 +133,7 @@ async fn run(start: Start, mut commands: UnboundedReceiver<Command>) -> usize {
                     // Fails only if the accept loop panicked, which was logged.
                     let _ = task.await;
                 }
-                if worker.connections.get() == 0 {
+                if worker.is_empty() {
                     break;
                 }
             }

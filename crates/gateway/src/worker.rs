@@ -69,7 +69,7 @@ pub(crate) struct Worker {
     pub(crate) crowds: Crowds,
     /// Set on SIGTERM: responses have `Connection: close`.
     pub(crate) draining: Cell<bool>,
-    /// Notified when the last connection ends while draining.
+    /// Notified when the last connection, or the last run without one, ends while draining.
     pub(crate) emptied: Notify,
     pub(crate) questions: Questions,
     /// Memory for the futures of HTTP/2 streams.
@@ -125,6 +125,18 @@ impl Worker {
     /// Counts a request or tunnel as in progress, which a shutdown waits for, until the guard is dropped.
     pub(crate) fn busy(&self) -> Counted<'_> {
         Counted::new(&self.busy)
+    }
+
+    /// Whether nothing is left to wait for in a shutdown.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.connections.get() == 0 && self.busy.get() == 0
+    }
+
+    /// Notifies a shutdown that waits for the last connection, and for runs that go on without their client.
+    pub(crate) fn notice_the_end(&self) {
+        if self.draining.get() && self.is_empty() {
+            self.emptied.notify_one();
+        }
     }
 
     /// The current revision. A request keeps the one it started with.
@@ -241,6 +253,8 @@ impl Worker {
             health_checks: self.pools.shared().checks(),
             tunnels: tally.tunnels.get(),
             http2_floods: tally.http2_floods.get(),
+            heavy_work: tally.heavy_work.get(),
+            held_bytes: self.held.used() as u64,
             log_lines_lost: tally.log_lines_lost.get(),
             token_hits: tokens.hits(),
             token_misses: tokens.misses(),

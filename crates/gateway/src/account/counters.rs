@@ -157,6 +157,7 @@ pub(crate) struct Tally {
     pub(crate) retries: crate::forward::RetryCounts,
     pub(crate) tunnels: Cell<u64>,
     pub(crate) http2_floods: Cell<u64>,
+    pub(crate) heavy_work: Cell<u64>,
     pub(crate) log_lines_lost: Cell<u64>,
 }
 
@@ -259,6 +260,8 @@ pub(crate) struct WorkerFigures {
     pub(crate) health_checks: [u64; 2],
     pub(crate) tunnels: u64,
     pub(crate) http2_floods: u64,
+    pub(crate) heavy_work: u64,
+    pub(crate) held_bytes: u64,
     pub(crate) log_lines_lost: u64,
     pub(crate) token_hits: u64,
     pub(crate) token_misses: u64,

@@ -128,7 +128,7 @@ impl Page {
 
     fn connections(&mut self, workers: &[WorkerFigures]) {
         let sum = |figure: fn(&WorkerFigures) -> u64| workers.iter().map(figure).sum::<u64>();
-        let rows: [(&str, &str, &str, u64); 8] = [
+        let rows: [(&str, &str, &str, u64); 10] = [
             ("penstock_connections", "gauge", "Open client connections.", sum(|w| w.connections)),
             (
                 "penstock_connections_accepted_total",
@@ -165,6 +165,18 @@ impl Page {
                 "counter",
                 "HTTP/2 connections closed because of too many control frames.",
                 sum(|w| w.http2_floods),
+            ),
+            (
+                "penstock_heavy_work_total",
+                "counter",
+                "Steps of mediation that ran on the threads for heavy work.",
+                sum(|w| w.heavy_work),
+            ),
+            (
+                "penstock_held_body_bytes",
+                "gauge",
+                "Memory that held bodies are charged for.",
+                sum(|w| w.held_bytes),
             ),
             (
                 "penstock_access_log_lost_total",

@@ -185,10 +185,16 @@ pub(crate) async fn respond<C: Client>(
     let head = MediatedRequest::of(request, prefix_len);
     let framing = request.head.framing();
     let budget = Budget::default();
-    let (message, flow) = begin(&integration.program, *number, head, framing, &budget, record)?;
+    let program = &integration.program;
+    let (mut message, flow) = begin(program, *number, head, framing, &budget, record)?;
+    let sequences = [flow.request, flow.response, flow.fault];
+    if sequences.into_iter().flatten().any(|of| program.body_use(of) != BodyUse::Untouched) {
+        // Mediators read no compressed bodies.
+        message.head.remove_field("Accept-Encoding");
+    }
     let admitted = admission::admit(worker, &revision.live, request, &service, client).await?;
     record.places = admitted.places;
-    let run = Run::new(Arc::clone(&integration.program), flow, message, budget);
+    let run = Run::new(Arc::clone(program), flow, message, budget);
     let environment = RunEnvironment {
         integration: Arc::clone(integration),
         unix_ms: i64::try_from(worker.resources.unix_us(worker.resources.coarse_us()) / 1_000)
@@ -199,20 +205,17 @@ pub(crate) async fn respond<C: Client>(
     let mut waiting = Some(Waiting { client, framing });
     let outcome = session.go(&mut waiting).await?;
     drop(admitted.early_upload);
-    let mut response = match outcome {
+    let response = match outcome {
         Outcome::Respond(message, source) => {
-            deliverable(worker, &mut session, *message, source, &mut waiting).await?
+            deliverable(worker, &mut session, *message, source, &mut waiting).await
         }
-        Outcome::Failed(failure) => return Err(fault_of(failure)),
-        Outcome::Done => worker.own_response(202),
+        Outcome::Failed(failure) => Err(fault_of(failure)),
+        Outcome::Done => Ok(worker.own_response(202)),
     };
-    if response.head.parsed.find(Known::Date).is_none() {
-        worker.resources.append_date(&mut response.head.edits);
-    }
     if session.is_waiting() {
         tokio::task::spawn_local(finish(session));
     }
-    Ok(response)
+    response
 }
 
 /// The message of a request, and the sequences for it.
@@ -279,9 +282,19 @@ async fn deliverable<B: RequestBody>(
     let axis2 = |name| message.properties.get(PropertyScope::Axis2, name);
     let status = axis2("HTTP_SC").and_then(|status| status.text().parse().ok());
     let status = status.filter(|status| (200..600).contains(status));
-    let is_bodiless = axis2("NO_ENTITY_BODY").is_some_and(|value| value.value().truth());
+    // The body of a message that got one of these statuses, or that had it from its upstream, is not sent.
+    let status_now = status.or_else(|| {
+        message
+            .head
+            .property(PropertyScope::Axis2, "HTTP_SC")
+            .and_then(|status| status.parse().ok())
+    });
+    let is_bodiless = matches!(status_now, Some(204 | 304))
+        || axis2("NO_ENTITY_BODY").is_some_and(|value| value.value().truth());
     let is_streaming = message.body.state() == BodyUse::Untouched;
     let stream = if is_streaming { session.take_stream(source) } else { None };
+    let charged = session.holding.clone();
+    let held = |bytes| ResponseBody::Held { body: Held::new(bytes), _charged: Some(charged) };
     let body = match stream {
         Some(stream) if !is_bodiless => ResponseBody::Streaming(stream),
         Some(stream) => {
@@ -289,11 +302,11 @@ async fn deliverable<B: RequestBody>(
             ResponseBody::Empty
         }
         None if is_bodiless => ResponseBody::Empty,
-        None if is_streaming => {
-            let held = session.hold(source, waiting).await?.map_err(fault_of)?;
-            ResponseBody::Held(Held::new(held))
-        }
-        None => ResponseBody::Held(Held::new(exchange::written(&message.body))),
+        None if is_streaming => held(session.hold(source, waiting).await?.map_err(fault_of)?),
+        None => match exchange::written(&message.body) {
+            bytes if bytes.is_empty() => ResponseBody::Empty,
+            bytes => held(bytes),
+        },
     };
     let mut head = match message.head.into_any().downcast::<Head>() {
         Ok(head) => head,
@@ -304,11 +317,14 @@ async fn deliverable<B: RequestBody>(
     } else if head.status() == 0 {
         head.edits.set_status(200);
     }
+    if head.parsed.find(Known::Date).is_none() {
+        worker.resources.append_date(&mut head.edits);
+    }
     Ok(Response { head, body })
 }
 
 /// Fields of a request that a response does not have.
-const REQUEST_FIELDS: [&str; 12] = [
+const REQUEST_FIELDS: [&str; 13] = [
     "accept",
     "accept-charset",
     "accept-encoding",
@@ -316,6 +332,7 @@ const REQUEST_FIELDS: [&str; 12] = [
     "authorization",
     "content-length",
     "cookie",
+    "date",
     "expect",
     "host",
     "referer",
@@ -344,13 +361,13 @@ fn fault_of(failure: Failure) -> Fault {
     Fault::Mediation { code: failure.code.0, reason: failure.to_string() }
 }
 
-/// Takes a run to its end after its client has the response.
+/// Takes a run to its end after its client has the response. A shutdown waits for it.
 async fn finish(mut session: Session) {
     let worker = Rc::clone(&session.worker);
-    let _busy = worker.busy();
+    let busy = worker.busy();
     loop {
         match session.go::<OwnBody>(&mut None).await {
-            Ok(Outcome::Done) => return,
+            Ok(Outcome::Done) => break,
             // Its client has another response already.
             Ok(Outcome::Respond(..)) => {}
             Ok(Outcome::Failed(failure)) => {
@@ -358,8 +375,10 @@ async fn finish(mut session: Session) {
             }
             Err(fault) => {
                 tracing::warn!("after the response: {fault}");
-                return;
+                break;
             }
         }
     }
+    drop(busy);
+    worker.notice_the_end();
 }

@@ -16,14 +16,17 @@ use wire::http1::BodyFraming;
 
 use super::RunEnvironment;
 use super::exchange::{self, Sender};
+use crate::account::bump;
 use crate::compiled::Compiled;
 use crate::deliver::upstream_fault;
 use crate::flow::{BodyError, Held};
 use crate::forward::{
-    OwnBody, RequestBody, Unwanted, UpstreamBody, UpstreamResponse, body_fault, while_wanted,
+    OwnBody, RequestBody, Unwanted, Upload, UpstreamBody, UpstreamResponse, body_fault,
+    while_wanted,
 };
 use crate::held::{Hold, HoldError, Holding};
 use crate::message::Peer;
+use crate::resources::Resources;
 use crate::worker::Worker;
 
 type Pending = Pin<Box<dyn Future<Output = Answered>>>;
@@ -144,6 +147,7 @@ impl Session {
         }
         let Some(mut run) = self.run.take() else { return Ok(Event::Done) };
         let environment = self.environment.clone();
+        bump(&self.worker.tally.heavy_work);
         let work = self.worker.heavy.run(move || {
             let event = run.next_heavy(&environment);
             (run, event)
@@ -179,7 +183,7 @@ impl Session {
             {
                 return Err(fault.clone());
             }
-            self.answer(answered(ask, sent, sender, None));
+            self.answer(answered(&worker.resources, ask, sent, sender, None));
             return Ok(());
         }
         let held = if is_streaming {
@@ -201,12 +205,14 @@ impl Session {
         };
         let holds = exchange.holds;
         let sender = self.sender(ask, exchange, framing);
+        let holding = self.holding.clone();
         self.pending.push(Box::pin(async move {
             let mut body = OwnBody::new(Held::new(bytes.clone()), &worker.resources);
             let sent = sender.run(&worker, &revision, &mut body).await;
-            let mut answered = answered(ask, sent, sender, Some(bytes));
+            let mut answered = answered(&worker.resources, ask, sent, sender, Some(bytes));
             if holds && let Some(stream) = answered.stream.take() {
-                hold_answer(&worker, &revision, &mut answered.answer, stream).await;
+                let stall_ms = revision.live.stall_ms;
+                hold_answer(&worker, &mut answered.answer, stream, &holding, stall_ms).await;
             }
             answered
         }));
@@ -241,7 +247,7 @@ impl Session {
         match (source, client) {
             (Source::Request, Some(Waiting { client, framing })) => {
                 let (worker, stall_ms) = (&self.worker, self.revision.live.stall_ms);
-                let holding = &mut self.holding;
+                let holding = &self.holding;
                 hold_request(worker, &mut **client, *framing, holding, stall_ms).await.map(Ok)
             }
             (Source::Request, None) => Ok(Err(gone())),
@@ -249,7 +255,7 @@ impl Session {
                 let Some(stream) = self.streams.remove(&ask) else { return Ok(Err(gone())) };
                 let client = client.as_mut().map(|waiting| &mut *waiting.client);
                 let (worker, stall_ms) = (&self.worker, self.revision.live.stall_ms);
-                Ok(hold_response(worker, stream, client, &mut self.holding, stall_ms).await)
+                Ok(hold_response(worker, stream, client, &self.holding, stall_ms).await)
             }
         }
     }
@@ -297,16 +303,23 @@ async fn alongside<F: Future>(
 }
 
 fn answered(
+    resources: &Resources,
     ask: AskId,
     sent: Result<UpstreamResponse, Fault>,
     sender: Sender,
     bytes: Option<Bytes>,
 ) -> Answered {
     match sent {
-        Ok(response) => {
-            let is_empty = response.body.reader.is_done();
-            let message = exchange::response(response.head, is_empty);
-            Answered { ask, answer: Answer::Response(message), stream: Some(response.body) }
+        Ok(UpstreamResponse { head, body }) => {
+            let is_empty = body.reader.is_done() && matches!(body.upload, Upload::Done);
+            let message = exchange::response(head, is_empty);
+            let stream = if is_empty {
+                body.release(resources, true);
+                None
+            } else {
+                Some(body)
+            };
+            Answered { ask, answer: Answer::Response(message), stream }
         }
         Err(fault) => {
             let message = Some(sender.into_message(bytes));
@@ -319,14 +332,13 @@ fn answered(
 /// Reads the body of an answer that a step needs at once.
 async fn hold_answer(
     worker: &Worker,
-    revision: &Compiled,
     answer: &mut Answer,
     stream: UpstreamBody,
+    holding: &Holding,
+    stall_ms: u32,
 ) {
-    let live = &revision.live;
-    let mut holding = worker.held.holding(live.held_body_bytes_max, live.held_bytes_max);
     let client = None::<&mut OwnBody>;
-    match hold_response(worker, stream, client, &mut holding, live.stall_ms).await {
+    match hold_response(worker, stream, client, holding, stall_ms).await {
         Ok(bytes) => {
             if let Answer::Response(message) = answer {
                 message.body = Body::held(message.body.format(), bytes);
@@ -341,7 +353,7 @@ async fn hold_request<B: RequestBody>(
     worker: &Worker,
     client: &mut B,
     framing: BodyFraming,
-    holding: &mut Holding,
+    holding: &Holding,
     stall_ms: u32,
 ) -> Result<Bytes, Fault> {
     let announced = match framing {
@@ -384,7 +396,7 @@ async fn hold_response<B: RequestBody>(
     worker: &Worker,
     mut stream: UpstreamBody,
     mut request_body: Option<&mut B>,
-    holding: &mut Holding,
+    holding: &Holding,
     stall_ms: u32,
 ) -> Result<Bytes, Failure> {
     let watch = worker.resources.watches.add();

@@ -165,10 +165,7 @@ impl OpenConnection {
 
 impl Drop for OpenConnection {
     fn drop(&mut self) {
-        let left = self.0.connections.get().saturating_sub(1);
-        self.0.connections.set(left);
-        if left == 0 && self.0.draining.get() {
-            self.0.emptied.notify_one();
-        }
+        self.0.connections.set(self.0.connections.get().saturating_sub(1));
+        self.0.notice_the_end();
     }
 }
