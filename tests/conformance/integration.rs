@@ -296,3 +296,89 @@ fn heavy_work_runs_on_its_own_threads_and_held_bytes_are_released() {
     assert!(gateway.metric("penstock_heavy_work_total", "") > 0);
     assert_eq!(gateway.metric("penstock_held_body_bytes", ""), 0, "they are released");
 }
+
+#[test]
+fn a_body_of_which_a_part_was_sent_is_not_sent_to_another_receiver() {
+    let (first, second) = (Upstream::manual(), Upstream::echo());
+    let gateway = proxy(
+        &first,
+        &format!(
+            "{ENDPOINT}<faultSequence><call><endpoint><address uri=\"http://{}/\"/></endpoint></call>\
+             <respond/></faultSequence>",
+            second.address()
+        ),
+    );
+    let mut client = gateway.connect();
+    client.send("POST /services/it HTTP/1.1\r\nHost: me\r\nContent-Length: 1000000\r\n\r\n");
+    client.send("x".repeat(500_000));
+    let mut connection = first.accept();
+    connection.request_head();
+    connection.read_exactly(100_000);
+    connection.reset();
+    client.try_send("x".repeat(500_000));
+    let response = client.read();
+    assert_eq!(response.status, 500, "{}", response.text());
+    assert!(second.requests().is_empty());
+}
+
+#[test]
+fn fields_of_framing_are_the_gateways_whatever_a_mediator_sets() {
+    let upstream = Upstream::echo();
+    let set = |name: &str| {
+        format!("<property name=\"{name}\" scope=\"transport\" expression=\"$trp:X-Set\"/>")
+    };
+    let gateway = proxy(
+        &upstream,
+        &format!(
+            "<inSequence>{}{}{}{}</inSequence>{ENDPOINT}<outSequence>{}<respond/></outSequence>",
+            set("Host"),
+            set("Content-Length"),
+            set("Transfer-Encoding"),
+            set("X-Copy"),
+            set("Content-Length"),
+        ),
+    );
+    let response = gateway.fetch("GET /services/it", "X-Set: 3\r\n");
+    let head = response.head.to_ascii_lowercase();
+    assert_eq!(head.matches("content-length").count(), 1, "{head}");
+    let forwarded = &upstream.requests()[0];
+    let host = upstream.address().to_string();
+    assert_eq!(forwarded.header("host"), Some(host.as_str()));
+    assert_eq!((forwarded.header("content-length"), forwarded.header("x-copy")), (None, Some("3")));
+}
+
+#[test]
+fn no_artefact_believes_what_a_client_says_of_itself() {
+    let upstream = Upstream::echo();
+    let gateway = proxy(
+        &upstream,
+        "<inSequence><payloadFactory media-type=\"text\"><format>[$1]</format><args>\
+         <arg expression=\"$trp:X-Forwarded-For\"/></args></payloadFactory><respond/></inSequence>",
+    );
+    assert_eq!(gateway.fetch("GET /services/it", "X-Forwarded-For: 10.0.0.1\r\n").text(), "[]");
+}
+
+#[test]
+fn an_address_without_a_path_gets_one() {
+    let upstream = Upstream::echo();
+    let gateway = proxy(&upstream, "<endpoint><address uri=\"HERE\"/></endpoint>");
+    assert_eq!(gateway.fetch("GET /services/it?x=1", "").status, 200);
+    assert_eq!(upstream.requests()[0].line(), "GET /?x=1 HTTP/1.1");
+}
+
+#[test]
+fn a_group_sends_to_as_many_members_as_it_says() {
+    let (first, second, refusing) =
+        (Upstream::fixed("first"), Upstream::fixed("second"), Upstream::refusing());
+    let member = |upstream: &Upstream| {
+        format!("<endpoint><address uri=\"http://{}/\"/></endpoint>", upstream.address())
+    };
+    let members = format!("{}{}", member(&first), member(&second));
+    let all =
+        proxy(&first, &format!("<endpoint><recipientlist>{members}</recipientlist></endpoint>"));
+    assert_eq!(post(&all, "text/plain", "x").text(), "first");
+    assert_eq!((first.requests().len(), second.requests().len()), (1, 1));
+    let broken = format!("{}{}", member(&refusing), member(&second));
+    let next = proxy(&first, &format!("<endpoint><failover>{broken}</failover></endpoint>"));
+    assert_eq!(post(&next, "text/plain", "x").text(), "second", "nothing of it was sent");
+}

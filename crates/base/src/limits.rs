@@ -188,6 +188,8 @@ pub const HELD_BYTES_MAX: usize = 64 * 1024 * 1024 * 1024;
 pub const HELD_STEP_BYTES: usize = 16 * 1024;
 /// Work that takes longer than about a millisecond and waits for a thread. More: 503.
 pub const HEAVY_WORK_MAX: usize = 256;
+/// Maximum number of messages that one request sends at the same time, through mediation. More: they wait.
+pub const MEDIATED_EXCHANGES_MAX: usize = 64;
 /// Addresses that mediation of one worker sent to and remembers. More: the oldest is forgotten.
 pub const MEDIATED_ORIGINS_MAX: usize = 1_024;
 /// File descriptors kept for files, logs and event queues, besides those of the admin port and of each worker.

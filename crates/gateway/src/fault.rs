@@ -69,7 +69,13 @@ pub(crate) fn response(fault: &Fault, allow: MethodSet, statuses: FaultStatus) -
             runtime(601_000, "The body is not what its content type says", 400, statuses)
         }
         Fault::Mediation { code, .. } => {
-            runtime(*code, "The message could not be processed", 500, statuses)
+            let http = match code {
+                101_504 | 101_508 => 504,
+                303_000..=303_999 | 503_000..=503_999 => 503,
+                101_000..=101_999 | 502_000..=502_999 => 502,
+                _ => 500,
+            };
+            runtime(*code, "The message could not be processed", http, statuses)
         }
         Fault::NotReady { .. } => runtime(303_001, "The endpoint is suspended", 503, statuses),
         Fault::NoReadyChild { .. } => {

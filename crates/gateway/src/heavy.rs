@@ -45,8 +45,10 @@ impl HeavyPool {
     ) -> Result<Option<T>, Fault> {
         let (done, result) = oneshot::channel();
         let queued = self.queue.try_send(Box::new(move || {
-            // Fails only if nobody waits any more.
-            let _ = done.send(work());
+            // Nobody waits any more if the client left.
+            if !done.is_closed() {
+                let _ = done.send(work());
+            }
         }));
         match queued {
             Ok(()) => Ok(result.await.ok()),

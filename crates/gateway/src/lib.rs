@@ -80,7 +80,7 @@ pub enum StartError {
     AccessLog(io::Error),
     #[error("cannot start a worker: {0}")]
     Worker(io::Error),
-    #[error("no listener: set `[gateway] http` or `[gateway] https`")]
+    #[error("no listener: set `http` or `https` of `[gateway]` or `[integration]`")]
     NoListener,
 }
 

@@ -108,7 +108,13 @@ async fn run(start: Start, mut commands: UnboundedReceiver<Command>) -> usize {
         let command = tokio::select! {
             biased;
             command = commands.recv() => command,
-            () = worker.emptied.notified(), if worker.draining.get() => None,
+            () = worker.emptied.notified(), if worker.draining.get() => {
+                // It may have been told before the accept queue was served.
+                if !worker.is_empty() {
+                    continue;
+                }
+                None
+            }
         };
         match command {
             Some(Command::Apply(compiled, done)) => {

@@ -31,9 +31,9 @@ use self::repeats::{Admission, Repeated, Repeats};
 
 /// Targets of our own crates start with this.
 const OURS: &str = "penstock";
-/// Targets whose lines are not sampled: each line of `follow` is about a different file, and this module logs few
-/// lines.
-const NOT_SAMPLED: [&str; 2] = ["penstock_follow", module_path!()];
+/// Targets whose lines are not sampled: each line of `follow` is about a different file, those of mediators are what
+/// authors of artefacts want to see, and this module logs few lines.
+const NOT_SAMPLED: [&str; 3] = ["penstock_follow", "penstock_mediation::log", module_path!()];
 
 /// The target of panics, which are sampled.
 const PANIC: &str = "penstock::panic";

@@ -12,7 +12,7 @@ const OURS: KnownSet =
     KnownSet::of(&[Known::Host, Known::ContentLength, Known::TransferEncoding, Known::Expect]);
 
 /// Fields with which a client could impersonate a proxy or an authenticated caller.
-const IDENTITY: KnownSet = KnownSet::of(&[
+pub(crate) const IDENTITY: KnownSet = KnownSet::of(&[
     Known::XForwardedFor,
     Known::XForwardedHost,
     Known::XForwardedPort,

@@ -34,6 +34,7 @@ pub(crate) use balance::Balancer;
 pub(crate) use balance::tests::endpoint;
 pub(crate) use body::{OwnBody, RequestBody, Unwanted, while_wanted};
 pub(crate) use gate::{Gate, Pass};
+pub(crate) use head::IDENTITY;
 pub(crate) use health::Checked;
 pub(crate) use names::Follower;
 pub(crate) use pool::{Lease, PoolFigures, Pools};
@@ -58,7 +59,7 @@ pub(crate) struct UpstreamResponse {
 
 impl UpstreamResponse {
     /// Drops a response that is not sent to the client.
-    fn release(self, resources: &Resources) {
+    pub(crate) fn release(self, resources: &Resources) {
         self.body.release(resources, true);
         resources.release_head(self.head);
     }

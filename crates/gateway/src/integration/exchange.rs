@@ -2,13 +2,14 @@
 
 use std::rc::Rc;
 
+use base::Method;
 use bytes::Bytes;
 use expression::Budget;
 use mediation::{
     Body, Code, Direction, EndpointKind, Exchange, Failure, Format, Message, Properties,
     PropertyScope, Target,
 };
-use model::Fault;
+use model::{Blame, Fault};
 use wire::http1::{BodyFraming, Field, is_token};
 
 use super::RunEnvironment;
@@ -29,6 +30,7 @@ pub(super) struct Sender {
     peer: Rc<Peer>,
     framing: BodyFraming,
     targets: Vec<Target>,
+    choice: Choice,
     environment: RunEnvironment,
 }
 
@@ -83,7 +85,7 @@ impl Sender {
     ) -> Self {
         let method = method(&exchange, properties, framing != BodyFraming::None);
         let Exchange { target, message, .. } = exchange;
-        let targets = targets(worker, &environment, target);
+        let (targets, choice) = targets(worker, &environment, target);
         Self {
             direction: message.direction,
             format: message.body.format(),
@@ -92,11 +94,12 @@ impl Sender {
             peer: Rc::clone(peer),
             framing,
             targets,
+            choice,
             environment,
         }
     }
 
-    /// Sends it to the first target that takes it, and waits for the head of the response.
+    /// Sends it to one target or to all, and waits for the head of the response; of several responses, the first counts.
     ///
     /// # Errors
     /// Any fault of the last target, or the client's.
@@ -106,19 +109,43 @@ impl Sender {
         revision: &Compiled,
         body: &mut B,
     ) -> Result<UpstreamResponse, Fault> {
+        let mut first = None;
         let mut last = None;
         for target in &self.targets {
             let sent = self.run_to(target, worker, revision, body).await;
-            let Err(fault) = &sent else { return sent };
-            let is_next_allowed = fault.blame() == model::Blame::Upstream && body.can_restart();
-            last = Some(sent);
-            if !is_next_allowed {
+            let goes_on = match &sent {
+                Ok(_) => self.choice == Choice::All,
+                Err(fault) => match self.choice {
+                    Choice::One => false,
+                    Choice::FirstReady => self.may_send_again(fault),
+                    Choice::All => fault.blame() == Blame::Upstream,
+                },
+            };
+            match sent {
+                Ok(response) if first.is_none() => first = Some(response),
+                Ok(response) => response.release(&worker.resources),
+                Err(fault) => last = Some(fault),
+            }
+            if !goes_on || !body.can_restart() {
                 break;
             }
             body.restart();
         }
         let none = || Fault::NoReadyChild { authority: "an empty group".to_owned() };
-        last.unwrap_or_else(|| Err(none()))
+        first.ok_or_else(|| last.unwrap_or_else(none))
+    }
+
+    /// Whether another member may get the message: nothing of it was sent, or it is safe to repeat.
+    fn may_send_again(&self, fault: &Fault) -> bool {
+        let is_unsent = matches!(
+            fault,
+            Fault::Unreachable { .. }
+                | Fault::ConnectTimeout { .. }
+                | Fault::NotReady { .. }
+                | Fault::NoReadyChild { .. }
+        );
+        let is_repeatable = Method::from_bytes(self.method.as_bytes()).is_idempotent();
+        is_unsent || is_repeatable && fault.blame() == Blame::Upstream
     }
 
     async fn run_to<B: RequestBody>(
@@ -136,12 +163,13 @@ impl Sender {
             cause: reason.to_owned(),
         })?;
         let (bytes, fields, edits) = self.head.parts();
-        let (method, path) = (self.method.as_bytes(), address.target.as_bytes());
+        let (method, path) = (self.method.as_bytes(), address.path.as_bytes());
         let outgoing = Outgoing {
             bytes,
             fields,
             framing: self.framing,
             host: self.head.host(),
+            query: address.query.map(str::as_bytes),
             ..Outgoing::own(method, path, edits, &self.peer)
         };
         let live = &revision.live;
@@ -168,17 +196,41 @@ impl Sender {
     }
 }
 
+/// Which targets get a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Choice {
+    One,
+    /// The first that can take it.
+    FirstReady,
+    All,
+}
+
+/// Whether several targets get the message, so that its body has to be held.
+pub(super) fn has_recipients(environment: &RunEnvironment, target: &Target) -> bool {
+    let endpoint = target.endpoint.and_then(|id| environment.program().endpoint_at(id));
+    endpoint.is_some_and(|endpoint| {
+        matches!(endpoint.kind, EndpointKind::RecipientList { .. } | EndpointKind::Recipients(_))
+    })
+}
+
 /// The targets in the order in which they are tried.
-fn targets(worker: &Worker, environment: &RunEnvironment, target: Target) -> Vec<Target> {
+fn targets(worker: &Worker, environment: &RunEnvironment, target: Target) -> (Vec<Target>, Choice) {
     let endpoint = target.endpoint.and_then(|id| environment.program().endpoint_at(id));
     let is_group = !target.members.is_empty();
-    let Some(endpoint) = endpoint.filter(|_| is_group) else { return vec![target] };
+    let Some(endpoint) = endpoint.filter(|_| is_group) else {
+        return (vec![target], Choice::One);
+    };
     let mut members = target.members;
-    if let EndpointKind::LoadBalance { .. } = endpoint.kind {
-        let first = worker.origins.turn() % members.len().max(1);
-        members.rotate_left(first);
-    }
-    members
+    let choice = match &endpoint.kind {
+        EndpointKind::LoadBalance { fails_over, .. } => {
+            let first = worker.origins.turn() % members.len().max(1);
+            members.rotate_left(first);
+            if *fails_over { Choice::FirstReady } else { Choice::One }
+        }
+        EndpointKind::RecipientList { .. } | EndpointKind::Recipients(_) => Choice::All,
+        _ => Choice::FirstReady,
+    };
+    (members, choice)
 }
 
 /// The method that a message is sent with: the endpoint's, the property's, or its own.

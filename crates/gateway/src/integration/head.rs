@@ -6,8 +6,9 @@ use std::borrow::Cow;
 use expression::ParameterKind;
 use mediation::{Head as MediatedHead, PropertyScope};
 use percent_encoding::percent_decode;
-use wire::http1::{Field, KnownSet, RequestHead};
+use wire::http1::{Field, Known, KnownSet, RequestHead};
 
+use crate::forward::IDENTITY;
 use crate::message::{Head, HeadEdits, Request};
 
 /// A copy of a client's request head, which mediators change. It outlives the request, since messages that were cloned
@@ -24,10 +25,15 @@ pub(super) struct MediatedRequest {
 
 impl MediatedRequest {
     pub(super) fn of(request: &Request, prefix_len: usize) -> Self {
+        let mut edits = HeadEdits::default();
+        if !request.peer.trusted {
+            // No artefact believes what a client says of itself.
+            edits.remove_known(IDENTITY);
+        }
         Self {
             bytes: request.bytes.clone(),
             head: request.head.clone(),
-            edits: HeadEdits::default(),
+            edits,
             prefix_len,
             remote_address: request.peer.address,
         }
@@ -64,8 +70,7 @@ impl MediatedHead for MediatedRequest {
     }
 
     fn set_field(&mut self, name: &str, value: &str) {
-        self.edits.remove(name.as_bytes());
-        self.edits.append(name.as_bytes(), value.as_bytes());
+        set_field(&mut self.edits, name, value);
     }
 
     fn remove_field(&mut self, name: &str) {
@@ -119,8 +124,7 @@ impl MediatedHead for Head {
     }
 
     fn set_field(&mut self, name: &str, value: &str) {
-        self.edits.remove(name.as_bytes());
-        self.edits.append(name.as_bytes(), value.as_bytes());
+        set_field(&mut self.edits, name, value);
     }
 
     fn remove_field(&mut self, name: &str) {
@@ -143,6 +147,30 @@ impl MediatedHead for Head {
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
         self
     }
+}
+
+/// Fields that the gateway writes itself: those of framing, of the connection, and `Host`, as in Micro Integrator.
+const OURS: KnownSet = KnownSet::of(&[
+    Known::Connection,
+    Known::ContentLength,
+    Known::Expect,
+    Known::Host,
+    Known::Http2Settings,
+    Known::KeepAlive,
+    Known::ProxyConnection,
+    Known::Te,
+    Known::Trailer,
+    Known::TransferEncoding,
+    Known::Upgrade,
+]);
+
+/// Sets a field, unless it is one that the gateway writes.
+fn set_field(edits: &mut HeadEdits, name: &str, value: &str) {
+    if OURS.contains(Known::of(name.as_bytes())) {
+        return;
+    }
+    edits.remove(name.as_bytes());
+    edits.append(name.as_bytes(), value.as_bytes());
 }
 
 fn field<'a>(

@@ -22,7 +22,7 @@ use mediation::{
 };
 use model::{Api, ApiState, ArtefactSet, Denial, Fault, LoadedApi, Severity, Snapshot, Transports};
 use stages::Routes;
-use wire::http1::{BodyFraming, Known};
+use wire::http1::BodyFraming;
 
 use crate::account::Record;
 use crate::admission;
@@ -70,8 +70,8 @@ impl Integration {
         let (program, diagnostics) = Compiler::compile_set(artefacts);
         for diagnostic in diagnostics {
             match diagnostic.severity {
-                Severity::Error => tracing::error!("{diagnostic}"),
-                Severity::Warning => tracing::warn!("{diagnostic}"),
+                Severity::Error => tracing::error!(target: LOG, "{diagnostic}"),
+                Severity::Warning => tracing::warn!(target: LOG, "{diagnostic}"),
             }
         }
         let served = services(&program);
@@ -118,6 +118,9 @@ fn services(program: &Program) -> Vec<(Service, Arc<Api>)> {
     proxies.chain(apis).collect()
 }
 
+/// The target of what artefacts and their authors log: each line says something else.
+const LOG: &str = "penstock_mediation::log";
+
 /// What expressions read besides the message, and the mediators' log.
 #[derive(Clone)]
 pub(crate) struct RunEnvironment {
@@ -147,11 +150,11 @@ impl Environment for RunEnvironment {
 
     fn log(&self, level: LogLevel, line: &str) {
         match level {
-            LogLevel::Trace => tracing::trace!(target: "mediation", "{line}"),
-            LogLevel::Debug => tracing::debug!(target: "mediation", "{line}"),
-            LogLevel::Info => tracing::info!(target: "mediation", "{line}"),
-            LogLevel::Warn => tracing::warn!(target: "mediation", "{line}"),
-            LogLevel::Error => tracing::error!(target: "mediation", "{line}"),
+            LogLevel::Trace => tracing::trace!(target: LOG, "{line}"),
+            LogLevel::Debug => tracing::debug!(target: LOG, "{line}"),
+            LogLevel::Info => tracing::info!(target: LOG, "{line}"),
+            LogLevel::Warn => tracing::warn!(target: LOG, "{line}"),
+            LogLevel::Error => tracing::error!(target: LOG, "{line}"),
         }
     }
 }
@@ -213,6 +216,7 @@ pub(crate) async fn respond<C: Client>(
         Outcome::Done => Ok(worker.own_response(202)),
     };
     if session.is_waiting() {
+        session.places = std::mem::take(&mut record.places);
         tokio::task::spawn_local(finish(session));
     }
     response
@@ -317,7 +321,7 @@ async fn deliverable<B: RequestBody>(
     } else if head.status() == 0 {
         head.edits.set_status(200);
     }
-    if head.parsed.find(Known::Date).is_none() {
+    if mediation::Head::field(&*head, "Date").is_none() {
         worker.resources.append_date(&mut head.edits);
     }
     Ok(Response { head, body })

@@ -30,8 +30,8 @@ struct Known {
 /// An address, split into what is connected to and what is requested there.
 pub(super) struct Address<'u> {
     pub(super) balancer: Rc<Balancer>,
-    /// Path and query.
-    pub(super) target: &'u str,
+    pub(super) path: &'u str,
+    pub(super) query: Option<&'u str>,
 }
 
 impl Origins {
@@ -53,11 +53,15 @@ impl Origins {
         if target.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
             return Err("contains spaces or control characters");
         }
+        let (path, query) = match target.split_once('?') {
+            Some((path, query)) => (path, Some(query)),
+            None => (target, None),
+        };
         let id = configured.map(|(id, _)| id);
         let mut known = self.known.borrow_mut();
         let found = known.iter().find(|known| known.endpoint == id && *known.origin == *origin);
         if let Some(found) = found {
-            return Ok(Address { balancer: Rc::clone(&found.balancer), target });
+            return Ok(Address { balancer: Rc::clone(&found.balancer), path, query });
         }
         let (address, _) = endpoint(origin)?;
         let upstream = upstream(address, configured.map(|(_, endpoint)| endpoint));
@@ -69,7 +73,7 @@ impl Origins {
         }
         let origin = origin.into();
         known.push_back(Known { endpoint: id, origin, balancer: Rc::clone(&balancer) });
-        Ok(Address { balancer, target })
+        Ok(Address { balancer, path, query })
     }
 
     /// The next turn of a group.

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use base::limits::MEDIATED_EXCHANGES_MAX;
 use bytes::Bytes;
 use mediation::{
     Answer, Ask, AskId, Body, BodyUse, Code, Event, Exchange, Failure, Message, Run, Source,
@@ -17,8 +18,9 @@ use wire::http1::BodyFraming;
 use super::RunEnvironment;
 use super::exchange::{self, Sender};
 use crate::account::bump;
+use crate::admission::Places;
 use crate::compiled::Compiled;
-use crate::deliver::upstream_fault;
+use crate::deliver::{Stall, upstream_fault};
 use crate::flow::{BodyError, Held};
 use crate::forward::{
     OwnBody, RequestBody, Unwanted, Upload, UpstreamBody, UpstreamResponse, body_fault,
@@ -27,6 +29,7 @@ use crate::forward::{
 use crate::held::{Hold, HoldError, Holding};
 use crate::message::Peer;
 use crate::resources::Resources;
+use crate::watch::Pace;
 use crate::worker::Worker;
 
 type Pending = Pin<Box<dyn Future<Output = Answered>>>;
@@ -59,6 +62,8 @@ pub(super) struct Session {
     pub(super) peer: Rc<Peer>,
     pub(super) environment: RunEnvironment,
     pub(super) holding: Holding,
+    /// The request's places in the shares, if the run goes on after its response.
+    pub(super) places: Places,
     /// `None` while a thread for heavy work has it, or after a panic.
     pub(super) run: Option<Run>,
     pending: Vec<Pending>,
@@ -77,7 +82,8 @@ impl Session {
         let live = &revision.live;
         let holding = worker.held.holding(live.held_body_bytes_max, live.held_bytes_max);
         let (pending, streams) = Default::default();
-        Self { worker, revision, peer, environment, holding, run: Some(run), pending, streams }
+        let (run, places) = (Some(run), Places::default());
+        Self { worker, revision, peer, environment, holding, places, run, pending, streams }
     }
 
     /// Whether something is left to do: exchanges and timers are outstanding, or branches go on.
@@ -104,10 +110,13 @@ impl Session {
     ) -> Result<Outcome, Fault> {
         loop {
             match self.next(client).await? {
-                Event::Ask(ask, Ask::Timer(ms)) => self.pending.push(Box::pin(async move {
-                    tokio::time::sleep(Duration::from_millis(ms)).await;
-                    Answered { ask, answer: Answer::Elapsed, stream: None }
-                })),
+                Event::Ask(ask, Ask::Timer(ms)) => self.pending.insert(
+                    0,
+                    Box::pin(async move {
+                        tokio::time::sleep(Duration::from_millis(ms)).await;
+                        Answered { ask, answer: Answer::Elapsed, stream: None }
+                    }),
+                ),
                 Event::Ask(ask, Ask::Body(source)) => {
                     let held = self.hold(source, client).await?;
                     let failed = |failure| Answer::Failed(failure, None);
@@ -170,7 +179,9 @@ impl Session {
         let (worker, revision) = (Rc::clone(&self.worker), Rc::clone(&self.revision));
         if is_streaming
             && exchange.source == Source::Request
+            && !exchange::has_recipients(&self.environment, &exchange.target)
             && let Some(Waiting { client, framing }) = client
+            && client.can_restart()
         {
             let sender = self.sender(ask, exchange, *framing);
             let (sent, answers) = {
@@ -205,18 +216,23 @@ impl Session {
         };
         let holds = exchange.holds;
         let sender = self.sender(ask, exchange, framing);
-        let holding = self.holding.clone();
+        let (holding, stall) = (self.holding.clone(), self.stall());
         self.pending.push(Box::pin(async move {
             let mut body = OwnBody::new(Held::new(bytes.clone()), &worker.resources);
             let sent = sender.run(&worker, &revision, &mut body).await;
             let mut answered = answered(&worker.resources, ask, sent, sender, Some(bytes));
             if holds && let Some(stream) = answered.stream.take() {
-                let stall_ms = revision.live.stall_ms;
-                hold_answer(&worker, &mut answered.answer, stream, &holding, stall_ms).await;
+                hold_answer(&worker, &mut answered.answer, stream, &holding, stall).await;
             }
             answered
         }));
         Ok(())
+    }
+
+    /// The limit for bodies without progress.
+    fn stall(&self) -> Stall {
+        let live = &self.revision.live;
+        Stall { ms: live.stall_ms, min_rate: live.min_rate }
     }
 
     fn sender(&self, ask: AskId, exchange: Exchange, framing: BodyFraming) -> Sender {
@@ -245,17 +261,27 @@ impl Session {
     ) -> Result<Result<Bytes, Failure>, Fault> {
         let gone = || Failure::new(Code::MEDIATION, "the body was sent to another receiver");
         match (source, client) {
-            (Source::Request, Some(Waiting { client, framing })) => {
-                let (worker, stall_ms) = (&self.worker, self.revision.live.stall_ms);
+            // What is left of a body that was sent, if only in part, is no body.
+            (Source::Request, Some(Waiting { client, framing })) if client.can_restart() => {
+                let (worker, stall) = (&self.worker, self.stall());
                 let holding = &self.holding;
-                hold_request(worker, &mut **client, *framing, holding, stall_ms).await.map(Ok)
+                hold_request(worker, &mut **client, *framing, holding, stall).await.map(Ok)
             }
-            (Source::Request, None) => Ok(Err(gone())),
+            (Source::Request, _) => Ok(Err(gone())),
             (Source::Response(ask), client) => {
                 let Some(stream) = self.streams.remove(&ask) else { return Ok(Err(gone())) };
-                let client = client.as_mut().map(|waiting| &mut *waiting.client);
-                let (worker, stall_ms) = (&self.worker, self.revision.live.stall_ms);
-                Ok(hold_response(worker, stream, client, &self.holding, stall_ms).await)
+                let (worker, stall) = (Rc::clone(&self.worker), self.stall());
+                let holding = self.holding.clone();
+                if let (Upload::Running(_), Some(waiting)) = (&stream.upload, &mut *client) {
+                    let client = Some(&mut *waiting.client);
+                    return Ok(hold_response(&worker, stream, client, &holding, stall).await);
+                }
+                let mut held =
+                    pin!(hold_response(&worker, stream, None::<&mut B>, &holding, stall));
+                let held = alongside(&mut self.pending, held.as_mut());
+                let (held, answers) = while_waiting(client, held).await?;
+                answers.into_iter().for_each(|answered| self.answer(answered));
+                Ok(held)
             }
         }
     }
@@ -275,16 +301,21 @@ async fn while_waiting<B: RequestBody, F: Future>(
     }
 }
 
-/// Polls everything that is outstanding. Returns what is answered.
+/// Polls what is outstanding: the oldest, so that one request does not take all connections of a worker. Returns what is
+/// answered.
 fn poll_pending(pending: &mut Vec<Pending>, cx: &mut Context<'_>) -> Vec<Answered> {
     let mut answers = Vec::new();
-    pending.retain_mut(|future| match future.as_mut().poll(cx) {
-        Poll::Ready(answered) => {
-            answers.push(answered);
-            false
+    let mut number = 0;
+    while let Some(future) = pending.get_mut(number).filter(|_| number < MEDIATED_EXCHANGES_MAX) {
+        match future.as_mut().poll(cx) {
+            Poll::Ready(answered) => {
+                answers.push(answered);
+                // The others keep their order.
+                drop(pending.remove(number));
+            }
+            Poll::Pending => number += 1,
         }
-        Poll::Pending => true,
-    });
+    }
     answers
 }
 
@@ -335,10 +366,10 @@ async fn hold_answer(
     answer: &mut Answer,
     stream: UpstreamBody,
     holding: &Holding,
-    stall_ms: u32,
+    stall: Stall,
 ) {
     let client = None::<&mut OwnBody>;
-    match hold_response(worker, stream, client, holding, stall_ms).await {
+    match hold_response(worker, stream, client, holding, stall).await {
         Ok(bytes) => {
             if let Answer::Response(message) = answer {
                 message.body = Body::held(message.body.format(), bytes);
@@ -354,7 +385,7 @@ async fn hold_request<B: RequestBody>(
     client: &mut B,
     framing: BodyFraming,
     holding: &Holding,
-    stall_ms: u32,
+    stall: Stall,
 ) -> Result<Bytes, Fault> {
     let announced = match framing {
         BodyFraming::None => Some(0),
@@ -362,8 +393,10 @@ async fn hold_request<B: RequestBody>(
         BodyFraming::Chunked => None,
     };
     let mut hold = Hold::begin(holding, announced).map_err(denied)?;
-    client.watch().set(worker.resources.deadline_us(stall_ms));
-    poll_fn(|cx| {
+    let resources = &worker.resources;
+    client.watch().set(resources.deadline_us(stall.ms));
+    let mut pace = Pace::new(stall.min_rate, resources.coarse_us());
+    let held = poll_fn(|cx| {
         let before = hold.len();
         if let Poll::Ready(held) = hold.poll(cx, client) {
             return Poll::Ready(held.map_err(denied));
@@ -371,15 +404,19 @@ async fn hold_request<B: RequestBody>(
         if let Poll::Ready(fault) = client.poll_left(cx, true) {
             return Poll::Ready(Err(fault));
         }
-        if hold.len() > before {
-            client.watch().set(worker.resources.deadline_us(stall_ms));
+        let (len, now_us) = (hold.len(), resources.coarse_us());
+        client.watch().client_is_slow(true, now_us);
+        if len > before && pace.is_kept(len as u64, now_us) {
+            client.watch().set(resources.deadline_us(stall.ms));
         }
         if client.watch().poll_expired(cx) {
             return Poll::Ready(Err(Fault::ClientTimeout));
         }
         Poll::Pending
     })
-    .await
+    .await;
+    client.watch().client_is_slow(false, resources.coarse_us());
+    held
 }
 
 /// Why a request's body is not held.
@@ -397,10 +434,12 @@ async fn hold_response<B: RequestBody>(
     mut stream: UpstreamBody,
     mut request_body: Option<&mut B>,
     holding: &Holding,
-    stall_ms: u32,
+    stall: Stall,
 ) -> Result<Bytes, Failure> {
-    let watch = worker.resources.watches.add();
-    watch.set(worker.resources.deadline_us(stall_ms));
+    let resources = &worker.resources;
+    let watch = resources.watches.add();
+    watch.set(resources.deadline_us(stall.ms));
+    let mut pace = Pace::new(stall.min_rate, resources.coarse_us());
     let authority = Rc::clone(&stream.authority);
     let announced = stream.reader.announced();
     let held = match Hold::begin(holding, announced) {
@@ -408,18 +447,19 @@ async fn hold_response<B: RequestBody>(
         Ok(mut hold) => {
             poll_fn(|cx| {
                 let before = hold.len();
-                let buffers = &worker.resources.buffers;
+                let buffers = &resources.buffers;
                 let mut moved = match &mut request_body {
                     Some(body) => stream.poll_upload(cx, *body, buffers),
                     None => false,
                 };
-                let mut source = stream.source(&worker.resources.buffers);
+                let mut source = stream.source(&resources.buffers);
                 if let Poll::Ready(held) = hold.poll(cx, &mut source) {
                     return Poll::Ready(held);
                 }
-                moved |= hold.len() > before;
+                let (len, now_us) = (hold.len(), resources.coarse_us());
+                moved |= len > before && pace.is_kept(len as u64, now_us);
                 if moved {
-                    watch.set(worker.resources.deadline_us(stall_ms));
+                    watch.set(resources.deadline_us(stall.ms));
                 }
                 if watch.poll_expired(cx) {
                     return Poll::Ready(Err(HoldError::Body(BodyError::Closed)));
@@ -430,7 +470,7 @@ async fn hold_response<B: RequestBody>(
         }
     };
     let is_complete = held.is_ok();
-    stream.release(&worker.resources, is_complete);
+    stream.release(resources, is_complete);
     held.map_err(|error| match error {
         HoldError::TooLarge => {
             let text = format!("the response of {authority} is larger than `held_body_bytes_max`");
