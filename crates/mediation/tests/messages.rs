@@ -428,3 +428,30 @@ fn a_stylesheet_replaces_what_it_transforms() {
     let (written, _) = run_main(&artefacts, envelope("", "<o/><o/>"), Budget::default()).finish();
     assert!(written.contains("<e:Body><m>e:Body</m></e:Body>"), "{written}");
 }
+
+#[test]
+fn all_fields_can_be_removed_and_credentials_are_not_logged() {
+    let with_fields = || {
+        let mut message = message(JSON, "{}");
+        message.head.set_field("Authorization", "Bearer x");
+        message.head.set_field("X-Mine", "1");
+        message
+    };
+    let ran = run("<log level=\"headers\"/>", with_fields());
+    assert!(ran.log[0].contains("X-Mine = 1") && !ran.log[0].contains("Bearer"), "{:?}", ran.log);
+    let remove = "<property name=\"TRANSPORT_HEADERS\" action=\"remove\" scope=\"axis2\"/>\
+        <log level=\"headers\"/>";
+    let ran = run(remove, with_fields());
+    assert!(!ran.log[0].contains("X-Mine"), "{:?}", ran.log);
+}
+
+#[test]
+fn a_proxy_that_does_not_start_and_an_api_of_one_host_are_not_served() {
+    let proxy = "<proxy name=\"p\" startOnLoad=\"false\"><target><inSequence><respond/></inSequence>\
+        </target></proxy>";
+    let api = "<api name=\"a\" context=\"/a\" hostname=\"internal.example\"><resource><inSequence>\
+        <respond/></inSequence></resource></api>";
+    let (program, diagnostics) = compile(&format!("{proxy}{api}"));
+    assert!(program.proxies().is_empty() && program.apis().is_empty(), "{diagnostics:?}");
+    assert_eq!(diagnostics.len(), 2, "{diagnostics:?}");
+}

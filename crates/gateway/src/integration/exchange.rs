@@ -228,7 +228,11 @@ fn targets(worker: &Worker, environment: &RunEnvironment, target: Target) -> (Ve
             if *fails_over { Choice::FirstReady } else { Choice::One }
         }
         EndpointKind::RecipientList { .. } | EndpointKind::Recipients(_) => Choice::All,
-        _ => Choice::FirstReady,
+        EndpointKind::Failover { .. }
+        | EndpointKind::Address { .. }
+        | EndpointKind::Http { .. }
+        | EndpointKind::Default
+        | EndpointKind::Computed(_) => Choice::FirstReady,
     };
     (members, choice)
 }

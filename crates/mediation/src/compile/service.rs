@@ -10,7 +10,8 @@ impl Compiler {
     pub(super) fn proxy(&mut self, element: &Element<'_>) -> Option<()> {
         let name = element.required(self, "name")?.to_owned();
         let is_first = self.claims("proxy", &name, element);
-        element.ignore(&["startOnLoad", "trace", "statistics", "serviceGroup", "pinnedServers"]);
+        let starts = element.flag(self, "startOnLoad", true)?;
+        element.ignore(&["trace", "statistics", "serviceGroup", "pinnedServers"]);
         let transports = self.transports(element)?;
         let mut flow = Flow::default();
         for child in element.children() {
@@ -28,14 +29,18 @@ impl Compiler {
                     continue;
                 }
                 other => {
-                    let help = "secure the proxy by the gateway instead".to_owned();
+                    let help = "put an OpenAPI description in front of it, with `[integration]` on loopback".to_owned();
                     self.error(&child, format!("`{other}` of `proxy` is not served"), Some(help));
                     continue;
                 }
             }
             child.finish(self);
         }
-        if is_first {
+        if !starts {
+            let message =
+                format!("the proxy `{name}` is not served: it has `startOnLoad=\"false\"`");
+            self.warning(element, message, None);
+        } else if is_first {
             self.program.proxies.push(Proxy { name, transports, flow });
         }
         Some(())
@@ -45,7 +50,14 @@ impl Compiler {
         let name = element.required(self, "name")?.to_owned();
         let is_first = self.claims("api", &name, element);
         let context = element.required(self, "context")?;
-        element.ignore(&["publishSwagger", "hostname", "port"]);
+        element.ignore(&["publishSwagger"]);
+        for name in ["hostname", "port"] {
+            if element.optional(name).is_some() {
+                let message =
+                    format!("`{name}` of an API is not served: it would answer any other too");
+                self.error(element, message, Some("remove it if any will do".to_owned()));
+            }
+        }
         if !context.starts_with('/') {
             let help = "start it with `/`".to_owned();
             self.error(element, format!("`context` is `{context}`"), Some(help));

@@ -57,7 +57,7 @@ impl Mediator for Log {
             Level::Headers => {
                 let mut added = Ok(());
                 message.head.fields(&mut |name, value| {
-                    if added.is_ok() {
+                    if added.is_ok() && !is_credential(name) {
                         added = line.add(name, value);
                     }
                 });
@@ -141,4 +141,11 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
         child.finish(compiler);
     }
     Some(Box::new(Log { level, category, separator, properties, message }))
+}
+
+/// Fields that no log should hold.
+fn is_credential(name: &str) -> bool {
+    ["authorization", "proxy-authorization", "cookie", "set-cookie", "apikey", "x-jwt-assertion"]
+        .iter()
+        .any(|known| name.eq_ignore_ascii_case(known))
 }

@@ -46,10 +46,10 @@ pub struct Row {
 /// Every mediator, in the order of the alphabet. docs/synapse.md is generated from it.
 #[rustfmt::skip]
 pub const MEDIATORS: &[Row] = &[
-    Row { element: "aggregate",         compile: aggregate::compile,        about: "joins messages that were split, or that have a value in common", attributes: "`id`; `correlateOn`, `completeCondition` (`timeout`, `messageCount`), `onComplete` (`expression`, `sequence`, `enclosingElementProperty`)", differs: "Messages of one request only. Completes early if nobody is left who could arrive. Several elements without an envelope and without `enclosingElementProperty` are put in an element `aggregate`." },
+    Row { element: "aggregate",         compile: aggregate::compile,        about: "joins messages that were split, or that have a value in common", attributes: "`id`; `correlateOn`, `completeCondition` (`timeout`, `messageCount`), `onComplete` (`expression`, `sequence`, `enclosingElementProperty`)", differs: "Messages of one request only. Completes early if no more messages can arrive. Several elements without an envelope and without `enclosingElementProperty` are put in an element `aggregate`." },
     Row { element: "call",              compile: send::call,                  about: "sends the message to an endpoint and waits for the response", attributes: "endpoint child; `blocking`; `source`, `target`", differs: "A blocking call holds no thread." },
     Row { element: "call-template",     compile: call_template::compile,      about: "runs a sequence template with parameters", attributes: "`target`, `onError`; `with-param`", differs: "" },
-    Row { element: "clone",             compile: clone::compile,            about: "sends copies of the message their own ways", attributes: "`id`, `continueParent`, `sequential`; `target`: `sequence`, `endpoint`, `to`, `soapAction`", differs: "Copies wait side by side in any case." },
+    Row { element: "clone",             compile: clone::compile,            about: "sends copies of the message to targets", attributes: "`id`, `continueParent`, `sequential`; `target`: `sequence`, `endpoint`, `to`, `soapAction`", differs: "Copies always run concurrently." },
     Row { element: "datamapper",        compile: datamapper::compile,         about: "transforms the payload by the stylesheet of a mapping", attributes: "`xsltStyleSheet`, `inputType`, `outputType`", differs: "A mapping without `xsltStyleSheet` is rejected: write it as `xslt` or `payloadFactory`." },
     Row { element: "drop",              compile: flow::drop_message,          about: "ends the message", attributes: "", differs: "" },
     Row { element: "enrich",            compile: enrich::compile,             about: "copies a part of the message to another place", attributes: "`source`: `type`, `clone`, `xpath`, `property`, `key`; `target`: `type`, `action`, `xpath`, `property`", differs: "Targets inside JSON are rejected: replace the body. A source that does not exist is logged, and nothing is copied." },
@@ -58,8 +58,8 @@ pub const MEDIATORS: &[Row] = &[
     Row { element: "foreach",           compile: for_each::compile,         about: "runs a sequence on each item of the body, and puts the results in their places", attributes: "`expression`, `sequence`; or `collection`, `parallel-execution`, `update-original`, `target-variable`, `counter-variable`, `result-content-type`, `result-enclosing-element`, `continue-without-aggregation`; `sequence`", differs: "The sequence may send and call. `continueLoopOnFailure` is rejected." },
     Row { element: "header",            compile: header::compile,             about: "sets or removes a header", attributes: "`name`, `value` or `expression`, `action`, `scope`; header blocks as children", differs: "`To`, `Action` and the like are properties." },
     Row { element: "in",                compile: flow::request_only,          about: "runs its mediators on requests only", attributes: "", differs: "" },
-    Row { element: "iterate",           compile: iterate::compile,          about: "sends each element or array item its own way", attributes: "`id`, `expression`, `attachPath`, `preservePayload`, `continueParent`, `sequential`; `target`", differs: "Items wait side by side in any case." },
-    Row { element: "log",               compile: log::compile,                about: "writes a line to the log", attributes: "`level`, `category`, `separator`, `logFullPayload`; `property`, `message`", differs: "" },
+    Row { element: "iterate",           compile: iterate::compile,          about: "sends each element or array item to a target", attributes: "`id`, `expression`, `attachPath`, `preservePayload`, `continueParent`, `sequential`; `target`", differs: "Items always run concurrently." },
+    Row { element: "log",               compile: log::compile,                about: "writes a line to the log", attributes: "`level`, `category`, `separator`, `logFullPayload`; `property`, `message`", differs: "Level `headers` logs the fields of HTTP, without credentials. The others begin with `Direction` alone." },
     Row { element: "loopback",          compile: flow::loopback,              about: "continues with the sequence for responses", attributes: "", differs: "" },
     Row { element: "makefault",         compile: make_fault::compile,         about: "turns the message into a fault", attributes: "`version`, `response`; `code`, `reason`, `detail`, `node`, `role`", differs: "The prefix of a code is that of the envelope." },
     Row { element: "out",               compile: flow::response_only,         about: "runs its mediators on responses only", attributes: "", differs: "" },
@@ -84,14 +84,15 @@ Penstock runs the artefacts of WSO2's Micro Integrator: [integration.md](integra
 `penstock check` checks them, and `penstock try FILE --payload MESSAGE --trace` shows what one message becomes, without
 a network.
 
-Served are `definitions` with `sequence`, `template`, `endpoint` (`address`, `http`, `default`, `wsdl`
-with inline WSDL, `loadbalance`, `failover`, `recipientlist`, of a template, and by `key-expression`; with `timeout`,
-`suspendOnFailure` and `markForSuspension`), `proxy`, `api` and `localEntry` (inline). Everything else is an error with
-file, line and column, an unknown attribute too. An artefact with an error is not served, nor is one that uses it; all
-others are.
+Served are `definitions` with `sequence`, `template`, `endpoint` (`address`, `http`, `default`, `wsdl` with inline
+WSDL, `loadbalance`, `failover`, `recipientlist`, of a template, and by `key-expression`; with `timeout`,
+`suspendOnFailure` and `markForSuspension`, whose `errorCodes` and `retryDelay` have no effect yet), `proxy`, `api`
+and `localEntry` (inline). Everything else is an error with file, line and column, an unknown attribute too. An
+artefact with an error is not served, nor is one that uses it; all others are.
 
-A message and all that becomes of it share one budget of steps and bytes, at most 10,000 branches are alive, and nothing
-outlives its request: a loop of calls, a million items or an aggregate that nobody completes end in a fault.
+A request and all messages derived from it share one budget of steps and bytes, and at most 10,000 branches are alive,
+of which 64 may send at a time: a loop of calls, a million items or an aggregate that nobody completes end in a fault.
+What goes on after the response counts as a request in progress until it ends.
 
 JSON and XML bodies can be read by XPath, JSONPath and Synapse expressions alike: the other view is made when it is
 needed. What no mediator edits is sent on byte for byte.

@@ -130,6 +130,7 @@ impl Message {
     pub fn remove(&mut self, scope: PropertyScope, name: &str) {
         match scope {
             PropertyScope::Transport => self.head.remove_field(name),
+            PropertyScope::Axis2 if name == "TRANSPORT_HEADERS" => self.remove_fields(),
             PropertyScope::Synapse
             | PropertyScope::Axis2
             | PropertyScope::Axis2Client
@@ -140,6 +141,15 @@ impl Message {
             | PropertyScope::System
             | PropertyScope::Environment
             | PropertyScope::Registry => self.properties.remove(scope, name),
+        }
+    }
+
+    /// Removes all header fields but the one that says what the body is.
+    fn remove_fields(&mut self) {
+        let mut names = Vec::new();
+        self.head.fields(&mut |name, _| names.push(name.to_owned()));
+        for name in names.iter().filter(|name| !name.eq_ignore_ascii_case(CONTENT_TYPE)) {
+            self.head.remove_field(name);
         }
     }
 
