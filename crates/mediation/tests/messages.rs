@@ -451,7 +451,8 @@ fn a_proxy_that_does_not_start_and_an_api_of_one_host_are_not_served() {
         </target></proxy>";
     let api = "<api name=\"a\" context=\"/a\" hostname=\"internal.example\"><resource><inSequence>\
         <respond/></inSequence></resource></api>";
-    let (program, diagnostics) = compile(&format!("{proxy}{api}"));
+    let of_a_server = "<registry provider=\"x\"/><taskManager provider=\"x\"/>";
+    let (program, diagnostics) = compile(&format!("{of_a_server}{proxy}{api}"));
     assert!(program.proxies().is_empty() && program.apis().is_empty(), "{diagnostics:?}");
     assert_eq!(diagnostics.len(), 2, "{diagnostics:?}");
 }

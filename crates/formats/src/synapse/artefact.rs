@@ -15,8 +15,10 @@ use super::{Outside, elements, parameters, parse, place_of};
 const NAMESPACE: &str = "http://ws.apache.org/ns/synapse";
 
 /// Document elements of files that are no artefacts, but lie beside them: Maven, tests, the server's registry.
-const BESIDE: [&str; 6] =
-    ["project", "artifacts", "artifact", "unit-test", "registry", "taskManager"];
+const BESIDE: [&str; 4] = ["project", "artifacts", "artifact", "unit-test"];
+
+/// What a server's own configuration has besides artefacts. It means nothing here.
+const SERVER_PARTS: [&str; 2] = ["registry", "taskManager"];
 
 /// Folders whose files Micro Integrator deploys, so that anything else in them is a mistake.
 const FOLDERS: [&str; 10] = [
@@ -49,7 +51,8 @@ pub(super) fn read_file(
 ) -> ArtefactSet {
     let Some(document) = parse(bytes, report) else { return ArtefactSet::default() };
     let Some(root) = document.element() else { return ArtefactSet::default() };
-    if root.namespace() != NAMESPACE && BESIDE.contains(&root.local_name()) {
+    let is_of_server = SERVER_PARTS.contains(&root.local_name());
+    if is_of_server || root.namespace() != NAMESPACE && BESIDE.contains(&root.local_name()) {
         return ArtefactSet::default();
     }
     let folder = file.parent().and_then(Path::file_name).and_then(|name| name.to_str());
@@ -100,7 +103,7 @@ fn definitions(root: xml::Node<'_>, report: &mut Report) -> Vec<(ArtefactKind, S
     let (mut found, mut seen) = (Vec::new(), HashSet::new());
     let [inner @ .., _] = ArtefactKind::ALL;
     for child in elements(root) {
-        if matches!(child.local_name(), "registry" | "taskManager" | "description") {
+        if SERVER_PARTS.contains(&child.local_name()) || child.local_name() == "description" {
             continue;
         }
         let Some(kind) = checked_kind(child, &inner, report) else { continue };

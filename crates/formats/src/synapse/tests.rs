@@ -185,6 +185,7 @@ fn definitions_hold_several_artefacts() {
     let held = set.artefacts.first().map(|one| one.contains.clone());
     let expect = [(ArtefactKind::Sequence, "main"), (ArtefactKind::Proxy, "p")];
     assert_eq!(held, Some(expect.map(|(kind, name)| (kind, name.to_owned())).to_vec()));
+    file("registry.xml", &format!("<registry {NS} provider=\"x\"/>"), "");
     let twice = format!("<definitions {NS}>\n<proxy name=\"p\"/><proxy name=\"p\"/></definitions>");
     file("synapse.xml", &twice, "2:18: two artefacts `proxy` named `p`");
     let task = format!("<definitions {NS}>\n<task name=\"p\"/></definitions>");

@@ -176,7 +176,8 @@ impl Compiler {
                 // They were read when it was declared.
                 let _ = element.children();
             }
-            "localEntry" | "description" => return,
+            // The last two are of a server's own configuration.
+            "localEntry" | "description" | "registry" | "taskManager" => return,
             other => {
                 let help = "the artefacts are `api`, `proxy`, `sequence`, `template`, `endpoint` and `localEntry`";
                 self.error(&element, format!("`{other}` is not served yet"), Some(help.to_owned()));
