@@ -382,3 +382,19 @@ fn a_group_sends_to_as_many_members_as_it_says() {
     let next = proxy(&first, &format!("<endpoint><failover>{broken}</failover></endpoint>"));
     assert_eq!(post(&next, "text/plain", "x").text(), "second", "nothing of it was sent");
 }
+
+#[test]
+fn aggregates_that_wait_do_not_keep_messages_from_being_sent() {
+    let upstream = Upstream::fixed("sent");
+    let gateway = proxy(
+        &upstream,
+        "<inSequence><clone><target><sequence><iterate expression=\"//item\"><target><sequence>\
+         <aggregate><correlateOn expression=\"//item\"/><completeCondition timeout=\"600\">\
+         <messageCount min=\"2\" max=\"2\"/></completeCondition><onComplete expression=\"//item\"><drop/>\
+         </onComplete></aggregate></sequence></target></iterate></sequence></target>\
+         <target><sequence><call><endpoint><address uri=\"HERE/\"/></endpoint></call><respond/></sequence>\
+         </target></clone></inSequence>",
+    );
+    let items: String = (0..200).map(|number| format!("<item>{number}</item>")).collect();
+    assert_eq!(post(&gateway, "application/xml", &format!("<all>{items}</all>")).text(), "sent");
+}

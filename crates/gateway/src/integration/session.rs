@@ -32,7 +32,12 @@ use crate::resources::Resources;
 use crate::watch::Pace;
 use crate::worker::Worker;
 
-type Pending = Pin<Box<dyn Future<Output = Answered>>>;
+/// What a run waits for.
+struct Pending {
+    /// It holds a connection, and is no timer.
+    is_exchange: bool,
+    future: Pin<Box<dyn Future<Output = Answered>>>,
+}
 
 /// The answer to an ask, and the body that is still to come.
 struct Answered {
@@ -110,13 +115,13 @@ impl Session {
     ) -> Result<Outcome, Fault> {
         loop {
             match self.next(client).await? {
-                Event::Ask(ask, Ask::Timer(ms)) => self.pending.insert(
-                    0,
-                    Box::pin(async move {
+                Event::Ask(ask, Ask::Timer(ms)) => {
+                    let future = Box::pin(async move {
                         tokio::time::sleep(Duration::from_millis(ms)).await;
                         Answered { ask, answer: Answer::Elapsed, stream: None }
-                    }),
-                ),
+                    });
+                    self.pending.push(Pending { is_exchange: false, future });
+                }
                 Event::Ask(ask, Ask::Body(source)) => {
                     let held = self.hold(source, client).await?;
                     let failed = |failure| Answer::Failed(failure, None);
@@ -217,7 +222,7 @@ impl Session {
         let holds = exchange.holds;
         let sender = self.sender(ask, exchange, framing);
         let (holding, stall) = (self.holding.clone(), self.stall());
-        self.pending.push(Box::pin(async move {
+        let future = Box::pin(async move {
             let mut body = OwnBody::new(Held::new(bytes.clone()), &worker.resources);
             let sent = sender.run(&worker, &revision, &mut body).await;
             let mut answered = answered(&worker.resources, ask, sent, sender, Some(bytes));
@@ -225,7 +230,8 @@ impl Session {
                 hold_answer(&worker, &mut answered.answer, stream, &holding, stall).await;
             }
             answered
-        }));
+        });
+        self.pending.push(Pending { is_exchange: true, future });
         Ok(())
     }
 
@@ -301,21 +307,26 @@ async fn while_waiting<B: RequestBody, F: Future>(
     }
 }
 
-/// Polls what is outstanding: the oldest, so that one request does not take all connections of a worker. Returns what is
-/// answered.
+/// Polls the timers and the oldest exchanges: a limited number, so that one request does not take all connections of a
+/// worker. Returns what is answered.
 fn poll_pending(pending: &mut Vec<Pending>, cx: &mut Context<'_>) -> Vec<Answered> {
     let mut answers = Vec::new();
-    let mut number = 0;
-    while let Some(future) = pending.get_mut(number).filter(|_| number < MEDIATED_EXCHANGES_MAX) {
+    let mut exchanges = 0;
+    pending.retain_mut(|Pending { is_exchange, future }| {
+        if *is_exchange && exchanges == MEDIATED_EXCHANGES_MAX {
+            return true;
+        }
         match future.as_mut().poll(cx) {
             Poll::Ready(answered) => {
                 answers.push(answered);
-                // The others keep their order.
-                drop(pending.remove(number));
+                false
             }
-            Poll::Pending => number += 1,
+            Poll::Pending => {
+                exchanges += usize::from(*is_exchange);
+                true
+            }
         }
-    }
+    });
     answers
 }
 
