@@ -32,7 +32,7 @@ pub const MANUAL: &[(&str, &str, &str)] = &[
     ("gateway.held_bytes_max", "1 to 68719476736 bytes; default: 67108864", "Memory for all held bodies, per worker. More: 503001."),
     ("integration.http", "address and port; absent: no listener", "Cleartext listener of Synapse's proxy services (`/services/NAME`) and APIs; Micro Integrator's port is 8290. At least one of `http` and `https` is required in this section. Needs a restart."),
     ("integration.https", "address and port; absent: no listener", "TLS listener of the same, with the certificates of `[tls]`; Micro Integrator's port is 8253. Needs a restart."),
-    ("integration.artifacts", "list of paths; default: [\"artifacts/\"]", "Synapse artefacts, watched for changes like `gateway.apis`: XML files, `.car` archives, and folders in Micro Integrator's layouts. docs/integration.md says what is read. An archive is deployed whole or not at all."),
+    ("integration.artifacts", "list of paths; default: [\"artifacts/\"]", "Synapse artefacts, watched for changes like `gateway.apis`: XML files, `.car` archives, and folders in Micro Integrator's layouts. docs/integration.md says what is read. An archive is read completely or not at all."),
     ("tls.cert", "path of a PEM file; absent: generated and kept in `data`", "Certificate chain of the https listener, leaf first. Reloaded when it changes."),
     ("tls.key", "path of a PEM file; required with `cert`", "Private key: PKCS#8, PKCS#1 or SEC1."),
     ("tls.client_ca", "list of paths of PEM files; absent: no client certificates", "CAs whose certificates clients may present (mutual TLS). One from another CA, or one that has expired, fails the handshake. An API requires one with `x-wso2-mutual-ssl: mandatory`. Needs a restart."),
