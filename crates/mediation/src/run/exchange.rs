@@ -116,6 +116,7 @@ impl Run {
         context: Context<'_>,
     ) -> Turn {
         let (direction, is_one_way) = (branch.message.direction, branch.is_one_way());
+        branch.has_called = true;
         let Some((at, mut part)) = part else {
             let needs_body = is_one_way && branch.needs_body(context.program);
             let target = match self.prepare(&mut branch, to, needs_body, context) {
