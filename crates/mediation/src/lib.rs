@@ -10,6 +10,7 @@
 //!     match run.next(environment) {
 //!         Event::Ask(id, ask) => start(id, ask),               // later: run.answer(id, answer)
 //!         Event::Respond(message, source) => respond(message, source),
+//!         Event::Accepted => respond_with_202(),
 //!         Event::Failed(failure) => respond_with_fault(failure),
 //!         Event::Heavy => run = on_a_heavy_thread(run),        // with run.next_heavy(environment)
 //!         Event::Waiting => wait_for_an_answer(),
@@ -23,6 +24,7 @@
 
 mod compile;
 mod error;
+mod known;
 pub mod limits;
 mod mediator;
 mod mediators;

@@ -49,6 +49,8 @@ struct Answered {
 /// What a run has for its client.
 pub(super) enum Outcome {
     Respond(Box<Message>, Source),
+    /// An empty 202, and the run goes on.
+    Accepted,
     Failed(Failure),
     /// Nothing is left to do.
     Done,
@@ -143,6 +145,7 @@ impl Session {
                 Event::Respond(message, source) => {
                     return Ok(Outcome::Respond(Box::new(message), source));
                 }
+                Event::Accepted => return Ok(Outcome::Accepted),
                 Event::Failed(failure) => return Ok(Outcome::Failed(failure)),
                 Event::Done | Event::Heavy => return Ok(Outcome::Done),
             }

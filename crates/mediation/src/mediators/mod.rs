@@ -64,7 +64,7 @@ pub const MEDIATORS: &[Row] = &[
     Row { element: "makefault",         compile: make_fault::compile,         about: "turns the message into a fault", attributes: "`version`, `response`; `code`, `reason`, `detail`, `node`, `role`", differs: "The prefix of a code is that of the envelope." },
     Row { element: "out",               compile: flow::response_only,         about: "runs its mediators on responses only", attributes: "", differs: "" },
     Row { element: "payloadFactory",    compile: payload_factory::compile,    about: "replaces the body by a template's output", attributes: "`media-type`, `template-type`, `escapeXmlChars`; `format`, `args`", differs: "The output is always well-formed. Of FreeMarker, the subset that docs/expressions.md lists." },
-    Row { element: "property",          compile: property::compile,           about: "sets or removes a property", attributes: "`name`, `value` or `expression`, `scope`, `type`, `action`, `pattern`, `group`; a child element", differs: "The scopes registry, system and env cannot be written." },
+    Row { element: "property",          compile: property::compile,           about: "sets or removes a property", attributes: "`name`, `value` or `expression`, `scope`, `type`, `action`, `pattern`, `group`; a child element", differs: "A name in braces is an expression. The scopes registry, system and env cannot be written." },
     Row { element: "propertyGroup",     compile: property::group,             about: "sets several properties", attributes: "`property`", differs: "" },
     Row { element: "respond",           compile: flow::respond,               about: "sends the message back to the client", attributes: "", differs: "" },
     Row { element: "rewrite",           compile: rewrite::compile,            about: "changes the parts of the message's address", attributes: "`inProperty`, `outProperty`; `rewriterule`: `condition` of `and`, `or`, `not`, `equal`, `match`; `action`: `type`, `fragment`, `value` or `xpath`, `regex`", differs: "Escapes in an address stay as they are. Conditions look at `url`, `header`, `param` and `property`." },
@@ -110,5 +110,6 @@ pub fn synapse_page() -> String {
     for Row { element, about, attributes, differs, .. } in MEDIATORS {
         page.push_str(&format!("| `{element}` | {about} | {attributes} | {differs} |\n"));
     }
+    page.push_str(&crate::known::page());
     page
 }

@@ -333,7 +333,6 @@ impl Branch {
 
     /// Whether no response is expected.
     pub(super) fn is_one_way(&self) -> bool {
-        let value = self.message.properties.get(PropertyScope::Synapse, "OUT_ONLY");
-        value.is_some_and(|value| value.text().eq_ignore_ascii_case("true"))
+        self.message.says(PropertyScope::Synapse, "OUT_ONLY")
     }
 }

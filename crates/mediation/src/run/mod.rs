@@ -39,6 +39,9 @@ pub enum Event {
     Ask(AskId, Ask),
     /// The response to the client; there is at most one. A body that still streams is that of the source.
     Respond(Message, Source),
+    /// The client gets an empty 202 now, and the run goes on: the message said so (`FORCE_SC_ACCEPTED`), or nobody waits
+    /// for the response to what was sent (`OUT_ONLY`). Comes at most once, and instead of the other two.
+    Accepted,
     /// There is no response, since this failed and no error handler took over. Comes at most once, and not after
     /// [`Event::Respond`].
     Failed(Failure),
@@ -69,6 +72,8 @@ pub struct Run {
     last_id: u32,
     events: VecDeque<Event>,
     has_responded: bool,
+    /// By [`Event::Accepted`].
+    is_accepted: bool,
     /// The first failure that nobody handled.
     failure: Option<Failure>,
     /// The steps that were charged when the last event was returned.
@@ -121,6 +126,7 @@ impl Run {
             last_id: 0,
             events: VecDeque::new(),
             has_responded: false,
+            is_accepted: false,
             failure: None,
             charged: 0,
         }
@@ -199,12 +205,18 @@ impl Run {
         let is_one_way = |branch: &Branch| matches!(branch.wait, Wait::OneWay { .. });
         if self.branches.values().all(|branch| is_one_way(branch))
             && !self.aggregates.values().any(Aggregate::is_open)
-            && let Some(failure) = self.failure.take()
         {
-            if !std::mem::replace(&mut self.has_responded, true) {
-                return Some(Event::Failed(failure));
+            match self.failure.take() {
+                Some(failure) if self.has_responded => log_unhandled(environment, &failure),
+                Some(failure) => {
+                    self.has_responded = true;
+                    return Some(Event::Failed(failure));
+                }
+                None if !self.branches.is_empty() && self.accepts() => {
+                    return Some(Event::Accepted);
+                }
+                None => {}
             }
-            log_unhandled(environment, &failure);
         }
         if self.asks.values().any(|waiter| matches!(waiter, Waiter::Branch(_))) {
             return Some(Event::Waiting);
@@ -381,12 +393,26 @@ impl Run {
         }
     }
 
+    /// Whether the client gets its empty response now.
+    fn accepts(&mut self) -> bool {
+        let accepts = !self.has_responded;
+        self.has_responded = true;
+        self.is_accepted |= accepts;
+        accepts
+    }
+
     fn respond(&mut self, mut branch: Box<Branch>, context: Context<'_>) -> Turn {
         if self.has_responded {
-            let line = "a second response to the client is dropped";
-            context.environment.log(LogLevel::Warn, line);
+            if !self.is_accepted {
+                let line = "a second response to the client is dropped";
+                context.environment.log(LogLevel::Warn, line);
+            }
             self.leave(&branch);
             return Turn::Gone;
+        }
+        if branch.message.needs_length() {
+            branch.rewind();
+            return self.ask_body(branch);
         }
         if let Err(failure) = exchange::finish(&mut branch.message, &self.budget) {
             branch.is_sent = true;
