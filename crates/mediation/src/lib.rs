@@ -46,8 +46,8 @@ pub use message::{
     PropertyScope, PropertyValue, View,
 };
 pub use program::{
-    Endpoint, EndpointFormat, EndpointId, EndpointKind, Program, SequenceId, Step, Suspend,
-    Timeout, TimeoutAction,
+    Credentials, Endpoint, EndpointFormat, EndpointId, EndpointKind, Program, Retry, SequenceId,
+    Step, Suspend, Timeout, TimeoutAction,
 };
 pub use run::{Answer, Ask, AskId, Event, Exchange, Run, Scene, Source, Target};
 pub use service::{Api, Flow, Found, Matched, Proxy, Resource, ResourcePath, Transports};

@@ -259,6 +259,32 @@ fn a_large_body_makes_a_step_heavy() {
 }
 
 #[test]
+fn many_small_parts_make_their_splitter_and_their_join_heavy() {
+    let target = "><inSequence><iterate expression=\"json-eval($)\"><target><sequence><call><endpoint key=\"a\"/></call>\
+         </sequence></target></iterate><aggregate><onComplete expression=\"json-eval($)\"><respond/></onComplete></aggregate>\
+         </inSequence>";
+    let program =
+        program(&format!("{ENDPOINTS}<proxy name=\"P\"><target{target}</target></proxy>"));
+    let world = World::default();
+    let list = |count: usize| format!("[{}]", vec!["1"; count].join(","));
+    let begin =
+        |body: &str| Run::new(Arc::clone(&program), flow(&program), request(body), Budget::large());
+    assert!(matches!(begin(&list(20_000)).next(&world), Event::Heavy), "so many parts");
+    let mut run = begin(&list(4));
+    let mut asks = Vec::new();
+    while let Event::Ask(id, _) = run.next(&world) {
+        asks.push(id);
+    }
+    let large = format!("\"{}\"", "x".repeat(50_000));
+    for id in asks {
+        run.answer(id, Answer::Response(response(&large)));
+    }
+    assert!(matches!(run.next(&world), Event::Heavy), "each response is small, and all are not");
+    let Event::Respond(message, _) = run.next_heavy(&world) else { panic!() };
+    assert!(message.body.size() > 4 * large.len());
+}
+
+#[test]
 fn an_answer_that_nobody_waits_for_is_ignored() {
     let program =
         program(&format!("{ENDPOINTS}<proxy name=\"P\"><target endpoint=\"a\"/></proxy>"));

@@ -93,7 +93,13 @@ fn sent(steps: &str, message: Message) -> Message {
         match run.next(&World::default()) {
             Event::Ask(_, Ask::Exchange(exchange)) => return exchange.message,
             Event::Ask(id, Ask::Body(_)) => run.answer(id, Answer::Body("[1]".into())),
-            event => panic!("{event:?}"),
+            event @ (Event::Ask(..)
+            | Event::Respond(..)
+            | Event::Accepted
+            | Event::Failed(_)
+            | Event::Heavy
+            | Event::Waiting
+            | Event::Done) => panic!("{event:?}"),
         }
     }
 }

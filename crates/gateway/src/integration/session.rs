@@ -247,7 +247,7 @@ impl Session {
     fn sender(&self, ask: AskId, exchange: Exchange, framing: BodyFraming) -> Sender {
         let properties = self.run.as_ref().and_then(|run| run.properties(ask));
         let environment = self.environment.clone();
-        Sender::new(&self.worker, environment, exchange, properties, &self.peer, framing)
+        Sender::new(environment, exchange, properties, &self.peer, framing)
     }
 
     fn answer(&mut self, answered: Answered) {

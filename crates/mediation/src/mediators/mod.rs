@@ -84,11 +84,16 @@ Penstock runs the artefacts of WSO2's Micro Integrator: [integration.md](integra
 `penstock check` checks them, and `penstock try FILE --payload MESSAGE --trace` shows what one message becomes, without
 a network.
 
-Served are `definitions` with `sequence`, `template`, `endpoint` (`address`, `http`, `default`, `wsdl` with inline
-WSDL, `loadbalance`, `failover`, `recipientlist`, of a template, and by `key-expression`; with `timeout`,
-`suspendOnFailure` and `markForSuspension`, whose `errorCodes` and `retryDelay` have no effect yet), `proxy`, `api`
-and `localEntry` (inline). Everything else is an error with file, line and column, an unknown attribute too. An
-artefact with an error is not served, nor is one that uses it; all others are.
+Served are `definitions` with `sequence`, `template`, `endpoint`, `proxy`, `api` and `localEntry` (inline). An endpoint
+is an `address`, `http` (with `basicAuth`), `default`, `wsdl` with inline WSDL, `loadbalance` (in turns, by weight),
+`failover` or `recipientlist`, one of a template, or one by `key-expression`; groups may be inside groups. It has
+`timeout`, `suspendOnFailure`, `markForSuspension` (without `retryDelay`) and `retryConfig`. The sequence `main` gets
+the requests that no proxy and no API takes, and `fault` handles the errors that nothing else does.
+
+A part of `iterate` or `clone` that called continues behind the mediator, where an `aggregate` may wait for it; one that
+did not call ends with its target.
+Everything else is an error with file, line and column, an unknown attribute too. An artefact with an error is not
+served, nor is one that uses it; all others are.
 
 A request and all messages derived from it share one budget of steps and bytes, and at most 10,000 branches are alive,
 of which 64 may send at a time: a loop of calls, a million items or an aggregate that nobody completes end in a fault.

@@ -63,7 +63,7 @@ pub(super) struct Branch {
 pub(super) struct After {
     stack: Vec<Frame>,
     handlers: Vec<SequenceId>,
-    next: Option<Arc<After>>,
+    next: Option<Arc<Self>>,
 }
 
 #[derive(Clone, Debug)]

@@ -249,6 +249,14 @@ impl Run {
 
     fn step(&mut self, mut branch: Box<Branch>, context: Context<'_>) -> Turn {
         if let Some((at, parts)) = branch.joined.take() {
+            let joined = parts.iter().flatten().map(|part| part.body.size());
+            let bytes = joined.fold(branch.message.body.size(), usize::saturating_add);
+            let step = at.step(context.program);
+            let cost = step.map_or(0, |step| step.mediator.join_ns_per_byte());
+            if !context.is_heavy && self.is_heavy(bytes, cost) {
+                branch.joined = Some((at, parts));
+                return self.ask_heavy(branch);
+            }
             return self.mediate(branch, at, Some(parts), context);
         }
         let Some(at) = branch.place(context.program) else { return self.ended(branch, context) };
@@ -257,21 +265,27 @@ impl Run {
         if is_streaming && step.mediator.body_use() != BodyUse::Untouched {
             return self.ask_body(branch);
         }
-        if !context.is_heavy && self.is_heavy(&branch, step.mediator.ns_per_byte()) {
-            self.ready.push_front(branch.id);
-            self.branches.insert(branch.id, branch);
-            self.events.push_back(Event::Heavy);
-            return Turn::Gone;
+        let bytes = branch.message.body.size();
+        if !context.is_heavy && self.is_heavy(bytes, step.mediator.ns_per_byte()) {
+            return self.ask_heavy(branch);
         }
         branch.advance();
         self.mediate(branch, at, None, context)
     }
 
-    fn is_heavy(&self, branch: &Branch, ns_per_byte: u64) -> bool {
+    /// The step is repeated where it may take its time.
+    fn ask_heavy(&mut self, branch: Box<Branch>) -> Turn {
+        self.ready.push_front(branch.id);
+        self.branches.insert(branch.id, branch);
+        self.events.push_back(Event::Heavy);
+        Turn::Gone
+    }
+
+    fn is_heavy(&self, bytes: usize, ns_per_byte: u64) -> bool {
         if self.budget.steps_used().saturating_sub(self.charged) > limits::HEAVY_STEPS {
             return true;
         }
-        let bytes = u64::try_from(branch.message.body.size()).unwrap_or(u64::MAX);
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
         ns_per_byte > 0 && bytes.saturating_mul(ns_per_byte) > limits::HEAVY_NS
     }
 
