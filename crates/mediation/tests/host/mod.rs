@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each test uses a part")]
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
@@ -14,15 +14,25 @@ use penstock_mediation::{
 use xpath::Budget;
 
 #[derive(Default)]
-pub(crate) struct World(pub(crate) RefCell<Vec<String>>);
+pub(crate) struct World {
+    log: RefCell<Vec<String>>,
+    /// Since the start of the test, in milliseconds.
+    time: Cell<i64>,
+}
+
+impl World {
+    pub(crate) fn advance(&self, ms: i64) {
+        self.time.set(self.time.get() + ms);
+    }
+}
 
 impl Environment for World {
     fn unix_ms(&self) -> i64 {
-        1_700_000_000_000
+        1_700_000_000_000 + self.time.get()
     }
 
     fn log(&self, _: LogLevel, line: &str) {
-        self.0.borrow_mut().push(line.to_owned());
+        self.log.borrow_mut().push(line.to_owned());
     }
 }
 
@@ -119,8 +129,12 @@ pub(crate) fn drive(
     drive_run(run, endpoint)
 }
 
-pub(crate) fn drive_run(mut run: Run, endpoint: &Endpoint) -> Ran {
-    let world = World::default();
+pub(crate) fn drive_run(run: Run, endpoint: &Endpoint) -> Ran {
+    drive_in(&World::default(), run, endpoint)
+}
+
+/// As [`drive_run`], in a world that goes on.
+pub(crate) fn drive_in(world: &World, mut run: Run, endpoint: &Endpoint) -> Ran {
     let mut ran = Ran {
         outcome: Outcome::Nothing,
         log: Vec::new(),
@@ -138,7 +152,7 @@ pub(crate) fn drive_run(mut run: Run, endpoint: &Endpoint) -> Ran {
         ran.outcome = outcome;
     };
     loop {
-        match run.next_heavy(&world) {
+        match run.next_heavy(world) {
             Event::Ask(id, Ask::Exchange(exchange)) => {
                 let Exchange { target, message, .. } = *exchange;
                 let body = message.body.text(&Budget::default()).unwrap_or_default().into_owned();
@@ -170,15 +184,15 @@ pub(crate) fn drive_run(mut run: Run, endpoint: &Endpoint) -> Ran {
                 (None, Some(timer)) => run.answer(timer, Answer::Elapsed),
                 (None, None) => {
                     assert!(silent > 0, "the run waits for nothing: {ran:?}");
-                    ran.log = world.0.into_inner();
+                    ran.log = world.log.take();
                     return ran;
                 }
             },
             Event::Done => break,
         }
     }
-    assert!(matches!(run.next(&world), Event::Done));
-    ran.log = world.0.into_inner();
+    assert!(matches!(run.next(world), Event::Done));
+    ran.log = world.log.take();
     ran
 }
 
