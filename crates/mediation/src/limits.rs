@@ -37,3 +37,21 @@ pub const FORM_FIELDS_MAX: usize = 10_000;
 pub const MULTIPART_PARTS_MAX: usize = 1_000;
 /// Maximum size of the head of a part, in bytes. Larger: the body is malformed.
 pub const MULTIPART_HEAD_BYTES_MAX: usize = 8 * 1024;
+/// Maximum length of a script with what it includes, in bytes. Longer: rejected at load.
+pub const SCRIPT_BYTES_MAX: usize = 256 * 1024;
+/// Maximum memory of a script for one message, in bytes. More: the message fails.
+pub const SCRIPT_MEMORY_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Maximum stack of a script, in bytes. More: the message fails. It must fit a thread's stack.
+pub const SCRIPT_STACK_BYTES_MAX: usize = 256 * 1024;
+/// Steps that a script is charged for its engine, which is made for each message.
+pub const SCRIPT_START_STEPS: u64 = 10_000;
+/// Steps that a script is charged for each interrupt, which QuickJS makes after 10,000 jumps and calls.
+pub const SCRIPT_STEPS_PER_INTERRUPT: u64 = 20_000;
+/// Interrupts that a script has at load, where nothing of it should run. More: rejected.
+pub const SCRIPT_CHECK_INTERRUPTS: u64 = 100;
+/// Maximum length of the message of a failed validation, in bytes. Longer: cut.
+pub const VALIDATION_ERROR_BYTES_MAX: usize = 1024;
+/// Estimate of checking a body against a JSON Schema, in nanoseconds per byte.
+pub const VALIDATE_NS_PER_BYTE: u64 = 30;
+/// Bytes of a JSON Schema that a value is compared with for the price of a step.
+pub const SCHEMA_BYTES_PER_STEP: usize = 512;

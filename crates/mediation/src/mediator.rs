@@ -29,6 +29,11 @@ pub trait Mediator: fmt::Debug + Send + Sync {
         }
     }
 
+    /// Whether it may take long, whatever the size of the body. See [`crate::Event::Heavy`].
+    fn is_long(&self) -> bool {
+        false
+    }
+
     /// Acts on the message.
     ///
     /// # Errors

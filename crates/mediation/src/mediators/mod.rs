@@ -17,12 +17,15 @@ mod payload_factory;
 mod property;
 mod rewrite;
 mod scatter_gather;
+#[cfg_attr(not(feature = "script"), path = "no_script.rs")]
+mod script;
 mod send;
 mod sequence;
 mod split;
 mod switch;
 mod text;
 mod throw_error;
+mod validate;
 mod xslt;
 
 use crate::Mediator;
@@ -69,10 +72,12 @@ pub const MEDIATORS: &[Row] = &[
     Row { element: "respond",           compile: flow::respond,               about: "sends the message back to the client", attributes: "", differs: "" },
     Row { element: "rewrite",           compile: rewrite::compile,            about: "changes the parts of the message's address", attributes: "`inProperty`, `outProperty`; `rewriterule`: `condition` of `and`, `or`, `not`, `equal`, `match`; `action`: `type`, `fragment`, `value` or `xpath`, `regex`", differs: "Escapes in an address stay as they are. Conditions look at `url`, `header`, `param` and `property`." },
     Row { element: "scatter-gather",    compile: scatter_gather::compile,   about: "runs sequences on copies of the message, and collects the results", attributes: "`parallel-execution`, `target`, `target-variable`, `result-content-type`, `result-enclosing-element`; `aggregation`: `expression`, `condition`, `timeout` (ms), `min-messages`, `max-messages`; `sequence`", differs: "A sequence that fails fails the mediator." },
+    Row { element: "script",            compile: script::compile,             about: "runs JavaScript on the message", attributes: "`language`, `key`, `function`; `include`: `key`; the script", differs: "QuickJS with limits of time and memory; nothing survives a message. `mc` has the methods that read and set the payload, properties and addresses; XML is text, and Java's classes are absent. XML in JavaScript (E4X) is rejected." },
     Row { element: "send",              compile: send::compile,               about: "sends a request to an endpoint, or a response to the client", attributes: "endpoint child; `receive`, `buildmessage`", differs: "" },
     Row { element: "sequence",          compile: sequence::compile,           about: "runs another sequence", attributes: "`key`", differs: "" },
     Row { element: "switch",            compile: switch::compile,             about: "runs the first case whose pattern matches", attributes: "`source`; `case`, `default`", differs: "" },
     Row { element: "throwError",        compile: throw_error::compile,        about: "fails, so that the error handler takes over", attributes: "`type`, `errorMessage`", differs: "" },
+    Row { element: "validate",          compile: validate::compile,           about: "checks JSON against a JSON Schema, and runs `on-fail` if it does not conform", attributes: "`source`, `cache-schema`; `schema`: `key`; `on-fail`", differs: "XML Schema is rejected; an XML body is checked in its JSON form. One `schema`; it may not refer to others. Patterns have no look-around and no back-references. The texts of `ERROR_MESSAGE` are Penstock's." },
     Row { element: "variable",          compile: property::variable,          about: "sets or removes a variable", attributes: "`name`, `value` or `expression`, `type`, `action`", differs: "" },
     Row { element: "xslt",              compile: xslt::compile,               about: "transforms the payload by a stylesheet", attributes: "`key`, `source`, `target`, `useCache`; `property`", differs: "`feature` and `resource` are rejected." },
 ];

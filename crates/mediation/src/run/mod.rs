@@ -16,7 +16,7 @@ use std::sync::Arc;
 use expression::{BodyUse, Budget};
 
 use crate::message::{Direction, Environment, LogLevel};
-use crate::program::Program;
+use crate::program::{Program, Step};
 use crate::service::Flow;
 use crate::{Failure, Message, Next, Properties, limits};
 
@@ -245,7 +245,7 @@ impl Run {
         if is_streaming && step.mediator.body_use() != BodyUse::Untouched {
             return self.ask_body(branch);
         }
-        if !context.is_heavy && self.is_heavy(&branch, step.mediator.ns_per_byte()) {
+        if !context.is_heavy && self.is_heavy(&branch, step) {
             self.ready.push_front(branch.id);
             self.branches.insert(branch.id, branch);
             self.events.push_back(Event::Heavy);
@@ -255,11 +255,14 @@ impl Run {
         self.mediate(branch, at, None, context)
     }
 
-    fn is_heavy(&self, branch: &Branch, ns_per_byte: u64) -> bool {
-        if self.budget.steps_used().saturating_sub(self.charged) > limits::HEAVY_STEPS {
+    fn is_heavy(&self, branch: &Branch, step: &Step) -> bool {
+        if step.mediator.is_long()
+            || self.budget.steps_used().saturating_sub(self.charged) > limits::HEAVY_STEPS
+        {
             return true;
         }
         let bytes = u64::try_from(branch.message.body.size()).unwrap_or(u64::MAX);
+        let ns_per_byte = step.mediator.ns_per_byte();
         ns_per_byte > 0 && bytes.saturating_mul(ns_per_byte) > limits::HEAVY_NS
     }
 
