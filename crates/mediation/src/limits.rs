@@ -15,6 +15,19 @@ pub const MEDIATOR_STEPS: u64 = 50;
 /// Maximum number of messages that a mediator makes of one (more: the message fails), and of the messages of one run
 /// that are alive (more: the whole run fails).
 pub const PARTS_MAX: usize = 10_000;
+/// Maximum size of the responses that all mediators `cache` keep, in bytes. More: the oldest leave.
+pub const CACHE_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Maximum number of responses that one `cache` keeps. More: the oldest leave.
+pub const CACHED_RESPONSES_MAX: usize = 100_000;
+/// Maximum size of the body of a response that a `cache` keeps, in bytes. Larger: not kept.
+pub const CACHED_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Maximum size of what a `cache` compares requests by: method, target, fields and body, in bytes. Larger: the response is
+/// not kept.
+pub const CACHE_KEY_BYTES_MAX: usize = 64 * 1024;
+/// Maximum number of clients that one `throttle` counts. More: the others share one count.
+pub const THROTTLE_CLIENTS_MAX: usize = 100_000;
+/// Maximum number of ranges of addresses in the policy of a `throttle`. More: rejected at load.
+pub const THROTTLE_RULES_MAX: usize = 1_000;
 /// Maximum number of properties and variables of a message. More: the message fails.
 pub const PROPERTIES_MAX: usize = 1_024;
 /// Maximum memory of a pattern in an artefact, in bytes. More: rejected at load.

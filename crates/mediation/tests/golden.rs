@@ -15,7 +15,8 @@ use std::sync::Arc;
 
 use host::{Outcome, Ran, World, compile, drive_in, refuse, response};
 use penstock_mediation::{
-    Answer, Body, Direction, Flow, Format, MEDIATORS, Message, PlainHead, Program, Run,
+    Answer, Body, Direction, Flow, Format, MEDIATORS, Message, PlainHead, Program, PropertyScope,
+    Run,
 };
 use xpath::Budget;
 
@@ -29,7 +30,8 @@ fn sections(text: &str) -> Vec<(&str, &str)> {
 fn blessed(text: &str) -> String {
     let mut all = sections(text).into_iter();
     let Some(("artefacts", artefacts)) = all.next() else { panic!("no artefacts: {text}") };
-    let mut made = format!("== artefacts\n{}\n", artefacts.trim_end());
+    let artefacts = artefacts.trim_end();
+    let mut made = format!("== artefacts\n{artefacts}\n");
     // What becomes of the message is its response.
     let responds = "<sequence name=\"run\"><sequence key=\"main\"/><respond/></sequence>";
     let has_main = artefacts.contains("name=\"main\"");
@@ -39,7 +41,8 @@ fn blessed(text: &str) -> String {
         let _ = writeln!(made, "== diagnostics\n{}", diagnostics.join("\n"));
         return made;
     }
-    let (program, world) = (Arc::new(program), World::default());
+    let world = World::of(&program);
+    let program = Arc::new(program);
     for (title, text) in all {
         let text = text.trim_end_matches('\n');
         if let Some(ms) = title.strip_prefix("time ") {
@@ -109,7 +112,9 @@ fn shown(ran: &Ran) -> String {
             let _ = writeln!(text, "== failure {} in {place}\n{failure}", failure.code.0);
         }
         Outcome::Responded(message) => {
-            text.push_str("== response\n");
+            let status = message.properties.get(PropertyScope::Axis2, "HTTP_SC");
+            let status = status.map(|status| format!(" {}", status.text())).unwrap_or_default();
+            let _ = writeln!(text, "== response{status}");
             message.head.fields(&mut |name, value| {
                 let _ = writeln!(text, "{name}: {value}");
             });

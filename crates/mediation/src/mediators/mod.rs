@@ -1,6 +1,7 @@
 //! The mediators, one file each.
 
 mod aggregate;
+mod cache;
 mod call_template;
 mod clone;
 mod datamapper;
@@ -24,12 +25,15 @@ mod sequence;
 mod split;
 mod switch;
 mod text;
+mod throttle;
 mod throw_error;
 mod validate;
 mod xslt;
 
 use crate::Mediator;
 use crate::compile::{Compiler, Element};
+
+pub(crate) use cache::Policy as CachePolicy;
 
 /// A mediator's element, and what makes it.
 #[derive(Debug)]
@@ -50,6 +54,7 @@ pub struct Row {
 #[rustfmt::skip]
 pub const MEDIATORS: &[Row] = &[
     Row { element: "aggregate",         compile: aggregate::compile,        about: "joins messages that were split, or that have a value in common", attributes: "`id`; `correlateOn`, `completeCondition` (`timeout`, `messageCount`), `onComplete` (`expression`, `sequence`, `enclosingElementProperty`)", differs: "Messages of one request only. Completes early if no more messages can arrive. Several elements without an envelope and without `enclosingElementProperty` are put in an element `aggregate`." },
+    Row { element: "cache",             compile: cache::compile,              about: "keeps responses, and returns them to requests that are the same", attributes: "`timeout` (s), `maxMessageSize`, `collector`; `onCacheHit`: `sequence`; `protocol`: `methods`, `headersToExcludeInHash`, `responseCodes`, `enableCacheControl`, `includeAgeHeader`; `implementation`: `maxSize`", differs: "Requests are compared as a whole: method, URL, fields but `Date` and `User-Agent`, and body. `id`, `scope` and `hashGenerator` have no effect. Responses with `Set-Cookie` are not kept, nor, by `enableCacheControl`, those with `no-cache` or `private`. All workers share what is kept; it is empty after a change of the artefacts." },
     Row { element: "call",              compile: send::call,                  about: "sends the message to an endpoint and waits for the response", attributes: "endpoint child; `blocking`; `source`, `target`", differs: "A blocking call holds no thread." },
     Row { element: "call-template",     compile: call_template::compile,      about: "runs a sequence template with parameters", attributes: "`target`, `onError`; `with-param`", differs: "" },
     Row { element: "clone",             compile: clone::compile,            about: "sends copies of the message to targets", attributes: "`id`, `continueParent`, `sequential`; `target`: `sequence`, `endpoint`, `to`, `soapAction`", differs: "Copies always run concurrently." },
@@ -76,6 +81,7 @@ pub const MEDIATORS: &[Row] = &[
     Row { element: "send",              compile: send::compile,               about: "sends a request to an endpoint, or a response to the client", attributes: "endpoint child; `receive`, `buildmessage`", differs: "" },
     Row { element: "sequence",          compile: sequence::compile,           about: "runs another sequence", attributes: "`key`", differs: "" },
     Row { element: "switch",            compile: switch::compile,             about: "runs the first case whose pattern matches", attributes: "`source`; `case`, `default`", differs: "" },
+    Row { element: "throttle",          compile: throttle::compile,           about: "accepts as many requests as its policy says", attributes: "`id`, `onAccept`, `onReject`; `policy`: `key`, or a policy with `MaximumConcurrentAccess` and, by `ID`, `MaximumCount`, `UnitTime` (ms), `ProhibitTimePeriod` (ms), `Allow` or `Deny`; `onAccept`, `onReject`", differs: "Counts are those of one process. `ID`s are addresses: the types `DOMAIN` and `ROLE` are rejected. A network of IPv6 (/64) is one client. A request in progress that fails makes room too. Without `onReject` the message fails." },
     Row { element: "throwError",        compile: throw_error::compile,        about: "fails, so that the error handler takes over", attributes: "`type`, `errorMessage`", differs: "" },
     Row { element: "validate",          compile: validate::compile,           about: "checks JSON against a JSON Schema, and runs `on-fail` if it does not conform", attributes: "`source`, `cache-schema`; `schema`: `key`; `on-fail`", differs: "XML Schema is rejected; an XML body is checked in its JSON form. One `schema`; it may not refer to others. Patterns have no look-around and no back-references. The texts of `ERROR_MESSAGE` are Penstock's." },
     Row { element: "variable",          compile: property::variable,          about: "sets or removes a variable", attributes: "`name`, `value` or `expression`, `type`, `action`", differs: "" },

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use penstock_mediation::{
     Answer, Ask, AskId, Body, Code, Compiler, Direction, Environment, Event, Exchange, Failure,
-    Flow, Format, LogLevel, Message, Origin, PlainHead, Program, Run,
+    Flow, Format, LogLevel, Memory, Message, Origin, PlainHead, Program, Run,
 };
 use xpath::Budget;
 
@@ -18,9 +18,14 @@ pub(crate) struct World {
     log: RefCell<Vec<String>>,
     /// Since the start of the test, in milliseconds.
     time: Cell<i64>,
+    memory: Memory,
 }
 
 impl World {
+    pub(crate) fn of(program: &Program) -> Self {
+        Self { memory: Memory::new(program), ..Self::default() }
+    }
+
     pub(crate) fn advance(&self, ms: i64) {
         self.time.set(self.time.get() + ms);
     }
@@ -29,6 +34,10 @@ impl World {
 impl Environment for World {
     fn unix_ms(&self) -> i64 {
         1_700_000_000_000 + self.time.get()
+    }
+
+    fn memory(&self) -> Option<&Memory> {
+        Some(&self.memory)
     }
 
     fn log(&self, _: LogLevel, line: &str) {
