@@ -1,5 +1,7 @@
 //! The mediators, one file each.
 
+#[cfg(not(all(feature = "script", feature = "validate")))]
+mod absent;
 mod aggregate;
 mod cache;
 mod call_template;
@@ -18,7 +20,7 @@ mod payload_factory;
 mod property;
 mod rewrite;
 mod scatter_gather;
-#[cfg_attr(not(feature = "script"), path = "no_script.rs")]
+#[cfg(feature = "script")]
 mod script;
 mod send;
 mod sequence;
@@ -27,12 +29,17 @@ mod switch;
 mod text;
 mod throttle;
 mod throw_error;
+#[cfg(feature = "validate")]
 mod validate;
 mod xslt;
 
 use crate::Mediator;
 use crate::compile::{Compiler, Element};
 
+#[cfg(not(feature = "script"))]
+use absent as script;
+#[cfg(not(feature = "validate"))]
+use absent as validate;
 pub(crate) use cache::Policy as CachePolicy;
 
 /// A mediator's element, and what makes it.
