@@ -38,6 +38,17 @@ pub(crate) fn is_value(bytes: &[u8]) -> bool {
     !is_blank(bytes.first()) && !is_blank(bytes.last()) && !bytes.iter().fold(false, forbidden)
 }
 
+/// Whether one of `bytes` is a control character.
+#[inline]
+pub(super) fn has_control(bytes: &[u8]) -> bool {
+    let in_word = |word: &[u8; WORD]| below(u64::from_le_bytes(*word), b' ') != 0;
+    match bytes.last_chunk() {
+        // The last word may overlap the one before it.
+        Some(last) => in_word(last) || bytes.as_chunks().0.iter().any(in_word),
+        None => bytes.iter().copied().any(is_control),
+    }
+}
+
 /// The position of the first byte, from `from` on, that is not allowed in a field value.
 #[inline]
 pub(super) fn value_end(bytes: &[u8], from: usize) -> Option<usize> {
@@ -159,6 +170,17 @@ mod tests {
                     let expect = text.iter().position(|&byte| !scan::is_value_byte(byte));
                     assert_eq!(value_end(&text, 0), expect, "{byte:#x} at {place} of {len}");
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn a_control_character_is_found_at_any_position() {
+        for len in 0..=33 {
+            for (place, byte) in (0..len).flat_map(|place| (0..=u8::MAX).map(move |b| (place, b))) {
+                let mut text = vec![b'x'; len];
+                *text.get_mut(place).expect("the position is in range") = byte;
+                assert_eq!(has_control(&text), is_control(byte), "{byte:#x} at {place} of {len}");
             }
         }
     }

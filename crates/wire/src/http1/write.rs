@@ -1,7 +1,7 @@
 //! Serialisation of heads and chunk framing. Everything is appended. Parsed data is not validated again, but no
 //! value can end its line.
 
-use super::{Field, KnownSet};
+use super::{Field, KnownSet, swar};
 
 const CRLF: &[u8] = b"\r\n";
 
@@ -158,7 +158,7 @@ pub fn decimal(out: &mut Vec<u8>, number: u64) {
 fn clean(out: &mut Vec<u8>, value: &[u8]) {
     let start = out.len();
     out.extend_from_slice(value);
-    if memchr::memchr3(b'\r', b'\n', 0, value).is_some() {
+    if swar::has_control(value) {
         let written = out.iter_mut().skip(start);
         written.filter(|byte| matches!(**byte, b'\r' | b'\n' | 0)).for_each(|byte| *byte = b' ');
     }
