@@ -221,7 +221,7 @@ pub(crate) async fn respond<C: Client>(
     let mut session = Session::new(owner, revision, Rc::clone(&request.peer), environment, run);
     let mut waiting = Some(Waiting { client, framing });
     let outcome = session.go(&mut waiting).await?;
-    drop(admitted.early_upload);
+    drop((admitted.early_upload, admitted.turn));
     let response = match outcome {
         Outcome::Respond(message, source) => {
             deliverable(worker, &mut session, *message, source, &mut waiting).await
