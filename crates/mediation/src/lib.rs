@@ -28,6 +28,7 @@ mod known;
 pub mod limits;
 mod mediator;
 mod mediators;
+mod memory;
 mod message;
 mod program;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -41,6 +42,7 @@ pub use error::{Code, Failure};
 pub use expression::BodyUse;
 pub use mediator::{Call, Collect, Fork, Mediator, Next, Part, Scatter, To};
 pub use mediators::{MEDIATORS, Row, synapse_page};
+pub use memory::Memory;
 pub use message::{
     Body, Direction, Environment, Format, Head, LogLevel, Message, PlainHead, Properties,
     PropertyScope, PropertyValue, View,
