@@ -17,6 +17,7 @@ use crate::{Code, Failure};
 
 pub use body::Body;
 pub use format::Format;
+pub(crate) use head::NoHead;
 pub use head::{Head, PlainHead};
 pub use properties::{Properties, PropertyValue};
 pub use view::{Environment, LogLevel, View};

@@ -142,7 +142,8 @@ impl Branch {
         let mut branch = Self::new(id, part.message, Source::Request, end);
         branch.splits.clone_from(&parent.splits);
         if let Some(sequence) = part.sequence {
-            let called = Some((parent.shared_parameters().cloned().unwrap_or_default(), None));
+            let called =
+                Some((shared_parameters(&parent.stack).cloned().unwrap_or_default(), None));
             // The stack is empty, so this is not too deep.
             let _ = branch.enter(program, sequence, called);
         }
@@ -172,16 +173,6 @@ impl Branch {
         if let Some(frame) = self.stack.last_mut() {
             frame.next = frame.next.saturating_sub(1);
         }
-    }
-
-    /// Of the sequence template that runs.
-    pub(super) fn parameters(&self) -> &[(String, PropertyValue)] {
-        self.shared_parameters().map_or(&[][..], |parameters| parameters)
-    }
-
-    fn shared_parameters(&self) -> Option<&Parameters> {
-        let owner = self.stack.iter().rev().find(|frame| !frame.is_nested);
-        owner.map(|frame| &frame.parameters)
     }
 
     /// Whether steps are left.
@@ -305,4 +296,14 @@ impl Branch {
         let value = self.message.properties.get(PropertyScope::Synapse, "OUT_ONLY");
         value.is_some_and(|value| value.text().eq_ignore_ascii_case("true"))
     }
+}
+
+/// Of the sequence template that runs.
+pub(super) fn parameters(stack: &[Frame]) -> &[(String, PropertyValue)] {
+    shared_parameters(stack).map_or(&[][..], |parameters| parameters)
+}
+
+fn shared_parameters(stack: &[Frame]) -> Option<&Parameters> {
+    let owner = stack.iter().rev().find(|frame| !frame.is_nested);
+    owner.map(|frame| &frame.parameters)
 }

@@ -3,9 +3,9 @@
 use bytes::Bytes;
 use expression::{BodyUse, Budget};
 
-use super::branch::{At, Branch, End, Wait};
+use super::branch::{self, At, Branch, End, Wait};
 use super::{AskId, Context, Run, Scene, Target, Turn, Waiter};
-use crate::message::PlainHead;
+use crate::message::{NoHead, PlainHead};
 use crate::program::{EndpointId, SequenceId, TimeoutAction};
 use crate::{Body, Code, Direction, Failure, Message, PropertyScope, PropertyValue, To};
 
@@ -56,8 +56,8 @@ pub enum Answer {
 
 /// A message without head and body, where the real one is elsewhere.
 pub(super) fn placeholder() -> Message {
-    let body = Body::held(crate::Format::Binary, Vec::new());
-    Message::new(Direction::Request, Box::<PlainHead>::default(), body)
+    let body = Body::held(crate::Format::Binary, Bytes::new());
+    Message::new(Direction::Request, Box::new(NoHead), body)
 }
 
 /// Writes the body in the format of its receiver.
@@ -191,7 +191,7 @@ impl Run {
             program: context.program,
             environment: context.environment,
             budget: &self.budget,
-            parameters: branch.parameters(),
+            parameters: branch::parameters(&branch.stack),
         };
         Target::resolve(&scene, &branch.message, to)
     }
@@ -300,8 +300,11 @@ impl Run {
             Wait::Call { endpoint, .. }
             | Wait::Send { endpoint, .. }
             | Wait::OneWay { endpoint } => {
-                if let Some(message) = message {
-                    (branch.message.head, branch.message.body) = (message.head, message.body);
+                match message {
+                    Some(message) => {
+                        (branch.message.head, branch.message.body) = (message.head, message.body);
+                    }
+                    None => branch.message.head = Box::<PlainHead>::default(),
                 }
                 endpoint
             }
