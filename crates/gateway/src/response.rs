@@ -1,6 +1,5 @@
 //! A response on its way to the client.
 
-use std::io;
 use std::task::Context;
 
 use base::Method;
@@ -87,11 +86,8 @@ impl Response {
 
     /// Ends an upload that is not complete: the upstream's connection is not used again.
     pub(crate) fn stop_upload(&mut self, resources: &Resources) {
-        if let Body::Streaming(body) = &mut self.body
-            && let Upload::Running(up) = &mut body.upload
-        {
-            up.release(&resources.buffers);
-            body.upload = Upload::Stopped(io::ErrorKind::Interrupted);
+        if let Body::Streaming(body) = &mut self.body {
+            body.stop_upload(resources);
         }
     }
 

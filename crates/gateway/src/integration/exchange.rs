@@ -13,11 +13,11 @@ use model::{Blame, Fault};
 use wire::http1::{BodyFraming, Field, is_token};
 
 use super::RunEnvironment;
-use super::head::MediatedRequest;
 use crate::compiled::Compiled;
 use crate::fault;
 use crate::forward::{self, Forwarding, RequestBody, UpstreamResponse};
-use crate::message::{Head, HeadEdits, Outgoing, Peer};
+use crate::message::{Head, HeadEdits, Outgoing, Peer, RequestCopy};
+use crate::resources::Resources;
 use crate::worker::Worker;
 
 /// A message that is ready to be sent.
@@ -26,24 +26,25 @@ pub(super) struct Sender {
     /// Of the message when it came.
     direction: Direction,
     format: Format,
-    method: String,
+    /// `None`: the message's own.
+    method: Option<String>,
     peer: Rc<Peer>,
     framing: BodyFraming,
-    targets: Vec<Target>,
+    target: Target,
     choice: Choice,
     environment: RunEnvironment,
 }
 
 /// The head that a message is sent with.
 enum SentHead {
-    Request(Box<MediatedRequest>),
+    Request(Box<RequestCopy>),
     /// Of a response that is sent on.
     Response(Box<Head>),
 }
 
 impl SentHead {
     fn of(head: Box<dyn mediation::Head>) -> Self {
-        match head.into_any().downcast::<MediatedRequest>() {
+        match head.into_any().downcast::<RequestCopy>() {
             Ok(request) => Self::Request(request),
             // There are no others.
             Err(other) => Self::Response(other.downcast().unwrap_or_default()),
@@ -61,6 +62,13 @@ impl SentHead {
         match self {
             Self::Request(request) => (&request.bytes, request.head.fields(), &request.edits),
             Self::Response(head) => (&head.bytes, head.parsed.fields(), &head.edits),
+        }
+    }
+
+    fn method(&self) -> Option<&[u8]> {
+        match self {
+            Self::Request(request) => Some(request.head.method_bytes(&request.bytes)),
+            Self::Response(_) => None,
         }
     }
 
@@ -83,9 +91,9 @@ impl Sender {
         peer: &Rc<Peer>,
         framing: BodyFraming,
     ) -> Self {
-        let method = method(&exchange, properties, framing != BodyFraming::None);
-        let Exchange { target, message, .. } = exchange;
-        let (targets, choice) = targets(worker, &environment, target);
+        let method = method(&exchange, properties);
+        let Exchange { mut target, message, .. } = exchange;
+        let choice = choose(worker, &environment, &mut target);
         Self {
             direction: message.direction,
             format: message.body.format(),
@@ -93,7 +101,7 @@ impl Sender {
             method,
             peer: Rc::clone(peer),
             framing,
-            targets,
+            target,
             choice,
             environment,
         }
@@ -111,7 +119,11 @@ impl Sender {
     ) -> Result<UpstreamResponse, Fault> {
         let mut first = None;
         let mut last = None;
-        for target in &self.targets {
+        let targets = match self.target.members.as_slice() {
+            [] => std::slice::from_ref(&self.target),
+            members => members,
+        };
+        for target in targets {
             let sent = self.run_to(target, worker, revision, body).await;
             let goes_on = match &sent {
                 Ok(_) => self.choice == Choice::All,
@@ -144,7 +156,7 @@ impl Sender {
                 | Fault::NotReady { .. }
                 | Fault::NoReadyChild { .. }
         );
-        let is_repeatable = Method::from_bytes(self.method.as_bytes()).is_idempotent();
+        let is_repeatable = Method::from_bytes(self.method()).is_idempotent();
         is_unsent || is_repeatable && fault.blame() == Blame::Upstream
     }
 
@@ -155,15 +167,17 @@ impl Sender {
         revision: &Compiled,
         body: &mut B,
     ) -> Result<UpstreamResponse, Fault> {
-        let program = self.environment.program();
+        let integration = &self.environment.integration;
+        let program = &integration.program;
         let configured = target.endpoint.and_then(|id| Some((id, program.endpoint_at(id)?)));
-        let address = worker.origins.find(&target.url, configured, &worker.pools);
+        let is_current = worker.serves(integration);
+        let address = worker.origins.find(&target.url, configured, is_current, &worker.pools);
         let address = address.map_err(|reason| Fault::Unreachable {
             authority: target.url.clone(),
             cause: reason.to_owned(),
         })?;
         let (bytes, fields, edits) = self.head.parts();
-        let (method, path) = (self.method.as_bytes(), address.path.as_bytes());
+        let (method, path) = (self.method(), address.path.as_bytes());
         let outgoing = Outgoing {
             bytes,
             fields,
@@ -184,6 +198,23 @@ impl Sender {
             forward_fields: &[],
         };
         forward::exchange(&worker.resources, &forwarding, &outgoing, body).await
+    }
+
+    /// Of a request its own, unless something names another one.
+    fn method(&self) -> &[u8] {
+        let default: &[u8] = if self.framing == BodyFraming::None { b"GET" } else { b"POST" };
+        match &self.method {
+            Some(named) => named.as_bytes(),
+            None => self.head.method().unwrap_or(default),
+        }
+    }
+
+    /// Releases what was lent.
+    pub(super) fn release(self, resources: &Resources) {
+        match self.head {
+            SentHead::Request(request) => resources.release_copy(request),
+            SentHead::Response(head) => resources.release_head(head),
+        }
     }
 
     /// The message as it was, for the error handler. `bytes`: its body, if that is held.
@@ -213,15 +244,15 @@ pub(super) fn has_recipients(environment: &RunEnvironment, target: &Target) -> b
     })
 }
 
-/// The targets in the order in which they are tried.
-fn targets(worker: &Worker, environment: &RunEnvironment, target: Target) -> (Vec<Target>, Choice) {
+/// Which members of a group get a message; brings them into the order in which they are tried.
+fn choose(worker: &Worker, environment: &RunEnvironment, target: &mut Target) -> Choice {
+    let members = &mut target.members;
+    if members.is_empty() {
+        return Choice::One;
+    }
     let endpoint = target.endpoint.and_then(|id| environment.program().endpoint_at(id));
-    let is_group = !target.members.is_empty();
-    let Some(endpoint) = endpoint.filter(|_| is_group) else {
-        return (vec![target], Choice::One);
-    };
-    let mut members = target.members;
-    let choice = match &endpoint.kind {
+    let Some(endpoint) = endpoint else { return Choice::FirstReady };
+    match &endpoint.kind {
         EndpointKind::LoadBalance { fails_over, .. } => {
             let first = worker.origins.turn() % members.len().max(1);
             members.rotate_left(first);
@@ -233,19 +264,15 @@ fn targets(worker: &Worker, environment: &RunEnvironment, target: Target) -> (Ve
         | EndpointKind::Http { .. }
         | EndpointKind::Default
         | EndpointKind::Computed(_) => Choice::FirstReady,
-    };
-    (members, choice)
+    }
 }
 
-/// The method that a message is sent with: the endpoint's, the property's, or its own.
-fn method(exchange: &Exchange, properties: Option<&Properties>, has_body: bool) -> String {
+/// The method that the endpoint or a property names.
+fn method(exchange: &Exchange, properties: Option<&Properties>) -> Option<String> {
     let set = properties.and_then(|all| all.get(PropertyScope::Axis2, "HTTP_METHOD"));
-    let own = || exchange.message.head.property(PropertyScope::Axis2, "HTTP_METHOD");
     let named = exchange.target.method.clone();
     let named = named.or_else(|| Some(set?.text().into_owned()));
-    let named = named.or_else(|| Some(own()?.into_owned()));
-    let named = named.filter(|name| is_token(name.as_bytes()));
-    named.unwrap_or_else(|| if has_body { "POST" } else { "GET" }.to_owned())
+    named.filter(|name| is_token(name.as_bytes()))
 }
 
 /// A response as mediation gets it. Its body streams unless it is empty.

@@ -35,6 +35,11 @@ pub(super) struct Aggregate {
 }
 
 impl Aggregate {
+    /// The messages that wait.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = &Box<Branch>> {
+        self.waiting.iter()
+    }
+
     /// Whether messages wait.
     pub(super) fn is_open(&self) -> bool {
         !self.waiting.is_empty()

@@ -161,6 +161,23 @@ impl Run {
         Some(&self.branches.get(id)?.message.properties)
     }
 
+    /// Whether a message may still read the body of the response to `ask`.
+    #[must_use]
+    pub fn reads(&self, ask: AskId) -> bool {
+        let waiting = self.aggregates.values().flat_map(Aggregate::waiting);
+        self.branches.values().chain(waiting).any(|branch| {
+            let is_its = branch.source == Source::Response(ask)
+                && branch.message.body.state() == BodyUse::Untouched;
+            is_its || branch.answer.as_ref().is_some_and(|(of, _)| *of == ask)
+        })
+    }
+
+    /// The memory of its messages, in bytes: what mediators made of bodies, by estimate.
+    #[must_use]
+    pub fn bytes_used(&self) -> u64 {
+        self.budget.bytes_used()
+    }
+
     /// Whether nothing is left to do: [`Run::next`] returns [`Event::Done`] for ever.
     #[must_use]
     pub fn is_done(&self) -> bool {
