@@ -9,7 +9,6 @@ use wire::http1::{ResponseFraming, Version};
 use crate::buffer::Buffers;
 use crate::flow::Held;
 use crate::forward::{RequestBody, Upload, UpstreamBody};
-use crate::held::Holding;
 use crate::message::{Framing, Head, Request};
 use crate::resources::Resources;
 
@@ -26,11 +25,7 @@ pub(crate) enum Body {
     /// Still on the wire.
     Streaming(UpstreamBody),
     /// Completely in memory.
-    Held {
-        body: Held,
-        /// Released with it.
-        _charged: Option<Holding>,
-    },
+    Held(Held),
 }
 
 impl Response {
@@ -43,7 +38,7 @@ impl Response {
                 Framing::Declared
             }
             Body::Empty => Framing::Length(0),
-            Body::Held { body, .. } => Framing::Length(body.len() as u64),
+            Body::Held(body) => Framing::Length(body.len() as u64),
             Body::Streaming(_) => match self.head.parsed.framing() {
                 ResponseFraming::None if is_without_body(status, request) => Framing::Declared,
                 ResponseFraming::None => Framing::Length(0),
@@ -69,7 +64,7 @@ impl Response {
     pub(crate) fn is_bodiless(&self, request: &Request) -> bool {
         match &self.body {
             Body::Empty => true,
-            Body::Held { body, .. } => request.head.method() == Method::Head || body.len() == 0,
+            Body::Held(body) => request.head.method() == Method::Head || body.len() == 0,
             Body::Streaming(body) => body.reader.is_done(),
         }
     }
@@ -80,7 +75,7 @@ impl Response {
             Body::Streaming(body) => {
                 matches!(body.upload, Upload::Running(_)) && self.head.status() < 400
             }
-            Body::Empty | Body::Held { .. } => false,
+            Body::Empty | Body::Held(_) => false,
         }
     }
 
@@ -100,7 +95,7 @@ impl Response {
     ) -> bool {
         match &mut self.body {
             Body::Streaming(body) => body.poll_upload(cx, request_body, buffers),
-            Body::Empty | Body::Held { .. } => false,
+            Body::Empty | Body::Held(_) => false,
         }
     }
 
@@ -117,7 +112,7 @@ impl Response {
     pub(crate) fn authority(&self) -> String {
         match &self.body {
             Body::Streaming(body) => body.authority.to_string(),
-            Body::Empty | Body::Held { .. } => String::new(),
+            Body::Empty | Body::Held(_) => String::new(),
         }
     }
 

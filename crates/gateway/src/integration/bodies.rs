@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use base::limits::UNREAD_BYTES_MAX;
 use bytes::Bytes;
-use mediation::{Answer, Body, Code, Failure};
+use mediation::{Answer, AskId, Body, Code, Failure};
 use model::{Denial, Fault};
 use wire::http1::BodyFraming;
 
@@ -18,6 +18,31 @@ use crate::held::{Hold, HoldError, Holding};
 use crate::resources::Resources;
 use crate::watch::Pace;
 use crate::worker::Worker;
+
+/// Bodies of responses that a message may still read. Mostly one, which needs no memory.
+#[derive(Default)]
+pub(super) struct Streams {
+    one: Option<(AskId, UpstreamBody)>,
+    others: Vec<(AskId, UpstreamBody)>,
+}
+
+impl Streams {
+    pub(super) fn insert(&mut self, ask: AskId, stream: UpstreamBody) {
+        match &self.one {
+            None => self.one = Some((ask, stream)),
+            Some(_) => self.others.push((ask, stream)),
+        }
+    }
+
+    /// Takes one out whose number is `wanted`.
+    pub(super) fn take(&mut self, wanted: impl Fn(AskId) -> bool) -> Option<UpstreamBody> {
+        let found = self.one.take_if(|(ask, _)| wanted(*ask)).or_else(|| {
+            let at = self.others.iter().position(|(ask, _)| wanted(*ask))?;
+            Some(self.others.swap_remove(at))
+        });
+        found.map(|(_, stream)| stream)
+    }
+}
 
 /// Reads the body of an answer that a step needs at once.
 pub(super) async fn hold_answer(
@@ -76,6 +101,11 @@ pub(super) async fn hold_request<B: RequestBody>(
     .await;
     client.watch().client_is_slow(false, resources.coarse_us());
     held
+}
+
+/// There is no room for what a run holds.
+pub(super) fn exhausted() -> Failure {
+    Failure::new(Code::HELD_BYTES_USED, "the held bodies of this worker use up `held_bytes_max`")
 }
 
 /// Why a request's body is not held.
@@ -145,10 +175,7 @@ pub(super) async fn hold_response<B: RequestBody>(
             let text = format!("the response of {authority} is larger than `held_body_bytes_max`");
             Failure::new(Code::RESPONSE_TOO_LARGE, text)
         }
-        HoldError::Exhausted => {
-            let text = "the held bodies of this worker use up `held_bytes_max`";
-            Failure::new(Code::HELD_BYTES_USED, text)
-        }
+        HoldError::Exhausted => exhausted(),
         HoldError::Body(error) => exchange::failure(&upstream_fault(&authority, &error)),
     })
 }

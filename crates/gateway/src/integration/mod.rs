@@ -3,6 +3,7 @@
 //! Life of a request: route -> **mediate** -> deliver. A [`mediation::Run`] decides what happens to the message; this
 //! module sends what it asks to send, reads the bodies that it asks for, and hands its response to the pipeline.
 
+mod artefacts;
 mod bodies;
 mod exchange;
 mod head;
@@ -17,108 +18,27 @@ use base::Method;
 use bytes::Bytes;
 use expression::Budget;
 use mediation::{
-    Body, BodyUse, Compiler, Direction, Environment, Failure, Flow, Format, LogLevel, Matched,
-    Message, PlainHead, Program, PropertyScope, Run, SequenceId, Source,
+    Body, BodyUse, Direction, Environment, Failure, Flow, Format, LogLevel, Matched, Message,
+    PlainHead, Program, PropertyScope, Run, SequenceId, Source,
 };
-use model::{Api, ApiState, ArtefactSet, Denial, Fault, LoadedApi, Severity, Snapshot, Transports};
-use stages::Routes;
+use model::{Denial, Fault};
 use wire::http1::BodyFraming;
 
 use crate::account::Record;
 use crate::admission;
 use crate::client::Client;
-use crate::compiled::Compiled;
+use crate::compiled::{Compiled, Live};
 use crate::flow::Held;
 use crate::forward::{IDENTITY, OwnBody, RequestBody};
 use crate::message::{Head, Request, RequestCopy};
 use crate::response::{Body as ResponseBody, Response};
 use crate::worker::Worker;
 
+use artefacts::Service;
 use session::{Outcome, Session, Waiting};
 
+pub(crate) use artefacts::Integration;
 pub(crate) use origins::Origins;
-
-/// Compiled artefacts. Workers share them.
-pub(crate) struct Integration {
-    /// What they were compiled from: compiled again only if that changed.
-    artefacts: Arc<ArtefactSet>,
-    program: Arc<Program>,
-    /// The base paths of the services, and their accounts. None has operations: the artefact says what it serves.
-    pub(crate) routes: Arc<Routes>,
-    /// By slot in `routes`.
-    services: Vec<Option<Service>>,
-}
-
-/// The number of a service in its program.
-#[derive(Clone, Copy, Debug)]
-enum Service {
-    Proxy(usize),
-    Api(usize),
-}
-
-impl Integration {
-    /// Compiles the artefacts of `snapshot`, unless `previous` has them already.
-    pub(crate) fn compile(snapshot: &Snapshot, previous: Option<&Arc<Self>>) -> Arc<Self> {
-        let artefacts = &snapshot.artefacts;
-        if let Some(previous) = previous
-            && Arc::ptr_eq(&previous.artefacts, artefacts)
-        {
-            return Arc::clone(previous);
-        }
-        let (program, diagnostics) = Compiler::compile_set(artefacts);
-        for diagnostic in diagnostics {
-            match diagnostic.severity {
-                Severity::Error => tracing::error!(target: LOG, "{diagnostic}"),
-                Severity::Warning => tracing::warn!(target: LOG, "{diagnostic}"),
-            }
-        }
-        let served = services(&program);
-        let apis = served
-            .iter()
-            .map(|(_, api)| LoadedApi { api: Arc::clone(api), state: ApiState::Serving });
-        let snapshot =
-            Snapshot { revision: snapshot.revision, apis: apis.collect(), ..Snapshot::default() };
-        let routes = Routes::compile(&snapshot, previous.map(|previous| &*previous.routes));
-        let mut services = vec![None; routes.slots()];
-        for api in routes.apis() {
-            let service = served.iter().find(|(_, known)| Arc::ptr_eq(known, &api.api));
-            if let (Some((service, _)), Some(slot)) = (service, services.get_mut(api.slot as usize))
-            {
-                *slot = Some(*service);
-            }
-        }
-        Arc::new(Self {
-            artefacts: Arc::clone(artefacts),
-            program: Arc::new(program),
-            services,
-            routes: Arc::new(routes),
-        })
-    }
-
-    /// Whether they are other artefacts than those of `other`.
-    pub(crate) fn differs(&self, other: &Self) -> bool {
-        !Arc::ptr_eq(&self.program, &other.program)
-    }
-}
-
-/// The services of a program, each as an API without operations.
-fn services(program: &Program) -> Vec<(Service, Arc<Api>)> {
-    let transports =
-        |given: mediation::Transports| Transports { http: given.http, https: given.https };
-    let proxies = program.proxies().iter().enumerate().map(|(number, proxy)| {
-        let path = format!("/services/{}", proxy.name);
-        let transports = transports(proxy.transports);
-        let api = Api { transports, ..Api::new(proxy.name.clone(), String::new(), path) };
-        (Service::Proxy(number), Arc::new(api))
-    });
-    let apis = program.apis().iter().enumerate().map(|(number, api)| {
-        let path = api.base_path.clone();
-        let transports = transports(api.transports);
-        let found = Api { transports, ..Api::new(api.name.clone(), String::new(), path) };
-        (Service::Api(number), Arc::new(found))
-    });
-    proxies.chain(apis).collect()
-}
 
 /// The target of what artefacts and their authors log: each line says something else.
 const LOG: &str = "penstock_mediation::log";
@@ -194,15 +114,17 @@ pub(crate) async fn respond<C: Client>(
         head.edits.remove_known(IDENTITY);
     }
     let framing = request.head.framing();
-    let budget = Budget::default();
+    let budget = budget(&revision.live);
     let program = &integration.program;
     let mut message = message(head, framing);
     let flow =
         flow(program, service_at, request, not_found.remainder, &mut message, &budget, record)?;
     let sequences = [flow.request, flow.response, flow.fault];
     if sequences.into_iter().flatten().any(|of| program.body_use(of) != BodyUse::Untouched) {
-        // Mediators read no compressed bodies.
-        message.head.remove_field("Accept-Encoding");
+        // Mediators read whole bodies, and no compressed ones.
+        for name in ["Accept-Encoding", "Range", "If-Range"] {
+            message.head.remove_field(name);
+        }
     }
     let admitted = admission::admit(worker, &revision.live, request, &service, client).await?;
     record.places = admitted.places;
@@ -230,6 +152,13 @@ pub(crate) async fn respond<C: Client>(
         tokio::task::spawn_local(finish(session));
     }
     response
+}
+
+/// A run gets no more memory than all bodies of its worker.
+fn budget(live: &Live) -> Budget {
+    let most = Budget::default();
+    let bytes = u64::try_from(live.held_bytes_max).unwrap_or(u64::MAX);
+    Budget::new(most.steps_left(), most.bytes_left().min(bytes))
 }
 
 /// The sequences for a request. Those of an API read what its target says from the properties of `message`.
@@ -307,8 +236,7 @@ async fn deliverable<B: RequestBody>(
         || axis2("NO_ENTITY_BODY").is_some_and(|value| value.value().truth());
     let is_streaming = body.state() == BodyUse::Untouched;
     let stream = if is_streaming { session.take_stream(source) } else { None };
-    let charged = session.holding.clone();
-    let held = |bytes| ResponseBody::Held { body: Held::new(bytes), _charged: Some(charged) };
+    let held = |bytes| ResponseBody::Held(Held::new(bytes));
     let body = match stream {
         Some(stream) if !is_bodiless => ResponseBody::Streaming(stream),
         Some(stream) => {
@@ -317,7 +245,7 @@ async fn deliverable<B: RequestBody>(
         }
         None if is_bodiless => ResponseBody::Empty,
         None if is_streaming => held(session.hold(source, waiting).await?.map_err(fault_of)?),
-        None => match exchange::written(&body) {
+        None => match session.charged(&body).map_err(fault_of)? {
             bytes if bytes.is_empty() => ResponseBody::Empty,
             bytes => held(bytes),
         },

@@ -9,13 +9,13 @@ use std::time::Duration;
 use base::limits::MEDIATED_EXCHANGES_MAX;
 use bytes::Bytes;
 use mediation::{
-    Answer, Ask, AskId, BodyUse, Code, Event, Exchange, Failure, Message, Run, Source,
+    Answer, Ask, AskId, Body, BodyUse, Code, Event, Exchange, Failure, Message, Run, Source,
 };
-use model::{Blame, Fault};
+use model::{Blame, Denial, Fault};
 use wire::http1::BodyFraming;
 
 use super::RunEnvironment;
-use super::bodies::{hold_answer, hold_request, hold_response, skip_rest};
+use super::bodies::{Streams, exhausted, hold_answer, hold_request, hold_response, skip_rest};
 use super::exchange::{self, Sender};
 use crate::account::bump;
 use crate::admission::Places;
@@ -25,7 +25,7 @@ use crate::flow::Held;
 use crate::forward::{
     OwnBody, RequestBody, Unwanted, Upload, UpstreamBody, UpstreamResponse, while_wanted,
 };
-use crate::held::Holding;
+use crate::held::{Charge, Holding};
 use crate::message::Peer;
 use crate::resources::Resources;
 use crate::worker::Worker;
@@ -60,6 +60,12 @@ pub(super) struct Waiting<'c, B> {
     pub(super) early_upload: Places,
 }
 
+/// A run, and what its messages are charged for.
+struct Charged {
+    run: Run,
+    charge: Charge,
+}
+
 /// A run, what it waits for, and the bodies that stream meanwhile.
 pub(super) struct Session {
     pub(super) worker: Rc<Worker>,
@@ -70,12 +76,22 @@ pub(super) struct Session {
     /// The request's places in the shares, if the run goes on after its response.
     pub(super) places: Places,
     /// `None` while a thread for heavy work has it, or after a panic.
-    pub(super) run: Option<Box<Run>>,
+    run: Option<Charged>,
     pending: Vec<Pending>,
-    /// Bodies of responses that a message may still read.
-    streams: Vec<(AskId, UpstreamBody)>,
+    streams: Streams,
     /// When the last response came.
     pub(super) responded_us: Option<u64>,
+}
+
+impl Charged {
+    /// Charges what the messages use now.
+    ///
+    /// # Errors
+    /// There is no room for it: the run ends.
+    fn settle(&mut self) -> Result<(), Fault> {
+        let bytes = usize::try_from(self.run.bytes_used()).unwrap_or(usize::MAX);
+        self.charge.resize(bytes).map_err(|_| Fault::Denied(Denial::HeldBytesUsed))
+    }
 }
 
 impl Session {
@@ -93,28 +109,25 @@ impl Session {
             revision,
             peer,
             environment,
+            run: Some(Charged { run, charge: holding.charge() }),
             holding,
             places: Places::default(),
-            run: Some(Box::new(run)),
             pending: Vec::new(),
-            streams: Vec::new(),
+            streams: Streams::default(),
             responded_us: None,
         }
     }
 
     /// Whether something is left to do: exchanges and timers are outstanding, or branches go on.
     pub(super) fn is_waiting(&self) -> bool {
-        let goes_on = self.run.as_ref().is_some_and(|run| !run.is_done());
+        let goes_on = self.run.as_ref().is_some_and(|of| !of.run.is_done());
         goes_on || !self.pending.is_empty()
     }
 
     /// The body of a response, if it streams.
     pub(super) fn take_stream(&mut self, source: Source) -> Option<UpstreamBody> {
         match source {
-            Source::Response(ask) => {
-                let at = self.streams.iter().position(|(of, _)| *of == ask)?;
-                Some(self.streams.swap_remove(at).1)
-            }
+            Source::Response(ask) => self.streams.take(|of| of == ask),
             Source::Request => None,
         }
     }
@@ -122,9 +135,9 @@ impl Session {
     /// Releases the bodies of responses that no message reads any more.
     async fn release_unread(&mut self) {
         let run = self.run.as_ref();
-        let is_unread = |ask| !run.is_some_and(|run| run.reads(ask));
+        let is_unread = |ask| !run.is_some_and(|of| of.run.reads(ask));
         let resources = &self.worker.resources;
-        for (_, mut stream) in self.streams.extract_if(.., |(ask, _)| is_unread(*ask)) {
+        while let Some(mut stream) = self.streams.take(is_unread) {
             poll_fn(|cx| {
                 skip_rest(cx, &mut stream, resources);
                 Poll::Ready(())
@@ -187,22 +200,24 @@ impl Session {
         &mut self,
         client: &mut Option<Waiting<'_, B>>,
     ) -> Result<Event, Fault> {
-        let Some(run) = &mut self.run else { return Ok(Event::Done) };
-        let event = run.next(&self.environment);
+        let Some(of) = &mut self.run else { return Ok(Event::Done) };
+        let event = of.run.next(&self.environment);
+        of.settle()?;
         if !matches!(event, Event::Heavy) {
             return Ok(event);
         }
-        let Some(mut run) = self.run.take() else { return Ok(Event::Done) };
+        // Its charge goes with it: a client that leaves does not end the work.
+        let Some(mut of) = self.run.take() else { return Ok(Event::Done) };
         let environment = self.environment.clone();
         bump(&self.worker.tally.heavy_work);
         let work = self.worker.heavy.run(move || {
-            let event = run.next_heavy(&environment);
-            (run, event)
+            let event = of.run.next_heavy(&environment);
+            (of, event)
         });
-        let Some((run, event)) = while_waiting(client, work).await?? else {
+        let Some((of, event)) = while_waiting(client, work).await?? else {
             return Ok(Event::Failed(Failure::new(Code::MEDIATION, "a mediator panicked")));
         };
-        self.run = Some(run);
+        self.run.insert(of).settle()?;
         Ok(event)
     }
 
@@ -239,7 +254,7 @@ impl Session {
         let held = if is_streaming {
             self.hold(exchange.source, client).await?
         } else {
-            Ok(exchange::written(&exchange.message.body))
+            self.charged(&exchange.message.body)
         };
         let bytes = match held {
             Ok(bytes) => bytes,
@@ -269,6 +284,16 @@ impl Session {
         Ok(())
     }
 
+    /// A body that its run has written, charged on its own from now on.
+    pub(super) fn charged(&mut self, body: &Body) -> Result<Bytes, Failure> {
+        self.run.take_if(|of| of.run.is_done());
+        let bytes = exchange::written(body);
+        if body.state() != BodyUse::Rewritten {
+            return Ok(bytes);
+        }
+        self.holding.hold(bytes).map_err(|_| exhausted())
+    }
+
     /// The limit for bodies without progress.
     fn stall(&self) -> Stall {
         let live = &self.revision.live;
@@ -276,19 +301,19 @@ impl Session {
     }
 
     fn sender(&self, ask: AskId, exchange: Exchange, framing: BodyFraming) -> Sender {
-        let properties = self.run.as_ref().and_then(|run| run.properties(ask));
+        let properties = self.run.as_ref().and_then(|of| of.run.properties(ask));
         let environment = self.environment.clone();
         Sender::new(&self.worker, environment, exchange, properties, &self.peer, framing)
     }
 
     fn answer(&mut self, answered: Answered) {
         if let Some(stream) = answered.stream {
-            self.streams.push((answered.ask, stream));
+            self.streams.insert(answered.ask, stream);
         }
         if matches!(answered.answer, Answer::Response(_)) {
             self.responded_us = Some(self.worker.resources.now_us());
         }
-        if let Some(run) = &mut self.run {
+        if let Some(Charged { run, .. }) = &mut self.run {
             run.answer(answered.ask, answered.answer);
         }
     }

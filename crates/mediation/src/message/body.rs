@@ -143,6 +143,17 @@ impl Body {
         *self = Self { format, source, ..Self::default() };
     }
 
+    /// Drops its views, and what they were charged: it is written, and leaves its run. The host charges what is left.
+    pub(crate) fn settle(&mut self, budget: &Budget) {
+        if let Some(bytes) = self.written.take() {
+            self.source = Source::Written(bytes);
+        }
+        if matches!(self.source, Source::Bytes(_) | Source::Written(_)) {
+            (self.json, self.xml) = Default::default();
+            budget.release_memory(usize::try_from(self.charged.take()).unwrap_or(usize::MAX));
+        }
+    }
+
     /// Counts what `make` is charged, to release it when this body is replaced.
     fn charge<T>(
         &self,

@@ -70,6 +70,7 @@ pub(super) fn finish(message: &mut Message, budget: &Budget) -> Result<(), Failu
     if bytes.is_some_and(|bytes| bytes.is_empty()) && !message.body.is_empty() {
         message.body = Body::held(message.body.format(), Bytes::new());
     }
+    message.body.settle(budget);
     Ok(())
 }
 

@@ -299,11 +299,13 @@ impl Run {
             budget: &self.budget,
             parameters: branch::parameters(stack),
         };
+        let before = message.body.state();
         let charged = self.budget.charge_steps(limits::MEDIATOR_STEPS).map_err(Failure::from);
         let next = charged.and_then(|()| match parts {
             Some(parts) => step.mediator.join(&scene, message, parts),
             None => step.mediator.mediate(&scene, message),
         });
+        message.rewritten_since(before);
         let turn = match next {
             Ok(next) => {
                 context.environment.mediated(step, &branch.message);
@@ -455,6 +457,9 @@ impl Run {
     }
 
     fn ask_body(&mut self, mut branch: Box<Branch>) -> Turn {
+        if let Some(failure) = branch.message.encoded() {
+            return Turn::Failed(branch, failure);
+        }
         branch.wait = Wait::Body;
         self.new_ask(Waiter::Branch(branch.id), Ask::Body(branch.source));
         self.branches.insert(branch.id, branch);
