@@ -16,6 +16,7 @@ mod integration_bodies;
 mod keep_alive;
 mod lifecycle;
 mod long_bodies;
+mod mediation;
 mod mutual_tls;
 mod names;
 mod paths;

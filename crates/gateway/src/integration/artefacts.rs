@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use mediation::{Compiler, Program};
+use mediation::{Compiler, Memory, Program, SequenceId};
 use model::{
     Api, ApiState, Artefact, ArtefactSet, Diagnostic, LoadedApi, Severity, Snapshot, Transports,
 };
@@ -27,6 +27,8 @@ pub(crate) struct Integration {
     pub(crate) routes: Arc<Routes>,
     /// By slot in `routes`.
     pub(super) services: Vec<Option<Service>>,
+    /// What its mediators keep between messages, for all workers.
+    pub(super) memory: Memory,
 }
 
 /// The number of a service in its program.
@@ -34,6 +36,8 @@ pub(crate) struct Integration {
 pub(super) enum Service {
     Proxy(usize),
     Api(usize),
+    /// The sequence `main` gets what no other service takes, at the empty base path.
+    Main(SequenceId),
 }
 
 /// A compiled set.
@@ -96,6 +100,7 @@ impl Integration {
             artefacts,
             broken,
             diagnostics,
+            memory: Memory::new(&program),
             program: Arc::new(program),
             services,
             routes: Arc::new(routes),
@@ -173,5 +178,10 @@ fn services(program: &Program) -> Vec<(Service, Arc<Api>)> {
         let found = Api { transports, ..Api::new(api.name.clone(), String::new(), path) };
         (Service::Api(number), Arc::new(found))
     });
-    proxies.chain(apis).collect()
+    let main = program.sequence("main").map(|main| {
+        let api = Api::new("main".to_owned(), String::new(), String::new());
+        (Service::Main(main), Arc::new(api))
+    });
+    // Of two services with one path, the first is served: an API at `/` comes before.
+    proxies.chain(apis).chain(main).collect()
 }

@@ -56,7 +56,7 @@ impl MediatedHead for RequestCopy {
             (PropertyScope::Axis2, "REST_URL_POSTFIX")
             | (PropertyScope::Synapse, "REST_SUB_REQUEST_PATH") => Some(self.postfix()),
             (PropertyScope::Axis2, "TransportInURL")
-            | (PropertyScope::Synapse, "REST_FULL_REQUEST_PATH") => {
+            | (PropertyScope::Synapse, "REST_FULL_REQUEST_PATH" | "To") => {
                 Some(String::from_utf8_lossy(self.head.target(&self.bytes)))
             }
             (PropertyScope::Axis2, "REMOTE_ADDR") => Some(self.remote_address?.to_string().into()),

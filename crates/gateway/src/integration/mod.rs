@@ -18,8 +18,8 @@ use base::Method;
 use bytes::Bytes;
 use expression::Budget;
 use mediation::{
-    Body, BodyUse, Direction, Environment, Failure, Flow, Format, LogLevel, Matched, Message,
-    PlainHead, Program, PropertyScope, Run, SequenceId, Source,
+    Body, BodyUse, Direction, Environment, Failure, Flow, Format, LogLevel, Matched, Memory,
+    Message, PlainHead, Program, PropertyScope, Run, SequenceId, Source,
 };
 use model::{Denial, Fault};
 use wire::http1::BodyFraming;
@@ -57,6 +57,10 @@ impl RunEnvironment {
 }
 
 impl Environment for RunEnvironment {
+    fn memory(&self) -> Option<&Memory> {
+        Some(&self.integration.memory)
+    }
+
     fn unix_ms(&self) -> i64 {
         self.unix_ms
     }
@@ -144,7 +148,7 @@ pub(crate) async fn respond<C: Client>(
             deliverable(worker, &mut session, message, source, &mut waiting).await
         }
         Outcome::Failed(failure) => Err(fault_of(failure)),
-        Outcome::Done => Ok(worker.own_response(202)),
+        Outcome::Accepted | Outcome::Done => Ok(worker.own_response(202)),
     };
     record.upstream_us = session.responded_us.map(|us| us.saturating_sub(record.started_us));
     if session.is_waiting() {
@@ -182,6 +186,10 @@ fn flow(
         Service::Proxy(number) => {
             let proxy = program.proxies().get(number).ok_or(Fault::Denied(Denial::NoApi))?;
             return Ok(proxy.flow);
+        }
+        // Its responses come back to it, as in Synapse.
+        Service::Main(main) => {
+            return Ok(Flow { request: Some(main), response: Some(main), ..Flow::default() });
         }
         Service::Api(number) => number,
     };
@@ -318,7 +326,7 @@ async fn finish(mut session: Session) {
         match session.go::<OwnBody>(&mut None).await {
             Ok(Outcome::Done) => break,
             // Its client has another response already.
-            Ok(Outcome::Respond(..)) => {}
+            Ok(Outcome::Respond(..) | Outcome::Accepted) => {}
             Ok(Outcome::Failed(failure)) => {
                 tracing::warn!(code = failure.code.0, "after the response: {failure}");
             }
