@@ -190,7 +190,10 @@ pub const HELD_STEP_BYTES: usize = 16 * 1024;
 pub const HEAVY_WORK_MAX: usize = 256;
 /// Maximum number of messages that one request sends at the same time, through mediation. More: they wait.
 pub const MEDIATED_EXCHANGES_MAX: usize = 64;
-/// Addresses that mediation of one worker sent to and remembers. More: the oldest is forgotten.
+/// Bytes of a response that nobody reads which are skipped, so that the connection can be used again. More: it is closed.
+pub const UNREAD_BYTES_MAX: usize = 64 * 1024;
+/// Computed addresses that mediation of one worker sent to and remembers. More: the one that was not used for the longest
+/// time is forgotten.
 pub const MEDIATED_ORIGINS_MAX: usize = 1_024;
 /// File descriptors kept for files, logs and event queues, besides those of the admin port and of each worker.
 pub const OWN_DESCRIPTORS: usize = 64;

@@ -1,6 +1,5 @@
 //! A response on its way to the client.
 
-use std::io;
 use std::task::Context;
 
 use base::Method;
@@ -10,7 +9,6 @@ use wire::http1::{ResponseFraming, Version};
 use crate::buffer::Buffers;
 use crate::flow::Held;
 use crate::forward::{RequestBody, Upload, UpstreamBody};
-use crate::held::Holding;
 use crate::message::{Framing, Head, Request};
 use crate::resources::Resources;
 
@@ -26,11 +24,7 @@ pub(crate) enum Body {
     /// Still on the wire.
     Streaming(UpstreamBody),
     /// Completely in memory.
-    Held {
-        body: Held,
-        /// Released with it.
-        _charged: Option<Holding>,
-    },
+    Held(Held),
 }
 
 impl Response {
@@ -43,7 +37,7 @@ impl Response {
                 Framing::Declared
             }
             Body::Empty => Framing::Length(0),
-            Body::Held { body, .. } => Framing::Length(body.len() as u64),
+            Body::Held(body) => Framing::Length(body.len() as u64),
             Body::Streaming(_) => match self.head.parsed.framing() {
                 ResponseFraming::None if is_without_body(status, request) => Framing::Declared,
                 ResponseFraming::None => Framing::Length(0),
@@ -69,7 +63,7 @@ impl Response {
     pub(crate) fn is_bodiless(&self, request: &Request) -> bool {
         match &self.body {
             Body::Empty => true,
-            Body::Held { body, .. } => request.head.method() == Method::Head || body.len() == 0,
+            Body::Held(body) => request.head.method() == Method::Head || body.len() == 0,
             Body::Streaming(body) => body.is_done(),
         }
     }
@@ -78,17 +72,14 @@ impl Response {
     pub(crate) fn uploads(&self) -> bool {
         match &self.body {
             Body::Streaming(body) => body.upload == Upload::Running && self.head.status() < 400,
-            Body::Empty | Body::Held { .. } => false,
+            Body::Empty | Body::Held(_) => false,
         }
     }
 
     /// Ends an upload that is not complete: the upstream's connection is not used again.
     pub(crate) fn stop_upload(&mut self, resources: &Resources) {
-        if let Body::Streaming(body) = &mut self.body
-            && body.upload == Upload::Running
-        {
-            body.connection().out.release(&resources.buffers);
-            body.upload = Upload::Stopped(io::ErrorKind::Interrupted);
+        if let Body::Streaming(body) = &mut self.body {
+            body.stop_upload(resources);
         }
     }
 
@@ -101,7 +92,7 @@ impl Response {
     ) -> bool {
         match &mut self.body {
             Body::Streaming(body) => body.poll_upload(cx, request_body, buffers),
-            Body::Empty | Body::Held { .. } => false,
+            Body::Empty | Body::Held(_) => false,
         }
     }
 
@@ -118,7 +109,7 @@ impl Response {
     pub(crate) fn authority(&self) -> String {
         match &self.body {
             Body::Streaming(body) => body.authority.to_string(),
-            Body::Empty | Body::Held { .. } => String::new(),
+            Body::Empty | Body::Held(_) => String::new(),
         }
     }
 

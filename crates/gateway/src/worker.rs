@@ -17,7 +17,7 @@ use crate::descriptors::Descriptors;
 use crate::forward::{Pools, Shared};
 use crate::heavy::HeavyPool;
 use crate::held::HeldBytes;
-use crate::integration::Origins;
+use crate::integration::{Integration, Origins};
 use crate::listen::TaskPool;
 use crate::message::{Request, Serves};
 use crate::resources::{Resources, WorkerClock};
@@ -145,6 +145,11 @@ impl Worker {
     /// The current revision. A request keeps the one it started with.
     pub(crate) fn compiled(&self) -> Rc<Compiled> {
         Rc::clone(&self.compiled.borrow())
+    }
+
+    /// Whether these are the artefacts of the current revision.
+    pub(crate) fn serves(&self, integration: &Integration) -> bool {
+        !self.compiled.borrow().integration.differs(integration)
     }
 
     /// Replaces the current revision, and replaces the state of APIs that are edited or gone. Requests in progress keep

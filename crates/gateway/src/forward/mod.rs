@@ -115,6 +115,14 @@ impl UpstreamBody {
         moved
     }
 
+    /// Ends an upload that is not complete: the connection is not used again.
+    pub(crate) fn stop_upload(&mut self, resources: &Resources) {
+        if self.upload == Upload::Running {
+            self.connection().out.release(&resources.buffers);
+            self.upload = Upload::Stopped(io::ErrorKind::Interrupted);
+        }
+    }
+
     /// Releases the buffers. The connection returns to its pool if it may serve another request, the exchange is
     /// `complete`, both bodies are, and nothing is unread.
     pub(crate) fn release(mut self, resources: &Resources, complete: bool) {

@@ -17,8 +17,9 @@ pub struct Body {
     /// Its content type says ISO-8859-1.
     is_latin: bool,
     source: Source,
-    json: OnceCell<json::Document<'static>>,
-    xml: OnceCell<xml::Document>,
+    /// Boxed, since messages are moved often, and most are not read.
+    json: OnceCell<Box<json::Document<'static>>>,
+    xml: OnceCell<Box<xml::Document>>,
     /// An edited view, written.
     written: OnceCell<Bytes>,
     /// Text in ISO-8859-1, as UTF-8.
@@ -113,7 +114,7 @@ impl Body {
             Source::Streaming => 0,
             Source::Bytes(bytes) | Source::Written(bytes) => bytes.len(),
             Source::Json => self.json.get().map_or(0, |document| document.text().len()),
-            Source::Xml => self.xml.get().map_or(0, xml::Document::heap_bytes),
+            Source::Xml => self.xml.get().map_or(0, |document| document.heap_bytes()),
         }
     }
 
@@ -152,6 +153,17 @@ impl Body {
     fn become_new(&mut self, format: Format, source: Source, budget: &Budget) {
         budget.release_memory(usize::try_from(self.charged.take()).unwrap_or(usize::MAX));
         *self = Self { format, source, ..Self::default() };
+    }
+
+    /// Drops its views, and what they were charged: it is written, and leaves its run. The host charges what is left.
+    pub(crate) fn settle(&mut self, budget: &Budget) {
+        if let Some(bytes) = self.written.take() {
+            self.source = Source::Written(bytes);
+        }
+        if matches!(self.source, Source::Bytes(_) | Source::Written(_)) {
+            (self.json, self.xml) = Default::default();
+            budget.release_memory(usize::try_from(self.charged.take()).unwrap_or(usize::MAX));
+        }
     }
 
     /// Counts what `make` is charged, to release it when this body is replaced.
@@ -236,13 +248,13 @@ impl Body {
     /// Replaces it by an XML document; `format` is one of XML.
     pub fn replace_xml(&mut self, format: Format, document: xml::Document, budget: &Budget) {
         self.become_new(format, Source::Xml, budget);
-        self.xml = OnceCell::from(document);
+        self.xml = OnceCell::from(Box::new(document));
     }
 
     /// Replaces it by a JSON document.
     pub fn replace_json(&mut self, document: json::Document<'static>, budget: &Budget) {
         self.become_new(Format::Json, Source::Json, budget);
-        self.json = OnceCell::from(document);
+        self.json = OnceCell::from(Box::new(document));
     }
 
     /// As JSON; XML and forms are converted. `None` if it is text or bytes, or empty.
@@ -273,7 +285,7 @@ impl Body {
                 self.charge(budget, || Ok(mapping::to_json(payload, budget)?))?
             }
         };
-        Ok(Some(self.json.get_or_init(|| document)))
+        Ok(Some(self.json.get_or_init(|| Box::new(document))))
     }
 
     /// As XML; JSON, forms, text and bytes are converted. `None` if it is empty.
@@ -287,7 +299,7 @@ impl Body {
         if self.format == Format::Json {
             let Some(document) = self.json(budget)? else { return Ok(None) };
             let document = self.charge(budget, || Ok(mapping::to_xml(document.root(), budget)?))?;
-            return Ok(Some(self.xml.get_or_init(|| document)));
+            return Ok(Some(self.xml.get_or_init(|| Box::new(document))));
         }
         let Some(bytes) = self.content(budget)? else { return Ok(None) };
         let document = self.charge(budget, || match self.format {
@@ -306,7 +318,7 @@ impl Body {
                 Ok(document)
             }
         })?;
-        Ok(Some(self.xml.get_or_init(|| document)))
+        Ok(Some(self.xml.get_or_init(|| Box::new(document))))
     }
 
     /// The XML tree, to edit it: from now on it is what the body is written from. Who adds to it charges that.
@@ -320,7 +332,7 @@ impl Body {
         self.source = Source::Xml;
         self.json = OnceCell::new();
         self.written = OnceCell::new();
-        Ok(self.xml.get_mut())
+        Ok(self.xml.get_mut().map(|document| &mut **document))
     }
 
     /// The bytes to send; `None` if the host still streams them.

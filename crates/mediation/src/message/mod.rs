@@ -19,12 +19,26 @@ use crate::{Code, Failure};
 
 pub use body::Body;
 pub use format::Format;
+pub(crate) use head::NoHead;
 pub use head::{Head, PlainHead};
 pub use properties::{Properties, PropertyValue};
 pub use view::{Environment, LogLevel, View};
 pub use xpath::synapse::PropertyScope;
 
 pub(crate) const CONTENT_TYPE: &str = "Content-Type";
+const CONTENT_ENCODING: &str = "Content-Encoding";
+/// Fields that describe the bytes of a body, and are wrong for new ones. Source: RFC 9110 sections 8.8.3, 14.3 and 14.4;
+/// RFC 9530.
+const OF_THE_BYTES: [&str; 8] = [
+    "Accept-Ranges",
+    CONTENT_ENCODING,
+    "Content-Digest",
+    "Content-MD5",
+    "Content-Range",
+    "Digest",
+    "ETag",
+    "Repr-Digest",
+];
 /// The property (axis2) that says in which format the body is written.
 pub(crate) const MESSAGE_TYPE: &str = "messageType";
 /// The property (axis2) of a message without a body.
@@ -57,6 +71,27 @@ impl Message {
         let mut message = Self { direction, head, body, properties: Properties::default() };
         message.note_parameters();
         message
+    }
+
+    /// Removes the fields that are wrong for a body that was rewritten, which it was not `before`.
+    pub(crate) fn rewritten_since(&mut self, before: BodyUse) {
+        if before != BodyUse::Rewritten && self.body.state() == BodyUse::Rewritten {
+            for name in OF_THE_BYTES {
+                self.head.remove_field(name);
+            }
+        }
+    }
+
+    /// Why no mediator can read the body: it is compressed, for example.
+    pub(crate) fn encoded(&self) -> Option<Failure> {
+        let coding = self.head.field(CONTENT_ENCODING)?;
+        let is_plain = |coding: &str| coding.is_empty() || coding.eq_ignore_ascii_case("identity");
+        if coding.split(',').all(|coding| is_plain(coding.trim())) {
+            return None;
+        }
+        let text =
+            format!("the body is encoded ({}), and a mediator reads it", coding.escape_debug());
+        Some(Failure::new(Code::MALFORMED_BODY, text))
     }
 
     /// Notes what else than the format the content type says of the body.
@@ -261,7 +296,9 @@ impl Message {
         }
         let declared = self.message_type();
         let format = declared.as_deref().map_or(self.body.format(), Format::of);
+        let before = self.body.state();
         self.body.convert(format, budget)?;
+        self.rewritten_since(before);
         let bytes = self.body.bytes(budget)?;
         self.set_content_type(declared.as_deref())?;
         // The boundary of a multipart body is known only now.

@@ -25,7 +25,7 @@ pub enum Upgrade {
 }
 
 /// The fields of a head. Reused for the next head, to keep the capacity.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Fields {
     list: Vec<Field>,
     seen: KnownSet,
@@ -35,6 +35,21 @@ pub(super) struct Fields {
 }
 
 const _: () = assert!(limits::HEADER_FIELDS_MAX <= u8::MAX as usize, "a place fits in a byte");
+
+impl Clone for Fields {
+    fn clone(&self) -> Self {
+        let mut copy = Self::default();
+        copy.clone_from(self);
+        copy
+    }
+
+    /// Keeps its memory.
+    fn clone_from(&mut self, source: &Self) {
+        let Self { list, seen, repeated, first } = source;
+        self.list.clone_from(list);
+        (self.seen, self.repeated, self.first) = (*seen, *repeated, *first);
+    }
+}
 
 impl Default for Fields {
     fn default() -> Self {

@@ -11,7 +11,7 @@ use super::{Field, Known, Parsed, Rejection, Side, Span, Upgrade, Version, find,
 ///
 /// It holds offsets only. Every method that takes a `buf` requires the one that was parsed; with another one
 /// it returns wrong or empty bytes, but does not panic.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct RequestHead {
     len: usize,
     method: Method,
@@ -25,6 +25,38 @@ pub struct RequestHead {
     framing: BodyFraming,
     options: Options,
     expects_continue: bool,
+}
+
+impl Clone for RequestHead {
+    fn clone(&self) -> Self {
+        let mut copy = Self::default();
+        copy.clone_from(self);
+        copy
+    }
+
+    /// Keeps its memory.
+    fn clone_from(&mut self, source: &Self) {
+        let Self {
+            len,
+            method,
+            method_span,
+            whole_target,
+            target,
+            changed_path,
+            host,
+            version,
+            fields,
+            framing,
+            options,
+            expects_continue,
+        } = source;
+        self.fields.clone_from(fields);
+        self.changed_path.clone_from(changed_path);
+        (self.len, self.method, self.method_span) = (*len, *method, *method_span);
+        (self.whole_target, self.target, self.host) = (*whole_target, *target, *host);
+        (self.version, self.framing, self.options) = (*version, *framing, *options);
+        self.expects_continue = *expects_continue;
+    }
 }
 
 impl Default for RequestHead {
