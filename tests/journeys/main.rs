@@ -4,6 +4,7 @@
 mod check;
 mod descriptors;
 mod engines;
+mod explain;
 mod gateway;
 mod integration;
 mod lab_results;
@@ -13,4 +14,5 @@ mod process_log;
 mod readme;
 mod streaming;
 mod token;
+mod unit_tests;
 mod up;

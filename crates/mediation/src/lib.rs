@@ -21,19 +21,23 @@
 //! Architecture invariant: no I/O, no clock, no thread. The host supplies the message's head ([`Head`]) and everything
 //! else that an expression may read ([`Environment`]).
 
+mod bench;
 mod compile;
 mod error;
 pub mod limits;
 mod mediator;
 mod mediators;
 mod message;
+pub mod outline;
 mod program;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod properties;
 mod run;
 mod service;
 mod template;
+pub mod unit_test;
 
+pub use bench::{Bench, BenchHead, perform};
 pub use compile::{Compiler, Element, Origin};
 pub use error::{Code, Failure};
 pub use expression::BodyUse;

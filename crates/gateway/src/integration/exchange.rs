@@ -6,11 +6,10 @@ use base::Method;
 use bytes::Bytes;
 use expression::Budget;
 use mediation::{
-    Body, Code, Direction, EndpointKind, Exchange, Failure, Format, Message, Properties,
-    PropertyScope, Target,
+    Body, Code, Direction, EndpointKind, Exchange, Failure, Format, Message, Properties, Target,
 };
 use model::{Blame, Fault};
-use wire::http1::{BodyFraming, Field, is_token};
+use wire::http1::{BodyFraming, Field};
 
 use super::RunEnvironment;
 use super::head::MediatedRequest;
@@ -83,7 +82,7 @@ impl Sender {
         peer: &Rc<Peer>,
         framing: BodyFraming,
     ) -> Self {
-        let method = method(&exchange, properties, framing != BodyFraming::None);
+        let method = exchange.method(properties, framing != BodyFraming::None);
         let Exchange { target, message, .. } = exchange;
         let (targets, choice) = targets(worker, &environment, target);
         Self {
@@ -235,17 +234,6 @@ fn targets(worker: &Worker, environment: &RunEnvironment, target: Target) -> (Ve
         | EndpointKind::Computed(_) => Choice::FirstReady,
     };
     (members, choice)
-}
-
-/// The method that a message is sent with: the endpoint's, the property's, or its own.
-fn method(exchange: &Exchange, properties: Option<&Properties>, has_body: bool) -> String {
-    let set = properties.and_then(|all| all.get(PropertyScope::Axis2, "HTTP_METHOD"));
-    let own = || exchange.message.head.property(PropertyScope::Axis2, "HTTP_METHOD");
-    let named = exchange.target.method.clone();
-    let named = named.or_else(|| Some(set?.text().into_owned()));
-    let named = named.or_else(|| Some(own()?.into_owned()));
-    let named = named.filter(|name| is_token(name.as_bytes()));
-    named.unwrap_or_else(|| if has_body { "POST" } else { "GET" }.to_owned())
 }
 
 /// A response as mediation gets it. Its body streams unless it is empty.

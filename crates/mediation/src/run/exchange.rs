@@ -5,9 +5,11 @@ use expression::{BodyUse, Budget};
 
 use super::branch::{At, Branch, End, Wait};
 use super::{AskId, Context, Run, Scene, Target, Turn, Waiter};
-use crate::message::PlainHead;
+use crate::message::{PlainHead, is_token};
 use crate::program::{EndpointId, SequenceId, TimeoutAction};
-use crate::{Body, Code, Direction, Failure, Message, PropertyScope, PropertyValue, To};
+use crate::{
+    Body, Code, Direction, Failure, Message, Properties, PropertyScope, PropertyValue, To,
+};
 
 /// What a run needs from outside.
 #[derive(Debug)]
@@ -32,6 +34,20 @@ pub struct Exchange {
     pub holds: bool,
     /// Whether nobody needs the response (`OUT_ONLY`). The host answers nevertheless.
     pub one_way: bool,
+}
+
+impl Exchange {
+    /// The method that it is sent with: the endpoint's, that of the branch's `properties`, or the message's own.
+    #[must_use]
+    pub fn method(&self, properties: Option<&Properties>, has_body: bool) -> String {
+        let set = properties.and_then(|all| all.get(PropertyScope::Axis2, "HTTP_METHOD"));
+        let own = || self.message.head.property(PropertyScope::Axis2, "HTTP_METHOD");
+        let named = self.target.method.clone();
+        let named = named.or_else(|| Some(set?.text().into_owned()));
+        let named = named.or_else(|| Some(own()?.into_owned()));
+        let named = named.filter(|name| is_token(name));
+        named.unwrap_or_else(|| if has_body { "POST" } else { "GET" }.to_owned())
+    }
 }
 
 /// A body that streams through the host.
