@@ -19,6 +19,9 @@ pub trait Bench: Environment {
 
     /// The response to the client; there is at most one.
     fn respond(&self, message: Message);
+
+    /// The client gets 202 instead, and the run goes on.
+    fn accept(&self);
 }
 
 /// Takes a run to its end. Time limits are over as soon as nothing else can happen.
@@ -41,6 +44,7 @@ pub fn perform(mut run: Run, bench: &impl Bench) -> Result<(), Failure> {
                 run.answer(id, Answer::Failed(failure, None));
             }
             Event::Respond(message, _) => bench.respond(message),
+            Event::Accepted => bench.accept(),
             Event::Failed(failure) => return Err(failure),
             Event::Heavy => {}
             Event::Waiting => match timers.pop_front() {

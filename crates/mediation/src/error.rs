@@ -25,6 +25,8 @@ impl Code {
     pub const HELD_BYTES_USED: Self = Self(503_001);
     /// A response is larger than what the host holds.
     pub const RESPONSE_TOO_LARGE: Self = Self(502_001);
+    /// The endpoint returned a SOAP fault, which `FORCE_ERROR_ON_SOAP_FAULT` makes a failure.
+    pub const SOAP_FAULT: Self = Self(500_000);
     /// There is no endpoint of this name.
     pub const NO_ENDPOINT: Self = Self(305_100);
 }

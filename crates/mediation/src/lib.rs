@@ -10,6 +10,7 @@
 //!     match run.next(environment) {
 //!         Event::Ask(id, ask) => start(id, ask),               // later: run.answer(id, answer)
 //!         Event::Respond(message, source) => respond(message, source),
+//!         Event::Accepted => respond_with_202(),
 //!         Event::Failed(failure) => respond_with_fault(failure),
 //!         Event::Heavy => run = on_a_heavy_thread(run),        // with run.next_heavy(environment)
 //!         Event::Waiting => wait_for_an_answer(),
@@ -24,6 +25,7 @@
 mod bench;
 mod compile;
 mod error;
+mod known;
 pub mod limits;
 mod mediator;
 mod mediators;
@@ -48,8 +50,8 @@ pub use message::{
     PropertyScope, PropertyValue, View,
 };
 pub use program::{
-    Endpoint, EndpointFormat, EndpointId, EndpointKind, Program, SequenceId, Step, Suspend,
-    Timeout, TimeoutAction,
+    Credentials, Endpoint, EndpointFormat, EndpointId, EndpointKind, Program, Retry, SequenceId,
+    Step, Suspend, Timeout, TimeoutAction,
 };
 pub use run::{Answer, Ask, AskId, Event, Exchange, Run, Scene, Source, Target};
 pub use service::{Api, Flow, Found, Matched, Proxy, Resource, ResourcePath, Transports};

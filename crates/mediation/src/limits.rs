@@ -10,6 +10,11 @@ pub const ELEMENT_DEPTH_MAX: usize = 64;
 pub const ENDPOINT_DEPTH_MAX: usize = 8;
 /// Maximum number of members of an endpoint that a message lists in `EP_LIST`. More: the message fails.
 pub const ENDPOINT_MEMBERS_MAX: usize = 64;
+/// Maximum number of endpoints, those inside groups included, that one message is sent to or may be sent to. More: the
+/// message fails.
+pub const TARGETS_MAX: usize = 256;
+/// Maximum size of all endpoint templates with their values, in bytes. More: the endpoint is rejected at load.
+pub const TEMPLATES_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Steps that every mediator is charged, so that a loop of mediators ends.
 pub const MEDIATOR_STEPS: u64 = 50;
 /// Maximum number of messages that a mediator makes of one (more: the message fails), and of the messages of one run
@@ -31,6 +36,11 @@ pub const HEAVY_STEPS: u64 = HEAVY_NS / 10;
 pub const READ_NS_PER_BYTE: u64 = 3;
 /// Estimate of replacing a body, in nanoseconds per byte.
 pub const REWRITE_NS_PER_BYTE: u64 = 8;
+/// Estimate of splitting a body, in nanoseconds per byte: a part takes about a microsecond, and an item of 10 bytes is
+/// short.
+pub const SPLIT_NS_PER_BYTE: u64 = 100;
+/// Estimate of a transformation by a stylesheet, in nanoseconds per byte: it reads, searches and writes.
+pub const TRANSFORM_NS_PER_BYTE: u64 = 20;
 /// Maximum number of fields of a form that a mediator reads. More: the body is malformed.
 pub const FORM_FIELDS_MAX: usize = 10_000;
 /// Maximum number of parts of a `multipart/form-data` body that a mediator reads. More: the body is malformed.

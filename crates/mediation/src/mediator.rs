@@ -29,6 +29,11 @@ pub trait Mediator: fmt::Debug + Send + Sync {
         }
     }
 
+    /// The same for [`Mediator::join`], and all bodies that it joins.
+    fn join_ns_per_byte(&self) -> u64 {
+        self.ns_per_byte()
+    }
+
     /// Acts on the message.
     ///
     /// # Errors

@@ -191,10 +191,10 @@ impl Shown {
         }
     }
 
-    fn print(&self, end: &str, message: &Message) {
+    fn print(&self, print: impl FnOnce() -> Result<(), Failure>) {
         let mut printed = self.printed.borrow_mut();
         let before = printed.take().unwrap_or(Ok(()));
-        *printed = Some(before.and_then(|()| show(end, message)));
+        *printed = Some(before.and_then(|()| print()));
     }
 }
 
@@ -203,7 +203,7 @@ impl Bench for Shown {
     fn exchange(&self, exchange: Exchange, _: Option<&Properties>) -> Option<Answer> {
         let to = address(&exchange.target);
         let Some(response) = &self.response else {
-            self.print(&format!("sent to {to}"), &exchange.message);
+            self.print(|| show(&format!("sent to {to}"), &exchange.message));
             return None;
         };
         if self.trace {
@@ -220,7 +220,11 @@ impl Bench for Shown {
     }
 
     fn respond(&self, message: Message) {
-        self.print("responds to the client", &message);
+        self.print(|| show("responds to the client", &message));
+    }
+
+    fn accept(&self) {
+        self.print(|| stdout("accepts the request: 202\n"));
     }
 }
 

@@ -56,6 +56,8 @@ enum Service {
     Proxy(usize),
     /// The program finds its resources.
     Api,
+    /// The sequence `main` gets what no other service takes, at the empty base path.
+    Main(SequenceId),
 }
 
 impl Integration {
@@ -115,7 +117,12 @@ fn services(program: &Program) -> Vec<(Service, Arc<Api>)> {
         let found = Api { transports, ..Api::new(api.name.clone(), String::new(), path) };
         (Service::Api, Arc::new(found))
     });
-    proxies.chain(apis).collect()
+    let main = program.sequence("main").map(|main| {
+        let api = Api::new("main".to_owned(), String::new(), String::new());
+        (Service::Main(main), Arc::new(api))
+    });
+    // Of two services with one path, the first is served: an API at `/` comes before.
+    proxies.chain(apis).chain(main).collect()
 }
 
 /// The target of what artefacts and their authors log: each line says something else.
@@ -213,7 +220,7 @@ pub(crate) async fn respond<C: Client>(
             deliverable(worker, &mut session, *message, source, &mut waiting).await
         }
         Outcome::Failed(failure) => Err(fault_of(failure)),
-        Outcome::Done => Ok(worker.own_response(202)),
+        Outcome::Accepted | Outcome::Done => Ok(worker.own_response(202)),
     };
     if session.is_waiting() {
         session.places = std::mem::take(&mut record.places);
@@ -243,6 +250,10 @@ fn begin(
     let flow = match service {
         Service::Proxy(number) => {
             program.proxies().get(number).ok_or(Fault::Denied(Denial::NoApi))?.flow
+        }
+        // Its responses come back to it, as in Synapse.
+        Service::Main(main) => {
+            Flow { request: Some(main), response: Some(main), ..Flow::default() }
         }
         Service::Api => match program.resource(&method, &target) {
             Matched::Resource(found) => {
@@ -373,7 +384,7 @@ async fn finish(mut session: Session) {
         match session.go::<OwnBody>(&mut None).await {
             Ok(Outcome::Done) => break,
             // Its client has another response already.
-            Ok(Outcome::Respond(..)) => {}
+            Ok(Outcome::Respond(..) | Outcome::Accepted) => {}
             Ok(Outcome::Failed(failure)) => {
                 tracing::warn!(code = failure.code.0, "after the response: {failure}");
             }

@@ -64,7 +64,7 @@ pub const MEDIATORS: &[Row] = &[
     Row { element: "makefault",         compile: make_fault::compile,         about: "turns the message into a fault", attributes: "`version`, `response`; `code`, `reason`, `detail`, `node`, `role`", differs: "The prefix of a code is that of the envelope." },
     Row { element: "out",               compile: flow::response_only,         about: "runs its mediators on responses only", attributes: "", differs: "" },
     Row { element: "payloadFactory",    compile: payload_factory::compile,    about: "replaces the body by a template's output", attributes: "`media-type`, `template-type`, `escapeXmlChars`; `format`, `args`", differs: "The output is always well-formed. Of FreeMarker, the subset that docs/expressions.md lists." },
-    Row { element: "property",          compile: property::compile,           about: "sets or removes a property", attributes: "`name`, `value` or `expression`, `scope`, `type`, `action`, `pattern`, `group`; a child element", differs: "The scopes registry, system and env cannot be written." },
+    Row { element: "property",          compile: property::compile,           about: "sets or removes a property", attributes: "`name`, `value` or `expression`, `scope`, `type`, `action`, `pattern`, `group`; a child element", differs: "A name in braces is an expression. The scopes registry, system and env cannot be written." },
     Row { element: "propertyGroup",     compile: property::group,             about: "sets several properties", attributes: "`property`", differs: "" },
     Row { element: "respond",           compile: flow::respond,               about: "sends the message back to the client", attributes: "", differs: "" },
     Row { element: "rewrite",           compile: rewrite::compile,            about: "changes the parts of the message's address", attributes: "`inProperty`, `outProperty`; `rewriterule`: `condition` of `and`, `or`, `not`, `equal`, `match`; `action`: `type`, `fragment`, `value` or `xpath`, `regex`", differs: "Escapes in an address stay as they are. Conditions look at `url`, `header`, `param` and `property`." },
@@ -84,11 +84,16 @@ Penstock runs the artefacts of WSO2's Micro Integrator: [integration.md](integra
 `penstock check` checks them, and `penstock try FILE --payload MESSAGE --trace` shows what one message becomes, without
 a network.
 
-Served are `definitions` with `sequence`, `template`, `endpoint` (`address`, `http`, `default`, `wsdl` with inline
-WSDL, `loadbalance`, `failover`, `recipientlist`, of a template, and by `key-expression`; with `timeout`,
-`suspendOnFailure` and `markForSuspension`, whose `errorCodes` and `retryDelay` have no effect yet), `proxy`, `api`
-and `localEntry` (inline). Everything else is an error with file, line and column, an unknown attribute too. An
-artefact with an error is not served, nor is one that uses it; all others are.
+Served are `definitions` with `sequence`, `template`, `endpoint`, `proxy`, `api` and `localEntry` (inline). An endpoint
+is an `address`, `http` (with `basicAuth`), `default`, `wsdl` with inline WSDL, `loadbalance` (in turns, by weight),
+`failover` or `recipientlist`, one of a template, or one by `key-expression`; groups may be inside groups. It has
+`timeout`, `suspendOnFailure`, `markForSuspension` (without `retryDelay`) and `retryConfig`. The sequence `main` gets
+the requests that no proxy and no API takes, and `fault` handles the errors that nothing else does.
+
+A part of `iterate` or `clone` that called continues behind the mediator, where an `aggregate` may wait for it; one that
+did not call ends with its target.
+Everything else is an error with file, line and column, an unknown attribute too. An artefact with an error is not
+served, nor is one that uses it; all others are.
 
 A request and all messages derived from it share one budget of steps and bytes, and at most 10,000 branches are alive,
 of which 64 may send at a time: a loop of calls, a million items or an aggregate that nobody completes end in a fault.
@@ -110,5 +115,6 @@ pub fn synapse_page() -> String {
     for Row { element, about, attributes, differs, .. } in MEDIATORS {
         page.push_str(&format!("| `{element}` | {about} | {attributes} | {differs} |\n"));
     }
+    page.push_str(&crate::known::page());
     page
 }

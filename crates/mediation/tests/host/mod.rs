@@ -89,8 +89,10 @@ pub(crate) struct Ran {
 pub(crate) enum Outcome {
     Responded(Box<Message>),
     Failed(Failure),
-    /// 202 without a body.
+    /// 202 without a body, at the end.
     Nothing,
+    /// The same, before the end.
+    Accepted,
 }
 
 impl Ran {
@@ -160,6 +162,7 @@ pub(crate) fn drive_run(mut run: Run, endpoint: &Endpoint) -> Ran {
             Event::Respond(message, _) => {
                 answer_client(Outcome::Responded(Box::new(message)), &mut ran);
             }
+            Event::Accepted => answer_client(Outcome::Accepted, &mut ran),
             Event::Failed(failure) => answer_client(Outcome::Failed(failure), &mut ran),
             Event::Heavy => panic!("nothing is heavy here"),
             Event::Waiting => match (answers.pop_front(), timers.pop_front()) {
