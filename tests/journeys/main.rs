@@ -12,6 +12,7 @@ mod lab_run;
 mod memory;
 mod process_log;
 mod readme;
+mod scenarios;
 mod streaming;
 mod token;
 mod unit_tests;
