@@ -24,6 +24,7 @@
 
 mod bench;
 mod compile;
+mod description;
 mod error;
 mod known;
 pub mod limits;
@@ -41,6 +42,7 @@ pub mod unit_test;
 
 pub use bench::{Bench, BenchHead, perform};
 pub use compile::{Compiler, Element, Origin};
+pub use description::Wsdl;
 pub use error::{Code, Failure};
 pub use expression::BodyUse;
 pub use mediator::{Call, Collect, Fork, Mediator, Next, Part, Scatter, To};
