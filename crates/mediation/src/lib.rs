@@ -30,6 +30,7 @@ mod known;
 pub mod limits;
 mod mediator;
 mod mediators;
+mod memory;
 mod message;
 pub mod outline;
 mod program;
@@ -47,6 +48,7 @@ pub use error::{Code, Failure};
 pub use expression::BodyUse;
 pub use mediator::{Call, Collect, Fork, Mediator, Next, Part, Scatter, To};
 pub use mediators::{MEDIATORS, Row, synapse_page};
+pub use memory::Memory;
 pub use message::{
     Body, Direction, Environment, Format, Head, LogLevel, Message, PlainHead, Properties,
     PropertyScope, PropertyValue, View,

@@ -34,6 +34,11 @@ pub trait Mediator: fmt::Debug + Send + Sync {
         self.ns_per_byte()
     }
 
+    /// Whether it may take long, whatever the size of the body. See [`crate::Event::Heavy`].
+    fn is_long(&self) -> bool {
+        false
+    }
+
     /// Acts on the message.
     ///
     /// # Errors

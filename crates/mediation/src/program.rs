@@ -71,6 +71,11 @@ pub struct Program {
     pub(crate) templates: HashMap<String, Template>,
     pub(crate) proxies: Vec<Proxy>,
     pub(crate) apis: Vec<Api>,
+    pub(crate) caches: Vec<crate::mediators::CachePolicy>,
+    /// The number of them.
+    pub(crate) throttles: usize,
+    /// The `id`s of the throttles.
+    pub(crate) throttle_groups: Vec<String>,
     /// What each sequence needs of the body, with all that it may enter.
     pub(crate) body_uses: Vec<BodyUse>,
 }

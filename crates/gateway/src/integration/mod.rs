@@ -18,7 +18,7 @@ use bytes::Bytes;
 use expression::Budget;
 use mediation::{
     Body, BodyUse, Compiler, Direction, Environment, Failure, Flow, Format, LogLevel, Matched,
-    Message, Program, PropertyScope, Run, SequenceId, Source,
+    Memory, Message, Program, PropertyScope, Run, SequenceId, Source,
 };
 use model::{Api, ApiState, ArtefactSet, Denial, Fault, LoadedApi, Severity, Snapshot, Transports};
 use stages::Routes;
@@ -48,6 +48,8 @@ pub(crate) struct Integration {
     pub(crate) routes: Arc<Routes>,
     /// By slot in `routes`.
     services: HashMap<u32, Service>,
+    /// What its mediators keep between messages, for all workers.
+    memory: Memory,
 }
 
 /// The number of a service in its program.
@@ -88,6 +90,7 @@ impl Integration {
             Some((api.slot, *service))
         };
         Arc::new(Self {
+            memory: Memory::new(&program),
             artefacts: Arc::clone(artefacts),
             program: Arc::new(program),
             services: routes.apis().filter_map(number).collect(),
@@ -142,6 +145,10 @@ impl RunEnvironment {
 }
 
 impl Environment for RunEnvironment {
+    fn memory(&self) -> Option<&Memory> {
+        Some(&self.integration.memory)
+    }
+
     fn unix_ms(&self) -> i64 {
         self.unix_ms
     }
@@ -224,7 +231,7 @@ pub(crate) async fn respond<C: Client>(
     let mut session = Session::new(owner, revision, Rc::clone(&request.peer), environment, run);
     let mut waiting = Some(Waiting { client, framing });
     let outcome = session.go(&mut waiting).await?;
-    drop(admitted.early_upload);
+    drop((admitted.early_upload, admitted.turn));
     let response = match outcome {
         Outcome::Respond(message, source) => {
             deliverable(worker, &mut session, *message, source, &mut waiting).await

@@ -281,7 +281,7 @@ impl Session {
                 let Some(stream) = self.streams.remove(&ask) else { return Ok(Err(gone())) };
                 let (worker, stall) = (Rc::clone(&self.worker), self.stall());
                 let holding = self.holding.clone();
-                if let (Upload::Running(_), Some(waiting)) = (&stream.upload, &mut *client) {
+                if let (Upload::Running, Some(waiting)) = (stream.upload, &mut *client) {
                     let client = Some(&mut *waiting.client);
                     return Ok(hold_response(&worker, stream, client, &holding, stall).await);
                 }
@@ -356,7 +356,7 @@ fn answered(
 ) -> Answered {
     match sent {
         Ok(UpstreamResponse { head, body }) => {
-            let is_empty = body.reader.is_done() && matches!(body.upload, Upload::Done);
+            let is_empty = body.is_done() && body.upload == Upload::Done;
             let message = exchange::response(head, is_empty);
             let stream = if is_empty {
                 body.release(resources, true);
@@ -455,7 +455,7 @@ async fn hold_response<B: RequestBody>(
     watch.set(resources.deadline_us(stall.ms));
     let mut pace = Pace::new(stall.min_rate, resources.coarse_us());
     let authority = Rc::clone(&stream.authority);
-    let announced = stream.reader.announced();
+    let announced = stream.connection().reader.announced();
     let held = match Hold::begin(holding, announced) {
         Err(error) => Err(error),
         Ok(mut hold) => {

@@ -12,10 +12,11 @@ use std::sync::Arc;
 use model::{ArtefactSet, Diagnostic, Place, Resource, Severity};
 use xslt::Stylesheet;
 
+use crate::mediators::CachePolicy;
 use crate::program::{
     Endpoint, EndpointId, Program, Sequence, SequenceId, Site, Step, Template, TemplateParameter,
 };
-use crate::{MEDIATORS, limits};
+use crate::{MEDIATORS, Mediator, limits};
 
 pub use element::Element;
 
@@ -335,6 +336,34 @@ impl Compiler {
         }
         self.artefacts.uses("sequence", name);
         found
+    }
+
+    /// A sequence of this step, after which the message ends.
+    pub(crate) fn ending(&mut self, at: &Element<'_>, steps: Vec<Box<dyn Mediator>>) -> SequenceId {
+        let id = self.new_sequence();
+        let site = self.site(at);
+        let step = |mediator| Step { element: "onCacheHit", site: site.clone(), mediator };
+        if let Some(sequence) = self.program.sequences.get_mut(id.0 as usize) {
+            sequence.steps = steps.into_iter().map(step).collect();
+        }
+        id
+    }
+
+    /// The number of a new `cache`.
+    pub(crate) fn add_cache(&mut self, policy: CachePolicy) -> usize {
+        self.program.caches.push(policy);
+        self.program.caches.len() - 1
+    }
+
+    /// The number of a new `throttle`, and that of its group.
+    pub(crate) fn add_throttle(&mut self, id: &str) -> (usize, usize) {
+        self.program.throttles += 1;
+        let groups = &mut self.program.throttle_groups;
+        let group = groups.iter().position(|known| known == id).unwrap_or_else(|| {
+            groups.push(id.to_owned());
+            groups.len() - 1
+        });
+        (self.program.throttles - 1, group)
     }
 
     /// The endpoint of this name, if there is one; else an error.

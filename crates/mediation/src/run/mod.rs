@@ -266,7 +266,8 @@ impl Run {
             return self.ask_body(branch);
         }
         let bytes = branch.message.body.size();
-        if !context.is_heavy && self.is_heavy(bytes, step.mediator.ns_per_byte()) {
+        let is_long = step.mediator.is_long() || self.is_heavy(bytes, step.mediator.ns_per_byte());
+        if !context.is_heavy && is_long {
             return self.ask_heavy(branch);
         }
         branch.advance();
