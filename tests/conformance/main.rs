@@ -12,6 +12,7 @@ mod fields;
 mod files;
 mod framing;
 mod integration;
+mod integration_bodies;
 mod keep_alive;
 mod lifecycle;
 mod long_bodies;

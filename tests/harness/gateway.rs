@@ -182,18 +182,7 @@ impl Gateway {
         let listeners = &mut builder.settings;
         listeners.integration.http = listeners.gateway.http.take();
         listeners.integration.https = listeners.gateway.https.take();
-        let bytes = format!(
-            "<definitions xmlns=\"http://ws.apache.org/ns/synapse\">{artefacts}</definitions>"
-        );
-        builder.artefacts.artefacts.push(Artefact {
-            kind: ArtefactKind::Definitions,
-            name: "test".to_owned(),
-            version: String::new(),
-            file: "test.xml".into(),
-            bytes: bytes.into_bytes().into(),
-            contains: Vec::new(),
-            application: None,
-        });
+        builder.artefacts.artefacts.push(definitions("test.xml", artefacts));
         builder
     }
 
@@ -300,12 +289,46 @@ impl Gateway {
         self.running.apply(&Snapshot { revision, apis, ..self.snapshot.clone() });
     }
 
+    /// Replaces the artefacts, each a file and what is in it, from the next request on.
+    pub fn apply_artefacts(&self, files: &[(&str, &str)]) {
+        let revision = self.revision.fetch_add(1, Ordering::Relaxed) + 1;
+        let artefacts = files.iter().map(|(file, artefacts)| definitions(file, artefacts));
+        let artefacts =
+            Arc::new(ArtefactSet { artefacts: artefacts.collect(), ..ArtefactSet::default() });
+        self.running.apply(&Snapshot { revision, artefacts, ..self.snapshot.clone() });
+    }
+
+    /// The problems of its artefacts, one on each line.
+    #[must_use]
+    pub fn diagnostics(&self) -> String {
+        let all = self.running.diagnostics();
+        all.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    }
+
     /// Drains it. Returns whether every connection finished in time.
     #[must_use]
     pub fn drain(self) -> bool {
         let Self { following, running, .. } = self;
         drop(following);
         Arc::into_inner(running).expect("no other reference").drain() == 0
+    }
+}
+
+fn definitions(file: &str, artefacts: &str) -> Artefact {
+    let bytes =
+        format!("<definitions xmlns=\"http://ws.apache.org/ns/synapse\">{artefacts}</definitions>");
+    let proxies = artefacts.split("<proxy name=\"").skip(1).filter_map(|rest| {
+        let (name, _) = rest.split_once('"')?;
+        Some((ArtefactKind::Proxy, name.to_owned()))
+    });
+    Artefact {
+        kind: ArtefactKind::Definitions,
+        name: file.to_owned(),
+        version: String::new(),
+        file: file.into(),
+        bytes: bytes.into_bytes().into(),
+        contains: proxies.collect(),
+        application: None,
     }
 }
 

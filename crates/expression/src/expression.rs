@@ -303,12 +303,18 @@ fn reference(text: &str) -> Option<Language> {
     Some(Language::Property(scope, name.into()))
 }
 
+/// What `get-property()` computes, or reads in the body: left to XPath.
+const COMPUTED: [&str; 3] = ["FAULT", "SYSTEM_DATE", "SYSTEM_TIME"];
+
 /// `get-property('name')` or `get-property('scope', 'name')`; `None` if it is only a part of an XPath.
 fn get_property(source: &str, at: usize) -> Result<Option<Language>, SyntaxError> {
     let mut cursor = Cursor::new(source)?;
     cursor.at = at + "get-property(".len();
     cursor.space();
     let Some(first) = cursor.quoted()? else { return Ok(None) };
+    if COMPUTED.contains(&&*first) {
+        return Ok(None);
+    }
     let second = if cursor.eat_spaced(",") {
         cursor.space();
         match cursor.quoted()? {

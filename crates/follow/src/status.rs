@@ -14,6 +14,8 @@ use serde_json::json;
 #[derive(Debug, Default)]
 pub struct Status {
     files: Mutex<BTreeMap<PathBuf, Vec<Diagnostic>>>,
+    /// Found when all artefacts were compiled together.
+    artefacts: Mutex<Vec<Diagnostic>>,
     succeeded: AtomicU64,
     failed: AtomicU64,
     last_success_unix_s: AtomicU64,
@@ -38,11 +40,23 @@ pub(crate) enum Posted {
 }
 
 impl Status {
-    /// All current diagnostics, ordered by file and position.
+    /// All current diagnostics: of files, ordered by file and position, then of artefacts.
     #[must_use]
     pub fn diagnostics(&self) -> Vec<Diagnostic> {
         let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        files.values().flatten().cloned().collect()
+        let artefacts = self.artefacts.lock().unwrap_or_else(PoisonError::into_inner);
+        files.values().flatten().chain(artefacts.iter()).cloned().collect()
+    }
+
+    /// Replaces the diagnostics of the artefacts, which whoever serves them compiles.
+    pub fn compiled(&self, mut diagnostics: Vec<Diagnostic>) {
+        diagnostics.truncate(limits::DIAGNOSTICS_MAX);
+        let mut artefacts = self.artefacts.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_error = |one: &Diagnostic| one.severity == Severity::Error;
+        if *artefacts != diagnostics && diagnostics.iter().any(is_error) {
+            self.count_failure();
+        }
+        *artefacts = diagnostics;
     }
 
     /// The same as a JSON array for `/diagnostics`.

@@ -76,7 +76,7 @@ impl Delivery<'_> {
         let run = match &mut self.response.body {
             _ if self.is_bodiless => client.poll_send(cx, &mut Empty),
             Body::Empty => client.poll_send(cx, &mut Empty),
-            Body::Held { body, .. } => client.poll_send(cx, body),
+            Body::Held(body) => client.poll_send(cx, body),
             Body::Streaming(body) => {
                 client.poll_send(cx, &mut body.source(&self.resources.buffers))
             }

@@ -27,7 +27,7 @@ impl FaultResponse {
         edits.set_status(self.status);
         edits.lines_mut().extend_from_slice(&self.lines);
         edits.append(b"Content-Type", b"application/json; charset=UTF-8");
-        response.body = Body::Held { body: Held::new(self.body.into()), _charged: None };
+        response.body = Body::Held(Held::new(self.body.into()));
     }
 }
 

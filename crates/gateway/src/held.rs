@@ -1,10 +1,11 @@
 //! Bodies held in memory, and what they may use.
 //!
 //! A body is held only where a stage reads or rewrites it. Its bytes are charged before they are read: to the limit of one
-//! body, and to the worker's.
+//! body, and to the worker's. The charge lasts as long as the bytes, wherever they are: with a message, in a queue for
+//! heavy work, on the way to a client.
 
-use std::cell::Cell;
-use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 
 use base::limits::HELD_STEP_BYTES;
@@ -12,41 +13,28 @@ use bytes::{Bytes, BytesMut};
 
 use crate::flow::{BodyError, Source};
 
-/// The bytes that a worker's held bodies use.
-#[derive(Debug, Default)]
-pub(crate) struct HeldBytes(Rc<Cell<usize>>);
+/// The bytes that a worker's held bodies use, and what mediation makes of them. Only the worker adds to them; threads for
+/// heavy work subtract what they free.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct HeldBytes(Arc<AtomicUsize>);
 
 impl HeldBytes {
-    /// Nothing yet, charged to the worker. `body_max`, `all_max`: the limits of one body and of all, in bytes.
+    /// `body_max`, `all_max`: the limits of one body and of all, in bytes.
     pub(crate) fn holding(&self, body_max: usize, all_max: usize) -> Holding {
-        let account = Account { used: Rc::clone(&self.0), charged: Cell::new(0) };
-        Holding { account: Rc::new(account), body_max, all_max }
+        Holding { used: self.clone(), body_max, all_max }
     }
 
     pub(crate) fn used(&self) -> usize {
-        self.0.get()
+        self.0.load(Ordering::Relaxed)
     }
 }
 
-/// What the bodies of one exchange use, until the last clone is dropped.
+/// What one exchange may hold.
 #[derive(Clone, Debug)]
 pub(crate) struct Holding {
-    account: Rc<Account>,
+    used: HeldBytes,
     body_max: usize,
     all_max: usize,
-}
-
-#[derive(Debug)]
-struct Account {
-    /// By all exchanges of the worker.
-    used: Rc<Cell<usize>>,
-    charged: Cell<usize>,
-}
-
-impl Drop for Account {
-    fn drop(&mut self) {
-        self.used.set(self.used.get().saturating_sub(self.charged.get()));
-    }
 }
 
 /// Why a body is not held.
@@ -60,37 +48,86 @@ pub(crate) enum HoldError {
 }
 
 impl Holding {
-    fn charge(&self, bytes: usize) -> Result<(), HoldError> {
-        let Account { used, charged } = &*self.account;
-        let next = used.get().checked_add(bytes).filter(|next| *next <= self.all_max);
-        used.set(next.ok_or(HoldError::Exhausted)?);
-        charged.set(charged.get().saturating_add(bytes));
+    /// For nothing yet.
+    pub(crate) fn charge(&self) -> Charge {
+        Charge { used: self.used.clone(), all_max: self.all_max, bytes: 0 }
+    }
+
+    /// The same bytes, charged.
+    ///
+    /// # Errors
+    /// There is no room for them.
+    pub(crate) fn hold(&self, bytes: Bytes) -> Result<Bytes, HoldError> {
+        let mut charge = self.charge();
+        charge.resize(bytes.len())?;
+        Ok(charge.attach(bytes))
+    }
+}
+
+/// What something in memory is charged for, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Charge {
+    used: HeldBytes,
+    all_max: usize,
+    bytes: usize,
+}
+
+impl Charge {
+    /// # Errors
+    /// There is no room; it is charged for what it was.
+    pub(crate) fn resize(&mut self, bytes: usize) -> Result<(), HoldError> {
+        let HeldBytes(used) = &self.used;
+        if let Some(more) = bytes.checked_sub(self.bytes) {
+            let next = used.load(Ordering::Relaxed).checked_add(more);
+            next.filter(|next| *next <= self.all_max).ok_or(HoldError::Exhausted)?;
+            used.fetch_add(more, Ordering::Relaxed);
+        } else {
+            used.fetch_sub(self.bytes.saturating_sub(bytes), Ordering::Relaxed);
+        }
+        self.bytes = bytes;
         Ok(())
     }
 
-    fn refund(&self, bytes: usize) {
-        let Account { used, charged } = &*self.account;
-        used.set(used.get().saturating_sub(bytes));
-        charged.set(charged.get().saturating_sub(bytes));
+    /// The charge ends with the last clone of the bytes.
+    fn attach(self, bytes: Bytes) -> Bytes {
+        if bytes.is_empty() { bytes } else { Bytes::from_owner(Charged { bytes, _charge: self }) }
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.used.0.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+struct Charged {
+    bytes: Bytes,
+    _charge: Charge,
+}
+
+impl AsRef<[u8]> for Charged {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
     }
 }
 
 /// A body that is being read into memory.
 #[derive(Debug)]
-pub(crate) struct Hold<'h> {
-    holding: &'h Holding,
+pub(crate) struct Hold {
     bytes: BytesMut,
-    /// What this body is charged for.
-    charged: usize,
+    /// `None` when all of it was returned.
+    charge: Option<Charge>,
+    body_max: usize,
 }
 
-impl<'h> Hold<'h> {
+impl Hold {
     /// `announced`: its length, if it is known.
     ///
     /// # Errors
     /// It is too large, or there is no room for it.
-    pub(crate) fn begin(holding: &'h Holding, announced: Option<u64>) -> Result<Self, HoldError> {
-        let mut hold = Self { holding, bytes: BytesMut::new(), charged: 0 };
+    pub(crate) fn begin(holding: &Holding, announced: Option<u64>) -> Result<Self, HoldError> {
+        let charge = Some(holding.charge());
+        let mut hold = Self { bytes: BytesMut::new(), charge, body_max: holding.body_max };
         if let Some(announced) = announced {
             hold.grow(usize::try_from(announced).unwrap_or(usize::MAX))?;
         }
@@ -99,11 +136,12 @@ impl<'h> Hold<'h> {
 
     /// Charges for `bytes` in all, then makes room for them.
     fn grow(&mut self, bytes: usize) -> Result<(), HoldError> {
-        if bytes > self.holding.body_max {
+        if bytes > self.body_max {
             return Err(HoldError::TooLarge);
         }
-        self.holding.charge(bytes.saturating_sub(self.charged))?;
-        self.charged = self.charged.max(bytes);
+        if let Some(charge) = &mut self.charge {
+            charge.resize(bytes.max(charge.bytes))?;
+        }
         self.bytes.reserve(bytes.saturating_sub(self.bytes.len()));
         Ok(())
     }
@@ -122,14 +160,15 @@ impl<'h> Hold<'h> {
             let piece = source.data();
             if piece.is_empty() {
                 let bytes = std::mem::take(&mut self.bytes).freeze();
-                self.holding.refund(self.charged.saturating_sub(bytes.len()));
-                self.charged = bytes.len();
-                return Poll::Ready(Ok(bytes));
+                let Some(mut charge) = self.charge.take() else { return Poll::Ready(Ok(bytes)) };
+                let resized = charge.resize(bytes.len());
+                return Poll::Ready(resized.map(|()| charge.attach(bytes)));
             }
             let len = self.bytes.len().saturating_add(piece.len());
-            if len > self.charged {
-                let step = self.charged.saturating_mul(2).max(HELD_STEP_BYTES);
-                self.grow(step.min(self.holding.body_max).max(len))?;
+            let charged = self.charge.as_ref().map_or(0, |charge| charge.bytes);
+            if len > charged {
+                let step = charged.saturating_mul(2).max(HELD_STEP_BYTES);
+                self.grow(step.min(self.body_max).max(len))?;
             }
             self.bytes.extend_from_slice(piece);
             let count = piece.len();
@@ -154,8 +193,8 @@ mod tests {
     /// charged for it.
     fn hold(len: usize, announced: Option<u64>, used: usize) -> (Result<usize, String>, usize) {
         let all = HeldBytes::default();
-        let others = all.holding(usize::MAX, usize::MAX);
-        others.charge(used).unwrap();
+        let mut others = all.holding(usize::MAX, usize::MAX).charge();
+        others.resize(used).unwrap();
         let holding = all.holding(100_000, 150_000);
         let mut source = Held::new(vec![b'x'; len].into());
         let mut cx = Context::from_waker(Waker::noop());
@@ -163,10 +202,13 @@ mod tests {
             let Poll::Ready(held) = hold.poll(&mut cx, &mut source) else { unreachable!() };
             held
         });
-        let found = held.map(|bytes| bytes.len()).map_err(|error| format!("{error:?}"));
         let charged = all.used() - used;
-        drop(holding);
-        assert_eq!(all.used(), used, "everything is released");
+        let found = held.as_ref().map(Bytes::len).map_err(|error| format!("{error:?}"));
+        let copy = held.as_ref().ok().cloned();
+        drop(held);
+        assert_eq!(all.used(), used + charged, "the copy is charged");
+        drop((copy, others));
+        assert_eq!(all.used(), 0, "everything is released");
         (found, charged)
     }
 

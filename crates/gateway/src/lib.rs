@@ -33,6 +33,7 @@ mod pipeline;
 mod resources;
 mod response;
 mod runner;
+mod saturation;
 mod share;
 #[cfg(test)]
 mod simulation;
@@ -50,7 +51,7 @@ use std::time::Duration;
 
 use base::SystemClock;
 use base::limits::{APPLY_MS_MAX, DRAIN_NOTICE_MS, QUESTIONS_MAX, WORKERS_MAX};
-use model::{Settings, Snapshot};
+use model::{Diagnostic, Settings, Snapshot};
 use stages::Routes;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use wire::tls::{ClientAuth, ClientTls, ServerCertificates};
@@ -287,6 +288,13 @@ impl Gateway {
         let last = std::mem::replace(&mut *current, next);
         self.publish(&current);
         drop(last);
+    }
+
+    /// The problems of the artefacts that were applied last. The last good version of a broken one is served.
+    #[must_use]
+    pub fn diagnostics(&self) -> Vec<Diagnostic> {
+        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        current.integration.diagnostics.clone()
     }
 
     /// Applies settings that need no restart: limits, trusted proxies, certificate authorities.

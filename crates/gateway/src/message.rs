@@ -4,6 +4,7 @@ mod edits;
 mod outgoing;
 mod peer;
 
+use std::net::IpAddr;
 use std::rc::Rc;
 
 use wire::http1::{Known, KnownSet, RequestHead, ResponseHead, write};
@@ -21,6 +22,32 @@ pub(crate) struct Request {
     pub(crate) peer: Rc<Peer>,
     /// Whether it came over TLS.
     pub(crate) secure: bool,
+}
+
+/// A copy of a client's request head, and changes to it. Lent by the worker. It may outlive the request.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RequestCopy {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) head: RequestHead,
+    pub(crate) edits: HeadEdits,
+    /// Of the path: the part that names the service.
+    pub(crate) prefix_len: usize,
+    pub(crate) remote_address: Option<IpAddr>,
+}
+
+impl RequestCopy {
+    /// Becomes a copy of `request`, and keeps the memory.
+    pub(crate) fn copy(&mut self, request: &Request) {
+        self.bytes.clone_from(&request.bytes);
+        self.head.clone_from(&request.head);
+        self.edits.clear();
+        self.remote_address = Some(request.peer.address);
+    }
+
+    /// Its memory, in bytes.
+    pub(crate) fn capacity(&self) -> usize {
+        self.bytes.capacity().saturating_add(self.edits.capacity())
+    }
 }
 
 /// A response head with its own bytes, and changes to it. Lent by the worker.

@@ -6,7 +6,7 @@ use base::{Clock, Now, limits};
 use time::OffsetDateTime;
 
 use crate::buffer::Buffers;
-use crate::message::{Head, HeadEdits, Request};
+use crate::message::{Head, HeadEdits, Request, RequestCopy};
 use crate::spares::Spares;
 use crate::watch::Watches;
 
@@ -24,6 +24,7 @@ pub(crate) struct Resources {
     pub(crate) watches: Watches,
     /// Boxed like the others, so that a connection's future holds and moves a pointer.
     requests: Spares<Box<Request>>,
+    copies: Spares<Box<RequestCopy>>,
     heads: Spares<Box<Head>>,
     edits: Spares<Box<HeadEdits>>,
     /// When spares were last trimmed.
@@ -47,6 +48,7 @@ impl Resources {
             buffers: Buffers::new(pipes_max),
             watches: Watches::default(),
             requests: Spares::default(),
+            copies: Spares::default(),
             heads: Spares::default(),
             edits: Spares::default(),
             trimmed_us: Cell::new(0),
@@ -88,6 +90,19 @@ impl Resources {
         if request.bytes.capacity() <= limits::HEAD_BUFFER_BYTES as usize {
             request.bytes.clear();
             self.requests.keep(request, limits::SPARE_HEADS_MAX);
+        }
+    }
+
+    /// A copy of a request's head, in memory from the spares if there is some.
+    pub(crate) fn copy(&self, request: &Request) -> Box<RequestCopy> {
+        let mut copy = self.copies.lend().unwrap_or_default();
+        copy.copy(request);
+        copy
+    }
+
+    pub(crate) fn release_copy(&self, copy: Box<RequestCopy>) {
+        if copy.capacity() <= limits::HEAD_BUFFER_BYTES as usize {
+            self.copies.keep(copy, limits::SPARE_HEADS_MAX);
         }
     }
 
@@ -141,6 +156,7 @@ impl Resources {
     /// Frees spares that were not needed since the last call.
     fn trim(&self) {
         self.requests.trim();
+        self.copies.trim();
         self.heads.trim();
         self.edits.trim();
         self.buffers.trim();

@@ -1,6 +1,5 @@
 //! A response on its way to the client.
 
-use std::io;
 use std::task::Context;
 
 use base::Method;
@@ -10,7 +9,6 @@ use wire::http1::{ResponseFraming, Version};
 use crate::buffer::Buffers;
 use crate::flow::Held;
 use crate::forward::{RequestBody, Upload, UpstreamBody};
-use crate::held::Holding;
 use crate::message::{Framing, Head, Request};
 use crate::resources::Resources;
 
@@ -21,17 +19,12 @@ pub(crate) struct Response {
 }
 
 /// A response's body.
-#[allow(clippy::large_enum_variant, reason = "a box would be an allocation for each request")]
 pub(crate) enum Body {
     Empty,
     /// Still on the wire.
     Streaming(UpstreamBody),
     /// Completely in memory.
-    Held {
-        body: Held,
-        /// Released with it.
-        _charged: Option<Holding>,
-    },
+    Held(Held),
 }
 
 impl Response {
@@ -44,7 +37,7 @@ impl Response {
                 Framing::Declared
             }
             Body::Empty => Framing::Length(0),
-            Body::Held { body, .. } => Framing::Length(body.len() as u64),
+            Body::Held(body) => Framing::Length(body.len() as u64),
             Body::Streaming(_) => match self.head.parsed.framing() {
                 ResponseFraming::None if is_without_body(status, request) => Framing::Declared,
                 ResponseFraming::None => Framing::Length(0),
@@ -70,28 +63,23 @@ impl Response {
     pub(crate) fn is_bodiless(&self, request: &Request) -> bool {
         match &self.body {
             Body::Empty => true,
-            Body::Held { body, .. } => request.head.method() == Method::Head || body.len() == 0,
-            Body::Streaming(body) => body.reader.is_done(),
+            Body::Held(body) => request.head.method() == Method::Head || body.len() == 0,
+            Body::Streaming(body) => body.is_done(),
         }
     }
 
     /// Whether the rest of the request's body is still sent to the upstream. After an error status it is not.
     pub(crate) fn uploads(&self) -> bool {
         match &self.body {
-            Body::Streaming(body) => {
-                matches!(body.upload, Upload::Running(_)) && self.head.status() < 400
-            }
-            Body::Empty | Body::Held { .. } => false,
+            Body::Streaming(body) => body.upload == Upload::Running && self.head.status() < 400,
+            Body::Empty | Body::Held(_) => false,
         }
     }
 
     /// Ends an upload that is not complete: the upstream's connection is not used again.
     pub(crate) fn stop_upload(&mut self, resources: &Resources) {
-        if let Body::Streaming(body) = &mut self.body
-            && let Upload::Running(up) = &mut body.upload
-        {
-            up.release(&resources.buffers);
-            body.upload = Upload::Stopped(io::ErrorKind::Interrupted);
+        if let Body::Streaming(body) = &mut self.body {
+            body.stop_upload(resources);
         }
     }
 
@@ -104,7 +92,7 @@ impl Response {
     ) -> bool {
         match &mut self.body {
             Body::Streaming(body) => body.poll_upload(cx, request_body, buffers),
-            Body::Empty | Body::Held { .. } => false,
+            Body::Empty | Body::Held(_) => false,
         }
     }
 
@@ -121,7 +109,7 @@ impl Response {
     pub(crate) fn authority(&self) -> String {
         match &self.body {
             Body::Streaming(body) => body.authority.to_string(),
-            Body::Empty | Body::Held { .. } => String::new(),
+            Body::Empty | Body::Held(_) => String::new(),
         }
     }
 

@@ -17,11 +17,12 @@ use crate::descriptors::Descriptors;
 use crate::forward::{Pools, Shared};
 use crate::heavy::HeavyPool;
 use crate::held::HeldBytes;
-use crate::integration::Origins;
+use crate::integration::{Integration, Origins};
 use crate::listen::TaskPool;
 use crate::message::{Request, Serves};
 use crate::resources::{Resources, WorkerClock};
 use crate::response::{Body, Response};
+use crate::saturation::Saturation;
 use crate::share::{Crowds, Share};
 use crate::worker_api::WorkerApis;
 
@@ -64,6 +65,7 @@ pub(crate) struct Worker {
     pub(crate) busy: Cell<usize>,
     /// What all clients hold.
     pub(crate) share: Share,
+    pub(crate) saturation: Saturation,
     pub(crate) descriptors: Descriptors,
     pub(crate) clients: Clients,
     pub(crate) crowds: Crowds,
@@ -108,6 +110,7 @@ impl Worker {
             connections: Cell::new(0),
             busy: Cell::new(0),
             share: Share::default(),
+            saturation: Saturation::default(),
             clients: Clients::default(),
             crowds: Crowds::default(),
             draining: Cell::new(false),
@@ -142,6 +145,11 @@ impl Worker {
     /// The current revision. A request keeps the one it started with.
     pub(crate) fn compiled(&self) -> Rc<Compiled> {
         Rc::clone(&self.compiled.borrow())
+    }
+
+    /// Whether these are the artefacts of the current revision.
+    pub(crate) fn serves(&self, integration: &Integration) -> bool {
+        !self.compiled.borrow().integration.differs(integration)
     }
 
     /// Replaces the current revision, and replaces the state of APIs that are edited or gone. Requests in progress keep

@@ -137,7 +137,18 @@ impl Program {
         let Some((rest, api)) = apis.min_by_key(|(rest, _)| *rest) else {
             return Matched::NoApi { handler: self.sequence("main") };
         };
-        let rest = path.get(path.len() - rest..).unwrap_or_default();
+        self.resource_of(api, method, path.get(path.len() - rest..).unwrap_or_default(), query)
+    }
+
+    /// The same for a request whose API is known. `rest`: the path below the API's base path.
+    #[must_use]
+    pub fn resource_of<'p>(
+        &'p self,
+        api: &'p Api,
+        method: &str,
+        rest: &str,
+        query: &str,
+    ) -> Matched<'p> {
         let rest = if rest.is_empty() { "/" } else { rest };
         let target = if query.is_empty() { rest.to_owned() } else { format!("{rest}?{query}") };
         let best = |resource: &'_ Resource| resource.matches(rest, &target);

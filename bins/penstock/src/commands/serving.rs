@@ -86,7 +86,9 @@ impl Serving {
             .map_err(|error| not_started(&error, configuration))?;
         let gateway = Arc::new(gateway);
         forward_questions(&gateway, &follower)?;
-        let publish = publish(Arc::clone(&gateway), trust);
+        let status = follower.status();
+        status.compiled(gateway.diagnostics());
+        let publish = publish(Arc::clone(&gateway), status, trust);
         let follower = follower.watch(publish).map_err(|error| {
             Failure::Error(format!("cannot start the thread that follows files: {error}"))
         })?;
@@ -135,9 +137,12 @@ impl Serving {
 }
 
 /// Applies each change to the gateway, on the follower's thread.
-fn publish(gateway: Arc<Gateway>, trust: Trust) -> follow::Publish {
+fn publish(gateway: Arc<Gateway>, status: Arc<Status>, trust: Trust) -> follow::Publish {
     Box::new(move |change| match change {
-        Change::Snapshot(snapshot) => gateway.apply(&snapshot),
+        Change::Snapshot(snapshot) => {
+            gateway.apply(&snapshot);
+            status.compiled(gateway.diagnostics());
+        }
         Change::Keys(issuer) => gateway.answered(&Question::KeySet { issuer }),
         Change::Settings(settings) => {
             let mut trusted = trust.lock().unwrap_or_else(PoisonError::into_inner);

@@ -13,11 +13,11 @@ use model::{Blame, Fault};
 use wire::http1::{BodyFraming, Field, is_token};
 
 use super::RunEnvironment;
-use super::head::MediatedRequest;
 use crate::compiled::Compiled;
 use crate::fault;
 use crate::forward::{self, Forwarding, RequestBody, UpstreamResponse};
-use crate::message::{Head, HeadEdits, Outgoing, Peer};
+use crate::message::{Head, HeadEdits, Outgoing, Peer, RequestCopy};
+use crate::resources::Resources;
 use crate::worker::Worker;
 
 /// A message that is ready to be sent.
@@ -26,7 +26,8 @@ pub(super) struct Sender {
     /// Of the message when it came.
     direction: Direction,
     format: Format,
-    method: String,
+    /// `None`: the message's own.
+    method: Option<String>,
     peer: Rc<Peer>,
     framing: BodyFraming,
     target: Target,
@@ -35,14 +36,14 @@ pub(super) struct Sender {
 
 /// The head that a message is sent with.
 enum SentHead {
-    Request(Box<MediatedRequest>),
+    Request(Box<RequestCopy>),
     /// Of a response that is sent on.
     Response(Box<Head>),
 }
 
 impl SentHead {
     fn of(head: Box<dyn mediation::Head>) -> Self {
-        match head.into_any().downcast::<MediatedRequest>() {
+        match head.into_any().downcast::<RequestCopy>() {
             Ok(request) => Self::Request(request),
             // There are no others.
             Err(other) => Self::Response(other.downcast().unwrap_or_default()),
@@ -60,6 +61,13 @@ impl SentHead {
         match self {
             Self::Request(request) => (&request.bytes, request.head.fields(), &request.edits),
             Self::Response(head) => (&head.bytes, head.parsed.fields(), &head.edits),
+        }
+    }
+
+    fn method(&self) -> Option<&[u8]> {
+        match self {
+            Self::Request(request) => Some(request.head.method_bytes(&request.bytes)),
+            Self::Response(_) => None,
         }
     }
 
@@ -81,7 +89,7 @@ impl Sender {
         peer: &Rc<Peer>,
         framing: BodyFraming,
     ) -> Self {
-        let method = method(&exchange, properties, framing != BodyFraming::None);
+        let method = method(&exchange, properties);
         let Exchange { target, message, .. } = exchange;
         Self {
             direction: message.direction,
@@ -162,7 +170,7 @@ impl Sender {
                 | Fault::NotReady { .. }
                 | Fault::NoReadyChild { .. }
         );
-        let is_repeatable = Method::from_bytes(self.method.as_bytes()).is_idempotent();
+        let is_repeatable = Method::from_bytes(self.method()).is_idempotent();
         is_unsent || is_repeatable && fault.blame() == Blame::Upstream
     }
 
@@ -173,9 +181,11 @@ impl Sender {
         revision: &Compiled,
         body: &mut B,
     ) -> Result<UpstreamResponse, Fault> {
-        let program = self.environment.program();
+        let integration = &self.environment.integration;
+        let program = &integration.program;
         let configured = target.endpoint.and_then(|id| Some((id, program.endpoint_at(id)?)));
-        let address = worker.origins.find(&target.url, configured, &worker.pools);
+        let is_current = worker.serves(integration);
+        let address = worker.origins.find(&target.url, configured, is_current, &worker.pools);
         let address = address.map_err(|reason| Fault::Unreachable {
             authority: target.url.clone(),
             cause: reason.to_owned(),
@@ -191,7 +201,7 @@ impl Sender {
                 &own_edits
             }
         };
-        let (method, path) = (self.method.as_bytes(), address.path.as_bytes());
+        let (method, path) = (self.method(), address.path.as_bytes());
         let outgoing = Outgoing {
             bytes,
             fields,
@@ -213,6 +223,23 @@ impl Sender {
             forward_fields: &[],
         };
         forward::exchange(&worker.resources, &forwarding, &outgoing, body).await
+    }
+
+    /// Of a request its own, unless something names another one.
+    fn method(&self) -> &[u8] {
+        let default: &[u8] = if self.framing == BodyFraming::None { b"GET" } else { b"POST" };
+        match &self.method {
+            Some(named) => named.as_bytes(),
+            None => self.head.method().unwrap_or(default),
+        }
+    }
+
+    /// Releases what was lent.
+    pub(super) fn release(self, resources: &Resources) {
+        match self.head {
+            SentHead::Request(request) => resources.release_copy(request),
+            SentHead::Response(head) => resources.release_head(head),
+        }
     }
 
     /// The message as it was, for the error handler. `bytes`: its body, if that is held.
@@ -269,15 +296,12 @@ fn ordered<'t>(
     (from.iter().chain(before), choice)
 }
 
-/// The method that a message is sent with: the endpoint's, the property's, or its own.
-fn method(exchange: &Exchange, properties: Option<&Properties>, has_body: bool) -> String {
+/// The method that the endpoint or a property names.
+fn method(exchange: &Exchange, properties: Option<&Properties>) -> Option<String> {
     let set = properties.and_then(|all| all.get(PropertyScope::Axis2, "HTTP_METHOD"));
-    let own = || exchange.message.head.property(PropertyScope::Axis2, "HTTP_METHOD");
     let named = exchange.target.method.clone();
     let named = named.or_else(|| Some(set?.text().into_owned()));
-    let named = named.or_else(|| Some(own()?.into_owned()));
-    let named = named.filter(|name| is_token(name.as_bytes()));
-    named.unwrap_or_else(|| if has_body { "POST" } else { "GET" }.to_owned())
+    named.filter(|name| is_token(name.as_bytes()))
 }
 
 /// A response as mediation gets it. Its body streams unless it is empty.

@@ -6,65 +6,24 @@ use std::borrow::Cow;
 use expression::ParameterKind;
 use mediation::{Head as MediatedHead, PropertyScope};
 use percent_encoding::percent_decode;
-use wire::http1::{Field, Known, KnownSet, RequestHead};
+use wire::http1::{Field, Known, KnownSet};
 
-use crate::forward::IDENTITY;
-use crate::message::{Head, HeadEdits, Request};
+use crate::message::{Head, HeadEdits, RequestCopy};
 
-/// A copy of a client's request head, which mediators change. It outlives the request, since messages that were cloned
-/// go on after the response.
-#[derive(Clone, Debug)]
-pub(super) struct MediatedRequest {
-    pub(super) bytes: Vec<u8>,
-    pub(super) head: RequestHead,
-    pub(super) edits: HeadEdits,
-    /// The service's own path in `bytes`; what follows is `REST_URL_POSTFIX`.
-    pub(super) prefix_len: usize,
-    pub(super) remote_address: std::net::IpAddr,
-}
-
-impl MediatedRequest {
-    pub(super) fn of(request: &Request, prefix_len: usize) -> Self {
-        let mut edits = HeadEdits::default();
-        if !request.peer.trusted {
-            // No artefact believes what a client says of itself.
-            edits.remove_known(IDENTITY);
-        }
-        Self {
-            bytes: request.bytes.clone(),
-            head: request.head.clone(),
-            edits,
-            prefix_len,
-            remote_address: request.peer.address,
-        }
-    }
-
-    pub(super) fn method(&self) -> String {
-        String::from_utf8_lossy(self.head.method_bytes(&self.bytes)).into_owned()
-    }
-
-    /// Path and query.
-    pub(super) fn target(&self) -> String {
-        self.below(0)
-    }
-
+impl RequestCopy {
     /// Path and query below the service's own path, as they came.
-    fn postfix(&self) -> String {
-        self.below(self.prefix_len)
-    }
-
-    fn below(&self, prefix_len: usize) -> String {
-        let path = self.head.path(&self.bytes).get(prefix_len..).unwrap_or_default();
-        let mut postfix = String::from_utf8_lossy(path).into_owned();
-        if let Some(query) = self.head.query(&self.bytes) {
-            postfix.push('?');
-            postfix.push_str(&String::from_utf8_lossy(query));
+    fn postfix(&self) -> Cow<'_, str> {
+        let path = self.head.path(&self.bytes).get(self.prefix_len..).unwrap_or_default();
+        let path = String::from_utf8_lossy(path);
+        match self.head.query(&self.bytes) {
+            Some(query) => Cow::Owned(format!("{path}?{}", String::from_utf8_lossy(query))),
+            None => path,
         }
-        postfix
     }
 }
 
-impl MediatedHead for MediatedRequest {
+/// The head of a client's request.
+impl MediatedHead for RequestCopy {
     fn field(&self, name: &str) -> Option<Cow<'_, str>> {
         field(&self.edits, &self.bytes, self.head.fields(), name)
     }
@@ -94,13 +53,13 @@ impl MediatedHead for MediatedRequest {
             (PropertyScope::Axis2, "HTTP_METHOD") | (PropertyScope::Synapse, "REST_METHOD") => {
                 Some(String::from_utf8_lossy(self.head.method_bytes(&self.bytes)))
             }
-            (PropertyScope::Axis2, "REST_URL_POSTFIX") => Some(self.postfix().into()),
+            (PropertyScope::Axis2, "REST_URL_POSTFIX")
+            | (PropertyScope::Synapse, "REST_SUB_REQUEST_PATH") => Some(self.postfix()),
             (PropertyScope::Axis2, "TransportInURL")
             | (PropertyScope::Synapse, "REST_FULL_REQUEST_PATH" | "To") => {
                 Some(String::from_utf8_lossy(self.head.target(&self.bytes)))
             }
-            (PropertyScope::Synapse, "REST_SUB_REQUEST_PATH") => Some(self.postfix().into()),
-            (PropertyScope::Axis2, "REMOTE_ADDR") => Some(self.remote_address.to_string().into()),
+            (PropertyScope::Axis2, "REMOTE_ADDR") => Some(self.remote_address?.to_string().into()),
             (PropertyScope::Synapse, name) => {
                 self.parameter(ParameterKind::Query, name.strip_prefix("query.param.")?)
             }
@@ -179,9 +138,7 @@ fn field<'a>(
     fields: &'a [Field],
     name: &str,
 ) -> Option<Cow<'a, str>> {
-    let mut all = edits.fields(bytes, fields, KnownSet::EMPTY);
-    let found = all.find(|(known, _)| known.eq_ignore_ascii_case(name.as_bytes()))?;
-    Some(String::from_utf8_lossy(found.1))
+    edits.find(bytes, fields, name.as_bytes()).map(String::from_utf8_lossy)
 }
 
 fn fields(edits: &HeadEdits, bytes: &[u8], fields: &[Field], each: &mut dyn FnMut(&str, &str)) {

@@ -3,13 +3,14 @@
 //! Life of a request: route -> **mediate** -> deliver. A [`mediation::Run`] decides what happens to the message; this
 //! module sends what it asks to send, reads the bodies that it asks for, and hands its response to the pipeline.
 
+mod artefacts;
+mod bodies;
 mod exchange;
 mod head;
 mod origins;
 mod session;
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -17,116 +18,27 @@ use base::Method;
 use bytes::Bytes;
 use expression::Budget;
 use mediation::{
-    Body, BodyUse, Compiler, Direction, Environment, Failure, Flow, Format, LogLevel, Matched,
-    Memory, Message, Program, PropertyScope, Run, SequenceId, Source,
+    Body, BodyUse, Direction, Environment, Failure, Flow, Format, LogLevel, Matched, Memory,
+    Message, PlainHead, Program, PropertyScope, Run, SequenceId, Source,
 };
-use model::{Api, ApiState, ArtefactSet, Denial, Fault, LoadedApi, Severity, Snapshot, Transports};
-use stages::Routes;
+use model::{Denial, Fault};
 use wire::http1::BodyFraming;
 
 use crate::account::Record;
 use crate::admission;
 use crate::client::Client;
-use crate::compiled::Compiled;
+use crate::compiled::{Compiled, Live};
 use crate::flow::Held;
-use crate::forward::{OwnBody, RequestBody};
-use crate::message::{Head, Request};
+use crate::forward::{IDENTITY, OwnBody, RequestBody};
+use crate::message::{Head, Request, RequestCopy};
 use crate::response::{Body as ResponseBody, Response};
 use crate::worker::Worker;
 
-use head::MediatedRequest;
+use artefacts::Service;
 use session::{Outcome, Session, Waiting};
 
+pub(crate) use artefacts::Integration;
 pub(crate) use origins::Origins;
-
-/// Compiled artefacts. Workers share them.
-pub(crate) struct Integration {
-    /// What they were compiled from: compiled again only if that changed.
-    artefacts: Arc<ArtefactSet>,
-    program: Arc<Program>,
-    /// The base paths of the services, and their accounts. None has operations: the artefact says what it serves.
-    pub(crate) routes: Arc<Routes>,
-    /// By slot in `routes`.
-    services: HashMap<u32, Service>,
-    /// What its mediators keep between messages, for all workers.
-    memory: Memory,
-}
-
-/// The number of a service in its program.
-#[derive(Clone, Copy, Debug)]
-enum Service {
-    Proxy(usize),
-    /// The program finds its resources.
-    Api,
-    /// The sequence `main` gets what no other service takes, at the empty base path.
-    Main(SequenceId),
-}
-
-impl Integration {
-    /// Compiles the artefacts of `snapshot`, unless `previous` has them already.
-    pub(crate) fn compile(snapshot: &Snapshot, previous: Option<&Arc<Self>>) -> Arc<Self> {
-        let artefacts = &snapshot.artefacts;
-        if let Some(previous) = previous
-            && Arc::ptr_eq(&previous.artefacts, artefacts)
-        {
-            return Arc::clone(previous);
-        }
-        let (program, diagnostics) = Compiler::compile_set(artefacts);
-        for diagnostic in diagnostics {
-            match diagnostic.severity {
-                Severity::Error => tracing::error!(target: LOG, "{diagnostic}"),
-                Severity::Warning => tracing::warn!(target: LOG, "{diagnostic}"),
-            }
-        }
-        let served = services(&program);
-        let apis = served
-            .iter()
-            .map(|(_, api)| LoadedApi { api: Arc::clone(api), state: ApiState::Serving });
-        let snapshot =
-            Snapshot { revision: snapshot.revision, apis: apis.collect(), ..Snapshot::default() };
-        let routes = Routes::compile(&snapshot, previous.map(|previous| &*previous.routes));
-        let number = |api: &Arc<stages::ApiRoutes>| {
-            let (service, _) = served.iter().find(|(_, known)| Arc::ptr_eq(known, &api.api))?;
-            Some((api.slot, *service))
-        };
-        Arc::new(Self {
-            memory: Memory::new(&program),
-            artefacts: Arc::clone(artefacts),
-            program: Arc::new(program),
-            services: routes.apis().filter_map(number).collect(),
-            routes: Arc::new(routes),
-        })
-    }
-
-    /// Whether they are other artefacts than those of `other`.
-    pub(crate) fn differs(&self, other: &Self) -> bool {
-        !Arc::ptr_eq(&self.program, &other.program)
-    }
-}
-
-/// The services of a program, each as an API without operations.
-fn services(program: &Program) -> Vec<(Service, Arc<Api>)> {
-    let transports =
-        |given: mediation::Transports| Transports { http: given.http, https: given.https };
-    let proxies = program.proxies().iter().enumerate().map(|(number, proxy)| {
-        let path = format!("/services/{}", proxy.name);
-        let transports = transports(proxy.transports);
-        let api = Api { transports, ..Api::new(proxy.name.clone(), String::new(), path) };
-        (Service::Proxy(number), Arc::new(api))
-    });
-    let apis = program.apis().iter().map(|api| {
-        let path = api.base_path.clone();
-        let transports = transports(api.transports);
-        let found = Api { transports, ..Api::new(api.name.clone(), String::new(), path) };
-        (Service::Api, Arc::new(found))
-    });
-    let main = program.sequence("main").map(|main| {
-        let api = Api::new("main".to_owned(), String::new(), String::new());
-        (Service::Main(main), Arc::new(api))
-    });
-    // Of two services with one path, the first is served: an API at `/` comes before.
-    proxies.chain(apis).chain(main).collect()
-}
 
 /// The target of what artefacts and their authors log: each line says something else.
 const LOG: &str = "penstock_mediation::log";
@@ -197,17 +109,26 @@ pub(crate) async fn respond<C: Client>(
     if not_found.denial == Denial::UnsupportedTransport {
         return Err(Fault::Denied(Denial::UnsupportedTransport));
     }
-    let number = integration.services.get(&routes.slot).ok_or(Fault::Denied(Denial::NoApi))?;
-    let prefix_len = path.len().saturating_sub(not_found.remainder.len());
-    let head = MediatedRequest::of(request, prefix_len);
+    let service_at = integration.services.get(routes.slot as usize).copied().flatten();
+    let service_at = service_at.ok_or(Fault::Denied(Denial::NoApi))?;
+    let mut head = worker.resources.copy(request);
+    head.prefix_len = path.len().saturating_sub(not_found.remainder.len());
+    if !request.peer.trusted {
+        // No artefact believes what a client says of itself.
+        head.edits.remove_known(IDENTITY);
+    }
     let framing = request.head.framing();
-    let budget = Budget::default();
+    let budget = budget(&revision.live);
     let program = &integration.program;
-    let (mut message, flow) = begin(program, *number, head, framing, &budget, record)?;
+    let mut message = message(head, framing);
+    let flow =
+        flow(program, service_at, request, not_found.remainder, &mut message, &budget, record)?;
     let sequences = [flow.request, flow.response, flow.fault];
     if sequences.into_iter().flatten().any(|of| program.body_use(of) != BodyUse::Untouched) {
-        // Mediators read no compressed bodies.
-        message.head.remove_field("Accept-Encoding");
+        // Mediators read whole bodies, and no compressed ones.
+        for name in ["Accept-Encoding", "Range", "If-Range"] {
+            message.head.remove_field(name);
+        }
     }
     let admitted = admission::admit(worker, &revision.live, request, &service, client).await?;
     record.places = admitted.places;
@@ -219,16 +140,18 @@ pub(crate) async fn respond<C: Client>(
     };
     let (owner, revision) = (worker.this(), Rc::clone(revision));
     let mut session = Session::new(owner, revision, Rc::clone(&request.peer), environment, run);
-    let mut waiting = Some(Waiting { client, framing });
+    let early_upload = admitted.early_upload;
+    let mut waiting = Some(Waiting { client, framing, early_upload });
     let outcome = session.go(&mut waiting).await?;
-    drop(admitted.early_upload);
+    drop(admitted.turn);
     let response = match outcome {
         Outcome::Respond(message, source) => {
-            deliverable(worker, &mut session, *message, source, &mut waiting).await
+            deliverable(worker, &mut session, message, source, &mut waiting).await
         }
         Outcome::Failed(failure) => Err(fault_of(failure)),
         Outcome::Accepted | Outcome::Done => Ok(worker.own_response(202)),
     };
+    record.upstream_us = session.responded_us.map(|us| us.saturating_sub(record.started_us));
     if session.is_waiting() {
         session.places = std::mem::take(&mut record.places);
         tokio::task::spawn_local(finish(session));
@@ -236,50 +159,61 @@ pub(crate) async fn respond<C: Client>(
     response
 }
 
-/// The message of a request, and the sequences for it.
+/// A run gets no more memory than all bodies of its worker.
+fn budget(live: &Live) -> Budget {
+    let most = Budget::default();
+    let bytes = u64::try_from(live.held_bytes_max).unwrap_or(u64::MAX);
+    Budget::new(most.steps_left(), most.bytes_left().min(bytes))
+}
+
+/// The sequences for a request. Those of an API read what its target says from the properties of `message`.
 ///
 /// # Errors
 /// The API has no resource for it, or too many parameters.
-fn begin(
+fn flow(
     program: &Program,
     service: Service,
-    head: MediatedRequest,
-    framing: BodyFraming,
+    request: &Request,
+    remainder: &[u8],
+    message: &mut Message,
     budget: &Budget,
     record: &mut Record,
-) -> Result<(Message, Flow), Fault> {
-    let (method, target) = (head.method(), head.target());
-    let mut message = message(head, framing);
+) -> Result<Flow, Fault> {
     let handled = |handler: Option<SequenceId>, denial| match handler {
         Some(handler) => Ok(Flow { request: Some(handler), ..Flow::default() }),
         None => Err(Fault::Denied(denial)),
     };
-    let flow = match service {
+    let number = match service {
         Service::Proxy(number) => {
-            program.proxies().get(number).ok_or(Fault::Denied(Denial::NoApi))?.flow
+            let proxy = program.proxies().get(number).ok_or(Fault::Denied(Denial::NoApi))?;
+            return Ok(proxy.flow);
         }
         // Its responses come back to it, as in Synapse.
         Service::Main(main) => {
-            Flow { request: Some(main), response: Some(main), ..Flow::default() }
+            return Ok(Flow { request: Some(main), response: Some(main), ..Flow::default() });
         }
-        Service::Api => match program.resource(&method, &target) {
-            Matched::Resource(found) => {
-                found.describe(&mut message, budget).map_err(fault_of)?;
-                found.resource.flow
-            }
-            Matched::MethodNotAllowed { handler, allowed, .. } => {
-                let allowed = allowed.iter().map(|name| Method::from_bytes(name.as_bytes()));
-                record.allow = allowed.collect();
-                handled(handler, Denial::MethodNotAllowed)?
-            }
-            Matched::NoResource { handler, .. } => handled(handler, Denial::NoResource)?,
-            Matched::NoApi { handler } => handled(handler, Denial::NoApi)?,
-        },
+        Service::Api(number) => number,
     };
-    Ok((message, flow))
+    let api = program.apis().get(number).ok_or(Fault::Denied(Denial::NoApi))?;
+    let method = String::from_utf8_lossy(request.head.method_bytes(&request.bytes));
+    let rest = String::from_utf8_lossy(remainder);
+    let query = request.head.query(&request.bytes).unwrap_or_default();
+    match program.resource_of(api, &method, &rest, &String::from_utf8_lossy(query)) {
+        Matched::Resource(found) => {
+            found.describe(message, budget).map_err(fault_of)?;
+            Ok(found.resource.flow)
+        }
+        Matched::MethodNotAllowed { handler, allowed, .. } => {
+            let allowed = allowed.iter().map(|name| Method::from_bytes(name.as_bytes()));
+            record.allow = allowed.collect();
+            handled(handler, Denial::MethodNotAllowed)
+        }
+        Matched::NoResource { handler, .. } => handled(handler, Denial::NoResource),
+        Matched::NoApi { handler } => handled(handler, Denial::NoApi),
+    }
 }
 
-fn message(head: MediatedRequest, framing: BodyFraming) -> Message {
+fn message(head: Box<RequestCopy>, framing: BodyFraming) -> Message {
     use mediation::Head as _;
     let content_type = head.field("Content-Type");
     let format = content_type.map_or(Format::Binary, |content_type| Format::of(&content_type));
@@ -287,7 +221,7 @@ fn message(head: MediatedRequest, framing: BodyFraming) -> Message {
         BodyFraming::None | BodyFraming::Length(0) => Body::held(format, Bytes::new()),
         BodyFraming::Length(_) | BodyFraming::Chunked => Body::streaming(format),
     };
-    Message::new(Direction::Request, Box::new(head), body)
+    Message::new(Direction::Request, head, body)
 }
 
 /// The response that a run gives to its client.
@@ -301,22 +235,17 @@ async fn deliverable<B: RequestBody>(
     source: Source,
     waiting: &mut Option<Waiting<'_, B>>,
 ) -> Result<Response, Fault> {
-    let axis2 = |name| message.properties.get(PropertyScope::Axis2, name);
+    let Message { head, body, properties, .. } = message;
+    let mut head = response_head(worker, head);
+    let axis2 = |name| properties.get(PropertyScope::Axis2, name);
     let status = axis2("HTTP_SC").and_then(|status| status.text().parse().ok());
     let status = status.filter(|status| (200..600).contains(status));
     // The body of a message that got one of these statuses, or that had it from its upstream, is not sent.
-    let status_now = status.or_else(|| {
-        message
-            .head
-            .property(PropertyScope::Axis2, "HTTP_SC")
-            .and_then(|status| status.parse().ok())
-    });
-    let is_bodiless = matches!(status_now, Some(204 | 304))
+    let is_bodiless = matches!(status.unwrap_or_else(|| head.status()), 204 | 304)
         || axis2("NO_ENTITY_BODY").is_some_and(|value| value.value().truth());
-    let is_streaming = message.body.state() == BodyUse::Untouched;
+    let is_streaming = body.state() == BodyUse::Untouched;
     let stream = if is_streaming { session.take_stream(source) } else { None };
-    let charged = session.holding.clone();
-    let held = |bytes| ResponseBody::Held { body: Held::new(bytes), _charged: Some(charged) };
+    let held = |bytes| ResponseBody::Held(Held::new(bytes));
     let body = match stream {
         Some(stream) if !is_bodiless => ResponseBody::Streaming(stream),
         Some(stream) => {
@@ -325,14 +254,10 @@ async fn deliverable<B: RequestBody>(
         }
         None if is_bodiless => ResponseBody::Empty,
         None if is_streaming => held(session.hold(source, waiting).await?.map_err(fault_of)?),
-        None => match exchange::written(&message.body) {
+        None => match session.charged(&body).map_err(fault_of)? {
             bytes if bytes.is_empty() => ResponseBody::Empty,
             bytes => held(bytes),
         },
-    };
-    let mut head = match message.head.into_any().downcast::<Head>() {
-        Ok(head) => head,
-        Err(other) => response_head(worker, other),
     };
     if let Some(status) = status {
         head.edits.set_status(status);
@@ -362,9 +287,12 @@ const REQUEST_FIELDS: [&str; 13] = [
     "user-agent",
 ];
 
-/// The head of a request that is returned to its client: its other fields remain, as in Synapse.
-fn response_head(worker: &Worker, request: Box<dyn std::any::Any>) -> Box<Head> {
-    use mediation::Head as _;
+/// That of a response; of a request that is returned to its client, the other fields remain, as in Synapse.
+fn response_head(worker: &Worker, head: Box<dyn mediation::Head>) -> Box<Head> {
+    let request = match head.into_any().downcast::<Head>() {
+        Ok(head) => return head,
+        Err(other) => other,
+    };
     let mut head = worker.resources.head();
     let edits = &mut head.edits;
     let mut keep = |name: &str, value: &str| {
@@ -372,8 +300,16 @@ fn response_head(worker: &Worker, request: Box<dyn std::any::Any>) -> Box<Head> 
             edits.append(name.as_bytes(), value.as_bytes());
         }
     };
-    if let Ok(request) = request.downcast::<MediatedRequest>() {
-        request.fields(&mut keep);
+    match request.downcast::<RequestCopy>() {
+        Ok(request) => {
+            mediation::Head::fields(&*request, &mut keep);
+            worker.resources.release_copy(request);
+        }
+        Err(other) => {
+            if let Ok(plain) = other.downcast::<PlainHead>() {
+                mediation::Head::fields(&*plain, &mut keep);
+            }
+        }
     }
     head
 }

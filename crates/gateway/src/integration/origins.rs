@@ -11,21 +11,57 @@ use model::{Endpoint, Suspension, SuspensionTime, Upstream, UpstreamKind};
 use crate::fetch::endpoint;
 use crate::forward::{Balancer, Pools};
 
-/// A worker's balancers. Addresses may come from messages, so their number is limited: the oldest is forgotten.
+/// A worker's balancers.
 #[derive(Debug, Default)]
 pub(crate) struct Origins {
-    known: RefCell<VecDeque<Known>>,
+    /// By number of the endpoint: the origin that it was first used with, which is mostly its only one.
+    configured: RefCell<Vec<Option<Known>>>,
+    /// Others, which may come from messages, so their number is limited: the one that was not used for the longest time
+    /// is forgotten.
+    computed: RefCell<VecDeque<(Option<EndpointId>, Known)>>,
     /// Counts the messages to groups, whose members take turns.
     turn: Cell<usize>,
 }
 
 #[derive(Debug)]
 struct Known {
-    endpoint: Option<EndpointId>,
     /// Scheme and authority.
     origin: Box<str>,
     balancer: Rc<Balancer>,
 }
+
+impl Known {
+    fn is_of(&self, url: &str) -> bool {
+        let rest = url.strip_prefix(&*self.origin);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(ORIGIN_END))
+    }
+
+    fn address<'u>(&self, url: &'u str) -> Result<Address<'u>, &'static str> {
+        let target = url.get(self.origin.len()..).unwrap_or_default();
+        let mut end = target.len();
+        let mut mark = None;
+        for (at, byte) in target.bytes().enumerate() {
+            match byte {
+                0..=b' ' | 0x7f => return Err("contains spaces or control characters"),
+                b'?' if mark.is_none() => mark = Some(at),
+                b'#' => {
+                    end = at;
+                    break;
+                }
+                _ => {}
+            }
+        }
+        let target = target.get(..end).unwrap_or_default();
+        let (path, query) = match mark.and_then(|at| target.split_at_checked(at)) {
+            Some((path, query)) => (path, query.get(1..)),
+            None => (target, None),
+        };
+        Ok(Address { balancer: Rc::clone(&self.balancer), path, query })
+    }
+}
+
+/// What may follow an origin.
+const ORIGIN_END: [char; 3] = ['/', '?', '#'];
 
 /// An address, split into what is connected to and what is requested there.
 pub(super) struct Address<'u> {
@@ -34,46 +70,59 @@ pub(super) struct Address<'u> {
     pub(super) query: Option<&'u str>,
 }
 
+/// The endpoint whose rules an address has.
+pub(super) type Configured<'p> = (EndpointId, &'p MediatedEndpoint);
+
 impl Origins {
-    /// The balancer for `url`, whose rules are those of `configured`.
+    /// The balancer for `url`, whose rules are those of `configured`. `is_current`: these are of the current revision;
+    /// otherwise nothing is remembered, since numbers and rules of endpoints change.
     ///
     /// # Errors
     /// Why the URL cannot be used.
     pub(super) fn find<'u>(
         &self,
         url: &'u str,
-        configured: Option<(EndpointId, &MediatedEndpoint)>,
+        configured: Option<Configured<'_>>,
+        is_current: bool,
         pools: &Pools,
     ) -> Result<Address<'u>, &'static str> {
-        let authority_at = url.find("://").map(|at| at + 3).ok_or("not an absolute URL")?;
-        let path_at = url.get(authority_at..).and_then(|rest| rest.find(['/', '?', '#']));
-        let path_at = path_at.map_or(url.len(), |at| authority_at + at);
-        let (origin, target) = url.split_at_checked(path_at).ok_or("malformed")?;
-        let target = target.split('#').next().unwrap_or_default();
-        if target.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
-            return Err("contains spaces or control characters");
-        }
-        let (path, query) = match target.split_once('?') {
-            Some((path, query)) => (path, Some(query)),
-            None => (target, None),
-        };
         let id = configured.map(|(id, _)| id);
-        let mut known = self.known.borrow_mut();
-        let found = known.iter().find(|known| known.endpoint == id && *known.origin == *origin);
-        if let Some(found) = found {
-            return Ok(Address { balancer: Rc::clone(&found.balancer), path, query });
+        if !is_current {
+            return Known::new(url, configured, pools)?.address(url);
         }
-        let (address, _) = endpoint(origin)?;
-        let upstream = upstream(address, configured.map(|(_, endpoint)| endpoint));
-        let name =
-            (format!("integration {origin}"), String::new(), id.map_or(0, EndpointId::index));
-        let balancer = Rc::new(Balancer::new(&upstream, Some(name), pools));
-        if known.len() >= MEDIATED_ORIGINS_MAX {
-            known.pop_front();
+        let mut slots = self.configured.borrow_mut();
+        if let Some(id) = id
+            && slots.len() <= id.index()
+        {
+            slots.resize_with(id.index().saturating_add(1), || None);
         }
-        let origin = origin.into();
-        known.push_back(Known { endpoint: id, origin, balancer: Rc::clone(&balancer) });
-        Ok(Address { balancer, path, query })
+        let slot = id.and_then(|id| slots.get_mut(id.index()));
+        match slot {
+            Some(Some(known)) if known.is_of(url) => known.address(url),
+            Some(slot @ None) => slot.insert(Known::new(url, configured, pools)?).address(url),
+            Some(Some(_)) | None => self.computed(url, configured, pools),
+        }
+    }
+
+    fn computed<'u>(
+        &self,
+        url: &'u str,
+        configured: Option<Configured<'_>>,
+        pools: &Pools,
+    ) -> Result<Address<'u>, &'static str> {
+        let id = configured.map(|(id, _)| id);
+        let mut computed = self.computed.borrow_mut();
+        let found = computed.iter().rposition(|(of, known)| *of == id && known.is_of(url));
+        let used = match found.and_then(|at| computed.remove(at)) {
+            Some(known) => known,
+            None => (id, Known::new(url, configured, pools)?),
+        };
+        let address = used.1.address(url);
+        if computed.len() >= MEDIATED_ORIGINS_MAX {
+            computed.pop_front();
+        }
+        computed.push_back(used);
+        address
     }
 
     /// Whose turn it is in a group: the position of a member.
@@ -95,7 +144,27 @@ impl Origins {
 
     /// Forgets all: endpoints have other numbers after a change.
     pub(crate) fn clear(&self) {
-        self.known.borrow_mut().clear();
+        self.configured.borrow_mut().clear();
+        self.computed.borrow_mut().clear();
+    }
+}
+
+impl Known {
+    fn new(
+        url: &str,
+        configured: Option<Configured<'_>>,
+        pools: &Pools,
+    ) -> Result<Self, &'static str> {
+        let authority_at = url.find("://").map(|at| at + 3).ok_or("not an absolute URL")?;
+        let end = url.get(authority_at..).and_then(|rest| rest.find(ORIGIN_END));
+        let end = end.map_or(url.len(), |at| authority_at + at);
+        let origin = url.get(..end).ok_or("malformed")?;
+        let (address, _) = endpoint(origin)?;
+        let upstream = upstream(address, configured.map(|(_, endpoint)| endpoint));
+        let number = configured.map_or(0, |(id, _)| id.index());
+        let name = (format!("integration {origin}"), String::new(), number);
+        let balancer = Rc::new(Balancer::new(&upstream, Some(name), pools));
+        Ok(Self { origin: origin.into(), balancer })
     }
 }
 

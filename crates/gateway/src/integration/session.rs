@@ -1,6 +1,5 @@
 //! A run of mediation with what its host does for it: exchanges, bodies and timers.
 
-use std::collections::HashMap;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
@@ -16,20 +15,19 @@ use model::{Blame, Denial, Fault};
 use wire::http1::BodyFraming;
 
 use super::RunEnvironment;
+use super::bodies::{Streams, exhausted, hold_answer, hold_request, hold_response, skip_rest};
 use super::exchange::{self, Sender};
 use crate::account::bump;
 use crate::admission::Places;
 use crate::compiled::Compiled;
-use crate::deliver::{Stall, upstream_fault};
-use crate::flow::{BodyError, Held};
+use crate::deliver::Stall;
+use crate::flow::Held;
 use crate::forward::{
-    OwnBody, RequestBody, Unwanted, Upload, UpstreamBody, UpstreamResponse, body_fault,
-    while_wanted,
+    OwnBody, RequestBody, Unwanted, Upload, UpstreamBody, UpstreamResponse, while_wanted,
 };
-use crate::held::{Hold, HoldError, Holding};
+use crate::held::{Charge, Holding};
 use crate::message::Peer;
 use crate::resources::Resources;
-use crate::watch::Pace;
 use crate::worker::Worker;
 
 /// What a run waits for.
@@ -48,7 +46,7 @@ struct Answered {
 
 /// What a run has for its client.
 pub(super) enum Outcome {
-    Respond(Box<Message>, Source),
+    Respond(Message, Source),
     /// An empty 202, and the run goes on.
     Accepted,
     Failed(Failure),
@@ -60,6 +58,14 @@ pub(super) enum Outcome {
 pub(super) struct Waiting<'c, B> {
     pub(super) client: &'c mut B,
     pub(super) framing: BodyFraming,
+    /// Of a request whose body has not come: it counts until the body is used.
+    pub(super) early_upload: Places,
+}
+
+/// A run, and what its messages are charged for.
+struct Charged {
+    run: Run,
+    charge: Charge,
 }
 
 /// A run, what it waits for, and the bodies that stream meanwhile.
@@ -72,10 +78,22 @@ pub(super) struct Session {
     /// The request's places in the shares, if the run goes on after its response.
     pub(super) places: Places,
     /// `None` while a thread for heavy work has it, or after a panic.
-    pub(super) run: Option<Run>,
+    run: Option<Charged>,
     pending: Vec<Pending>,
-    /// Bodies of responses that nobody read yet.
-    streams: HashMap<AskId, UpstreamBody>,
+    streams: Streams,
+    /// When the last response came.
+    pub(super) responded_us: Option<u64>,
+}
+
+impl Charged {
+    /// Charges what the messages use now.
+    ///
+    /// # Errors
+    /// There is no room for it: the run ends.
+    fn settle(&mut self) -> Result<(), Fault> {
+        let bytes = usize::try_from(self.run.bytes_used()).unwrap_or(usize::MAX);
+        self.charge.resize(bytes).map_err(|_| Fault::Denied(Denial::HeldBytesUsed))
+    }
 }
 
 impl Session {
@@ -88,22 +106,46 @@ impl Session {
     ) -> Self {
         let live = &revision.live;
         let holding = worker.held.holding(live.held_body_bytes_max, live.held_bytes_max);
-        let (pending, streams) = Default::default();
-        let (run, places) = (Some(run), Places::default());
-        Self { worker, revision, peer, environment, holding, places, run, pending, streams }
+        Self {
+            worker,
+            revision,
+            peer,
+            environment,
+            run: Some(Charged { run, charge: holding.charge() }),
+            holding,
+            places: Places::default(),
+            pending: Vec::new(),
+            streams: Streams::default(),
+            responded_us: None,
+        }
     }
 
     /// Whether something is left to do: exchanges and timers are outstanding, or branches go on.
     pub(super) fn is_waiting(&self) -> bool {
-        let goes_on = self.run.as_ref().is_some_and(|run| !run.is_done());
+        let goes_on = self.run.as_ref().is_some_and(|of| !of.run.is_done());
         goes_on || !self.pending.is_empty()
     }
 
     /// The body of a response, if it streams.
     pub(super) fn take_stream(&mut self, source: Source) -> Option<UpstreamBody> {
         match source {
-            Source::Response(ask) => self.streams.remove(&ask),
+            Source::Response(ask) => self.streams.take(|of| of == ask),
             Source::Request => None,
+        }
+    }
+
+    /// Releases the bodies of responses that no message reads any more.
+    async fn release_unread(&mut self) {
+        let run = self.run.as_ref();
+        let is_unread = |ask| !run.is_some_and(|of| of.run.reads(ask));
+        let resources = &self.worker.resources;
+        while let Some(mut stream) = self.streams.take(is_unread) {
+            poll_fn(|cx| {
+                skip_rest(cx, &mut stream, resources);
+                Poll::Ready(())
+            })
+            .await;
+            stream.release(resources, true);
         }
     }
 
@@ -134,6 +176,7 @@ impl Session {
                     self.send(ask, *exchange, client).await?;
                 }
                 Event::Waiting => {
+                    self.release_unread().await;
                     let pending = &mut self.pending;
                     let next = poll_fn(|cx| match poll_pending(pending, cx) {
                         answers if answers.is_empty() => Poll::Pending,
@@ -143,11 +186,14 @@ impl Session {
                     answers.into_iter().for_each(|answered| self.answer(answered));
                 }
                 Event::Respond(message, source) => {
-                    return Ok(Outcome::Respond(Box::new(message), source));
+                    return Ok(Outcome::Respond(message, source));
                 }
                 Event::Accepted => return Ok(Outcome::Accepted),
                 Event::Failed(failure) => return Ok(Outcome::Failed(failure)),
-                Event::Done | Event::Heavy => return Ok(Outcome::Done),
+                Event::Done | Event::Heavy => {
+                    self.release_unread().await;
+                    return Ok(Outcome::Done);
+                }
             }
         }
     }
@@ -157,22 +203,24 @@ impl Session {
         &mut self,
         client: &mut Option<Waiting<'_, B>>,
     ) -> Result<Event, Fault> {
-        let Some(run) = &mut self.run else { return Ok(Event::Done) };
-        let event = run.next(&self.environment);
+        let Some(of) = &mut self.run else { return Ok(Event::Done) };
+        let event = of.run.next(&self.environment);
+        of.settle()?;
         if !matches!(event, Event::Heavy) {
             return Ok(event);
         }
-        let Some(mut run) = self.run.take() else { return Ok(Event::Done) };
+        // Its charge goes with it: a client that leaves does not end the work.
+        let Some(mut of) = self.run.take() else { return Ok(Event::Done) };
         let environment = self.environment.clone();
         bump(&self.worker.tally.heavy_work);
         let work = self.worker.heavy.run(move || {
-            let event = run.next_heavy(&environment);
-            (run, event)
+            let event = of.run.next_heavy(&environment);
+            (of, event)
         });
-        let Some((run, event)) = while_waiting(client, work).await?? else {
+        let Some((of, event)) = while_waiting(client, work).await?? else {
             return Ok(Event::Failed(Failure::new(Code::MEDIATION, "a mediator panicked")));
         };
-        self.run = Some(run);
+        self.run.insert(of).settle()?;
         Ok(event)
     }
 
@@ -188,7 +236,7 @@ impl Session {
         if is_streaming
             && exchange.source == Source::Request
             && !exchange::has_recipients(&self.environment, &exchange.target)
-            && let Some(Waiting { client, framing }) = client
+            && let Some(Waiting { client, framing, early_upload }) = client
             && client.can_restart()
         {
             let sender = self.sender(ask, exchange, *framing);
@@ -196,6 +244,7 @@ impl Session {
                 let sent = pin!(sender.run(&worker, &revision, &mut **client));
                 alongside(&mut self.pending, sent).await
             };
+            *early_upload = Places::default();
             answers.into_iter().for_each(|answered| self.answer(answered));
             if let Err(fault) = &sent
                 && fault.blame() == Blame::Client
@@ -208,7 +257,7 @@ impl Session {
         let held = if is_streaming {
             self.hold(exchange.source, client).await?
         } else {
-            Ok(exchange::written(&exchange.message.body))
+            self.charged(&exchange.message.body)
         };
         let bytes = match held {
             Ok(bytes) => bytes,
@@ -238,6 +287,16 @@ impl Session {
         Ok(())
     }
 
+    /// A body that its run has written, charged on its own from now on.
+    pub(super) fn charged(&mut self, body: &Body) -> Result<Bytes, Failure> {
+        self.run.take_if(|of| of.run.is_done());
+        let bytes = exchange::written(body);
+        if body.state() != BodyUse::Rewritten {
+            return Ok(bytes);
+        }
+        self.holding.hold(bytes).map_err(|_| exhausted())
+    }
+
     /// The limit for bodies without progress.
     fn stall(&self) -> Stall {
         let live = &self.revision.live;
@@ -245,7 +304,7 @@ impl Session {
     }
 
     fn sender(&self, ask: AskId, exchange: Exchange, framing: BodyFraming) -> Sender {
-        let properties = self.run.as_ref().and_then(|run| run.properties(ask));
+        let properties = self.run.as_ref().and_then(|of| of.run.properties(ask));
         let environment = self.environment.clone();
         Sender::new(environment, exchange, properties, &self.peer, framing)
     }
@@ -254,7 +313,10 @@ impl Session {
         if let Some(stream) = answered.stream {
             self.streams.insert(answered.ask, stream);
         }
-        if let Some(run) = &mut self.run {
+        if matches!(answered.answer, Answer::Response(_)) {
+            self.responded_us = Some(self.worker.resources.now_us());
+        }
+        if let Some(Charged { run, .. }) = &mut self.run {
             run.answer(answered.ask, answered.answer);
         }
     }
@@ -271,17 +333,21 @@ impl Session {
         let gone = || Failure::new(Code::MEDIATION, "the body was sent to another receiver");
         match (source, client) {
             // What is left of a body that was sent, if only in part, is no body.
-            (Source::Request, Some(Waiting { client, framing })) if client.can_restart() => {
+            (Source::Request, Some(Waiting { client, framing, early_upload }))
+                if client.can_restart() =>
+            {
                 let (worker, stall) = (&self.worker, self.stall());
                 let holding = &self.holding;
-                hold_request(worker, &mut **client, *framing, holding, stall).await.map(Ok)
+                let held = hold_request(worker, &mut **client, *framing, holding, stall).await;
+                *early_upload = Places::default();
+                held.map(Ok)
             }
             (Source::Request, _) => Ok(Err(gone())),
-            (Source::Response(ask), client) => {
-                let Some(stream) = self.streams.remove(&ask) else { return Ok(Err(gone())) };
+            (source @ Source::Response(_), client) => {
+                let Some(stream) = self.take_stream(source) else { return Ok(Err(gone())) };
                 let (worker, stall) = (Rc::clone(&self.worker), self.stall());
                 let holding = self.holding.clone();
-                if let (Upload::Running(_), Some(waiting)) = (&stream.upload, &mut *client) {
+                if let (Upload::Running, Some(waiting)) = (stream.upload, &mut *client) {
                     let client = Some(&mut *waiting.client);
                     return Ok(hold_response(&worker, stream, client, &holding, stall).await);
                 }
@@ -355,8 +421,13 @@ fn answered(
     bytes: Option<Bytes>,
 ) -> Answered {
     match sent {
-        Ok(UpstreamResponse { head, body }) => {
-            let is_empty = body.reader.is_done() && matches!(body.upload, Upload::Done);
+        Ok(UpstreamResponse { head, mut body }) => {
+            let is_empty = body.is_done() && body.upload == Upload::Done;
+            sender.release(resources);
+            if head.status() >= 400 {
+                // As for any response: the rest of the request is of no use any more.
+                body.stop_upload(resources);
+            }
             let message = exchange::response(head, is_empty);
             let stream = if is_empty {
                 body.release(resources, true);
@@ -372,128 +443,4 @@ fn answered(
             Answered { ask, answer, stream: None }
         }
     }
-}
-
-/// Reads the body of an answer that a step needs at once.
-async fn hold_answer(
-    worker: &Worker,
-    answer: &mut Answer,
-    stream: UpstreamBody,
-    holding: &Holding,
-    stall: Stall,
-) {
-    let client = None::<&mut OwnBody>;
-    match hold_response(worker, stream, client, holding, stall).await {
-        Ok(bytes) => {
-            if let Answer::Response(message) = answer {
-                message.body = Body::held(message.body.format(), bytes);
-            }
-        }
-        Err(failure) => *answer = Answer::Failed(failure, None),
-    }
-}
-
-/// Reads the body of the client's request.
-async fn hold_request<B: RequestBody>(
-    worker: &Worker,
-    client: &mut B,
-    framing: BodyFraming,
-    holding: &Holding,
-    stall: Stall,
-) -> Result<Bytes, Fault> {
-    let announced = match framing {
-        BodyFraming::None => Some(0),
-        BodyFraming::Length(bytes) => Some(bytes),
-        BodyFraming::Chunked => None,
-    };
-    let mut hold = Hold::begin(holding, announced).map_err(denied)?;
-    let resources = &worker.resources;
-    client.watch().set(resources.deadline_us(stall.ms));
-    let mut pace = Pace::new(stall.min_rate, resources.coarse_us());
-    let held = poll_fn(|cx| {
-        let before = hold.len();
-        if let Poll::Ready(held) = hold.poll(cx, client) {
-            return Poll::Ready(held.map_err(denied));
-        }
-        if let Poll::Ready(fault) = client.poll_left(cx, true) {
-            return Poll::Ready(Err(fault));
-        }
-        let (len, now_us) = (hold.len(), resources.coarse_us());
-        client.watch().client_is_slow(true, now_us);
-        if len > before && pace.is_kept(len as u64, now_us) {
-            client.watch().set(resources.deadline_us(stall.ms));
-        }
-        if client.watch().poll_expired(cx) {
-            return Poll::Ready(Err(Fault::ClientTimeout));
-        }
-        Poll::Pending
-    })
-    .await;
-    client.watch().client_is_slow(false, resources.coarse_us());
-    held
-}
-
-/// Why a request's body is not held.
-fn denied(error: HoldError) -> Fault {
-    match error {
-        HoldError::TooLarge => Fault::Denied(Denial::BodyTooLarge),
-        HoldError::Exhausted => Fault::Denied(Denial::HeldBytesUsed),
-        HoldError::Body(error) => body_fault(error),
-    }
-}
-
-/// Reads the body of a response, while the rest of the request's body may still be sent.
-async fn hold_response<B: RequestBody>(
-    worker: &Worker,
-    mut stream: UpstreamBody,
-    mut request_body: Option<&mut B>,
-    holding: &Holding,
-    stall: Stall,
-) -> Result<Bytes, Failure> {
-    let resources = &worker.resources;
-    let watch = resources.watches.add();
-    watch.set(resources.deadline_us(stall.ms));
-    let mut pace = Pace::new(stall.min_rate, resources.coarse_us());
-    let authority = Rc::clone(&stream.authority);
-    let announced = stream.reader.announced();
-    let held = match Hold::begin(holding, announced) {
-        Err(error) => Err(error),
-        Ok(mut hold) => {
-            poll_fn(|cx| {
-                let before = hold.len();
-                let buffers = &resources.buffers;
-                let mut moved = match &mut request_body {
-                    Some(body) => stream.poll_upload(cx, *body, buffers),
-                    None => false,
-                };
-                let mut source = stream.source(&resources.buffers);
-                if let Poll::Ready(held) = hold.poll(cx, &mut source) {
-                    return Poll::Ready(held);
-                }
-                let (len, now_us) = (hold.len(), resources.coarse_us());
-                moved |= len > before && pace.is_kept(len as u64, now_us);
-                if moved {
-                    watch.set(resources.deadline_us(stall.ms));
-                }
-                if watch.poll_expired(cx) {
-                    return Poll::Ready(Err(HoldError::Body(BodyError::Closed)));
-                }
-                Poll::Pending
-            })
-            .await
-        }
-    };
-    let is_complete = held.is_ok();
-    stream.release(resources, is_complete);
-    held.map_err(|error| match error {
-        HoldError::TooLarge => {
-            let text = format!("the response of {authority} is larger than `held_body_bytes_max`");
-            Failure::new(Code::RESPONSE_TOO_LARGE, text)
-        }
-        HoldError::Exhausted => {
-            let text = "the held bodies of this worker use up `held_bytes_max`";
-            Failure::new(Code::HELD_BYTES_USED, text)
-        }
-        HoldError::Body(error) => exchange::failure(&upstream_fault(&authority, &error)),
-    })
 }

@@ -44,16 +44,7 @@ impl HeadEdits {
     /// Removes all fields of this name, also those added before.
     pub(crate) fn remove(&mut self, name: &[u8]) {
         let known = Known::of(name);
-        if matches!(
-            known,
-            Known::Other
-                | Known::Conditional
-                | Known::Control
-                | Known::Identity
-                | Known::LookAlike
-                | Known::XForwarded
-        ) {
-            // These stand for many names.
+        if stands_for_many(known) {
             if !self.has_removed_name(name) {
                 self.removed_names.extend_from_slice(name);
                 self.removed_names.push(b':');
@@ -136,6 +127,26 @@ impl HeadEdits {
         kept.map(move |field| (field.name.of(bytes), field.value.of(bytes))).chain(added)
     }
 
+    /// The value of the first field of this name that is left.
+    pub(crate) fn find<'a>(
+        &'a self,
+        bytes: &'a [u8],
+        fields: &'a [Field],
+        name: &[u8],
+    ) -> Option<&'a [u8]> {
+        let kind = Known::of(name);
+        let is_it = |field: &&Field| {
+            field.known == kind
+                && (!stands_for_many(kind) || field.name.of(bytes).eq_ignore_ascii_case(name))
+                && self.keeps(bytes, field, self.removed)
+        };
+        if let Some(field) = fields.iter().find(is_it) {
+            return Some(field.value.of(bytes));
+        }
+        let mut added = self.fields(bytes, &[], KnownSet::EMPTY);
+        added.find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+
     fn keeps(&self, bytes: &[u8], field: &Field, drop: KnownSet) -> bool {
         !field.hop && !drop.contains(field.known) && !self.has_removed_name(field.name.of(bytes))
     }
@@ -144,6 +155,19 @@ impl HeadEdits {
         let mut names = self.removed_names.split(|byte| *byte == b':');
         !self.removed_names.is_empty() && names.any(|removed| removed.eq_ignore_ascii_case(name))
     }
+}
+
+/// Whether fields with several names are of this kind.
+fn stands_for_many(kind: Known) -> bool {
+    matches!(
+        kind,
+        Known::Other
+            | Known::Conditional
+            | Known::Control
+            | Known::Identity
+            | Known::LookAlike
+            | Known::XForwarded
+    )
 }
 
 /// The line that starts at `at`, with its CRLF. `None` at the end.
@@ -209,6 +233,27 @@ mod tests {
             },
             "Server: x|Vary: a|Other: o|x-mine: 4|",
         );
+    }
+
+    #[test]
+    fn a_field_is_found_unless_it_was_removed() {
+        let mut head = ResponseHead::default();
+        head.parse(HEAD, Method::Get).unwrap();
+        let mut edits = HeadEdits::default();
+        let find = |edits: &HeadEdits, name: &[u8]| {
+            let found = edits.find(HEAD, head.fields(), name);
+            found.map(|value| String::from_utf8(value.to_vec()).unwrap())
+        };
+        for (name, value) in [("SERVER", "x"), ("x-mine", "1"), ("vary", "a")] {
+            assert_eq!(find(&edits, name.as_bytes()).as_deref(), Some(value));
+        }
+        for name in [&b"vary"[..], b"X-Mine"] {
+            edits.remove(name);
+            assert_eq!(find(&edits, name), None);
+            edits.append(name, b"new");
+            assert_eq!(find(&edits, name).as_deref(), Some("new"));
+        }
+        assert_eq!(find(&edits, b"date"), None);
     }
 
     #[test]

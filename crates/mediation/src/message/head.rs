@@ -95,3 +95,27 @@ impl Head for PlainHead {
         self
     }
 }
+
+/// In a message whose head is elsewhere.
+#[derive(Debug)]
+pub(crate) struct NoHead;
+
+impl Head for NoHead {
+    fn field(&self, _: &str) -> Option<Cow<'_, str>> {
+        None
+    }
+
+    fn set_field(&mut self, _: &str, _: &str) {}
+
+    fn remove_field(&mut self, _: &str) {}
+
+    fn fields(&self, _: &mut dyn FnMut(&str, &str)) {}
+
+    fn copy(&self) -> Box<dyn Head> {
+        Box::new(Self)
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}

@@ -155,7 +155,8 @@ impl Branch {
         let mut branch = Self::new(id, part.message, Source::Request, end);
         branch.splits.clone_from(&parent.splits);
         if let Some(sequence) = part.sequence {
-            let called = Some((parent.shared_parameters().cloned().unwrap_or_default(), None));
+            let called =
+                Some((shared_parameters(&parent.stack).cloned().unwrap_or_default(), None));
             // The stack is empty, so this is not too deep.
             let _ = branch.enter(program, sequence, called);
         }
@@ -199,16 +200,6 @@ impl Branch {
         if let Some(frame) = self.stack.last_mut() {
             frame.next = frame.next.saturating_sub(1);
         }
-    }
-
-    /// Of the sequence template that runs.
-    pub(super) fn parameters(&self) -> &[(String, PropertyValue)] {
-        self.shared_parameters().map_or(&[][..], |parameters| parameters)
-    }
-
-    fn shared_parameters(&self) -> Option<&Parameters> {
-        let owner = self.stack.iter().rev().find(|frame| !frame.is_nested);
-        owner.map(|frame| &frame.parameters)
     }
 
     /// Whether steps are left.
@@ -335,4 +326,14 @@ impl Branch {
     pub(super) fn is_one_way(&self) -> bool {
         self.message.says(PropertyScope::Synapse, "OUT_ONLY")
     }
+}
+
+/// Of the sequence template that runs.
+pub(super) fn parameters(stack: &[Frame]) -> &[(String, PropertyValue)] {
+    shared_parameters(stack).map_or(&[][..], |parameters| parameters)
+}
+
+fn shared_parameters(stack: &[Frame]) -> Option<&Parameters> {
+    let owner = stack.iter().rev().find(|frame| !frame.is_nested);
+    owner.map(|frame| &frame.parameters)
 }

@@ -3,9 +3,9 @@
 use bytes::Bytes;
 use expression::{BodyUse, Budget};
 
-use super::branch::{At, Branch, End, Wait};
+use super::branch::{self, At, Branch, End, Wait};
 use super::{AskId, Context, Event, Run, Scene, Target, Turn, Waiter};
-use crate::message::{PlainHead, soap};
+use crate::message::{NoHead, PlainHead, soap};
 use crate::program::{EndpointId, SequenceId, TimeoutAction};
 use crate::{Body, Code, Direction, Failure, Format, Message, PropertyScope, PropertyValue, To};
 
@@ -61,8 +61,8 @@ pub enum Answer {
 
 /// A message without head and body, where the real one is elsewhere.
 pub(super) fn placeholder() -> Message {
-    let body = Body::held(Format::Binary, Vec::new());
-    Message::new(Direction::Request, Box::<PlainHead>::default(), body)
+    let body = Body::held(Format::Binary, Bytes::new());
+    Message::new(Direction::Request, Box::new(NoHead), body)
 }
 
 /// Writes the body in the format of its receiver.
@@ -75,6 +75,7 @@ pub(super) fn finish(message: &mut Message, budget: &Budget) -> Result<(), Failu
     if bytes.is_some_and(|bytes| bytes.is_empty()) && !message.body.is_empty() {
         message.body = Body::held(message.body.format(), Bytes::new());
     }
+    message.body.settle(budget);
     Ok(())
 }
 
@@ -205,7 +206,7 @@ impl Run {
             program: context.program,
             environment: context.environment,
             budget: &self.budget,
-            parameters: branch.parameters(),
+            parameters: branch::parameters(&branch.stack),
         };
         Target::resolve(&scene, &branch.message, to)
     }
@@ -339,8 +340,11 @@ impl Run {
             Wait::Call { endpoint, .. }
             | Wait::Send { endpoint, .. }
             | Wait::OneWay { endpoint } => {
-                if let Some(message) = message {
-                    (branch.message.head, branch.message.body) = (message.head, message.body);
+                match message {
+                    Some(message) => {
+                        (branch.message.head, branch.message.body) = (message.head, message.body);
+                    }
+                    None => branch.message.head = Box::<PlainHead>::default(),
                 }
                 endpoint
             }

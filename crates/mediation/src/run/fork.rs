@@ -35,6 +35,11 @@ pub(super) struct Aggregate {
 }
 
 impl Aggregate {
+    /// The messages that wait.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = &Branch> {
+        self.waiting.iter().map(AsRef::as_ref)
+    }
+
     /// Whether messages wait.
     pub(super) fn is_open(&self) -> bool {
         !self.waiting.is_empty()
@@ -114,7 +119,7 @@ impl Run {
         Turn::Gone
     }
 
-    fn start(&mut self, branch: Box<Branch>) {
+    pub(super) fn start(&mut self, branch: Box<Branch>) {
         self.ready.push_back(branch.id);
         self.branches.insert(branch.id, branch);
     }
@@ -189,15 +194,13 @@ impl Run {
         }
         let mut ended = vec![id];
         while let Some(id) = ended.pop() {
-            let owned = self
-                .branches
-                .extract_if(.., |_, branch| branch.owner.is_some_and(|(owner, _)| owner == id));
-            let owned: Vec<_> = owned.map(|(id, _)| id).collect();
-            let inner = self.gathers.extract_if(.., |_, inner| owned.contains(&inner.parent));
-            ended.extend(inner.map(|(id, _)| id));
+            let is_owned =
+                |branch: &Box<Branch>| branch.owner.is_some_and(|(owner, _)| owner == id);
+            let owned = self.branches.take_all(is_owned);
+            ended.extend(self.gathers.take_all(|inner| owned.contains(&inner.parent)));
         }
         let (branches, gathers) = (&self.branches, &self.gathers);
-        self.asks.retain(|_, waiter| match waiter {
+        self.asks.retain(|waiter| match waiter {
             Waiter::Branch(id) => branches.contains_key(id),
             Waiter::Gather(id) => gathers.contains_key(id),
             Waiter::Aggregate(_) => true,

@@ -6,11 +6,11 @@
 
 mod branch;
 mod exchange;
+mod few;
 mod fork;
 mod scene;
 mod target;
 
-use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use expression::{BodyUse, Budget};
@@ -21,6 +21,7 @@ use crate::service::Flow;
 use crate::{Failure, Message, Next, Properties, limits};
 
 use branch::{Branch, BranchId, End, Wait};
+use few::{Few, Queue};
 use fork::{Aggregate, AggregateKey, Gather};
 
 pub use exchange::{Answer, Ask, Exchange, Source};
@@ -60,17 +61,17 @@ pub struct Run {
     flow: Flow,
     /// One for everything.
     budget: Budget,
-    branches: BTreeMap<BranchId, Box<Branch>>,
+    branches: Few<BranchId, Box<Branch>>,
     /// Those that can go on, in this order.
-    ready: VecDeque<BranchId>,
-    asks: BTreeMap<AskId, Waiter>,
-    gathers: BTreeMap<u32, Gather>,
-    aggregates: BTreeMap<AggregateKey, Aggregate>,
+    ready: Queue<BranchId>,
+    asks: Few<AskId, Waiter>,
+    gathers: Few<u32, Gather>,
+    aggregates: Few<AggregateKey, Aggregate>,
     /// The branches that wait in them.
     collected: usize,
     /// Of branches, asks and forks.
     last_id: u32,
-    events: VecDeque<Event>,
+    events: Queue<Event>,
     has_responded: bool,
     /// By [`Event::Accepted`].
     is_accepted: bool,
@@ -113,23 +114,25 @@ impl Run {
         let mut first = Branch::new(0, message, Source::Request, End::Request);
         first.handlers.extend(flow.fault);
         first.restart(&program, flow.request);
-        Self {
+        let mut run = Self {
             program,
             flow,
             budget,
-            branches: BTreeMap::from([(0, Box::new(first))]),
-            ready: VecDeque::from([0]),
-            asks: BTreeMap::new(),
-            gathers: BTreeMap::new(),
-            aggregates: BTreeMap::new(),
+            branches: Few::default(),
+            ready: Queue::default(),
+            asks: Few::default(),
+            gathers: Few::default(),
+            aggregates: Few::default(),
             collected: 0,
             last_id: 0,
-            events: VecDeque::new(),
+            events: Queue::default(),
             has_responded: false,
             is_accepted: false,
             failure: None,
             charged: 0,
-        }
+        };
+        run.start(Box::new(first));
+        run
     }
 
     /// Runs until the host is needed.
@@ -162,6 +165,23 @@ impl Run {
     pub fn properties(&self, ask: AskId) -> Option<&Properties> {
         let Waiter::Branch(id) = self.asks.get(&ask)? else { return None };
         Some(&self.branches.get(id)?.message.properties)
+    }
+
+    /// Whether a message may still read the body of the response to `ask`.
+    #[must_use]
+    pub fn reads(&self, ask: AskId) -> bool {
+        let waiting = self.aggregates.values().flat_map(Aggregate::waiting);
+        self.branches.values().map(AsRef::as_ref).chain(waiting).any(|branch| {
+            let is_its = branch.source == Source::Response(ask)
+                && branch.message.body.state() == BodyUse::Untouched;
+            is_its || branch.answer.as_ref().is_some_and(|(of, _)| *of == ask)
+        })
+    }
+
+    /// The memory of its messages, in bytes: what mediators made of bodies, by estimate.
+    #[must_use]
+    pub fn bytes_used(&self) -> u64 {
+        self.budget.bytes_used()
     }
 
     /// Whether nothing is left to do: [`Run::next`] returns [`Event::Done`] for ever.
@@ -299,20 +319,20 @@ impl Run {
         context: Context<'_>,
     ) -> Turn {
         let Some(step) = at.step(context.program) else { return Turn::Go(branch) };
-        // The message is apart from the branch while the scene borrows that.
-        let mut message = std::mem::replace(&mut branch.message, exchange::placeholder());
+        let Branch { message, stack, .. } = &mut *branch;
         let scene = Scene {
             program: context.program,
             environment: context.environment,
             budget: &self.budget,
-            parameters: branch.parameters(),
+            parameters: branch::parameters(stack),
         };
+        let before = message.body.state();
         let charged = self.budget.charge_steps(limits::MEDIATOR_STEPS).map_err(Failure::from);
         let next = charged.and_then(|()| match parts {
-            Some(parts) => step.mediator.join(&scene, &mut message, parts),
-            None => step.mediator.mediate(&scene, &mut message),
+            Some(parts) => step.mediator.join(&scene, message, parts),
+            None => step.mediator.mediate(&scene, message),
         });
-        branch.message = message;
+        message.rewritten_since(before);
         let turn = match next {
             Ok(next) => {
                 context.environment.mediated(step, &branch.message);
@@ -478,6 +498,9 @@ impl Run {
     }
 
     fn ask_body(&mut self, mut branch: Box<Branch>) -> Turn {
+        if let Some(failure) = branch.message.encoded() {
+            return Turn::Failed(branch, failure);
+        }
         branch.wait = Wait::Body;
         self.new_ask(Waiter::Branch(branch.id), Ask::Body(branch.source));
         self.branches.insert(branch.id, branch);

@@ -161,6 +161,9 @@ fn with_postfix(uri: &str, message: &Message) -> String {
         Some(value) => value.text(),
         None => message.head.property(scope, "REST_URL_POSTFIX").unwrap_or_default(),
     };
+    if postfix.is_empty() {
+        return uri.to_owned();
+    }
     let (path, query) = postfix.split_once('?').unwrap_or((&postfix, ""));
     let (address, own_query) = uri.split_once('?').unwrap_or((uri, ""));
     let mut url = address.to_owned();

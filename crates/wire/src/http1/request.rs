@@ -5,13 +5,13 @@ use base::{Method, limits};
 use super::fields::{Fields, Options};
 use super::framing::{self, BodyFraming};
 use super::target::{self, Path, Target};
-use super::{Field, Known, Parsed, Rejection, Side, Span, Upgrade, Version, scan, swar};
+use super::{Field, Known, Parsed, Rejection, Side, Span, Upgrade, Version, find, scan};
 
 /// The head of a request. Keep it and parse the next one into it: its memory is reused.
 ///
 /// It holds offsets only. Every method that takes a `buf` requires the one that was parsed; with another one
 /// it returns wrong or empty bytes, but does not panic.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct RequestHead {
     len: usize,
     method: Method,
@@ -25,6 +25,38 @@ pub struct RequestHead {
     framing: BodyFraming,
     options: Options,
     expects_continue: bool,
+}
+
+impl Clone for RequestHead {
+    fn clone(&self) -> Self {
+        let mut copy = Self::default();
+        copy.clone_from(self);
+        copy
+    }
+
+    /// Keeps its memory.
+    fn clone_from(&mut self, source: &Self) {
+        let Self {
+            len,
+            method,
+            method_span,
+            whole_target,
+            target,
+            changed_path,
+            host,
+            version,
+            fields,
+            framing,
+            options,
+            expects_continue,
+        } = source;
+        self.fields.clone_from(fields);
+        self.changed_path.clone_from(changed_path);
+        (self.len, self.method, self.method_span) = (*len, *method, *method_span);
+        (self.whole_target, self.target, self.host) = (*whole_target, *target, *host);
+        (self.version, self.framing, self.options) = (*version, *framing, *options);
+        self.expects_continue = *expects_continue;
+    }
 }
 
 impl Default for RequestHead {
@@ -215,7 +247,7 @@ impl RequestHead {
 
     /// Reads the request line, which starts at 0, and returns its end.
     fn request_line(&mut self, buf: &[u8]) -> Option<usize> {
-        let method_len = swar::token_len(buf.get(..=limits::METHOD_BYTES_MAX).unwrap_or(buf));
+        let method_len = find::token_len(buf.get(..=limits::METHOD_BYTES_MAX).unwrap_or(buf));
         let (method, [b' ', after_method @ ..]) = buf.split_at_checked(method_len)? else {
             return None;
         };
@@ -228,7 +260,7 @@ impl RequestHead {
         };
         let within_limits = (1..=limits::METHOD_BYTES_MAX).contains(&method.len())
             && (1..=limits::TARGET_BYTES_MAX as usize).contains(&target.len());
-        if !within_limits || swar::has_forbidden_target_byte(target) {
+        if !within_limits || find::has_forbidden_target_byte(target) {
             return None;
         }
         let target_start = method.len().checked_add(1)?;

@@ -1,0 +1,187 @@
+//! Artefacts as they are served: compiled, with the last good version of those that are broken.
+
+use std::collections::{BTreeSet, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use mediation::{Compiler, Memory, Program, SequenceId};
+use model::{
+    Api, ApiState, Artefact, ArtefactSet, Diagnostic, LoadedApi, Severity, Snapshot, Transports,
+};
+use stages::Routes;
+
+use super::LOG;
+
+/// Compiled artefacts. Workers share them.
+pub(crate) struct Integration {
+    /// What was found: compiled again only if that changed.
+    found: Arc<ArtefactSet>,
+    /// What the program was compiled from.
+    pub(super) artefacts: Arc<ArtefactSet>,
+    /// The units of it that are broken nevertheless.
+    broken: BTreeSet<PathBuf>,
+    /// The problems of what was found.
+    pub(crate) diagnostics: Vec<Diagnostic>,
+    pub(super) program: Arc<Program>,
+    /// The base paths of the services, and their accounts. None has operations: the artefact says what it serves.
+    pub(crate) routes: Arc<Routes>,
+    /// By slot in `routes`.
+    pub(super) services: Vec<Option<Service>>,
+    /// What its mediators keep between messages, for all workers.
+    pub(super) memory: Memory,
+}
+
+/// The number of a service in its program.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Service {
+    Proxy(usize),
+    Api(usize),
+    /// The sequence `main` gets what no other service takes, at the empty base path.
+    Main(SequenceId),
+}
+
+/// A compiled set.
+struct Compiled {
+    artefacts: Arc<ArtefactSet>,
+    program: Program,
+    diagnostics: Vec<Diagnostic>,
+    broken: BTreeSet<PathBuf>,
+}
+
+impl Compiled {
+    fn of(artefacts: Arc<ArtefactSet>) -> Self {
+        let (program, diagnostics) = Compiler::compile_set(&artefacts);
+        let errors = diagnostics.iter().filter(|one| one.severity == Severity::Error);
+        let broken = errors.map(|one| file_of(&artefacts, &one.file)).collect();
+        Self { artefacts, program, diagnostics, broken }
+    }
+}
+
+impl Integration {
+    /// Compiles the artefacts of `snapshot`, unless `previous` has them already. What is broken now stays as it is in
+    /// `previous`, if it was not broken there.
+    pub(crate) fn compile(snapshot: &Snapshot, previous: Option<&Arc<Self>>) -> Arc<Self> {
+        let found = &snapshot.artefacts;
+        if let Some(previous) = previous
+            && Arc::ptr_eq(&previous.found, found)
+        {
+            return Arc::clone(previous);
+        }
+        let new = Compiled::of(Arc::clone(found));
+        for diagnostic in &new.diagnostics {
+            match diagnostic.severity {
+                Severity::Error => tracing::error!(target: LOG, "{diagnostic}"),
+                Severity::Warning => tracing::warn!(target: LOG, "{diagnostic}"),
+            }
+        }
+        let kept = previous.and_then(|previous| previous.keep(&new));
+        let (compiled, diagnostics) = match kept {
+            Some(kept) => (Compiled::of(Arc::new(kept)), new.diagnostics),
+            None => (Compiled { diagnostics: Vec::new(), ..new }, new.diagnostics),
+        };
+        let Compiled { artefacts, program, broken, .. } = compiled;
+        let served = services(&program);
+        let apis = served
+            .iter()
+            .map(|(_, api)| LoadedApi { api: Arc::clone(api), state: ApiState::Serving });
+        let snapshot =
+            Snapshot { revision: snapshot.revision, apis: apis.collect(), ..Snapshot::default() };
+        let routes = Routes::compile(&snapshot, previous.map(|previous| &*previous.routes));
+        let mut services = vec![None; routes.slots()];
+        for api in routes.apis() {
+            let service = served.iter().find(|(_, known)| Arc::ptr_eq(known, &api.api));
+            if let (Some((service, _)), Some(slot)) = (service, services.get_mut(api.slot as usize))
+            {
+                *slot = Some(*service);
+            }
+        }
+        Arc::new(Self {
+            found: Arc::clone(found),
+            artefacts,
+            broken,
+            diagnostics,
+            memory: Memory::new(&program),
+            program: Arc::new(program),
+            services,
+            routes: Arc::new(routes),
+        })
+    }
+
+    /// The set of `new` with this one's version of what is broken there. `None`: there is none of it here.
+    fn keep(&self, new: &Compiled) -> Option<ArtefactSet> {
+        let found = &new.artefacts;
+        let of = |set: &ArtefactSet, file: &PathBuf| -> Vec<Artefact> {
+            set.artefacts.iter().filter(|one| unit(one) == *file).cloned().collect()
+        };
+        let mut artefacts = found.artefacts.clone();
+        let mut has_kept = false;
+        for file in new.broken.difference(&self.broken) {
+            let (old, broken) = (of(&self.artefacts, file), of(found, file));
+            let others = artefacts.iter().filter(|one| unit(one) != *file).flat_map(names);
+            let others: HashSet<_> = others.collect();
+            // Another file may have the names by now.
+            let is_taken = old.iter().flat_map(names).any(|name| others.contains(&name));
+            if old.is_empty() || old == broken || is_taken {
+                continue;
+            }
+            tracing::warn!(target: LOG, "{}: the last good version stays in service", file.display());
+            let at = artefacts.iter().position(|one| unit(one) == *file).unwrap_or_default();
+            artefacts.retain(|one| unit(one) != *file);
+            artefacts.splice(at..at, old);
+            has_kept = true;
+        }
+        if !has_kept {
+            return None;
+        }
+        // Those that an old version refers to.
+        let mut resources = self.artefacts.resources.clone();
+        resources.extend(found.resources.clone());
+        Some(ArtefactSet { artefacts, resources })
+    }
+
+    /// Whether they are other artefacts than those of `other`.
+    pub(crate) fn differs(&self, other: &Self) -> bool {
+        !Arc::ptr_eq(&self.program, &other.program)
+    }
+}
+
+/// What is served whole or not at all: an archive, or a file.
+fn unit(artefact: &Artefact) -> &Path {
+    artefact.application.as_ref().map_or(&artefact.file, |application| &application.file)
+}
+
+/// The unit of an artefact's file.
+fn file_of(set: &ArtefactSet, file: &Path) -> PathBuf {
+    let found = set.artefacts.iter().find(|one| one.file == file);
+    found.map_or(file, unit).to_owned()
+}
+
+/// Kinds and names that an artefact defines.
+fn names(artefact: &Artefact) -> impl Iterator<Item = (model::ArtefactKind, String)> {
+    let own = (artefact.kind, artefact.name.clone());
+    std::iter::once(own).chain(artefact.contains.iter().cloned())
+}
+
+/// The services of a program, each as an API without operations.
+fn services(program: &Program) -> Vec<(Service, Arc<Api>)> {
+    let transports =
+        |given: mediation::Transports| Transports { http: given.http, https: given.https };
+    let proxies = program.proxies().iter().enumerate().map(|(number, proxy)| {
+        let path = format!("/services/{}", proxy.name);
+        let transports = transports(proxy.transports);
+        let api = Api { transports, ..Api::new(proxy.name.clone(), String::new(), path) };
+        (Service::Proxy(number), Arc::new(api))
+    });
+    let apis = program.apis().iter().enumerate().map(|(number, api)| {
+        let path = api.base_path.clone();
+        let transports = transports(api.transports);
+        let found = Api { transports, ..Api::new(api.name.clone(), String::new(), path) };
+        (Service::Api(number), Arc::new(found))
+    });
+    let main = program.sequence("main").map(|main| {
+        let api = Api::new("main".to_owned(), String::new(), String::new());
+        (Service::Main(main), Arc::new(api))
+    });
+    // Of two services with one path, the first is served: an API at `/` comes before.
+    proxies.chain(apis).chain(main).collect()
+}

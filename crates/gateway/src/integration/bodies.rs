@@ -1,0 +1,195 @@
+//! The bodies that a run reads, or that nobody reads.
+
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use base::limits::UNREAD_BYTES_MAX;
+use bytes::Bytes;
+use mediation::{Answer, AskId, Body, Code, Failure};
+use model::{Denial, Fault};
+use wire::http1::BodyFraming;
+
+use super::exchange;
+use crate::deliver::{Stall, upstream_fault};
+use crate::flow::{BodyError, Source as _};
+use crate::forward::{OwnBody, RequestBody, Upload, UpstreamBody, body_fault};
+use crate::held::{Hold, HoldError, Holding};
+use crate::resources::Resources;
+use crate::watch::Pace;
+use crate::worker::Worker;
+
+/// Bodies of responses that a message may still read. Mostly one, which needs no memory.
+#[derive(Default)]
+pub(super) struct Streams {
+    one: Option<(AskId, UpstreamBody)>,
+    others: Vec<(AskId, UpstreamBody)>,
+}
+
+impl Streams {
+    pub(super) fn insert(&mut self, ask: AskId, stream: UpstreamBody) {
+        match &self.one {
+            None => self.one = Some((ask, stream)),
+            Some(_) => self.others.push((ask, stream)),
+        }
+    }
+
+    /// Takes one out whose number is `wanted`.
+    pub(super) fn take(&mut self, wanted: impl Fn(AskId) -> bool) -> Option<UpstreamBody> {
+        let found = self.one.take_if(|(ask, _)| wanted(*ask)).or_else(|| {
+            let at = self.others.iter().position(|(ask, _)| wanted(*ask))?;
+            Some(self.others.swap_remove(at))
+        });
+        found.map(|(_, stream)| stream)
+    }
+}
+
+/// Reads the body of an answer that a step needs at once.
+pub(super) async fn hold_answer(
+    worker: &Worker,
+    answer: &mut Answer,
+    stream: UpstreamBody,
+    holding: &Holding,
+    stall: Stall,
+) {
+    let client = None::<&mut OwnBody>;
+    match hold_response(worker, stream, client, holding, stall).await {
+        Ok(bytes) => {
+            if let Answer::Response(message) = answer {
+                message.body = Body::held(message.body.format(), bytes);
+            }
+        }
+        Err(failure) => *answer = Answer::Failed(failure, None),
+    }
+}
+
+/// Reads the body of the client's request.
+pub(super) async fn hold_request<B: RequestBody>(
+    worker: &Worker,
+    client: &mut B,
+    framing: BodyFraming,
+    holding: &Holding,
+    stall: Stall,
+) -> Result<Bytes, Fault> {
+    let announced = match framing {
+        BodyFraming::None => Some(0),
+        BodyFraming::Length(bytes) => Some(bytes),
+        BodyFraming::Chunked => None,
+    };
+    let mut hold = Hold::begin(holding, announced).map_err(denied)?;
+    let resources = &worker.resources;
+    client.watch().set(resources.deadline_us(stall.ms));
+    let mut pace = Pace::new(stall.min_rate, resources.coarse_us());
+    let held = poll_fn(|cx| {
+        let before = hold.len();
+        if let Poll::Ready(held) = hold.poll(cx, client) {
+            return Poll::Ready(held.map_err(denied));
+        }
+        if let Poll::Ready(fault) = client.poll_left(cx, true) {
+            return Poll::Ready(Err(fault));
+        }
+        let (len, now_us) = (hold.len(), resources.coarse_us());
+        client.watch().client_is_slow(true, now_us);
+        if len > before && pace.is_kept(len as u64, now_us) {
+            client.watch().set(resources.deadline_us(stall.ms));
+        }
+        if client.watch().poll_expired(cx) {
+            return Poll::Ready(Err(Fault::ClientTimeout));
+        }
+        Poll::Pending
+    })
+    .await;
+    client.watch().client_is_slow(false, resources.coarse_us());
+    held
+}
+
+/// There is no room for what a run holds.
+pub(super) fn exhausted() -> Failure {
+    Failure::new(Code::HELD_BYTES_USED, "the held bodies of this worker use up `held_bytes_max`")
+}
+
+/// Why a request's body is not held.
+fn denied(error: HoldError) -> Fault {
+    match error {
+        HoldError::TooLarge => Fault::Denied(Denial::BodyTooLarge),
+        HoldError::Exhausted => Fault::Denied(Denial::HeldBytesUsed),
+        HoldError::Body(error) => body_fault(error),
+    }
+}
+
+/// Reads the body of a response, and sends the rest of the request's body meanwhile.
+pub(super) async fn hold_response<B: RequestBody>(
+    worker: &Worker,
+    mut stream: UpstreamBody,
+    mut request_body: Option<&mut B>,
+    holding: &Holding,
+    stall: Stall,
+) -> Result<Bytes, Failure> {
+    let resources = &worker.resources;
+    let watch = resources.watches.add();
+    watch.set(resources.deadline_us(stall.ms));
+    let mut pace = Pace::new(stall.min_rate, resources.coarse_us());
+    let authority = Rc::clone(&stream.authority);
+    let announced = stream.connection().reader.announced();
+    let held = match Hold::begin(holding, announced) {
+        Err(error) => Err(error),
+        Ok(mut hold) => {
+            let mut all = None;
+            poll_fn(|cx| {
+                let before = hold.len();
+                let buffers = &resources.buffers;
+                let mut moved = match &mut request_body {
+                    Some(body) => stream.poll_upload(cx, *body, buffers),
+                    None => false,
+                };
+                if all.is_none()
+                    && let Poll::Ready(held) = hold.poll(cx, &mut stream.source(buffers))
+                {
+                    match held {
+                        Ok(bytes) => all = Some(bytes),
+                        Err(error) => return Poll::Ready(Err(error)),
+                    }
+                }
+                let uploads = request_body.is_some() && stream.upload == Upload::Running;
+                if let Some(bytes) = all.take_if(|_| !uploads) {
+                    return Poll::Ready(Ok(bytes));
+                }
+                let (len, now_us) = (hold.len(), resources.coarse_us());
+                moved |= len > before && pace.is_kept(len as u64, now_us);
+                if moved {
+                    watch.set(resources.deadline_us(stall.ms));
+                }
+                if watch.poll_expired(cx) {
+                    // Whichever side stopped the upload, the response is there.
+                    return Poll::Ready(all.take().ok_or(HoldError::Body(BodyError::Closed)));
+                }
+                Poll::Pending
+            })
+            .await
+        }
+    };
+    let is_complete = held.is_ok();
+    stream.release(resources, is_complete);
+    held.map_err(|error| match error {
+        HoldError::TooLarge => {
+            let text = format!("the response of {authority} is larger than `held_body_bytes_max`");
+            Failure::new(Code::RESPONSE_TOO_LARGE, text)
+        }
+        HoldError::Exhausted => exhausted(),
+        HoldError::Body(error) => exchange::failure(&upstream_fault(&authority, &error)),
+    })
+}
+
+/// Skips what is left of a body, if it is there already, so that its connection can be used again.
+pub(super) fn skip_rest(cx: &mut Context<'_>, stream: &mut UpstreamBody, resources: &Resources) {
+    let mut source = stream.source(&resources.buffers);
+    let mut left = UNREAD_BYTES_MAX;
+    while let Poll::Ready(Ok(())) = source.poll_fill(cx) {
+        let len = source.data().len();
+        if len == 0 || len > left {
+            break;
+        }
+        left -= len;
+        source.consume(len);
+    }
+}

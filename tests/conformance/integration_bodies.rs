@@ -1,0 +1,195 @@
+//! What mediation does with bodies: how much it holds, what it reads, and what nobody reads.
+
+use harness::{CannedResponse, Gateway, Response, Upstream};
+
+/// A gateway with the proxy `it`, whose target has these children; `HERE` is the address of `upstream`.
+fn proxy(upstream: &Upstream, target: &str) -> Gateway {
+    proxy_with(upstream, target, 64 << 20)
+}
+
+/// The same; bodies may use as many bytes.
+fn proxy_with(upstream: &Upstream, target: &str, held_bytes_max: usize) -> Gateway {
+    let target = target.replace("HERE", &format!("http://{}", upstream.address()));
+    let proxy = format!("<proxy name=\"it\"><target>{target}</target></proxy>");
+    let builder = Gateway::mediating(&proxy);
+    builder.settings(move |settings| settings.gateway.held_bytes_max = held_bytes_max).start()
+}
+
+fn post(gateway: &Gateway, fields: &str, body: &str) -> Response {
+    let length = body.len();
+    let mut client = gateway.connect();
+    client.send(format!(
+        "POST /services/it HTTP/1.1\r\nHost: me\r\nContent-Length: {length}\r\n{fields}\r\n{body}"
+    ));
+    client.read()
+}
+
+const XML: &str = "Content-Type: application/xml\r\n";
+const COUNT: &str = "<inSequence><payloadFactory media-type=\"text\"><format>$1</format><args>\
+    <arg expression=\"count(//item)\"/></args></payloadFactory><respond/></inSequence>";
+
+fn items(count: usize) -> String {
+    format!("<all>{}</all>", "<item>x</item>".repeat(count))
+}
+
+#[test]
+fn what_mediators_make_of_bodies_counts_as_held() {
+    let upstream = Upstream::echo();
+    let gateway = proxy_with(&upstream, COUNT, 500_000);
+    assert_eq!(post(&gateway, XML, &items(1_000)).text(), "1000");
+    let large = post(&gateway, XML, &items(20_000));
+    assert_eq!(large.status, 500, "its tree has no room: {}", large.text());
+    assert_eq!(gateway.metric("penstock_held_body_bytes", ""), 0, "nothing is left of it");
+    assert_eq!(post(&gateway, XML, &items(1_000)).text(), "1000");
+}
+
+#[test]
+fn messages_that_wait_count_until_they_are_done() {
+    let upstream = Upstream::manual();
+    let target = "<inSequence><property name=\"a\" expression=\"count(//item)\"/><call><endpoint>\
+        <address uri=\"HERE/\"/></endpoint></call><respond/></inSequence>";
+    let gateway = proxy_with(&upstream, target, 500_000);
+    let body = items(2_000);
+    let request = format!(
+        "POST /services/it HTTP/1.1\r\nHost: me\r\n{XML}Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    // Each holds its body while its upstream has not responded.
+    let mut waiting = Vec::new();
+    let mut rejected = 0;
+    for _ in 0..30 {
+        let mut client = gateway.connect();
+        client.send(&request);
+        match upstream.accept_or(|| client.has_response()) {
+            Some(mut connection) => {
+                connection.request();
+                waiting.push((client, connection));
+            }
+            None => {
+                assert_eq!(client.read().status, 503);
+                rejected += 1;
+            }
+        }
+    }
+    let used = gateway.metric("penstock_held_body_bytes", "");
+    assert!(used <= 500_000 && used >= (waiting.len() * body.len()) as u64, "{used}");
+    assert!(!waiting.is_empty() && rejected > 0, "{} wait", waiting.len());
+    for (client, connection) in &mut waiting {
+        connection.ok("done");
+        assert_eq!(client.read().text(), "done");
+    }
+    assert_eq!(gateway.metric("penstock_held_body_bytes", ""), 0);
+}
+
+#[test]
+fn a_response_that_nobody_reads_leaves_its_connection_to_the_next_request() {
+    let upstream = Upstream::fixed("unread");
+    let gateway = proxy(
+        &upstream,
+        "<inSequence><call><endpoint><address uri=\"HERE/\"/></endpoint></call><drop/></inSequence>",
+    );
+    for _ in 0..3 {
+        assert_eq!(gateway.fetch("GET /services/it", "").status, 202);
+    }
+    assert_eq!((upstream.requests().len(), upstream.connections()), (3, 1));
+}
+
+#[test]
+fn a_response_that_is_read_early_does_not_cut_the_upload() {
+    let upstream = Upstream::manual();
+    let gateway = proxy(
+        &upstream,
+        "<endpoint><address uri=\"HERE/\"/></endpoint><outSequence><log level=\"full\"/><respond/>\
+         </outSequence>",
+    );
+    // More than fits the buffers of the sockets.
+    let length = 16 << 20;
+    let (mut client, rest) = (gateway.connect(), vec![b'x'; length]);
+    client.send(format!(
+        "POST /services/it HTTP/1.1\r\nHost: me\r\nContent-Length: {length}\r\n\r\n"
+    ));
+    std::thread::scope(|scope| {
+        let sent = scope.spawn(move || {
+            client.send(rest);
+            client
+        });
+        let mut connection = upstream.accept();
+        connection.request_head();
+        connection.ok("early");
+        connection.skip(length as u64);
+        assert_eq!(sent.join().unwrap().read().text(), "early");
+    });
+}
+
+#[test]
+fn an_encoded_body_passes_and_is_not_misread() {
+    let upstream = Upstream::echo();
+    let fields = format!("{XML}Content-Encoding: gzip\r\n");
+    let passing = proxy(&upstream, "<endpoint><address uri=\"HERE/\"/></endpoint>");
+    assert_eq!(post(&passing, &fields, "not read").text(), "not read");
+    assert_eq!(upstream.requests()[0].header("content-encoding"), Some("gzip"));
+    let reading = proxy(&upstream, COUNT);
+    let response = post(&reading, &fields, "<all/>");
+    assert_eq!(response.status_and_code(), "500 601000", "{}", response.text());
+    assert_eq!(
+        post(&reading, &format!("{XML}Content-Encoding: identity\r\n"), "<all/>").text(),
+        "0"
+    );
+}
+
+#[test]
+fn fields_of_the_bytes_do_not_describe_a_rewritten_body() {
+    let upstream = Upstream::responding(|_| {
+        CannedResponse::bytes(
+            "HTTP/1.1 200 OK\r\nETag: \"1\"\r\nContent-MD5: x\r\nAccept-Ranges: bytes\r\nX-Mine: 1\r\n\
+             Content-Type: application/json\r\nContent-Length: 7\r\n\r\n{\"a\":1}",
+        )
+    });
+    let endpoint = "<endpoint><address uri=\"HERE/\"/></endpoint>";
+    let of = |gateway: &Gateway| {
+        let response = gateway.fetch("GET /services/it", "Range: bytes=0-1\r\n");
+        let names = ["etag", "content-md5", "accept-ranges", "x-mine"];
+        names.map(|name| response.header(name).is_some())
+    };
+    let passing = proxy(&upstream, endpoint);
+    assert_eq!(of(&passing), [true; 4]);
+    let rewriting = proxy(
+        &upstream,
+        &format!(
+            "{endpoint}<outSequence><payloadFactory media-type=\"json\"><format>{{\"b\":2}}</format>\
+             <args/></payloadFactory><respond/></outSequence>"
+        ),
+    );
+    assert_eq!(of(&rewriting), [false, false, false, true]);
+    let ranges: Vec<_> =
+        upstream.requests().iter().map(|request| request.header("range").is_some()).collect();
+    assert_eq!(ranges, [true, false], "a part cannot be rewritten");
+}
+
+#[test]
+fn a_broken_version_of_an_artefact_leaves_the_last_good_one_in_service() {
+    let says = |text: &str| {
+        format!(
+            "<proxy name=\"it\"><target><inSequence><payloadFactory media-type=\"text\">\
+             <format>{text}</format><args/></payloadFactory><respond/></inSequence></target></proxy>"
+        )
+    };
+    let broken = "<proxy name=\"it\"><target><inSequence><nothing/></inSequence></target></proxy>";
+    let other = says("other").replace("\"it\"", "\"other\"");
+    let gateway = Gateway::mediating(&says("first")).start();
+    let text = |path: &str| gateway.fetch(&format!("GET /services/{path}"), "").text();
+    assert_eq!((text("it").as_str(), gateway.diagnostics().as_str()), ("first", ""));
+    for _ in 0..2 {
+        gateway.apply_artefacts(&[("test.xml", broken), ("other.xml", &other)]);
+        assert_eq!([text("it"), text("other")], ["first", "other"]);
+        let found = gateway.diagnostics();
+        assert!(found.starts_with("test.xml:1:") && found.contains("nothing"), "{found}");
+    }
+    gateway.apply_artefacts(&[("test.xml", &says("second"))]);
+    assert_eq!((text("it").as_str(), gateway.diagnostics().as_str()), ("second", ""));
+    let broken_too = broken.replace("\"it\"", "\"new\"");
+    gateway.apply_artefacts(&[("test.xml", &broken_too), ("moved.xml", &says("third"))]);
+    assert_eq!(text("it"), "third", "another file has the name now");
+    gateway.apply_artefacts(&[("test.xml", broken)]);
+    assert_eq!(gateway.fetch("GET /services/it", "").status, 404, "it never was good");
+}
