@@ -398,3 +398,76 @@ fn aggregates_that_wait_do_not_keep_messages_from_being_sent() {
     let items: String = (0..200).map(|number| format!("<item>{number}</item>")).collect();
     assert_eq!(post(&gateway, "application/xml", &format!("<all>{items}</all>")).text(), "sent");
 }
+
+#[test]
+fn a_script_changes_the_message() {
+    let upstream = Upstream::echo();
+    let script = "<script language=\"js\"><![CDATA[var order = mc.getPayloadJSON(); order.total = order.price * 2;\
+                  mc.setPayloadJSON(order); mc.setProperty('X-Total', String(order.total), 'transport');]]></script>";
+    let gateway = proxy(&upstream, &format!("<inSequence>{script}<respond/></inSequence>"));
+    let response = post(&gateway, "application/json", "{\"price\":1.5}");
+    assert_eq!(response.text(), "{\"price\":1.5,\"total\":3}");
+    assert_eq!(response.header("X-Total"), Some("3"));
+}
+
+#[test]
+fn a_script_without_an_end_fails_its_message_alone() {
+    let upstream = Upstream::echo();
+    let gateway = proxy(
+        &upstream,
+        "<inSequence><filter source=\"//loop\" regex=\"1\"><then><script language=\"js\">for (;;);</script></then>\
+         </filter><respond/></inSequence>",
+    );
+    assert_eq!(post(&gateway, "application/json", "{\"loop\":1}").status, 500);
+    assert_eq!(post(&gateway, "application/json", "{\"loop\":0}").status, 200);
+}
+
+#[test]
+fn a_cached_response_is_not_fetched_again_by_any_worker() {
+    let upstream = Upstream::fixed("fetched");
+    let gateway = proxy(
+        &upstream,
+        "<inSequence><cache/><send><endpoint><address uri=\"HERE/\"/></endpoint></send></inSequence>\
+         <outSequence><cache collector=\"true\"/><send/></outSequence>",
+    );
+    for _ in 0..4 {
+        // Each connection may get another worker.
+        assert_eq!(post(&gateway, "application/json", "{}").text(), "fetched");
+    }
+    assert_eq!(upstream.requests().len(), 1);
+    assert_eq!(post(&gateway, "application/json", "{\"other\":1}").text(), "fetched");
+    assert_eq!(upstream.requests().len(), 2);
+}
+
+#[test]
+fn the_response_of_a_call_is_cached_too() {
+    let upstream = Upstream::fixed("fetched");
+    let gateway = proxy(
+        &upstream,
+        "<inSequence><cache/><call><endpoint><address uri=\"HERE/\"/></endpoint></call>\
+         <cache collector=\"true\"/><respond/></inSequence>",
+    );
+    let fetched = [(); 2].map(|()| post(&gateway, "application/json", "{}").text());
+    assert_eq!(
+        (fetched, upstream.requests().len()),
+        (["fetched", "fetched"].map(str::to_owned), 1)
+    );
+}
+
+#[test]
+fn a_client_over_its_rate_is_rejected() {
+    let upstream = Upstream::fixed("accepted");
+    let gateway = proxy(
+        &upstream,
+        "<inSequence><throttle id=\"t\"><policy><p:Policy xmlns:p=\"http://schemas.xmlsoap.org/ws/2004/09/policy\" \
+         xmlns:t=\"http://www.wso2.org/products/wso2commons/throttle\"><t:MediatorThrottleAssertion>\
+         <t:MaximumConcurrentAccess>1</t:MaximumConcurrentAccess><p:Policy><t:ID t:type=\"IP\">other</t:ID><p:Policy>\
+         <t:Control><p:Policy><t:MaximumCount>2</t:MaximumCount><t:UnitTime>3600000</t:UnitTime></p:Policy></t:Control>\
+         </p:Policy></p:Policy></t:MediatorThrottleAssertion></p:Policy></policy><onReject>\
+         <property name=\"HTTP_SC\" scope=\"axis2\" value=\"429\"/><respond/></onReject></throttle>\
+         <call><endpoint><address uri=\"HERE/\"/></endpoint></call><respond/></inSequence>",
+    );
+    let statuses = [(); 3].map(|()| post(&gateway, "application/json", "{}").status);
+    assert_eq!(statuses, [200, 200, 429]);
+    assert_eq!(upstream.requests().len(), 2);
+}

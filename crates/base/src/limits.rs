@@ -274,6 +274,16 @@ pub const EARLY_UPLOADS_MAX: usize = 256;
 pub const EARLY_UPLOADS_PER_API_MAX: usize = 128;
 /// The same for requests of one client, an IPv4 address or a /64 of IPv6.
 pub const EARLY_UPLOADS_PER_CLIENT_MAX: usize = 64;
+/// A worker that is busy for so much of its time, in percent, is saturated: fewer requests are forwarded at once.
+pub const SATURATED_PERCENT: u64 = 95;
+/// A worker that is busy for less than this, in percent, forwards more requests at once.
+pub const UNSATURATED_PERCENT: u64 = 85;
+/// So many requests are forwarded at once, and as many may wait for their turn, however saturated the worker is. From
+/// about 100 on, more do not add throughput.
+pub const SATURATED_REQUESTS_MIN: usize = 256;
+/// Longest wait of a request for its turn while the worker is saturated, in milliseconds. Longer, or certain to be
+/// longer: 503.
+pub const TURN_MS_MAX: u32 = 1_000;
 /// Maximum number of queued questions, such as for an issuer's current key set. More: the stage decides without the
 /// answer.
 pub const QUESTIONS_MAX: usize = 64;

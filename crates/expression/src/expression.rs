@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use crate::context::{BodyUse, EvalContext, ParameterKind, PropertyScope};
 use crate::cursor::Cursor;
-use crate::jsonpath::Path;
+use crate::json;
+use crate::jsonpath::{Path, Selection};
 use crate::synapse::{Mode, SynapseExpression};
 use crate::{Budget, Error, SyntaxError, Value, xpath_bridge};
 
@@ -148,6 +149,42 @@ impl Expression {
         }
     }
 
+    /// The values of the body that a JSONPath or a Synapse expression selects, in the order of evaluation; not those that
+    /// it makes.
+    ///
+    /// # Errors
+    /// As [`Expression::evaluate`].
+    pub fn json_matches<'c>(
+        &'c self,
+        context: &'c dyn EvalContext,
+        budget: &Budget,
+    ) -> Result<Vec<json::Ref<'c>>, Error> {
+        let values = match (&self.language, context.json()?) {
+            (Language::JsonPath(path), Some(json)) => match path.evaluate_within(json, budget)? {
+                Selection::One(value) => vec![value],
+                Selection::Many(values) => values,
+            },
+            (Language::JsonPath(_), None) => Vec::new(),
+            (
+                Language::Synapse(_)
+                | Language::Literal(_)
+                | Language::Property(..)
+                | Language::Xpath(_),
+                _,
+            ) => vec![self.evaluate_within(context, budget)?],
+        };
+        let selected = |value: Value<'c>| match value {
+            Value::Json(value) => Some(value),
+            Value::Made(_)
+            | Value::Text(_)
+            | Value::Integer(_)
+            | Value::Double(_)
+            | Value::Boolean(_)
+            | Value::Null => None,
+        };
+        Ok(values.into_iter().filter_map(selected).collect())
+    }
+
     /// The result as a condition. XPath: `boolean()` of the result, so a node that exists or a text that is not empty
     /// holds, as does a property; else [`Value::truth`].
     ///
@@ -266,12 +303,18 @@ fn reference(text: &str) -> Option<Language> {
     Some(Language::Property(scope, name.into()))
 }
 
+/// What `get-property()` computes, or reads in the body: left to XPath.
+const COMPUTED: [&str; 3] = ["FAULT", "SYSTEM_DATE", "SYSTEM_TIME"];
+
 /// `get-property('name')` or `get-property('scope', 'name')`; `None` if it is only a part of an XPath.
 fn get_property(source: &str, at: usize) -> Result<Option<Language>, SyntaxError> {
     let mut cursor = Cursor::new(source)?;
     cursor.at = at + "get-property(".len();
     cursor.space();
     let Some(first) = cursor.quoted()? else { return Ok(None) };
+    if COMPUTED.contains(&&*first) {
+        return Ok(None);
+    }
     let second = if cursor.eat_spaced(",") {
         cursor.space();
         match cursor.quoted()? {

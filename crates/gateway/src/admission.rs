@@ -44,12 +44,14 @@ pub(crate) struct Admitted {
     pub(crate) places: Places,
     /// Until the head of the response, if its body had not begun.
     pub(crate) early_upload: Places,
+    /// Until the head of the response.
+    pub(crate) turn: Pass,
 }
 
-/// Waits until the request's body flows, and for its places.
+/// Waits until the request's body flows, for its places, and for its turn.
 ///
 /// # Errors
-/// [`Denial::ClientBusy`] or [`Denial::Overloaded`] after `connect_ms`; the body is malformed; or the client left or sent
+/// [`Denial::ClientBusy`] or [`Denial::Overloaded`]; the body is malformed; or the client left or sent
 /// nothing in time.
 pub(crate) async fn admit<C: Client>(
     worker: &Worker,
@@ -70,7 +72,8 @@ pub(crate) async fn admit<C: Client>(
         None => Box::pin(shares.wait(worker, live, client)).await?,
     };
     client.watch().holds_place(Some(api.key()));
-    Ok(Admitted { places, early_upload })
+    let turn = worker.saturation.turn(worker.resources.coarse_us(), client).await?;
+    Ok(Admitted { places, early_upload, turn })
 }
 
 /// Waits for the first byte of the body, or all of a short one. After `UPLOAD_START_MS` the request may go on without it,

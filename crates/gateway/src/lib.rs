@@ -33,6 +33,7 @@ mod pipeline;
 mod resources;
 mod response;
 mod runner;
+mod saturation;
 mod share;
 #[cfg(test)]
 mod simulation;

@@ -127,7 +127,7 @@ async fn respond<C: Client>(
     };
     let outgoing = Outgoing::of(request, remainder, &edits, may_upgrade(request, api));
     let upstream = forward::exchange(&worker.resources, &forwarding, &outgoing, client).await;
-    drop(admitted.early_upload);
+    drop((admitted.early_upload, admitted.turn));
     worker.resources.release_edits(edits);
     let upstream = upstream?;
     record.upstream_us = Some(worker.resources.now_us().saturating_sub(record.started_us));

@@ -19,7 +19,6 @@ pub(crate) struct Response {
 }
 
 /// A response's body.
-#[allow(clippy::large_enum_variant, reason = "a box would be an allocation for each request")]
 pub(crate) enum Body {
     Empty,
     /// Still on the wire.
@@ -65,16 +64,14 @@ impl Response {
         match &self.body {
             Body::Empty => true,
             Body::Held(body) => request.head.method() == Method::Head || body.len() == 0,
-            Body::Streaming(body) => body.reader.is_done(),
+            Body::Streaming(body) => body.is_done(),
         }
     }
 
     /// Whether the rest of the request's body is still sent to the upstream. After an error status it is not.
     pub(crate) fn uploads(&self) -> bool {
         match &self.body {
-            Body::Streaming(body) => {
-                matches!(body.upload, Upload::Running(_)) && self.head.status() < 400
-            }
+            Body::Streaming(body) => body.upload == Upload::Running && self.head.status() < 400,
             Body::Empty | Body::Held(_) => false,
         }
     }

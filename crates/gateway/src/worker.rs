@@ -22,6 +22,7 @@ use crate::listen::TaskPool;
 use crate::message::{Request, Serves};
 use crate::resources::{Resources, WorkerClock};
 use crate::response::{Body, Response};
+use crate::saturation::Saturation;
 use crate::share::{Crowds, Share};
 use crate::worker_api::WorkerApis;
 
@@ -64,6 +65,7 @@ pub(crate) struct Worker {
     pub(crate) busy: Cell<usize>,
     /// What all clients hold.
     pub(crate) share: Share,
+    pub(crate) saturation: Saturation,
     pub(crate) descriptors: Descriptors,
     pub(crate) clients: Clients,
     pub(crate) crowds: Crowds,
@@ -108,6 +110,7 @@ impl Worker {
             connections: Cell::new(0),
             busy: Cell::new(0),
             share: Share::default(),
+            saturation: Saturation::default(),
             clients: Clients::default(),
             crowds: Crowds::default(),
             draining: Cell::new(false),

@@ -107,6 +107,7 @@ fn shown(ran: &Ran) -> String {
     }
     match &ran.outcome {
         Outcome::Nothing => text.push_str("== no response\n"),
+        Outcome::Accepted => text.push_str("== accepted\n"),
         Outcome::Failed(failure) => {
             let place = failure.place.as_deref().unwrap_or_default();
             let _ = writeln!(text, "== failure {} in {place}\n{failure}", failure.code.0);

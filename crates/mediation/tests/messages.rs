@@ -124,6 +124,53 @@ fn xpath_as_text_is_synapse_s() {
 }
 
 #[test]
+fn text_in_latin_1_is_read_and_what_is_written_is_utf_8() {
+    let latin = |content_type: &str, bytes: &[u8]| {
+        let mut plain = message(content_type, "");
+        let body = Body::held(Format::of(content_type), bytes.to_vec());
+        plain.become_response(plain.head.copy(), body);
+        plain
+    };
+    let text = "text/plain; charset=ISO-8859-1";
+    let json = "application/json; charset=\"iso-8859-1\"";
+    assert_eq!(logged("string(//*)", latin(text, b"caf\xe9")), "café");
+    assert_eq!(logged("json-eval($.a)", latin(json, b"{\"a\":\"\xe9\"}")), "é");
+    let kept = run("<log level=\"full\"/>", latin(text, b"caf\xe9"));
+    assert_eq!(kept.message.body.bytes(&Budget::default()).unwrap().unwrap(), &b"caf\xe9"[..]);
+    assert_eq!(kept.message.head.field("Content-Type").unwrap(), text);
+    let wrap = "<payloadFactory media-type=\"json\"><format>{\"b\":$1}</format><args>\
+                <arg evaluator=\"json\" expression=\"$.a\"/></args></payloadFactory>";
+    let (body, content_type) = run(wrap, latin(json, b"{\"a\":\"\xe9\"}")).finish();
+    assert_eq!((&*body, &*content_type), ("{\"b\":\"é\"}", "application/json; charset=UTF-8"));
+    let xml = "text/xml; charset=iso-8859-1";
+    let fill = "<enrich><source type=\"inline\"><b xmlns=\"\">é</b></source><target type=\"body\"/></enrich>";
+    let (_, content_type) = run(fill, message(xml, "<a/>")).finish();
+    assert!(content_type.to_ascii_lowercase().contains("utf-8"), "{content_type}");
+}
+
+#[test]
+fn get_property_knows_what_synapse_knows_of_any_message() {
+    let fault = "<e:Fault><faultcode>e:Server</faultcode><faultstring>no</faultstring></e:Fault>";
+    let of = |name: &str, message| logged(&format!("get-property('{name}')"), message);
+    assert_eq!(of("FAULT", envelope("", fault)), "TRUE");
+    assert_eq!(of("FAULT", envelope("", "<a/>")), "");
+    let reads = "<sequence name=\"s\"><property name=\"f\" expression=\"get-property('FAULT')\"/></sequence>";
+    let (program, _) = compile(reads);
+    assert_eq!(program.body_use(program.sequence("s").unwrap()), BodyUse::Read);
+    assert_eq!(of("MESSAGE_FORMAT", envelope("", "<a/>")), "soap11");
+    assert_eq!(of("MESSAGE_FORMAT", message("application/soap+xml", "<a/>")), "soap12");
+    assert_eq!(of("MESSAGE_FORMAT", message(JSON, "1")), "pox");
+    let mut order = envelope("", "<a/>");
+    order.set_field("SOAPAction", "\"urn:order\"").unwrap();
+    assert_eq!(of("Action", order), "urn:order");
+    assert_eq!(of("SYSTEM_TIME", envelope("", "<a/>")), "1700000000000");
+    assert_eq!(of("SYSTEM_DATE', 'yyyy-MM-dd", envelope("", "<a/>")), "2023-11-14");
+    let own = "<property name=\"Action\" value=\"own\"/><property name=\"a\" expression=\"get-property('Action')\"/>\
+               <log level=\"custom\"><property name=\"a\" expression=\"$ctx:a\"/></log>";
+    assert_eq!(run(own, message(JSON, "1")).log, ["a = own"]);
+}
+
+#[test]
 fn arguments_of_a_payload_factory_are_that_text() {
     let order = || message("application/xml", "<o><s>IBM</s><p><q>1</q></p></o>");
     let factory = |media: &str, format: &str, expression: &str| {

@@ -150,6 +150,8 @@ const RESERVED: &str = "synapse scope ";
 pub struct SynapseXPath {
     expression: crate::Expression,
     variables: Vec<Variable>,
+    /// `get-property('FAULT')` occurs.
+    names_fault: bool,
 }
 
 struct Names<'n> {
@@ -201,14 +203,16 @@ impl SynapseXPath {
     pub fn compile(text: &str, namespaces: &[(String, String)]) -> Result<Self, Error> {
         let names = Names { namespaces, variables: RefCell::new(Vec::new()) };
         let expression = crate::Expression::compile(text, &names)?;
-        Ok(Self { expression, variables: names.variables.into_inner() })
+        // A text in another place costs no more than a body that is read in vain.
+        let names_fault = text.contains("get-property") && text.contains("FAULT");
+        Ok(Self { expression, variables: names.variables.into_inner(), names_fault })
     }
 
-    /// Whether the expression reads the message's body. Properties don't need it.
+    /// Whether the expression reads the message's body. Properties don't need it, except `FAULT`.
     #[must_use]
     pub fn reads_body(&self) -> bool {
         let part = |variable: &Variable| matches!(variable, Variable::Part(_));
-        self.expression.reads_context() || self.variables.iter().any(part)
+        self.names_fault || self.expression.reads_context() || self.variables.iter().any(part)
     }
 
     /// The properties that its variables name. The arguments of `get-property()` are known only when it is

@@ -6,14 +6,13 @@ use std::task::{Context, Poll};
 
 use base::limits::INTERIM_RESPONSES_MAX;
 use model::Fault;
-use wire::http1::{BodyFraming, Known, Parsed};
+use wire::http1::{BodyFraming, Known, Parsed, ResponseHead};
 
 use super::balance::EndpointState;
 use super::body::RequestBody;
-use super::pool::{ConnectFailure, Freshness, Lease, Leasing};
+use super::pool::{ConnectFailure, Connection, Freshness, Lease, Leasing};
 use super::{Forwarding, Upload, UpstreamBody, UpstreamResponse, body_fault, head};
-use crate::buffer::Buffer;
-use crate::flow::{BodyReader, FlowError, Lend, Outflow, poll_read};
+use crate::flow::{FlowError, Lend, Outflow, poll_read};
 use crate::message::{Head, Outgoing};
 use crate::resources::Resources;
 use crate::watch::Pace;
@@ -56,23 +55,19 @@ pub(super) async fn attempt<B: RequestBody>(
         latest_us: now_us.saturating_add(left_us),
     };
     let leased = endpoint.pool.lease(leasing, body).await;
-    let lease = leased.map_err(|ConnectFailure { fault, endpoint_blameless }| FailedAttempt {
-        fault,
-        written: 0,
-        stale: false,
-        endpoint_blameless,
+    let mut lease = leased.map_err(|ConnectFailure { fault, endpoint_blameless }| {
+        FailedAttempt { fault, written: 0, stale: false, endpoint_blameless }
     })?;
     let mut text = resources.buffers.text();
     let framing = head::write_head(&mut text, request, &endpoint.config, forwarding.forward_fields);
+    lease.connection.out = Outflow::new(text, framing);
     let mut attempt = Attempt {
         resources,
         authority: &endpoint.authority,
         lease,
-        flow: Outflow::new(text, framing),
         cut_short: spent_us > EARLIER_ATTEMPT_US && left_us < try_us,
-        uploaded: None,
+        upload: Upload::Running,
         head: None,
-        buffer: Buffer::default(),
         looked_at: 0,
         interim: 0,
         stall_us: us(forwarding.stall_ms),
@@ -97,20 +92,24 @@ fn least_rate(forwarding: &Forwarding<'_>, request: &Outgoing<'_>) -> u32 {
     }
 }
 
+/// Whether the 101 in `bytes` switches to the protocol that the client requested.
+fn is_agreed(request: &Outgoing<'_>, head: &ResponseHead, bytes: &[u8]) -> bool {
+    let given = head.find(Known::Upgrade).map(|field| field.value.of(bytes));
+    let same = |(requested, given): (&[u8], &[u8])| requested.eq_ignore_ascii_case(given);
+    request.upgrade.zip(given).is_some_and(same)
+}
+
 /// One attempt to send a request on one connection, up to the response head.
 struct Attempt<'a> {
     resources: &'a Resources,
     authority: &'a Rc<str>,
     lease: Lease,
-    flow: Outflow,
     /// Earlier attempts used up a part of the time.
     cut_short: bool,
-    /// How the upload ended; `None` while it runs.
-    uploaded: Option<Upload>,
+    upload: Upload,
     /// Borrowed when the first bytes of the response arrive.
     head: Option<Box<Head>>,
-    buffer: Buffer,
-    /// The first bytes in the buffer that are an incomplete head.
+    /// The first bytes in the connection's buffer that are an incomplete head.
     looked_at: usize,
     interim: u32,
     /// Longest time without progress of the upload.
@@ -128,38 +127,38 @@ impl Attempt<'_> {
         cx: &mut Context<'_>,
         body: &mut B,
     ) -> Poll<Result<(), Fault>> {
-        if self.uploaded.is_none() {
-            let before = self.flow.written;
-            match self.flow.poll_run(cx, body, &mut self.lease.stream) {
+        if self.upload == Upload::Running {
+            let Connection { stream, out, .. } = &mut *self.lease.connection;
+            let before = out.written;
+            match out.poll_run(cx, body, stream) {
                 Poll::Ready(Ok(())) => {
-                    self.uploaded = Some(Upload::Done);
+                    self.upload = Upload::Done;
                     // Released before the wait, so that the next request uses the same memory.
-                    self.flow.release(&self.resources.buffers);
+                    out.release(&self.resources.buffers);
                 }
                 Poll::Ready(Err(FlowError::Source(error))) => {
                     return Poll::Ready(Err(body_fault(error)));
                 }
                 Poll::Ready(Err(FlowError::Sink(error))) => {
-                    self.uploaded = Some(Upload::Stopped(error.kind()));
+                    self.upload = Upload::Stopped(error.kind());
                 }
                 Poll::Pending => {}
             }
             let now_us = self.resources.coarse_us();
-            let moved = self.flow.written != before && self.pace.is_kept(self.flow.written, now_us);
-            let waits = self.uploaded.is_none() && self.flow.waits_for_source();
-            body.watch().client_is_slow(waits, now_us);
-            if moved || self.uploaded.is_some() {
+            let moved = out.written != before && self.pace.is_kept(out.written, now_us);
+            body.watch().client_is_slow(self.waits_for_client(), now_us);
+            if moved || self.upload != Upload::Running {
                 body.watch().set(self.resources.coarse_us() + self.wait_limit_us());
             }
         }
         if let Poll::Ready(result) = self.poll_head(cx) {
             return Poll::Ready(result);
         }
-        if let Poll::Ready(fault) = body.poll_left(cx, self.uploaded.is_none()) {
+        if let Poll::Ready(fault) = body.poll_left(cx, self.upload == Upload::Running) {
             return Poll::Ready(Err(fault));
         }
         if body.watch().poll_expired(cx) {
-            let has_left = self.uploaded.is_some() && body.has_half_closed();
+            let has_left = self.upload != Upload::Running && body.has_half_closed();
             return Poll::Ready(Err(if has_left { Fault::ClientLeft } else { self.timed_out() }));
         }
         Poll::Pending
@@ -167,11 +166,15 @@ impl Attempt<'_> {
 
     /// Longest wait for progress of the upload, or for the response head after it.
     fn wait_limit_us(&self) -> u64 {
-        if self.uploaded.is_some() { self.wait_us } else { self.stall_us }
+        if self.upload == Upload::Running { self.stall_us } else { self.wait_us }
+    }
+
+    fn waits_for_client(&self) -> bool {
+        self.upload == Upload::Running && self.lease.connection.out.waits_for_source()
     }
 
     fn timed_out(&self) -> Fault {
-        if self.uploaded.is_none() && self.flow.waits_for_source() {
+        if self.waits_for_client() {
             return Fault::ClientTimeout;
         }
         let waited_ms = u32::try_from(self.wait_limit_us() / 1_000).unwrap_or(u32::MAX);
@@ -182,11 +185,13 @@ impl Attempt<'_> {
     /// its own 100.
     fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Fault>> {
         loop {
-            if !self.buffer.is_empty() && self.buffer.may_hold_head(self.looked_at) {
-                self.looked_at = self.buffer.filled().len();
+            let Connection { stream, reader, .. } = &mut *self.lease.connection;
+            let buffer = &mut reader.buffer;
+            if !buffer.is_empty() && buffer.may_hold_head(self.looked_at) {
+                self.looked_at = buffer.filled().len();
                 let head = self.head.get_or_insert_with(|| self.resources.head());
                 let head = &mut head.parsed;
-                match head.parse(self.buffer.filled(), self.request.method) {
+                match head.parse(buffer.filled(), self.request.method) {
                     Err(rejection) => return Poll::Ready(Err(self.violation(rejection.reason))),
                     Ok(Parsed::Complete) if head.is_interim() => {
                         let len = head.len();
@@ -194,17 +199,20 @@ impl Attempt<'_> {
                         if self.interim > INTERIM_RESPONSES_MAX {
                             return Poll::Ready(Err(self.violation("too many interim responses")));
                         }
-                        self.buffer.consume(len);
+                        buffer.consume(len);
                         self.looked_at = 0;
                         continue;
                     }
-                    Ok(Parsed::Complete) if head.status() == 101 && !self.is_agreed() => {
+                    Ok(Parsed::Complete)
+                        if head.status() == 101
+                            && !is_agreed(self.request, head, buffer.filled()) =>
+                    {
                         return Poll::Ready(Err(self.violation("unrequested 101")));
                     }
                     Ok(Parsed::Complete) => return Poll::Ready(Ok(())),
                     Ok(Parsed::Partial) => {
-                        self.buffer.compact();
-                        if !self.buffer.has_free_space() && !self.buffer.grow() {
+                        buffer.compact();
+                        if !buffer.has_free_space() && !buffer.grow() {
                             return Poll::Ready(Err(
                                 self.violation("the response head is too large")
                             ));
@@ -213,21 +221,12 @@ impl Attempt<'_> {
                 }
             }
             let lend = Lend::Head(&self.resources.buffers);
-            match poll_read(cx, &mut self.lease.stream, &mut self.buffer, lend) {
+            match poll_read(cx, stream, buffer, lend) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(Ok(count)) if count > 0 => {}
                 Poll::Ready(_) => return Poll::Ready(Err(self.closed())),
             }
         }
-    }
-
-    /// Whether the 101 switches to the protocol that the client requested.
-    fn is_agreed(&self) -> bool {
-        let requested = self.request.upgrade;
-        let response = self.head.as_ref().and_then(|head| head.parsed.find(Known::Upgrade));
-        let given = response.map(|field| field.value.of(self.buffer.filled()));
-        let same = |(requested, given): (&[u8], &[u8])| requested.eq_ignore_ascii_case(given);
-        requested.zip(given).is_some_and(same)
     }
 
     fn violation(&self, reason: &'static str) -> Fault {
@@ -236,48 +235,44 @@ impl Attempt<'_> {
 
     fn closed(&self) -> Fault {
         let authority = self.authority.to_string();
-        match self.uploaded {
-            Some(Upload::Stopped(kind)) => Fault::SendFailed { authority, cause: kind.to_string() },
-            Some(Upload::Done | Upload::Running(_)) | None => Fault::Closed { authority },
+        match self.upload {
+            Upload::Stopped(kind) => Fault::SendFailed { authority, cause: kind.to_string() },
+            Upload::Done | Upload::Running => Fault::Closed { authority },
         }
     }
 
     fn finish(mut self, outcome: Result<(), Fault>) -> Result<UpstreamResponse, FailedAttempt> {
         let buffers = &self.resources.buffers;
+        let connection = &mut *self.lease.connection;
         match outcome {
             Ok(()) => {
-                let upload = match self.uploaded {
-                    None => Upload::Running(self.flow),
-                    Some(ended) => {
-                        self.flow.release(buffers);
-                        ended
-                    }
-                };
+                if self.upload != Upload::Running {
+                    connection.out.release(buffers);
+                }
                 let mut head = self.head.unwrap_or_default();
-                let len = head.parsed.len();
-                head.bytes.extend_from_slice(self.buffer.filled().get(..len).unwrap_or_default());
-                self.buffer.consume(len);
-                let mut reader = BodyReader::idle(self.buffer);
+                let reader = &mut connection.reader;
+                let received = reader.buffer.filled().get(..head.parsed.len());
+                head.bytes.extend_from_slice(received.unwrap_or_default());
+                reader.buffer.consume(head.parsed.len());
                 reader.start_response(head.parsed.framing());
                 reader.drops_trailers = head.parsed.names_fields();
                 let authority = Rc::clone(self.authority);
                 let keep_alive = head.parsed.keep_alive();
                 let body =
-                    UpstreamBody { lease: self.lease, reader, upload, authority, keep_alive };
+                    UpstreamBody { lease: self.lease, upload: self.upload, authority, keep_alive };
                 Ok(UpstreamResponse { head, body })
             }
             Err(fault) => {
-                let silent = self.buffer.is_empty() && self.interim == 0;
+                let silent = connection.reader.buffer.is_empty() && self.interim == 0;
                 let ended = matches!(fault, Fault::Closed { .. } | Fault::SendFailed { .. });
                 let failed = FailedAttempt {
                     stale: self.lease.reused && silent && ended,
                     endpoint_blameless: self.cut_short
                         && matches!(fault, Fault::ResponseTimeout { .. }),
-                    written: self.flow.written,
+                    written: connection.out.written,
                     fault,
                 };
-                buffers.release(self.buffer);
-                self.flow.release(buffers);
+                connection.release_buffers(buffers);
                 if let Some(head) = self.head {
                     self.resources.release_head(head);
                 }

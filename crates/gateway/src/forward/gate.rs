@@ -51,13 +51,18 @@ impl Drop for Waiting<'_> {
 }
 
 impl Gate {
-    /// Passes, unless `limit` have passed or others wait. A higher limit than before lets some of those pass.
+    /// Passes, unless `limit` have passed or others wait. See [`Self::limit_to`].
     pub(crate) fn try_pass(self: &Rc<Self>, limit: usize) -> Option<Pass> {
+        self.limit_to(limit);
+        (self.passed.get() < limit && self.waiting.get() == 0).then(|| self.pass())
+    }
+
+    /// Changes the limit. A higher one than before lets some of those pass that wait.
+    pub(crate) fn limit_to(&self, limit: usize) {
         if limit > self.limit.replace(limit) {
             let room = limit.saturating_sub(self.passed.get());
             (0..room.min(self.waiting.get())).for_each(|_| self.left.notify_one());
         }
-        (self.passed.get() < limit && self.waiting.get() == 0).then(|| self.pass())
     }
 
     /// Requests that have passed.

@@ -37,12 +37,12 @@ pub(crate) use gate::{Gate, Pass};
 pub(crate) use head::IDENTITY;
 pub(crate) use health::Checked;
 pub(crate) use names::Follower;
-pub(crate) use pool::{Lease, PoolFigures, Pools};
+pub(crate) use pool::{Connection, Lease, PoolFigures, Pools};
 pub(crate) use retry::RetryCounts;
 pub(crate) use shared::{CheckedEndpoint, Shared, Watched};
 
 use crate::buffer::Buffers;
-use crate::flow::{BodyError, BodyReader, FlowError, Http1Source, Outflow};
+use crate::flow::{BodyError, FlowError, Http1Source};
 use crate::message::{Head, Outgoing};
 use crate::resources::Resources;
 
@@ -68,7 +68,6 @@ impl UpstreamResponse {
 /// A response's body that is still on the wire.
 pub(crate) struct UpstreamBody {
     pub(crate) lease: Lease,
-    pub(crate) reader: BodyReader,
     pub(crate) upload: Upload,
     pub(crate) authority: Rc<str>,
     /// The connection may serve another request.
@@ -77,7 +76,17 @@ pub(crate) struct UpstreamBody {
 
 impl UpstreamBody {
     pub(crate) fn source<'a>(&'a mut self, buffers: &'a Buffers) -> Http1Source<'a> {
-        Http1Source { reader: &mut self.reader, stream: &mut self.lease.stream, buffers }
+        let Connection { stream, reader, .. } = self.connection();
+        Http1Source { reader, stream, buffers }
+    }
+
+    pub(crate) fn connection(&mut self) -> &mut Connection {
+        &mut self.lease.connection
+    }
+
+    /// Whether all of it was read and sent on.
+    pub(crate) fn is_done(&self) -> bool {
+        self.lease.connection.reader.is_done()
     }
 
     /// Continues the upload, if it is not done. Returns whether bytes moved.
@@ -87,12 +96,15 @@ impl UpstreamBody {
         body: &mut B,
         buffers: &Buffers,
     ) -> bool {
-        let Upload::Running(up) = &mut self.upload else { return false };
-        let before = up.written;
-        let run = up.poll_run(cx, body, &mut self.lease.stream);
-        let moved = up.written != before;
+        if self.upload != Upload::Running {
+            return false;
+        }
+        let Connection { stream, out, .. } = &mut *self.lease.connection;
+        let before = out.written;
+        let run = out.poll_run(cx, body, stream);
+        let moved = out.written != before;
         if let Poll::Ready(result) = run {
-            up.release(buffers);
+            out.release(buffers);
             self.upload = match result {
                 Ok(()) => Upload::Done,
                 Err(FlowError::Sink(error)) => Upload::Stopped(error.kind()),
@@ -105,8 +117,8 @@ impl UpstreamBody {
 
     /// Ends an upload that is not complete: the connection is not used again.
     pub(crate) fn stop_upload(&mut self, resources: &Resources) {
-        if let Upload::Running(up) = &mut self.upload {
-            up.release(&resources.buffers);
+        if self.upload == Upload::Running {
+            self.connection().out.release(&resources.buffers);
             self.upload = Upload::Stopped(io::ErrorKind::Interrupted);
         }
     }
@@ -114,24 +126,22 @@ impl UpstreamBody {
     /// Releases the buffers. The connection returns to its pool if it may serve another request, the exchange is
     /// `complete`, both bodies are, and nothing is unread.
     pub(crate) fn release(mut self, resources: &Resources, complete: bool) {
-        let clean = self.reader.buffer.is_empty() && self.reader.is_done();
-        resources.buffers.release(std::mem::take(&mut self.reader.buffer));
-        if let Upload::Running(up) = &mut self.upload {
-            up.release(&resources.buffers);
-        }
-        if complete && self.keep_alive && clean && matches!(self.upload, Upload::Done) {
+        let connection = self.connection();
+        let clean = connection.reader.buffer.is_empty() && connection.reader.is_done();
+        connection.release_buffers(&resources.buffers);
+        if complete && self.keep_alive && clean && self.upload == Upload::Done {
             self.lease.release(resources.coarse_us());
         }
     }
 }
 
 /// The state of the request's body.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Upload {
     /// All of it is written.
     Done,
-    /// The response came first: the upload continues while it streams.
-    Running(Outflow),
+    /// It continues, also while the response streams.
+    Running,
     /// The upstream stopped reading. Its response is still valid.
     Stopped(io::ErrorKind),
 }

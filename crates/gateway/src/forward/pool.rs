@@ -21,6 +21,8 @@ use super::connect::{Address, Report, connect, is_local, lacks_descriptors};
 use super::gate::{ConnectionGate, Pass, Refusal, SetLimits, Waiting};
 use super::names::{self, Name, Resolution};
 use super::shared::Shared;
+use crate::buffer::{Buffer, Buffers};
+use crate::flow::{BodyReader, Outflow};
 use crate::resources::Resources;
 
 /// A worker's pools by address: endpoints with different paths share connections.
@@ -145,7 +147,7 @@ pub(crate) struct Pool {
     all: Weak<AllPools>,
     address: Address,
     source: Source,
-    addresses: RefCell<Addresses<Stream>>,
+    addresses: RefCell<Addresses<Box<Connection>>>,
     gate: ConnectionGate,
     /// Requests that wait because of the limits of their endpoint set.
     waiting_for_set: Cell<usize>,
@@ -180,10 +182,33 @@ pub(crate) enum Freshness {
     Fresh,
 }
 
+/// A connection to an upstream, and the exchange that it carries.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) stream: Stream,
+    /// The request.
+    pub(crate) out: Outflow,
+    /// The response's body.
+    pub(crate) reader: BodyReader,
+}
+
+impl Connection {
+    fn new(stream: Stream) -> Self {
+        Self { stream, out: Outflow::idle(), reader: BodyReader::idle(Buffer::default()) }
+    }
+
+    /// Releases what was lent.
+    pub(crate) fn release_buffers(&mut self, buffers: &Buffers) {
+        buffers.release(std::mem::take(&mut self.reader.buffer));
+        self.out.release(buffers);
+    }
+}
+
 /// A leased connection. Dropping it closes the connection.
 #[derive(Debug)]
 pub(crate) struct Lease {
-    pub(crate) stream: Stream,
+    /// Boxed once, when it is opened, since it passes through many hands.
+    pub(crate) connection: Box<Connection>,
     /// It has served requests before, so the upstream may have closed it as idle.
     pub(crate) reused: bool,
     ip: IpAddr,
@@ -209,9 +234,9 @@ pub(crate) struct Leasing<'a> {
 type Passes = (Pass, Option<Pass>);
 
 impl Lease {
-    /// Returns the connection to its pool. Both bodies must be complete, and nothing unread.
+    /// Returns the connection to its pool. Both bodies must be complete, nothing unread, and the buffers released.
     pub(crate) fn release(self, now_us: u64) {
-        let pooled = (self.stream, self.ip, self.opened_us);
+        let pooled = (self.connection, self.ip, self.opened_us);
         let idle_max = self.idle_max;
         self.pool.change(|addresses| addresses.release(pooled, idle_max, now_us));
         if let Some(all) = self.pool.all.upgrade()
@@ -224,7 +249,7 @@ impl Lease {
 
 /// Records how connecting to single addresses ends.
 struct Outcomes<'a> {
-    addresses: &'a RefCell<Addresses<Stream>>,
+    addresses: &'a RefCell<Addresses<Box<Connection>>>,
     now_us: u64,
 }
 
@@ -240,7 +265,7 @@ impl Report for Outcomes<'_> {
 
 impl Pool {
     /// Changes its idle connections, which are counted.
-    fn change<T>(&self, change: impl FnOnce(&mut Addresses<Stream>) -> T) -> T {
+    fn change<T>(&self, change: impl FnOnce(&mut Addresses<Box<Connection>>) -> T) -> T {
         let mut addresses = self.addresses.borrow_mut();
         let before = addresses.idle();
         let result = change(&mut addresses);
@@ -263,8 +288,8 @@ impl Pool {
     ) -> Result<Lease, ConnectFailure> {
         let passes = self.passes(&leasing, body).await;
         let passes = passes.map_err(|fault| ConnectFailure { fault, endpoint_blameless: true })?;
-        let lease = |(stream, ip, opened_us): Pooled<Stream>, reused| Lease {
-            stream,
+        let lease = |(connection, ip, opened_us): Pooled<Box<Connection>>, reused| Lease {
+            connection,
             reused,
             ip,
             opened_us,
@@ -275,7 +300,7 @@ impl Pool {
         self.follow_name();
         let may_reuse = leasing.freshness == Freshness::Any;
         let now_us = leasing.resources.coarse_us();
-        let is_open = |stream: &mut Stream| !stream.is_stale();
+        let is_open = |connection: &mut Box<Connection>| !connection.stream.is_stale();
         let ips = match self.change(|addresses| addresses.take(may_reuse, now_us, is_open)) {
             Ok(pooled) => return Ok(lease(pooled, true)),
             Err(ips) => ips,
@@ -290,7 +315,8 @@ impl Pool {
         let fault = match while_wanted(body, connecting).await {
             Ok(Ok((stream, ip))) => {
                 self.opened.set(self.opened.get() + 1);
-                return Ok(lease((stream, ip, now_us), false));
+                let connection = Box::new(Connection::new(stream));
+                return Ok(lease((connection, ip, now_us), false));
             }
             Ok(Err(error)) => {
                 let (endpoint_blameless, cause) = (is_local(&error), error.to_string());

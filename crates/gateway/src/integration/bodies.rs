@@ -130,7 +130,7 @@ pub(super) async fn hold_response<B: RequestBody>(
     watch.set(resources.deadline_us(stall.ms));
     let mut pace = Pace::new(stall.min_rate, resources.coarse_us());
     let authority = Rc::clone(&stream.authority);
-    let announced = stream.reader.announced();
+    let announced = stream.connection().reader.announced();
     let held = match Hold::begin(holding, announced) {
         Err(error) => Err(error),
         Ok(mut hold) => {
@@ -150,7 +150,7 @@ pub(super) async fn hold_response<B: RequestBody>(
                         Err(error) => return Poll::Ready(Err(error)),
                     }
                 }
-                let uploads = request_body.is_some() && matches!(stream.upload, Upload::Running(_));
+                let uploads = request_body.is_some() && stream.upload == Upload::Running;
                 if let Some(bytes) = all.take_if(|_| !uploads) {
                     return Poll::Ready(Ok(bytes));
                 }

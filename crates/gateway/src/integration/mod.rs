@@ -145,6 +145,7 @@ pub(crate) async fn respond<C: Client>(
     let early_upload = admitted.early_upload;
     let mut waiting = Some(Waiting { client, framing, early_upload });
     let outcome = session.go(&mut waiting).await?;
+    drop(admitted.turn);
     let response = match outcome {
         Outcome::Respond(message, source) => {
             deliverable(worker, &mut session, message, source, &mut waiting).await

@@ -347,7 +347,7 @@ impl Session {
                 let Some(stream) = self.take_stream(source) else { return Ok(Err(gone())) };
                 let (worker, stall) = (Rc::clone(&self.worker), self.stall());
                 let holding = self.holding.clone();
-                if let (Upload::Running(_), Some(waiting)) = (&stream.upload, &mut *client) {
+                if let (Upload::Running, Some(waiting)) = (stream.upload, &mut *client) {
                     let client = Some(&mut *waiting.client);
                     return Ok(hold_response(&worker, stream, client, &holding, stall).await);
                 }
@@ -422,7 +422,7 @@ fn answered(
 ) -> Answered {
     match sent {
         Ok(UpstreamResponse { head, mut body }) => {
-            let is_empty = body.reader.is_done() && matches!(body.upload, Upload::Done);
+            let is_empty = body.is_done() && body.upload == Upload::Done;
             sender.release(resources);
             if head.status() >= 400 {
                 // As for any response: the rest of the request is of no use any more.

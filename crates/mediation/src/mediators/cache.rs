@@ -187,7 +187,9 @@ impl Mediator for Collect {
     }
 
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
-        if message.direction == Direction::Request {
+        // A response that a `call` brought goes on in the direction of the request, but it has a status.
+        let has_status = message.head.property(PropertyScope::Axis2, "HTTP_SC").is_some();
+        if message.direction == Direction::Request && !has_status {
             return Err(fail("a request came to a `cache` that is a collector"));
         }
         let missed = message.properties.get(PropertyScope::Operation, MISSED);

@@ -5,6 +5,9 @@ use std::sync::Arc;
 use expression::{BodyUse, Budget, Error, Expression, Value, json, markup};
 use xml::{Node, NodeId};
 
+use super::json_target::{self, Edit};
+use super::piece::Piece;
+use super::split::json_text;
 use crate::compile::{Compiler, Element, Entry, serialise};
 use crate::message::{Format, LogLevel};
 use crate::run::Scene;
@@ -31,6 +34,8 @@ enum Source {
 #[derive(Debug)]
 enum Target {
     Custom(Expression),
+    /// Values inside a JSON body; several only for `remove`.
+    Json(Vec<Expression>),
     Envelope,
     Body,
     Property(Box<str>),
@@ -44,40 +49,6 @@ enum Action {
     Remove,
 }
 
-/// What is copied.
-#[derive(Clone, Debug)]
-enum Piece {
-    Xml(Vec<Arc<xml::Document>>),
-    Json(Arc<json::Document<'static>>),
-    Text(Arc<str>),
-}
-
-impl Piece {
-    /// As [`Piece::of`], charged.
-    fn read(text: &str, budget: &Budget) -> Result<Self, Failure> {
-        budget.charge_scanning(text.len())?;
-        // As much as the tree of a text takes, or a copy of it.
-        budget.charge_memory(text.len().saturating_mul(4))?;
-        Ok(Self::of(text))
-    }
-
-    /// XML or JSON if the text looks like one of them and is well-formed.
-    fn of(text: &str) -> Self {
-        let parsed = match text.trim_start().bytes().next() {
-            Some(b'<') => {
-                let document = xml::Document::parse(text.trim().as_bytes()).ok();
-                document.map(|document| Self::Xml(vec![Arc::new(document)]))
-            }
-            Some(b'{' | b'[') => {
-                let document = json::Document::parse(text.trim().as_bytes()).ok();
-                document.map(|document| Self::Json(Arc::new(document.into_owned())))
-            }
-            Some(_) | None => None,
-        };
-        parsed.unwrap_or_else(|| Self::Text(text.into()))
-    }
-}
-
 impl Mediator for Enrich {
     fn body_use(&self) -> BodyUse {
         let source = match &self.source {
@@ -88,18 +59,32 @@ impl Mediator for Enrich {
         };
         match self.target {
             Target::Property(_) => source,
-            Target::Custom(_) | Target::Envelope | Target::Body => BodyUse::Rewritten,
+            Target::Custom(_) | Target::Json(_) | Target::Envelope | Target::Body => {
+                BodyUse::Rewritten
+            }
         }
     }
 
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
         if self.action == Action::Remove {
-            if let Target::Custom(target) = &self.target {
-                detach(target, scene, message)?;
+            match &self.target {
+                Target::Custom(target) => detach(target, scene, message)?,
+                Target::Json(targets) => {
+                    for target in targets {
+                        json_target::edit(target, Edit::Remove, scene, message)?;
+                    }
+                }
+                Target::Envelope | Target::Body | Target::Property(_) => {}
             }
             return Ok(Next::Continue);
         }
-        let Some(piece) = self.piece(scene, message)? else {
+        let piece = match &self.target {
+            Target::Json(_) => self.json_piece(scene, message)?,
+            Target::Custom(_) | Target::Envelope | Target::Body | Target::Property(_) => {
+                self.piece(scene, message)?
+            }
+        };
+        let Some(piece) = piece else {
             // As Synapse does.
             let line = "enrich: the source does not exist, so nothing is copied";
             scene.environment.log(LogLevel::Error, line);
@@ -113,6 +98,16 @@ impl Mediator for Enrich {
             Target::Envelope => replace_all(piece, message, scene.budget)?,
             Target::Body => self.to_body(piece, message, scene.budget)?,
             Target::Custom(target) => self.to_nodes(target, &piece, scene, message)?,
+            Target::Json(targets) => {
+                let text = piece.to_json(scene.budget)?;
+                let edit = match self.action {
+                    Action::Child => Edit::Child(&text),
+                    Action::Replace | Action::Sibling | Action::Remove => Edit::Replace(&text),
+                };
+                for target in targets {
+                    json_target::edit(target, edit, scene, message)?;
+                }
+            }
         }
         Ok(Next::Continue)
     }
@@ -147,6 +142,35 @@ impl Enrich {
             detach(expression, scene, message)?;
         }
         Ok(Some(piece))
+    }
+
+    /// As [`Enrich::piece`]; a JSON value keeps its type.
+    fn json_piece(
+        &self,
+        scene: &Scene<'_>,
+        message: &mut Message,
+    ) -> Result<Option<Piece>, Failure> {
+        match &self.source {
+            Source::Custom(expression) if !expression.selects_nodes() => {
+                let of = |value: Value<'_>| match value {
+                    Value::Null => Ok::<_, Failure>(None),
+                    value => {
+                        value.charge_copy(scene.budget)?;
+                        Ok(Some(Piece::of_json(&json_text(value))?))
+                    }
+                };
+                let piece = scene.with(expression, message, of)??;
+                if self.moves && piece.is_some() {
+                    json_target::edit(expression, Edit::Remove, scene, message)?;
+                }
+                Ok(piece)
+            }
+            Source::Custom(_)
+            | Source::Envelope
+            | Source::Body
+            | Source::Property(_)
+            | Source::Inline(_) => self.piece(scene, message),
+        }
     }
 
     fn to_body(&self, piece: Piece, message: &mut Message, budget: &Budget) -> Result<(), Failure> {
@@ -424,15 +448,19 @@ fn target(compiler: &mut Compiler, to: &Element<'_>, action: Action) -> Option<T
     let of = to.optional("type").unwrap_or("custom");
     let target = match of {
         "custom" => {
-            let path = to.required(compiler, "xpath")?;
-            let path = to.compiled(compiler, path)?;
-            if !path.selects_nodes() {
-                let message = format!("`{path}` selects no nodes of the body");
-                let help = "JSON is edited by replacing the body".to_owned();
-                compiler.error(to, message, Some(help));
-                return None;
+            let source = to.required(compiler, "xpath")?;
+            match json_target::paths(compiler, to, source, action == Action::Remove)? {
+                paths if paths.is_empty() => {
+                    let path = to.compiled(compiler, source)?;
+                    if !path.selects_nodes() {
+                        let message = format!("`{path}` selects no part of the body");
+                        compiler.error(to, message, None);
+                        return None;
+                    }
+                    Target::Custom(path)
+                }
+                paths => Target::Json(paths),
             }
-            Target::Custom(path)
         }
         "envelope" => Target::Envelope,
         "body" => Target::Body,
@@ -445,6 +473,7 @@ fn target(compiler: &mut Compiler, to: &Element<'_>, action: Action) -> Option<T
     };
     let fits = match target {
         Target::Custom(_) => true,
+        Target::Json(_) => action != Action::Sibling,
         Target::Body => action != Action::Remove,
         Target::Envelope | Target::Property(_) => action == Action::Replace,
     };

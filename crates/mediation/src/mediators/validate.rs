@@ -12,18 +12,25 @@ use crate::program::SequenceId;
 use crate::run::Scene;
 use crate::{Code, Failure, Mediator, Message, Next, PropertyScope, PropertyValue};
 
+#[derive(Debug)]
 struct Validate {
-    validator: Validator,
-    /// Bytes of the schema: what each value of a message is compared with at most.
-    size: usize,
+    schema: Schema,
     /// `None`: the body.
     source: Option<Expression>,
     on_fail: SequenceId,
 }
 
-impl fmt::Debug for Validate {
+/// A compiled JSON Schema.
+pub(super) struct Schema {
+    validator: Validator,
+    value: serde_json::Value,
+    /// Its bytes: what each value of a message is compared with at most.
+    size: usize,
+}
+
+impl fmt::Debug for Schema {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Validate").field("source", &self.source).finish_non_exhaustive()
+        f.debug_struct("Schema").field("size", &self.size).finish_non_exhaustive()
     }
 }
 
@@ -65,8 +72,21 @@ impl Validate {
             }
         };
         // Nothing is an empty object, as in Synapse.
-        let text = if text.trim().is_empty() { "{}" } else { &text };
-        charge(text, self.size, scene.budget)?;
+        self.schema.error(if text.trim().is_empty() { "{}" } else { &text }, scene.budget)
+    }
+}
+
+impl Schema {
+    pub(super) fn value(&self) -> &serde_json::Value {
+        &self.value
+    }
+
+    /// What a JSON text violates, with its place.
+    ///
+    /// # Errors
+    /// It is not JSON; the budget.
+    pub(super) fn error(&self, text: &str, budget: &Budget) -> Result<Option<String>, Failure> {
+        charge(text, self.size, budget)?;
         let instance = match serde_json::from_str(text) {
             Ok(instance) => instance,
             Err(error) => {
@@ -82,6 +102,40 @@ impl Validate {
             let end = text.floor_char_boundary(limits::VALIDATION_ERROR_BYTES_MAX);
             text.get(..end).unwrap_or_default().to_owned()
         }))
+    }
+
+    /// The schema in a local entry. Nothing outside of it is read.
+    pub(super) fn compile(
+        compiler: &mut Compiler,
+        element: &Element<'_>,
+        key: &str,
+    ) -> Option<Self> {
+        let text = match compiler.entry(element, key)? {
+            Entry::Text(text) => text,
+            Entry::Xml(_) => {
+                let message = format!("`{key}` is an XML Schema, which is not served");
+                let help = "write a JSON Schema; XML bodies are checked in their JSON form";
+                compiler.error(element, message, Some(help.to_owned()));
+                return None;
+            }
+        };
+        match Self::of(&text) {
+            Ok(schema) => Some(schema),
+            Err(error) => {
+                compiler.error(element, format!("the schema `{key}`: {error}"), None);
+                None
+            }
+        }
+    }
+
+    fn of(text: &str) -> Result<Self, String> {
+        let value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let patterns = PatternOptions::regex()
+            .size_limit(limits::PATTERN_BYTES_MAX)
+            .dfa_size_limit(limits::PATTERN_BYTES_MAX);
+        let options = jsonschema::options().with_pattern_options(patterns);
+        let validator = options.build(&value).map_err(|error| error.to_string())?;
+        Ok(Self { validator, value, size: text.len() })
     }
 }
 
@@ -108,7 +162,10 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
     let (mut schema, mut on_fail) = (None, None);
     for child in element.children() {
         match child.name() {
-            "schema" if schema.is_none() => schema = Some(read(compiler, &child)?),
+            "schema" if schema.is_none() => {
+                let key = child.required(compiler, "key")?;
+                schema = Some(Schema::compile(compiler, &child, key)?);
+            }
             "schema" => {
                 compiler.error(&child, "one `schema` is served".to_owned(), None);
                 return None;
@@ -125,38 +182,10 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
         }
         child.finish(compiler);
     }
-    let (Some((validator, size)), Some(on_fail)) = (schema, on_fail) else {
+    let (Some(schema), Some(on_fail)) = (schema, on_fail) else {
         let message = "`validate` needs a `schema` and an `on-fail`".to_owned();
         compiler.error(element, message, None);
         return None;
     };
-    Some(Box::new(Validate { validator, size, source, on_fail }))
-}
-
-/// The schema in a local entry. Nothing outside of it is read.
-fn read(compiler: &mut Compiler, element: &Element<'_>) -> Option<(Validator, usize)> {
-    let key = element.required(compiler, "key")?;
-    let text = match compiler.entry(element, key)? {
-        Entry::Text(text) => text,
-        Entry::Xml(_) => {
-            let message = format!("`{key}` is an XML Schema, which is not served");
-            let help = "write a JSON Schema; XML bodies are checked in their JSON form".to_owned();
-            compiler.error(element, message, Some(help));
-            return None;
-        }
-    };
-    let built = serde_json::from_str(&text).map_err(|error| error.to_string()).and_then(|schema| {
-        let patterns = PatternOptions::regex()
-            .size_limit(limits::PATTERN_BYTES_MAX)
-            .dfa_size_limit(limits::PATTERN_BYTES_MAX);
-        let options = jsonschema::options().with_pattern_options(patterns);
-        options.build(&schema).map_err(|error| error.to_string())
-    });
-    match built {
-        Ok(validator) => Some((validator, text.len())),
-        Err(error) => {
-            compiler.error(element, format!("the schema `{key}`: {error}"), None);
-            None
-        }
-    }
+    Some(Box::new(Validate { schema, source, on_fail }))
 }

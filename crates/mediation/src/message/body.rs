@@ -14,12 +14,16 @@ pub struct Body {
     format: Format,
     /// Between the parts of a multipart body; its content type says it.
     boundary: Option<Box<str>>,
+    /// Its content type says ISO-8859-1.
+    is_latin: bool,
     source: Source,
     /// Boxed, since messages are moved often, and most are not read.
     json: OnceCell<Box<json::Document<'static>>>,
     xml: OnceCell<Box<xml::Document>>,
     /// An edited view, written.
     written: OnceCell<Bytes>,
+    /// Text in ISO-8859-1, as UTF-8.
+    decoded: OnceCell<Bytes>,
     /// Memory that this body was charged, and releases when it is replaced.
     charged: Cell<u64>,
 }
@@ -71,6 +75,14 @@ impl Body {
         self.boundary.as_deref()
     }
 
+    /// The charset that its content type says. XML says its own.
+    pub(super) fn set_charset(&mut self, charset: Option<&str>) {
+        let names = ["iso-8859-1", "latin1"];
+        let is_named = |charset: &str| names.iter().any(|name| charset.eq_ignore_ascii_case(name));
+        self.is_latin = charset.is_some_and(is_named)
+            && matches!(self.format, Format::Text | Format::Json | Format::Form);
+    }
+
     #[must_use]
     pub fn format(&self) -> Format {
         self.format
@@ -118,8 +130,8 @@ impl Body {
             }
             Source::Streaming => return Err(not_held()),
         };
-        let boundary = self.boundary.clone();
-        Ok(Self { format: self.format, boundary, source, ..Self::default() })
+        let (boundary, is_latin) = (self.boundary.clone(), self.is_latin);
+        Ok(Self { format: self.format, boundary, is_latin, source, ..Self::default() })
     }
 
     /// Replaces it by `bytes` in `format`, which are checked when somebody reads them.
@@ -256,7 +268,7 @@ impl Body {
         let document = match self.format {
             Format::Text | Format::Binary => return Ok(None),
             Format::Json if !matches!(self.source, Source::Xml) => {
-                let Some(bytes) = self.content()? else { return Ok(None) };
+                let Some(bytes) = self.content(budget)? else { return Ok(None) };
                 self.charge(budget, || {
                     budget.charge_memory(bytes.len())?;
                     let document = json::Document::parse_within(bytes, budget);
@@ -289,7 +301,7 @@ impl Body {
             let document = self.charge(budget, || Ok(mapping::to_xml(document.root(), budget)?))?;
             return Ok(Some(self.xml.get_or_init(|| Box::new(document))));
         }
-        let Some(bytes) = self.content()? else { return Ok(None) };
+        let Some(bytes) = self.content(budget)? else { return Ok(None) };
         let document = self.charge(budget, || match self.format {
             Format::Form => form::to_xml(bytes, budget),
             Format::Multipart => multipart::to_xml(bytes, self.boundary(), budget),
@@ -364,7 +376,8 @@ impl Body {
     pub fn text(&self, budget: &Budget) -> Result<std::borrow::Cow<'_, str>, Failure> {
         let bytes = match &self.source {
             Source::Streaming => return Err(not_held()),
-            Source::Bytes(bytes) | Source::Written(bytes) => bytes,
+            Source::Bytes(bytes) => self.decoded(bytes, budget)?,
+            Source::Written(bytes) => bytes,
             Source::Json | Source::Xml => {
                 self.bytes(budget)?;
                 self.written.get_or_init(Bytes::new)
@@ -374,10 +387,29 @@ impl Body {
         Ok(text.into())
     }
 
+    /// What the host read, in UTF-8 if its content type says ISO-8859-1.
+    fn decoded<'b>(&'b self, bytes: &'b Bytes, budget: &Budget) -> Result<&'b Bytes, Failure> {
+        if !self.is_latin || bytes.is_ascii() {
+            return Ok(bytes);
+        }
+        if self.decoded.get().is_none() {
+            let text = self.charge(budget, || {
+                budget.charge_scanning(bytes.len())?;
+                budget.charge_memory(bytes.len().saturating_mul(2))?;
+                Ok(bytes.iter().copied().map(char::from).collect::<String>())
+            })?;
+            // The cell was empty.
+            let _ = self.decoded.set(text.into());
+        }
+        Ok(self.decoded.get().unwrap_or(bytes))
+    }
+
     /// What the host read or a mediator wrote; `None` if that is nothing.
-    fn content(&self) -> Result<Option<&[u8]>, Failure> {
+    fn content(&self, budget: &Budget) -> Result<Option<&[u8]>, Failure> {
         match &self.source {
             Source::Bytes(bytes) | Source::Written(bytes) => {
+                let is_new = matches!(self.source, Source::Written(_));
+                let bytes = if is_new { bytes } else { self.decoded(bytes, budget)? };
                 let is_plain = matches!(self.format, Format::Text | Format::Binary);
                 let is_empty = bytes.is_empty() || !is_plain && bytes.trim_ascii().is_empty();
                 Ok((!is_empty).then_some(bytes))

@@ -10,6 +10,8 @@ mod properties;
 pub(crate) mod soap;
 mod view;
 
+use std::borrow::Cow;
+
 use bytes::Bytes;
 use expression::{BodyUse, Budget};
 
@@ -67,7 +69,7 @@ impl Message {
     #[must_use]
     pub fn new(direction: Direction, head: Box<dyn Head>, body: Body) -> Self {
         let mut message = Self { direction, head, body, properties: Properties::default() };
-        message.note_boundary();
+        message.note_parameters();
         message
     }
 
@@ -92,10 +94,13 @@ impl Message {
         Some(Failure::new(Code::MALFORMED_BODY, text))
     }
 
-    fn note_boundary(&mut self) {
+    /// Notes what else than the format the content type says of the body.
+    fn note_parameters(&mut self) {
+        let Some(content_type) = self.head.field(CONTENT_TYPE) else { return };
         if self.body.format() == Format::Multipart {
-            let content_type = self.head.field(CONTENT_TYPE).unwrap_or_default();
             self.body.set_boundary(format::parameter(&content_type, "boundary"));
+        } else if content_type.contains(';') {
+            self.body.set_charset(format::parameter(&content_type, "charset"));
         }
     }
 
@@ -175,6 +180,36 @@ impl Message {
             && self.head.field("Content-Length").is_none()
     }
 
+    /// What Synapse's `get-property()` knows about any message, without a property. Source: `GetPropertyFunction`.
+    fn described(&self, name: &str, budget: &Budget) -> Option<Cow<'_, str>> {
+        match name {
+            "MESSAGE_FORMAT" => {
+                let is_get = self.body.is_empty()
+                    && self.head.property(PropertyScope::Axis2, "HTTP_METHOD").as_deref()
+                        == Some("GET");
+                Some(Cow::Borrowed(match self.body.format() {
+                    _ if is_get => "get",
+                    Format::Soap11 => "soap11",
+                    Format::Soap12 => "soap12",
+                    Format::Json
+                    | Format::Xml
+                    | Format::Form
+                    | Format::Multipart
+                    | Format::Text
+                    | Format::Binary => "pox",
+                }))
+            }
+            "FAULT" if soap::namespace(self.body.format()).is_some() => {
+                soap::fault_reason(self.body.xml(budget).ok()??).map(|_| Cow::Borrowed("TRUE"))
+            }
+            "Action" => match self.head.field("SOAPAction")? {
+                Cow::Borrowed(action) => Some(Cow::Borrowed(action.trim_matches('"'))),
+                Cow::Owned(action) => Some(Cow::Owned(action.trim_matches('"').to_owned())),
+            },
+            _ => None,
+        }
+    }
+
     /// Removes a property, or all header fields of this name.
     pub fn remove(&mut self, scope: PropertyScope, name: &str) {
         match scope {
@@ -208,7 +243,7 @@ impl Message {
         self.direction = Direction::Response;
         self.head = head;
         self.body = body;
-        self.note_boundary();
+        self.note_parameters();
         self.properties
             .retain(|scope| !matches!(scope, PropertyScope::Axis2 | PropertyScope::Axis2Client));
     }
@@ -278,16 +313,23 @@ impl Message {
         let format = self.body.format();
         let field = self.head.field(CONTENT_TYPE);
         let boundary = self.body.boundary();
+        let is_new = self.body.state() == BodyUse::Rewritten && !self.body.is_empty();
+        // What is written is UTF-8; bytes have no charset.
+        let is_utf8 = |field: &str| {
+            let charset = format::parameter(field, "charset");
+            format == Format::Binary
+                || charset.is_none_or(|name| name.eq_ignore_ascii_case("utf-8"))
+        };
         let fits = |field: &str| {
             Format::of(field) == format
+                && (!is_new || is_utf8(field))
                 && (format != Format::Multipart || format::parameter(field, "boundary") == boundary)
         };
-        let is_new = self.body.state() == BodyUse::Rewritten && !self.body.is_empty();
         if field.as_deref().is_some_and(fits) || field.is_none() && declared.is_none() && !is_new {
             return Ok(());
         }
         let mut new = match declared {
-            Some(declared) if Format::of(declared) == format => declared.to_owned(),
+            Some(declared) if fits(declared) => declared.to_owned(),
             Some(_) | None => format.content_type().to_owned(),
         };
         if let (Format::Multipart, Some(boundary)) = (format, boundary) {

@@ -148,7 +148,14 @@ impl EvalContext for View<'_> {
         }
         match self.message.properties.get(scope, name) {
             Some(value) => Some(self.value(value)),
-            None => self.message.head.property(scope, name).map(Value::Text),
+            None => {
+                let of_head = self.message.head.property(scope, name);
+                let of_message = || {
+                    let is_synapse = scope == PropertyScope::Synapse;
+                    is_synapse.then(|| self.message.described(name, self.budget)).flatten()
+                };
+                of_head.or_else(of_message).map(Value::Text)
+            }
         }
     }
 

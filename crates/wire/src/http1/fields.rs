@@ -2,7 +2,7 @@
 
 use base::limits;
 
-use super::{Known, KnownSet, Rejection, Side, Span, Version, known, scan, swar};
+use super::{Known, KnownSet, Rejection, Side, Span, Version, find, known, scan};
 
 /// One field line of a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -190,7 +190,7 @@ impl Fields {
             options.keep_alive = true;
         } else if name.eq_ignore_ascii_case(b"upgrade") {
             options.upgrade = true;
-        } else if !swar::is_token(name) {
+        } else if !find::is_token(name) {
             return Err(side.reject(400, "connection option is not a token"));
         } else if matches!(Known::of(name), Known::Host | Known::ContentLength) {
             return Err(side.reject(400, "connection option names a field that cannot be removed"));
@@ -220,14 +220,14 @@ impl Fields {
 #[inline]
 fn field_line(buf: &[u8], start: usize) -> Option<(Field, usize)> {
     let line = buf.get(start..)?;
-    let (name, [b':', after_colon @ ..]) = line.split_at_checked(swar::name_len(line)?)? else {
+    let (name, [b':', after_colon @ ..]) = line.split_at_checked(find::name_len(line)?)? else {
         return None;
     };
     let known = Known::of(name);
-    if !known.is_spelt_exactly() && !swar::is_token(name) {
+    if !known.is_spelt_exactly() && !find::is_token(name) {
         return None;
     }
-    let value_end = swar::value_end(after_colon, 0)?;
+    let value_end = find::value_end(after_colon, 0)?;
     let (value, [b'\r', b'\n', ..]) = after_colon.split_at_checked(value_end)? else {
         return None;
     };

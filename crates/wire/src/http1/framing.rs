@@ -6,7 +6,7 @@
 use base::limits;
 
 use super::fields::Fields;
-use super::{Known, Rejection, Side, Version, scan, swar};
+use super::{Known, Rejection, Side, Version, find, scan};
 
 /// Where a request's body ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,7 +78,7 @@ fn chunked(value: &[u8], side: Side) -> Result<BodyFraming, Rejection> {
     }
     let codings = || value.split(|&byte| byte == b',').map(scan::trim);
     let is_unknown = codings().any(|coding| !coding.eq_ignore_ascii_case(b"chunked"));
-    if is_unknown && codings().all(swar::is_token) {
+    if is_unknown && codings().all(find::is_token) {
         return Err(side.reject(501, "transfer coding is not supported"));
     }
     Err(side.reject(400, "transfer-encoding is not exactly `chunked`"))

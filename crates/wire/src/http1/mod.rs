@@ -5,7 +5,7 @@
 //! **forward** writes the forwarded head with [`write`] from those offsets, and parses the upstream's
 //! [`ResponseHead`]. Chunked bodies are decoded by [`ChunkedDecoder`].
 //!
-//! A fast parser reads a head several bytes at a time ([`swar`]); it either finds a complete and valid head,
+//! A fast parser reads a head several bytes at a time ([`find`]); it either finds a complete and valid head,
 //! or nothing. In the latter case [`scan`] reads it again byte by byte, and returns whether it is incomplete,
 //! or why it is rejected. Both accept the same heads, and none that `httparse` rejects.
 //!
@@ -18,6 +18,7 @@
 mod chunked;
 mod extension;
 mod fields;
+mod find;
 mod framing;
 mod known;
 #[doc(hidden)]
@@ -26,7 +27,6 @@ pub mod properties;
 mod request;
 mod response;
 mod scan;
-mod swar;
 mod target;
 #[cfg(test)]
 mod tests;
@@ -34,13 +34,13 @@ pub mod write;
 
 pub use chunked::{ChunkedDecoder, Piece};
 pub use fields::{Field, Upgrade};
+pub use find::is_token;
+pub(crate) use find::is_value;
 pub use framing::{BodyFraming, ResponseFraming};
 pub use known::{Known, KnownSet};
 pub use request::RequestHead;
 pub use response::ResponseHead;
 pub(crate) use scan::is_tchar;
-pub use swar::is_token;
-pub(crate) use swar::is_value;
 
 /// A range in the buffer that a head was parsed from: bytes `start` to `end`, exclusive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

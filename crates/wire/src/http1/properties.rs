@@ -7,7 +7,7 @@ use base::{Method, limits};
 
 use super::{
     BodyFraming, ChunkedDecoder, Field, Known, KnownSet, Parsed, Piece, Rejection, RequestHead,
-    ResponseHead, Side, scan, swar, write,
+    ResponseHead, Side, find, scan, write,
 };
 
 /// The result for a request head does not depend on how it was split, both parsers agree, and an accepted head
@@ -116,7 +116,7 @@ fn chunk_extensions(bytes: &[u8]) {
 
 /// `*( BWS ";" BWS token [ BWS "=" BWS ( token / quoted-string ) ] )`
 fn are_extensions(mut rest: &[u8]) -> bool {
-    let after_token = |text: &[u8]| swar::token_len(text).checked_sub(1).map(|last| last + 1);
+    let after_token = |text: &[u8]| find::token_len(text).checked_sub(1).map(|last| last + 1);
     while !rest.is_empty() {
         let Some(name) = scan::trim_start(rest).strip_prefix(b";").map(scan::trim_start) else {
             return false;
@@ -239,7 +239,7 @@ fn check_plain(head: &[u8], fields: &[Field]) {
     }
     for field in fields {
         let (name, value) = (field.name.of(head), field.value.of(head));
-        assert!(swar::is_token(name), "a name that is not a token");
+        assert!(find::is_token(name), "a name that is not a token");
         assert_eq!(scan::trim(value), value, "white space around a value");
         assert_eq!(Known::of(name), field.known);
         let between = head.get(field.name.end as usize..field.value.start as usize);

@@ -5,7 +5,7 @@ use base::{Method, limits};
 use super::fields::{Fields, Options};
 use super::framing::{self, BodyFraming};
 use super::target::{self, Path, Target};
-use super::{Field, Known, Parsed, Rejection, Side, Span, Upgrade, Version, scan, swar};
+use super::{Field, Known, Parsed, Rejection, Side, Span, Upgrade, Version, find, scan};
 
 /// The head of a request. Keep it and parse the next one into it: its memory is reused.
 ///
@@ -247,7 +247,7 @@ impl RequestHead {
 
     /// Reads the request line, which starts at 0, and returns its end.
     fn request_line(&mut self, buf: &[u8]) -> Option<usize> {
-        let method_len = swar::token_len(buf.get(..=limits::METHOD_BYTES_MAX).unwrap_or(buf));
+        let method_len = find::token_len(buf.get(..=limits::METHOD_BYTES_MAX).unwrap_or(buf));
         let (method, [b' ', after_method @ ..]) = buf.split_at_checked(method_len)? else {
             return None;
         };
@@ -260,7 +260,7 @@ impl RequestHead {
         };
         let within_limits = (1..=limits::METHOD_BYTES_MAX).contains(&method.len())
             && (1..=limits::TARGET_BYTES_MAX as usize).contains(&target.len());
-        if !within_limits || swar::has_forbidden_target_byte(target) {
+        if !within_limits || find::has_forbidden_target_byte(target) {
             return None;
         }
         let target_start = method.len().checked_add(1)?;

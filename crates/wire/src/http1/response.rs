@@ -4,7 +4,7 @@ use base::{Method, limits};
 
 use super::fields::{Fields, Options};
 use super::framing::{self, BodyFraming, ResponseFraming};
-use super::{Field, Known, Parsed, Rejection, Side, Span, Upgrade, Version, scan, swar};
+use super::{Field, Known, Parsed, Rejection, Side, Span, Upgrade, Version, find, scan};
 
 /// The head of a response. Keep it and parse the next one into it: its memory is reused.
 /// As with [`super::RequestHead`], methods that take a `buf` require the one that was parsed.
@@ -156,7 +156,7 @@ impl ResponseHead {
         self.status = digit(hundreds) * 100 + digit(tens) * 10 + digit(ones);
         let end = match rest {
             [b' ', ..] => {
-                let end = swar::value_end(buf, REASON_AT)?;
+                let end = find::value_end(buf, REASON_AT)?;
                 self.reason = Span::new(REASON_AT, end)?;
                 end
             }

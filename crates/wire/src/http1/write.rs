@@ -1,7 +1,7 @@
 //! Serialisation of heads and chunk framing. Everything is appended. Parsed data is not validated again, but no
 //! value can end its line.
 
-use super::{Field, KnownSet};
+use super::{Field, KnownSet, find};
 
 const CRLF: &[u8] = b"\r\n";
 
@@ -140,25 +140,14 @@ pub fn last_chunk(out: &mut Vec<u8>, trailers: &[u8]) {
 
 /// `number` in decimal digits.
 pub fn decimal(out: &mut Vec<u8>, number: u64) {
-    let mut text = [0; 20];
-    let mut rest = number;
-    let mut used = 0;
-    for place in text.iter_mut().rev() {
-        *place = b'0' + (rest % 10) as u8;
-        used += 1;
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(text.get(text.len() - used..).unwrap_or_default());
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
 /// Appends `value` with every CR, LF and NUL as a space.
 fn clean(out: &mut Vec<u8>, value: &[u8]) {
     let start = out.len();
     out.extend_from_slice(value);
-    if memchr::memchr3(b'\r', b'\n', 0, value).is_some() {
+    if find::has_control(value) {
         let written = out.iter_mut().skip(start);
         written.filter(|byte| matches!(**byte, b'\r' | b'\n' | 0)).for_each(|byte| *byte = b' ');
     }

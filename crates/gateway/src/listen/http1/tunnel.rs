@@ -31,12 +31,13 @@ pub(super) async fn run(
     text.extend_from_slice(b"Connection: Upgrade\r\n");
     write::field(&mut text, b"Upgrade", protocol);
     write::end(&mut text);
+    let upstream = upstream.connection();
     let mut down =
         Direction { text, ..Direction::new(std::mem::take(&mut upstream.reader.buffer)) };
     let mut up = Direction::new(std::mem::take(&mut connection.reader.buffer));
     connection.wait_at_most(TUNNEL_IDLE_MS_MAX);
     poll_fn(|cx| {
-        let (client, upstream) = (&mut connection.stream, &mut upstream.lease.stream);
+        let (client, upstream) = (&mut connection.stream, &mut upstream.stream);
         let moved = (up.moved, down.moved);
         let ups = up.poll_run(cx, client, upstream, buffers);
         let downs = down.poll_run(cx, upstream, client, buffers);

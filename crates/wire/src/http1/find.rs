@@ -1,7 +1,9 @@
-//! SIMD within a register: finds the ends of tokens, targets and field values several bytes at a time.
+//! Finds the ends of tokens, targets and field values several bytes at a time.
 //!
 //! Architecture invariant: each function returns what a loop over the predicate in `scan` would, which the
 //! tests below and `properties` verify.
+
+use wide::u8x16;
 
 use super::scan;
 
@@ -17,7 +19,11 @@ pub(super) fn token_len(bytes: &[u8]) -> usize {
 pub(super) fn name_len(line: &[u8]) -> Option<usize> {
     let found = first(
         line,
-        |word| below(word, b'!') | equal(word, b':'),
+        |block| {
+            up_to(block, b' ')
+                | block.simd_eq(u8x16::splat(b':'))
+                | block.simd_eq(u8x16::splat(DELETE))
+        },
         |byte| is_control(byte) || matches!(byte, b' ' | b':'),
     )?;
     (line.get(found) == Some(&b':')).then_some(found)
@@ -36,6 +42,12 @@ pub(crate) fn is_value(bytes: &[u8]) -> bool {
     let is_blank = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
     let forbidden = |bad, &byte: &u8| bad | (is_control(byte) & (byte != b'\t'));
     !is_blank(bytes.first()) && !is_blank(bytes.last()) && !bytes.iter().fold(false, forbidden)
+}
+
+/// Whether one of `bytes` is a control character. Has no early exit, so that the compiler vectorises it.
+#[inline]
+pub(super) fn has_control(bytes: &[u8]) -> bool {
+    bytes.iter().fold(false, |found, &byte| found | is_control(byte))
 }
 
 /// The position of the first byte, from `from` on, that is not allowed in a field value.
@@ -58,70 +70,42 @@ pub(super) fn has_forbidden_target_byte(target: &[u8]) -> bool {
     target.iter().fold(false, |bad, &byte| bad | (byte <= b' ') | (byte == b'#') | (byte >= 0x7f))
 }
 
-/// Number of words examined before whole blocks: the length of most values.
-const WORDS_FIRST: usize = 4;
-const BLOCK: usize = 64;
-
 /// The position of the first control character.
 #[inline]
 fn first_control(bytes: &[u8]) -> Option<usize> {
-    let in_word = |word| below(word, b' ');
-    let Some((words, mut rest)) = bytes.split_first_chunk::<{ WORDS_FIRST * WORD }>() else {
-        return first(bytes, in_word, is_control);
-    };
-    if let Some(found) = first(words, in_word, is_control) {
-        return Some(found);
-    }
-    while let Some((block, after)) = rest.split_first_chunk::<BLOCK>() {
-        if block.iter().fold(false, |found, &byte| found | is_control(byte)) {
-            break;
-        }
-        rest = after;
-    }
-    Some(bytes.len() - rest.len() + first(rest, in_word, is_control)?)
+    first(bytes, |block| up_to(block, 0x1f) | block.simd_eq(u8x16::splat(DELETE)), is_control)
 }
+
+/// Marks the bytes that are at most `highest`.
+#[inline]
+fn up_to(block: u8x16, highest: u8) -> u8x16 {
+    block.min(u8x16::splat(highest)).simd_eq(block)
+}
+
+const DELETE: u8 = 0x7f;
 
 #[inline]
 const fn is_control(byte: u8) -> bool {
-    byte < b' ' || byte == 0x7f
+    byte < b' ' || byte == DELETE
 }
 
-// --- eight bytes in a word ----------------------------------------------------------------------
-
-const WORD: usize = 8;
-const ONES: u64 = 0x0101_0101_0101_0101;
-const HIGH: u64 = ONES * 0x80;
-
-/// The position of the first match. `in_word` sets the high bit of each matching byte of a word; `alone`
-/// tests the bytes after the last whole word.
+/// The position of the first match. `in_block` marks the matching bytes of a block; `alone` tests the bytes after the
+/// last whole block.
 #[inline]
-fn first(bytes: &[u8], in_word: impl Fn(u64) -> u64, alone: impl Fn(u8) -> bool) -> Option<usize> {
-    let (words, rest) = bytes.as_chunks::<WORD>();
-    for (index, word) in words.iter().enumerate() {
-        let found = in_word(u64::from_le_bytes(*word));
+fn first(
+    bytes: &[u8],
+    in_block: impl Fn(u8x16) -> u8x16,
+    alone: impl Fn(u8) -> bool,
+) -> Option<usize> {
+    let (blocks, rest) = bytes.as_chunks();
+    for (index, block) in blocks.iter().enumerate() {
+        let found = in_block(u8x16::new(*block)).to_bitmask();
         if found != 0 {
-            return Some(index * WORD + found.trailing_zeros() as usize / 8);
+            return Some(index * block.len() + found.trailing_zeros() as usize);
         }
     }
     let found = rest.iter().position(|&byte| alone(byte))?;
     Some(bytes.len() - rest.len() + found)
-}
-
-/// The high bit of each byte that is below `floor` (at most 0x7f), or DEL. No sum carries into the next
-/// byte.
-#[inline]
-const fn below(word: u64, floor: u8) -> u64 {
-    let seven = word & !HIGH;
-    let reaches = seven + ONES * (0x80 - floor as u64);
-    let is_delete = seven + ONES;
-    (!reaches | is_delete) & !word & HIGH
-}
-
-/// The high bit of each byte that is `wanted`.
-#[inline]
-const fn equal(word: u64, wanted: u8) -> u64 {
-    let distance = word ^ (ONES * wanted as u64);
-    !(((distance & !HIGH) + !HIGH) | distance) & HIGH
 }
 
 #[inline]
@@ -158,13 +142,18 @@ mod tests {
                     *text.get_mut(place).expect("the position is in range") = byte;
                     let expect = text.iter().position(|&byte| !scan::is_value_byte(byte));
                     assert_eq!(value_end(&text, 0), expect, "{byte:#x} at {place} of {len}");
+                    assert_eq!(
+                        has_control(&text),
+                        is_control(byte),
+                        "{byte:#x} at {place} of {len}"
+                    );
                 }
             }
         }
     }
 
     #[test]
-    fn bytes_in_a_word_do_not_affect_each_other() {
+    fn neighbours_do_not_affect_each_other() {
         for pair in 0..=u16::MAX {
             for place in 0..7 {
                 let mut text = *b"abcdefgh!";

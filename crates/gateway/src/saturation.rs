@@ -1,0 +1,168 @@
+//! Saturation: a worker without idle time gains nothing from more requests at once.
+//!
+//! Life of a request: authorise -> admit (**turn**) -> forward. Each request that waits for an upstream's response costs
+//! a connection, memory and cache misses; with ten times as many as keep the worker busy, each costs half as much CPU
+//! time again. While a worker is saturated, fewer are forwarded at once, and the others wait for their turn; when it has
+//! idle time again, more.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use base::limits::{SATURATED_PERCENT, SATURATED_REQUESTS_MIN, TURN_MS_MAX, UNSATURATED_PERCENT};
+use model::{Denial, Fault};
+
+use crate::forward::{Gate, Pass, RequestBody, Unwanted};
+
+/// How many requests of a worker may wait for a response head at once.
+#[derive(Debug)]
+pub(crate) struct Saturation {
+    turns: Rc<Gate>,
+    limit: Cell<usize>,
+    /// More do not wait for a turn.
+    waiting_max: Cell<usize>,
+    /// Turns since the last observation.
+    taken: Cell<usize>,
+    busy_us: Cell<u64>,
+    observed_us: Cell<u64>,
+}
+
+impl Default for Saturation {
+    fn default() -> Self {
+        Self {
+            turns: Rc::default(),
+            limit: Cell::new(usize::MAX),
+            waiting_max: Cell::new(SATURATED_REQUESTS_MIN),
+            taken: Cell::new(0),
+            busy_us: Cell::new(0),
+            observed_us: Cell::new(0),
+        }
+    }
+}
+
+impl Saturation {
+    /// A turn, until dropped: the request may be forwarded.
+    ///
+    /// # Errors
+    /// [`Denial::Overloaded`]: so many wait that it would take longer than `TURN_MS_MAX`, or it did; or the client left.
+    pub(crate) async fn turn<B: RequestBody>(
+        &self,
+        now_us: u64,
+        body: &mut B,
+    ) -> Result<Pass, Fault> {
+        self.taken.set(self.taken.get() + 1);
+        match self.turns.try_pass(self.limit.get()) {
+            Some(pass) => Ok(pass),
+            // Boxed, so that the rare case does not enlarge every future.
+            None => Box::pin(self.wait(now_us, body)).await,
+        }
+    }
+
+    async fn wait<B: RequestBody>(&self, now_us: u64, body: &mut B) -> Result<Pass, Fault> {
+        if self.turns.waiting() >= self.waiting_max.get() {
+            return Err(Fault::Denied(Denial::Overloaded));
+        }
+        body.watch().set(now_us.saturating_add(u64::from(TURN_MS_MAX) * 1_000));
+        self.turns.wait(body).await.map_err(|unwanted| match unwanted {
+            Unwanted::TimeUp => Fault::Denied(Denial::Overloaded),
+            Unwanted::Left(fault) => fault,
+        })
+    }
+
+    /// Adapts the limit. `busy_us`: how long the worker has been busy since its start.
+    pub(crate) fn observe(&self, busy_us: u64, now_us: u64) {
+        let elapsed_us = now_us.saturating_sub(self.observed_us.replace(now_us));
+        let busy_us = busy_us.saturating_sub(self.busy_us.replace(busy_us));
+        let taken = self.taken.replace(0) as u64;
+        let Some(percent) = busy_us.saturating_mul(100).checked_div(elapsed_us) else { return };
+        let limit = self.limit.get();
+        if percent >= SATURATED_PERCENT {
+            let fewer = limit.min(self.turns.passed()) / 4 * 3;
+            self.limit.set(fewer.max(SATURATED_REQUESTS_MIN).min(limit));
+        } else if percent < UNSATURATED_PERCENT {
+            self.limit.set(limit.saturating_mul(2));
+        }
+        let within_us = u64::from(TURN_MS_MAX) * 1_000;
+        let most = taken.saturating_mul(within_us).checked_div(elapsed_us).unwrap_or(0);
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        self.waiting_max.set(most.max(SATURATED_REQUESTS_MIN));
+        self.turns.limit_to(self.limit.get());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use base::SystemClock;
+
+    use super::*;
+    use crate::flow::Held;
+    use crate::forward::OwnBody;
+    use crate::resources::Resources;
+
+    const MANY: usize = 4 * SATURATED_REQUESTS_MIN;
+
+    /// `count` requests that were forwarded.
+    fn forward(saturation: &Saturation, count: usize) -> Vec<Pass> {
+        let turn = || saturation.turns.try_pass(saturation.limit.get());
+        (0..count).map(|_| turn().expect("there is room")).collect()
+    }
+
+    /// Observes a second in which the worker was busy for `percent` of the time.
+    fn second(saturation: &Saturation, percent: u64) -> usize {
+        let now_us = saturation.observed_us.get() + 1_000_000;
+        saturation.observe(saturation.busy_us.get() + percent * 10_000, now_us);
+        saturation.limit.get()
+    }
+
+    #[test]
+    fn a_saturated_worker_forwards_fewer_at_once_but_never_too_few() {
+        let saturation = Saturation::default();
+        assert_eq!(second(&saturation, 50), usize::MAX);
+        let forwarded = forward(&saturation, MANY);
+        let limits = [99, 100, 99, 98, 100, 100].map(|percent| second(&saturation, percent));
+        let min = SATURATED_REQUESTS_MIN;
+        assert_eq!(limits, [768, 576, 432, 324, min, min]);
+        drop(forwarded);
+    }
+
+    #[test]
+    fn a_worker_with_idle_time_forwards_more_at_once() {
+        let saturation = Saturation::default();
+        let forwarded = forward(&saturation, MANY);
+        second(&saturation, 100);
+        assert_eq!(second(&saturation, 90), 768, "neither idle nor saturated");
+        assert_eq!([10, 0].map(|percent| second(&saturation, percent)), [1_536, 3_072]);
+        drop(forwarded);
+    }
+
+    #[test]
+    fn requests_wait_for_their_turn_as_long_as_it_is_near() {
+        let resources = Resources::new(SystemClock::new(), 0);
+        let saturation = Saturation::default();
+        let mut forwarded = forward(&saturation, SATURATED_REQUESTS_MIN);
+        second(&saturation, 100);
+        let mut bodies: Vec<_> = (0..=SATURATED_REQUESTS_MIN)
+            .map(|_| OwnBody::new(Held::default(), &resources))
+            .collect();
+        let mut waiting: Vec<_> =
+            bodies.iter_mut().map(|body| Box::pin(saturation.turn(0, body))).collect();
+        let cx = &mut Context::from_waker(Waker::noop());
+        let last = waiting.pop().expect("one more than may wait");
+        for turn in &mut waiting {
+            assert!(turn.as_mut().poll(cx).is_pending());
+        }
+        let Poll::Ready(rejected) = pin!(last).poll(cx) else { panic!("it would wait too long") };
+        assert_eq!(rejected.err(), Some(Fault::Denied(Denial::Overloaded)));
+        forwarded.pop();
+        let passed: Vec<_> = waiting
+            .iter_mut()
+            .filter_map(|turn| match turn.as_mut().poll(cx) {
+                Poll::Ready(passed) => Some(passed.expect("its turn")),
+                Poll::Pending => None,
+            })
+            .collect();
+        assert_eq!(passed.len(), 1);
+    }
+}

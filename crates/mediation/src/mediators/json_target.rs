@@ -1,0 +1,166 @@
+//! Targets of `enrich` inside JSON: what a path selects is replaced, added to, or removed. The rest of the text stays
+//! as it is, byte for byte.
+
+use bytes::Bytes;
+use expression::{Budget, Expression, json};
+
+use super::split::{fail, place};
+use crate::compile::{Compiler, Element};
+use crate::message::Format;
+use crate::run::Scene;
+use crate::{Failure, Message};
+
+/// What happens to each value that the path selects.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Edit<'e> {
+    Replace(&'e str),
+    /// It is added to an array, or its members are put into an object.
+    Child(&'e str),
+    Remove,
+}
+
+/// Edits what `target` selects in a JSON body. A value inside one that is edited is not edited again.
+///
+/// # Errors
+/// The body is not JSON; the path selects nothing, unless that would be removed; a child does not fit its place.
+pub(super) fn edit(
+    target: &Expression,
+    edit: Edit<'_>,
+    scene: &Scene<'_>,
+    message: &mut Message,
+) -> Result<(), Failure> {
+    if message.body.format() != Format::Json {
+        return Err(fail(format!("the body is not JSON, so there is no `{target}`")));
+    }
+    let Some(document) = message.body.json(scene.budget)? else {
+        return Err(fail(format!("the body is empty, so there is no `{target}`")));
+    };
+    let view = scene.view(message);
+    let mut matches = match target.json_matches(&view, scene.budget) {
+        Err(expression::Error::Missing(_)) => Vec::new(),
+        matches => matches?,
+    };
+    // A value that the path made is not a part of the body.
+    matches.retain(|value| place(document.root(), *value).is_some());
+    matches.sort_by_key(|value| value.offset());
+    if matches.is_empty() {
+        return match edit {
+            Edit::Remove => Ok(()),
+            Edit::Replace(_) | Edit::Child(_) => Err(fail(format!("`{target}` selects nothing"))),
+        };
+    }
+    let text = edited(document.root(), &matches, edit, scene.budget)?;
+    message.body.replace(Format::Json, Bytes::from(text), scene.budget)
+}
+
+/// The text of `root` with the edit of each of `matches`, which are in its order.
+fn edited(
+    root: json::Ref<'_>,
+    matches: &[json::Ref<'_>],
+    edit: Edit<'_>,
+    budget: &Budget,
+) -> Result<String, Failure> {
+    let (text, mut out, mut at) = (root.raw(), String::new(), 0);
+    budget.charge_memory(text.len())?;
+    for value in matches {
+        let start = value.offset().saturating_sub(root.offset());
+        let Some(before) = text.get(at..start) else { continue };
+        out.push_str(before);
+        at = start + value.raw().len();
+        match edit {
+            Edit::Replace(new) => {
+                budget.charge_memory(new.len())?;
+                out.push_str(new);
+            }
+            Edit::Child(new) => {
+                budget.charge_memory(new.len().saturating_add(value.raw().len()))?;
+                out.push_str(&with_child(*value, new, budget)?);
+            }
+            Edit::Remove => {
+                leave_name(&mut out);
+                at += leave_comma(&mut out, text.get(at..).unwrap_or_default());
+            }
+        }
+    }
+    out.push_str(text.get(at..).unwrap_or_default());
+    Ok(out)
+}
+
+fn with_child(value: json::Ref<'_>, new: &str, budget: &Budget) -> Result<String, Failure> {
+    let document = json::Document::parse_within(new.as_bytes(), budget)?;
+    let mut out = json::Builder::new();
+    match (value.kind(), document.root().kind()) {
+        (json::Kind::Array, _) => {
+            out.begin_array();
+            for item in value.elements().chain([document.root()]) {
+                out.embed(item);
+            }
+        }
+        (json::Kind::Object, json::Kind::Object) => {
+            out.begin_object();
+            let added = document.root();
+            budget.charge_steps((value.len() as u64).saturating_mul(added.len() as u64))?;
+            for (name, old) in value.members() {
+                out.key(&name).embed(added.get(&name).unwrap_or(old));
+            }
+            for (name, item) in added.members().filter(|(name, _)| value.get(name).is_none()) {
+                out.key(&name).embed(item);
+            }
+        }
+        _ => {
+            let message = "a child fits an array, and the members of an object an object";
+            return Err(fail(message));
+        }
+    }
+    out.end();
+    Ok(out.finish().text().to_owned())
+}
+
+/// Takes the name and the colon of a member from the end of `out`; an element of an array has none.
+fn leave_name(out: &mut String) {
+    let Some(rest) = out.trim_end().strip_suffix(':') else { return };
+    let Some(name) = rest.trim_end().strip_suffix('"') else { return };
+    let is_escaped = |at: usize| {
+        let before = name.get(..at).unwrap_or_default();
+        (before.len() - before.trim_end_matches('\\').len()) % 2 == 1
+    };
+    let mut quotes = name.rmatch_indices('"').map(|(at, _)| at);
+    if let Some(start) = quotes.find(|at| !is_escaped(*at)) {
+        out.truncate(start);
+    }
+}
+
+/// Takes the comma behind the value from `rest`, or the one before it from `out`. Returns the length of the former.
+fn leave_comma(out: &mut String, rest: &str) -> usize {
+    if let Some(behind) = rest.trim_start().strip_prefix(',') {
+        return rest.len() - behind.trim_start().len();
+    }
+    if let Some(before) = out.trim_end().strip_suffix(',') {
+        out.truncate(before.len());
+    }
+    0
+}
+
+/// The paths of a target inside JSON: `json-eval($.a)`, `${payload.a}`, and `json-eval($.a,$.b)`. None: it is
+/// of another kind.
+pub(super) fn paths(
+    compiler: &mut Compiler,
+    to: &Element<'_>,
+    source: &str,
+    is_list: bool,
+) -> Option<Vec<Expression>> {
+    let inner = source.strip_prefix("json-eval(").and_then(|inner| inner.strip_suffix(')'));
+    match inner {
+        Some(inner) if is_list => inner
+            .split(",$")
+            .enumerate()
+            .map(|(at, path)| {
+                let root = if at == 0 { "" } else { "$" };
+                to.compiled(compiler, &format!("json-eval({root}{path})"))
+            })
+            .collect(),
+        Some(_) => Some(vec![to.compiled(compiler, source)?]),
+        None if source.starts_with("${payload") => Some(vec![to.compiled(compiler, source)?]),
+        None => Some(Vec::new()),
+    }
+}
