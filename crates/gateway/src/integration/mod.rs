@@ -18,7 +18,7 @@ use base::Method;
 use bytes::Bytes;
 use expression::Budget;
 use mediation::{
-    Body, BodyUse, Direction, Environment, Failure, Flow, Format, LogLevel, Matched, Memory,
+    Body, BodyUse, Direction, Environment, Failure, Flow, Format, Found, LogLevel, Matched, Memory,
     Message, PlainHead, Program, PropertyScope, Run, SequenceId, Source,
 };
 use model::{Denial, Fault};
@@ -132,8 +132,10 @@ pub(crate) async fn respond<C: Client>(
     let budget = budget(&revision.live);
     let program = &integration.program;
     let mut message = message(head, framing);
-    let flow =
-        flow(program, service_at, request, not_found.remainder, &mut message, &budget, record)?;
+    let (flow, resource) = flow(program, service_at, request, not_found.remainder, record)?;
+    if let Some(resource) = resource {
+        resource.describe(&mut message, &budget).map_err(fault_of)?;
+    }
     let sequences = [flow.request, flow.response, flow.fault];
     if sequences.into_iter().flatten().any(|of| program.body_use(of) != BodyUse::Untouched) {
         // Mediators read whole bodies, and no compressed ones.
@@ -208,31 +210,30 @@ fn budget(live: &Live) -> Budget {
     Budget::new(most.steps_left(), most.bytes_left().min(bytes))
 }
 
-/// The sequences for a request. Those of an API read what its target says from the properties of `message`.
+/// The sequences for a request, and the resource of an API.
 ///
 /// # Errors
-/// The API has no resource for it, or too many parameters.
-fn flow(
-    program: &Program,
+/// The API has no resource for it.
+fn flow<'p>(
+    program: &'p Program,
     service: Service,
     request: &Request,
     remainder: &[u8],
-    message: &mut Message,
-    budget: &Budget,
     record: &mut Record,
-) -> Result<Flow, Fault> {
+) -> Result<(Flow, Option<Found<'p>>), Fault> {
     let handled = |handler: Option<SequenceId>, denial| match handler {
-        Some(handler) => Ok(Flow { request: Some(handler), ..Flow::default() }),
+        Some(handler) => Ok((Flow { request: Some(handler), ..Flow::default() }, None)),
         None => Err(Fault::Denied(denial)),
     };
     let number = match service {
         Service::Proxy(number) => {
             let proxy = program.proxies().get(number).ok_or(Fault::Denied(Denial::NoApi))?;
-            return Ok(proxy.flow);
+            return Ok((proxy.flow, None));
         }
         // Its responses come back to it, as in Synapse.
         Service::Main(main) => {
-            return Ok(Flow { request: Some(main), response: Some(main), ..Flow::default() });
+            let both = Flow { request: Some(main), response: Some(main), ..Flow::default() };
+            return Ok((both, None));
         }
         Service::Api(number) => number,
     };
@@ -241,10 +242,7 @@ fn flow(
     let rest = String::from_utf8_lossy(remainder);
     let query = request.head.query(&request.bytes).unwrap_or_default();
     match program.resource_of(api, &method, &rest, &String::from_utf8_lossy(query)) {
-        Matched::Resource(found) => {
-            found.describe(message, budget).map_err(fault_of)?;
-            Ok(found.resource.flow)
-        }
+        Matched::Resource(found) => Ok((found.resource.flow, Some(found))),
         Matched::MethodNotAllowed { handler, allowed, .. } => {
             let allowed = allowed.iter().map(|name| Method::from_bytes(name.as_bytes()));
             record.allow = allowed.collect();

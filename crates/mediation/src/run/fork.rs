@@ -194,9 +194,7 @@ impl Run {
         }
         let mut ended = vec![id];
         while let Some(id) = ended.pop() {
-            let is_owned =
-                |branch: &Box<Branch>| branch.owner.is_some_and(|(owner, _)| owner == id);
-            let owned = self.branches.take_all(is_owned);
+            let owned = self.branches.take_all(|of| of.owner.is_some_and(|(owner, _)| owner == id));
             ended.extend(self.gathers.take_all(|inner| owned.contains(&inner.parent)));
         }
         let (branches, gathers) = (&self.branches, &self.gathers);
