@@ -18,6 +18,7 @@ mod long_bodies;
 mod mutual_tls;
 mod names;
 mod paths;
+mod policies;
 mod resilience;
 mod routing;
 mod tokens;

@@ -18,7 +18,7 @@ use crate::cross_origin;
 use crate::deliver::{Stall, deliver};
 use crate::fault;
 use crate::forward::{self, Forwarding, Unwanted, while_wanted};
-use crate::integration;
+use crate::integration::{self, policies};
 use crate::message::{Outgoing, Request, Serves};
 use crate::response::{Body, Response};
 use crate::worker::Worker;
@@ -46,6 +46,13 @@ pub(crate) async fn exchange<C: Client>(
         }
         (Err(fault), _) => Err(fault),
     };
+    if let Err(fault) = &outcome
+        && policies::handle_fault(&record, fault)
+        && let Some(own) = on_fault(worker, &mut record, fault, statuses, request)
+    {
+        let mediated = policies::mediate_fault(worker, &revision, request, &record, own);
+        outcome = Ok(Box::pin(mediated).await);
+    }
     // Dropped now, so that a long body does not keep a revision alive.
     drop(revision);
     for attempt in 0..2 {
@@ -83,19 +90,19 @@ pub(crate) async fn exchange<C: Client>(
 /// Any [`Fault`].
 async fn respond<C: Client>(
     worker: &Worker,
-    revision: &Compiled,
+    revision: &Rc<Compiled>,
     request: &Request,
     client: &mut C,
     record: &mut Record,
 ) -> Result<Response, Fault> {
-    let Route { api: worker_api, operation, remainder } =
+    let Route { api: worker_api, operation: number, remainder } =
         match route(worker, revision, request, record)? {
             Routed::Operation(route) => route,
             Routed::Own(response) => return Ok(*response),
         };
     let routes = worker_api.routes();
     let api: &Api = &routes.api;
-    let operation = api.operations.get(operation).ok_or(Fault::Denied(Denial::NoResource))?;
+    let operation = api.operations.get(number).ok_or(Fault::Denied(Denial::NoResource))?;
     if api.mutual_tls && !request.peer.has_certificate {
         return Err(Fault::Denied(Denial::NoCertificate));
     }
@@ -111,6 +118,13 @@ async fn respond<C: Client>(
     let balancer = worker_api.balancers.get(set).ok_or(Fault::Denied(no_endpoint(key_type)))?;
     let admitted = admission::admit(worker, &revision.live, request, &worker_api, client).await?;
     record.places = admitted.places;
+    if operation.policies.as_ref().is_some_and(|policies| policies.mediate_exchanges()) {
+        let to = policies::Forwarded { routes, operation: number, balancer, remainder };
+        let mediated = policies::respond(worker, revision, request, to, client, record);
+        let mut response = Box::pin(mediated).await?;
+        cross_origin::mediate(request, routes, &mut response.head.edits);
+        return Ok(response);
+    }
     let mut edits = worker.resources.edits();
     if !api.forward_auth_header {
         edits.remove(api.auth_header.as_bytes());

@@ -71,7 +71,8 @@ impl Response {
         match &self.body {
             Body::Empty => true,
             Body::Held { body, .. } => request.head.method() == Method::Head || body.len() == 0,
-            Body::Streaming(body) => body.reader.is_done(),
+            // A request that was HEAD may have become another.
+            Body::Streaming(body) => body.reader.is_done() || request.head.method() == Method::Head,
         }
     }
 

@@ -27,6 +27,7 @@ pub mod limits;
 mod mediator;
 mod mediators;
 mod message;
+mod policies;
 mod program;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod properties;
@@ -42,6 +43,10 @@ pub use mediators::{MEDIATORS, Row, synapse_page};
 pub use message::{
     Body, Direction, Environment, Format, Head, LogLevel, Message, PlainHead, Properties,
     PropertyScope, PropertyValue, View,
+};
+pub use policies::{
+    ApiPolicies, CLAIMS, OperationFlow, POLICIES, PolicyParameter, PolicyProblem, PolicyReading,
+    PolicyRow, check as check_policy, path_variables, policies_example, policies_page, policy,
 };
 pub use program::{
     Endpoint, EndpointFormat, EndpointId, EndpointKind, Program, SequenceId, Step, Suspend,

@@ -1,10 +1,11 @@
 //! An API as the gateway serves it, whatever file described it.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use base::Method;
 
-use crate::Upstream;
+use crate::{Policies, Upstream};
 
 /// One API in one version.
 #[derive(Clone, Debug, PartialEq)]
@@ -92,6 +93,8 @@ pub struct Operation {
     pub production: Option<usize>,
     /// Index in `Api::upstreams`, overriding the API's.
     pub sandbox: Option<usize>,
+    /// What happens to its messages besides routing and forwarding.
+    pub policies: Option<Arc<Policies>>,
 }
 
 /// The credential that an operation requires.

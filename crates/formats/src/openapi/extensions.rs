@@ -19,6 +19,7 @@ impl Level {
     /// Where endpoints are listed.
     pub(super) const SET: Self = Self(8);
     const ALL: Self = Self(1 | 2 | 4);
+    const API_OR_OPERATION: Self = Self(1 | 4);
 
     fn has(self, other: Self) -> bool {
         self.0 & other.0 != 0
@@ -154,6 +155,7 @@ const EXTENSIONS: &[Row] = &[
     row("x-penstock-forward-auth-header", Level::API, Value::Any, Support::Served, "`true`: the token is forwarded to the upstream", ""),
     row("x-penstock-forward-fields", Level::API, Value::Any, Support::Served, "Fields that are forwarded from every client, although they claim an identity, a URL or a method, such as `X-Real-IP` and `X-HTTP-Method-Override`. Absent: they are forwarded from `trusted_proxies` only", ""),
     row("x-penstock-strict-paths", Level::API, Value::Any, Support::Served, "`true`: a path with more than one interpretation gets 400: with `//`, `;`, `%2F`, `%5C`, a dot segment or a needless escape. Absent: `strict_paths` of the configuration", ""),
+    row("x-penstock-policies", Level::API_OR_OPERATION, Value::Any, Support::Served, "`request`, `response` and `fault`: lists of policies (`name`, `parameters`), explained in [policies](policies.md). The API's run before the operation's", ""),
     row("x-penstock-balance", Level::SET, Value::Any, Support::Served, "`round_robin` (the default): each endpoint of a `load_balance` set in turn; `least_requests`: of two random endpoints, the one with fewer requests in progress", ""),
     row("x-penstock-try-ms", Level::SET, Value::Any, Support::Served, "Longest wait for the response head of one try, in milliseconds; a request that is safe to repeat is then retried. Absent: `try_ms` of the configuration", ""),
     row("x-penstock-health", Level::SET, Value::Any, Support::Served, "Health checks: `path`, `interval_ms`, `timeout_ms`, `unhealthy_after`, `healthy_after`, explained in [resilience](resilience.md)", ""),

@@ -1,22 +1,25 @@
 //! One message that mediation sends: from its head and body to the head of the response.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use base::Method;
 use bytes::Bytes;
 use expression::Budget;
 use mediation::{
-    Body, Code, Direction, EndpointKind, Exchange, Failure, Format, Message, Properties,
+    Body, Code, Direction, EndpointKind, Exchange, Failure, Format, Message, PlainHead, Properties,
     PropertyScope, Target,
 };
 use model::{Blame, Fault};
+use stages::ApiRoutes;
 use wire::http1::{BodyFraming, Field, is_token};
 
 use super::RunEnvironment;
 use super::head::MediatedRequest;
+use super::origins::Address;
 use crate::compiled::Compiled;
 use crate::fault;
-use crate::forward::{self, Forwarding, RequestBody, UpstreamResponse};
+use crate::forward::{self, Balancer, Forwarding, RequestBody, UpstreamResponse};
 use crate::message::{Head, HeadEdits, Outgoing, Peer};
 use crate::worker::Worker;
 
@@ -32,12 +35,22 @@ pub(super) struct Sender {
     targets: Vec<Target>,
     choice: Choice,
     environment: RunEnvironment,
+    upstream: Option<ApiUpstream>,
+}
+
+/// The endpoints of the operation whose policies run.
+#[derive(Clone)]
+pub(super) struct ApiUpstream {
+    pub(super) routes: Arc<ApiRoutes>,
+    pub(super) balancer: Rc<Balancer>,
+    /// The client accepts trailers.
+    pub(super) wants_trailers: bool,
 }
 
 /// The head that a message is sent with.
 enum SentHead {
     Request(Box<MediatedRequest>),
-    /// Of a response that is sent on.
+    /// Of a response that is sent on, or of a message that mediation made.
     Response(Box<Head>),
 }
 
@@ -45,8 +58,11 @@ impl SentHead {
     fn of(head: Box<dyn mediation::Head>) -> Self {
         match head.into_any().downcast::<MediatedRequest>() {
             Ok(request) => Self::Request(request),
-            // There are no others.
-            Err(other) => Self::Response(other.downcast().unwrap_or_default()),
+            Err(other) => Self::Response(match other.downcast::<PlainHead>() {
+                Ok(made) => Box::new(Head::of_fields(&made)),
+                // There are no others.
+                Err(other) => other.downcast().unwrap_or_default(),
+            }),
         }
     }
 
@@ -74,6 +90,11 @@ impl SentHead {
 }
 
 impl Sender {
+    /// Messages may go to these endpoints.
+    pub(super) fn with_upstream(self, upstream: Option<ApiUpstream>) -> Self {
+        Self { upstream, ..self }
+    }
+
     /// `properties`: the message's; `framing`: of the body that is sent.
     pub(super) fn new(
         worker: &Worker,
@@ -96,6 +117,7 @@ impl Sender {
             targets,
             choice,
             environment,
+            upstream: None,
         }
     }
 
@@ -155,13 +177,7 @@ impl Sender {
         revision: &Compiled,
         body: &mut B,
     ) -> Result<UpstreamResponse, Fault> {
-        let program = self.environment.program();
-        let configured = target.endpoint.and_then(|id| Some((id, program.endpoint_at(id)?)));
-        let address = worker.origins.find(&target.url, configured, &worker.pools);
-        let address = address.map_err(|reason| Fault::Unreachable {
-            authority: target.url.clone(),
-            cause: reason.to_owned(),
-        })?;
+        let (address, upstream) = self.address(target, worker)?;
         let (bytes, fields, edits) = self.head.parts();
         let (method, path) = (self.method.as_bytes(), address.path.as_bytes());
         let outgoing = Outgoing {
@@ -169,6 +185,7 @@ impl Sender {
             fields,
             framing: self.framing,
             host: self.head.host(),
+            wants_trailers: upstream.is_some_and(|upstream| upstream.wants_trailers),
             query: address.query.map(str::as_bytes),
             ..Outgoing::own(method, path, edits, &self.peer)
         };
@@ -181,9 +198,33 @@ impl Sender {
             begun_us: worker.resources.now_us(),
             retries: &worker.tally.retries,
             balancer: &address.balancer,
-            forward_fields: &[],
+            forward_fields: upstream.map_or(&[], |upstream| &upstream.routes.api.forward_fields),
         };
         forward::exchange(&worker.resources, &forwarding, &outgoing, body).await
+    }
+
+    /// Where a target is; for the operation's own endpoints, those as well.
+    fn address<'t>(
+        &'t self,
+        target: &'t Target,
+        worker: &Worker,
+    ) -> Result<(Address<'t>, Option<&'t ApiUpstream>), Fault> {
+        if let Some(upstream) = &self.upstream
+            && !target.url.contains("://")
+        {
+            let balancer = Rc::clone(&upstream.balancer);
+            return Ok((Address::below(balancer, &target.url), Some(upstream)));
+        }
+        let program = &self.environment.program;
+        // Those of policies have no rules of their own.
+        let configured = target.endpoint.filter(|_| self.upstream.is_none());
+        let configured = configured.and_then(|id| Some((id, program.endpoint_at(id)?)));
+        let address = worker.origins.find(&target.url, configured, &worker.pools);
+        let unreachable = |reason: &str| Fault::Unreachable {
+            authority: target.url.clone(),
+            cause: reason.to_owned(),
+        };
+        Ok((address.map_err(unreachable)?, None))
     }
 
     /// The message as it was, for the error handler. `bytes`: its body, if that is held.
@@ -207,7 +248,7 @@ enum Choice {
 
 /// Whether several targets get the message, so that its body has to be held.
 pub(super) fn has_recipients(environment: &RunEnvironment, target: &Target) -> bool {
-    let endpoint = target.endpoint.and_then(|id| environment.program().endpoint_at(id));
+    let endpoint = target.endpoint.and_then(|id| environment.program.endpoint_at(id));
     endpoint.is_some_and(|endpoint| {
         matches!(endpoint.kind, EndpointKind::RecipientList { .. } | EndpointKind::Recipients(_))
     })
@@ -215,7 +256,7 @@ pub(super) fn has_recipients(environment: &RunEnvironment, target: &Target) -> b
 
 /// The targets in the order in which they are tried.
 fn targets(worker: &Worker, environment: &RunEnvironment, target: Target) -> (Vec<Target>, Choice) {
-    let endpoint = target.endpoint.and_then(|id| environment.program().endpoint_at(id));
+    let endpoint = target.endpoint.and_then(|id| environment.program.endpoint_at(id));
     let is_group = !target.members.is_empty();
     let Some(endpoint) = endpoint.filter(|_| is_group) else {
         return (vec![target], Choice::One);
@@ -231,6 +272,7 @@ fn targets(worker: &Worker, environment: &RunEnvironment, target: Target) -> (Ve
         EndpointKind::Failover { .. }
         | EndpointKind::Address { .. }
         | EndpointKind::Http { .. }
+        | EndpointKind::Upstream
         | EndpointKind::Default
         | EndpointKind::Computed(_) => Choice::FirstReady,
     };

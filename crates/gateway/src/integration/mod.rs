@@ -6,6 +6,7 @@
 mod exchange;
 mod head;
 mod origins;
+pub(crate) mod policies;
 mod session;
 
 use std::borrow::Cow;
@@ -18,7 +19,7 @@ use bytes::Bytes;
 use expression::Budget;
 use mediation::{
     Body, BodyUse, Compiler, Direction, Environment, Failure, Flow, Format, LogLevel, Matched,
-    Message, Program, PropertyScope, Run, SequenceId, Source,
+    Message, PlainHead, Program, PropertyScope, Run, SequenceId, Source,
 };
 use model::{Api, ApiState, ArtefactSet, Denial, Fault, LoadedApi, Severity, Snapshot, Transports};
 use stages::Routes;
@@ -124,13 +125,17 @@ const LOG: &str = "penstock_mediation::log";
 /// What expressions read besides the message, and the mediators' log.
 #[derive(Clone)]
 pub(crate) struct RunEnvironment {
-    integration: Arc<Integration>,
+    program: Arc<Program>,
+    /// The registry.
+    artefacts: Arc<ArtefactSet>,
     unix_ms: i64,
 }
 
 impl RunEnvironment {
-    fn program(&self) -> &Program {
-        &self.integration.program
+    fn new(worker: &Worker, program: &Arc<Program>, artefacts: &Arc<ArtefactSet>) -> Self {
+        let now_us = worker.resources.unix_us(worker.resources.coarse_us());
+        let unix_ms = i64::try_from(now_us / 1_000).unwrap_or(i64::MAX);
+        Self { program: Arc::clone(program), artefacts: Arc::clone(artefacts), unix_ms }
     }
 }
 
@@ -140,7 +145,7 @@ impl Environment for RunEnvironment {
     }
 
     fn registry(&self, path: &str, property: Option<&str>) -> Option<Cow<'_, str>> {
-        let resource = self.integration.artefacts.resources.get(path)?;
+        let resource = self.artefacts.resources.get(path)?;
         match property {
             None => Some(String::from_utf8_lossy(&resource.bytes)),
             Some("mediaType") => Some(Cow::Borrowed(&resource.media_type)),
@@ -198,16 +203,26 @@ pub(crate) async fn respond<C: Client>(
     let admitted = admission::admit(worker, &revision.live, request, &service, client).await?;
     record.places = admitted.places;
     let run = Run::new(Arc::clone(program), flow, message, budget);
-    let environment = RunEnvironment {
-        integration: Arc::clone(integration),
-        unix_ms: i64::try_from(worker.resources.unix_us(worker.resources.coarse_us()) / 1_000)
-            .unwrap_or(i64::MAX),
-    };
+    let environment = RunEnvironment::new(worker, program, &integration.artefacts);
     let (owner, revision) = (worker.this(), Rc::clone(revision));
     let mut session = Session::new(owner, revision, Rc::clone(&request.peer), environment, run);
     let mut waiting = Some(Waiting { client, framing });
     let outcome = session.go(&mut waiting).await?;
     drop(admitted.early_upload);
+    conclude(worker, session, outcome, waiting, record).await
+}
+
+/// The response of a run, which goes on without its client if something is left to do.
+///
+/// # Errors
+/// The run failed, or its response cannot be held.
+async fn conclude<B: RequestBody>(
+    worker: &Worker,
+    mut session: Session,
+    outcome: Outcome,
+    mut waiting: Option<Waiting<'_, B>>,
+    record: &mut Record,
+) -> Result<Response, Fault> {
     let response = match outcome {
         Outcome::Respond(message, source) => {
             deliverable(worker, &mut session, *message, source, &mut waiting).await
@@ -314,7 +329,10 @@ async fn deliverable<B: RequestBody>(
     };
     let mut head = match message.head.into_any().downcast::<Head>() {
         Ok(head) => head,
-        Err(other) => response_head(worker, other),
+        Err(other) => match other.downcast::<PlainHead>() {
+            Ok(own) => Box::new(Head::of_fields(&own)),
+            Err(other) => response_head(worker, other),
+        },
     };
     if let Some(status) = status {
         head.edits.set_status(status);
@@ -362,6 +380,9 @@ fn response_head(worker: &Worker, request: Box<dyn std::any::Any>) -> Box<Head> 
 
 /// What a client gets if no sequence handles a failure.
 fn fault_of(failure: Failure) -> Fault {
+    if let Some(denial) = failure.denial {
+        return Fault::Denied(denial);
+    }
     Fault::Mediation { code: failure.code.0, reason: failure.to_string() }
 }
 

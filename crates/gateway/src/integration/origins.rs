@@ -34,6 +34,22 @@ pub(super) struct Address<'u> {
     pub(super) query: Option<&'u str>,
 }
 
+impl<'u> Address<'u> {
+    /// `target`: path and query below the path of an endpoint.
+    pub(super) fn below(balancer: Rc<Balancer>, target: &'u str) -> Self {
+        let (path, query) = split(target);
+        Self { balancer, path, query }
+    }
+}
+
+/// Path and query.
+fn split(target: &str) -> (&str, Option<&str>) {
+    match target.split_once('?') {
+        Some((path, query)) => (path, Some(query)),
+        None => (target, None),
+    }
+}
+
 impl Origins {
     /// The balancer for `url`, whose rules are those of `configured`.
     ///
@@ -53,10 +69,7 @@ impl Origins {
         if target.bytes().any(|byte| byte <= b' ' || byte == 0x7f) {
             return Err("contains spaces or control characters");
         }
-        let (path, query) = match target.split_once('?') {
-            Some((path, query)) => (path, Some(query)),
-            None => (target, None),
-        };
+        let (path, query) = split(target);
         let id = configured.map(|(id, _)| id);
         let mut known = self.known.borrow_mut();
         let found = known.iter().find(|known| known.endpoint == id && *known.origin == *origin);

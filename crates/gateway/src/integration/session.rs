@@ -16,7 +16,7 @@ use model::{Blame, Denial, Fault};
 use wire::http1::BodyFraming;
 
 use super::RunEnvironment;
-use super::exchange::{self, Sender};
+use super::exchange::{self, ApiUpstream, Sender};
 use crate::account::bump;
 use crate::admission::Places;
 use crate::compiled::Compiled;
@@ -66,6 +66,8 @@ pub(super) struct Session {
     pub(super) revision: Rc<Compiled>,
     pub(super) peer: Rc<Peer>,
     pub(super) environment: RunEnvironment,
+    /// Where requests go that have no other address.
+    pub(super) upstream: Option<ApiUpstream>,
     pub(super) holding: Holding,
     /// The request's places in the shares, if the run goes on after its response.
     pub(super) places: Places,
@@ -87,8 +89,19 @@ impl Session {
         let live = &revision.live;
         let holding = worker.held.holding(live.held_body_bytes_max, live.held_bytes_max);
         let (pending, streams) = Default::default();
-        let (run, places) = (Some(run), Places::default());
-        Self { worker, revision, peer, environment, holding, places, run, pending, streams }
+        let (run, places, upstream) = (Some(run), Places::default(), None);
+        Self {
+            worker,
+            revision,
+            peer,
+            environment,
+            upstream,
+            holding,
+            places,
+            run,
+            pending,
+            streams,
+        }
     }
 
     /// Whether something is left to do: exchanges and timers are outstanding, or branches go on.
@@ -244,7 +257,9 @@ impl Session {
     fn sender(&self, ask: AskId, exchange: Exchange, framing: BodyFraming) -> Sender {
         let properties = self.run.as_ref().and_then(|run| run.properties(ask));
         let environment = self.environment.clone();
-        Sender::new(&self.worker, environment, exchange, properties, &self.peer, framing)
+        let sender =
+            Sender::new(&self.worker, environment, exchange, properties, &self.peer, framing);
+        sender.with_upstream(self.upstream.clone())
     }
 
     fn answer(&mut self, answered: Answered) {

@@ -21,7 +21,7 @@ mod send;
 mod sequence;
 mod split;
 mod switch;
-mod text;
+pub(crate) mod text;
 mod throw_error;
 mod xslt;
 
