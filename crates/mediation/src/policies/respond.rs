@@ -58,7 +58,13 @@ pub(super) fn mock(reading: &mut PolicyReading<'_>) -> Option<Box<dyn Mediator>>
     let media = match Format::of(content_type) {
         Format::Json => MediaType::Json,
         format if format.is_xml() => MediaType::Xml,
-        _ => MediaType::Text,
+        Format::Xml
+        | Format::Soap11
+        | Format::Soap12
+        | Format::Form
+        | Format::Multipart
+        | Format::Text
+        | Format::Binary => MediaType::Text,
     };
     let body = match reading.optional("body") {
         Some(_) => Some(convert::template(reading, "body", media)?),
