@@ -20,6 +20,7 @@ mod names;
 mod paths;
 mod policies;
 mod resilience;
+mod response_cache;
 mod routing;
 mod tokens;
 mod upgrades;

@@ -14,6 +14,7 @@ mod ask;
 #[doc(hidden)]
 pub mod bench;
 mod buffer;
+mod cache;
 mod client;
 mod clients;
 mod compiled;

@@ -12,6 +12,7 @@ use wire::http1::{BodyFraming, Field, Known, Upgrade};
 use crate::account::Record;
 use crate::admission;
 use crate::ask::Question;
+use crate::cache::{self, Looked};
 use crate::client::Client;
 use crate::compiled::Compiled;
 use crate::cross_origin;
@@ -57,7 +58,9 @@ pub(crate) async fn exchange<C: Client>(
     drop(revision);
     for attempt in 0..2 {
         let delivered = match outcome {
-            Ok(Response { head, body: Body::Streaming(mut upstream) }) if head.status() == 101 => {
+            Ok(Response { head, body: Body::Streaming(mut upstream), .. })
+                if head.status() == 101 =>
+            {
                 worker.count_tunnel();
                 record.status = 101;
                 let _places = std::mem::take(&mut record.places);
@@ -125,7 +128,21 @@ async fn respond<C: Client>(
         cross_origin::mediate(request, routes, &mut response.head.edits);
         return Ok(response);
     }
+    let mut caching = None;
+    if api.response_cache.is_some() {
+        match cache::look_up(worker, routes, set, request) {
+            Looked::Hit(mut response) => {
+                cross_origin::mediate(request, routes, &mut response.head.edits);
+                return Ok(*response);
+            }
+            Looked::Miss(forwarded) => caching = Some(forwarded),
+            Looked::Bypass => {}
+        }
+    }
     let mut edits = worker.resources.edits();
+    if let Some(caching) = &caching {
+        caching.validate(&mut edits);
+    }
     if !api.forward_auth_header {
         edits.remove(api.auth_header.as_bytes());
     }
@@ -145,13 +162,23 @@ async fn respond<C: Client>(
     worker.resources.release_edits(edits);
     let upstream = upstream?;
     record.upstream_us = Some(worker.resources.now_us().saturating_sub(record.started_us));
-    let mut response = Response { head: upstream.head, body: Body::Streaming(upstream.body) };
+    let body = Body::Streaming(upstream.body);
+    let mut response = Response { head: upstream.head, body, tap: None };
     let head = &mut *response.head;
     if head.parsed.find(Known::Date).is_none() {
         worker.resources.append_date(&mut head.edits);
     }
-    cross_origin::mediate(request, routes, &mut head.edits);
+    if let Some(caching) = caching {
+        response = caching.conclude(request, response, sends_credentials(request, api));
+    }
+    cross_origin::mediate(request, routes, &mut response.head.edits);
     Ok(response)
+}
+
+/// Whether the upstream gets an `Authorization` of the client.
+fn sends_credentials(request: &Request, api: &Api) -> bool {
+    let removed = api.auth_header == "authorization" && !api.forward_auth_header;
+    !removed && request.head.find(Known::Authorization).is_some()
 }
 
 /// Where a request goes.

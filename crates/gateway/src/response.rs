@@ -8,7 +8,7 @@ use model::Fault;
 use wire::http1::{ResponseFraming, Version};
 
 use crate::buffer::Buffers;
-use crate::flow::Held;
+use crate::flow::{Held, Tap};
 use crate::forward::{RequestBody, Upload, UpstreamBody};
 use crate::held::Holding;
 use crate::message::{Framing, Head, Request};
@@ -18,6 +18,8 @@ use crate::resources::Resources;
 pub(crate) struct Response {
     pub(crate) head: Box<Head>,
     pub(crate) body: Body,
+    /// Sees the body pass.
+    pub(crate) tap: Option<Box<dyn Tap>>,
 }
 
 /// A response's body.

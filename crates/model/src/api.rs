@@ -34,6 +34,8 @@ pub struct Api {
     /// Whether every request needs a client certificate, besides a token where one is needed.
     pub mutual_tls: bool,
     pub cors: Option<Cors>,
+    /// If responses are cached: how long those are stored that do not say it, in seconds.
+    pub response_cache: Option<u32>,
     /// Protocols besides `websocket` that may be tunnelled after a 101, in lower case.
     pub upgrades: Vec<String>,
     /// In file order. No two have the same method and template.
@@ -65,6 +67,7 @@ impl Api {
             strict_paths: false,
             mutual_tls: false,
             cors: None,
+            response_cache: None,
             upgrades: Vec::new(),
             operations: Vec::new(),
             upstreams: Vec::new(),

@@ -121,6 +121,7 @@ impl<'n> Document<'n> {
             strict_paths: settings.strict_paths.unwrap_or(self.defaults.strict_paths),
             mutual_tls: settings.mutual_tls,
             cors: settings.cors,
+            response_cache: settings.response_cache,
             upgrades: settings.upgrades,
             operations: paths.found,
             upstreams: paths.upstreams.list,

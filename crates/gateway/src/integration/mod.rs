@@ -342,7 +342,7 @@ async fn deliverable<B: RequestBody>(
     if mediation::Head::field(&*head, "Date").is_none() {
         worker.resources.append_date(&mut head.edits);
     }
-    Ok(Response { head, body })
+    Ok(Response { head, body, tap: None })
 }
 
 /// Fields of a request that a response does not have.
