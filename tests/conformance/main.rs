@@ -15,6 +15,7 @@ mod integration;
 mod keep_alive;
 mod lifecycle;
 mod long_bodies;
+mod mediation;
 mod mutual_tls;
 mod names;
 mod paths;

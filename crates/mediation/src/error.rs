@@ -28,6 +28,8 @@ impl Code {
     pub const RESPONSE_TOO_LARGE: Self = Self(502_001);
     /// A policy refuses a response. One of Penstock's own.
     pub const RESPONSE_REFUSED: Self = Self(502_002);
+    /// The endpoint returned a SOAP fault, which `FORCE_ERROR_ON_SOAP_FAULT` makes a failure.
+    pub const SOAP_FAULT: Self = Self(500_000);
     /// There is no endpoint of this name.
     pub const NO_ENDPOINT: Self = Self(305_100);
 }

@@ -10,6 +10,7 @@
 //!     match run.next(environment) {
 //!         Event::Ask(id, ask) => start(id, ask),               // later: run.answer(id, answer)
 //!         Event::Respond(message, source) => respond(message, source),
+//!         Event::Accepted => respond_with_202(),
 //!         Event::Failed(failure) => respond_with_fault(failure),
 //!         Event::Heavy => run = on_a_heavy_thread(run),        // with run.next_heavy(environment)
 //!         Event::Waiting => wait_for_an_answer(),
@@ -23,9 +24,11 @@
 
 mod compile;
 mod error;
+mod known;
 pub mod limits;
 mod mediator;
 mod mediators;
+mod memory;
 mod message;
 mod policies;
 mod program;
@@ -40,6 +43,7 @@ pub use error::{Code, Failure};
 pub use expression::BodyUse;
 pub use mediator::{Call, Collect, Fork, Mediator, Next, Part, Scatter, To};
 pub use mediators::{MEDIATORS, Row, synapse_page};
+pub use memory::Memory;
 pub use message::{
     Body, Direction, Environment, Format, Head, LogLevel, Message, PlainHead, Properties,
     PropertyScope, PropertyValue, View,
@@ -49,8 +53,8 @@ pub use policies::{
     PolicyRow, check as check_policy, path_variables, policies_example, policies_page, policy,
 };
 pub use program::{
-    Endpoint, EndpointFormat, EndpointId, EndpointKind, Program, SequenceId, Step, Suspend,
-    Timeout, TimeoutAction,
+    Credentials, Endpoint, EndpointFormat, EndpointId, EndpointKind, Program, Retry, SequenceId,
+    Step, Suspend, Timeout, TimeoutAction,
 };
 pub use run::{Answer, Ask, AskId, Event, Exchange, Run, Scene, Source, Target};
 pub use service::{Api, Flow, Found, Matched, Proxy, Resource, ResourcePath, Transports};

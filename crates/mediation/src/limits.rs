@@ -10,11 +10,29 @@ pub const ELEMENT_DEPTH_MAX: usize = 64;
 pub const ENDPOINT_DEPTH_MAX: usize = 8;
 /// Maximum number of members of an endpoint that a message lists in `EP_LIST`. More: the message fails.
 pub const ENDPOINT_MEMBERS_MAX: usize = 64;
+/// Maximum number of endpoints, those inside groups included, that one message is sent to or may be sent to. More: the
+/// message fails.
+pub const TARGETS_MAX: usize = 256;
+/// Maximum size of all endpoint templates with their values, in bytes. More: the endpoint is rejected at load.
+pub const TEMPLATES_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Steps that every mediator is charged, so that a loop of mediators ends.
 pub const MEDIATOR_STEPS: u64 = 50;
 /// Maximum number of messages that a mediator makes of one (more: the message fails), and of the messages of one run
 /// that are alive (more: the whole run fails).
 pub const PARTS_MAX: usize = 10_000;
+/// Maximum size of the responses that all mediators `cache` keep, in bytes. More: the oldest leave.
+pub const CACHE_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Maximum number of responses that one `cache` keeps. More: the oldest leave.
+pub const CACHED_RESPONSES_MAX: usize = 100_000;
+/// Maximum size of the body of a response that a `cache` keeps, in bytes. Larger: not kept.
+pub const CACHED_BODY_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Maximum size of what a `cache` compares requests by: method, target, fields and body, in bytes. Larger: the response is
+/// not kept.
+pub const CACHE_KEY_BYTES_MAX: usize = 64 * 1024;
+/// Maximum number of clients that one `throttle` counts. More: the others share one count.
+pub const THROTTLE_CLIENTS_MAX: usize = 100_000;
+/// Maximum number of ranges of addresses in the policy of a `throttle`. More: rejected at load.
+pub const THROTTLE_RULES_MAX: usize = 1_000;
 /// Maximum number of properties and variables of a message. More: the message fails.
 pub const PROPERTIES_MAX: usize = 1_024;
 /// Maximum memory of a pattern in an artefact, in bytes. More: rejected at load.
@@ -31,9 +49,32 @@ pub const HEAVY_STEPS: u64 = HEAVY_NS / 10;
 pub const READ_NS_PER_BYTE: u64 = 3;
 /// Estimate of replacing a body, in nanoseconds per byte.
 pub const REWRITE_NS_PER_BYTE: u64 = 8;
+/// Estimate of splitting a body, in nanoseconds per byte: a part takes about a microsecond, and an item of 10 bytes is
+/// short.
+pub const SPLIT_NS_PER_BYTE: u64 = 100;
+/// Estimate of a transformation by a stylesheet, in nanoseconds per byte: it reads, searches and writes.
+pub const TRANSFORM_NS_PER_BYTE: u64 = 20;
 /// Maximum number of fields of a form that a mediator reads. More: the body is malformed.
 pub const FORM_FIELDS_MAX: usize = 10_000;
 /// Maximum number of parts of a `multipart/form-data` body that a mediator reads. More: the body is malformed.
 pub const MULTIPART_PARTS_MAX: usize = 1_000;
 /// Maximum size of the head of a part, in bytes. Larger: the body is malformed.
 pub const MULTIPART_HEAD_BYTES_MAX: usize = 8 * 1024;
+/// Maximum length of a script with what it includes, in bytes. Longer: rejected at load.
+pub const SCRIPT_BYTES_MAX: usize = 256 * 1024;
+/// Maximum memory of a script for one message, in bytes. More: the message fails.
+pub const SCRIPT_MEMORY_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Maximum stack of a script, in bytes. More: the message fails. It must fit a thread's stack.
+pub const SCRIPT_STACK_BYTES_MAX: usize = 256 * 1024;
+/// Steps that a script is charged for its engine, which is made for each message.
+pub const SCRIPT_START_STEPS: u64 = 10_000;
+/// Steps that a script is charged for each interrupt, which QuickJS makes after 10,000 jumps and calls.
+pub const SCRIPT_STEPS_PER_INTERRUPT: u64 = 20_000;
+/// Interrupts that a script has at load, where nothing of it should run. More: rejected.
+pub const SCRIPT_CHECK_INTERRUPTS: u64 = 100;
+/// Maximum length of the message of a failed validation, in bytes. Longer: cut.
+pub const VALIDATION_ERROR_BYTES_MAX: usize = 1024;
+/// Estimate of checking a body against a JSON Schema, in nanoseconds per byte.
+pub const VALIDATE_NS_PER_BYTE: u64 = 30;
+/// Bytes of a JSON Schema that a value is compared with for the price of a step.
+pub const SCHEMA_BYTES_PER_STEP: usize = 512;

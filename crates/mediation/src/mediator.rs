@@ -29,6 +29,16 @@ pub trait Mediator: fmt::Debug + Send + Sync {
         }
     }
 
+    /// The same for [`Mediator::join`], and all bodies that it joins.
+    fn join_ns_per_byte(&self) -> u64 {
+        self.ns_per_byte()
+    }
+
+    /// Whether it may take long, whatever the size of the body. See [`crate::Event::Heavy`].
+    fn is_long(&self) -> bool {
+        false
+    }
+
     /// Acts on the message.
     ///
     /// # Errors

@@ -69,6 +69,11 @@ pub struct Program {
     pub(crate) templates: HashMap<String, Template>,
     pub(crate) proxies: Vec<Proxy>,
     pub(crate) apis: Vec<Api>,
+    pub(crate) caches: Vec<crate::mediators::CachePolicy>,
+    /// The number of them.
+    pub(crate) throttles: usize,
+    /// The `id`s of the throttles.
+    pub(crate) throttle_groups: Vec<String>,
     /// What each sequence needs of the body, with all that it may enter.
     pub(crate) body_uses: Vec<BodyUse>,
 }
@@ -167,6 +172,45 @@ pub struct Endpoint {
     pub format: Option<EndpointFormat>,
     pub timeout: Timeout,
     pub suspend: Suspend,
+    /// Whether a group tries its next member after an error of this one.
+    pub retry: Retry,
+    pub credentials: Option<Credentials>,
+}
+
+/// `retryConfig`: the errors after which a group tries its next member.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Retry {
+    #[default]
+    All,
+    /// `enabledErrorCodes`
+    Only(Vec<u32>),
+    /// `disabledErrorCodes`
+    Not(Vec<u32>),
+}
+
+impl Retry {
+    /// Whether another member is tried after an error with this code.
+    #[must_use]
+    pub fn includes(&self, code: u32) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only(codes) => codes.contains(&code),
+            Self::Not(codes) => !codes.contains(&code),
+        }
+    }
+}
+
+/// `basicAuth`. Source: RFC 7617.
+#[derive(Clone)]
+pub struct Credentials {
+    pub(crate) user: Expression,
+    pub(crate) password: Expression,
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        to.write_str("Credentials")
+    }
 }
 
 /// What an endpoint is. Of a group, the host chooses the member.

@@ -82,7 +82,7 @@ fn run(program: &Arc<Program>, sequence: SequenceId, body: &[u8]) {
                     },
                 );
             }
-            Event::Respond(..) | Event::Failed(_) => {
+            Event::Respond(..) | Event::Failed(_) | Event::Accepted => {
                 responses += 1;
                 assert_eq!(responses, 1, "a client has one response");
             }
@@ -155,6 +155,7 @@ mod tests {
         "<throwError type=\"T\" errorMessage=\"m\"/>",
         "<sequence key=\"s\"/>",
         "<property name=\"OUT_ONLY\" value=\"true\"/>",
+        "<property name=\"FORCE_SC_ACCEPTED\" value=\"true\" scope=\"axis2\"/>",
         "<clone continueParent=\"true\"><target><sequence>INNER</sequence></target><target sequence=\"s\"/></clone>",
         "<clone><target><sequence>INNER</sequence></target></clone>",
         "<iterate expression=\"json-eval($)\"><target><sequence>INNER</sequence></target></iterate>",

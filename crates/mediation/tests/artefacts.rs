@@ -191,3 +191,86 @@ fn an_endpoint_of_a_template_has_its_values() {
         "{wrong:?}"
     );
 }
+
+#[test]
+fn what_an_endpoint_cannot_do_is_said_by_name() {
+    for (endpoint, expect) in [
+        (
+            "<loadbalance><endpoint key=\"a\"/></loadbalance><session type=\"soap\"/>",
+            "sessions of endpoints",
+        ),
+        ("<dynamicLoadbalance/>", "members of a cluster are not discovered"),
+        (
+            "<http uri-template=\"http://h\"><authentication><oauth/></authentication></http>",
+            "of `authentication`, only `basicAuth` is served",
+        ),
+        (
+            "<http uri-template=\"http://h\"><authentication><basicAuth><username>u</username></basicAuth></authentication></http>",
+            "`basicAuth` needs a `password`",
+        ),
+        (
+            "<address uri=\"http://h\"><markForSuspension><retryDelay>9</retryDelay></markForSuspension></address>",
+            "warning: `retryDelay` has no effect",
+        ),
+        (
+            "<address uri=\"http://h\"><retryConfig><codes/></retryConfig></address>",
+            "`retryConfig` has no child",
+        ),
+    ] {
+        let found = diagnostics(&format!("{ENDPOINTS}<endpoint name=\"e\">{endpoint}</endpoint>"));
+        assert!(found.iter().any(|text| text.contains(expect)), "{expect}\n{found:#?}");
+    }
+}
+
+#[test]
+fn an_endpoint_has_credentials_and_a_host_of_its_own() {
+    let target = "><inSequence><property name=\"REQUEST_HOST_HEADER\" value=\"me:81\" scope=\"axis2\"/></inSequence>\
+         <endpoint><http uri-template=\"http://h/\"><authentication><basicAuth><username>Aladdin</username>\
+         <password>{concat('open ', 'sesame')}</password></basicAuth></authentication></http></endpoint>";
+    let program = program(&format!("<proxy name=\"P\"><target{target}</target></proxy>"));
+    let mut run = Run::new(Arc::clone(&program), flow(&program), request("1"), Budget::default());
+    let Event::Ask(_, Ask::Exchange(exchange)) = run.next(&World::default()) else { panic!() };
+    let sent = exchange.target;
+    // RFC 7617 section 2.
+    assert_eq!(sent.authorization.as_deref(), Some("Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ=="));
+    assert_eq!(sent.host.as_deref(), Some("me:81"));
+    let bad = "><inSequence><property name=\"REQUEST_HOST_HEADER\" value=\"a b\" scope=\"axis2\"/></inSequence>\
+               <endpoint key=\"a\"/>";
+    assert!(proxy("", bad, &echo).failure().message.contains("not a host"));
+}
+
+#[test]
+fn endpoint_templates_and_groups_that_multiply_are_rejected() {
+    let template = |name: &str, endpoint: &str| {
+        format!("<template name=\"{name}\"><endpoint{endpoint}</endpoint></template>")
+    };
+    let address = format!("><!--{}--><address uri=\"$uri\"/>", "x".repeat(4_096));
+    let compiled = |templates: &str, uri: &str| {
+        let first = format!("<endpoint name=\"e\" template=\"t0\" uri=\"{uri}\"/>");
+        diagnostics(&format!("{templates}{}{first}", template("last", &address))).join("\n")
+    };
+    // Each level has 64 times as many endpoints as the one before.
+    let wide = |name: &str, next: &str| {
+        let member = format!("<endpoint template=\"{next}\" uri=\"http://h/\"/>");
+        template(name, &format!("><failover>{}</failover>", member.repeat(64)))
+    };
+    let levels = [wide("t0", "t1"), wide("t1", "t2"), wide("t2", "last")].concat();
+    let found = compiled(&levels, "http://h/");
+    assert!(found.contains("too much memory"), "{found}");
+    // Each level writes its address 64 times into the next one.
+    let long = |name: &str, next: &str| {
+        template(name, &format!(" template=\"{next}\" uri=\"{}\">", "$uri".repeat(64)))
+    };
+    let levels = [long("t0", "t1"), long("t1", "t2"), long("t2", "last")].concat();
+    let found = compiled(&levels, &format!("http://h/{}", "x".repeat(100)));
+    assert!(found.contains("too much memory"), "{found}");
+    let found = compiled(&template("t0", " template=\"t0\" uri=\"u\">"), "http://h/");
+    assert!(found.contains("nested deeper than 8"), "{found}");
+    let group = |name: &str, next: &str| {
+        let member = format!("<endpoint key=\"{next}\"/>");
+        format!("<endpoint name=\"{name}\"><failover>{}</failover></endpoint>", member.repeat(64))
+    };
+    let groups = [group("g0", "g1"), group("g1", "g2"), group("g2", "a")].concat();
+    let ran = proxy(&groups, " endpoint=\"g0\">", &echo);
+    assert!(ran.failure().message.contains("more than 256 endpoints"), "{:?}", ran.failure());
+}

@@ -137,6 +137,69 @@ fn each_element_goes_its_own_way_with_the_header_of_the_envelope() {
 }
 
 #[test]
+fn parts_that_called_meet_in_the_sequence_after_the_splitter() {
+    let call = "<target><sequence><call><endpoint key=\"a\"/></call></sequence></target>";
+    let parts = r#"[{"a":{"n":1}},{"a":{"n":2.50}},{"a":{"n":3}}]"#;
+    let iterate = format!("<iterate expression=\"json-eval($.items)\">{call}</iterate>");
+    let meet = "<aggregate><onComplete expression=\"json-eval($)\"/></aggregate>";
+    let responds = format!("<inSequence>{iterate}{meet}<respond/></inSequence>");
+    let ran = run(ITEMS, &responds, &echo);
+    assert_eq!((ran.body().as_str(), ran.parallel), (parts, 3));
+    let nested = format!(
+        "<inSequence><filter xpath=\"true()\"><then>{iterate}</then></filter>{meet}<respond/></inSequence>"
+    );
+    assert_eq!(run(ITEMS, &nested, &echo).body(), parts, "out of the filter too");
+    let clone = format!("<inSequence><clone>{call}{call}</clone>{meet}<respond/></inSequence>");
+    assert_eq!(run("1", &clone, &echo).body(), r#"[{"a":1},{"a":1}]"#);
+    let named = "<iterate expression=\"json-eval($.items)\"><target sequence=\"s\"/></iterate>";
+    let artefacts = format!(
+        "{ENDPOINTS}<sequence name=\"s\"><call><endpoint key=\"a\"/></call></sequence>\
+         <proxy name=\"P\"><target><inSequence>{named}{meet}<respond/></inSequence></target></proxy>"
+    );
+    let program = program(&artefacts);
+    assert_eq!(drive(&program, program.proxies()[0].flow, request(ITEMS), &echo).body(), parts);
+}
+
+#[test]
+fn nested_splits_meet_one_after_the_other() {
+    let target = "<inSequence><iterate id=\"o\" expression=\"json-eval($)\"><target><sequence>\
+         <iterate id=\"i\" expression=\"json-eval($)\"><target><sequence>\
+         <call><endpoint key=\"a\"/></call></sequence></target></iterate>\
+         <aggregate id=\"i\"><onComplete expression=\"json-eval($.a)\"/></aggregate>\
+         </sequence></target></iterate>\
+         <aggregate id=\"o\"><onComplete expression=\"json-eval($)\"/></aggregate><respond/></inSequence>";
+    assert_eq!(run("[[1,2],[3]]", target, &echo).body(), "[[1,2],[3]]");
+}
+
+/// As in Synapse, which resumes a part only when the response to a `call` arrives.
+#[test]
+fn a_part_that_did_not_call_ends_with_its_target() {
+    for inside in ["<log/>", "<send><endpoint key=\"a\"/></send>"] {
+        let target = format!(
+            "<inSequence><clone><target><sequence>{inside}</sequence></target></clone>\
+             <log level=\"custom\"><property name=\"at\" value=\"after\"/></log></inSequence>\
+             <outSequence><send/></outSequence>"
+        );
+        let ran = run("1", &target, &echo);
+        assert!(!ran.log.contains(&"at = after".to_owned()), "{inside}: {ran:?}");
+    }
+}
+
+#[test]
+fn a_failure_after_the_splitter_is_handled_once() {
+    let target = "<inSequence><clone><target><sequence onError=\"h\"><call><endpoint key=\"a\"/></call>\
+         </sequence></target></clone><throwError type=\"T\" errorMessage=\"m\"/></inSequence>\
+         <faultSequence><log level=\"custom\"><property name=\"e\" expression=\"$ctx:ERROR_CODE\"/></log><respond/>\
+         </faultSequence>";
+    let handler = "<sequence name=\"h\"><log level=\"custom\"><property name=\"at\" value=\"h\"/></log></sequence>";
+    let artefacts =
+        format!("{ENDPOINTS}{handler}<proxy name=\"P\"><target>{target}</target></proxy>");
+    let program = program(&artefacts);
+    let ran = drive(&program, program.proxies()[0].flow, request("1"), &echo);
+    assert_eq!(ran.log, ["e = T"], "the handler of a sequence that ended is not asked");
+}
+
+#[test]
 fn elements_are_aggregated_in_an_envelope_or_in_an_enclosing_element() {
     let target = |enclosing: &str| {
         format!(

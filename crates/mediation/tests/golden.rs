@@ -1,15 +1,23 @@
-//! Mediators on messages: each file under `golden/` has the artefacts, the message, and what becomes of it.
+//! Mediators on messages: `golden/<element>/<case>.golden` has artefacts, messages, and what becomes of each.
 //! `PENSTOCK_BLESS=1` writes the results anew.
+//!
+//! A file begins with `== artefacts`: the sequence `main`, or a proxy, and what they use. `== message CONTENT-TYPE` or
+//! `== message METHOD TARGET CONTENT-TYPE` is a request and its body; `== time MS` advances the clock. Endpoints return
+//! what they were sent, except `http://refused/`, which nobody can connect to.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
 
-#[allow(dead_code, reason = "each file of tests uses a part")]
-mod support;
+mod host;
 
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use support::{Outcome, compile, message, run_main};
+use host::{Outcome, Ran, World, compile, drive_in, refuse, response};
+use penstock_mediation::{
+    Answer, Body, Direction, Flow, Format, MEDIATORS, Message, PlainHead, Program, PropertyScope,
+    Run,
+};
 use xpath::Budget;
 
 /// The sections of a file: title and text.
@@ -18,46 +26,156 @@ fn sections(text: &str) -> Vec<(&str, &str)> {
     parts.map(|part| part.split_once('\n').unwrap_or((part, ""))).collect()
 }
 
-fn outcome(artefacts: &str, content_type: &str, body: &str) -> String {
-    let (_, diagnostics) = compile(artefacts);
+/// The file with the results that its artefacts and messages have.
+fn blessed(text: &str) -> String {
+    let mut all = sections(text).into_iter();
+    let Some(("artefacts", artefacts)) = all.next() else { panic!("no artefacts: {text}") };
+    let artefacts = artefacts.trim_end();
+    let mut made = format!("== artefacts\n{artefacts}\n");
+    // What becomes of the message is its response.
+    let responds = "<sequence name=\"run\"><sequence key=\"main\"/><respond/></sequence>";
+    let has_main = artefacts.contains("name=\"main\"");
+    let whole = format!("{artefacts}{}", if has_main { responds } else { "" });
+    let (program, diagnostics) = compile(&whole);
     if !diagnostics.is_empty() {
-        return format!("== diagnostics\n{}\n", diagnostics.join("\n"));
+        let _ = writeln!(made, "== diagnostics\n{}", diagnostics.join("\n"));
+        return made;
     }
-    let mut ran = run_main(artefacts, message(content_type, body), Budget::default());
+    let world = World::of(&program);
+    let program = Arc::new(program);
+    for (title, text) in all {
+        let text = text.trim_end_matches('\n');
+        if let Some(ms) = title.strip_prefix("time ") {
+            world.advance(ms.parse().unwrap());
+            let _ = writeln!(made, "\n== {title}");
+        } else if let Some(of) = title.strip_prefix("message ") {
+            let run = Run::new(
+                Arc::clone(&program),
+                flow(&program),
+                message(of, text),
+                Budget::default(),
+            );
+            let ran = drive_in(&world, run, &echo);
+            let _ = write!(made, "\n== {title}\n{text}\n{}", shown(&ran));
+        }
+    }
+    made
+}
+
+fn flow(program: &Program) -> Flow {
+    match program.proxies() {
+        [proxy] => proxy.flow,
+        _ => Flow {
+            request: program.sequence("run"),
+            response: program.sequence("out"),
+            fault: program.sequence("fault"),
+            ..Flow::default()
+        },
+    }
+}
+
+fn message(title: &str, body: &str) -> Message {
+    let words: Vec<_> = title.splitn(3, ' ').collect();
+    let (method, target, content_type) = match *words {
+        [method, target, content_type] if target.starts_with('/') => (method, target, content_type),
+        _ => ("POST", "/orders", title),
+    };
+    let head = PlainHead {
+        method: method.to_owned(),
+        target: target.to_owned(),
+        fields: vec![("Content-Type".to_owned(), content_type.to_owned())],
+    };
+    let body = Body::held(Format::of(content_type), body.as_bytes().to_vec());
+    Message::new(Direction::Request, Box::new(head), body)
+}
+
+fn echo(url: &str, body: &str) -> Option<Answer> {
+    if url.starts_with("http://refused/") {
+        return refuse(url, body);
+    }
+    Some(Answer::Response(response(&match body {
+        "" => format!("{{\"from\":\"{url}\"}}"),
+        body if body.starts_with('<') => format!("<from url=\"{url}\">{body}</from>"),
+        body => format!("{{\"from\":\"{url}\",\"got\":{body}}}"),
+    })))
+}
+
+fn shown(ran: &Ran) -> String {
     let mut text = String::new();
-    let log = std::mem::take(&mut ran.log);
-    if let Outcome::Failed(failure) = &ran.outcome {
-        let _ = writeln!(text, "== failure {}\n{failure}", failure.code.0);
-    } else {
-        let (body, content_type) = ran.finish();
-        let _ = writeln!(text, "== result {content_type}\n{body}");
+    for sent in &ran.sent {
+        let _ = writeln!(text, "== sent\n{sent}");
     }
-    if !log.is_empty() {
-        let _ = writeln!(text, "== log\n{}", log.join("\n"));
+    match &ran.outcome {
+        Outcome::Nothing => text.push_str("== no response\n"),
+        Outcome::Failed(failure) => {
+            let place = failure.place.as_deref().unwrap_or_default();
+            let _ = writeln!(text, "== failure {} in {place}\n{failure}", failure.code.0);
+        }
+        Outcome::Responded(message) => {
+            let status = message.properties.get(PropertyScope::Axis2, "HTTP_SC");
+            let status = status.map(|status| format!(" {}", status.text())).unwrap_or_default();
+            let _ = writeln!(text, "== response{status}");
+            message.head.fields(&mut |name, value| {
+                let _ = writeln!(text, "{name}: {value}");
+            });
+            let body = message.body.text(&Budget::default()).unwrap();
+            if !body.is_empty() {
+                let _ = writeln!(text, "\n{body}");
+            }
+        }
+    }
+    if !ran.log.is_empty() {
+        let _ = writeln!(text, "== log\n{}", ran.log.join("\n"));
     }
     text
 }
 
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut all: Vec<_> = std::fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    all.sort();
+    all
+}
+
+fn golden() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
+}
+
 #[test]
 fn mediators_do_what_their_files_say() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     let mut differences = String::new();
-    let mut count = 0;
-    for entry in std::fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
+    for path in files(&golden()).iter().flat_map(|folder| files(folder)) {
+        let folder = path.parent().unwrap();
+        let is_absent = folder.ends_with("script") && !cfg!(feature = "script")
+            || folder.ends_with("validate") && !cfg!(feature = "validate");
+        if is_absent {
+            continue;
+        }
         let text = std::fs::read_to_string(&path).unwrap();
-        let parts = sections(&text);
-        let [("artefacts", artefacts), (of, body), ..] = &*parts else { panic!("{path:?}") };
-        let content_type = of.strip_prefix("message ").unwrap();
-        let result = outcome(artefacts, content_type, body.trim_end_matches('\n'));
-        let made = format!("== artefacts\n{artefacts}\n== {of}\n{body}\n{result}");
+        let made = blessed(&text);
         if std::env::var_os("PENSTOCK_BLESS").is_some() {
             std::fs::write(&path, &made).unwrap();
         } else if made != text {
             let _ = writeln!(differences, "{}:\n{made}", path.display());
         }
-        count += 1;
     }
     assert!(differences.is_empty(), "{differences}");
-    assert!(count > 0);
+}
+
+#[test]
+fn every_mediator_has_files_that_work_and_files_that_fail() {
+    for row in MEDIATORS {
+        let cases = files(&golden().join(row.element));
+        let texts: Vec<_> =
+            cases.iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
+        let has = |titles: &[&str]| {
+            texts.iter().any(|text| titles.iter().any(|title| text.contains(title)))
+        };
+        let element = row.element;
+        assert!(has(&["\n== response", "\n== no response"]), "`{element}` has no file that works");
+        assert!(has(&["\n== diagnostics", "\n== failure"]), "`{element}` has no file that fails");
+    }
 }

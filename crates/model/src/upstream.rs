@@ -135,8 +135,9 @@ pub enum Suspension {
     /// If it fails far more often than it works, and never more than half of a set.
     #[default]
     Outliers,
-    /// After so many failures in a row, even the only endpoint; 0: never. Source: Synapse `suspendOnFailure`.
-    Consecutive { failures: u32, lasts: SuspensionTime },
+    /// After so many failures in a row, even the only endpoint; 0: never. `codes`: those that count, if not all. Source:
+    /// Synapse `suspendOnFailure`.
+    Consecutive { failures: u32, lasts: SuspensionTime, codes: Option<Vec<u32>> },
     /// If too many of its exchanges fail, even the only endpoint. Source: API Microgateway `circuitBreaker`.
     Ratio(CircuitBreaker),
 }

@@ -194,6 +194,10 @@ impl Bench {
                     has_shown = true;
                     show("responds to the client", &message)?;
                 }
+                Event::Accepted => {
+                    has_shown = true;
+                    stdout("accepts the request: 202\n")?;
+                }
                 Event::Failed(failure) => return Err(failed(&failure)),
                 Event::Heavy => {}
                 Event::Waiting => match timers.pop_front() {

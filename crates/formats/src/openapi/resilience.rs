@@ -169,7 +169,7 @@ fn suspension(set: &Section<'_>, report: &mut Report) -> Option<Suspension> {
     let factor = config.real("factor", 1.0..=FACTOR_MAX, report).unwrap_or(1.0);
     let lasts = SuspensionTime { initial_ms, factor, max_ms: max_ms.max(initial_ms) };
     let failures = if initial_ms == 0 { 0 } else { tolerated.unwrap_or(0).saturating_add(1) };
-    Some(Suspension::Consecutive { failures, lasts })
+    Some(Suspension::Consecutive { failures, lasts, codes: None })
 }
 
 fn health_check(set: &Section<'_>, report: &mut Report) -> Option<HealthCheck> {
@@ -456,7 +456,7 @@ mod tests {
     fn suspension_is_as_in_api_manager() {
         let rule = |failures, initial_ms, factor, max_ms| {
             let lasts = SuspensionTime { initial_ms, factor, max_ms };
-            Suspension::Consecutive { failures, lasts }
+            Suspension::Consecutive { failures, lasts, codes: None }
         };
         check("suspendEndpointFailure: {}", |set| {
             set.suspension = rule(1, 30_000, 1.0, 30_000);

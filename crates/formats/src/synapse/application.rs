@@ -4,9 +4,11 @@
 //! type, file). The application is deployed whole or not at all.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use base::limits;
 use model::{Application, ArtefactKind, ArtefactSet};
 
 use crate::report::{Report, shorten, suggest};
@@ -224,7 +226,7 @@ impl Reader<'_> {
             version: manifest.version.clone(),
             application: Some(application),
         };
-        let bytes = self.entries.get(entry).map(Vec::as_slice).unwrap_or_default();
+        let bytes = self.entries.get(entry).map(|bytes| &**bytes).unwrap_or_default();
         let read = artefact::read(origin, bytes, &document, self.outside, self.report);
         let Some(artefact) = read else { return };
         let place = document.element().map(place_of);
@@ -251,19 +253,24 @@ impl Reader<'_> {
         for item in registry::items(root, self.report) {
             let from = format!("{}resources/{}", manifest.folder, item.file);
             let below = format!("{from}/");
-            let is_named = |entry: &&String| **entry == from || entry.starts_with(&below);
-            let named: Vec<String> = self.entries.keys().filter(is_named).cloned().collect();
+            let inside = self.entries.range::<str, _>((Bound::Included(&*below), Bound::Unbounded));
+            let inside = inside.take_while(|(entry, _)| entry.starts_with(&below));
+            let named = self.entries.get_key_value(&from).into_iter().chain(inside);
+            // Items may name one file, or one folder, many times: they share its bytes.
+            let room = limits::ARCHIVE_ENTRIES_MAX.saturating_sub(self.set.resources.len());
+            let named = named.take(room.saturating_add(1));
+            let named: Vec<_> =
+                named.map(|(entry, bytes)| (entry.clone(), Arc::clone(bytes))).collect();
             if named.is_empty() {
                 let message = format!("the archive has no file `{}`", shorten(&from));
                 self.report.error(item.place, message, "build the archive with it");
             }
-            for entry in named {
+            for (entry, bytes) in named {
                 let shown = self.shown(&entry);
                 let path = match entry.strip_prefix(&below).filter(|_| item.is_folder) {
                     Some(inside) => format!("{}/{inside}", item.path),
                     None => item.path.clone(),
                 };
-                let Some(bytes) = self.entries.get(&entry).cloned() else { continue };
                 registry::insert(&mut self.set, &item, path, (&shown, bytes), self.report);
             }
         }

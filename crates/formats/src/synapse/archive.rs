@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{Cursor, Read};
+use std::sync::Arc;
 
 use base::limits;
 use zip::{CompressionMethod, ZipArchive};
@@ -12,7 +13,7 @@ use zip::{CompressionMethod, ZipArchive};
 use crate::report::{Report, shorten};
 
 /// Content by name; folders are left out.
-pub(super) type Entries = BTreeMap<String, Vec<u8>>;
+pub(super) type Entries = BTreeMap<String, Arc<[u8]>>;
 
 /// All entries, if there is no error.
 pub(super) fn entries(bytes: &[u8], report: &mut Report) -> Option<Entries> {
@@ -65,7 +66,7 @@ fn read(bytes: &[u8]) -> Result<Entries, Wrong> {
             return Err((message, "divide the application"));
         };
         left = rest;
-        entries.insert(name, content);
+        entries.insert(name, content.into());
     }
     Ok(entries)
 }

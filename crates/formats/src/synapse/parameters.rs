@@ -48,7 +48,10 @@ pub(super) fn replaced(
     report: &mut Report,
 ) -> Vec<u8> {
     let mut uses = Vec::new();
-    for (written, position) in candidates(document) {
+    let mut candidates = candidates(document);
+    candidates.sort_by_key(|(_, position)| (position.line, position.column));
+    let mut source = Source::new(bytes);
+    for (written, position) in candidates {
         let trimmed = written.trim();
         let Some((name, kind)) = parameter(trimmed) else { continue };
         let at = place(position);
@@ -62,7 +65,7 @@ pub(super) fn replaced(
             report.error(at, format!("the parameter `{trimmed}` has no value"), kind.help(name));
             continue;
         };
-        match find(bytes, position, trimmed) {
+        match source.find(position, trimmed) {
             Some(at) => uses.push(Use { at, value: escaped(&value) }),
             None => report.error(
                 at,
@@ -99,34 +102,50 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// Where `written` is in the source, at `position` or after space.
-fn find(bytes: &[u8], position: xml::Position, written: &str) -> Option<Range<usize>> {
-    let text = std::str::from_utf8(bytes).ok()?;
-    let body = text.strip_prefix('\u{FEFF}').unwrap_or(text);
-    let before = text.len().checked_sub(body.len())?;
-    let from = offset(body, position)?;
-    let rest = body.get(from..)?;
-    let space = rest.len().checked_sub(rest.trim_start().len())?;
-    let start = before.checked_add(from)?.checked_add(space)?;
-    let end = start.checked_add(written.len())?;
-    (text.get(start..end)? == written).then_some(start..end)
+/// The text of a document, read once from start to end.
+struct Source<'b> {
+    /// Of a document in UTF-8.
+    text: &'b str,
+    /// Where the next character is; line ends are `\n`, `\r\n` and `\r`.
+    at: usize,
+    line: u32,
+    column: u32,
+    last: char,
 }
 
-/// The offset of a position; line ends are `\n`, `\r\n` and `\r`.
-fn offset(text: &str, position: xml::Position) -> Option<usize> {
-    let (mut line, mut column, mut last) = (1u32, 1u32, '\0');
-    for (at, character) in text.char_indices() {
-        if (line, column) == (position.line, position.column) && (last, character) != ('\r', '\n') {
-            return Some(at);
-        }
-        match character {
-            '\n' if last == '\r' => {}
-            '\n' | '\r' => (line, column) = (line.saturating_add(1), 1),
-            _ => column = column.saturating_add(1),
-        }
-        last = character;
+impl<'b> Source<'b> {
+    fn new(bytes: &'b [u8]) -> Self {
+        let text = std::str::from_utf8(bytes).unwrap_or_default();
+        let at = text.len() - text.strip_prefix('\u{FEFF}').unwrap_or(text).len();
+        Self { text, at, line: 1, column: 1, last: '\0' }
     }
-    None
+
+    /// Where `written` is, at `position` or after space. Positions come in their order.
+    fn find(&mut self, position: xml::Position, written: &str) -> Option<Range<usize>> {
+        let rest = self.text.get(self.seek(position)?..)?;
+        let space = rest.len().checked_sub(rest.trim_start().len())?;
+        let start = self.at.checked_add(space)?;
+        let end = start.checked_add(written.len())?;
+        (self.text.get(start..end)? == written).then_some(start..end)
+    }
+
+    /// The offset of a position.
+    fn seek(&mut self, position: xml::Position) -> Option<usize> {
+        for character in self.text.get(self.at..)?.chars() {
+            let is_here = (self.line, self.column) == (position.line, position.column);
+            if is_here && (self.last, character) != ('\r', '\n') {
+                return Some(self.at);
+            }
+            match character {
+                '\n' if self.last == '\r' => {}
+                '\n' | '\r' => (self.line, self.column) = (self.line.saturating_add(1), 1),
+                _ => self.column = self.column.saturating_add(1),
+            }
+            self.last = character;
+            self.at = self.at.saturating_add(character.len_utf8());
+        }
+        None
+    }
 }
 
 /// As content or attribute value, on one line.

@@ -1,7 +1,9 @@
 //! Registry resources: of a mirrored folder, of a Maven module, and of an archive.
 
 use std::path::Path;
+use std::sync::Arc;
 
+use base::limits;
 use model::{ArtefactSet, Resource, resource_path};
 
 use crate::report::{Report, shorten};
@@ -55,7 +57,8 @@ pub(super) fn manifest(bytes: &[u8], outside: Outside<'_>, report: &mut Report) 
             match (outside.file)(&item.file) {
                 Ok(bytes) => {
                     let file = folder.join(&item.file);
-                    insert(&mut set, &item, item.path.clone(), (file.as_path(), bytes), report);
+                    let content = (file.as_path(), bytes.into());
+                    insert(&mut set, &item, item.path.clone(), content, report);
                 }
                 Err(problem) => {
                     let message = format!("`{}` {problem}", shorten(&item.file));
@@ -112,7 +115,7 @@ pub(super) fn insert(
     set: &mut ArtefactSet,
     item: &Item,
     path: String,
-    content: (&Path, Vec<u8>),
+    content: (&Path, Arc<[u8]>),
     report: &mut Report,
 ) {
     let (file, bytes) = content;
@@ -120,7 +123,12 @@ pub(super) fn insert(
         "" => media_type(&path),
         written => written.to_owned(),
     };
-    let resource = Resource { file: file.to_owned(), media_type, bytes: bytes.into() };
+    if set.resources.len() >= limits::ARCHIVE_ENTRIES_MAX {
+        let most = limits::ARCHIVE_ENTRIES_MAX;
+        let message = format!("more than {most} resources");
+        return report.error(item.place, message, "divide the application");
+    }
+    let resource = Resource { file: file.to_owned(), media_type, bytes };
     if let Some(before) = set.resources.insert(path.clone(), resource) {
         let message = format!("the resource `{path}` is also {}", before.file.display());
         report.error(item.place, message, "remove one of them");

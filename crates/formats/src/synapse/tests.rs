@@ -219,6 +219,48 @@ fn a_parameter_is_replaced_by_its_value_and_lines_stay() {
 }
 
 #[test]
+fn parameters_on_one_line_and_on_several_are_each_replaced() {
+    let two = format!(
+        "\u{FEFF}<endpoint {NS} name=\"ä\"><address uri=\"$SYSTEM:HOST\"/><http uri-template=\"$FILE:HOST\"/></endpoint>"
+    );
+    let set = read_bytes("a.xml", two.as_bytes()).set.expect("it is valid");
+    let bytes = set.artefacts.first().map(|one| one.bytes.to_vec()).unwrap_or_default();
+    let text = String::from_utf8(bytes).expect("UTF-8");
+    assert!(
+        text.contains("\"http://system/?a&#38;b\"") && text.contains("\"http://file/?a&#38;b\"")
+    );
+    // One pass: a pass for each would not end.
+    let many = "<address uri=\"$SYSTEM:HOST\"/>".repeat(50_000);
+    let many = format!("<definitions {NS}><endpoint name=\"a\">{many}</endpoint></definitions>");
+    let set = read_bytes("a.xml", many.as_bytes()).set.expect("it is valid");
+    let bytes = set.artefacts.first().map_or(0, |one| one.bytes.len());
+    assert!(bytes > many.len());
+}
+
+#[test]
+fn items_that_name_one_file_share_its_bytes_and_are_limited() {
+    let items = |paths: &mut dyn Iterator<Item = String>| -> String {
+        let item = |path| {
+            format!("<item><file>order.xslt</file><path>/_system/governance/{path}</path></item>")
+        };
+        format!("<resources>{}</resources>", paths.map(item).collect::<String>())
+    };
+    let with = |info: &str| {
+        let entries = ORDERS.iter().map(|(name, text)| {
+            (*name, if name.ends_with("registry-info.xml") { info } else { text })
+        });
+        read_bytes("orders.car", &archive(&entries.collect::<Vec<_>>()))
+    };
+    let set =
+        with(&items(&mut ["a", "b"].map(str::to_owned).into_iter())).set.expect("it is valid");
+    let bytes = |path| &set.resource(path).expect("it is there").bytes;
+    assert!(std::sync::Arc::ptr_eq(bytes("gov:a/order.xslt"), bytes("gov:b/order.xslt")));
+    let many = items(&mut (0..=limits::ARCHIVE_ENTRIES_MAX).map(|number| number.to_string()));
+    let messages = with(&many).diagnostics;
+    assert!(messages.iter().any(|one| one.message.contains("more than 10000 resources")));
+}
+
+#[test]
 fn a_manifest_gives_resources_their_paths() {
     let manifest = "<artifacts><artifact name=\"a\" type=\"registry/resource\">\n\
         <item><file>known.xslt</file><path>/_system/governance/xslt/</path></item></artifact></artifacts>";

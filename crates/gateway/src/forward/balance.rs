@@ -215,6 +215,16 @@ impl Balancer {
         }
     }
 
+    /// Whether a failure with this code may suspend an endpoint.
+    pub(crate) fn counts(&self, code: u32) -> bool {
+        match &self.suspension {
+            Suspension::Consecutive { codes: Some(codes), .. } => codes.contains(&code),
+            Suspension::Consecutive { codes: None, .. }
+            | Suspension::Outliers
+            | Suspension::Ratio(_) => true,
+        }
+    }
+
     /// Records a failed exchange with `endpoint`.
     pub(crate) fn failed(&self, endpoint: &EndpointState, failure: Failure, now_us: u64) {
         let health = &endpoint.health;

@@ -34,7 +34,7 @@ pub(super) fn write_head(
     let (prefix, path) = (endpoint.path.as_bytes(), request.path);
     let path = if path.is_empty() && prefix.is_empty() { b"/" } else { path };
     write::request_line(out, request.method_name, prefix, path, request.query);
-    write::field(out, b"Host", endpoint.authority.as_bytes());
+    write::field(out, b"Host", request.authority.unwrap_or(endpoint.authority.as_bytes()));
     let peer = request.peer;
     let drop = if peer.trusted { OURS } else { OURS.union(IDENTITY) };
     let (bytes, fields) = (request.bytes, request.fields);

@@ -189,7 +189,7 @@ impl Health {
                 due.then(|| self.suspend(&SuspensionTime::default(), now_us)).flatten()
             }
             Suspension::Consecutive { failures: 0, .. } => None,
-            Suspension::Consecutive { failures: most, lasts } => {
+            Suspension::Consecutive { failures: most, lasts, .. } => {
                 let due = was_suspended || failures >= *most;
                 due.then(|| self.suspend(lasts, now_us)).flatten()
             }

@@ -225,7 +225,10 @@ fn after_failure<B: RequestBody>(
 ) -> Next {
     let (balancer, now_us) = (tries.balancer, resources.now_us());
     let is_evidence = !failed.stale && !failed.endpoint_blameless;
-    if is_evidence && failed.fault.blame() == model::Blame::Upstream {
+    if is_evidence
+        && failed.fault.blame() == model::Blame::Upstream
+        && balancer.counts(crate::fault::code(&failed.fault))
+    {
         balancer.failed(chosen.endpoint, Failure::of(&failed.fault), now_us);
     }
     let untouched = body.can_restart();

@@ -32,8 +32,7 @@ pub(super) struct Sender {
     method: String,
     peer: Rc<Peer>,
     framing: BodyFraming,
-    targets: Vec<Target>,
-    choice: Choice,
+    target: Target,
     environment: RunEnvironment,
     upstream: Option<ApiUpstream>,
 }
@@ -97,7 +96,6 @@ impl Sender {
 
     /// `properties`: the message's; `framing`: of the body that is sent.
     pub(super) fn new(
-        worker: &Worker,
         environment: RunEnvironment,
         exchange: Exchange,
         properties: Option<&Properties>,
@@ -106,7 +104,6 @@ impl Sender {
     ) -> Self {
         let method = method(&exchange, properties, framing != BodyFraming::None);
         let Exchange { target, message, .. } = exchange;
-        let (targets, choice) = targets(worker, &environment, target);
         Self {
             direction: message.direction,
             format: message.body.format(),
@@ -114,8 +111,7 @@ impl Sender {
             method,
             peer: Rc::clone(peer),
             framing,
-            targets,
-            choice,
+            target,
             environment,
             upstream: None,
         }
@@ -131,15 +127,33 @@ impl Sender {
         revision: &Compiled,
         body: &mut B,
     ) -> Result<UpstreamResponse, Fault> {
+        if self.target.members.is_empty() {
+            return self.run_to(&self.target, worker, revision, body).await;
+        }
+        self.run_group(&self.target, worker, revision, body).await
+    }
+
+    async fn run_group<B: RequestBody>(
+        &self,
+        group: &Target,
+        worker: &Worker,
+        revision: &Compiled,
+        body: &mut B,
+    ) -> Result<UpstreamResponse, Fault> {
+        let (members, choice) = ordered(worker, &self.environment, group);
         let mut first = None;
         let mut last = None;
-        for target in &self.targets {
-            let sent = self.run_to(target, worker, revision, body).await;
+        for target in members {
+            let sent = if target.members.is_empty() {
+                self.run_to(target, worker, revision, body).await
+            } else {
+                Box::pin(self.run_group(target, worker, revision, body)).await
+            };
             let goes_on = match &sent {
-                Ok(_) => self.choice == Choice::All,
-                Err(fault) => match self.choice {
+                Ok(_) => choice == Choice::All,
+                Err(fault) => match choice {
                     Choice::One => false,
-                    Choice::FirstReady => self.may_send_again(fault),
+                    Choice::FirstReady => self.may_send_again(target, fault),
                     Choice::All => fault.blame() == Blame::Upstream,
                 },
             };
@@ -157,8 +171,12 @@ impl Sender {
         first.ok_or_else(|| last.unwrap_or_else(none))
     }
 
-    /// Whether another member may get the message: nothing of it was sent, or it is safe to repeat.
-    fn may_send_again(&self, fault: &Fault) -> bool {
+    /// Whether another member than `target` may get the message: nothing of it was sent, or it is safe to repeat.
+    fn may_send_again(&self, target: &Target, fault: &Fault) -> bool {
+        let endpoint = target.endpoint.and_then(|id| self.environment.program().endpoint_at(id));
+        if endpoint.is_some_and(|endpoint| !endpoint.retry.includes(fault::code(fault))) {
+            return false;
+        }
         let is_unsent = matches!(
             fault,
             Fault::Unreachable { .. }
@@ -179,6 +197,16 @@ impl Sender {
     ) -> Result<UpstreamResponse, Fault> {
         let (address, upstream) = self.address(target, worker)?;
         let (bytes, fields, edits) = self.head.parts();
+        let mut own_edits = HeadEdits::default();
+        let edits = match &target.authorization {
+            None => edits,
+            Some(value) => {
+                own_edits.clone_from(edits);
+                own_edits.remove(b"Authorization");
+                own_edits.append(b"Authorization", value.as_bytes());
+                &own_edits
+            }
+        };
         let (method, path) = (self.method.as_bytes(), address.path.as_bytes());
         let outgoing = Outgoing {
             bytes,
@@ -186,6 +214,7 @@ impl Sender {
             framing: self.framing,
             host: self.head.host(),
             wants_trailers: upstream.is_some_and(|upstream| upstream.wants_trailers),
+            authority: target.host.as_deref().map(str::as_bytes),
             query: address.query.map(str::as_bytes),
             ..Outgoing::own(method, path, edits, &self.peer)
         };
@@ -215,7 +244,7 @@ impl Sender {
             let balancer = Rc::clone(&upstream.balancer);
             return Ok((Address::below(balancer, &target.url), Some(upstream)));
         }
-        let program = &self.environment.program;
+        let program = self.environment.program();
         // Those of policies have no rules of their own.
         let configured = target.endpoint.filter(|_| self.upstream.is_none());
         let configured = configured.and_then(|id| Some((id, program.endpoint_at(id)?)));
@@ -248,35 +277,38 @@ enum Choice {
 
 /// Whether several targets get the message, so that its body has to be held.
 pub(super) fn has_recipients(environment: &RunEnvironment, target: &Target) -> bool {
-    let endpoint = target.endpoint.and_then(|id| environment.program.endpoint_at(id));
-    endpoint.is_some_and(|endpoint| {
+    let endpoint = target.endpoint.and_then(|id| environment.program().endpoint_at(id));
+    let is_list = endpoint.is_some_and(|endpoint| {
         matches!(endpoint.kind, EndpointKind::RecipientList { .. } | EndpointKind::Recipients(_))
-    })
+    });
+    is_list || target.members.iter().any(|member| has_recipients(environment, member))
 }
 
-/// The targets in the order in which they are tried.
-fn targets(worker: &Worker, environment: &RunEnvironment, target: Target) -> (Vec<Target>, Choice) {
-    let endpoint = target.endpoint.and_then(|id| environment.program.endpoint_at(id));
-    let is_group = !target.members.is_empty();
-    let Some(endpoint) = endpoint.filter(|_| is_group) else {
-        return (vec![target], Choice::One);
-    };
-    let mut members = target.members;
-    let choice = match &endpoint.kind {
-        EndpointKind::LoadBalance { fails_over, .. } => {
-            let first = worker.origins.turn() % members.len().max(1);
-            members.rotate_left(first);
-            if *fails_over { Choice::FirstReady } else { Choice::One }
+/// The members of a group in the order in which they are tried.
+fn ordered<'t>(
+    worker: &Worker,
+    environment: &RunEnvironment,
+    group: &'t Target,
+) -> (impl Iterator<Item = &'t Target>, Choice) {
+    let endpoint = group.endpoint.and_then(|id| environment.program().endpoint_at(id));
+    let (first, choice) = match endpoint.map(|endpoint| &endpoint.kind) {
+        Some(EndpointKind::LoadBalance { fails_over, weights, .. }) => {
+            let choice = if *fails_over { Choice::FirstReady } else { Choice::One };
+            (worker.origins.turn(weights), choice)
         }
-        EndpointKind::RecipientList { .. } | EndpointKind::Recipients(_) => Choice::All,
-        EndpointKind::Failover { .. }
-        | EndpointKind::Address { .. }
-        | EndpointKind::Http { .. }
-        | EndpointKind::Upstream
-        | EndpointKind::Default
-        | EndpointKind::Computed(_) => Choice::FirstReady,
+        Some(EndpointKind::RecipientList { .. } | EndpointKind::Recipients(_)) => (0, Choice::All),
+        Some(
+            EndpointKind::Failover { .. }
+            | EndpointKind::Address { .. }
+            | EndpointKind::Http { .. }
+            | EndpointKind::Upstream
+            | EndpointKind::Default
+            | EndpointKind::Computed(_),
+        )
+        | None => (0, Choice::FirstReady),
     };
-    (members, choice)
+    let (before, from) = group.members.split_at_checked(first).unwrap_or((&[], &group.members));
+    (from.iter().chain(before), choice)
 }
 
 /// The method that a message is sent with: the endpoint's, the property's, or its own.

@@ -96,7 +96,7 @@ impl MediatedHead for MediatedRequest {
             }
             (PropertyScope::Axis2, "REST_URL_POSTFIX") => Some(self.postfix().into()),
             (PropertyScope::Axis2, "TransportInURL")
-            | (PropertyScope::Synapse, "REST_FULL_REQUEST_PATH") => {
+            | (PropertyScope::Synapse, "REST_FULL_REQUEST_PATH" | "To") => {
                 Some(String::from_utf8_lossy(self.head.target(&self.bytes)))
             }
             (PropertyScope::Synapse, "REST_SUB_REQUEST_PATH") => Some(self.postfix().into()),

@@ -19,7 +19,7 @@ use bytes::Bytes;
 use expression::Budget;
 use mediation::{
     Body, BodyUse, Compiler, Direction, Environment, Failure, Flow, Format, LogLevel, Matched,
-    Message, PlainHead, Program, PropertyScope, Run, SequenceId, Source,
+    Memory, Message, PlainHead, Program, PropertyScope, Run, SequenceId, Source,
 };
 use model::{Api, ApiState, ArtefactSet, Denial, Fault, LoadedApi, Severity, Snapshot, Transports};
 use stages::Routes;
@@ -49,6 +49,8 @@ pub(crate) struct Integration {
     pub(crate) routes: Arc<Routes>,
     /// By slot in `routes`.
     services: HashMap<u32, Service>,
+    /// What its mediators keep between messages, for all workers.
+    memory: Memory,
 }
 
 /// The number of a service in its program.
@@ -57,6 +59,8 @@ enum Service {
     Proxy(usize),
     /// The program finds its resources.
     Api,
+    /// The sequence `main` gets what no other service takes, at the empty base path.
+    Main(SequenceId),
 }
 
 impl Integration {
@@ -87,6 +91,7 @@ impl Integration {
             Some((api.slot, *service))
         };
         Arc::new(Self {
+            memory: Memory::new(&program),
             artefacts: Arc::clone(artefacts),
             program: Arc::new(program),
             services: routes.apis().filter_map(number).collect(),
@@ -116,7 +121,12 @@ fn services(program: &Program) -> Vec<(Service, Arc<Api>)> {
         let found = Api { transports, ..Api::new(api.name.clone(), String::new(), path) };
         (Service::Api, Arc::new(found))
     });
-    proxies.chain(apis).collect()
+    let main = program.sequence("main").map(|main| {
+        let api = Api::new("main".to_owned(), String::new(), String::new());
+        (Service::Main(main), Arc::new(api))
+    });
+    // Of two services with one path, the first is served: an API at `/` comes before.
+    proxies.chain(apis).chain(main).collect()
 }
 
 /// The target of what artefacts and their authors log: each line says something else.
@@ -126,26 +136,34 @@ const LOG: &str = "penstock_mediation::log";
 #[derive(Clone)]
 pub(crate) struct RunEnvironment {
     program: Arc<Program>,
-    /// The registry.
-    artefacts: Arc<ArtefactSet>,
+    /// With registry and memory. Policies of APIs have neither.
+    integration: Option<Arc<Integration>>,
     unix_ms: i64,
 }
 
 impl RunEnvironment {
-    fn new(worker: &Worker, program: &Arc<Program>, artefacts: &Arc<ArtefactSet>) -> Self {
+    fn new(worker: &Worker, program: &Arc<Program>, of: Option<&Arc<Integration>>) -> Self {
         let now_us = worker.resources.unix_us(worker.resources.coarse_us());
         let unix_ms = i64::try_from(now_us / 1_000).unwrap_or(i64::MAX);
-        Self { program: Arc::clone(program), artefacts: Arc::clone(artefacts), unix_ms }
+        Self { program: Arc::clone(program), integration: of.cloned(), unix_ms }
+    }
+
+    fn program(&self) -> &Program {
+        &self.program
     }
 }
 
 impl Environment for RunEnvironment {
+    fn memory(&self) -> Option<&Memory> {
+        self.integration.as_ref().map(|integration| &integration.memory)
+    }
+
     fn unix_ms(&self) -> i64 {
         self.unix_ms
     }
 
     fn registry(&self, path: &str, property: Option<&str>) -> Option<Cow<'_, str>> {
-        let resource = self.artefacts.resources.get(path)?;
+        let resource = self.integration.as_ref()?.artefacts.resources.get(path)?;
         match property {
             None => Some(String::from_utf8_lossy(&resource.bytes)),
             Some("mediaType") => Some(Cow::Borrowed(&resource.media_type)),
@@ -203,7 +221,7 @@ pub(crate) async fn respond<C: Client>(
     let admitted = admission::admit(worker, &revision.live, request, &service, client).await?;
     record.places = admitted.places;
     let run = Run::new(Arc::clone(program), flow, message, budget);
-    let environment = RunEnvironment::new(worker, program, &integration.artefacts);
+    let environment = RunEnvironment::new(worker, program, Some(integration));
     let (owner, revision) = (worker.this(), Rc::clone(revision));
     let mut session = Session::new(owner, revision, Rc::clone(&request.peer), environment, run);
     let mut waiting = Some(Waiting { client, framing });
@@ -228,7 +246,7 @@ async fn conclude<B: RequestBody>(
             deliverable(worker, &mut session, *message, source, &mut waiting).await
         }
         Outcome::Failed(failure) => Err(fault_of(failure)),
-        Outcome::Done => Ok(worker.own_response(202)),
+        Outcome::Accepted | Outcome::Done => Ok(worker.own_response(202)),
     };
     if session.is_waiting() {
         session.places = std::mem::take(&mut record.places);
@@ -258,6 +276,10 @@ fn begin(
     let flow = match service {
         Service::Proxy(number) => {
             program.proxies().get(number).ok_or(Fault::Denied(Denial::NoApi))?.flow
+        }
+        // Its responses come back to it, as in Synapse.
+        Service::Main(main) => {
+            Flow { request: Some(main), response: Some(main), ..Flow::default() }
         }
         Service::Api => match program.resource(&method, &target) {
             Matched::Resource(found) => {
@@ -394,7 +416,7 @@ async fn finish(mut session: Session) {
         match session.go::<OwnBody>(&mut None).await {
             Ok(Outcome::Done) => break,
             // Its client has another response already.
-            Ok(Outcome::Respond(..)) => {}
+            Ok(Outcome::Respond(..) | Outcome::Accepted) => {}
             Ok(Outcome::Failed(failure)) => {
                 tracing::warn!(code = failure.code.0, "after the response: {failure}");
             }

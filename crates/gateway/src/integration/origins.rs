@@ -89,11 +89,21 @@ impl Origins {
         Ok(Address { balancer, path, query })
     }
 
-    /// The next turn of a group.
-    pub(super) fn turn(&self) -> usize {
+    /// Whose turn it is in a group: the position of a member.
+    pub(super) fn turn(&self, weights: &[u32]) -> usize {
         let turn = self.turn.get();
         self.turn.set(turn.wrapping_add(1));
-        turn
+        let total: u64 = weights.iter().map(|weight| u64::from(*weight)).sum();
+        let mut left =
+            u64::try_from(turn).unwrap_or_default().checked_rem(total).unwrap_or_default();
+        let is_its = |weight: &u32| match left.checked_sub(u64::from(*weight)) {
+            Some(rest) => {
+                left = rest;
+                false
+            }
+            None => true,
+        };
+        weights.iter().position(is_its).unwrap_or_default()
     }
 
     /// Forgets all: endpoints have other numbers after a change.
@@ -111,9 +121,11 @@ fn upstream(address: Endpoint, configured: Option<&MediatedEndpoint>) -> Upstrea
     }
     let suspend = &configured.suspend;
     if *suspend != Suspend::default() {
-        let never = suspend.codes.as_ref().is_some_and(Vec::is_empty);
+        let codes = suspend.codes.as_ref().map(|codes| [codes, &*suspend.marking_codes].concat());
+        let never = codes.as_ref().is_some_and(Vec::is_empty);
         upstream.suspension = Suspension::Consecutive {
             failures: if never { 0 } else { suspend.retries.saturating_add(1) },
+            codes,
             lasts: SuspensionTime {
                 initial_ms: suspend.initial_ms,
                 factor: suspend.factor,

@@ -15,7 +15,7 @@ use mediation::{
     ApiPolicies, BodyUse, CLAIMS, Direction, Flow, Format, Head as _, Message, OperationFlow,
     PropertyScope, PropertyValue, Run,
 };
-use model::{ArtefactSet, Fault};
+use model::Fault;
 use stages::{ApiRoutes, Routes, authenticate};
 
 use super::exchange::ApiUpstream;
@@ -41,8 +41,6 @@ pub(crate) struct PolicyTable {
 struct Served {
     routes: Arc<ApiRoutes>,
     policies: ApiPolicies,
-    /// Policies have no registry.
-    artefacts: Arc<ArtefactSet>,
 }
 
 impl PolicyTable {
@@ -54,8 +52,8 @@ impl PolicyTable {
                 return Some((routes.slot, Arc::clone(known)));
             }
             let policies = ApiPolicies::compile(&routes.api)?;
-            let (routes, artefacts) = (Arc::clone(routes), Arc::default());
-            Some((routes.slot, Arc::new(Served { routes, policies, artefacts })))
+            let routes = Arc::clone(routes);
+            Some((routes.slot, Arc::new(Served { routes, policies })))
         });
         Arc::new(Self { apis: apis.collect() })
     }
@@ -122,7 +120,7 @@ fn session(
     served: &Served,
     run: Run,
 ) -> Session {
-    let environment = RunEnvironment::new(worker, &served.policies.program, &served.artefacts);
+    let environment = RunEnvironment::new(worker, &served.policies.program, None);
     let (revision, peer) = (Rc::clone(revision), Rc::clone(&request.peer));
     Session::new(worker.this(), revision, peer, environment, run)
 }
@@ -237,7 +235,7 @@ pub(crate) async fn mediate_fault(
             deliverable(worker, &mut session, *message, source, &mut nobody).await
         }
         Ok(Outcome::Failed(failure)) => Err(fault_of(failure)),
-        Ok(Outcome::Done) => return response,
+        Ok(Outcome::Accepted | Outcome::Done) => return response,
         Err(fault) => Err(fault),
     };
     mediated.unwrap_or_else(|fault| {

@@ -49,6 +49,8 @@ struct Answered {
 /// What a run has for its client.
 pub(super) enum Outcome {
     Respond(Box<Message>, Source),
+    /// An empty 202, and the run goes on.
+    Accepted,
     Failed(Failure),
     /// Nothing is left to do.
     Done,
@@ -156,6 +158,7 @@ impl Session {
                 Event::Respond(message, source) => {
                     return Ok(Outcome::Respond(Box::new(message), source));
                 }
+                Event::Accepted => return Ok(Outcome::Accepted),
                 Event::Failed(failure) => return Ok(Outcome::Failed(failure)),
                 Event::Done | Event::Heavy => return Ok(Outcome::Done),
             }
@@ -257,8 +260,7 @@ impl Session {
     fn sender(&self, ask: AskId, exchange: Exchange, framing: BodyFraming) -> Sender {
         let properties = self.run.as_ref().and_then(|run| run.properties(ask));
         let environment = self.environment.clone();
-        let sender =
-            Sender::new(&self.worker, environment, exchange, properties, &self.peer, framing);
+        let sender = Sender::new(environment, exchange, properties, &self.peer, framing);
         sender.with_upstream(self.upstream.clone())
     }
 

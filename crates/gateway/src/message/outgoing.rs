@@ -20,6 +20,8 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) framing: BodyFraming,
     /// Who sent it.
     pub(crate) peer: &'a Peer,
+    /// The value of `Host`, instead of the endpoint's authority.
+    pub(crate) authority: Option<&'a [u8]>,
     /// The host that the client asked for.
     pub(crate) host: &'a [u8],
     /// The protocol that the request may switch to.
@@ -48,6 +50,7 @@ impl<'a> Outgoing<'a> {
             edits,
             framing: head.framing(),
             peer: &request.peer,
+            authority: None,
             host: head.host(bytes),
             upgrade: upgrade.then(protocol),
             wants_trailers: wants_trailers(request),
@@ -62,6 +65,7 @@ impl<'a> Outgoing<'a> {
         peer: &'a Peer,
     ) -> Self {
         Self {
+            authority: None,
             method: Method::from_bytes(method_name),
             method_name,
             path: target,

@@ -112,6 +112,22 @@ impl<'d> Element<'d> {
         self.choice(compiler, name, &values)
     }
 
+    /// A number.
+    pub(crate) fn number<T: std::str::FromStr>(
+        &self,
+        compiler: &mut Compiler,
+        name: &'static str,
+        default: T,
+    ) -> Option<T> {
+        let Some(written) = self.optional(name) else { return Some(default) };
+        let found = written.trim().parse().ok();
+        if found.is_none() {
+            let message = format!("`{name}` is `{written}`, not a number of this kind");
+            compiler.error(self, message, None);
+        }
+        found
+    }
+
     /// An expression in an attribute that may be absent.
     pub(crate) fn expression(
         &self,

@@ -6,7 +6,8 @@ use model::Place;
 use super::{Compiler, Element};
 use crate::limits;
 use crate::program::{
-    Endpoint, EndpointFormat, EndpointId, EndpointKind, Suspend, Timeout, TimeoutAction,
+    Credentials, Endpoint, EndpointFormat, EndpointId, EndpointKind, Retry, Suspend, Timeout,
+    TimeoutAction,
 };
 
 /// Attributes of designers and statistics, without effect.
@@ -41,19 +42,35 @@ impl Compiler {
             return None;
         };
         for other in children {
+            if other.name() == "session" {
+                let help =
+                    "remove it, and keep the sessions where all members find them".to_owned();
+                self.error(&other, "sessions of endpoints are not served".to_owned(), Some(help));
+                continue;
+            }
             let message = format!("an endpoint has one kind, and `{}` is another", other.name());
             self.error(&other, message, None);
         }
-        self.depth += 1;
-        let endpoint = if self.depth > limits::ELEMENT_DEPTH_MAX {
-            self.error(&child, "endpoints are nested too deep".to_owned(), None);
-            None
-        } else {
-            self.endpoint_kind(&child)
-        };
-        self.depth -= 1;
+        let endpoint = self.deeper(&child, Self::endpoint_kind);
         child.ignore(IGNORED);
         child.finish(self);
+        endpoint
+    }
+
+    /// What `compile` makes of an endpoint inside another.
+    fn deeper(
+        &mut self,
+        element: &Element<'_>,
+        compile: impl FnOnce(&mut Self, &Element<'_>) -> Option<Endpoint>,
+    ) -> Option<Endpoint> {
+        if self.endpoint_depth >= limits::ENDPOINT_DEPTH_MAX {
+            let most = limits::ENDPOINT_DEPTH_MAX;
+            self.error(element, format!("endpoints are nested deeper than {most}"), None);
+            return None;
+        }
+        self.endpoint_depth += 1;
+        let endpoint = compile(self, element);
+        self.endpoint_depth -= 1;
         endpoint
     }
 
@@ -66,7 +83,13 @@ impl Compiler {
         };
         self.artefacts.uses("template", name);
         let values = self.template_values(element, name, &template)?;
-        let text = template.fill(&values);
+        let room = limits::TEMPLATES_BYTES_MAX.saturating_sub(self.template_bytes);
+        let Some(text) = template.fill(&values, room) else {
+            let message = "endpoint templates take too much memory with their values".to_owned();
+            self.error(element, message, None);
+            return None;
+        };
+        self.template_bytes = self.template_bytes.saturating_add(text.len());
         let document = match xml::Document::parse(text.as_bytes()) {
             Ok(document) => document,
             Err(error) => {
@@ -75,15 +98,8 @@ impl Compiler {
             }
         };
         let before = self.diagnostics.len();
-        self.depth += 1;
         let inner = Element::new(document.element()?);
-        let endpoint = if self.depth > limits::ELEMENT_DEPTH_MAX {
-            self.error(element, "endpoint templates are nested too deep".to_owned(), None);
-            None
-        } else {
-            self.endpoint_of(&inner)
-        };
-        self.depth -= 1;
+        let endpoint = self.deeper(&inner, Self::endpoint_of);
         let xml::Position { line, column } = element.position();
         for diagnostic in self.diagnostics.iter_mut().skip(before) {
             diagnostic.place = Some(Place { line, column });
@@ -138,6 +154,11 @@ impl Compiler {
                 return Some(group(EndpointKind::Failover { members, fails_back }));
             }
             "recipientlist" => return self.recipient_list(child),
+            "dynamicLoadbalance" => {
+                let help = "list the members in a `loadbalance`".to_owned();
+                self.error(child, "members of a cluster are not discovered".to_owned(), Some(help));
+                return None;
+            }
             other => {
                 let help = "docs/synapse.md lists the endpoints".to_owned();
                 self.error(child, format!("the endpoint `{other}` is not served"), Some(help));
@@ -159,6 +180,10 @@ impl Compiler {
                 "timeout" => endpoint.timeout = self.timeout(&part)?,
                 "suspendOnFailure" => self.suspend(&part, &mut endpoint.suspend)?,
                 "markForSuspension" => self.mark(&part, &mut endpoint.suspend)?,
+                "retryConfig" => endpoint.retry = self.retry(&part)?,
+                "authentication" if child.name() == "http" => {
+                    endpoint.credentials = Some(self.credentials(&part)?);
+                }
                 // The port's address was read from it.
                 "definitions" | "description" if child.name() == "wsdl" => {}
                 other => {
@@ -302,12 +327,60 @@ impl Compiler {
         Some(())
     }
 
+    fn retry(&mut self, element: &Element<'_>) -> Option<Retry> {
+        let mut retry = Retry::All;
+        for part in element.children() {
+            retry = match part.name() {
+                "enabledErrorCodes" => Retry::Only(self.codes(&part)?),
+                "disabledErrorCodes" => Retry::Not(self.codes(&part)?),
+                other => {
+                    self.error(&part, format!("`retryConfig` has no child `{other}`"), None);
+                    continue;
+                }
+            };
+        }
+        Some(retry)
+    }
+
+    /// `authentication`, with `basicAuth`.
+    fn credentials(&mut self, element: &Element<'_>) -> Option<Credentials> {
+        let Some(basic) = element.child("basicAuth") else {
+            let help = "get the token by `call`, and set the header `Authorization`".to_owned();
+            let message = "of `authentication`, only `basicAuth` is served".to_owned();
+            self.error(element, message, Some(help));
+            return None;
+        };
+        let mut read = |name: &'static str| {
+            let Some(part) = basic.child(name) else {
+                self.error(&basic, format!("`basicAuth` needs a `{name}`"), None);
+                return None;
+            };
+            let written = text(&part);
+            let is_braced = written.starts_with('{') && written.ends_with('}');
+            match written.get(1..written.len().saturating_sub(1)).filter(|_| is_braced) {
+                Some(inner) => part.compiled(self, inner),
+                None if written.starts_with("${") => part.compiled(self, &written),
+                None => Some(Expression::literal(&written)),
+            }
+        };
+        let (user, password) = (read("username"), read("password"));
+        basic.finish(self);
+        Some(Credentials { user: user?, password: password? })
+    }
+
     fn mark(&mut self, element: &Element<'_>, suspend: &mut Suspend) -> Option<()> {
         for part in element.children() {
             match part.name() {
                 "errorCodes" => suspend.marking_codes = self.codes(&part)?,
                 "retriesBeforeSuspension" => suspend.retries = self.number(&part)?,
-                "retryDelay" => suspend.retry_delay_ms = self.number(&part)?,
+                "retryDelay" => {
+                    suspend.retry_delay_ms = self.number(&part)?;
+                    if suspend.retry_delay_ms > 0 {
+                        let message = "`retryDelay` has no effect".to_owned();
+                        let help = "a marked endpoint gets the next message at once".to_owned();
+                        self.warning(&part, message, Some(help));
+                    }
+                }
                 other => {
                     self.error(&part, format!("`markForSuspension` has no child `{other}`"), None);
                 }
@@ -360,11 +433,17 @@ impl Template {
         matches!(parameter, "name" | "uri") || self.parameters.iter().any(|own| own == parameter)
     }
 
-    /// The template with the values; a parameter without one is empty.
-    fn fill(&self, values: &[(String, String)]) -> String {
+    /// The template with the values; a parameter without one is empty. `None`: it is longer than `room`.
+    fn fill(&self, values: &[(String, String)], room: usize) -> Option<String> {
+        if self.text.len() > room {
+            return None;
+        }
         let (mut filled, mut rest) = (String::with_capacity(self.text.len()), self.text.as_str());
         while let Some((before, after)) = rest.split_once('$') {
             filled.push_str(before);
+            if filled.len() > room {
+                return None;
+            }
             // The longest parameter that the text begins with.
             let names = self.parameters.iter().map(String::as_str).chain(["name", "uri"]);
             let found = names.filter(|name| after.starts_with(name)).max_by_key(|name| name.len());
@@ -381,7 +460,7 @@ impl Template {
             };
         }
         filled.push_str(rest);
-        filled
+        (filled.len() <= room).then_some(filled)
     }
 }
 

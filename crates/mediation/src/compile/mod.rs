@@ -10,11 +10,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use model::{ArtefactSet, Diagnostic, Place, Resource, Severity};
+use xslt::Stylesheet;
 
+use crate::mediators::CachePolicy;
 use crate::program::{
     Endpoint, EndpointId, Program, Sequence, SequenceId, Site, Step, Template, TemplateParameter,
 };
-use crate::{MEDIATORS, limits};
+use crate::{MEDIATORS, Mediator, limits};
 
 pub use element::Element;
 
@@ -37,11 +39,18 @@ pub struct Compiler {
     entries: HashMap<String, Entry>,
     /// The registry, by path.
     resources: BTreeMap<String, Resource>,
+    /// Those of its resources that were used.
+    resource_entries: HashMap<String, Entry>,
+    /// Compiled once, by key; or what is wrong with them.
+    pub(crate) stylesheets: HashMap<String, Result<Arc<Stylesheet>, String>>,
     diagnostics: Vec<Diagnostic>,
     file: Arc<str>,
     depth: usize,
     artefacts: artefact::Artefacts,
     endpoint_templates: HashMap<String, endpoint::Template>,
+    endpoint_depth: usize,
+    /// The size of the endpoint templates that were used, with their values.
+    template_bytes: usize,
 }
 
 /// An inline local entry.
@@ -329,6 +338,34 @@ impl Compiler {
         found
     }
 
+    /// A sequence of this step, after which the message ends.
+    pub(crate) fn ending(&mut self, at: &Element<'_>, steps: Vec<Box<dyn Mediator>>) -> SequenceId {
+        let id = self.new_sequence();
+        let site = self.site(at);
+        let step = |mediator| Step { element: "onCacheHit", site: site.clone(), mediator };
+        if let Some(sequence) = self.program.sequences.get_mut(id.0 as usize) {
+            sequence.steps = steps.into_iter().map(step).collect();
+        }
+        id
+    }
+
+    /// The number of a new `cache`.
+    pub(crate) fn add_cache(&mut self, policy: CachePolicy) -> usize {
+        self.program.caches.push(policy);
+        self.program.caches.len() - 1
+    }
+
+    /// The number of a new `throttle`, and that of its group.
+    pub(crate) fn add_throttle(&mut self, id: &str) -> (usize, usize) {
+        self.program.throttles += 1;
+        let groups = &mut self.program.throttle_groups;
+        let group = groups.iter().position(|known| known == id).unwrap_or_else(|| {
+            groups.push(id.to_owned());
+            groups.len() - 1
+        });
+        (self.program.throttles - 1, group)
+    }
+
     /// The endpoint of this name, if there is one; else an error.
     pub(crate) fn endpoint_named(
         &mut self,
@@ -346,14 +383,7 @@ impl Compiler {
 
     /// The local entry or the registry resource of this key, if there is one; else an error.
     pub(crate) fn entry(&mut self, element: &Element<'_>, key: &str) -> Option<Entry> {
-        let resource = || {
-            let resource = self.resources.get(&model::resource_path(key)?)?;
-            if xml::Document::parse(&resource.bytes).is_ok() {
-                return Some(Entry::Xml(Arc::clone(&resource.bytes)));
-            }
-            Some(Entry::Text(String::from_utf8_lossy(&resource.bytes).into()))
-        };
-        let found = self.entries.get(key).cloned().or_else(resource);
+        let found = self.entries.get(key).cloned().or_else(|| self.registry_entry(key));
         if found.is_none() {
             let help = nearest(key, self.entries.keys().chain(self.resources.keys()));
             let message = format!("there is no local entry or registry resource `{key}`");
@@ -361,6 +391,22 @@ impl Compiler {
         }
         self.artefacts.uses("localEntry", key);
         found
+    }
+
+    /// Of a resource; whether it is XML is found out once.
+    fn registry_entry(&mut self, key: &str) -> Option<Entry> {
+        let path = model::resource_path(key)?;
+        if let Some(known) = self.resource_entries.get(&path) {
+            return Some(known.clone());
+        }
+        let bytes = &self.resources.get(&path)?.bytes;
+        let entry = if xml::Document::parse(bytes).is_ok() {
+            Entry::Xml(Arc::clone(bytes))
+        } else {
+            Entry::Text(String::from_utf8_lossy(bytes).into())
+        };
+        self.resource_entries.insert(path, entry.clone());
+        Some(entry)
     }
 
     pub(crate) fn error(&mut self, at: &Element<'_>, message: String, help: Option<String>) {

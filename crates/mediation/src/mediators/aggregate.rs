@@ -7,7 +7,7 @@ use crate::compile::{Compiler, Element, serialise};
 use crate::message::Format;
 use crate::program::SequenceId;
 use crate::run::Scene;
-use crate::{Collect, Failure, Mediator, Message, Next, PropertyScope};
+use crate::{Collect, Failure, Mediator, Message, Next, PropertyScope, limits};
 
 #[derive(Debug)]
 struct Aggregate {
@@ -30,6 +30,15 @@ impl Mediator for Aggregate {
 
     fn enters(&self) -> Vec<SequenceId> {
         vec![self.on_complete]
+    }
+
+    /// It waits; the cost is that of joining.
+    fn ns_per_byte(&self) -> u64 {
+        0
+    }
+
+    fn join_ns_per_byte(&self) -> u64 {
+        limits::REWRITE_NS_PER_BYTE
     }
 
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {

@@ -10,7 +10,9 @@ use crate::compile::{Compiler, Element, serialise};
 use crate::message::Format;
 use crate::program::SequenceId;
 use crate::run::Scene;
-use crate::{Failure, Fork, Mediator, Message, Next, Part, PropertyScope, PropertyValue, Scatter};
+use crate::{
+    Failure, Fork, Mediator, Message, Next, Part, PropertyScope, PropertyValue, Scatter, limits,
+};
 
 #[derive(Debug)]
 struct ForEach {
@@ -40,6 +42,14 @@ impl Mediator for ForEach {
 
     fn enters(&self) -> Vec<SequenceId> {
         vec![self.sequence]
+    }
+
+    fn ns_per_byte(&self) -> u64 {
+        limits::SPLIT_NS_PER_BYTE
+    }
+
+    fn join_ns_per_byte(&self) -> u64 {
+        limits::REWRITE_NS_PER_BYTE
     }
 
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {

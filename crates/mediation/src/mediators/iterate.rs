@@ -9,7 +9,7 @@ use crate::compile::{Compiler, Element};
 use crate::message::Format;
 use crate::program::SequenceId;
 use crate::run::Scene;
-use crate::{Failure, Fork, Mediator, Message, Next};
+use crate::{Failure, Fork, Mediator, Message, Next, limits};
 
 #[derive(Debug)]
 struct Iterate {
@@ -30,6 +30,10 @@ impl Mediator for Iterate {
 
     fn enters(&self) -> Vec<SequenceId> {
         self.target.sequence().into_iter().collect()
+    }
+
+    fn ns_per_byte(&self) -> u64 {
+        limits::SPLIT_NS_PER_BYTE
     }
 
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {

@@ -1,6 +1,9 @@
 //! The mediators, one file each.
 
+#[cfg(not(all(feature = "script", feature = "validate")))]
+mod absent;
 mod aggregate;
+mod cache;
 mod call_template;
 mod clone;
 mod datamapper;
@@ -17,16 +20,27 @@ mod payload_factory;
 mod property;
 mod rewrite;
 mod scatter_gather;
+#[cfg(feature = "script")]
+mod script;
 mod send;
 mod sequence;
 mod split;
 mod switch;
 pub(crate) mod text;
+mod throttle;
 mod throw_error;
+#[cfg(feature = "validate")]
+mod validate;
 mod xslt;
 
 use crate::Mediator;
 use crate::compile::{Compiler, Element};
+
+#[cfg(not(feature = "script"))]
+use absent as script;
+#[cfg(not(feature = "validate"))]
+use absent as validate;
+pub(crate) use cache::Policy as CachePolicy;
 
 /// A mediator's element, and what makes it.
 #[derive(Debug)]
@@ -47,6 +61,7 @@ pub struct Row {
 #[rustfmt::skip]
 pub const MEDIATORS: &[Row] = &[
     Row { element: "aggregate",         compile: aggregate::compile,        about: "joins messages that were split, or that have a value in common", attributes: "`id`; `correlateOn`, `completeCondition` (`timeout`, `messageCount`), `onComplete` (`expression`, `sequence`, `enclosingElementProperty`)", differs: "Messages of one request only. Completes early if no more messages can arrive. Several elements without an envelope and without `enclosingElementProperty` are put in an element `aggregate`." },
+    Row { element: "cache",             compile: cache::compile,              about: "keeps responses, and returns them to requests that are the same", attributes: "`timeout` (s), `maxMessageSize`, `collector`; `onCacheHit`: `sequence`; `protocol`: `methods`, `headersToExcludeInHash`, `responseCodes`, `enableCacheControl`, `includeAgeHeader`; `implementation`: `maxSize`", differs: "Requests are compared as a whole: method, URL, fields but `Date` and `User-Agent`, and body. `id`, `scope` and `hashGenerator` have no effect. Responses with `Set-Cookie` are not kept, nor, by `enableCacheControl`, those with `no-cache` or `private`. All workers share what is kept; it is empty after a change of the artefacts." },
     Row { element: "call",              compile: send::call,                  about: "sends the message to an endpoint and waits for the response", attributes: "endpoint child; `blocking`; `source`, `target`", differs: "A blocking call holds no thread." },
     Row { element: "call-template",     compile: call_template::compile,      about: "runs a sequence template with parameters", attributes: "`target`, `onError`; `with-param`", differs: "" },
     Row { element: "clone",             compile: clone::compile,            about: "sends copies of the message to targets", attributes: "`id`, `continueParent`, `sequential`; `target`: `sequence`, `endpoint`, `to`, `soapAction`", differs: "Copies always run concurrently." },
@@ -64,15 +79,18 @@ pub const MEDIATORS: &[Row] = &[
     Row { element: "makefault",         compile: make_fault::compile,         about: "turns the message into a fault", attributes: "`version`, `response`; `code`, `reason`, `detail`, `node`, `role`", differs: "The prefix of a code is that of the envelope." },
     Row { element: "out",               compile: flow::response_only,         about: "runs its mediators on responses only", attributes: "", differs: "" },
     Row { element: "payloadFactory",    compile: payload_factory::compile,    about: "replaces the body by a template's output", attributes: "`media-type`, `template-type`, `escapeXmlChars`; `format`, `args`", differs: "The output is always well-formed. Of FreeMarker, the subset that docs/expressions.md lists." },
-    Row { element: "property",          compile: property::compile,           about: "sets or removes a property", attributes: "`name`, `value` or `expression`, `scope`, `type`, `action`, `pattern`, `group`; a child element", differs: "The scopes registry, system and env cannot be written." },
+    Row { element: "property",          compile: property::compile,           about: "sets or removes a property", attributes: "`name`, `value` or `expression`, `scope`, `type`, `action`, `pattern`, `group`; a child element", differs: "A name in braces is an expression. The scopes registry, system and env cannot be written." },
     Row { element: "propertyGroup",     compile: property::group,             about: "sets several properties", attributes: "`property`", differs: "" },
     Row { element: "respond",           compile: flow::respond,               about: "sends the message back to the client", attributes: "", differs: "" },
     Row { element: "rewrite",           compile: rewrite::compile,            about: "changes the parts of the message's address", attributes: "`inProperty`, `outProperty`; `rewriterule`: `condition` of `and`, `or`, `not`, `equal`, `match`; `action`: `type`, `fragment`, `value` or `xpath`, `regex`", differs: "Escapes in an address stay as they are. Conditions look at `url`, `header`, `param` and `property`." },
     Row { element: "scatter-gather",    compile: scatter_gather::compile,   about: "runs sequences on copies of the message, and collects the results", attributes: "`parallel-execution`, `target`, `target-variable`, `result-content-type`, `result-enclosing-element`; `aggregation`: `expression`, `condition`, `timeout` (ms), `min-messages`, `max-messages`; `sequence`", differs: "A sequence that fails fails the mediator." },
+    Row { element: "script",            compile: script::compile,             about: "runs JavaScript on the message", attributes: "`language`, `key`, `function`; `include`: `key`; the script", differs: "QuickJS with limits of time and memory; nothing survives a message. `mc` has the methods that read and set the payload, properties and addresses; XML is text, and Java's classes are absent. XML in JavaScript (E4X) is rejected." },
     Row { element: "send",              compile: send::compile,               about: "sends a request to an endpoint, or a response to the client", attributes: "endpoint child; `receive`, `buildmessage`", differs: "" },
     Row { element: "sequence",          compile: sequence::compile,           about: "runs another sequence", attributes: "`key`", differs: "" },
     Row { element: "switch",            compile: switch::compile,             about: "runs the first case whose pattern matches", attributes: "`source`; `case`, `default`", differs: "" },
+    Row { element: "throttle",          compile: throttle::compile,           about: "accepts as many requests as its policy says", attributes: "`id`, `onAccept`, `onReject`; `policy`: `key`, or a policy with `MaximumConcurrentAccess` and, by `ID`, `MaximumCount`, `UnitTime` (ms), `ProhibitTimePeriod` (ms), `Allow` or `Deny`; `onAccept`, `onReject`", differs: "Counts are those of one process. `ID`s are addresses: the types `DOMAIN` and `ROLE` are rejected. A network of IPv6 (/64) is one client. A request in progress that fails makes room too. Without `onReject` the message fails." },
     Row { element: "throwError",        compile: throw_error::compile,        about: "fails, so that the error handler takes over", attributes: "`type`, `errorMessage`", differs: "" },
+    Row { element: "validate",          compile: validate::compile,           about: "checks JSON against a JSON Schema, and runs `on-fail` if it does not conform", attributes: "`source`, `cache-schema`; `schema`: `key`; `on-fail`", differs: "XML Schema is rejected; an XML body is checked in its JSON form. One `schema`; it may not refer to others. Patterns have no look-around and no back-references. The texts of `ERROR_MESSAGE` are Penstock's." },
     Row { element: "variable",          compile: property::variable,          about: "sets or removes a variable", attributes: "`name`, `value` or `expression`, `type`, `action`", differs: "" },
     Row { element: "xslt",              compile: xslt::compile,               about: "transforms the payload by a stylesheet", attributes: "`key`, `source`, `target`, `useCache`; `property`", differs: "`feature` and `resource` are rejected." },
 ];
@@ -84,11 +102,16 @@ Penstock runs the artefacts of WSO2's Micro Integrator: [integration.md](integra
 `penstock check` checks them, and `penstock try FILE --payload MESSAGE --trace` shows what one message becomes, without
 a network.
 
-Served are `definitions` with `sequence`, `template`, `endpoint` (`address`, `http`, `default`, `wsdl` with inline
-WSDL, `loadbalance`, `failover`, `recipientlist`, of a template, and by `key-expression`; with `timeout`,
-`suspendOnFailure` and `markForSuspension`, whose `errorCodes` and `retryDelay` have no effect yet), `proxy`, `api`
-and `localEntry` (inline). Everything else is an error with file, line and column, an unknown attribute too. An
-artefact with an error is not served, nor is one that uses it; all others are.
+Served are `definitions` with `sequence`, `template`, `endpoint`, `proxy`, `api` and `localEntry` (inline). An endpoint
+is an `address`, `http` (with `basicAuth`), `default`, `wsdl` with inline WSDL, `loadbalance` (in turns, by weight),
+`failover` or `recipientlist`, one of a template, or one by `key-expression`; groups may be inside groups. It has
+`timeout`, `suspendOnFailure`, `markForSuspension` (without `retryDelay`) and `retryConfig`. The sequence `main` gets
+the requests that no proxy and no API takes, and `fault` handles the errors that nothing else does.
+
+A part of `iterate` or `clone` that called continues behind the mediator, where an `aggregate` may wait for it; one that
+did not call ends with its target.
+Everything else is an error with file, line and column, an unknown attribute too. An artefact with an error is not
+served, nor is one that uses it; all others are.
 
 A request and all messages derived from it share one budget of steps and bytes, and at most 10,000 branches are alive,
 of which 64 may send at a time: a loop of calls, a million items or an aggregate that nobody completes end in a fault.
@@ -110,5 +133,6 @@ pub fn synapse_page() -> String {
     for Row { element, about, attributes, differs, .. } in MEDIATORS {
         page.push_str(&format!("| `{element}` | {about} | {attributes} | {differs} |\n"));
     }
+    page.push_str(&crate::known::page());
     page
 }

@@ -1,19 +1,44 @@
 //! `property`, `propertyGroup` and `variable`.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use expression::{BodyUse, Budget, Expression, Value, json, markup};
 
 use super::pattern::{Groups, subject};
 use crate::compile::{Compiler, Element, serialise};
+use crate::known::{Effect, KNOWN, Known};
+use crate::message::MESSAGE_TYPE;
 use crate::run::Scene;
 use crate::{Code, Failure, Mediator, Message, Next, PropertyScope, PropertyValue};
 
 #[derive(Debug)]
 struct Property {
     scope: PropertyScope,
-    name: Box<str>,
+    name: Name,
     action: Action,
+}
+
+#[derive(Debug)]
+enum Name {
+    Fixed(Box<str>),
+    /// `{expression}` or `${expression}`.
+    Computed(Expression),
+}
+
+impl Name {
+    fn text(&self, scene: &Scene<'_>, message: &Message) -> Result<Cow<'_, str>, Failure> {
+        match self {
+            Self::Fixed(name) => Ok(Cow::Borrowed(name)),
+            Self::Computed(expression) => match scene.text(expression, message)? {
+                name if name.is_empty() => {
+                    let text = format!("`{expression}` is empty, and no name of a property");
+                    Err(Failure::new(Code::MEDIATION, text))
+                }
+                name => Ok(Cow::Owned(name)),
+            },
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -67,23 +92,28 @@ const SCOPES: &[(&str, PropertyScope)] = &[
 
 impl Mediator for Property {
     fn body_use(&self) -> BodyUse {
-        // The body is written in another format.
-        if self.scope == PropertyScope::Axis2 && &*self.name == "messageType" {
-            return BodyUse::Rewritten;
-        }
-        match &self.action {
+        let name = match &self.name {
+            // The body is written in another format.
+            Name::Fixed(name) if self.scope == PropertyScope::Axis2 && &**name == MESSAGE_TYPE => {
+                return BodyUse::Rewritten;
+            }
+            Name::Fixed(_) => BodyUse::Untouched,
+            Name::Computed(expression) => expression.body_use(),
+        };
+        name.max(match &self.action {
             Action::Set { value: Source::Expression(value), .. } => value.body_use(),
             Action::Set { value: Source::Xml(_), .. } | Action::Remove => BodyUse::Untouched,
-        }
+        })
     }
 
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
+        let name = self.name.text(scene, message)?;
         match &self.action {
-            Action::Remove => message.remove(self.scope, &self.name),
+            Action::Remove => message.remove(self.scope, &name),
             Action::Set { value, of, groups } => {
                 let value = match value {
                     Source::Xml(document) => Some(PropertyValue::Xml(Arc::clone(document))),
-                    Source::Expression(value) => self.evaluate(value, *of, scene, message)?,
+                    Source::Expression(value) => evaluate(&name, value, *of, scene, message)?,
                 };
                 let value = match (groups, value) {
                     (Some(groups), Some(PropertyValue::Text(text))) => {
@@ -92,11 +122,11 @@ impl Mediator for Property {
                     (_, value) => value,
                 };
                 match value {
-                    Some(value) => message.set(self.scope, &self.name, value, scene.budget)?,
+                    Some(value) => message.set(self.scope, &name, value, scene.budget)?,
                     None if self.scope == PropertyScope::Transport => {
-                        message.set_field(&self.name, "")?;
+                        message.set_field(&name, "")?;
                     }
-                    None => message.remove(self.scope, &self.name),
+                    None => message.remove(self.scope, &name),
                 }
             }
         }
@@ -104,77 +134,75 @@ impl Mediator for Property {
     }
 }
 
-impl Property {
-    /// `None`: what does not exist.
-    fn evaluate(
-        &self,
-        value: &Expression,
-        of: Type,
-        scene: &Scene<'_>,
-        message: &Message,
-    ) -> Result<Option<PropertyValue>, Failure> {
-        if of == Type::Xml {
-            let view = scene.view(message);
-            if let Some(node) =
-                value.nodes(&view, scene.budget).ok().and_then(|all| all.first().copied())
-            {
-                let copy = markup::copy(node, scene.budget)?;
-                return Ok(Some(PropertyValue::Xml(Arc::new(copy))));
-            }
-        }
-        let is_plain = matches!(of, Type::Any | Type::Text | Type::Xml);
-        let found = if of == Type::Any {
-            let copy = |value: Value<'_>| PropertyValue::of(value, scene.budget);
-            scene.with(value, message, copy)??
-        } else {
-            subject(value, scene, message)?.map(PropertyValue::new)
-        };
-        match found {
-            None if is_plain => Ok(None),
-            found => {
-                let found = found.unwrap_or_else(|| PropertyValue::new(""));
-                self.convert(found, of, scene.budget).map(Some)
-            }
+/// `None`: what does not exist.
+fn evaluate(
+    name: &str,
+    value: &Expression,
+    of: Type,
+    scene: &Scene<'_>,
+    message: &Message,
+) -> Result<Option<PropertyValue>, Failure> {
+    if of == Type::Xml {
+        let view = scene.view(message);
+        if let Some(node) =
+            value.nodes(&view, scene.budget).ok().and_then(|all| all.first().copied())
+        {
+            let copy = markup::copy(node, scene.budget)?;
+            return Ok(Some(PropertyValue::Xml(Arc::new(copy))));
         }
     }
-
-    /// A text that does not spell the type fails, as in Synapse.
-    fn convert(
-        &self,
-        value: PropertyValue,
-        of: Type,
-        budget: &Budget,
-    ) -> Result<PropertyValue, Failure> {
-        if matches!(of, Type::Any | Type::Text) {
-            return Ok(value);
+    let is_plain = matches!(of, Type::Any | Type::Text | Type::Xml);
+    let found = if of == Type::Any {
+        let copy = |value: Value<'_>| PropertyValue::of(value, scene.budget);
+        scene.with(value, message, copy)??
+    } else {
+        subject(value, scene, message)?.map(PropertyValue::new)
+    };
+    match found {
+        None if is_plain => Ok(None),
+        found => {
+            let found = found.unwrap_or_else(|| PropertyValue::new(""));
+            convert(name, found, of, scene.budget).map(Some)
         }
-        let text = value.text();
-        let text = text.trim();
-        let converted = match of {
-            Type::Any | Type::Text => None,
-            Type::Integer => Some(text.parse().ok().map(PropertyValue::Integer)),
-            Type::Double => Some(text.parse().ok().map(PropertyValue::Double)),
-            Type::Boolean => Some(Some(PropertyValue::Boolean(text.eq_ignore_ascii_case("true")))),
-            Type::Json => {
-                let document = json::Document::parse_within(text.as_bytes(), budget);
-                Some(document.ok().map(|it| PropertyValue::Json(Arc::new(it.into_owned()))))
+    }
+}
+
+/// A text that does not spell the type fails, as in Synapse.
+fn convert(
+    name: &str,
+    value: PropertyValue,
+    of: Type,
+    budget: &Budget,
+) -> Result<PropertyValue, Failure> {
+    if matches!(of, Type::Any | Type::Text) {
+        return Ok(value);
+    }
+    let text = value.text();
+    let text = text.trim();
+    let converted = match of {
+        Type::Any | Type::Text => None,
+        Type::Integer => Some(text.parse().ok().map(PropertyValue::Integer)),
+        Type::Double => Some(text.parse().ok().map(PropertyValue::Double)),
+        Type::Boolean => Some(Some(PropertyValue::Boolean(text.eq_ignore_ascii_case("true")))),
+        Type::Json => {
+            let document = json::Document::parse_within(text.as_bytes(), budget);
+            Some(document.ok().map(|it| PropertyValue::Json(Arc::new(it.into_owned()))))
+        }
+        Type::Xml => {
+            budget.charge_reading(text.len())?;
+            let document = xml::Document::parse(text.as_bytes());
+            if let Ok(document) = &document {
+                budget.charge_memory(document.heap_bytes())?;
             }
-            Type::Xml => {
-                budget.charge_reading(text.len())?;
-                let document = xml::Document::parse(text.as_bytes());
-                if let Ok(document) = &document {
-                    budget.charge_memory(document.heap_bytes())?;
-                }
-                Some(document.ok().map(|it| PropertyValue::Xml(Arc::new(it))))
-            }
-        };
-        match converted {
-            None => Ok(value),
-            Some(Some(converted)) => Ok(converted),
-            Some(None) => {
-                let message = format!("`{}`: the value is not of the type {of:?}", self.name);
-                Err(Failure::new(Code::MEDIATION, message))
-            }
+            Some(document.ok().map(|it| PropertyValue::Xml(Arc::new(it))))
+        }
+    };
+    match converted {
+        None => Ok(value),
+        Some(Some(converted)) => Ok(converted),
+        Some(None) => {
+            let message = format!("`{name}`: the value is not of the type {of:?}");
+            Err(Failure::new(Code::MEDIATION, message))
         }
     }
 }
@@ -200,7 +228,7 @@ fn read(
     scope: PropertyScope,
     untyped: Type,
 ) -> Option<Property> {
-    let name = element.required(compiler, "name")?.into();
+    let name = name(compiler, element)?;
     if element.choice(compiler, "action", &[("set", false), ("remove", true)])? {
         return Some(Property { scope, name, action: Action::Remove });
     }
@@ -215,6 +243,9 @@ fn read(
         }
         None => None,
     };
+    if let Name::Fixed(name) = &name {
+        warn_of_unserved(compiler, element, scope, name);
+    }
     let value = match element.children().next() {
         Some(child) => match xml::Document::parse(&serialise(child.node())) {
             Ok(document) => Source::Xml(Arc::new(document)),
@@ -226,6 +257,34 @@ fn read(
         None => Source::Expression(element.value_or_expression(compiler)?),
     };
     Some(Property { scope, name, action: Action::Set { value, of, groups } })
+}
+
+fn name(compiler: &mut Compiler, element: &Element<'_>) -> Option<Name> {
+    let written = element.required(compiler, "name")?;
+    if written.starts_with("${") {
+        return Some(Name::Computed(element.compiled(compiler, written)?));
+    }
+    match written.strip_prefix('{').and_then(|written| written.strip_suffix('}')) {
+        Some(inner) => Some(Name::Computed(element.compiled(compiler, inner)?)),
+        None => Some(Name::Fixed(written.into())),
+    }
+}
+
+/// A property that Synapse gives a meaning, and Penstock does not.
+fn warn_of_unserved(
+    compiler: &mut Compiler,
+    element: &Element<'_>,
+    scope: PropertyScope,
+    name: &str,
+) {
+    let known = KNOWN.iter().find(|known| known.scope == scope && known.name == name);
+    // What is off by default may be switched off.
+    let is_off =
+        element.attribute("value").is_some_and(|value| value.eq_ignore_ascii_case("false"));
+    if let Some(Known { effect: Effect::Unserved(help), .. }) = known.filter(|_| !is_off) {
+        let message = format!("the property `{name}` has no effect");
+        compiler.warning(element, message, Some((*help).to_owned()));
+    }
 }
 
 #[derive(Debug)]

@@ -11,10 +11,10 @@ use super::pattern::subject;
 use crate::compile::{Compiler, Element, Entry};
 use crate::message::{formatter, soap};
 use crate::run::Scene;
-use crate::{Code, Failure, Mediator, Message, Next, PropertyScope, PropertyValue};
+use crate::{Code, Failure, Mediator, Message, Next, PropertyScope, PropertyValue, limits};
 
 struct Xslt {
-    sheet: Stylesheet,
+    sheet: Arc<Stylesheet>,
     /// `None`: the payload.
     source: Option<Expression>,
     /// The property that gets the result, instead of the source's place.
@@ -35,6 +35,10 @@ impl Mediator for Xslt {
             (Some(_), Some(source)) => source.body_use(),
             (Some(_), None) => BodyUse::Read,
         }
+    }
+
+    fn ns_per_byte(&self) -> u64 {
+        limits::TRANSFORM_NS_PER_BYTE
     }
 
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
@@ -162,13 +166,27 @@ fn fail(message: &str) -> Failure {
     Failure::new(Code::MEDIATION, message)
 }
 
-/// The stylesheet in a local entry.
-fn stylesheet(compiler: &mut Compiler, element: &Element<'_>, key: &str) -> Option<Stylesheet> {
-    let bytes = match compiler.entry(element, key)? {
-        Entry::Xml(bytes) => bytes,
-        Entry::Text(text) => text.as_bytes().into(),
+/// The stylesheet in a local entry or in the registry.
+fn stylesheet(
+    compiler: &mut Compiler,
+    element: &Element<'_>,
+    key: &str,
+) -> Option<Arc<Stylesheet>> {
+    let entry = compiler.entry(element, key)?;
+    let sheet = match compiler.stylesheets.get(key) {
+        Some(known) => known.clone(),
+        None => {
+            let bytes = match entry {
+                Entry::Xml(bytes) => bytes,
+                Entry::Text(text) => text.as_bytes().into(),
+            };
+            let sheet = Stylesheet::compile(&bytes, &NoResolver);
+            let sheet = sheet.map(Arc::new).map_err(|error| error.to_string());
+            compiler.stylesheets.insert(key.to_owned(), sheet.clone());
+            sheet
+        }
     };
-    match Stylesheet::compile(&bytes, &NoResolver) {
+    match sheet {
         Ok(sheet) => Some(sheet),
         Err(error) => {
             compiler.error(element, format!("the stylesheet `{key}`: {error}"), None);

@@ -27,6 +27,8 @@ pub(crate) const CONTENT_TYPE: &str = "Content-Type";
 pub(crate) const MESSAGE_TYPE: &str = "messageType";
 /// The property (axis2) of a message without a body.
 pub(crate) const NO_ENTITY_BODY: &str = "NO_ENTITY_BODY";
+/// The property (axis2) with the `Content-Type` to send.
+const SENT_CONTENT_TYPE: &str = "ContentType";
 
 /// Which way a message travels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -126,6 +128,18 @@ impl Message {
         Ok(())
     }
 
+    /// Whether a property is `true`.
+    pub(crate) fn says(&self, scope: PropertyScope, name: &str) -> bool {
+        self.properties.get(scope, name).is_some_and(|value| value.value().truth())
+    }
+
+    /// Whether the body has to be held because its length is not known, and it must not be sent in chunks.
+    pub(crate) fn needs_length(&self) -> bool {
+        self.body.state() == BodyUse::Untouched
+            && self.says(PropertyScope::Axis2, "DISABLE_CHUNKING")
+            && self.head.field("Content-Length").is_none()
+    }
+
     /// Removes a property, or all header fields of this name.
     pub fn remove(&mut self, scope: PropertyScope, name: &str) {
         match scope {
@@ -186,7 +200,8 @@ impl Message {
 
     /// The property `messageType`, else the content type.
     fn message_type(&self) -> Option<String> {
-        let declared = self.properties.get(PropertyScope::Axis2, MESSAGE_TYPE);
+        let axis2 = |name| self.properties.get(PropertyScope::Axis2, name);
+        let declared = axis2(MESSAGE_TYPE).or_else(|| axis2(SENT_CONTENT_TYPE));
         let declared = declared.map(|value| value.text().into_owned());
         declared.or_else(|| self.head.field(CONTENT_TYPE).map(Into::into))
     }
@@ -197,12 +212,16 @@ impl Message {
     /// # Errors
     /// The body is not well-formed, or cannot be written in that format; the budget.
     pub fn finish(&mut self, budget: &Budget) -> Result<Option<Bytes>, Failure> {
-        let no_body = self.properties.get(PropertyScope::Axis2, NO_ENTITY_BODY);
-        if no_body.is_some_and(|value| value.value().truth()) {
+        if self.says(PropertyScope::Axis2, NO_ENTITY_BODY) {
             self.head.remove_field(CONTENT_TYPE);
             return Ok(Some(Bytes::new()));
         }
+        let sent_type = self.properties.get(PropertyScope::Axis2, SENT_CONTENT_TYPE);
+        let sent_type = sent_type.map(|value| value.text().into_owned());
         if self.body.state() == BodyUse::Untouched {
+            if let Some(sent_type) = &sent_type {
+                self.set_field(CONTENT_TYPE, sent_type)?;
+            }
             return Ok(None);
         }
         let declared = self.message_type();
@@ -210,6 +229,10 @@ impl Message {
         self.body.convert(format, budget)?;
         let bytes = self.body.bytes(budget)?;
         self.set_content_type(declared.as_deref())?;
+        // The boundary of a multipart body is known only now.
+        if let Some(sent_type) = sent_type.filter(|_| format != Format::Multipart) {
+            self.set_field(CONTENT_TYPE, &sent_type)?;
+        }
         Ok(bytes)
     }
 

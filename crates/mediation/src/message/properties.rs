@@ -18,6 +18,8 @@ pub enum PropertyValue {
     Json(Arc<json::Document<'static>>),
     /// The document element, or what a property mediator holds as XML.
     Xml(Arc<xml::Document>),
+    /// What a mediator holds as long as the message; expressions see an empty text.
+    Held(Arc<dyn std::any::Any + Send + Sync>),
 }
 
 impl PropertyValue {
@@ -36,6 +38,7 @@ impl PropertyValue {
                 Cow::Owned(String::from_utf8(bytes).unwrap_or_default())
             }
             Self::Text(text) => Cow::Borrowed(text),
+            Self::Held(_) => Cow::Borrowed(""),
             Self::Integer(_) | Self::Double(_) | Self::Boolean(_) | Self::Json(_) => {
                 Cow::Owned(self.value().text().into_owned())
             }
@@ -51,7 +54,7 @@ impl PropertyValue {
             Self::Double(number) => Value::Double(*number),
             Self::Boolean(truth) => Value::Boolean(*truth),
             Self::Json(document) => Value::Json(document.root()),
-            Self::Xml(_) => Value::Text(self.text()),
+            Self::Xml(_) | Self::Held(_) => Value::Text(self.text()),
         }
     }
 
@@ -64,7 +67,8 @@ impl PropertyValue {
             | Self::Integer(_)
             | Self::Double(_)
             | Self::Boolean(_)
-            | Self::Json(_) => None,
+            | Self::Json(_)
+            | Self::Held(_) => None,
         }
     }
 }
@@ -90,7 +94,8 @@ impl PropertyValue {
             | Self::Double(_)
             | Self::Boolean(_)
             | Self::Json(_)
-            | Self::Xml(_) => 0,
+            | Self::Xml(_)
+            | Self::Held(_) => 0,
         }
     }
 }

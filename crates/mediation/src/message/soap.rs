@@ -41,6 +41,15 @@ pub(crate) fn payload(document: &xml::Document) -> Option<Node<'_>> {
     }
 }
 
+/// The reason of a fault, if the envelope has one as its payload. Source: SOAP 1.1 section 4.4; SOAP 1.2 part 1, 5.4.2.
+pub(crate) fn fault_reason(document: &xml::Document) -> Option<String> {
+    let fault = payload(document).filter(|payload| is_soap(*payload, "Fault"))?;
+    let children = fault.children().filter(|child| child.is_element());
+    let mut reasons =
+        children.filter(|child| matches!(child.local_name(), "faultstring" | "Reason"));
+    Some(reasons.next().map_or_else(String::new, |reason| reason.string_value().trim().to_owned()))
+}
+
 /// Whether the first element of `text` is called `Envelope`.
 pub(crate) fn is_envelope(text: &str) -> bool {
     let tag = without_declaration(text).trim_start().strip_prefix('<').unwrap_or_default();

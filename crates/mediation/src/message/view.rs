@@ -6,7 +6,7 @@ use expression::{Budget, Error, EvalContext, ParameterKind, Value, json, markup}
 use xpath::synapse::PropertyScope;
 
 use crate::program::Step;
-use crate::{Failure, Message, PropertyValue};
+use crate::{Failure, Memory, Message, PropertyValue};
 
 /// What expressions read that is not part of the message. The host supplies it.
 pub trait Environment {
@@ -35,6 +35,11 @@ pub trait Environment {
 
     /// Called after each mediator, for a trace.
     fn mediated(&self, _step: &Step, _message: &Message) {}
+
+    /// What mediators keep between messages. Without it `cache` finds nothing, and `throttle` accepts everything.
+    fn memory(&self) -> Option<&Memory> {
+        None
+    }
 
     /// A line of the log mediator.
     fn log(&self, level: LogLevel, line: &str);
@@ -83,6 +88,11 @@ impl<'m> View<'m> {
         budget: &'m Budget,
     ) -> Self {
         Self { message, parameters, environment, budget }
+    }
+
+    /// A property as text, or one that the transport defines.
+    pub(crate) fn text_property(&self, scope: PropertyScope, name: &str) -> Option<String> {
+        self.property(scope, name).map(|value| value.text().into_owned())
     }
 
     fn function(&self, name: &str) -> Option<&'m PropertyValue> {

@@ -40,6 +40,9 @@ pub(super) struct Branch {
     /// Where the host has its body, as long as that streams.
     pub(super) source: Source,
     pub(super) stack: Vec<Frame>,
+    /// Of a part of a fork: where its parent would have continued. The part goes on there only after a call.
+    pub(super) after: Option<Arc<After>>,
+    pub(super) has_called: bool,
     /// The error handlers outside the stack; the last one takes over first.
     pub(super) handlers: Vec<SequenceId>,
     pub(super) end: End,
@@ -55,7 +58,15 @@ pub(super) struct Branch {
     pub(super) answer: Option<(AskId, Answer)>,
 }
 
+/// Where a fork was: the parts share it.
 #[derive(Debug)]
+pub(super) struct After {
+    stack: Vec<Frame>,
+    handlers: Vec<SequenceId>,
+    next: Option<Arc<Self>>,
+}
+
+#[derive(Clone, Debug)]
 pub(super) struct Frame {
     pub(super) sequence: SequenceId,
     /// The position of the next step.
@@ -125,6 +136,8 @@ impl Branch {
             message,
             source,
             stack: Vec::new(),
+            after: None,
+            has_called: false,
             handlers: Vec::new(),
             end,
             is_sent: false,
@@ -149,9 +162,23 @@ impl Branch {
         branch
     }
 
+    /// Where the parts of a fork go on after a call. Source: Synapse's continuation stack, which `IterateMediator` and
+    /// `CloneMediator` copy, and `Axis2SynapseEnvironment` resumes when the response to a `call` arrives.
+    pub(super) fn after(&self) -> Arc<After> {
+        let (stack, handlers) = (self.stack.clone(), self.handlers.clone());
+        Arc::new(After { stack, handlers, next: self.after.clone() })
+    }
+
     /// The place of the next step; `None` at the end of all sequences.
     pub(super) fn place(&mut self, program: &Program) -> Option<At> {
         loop {
+            if self.stack.is_empty() && self.has_called {
+                let after = self.after.take()?;
+                self.stack.clone_from(&after.stack);
+                self.handlers.clone_from(&after.handlers);
+                self.after.clone_from(&after.next);
+                continue;
+            }
             let frame = self.stack.last()?;
             let at = At { sequence: frame.sequence, index: frame.next };
             if at.step(program).is_some() {
@@ -200,7 +227,10 @@ impl Branch {
     }
 
     fn rest<'p>(&self, program: &'p Program) -> impl Iterator<Item = &'p Step> {
-        self.stack.iter().rev().flat_map(|frame| {
+        let first = self.after.as_ref().filter(|_| self.has_called);
+        let after = std::iter::successors(first, |after| after.next.as_ref());
+        let stacks = std::iter::once(&self.stack).chain(after.map(|after| &after.stack));
+        stacks.flat_map(|stack| stack.iter().rev()).flat_map(|frame| {
             let steps = program.get(frame.sequence).map(|sequence| &*sequence.steps);
             steps.and_then(|steps| steps.get(frame.next..)).unwrap_or_default()
         })
@@ -231,6 +261,7 @@ impl Branch {
     /// Leaves all sequences for this one.
     pub(super) fn restart(&mut self, program: &Program, sequence: Option<SequenceId>) {
         self.stack.clear();
+        (self.after, self.has_called) = (None, false);
         if let Some(sequence) = sequence {
             // The stack is empty, so this is not too deep.
             let _ = self.enter(program, sequence, None);
@@ -302,7 +333,6 @@ impl Branch {
 
     /// Whether no response is expected.
     pub(super) fn is_one_way(&self) -> bool {
-        let value = self.message.properties.get(PropertyScope::Synapse, "OUT_ONLY");
-        value.is_some_and(|value| value.text().eq_ignore_ascii_case("true"))
+        self.message.says(PropertyScope::Synapse, "OUT_ONLY")
     }
 }

@@ -4,10 +4,15 @@ use bytes::Bytes;
 use expression::{BodyUse, Budget};
 
 use super::branch::{At, Branch, End, Wait};
-use super::{AskId, Context, Run, Scene, Target, Turn, Waiter};
-use crate::message::PlainHead;
+use super::{AskId, Context, Event, Run, Scene, Target, Turn, Waiter};
+use crate::message::{PlainHead, soap};
 use crate::program::{EndpointId, SequenceId, TimeoutAction};
-use crate::{Body, Code, Direction, Failure, Message, PropertyScope, PropertyValue, To};
+use crate::{Body, Code, Direction, Failure, Format, Message, PropertyScope, PropertyValue, To};
+
+/// The property (axis2) of a message whose client gets 202 when it is sent.
+const FORCE_SC_ACCEPTED: &str = "FORCE_SC_ACCEPTED";
+/// The property of a message for which a SOAP fault as response is a failure.
+const FORCE_ERROR_ON_SOAP_FAULT: &str = "FORCE_ERROR_ON_SOAP_FAULT";
 
 /// What a run needs from outside.
 #[derive(Debug)]
@@ -56,7 +61,7 @@ pub enum Answer {
 
 /// A message without head and body, where the real one is elsewhere.
 pub(super) fn placeholder() -> Message {
-    let body = Body::held(crate::Format::Binary, Vec::new());
+    let body = Body::held(Format::Binary, Vec::new());
     Message::new(Direction::Request, Box::<PlainHead>::default(), body)
 }
 
@@ -116,6 +121,7 @@ impl Run {
         context: Context<'_>,
     ) -> Turn {
         let (direction, is_one_way) = (branch.message.direction, branch.is_one_way());
+        branch.has_called = true;
         let Some((at, mut part)) = part else {
             let needs_body = is_one_way && branch.needs_body(context.program);
             let target = match self.prepare(&mut branch, to, needs_body, context) {
@@ -156,8 +162,16 @@ impl Run {
         context: Context<'_>,
     ) -> Result<Option<Target>, Failure> {
         let target = self.target(branch, to, context)?;
-        let is_streaming = branch.message.body.state() == BodyUse::Untouched;
-        if is_streaming && (needs_body || target.content_type.is_some()) {
+        let message = &branch.message;
+        let is_streaming = message.body.state() == BodyUse::Untouched;
+        // A client that does not wait for the response does not send its body meanwhile.
+        let needs_body = needs_body
+            || target.content_type.is_some()
+            || message.needs_length()
+            || branch.is_one_way()
+            || message.says(PropertyScope::Axis2, FORCE_SC_ACCEPTED)
+            || message.says(PropertyScope::Synapse, FORCE_ERROR_ON_SOAP_FAULT);
+        if is_streaming && needs_body {
             branch.rewind();
             return Ok(None);
         }
@@ -219,7 +233,9 @@ impl Run {
         wait: Wait,
         part: Option<Box<Message>>,
     ) {
-        let holds = part.is_some();
+        let fails_on_fault = branch.message.says(PropertyScope::Synapse, FORCE_ERROR_ON_SOAP_FAULT);
+        let holds = part.is_some() || fails_on_fault;
+        let is_accepted = branch.message.says(PropertyScope::Axis2, FORCE_SC_ACCEPTED);
         let message = match part {
             Some(part) => *part,
             None => {
@@ -234,6 +250,22 @@ impl Run {
         branch.wait = wait;
         self.new_ask(Waiter::Branch(branch.id), Ask::Exchange(Box::new(exchange)));
         self.branches.insert(branch.id, branch);
+        if is_accepted && self.accepts() {
+            self.events.push_back(Event::Accepted);
+        }
+    }
+
+    /// A SOAP fault becomes a failure, if the message that was sent says so. Source: Synapse's
+    /// `SynapseCallbackReceiver`.
+    fn check_fault(&self, sent: &Message, response: &Message) -> Result<(), Failure> {
+        let is_soap = matches!(response.body.format(), Format::Soap11 | Format::Soap12);
+        if !is_soap || !sent.says(PropertyScope::Synapse, FORCE_ERROR_ON_SOAP_FAULT) {
+            return Ok(());
+        }
+        match response.body.xml(&self.budget)?.and_then(soap::fault_reason) {
+            Some(reason) => Err(Failure::new(Code::SOAP_FAULT, reason)),
+            None => Ok(()),
+        }
     }
 
     pub(super) fn take_answer(
@@ -244,6 +276,13 @@ impl Run {
         context: Context<'_>,
     ) -> Turn {
         let wait = std::mem::take(&mut branch.wait);
+        let answer = match answer {
+            Answer::Response(response) => match self.check_fault(&branch.message, &response) {
+                Ok(()) => Answer::Response(response),
+                Err(failure) => Answer::Failed(failure, Some(response)),
+            },
+            Answer::Failed(..) | Answer::Body(_) | Answer::Elapsed => answer,
+        };
         let taken = match (wait, answer) {
             (_, Answer::Failed(failure, message)) => {
                 return self.exchange_failed(branch, wait, failure, message, context);

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::branch::{At, Branch, BranchId, Split, Wait};
+use super::branch::{At, Branch, BranchId, End, Split, Wait};
 use super::{Answer, Ask, AskId, Context, Event, Run, Turn, Waiter};
 use crate::{
     Code, Collect, Failure, Fork, Message, Part, PropertyScope, PropertyValue, Scatter, limits,
@@ -51,6 +51,7 @@ impl Run {
             Some(id) => format!("messageSequence.{id}"),
             None => "messageSequence".to_owned(),
         };
+        let after = branch.after();
         for (index, mut part) in fork.parts.into_iter().enumerate() {
             let value = PropertyValue::new(format!("{index}/{total}"));
             if let Err(failure) =
@@ -61,6 +62,8 @@ impl Run {
             let mut child =
                 Box::new(Branch::of_part(self.new_id(), part, &branch, context.program));
             child.handlers = branch.all_handlers();
+            // One with an endpoint of its own ends there.
+            child.after = Some(std::sync::Arc::clone(&after)).filter(|_| child.end == End::Nothing);
             child.splits.push(Split { id: fork.id.clone(), fork: number, total });
             self.start(child);
         }

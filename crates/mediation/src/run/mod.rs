@@ -39,6 +39,9 @@ pub enum Event {
     Ask(AskId, Ask),
     /// The response to the client; there is at most one. A body that still streams is that of the source.
     Respond(Message, Source),
+    /// The client gets an empty 202 now, and the run goes on: the message said so (`FORCE_SC_ACCEPTED`), or nobody waits
+    /// for the response to what was sent (`OUT_ONLY`). Comes at most once, and instead of the other two.
+    Accepted,
     /// There is no response, since this failed and no error handler took over. Comes at most once, and not after
     /// [`Event::Respond`].
     Failed(Failure),
@@ -69,6 +72,8 @@ pub struct Run {
     last_id: u32,
     events: VecDeque<Event>,
     has_responded: bool,
+    /// By [`Event::Accepted`].
+    is_accepted: bool,
     /// The first failure that nobody handled.
     failure: Option<Failure>,
     /// The steps that were charged when the last event was returned.
@@ -121,6 +126,7 @@ impl Run {
             last_id: 0,
             events: VecDeque::new(),
             has_responded: false,
+            is_accepted: false,
             failure: None,
             charged: 0,
         }
@@ -199,12 +205,18 @@ impl Run {
         let is_one_way = |branch: &Branch| matches!(branch.wait, Wait::OneWay { .. });
         if self.branches.values().all(|branch| is_one_way(branch))
             && !self.aggregates.values().any(Aggregate::is_open)
-            && let Some(failure) = self.failure.take()
         {
-            if !std::mem::replace(&mut self.has_responded, true) {
-                return Some(Event::Failed(failure));
+            match self.failure.take() {
+                Some(failure) if self.has_responded => log_unhandled(environment, &failure),
+                Some(failure) => {
+                    self.has_responded = true;
+                    return Some(Event::Failed(failure));
+                }
+                None if !self.branches.is_empty() && self.accepts() => {
+                    return Some(Event::Accepted);
+                }
+                None => {}
             }
-            log_unhandled(environment, &failure);
         }
         if self.asks.values().any(|waiter| matches!(waiter, Waiter::Branch(_))) {
             return Some(Event::Waiting);
@@ -237,6 +249,14 @@ impl Run {
 
     fn step(&mut self, mut branch: Box<Branch>, context: Context<'_>) -> Turn {
         if let Some((at, parts)) = branch.joined.take() {
+            let joined = parts.iter().flatten().map(|part| part.body.size());
+            let bytes = joined.fold(branch.message.body.size(), usize::saturating_add);
+            let step = at.step(context.program);
+            let cost = step.map_or(0, |step| step.mediator.join_ns_per_byte());
+            if !context.is_heavy && self.is_heavy(bytes, cost) {
+                branch.joined = Some((at, parts));
+                return self.ask_heavy(branch);
+            }
             return self.mediate(branch, at, Some(parts), context);
         }
         let Some(at) = branch.place(context.program) else { return self.ended(branch, context) };
@@ -245,21 +265,28 @@ impl Run {
         if is_streaming && step.mediator.body_use() != BodyUse::Untouched {
             return self.ask_body(branch);
         }
-        if !context.is_heavy && self.is_heavy(&branch, step.mediator.ns_per_byte()) {
-            self.ready.push_front(branch.id);
-            self.branches.insert(branch.id, branch);
-            self.events.push_back(Event::Heavy);
-            return Turn::Gone;
+        let bytes = branch.message.body.size();
+        let is_long = step.mediator.is_long() || self.is_heavy(bytes, step.mediator.ns_per_byte());
+        if !context.is_heavy && is_long {
+            return self.ask_heavy(branch);
         }
         branch.advance();
         self.mediate(branch, at, None, context)
     }
 
-    fn is_heavy(&self, branch: &Branch, ns_per_byte: u64) -> bool {
+    /// The step is repeated where it may take its time.
+    fn ask_heavy(&mut self, branch: Box<Branch>) -> Turn {
+        self.ready.push_front(branch.id);
+        self.branches.insert(branch.id, branch);
+        self.events.push_back(Event::Heavy);
+        Turn::Gone
+    }
+
+    fn is_heavy(&self, bytes: usize, ns_per_byte: u64) -> bool {
         if self.budget.steps_used().saturating_sub(self.charged) > limits::HEAVY_STEPS {
             return true;
         }
-        let bytes = u64::try_from(branch.message.body.size()).unwrap_or(u64::MAX);
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
         ns_per_byte > 0 && bytes.saturating_mul(ns_per_byte) > limits::HEAVY_NS
     }
 
@@ -381,12 +408,26 @@ impl Run {
         }
     }
 
+    /// Whether the client gets its empty response now.
+    fn accepts(&mut self) -> bool {
+        let accepts = !self.has_responded;
+        self.has_responded = true;
+        self.is_accepted |= accepts;
+        accepts
+    }
+
     fn respond(&mut self, mut branch: Box<Branch>, context: Context<'_>) -> Turn {
         if self.has_responded {
-            let line = "a second response to the client is dropped";
-            context.environment.log(LogLevel::Warn, line);
+            if !self.is_accepted {
+                let line = "a second response to the client is dropped";
+                context.environment.log(LogLevel::Warn, line);
+            }
             self.leave(&branch);
             return Turn::Gone;
+        }
+        if branch.message.needs_length() {
+            branch.rewind();
+            return self.ask_body(branch);
         }
         if let Err(failure) = exchange::finish(&mut branch.message, &self.budget) {
             branch.is_sent = true;

@@ -1,7 +1,9 @@
 //! Where a message is sent, resolved from its endpoint and its properties.
 
+use xpath::encoding;
+
 use super::Scene;
-use crate::program::{EndpointFormat, EndpointId, EndpointKind};
+use crate::program::{Credentials, EndpointFormat, EndpointId, EndpointKind};
 use crate::{Code, Failure, Message, PropertyScope, To, limits, template};
 
 /// Where a message is sent.
@@ -13,6 +15,10 @@ pub struct Target {
     pub url: String,
     /// Replaces the message's own.
     pub method: Option<String>,
+    /// The value of the field `Authorization`, instead of the message's own.
+    pub authorization: Option<String>,
+    /// The value of the field `Host`, instead of the URL's.
+    pub host: Option<String>,
     /// The members of a group. The endpoint's kind says how the host chooses among them.
     pub members: Vec<Self>,
     /// What the endpoint expects of the body.
@@ -24,8 +30,13 @@ impl Target {
     /// There is no address, or no such endpoint.
     pub(super) fn resolve(scene: &Scene<'_>, message: &Message, to: To) -> Result<Self, Failure> {
         match to {
-            To::Implied => Ok(Self { url: own_address(message)?, ..Self::default() }),
-            To::Endpoint(id) => Self::endpoint(scene, message, id, 0),
+            To::Implied => {
+                Ok(Self { url: own_address(message)?, host: host(message)?, ..Self::default() })
+            }
+            To::Endpoint(id) => {
+                let mut room = limits::TARGETS_MAX;
+                Self::endpoint(scene, message, id, (0, &mut room))
+            }
         }
     }
 
@@ -33,15 +44,19 @@ impl Target {
         scene: &Scene<'_>,
         message: &Message,
         id: EndpointId,
-        depth: usize,
+        (depth, room): (usize, &mut usize),
     ) -> Result<Self, Failure> {
         let endpoint = scene.program.endpoint_at(id).ok_or_else(|| unknown("endpoint"))?;
+        *room = room.checked_sub(1).ok_or_else(|| {
+            let message = format!("a group with more than {} endpoints", limits::TARGETS_MAX);
+            Failure::new(Code::MEDIATION, message)
+        })?;
         if depth > limits::ENDPOINT_DEPTH_MAX {
             let message =
                 format!("endpoints are nested deeper than {}", limits::ENDPOINT_DEPTH_MAX);
             return Err(Failure::new(Code::MEDIATION, message));
         }
-        let mut target = Self { endpoint: Some(id), ..Self::default() };
+        let mut target = Self { endpoint: Some(id), host: host(message)?, ..Self::default() };
         let members: &[EndpointId] = match &endpoint.kind {
             EndpointKind::Address { uri } => {
                 target.url = with_postfix(uri, message);
@@ -69,7 +84,7 @@ impl Target {
             EndpointKind::Computed(name) => {
                 let name = scene.text(name, message)?;
                 let id = scene.program.endpoint(&name).ok_or_else(|| unknown(&name))?;
-                return Self::endpoint(scene, message, id, depth + 1);
+                return Self::endpoint(scene, message, id, (depth + 1, room));
             }
             EndpointKind::LoadBalance { members, .. }
             | EndpointKind::Failover { members, .. }
@@ -83,8 +98,13 @@ impl Target {
         if endpoint.format == Some(EndpointFormat::Get) {
             target.method = Some("GET".to_owned());
         }
+        if let Some(Credentials { user, password }) = &endpoint.credentials {
+            let (user, password) = (scene.text(user, message)?, scene.text(password, message)?);
+            let encoded = encoding::base64_encode(format!("{user}:{password}").as_bytes());
+            target.authorization = Some(format!("Basic {encoded}"));
+        }
         for member in members {
-            let member = Self::endpoint(scene, message, *member, depth + 1)?;
+            let member = Self::endpoint(scene, message, *member, (depth + 1, room))?;
             // One body is written, so all members get what the first wants.
             target.content_type = target.content_type.or(member.content_type);
             target.members.push(member);
@@ -107,6 +127,20 @@ fn recipients(scene: &Scene<'_>, list: &str) -> Result<Vec<Target>, Failure> {
     }
     scene.budget.charge_reading(list.len())?;
     Ok(members)
+}
+
+/// The property `REQUEST_HOST_HEADER`: a host, with a port or without one.
+fn host(message: &Message) -> Result<Option<String>, Failure> {
+    let Some(value) = message.properties.get(PropertyScope::Axis2, "REQUEST_HOST_HEADER") else {
+        return Ok(None);
+    };
+    let host = value.text().into_owned();
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:[]".contains(&byte);
+    if host.is_empty() || !host.bytes().all(is_part) {
+        let text = format!("`{}` in REQUEST_HOST_HEADER is not a host", host.escape_debug());
+        return Err(Failure::new(Code::MEDIATION, text));
+    }
+    Ok(Some(host))
 }
 
 fn unknown(name: &str) -> Failure {

@@ -2,27 +2,46 @@
 
 #![allow(dead_code, reason = "each test uses a part")]
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 
 use penstock_mediation::{
     Answer, Ask, AskId, Body, Code, Compiler, Direction, Environment, Event, Exchange, Failure,
-    Flow, Format, LogLevel, Message, Origin, PlainHead, Program, Run,
+    Flow, Format, LogLevel, Memory, Message, Origin, PlainHead, Program, Run,
 };
 use xpath::Budget;
 
 #[derive(Default)]
-pub(crate) struct World(pub(crate) RefCell<Vec<String>>);
+pub(crate) struct World {
+    log: RefCell<Vec<String>>,
+    /// Since the start of the test, in milliseconds.
+    time: Cell<i64>,
+    memory: Memory,
+}
+
+impl World {
+    pub(crate) fn of(program: &Program) -> Self {
+        Self { memory: Memory::new(program), ..Self::default() }
+    }
+
+    pub(crate) fn advance(&self, ms: i64) {
+        self.time.set(self.time.get() + ms);
+    }
+}
 
 impl Environment for World {
     fn unix_ms(&self) -> i64 {
-        1_700_000_000_000
+        1_700_000_000_000 + self.time.get()
+    }
+
+    fn memory(&self) -> Option<&Memory> {
+        Some(&self.memory)
     }
 
     fn log(&self, _: LogLevel, line: &str) {
-        self.0.borrow_mut().push(line.to_owned());
+        self.log.borrow_mut().push(line.to_owned());
     }
 }
 
@@ -89,8 +108,10 @@ pub(crate) struct Ran {
 pub(crate) enum Outcome {
     Responded(Box<Message>),
     Failed(Failure),
-    /// 202 without a body.
+    /// 202 without a body, at the end.
     Nothing,
+    /// The same, before the end.
+    Accepted,
 }
 
 impl Ran {
@@ -119,8 +140,12 @@ pub(crate) fn drive(
     drive_run(run, endpoint)
 }
 
-pub(crate) fn drive_run(mut run: Run, endpoint: &Endpoint) -> Ran {
-    let world = World::default();
+pub(crate) fn drive_run(run: Run, endpoint: &Endpoint) -> Ran {
+    drive_in(&World::default(), run, endpoint)
+}
+
+/// As [`drive_run`], in a world that goes on.
+pub(crate) fn drive_in(world: &World, mut run: Run, endpoint: &Endpoint) -> Ran {
     let mut ran = Ran {
         outcome: Outcome::Nothing,
         log: Vec::new(),
@@ -138,7 +163,7 @@ pub(crate) fn drive_run(mut run: Run, endpoint: &Endpoint) -> Ran {
         ran.outcome = outcome;
     };
     loop {
-        match run.next_heavy(&world) {
+        match run.next_heavy(world) {
             Event::Ask(id, Ask::Exchange(exchange)) => {
                 let Exchange { target, message, .. } = *exchange;
                 let body = message.body.text(&Budget::default()).unwrap_or_default().into_owned();
@@ -160,6 +185,7 @@ pub(crate) fn drive_run(mut run: Run, endpoint: &Endpoint) -> Ran {
             Event::Respond(message, _) => {
                 answer_client(Outcome::Responded(Box::new(message)), &mut ran);
             }
+            Event::Accepted => answer_client(Outcome::Accepted, &mut ran),
             Event::Failed(failure) => answer_client(Outcome::Failed(failure), &mut ran),
             Event::Heavy => panic!("nothing is heavy here"),
             Event::Waiting => match (answers.pop_front(), timers.pop_front()) {
@@ -170,15 +196,15 @@ pub(crate) fn drive_run(mut run: Run, endpoint: &Endpoint) -> Ran {
                 (None, Some(timer)) => run.answer(timer, Answer::Elapsed),
                 (None, None) => {
                     assert!(silent > 0, "the run waits for nothing: {ran:?}");
-                    ran.log = world.0.into_inner();
+                    ran.log = world.log.take();
                     return ran;
                 }
             },
             Event::Done => break,
         }
     }
-    assert!(matches!(run.next(&world), Event::Done));
-    ran.log = world.0.into_inner();
+    assert!(matches!(run.next(world), Event::Done));
+    ran.log = world.log.take();
     ran
 }
 

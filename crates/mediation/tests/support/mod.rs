@@ -85,7 +85,8 @@ pub(crate) fn run_main(artefacts: &str, message: Message, budget: Budget) -> Ran
     let (outcome, message) = match run.next_heavy(&world) {
         Event::Respond(message, _) => (Outcome::Ended, message),
         Event::Failed(failure) => (Outcome::Failed(failure), self::message("text/plain", "")),
-        event @ (Event::Ask(..) | Event::Heavy | Event::Waiting | Event::Done) => {
+        event
+        @ (Event::Accepted | Event::Ask(..) | Event::Heavy | Event::Waiting | Event::Done) => {
             panic!("{event:?}")
         }
     };

@@ -1,0 +1,87 @@
+//! The properties that Synapse gives a meaning, and whether they have it here.
+
+use crate::PropertyScope;
+
+/// A property that Synapse or its HTTP transport gives a meaning.
+#[derive(Debug)]
+pub(crate) struct Known {
+    pub(crate) scope: PropertyScope,
+    pub(crate) name: &'static str,
+    pub(crate) effect: Effect,
+}
+
+/// Whether a property does here what it does in Synapse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// It does this.
+    Served(&'static str),
+    /// It need not be set, for this reason.
+    Needless(&'static str),
+    /// Setting it is a warning, with this help.
+    Unserved(&'static str),
+}
+
+use Effect::{Needless, Served, Unserved};
+use PropertyScope::{Axis2, Synapse};
+
+/// In the manual's order. Source: `SynapseConstants`, `NhttpConstants` and `PassThroughConstants`.
+#[rustfmt::skip]
+pub(crate) const KNOWN: &[Known] = &[
+    row(Synapse, "OUT_ONLY", Served("The client gets 202 when the message is sent. The response is dropped. A body that streams is held first.")),
+    row(Synapse, "RESPONSE", Served("`send` without an endpoint responds.")),
+    row(Synapse, "FORCE_ERROR_ON_SOAP_FAULT", Served("A response with a SOAP fault is a failure with the code 500000. It is held.")),
+    row(Synapse, "preserveProcessedHeaders", Needless("Header blocks are never removed.")),
+    row(Synapse, "PRESERVE_WS_ADDRESSING", Needless("Header blocks are never removed.")),
+    row(Synapse, "disableAddressingForOutMessages", Needless("No header blocks are added.")),
+    row(Axis2, "disableAddressingForOutMessages", Needless("No header blocks are added.")),
+    row(Synapse, "RETRY_ON_SOAPFAULT", Unserved("set FORCE_ERROR_ON_SOAP_FAULT, and send again in the fault sequence")),
+    row(Axis2, "messageType", Served("The format in which the body is written.")),
+    row(Axis2, "ContentType", Served("The `Content-Type` that is sent, and the format of the body unless `messageType` says another.")),
+    row(Axis2, "NO_ENTITY_BODY", Served("The message is sent without a body.")),
+    row(Axis2, "HTTP_SC", Served("The status of the response.")),
+    row(Axis2, "HTTP_METHOD", Served("The method of the request, unless the endpoint has one.")),
+    row(Axis2, "REST_URL_POSTFIX", Served("Path and query behind the address of an `address` endpoint.")),
+    row(Axis2, "REQUEST_HOST_HEADER", Served("The field `Host` of the request, instead of the endpoint's host.")),
+    row(Axis2, "FORCE_SC_ACCEPTED", Served("The client gets 202 when the message is sent. The run goes on. A body that streams is held first.")),
+    row(Axis2, "DISABLE_CHUNKING", Served("A body of unknown length is held, and sent with `Content-Length`.")),
+    row(Axis2, "TRANSPORT_HEADERS", Served("With `action=\"remove\"`: removes all header fields but `Content-Type`.")),
+    row(Axis2, "ClientApiNonBlocking", Needless("Sending never blocks.")),
+    row(Axis2, "HTTP_SC_DESC", Unserved("the status is sent with its standard reason; write the text into the body")),
+    row(Axis2, "POST_TO_URI", Unserved("requests have a path; proxies for forward proxies are not served")),
+    row(Axis2, "FORCE_HTTP_1.0", Unserved("endpoints get HTTP/1.1")),
+    row(Axis2, "NO_KEEPALIVE", Unserved("endpoints that close connections are handled without it")),
+    row(Axis2, "NO_DEFAULT_CONTENT_TYPE", Unserved("remove the transport property `Content-Type`")),
+    row(Axis2, "FORCE_POST_PUT_NOBODY", Unserved("set NO_ENTITY_BODY")),
+    row(Axis2, "CHARACTER_SET_ENCODING", Unserved("bodies are written in UTF-8")),
+    row(Axis2, "enableMTOM", Unserved("send the attachment as base64 in the body")),
+    row(Axis2, "enableSwA", Unserved("send the attachment as base64 in the body")),
+    row(Axis2, "SET_ROLLBACK_ONLY", Unserved("requests over HTTP are no transactions; respond with an error")),
+];
+
+const fn row(scope: PropertyScope, name: &'static str, effect: Effect) -> Known {
+    Known { scope, name, effect }
+}
+
+/// What the page says about properties.
+pub(crate) fn page() -> String {
+    let mut page = String::from(
+        "\n## Properties\n\nThose that Synapse gives a meaning. Others are the artefact's own.\n\n\
+         | property | scope | effect |\n|---|---|---|\n",
+    );
+    for Known { scope, name, effect } in KNOWN {
+        let scope = if *scope == Axis2 { "axis2" } else { "default" };
+        let effect = match effect {
+            Served(about) => (*about).to_owned(),
+            Needless(reason) => format!("Not needed: {}", uncapitalised(reason)),
+            Unserved(help) => format!("None, with a warning: {help}."),
+        };
+        page.push_str(&format!("| `{name}` | {scope} | {effect} |\n"));
+    }
+    page
+}
+
+fn uncapitalised(text: &str) -> String {
+    let mut chars = text.chars();
+    let first = chars.next().map(|first| first.to_lowercase().to_string()).unwrap_or_default();
+    first + chars.as_str()
+}

@@ -1,0 +1,12 @@
+//! Mediators that the program was built without.
+
+use crate::Mediator;
+use crate::compile::{Compiler, Element};
+
+pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<dyn Mediator>> {
+    let name = element.name();
+    let message = format!("this build of Penstock has no `{name}`");
+    let help = format!("build it with the cargo feature `{name}`, as releases are");
+    compiler.error(element, message, Some(help));
+    None
+}

@@ -1,0 +1,103 @@
+// What a script sees of its message. `input` is JSON; the result is JSON with what the script changed.
+(function (input, run) {
+  "use strict";
+  const message = JSON.parse(input);
+  const NativeDate = Date;
+  // The host's clock.
+  globalThis.Date = class extends NativeDate {
+    constructor(...parts) {
+      if (parts.length === 0) super(message.now); else super(...parts);
+    }
+    static now() { return message.now; }
+  };
+  // The engine counts jumps and calls, whatever a built-in function does meanwhile: one that walks over long data counts
+  // as much as the walk.
+  const charge = (data) => {
+    for (let left = Number(data?.length) / 64; left > 1; left -= 1);
+  };
+  const { apply } = Reflect;
+  const metered = (native) => function (...parts) {
+    charge(this);
+    for (let at = 0; at < parts.length; at += 1) charge(parts[at]);
+    return apply(native, this, parts);
+  };
+  const typedArray = Object.getPrototypeOf(Uint8Array.prototype);
+  for (const type of [String.prototype, Array.prototype, typedArray]) {
+    for (const name of Object.getOwnPropertyNames(type)) {
+      const property = Object.getOwnPropertyDescriptor(type, name);
+      if (typeof property.value !== "function" || name === "constructor") continue;
+      Object.defineProperty(type, name, { ...property, value: metered(property.value) });
+    }
+  }
+  JSON.parse = metered(JSON.parse);
+  const changes = [];
+  let payload = null;
+  let json;
+  const scopes = message.properties;
+  const scopeOf = (scope) => {
+    const name = scope === undefined || scope === null ? "default" : String(scope);
+    if (!Object.hasOwn(scopes, name)) throw new TypeError("unknown property scope `" + name + "`");
+    return name;
+  };
+  const keyOf = (scope, name) => scope === "transport" ? String(name).toLowerCase() : String(name);
+  const mc = {
+    getPayloadJSON() {
+      if (json === undefined) json = message.json === null ? null : JSON.parse(message.json);
+      return json;
+    },
+    setPayloadJSON(value) {
+      const text = typeof value === "string" ? value : JSON.stringify(value);
+      if (text === undefined) throw new TypeError("setPayloadJSON needs a value");
+      json = JSON.parse(text);
+      message.xml = message.envelope = null;
+      message.json = text;
+      payload = ["json", text];
+    },
+    getPayloadXML() { return message.xml; },
+    setPayloadXML(value) {
+      const text = String(value);
+      message.xml = text;
+      json = undefined;
+      message.json = null;
+      payload = ["xml", text];
+    },
+    getEnvelopeXML() { return message.envelope; },
+    getProperty(name, scope) {
+      const of = scopeOf(scope);
+      const key = keyOf(of, name);
+      return Object.hasOwn(scopes[of], key) ? scopes[of][key] : null;
+    },
+    setProperty(name, value, scope) {
+      const of = scopeOf(scope);
+      if (value === undefined || value === null) return mc.removeProperty(name, scope);
+      scopes[of][keyOf(of, name)] = value;
+      changes.push(["set", of, String(name), value]);
+    },
+    removeProperty(name, scope) {
+      const of = scopeOf(scope);
+      delete scopes[of][keyOf(of, name)];
+      changes.push(["remove", of, String(name)]);
+    },
+    getTo() { return mc.getProperty("To"); },
+    setTo(address) { mc.setProperty("To", String(address)); },
+    getFrom() { return mc.getProperty("From"); },
+    getReplyTo() { return mc.getProperty("ReplyTo"); },
+    setReplyTo(address) { mc.setProperty("ReplyTo", String(address)); },
+    getSoapAction() { return message.action; },
+    getMessageID() { return mc.getProperty("MessageID"); },
+    isResponse() { return message.response; },
+    isSOAP11() { return message.soap === 11; },
+    isSOAP12() { return message.soap === 12; },
+    isDoingPOX() { return message.soap === 0; },
+    getServiceLog() { return log; },
+  };
+  const lines = [];
+  const line = (level) => (...parts) => { lines.push([level, parts.map(String).join(" ")]); };
+  const log = {
+    trace: line("TRACE"), debug: line("DEBUG"), info: line("INFO"),
+    warn: line("WARN"), error: line("ERROR"), fatal: line("ERROR"),
+  };
+  globalThis.print = line("INFO");
+  const returned = run(mc);
+  return JSON.stringify({ changes, payload, lines, stop: returned === false });
+})

@@ -1,0 +1,361 @@
+//! `script`: runs JavaScript on the message, in QuickJS. The engine lives as long as one message in one mediator, so
+//! that nothing survives. It gets the message as JSON and returns its changes as JSON; it calls nothing of the host.
+//!
+//! Its time is charged to the run's budget by the engine's interrupts, its memory has a limit.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use expression::json::{Builder, Document, Kind, Ref};
+use expression::{BodyUse, Budget, EvalContext as _, Value};
+use rquickjs::context::EvalOptions;
+use rquickjs::{CatchResultExt as _, CaughtError, Context, Ctx, Function, Runtime};
+
+use crate::compile::{Compiler, Element, Entry};
+use crate::limits;
+use crate::message::{Direction, Format, LogLevel, NO_ENTITY_BODY};
+use crate::run::Scene;
+use crate::{Code, Failure, Mediator, Message, Next, PropertyScope, PropertyValue};
+
+/// The name of the script in the engine's stack traces.
+const NAME: &str = "script.js";
+const PRELUDE: &str = include_str!("script.js");
+
+#[derive(Debug)]
+struct Script {
+    /// A function of `mc`.
+    source: String,
+    uses: Uses,
+}
+
+/// What a script mentions, so that nothing else is prepared.
+#[derive(Clone, Copy, Debug)]
+struct Uses {
+    json: bool,
+    xml: bool,
+    envelope: bool,
+    writes: bool,
+}
+
+const SCOPES: &[(&str, PropertyScope)] = &[
+    ("default", PropertyScope::Synapse),
+    ("axis2", PropertyScope::Axis2),
+    ("axis2-client", PropertyScope::Axis2Client),
+    ("transport", PropertyScope::Transport),
+    ("operation", PropertyScope::Operation),
+];
+
+/// Properties of the transport that scripts ask for.
+const TRANSPORT: &[&str] = &["HTTP_METHOD", "REMOTE_ADDR", "REST_URL_POSTFIX", "TransportInURL"];
+
+/// How scripts name classes of Java.
+const JAVA: &[&str] = &["importPackage", "importClass", "JavaImporter", "Java.type", "Packages."];
+
+const LEVELS: &[LogLevel] =
+    &[LogLevel::Trace, LogLevel::Debug, LogLevel::Info, LogLevel::Warn, LogLevel::Error];
+
+impl Mediator for Script {
+    fn body_use(&self) -> BodyUse {
+        if self.uses.writes {
+            BodyUse::Rewritten
+        } else if self.uses.json || self.uses.xml || self.uses.envelope {
+            BodyUse::Read
+        } else {
+            BodyUse::Untouched
+        }
+    }
+
+    fn is_long(&self) -> bool {
+        true
+    }
+
+    fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
+        let input = self.input(scene, message)?;
+        let output = self.run(&input, scene.budget)?;
+        let output = Document::parse_within(output.as_bytes(), scene.budget)?;
+        let stops = apply(output.root(), scene, message)?;
+        Ok(if stops { Next::Drop } else { Next::Continue })
+    }
+}
+
+impl Script {
+    /// The message as JSON.
+    fn input(&self, scene: &Scene<'_>, message: &Message) -> Result<String, Failure> {
+        let budget = scene.budget;
+        let mut out = Builder::new();
+        out.begin_object();
+        out.key("now").number(&scene.environment.unix_ms().to_string());
+        out.key("response").boolean(message.direction == Direction::Response);
+        out.key("soap").number(match message.body.format() {
+            Format::Soap11 => "11",
+            Format::Soap12 => "12",
+            Format::Json
+            | Format::Xml
+            | Format::Form
+            | Format::Multipart
+            | Format::Text
+            | Format::Binary => "0",
+        });
+        text(&mut out, "action", message.head.field("SOAPAction").as_deref(), budget)?;
+        let json = if self.uses.json { message.body.json(budget)? } else { None };
+        text(&mut out, "json", json.map(Document::text), budget)?;
+        let payload = if self.uses.xml { message.body.payload(budget)? } else { None };
+        let payload = payload.map(|payload| written(payload, budget)).transpose()?;
+        text(&mut out, "xml", payload.as_deref(), budget)?;
+        let whole = if self.uses.envelope { message.body.xml(budget)? } else { None };
+        let whole = whole.map(|whole| written(whole.root(), budget)).transpose()?;
+        text(&mut out, "envelope", whole.as_deref(), budget)?;
+        out.key("properties");
+        properties(&mut out, scene, message)?;
+        out.end();
+        Ok(out.finish().text().to_owned())
+    }
+
+    /// What the script changed, as JSON.
+    fn run(&self, input: &str, budget: &Budget) -> Result<String, Failure> {
+        budget.charge_scanning(input.len())?;
+        budget.charge_steps(limits::SCRIPT_START_STEPS)?;
+        let left = usize::try_from(budget.bytes_left()).unwrap_or(usize::MAX);
+        let memory = limits::SCRIPT_MEMORY_BYTES_MAX.min(left).max(1);
+        let turns = Rc::new(Cell::new(budget.steps_left() / limits::SCRIPT_STEPS_PER_INTERRUPT));
+        let before = turns.get();
+        let outcome = with_engine(memory, Rc::clone(&turns), |context| {
+            let prelude: Function<'_> = context.eval(PRELUDE).catch(context).map_err(said)?;
+            let script = function(context, &self.source)?;
+            prelude.call((input, script)).catch(context).map_err(said)
+        });
+        let used = before.saturating_sub(turns.get());
+        budget.charge_steps(used.saturating_mul(limits::SCRIPT_STEPS_PER_INTERRUPT))?;
+        let output: String = outcome.map_err(|error| {
+            if turns.get() == 0 {
+                return fail("the script was stopped: it takes too long");
+            }
+            fail(&format!("the script failed: {error}"))
+        })?;
+        budget.charge_memory(output.len())?;
+        Ok(output)
+    }
+}
+
+/// A new engine. `turns`: the interrupts that it may have.
+fn with_engine<T>(
+    memory: usize,
+    turns: Rc<Cell<u64>>,
+    use_it: impl FnOnce(&Ctx<'_>) -> Result<T, String>,
+) -> Result<T, String> {
+    let runtime = Runtime::new().map_err(|error| error.to_string())?;
+    runtime.set_memory_limit(memory);
+    runtime.set_max_stack_size(limits::SCRIPT_STACK_BYTES_MAX);
+    runtime.set_interrupt_handler(Some(Box::new(move || {
+        turns.set(turns.get().saturating_sub(1));
+        turns.get() == 0
+    })));
+    let context = Context::full(&runtime).map_err(|error| error.to_string())?;
+    context.with(|context| use_it(&context))
+}
+
+fn text(
+    out: &mut Builder,
+    name: &str,
+    value: Option<&str>,
+    budget: &Budget,
+) -> Result<(), Failure> {
+    out.key(name);
+    match value {
+        Some(value) => {
+            // Escapes make it twice as long, or more if it has control characters.
+            budget.charge_scanning(value.len())?;
+            budget.charge_memory(value.len().saturating_mul(2))?;
+            out.string(value)
+        }
+        None => out.null(),
+    };
+    Ok(())
+}
+
+fn written(node: xml::Node<'_>, budget: &Budget) -> Result<String, Failure> {
+    let bytes = expression::markup::write(node, budget)?;
+    String::from_utf8(bytes).map_err(|error| fail(&error.to_string()))
+}
+
+/// Every property, by scope; names of header fields in lower case.
+fn properties(out: &mut Builder, scene: &Scene<'_>, message: &Message) -> Result<(), Failure> {
+    let view = scene.view(message);
+    out.begin_object();
+    for (scope_name, scope) in SCOPES {
+        out.key(scope_name).begin_object();
+        if *scope == PropertyScope::Transport {
+            let mut fields = Vec::new();
+            message.head.fields(&mut |name, value| {
+                fields.push((name.to_ascii_lowercase(), value.to_owned()));
+            });
+            for (name, value) in &fields {
+                text(out, name, Some(value), scene.budget)?;
+            }
+        }
+        if *scope == PropertyScope::Axis2 {
+            for name in TRANSPORT {
+                if let Some(value) = message.head.property(*scope, name) {
+                    text(out, name, Some(&value), scene.budget)?;
+                }
+            }
+        }
+        for (name, _) in message.properties.of(*scope) {
+            match view.property(*scope, name) {
+                Some(Value::Text(value)) => text(out, name, Some(&value), scene.budget)?,
+                Some(value) => {
+                    value.charge_copy(scene.budget)?;
+                    out.key(name);
+                    value.build(out);
+                }
+                None => {}
+            }
+        }
+        out.end();
+    }
+    out.end();
+    Ok(())
+}
+
+/// Applies the changes; whether the message stops here.
+fn apply(output: Ref<'_>, scene: &Scene<'_>, message: &mut Message) -> Result<bool, Failure> {
+    let string = |value: Option<Ref<'_>>| {
+        value.and_then(Ref::string).map(std::borrow::Cow::into_owned).unwrap_or_default()
+    };
+    for line in output.get("lines").into_iter().flat_map(Ref::elements) {
+        let level = string(line.at(0));
+        let level = LEVELS.iter().find(|known| known.as_str() == level);
+        scene.environment.log(level.copied().unwrap_or_default(), &string(line.at(1)));
+    }
+    if let Some(payload) = output.get("payload").filter(|payload| !payload.is_null()) {
+        let bytes = string(payload.at(1)).into_bytes();
+        message.remove(PropertyScope::Axis2, NO_ENTITY_BODY);
+        if string(payload.at(0)) == "json" {
+            message.body.replace(Format::Json, bytes, scene.budget)?;
+        } else {
+            message.body.replace_payload(bytes, scene.budget)?;
+        }
+    }
+    for change in output.get("changes").into_iter().flat_map(Ref::elements) {
+        let scope = string(change.at(1));
+        let scope = SCOPES.iter().find(|(name, _)| *name == scope).map(|(_, scope)| *scope);
+        let scope = scope.unwrap_or(PropertyScope::Synapse);
+        let name = string(change.at(2));
+        match change.at(3) {
+            None => message.remove(scope, &name),
+            Some(value) => {
+                let value = match value.kind() {
+                    Kind::String => Some(PropertyValue::new(string(Some(value)))),
+                    Kind::Null | Kind::Boolean | Kind::Number | Kind::Array | Kind::Object => {
+                        PropertyValue::of(Value::Json(value), scene.budget)?
+                    }
+                };
+                if let Some(value) = value {
+                    message.set(scope, &name, value, scene.budget)?;
+                }
+            }
+        }
+    }
+    Ok(output.get("stop").and_then(Ref::boolean) == Some(true))
+}
+
+fn fail(message: &str) -> Failure {
+    Failure::new(Code::MEDIATION, message)
+}
+
+pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<dyn Mediator>> {
+    let language = element.required(compiler, "language")?;
+    if !["js", "nashornJs", "rhinoJs", "graalJs"].contains(&language) {
+        let help = "write JavaScript, with language=\"js\"".to_owned();
+        let message = format!("scripts in `{language}` are not served");
+        compiler.error(element, message, Some(help));
+        return None;
+    }
+    let mut parts = Vec::new();
+    for child in element.children() {
+        if child.name() == "include" {
+            let key = child.required(compiler, "key")?;
+            parts.push(entry(compiler, &child, key)?);
+        } else {
+            let message = format!("`script` has no child `{}`", child.name());
+            compiler.error(&child, message, None);
+        }
+        child.finish(compiler);
+    }
+    let call = match element.optional("key") {
+        Some(key) => {
+            parts.push(entry(compiler, element, key)?);
+            let function = element.optional("function").unwrap_or("mediate");
+            format!("return {function}(mc);")
+        }
+        None => {
+            parts.push(element.node().string_value().into_owned());
+            String::new()
+        }
+    };
+    let source = format!("(function (mc) {{ {}\n{call}\n}})", parts.join("\n"));
+    if source.len() > limits::SCRIPT_BYTES_MAX {
+        let message = format!("the script is longer than {} bytes", limits::SCRIPT_BYTES_MAX);
+        compiler.error(element, message, None);
+        return None;
+    }
+    if let Some(name) = JAVA.iter().find(|name| source.contains(**name)) {
+        let help = "write it in JavaScript alone, or as other mediators".to_owned();
+        let message = format!("the script uses `{name}`, but there are no Java classes");
+        compiler.error(element, message, Some(help));
+        return None;
+    }
+    if let Err(error) = check(&source) {
+        let is_markup = ["'<'", "'@'", "field name"].iter().any(|part| error.contains(part));
+        let help = "XML in JavaScript (E4X) is not served: write XML as text";
+        let help = is_markup.then(|| help.to_owned());
+        compiler.error(element, format!("the script: {error}"), help);
+        return None;
+    }
+    let has = |name: &str| source.contains(name);
+    // A name that is computed may be any of them.
+    let any = has("mc[");
+    let uses = Uses {
+        json: any || has("getPayloadJSON"),
+        xml: any || has("getPayloadXML"),
+        envelope: any || has("getEnvelopeXML"),
+        writes: any || has("setPayload"),
+    };
+    Some(Box::new(Script { source, uses }))
+}
+
+fn entry(compiler: &mut Compiler, element: &Element<'_>, key: &str) -> Option<String> {
+    match compiler.entry(element, key)? {
+        Entry::Text(text) => Some(text.to_string()),
+        Entry::Xml(_) => {
+            compiler.error(element, format!("`{key}` is XML, not a script"), None);
+            None
+        }
+    }
+}
+
+/// Whether it is JavaScript; nothing of it runs.
+fn check(source: &str) -> Result<(), String> {
+    let turns = Rc::new(Cell::new(limits::SCRIPT_CHECK_INTERRUPTS));
+    with_engine(limits::SCRIPT_MEMORY_BYTES_MAX, turns, |context| {
+        function(context, source).map(drop)
+    })
+}
+
+fn function<'js>(context: &Ctx<'js>, source: &str) -> Result<Function<'js>, String> {
+    let mut options = EvalOptions::default();
+    options.strict = false;
+    options.filename = Some(NAME.to_owned());
+    context.eval_with_options(source, options).catch(context).map_err(said)
+}
+
+/// What went wrong, and where in the script.
+fn said(error: CaughtError<'_>) -> String {
+    let text = error.to_string();
+    let what = text.lines().next().unwrap_or_default().trim_start_matches("Error: ");
+    let place = text.lines().skip(1).find_map(|line| line.split_once(NAME)?.1.strip_prefix(':'));
+    match place.and_then(|place| place.trim_end_matches(')').split_once(':')) {
+        Some((line, column)) => format!("{what} (line {line}, column {column} of the script)"),
+        None => what.to_owned(),
+    }
+}

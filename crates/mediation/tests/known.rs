@@ -1,0 +1,162 @@
+//! Properties that Synapse gives a meaning.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
+
+mod host;
+
+use std::sync::Arc;
+
+use host::{ENDPOINTS, Outcome, World, diagnostics, echo, flow, program, proxy, response};
+use penstock_mediation::{
+    Answer, Ask, Body, BodyUse, Direction, Event, Format, Message, PlainHead, Run,
+};
+use xpath::Budget;
+
+fn set(name: &str, scope: &str) -> String {
+    format!("<property name=\"{name}\" value=\"true\" scope=\"{scope}\"/>")
+}
+
+fn logged(expression: &str) -> String {
+    format!("<log level=\"custom\"><property name=\"v\" expression=\"{expression}\"/></log>")
+}
+
+#[test]
+fn the_client_of_an_accepted_message_does_not_wait_for_its_response() {
+    let out = format!("<outSequence>{}<send/></outSequence>", logged("json-eval($.got)"));
+    let accepts = |steps: &str| {
+        let target = format!(" endpoint=\"a\"><inSequence>{steps}</inSequence>{out}");
+        proxy("", &target, &echo)
+    };
+    let forced = accepts(&set("FORCE_SC_ACCEPTED", "axis2"));
+    assert!(matches!(forced.outcome, Outcome::Accepted), "{forced:?}");
+    assert_eq!(forced.log, ["v = 1"], "the run goes on, and its response goes nowhere");
+    let silent = |_: &str, _: &str| None;
+    let target = format!(" endpoint=\"a\"><inSequence>{}</inSequence>", set("OUT_ONLY", "default"));
+    let ran = proxy("", &target, &silent);
+    assert!(matches!(ran.outcome, Outcome::Accepted), "{ran:?}");
+}
+
+#[test]
+fn a_message_that_failed_before_it_was_sent_is_not_accepted() {
+    let fail = "<throwError type=\"T\" errorMessage=\"m\"/>";
+    let steps = format!("{}{fail}", set("FORCE_SC_ACCEPTED", "axis2"));
+    let ran = proxy("", &format!("><inSequence>{steps}</inSequence>"), &echo);
+    assert_eq!(ran.failure().message, "m");
+}
+
+#[test]
+fn a_soap_fault_is_a_failure_if_the_message_says_so() {
+    let fault = |version: &str, body: &str| {
+        let fault = format!(
+            "<s:Envelope xmlns:s=\"{version}\"><s:Body><s:Fault>{body}</s:Fault></s:Body></s:Envelope>"
+        );
+        move |_: &str, _: &str| Some(Answer::Response(response(&fault)))
+    };
+    let soap11 = fault(
+        "http://schemas.xmlsoap.org/soap/envelope/",
+        "<faultcode>s:Server</faultcode><faultstring>no stock</faultstring>",
+    );
+    let soap12 = fault(
+        "http://www.w3.org/2003/05/soap-envelope",
+        "<s:Code/><s:Reason><s:Text>no stock</s:Text></s:Reason>",
+    );
+    let handler = format!(
+        "<faultSequence>{}<respond/></faultSequence>",
+        logged("concat($ctx:ERROR_CODE, ' ', $ctx:ERROR_MESSAGE)")
+    );
+    for step in
+        ["<call><endpoint key=\"a\"/></call><respond/>", "<send><endpoint key=\"a\"/></send>"]
+    {
+        for soap in [&soap11 as &host::Endpoint, &soap12] {
+            let steps = format!("{}{step}", set("FORCE_ERROR_ON_SOAP_FAULT", "default"));
+            let ran = proxy("", &format!("><inSequence>{steps}</inSequence>{handler}"), soap);
+            assert_eq!(ran.log, ["v = 500000 no stock"], "{step}");
+            let ran = proxy("", &format!("><inSequence>{step}</inSequence>{handler}"), soap);
+            assert!(ran.log.is_empty(), "{step}");
+        }
+    }
+}
+
+/// A request of unknown length, whose body streams.
+fn chunked() -> Message {
+    Message::new(Direction::Request, Box::<PlainHead>::default(), Body::streaming(Format::Json))
+}
+
+/// How the body of the first message that is sent reaches the host.
+fn sent(steps: &str, message: Message) -> Message {
+    let target = format!(
+        "<target><inSequence>{steps}<send><endpoint key=\"a\"/></send></inSequence></target>"
+    );
+    let program = program(&format!("{ENDPOINTS}<proxy name=\"P\">{target}</proxy>"));
+    let mut run = Run::new(Arc::clone(&program), flow(&program), message, Budget::default());
+    loop {
+        match run.next(&World::default()) {
+            Event::Ask(_, Ask::Exchange(exchange)) => return exchange.message,
+            Event::Ask(id, Ask::Body(_)) => run.answer(id, Answer::Body("[1]".into())),
+            event @ (Event::Ask(..)
+            | Event::Respond(..)
+            | Event::Accepted
+            | Event::Failed(_)
+            | Event::Heavy
+            | Event::Waiting
+            | Event::Done) => panic!("{event:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_body_of_unknown_length_is_held_if_it_must_not_be_chunked() {
+    assert_eq!(sent("", chunked()).body.state(), BodyUse::Untouched);
+    let disabled = set("DISABLE_CHUNKING", "axis2");
+    assert_eq!(sent(&disabled, chunked()).body.state(), BodyUse::Read);
+    let mut known = chunked();
+    known.set_field("Content-Length", "3").unwrap();
+    assert_eq!(sent(&disabled, known).body.state(), BodyUse::Untouched);
+}
+
+#[test]
+fn the_content_type_is_what_the_property_says() {
+    let steps =
+        "<property name=\"ContentType\" value=\"application/vnd.order+json\" scope=\"axis2\"/>";
+    let field = |message: &Message| message.head.field("Content-Type").unwrap().into_owned();
+    assert_eq!(field(&sent(steps, chunked())), "application/vnd.order+json");
+    let xml = "<property name=\"ContentType\" value=\"application/xml; v=2\" scope=\"axis2\"/>\
+               <log level=\"custom\"><property name=\"v\" expression=\"json-eval($)\"/></log>";
+    let message = sent(xml, chunked());
+    assert_eq!(field(&message), "application/xml; v=2");
+    assert!(message.body.text(&Budget::default()).unwrap().starts_with("<jsonArray"));
+}
+
+#[test]
+fn the_name_of_a_property_may_be_computed() {
+    let steps = "<property name=\"which\" value=\"second\"/>\
+                 <property name=\"{concat('the-', $ctx:which)}\" value=\"1\"/>\
+                 <property name=\"${props.synapse.which}\" value=\"2\" scope=\"transport\"/>\
+                 <log level=\"custom\"><property name=\"v\" expression=\"concat(get-property('the-second'), \
+                 get-property('transport', get-property('which')))\"/></log><respond/>";
+    let ran = proxy("", &format!("><inSequence>{steps}</inSequence>"), &echo);
+    assert_eq!(ran.log, ["v = 12"]);
+    let empty = "<property name=\"{$ctx:none}\" value=\"1\"/>";
+    let ran = proxy("", &format!("><inSequence>{empty}</inSequence>"), &echo);
+    assert!(ran.failure().message.contains("no name of a property"), "{ran:?}");
+}
+
+#[test]
+fn a_property_without_its_effect_is_a_warning_with_a_place() {
+    let found = |property: &str| {
+        diagnostics(&format!("<sequence name=\"s\">\n<property {property}/></sequence>")).join("")
+    };
+    let warning = found("name=\"HTTP_SC_DESC\" value=\"Gone\" scope=\"axis2\"");
+    assert!(
+        warning.starts_with("test.xml:2:1: warning: the property `HTTP_SC_DESC` has no effect"),
+        "{warning}"
+    );
+    for fine in [
+        "name=\"HTTP_SC_DESC\" action=\"remove\" scope=\"axis2\"",
+        "name=\"enableMTOM\" value=\"false\" scope=\"axis2\"",
+        "name=\"ClientApiNonBlocking\" value=\"true\" scope=\"axis2\"",
+        "name=\"enableMTOM\" value=\"true\"",
+    ] {
+        assert_eq!(found(fine), "", "{fine}");
+    }
+}

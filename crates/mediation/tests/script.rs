@@ -1,0 +1,81 @@
+//! The mediator `script` at its limits, and what its engine must not keep. What it does otherwise is in
+//! `golden/script/`.
+
+#![cfg(feature = "script")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
+
+mod host;
+
+use std::sync::Arc;
+
+use host::{Ran, World, drive, program, request};
+use penstock_mediation::{Event, Flow, Run};
+use xpath::Budget;
+
+#[track_caller]
+fn run(script: &str) -> Ran {
+    let program = program(&format!(
+        "<sequence name=\"main\"><script language=\"js\"><![CDATA[{script}]]></script><respond/></sequence>"
+    ));
+    let flow = Flow { request: program.sequence("main"), ..Flow::default() };
+    drive(&program, flow, request(r#"{"n":1}"#), &host::echo)
+}
+
+#[track_caller]
+fn fails(script: &str, expect: &str) {
+    let ran = run(script);
+    let message = &ran.failure().message;
+    assert!(message.contains(expect), "{script}: {message}");
+}
+
+#[test]
+fn a_script_without_an_end_is_stopped() {
+    let stopped = "the script was stopped: it takes too long";
+    fails("for (;;);", stopped);
+    fails("(function f() { try { for (;;); } finally { f(); } })()", stopped);
+    fails("/(a+)+$/.test('a'.repeat(40) + 'b')", stopped);
+    fails("[...(function* () { for (;;) yield 1; })()].length", "the script");
+}
+
+#[test]
+fn built_in_functions_count_by_what_they_walk_over() {
+    let stopped = "the script was stopped: it takes too long";
+    fails("new Array(4294967295).indexOf(1)", stopped);
+    fails("Array.prototype.forEach.call({ length: 9007199254740991 }, print)", stopped);
+    fails("var s = 'a'.repeat(1000000); for (;;) s.indexOf('b');", stopped);
+    fails("var s = '[' + '1,'.repeat(100000) + '1]'; for (;;) JSON.parse(s);", stopped);
+}
+
+#[test]
+fn a_script_has_a_limit_of_memory_and_of_depth() {
+    fails(
+        "var all = []; for (;;) all.push('x'.repeat(100000) + all.length);",
+        "the script failed: ",
+    );
+    fails("'x'.repeat(100000000)", "the script failed: ");
+    fails("(function f() { return f() + 1; })()", "the script failed: ");
+}
+
+#[test]
+fn nothing_survives_a_message() {
+    let program = program(
+        "<sequence name=\"main\"><script language=\"js\">\
+         seen = typeof seen === 'undefined' ? 1 : seen + 1; Object.prototype.evil = seen; mc.setPayloadJSON(seen);\
+         </script><respond/></sequence>",
+    );
+    let flow = Flow { request: program.sequence("main"), ..Flow::default() };
+    for _ in 0..2 {
+        assert_eq!(drive(&program, flow, request("{}"), &host::echo).body(), "1");
+    }
+}
+
+#[test]
+fn a_script_runs_on_a_thread_for_heavy_work() {
+    let program = program(
+        "<sequence name=\"main\"><script language=\"js\">mc.setProperty('a', 1);</script><respond/></sequence>",
+    );
+    let flow = Flow { request: program.sequence("main"), ..Flow::default() };
+    let mut run = Run::new(Arc::clone(&program), flow, request("{}"), Budget::default());
+    assert!(matches!(run.next(&World::default()), Event::Heavy));
+    assert!(matches!(run.next_heavy(&World::default()), Event::Respond(..)));
+}

@@ -1,0 +1,157 @@
+//! What a client and an endpoint see of Synapse's properties, sequences and endpoints.
+
+use harness::{CannedResponse, Gateway, Upstream};
+
+/// A gateway with these artefacts; `HERE` is the address of `upstream`.
+fn serving(upstream: &Upstream, artefacts: &str) -> Gateway {
+    Gateway::mediating(&artefacts.replace("HERE", &format!("http://{}", upstream.address())))
+        .start()
+}
+
+const SEND: &str = "<send><endpoint><address uri=\"HERE/\"/></endpoint></send>";
+
+fn proxy(steps: &str) -> String {
+    format!("<proxy name=\"it\"><target><inSequence>{steps}</inSequence></target></proxy>")
+}
+
+const POST: &str = "POST /services/it HTTP/1.1\r\nHost: me\r\n";
+
+#[test]
+fn a_client_whose_message_is_accepted_does_not_wait() {
+    for property in ["name=\"OUT_ONLY\"", "name=\"FORCE_SC_ACCEPTED\" scope=\"axis2\""] {
+        let upstream = Upstream::manual();
+        let gateway =
+            serving(&upstream, &proxy(&format!("<property {property} value=\"true\"/>{SEND}")));
+        let mut client = gateway.connect();
+        client.send(format!("{POST}Content-Length: 5\r\n\r\nhello"));
+        let response = client.read();
+        assert_eq!((response.status, response.text()), (202, String::new()), "{property}");
+        let mut connection = upstream.accept();
+        assert_eq!(connection.request().text(), "hello", "{property}");
+        connection.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
+    }
+}
+
+#[test]
+fn parts_meet_behind_their_splitter() {
+    let upstream = Upstream::responding(|request| {
+        let (body, length) = (request.text(), request.body.len());
+        let head = format!("Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n");
+        CannedResponse::bytes(format!("HTTP/1.1 200 OK\r\n{head}{body}"))
+    });
+    let steps = "<iterate expression=\"json-eval($)\"><target><sequence>\
+        <call><endpoint><address uri=\"HERE/\"/></endpoint></call></sequence></target></iterate>\
+        <aggregate><onComplete expression=\"json-eval($)\"/></aggregate><respond/>";
+    let gateway = serving(&upstream, &proxy(steps));
+    let mut client = gateway.connect();
+    let body = "[1, 2, 3]";
+    client.send(format!(
+        "{POST}Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    ));
+    let response = client.read();
+    assert_eq!((response.status, response.text()), (200, "[1,2,3]".to_owned()));
+}
+
+#[test]
+fn the_sequence_main_gets_what_no_service_takes() {
+    let upstream = Upstream::echo();
+    let artefacts = "<api name=\"a\" context=\"/a\"><resource methods=\"GET\" uri-template=\"/x\"><inSequence>\
+        <respond/></inSequence></resource></api><sequence name=\"main\"><payloadFactory media-type=\"text\">\
+        <format>main got $1</format><args><arg expression=\"get-property('To')\"/></args></payloadFactory>\
+        <property name=\"HTTP_SC\" value=\"404\" scope=\"axis2\"/><respond/></sequence>";
+    let gateway = serving(&upstream, artefacts);
+    let response = gateway.fetch("GET /elsewhere?x=1", "");
+    assert_eq!((response.status, response.text()), (404, "main got /elsewhere?x=1".to_owned()));
+    assert_eq!(gateway.fetch("GET /a/x", "").status, 200);
+    assert_eq!(gateway.fetch("GET /a/y", "").status_and_code(), "404 404", "the API has the path");
+}
+
+/// The statuses and codes of so many requests on one connection.
+fn fetch(gateway: &Gateway, times: usize) -> Vec<String> {
+    let mut client = gateway.connect();
+    let mut responses = Vec::new();
+    for _ in 0..times {
+        client.send(format!("{POST}Content-Length: 0\r\n\r\n"));
+        let response = client.read();
+        responses.push(match response.status {
+            200 => response.text(),
+            _ => response.status_and_code(),
+        });
+    }
+    responses
+}
+
+/// A proxy whose endpoint has this inside.
+fn endpoint(inside: &str) -> String {
+    format!("<proxy name=\"it\"><target><endpoint>{inside}</endpoint></target></proxy>")
+}
+
+fn address(upstream: &Upstream, more: &str) -> String {
+    format!("<endpoint><address uri=\"http://{}/\">{more}</address></endpoint>", upstream.address())
+}
+
+#[test]
+fn a_group_inside_a_group_is_tried_like_a_member() {
+    let (refusing, works) = (Upstream::refusing(), Upstream::fixed("works"));
+    let inner = format!("<failover>{}{}</failover>", address(&refusing, ""), address(&works, ""));
+    for group in ["failover", "loadbalance", "recipientlist"] {
+        let gateway =
+            serving(&works, &endpoint(&format!("<{group}><endpoint>{inner}</endpoint></{group}>")));
+        assert_eq!(fetch(&gateway, 2), ["works", "works"], "{group}");
+    }
+}
+
+#[test]
+fn members_get_turns_by_their_weights() {
+    let (often, seldom) = (Upstream::fixed("often"), Upstream::fixed("seldom"));
+    let member = |upstream: &Upstream, weight: u32| {
+        address(upstream, "").replace("<endpoint>", &format!("<endpoint weight=\"{weight}\">"))
+    };
+    let members = [member(&often, 3), member(&seldom, 1)].concat();
+    let gateway = serving(
+        &often,
+        &endpoint(&format!(
+            "<loadbalance algorithm=\"WeightedRoundRobin\">{members}</loadbalance>"
+        )),
+    );
+    let got = fetch(&gateway, 8);
+    let count = |text: &str| got.iter().filter(|body| *body == text).count();
+    assert_eq!((count("often"), count("seldom")), (6, 2), "{got:?}");
+}
+
+#[test]
+fn only_the_listed_errors_suspend_an_endpoint_or_go_to_the_next_member() {
+    let (refusing, works) = (Upstream::refusing(), Upstream::fixed("works"));
+    let suspend = |codes: &str| {
+        let rule = format!(
+            "<suspendOnFailure><errorCodes>{codes}</errorCodes><initialDuration>60000</initialDuration></suspendOnFailure>"
+        );
+        let inside = address(&refusing, &rule);
+        let inside = inside.trim_start_matches("<endpoint>").trim_end_matches("</endpoint>");
+        fetch(&serving(&works, &endpoint(inside)), 2)
+    };
+    assert_eq!(suspend("101503,101504"), ["500 101503", "500 303001"]);
+    assert_eq!(suspend("101504"), ["500 101503", "500 101503"]);
+    let retry = |config: &str| {
+        let first = address(&refusing, &format!("<retryConfig>{config}</retryConfig>"));
+        let group = format!("<failover>{first}{}</failover>", address(&works, ""));
+        fetch(&serving(&works, &endpoint(&group)), 1)
+    };
+    assert_eq!(retry("<disabledErrorCodes>101503</disabledErrorCodes>"), ["500 101503"]);
+    assert_eq!(retry("<enabledErrorCodes>101503</enabledErrorCodes>"), ["works"]);
+}
+
+#[test]
+fn an_endpoint_gets_its_own_credentials_and_the_host_that_the_message_names() {
+    let upstream = Upstream::fixed("ok");
+    let steps = "<property name=\"REQUEST_HOST_HEADER\" value=\"shop.example:81\" scope=\"axis2\"/>\
+        <send><endpoint><http uri-template=\"HERE/\"><authentication><basicAuth><username>Aladdin</username>\
+        <password>open sesame</password></basicAuth></authentication></http></endpoint></send>";
+    let gateway = serving(&upstream, &proxy(steps));
+    let fields = "Authorization: Bearer of-the-client\r\n";
+    assert_eq!(gateway.fetch("GET /services/it", fields).status, 200);
+    let sent = &upstream.requests()[0];
+    assert_eq!(sent.header("authorization"), Some("Basic QWxhZGRpbjpvcGVuIHNlc2FtZQ=="));
+    assert_eq!(sent.header("host"), Some("shop.example:81"));
+}
