@@ -94,6 +94,7 @@ fn row(line: &str) -> Option<String> {
         "API" => "API",
         "OPERATION" => "operation",
         "SET" => "endpoint set",
+        "API_OR_OPERATION" => "API, operation",
         "ALL" => "API, path, operation",
         _ => return None,
     };

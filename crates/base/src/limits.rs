@@ -303,6 +303,15 @@ pub const APIS_PER_TURN: usize = 64;
 /// Maximum number of worker threads.
 pub const WORKERS_MAX: usize = 256;
 
+/// Memory of one worker's stored responses, in bytes. Full: the oldest leave.
+pub const RESPONSE_CACHE_BYTES_MAX: usize = 32 * MIB as usize;
+/// Largest body that is stored, in bytes. Larger: the response is not stored.
+pub const RESPONSE_CACHE_BODY_BYTES_MAX: usize = MIB as usize;
+/// Maximum number of responses to one target that differ by `Vary`. More: the oldest leaves.
+pub const RESPONSE_CACHE_VARIANTS_MAX: usize = 8;
+/// How long a response is stored that does not say it, in seconds, unless the API says it. Source: WSO2's `cacheTimeout`.
+pub const RESPONSE_CACHE_S: u32 = 300;
+
 // --- tokens and keys ----------------------------------------------------------------------------
 
 /// Longest credential, in bytes. Longer: 900901. It must fit in a head.

@@ -74,6 +74,17 @@ impl Method {
         self as usize
     }
 
+    /// Whether it changes nothing at the upstream (RFC 9110 section 9.2.1).
+    #[must_use]
+    pub fn is_safe(self) -> bool {
+        match self {
+            Self::Get | Self::Head | Self::Options | Self::Trace => true,
+            Self::Put | Self::Delete | Self::Post | Self::Patch | Self::Connect | Self::Other => {
+                false
+            }
+        }
+    }
+
     /// Whether sending it twice has the same effect as sending it once (RFC 9110 section 9.2.2).
     #[must_use]
     pub fn is_idempotent(self) -> bool {

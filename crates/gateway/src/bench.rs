@@ -57,7 +57,7 @@ impl Account {
             SystemClock::default(),
             Parts {
                 number: 0,
-                compiled: Compiled { routes, integration, live },
+                compiled: Compiled { routes, integration, policies: Arc::default(), live },
                 access: AccessLines::default(),
                 questions: channel(1).0,
                 descriptors: Descriptors::of_process(1),

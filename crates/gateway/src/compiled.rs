@@ -8,12 +8,14 @@ use stages::Routes;
 use wire::tls::ClientTls;
 
 use crate::integration::Integration;
+use crate::integration::policies::PolicyTable;
 
 /// A compiled revision. Workers share its parts.
 #[derive(Clone)]
 pub(crate) struct Compiled {
     pub(crate) routes: Arc<Routes>,
     pub(crate) integration: Arc<Integration>,
+    pub(crate) policies: Arc<PolicyTable>,
     pub(crate) live: Arc<Live>,
 }
 

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use model::Fault;
 
 use crate::client::{Begin, Client};
-use crate::flow::{BodyError, Empty, FlowError};
+use crate::flow::{BodyError, Empty, FlowError, Tapped};
 use crate::message::Request;
 use crate::resources::Resources;
 use crate::response::{Body, Response};
@@ -46,6 +46,9 @@ pub(crate) async fn deliver<C: Client>(
     if result.is_ok() || client.sent() > 0 || result == Err(Fault::ClientLeft) {
         client.end(result.is_ok()).await;
     }
+    if let Some(tap) = response.tap.take() {
+        tap.end(result.is_ok());
+    }
     response.release(resources, result.is_ok());
     result
 }
@@ -78,7 +81,11 @@ impl Delivery<'_> {
             Body::Empty => client.poll_send(cx, &mut Empty),
             Body::Held(body) => client.poll_send(cx, body),
             Body::Streaming(body) => {
-                client.poll_send(cx, &mut body.source(&self.resources.buffers))
+                let source = body.source(&self.resources.buffers);
+                match self.response.tap.as_deref_mut() {
+                    None => client.poll_send(cx, &mut { source }),
+                    Some(tap) => client.poll_send(cx, &mut Tapped { source, tap }),
+                }
             }
         };
         let is_complete = match run {

@@ -44,45 +44,32 @@ pub(crate) fn response(fault: &Fault, allow: MethodSet, statuses: FaultStatus) -
         Fault::ClientTimeout => malformed(408, "The request did not arrive in time"),
         // Never sent; the record needs a code.
         Fault::ClientLeft => malformed(400, "The client closed the connection"),
-        Fault::Unreachable { .. } => {
-            runtime(101_503, "Error connecting to the back end", 502, statuses)
-        }
-        Fault::ConnectTimeout { .. } => {
-            runtime(101_508, "Connection to the back end timed out", 504, statuses)
-        }
-        Fault::ResponseTimeout { .. } => {
-            runtime(101_504, "Connection timed out to the back end", 504, statuses)
-        }
-        Fault::Closed { .. } => {
-            runtime(101_505, "Connection closed by the back end", 502, statuses)
-        }
-        Fault::Truncated { .. } => {
-            runtime(101_505, "Connection closed by the back end", 502, statuses)
-        }
-        Fault::SendFailed { .. } => {
-            runtime(101_500, "Error sending the request to the back end", 502, statuses)
-        }
-        Fault::ProtocolViolation { .. } => {
-            runtime(101_506, "Protocol violation by the back end", 502, statuses)
-        }
-        Fault::Mediation { code: 601_000, .. } => {
-            runtime(601_000, "The body is not what its content type says", 400, statuses)
-        }
-        Fault::Mediation { code, .. } => {
-            let http = match code {
-                101_504 | 101_508 => 504,
-                303_000..=303_999 | 503_000..=503_999 => 503,
-                101_000..=101_999 | 502_000..=502_999 => 502,
-                _ => 500,
-            };
-            runtime(*code, "The message could not be processed", http, statuses)
-        }
-        Fault::NotReady { .. } => runtime(303_001, "The endpoint is suspended", 503, statuses),
-        Fault::NoReadyChild { .. } => {
-            runtime(303_000, "No endpoint of the set is ready", 503, statuses)
-        }
+        Fault::Unreachable { .. } => runtime(101_503, statuses),
+        Fault::ConnectTimeout { .. } => runtime(101_508, statuses),
+        Fault::ResponseTimeout { .. } => runtime(101_504, statuses),
+        Fault::Closed { .. } | Fault::Truncated { .. } => runtime(101_505, statuses),
+        Fault::SendFailed { .. } => runtime(101_500, statuses),
+        Fault::ProtocolViolation { .. } => runtime(101_506, statuses),
+        Fault::Mediation { code, .. } => runtime(*code, statuses),
+        Fault::NotReady { .. } => runtime(303_001, statuses),
+        Fault::NoReadyChild { .. } => runtime(303_000, statuses),
     }
 }
+
+/// WSO2's codes of faults that are no denials: description, and status if `fault_status = "http"`.
+#[rustfmt::skip]
+const RUNTIME: &[(u32, &str, u16)] = &[
+    (101_500, "Error sending the request to the back end",     502),
+    (101_503, "Error connecting to the back end",              502),
+    (101_504, "Connection timed out to the back end",          504),
+    (101_505, "Connection closed by the back end",             502),
+    (101_506, "Protocol violation by the back end",            502),
+    (101_508, "Connection to the back end timed out",          504),
+    (303_000, "No endpoint of the set is ready",               503),
+    (303_001, "The endpoint is suspended",                     503),
+    (502_002, "A policy refuses the response of the back end", 502),
+    (601_000, "The body is not what its content type says",    400),
+];
 
 fn denial_response(denial: Denial, allow: MethodSet) -> FaultResponse {
     let row = denial.row();
@@ -120,7 +107,19 @@ fn malformed(status: u16, description: &str) -> FaultResponse {
 }
 
 /// In WSO2 every upstream fault has status 500; `fault_status = "http"` distinguishes them.
-fn runtime(code: u32, description: &str, http: u16, statuses: FaultStatus) -> FaultResponse {
+fn runtime(code: u32, statuses: FaultStatus) -> FaultResponse {
+    let known = RUNTIME.iter().find(|(known, ..)| *known == code);
+    let (description, http) = match known {
+        Some((_, description, http)) => (*description, *http),
+        None => {
+            let http = match code {
+                303_000..=303_999 | 503_000..=503_999 => 503,
+                101_000..=101_999 | 502_000..=502_999 => 502,
+                _ => 500,
+            };
+            ("The message could not be processed", http)
+        }
+    };
     let status = match statuses {
         FaultStatus::Wso2 => 500,
         FaultStatus::Http => http,

@@ -14,6 +14,7 @@ mod ask;
 #[doc(hidden)]
 pub mod bench;
 mod buffer;
+mod cache;
 mod client;
 mod clients;
 mod compiled;
@@ -62,6 +63,7 @@ use descriptors::Descriptors;
 use forward::Shared;
 use heavy::HeavyPool;
 use integration::Integration;
+use integration::policies::PolicyTable;
 use listen::{Listener, Protocol};
 use message::Serves;
 use runner::{Command, Running};
@@ -166,14 +168,14 @@ impl Gateway {
         let upstreams = upstreams::start(count, nameservers, clock.clone());
         let upstreams = upstreams.map_err(StartError::Worker)?;
         upstreams.set_client_tls(Arc::clone(&parts.client_tls));
+        let routes = Arc::new(Routes::compile(snapshot, None));
         let current = Compiled {
-            routes: Arc::new(Routes::compile(snapshot, None)),
+            policies: PolicyTable::compile(&routes, None),
+            routes,
             integration: Integration::compile(snapshot, None),
             live: Arc::new(Live::new(settings, parts.client_tls)),
         };
-        let has_integration = integration.http.or(integration.https).is_some();
-        let heavy = HeavyPool::start(if has_integration { count } else { 0 });
-        let heavy = heavy.map_err(StartError::Worker)?;
+        let heavy = HeavyPool::start(count).map_err(StartError::Worker)?;
         let ready = Arc::new(AtomicBool::new(true));
         let mut gateway = Self {
             workers: Vec::with_capacity(count),
@@ -279,8 +281,10 @@ impl Gateway {
     /// worker uses it.
     pub fn apply(&self, snapshot: &Snapshot) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let routes = Arc::new(Routes::compile(snapshot, Some(&current.routes)));
         let next = Compiled {
-            routes: Arc::new(Routes::compile(snapshot, Some(&current.routes))),
+            policies: PolicyTable::compile(&routes, Some(&current.policies)),
+            routes,
             integration: Integration::compile(snapshot, Some(&current.integration)),
             live: Arc::clone(&current.live),
         };

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use wire::http1::{Known, KnownSet, RequestHead, ResponseHead, write};
 
 pub(crate) use edits::HeadEdits;
-pub(crate) use outgoing::Outgoing;
+pub(crate) use outgoing::{Outgoing, wants_trailers};
 pub(crate) use peer::{Peer, Serves};
 
 /// A request head with its own bytes. Lent by the worker, so that a request allocates nothing.

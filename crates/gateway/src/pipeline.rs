@@ -10,15 +10,16 @@ use stages::{Identity, authenticate, authorise};
 use wire::http1::{BodyFraming, Field, Known, Upgrade};
 
 use crate::account::Record;
-use crate::admission;
+use crate::admission::{self, Admitted};
 use crate::ask::Question;
+use crate::cache::{self, Looked};
 use crate::client::Client;
 use crate::compiled::Compiled;
 use crate::cross_origin;
 use crate::deliver::{Stall, deliver};
 use crate::fault;
 use crate::forward::{self, Forwarding, Unwanted, while_wanted};
-use crate::integration;
+use crate::integration::{self, policies};
 use crate::message::{Outgoing, Request, Serves};
 use crate::response::{Body, Response};
 use crate::worker::Worker;
@@ -46,11 +47,20 @@ pub(crate) async fn exchange<C: Client>(
         }
         (Err(fault), _) => Err(fault),
     };
+    if let Err(fault) = &outcome
+        && policies::handle_fault(&record, fault)
+        && let Some(own) = on_fault(worker, &mut record, fault, statuses, request)
+    {
+        let mediated = policies::mediate_fault(worker, &revision, request, &record, own);
+        outcome = Ok(Box::pin(mediated).await);
+    }
     // Dropped now, so that a long body does not keep a revision alive.
     drop(revision);
     for attempt in 0..2 {
         let delivered = match outcome {
-            Ok(Response { head, body: Body::Streaming(mut upstream) }) if head.status() == 101 => {
+            Ok(Response { head, body: Body::Streaming(mut upstream), .. })
+                if head.status() == 101 =>
+            {
                 worker.count_tunnel();
                 record.status = 101;
                 let _places = std::mem::take(&mut record.places);
@@ -83,19 +93,19 @@ pub(crate) async fn exchange<C: Client>(
 /// Any [`Fault`].
 async fn respond<C: Client>(
     worker: &Worker,
-    revision: &Compiled,
+    revision: &Rc<Compiled>,
     request: &Request,
     client: &mut C,
     record: &mut Record,
 ) -> Result<Response, Fault> {
-    let Route { api: worker_api, operation, remainder } =
+    let Route { api: worker_api, operation: number, remainder } =
         match route(worker, revision, request, record)? {
             Routed::Operation(route) => route,
             Routed::Own(response) => return Ok(*response),
         };
     let routes = worker_api.routes();
     let api: &Api = &routes.api;
-    let operation = api.operations.get(operation).ok_or(Fault::Denied(Denial::NoResource))?;
+    let operation = api.operations.get(number).ok_or(Fault::Denied(Denial::NoResource))?;
     if api.mutual_tls && !request.peer.has_certificate {
         return Err(Fault::Denied(Denial::NoCertificate));
     }
@@ -109,9 +119,38 @@ async fn respond<C: Client>(
     };
     let set = authorise::upstream(api, operation, key_type).map_err(Fault::Denied)?;
     let balancer = worker_api.balancers.get(set).ok_or(Fault::Denied(no_endpoint(key_type)))?;
-    let admitted = admission::admit(worker, &revision.live, request, &worker_api, client).await?;
-    record.places = admitted.places;
+    let Admitted { places, early_upload, turn } =
+        admission::admit(worker, &revision.live, request, &worker_api, client).await?;
+    record.places = places;
+    if operation.policies.as_ref().is_some_and(|policies| policies.mediate_exchanges()) {
+        let to = policies::Forwarded {
+            routes,
+            operation: number,
+            balancer,
+            remainder,
+            early_upload,
+            turn,
+        };
+        let mediated = policies::respond(worker, revision, request, to, client, record);
+        let mut response = Box::pin(mediated).await?;
+        cross_origin::mediate(request, routes, &mut response.head.edits);
+        return Ok(response);
+    }
+    let mut caching = None;
+    if api.response_cache.is_some() {
+        match cache::look_up(worker, routes, set, request) {
+            Looked::Hit(mut response) => {
+                cross_origin::mediate(request, routes, &mut response.head.edits);
+                return Ok(*response);
+            }
+            Looked::Miss(forwarded) => caching = Some(forwarded),
+            Looked::Bypass => {}
+        }
+    }
     let mut edits = worker.resources.edits();
+    if let Some(caching) = &caching {
+        caching.validate(&mut edits);
+    }
     if !api.forward_auth_header {
         edits.remove(api.auth_header.as_bytes());
     }
@@ -127,17 +166,27 @@ async fn respond<C: Client>(
     };
     let outgoing = Outgoing::of(request, remainder, &edits, may_upgrade(request, api));
     let upstream = forward::exchange(&worker.resources, &forwarding, &outgoing, client).await;
-    drop((admitted.early_upload, admitted.turn));
+    drop((early_upload, turn));
     worker.resources.release_edits(edits);
     let upstream = upstream?;
     record.upstream_us = Some(worker.resources.now_us().saturating_sub(record.started_us));
-    let mut response = Response { head: upstream.head, body: Body::Streaming(upstream.body) };
+    let body = Body::Streaming(upstream.body);
+    let mut response = Response { head: upstream.head, body, tap: None };
     let head = &mut *response.head;
     if head.parsed.find(Known::Date).is_none() {
         worker.resources.append_date(&mut head.edits);
     }
-    cross_origin::mediate(request, routes, &mut head.edits);
+    if let Some(caching) = caching {
+        response = caching.conclude(request, response, sends_credentials(request, api));
+    }
+    cross_origin::mediate(request, routes, &mut response.head.edits);
     Ok(response)
+}
+
+/// Whether the upstream gets an `Authorization` of the client.
+fn sends_credentials(request: &Request, api: &Api) -> bool {
+    let removed = api.auth_header == "authorization" && !api.forward_auth_header;
+    !removed && request.head.find(Known::Authorization).is_some()
 }
 
 /// Where a request goes.

@@ -7,7 +7,7 @@ use model::Fault;
 use wire::http1::{ResponseFraming, Version};
 
 use crate::buffer::Buffers;
-use crate::flow::Held;
+use crate::flow::{Held, Tap};
 use crate::forward::{RequestBody, Upload, UpstreamBody};
 use crate::message::{Framing, Head, Request};
 use crate::resources::Resources;
@@ -16,6 +16,8 @@ use crate::resources::Resources;
 pub(crate) struct Response {
     pub(crate) head: Box<Head>,
     pub(crate) body: Body,
+    /// Sees the body pass.
+    pub(crate) tap: Option<Box<dyn Tap>>,
 }
 
 /// A response's body.
@@ -64,7 +66,8 @@ impl Response {
         match &self.body {
             Body::Empty => true,
             Body::Held(body) => request.head.method() == Method::Head || body.len() == 0,
-            Body::Streaming(body) => body.is_done(),
+            // A request that was HEAD may have become another.
+            Body::Streaming(body) => body.is_done() || request.head.method() == Method::Head,
         }
     }
 

@@ -11,6 +11,7 @@ use tokio::sync::mpsc::Sender;
 
 use crate::account::{AccessLines, Record, Tally, WorkerFigures, bump};
 use crate::ask::{Question, Questions};
+use crate::cache::ResponseCache;
 use crate::clients::Clients;
 use crate::compiled::Compiled;
 use crate::descriptors::Descriptors;
@@ -56,6 +57,7 @@ pub(crate) struct Worker {
     pub(crate) origins: Origins,
     pub(crate) pools: Pools,
     pub(crate) held: HeldBytes,
+    pub(crate) responses: ResponseCache,
     pub(crate) heavy: HeavyPool,
     pub(crate) tokens: RefCell<TokenCache>,
     pub(crate) tally: Tally,
@@ -103,6 +105,7 @@ impl Worker {
             origins: Origins::default(),
             pools: Pools::new(upstreams, descriptors.idle_max()),
             held: HeldBytes::default(),
+            responses: ResponseCache::default(),
             heavy,
             tokens: RefCell::new(TokenCache::new(limits::TOKEN_CACHE_BYTES_MAX, &SystemEntropy)),
             tally: Tally::default(),
@@ -170,7 +173,7 @@ impl Worker {
         let mut head = self.resources.head();
         head.edits.set_status(status);
         self.resources.append_date(&mut head.edits);
-        Response { head, body: Body::Empty }
+        Response { head, body: Body::Empty, tap: None }
     }
 
     /// Runs every `limits::SWEEP_MS`: reads the clock, expires deadlines, closes idle connections.

@@ -1,6 +1,7 @@
 //! Failures of mediation.
 
 use expression::Error;
+use model::Denial;
 
 /// WSO2's numbers for what went wrong while a message was mediated. Source: `SynapseConstants`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +26,8 @@ impl Code {
     pub const HELD_BYTES_USED: Self = Self(503_001);
     /// A response is larger than what the host holds.
     pub const RESPONSE_TOO_LARGE: Self = Self(502_001);
+    /// A policy refuses a response. One of Penstock's own.
+    pub const RESPONSE_REFUSED: Self = Self(502_002);
     /// The endpoint returned a SOAP fault, which `FORCE_ERROR_ON_SOAP_FAULT` makes a failure.
     pub const SOAP_FAULT: Self = Self(500_000);
     /// There is no endpoint of this name.
@@ -41,12 +44,20 @@ pub struct Failure {
     pub place: Option<String>,
     /// `throwError`'s `type`, which is the `ERROR_CODE` then.
     pub kind: Option<String>,
+    /// A policy refused the message.
+    pub denial: Option<Denial>,
 }
 
 impl Failure {
     #[must_use]
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), place: None, kind: None }
+        Self { code, message: message.into(), place: None, kind: None, denial: None }
+    }
+
+    /// A policy refuses the message.
+    #[must_use]
+    pub fn denied(denial: Denial, message: impl Into<String>) -> Self {
+        Self { denial: Some(denial), ..Self::new(Code(denial.row().code), message) }
     }
 }
 

@@ -33,6 +33,7 @@ mod mediators;
 mod memory;
 mod message;
 pub mod outline;
+mod policies;
 mod program;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod properties;
@@ -52,6 +53,10 @@ pub use memory::Memory;
 pub use message::{
     Body, Direction, Environment, Format, Head, LogLevel, Message, PlainHead, Properties,
     PropertyScope, PropertyValue, View,
+};
+pub use policies::{
+    ApiPolicies, CLAIMS, OperationFlow, POLICIES, PolicyParameter, PolicyProblem, PolicyReading,
+    PolicyRow, check as check_policy, path_variables, policies_example, policies_page, policy,
 };
 pub use program::{
     Credentials, Endpoint, EndpointFormat, EndpointId, EndpointKind, Program, Retry, SequenceId,

@@ -235,6 +235,9 @@ pub enum EndpointKind {
     Address { uri: String },
     /// A template with `{uri.var.name}`.
     Http { method: Option<String>, template: String },
+    /// The endpoints that the host has for the operation, unless the message has an address (`To`); `REST_URL_POSTFIX`
+    /// is appended.
+    Upstream,
     /// The message's own address (`To`).
     #[default]
     Default,

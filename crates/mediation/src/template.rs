@@ -69,7 +69,7 @@ fn expand_one(url: &mut String, inner: &str, value: &impl Fn(&str) -> Option<Str
 }
 
 /// Source: RFC 6570 section 3.2.1. Escapes that are there already stay.
-fn encode(url: &mut String, value: &str, reserved: bool) {
+pub(crate) fn encode(url: &mut String, value: &str, reserved: bool) {
     let bytes = value.as_bytes();
     for (at, byte) in bytes.iter().enumerate() {
         let hex = |offset: usize| bytes.get(at + offset).is_some_and(u8::is_ascii_hexdigit);

@@ -1,26 +1,35 @@
-//! docs/synapse.md agrees with the table of mediators.
+//! The pages in docs/ and the example agree with the tables that they are generated from.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::path::Path;
 
-use penstock_mediation::{MEDIATORS, synapse_page};
+use penstock_mediation::{MEDIATORS, POLICIES, policies_example, policies_page, synapse_page};
 
-#[test]
-fn the_page_of_mediators_is_generated_from_the_table() {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/synapse.md");
+#[track_caller]
+fn check(path: &str, text: &str) {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
     if std::env::var_os("PENSTOCK_BLESS").is_some() {
-        std::fs::write(&file, synapse_page()).unwrap();
+        std::fs::write(&file, text).unwrap();
     }
     let present = std::fs::read_to_string(&file).unwrap_or_default();
-    assert_eq!(
-        present,
-        synapse_page(),
-        "regenerate docs/synapse.md: PENSTOCK_BLESS=1 cargo test -p penstock-mediation page"
-    );
+    let help = "PENSTOCK_BLESS=1 cargo test -p penstock-mediation page";
+    assert_eq!(present, text, "regenerate {path}: {help}");
 }
 
 #[test]
-fn the_table_is_sorted() {
+fn the_page_of_mediators_is_generated_from_the_table() {
+    check("docs/synapse.md", &synapse_page());
+}
+
+#[test]
+fn the_page_of_policies_and_their_example_are_generated_from_the_table() {
+    check("docs/policies.md", &policies_page());
+    check("examples/policies.yaml", &policies_example());
+}
+
+#[test]
+fn the_tables_are_sorted() {
     assert!(MEDIATORS.is_sorted_by_key(|row| row.element.to_lowercase()));
+    assert!(POLICIES.is_sorted_by_key(|row| row.name.to_lowercase()));
 }

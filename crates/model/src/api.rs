@@ -1,10 +1,11 @@
 //! An API as the gateway serves it, whatever file described it.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use base::Method;
 
-use crate::Upstream;
+use crate::{Policies, Upstream};
 
 /// One API in one version.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,6 +34,8 @@ pub struct Api {
     /// Whether every request needs a client certificate, besides a token where one is needed.
     pub mutual_tls: bool,
     pub cors: Option<Cors>,
+    /// If responses are cached: how long those are stored that do not say it, in seconds.
+    pub response_cache: Option<u32>,
     /// Protocols besides `websocket` that may be tunnelled after a 101, in lower case.
     pub upgrades: Vec<String>,
     /// In file order. No two have the same method and template.
@@ -64,6 +67,7 @@ impl Api {
             strict_paths: false,
             mutual_tls: false,
             cors: None,
+            response_cache: None,
             upgrades: Vec::new(),
             operations: Vec::new(),
             upstreams: Vec::new(),
@@ -92,6 +96,8 @@ pub struct Operation {
     pub production: Option<usize>,
     /// Index in `Api::upstreams`, overriding the API's.
     pub sandbox: Option<usize>,
+    /// What happens to its messages besides routing and forwarding.
+    pub policies: Option<Arc<Policies>>,
 }
 
 /// The credential that an operation requires.

@@ -38,6 +38,16 @@ pub enum Denial {
     HeldBytesUsed,
     /// Too much work waits for the threads for heavy work.
     HeavyWorkQueued,
+    /// A policy found a pattern of an attack in a header field.
+    ThreatInHeaders,
+    /// The same in path or query.
+    ThreatInTarget,
+    /// The same in the body, or the body exceeds the limits of a policy.
+    ThreatInPayload,
+    /// The token lacks the claim that a policy requires.
+    ClaimMissing,
+    /// The claim has another value.
+    ClaimMismatch,
 }
 
 /// The response to one denial.
@@ -72,6 +82,11 @@ const fn report(
     DenialRow { denial, status, code, message, description, status_report: true }
 }
 
+/// WSO2's `_threat_fault_`.
+const fn threat(denial: Denial, description: &'static str) -> DenialRow {
+    auth(denial, 400, 400, "Bad Request", description)
+}
+
 /// Codes: WSO2 `APISecurityConstants` and the `_resource_mismatch_handler_` family, so that clients
 /// written for it keep working; 503001 and above are Penstock's own. Statuses: RFC 9110 section 15.5. No description contains the path or the
 /// token.
@@ -95,6 +110,11 @@ pub const TABLE: &[DenialRow] = &[
     report(Denial::Overloaded,           503, 503,     "Service Unavailable", "Too many requests are in progress"),
     report(Denial::BodyTooLarge,         413, 413,     "Content Too Large", "The body is larger than this service accepts"),
     report(Denial::HeldBytesUsed,        503, 503_001, "Service Unavailable", "Too many bodies are being processed"),
+    threat(Denial::ThreatInHeaders,      "Threat detected in HTTP Headers"),
+    threat(Denial::ThreatInTarget,       "Threat detected in Query Parameters"),
+    threat(Denial::ThreatInPayload,      "Threat detected in Payload"),
+    auth(Denial::ClaimMissing,           403, 900_913, "Claim Invalid", "The configured resource access validation claim is not present in the token."),
+    auth(Denial::ClaimMismatch,          403, 900_912, "Claim Mismatch", "The claim configured in the system and the claim provided in the token do not align. Please ensure the claims match."),
     report(Denial::HeavyWorkQueued,      503, 503_002, "Service Unavailable", "Too much work is waiting to be processed"),
 ];
 

@@ -11,6 +11,7 @@ mod denial;
 mod diagnostic;
 mod fault;
 mod methods;
+mod policy;
 mod settings;
 mod snapshot;
 mod upstream;
@@ -23,6 +24,7 @@ pub use denial::{Denial, DenialRow, TABLE};
 pub use diagnostic::{Diagnostic, Place, Severity};
 pub use fault::{Blame, Fault};
 pub use methods::MethodSet;
+pub use policy::{Policies, Policy, PolicyFlow};
 pub use settings::{
     AccessLog, AdminSettings, CertificateFiles, ClientCertificates, EndpointTls, FaultStatus,
     GatewaySettings, Http2Listeners, IntegrationSettings, IssuerSettings, KeySource, LogFormat,

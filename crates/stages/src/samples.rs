@@ -20,5 +20,6 @@ pub(crate) fn operation(line: &str) -> Operation {
         security: Security::Token(ScopeRule::Anything),
         production: None,
         sandbox: None,
+        policies: None,
     }
 }

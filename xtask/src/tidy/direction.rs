@@ -20,7 +20,7 @@ const MAY_DEPEND: &[(&str, &[&str])] = &[
     ("stages",   &["base", "jose", "model"]),
     ("mediation", &["base", "model", "xml", "xpath", "xslt", "expression"]),
     ("gateway",  &["base", "jose", "model", "wire", "stages", "mediation", "expression", "xml"]),
-    ("formats",  &["base", "jose", "model", "xml"]),
+    ("formats",  &["base", "jose", "model", "xml", "mediation"]),
     ("follow",   &["base", "jose", "model", "wire", "formats"]),
     ("lab",      &["base", "wire", "expression", "formats"]),
     ("penstock", &["base", "jose", "model", "wire", "stages", "gateway", "formats", "follow", "lab", "xml", "xpath", "xslt", "expression", "mediation"]),

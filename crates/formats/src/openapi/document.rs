@@ -2,6 +2,7 @@
 //! operation.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use model::{Api, Operation, Place};
 
@@ -9,6 +10,7 @@ use super::endpoints::Upstreams;
 use super::extensions;
 use super::general;
 use super::paths::{Common, Paths};
+use super::policies;
 use super::refs::Resolver;
 use super::security::{self, Schemes};
 use super::servers::{self, Server};
@@ -85,7 +87,8 @@ impl<'n> Document<'n> {
         let schemes = Schemes::read(self.schemes(), &mut resolver, report);
         let api = security::Level::read(self.root, &schemes, report);
         let endpoints_explicit = self.root.get("x-wso2-production-endpoints").is_some();
-        let common = Common { schemes, api, endpoints_explicit };
+        let policies = Arc::new(policies::read(self.root, report));
+        let common = Common { schemes, api, endpoints_explicit, policies };
         let mut paths = Paths::new(resolver, common, upstreams);
         let node = self.root.get("paths");
         if let Some(node) = node {
@@ -118,6 +121,7 @@ impl<'n> Document<'n> {
             strict_paths: settings.strict_paths.unwrap_or(self.defaults.strict_paths),
             mutual_tls: settings.mutual_tls,
             cors: settings.cors,
+            response_cache: settings.response_cache,
             upgrades: settings.upgrades,
             operations: paths.found,
             upstreams: paths.upstreams.list,

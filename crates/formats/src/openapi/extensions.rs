@@ -19,6 +19,7 @@ impl Level {
     /// Where endpoints are listed.
     pub(super) const SET: Self = Self(8);
     const ALL: Self = Self(1 | 2 | 4);
+    const API_OR_OPERATION: Self = Self(1 | 4);
 
     fn has(self, other: Self) -> bool {
         self.0 & other.0 != 0
@@ -132,7 +133,7 @@ const EXTENSIONS: &[Row] = &[
     row("x-amzn-resource-name", Level::ALL, Value::Any, Support::Warning, "requests go to the endpoints of the API instead of an AWS Lambda function", "remove it"),
     row("x-uri-mapping", Level::ALL, Value::Any, Support::Warning, "the path is forwarded as it is", "remove it"),
     row("x-wso2-response-cache", Level::API, Value::Disabled, Support::Accepted, "No cache", ""),
-    row("x-wso2-response-cache", Level::API, Value::Any, Support::Warning, "responses are not cached: every request goes to the upstream", ""),
+    row("x-wso2-response-cache", Level::API, Value::Any, Support::Served, "Responses to GET are cached as RFC 9111 says; `cacheTimeoutInSeconds` (300) applies to those that do not say how long. Operations with policies for requests or responses are not cached", ""),
     row("x-wso2-http2-backend-enabled", Level::ALL, Value::False, Support::Accepted, "HTTP/1.1", ""),
     row("x-wso2-http2-backend-enabled", Level::ALL, Value::Any, Support::Warning, "requests are forwarded over HTTP/1.1", ""),
     row("x-wso2-pass-request-payload-to-enforcer", Level::ALL, Value::False, Support::Accepted, "Nothing reads the body", ""),
@@ -154,6 +155,7 @@ const EXTENSIONS: &[Row] = &[
     row("x-penstock-forward-auth-header", Level::API, Value::Any, Support::Served, "`true`: the token is forwarded to the upstream", ""),
     row("x-penstock-forward-fields", Level::API, Value::Any, Support::Served, "Fields that are forwarded from every client, although they claim an identity, a URL or a method, such as `X-Real-IP` and `X-HTTP-Method-Override`. Absent: they are forwarded from `trusted_proxies` only", ""),
     row("x-penstock-strict-paths", Level::API, Value::Any, Support::Served, "`true`: a path with more than one interpretation gets 400: with `//`, `;`, `%2F`, `%5C`, a dot segment or a needless escape. Absent: `strict_paths` of the configuration", ""),
+    row("x-penstock-policies", Level::API_OR_OPERATION, Value::Any, Support::Served, "`request`, `response` and `fault`: lists of policies (`name`, `parameters`), explained in [policies](policies.md). The API's run before the operation's", ""),
     row("x-penstock-balance", Level::SET, Value::Any, Support::Served, "`round_robin` (the default): each endpoint of a `load_balance` set in turn; `least_requests`: of two random endpoints, the one with fewer requests in progress", ""),
     row("x-penstock-try-ms", Level::SET, Value::Any, Support::Served, "Longest wait for the response head of one try, in milliseconds; a request that is safe to repeat is then retried. Absent: `try_ms` of the configuration", ""),
     row("x-penstock-health", Level::SET, Value::Any, Support::Served, "Health checks: `path`, `interval_ms`, `timeout_ms`, `unhealthy_after`, `healthy_after`, explained in [resilience](resilience.md)", ""),

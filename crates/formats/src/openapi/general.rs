@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use base::limits::RESPONSE_CACHE_S;
 use model::{Cors, Transports};
 
 use super::cors;
@@ -18,6 +19,7 @@ pub(super) struct General {
     pub(super) strict_paths: Option<bool>,
     pub(super) mutual_tls: bool,
     pub(super) cors: Option<Cors>,
+    pub(super) response_cache: Option<u32>,
     pub(super) upgrades: Vec<String>,
 }
 
@@ -31,6 +33,7 @@ pub(super) fn read(root: &Map<'_>, report: &mut Report) -> General {
         mutual_tls: mutual_tls(root),
         strict_paths: flag(root, "x-penstock-strict-paths", report),
         cors: root.get("x-wso2-cors").and_then(|node| cors::read(node, report)),
+        response_cache: response_cache(root, report),
         upgrades: upgrades(root, report),
     }
 }
@@ -39,6 +42,30 @@ pub(super) fn read(root: &Map<'_>, report: &mut Report) -> General {
 fn mutual_tls(root: &Map<'_>) -> bool {
     let text = root.get("x-wso2-mutual-ssl").and_then(|node| node.as_text());
     text.is_some_and(|text| text.eq_ignore_ascii_case("mandatory"))
+}
+
+/// `x-wso2-response-cache`: how long responses are stored that do not say it, in seconds.
+fn response_cache(root: &Map<'_>, report: &mut Report) -> Option<u32> {
+    const NAME: &str = "x-wso2-response-cache";
+    const KEYS: [&str; 2] = ["enabled", "cacheTimeoutInSeconds"];
+    let map = values::map(root.get(NAME)?, NAME, report)?;
+    for member in map.iter().filter(|member| !KEYS.contains(&member.key.as_ref())) {
+        let message = format!("unknown key `{}` in `{NAME}`", shorten(&member.key));
+        report.error(member.key_place, message, suggest(&member.key, KEYS, || "remove it".into()));
+    }
+    let is_on = map.get(KEYS[0]).and_then(|node| values::flag(node, KEYS[0], report));
+    let seconds = match map.get(KEYS[1]) {
+        None => RESPONSE_CACHE_S,
+        Some(node) => {
+            let seconds = node.as_text().and_then(|text| text.parse().ok());
+            seconds.unwrap_or_else(|| {
+                let message = format!("`{}` must be a number of seconds", KEYS[1]);
+                report.error(node.place, message, "");
+                RESPONSE_CACHE_S
+            })
+        }
+    };
+    is_on.unwrap_or(true).then_some(seconds)
 }
 
 fn flag(root: &Map<'_>, name: &str, report: &mut Report) -> Option<bool> {

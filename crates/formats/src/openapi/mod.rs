@@ -12,6 +12,7 @@ mod endpoints;
 mod extensions;
 mod general;
 mod paths;
+mod policies;
 mod refs;
 mod resilience;
 mod security;

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use base::{Method, limits};
-use model::{Operation, Place, Security};
+use model::{Operation, Place, Policies, Security};
 
 use super::endpoints::Upstreams;
 use super::extensions;
+use super::policies;
 use super::refs::{Chain, Resolver};
 use super::security::{self, Schemes};
 use super::servers;
@@ -24,6 +26,8 @@ pub(super) struct Common<'n> {
     /// Whether an extension sets the API's production endpoints. It then overrides all `servers`
     /// below.
     pub(super) endpoints_explicit: bool,
+    /// The API's own policies.
+    pub(super) policies: Arc<Policies>,
 }
 
 /// Reads the operations of one description.
@@ -157,12 +161,14 @@ impl<'n, 'r> Paths<'n, 'r> {
         let own = security::Level::read(map, &self.common.schemes, report);
         let security = security::decide(&self.common.api, &level.security, &own, report);
         let endpoints = self.endpoints(map, report);
+        let own_policies = policies::read(map, report);
         self.found.push(Operation {
             method,
             template: item.template.to_owned(),
             security,
             production: endpoints.production.or(level.endpoints.production),
             sandbox: endpoints.sandbox.or(level.endpoints.sandbox),
+            policies: policies::combine(&self.common.policies, own_policies),
         });
     }
 

@@ -7,7 +7,9 @@
 mod decoder;
 mod sink;
 mod source;
+mod tap;
 
 pub(crate) use decoder::{BodyReader, Http1Source, Unread};
 pub(crate) use sink::{FlowError, OutFraming, Outflow};
 pub(crate) use source::{BodyError, Empty, Held, Lend, Source, poll_read};
+pub(crate) use tap::{Tap, Tapped};

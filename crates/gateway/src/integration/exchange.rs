@@ -1,20 +1,24 @@
 //! One message that mediation sends: from its head and body to the head of the response.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use base::Method;
 use bytes::Bytes;
 use expression::Budget;
 use mediation::{
-    Body, Code, Direction, EndpointKind, Exchange, Failure, Format, Message, Properties, Target,
+    Body, Code, Direction, EndpointKind, Exchange, Failure, Format, Message, PlainHead, Properties,
+    Target,
 };
 use model::{Blame, Fault};
+use stages::ApiRoutes;
 use wire::http1::{BodyFraming, Field};
 
 use super::RunEnvironment;
+use super::origins::Address;
 use crate::compiled::Compiled;
 use crate::fault;
-use crate::forward::{self, Forwarding, RequestBody, UpstreamResponse};
+use crate::forward::{self, Balancer, Forwarding, RequestBody, UpstreamResponse};
 use crate::message::{Head, HeadEdits, Outgoing, Peer, RequestCopy};
 use crate::resources::Resources;
 use crate::worker::Worker;
@@ -31,12 +35,22 @@ pub(super) struct Sender {
     framing: BodyFraming,
     target: Target,
     environment: RunEnvironment,
+    upstream: Option<ApiUpstream>,
+}
+
+/// The endpoints of the operation whose policies run.
+#[derive(Clone)]
+pub(super) struct ApiUpstream {
+    pub(super) routes: Arc<ApiRoutes>,
+    pub(super) balancer: Rc<Balancer>,
+    /// The client accepts trailers.
+    pub(super) wants_trailers: bool,
 }
 
 /// The head that a message is sent with.
 enum SentHead {
     Request(Box<RequestCopy>),
-    /// Of a response that is sent on.
+    /// Of a response that is sent on, or of a message that mediation made.
     Response(Box<Head>),
 }
 
@@ -44,8 +58,11 @@ impl SentHead {
     fn of(head: Box<dyn mediation::Head>) -> Self {
         match head.into_any().downcast::<RequestCopy>() {
             Ok(request) => Self::Request(request),
-            // There are no others.
-            Err(other) => Self::Response(other.downcast().unwrap_or_default()),
+            Err(other) => Self::Response(match other.downcast::<PlainHead>() {
+                Ok(made) => Box::new(Head::of_fields(&made)),
+                // There are no others.
+                Err(other) => other.downcast().unwrap_or_default(),
+            }),
         }
     }
 
@@ -80,6 +97,11 @@ impl SentHead {
 }
 
 impl Sender {
+    /// Messages may go to these endpoints.
+    pub(super) fn with_upstream(self, upstream: Option<ApiUpstream>) -> Self {
+        Self { upstream, ..self }
+    }
+
     /// `properties`: the message's; `framing`: of the body that is sent.
     pub(super) fn new(
         environment: RunEnvironment,
@@ -99,6 +121,7 @@ impl Sender {
             framing,
             target,
             environment,
+            upstream: None,
         }
     }
 
@@ -180,15 +203,7 @@ impl Sender {
         revision: &Compiled,
         body: &mut B,
     ) -> Result<UpstreamResponse, Fault> {
-        let integration = &self.environment.integration;
-        let program = &integration.program;
-        let configured = target.endpoint.and_then(|id| Some((id, program.endpoint_at(id)?)));
-        let is_current = worker.serves(integration);
-        let address = worker.origins.find(&target.url, configured, is_current, &worker.pools);
-        let address = address.map_err(|reason| Fault::Unreachable {
-            authority: target.url.clone(),
-            cause: reason.to_owned(),
-        })?;
+        let (address, upstream) = self.address(target, worker)?;
         let (bytes, fields, edits) = self.head.parts();
         let mut own_edits = HeadEdits::default();
         let edits = match &target.authorization {
@@ -206,6 +221,7 @@ impl Sender {
             fields,
             framing: self.framing,
             host: self.head.host(),
+            wants_trailers: upstream.is_some_and(|upstream| upstream.wants_trailers),
             authority: target.host.as_deref().map(str::as_bytes),
             query: address.query.map(str::as_bytes),
             ..Outgoing::own(method, path, edits, &self.peer)
@@ -219,7 +235,7 @@ impl Sender {
             begun_us: worker.resources.now_us(),
             retries: &worker.tally.retries,
             balancer: &address.balancer,
-            forward_fields: &[],
+            forward_fields: upstream.map_or(&[], |upstream| &upstream.routes.api.forward_fields),
         };
         forward::exchange(&worker.resources, &forwarding, &outgoing, body).await
     }
@@ -239,6 +255,32 @@ impl Sender {
             SentHead::Request(request) => resources.release_copy(request),
             SentHead::Response(head) => resources.release_head(head),
         }
+    }
+
+    /// Where a target is; for the operation's own endpoints, those as well.
+    fn address<'t>(
+        &'t self,
+        target: &'t Target,
+        worker: &Worker,
+    ) -> Result<(Address<'t>, Option<&'t ApiUpstream>), Fault> {
+        if let Some(upstream) = &self.upstream
+            && !target.url.contains("://")
+        {
+            let balancer = Rc::clone(&upstream.balancer);
+            return Ok((Address::below(balancer, &target.url), Some(upstream)));
+        }
+        let environment = &self.environment;
+        let program = environment.program();
+        // Those of policies have no rules of their own.
+        let configured = target.endpoint.filter(|_| self.upstream.is_none());
+        let configured = configured.and_then(|id| Some((id, program.endpoint_at(id)?)));
+        let is_current = environment.integration.as_ref().is_none_or(|of| worker.serves(of));
+        let address = worker.origins.find(&target.url, configured, is_current, &worker.pools);
+        let unreachable = |reason: &str| Fault::Unreachable {
+            authority: target.url.clone(),
+            cause: reason.to_owned(),
+        };
+        Ok((address.map_err(unreachable)?, None))
     }
 
     /// The message as it was, for the error handler. `bytes`: its body, if that is held.
@@ -286,6 +328,7 @@ fn ordered<'t>(
             EndpointKind::Failover { .. }
             | EndpointKind::Address { .. }
             | EndpointKind::Http { .. }
+            | EndpointKind::Upstream
             | EndpointKind::Default
             | EndpointKind::Computed(_),
         )

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::borrow::Cow;
 
 use expression::ParameterKind;
-use mediation::{Head as MediatedHead, PropertyScope};
+use mediation::{Head as MediatedHead, PlainHead, PropertyScope};
 use percent_encoding::percent_decode;
 use wire::http1::{Field, Known, KnownSet};
 
@@ -73,6 +73,17 @@ impl MediatedHead for RequestCopy {
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
         self
+    }
+}
+
+impl Head {
+    /// A head that mediation made, not a peer.
+    pub(super) fn of_fields(made: &PlainHead) -> Self {
+        let mut head = Self::default();
+        for (name, value) in &made.fields {
+            head.set_field(name, value);
+        }
+        head
     }
 }
 

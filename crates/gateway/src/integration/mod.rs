@@ -8,6 +8,7 @@ mod bodies;
 mod exchange;
 mod head;
 mod origins;
+pub(crate) mod policies;
 mod session;
 
 use std::borrow::Cow;
@@ -46,19 +47,27 @@ const LOG: &str = "penstock_mediation::log";
 /// What expressions read besides the message, and the mediators' log.
 #[derive(Clone)]
 pub(crate) struct RunEnvironment {
-    integration: Arc<Integration>,
+    program: Arc<Program>,
+    /// With registry and memory. Policies of APIs have neither.
+    integration: Option<Arc<Integration>>,
     unix_ms: i64,
 }
 
 impl RunEnvironment {
+    fn new(worker: &Worker, program: &Arc<Program>, of: Option<&Arc<Integration>>) -> Self {
+        let now_us = worker.resources.unix_us(worker.resources.coarse_us());
+        let unix_ms = i64::try_from(now_us / 1_000).unwrap_or(i64::MAX);
+        Self { program: Arc::clone(program), integration: of.cloned(), unix_ms }
+    }
+
     fn program(&self) -> &Program {
-        &self.integration.program
+        &self.program
     }
 }
 
 impl Environment for RunEnvironment {
     fn memory(&self) -> Option<&Memory> {
-        Some(&self.integration.memory)
+        self.integration.as_ref().map(|integration| &integration.memory)
     }
 
     fn unix_ms(&self) -> i64 {
@@ -66,7 +75,7 @@ impl Environment for RunEnvironment {
     }
 
     fn registry(&self, path: &str, property: Option<&str>) -> Option<Cow<'_, str>> {
-        let resource = self.integration.artefacts.resources.get(path)?;
+        let resource = self.integration.as_ref()?.artefacts.resources.get(path)?;
         match property {
             None => Some(String::from_utf8_lossy(&resource.bytes)),
             Some("mediaType") => Some(Cow::Borrowed(&resource.media_type)),
@@ -146,17 +155,27 @@ pub(crate) async fn respond<C: Client>(
     let admitted = admission::admit(worker, &revision.live, request, &service, client).await?;
     record.places = admitted.places;
     let run = Run::new(Arc::clone(program), flow, message, budget);
-    let environment = RunEnvironment {
-        integration: Arc::clone(integration),
-        unix_ms: i64::try_from(worker.resources.unix_us(worker.resources.coarse_us()) / 1_000)
-            .unwrap_or(i64::MAX),
-    };
+    let environment = RunEnvironment::new(worker, program, Some(integration));
     let (owner, revision) = (worker.this(), Rc::clone(revision));
     let mut session = Session::new(owner, revision, Rc::clone(&request.peer), environment, run);
     let early_upload = admitted.early_upload;
     let mut waiting = Some(Waiting { client, framing, early_upload });
     let outcome = session.go(&mut waiting).await?;
     drop(admitted.turn);
+    conclude(worker, session, outcome, waiting, record).await
+}
+
+/// The response of a run, which goes on without its client if something is left to do.
+///
+/// # Errors
+/// The run failed, or its response cannot be held.
+async fn conclude<B: RequestBody>(
+    worker: &Worker,
+    mut session: Session,
+    outcome: Outcome,
+    mut waiting: Option<Waiting<'_, B>>,
+    record: &mut Record,
+) -> Result<Response, Fault> {
     let response = match outcome {
         Outcome::Respond(message, source) => {
             deliverable(worker, &mut session, message, source, &mut waiting).await
@@ -307,7 +326,7 @@ async fn deliverable<B: RequestBody>(
     if mediation::Head::field(&*head, "Date").is_none() {
         worker.resources.append_date(&mut head.edits);
     }
-    Ok(Response { head, body })
+    Ok(Response { head, body, tap: None })
 }
 
 /// Fields of a request that a response does not have.
@@ -356,6 +375,9 @@ fn response_head(worker: &Worker, head: Box<dyn mediation::Head>) -> Box<Head> {
 
 /// What a client gets if no sequence handles a failure.
 fn fault_of(failure: Failure) -> Fault {
+    if let Some(denial) = failure.denial {
+        return Fault::Denied(denial);
+    }
     Fault::Mediation { code: failure.code.0, reason: failure.to_string() }
 }
 

@@ -73,6 +73,22 @@ pub(super) struct Address<'u> {
 /// The endpoint whose rules an address has.
 pub(super) type Configured<'p> = (EndpointId, &'p MediatedEndpoint);
 
+impl<'u> Address<'u> {
+    /// `target`: path and query below the path of an endpoint.
+    pub(super) fn below(balancer: Rc<Balancer>, target: &'u str) -> Self {
+        let (path, query) = split(target);
+        Self { balancer, path, query }
+    }
+}
+
+/// Path and query.
+fn split(target: &str) -> (&str, Option<&str>) {
+    match target.split_once('?') {
+        Some((path, query)) => (path, Some(query)),
+        None => (target, None),
+    }
+}
+
 impl Origins {
     /// The balancer for `url`, whose rules are those of `configured`. `is_current`: these are of the current revision;
     /// otherwise nothing is remembered, since numbers and rules of endpoints change.

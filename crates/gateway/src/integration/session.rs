@@ -16,7 +16,7 @@ use wire::http1::BodyFraming;
 
 use super::RunEnvironment;
 use super::bodies::{Streams, exhausted, hold_answer, hold_request, hold_response, skip_rest};
-use super::exchange::{self, Sender};
+use super::exchange::{self, ApiUpstream, Sender};
 use crate::account::bump;
 use crate::admission::Places;
 use crate::compiled::Compiled;
@@ -74,6 +74,8 @@ pub(super) struct Session {
     pub(super) revision: Rc<Compiled>,
     pub(super) peer: Rc<Peer>,
     pub(super) environment: RunEnvironment,
+    /// Where requests go that have no other address.
+    pub(super) upstream: Option<ApiUpstream>,
     pub(super) holding: Holding,
     /// The request's places in the shares, if the run goes on after its response.
     pub(super) places: Places,
@@ -111,6 +113,7 @@ impl Session {
             revision,
             peer,
             environment,
+            upstream: None,
             run: Some(Charged { run, charge: holding.charge() }),
             holding,
             places: Places::default(),
@@ -306,7 +309,8 @@ impl Session {
     fn sender(&self, ask: AskId, exchange: Exchange, framing: BodyFraming) -> Sender {
         let properties = self.run.as_ref().and_then(|of| of.run.properties(ask));
         let environment = self.environment.clone();
-        Sender::new(environment, exchange, properties, &self.peer, framing)
+        let sender = Sender::new(environment, exchange, properties, &self.peer, framing);
+        sender.with_upstream(self.upstream.clone())
     }
 
     fn answer(&mut self, answered: Answered) {

@@ -82,7 +82,8 @@ impl<'a> Outgoing<'a> {
     }
 }
 
-fn wants_trailers(request: &Request) -> bool {
+/// Whether the client accepts trailers.
+pub(crate) fn wants_trailers(request: &Request) -> bool {
     request.head.find(Known::Te).is_some_and(|field| {
         let codings = field.value.of(&request.bytes);
         codings

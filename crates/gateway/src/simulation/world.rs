@@ -291,7 +291,8 @@ fn compiled(limits: &Limits) -> Compiled {
         client_tls: ClientTls::insecure(),
     };
     let integration = Integration::compile(&Snapshot::default(), None);
-    Compiled { routes: Arc::clone(routes), integration, live: Arc::new(live) }
+    let (routes, policies) = (Arc::clone(routes), Arc::default());
+    Compiled { routes, integration, policies, live: Arc::new(live) }
 }
 
 pub(crate) fn api(base_path: &str, kind: UpstreamKind, ports: &[u16]) -> Api {
@@ -308,6 +309,7 @@ pub(crate) fn api(base_path: &str, kind: UpstreamKind, ports: &[u16]) -> Api {
         security: Security::Open,
         production: None,
         sandbox: None,
+        policies: None,
     };
     let methods = [Method::Get, Method::Head, Method::Post, Method::Put, Method::Delete];
     Api {

@@ -30,7 +30,7 @@ mod send;
 mod sequence;
 mod split;
 mod switch;
-mod text;
+pub(crate) mod text;
 mod throttle;
 mod throw_error;
 #[cfg(feature = "validate")]

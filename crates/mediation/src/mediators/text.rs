@@ -9,7 +9,7 @@ use crate::{Failure, Message};
 
 /// A payload template of plain text without arguments.
 #[derive(Debug)]
-pub(super) struct Text(PayloadTemplate);
+pub(crate) struct Text(PayloadTemplate);
 
 impl Text {
     pub(super) fn compile(
@@ -17,9 +17,8 @@ impl Text {
         element: &Element<'_>,
         source: &str,
     ) -> Option<Self> {
-        let settings = Settings::new(MediaType::Text);
-        match PayloadTemplate::compile(source, Vec::new(), settings) {
-            Ok(template) => Some(Self(template)),
+        match Self::new(source) {
+            Ok(text) => Some(text),
             Err(error) => {
                 compiler.error(element, error.to_string(), None);
                 None
@@ -27,11 +26,16 @@ impl Text {
         }
     }
 
-    pub(super) fn body_use(&self) -> BodyUse {
+    pub(crate) fn new(source: &str) -> Result<Self, expression::Error> {
+        let settings = Settings::new(MediaType::Text);
+        PayloadTemplate::compile(source, Vec::new(), settings).map(Self)
+    }
+
+    pub(crate) fn body_use(&self) -> BodyUse {
         self.0.body_use()
     }
 
-    pub(super) fn render(&self, scene: &Scene<'_>, message: &Message) -> Result<String, Failure> {
+    pub(crate) fn render(&self, scene: &Scene<'_>, message: &Message) -> Result<String, Failure> {
         let mut text = Vec::new();
         self.0.render_within(&scene.view(message), scene.budget, &mut text)?;
         Ok(String::from_utf8_lossy(&text).into_owned())

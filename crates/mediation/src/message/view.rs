@@ -188,9 +188,12 @@ impl EvalContext for View<'_> {
     fn parameter(&self, kind: ParameterKind, name: &str) -> Option<Cow<'_, str>> {
         match kind {
             ParameterKind::Function => self.function(name).map(PropertyValue::text),
-            ParameterKind::Query | ParameterKind::Path | _ => {
-                self.message.head.parameter(kind, name)
+            ParameterKind::Path => {
+                let name = format!("uri.var.{name}");
+                let value = self.message.properties.get(PropertyScope::Synapse, &name)?;
+                Some(value.text())
             }
+            ParameterKind::Query | _ => self.message.head.parameter(kind, name),
         }
     }
 

@@ -11,7 +11,7 @@ use crate::{Code, Failure, Message, PropertyScope, To, limits, template};
 pub struct Target {
     /// Its limits of time and its state. `None`: the message's own address.
     pub endpoint: Option<EndpointId>,
-    /// An absolute URL; empty for a group.
+    /// An absolute URL, or what follows the path of the host's own endpoints; empty for a group.
     pub url: String,
     /// Replaces the message's own.
     pub method: Option<String>,
@@ -70,6 +70,11 @@ impl Target {
                     value.map(|value| value.text().into_owned()).or_else(|| Some(own()?.into()))
                 };
                 target.url = template::expand(template, value);
+                &[]
+            }
+            EndpointKind::Upstream => {
+                let address = own_address(message).unwrap_or_default();
+                target.url = with_postfix(&address, message);
                 &[]
             }
             EndpointKind::Default => {

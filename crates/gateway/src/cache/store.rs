@@ -1,0 +1,129 @@
+//! A worker's stored responses: a limited number of bytes, the oldest leave first.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, VecDeque};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use base::limits::{RESPONSE_CACHE_BYTES_MAX, RESPONSE_CACHE_VARIANTS_MAX};
+use bytes::Bytes;
+use stages::ApiRoutes;
+
+use super::rules::{self, Freshness};
+use crate::message::Request;
+
+/// What a request asks for: API, endpoint set, host, target.
+pub(super) type Key = Rc<[u8]>;
+
+/// A stored response.
+#[derive(Debug)]
+pub(super) struct Stored {
+    pub(super) key: Key,
+    /// An edited API does not find it any more.
+    pub(super) routes: Arc<ApiRoutes>,
+    /// The fields in `Vary`, each with the values that the request had.
+    pub(super) varies: Vec<(Box<[u8]>, Vec<Box<[u8]>>)>,
+    /// Field lines, each with its CRLF, without `Age`.
+    pub(super) lines: Box<[u8]>,
+    pub(super) etag: Option<Box<[u8]>>,
+    pub(super) body: Bytes,
+    pub(super) freshness: Freshness,
+    /// When it arrived, on the worker's clock.
+    pub(super) arrived_us: u64,
+}
+
+impl Stored {
+    /// Memory, in bytes, roughly.
+    pub(super) fn size(&self) -> usize {
+        const OVERHEAD: usize = 512;
+        let varies = self.varies.iter().map(|(name, values)| {
+            name.len() + values.iter().map(|value| value.len() + 32).sum::<usize>() + 64
+        });
+        OVERHEAD
+            .saturating_add(self.key.len())
+            .saturating_add(self.lines.len())
+            .saturating_add(self.body.len())
+            .saturating_add(varies.sum())
+    }
+
+    /// Its age at `now_us`, in seconds. Source: RFC 9111 section 4.2.3.
+    pub(super) fn age_s(&self, now_us: u64) -> u64 {
+        let resident_s = now_us.saturating_sub(self.arrived_us) / 1_000_000;
+        self.freshness.age_s.saturating_add(resident_s)
+    }
+
+    pub(super) fn is_fresh(&self, now_us: u64) -> bool {
+        self.age_s(now_us) < self.freshness.lifetime_s
+    }
+
+    fn fits(&self, request: &Request) -> bool {
+        self.varies.iter().all(|(name, values)| {
+            let now = rules::request_values(request, name);
+            now.eq(values.iter().map(|value| &**value))
+        })
+    }
+}
+
+/// The stored responses.
+#[derive(Debug, Default)]
+pub(crate) struct ResponseCache {
+    by_key: RefCell<HashMap<Key, Vec<Rc<Stored>>>>,
+    /// The oldest is first. Some are no longer in the map.
+    order: RefCell<VecDeque<Rc<Stored>>>,
+    /// Bytes of those in `order`, and of responses that are being recorded.
+    used: Cell<usize>,
+}
+
+impl ResponseCache {
+    pub(super) fn find(
+        &self,
+        key: &[u8],
+        routes: &Arc<ApiRoutes>,
+        request: &Request,
+    ) -> Option<Rc<Stored>> {
+        let by_key = self.by_key.borrow();
+        let mut variants = by_key.get(key)?.iter();
+        let found =
+            variants.find(|known| Arc::ptr_eq(&known.routes, routes) && known.fits(request));
+        found.cloned()
+    }
+
+    /// Stores a response whose size is reserved, in the place of one for the same requests.
+    pub(super) fn insert(&self, stored: Stored) {
+        let stored = Rc::new(stored);
+        let mut by_key = self.by_key.borrow_mut();
+        let variants = by_key.entry(Rc::clone(&stored.key)).or_default();
+        let is_other = |known: &Rc<Stored>| known.varies != stored.varies;
+        variants.retain(|known| Arc::ptr_eq(&known.routes, &stored.routes) && is_other(known));
+        if variants.len() >= RESPONSE_CACHE_VARIANTS_MAX {
+            variants.remove(0);
+        }
+        variants.push(Rc::clone(&stored));
+        self.order.borrow_mut().push_back(stored);
+    }
+
+    pub(super) fn remove(&self, key: &[u8]) {
+        self.by_key.borrow_mut().remove(key);
+    }
+
+    /// Takes `bytes`; the oldest responses make room. Whether there is some.
+    pub(super) fn reserve(&self, bytes: usize) -> bool {
+        while self.used.get().saturating_add(bytes) > RESPONSE_CACHE_BYTES_MAX {
+            let Some(oldest) = self.order.borrow_mut().pop_front() else { return false };
+            self.release(oldest.size());
+            let mut by_key = self.by_key.borrow_mut();
+            if let Some(variants) = by_key.get_mut(&oldest.key) {
+                variants.retain(|known| !Rc::ptr_eq(known, &oldest));
+                if variants.is_empty() {
+                    by_key.remove(&oldest.key);
+                }
+            }
+        }
+        self.used.set(self.used.get().saturating_add(bytes));
+        true
+    }
+
+    pub(super) fn release(&self, bytes: usize) {
+        self.used.set(self.used.get().saturating_sub(bytes));
+    }
+}

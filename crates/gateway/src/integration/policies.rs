@@ -1,0 +1,251 @@
+//! Policies of APIs: sequences of mediation around the forwarding of a request.
+//!
+//! Life of a request: admit -> **mediate** -> forward -> **mediate** -> deliver. An operation without policies never
+//! comes here. One with policies takes a [`mediation::Run`] whose endpoints are those of the operation. Policies that
+//! touch heads alone leave bodies streaming, both ways.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use expression::{Budget, json};
+use mediation::{
+    ApiPolicies, BodyUse, CLAIMS, Direction, Flow, Format, Head as _, Message, OperationFlow,
+    PropertyScope, PropertyValue, Run,
+};
+use model::Fault;
+use stages::{ApiRoutes, Routes, authenticate};
+
+use super::exchange::ApiUpstream;
+use super::session::{Outcome, Session, Waiting};
+use super::{RunEnvironment, conclude, deliverable, fault_of, message};
+use crate::account::Record;
+use crate::admission::Places;
+use crate::client::Client;
+use crate::compiled::Compiled;
+use crate::flow::Source as _;
+use crate::forward::{Balancer, IDENTITY, OwnBody, Pass};
+use crate::message::Request;
+use crate::response::{Body, Response};
+use crate::worker::Worker;
+
+/// The policies of all APIs. Workers share them.
+#[derive(Default)]
+pub(crate) struct PolicyTable {
+    /// By slot in the routes.
+    apis: HashMap<u32, Arc<Served>>,
+}
+
+struct Served {
+    routes: Arc<ApiRoutes>,
+    policies: ApiPolicies,
+}
+
+impl PolicyTable {
+    /// Compiles the policies of `routes`; those of unchanged APIs are kept.
+    pub(crate) fn compile(routes: &Routes, previous: Option<&Self>) -> Arc<Self> {
+        let apis = routes.apis().filter_map(|routes| {
+            let known = previous.and_then(|previous| previous.apis.get(&routes.slot));
+            if let Some(known) = known.filter(|known| Arc::ptr_eq(&known.routes, routes)) {
+                return Some((routes.slot, Arc::clone(known)));
+            }
+            let policies = ApiPolicies::compile(&routes.api)?;
+            let routes = Arc::clone(routes);
+            Some((routes.slot, Arc::new(Served { routes, policies })))
+        });
+        Arc::new(Self { apis: apis.collect() })
+    }
+
+    fn find(&self, routes: &ApiRoutes, operation: usize) -> Option<(&Arc<Served>, OperationFlow)> {
+        let served = self.apis.get(&routes.slot)?;
+        let flow = served.policies.operations.get(operation).copied().flatten()?;
+        Some((served, flow))
+    }
+}
+
+/// Where a request goes when its policies are done with it.
+pub(crate) struct Forwarded<'r> {
+    pub(crate) routes: &'r Arc<ApiRoutes>,
+    pub(crate) operation: usize,
+    pub(crate) balancer: &'r Rc<Balancer>,
+    /// The path below the API's base path.
+    pub(crate) remainder: &'r [u8],
+    pub(crate) early_upload: Places,
+    pub(crate) turn: Pass,
+}
+
+/// From an admitted request to its response, through the policies of its operation.
+///
+/// # Errors
+/// Any [`Fault`].
+pub(crate) async fn respond<C: Client>(
+    worker: &Worker,
+    revision: &Rc<Compiled>,
+    request: &Request,
+    to: Forwarded<'_>,
+    client: &mut C,
+    record: &mut Record,
+) -> Result<Response, Fault> {
+    let found = revision.policies.find(to.routes, to.operation);
+    // Both were compiled from one snapshot.
+    let (served, operation) = found.ok_or_else(|| Fault::Mediation {
+        code: 0,
+        reason: "the policies were not compiled".to_owned(),
+    })?;
+    let budget = Budget::default();
+    let message = request_message(worker, request, &to, operation, &budget);
+    let mut message = message.map_err(fault_of)?;
+    let program = &served.policies.program;
+    if operation.flow.response.is_some_and(|of| program.body_use(of) != BodyUse::Untouched) {
+        // Policies read no compressed bodies.
+        message.head.remove_field("Accept-Encoding");
+    }
+    let run = Run::new(Arc::clone(program), operation.flow, message, budget);
+    let mut session = session(worker, revision, request, served, run);
+    session.upstream = Some(ApiUpstream {
+        routes: Arc::clone(to.routes),
+        balancer: Rc::clone(to.balancer),
+        wants_trailers: crate::message::wants_trailers(request),
+    });
+    let (framing, early_upload) = (request.head.framing(), to.early_upload);
+    let mut waiting = Some(Waiting { client, framing, early_upload });
+    let outcome = session.go(&mut waiting).await?;
+    drop(to.turn);
+    record.upstream_us = Some(worker.resources.now_us().saturating_sub(record.started_us));
+    conclude(worker, session, outcome, waiting, record).await
+}
+
+fn session(
+    worker: &Worker,
+    revision: &Rc<Compiled>,
+    request: &Request,
+    served: &Served,
+    run: Run,
+) -> Session {
+    let environment = RunEnvironment::new(worker, &served.policies.program, None);
+    let (revision, peer) = (Rc::clone(revision), Rc::clone(&request.peer));
+    Session::new(worker.this(), revision, peer, environment, run)
+}
+
+/// The message of a request, with the properties that policies read.
+fn request_message(
+    worker: &Worker,
+    request: &Request,
+    to: &Forwarded<'_>,
+    operation: OperationFlow,
+    budget: &Budget,
+) -> Result<Message, mediation::Failure> {
+    let api = &to.routes.api;
+    let path_len = request.head.path(&request.bytes).len();
+    let mut head = worker.resources.copy(request);
+    head.prefix_len = path_len.saturating_sub(to.remainder.len());
+    if !request.peer.trusted && api.forward_fields.is_empty() {
+        // Forwarding removes those that are not listed, if some are.
+        head.edits.remove_known(IDENTITY);
+    }
+    let claims = operation.reads_claims.then(|| claims(request, &to.routes.api.auth_header));
+    if !api.forward_auth_header {
+        head.remove_field(&api.auth_header);
+    }
+    let mut message = message(head, request.head.framing());
+    if let Some(claims) = claims.flatten() {
+        let claims = PropertyValue::Json(Arc::new(claims));
+        message.set(PropertyScope::Synapse, CLAIMS, claims, budget)?;
+    }
+    if operation.has_templates {
+        describe(&mut message, to, budget)?;
+    }
+    Ok(message)
+}
+
+/// The claims of the token, which was verified.
+fn claims(request: &Request, field: &str) -> Option<json::Document<'static>> {
+    let field = request.head.find_name(&request.bytes, field.as_bytes())?;
+    let token = authenticate::bearer(field.value.of(&request.bytes)).ok()?;
+    let payload = token.split(|byte| *byte == b'.').nth(1)?;
+    let padding = payload.iter().rev().take_while(|byte| **byte == b'=').count();
+    let payload = payload.get(..payload.len().saturating_sub(padding))?;
+    let claims = BASE64_URL_SAFE_NO_PAD.decode(payload).ok()?;
+    json::Document::parse(&claims).ok().map(json::Document::into_owned)
+}
+
+/// WSO2's properties of the API and the operation, and the parameters of the path.
+fn describe(
+    message: &mut Message,
+    to: &Forwarded<'_>,
+    budget: &Budget,
+) -> Result<(), mediation::Failure> {
+    let api = &to.routes.api;
+    let Some(operation) = api.operations.get(to.operation) else { return Ok(()) };
+    let texts = [
+        ("API_NAME", api.name.as_str()),
+        ("SYNAPSE_REST_API_VERSION", &api.version),
+        ("REST_API_CONTEXT", &api.base_path),
+        ("api.ut.resource", &operation.template),
+        ("api.ut.HTTP_METHOD", operation.method.as_str()),
+    ];
+    for (name, text) in texts {
+        message.set(PropertyScope::Synapse, name, PropertyValue::new(text), budget)?;
+    }
+    let remainder = String::from_utf8_lossy(to.remainder);
+    for (name, value) in mediation::path_variables(&operation.template, &remainder) {
+        let name = format!("uri.var.{name}");
+        message.set(PropertyScope::Synapse, &name, PropertyValue::new(value), budget)?;
+    }
+    Ok(())
+}
+
+/// Whether policies look at the response to a fault.
+pub(crate) fn handle_fault(record: &Record, fault: &Fault) -> bool {
+    if *fault == Fault::ClientLeft {
+        return false;
+    }
+    let operation = record.api.as_ref().zip(record.operation);
+    let operation = operation.and_then(|(api, at)| api.routes.api.operations.get(at));
+    let policies = operation.and_then(|operation| operation.policies.as_ref());
+    policies.is_some_and(|policies| !policies.fault.is_empty())
+}
+
+/// The response to a fault, through the policies for it. If one of them fails, the response remains as it is.
+pub(crate) async fn mediate_fault(
+    worker: &Worker,
+    revision: &Rc<Compiled>,
+    request: &Request,
+    record: &Record,
+    response: Response,
+) -> Response {
+    let bytes = match &response.body {
+        Body::Held(body) => bytes::Bytes::copy_from_slice(body.data()),
+        Body::Empty | Body::Streaming(_) => bytes::Bytes::new(),
+    };
+    let found = record.api.as_ref().zip(record.operation);
+    let found = found.and_then(|(api, at)| revision.policies.find(&api.routes, at));
+    let Some((served, OperationFlow { fault: Some(sequence), .. })) = found else {
+        return response;
+    };
+    let (head, budget) = (response.head.clone(), Budget::default());
+    let mut message =
+        Message::new(Direction::Response, head, mediation::Body::held(Format::Json, bytes));
+    let code = PropertyValue::Integer(i64::from(record.code.unwrap_or_default()));
+    if message.set(PropertyScope::Synapse, "ERROR_CODE", code, &budget).is_err() {
+        return response;
+    }
+    let flow = Flow { request: Some(sequence), ..Flow::default() };
+    let run = Run::new(Arc::clone(&served.policies.program), flow, message, budget);
+    let mut session = session(worker, revision, request, served, run);
+    let mut nobody = None::<Waiting<'_, OwnBody>>;
+    let mediated = match session.go(&mut nobody).await {
+        Ok(Outcome::Respond(message, source)) => {
+            deliverable(worker, &mut session, message, source, &mut nobody).await
+        }
+        Ok(Outcome::Failed(failure)) => Err(fault_of(failure)),
+        Ok(Outcome::Accepted | Outcome::Done) => return response,
+        Err(fault) => Err(fault),
+    };
+    mediated.unwrap_or_else(|fault| {
+        tracing::warn!("a policy for faults failed: {fault}");
+        response
+    })
+}

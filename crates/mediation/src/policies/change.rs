@@ -1,0 +1,248 @@
+//! Policies that change a head: fields, query, path, method, address.
+
+use expression::BodyUse;
+
+use super::PolicyReading;
+use crate::mediators::text::Text;
+use crate::message::is_token;
+use crate::run::Scene;
+use crate::{
+    Code, Failure, LogLevel, Mediator, Message, Next, PropertyScope, PropertyValue, template,
+};
+
+const POSTFIX: &str = "REST_URL_POSTFIX";
+/// Fields of framing and of the connection, which the gateway writes itself.
+const WRITTEN_BY_GATEWAY: &[&str] = &[
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "keep-alive",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+#[derive(Debug)]
+struct SetField {
+    name: Box<str>,
+    value: Text,
+}
+
+impl Mediator for SetField {
+    fn body_use(&self) -> BodyUse {
+        self.value.body_use()
+    }
+
+    fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
+        let value = self.value.render(scene, message)?;
+        message.set_field(&self.name, &value)?;
+        Ok(Next::Continue)
+    }
+}
+
+pub(super) fn add_header(reading: &mut PolicyReading<'_>) -> Option<Box<dyn Mediator>> {
+    let name = field_name(reading);
+    let value = reading.template("headerValue")?;
+    Some(Box::new(SetField { name: name?, value }))
+}
+
+fn field_name(reading: &mut PolicyReading<'_>) -> Option<Box<str>> {
+    let parameter = "headerName";
+    let name = reading.required(parameter)?;
+    if !is_token(name) {
+        reading.wrong(parameter, format!("`{name}` is not the name of a header field"), "");
+        return None;
+    }
+    if WRITTEN_BY_GATEWAY.iter().any(|ours| ours.eq_ignore_ascii_case(name)) {
+        let message = format!("the gateway writes `{name}` itself");
+        reading.wrong(parameter, message, "remove the policy");
+        return None;
+    }
+    Some(name.into())
+}
+
+#[derive(Debug)]
+struct RemoveField(Box<str>);
+
+impl Mediator for RemoveField {
+    fn mediate(&self, _: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
+        message.head.remove_field(&self.0);
+        Ok(Next::Continue)
+    }
+}
+
+pub(super) fn remove_header(reading: &mut PolicyReading<'_>) -> Option<Box<dyn Mediator>> {
+    Some(Box::new(RemoveField(field_name(reading)?)))
+}
+
+#[derive(Debug)]
+struct Log(Text);
+
+impl Mediator for Log {
+    fn body_use(&self) -> BodyUse {
+        self.0.body_use()
+    }
+
+    fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
+        scene.environment.log(LogLevel::Info, &self.0.render(scene, message)?);
+        Ok(Next::Continue)
+    }
+}
+
+pub(super) fn log(reading: &mut PolicyReading<'_>) -> Option<Box<dyn Mediator>> {
+    Some(Box::new(Log(reading.template("logMessage")?)))
+}
+
+/// Path and query below the endpoint's path.
+fn postfix(message: &Message) -> String {
+    match message.properties.get(PropertyScope::Axis2, POSTFIX) {
+        Some(set) => set.text().into_owned(),
+        None => {
+            message.head.property(PropertyScope::Axis2, POSTFIX).unwrap_or_default().into_owned()
+        }
+    }
+}
+
+fn set_postfix(scene: &Scene<'_>, message: &mut Message, postfix: String) -> Result<(), Failure> {
+    message.set(PropertyScope::Axis2, POSTFIX, PropertyValue::new(postfix), scene.budget)
+}
+
+#[derive(Debug)]
+struct AddQueryParam {
+    /// Escaped.
+    name: Box<str>,
+    value: Text,
+}
+
+impl Mediator for AddQueryParam {
+    fn body_use(&self) -> BodyUse {
+        self.value.body_use()
+    }
+
+    fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
+        let value = self.value.render(scene, message)?;
+        let mut target = postfix(message);
+        target.push(if target.contains('?') { '&' } else { '?' });
+        target.push_str(&self.name);
+        target.push('=');
+        template::encode(&mut target, &value, false);
+        set_postfix(scene, message, target)?;
+        Ok(Next::Continue)
+    }
+}
+
+pub(super) fn add_query_param(reading: &mut PolicyReading<'_>) -> Option<Box<dyn Mediator>> {
+    let mut name = String::new();
+    template::encode(&mut name, reading.required("paramKey").unwrap_or_default(), false);
+    let value = reading.template("paramValue")?;
+    Some(Box::new(AddQueryParam { name: name.into(), value }))
+}
+
+#[derive(Debug)]
+struct Path {
+    template: Box<str>,
+    keeps_query: bool,
+}
+
+impl Mediator for Path {
+    fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
+        let mut target = template::expand(&self.template, |name| {
+            let property = |name: &str| {
+                let set = message.properties.get(PropertyScope::Synapse, name);
+                let set = set.map(|value| value.text().into_owned());
+                set.or_else(|| Some(message.head.property(PropertyScope::Synapse, name)?.into()))
+            };
+            property(&format!("uri.var.{name}")).or_else(|| property(name))
+        });
+        if target.split('/').any(|segment| matches!(segment, "." | "..")) {
+            let text = "`newResourcePath` became a path with a dot segment";
+            return Err(Failure::new(Code::MEDIATION, text));
+        }
+        if self.keeps_query
+            && let Some((_, query)) = postfix(message).split_once('?')
+        {
+            target.push(if target.contains('?') { '&' } else { '?' });
+            target.push_str(query);
+        }
+        set_postfix(scene, message, target)?;
+        Ok(Next::Continue)
+    }
+}
+
+pub(super) fn path(reading: &mut PolicyReading<'_>) -> Option<Box<dyn Mediator>> {
+    let keeps_query = reading.flag("includeQueryParams", true)?;
+    let template = reading.required("newResourcePath")?;
+    let is_balanced = template.matches('{').count() == template.matches('}').count();
+    let is_plain = template.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#');
+    if !template.starts_with('/') || !is_balanced || !is_plain {
+        let message = format!("`{template}` is not a path");
+        reading.wrong("newResourcePath", message, "write `/pets/{id}`, without spaces and `#`");
+        return None;
+    }
+    Some(Box::new(Path { template: template.into(), keeps_query }))
+}
+
+#[derive(Debug)]
+struct Method {
+    from: Option<Box<str>>,
+    to: Box<str>,
+}
+
+impl Mediator for Method {
+    fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
+        const NAME: &str = "HTTP_METHOD";
+        let now = message.properties.get(PropertyScope::Axis2, NAME);
+        let now = now.map(|value| value.text().into_owned());
+        let own = || message.head.property(PropertyScope::Axis2, NAME).map(Into::into);
+        let now: String = now.or_else(own).unwrap_or_default();
+        if self.from.as_deref().is_none_or(|from| from == now) {
+            let to = PropertyValue::new(self.to.clone());
+            message.set(PropertyScope::Axis2, NAME, to, scene.budget)?;
+        }
+        Ok(Next::Continue)
+    }
+}
+
+pub(super) fn method(reading: &mut PolicyReading<'_>) -> Option<Box<dyn Mediator>> {
+    const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+    let to = reading.required("updatedMethod")?;
+    let from = reading.optional("currentMethod");
+    let mut known = |name: &str, text: &str| {
+        let found = METHODS.into_iter().find(|method| method.eq_ignore_ascii_case(text));
+        if found.is_none() {
+            reading.wrong(name, format!("`{text}` is not a method"), "write one such as `POST`");
+        }
+        found
+    };
+    let to = known("updatedMethod", to)?.into();
+    let from = match from {
+        Some(from) => Some(known("currentMethod", from)?.into()),
+        None => None,
+    };
+    Some(Box::new(Method { from, to }))
+}
+
+#[derive(Debug)]
+struct SetTo(Text);
+
+impl Mediator for SetTo {
+    fn body_use(&self) -> BodyUse {
+        self.0.body_use()
+    }
+
+    fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
+        let to = PropertyValue::new(self.0.render(scene, message)?);
+        message.set(PropertyScope::Synapse, "To", to, scene.budget)?;
+        Ok(Next::Continue)
+    }
+}
+
+pub(super) fn endpoint(reading: &mut PolicyReading<'_>) -> Option<Box<dyn Mediator>> {
+    let is_fixed = reading.optional("to").is_some_and(|to| !to.contains("${"));
+    if is_fixed {
+        reading.url("to")?;
+    }
+    Some(Box::new(SetTo(reading.template("to")?)))
+}

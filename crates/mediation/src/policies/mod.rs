@@ -1,0 +1,144 @@
+//! Policies of the API gateway: WSO2's operation policies, each a mediator of a sequence.
+//!
+//! [`POLICIES`] is the table: names and parameters are those of API Manager's policy definitions where it has the
+//! policy. [`ApiPolicies`] holds the sequences of one API.
+
+mod change;
+mod check;
+mod convert;
+mod page;
+mod program;
+mod reading;
+mod respond;
+
+use model::PolicyFlow;
+
+use crate::{Mediator, template};
+
+pub use page::{policies_example, policies_page};
+pub use program::{ApiPolicies, OperationFlow, check};
+pub use reading::{PolicyProblem, PolicyReading};
+
+/// The property with the claims of the verified token, a JSON object.
+pub const CLAIMS: &str = "jwt_claims";
+
+/// A policy and what makes it.
+#[derive(Debug)]
+pub struct PolicyRow {
+    pub name: &'static str,
+    /// Where it may be listed.
+    pub flows: &'static [PolicyFlow],
+    /// What it does, after "it".
+    pub about: &'static str,
+    pub parameters: &'static [PolicyParameter],
+    /// Parameters as files write them.
+    pub example: &'static str,
+    /// Compiles it. `None` if a problem was reported.
+    pub compile: fn(&mut PolicyReading<'_>) -> Option<Box<dyn Mediator>>,
+}
+
+/// A parameter of a policy.
+#[derive(Debug)]
+pub struct PolicyParameter {
+    pub name: &'static str,
+    /// What it is, and what is assumed without it.
+    pub about: &'static str,
+    pub required: bool,
+}
+
+const fn required(name: &'static str, about: &'static str) -> PolicyParameter {
+    PolicyParameter { name, about, required: true }
+}
+
+const fn optional(name: &'static str, about: &'static str) -> PolicyParameter {
+    PolicyParameter { name, about, required: false }
+}
+
+const REQUEST: &[PolicyFlow] = &[PolicyFlow::Request];
+const BOTH: &[PolicyFlow] = &[PolicyFlow::Request, PolicyFlow::Response];
+const ALL: &[PolicyFlow] = &PolicyFlow::ALL;
+
+/// Every policy, in the order of the alphabet. docs/policies.md and examples/policies.yaml are generated from it.
+#[rustfmt::skip]
+pub const POLICIES: &[PolicyRow] = &[
+    PolicyRow { name: "addHeader", flows: ALL, compile: change::add_header,
+        about: "sets a header field; others of that name are replaced",
+        parameters: &[required("headerName", "the field's name"), required("headerValue", "its value, a template")],
+        example: "headerName: X-Tenant, headerValue: blue" },
+    PolicyRow { name: "addLogMessage", flows: ALL, compile: change::log,
+        about: "writes a line to the process log",
+        parameters: &[required("logMessage", "the line, a template")],
+        example: "logMessage: '${props.synapse.API_NAME} was asked for ${props.synapse.api.ut.resource}'" },
+    PolicyRow { name: "addQueryParam", flows: REQUEST, compile: change::add_query_param,
+        about: "adds a query parameter; name and value are escaped",
+        parameters: &[required("paramKey", "its name"), required("paramValue", "its value, a template")],
+        example: "paramKey: from, paramValue: gateway" },
+    PolicyRow { name: "changeHTTPMethod", flows: REQUEST, compile: change::method,
+        about: "changes the method of the request to the upstream",
+        parameters: &[required("updatedMethod", "the new method"), optional("currentMethod", "only requests with this method are changed; absent: all")],
+        example: "updatedMethod: PUT" },
+    PolicyRow { name: "jsonToXML", flows: BOTH, compile: convert::json_to_xml,
+        about: "converts a JSON body to XML by Synapse's mapping; others stay as they are",
+        parameters: &[],
+        example: "" },
+    PolicyRow { name: "jsonValidator", flows: BOTH, compile: check::json,
+        about: "refuses a body that exceeds a limit or is not well-formed, if it is JSON or looks like it",
+        parameters: &[optional("maxJsonDepth", "nesting of objects and arrays; absent: 100"), optional("maxPropertyCount", "properties of one object; absent: 100"), optional("maxStringLength", "bytes of a string; absent: 100"), optional("maxArrayElementCount", "elements of one array; absent: 100"), optional("maxKeyLength", "bytes of a property's name; absent: 100")],
+        example: "maxJsonDepth: 10, maxStringLength: 1000" },
+    PolicyRow { name: "jwtClaimBasedAccessValidator", flows: REQUEST, compile: check::claim,
+        about: "refuses a token without a claim, or with another value of it",
+        parameters: &[required("accessVerificationClaim", "the claim"), required("accessVerificationClaimValue", "the value that it must have, or one of its values if it is an array"), optional("accessVerificationClaimValueRegex", "a pattern that replaces the comparison: both the claim and `accessVerificationClaimValue` must match it as a whole"), optional("shouldAllowValidation", "`true`: a claim with another value is accepted, an absent one is not; absent: `false`")],
+        example: "accessVerificationClaim: aut, accessVerificationClaimValue: APPLICATION" },
+    PolicyRow { name: "mock", flows: REQUEST, compile: respond::mock,
+        about: "responds instead of the upstream; the policies for responses follow",
+        parameters: &[optional("statusCode", "absent: 200"), optional("contentType", "absent: `application/json`"), optional("body", "the body, a template; absent: none")],
+        example: "statusCode: 201, body: '{\"id\": 7}'" },
+    PolicyRow { name: "payloadFactory", flows: ALL, compile: convert::payload,
+        about: "replaces the body",
+        parameters: &[optional("mediaType", "`json`, `xml` or `text`; absent: `json`"), required("payload", "the new body, a template; in JSON, values are escaped")],
+        example: "payload: '{\"made\": true}'" },
+    PolicyRow { name: "redirect", flows: REQUEST, compile: respond::redirect,
+        about: "redirects the client; no policy follows",
+        parameters: &[required("url", "the `Location`, a template"), optional("statusCode", "301, 302, 303, 307 or 308; absent: 302")],
+        example: "url: 'https://example.org/new', statusCode: 308" },
+    PolicyRow { name: "regexPolicy", flows: REQUEST, compile: check::regex,
+        about: "refuses a request in which a pattern is found, before or after decoding",
+        parameters: &[required("regex", "the pattern, which need not match a whole text"), optional("threatType", "what the pattern is about, for the log"), optional("enabledCheckBody", "look at the body; absent: `true`"), optional("enabledCheckHeaders", "look at the values of header fields; absent: `true`"), optional("enabledCheckPathParams", "look at path and query; absent: `true`")],
+        example: "threatType: SQL-Injection, regex: '(?i)drop\\s+table'" },
+    PolicyRow { name: "removeHeader", flows: ALL, compile: change::remove_header,
+        about: "removes all header fields of a name",
+        parameters: &[required("headerName", "the fields' name")],
+        example: "headerName: X-Internal" },
+    PolicyRow { name: "requestMirror", flows: REQUEST, compile: respond::mirror,
+        about: "sends a copy of the request elsewhere, and ignores the response to it",
+        parameters: &[required("url", "an absolute URL; the request's path below the base path and its query are appended")],
+        example: "url: 'http://127.0.0.1:8688/mirror'" },
+    PolicyRow { name: "rewriteResourcePath", flows: REQUEST, compile: change::path,
+        about: "changes the path below the endpoint's",
+        parameters: &[required("newResourcePath", "the new path; `{name}` is a parameter of the operation's path, `{query.param.name}` one of the query, both escaped"), optional("includeQueryParams", "whether the query is kept; absent: `true`")],
+        example: "newResourcePath: /other" },
+    PolicyRow { name: "setToHeader", flows: REQUEST, compile: change::endpoint,
+        about: "sends the request to another endpoint, with the path below the base path and the query",
+        parameters: &[required("to", "an absolute URL, a template")],
+        example: "to: 'http://127.0.0.1:8688/other'" },
+    PolicyRow { name: "xmlToJson", flows: BOTH, compile: convert::xml_to_json,
+        about: "converts an XML or SOAP body to JSON by Synapse's mapping; others stay as they are",
+        parameters: &[],
+        example: "" },
+    PolicyRow { name: "xmlValidator", flows: BOTH, compile: check::xml,
+        about: "refuses a body that exceeds a limit or is not well-formed, if it is XML or looks like it",
+        parameters: &[optional("dtdEnabled", "accept a document type, whose external entities are never fetched; absent: `false`"), optional("maxXMLDepth", "nesting of elements; absent: 100"), optional("maxElementCount", "elements of the document; absent: 100"), optional("maxAttributeCount", "attributes of one element; absent: 100"), optional("maxAttributeLength", "bytes of an attribute's value; absent: 100"), optional("maxChildrenPerElement", "child elements of one element; absent: 100")],
+        example: "maxXMLDepth: 10, maxElementCount: 1000" },
+];
+
+/// The parameters of a path that matches the template of an operation.
+#[must_use]
+pub fn path_variables<'t, 'p>(template: &'t str, path: &'p str) -> Vec<(&'t str, &'p str)> {
+    template::matches(template, path).unwrap_or_default()
+}
+
+/// The row of a policy.
+#[must_use]
+pub fn policy(name: &str) -> Option<&'static PolicyRow> {
+    POLICIES.iter().find(|row| row.name == name)
+}

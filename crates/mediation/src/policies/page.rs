@@ -1,0 +1,100 @@
+//! The page and the example that are generated from the table.
+
+use super::{POLICIES, PolicyRow};
+
+const PAGE: &str = "\
+# Policies
+
+What an operation does to its messages besides forwarding them. `x-penstock-policies`, at the top level of a description
+or in an operation, lists them for requests, for responses, and for the gateway's responses to faults:
+
+```yaml
+x-penstock-policies:
+  request:
+    - {name: removeHeader, parameters: {headerName: X-Internal}}
+    - {name: rewriteResourcePath, parameters: {newResourcePath: '/v2/pets/{id}'}}
+  response:
+    - {name: addHeader, parameters: {headerName: X-Api, headerValue: '${props.synapse.API_NAME}'}}
+  fault:
+    - {name: addHeader, parameters: {headerName: X-Error, headerValue: '${props.synapse.ERROR_CODE}'}}
+```
+
+- The API's policies run before the operation's, each list from top to bottom, after the token was verified. An unknown
+  policy or parameter and a wrong value are errors with line and column: the API is not served without its policies.
+- Names and parameters are those of WSO2 API Manager's policies where it has the policy.
+- A *template* is text with `${...}`: [expressions](expressions.md) over the message. `${headers.x}`, `${payload.x}`,
+  `${params.queryParams.x}`, `${params.pathParams.x}`, and properties as `${props.synapse.API_NAME}`; besides this one
+  `SYNAPSE_REST_API_VERSION`, `REST_API_CONTEXT`, `api.ut.resource`, `api.ut.HTTP_METHOD`, `jwt_claims`, and for faults
+  `ERROR_CODE`.
+- Operations without policies cost nothing. Bodies stream unless a policy reads or replaces them; the limits of held
+  bodies then apply (`held_body_bytes_max`).
+- The policies for faults run on every fault of the gateway after an operation was found, a rejected token included. If
+  one of them fails, the response stays as it is.
+- Requests to operations with policies for requests or responses cannot upgrade to WebSocket.
+
+[examples/policies.yaml](../examples/policies.yaml) has an operation for each: start `penstock up`, copy it into the
+folder of APIs, and `curl -i http://127.0.0.1:8280/policies/addHeader`.
+
+| policy | flows | what it does | parameters | example |
+|---|---|---|---|---|
+";
+
+/// The page docs/policies.md.
+#[must_use]
+pub fn policies_page() -> String {
+    let mut page = PAGE.to_owned();
+    for row in POLICIES {
+        let flows: Vec<_> = row.flows.iter().map(|flow| flow.name()).collect();
+        let parameters = row.parameters.iter().map(|parameter| {
+            let mark = if parameter.required { "" } else { " (optional)" };
+            format!("`{}`{mark}: {}", parameter.name, parameter.about)
+        });
+        let parameters: Vec<_> = parameters.collect();
+        page.push_str(&format!(
+            "| `{}` | {} | {} | {} | `{}` |\n",
+            row.name,
+            flows.join(", "),
+            row.about,
+            parameters.join("; "),
+            item(row).replace('|', "\\|")
+        ));
+    }
+    page
+}
+
+/// A policy as files write it.
+fn item(row: &PolicyRow) -> String {
+    match row.example {
+        "" => format!("{{name: {}}}", row.name),
+        parameters => format!("{{name: {}, parameters: {{{parameters}}}}}", row.name),
+    }
+}
+
+const EXAMPLE: &str = "\
+# An operation for each policy, generated from the table of docs/policies.md. The echo backend of `penstock up` returns
+# every request as its response.
+openapi: 3.1.0
+info:
+  title: Policies
+  version: 1.0.0
+x-wso2-basePath: /policies
+x-wso2-production-endpoints:
+  urls:
+    - http://127.0.0.1:8688
+security: []
+paths:
+";
+
+/// The file examples/policies.yaml.
+#[must_use]
+pub fn policies_example() -> String {
+    let mut file = EXAMPLE.to_owned();
+    for row in POLICIES {
+        let Some(flow) = row.flows.first() else { continue };
+        let (name, flow, item) = (row.name, flow.name(), item(row));
+        file.push_str(&format!(
+            "  /{name}:\n    get: &{name}\n      x-penstock-policies:\n        {flow}:\n          - {item}\n    post: *{name}\n"
+        ));
+    }
+    file
+}

@@ -1,0 +1,128 @@
+//! Policies that respond, and that send copies.
+
+use expression::BodyUse;
+use expression::template::{MediaType, PayloadTemplate};
+
+use super::{PolicyReading, convert};
+use crate::mediator::{Fork, Part, To};
+use crate::mediators::text::Text;
+use crate::message::Format;
+use crate::program::EndpointId;
+use crate::run::Scene;
+use crate::{Body, Failure, Mediator, Message, Next, PlainHead, PropertyScope, PropertyValue};
+
+/// Makes the message a response of the gateway's own: nothing of the request remains.
+fn begin(scene: &Scene<'_>, message: &mut Message, status: u16) -> Result<(), Failure> {
+    message.become_response(Box::<PlainHead>::default(), Body::held(Format::Binary, Vec::new()));
+    let status = PropertyValue::Integer(i64::from(status));
+    message.set(PropertyScope::Axis2, "HTTP_SC", status, scene.budget)
+}
+
+#[derive(Debug)]
+struct Mock {
+    status: u16,
+    content_type: Box<str>,
+    body: Option<PayloadTemplate>,
+}
+
+impl Mediator for Mock {
+    fn body_use(&self) -> BodyUse {
+        self.body.as_ref().map_or(BodyUse::Untouched, PayloadTemplate::body_use)
+    }
+
+    fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
+        let mut bytes = Vec::new();
+        if let Some(body) = &self.body {
+            body.render_within(&scene.view(message), scene.budget, &mut bytes)?;
+        }
+        begin(scene, message, self.status)?;
+        if self.body.is_some() {
+            message.body.replace(Format::of(&self.content_type), bytes, scene.budget)?;
+            message.set_field("Content-Type", &self.content_type)?;
+        }
+        Ok(Next::Loopback)
+    }
+}
+
+pub(super) fn mock(reading: &mut PolicyReading<'_>) -> Option<Box<dyn Mediator>> {
+    let status = reading.number("statusCode", 200)?;
+    if !(200..600).contains(&status) {
+        reading.wrong("statusCode", format!("{status} is not the status of a response"), "");
+        return None;
+    }
+    let content_type = reading.optional("contentType").unwrap_or("application/json");
+    if !content_type.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()) {
+        reading.wrong("contentType", "`contentType` has characters that no field has", "");
+        return None;
+    }
+    let media = match Format::of(content_type) {
+        Format::Json => MediaType::Json,
+        format if format.is_xml() => MediaType::Xml,
+        Format::Xml
+        | Format::Soap11
+        | Format::Soap12
+        | Format::Form
+        | Format::Multipart
+        | Format::Text
+        | Format::Binary => MediaType::Text,
+    };
+    let body = match reading.optional("body") {
+        Some(_) => Some(convert::template(reading, "body", media)?),
+        None => None,
+    };
+    Some(Box::new(Mock { status, content_type: content_type.into(), body }))
+}
+
+#[derive(Debug)]
+struct Redirect {
+    status: u16,
+    url: Text,
+}
+
+impl Mediator for Redirect {
+    fn body_use(&self) -> BodyUse {
+        self.url.body_use()
+    }
+
+    fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
+        let url = self.url.render(scene, message)?;
+        begin(scene, message, self.status)?;
+        message.set_field("Location", &url)?;
+        Ok(Next::Respond)
+    }
+}
+
+pub(super) fn redirect(reading: &mut PolicyReading<'_>) -> Option<Box<dyn Mediator>> {
+    let status = reading.number("statusCode", 302)?;
+    if !matches!(status, 301 | 302 | 303 | 307 | 308) {
+        let message = format!("{status} is not the status of a redirect");
+        reading.wrong("statusCode", message, "write 301, 302, 303, 307 or 308");
+        return None;
+    }
+    Some(Box::new(Redirect { status, url: reading.template("url")? }))
+}
+
+#[derive(Debug)]
+struct Mirror(EndpointId);
+
+impl Mediator for Mirror {
+    fn body_use(&self) -> BodyUse {
+        BodyUse::Read
+    }
+
+    fn ns_per_byte(&self) -> u64 {
+        0
+    }
+
+    fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
+        let mut copy = message.copy(scene.budget)?;
+        let one_way = PropertyValue::Boolean(true);
+        copy.set(PropertyScope::Synapse, "OUT_ONLY", one_way, scene.budget)?;
+        let part = Part { message: copy, sequence: None, to: Some(To::Endpoint(self.0)) };
+        Ok(Next::Fork(Fork { parts: vec![part], id: None, continues: true }))
+    }
+}
+
+pub(super) fn mirror(reading: &mut PolicyReading<'_>) -> Option<Box<dyn Mediator>> {
+    Some(Box::new(Mirror(reading.endpoint("url")?)))
+}
