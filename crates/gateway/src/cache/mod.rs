@@ -136,7 +136,7 @@ impl Caching {
     /// Looks at the upstream's response: returns the stored one if that is still valid, else `response`, which may be
     /// stored while it passes. `sends_credentials`: the upstream got those of the client.
     pub(crate) fn conclude(
-        self: Box<Self>,
+        self,
         request: &Request,
         response: Response,
         sends_credentials: bool,

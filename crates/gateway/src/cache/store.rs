@@ -15,6 +15,9 @@ use crate::message::Request;
 /// What a request asks for: API, endpoint set, host, target.
 pub(super) type Key = Rc<[u8]>;
 
+/// A field that a response varies with, and its values.
+pub(super) type Varied = (Box<[u8]>, Vec<Box<[u8]>>);
+
 /// A stored response.
 #[derive(Debug)]
 pub(super) struct Stored {
@@ -22,7 +25,7 @@ pub(super) struct Stored {
     /// An edited API does not find it any more.
     pub(super) routes: Arc<ApiRoutes>,
     /// The fields in `Vary`, each with the values that the request had.
-    pub(super) varies: Vec<(Box<[u8]>, Vec<Box<[u8]>>)>,
+    pub(super) varies: Vec<Varied>,
     /// Field lines, each with its CRLF, without `Age`.
     pub(super) lines: Box<[u8]>,
     pub(super) etag: Option<Box<[u8]>>,
