@@ -41,7 +41,7 @@ help: ## this list
 
 ##@ Use
 
-run: build-needs ## build quickly and start everything on this machine, with a sample API
+run: build-needs ## build quickly and start everything on this machine, with a sample API and a Synapse sample
 	cargo build --profile quick --package penstock --no-default-features --features mimalloc
 	exec $(TARGET_DIR)/quick/penstock up $(ARGS)
 

@@ -4,6 +4,7 @@
 mod access_log;
 mod auth_failures;
 mod bodies;
+mod descriptions;
 mod disconnects;
 mod endpoints;
 mod exchange;

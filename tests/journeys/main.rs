@@ -4,6 +4,7 @@
 mod check;
 mod descriptors;
 mod engines;
+mod explain;
 mod gateway;
 mod integration;
 mod lab_results;
@@ -11,6 +12,8 @@ mod lab_run;
 mod memory;
 mod process_log;
 mod readme;
+mod scenarios;
 mod streaming;
 mod token;
+mod unit_tests;
 mod up;

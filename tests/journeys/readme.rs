@@ -41,6 +41,31 @@ fn every_file_that_the_readme_links_to_exists() {
     }
 }
 
+/// Commands that need no server, with what they print, in the blocks `console` of a page.
+fn quoted(page: &str) -> Vec<(String, String)> {
+    let text = fs::read_to_string(root().join(page)).unwrap();
+    let blocks = text.split("```console\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let commands = blocks.flat_map(|block| block.split("$ ").skip(1));
+    let found = commands.filter_map(|command| command.split_once('\n'));
+    let ours = found.filter(|(command, _)| {
+        let mut words = command.split(' ');
+        let (program, verb) = (words.next(), words.next().unwrap_or_default());
+        program == Some("penstock") && ["check", "test", "explain", "try"].contains(&verb)
+    });
+    ours.map(|(command, output)| (command.to_owned(), output.to_owned())).collect()
+}
+
+#[test]
+fn the_commands_of_the_integration_guide_print_what_it_says() {
+    let commands = quoted("docs/integration.md");
+    assert_eq!(commands.len(), 4, "{commands:?}");
+    for (command, expect) in commands {
+        let arguments: Vec<&str> = command.split(' ').skip(1).collect();
+        let (code, output) = Process::run(&root(), &arguments);
+        assert_eq!((code, output), (Some(0), expect), "{command}");
+    }
+}
+
 #[test]
 fn the_configuration_of_the_readme_is_accepted() {
     let text = readme();

@@ -20,8 +20,11 @@ fn data() -> tempfile::TempDir {
     for part in [address.to_string().as_str(), "--echo", "data dir/apis/echo.yaml"] {
         assert!(text.contains(part), "no {part} in {text}");
     }
-    edit(folder.path(), "apis/echo.yaml", &[(&port, &free_port().to_string())]);
-    let ports = [":8280\"", ":8243\"", ":9201\""].map(|port| (port, ":0\""));
+    let echo = free_port().to_string();
+    for sample in ["apis/echo.yaml", "artifacts/orders.xml"] {
+        edit(folder.path(), sample, &[(&port, &echo)]);
+    }
+    let ports = [":8280\"", ":8243\"", ":8290\"", ":9201\""].map(|port| (port, ":0\""));
     edit(folder.path(), "penstock.toml", &ports);
     folder
 }
@@ -63,12 +66,18 @@ fn run_curls(printed: &str) -> Vec<String> {
 #[track_caller]
 fn check_curls(printed: &str) {
     let responses = run_curls(printed);
-    let [http, https, denied] = responses.as_slice() else { panic!("three lines in {printed}") };
+    let [http, https, order, denied] = responses.as_slice() else {
+        panic!("four lines in {printed}")
+    };
     for response in [http, https] {
         assert!(response.starts_with("HTTP/"), "{response}");
         assert!(response.lines().next().unwrap().contains(" 200"), "{response}");
         assert!(response.ends_with("{\"hello\":\"world\"}"), "{response}");
     }
+    assert!(order.starts_with("HTTP/1.1 200 "), "{order}");
+    let xml: String = order.split("\r\n\r\n").skip(1).collect();
+    let xml: String = xml.split_whitespace().collect();
+    assert_eq!(xml, "<order><symbol>IBM</symbol><quantity>3</quantity></order>", "{order}");
     assert!(denied.starts_with("HTTP/1.1 401 "), "{denied}");
     assert!(
         denied.contains("{\"code\":\"900902\",\"message\":\"Missing Credentials\""),
@@ -127,10 +136,11 @@ fn an_https_listener_that_only_a_flag_opens_has_a_certificate() {
 #[test]
 fn flags_replace_the_ports_of_the_configuration() {
     let folder = data();
-    let (http, echo) = (free_port(), free_port());
+    let (http, echo, integration) = (free_port(), free_port(), free_port());
     let start = |echo: u16| {
-        let (http, echo) = (http.to_string(), echo.to_string());
+        let [http, echo, integration] = [http, echo, integration].map(|port| port.to_string());
         let flags = ["up", "--data", "data dir", "--http", &http, "--echo", &echo];
+        let flags = [&flags[..], &["--integration", &integration]].concat();
         let process = Process::start(folder.path(), &flags);
         let printed = process.wait_for("Press Ctrl-C to stop.");
         (process, printed)
@@ -138,6 +148,7 @@ fn flags_replace_the_ports_of_the_configuration() {
     let (mut process, printed) = start(echo);
     assert!(printed.contains(&format!("http://127.0.0.1:{http} ")), "{printed}");
     assert!(printed.contains(&format!("http://127.0.0.1:{echo} ")), "{printed}");
+    assert!(printed.contains(&format!("http://127.0.0.1:{integration}/orders\n")), "{printed}");
     check_curls(&printed);
     process.signal(SIGINT);
     assert_eq!(process.wait().code(), Some(0));

@@ -15,7 +15,9 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use commands::{check, echo, expression, gateway, json, lab, token, trial, up, xml};
+use commands::{
+    check, echo, explain, expression, gateway, json, lab, token, trial, unit_test, up, xml,
+};
 
 #[cfg(feature = "mimalloc")]
 #[global_allocator]
@@ -37,6 +39,7 @@ enum Command {
     Up(up::Arguments),
     Gateway(gateway::Arguments),
     Check(check::Arguments),
+    Explain(explain::Arguments),
     #[command(subcommand)]
     Token(token::Command),
     Echo(echo::Arguments),
@@ -48,6 +51,7 @@ enum Command {
     Json(json::Command),
     Expression(expression::Arguments),
     Try(trial::Arguments),
+    Test(unit_test::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -55,6 +59,7 @@ fn main() -> ExitCode {
         Command::Up(arguments) => up::run(&arguments),
         Command::Gateway(arguments) => gateway::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
+        Command::Explain(arguments) => explain::run(&arguments),
         Command::Token(command) => token::run(command),
         Command::Echo(arguments) => echo::run(&arguments),
         Command::Lab(command) => lab::run(command),
@@ -62,6 +67,7 @@ fn main() -> ExitCode {
         Command::Json(command) => json::run(command),
         Command::Expression(arguments) => expression::run(&arguments),
         Command::Try(arguments) => trial::run(&arguments),
+        Command::Test(arguments) => unit_test::run(&arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

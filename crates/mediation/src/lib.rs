@@ -22,7 +22,9 @@
 //! Architecture invariant: no I/O, no clock, no thread. The host supplies the message's head ([`Head`]) and everything
 //! else that an expression may read ([`Environment`]).
 
+mod bench;
 mod compile;
+mod description;
 mod error;
 mod known;
 pub mod limits;
@@ -30,14 +32,18 @@ mod mediator;
 mod mediators;
 mod memory;
 mod message;
+pub mod outline;
 mod program;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod properties;
 mod run;
 mod service;
 mod template;
+pub mod unit_test;
 
+pub use bench::{Bench, BenchHead, perform};
 pub use compile::{Compiler, Element, Origin};
+pub use description::Wsdl;
 pub use error::{Code, Failure};
 pub use expression::BodyUse;
 pub use mediator::{Call, Collect, Fork, Mediator, Next, Part, Scatter, To};

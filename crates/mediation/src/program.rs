@@ -66,6 +66,8 @@ pub struct Program {
     pub(crate) sequence_names: HashMap<String, SequenceId>,
     pub(crate) endpoint_names: HashMap<String, EndpointId>,
     pub(crate) endpoints: Vec<Endpoint>,
+    /// Names of endpoints inside other artefacts, which nothing refers to.
+    pub(crate) inner_names: HashMap<EndpointId, String>,
     pub(crate) templates: HashMap<String, Template>,
     pub(crate) proxies: Vec<Proxy>,
     pub(crate) apis: Vec<Api>,
@@ -102,6 +104,14 @@ impl Program {
         self.endpoints.get(id.0 as usize)
     }
 
+    /// The name of an endpoint, for tools.
+    #[must_use]
+    pub fn endpoint_name(&self, id: EndpointId) -> Option<&str> {
+        let mut named = self.endpoint_names.iter();
+        let outer = named.find(|(_, known)| **known == id).map(|(name, _)| name);
+        outer.or_else(|| self.inner_names.get(&id)).map(String::as_str)
+    }
+
     #[must_use]
     pub fn proxies(&self) -> &[Proxy] {
         &self.proxies
@@ -116,6 +126,11 @@ impl Program {
     #[must_use]
     pub fn body_use(&self, sequence: SequenceId) -> BodyUse {
         self.body_uses.get(sequence.0 as usize).copied().unwrap_or(BodyUse::Rewritten)
+    }
+
+    /// The steps of all sequences.
+    pub(crate) fn steps(&self) -> impl Iterator<Item = &Step> {
+        self.sequences.iter().flat_map(|sequence| &sequence.steps)
     }
 
     pub(crate) fn get(&self, sequence: SequenceId) -> Option<&Sequence> {

@@ -2,6 +2,7 @@
 
 use expression::Budget;
 
+use crate::description::Wsdl;
 use crate::program::{EndpointId, Program, SequenceId};
 use crate::{Failure, Message, PropertyScope, PropertyValue, template};
 
@@ -31,6 +32,8 @@ pub struct Proxy {
     pub name: String,
     pub transports: Transports,
     pub flow: Flow,
+    /// `publishWSDL`
+    pub wsdl: Option<Wsdl>,
 }
 
 /// A REST API.
@@ -39,6 +42,7 @@ pub struct Api {
     pub name: String,
     /// Context and version, without a trailing `/`.
     pub base_path: String,
+    pub version: Option<String>,
     pub transports: Transports,
     pub resources: Vec<Resource>,
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod check;
 pub(crate) mod echo;
+pub(crate) mod explain;
 pub(crate) mod expression;
 pub(crate) mod gateway;
 pub(crate) mod json;
@@ -12,6 +13,7 @@ pub(crate) mod source;
 pub(crate) mod token;
 pub(crate) mod transform;
 pub(crate) mod trial;
+pub(crate) mod unit_test;
 pub(crate) mod up;
 pub(crate) mod xml;
 

@@ -31,6 +31,7 @@ pub(crate) struct Serving {
 pub(crate) struct Listen {
     pub(crate) http: Option<SocketAddr>,
     pub(crate) https: Option<SocketAddr>,
+    pub(crate) integration: Option<SocketAddr>,
     pub(crate) admin: Option<SocketAddr>,
 }
 
@@ -39,6 +40,7 @@ impl Listen {
         for (address, setting) in [
             (self.http, &mut settings.gateway.http),
             (self.https, &mut settings.gateway.https),
+            (self.integration, &mut settings.integration.http),
             (self.admin, &mut settings.admin.listen),
         ] {
             *setting = address.or(*setting);

@@ -1,7 +1,6 @@
 //! `penstock try`: runs one message through a sequence.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -9,9 +8,9 @@ use base::SystemClock;
 use clap::Args;
 use expression::{Budget, limits};
 use mediation::{
-    Answer, Ask, AskId, Body, Code, Compiler, Direction, Environment, Event, Exchange, Flow,
-    Format, LogLevel, Matched, Message, Origin, PlainHead, Program, PropertyScope, Run, SequenceId,
-    Step, Target,
+    Answer, Bench, BenchHead, Body, Compiler, Direction, Environment, Exchange, Flow, Format,
+    LogLevel, Matched, Message, Origin, PlainHead, Program, Properties, PropertyScope, Run,
+    SequenceId, Step, Target, perform,
 };
 use model::Severity;
 
@@ -61,16 +60,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let files = [Some(&arguments.file), arguments.payload.as_ref(), arguments.headers.as_ref()];
     stdin_once(files.into_iter().flatten().chain(&arguments.response).map(PathBuf::as_path))?;
     let program = Arc::new(program(arguments)?);
-    let mut message = request(arguments)?;
+    let mut message = request(arguments, &program)?;
     let flow = match &arguments.path {
         Some(path) => resource(&program, &arguments.method, path, &mut message)?,
         None => chosen(&program, arguments.run.as_deref())?,
     };
     let response = arguments.response.as_ref();
     let response = response.map(|file| Source::read(file, limits::JSON_BYTES_MAX)).transpose()?;
-    let (trace, shown) = (arguments.trace, RefCell::new(describe(&message)));
-    let bench = Bench { response, trace, shown };
-    bench.run(Run::new(program, flow, message, Budget::large()))
+    let (trace, last) = (arguments.trace, RefCell::new(describe(&message)));
+    let shown = Shown { response, trace, last, printed: RefCell::default() };
+    shown.run(Run::new(program, flow, message, Budget::large()))
 }
 
 /// The resource that serves the path; the message gets its properties.
@@ -142,7 +141,7 @@ fn chosen(program: &Program, name: Option<&str>) -> Result<Flow, Failure> {
     }
 }
 
-fn request(arguments: &Arguments) -> Result<Message, Failure> {
+fn request(arguments: &Arguments, program: &Program) -> Result<Message, Failure> {
     let source = |file: &Option<PathBuf>| {
         file.as_ref().map(|file| Source::read(file, limits::JSON_BYTES_MAX)).transpose()
     };
@@ -162,72 +161,70 @@ fn request(arguments: &Arguments) -> Result<Message, Failure> {
         None => Body::held(Format::Binary, Vec::new()),
     };
     let target = arguments.path.clone().unwrap_or_else(|| "/".to_owned());
-    let head = PlainHead { method: arguments.method.clone(), target, fields };
+    let plain = PlainHead { method: arguments.method.clone(), target, fields };
+    // What follows is added to an endpoint's address.
+    let prefix_len =
+        match arguments.path.as_deref().map(|path| program.resource(&plain.method, path)) {
+            Some(Matched::Resource(found)) => found.api.base_path.len(),
+            Some(_) | None => plain.target.len(),
+        };
+    let head = BenchHead { plain, prefix_len, status: None };
     Ok(Message::new(Direction::Request, Box::new(head), body))
 }
 
 /// Runs a message, and shows what happens.
-struct Bench {
+struct Shown {
     response: Option<Source>,
     trace: bool,
     /// The message as it was last shown.
-    shown: RefCell<Vec<String>>,
+    last: RefCell<Vec<String>>,
+    /// Of what was printed; absent if nothing was.
+    printed: RefCell<Option<Result<(), Failure>>>,
 }
 
-impl Bench {
-    fn run(&self, mut run: Run) -> Result<(), Failure> {
-        // Those that the time limits of aggregates wait for; nothing waits longer than for all others.
-        let mut timers = VecDeque::new();
-        let mut has_shown = false;
-        loop {
-            match run.next_heavy(self) {
-                Event::Ask(id, Ask::Exchange(exchange)) => {
-                    has_shown |= self.exchange(&mut run, id, *exchange)?;
-                }
-                Event::Ask(id, Ask::Timer(_)) => timers.push_back(id),
-                Event::Ask(id, Ask::Body(_)) => {
-                    let problem = "a body that streams cannot be tried";
-                    let failure = mediation::Failure::new(Code::MEDIATION, problem);
-                    run.answer(id, Answer::Failed(failure, None));
-                }
-                Event::Respond(message, _) => {
-                    has_shown = true;
-                    show("responds to the client", &message)?;
-                }
-                Event::Accepted => {
-                    has_shown = true;
-                    stdout("accepts the request: 202\n")?;
-                }
-                Event::Failed(failure) => return Err(failed(&failure)),
-                Event::Heavy => {}
-                Event::Waiting => match timers.pop_front() {
-                    Some(timer) => run.answer(timer, Answer::Elapsed),
-                    None => return Ok(()),
-                },
-                Event::Done if has_shown => return Ok(()),
-                Event::Done => return stdout("ends without a response: 202\n"),
-            }
+impl Shown {
+    fn run(self, run: Run) -> Result<(), Failure> {
+        let ended = perform(run, &self).map_err(|failure| failed(&failure));
+        match self.printed.into_inner() {
+            Some(printed) => printed.and(ended),
+            None => ended.and_then(|()| stdout("ends without a response: 202\n")),
         }
     }
 
+    fn print(&self, print: impl FnOnce() -> Result<(), Failure>) {
+        let mut printed = self.printed.borrow_mut();
+        let before = printed.take().unwrap_or(Ok(()));
+        *printed = Some(before.and_then(|()| print()));
+    }
+}
+
+impl Bench for Shown {
     /// Answers with the response, or shows what was sent.
-    fn exchange(&self, run: &mut Run, id: AskId, exchange: Exchange) -> Result<bool, Failure> {
+    fn exchange(&self, exchange: Exchange, _: Option<&Properties>) -> Option<Answer> {
         let to = address(&exchange.target);
         let Some(response) = &self.response else {
-            show(&format!("sent to {to}"), &exchange.message)?;
-            return Ok(true);
+            self.print(|| show(&format!("sent to {to}"), &exchange.message));
+            return None;
         };
         if self.trace {
             stderr(&format!("sent to {to}\n"));
         }
         let format = Format::guess(&response.bytes);
         let fields = vec![("Content-Type".to_owned(), format.content_type().to_owned())];
-        let head = PlainHead { fields, ..PlainHead::default() };
+        let plain = PlainHead { fields, ..PlainHead::default() };
+        let head = BenchHead { plain, status: Some(200), ..BenchHead::default() };
         let body = Body::held(format, response.bytes.clone());
         let message = Message::new(Direction::Response, Box::new(head), body);
-        *self.shown.borrow_mut() = describe(&message);
-        run.answer(id, Answer::Response(message));
-        Ok(false)
+        *self.last.borrow_mut() = describe(&message);
+        Some(Answer::Response(message))
+    }
+
+    fn respond(&self, message: Message) {
+        self.print(|| show("responds to the client", &message));
+    }
+
+    fn accept(&self) {
+        self.print(|| stdout("accepts the request: 202\n"));
     }
 }
 
@@ -253,7 +250,7 @@ fn show(end: &str, message: &Message) -> Result<(), Failure> {
     stdout(&text)
 }
 
-impl Environment for Bench {
+impl Environment for Shown {
     fn unix_ms(&self) -> i64 {
         i64::try_from(SystemClock::new().origin_unix_us() / 1_000).unwrap_or(i64::MAX)
     }
@@ -267,7 +264,7 @@ impl Environment for Bench {
             return;
         }
         let now = describe(message);
-        let mut shown = self.shown.borrow_mut();
+        let mut shown = self.last.borrow_mut();
         let mut text = format!("{step}\n");
         let gone = shown.iter().filter(|line| !now.contains(line));
         let new = now.iter().filter(|line| !shown.contains(line));

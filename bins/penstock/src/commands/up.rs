@@ -18,24 +18,27 @@ use super::{stdout, token};
 use crate::failure::Failure;
 
 const SAMPLE_API: &str = include_str!("../../../../examples/echo.yaml");
-/// The endpoint in [`SAMPLE_API`].
-const ECHO: &str = "127.0.0.1:8688";
+const SAMPLE_ARTEFACT: &str = include_str!("../../../../examples/orders.xml");
+/// The endpoint in both samples, without its port.
+const ECHO: &str = "127.0.0.1:";
+const ECHO_PORT: u16 = 8688;
 const ISSUER_NAME: &str = "resident";
 /// Source: WSO2's resident key manager.
 const ISS: &str = "https://localhost:9443/oauth2/token";
 /// Lifetime of the token that each start writes.
 const TOKEN_DAYS: u64 = 30;
 
-/// Run a gateway with a sample API, an echo backend, keys and a token on this machine
+/// Run a gateway with a sample API and a Synapse sample, an echo backend, keys and a token on this machine
 ///
-/// The first start writes a configuration, the sample API and a signing key to the data folder; later starts read
+/// The first start writes a configuration, both samples and a signing key to the data folder; later starts read
 /// them. Addresses given by flags replace those of the configuration for this run.
 #[derive(Args)]
 #[command(after_help = "Examples:
   penstock up                            (prints curl commands to paste)
   penstock up --http 9080 --echo 9688    (other ports)
 
-While it runs, edit penstock-data/apis/echo.yaml or add your own OpenAPI file beside it.")]
+While it runs, edit penstock-data/apis/echo.yaml or add your own OpenAPI file beside it, and Synapse artefacts and
+archives in penstock-data/artifacts.")]
 pub(crate) struct Arguments {
     /// Data folder
     #[arg(long, value_name = "DIR", default_value = "penstock-data")]
@@ -46,10 +49,13 @@ pub(crate) struct Arguments {
     /// Address of the HTTPS listener [default: `[gateway] https` of the configuration]
     #[arg(long, value_name = "[HOST:]PORT", value_parser = listen_address)]
     https: Option<SocketAddr>,
+    /// Address of the listener for Synapse artefacts [default: `[integration] http` of the configuration]
+    #[arg(long, value_name = "[HOST:]PORT", value_parser = listen_address)]
+    integration: Option<SocketAddr>,
     /// Address of the admin listener [default: `[admin] listen` of the configuration]
     #[arg(long, value_name = "[HOST:]PORT", value_parser = listen_address)]
     admin: Option<SocketAddr>,
-    /// Port of the echo backend. Changes the endpoint in the sample API's file, which must not have been edited
+    /// Port of the echo backend. Changes the endpoint in the files of the samples, which must not have been edited
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     echo: Option<u16>,
 }
@@ -64,6 +70,7 @@ fn listen_address(argument: &str) -> Result<SocketAddr, String> {
 struct Places {
     configuration: PathBuf,
     sample: PathBuf,
+    artefact: PathBuf,
     signing_key: PathBuf,
     jwks: PathBuf,
     token: PathBuf,
@@ -79,7 +86,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let has_token = renew_token(&places)?;
     let echo = start_echo(&places)?;
-    let listen = Listen { http: arguments.http, https: arguments.https, admin: arguments.admin };
+    let Arguments { http, https, integration, admin, .. } = *arguments;
+    let listen = Listen { http, https, integration, admin };
     let serving = Serving::start(&places.configuration, &listen)?;
     let echo_address = echo.as_ref().map(Echo::addr);
     drop(stdout(&welcome(&serving, &places, echo_address, has_token)));
@@ -96,16 +104,22 @@ impl Places {
         Ok(Self {
             configuration: data.join("penstock.toml"),
             sample: data.join("apis/echo.yaml"),
+            artefact: data.join("artifacts/orders.xml"),
             signing_key: data.join("keys/signing.pem"),
             jwks: data.join("keys/jwks.json"),
             token: data.join("token"),
         })
     }
+
+    /// The files of the samples, and what a first start writes to them.
+    fn samples(&self) -> [(&Path, &'static str); 2] {
+        [(&self.sample, SAMPLE_API), (&self.artefact, SAMPLE_ARTEFACT)]
+    }
 }
 
 /// Writes the files that are missing, the configuration last, so that an interrupted first start is repeated.
 fn first_start(places: &Places) -> Result<(), Failure> {
-    for file in [&places.sample, &places.signing_key] {
+    for file in [&places.sample, &places.artefact, &places.signing_key] {
         let folder = file.parent().unwrap_or(Path::new("."));
         fs::create_dir_all(folder).map_err(|error| Failure::file("create", folder, &error))?;
     }
@@ -116,12 +130,16 @@ fn first_start(places: &Places) -> Result<(), Failure> {
     let jwk = signing_key(&places.signing_key)?.public_jwk(None).map_err(Failure::error)?;
     let jwks = format!("{{\"keys\":[{jwk}]}}\n");
     written(&places.jwks, follow::write_public(&places.jwks, jwks.as_bytes()))?;
-    if !places.sample.exists() {
-        written(&places.sample, follow::write_public(&places.sample, SAMPLE_API.as_bytes()))?;
+    for (file, sample) in places.samples() {
+        if !file.exists() {
+            written(file, follow::write_public(file, sample.as_bytes()))?;
+        }
     }
     let configuration = render_default(&FirstStart {
         http: "127.0.0.1:8280",
         https: "127.0.0.1:8243",
+        integration: "127.0.0.1:8290",
+        artefacts: "artifacts/",
         admin: "127.0.0.1:9201",
         apis: "apis/",
         data: "data/",
@@ -133,22 +151,31 @@ fn first_start(places: &Places) -> Result<(), Failure> {
     written(&places.configuration, kept)
 }
 
-/// Points the sample API to the echo backend on `port`. An edited sample is not changed.
+/// Points the samples to the echo backend on `port`. An edited sample is not changed.
 fn move_echo(places: &Places, port: u16) -> Result<(), Failure> {
-    let sample = &places.sample;
-    let text = fs::read_to_string(sample).map_err(|error| Failure::file("read", sample, &error))?;
-    let current = sample_api(places).as_ref().and_then(local_endpoint);
-    if current.is_some_and(|current| current.port() == port) {
-        return Ok(());
+    for (file, sample) in places.samples().into_iter().filter(|(file, _)| file.exists()) {
+        let text = fs::read_to_string(file).map_err(|error| Failure::file("read", file, &error))?;
+        let current = echo_port(&text);
+        if current == Some(port) {
+            continue;
+        }
+        let with_port =
+            |port| sample.replace(&format!("{ECHO}{ECHO_PORT}"), &format!("{ECHO}{port}"));
+        if current.is_none_or(|current| text != with_port(current)) {
+            let file = file.display();
+            return Err(Failure::Usage(format!(
+                "--echo {port}: {file} was edited; set the port in its endpoint instead"
+            )));
+        }
+        written(file, follow::write_public(file, with_port(port).as_bytes()))?;
     }
-    let with_port = |port: u16| SAMPLE_API.replace(ECHO, &format!("127.0.0.1:{port}"));
-    if current.is_none_or(|current| text != with_port(current.port())) {
-        let sample = sample.display();
-        return Err(Failure::Usage(format!(
-            "--echo {port}: {sample} was edited; set the port in its endpoint instead"
-        )));
-    }
-    written(sample, follow::write_public(sample, with_port(port).as_bytes()))
+    Ok(())
+}
+
+/// The port of the first endpoint on loopback in a sample.
+fn echo_port(text: &str) -> Option<u16> {
+    let (_, rest) = text.split_once(ECHO)?;
+    rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
 /// Signs a token for the sample API. False: there is no signing key, since the operator removed it.
@@ -267,11 +294,18 @@ fn welcome(
     if let Some(at) = echo {
         text += &format!("  backend   http://{at}  echo\n");
     }
+    if let Some(at) = addresses.integration_http {
+        text += &format!("  Synapse   http://{at}\n");
+    }
     if let Some(at) = addresses.admin {
         text += &format!("  admin     http://{at}  /healthz /readyz /metrics /diagnostics\n");
     }
     text += &format!("  config    {}\n", places.configuration.display());
-    text += &format!("  APIs      {}\n\n", joined(&serving.settings.gateway.apis));
+    text += &format!("  APIs      {}\n", joined(&serving.settings.gateway.apis));
+    if !serving.settings.integration.artefacts.is_empty() {
+        text += &format!("  artifacts {}\n", joined(&serving.settings.integration.artefacts));
+    }
+    text += "\n";
     let Some(api) = sample_api(places) else {
         return text + &sample_problems(places) + "Press Ctrl-C to stop.\n";
     };
@@ -290,6 +324,12 @@ fn welcome(
             let trust = trust(&serving.settings);
             text += &format!("curl -i {trust} {bearer} {body} {url}{path}\n\n");
         }
+    }
+    if let Some(at) = addresses.integration_http.filter(|_| places.artefact.exists()) {
+        text += "An order in JSON, which its backend gets, and returns, as XML:\n\n";
+        text +=
+            "curl -i -H 'Content-Type: application/json' -d '{\"symbol\":\"IBM\",\"quantity\":3}' ";
+        text += &format!("http://{at}/orders\n\n");
     }
     if let Some(url) = http.as_ref().or(https.as_ref()) {
         let trust = if http.is_some() { String::new() } else { trust(&serving.settings) + " " };

@@ -7,6 +7,9 @@ pub struct FirstStart<'a> {
     /// `gateway.http` and `gateway.https`, as `address:port`.
     pub http: &'a str,
     pub https: &'a str,
+    /// `integration.http`, and the folder of Synapse artefacts.
+    pub integration: &'a str,
+    pub artefacts: &'a str,
     /// `admin.listen`.
     pub admin: &'a str,
     /// The folder of API descriptions.
@@ -23,8 +26,10 @@ pub struct FirstStart<'a> {
 /// The commented `penstock.toml` of a first start; [`super::read`] accepts it.
 #[must_use]
 pub fn render_default(first: &FirstStart<'_>) -> String {
-    let FirstStart { http, https, admin, apis, data, issuer_name, iss, jwks } = first;
+    let FirstStart { http, https, integration, artefacts, admin, apis, data, .. } = first;
+    let FirstStart { issuer_name, iss, jwks, .. } = first;
     let [http, https, admin] = [http, https, admin].map(|text| quoted(text));
+    let [integration, artefacts] = [integration, artefacts].map(|text| quoted(text));
     let [apis, data, jwks] = [apis, data, jwks].map(|text| quoted(text));
     let [issuer_name, iss] = [issuer_name, iss].map(|text| quoted(text));
     format!(
@@ -44,6 +49,10 @@ strict_paths = true           # paths with `//`, `;`, `%2F` or dot segments get 
 # [tls]                       # absent: a certificate is generated and kept in the data folder
 # cert = \"tls.crt\"
 # key = \"tls.key\"
+
+[integration]
+http = {integration}
+artifacts = [{artefacts}]   # Synapse artefacts and .car archives, watched
 
 [admin]
 listen = {admin}   # /healthz /readyz /metrics /diagnostics

@@ -409,6 +409,8 @@ fn the_file_of_a_first_start_has_no_diagnostics() {
     let first = FirstStart {
         http: "127.0.0.1:8280",
         https: "127.0.0.1:8243",
+        integration: "127.0.0.1:8290",
+        artefacts: "artifacts/",
         admin: "127.0.0.1:9201",
         apis: "apis \"new\"\\",
         data: ".",
@@ -421,6 +423,7 @@ fn the_file_of_a_first_start_has_no_diagnostics() {
     let settings = settings.expect("it is complete");
     assert_eq!(settings.gateway.apis, [PathBuf::from("etc/apis \"new\"\\")]);
     assert!(settings.gateway.strict_paths);
+    assert_eq!(settings.integration.artefacts, [PathBuf::from("etc/artifacts/")]);
     let issuer = settings.issuers.first().map(|issuer| (issuer.name.as_str(), issuer.iss.as_str()));
     assert_eq!(issuer, Some(("resident", "https://localhost:9443/oauth2/token")));
 }

@@ -6,11 +6,10 @@ use base::Method;
 use bytes::Bytes;
 use expression::Budget;
 use mediation::{
-    Body, Code, Direction, EndpointKind, Exchange, Failure, Format, Message, Properties,
-    PropertyScope, Target,
+    Body, Code, Direction, EndpointKind, Exchange, Failure, Format, Message, Properties, Target,
 };
 use model::{Blame, Fault};
-use wire::http1::{BodyFraming, Field, is_token};
+use wire::http1::{BodyFraming, Field};
 
 use super::RunEnvironment;
 use crate::compiled::Compiled;
@@ -89,7 +88,7 @@ impl Sender {
         peer: &Rc<Peer>,
         framing: BodyFraming,
     ) -> Self {
-        let method = method(&exchange, properties);
+        let method = exchange.named_method(properties);
         let Exchange { target, message, .. } = exchange;
         Self {
             direction: message.direction,
@@ -294,14 +293,6 @@ fn ordered<'t>(
     };
     let (before, from) = group.members.split_at_checked(first).unwrap_or((&[], &group.members));
     (from.iter().chain(before), choice)
-}
-
-/// The method that the endpoint or a property names.
-fn method(exchange: &Exchange, properties: Option<&Properties>) -> Option<String> {
-    let set = properties.and_then(|all| all.get(PropertyScope::Axis2, "HTTP_METHOD"));
-    let named = exchange.target.method.clone();
-    let named = named.or_else(|| Some(set?.text().into_owned()));
-    named.filter(|name| is_token(name.as_bytes()))
 }
 
 /// A response as mediation gets it. Its body streams unless it is empty.

@@ -111,8 +111,19 @@ pub(crate) async fn respond<C: Client>(
     }
     let service_at = integration.services.get(routes.slot as usize).copied().flatten();
     let service_at = service_at.ok_or(Fault::Denied(Denial::NoApi))?;
+    let prefix_len = path.len().saturating_sub(not_found.remainder.len());
+    if let Some((content_type, text)) =
+        description(&integration.program, service_at, request, prefix_len)
+    {
+        let admitted = admission::admit(worker, &revision.live, request, &service, client).await?;
+        record.places = admitted.places;
+        let mut response = worker.own_response(200);
+        response.head.edits.append(b"Content-Type", content_type.as_bytes());
+        let body = Held::new(Bytes::from(text));
+        return Ok(Response { body: ResponseBody::Held(body), ..response });
+    }
     let mut head = worker.resources.copy(request);
-    head.prefix_len = path.len().saturating_sub(not_found.remainder.len());
+    head.prefix_len = prefix_len;
     if !request.peer.trusted {
         // No artefact believes what a client says of itself.
         head.edits.remove_known(IDENTITY);
@@ -159,6 +170,37 @@ pub(crate) async fn respond<C: Client>(
         tokio::task::spawn_local(finish(session));
     }
     response
+}
+
+/// What a service says of itself, if the query asks for it: its WSDL or its OpenAPI description.
+fn description(
+    program: &Program,
+    service: Service,
+    request: &Request,
+    prefix_len: usize,
+) -> Option<(&'static str, String)> {
+    let (head, bytes) = (&request.head, request.bytes.as_slice());
+    let query = head.query(bytes).filter(|_| head.method() == Method::Get)?;
+    let (base_path, below) = head.path(bytes).split_at_checked(prefix_len)?;
+    let base_path = std::str::from_utf8(base_path).ok().filter(|_| matches!(below, b"" | b"/"))?;
+    let url = || {
+        let scheme = if request.secure { "https" } else { "http" };
+        format!("{scheme}://{}{base_path}", String::from_utf8_lossy(head.host(bytes)))
+    };
+    match service {
+        Service::Proxy(number) if query == b"wsdl" => {
+            let wsdl = program.proxies().get(number)?.wsdl.as_ref()?;
+            Some(("text/xml; charset=UTF-8", wsdl.text(&url())))
+        }
+        Service::Api(number) if query == b"swagger.json" || query == b"swagger.yaml" => {
+            let api = program.apis().get(number)?;
+            // Every JSON text is one of YAML.
+            let is_json = query == b"swagger.json";
+            let content_type = if is_json { "application/json" } else { "text/yaml" };
+            Some((content_type, api.openapi(&url())))
+        }
+        _ => None,
+    }
 }
 
 /// A run gets no more memory than all bodies of its worker.

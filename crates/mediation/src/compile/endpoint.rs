@@ -24,7 +24,10 @@ impl Compiler {
             }
             (None, None) => {
                 let endpoint = self.endpoint_of(element)?;
-                Some(self.new_endpoint(endpoint))
+                let id = self.new_endpoint(endpoint);
+                let name = element.optional("name").map(str::to_owned);
+                self.program.inner_names.extend(name.map(|name| (id, name)));
+                Some(id)
             }
         };
         element.ignore(IGNORED);

@@ -1,6 +1,7 @@
 //! `proxy` and `api`: where messages come in.
 
-use super::{Compiler, Element};
+use super::{Compiler, Element, Entry, serialise};
+use crate::description::Wsdl;
 use crate::program::SequenceId;
 use crate::service::{Api, Flow, Proxy, Resource, ResourcePath, Transports};
 
@@ -13,14 +14,13 @@ impl Compiler {
         let starts = element.flag(self, "startOnLoad", true)?;
         element.ignore(&["trace", "statistics", "serviceGroup", "pinnedServers"]);
         let transports = self.transports(element)?;
-        let mut flow = Flow::default();
+        let (mut flow, mut wsdl) = (Flow::default(), None);
         for child in element.children() {
             match child.name() {
                 "target" => flow = self.flow(&child)?,
                 "description" => {}
                 "publishWSDL" => {
-                    let message = "`publishWSDL`: the WSDL is not served yet".to_owned();
-                    self.warning(&child, message, None);
+                    wsdl = self.wsdl(&child);
                     continue;
                 }
                 "parameter" => {
@@ -41,9 +41,39 @@ impl Compiler {
                 format!("the proxy `{name}` is not served: it has `startOnLoad=\"false\"`");
             self.warning(element, message, None);
         } else if is_first {
-            self.program.proxies.push(Proxy { name, transports, flow });
+            self.program.proxies.push(Proxy { name, transports, flow, wsdl });
         }
         Some(())
+    }
+
+    /// The WSDL in a `publishWSDL`, or the one of its `key`.
+    fn wsdl(&mut self, element: &Element<'_>) -> Option<Wsdl> {
+        let text = match element.optional("key") {
+            Some(key) => match self.entry(element, key)? {
+                Entry::Xml(bytes) => bytes.to_vec(),
+                Entry::Text(text) => text.as_bytes().to_vec(),
+            },
+            None => match element.children().find(|child| child.name() != "resource") {
+                Some(inline) => serialise(inline.node()),
+                None => {
+                    let message = "`publishWSDL`: a WSDL elsewhere is not served".to_owned();
+                    let help = "put it into the element, or into the registry with `key`";
+                    self.warning(element, message, Some(help.to_owned()));
+                    return None;
+                }
+            },
+        };
+        let wsdl = xml::Document::parse(&text).ok().as_ref().and_then(Wsdl::new);
+        if wsdl.is_none() {
+            self.error(element, "`publishWSDL`: this is no WSDL".to_owned(), None);
+        }
+        if let Some(resource) = element.children().find(|child| child.name() == "resource") {
+            let message =
+                "`publishWSDL`: documents that the WSDL imports are not served".to_owned();
+            let help = "put them into the WSDL".to_owned();
+            self.warning(&resource, message, Some(help));
+        }
+        wsdl
     }
 
     pub(super) fn api(&mut self, element: &Element<'_>) -> Option<()> {
@@ -83,7 +113,8 @@ impl Compiler {
             return None;
         }
         if is_first {
-            self.program.apis.push(Api { name, base_path, transports, resources });
+            let version = element.optional("version").map(str::to_owned);
+            self.program.apis.push(Api { name, base_path, version, transports, resources });
         }
         Some(())
     }

@@ -152,12 +152,12 @@ impl Enrich {
     ) -> Result<Option<Piece>, Failure> {
         match &self.source {
             Source::Custom(expression) if !expression.selects_nodes() => {
-                let of = |value: Value<'_>| match value {
-                    Value::Null => Ok::<_, Failure>(None),
-                    value => {
-                        value.charge_copy(scene.budget)?;
-                        Ok(Some(Piece::of_json(&json_text(value))?))
+                let of = |value: Value<'_>| {
+                    if matches!(value, Value::Null) {
+                        return Ok(None);
                     }
+                    value.charge_copy(scene.budget)?;
+                    Piece::of_json(&json_text(value)).map(Some)
                 };
                 let piece = scene.with(expression, message, of)??;
                 if self.moves && piece.is_some() {

@@ -5,9 +5,11 @@ use expression::{BodyUse, Budget};
 
 use super::branch::{self, At, Branch, End, Wait};
 use super::{AskId, Context, Event, Run, Scene, Target, Turn, Waiter};
-use crate::message::{NoHead, PlainHead, soap};
+use crate::message::{NoHead, PlainHead, is_token, soap};
 use crate::program::{EndpointId, SequenceId, TimeoutAction};
-use crate::{Body, Code, Direction, Failure, Format, Message, PropertyScope, PropertyValue, To};
+use crate::{
+    Body, Code, Direction, Failure, Format, Message, Properties, PropertyScope, PropertyValue, To,
+};
 
 /// The property (axis2) of a message whose client gets 202 when it is sent.
 const FORCE_SC_ACCEPTED: &str = "FORCE_SC_ACCEPTED";
@@ -37,6 +39,25 @@ pub struct Exchange {
     pub holds: bool,
     /// Whether nobody needs the response (`OUT_ONLY`). The host answers nevertheless.
     pub one_way: bool,
+}
+
+impl Exchange {
+    /// The method that the endpoint or a property of the branch names. Without one, the message keeps its own.
+    #[must_use]
+    pub fn named_method(&self, properties: Option<&Properties>) -> Option<String> {
+        let set = properties.and_then(|all| all.get(PropertyScope::Axis2, "HTTP_METHOD"));
+        let named = self.target.method.clone();
+        let named = named.or_else(|| Some(set?.text().into_owned()));
+        named.filter(|name| is_token(name))
+    }
+
+    /// The method that it is sent with.
+    pub(crate) fn method(&self, properties: Option<&Properties>) -> String {
+        let own = || self.message.head.property(PropertyScope::Axis2, "HTTP_METHOD");
+        let named = self.named_method(properties).or_else(|| Some(own()?.into_owned()));
+        let default = if self.message.body.is_empty() { "GET" } else { "POST" };
+        named.unwrap_or_else(|| default.to_owned())
+    }
 }
 
 /// A body that streams through the host.

@@ -1,0 +1,84 @@
+//! A tree in text.
+
+use mediation::outline::{Branch, Node, Outline, Split};
+
+use super::{SIZES, body_lines, body_word, cost, cost_line, heading};
+
+/// Columns of a step and its attributes; longer ones are cut.
+const STEP_COLUMNS: usize = 60;
+
+pub(super) fn of(outlines: &[Outline]) -> String {
+    outlines.iter().map(of_one).collect::<Vec<_>>().join("\n")
+}
+
+fn of_one(outline: &Outline) -> String {
+    let mut text = heading(outline) + "\n";
+    for flow in &outline.flows {
+        text += &format!("\n{}: {}\n", flow.label, body_lines(flow).join("; "));
+        if flow.steps.is_empty() {
+            text += "  no steps\n";
+            continue;
+        }
+        let costs = SIZES.map(|(name, _)| format!("{name:>8}")).concat();
+        let has_cost = flow.ns_per_byte() > 0;
+        if has_cost {
+            text += &format!("  {:STEP_COLUMNS$}  {:<17}{costs}\n", "", "");
+        }
+        steps(flow, "  ", &mut text);
+        if has_cost {
+            text += &format!("  at most {}\n", cost_line(flow));
+        }
+    }
+    text
+}
+
+fn steps(branch: &Branch, indent: &str, text: &mut String) {
+    let last = branch.steps.len().saturating_sub(1);
+    for (at, node) in branch.steps.iter().enumerate() {
+        let (mark, below) = if at == last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
+        step(node, &format!("{indent}{mark}"), text);
+        let below = format!("{indent}{below}");
+        branches(node, &below, text);
+    }
+}
+
+fn step(node: &Node, indent: &str, text: &mut String) {
+    let mut words = format!("{indent}{} {}", node.element, node.text).trim_end().to_owned();
+    for target in &node.sends_to {
+        words += &format!(" → {target}");
+    }
+    let costs = match node.ns_per_byte {
+        0 => String::new(),
+        ns => SIZES.map(|(_, bytes)| format!("{:>8}", cost(ns, bytes))).concat(),
+    };
+    let words = cut(&words, STEP_COLUMNS + 2);
+    let width = STEP_COLUMNS + 2;
+    let line = format!("{words:width$}  {:<17}{costs}", body_word(node));
+    text.push_str(line.trim_end());
+    text.push('\n');
+}
+
+fn branches(node: &Node, indent: &str, text: &mut String) {
+    let last = node.branches.len().saturating_sub(1);
+    for (at, branch) in node.branches.iter().enumerate() {
+        // The only branch without a name needs no line of its own.
+        if branch.label.is_empty() {
+            steps(branch, indent, text);
+            continue;
+        }
+        let (mark, below) = if at == last { ("└ ", "  ") } else { ("├ ", "│ ") };
+        let copies = if node.split == Split::Copies { " (on a copy)" } else { "" };
+        let label = format!("{indent}{mark}{}{copies}", branch.label);
+        text.push_str(&cut(&label, STEP_COLUMNS + 2));
+        text.push('\n');
+        steps(branch, &format!("{indent}{below}"), text);
+    }
+}
+
+/// At most `columns` characters.
+fn cut(text: &str, columns: usize) -> String {
+    match text.char_indices().nth(columns) {
+        Some(_) => text.chars().take(columns.saturating_sub(1)).chain(['…']).collect(),
+        None => text.to_owned(),
+    }
+}

@@ -1,0 +1,131 @@
+//! A host without a network: a tool drives a run to its end, and answers what it sends.
+
+use std::any::Any;
+use std::borrow::Cow;
+use std::collections::VecDeque;
+
+use expression::ParameterKind;
+use xpath::synapse::PropertyScope;
+
+use crate::{
+    Answer, Ask, Code, Environment, Event, Exchange, Failure, Head, Message, PlainHead, Properties,
+    Run, template,
+};
+
+/// What a tool does instead of a network.
+pub trait Bench: Environment {
+    /// The answer to a message that is sent, which has `properties`. `None`: it never comes.
+    fn exchange(&self, exchange: Exchange, properties: Option<&Properties>) -> Option<Answer>;
+
+    /// The response to the client; there is at most one.
+    fn respond(&self, message: Message);
+
+    /// The client gets 202 instead, and the run goes on.
+    fn accept(&self);
+}
+
+/// Takes a run to its end. Time limits are over as soon as nothing else can happen.
+///
+/// # Errors
+/// The failure that no error handler took, if there is no response.
+pub fn perform(mut run: Run, bench: &impl Bench) -> Result<(), Failure> {
+    // Those that the time limits of aggregates wait for; nothing waits longer than for all others.
+    let mut timers = VecDeque::new();
+    loop {
+        match run.next_heavy(bench) {
+            Event::Ask(id, Ask::Exchange(exchange)) => {
+                if let Some(answer) = bench.exchange(*exchange, run.properties(id)) {
+                    run.answer(id, answer);
+                }
+            }
+            Event::Ask(id, Ask::Timer(_)) => timers.push_back(id),
+            Event::Ask(id, Ask::Body(_)) => {
+                let failure = Failure::new(Code::MEDIATION, "the body was not held");
+                run.answer(id, Answer::Failed(failure, None));
+            }
+            Event::Respond(message, _) => bench.respond(message),
+            Event::Accepted => bench.accept(),
+            Event::Failed(failure) => return Err(failure),
+            Event::Heavy => {}
+            Event::Waiting => match timers.pop_front() {
+                Some(timer) => run.answer(timer, Answer::Elapsed),
+                None => return Ok(()),
+            },
+            Event::Done => return Ok(()),
+        }
+    }
+}
+
+/// A head without a connection, with the properties that a gateway's head has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BenchHead {
+    pub plain: PlainHead,
+    /// Bytes of the service's own path in the target; what follows is `REST_URL_POSTFIX`.
+    pub prefix_len: usize,
+    /// Of a response.
+    pub status: Option<u16>,
+}
+
+impl BenchHead {
+    fn query_parameter(&self, name: &str) -> Option<String> {
+        let (_, query) = self.plain.target.split_once('?')?;
+        query.split('&').find_map(|pair| {
+            let (known, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (template::decode(known) == name).then(|| template::decode(value))
+        })
+    }
+}
+
+impl Head for BenchHead {
+    fn field(&self, name: &str) -> Option<Cow<'_, str>> {
+        self.plain.field(name)
+    }
+
+    fn set_field(&mut self, name: &str, value: &str) {
+        self.plain.set_field(name, value);
+    }
+
+    fn remove_field(&mut self, name: &str) {
+        self.plain.remove_field(name);
+    }
+
+    fn fields(&self, each: &mut dyn FnMut(&str, &str)) {
+        self.plain.fields(each);
+    }
+
+    fn parameter(&self, kind: ParameterKind, name: &str) -> Option<Cow<'_, str>> {
+        let is_query = matches!(kind, ParameterKind::Query);
+        is_query.then(|| self.query_parameter(name).map(Cow::Owned)).flatten()
+    }
+
+    fn property(&self, scope: PropertyScope, name: &str) -> Option<Cow<'_, str>> {
+        if let Some(status) = self.status {
+            let is_status = scope == PropertyScope::Axis2 && name == "HTTP_SC";
+            return is_status.then(|| status.to_string().into());
+        }
+        match (scope, name) {
+            (PropertyScope::Synapse, "REST_METHOD") => {
+                self.plain.property(PropertyScope::Axis2, "HTTP_METHOD")
+            }
+            (PropertyScope::Axis2, "REST_URL_POSTFIX")
+            | (PropertyScope::Synapse, "REST_SUB_REQUEST_PATH") => {
+                self.plain.target.get(self.prefix_len..).map(Cow::Borrowed)
+            }
+            (PropertyScope::Synapse, "REST_FULL_REQUEST_PATH") => {
+                Some(Cow::Borrowed(&self.plain.target))
+            }
+            (PropertyScope::Synapse, name) => {
+                self.query_parameter(name.strip_prefix("query.param.")?).map(Cow::Owned)
+            }
+            _ => self.plain.property(scope, name),
+        }
+    }
+
+    fn copy(&self) -> Box<dyn Head> {
+        Box::new(self.clone())
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}

@@ -1,0 +1,122 @@
+//! What services say of themselves: `?wsdl` of a proxy, `?swagger.json` of an API.
+
+use std::collections::BTreeMap;
+
+use expression::json;
+
+use crate::service::{Api, ResourcePath};
+
+/// A WSDL, in which the addresses are those of the service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wsdl {
+    /// Between the addresses.
+    pieces: Vec<String>,
+}
+
+impl Wsdl {
+    /// `None`: the document is no WSDL.
+    pub(crate) fn new(document: &xml::Document) -> Option<Self> {
+        let root = document.element()?;
+        if !matches!(root.local_name(), "definitions" | "description") {
+            return None;
+        }
+        let options = xml::WriterOptions::default();
+        let mut text = String::from_utf8(document.write(options).ok()?).ok()?;
+        let elements = root.descendants().filter(|node| node.is_element());
+        for node in elements {
+            // Source: WSDL 1.1 section 3.8, WSDL 2.0 section 2.15.
+            let name = match node.local_name() {
+                "address" => "location",
+                "endpoint" => "address",
+                _ => continue,
+            };
+            if let Some(address) = node.attribute("", name) {
+                let written = format!(" {name}=\"{}\"", escaped(address));
+                text = text.replace(&written, &format!(" {name}=\"{SPLIT}\""));
+            }
+        }
+        Some(Self { pieces: text.split(SPLIT).map(str::to_owned).collect() })
+    }
+
+    /// With the service at `url`.
+    #[must_use]
+    pub fn text(&self, url: &str) -> String {
+        self.pieces.join(&escaped(url))
+    }
+}
+
+/// Cannot be in a document.
+const SPLIT: char = '\u{0}';
+
+/// As the writer does it in an attribute.
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;")
+}
+
+/// The methods of a resource that names none.
+const METHODS: [&str; 7] = ["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS"];
+
+impl Api {
+    /// An OpenAPI description of its resources, in JSON, with the API at `url`.
+    #[must_use]
+    pub fn openapi(&self, url: &str) -> String {
+        let mut paths: BTreeMap<String, BTreeMap<String, Vec<String>>> = BTreeMap::new();
+        for resource in &self.resources {
+            let (path, variables) = described(&resource.path);
+            let own = resource.methods.iter().map(String::as_str);
+            let all = METHODS.into_iter().filter(|_| resource.methods.is_empty());
+            for method in own.chain(all) {
+                let methods = paths.entry(path.clone()).or_default();
+                methods.entry(method.to_ascii_lowercase()).or_insert_with(|| variables.clone());
+            }
+        }
+        let mut out = json::Builder::new();
+        out.begin_object().key("openapi").string("3.0.3").key("info").begin_object();
+        out.key("title").string(&self.name);
+        out.key("version").string(self.version.as_deref().unwrap_or("1.0.0")).end();
+        out.key("servers").begin_array().begin_object().key("url").string(url).end().end();
+        out.key("paths").begin_object();
+        for (path, methods) in &paths {
+            out.key(path).begin_object();
+            for (method, variables) in methods {
+                out.key(method).begin_object();
+                write_parameters(variables, &mut out);
+                out.key("responses").begin_object().key("default").begin_object();
+                out.key("description").string("Default response").end().end().end();
+            }
+            out.end();
+        }
+        out.end().end();
+        out.finish().text().to_owned()
+    }
+}
+
+fn write_parameters(variables: &[String], out: &mut json::Builder) {
+    if variables.is_empty() {
+        return;
+    }
+    out.key("parameters").begin_array();
+    for name in variables {
+        out.begin_object().key("name").string(name).key("in").string("path");
+        out.key("required").boolean(true);
+        out.key("schema").begin_object().key("type").string("string").end().end();
+    }
+    out.end();
+}
+
+/// A path as OpenAPI writes it, and its variables.
+fn described(path: &ResourcePath) -> (String, Vec<String>) {
+    let template = match path {
+        ResourcePath::Template(template) => template.split('?').next().unwrap_or_default(),
+        ResourcePath::Mapping(mapping) if mapping.starts_with('/') => {
+            return (mapping.clone(), Vec::new());
+        }
+        ResourcePath::Mapping(mapping) => return (format!("/{mapping}"), Vec::new()),
+        ResourcePath::Any => return ("/*".to_owned(), Vec::new()),
+    };
+    // `{+name}` is a variable too. Source: RFC 6570 section 3.2.
+    let template = template.replace("{+", "{").replace("{/", "/{");
+    let names = template.split('{').skip(1).filter_map(|rest| rest.split('}').next());
+    let names = names.map(str::to_owned).collect();
+    (template, names)
+}

@@ -1,0 +1,74 @@
+//! What Synapse's services say of themselves: `?wsdl` and `?swagger.json`.
+
+use harness::{Gateway, Response};
+
+const WSDL: &str = r#"<wsdl:definitions xmlns:wsdl="http://schemas.xmlsoap.org/wsdl/" xmlns:soap="http://schemas.xmlsoap.org/wsdl/soap/">
+  <wsdl:service name="Orders">
+    <wsdl:port name="soap11"><soap:address location="http://inside:9000/orders?a=1&amp;b=2"/></wsdl:port>
+    <wsdl:port name="other"><soap:address location="http://inside:9000/other"/></wsdl:port>
+  </wsdl:service>
+</wsdl:definitions>"#;
+
+const TARGET: &str = "<target><inSequence><payloadFactory media-type=\"text\"><format>mediated</format><args/>\
+                      </payloadFactory><respond/></inSequence></target>";
+
+#[track_caller]
+fn check(response: &Response, content_type: &str, text: &str) {
+    assert_eq!((response.status, response.text().as_str()), (200, text));
+    let head = &response.head;
+    assert!(head.contains(&format!("Content-Type: {content_type}\r\n")), "{head}");
+}
+
+#[test]
+fn a_wsdl_is_published_with_the_address_of_its_proxy() {
+    let entry = format!("<localEntry key=\"orders\">{WSDL}</localEntry>");
+    let inline = format!("<proxy name=\"a\">{TARGET}<publishWSDL>{WSDL}</publishWSDL></proxy>");
+    let by_key = format!("<proxy name=\"b\">{TARGET}<publishWSDL key=\"orders\"/></proxy>");
+    let without = format!("<proxy name=\"c\">{TARGET}</proxy>");
+    let gateway = Gateway::mediating(&[entry, inline, by_key, without].concat()).start();
+    for name in ["a", "b"] {
+        let response = gateway.fetch(&format!("GET /services/{name}?wsdl"), "");
+        let own = format!("location=\"http://gateway/services/{name}\"");
+        let text = response.text();
+        assert_eq!(text.matches("location=").count(), 2, "{text}");
+        assert_eq!(text.matches(&own).count(), 2, "{own} in {text}");
+        assert!(!text.contains("inside"), "{text}");
+        assert!(response.head.contains("Content-Type: text/xml; charset=UTF-8\r\n"), "{text}");
+    }
+    // What is no request for it is mediated.
+    for request in [
+        "GET /services/a",
+        "POST /services/a?wsdl",
+        "GET /services/a?wsdl=1",
+        "GET /services/c?wsdl",
+    ] {
+        assert_eq!(gateway.fetch(request, "").text(), "mediated", "{request}");
+    }
+}
+
+#[test]
+fn an_api_describes_its_resources() {
+    let respond = "<inSequence><respond/></inSequence>";
+    let api = format!(
+        "<api name=\"Orders\" context=\"/orders\" version=\"2.0.0\" version-type=\"url\">\
+         <resource methods=\"GET PUT\" uri-template=\"/{{id}}?fields={{fields}}\">{respond}</resource>\
+         <resource methods=\"POST\" url-mapping=\"/new/*\">{respond}</resource>\
+         <resource methods=\"DELETE\" uri-template=\"/{{id}}\">{respond}</resource></api>"
+    );
+    let gateway = Gateway::mediating(&api).start();
+    // `fetch` asks for the host `gateway`.
+    let url = "http://gateway/orders/2.0.0";
+    let id =
+        r#"{"parameters":[{"name":"id","in":"path","required":true,"schema":{"type":"string"}}],"#;
+    let answers = r#""responses":{"default":{"description":"Default response"}}}"#;
+    let expect = format!(
+        "{{\"openapi\":\"3.0.3\",\"info\":{{\"title\":\"Orders\",\"version\":\"2.0.0\"}},\
+         \"servers\":[{{\"url\":\"{url}\"}}],\"paths\":{{\"/new/*\":{{\"post\":{{{answers}}},\
+         \"/{{id}}\":{{\"delete\":{id}{answers},\"get\":{id}{answers},\"put\":{id}{answers}}}}}}}"
+    );
+    let fetch = |query: &str| gateway.fetch(&format!("GET /orders/2.0.0?{query}"), "");
+    check(&fetch("swagger.json"), "application/json", &expect);
+    check(&fetch("swagger.yaml"), "text/yaml", &expect);
+    // Below the base path, the resources decide.
+    assert_eq!(gateway.fetch("GET /orders/2.0.0/new/a?swagger.json", "").status, 405);
+}

@@ -1,0 +1,105 @@
+//! Every scenario of suites/micro-integrator.toml, once: the response, and how many requests its upstream got.
+
+use std::path::{Path, PathBuf};
+
+use harness::{CannedResponse, Client, Files, Process, Request, Response, Upstream};
+use lab::suite::definition::Suite;
+use lab::suite::scenario::Scenario;
+
+const ORDERS: usize = 3;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// A SOAP message with the header that scenarios route by.
+fn soap() -> String {
+    let order = "<order><symbol>IBM</symbol><buyerID>john</buyerID><price>140.34</price><volume>2000</volume></order>\n";
+    format!(
+        "<soapenv:Envelope xmlns:soapenv=\"http://schemas.xmlsoap.org/soap/envelope/\"><soapenv:Header>\
+         <routing xmlns=\"http://someuri\">xadmin;server1;community#1.0##</routing></soapenv:Header><soapenv:Body>\
+         <m:buyStocks xmlns:m=\"http://services.samples/xsd\">\n{}</m:buyStocks></soapenv:Body></soapenv:Envelope>",
+        order.repeat(ORDERS)
+    )
+}
+
+/// Returns the body, with its content type.
+fn echoed(request: &Request) -> CannedResponse {
+    let content_type = request.head.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("content-type").then(|| value.trim().to_owned())
+    });
+    let (content_type, body) = (content_type.unwrap_or_default(), request.text());
+    let len = body.len();
+    CannedResponse::bytes(format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\nContent-Length: {len}\r\n\r\n{body}"
+    ))
+}
+
+/// The examples, in a folder of their own, with this endpoint.
+fn copy_examples(from: &Path, to: &Path, upstream: &Upstream) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let (path, name) = (entry.as_ref().unwrap().path(), entry.unwrap().file_name());
+        if path.is_dir() {
+            copy_examples(&path, &to.join(name), upstream);
+        } else {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let address = upstream.address().to_string();
+            std::fs::write(to.join(name), text.replace("127.0.0.1:8688", &address)).unwrap();
+        }
+    }
+}
+
+fn send(process: &Process, scenario: &Scenario) -> Response {
+    let body = match scenario.path.as_str() {
+        "/echo" => String::new(),
+        "/services/JsonToSOAPProxy" => "{\"payload\":{\"symbol\":[\"json\"]}}".to_owned(),
+        _ => soap(),
+    };
+    let fields = scenario.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n"));
+    let (fields, len) = (fields.collect::<String>(), body.len());
+    let (method, path) = (&scenario.method, &scenario.path);
+    let head =
+        format!("{method} {path} HTTP/1.1\r\nHost: me\r\n{fields}Content-Length: {len}\r\n\r\n");
+    let mut client = Client::connect(process.address("integration_http"));
+    client.send(head + &body);
+    client.read()
+}
+
+/// How many requests the upstream gets for one of the client's.
+fn sent(scenario: &str) -> usize {
+    match scenario {
+        "echo-api" => 0,
+        "clone-two" => 2,
+        "clone-four" => 4,
+        "clone-eight" => 8,
+        "iterate" => ORDERS,
+        _ => 1,
+    }
+}
+
+#[test]
+fn every_scenario_is_answered_after_as_many_requests_as_it_says() {
+    let suite = Suite::read(&root().join("suites/micro-integrator.toml")).unwrap();
+    // `forward` is what the others are compared with.
+    let scenarios: Vec<_> = suite.scenarios.iter().filter(|one| one.name != "forward").collect();
+    assert_eq!(scenarios.len(), 21);
+    let (files, upstream) = (Files::new(), Upstream::responding(echoed));
+    copy_examples(&root().join("examples/micro-integrator"), &files.path("artifacts"), &upstream);
+    files.write(
+        "penstock.toml",
+        "[gateway]\nworkers = 1\n[integration]\nhttp = \"127.0.0.1:0\"\nartifacts = [\"artifacts/\"]\n",
+    );
+    let process = Process::start(files.folder(), &["gateway", "--config", "penstock.toml"]);
+    process.wait_for(" serving ");
+    for scenario in scenarios {
+        let before = upstream.requests().len();
+        let response = send(&process, scenario);
+        let (name, text) = (&scenario.name, response.text());
+        assert_eq!(response.status, 200, "{name}: {text}");
+        let expect = scenario.expect.as_deref().unwrap_or_default();
+        assert!(text.contains(expect), "{name}: no {expect} in {text}");
+        assert_eq!(upstream.requests().len() - before, sent(name), "{name}: {text}");
+    }
+}
