@@ -5,6 +5,7 @@
 mod connections;
 mod frames;
 mod heads;
+mod mediation;
 mod smuggling;
 mod target;
 mod upstreams;

@@ -218,7 +218,7 @@ fn description(
             let content_type = if is_json { "application/json" } else { "text/yaml" };
             Some((content_type, api.openapi(&url())))
         }
-        _ => None,
+        Service::Proxy(_) | Service::Api(_) | Service::Main(_) => None,
     }
 }
 
