@@ -49,12 +49,13 @@ impl Saturation {
         now_us: u64,
         body: &mut B,
     ) -> Result<Pass, Fault> {
-        self.taken.set(self.taken.get() + 1);
-        match self.turns.try_pass(self.limit.get()) {
-            Some(pass) => Ok(pass),
+        let pass = match self.turns.try_pass(self.limit.get()) {
+            Some(pass) => pass,
             // Boxed, so that the rare case does not enlarge every future.
-            None => Box::pin(self.wait(now_us, body)).await,
-        }
+            None => Box::pin(self.wait(now_us, body)).await?,
+        };
+        self.taken.set(self.taken.get() + 1);
+        Ok(pass)
     }
 
     async fn wait<B: RequestBody>(&self, now_us: u64, body: &mut B) -> Result<Pass, Fault> {

@@ -351,11 +351,7 @@ fn unknown_misplaced_and_unsupported_extensions_are_reported() {
         "9:1: error: `x-wso2-request-interceptor`",
     );
     security("x-mediation-script: a", "", "9:1: error: `x-mediation-script`");
-    security(
-        "x-wso2-response-cache: {enabled: true}",
-        "",
-        "9:1: warning: `x-wso2-response-cache`; GET /* token",
-    );
+    security("x-wso2-response-cache: {enabled: true}", "", "GET /* token");
     security(
         "x-wso2-response-cache: {enabled: false}\nx-wso2-http2-backend-enabled: false",
         "",
