@@ -352,6 +352,24 @@ fn a_token_needs_a_claim_with_its_value() {
 }
 
 #[test]
+fn claims_that_nobody_verified_do_not_count() {
+    let upstream = Upstream::fixed("in");
+    let policies = "{request: [{name: jwtClaimBasedAccessValidator, parameters: \
+        {accessVerificationClaim: aut, accessVerificationClaimValue: APPLICATION}}]}";
+    let gateway = gateway(&upstream, policies);
+    let forged = "Authorization: Bearer e30.eyJhdXQiOiJBUFBMSUNBVElPTiJ9.e30\r\n";
+    assert_eq!(gateway.fetch("GET /a/pets/7", forged).status_and_code(), "403 900913");
+    assert!(upstream.requests().is_empty());
+}
+
+#[test]
+fn a_query_with_a_url_is_forwarded() {
+    let add = "{request: [{name: addHeader, parameters: {headerName: X-New, headerValue: one}}]}";
+    let line = "GET /up/pets/7?next=https://x.example/";
+    check_line(add, "GET /a/pets/7?next=https://x.example/", line);
+}
+
+#[test]
 fn policies_for_faults_change_the_response_to_every_fault_after_routing() {
     let refusing = Upstream::refusing();
     let policies = "{fault: [{name: addHeader, parameters: {headerName: X-Fault, \

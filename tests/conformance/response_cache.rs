@@ -186,3 +186,54 @@ fn an_edited_api_serves_nothing_that_was_stored_before() {
         std::thread::yield_now();
     }
 }
+
+#[test]
+fn a_response_for_one_client_is_not_stored() {
+    for personal in [
+        "Cookie: session=1\r\n",
+        "apikey: k\r\n",
+        "Remote-User: me\r\n",
+        "X-JWT-Assertion: e30.e30.e30\r\n",
+    ] {
+        check("", personal, personal, ["1", "2"]);
+        check("Cache-Control: public\r\n", personal, personal, ["1", "1"]);
+    }
+}
+
+#[test]
+fn a_stored_response_has_the_cors_fields_of_the_gateway_alone() {
+    let upstream = numbering("Access-Control-Allow-Origin: *\r\n");
+    let cors = "x-wso2-cors: {access-control-allow-origins: ['https://a.example']}\n";
+    let gateway = gateway(&upstream, &format!("{OPEN}{cors}"));
+    let allowed = |origin: &str| {
+        let response = gateway.fetch("GET /a/x", &format!("Origin: {origin}\r\n"));
+        (response.text(), response.all("access-control-allow-origin"))
+    };
+    for _ in 0..2 {
+        assert_eq!(allowed("https://b.example"), ("1".to_owned(), String::new()));
+        assert_eq!(allowed("https://a.example").1, "https://a.example");
+    }
+}
+
+#[test]
+fn a_304_does_not_say_that_the_response_is_empty() {
+    let upstream = numbering("ETag: \"e\"\r\n");
+    let gateway = gateway(&upstream, OPEN);
+    gateway.fetch("GET /a/x", "");
+    let response = gateway.fetch("GET /a/x", "If-None-Match: \"e\"\r\n");
+    assert_eq!((response.status, response.header("content-length")), (304, None));
+}
+
+#[test]
+fn the_most_recent_of_several_responses_is_served() {
+    let count = AtomicUsize::new(0);
+    let upstream = Upstream::responding(move |_| {
+        let number = count.fetch_add(1, Ordering::Relaxed) + 1;
+        let vary = if number > 1 { "Vary: Accept\r\n" } else { "" };
+        CannedResponse::bytes(format!("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n{vary}\r\n{number}"))
+    });
+    let gateway = gateway(&upstream, OPEN);
+    let texts =
+        ["", "Cache-Control: no-cache\r\n", ""].map(|of| gateway.fetch("GET /a/x", of).text());
+    assert_eq!(texts, ["1", "2", "2"]);
+}

@@ -50,6 +50,11 @@ pub(crate) fn mediate(request: &Request, api: &ApiRoutes, edits: &mut HeadEdits)
     vary(rules, edits.lines_mut());
 }
 
+/// Whether responses of `api` get a field of this name from the gateway alone.
+pub(crate) fn owns(api: &ApiRoutes, name: &[u8]) -> bool {
+    api.api.cors.is_some() && CORS.contains(Known::of(name))
+}
+
 fn vary(rules: &model::Cors, out: &mut Vec<u8>) {
     if cors::varies(rules) {
         out.extend_from_slice(b"Vary: Origin\r\n");

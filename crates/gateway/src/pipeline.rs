@@ -122,6 +122,7 @@ async fn respond<C: Client>(
     let Admitted { places, early_upload, turn } =
         admission::admit(worker, &revision.live, request, &worker_api, client).await?;
     record.places = places;
+    let caches = api.response_cache.is_some();
     if operation.policies.as_ref().is_some_and(|policies| policies.mediate_exchanges()) {
         let to = policies::Forwarded {
             routes,
@@ -133,11 +134,14 @@ async fn respond<C: Client>(
         };
         let mediated = policies::respond(worker, revision, request, to, client, record);
         let mut response = Box::pin(mediated).await?;
+        if caches {
+            cache::invalidate(worker, routes, request, response.head.status());
+        }
         cross_origin::mediate(request, routes, &mut response.head.edits);
         return Ok(response);
     }
     let mut caching = None;
-    if api.response_cache.is_some() {
+    if caches {
         match cache::look_up(worker, routes, set, request) {
             Looked::Hit(mut response) => {
                 cross_origin::mediate(request, routes, &mut response.head.edits);
@@ -177,16 +181,33 @@ async fn respond<C: Client>(
         worker.resources.append_date(&mut head.edits);
     }
     if let Some(caching) = caching {
-        response = caching.conclude(request, response, sends_credentials(request, api));
+        response = caching.conclude(request, response, is_personal(request, api));
     }
     cross_origin::mediate(request, routes, &mut response.head.edits);
     Ok(response)
 }
 
-/// Whether the upstream gets an `Authorization` of the client.
-fn sends_credentials(request: &Request, api: &Api) -> bool {
-    let removed = api.auth_header == "authorization" && !api.forward_auth_header;
-    !removed && request.head.find(Known::Authorization).is_some()
+/// Whether the upstream gets something that says who the client is, so that its response may be for that client only.
+fn is_personal(request: &Request, api: &Api) -> bool {
+    const PERSONAL: [Known; 5] = [
+        Known::Authorization,
+        Known::Cookie,
+        Known::ApiKey,
+        Known::InternalKey,
+        Known::XJwtAssertion,
+    ];
+    let head = &request.head;
+    let is_credential = |name: &[u8]| name.eq_ignore_ascii_case(api.auth_header.as_bytes());
+    let is_kept =
+        |field: &Field| api.forward_auth_header || !is_credential(field.name.of(&request.bytes));
+    let sends = |known| head.find(known).is_some_and(is_kept);
+    let sends_user = |name: &&str| head.find_name(&request.bytes, name.as_bytes()).is_some();
+    request.peer.has_certificate
+        || PERSONAL.into_iter().any(sends)
+        || api.forward_auth_header
+            && head.find_name(&request.bytes, api.auth_header.as_bytes()).is_some()
+        || head.find(Known::Identity).is_some()
+            && ["remote-user", "x-remote-user"].iter().any(sends_user)
 }
 
 /// Where a request goes.

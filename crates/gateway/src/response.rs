@@ -38,6 +38,8 @@ impl Response {
             Body::Empty if !self.head.bytes.is_empty() && is_without_body(status, request) => {
                 Framing::Declared
             }
+            // It has no length of its own: that would be the one of the stored response.
+            Body::Empty if status == 304 => Framing::None,
             Body::Empty => Framing::Length(0),
             Body::Held(body) => Framing::Length(body.len() as u64),
             Body::Streaming(_) => match self.head.parsed.framing() {

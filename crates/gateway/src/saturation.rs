@@ -73,17 +73,19 @@ impl Saturation {
     pub(crate) fn observe(&self, busy_us: u64, now_us: u64) {
         let elapsed_us = now_us.saturating_sub(self.observed_us.replace(now_us));
         let busy_us = busy_us.saturating_sub(self.busy_us.replace(busy_us));
-        let taken = self.taken.replace(0) as u64;
+        let taken = self.taken.replace(0);
         let Some(percent) = busy_us.saturating_mul(100).checked_div(elapsed_us) else { return };
         let limit = self.limit.get();
-        if percent >= SATURATED_PERCENT {
+        let is_saturated = percent >= SATURATED_PERCENT;
+        // If few turns are taken, it is busy with other things, such as long bodies: then nobody waits for nothing.
+        if is_saturated && taken >= SATURATED_REQUESTS_MIN {
             let fewer = limit.min(self.turns.passed()) / 4 * 3;
             self.limit.set(fewer.max(SATURATED_REQUESTS_MIN).min(limit));
-        } else if percent < UNSATURATED_PERCENT {
+        } else if percent < UNSATURATED_PERCENT || is_saturated {
             self.limit.set(limit.saturating_mul(2));
         }
         let within_us = u64::from(TURN_MS_MAX) * 1_000;
-        let most = taken.saturating_mul(within_us).checked_div(elapsed_us).unwrap_or(0);
+        let most = (taken as u64).saturating_mul(within_us).checked_div(elapsed_us).unwrap_or(0);
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         self.waiting_max.set(most.max(SATURATED_REQUESTS_MIN));
         self.turns.limit_to(self.limit.get());
@@ -112,6 +114,7 @@ mod tests {
 
     /// Observes a second in which the worker was busy for `percent` of the time.
     fn second(saturation: &Saturation, percent: u64) -> usize {
+        saturation.taken.set(saturation.taken.get() + MANY);
         let now_us = saturation.observed_us.get() + 1_000_000;
         saturation.observe(saturation.busy_us.get() + percent * 10_000, now_us);
         saturation.limit.get()
@@ -139,11 +142,23 @@ mod tests {
     }
 
     #[test]
+    fn a_worker_that_is_busy_with_other_things_forwards_more_at_once() {
+        let saturation = Saturation::default();
+        let forwarded = forward(&saturation, MANY);
+        assert_eq!(second(&saturation, 100), 768);
+        let now_us = saturation.observed_us.get() + 1_000_000;
+        saturation.observe(saturation.busy_us.get() + 1_000_000, now_us);
+        assert_eq!(saturation.limit.get(), 1_536, "no turn was taken");
+        drop(forwarded);
+    }
+
+    #[test]
     fn requests_wait_for_their_turn_as_long_as_it_is_near() {
         let resources = Resources::new(SystemClock::new(), 0);
         let saturation = Saturation::default();
         let mut forwarded = forward(&saturation, SATURATED_REQUESTS_MIN);
-        second(&saturation, 100);
+        saturation.taken.set(SATURATED_REQUESTS_MIN);
+        saturation.observe(1_000_000, 1_000_000);
         let mut bodies: Vec<_> = (0..=SATURATED_REQUESTS_MIN)
             .map(|_| OwnBody::new(Held::default(), &resources))
             .collect();

@@ -16,8 +16,9 @@ use bytes::Bytes;
 use stages::ApiRoutes;
 use wire::http1::{BodyFraming, Known};
 
+use crate::cross_origin;
 use crate::flow::{Held, Tap};
-use crate::message::{Framing, HeadEdits, Request};
+use crate::message::{Framing, Head, HeadEdits, Request};
 use crate::response::{Body, Response};
 use crate::worker::Worker;
 
@@ -45,6 +46,8 @@ pub(crate) struct Caching {
     stale: Option<Rc<Stored>>,
     /// Whether the request is one whose response may be stored.
     stores: bool,
+    /// Those of the cache when the request came.
+    invalidations: u64,
 }
 
 /// Looks for a stored response. `set`: the endpoints that the request would go to.
@@ -56,7 +59,7 @@ pub(crate) fn look_up(
 ) -> Looked {
     let head = &request.head;
     let method = head.method();
-    if method.is_safe() && method != Method::Get || head.find(Known::Upgrade).is_some() {
+    if method.is_safe() && (method != Method::Get || head.find(Known::Upgrade).is_some()) {
         return Looked::Bypass;
     }
     let control = Directives::of_request(request);
@@ -65,9 +68,10 @@ pub(crate) fn look_up(
     let mut caching = Caching {
         worker: worker.this(),
         routes: Arc::clone(routes),
-        key: key(routes, set, request),
+        key: key(routes, set, request, request.secure),
         stale: None,
         stores: method == Method::Get && is_plain && !control.no_store,
+        invalidations: worker.responses.invalidations(),
     };
     if method != Method::Get || !is_plain {
         return Looked::Miss(Box::new(caching));
@@ -93,11 +97,13 @@ fn is_conditional(request: &Request) -> bool {
 }
 
 /// Two requests with one key differ at most in what `Vary` names.
-fn key(routes: &ApiRoutes, set: usize, request: &Request) -> Key {
+fn key(routes: &ApiRoutes, set: usize, request: &Request, secure: bool) -> Key {
     let (head, bytes) = (&request.head, request.bytes.as_slice());
     let mut key = Vec::with_capacity(64);
     key.extend_from_slice(&routes.slot.to_le_bytes());
     key.extend_from_slice(&set.to_le_bytes());
+    // Upstreams make links of what they were asked by.
+    key.push(u8::from(secure));
     key.extend_from_slice(&head.host(bytes).to_ascii_lowercase());
     key.push(b' ');
     key.extend_from_slice(head.path(bytes));
@@ -144,9 +150,7 @@ impl Caching {
         let mut response = response;
         let status = response.head.status();
         if !request.head.method().is_safe() {
-            if (200..400).contains(&status) {
-                self.invalidate(request);
-            }
+            invalidate(&self.worker, &self.routes, request, status);
             return response;
         }
         let default_s = self.routes.api.response_cache.unwrap_or_default();
@@ -159,10 +163,22 @@ impl Caching {
             Some(freshness) if self.stores => freshness,
             Some(_) | None => return response,
         };
-        let head = &response.head;
+        let stored = self.stored(request, &response.head, Bytes::new(), freshness);
+        response.tap = Recorder::begin(self.worker, stored, self.invalidations);
+        response
+    }
+
+    /// A response as it is stored: without what the gateway adds itself.
+    fn stored(
+        &self,
+        request: &Request,
+        head: &Head,
+        body: Bytes,
+        freshness: rules::Freshness,
+    ) -> Stored {
         let mut lines = Vec::new();
         for (name, value) in head.fields(Framing::Length(0)) {
-            if !name.eq_ignore_ascii_case(b"age") {
+            if !name.eq_ignore_ascii_case(b"age") && !cross_origin::owns(&self.routes, name) {
                 wire::http1::write::field(&mut lines, name, value);
             }
         }
@@ -170,18 +186,16 @@ impl Caching {
             let values = rules::request_values(request, name);
             (Box::from(name), values.map(Box::from).collect())
         });
-        let stored = Stored {
+        Stored {
             varies: varies.collect(),
             etag: rules::values(head, "etag").next().map(Box::from),
             lines: lines.into(),
-            body: Bytes::new(),
+            body,
             freshness,
             arrived_us: self.worker.resources.coarse_us(),
-            key: self.key,
-            routes: self.routes,
-        };
-        response.tap = Recorder::begin(self.worker, stored);
-        response
+            key: Rc::clone(&self.key),
+            routes: Arc::clone(&self.routes),
+        }
     }
 
     /// The stored response is valid for another lifetime. Source: RFC 9111 section 4.3.4.
@@ -206,20 +220,11 @@ impl Caching {
         }
         validated.release(&self.worker.resources, true);
         let default_s = self.routes.api.response_cache.unwrap_or_default();
-        let mut lines = Vec::new();
-        head.edits.write_fields(&mut lines, &[], &[], wire::http1::KnownSet::EMPTY);
         let freshness = rules::storable(&head, sends_credentials, default_s.into());
+        let stale_at_once = rules::Freshness { lifetime_s: 0, age_s: 0 };
+        let lasts = freshness.unwrap_or(stale_at_once);
+        let renewed = self.stored(request, &head, stale.body.clone(), lasts);
         self.worker.resources.release_head(head);
-        let renewed = Stored {
-            key: Rc::clone(&self.key),
-            routes: Arc::clone(&self.routes),
-            varies: stale.varies.clone(),
-            lines: lines.into(),
-            etag: stale.etag.clone(),
-            body: stale.body.clone(),
-            freshness: freshness.unwrap_or(rules::Freshness { lifetime_s: 0, age_s: 0 }),
-            arrived_us: self.worker.resources.coarse_us(),
-        };
         let response = response(&self.worker, &renewed, request);
         let responses = &self.worker.responses;
         if freshness.is_some() && self.stores && responses.reserve(renewed.size()) {
@@ -227,11 +232,16 @@ impl Caching {
         }
         response
     }
+}
 
-    /// An unsafe request may have changed what is stored. Source: RFC 9111 section 4.4.
-    fn invalidate(&self, request: &Request) {
-        for set in 0..self.routes.api.upstreams.len() {
-            self.worker.responses.remove(&key(&self.routes, set, request));
+/// Forgets what is stored for the target of an unsafe request that succeeded. Source: RFC 9111 section 4.4.
+pub(crate) fn invalidate(worker: &Worker, routes: &ApiRoutes, request: &Request, status: u16) {
+    if request.head.method().is_safe() || !(200..400).contains(&status) {
+        return;
+    }
+    for set in 0..routes.api.upstreams.len() {
+        for secure in [false, true] {
+            worker.responses.invalidate(&key(routes, set, request, secure));
         }
     }
 }
@@ -243,15 +253,17 @@ struct Recorder {
     body: Vec<u8>,
     /// Bytes of the cache that are taken.
     reserved: usize,
+    /// Those of the cache when the request came.
+    invalidations: u64,
 }
 
 impl Recorder {
-    fn begin(worker: Rc<Worker>, stored: Stored) -> Option<Box<dyn Tap>> {
+    fn begin(worker: Rc<Worker>, stored: Stored, invalidations: u64) -> Option<Box<dyn Tap>> {
         let reserved = stored.size();
         let has_room = worker.responses.reserve(reserved);
         has_room.then(|| {
             let (stored, body) = (Some(stored), Vec::new());
-            Box::new(Self { worker, stored, body, reserved }) as Box<dyn Tap>
+            Box::new(Self { worker, stored, body, reserved, invalidations }) as Box<dyn Tap>
         })
     }
 }
@@ -271,7 +283,8 @@ impl Tap for Recorder {
     }
 
     fn end(mut self: Box<Self>, is_complete: bool) {
-        if let Some(mut stored) = self.stored.take().filter(|_| is_complete) {
+        let is_current = self.worker.responses.invalidations() == self.invalidations;
+        if let Some(mut stored) = self.stored.take().filter(|_| is_complete && is_current) {
             stored.body = std::mem::take(&mut self.body).into();
             self.reserved = 0;
             self.worker.responses.insert(stored);

@@ -2,7 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 use base::limits::{RESPONSE_CACHE_BYTES_MAX, RESPONSE_CACHE_VARIANTS_MAX};
@@ -72,9 +72,13 @@ impl Stored {
 pub(crate) struct ResponseCache {
     by_key: RefCell<HashMap<Key, Vec<Rc<Stored>>>>,
     /// The oldest is first. Some are no longer in the map.
-    order: RefCell<VecDeque<Rc<Stored>>>,
-    /// Bytes of those in `order`, and of responses that are being recorded.
+    order: RefCell<VecDeque<Weak<Stored>>>,
+    /// Responses in the map.
+    count: Cell<usize>,
+    /// Their bytes, and those of responses that are being recorded.
     used: Cell<usize>,
+    /// How often responses were invalidated.
+    invalidations: Cell<u64>,
 }
 
 impl ResponseCache {
@@ -86,9 +90,9 @@ impl ResponseCache {
     ) -> Option<Rc<Stored>> {
         let by_key = self.by_key.borrow();
         let mut variants = by_key.get(key)?.iter();
-        let found =
-            variants.find(|known| Arc::ptr_eq(&known.routes, routes) && known.fits(request));
-        found.cloned()
+        // The most recent one comes first. Source: RFC 9111 section 4.
+        let fits = |known: &&Rc<Stored>| Arc::ptr_eq(&known.routes, routes) && known.fits(request);
+        variants.rfind(fits).cloned()
     }
 
     /// Stores a response whose size is reserved, in the place of one for the same requests.
@@ -97,29 +101,55 @@ impl ResponseCache {
         let mut by_key = self.by_key.borrow_mut();
         let variants = by_key.entry(Rc::clone(&stored.key)).or_default();
         let is_other = |known: &Rc<Stored>| known.varies != stored.varies;
-        variants.retain(|known| Arc::ptr_eq(&known.routes, &stored.routes) && is_other(known));
+        variants.retain(|known| {
+            let stays = Arc::ptr_eq(&known.routes, &stored.routes) && is_other(known);
+            if !stays {
+                self.left(known);
+            }
+            stays
+        });
         if variants.len() >= RESPONSE_CACHE_VARIANTS_MAX {
-            variants.remove(0);
+            self.left(&variants.remove(0));
         }
-        variants.push(Rc::clone(&stored));
-        self.order.borrow_mut().push_back(stored);
+        self.count.set(self.count.get().saturating_add(1));
+        let mut order = self.order.borrow_mut();
+        if order.len() > self.count.get().saturating_mul(2) {
+            order.retain(|known| known.strong_count() > 0);
+        }
+        order.push_back(Rc::downgrade(&stored));
+        variants.push(stored);
     }
 
-    pub(super) fn remove(&self, key: &[u8]) {
-        self.by_key.borrow_mut().remove(key);
+    /// A response is no longer in the map.
+    fn left(&self, stored: &Stored) {
+        self.count.set(self.count.get().saturating_sub(1));
+        self.release(stored.size());
+    }
+
+    /// Removes what is stored for `key`. What is being fetched meanwhile is not stored.
+    pub(super) fn invalidate(&self, key: &[u8]) {
+        self.invalidations.set(self.invalidations.get().wrapping_add(1));
+        let removed = self.by_key.borrow_mut().remove(key);
+        removed.unwrap_or_default().iter().for_each(|stored| self.left(stored));
+    }
+
+    pub(super) fn invalidations(&self) -> u64 {
+        self.invalidations.get()
     }
 
     /// Takes `bytes`; the oldest responses make room. Whether there is some.
     pub(super) fn reserve(&self, bytes: usize) -> bool {
         while self.used.get().saturating_add(bytes) > RESPONSE_CACHE_BYTES_MAX {
             let Some(oldest) = self.order.borrow_mut().pop_front() else { return false };
-            self.release(oldest.size());
+            let Some(oldest) = oldest.upgrade() else { continue };
             let mut by_key = self.by_key.borrow_mut();
-            if let Some(variants) = by_key.get_mut(&oldest.key) {
-                variants.retain(|known| !Rc::ptr_eq(known, &oldest));
-                if variants.is_empty() {
-                    by_key.remove(&oldest.key);
-                }
+            let Some(variants) = by_key.get_mut(&oldest.key) else { continue };
+            // Not one that was replaced while a request still uses it.
+            if let Some(at) = variants.iter().position(|known| Rc::ptr_eq(known, &oldest)) {
+                self.left(&variants.remove(at));
+            }
+            if variants.is_empty() {
+                by_key.remove(&oldest.key);
             }
         }
         self.used.set(self.used.get().saturating_add(bytes));

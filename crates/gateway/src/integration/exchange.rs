@@ -264,7 +264,7 @@ impl Sender {
         worker: &Worker,
     ) -> Result<(Address<'t>, Option<&'t ApiUpstream>), Fault> {
         if let Some(upstream) = &self.upstream
-            && !target.url.contains("://")
+            && (target.url.is_empty() || target.url.starts_with(['/', '?']))
         {
             let balancer = Rc::clone(&upstream.balancer);
             return Ok((Address::below(balancer, &target.url), Some(upstream)));

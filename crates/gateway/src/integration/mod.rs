@@ -30,7 +30,7 @@ use crate::admission;
 use crate::client::Client;
 use crate::compiled::{Compiled, Live};
 use crate::flow::Held;
-use crate::forward::{IDENTITY, OwnBody, RequestBody};
+use crate::forward::{IDENTITY, OwnBody, Pass, RequestBody};
 use crate::message::{Head, Request, RequestCopy};
 use crate::response::{Body as ResponseBody, Response};
 use crate::worker::Worker;
@@ -147,10 +147,7 @@ pub(crate) async fn respond<C: Client>(
     }
     let sequences = [flow.request, flow.response, flow.fault];
     if sequences.into_iter().flatten().any(|of| program.body_use(of) != BodyUse::Untouched) {
-        // Mediators read whole bodies, and no compressed ones.
-        for name in ["Accept-Encoding", "Range", "If-Range"] {
-            message.head.remove_field(name);
-        }
+        ask_for_whole_body(&mut message);
     }
     let admitted = admission::admit(worker, &revision.live, request, &service, client).await?;
     record.places = admitted.places;
@@ -163,6 +160,13 @@ pub(crate) async fn respond<C: Client>(
     let outcome = session.go(&mut waiting).await?;
     drop(admitted.turn);
     conclude(worker, session, outcome, waiting, record).await
+}
+
+/// Mediators read whole bodies, and no compressed ones.
+fn ask_for_whole_body(message: &mut Message) {
+    for name in ["Accept-Encoding", "Range", "If-Range"] {
+        message.head.remove_field(name);
+    }
 }
 
 /// The response of a run, which goes on without its client if something is left to do.
@@ -185,7 +189,8 @@ async fn conclude<B: RequestBody>(
     };
     record.upstream_us = session.responded_us.map(|us| us.saturating_sub(record.started_us));
     if session.is_waiting() {
-        session.places = std::mem::take(&mut record.places);
+        // The response has its own.
+        session.places = record.places.each_ref().map(|place| place.as_ref().map(Pass::again));
         tokio::task::spawn_local(finish(session));
     }
     response

@@ -15,12 +15,12 @@ use mediation::{
     ApiPolicies, BodyUse, CLAIMS, Direction, Flow, Format, Head as _, Message, OperationFlow,
     PropertyScope, PropertyValue, Run,
 };
-use model::Fault;
+use model::{Fault, Security};
 use stages::{ApiRoutes, Routes, authenticate};
 
 use super::exchange::ApiUpstream;
 use super::session::{Outcome, Session, Waiting};
-use super::{RunEnvironment, conclude, deliverable, fault_of, message};
+use super::{RunEnvironment, ask_for_whole_body, conclude, deliverable, fault_of, message};
 use crate::account::Record;
 use crate::admission::Places;
 use crate::client::Client;
@@ -99,8 +99,7 @@ pub(crate) async fn respond<C: Client>(
     let mut message = message.map_err(fault_of)?;
     let program = &served.policies.program;
     if operation.flow.response.is_some_and(|of| program.body_use(of) != BodyUse::Untouched) {
-        // Policies read no compressed bodies.
-        message.head.remove_field("Accept-Encoding");
+        ask_for_whole_body(&mut message);
     }
     let run = Run::new(Arc::clone(program), operation.flow, message, budget);
     let mut session = session(worker, revision, request, served, run);
@@ -141,11 +140,20 @@ fn request_message(
     let path_len = request.head.path(&request.bytes).len();
     let mut head = worker.resources.copy(request);
     head.prefix_len = path_len.saturating_sub(to.remainder.len());
-    if !request.peer.trusted && api.forward_fields.is_empty() {
-        // Forwarding removes those that are not listed, if some are.
-        head.edits.remove_known(IDENTITY);
+    if !request.peer.trusted {
+        // No policy believes what a client says of itself, unless the API does.
+        for field in request.head.fields().iter().filter(|field| IDENTITY.contains(field.known)) {
+            let name = field.name.of(&request.bytes);
+            let is_name = |listed: &String| name.eq_ignore_ascii_case(listed.as_bytes());
+            if !api.forward_fields.iter().any(is_name) {
+                head.edits.remove(name);
+            }
+        }
     }
-    let claims = operation.reads_claims.then(|| claims(request, &to.routes.api.auth_header));
+    let security = api.operations.get(to.operation).map(|operation| &operation.security);
+    // Nobody verified the token of an open operation.
+    let reads_claims = operation.reads_claims && matches!(security, Some(Security::Token(_)));
+    let claims = reads_claims.then(|| claims(request, &to.routes.api.auth_header));
     if !api.forward_auth_header {
         head.remove_field(&api.auth_header);
     }
