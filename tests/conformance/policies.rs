@@ -125,7 +125,16 @@ fn a_path_made_of_a_parameter_never_leaves_the_endpoint() {
         &upstream,
         "{request: [{name: rewriteResourcePath, parameters: {newResourcePath: '/x/{query.param.b}'}}]}",
     );
-    for query in ["b=..", "b=%2e%2e", "b=."] {
+    for query in [
+        "b=..",
+        "b=%2e%2e",
+        "b=.",
+        "b=%252e%252e%252fadmin",
+        "b=%25252e%25252e",
+        "b=..%2Fadmin",
+        "b=a%5C..%5Cadmin",
+        "b=..%3Badmin",
+    ] {
         let response = gateway.fetch(&format!("GET /a/pets/7?{query}"), "");
         assert_eq!(response.status_and_code(), "500 0", "{query}");
     }
@@ -262,6 +271,24 @@ fn json_threats_are_refused() {
     let deep = "[".repeat(100_000);
     check_body(policy, json, &deep, true);
     check_body(policy, "application/json\r\nContent-Encoding: gzip", "{}", true);
+    check_body(policy, "application/json\r\nContent-Encoding: identity", "{}", false);
+    check_body(policy, "application/octet-stream", "\"abcdef\"", true);
+}
+
+#[test]
+fn no_content_type_hides_a_body_from_a_validator() {
+    let json = "{name: jsonValidator, parameters: {maxJsonDepth: 2}}";
+    let xml = "{name: xmlValidator, parameters: {maxXMLDepth: 2}}";
+    let multipart = "multipart/form-data; boundary=b";
+    for (policy, body) in [(json, "[[[1]]]"), (xml, "<a><b><c/></b></a>")] {
+        check_body(policy, multipart, body, true);
+        check_body(policy, "text/plain", &format!(" \u{feff} {body}"), true);
+        check_body(policy, "text/plain", "a\0b\0", true);
+        check_body(policy, "text/plain\r\nContent-Type: image/png", "text", true);
+        let encodings = "text/plain\r\nContent-Encoding: identity\r\nContent-Encoding: gzip";
+        check_body(policy, encodings, "text", true);
+        check_body(policy, multipart, "--b\r\n\r\n{<\r\n--b--\r\n", false);
+    }
 }
 
 #[test]
@@ -304,6 +331,14 @@ fn patterns_of_attacks_are_found_under_every_escape() {
         ("application/xml", "<a>dr&#111;p table</a>"),
         ("application/xml", "<a b=\"dr&#111;p table\"/>"),
         ("application/x-www-form-urlencoded", "a=drop+t%61ble"),
+        ("application/xml", "<a>dr<!-- -->op t<![CDATA[able]]></a>"),
+        ("application/xml", "<a>dr<b/>op table</a>"),
+        ("application/xml", "<a><!-- drop table --></a>"),
+        ("application/json", "{\"a\":\"dr\\u006fp table\""),
+        ("text/plain", "{\"a\":\"dr\\u006fp table\""),
+        ("application/xml", "<a>dr&#111;p table"),
+        ("text/plain", "<a>dr&#111;p table"),
+        ("text/plain", "d\0r\0o\0p\0 \0t\0a\0b\0l\0e\0"),
     ] {
         check_body(policy, content_type, body, true);
     }

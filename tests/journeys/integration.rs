@@ -50,7 +50,7 @@ fn a_message_is_shown_where_it_leaves() {
     assert!(sent.contains("\n\n{\"symbol\":\"IBM\"}\n"), "{sent}");
     let whole = ["try", "orders.xml", "--payload", "ibm.json", "--response", "response.json"];
     let responds = run(&files, &whole, 0);
-    assert!(responds.starts_with("responds to the client\n"), "{responds}");
+    assert!(responds.starts_with("responds to the client: 200\n"), "{responds}");
     assert!(responds.contains("\n\n{\"price\":1.50}\n"), "{responds}");
 }
 

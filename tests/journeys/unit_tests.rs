@@ -214,6 +214,15 @@ fn what_cannot_be_run_is_named_with_its_place() {
             "unknown assertion `assertEqual`",
         ),
         ("<unit-test>".to_owned(), "invalid XML"),
+        (unit_test(SEQUENCE, "", "", ""), "the unit test has no test cases"),
+        (
+            unit_test("../secret.xml", "", &case, ""),
+            "`../secret.xml` is no path inside the project",
+        ),
+        (
+            unit_test(API, SUPPORTS, &case, &STOCK_MOCK.replace("9090", "90900")),
+            "`90900` is no port",
+        ),
     ] {
         let files = project(&test);
         let output = run(&files, &["test", "shop/src/test/wso2mi/OrdersTest.xml"], 1);
@@ -224,6 +233,44 @@ fn what_cannot_be_run_is_named_with_its_place() {
             "{output}"
         );
     }
+}
+
+#[test]
+fn a_unit_test_that_cannot_be_parsed_is_found_in_its_folder() {
+    let files = project("<unit-test>");
+    let output = run(&files, &["test", "shop"], 1);
+    assert!(output.contains("invalid XML") && output.contains("1 file cannot be run"), "{output}");
+}
+
+#[test]
+fn a_proxy_that_drops_the_message_accepts_it_and_a_failure_is_not_overlooked() {
+    let proxy = |mediator: &str| {
+        format!(
+            "<proxy xmlns=\"http://ws.apache.org/ns/synapse\" name=\"P\"><target><inSequence>{mediator}\
+             </inSequence></target></proxy>"
+        )
+    };
+    let case = |assertion: &str| {
+        format!("<test-case name=\"a\"><assertions>{assertion}</assertions></test-case>")
+    };
+    let dropped = unit_test(&proxy("<drop/>"), "", &case(&equals("$statusCode", "202")), "");
+    run(&project(&dropped), &["test", "shop"], 0);
+    let throws = proxy("<throwError type=\"T\" errorMessage=\"m\"/>");
+    let version = case(&equals("$httpVersion", "HTTP/1.1"));
+    let output = run(&project(&unit_test(&throws, "", &version, "")), &["test", "shop"], 1);
+    assert!(output.contains("no error handler for"), "{output}");
+    let status = case(&equals("$statusCode", "500"));
+    run(&project(&unit_test(&throws, "", &status, "")), &["test", "shop"], 0);
+}
+
+#[test]
+fn files_above_the_project_are_not_read() {
+    let case = api_case("a", "/berlin", "IBM", &equals("$body", "1"));
+    let files = project(&unit_test("Price.xml", "", &case, ""));
+    files.write("Price.xml", PRICE);
+    files.write("shop/pom.xml", "<project/>");
+    let output = run(&files, &["test", "."], 1);
+    assert!(output.contains("there is no file `Price.xml` in the project"), "{output}");
 }
 
 #[test]

@@ -274,10 +274,11 @@ pub const EARLY_UPLOADS_MAX: usize = 256;
 pub const EARLY_UPLOADS_PER_API_MAX: usize = 128;
 /// The same for requests of one client, an IPv4 address or a /64 of IPv6.
 pub const EARLY_UPLOADS_PER_CLIENT_MAX: usize = 64;
-/// A worker that is busy for so much of its time, in percent, is saturated: fewer requests are forwarded at once.
-pub const SATURATED_PERCENT: u64 = 95;
-/// A worker that is busy for less than this, in percent, forwards more requests at once.
-pub const UNSATURATED_PERCENT: u64 = 85;
+/// A worker that sleeps at most so often per second is saturated: fewer requests are forwarded at once.
+pub const SATURATED_SLEEPS_MAX: u64 = 64;
+/// A worker that sleeps at least so often per second forwards more requests at once. One that is busy for 98 % of its time
+/// slept between 136 and 1,900 times.
+pub const UNSATURATED_SLEEPS_MIN: u64 = 128;
 /// So many requests are forwarded at once, and as many may wait for their turn, however saturated the worker is. From
 /// about 100 on, more do not add throughput.
 pub const SATURATED_REQUESTS_MIN: usize = 256;

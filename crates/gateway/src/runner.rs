@@ -10,9 +10,10 @@ use std::time::Duration;
 
 use base::SystemClock;
 use base::limits::{ACCEPT_BACKLOG, SWEEP_MS};
+use nix::sys::resource::{UsageWho, getrusage};
 use socket2::{Domain, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::runtime::{Builder, Handle, LocalOptions};
+use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Notify, oneshot};
 
@@ -95,16 +96,16 @@ async fn run(start: Start, mut commands: UnboundedReceiver<Command>) -> usize {
         accepting.push(tokio::task::spawn_local(accept(worker, listener, kind, drain)));
     }
     let sweeper = Rc::clone(&worker);
-    let runtime = Handle::current().metrics();
     tokio::task::spawn_local(async move {
         let mut ticks = tokio::time::interval(Duration::from_millis(u64::from(SWEEP_MS)));
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
             sweeper.sweep();
-            let busy = runtime.worker_total_busy_duration(0);
-            let busy_us = u64::try_from(busy.as_micros()).unwrap_or(u64::MAX);
-            sweeper.saturation.observe(busy_us, sweeper.resources.coarse_us());
+            if let Ok(usage) = getrusage(UsageWho::RUSAGE_THREAD) {
+                let sleeps = u64::try_from(usage.voluntary_context_switches()).unwrap_or(0);
+                sweeper.saturation.observe(sleeps, sweeper.resources.coarse_us());
+            }
             full.store(sweeper.is_full(), Ordering::Relaxed);
         }
     });

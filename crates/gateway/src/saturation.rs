@@ -1,14 +1,16 @@
-//! Saturation: a worker without idle time gains nothing from more requests at once.
+//! Saturation: a worker that never sleeps gains nothing from more requests at once.
 //!
 //! Life of a request: authorise -> admit (**turn**) -> forward. Each request that waits for an upstream's response costs
 //! a connection, memory and cache misses; with ten times as many as keep the worker busy, each costs half as much CPU
-//! time again. While a worker is saturated, fewer are forwarded at once, and the others wait for their turn; when it has
-//! idle time again, more.
+//! time again. While a worker is saturated, fewer are forwarded at once, and the others wait for their turn; when it
+//! sleeps again, more.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
-use base::limits::{SATURATED_PERCENT, SATURATED_REQUESTS_MIN, TURN_MS_MAX, UNSATURATED_PERCENT};
+use base::limits::{
+    SATURATED_REQUESTS_MIN, SATURATED_SLEEPS_MAX, TURN_MS_MAX, UNSATURATED_SLEEPS_MIN,
+};
 use model::{Denial, Fault};
 
 use crate::forward::{Gate, Pass, RequestBody, Unwanted};
@@ -22,7 +24,7 @@ pub(crate) struct Saturation {
     waiting_max: Cell<usize>,
     /// Turns since the last observation.
     taken: Cell<usize>,
-    busy_us: Cell<u64>,
+    sleeps: Cell<u64>,
     observed_us: Cell<u64>,
 }
 
@@ -33,7 +35,7 @@ impl Default for Saturation {
             limit: Cell::new(usize::MAX),
             waiting_max: Cell::new(SATURATED_REQUESTS_MIN),
             taken: Cell::new(0),
-            busy_us: Cell::new(0),
+            sleeps: Cell::new(0),
             observed_us: Cell::new(0),
         }
     }
@@ -69,20 +71,19 @@ impl Saturation {
         })
     }
 
-    /// Adapts the limit. `busy_us`: how long the worker has been busy since its start.
-    pub(crate) fn observe(&self, busy_us: u64, now_us: u64) {
+    /// Adapts the limit. `sleeps`: how often the worker has slept since its start, because it had nothing to do.
+    pub(crate) fn observe(&self, sleeps: u64, now_us: u64) {
         let elapsed_us = now_us.saturating_sub(self.observed_us.replace(now_us));
-        let busy_us = busy_us.saturating_sub(self.busy_us.replace(busy_us));
+        let slept = sleeps.saturating_sub(self.sleeps.replace(sleeps));
         let taken = self.taken.replace(0);
-        let Some(percent) = busy_us.saturating_mul(100).checked_div(elapsed_us) else { return };
+        let Some(rate) = slept.saturating_mul(1_000_000).checked_div(elapsed_us) else { return };
         let limit = self.limit.get();
-        let is_saturated = percent >= SATURATED_PERCENT;
-        // If few turns are taken, it is busy with other things, such as long bodies: then nobody waits for nothing.
-        if is_saturated && taken >= SATURATED_REQUESTS_MIN {
+        // If few turns are taken, it is idle, or busy with other things, such as long bodies: then nobody need wait.
+        if taken < SATURATED_REQUESTS_MIN || rate >= UNSATURATED_SLEEPS_MIN {
+            self.limit.set(limit.saturating_mul(2));
+        } else if rate <= SATURATED_SLEEPS_MAX {
             let fewer = limit.min(self.turns.passed()) / 4 * 3;
             self.limit.set(fewer.max(SATURATED_REQUESTS_MIN).min(limit));
-        } else if percent < UNSATURATED_PERCENT || is_saturated {
-            self.limit.set(limit.saturating_mul(2));
         }
         let within_us = u64::from(TURN_MS_MAX) * 1_000;
         let most = (taken as u64).saturating_mul(within_us).checked_div(elapsed_us).unwrap_or(0);
@@ -112,43 +113,33 @@ mod tests {
         (0..count).map(|_| turn().expect("there is room")).collect()
     }
 
-    /// Observes a second in which the worker was busy for `percent` of the time.
-    fn second(saturation: &Saturation, percent: u64) -> usize {
-        saturation.taken.set(saturation.taken.get() + MANY);
+    /// Observes a second in which the worker slept so often and took `taken` turns. Returns the limit.
+    fn second(saturation: &Saturation, slept: u64, taken: usize) -> usize {
+        saturation.taken.set(taken);
         let now_us = saturation.observed_us.get() + 1_000_000;
-        saturation.observe(saturation.busy_us.get() + percent * 10_000, now_us);
+        saturation.observe(saturation.sleeps.get() + slept, now_us);
         saturation.limit.get()
     }
 
     #[test]
     fn a_saturated_worker_forwards_fewer_at_once_but_never_too_few() {
         let saturation = Saturation::default();
-        assert_eq!(second(&saturation, 50), usize::MAX);
+        assert_eq!(second(&saturation, 1_000, MANY), usize::MAX);
         let forwarded = forward(&saturation, MANY);
-        let limits = [99, 100, 99, 98, 100, 100].map(|percent| second(&saturation, percent));
+        let limits = [0, 8, 64, 1, 0, 0].map(|slept| second(&saturation, slept, MANY));
         let min = SATURATED_REQUESTS_MIN;
         assert_eq!(limits, [768, 576, 432, 324, min, min]);
         drop(forwarded);
     }
 
     #[test]
-    fn a_worker_with_idle_time_forwards_more_at_once() {
+    fn a_worker_that_sleeps_or_is_busy_with_other_things_forwards_more_at_once() {
         let saturation = Saturation::default();
         let forwarded = forward(&saturation, MANY);
-        second(&saturation, 100);
-        assert_eq!(second(&saturation, 90), 768, "neither idle nor saturated");
-        assert_eq!([10, 0].map(|percent| second(&saturation, percent)), [1_536, 3_072]);
-        drop(forwarded);
-    }
-
-    #[test]
-    fn a_worker_that_is_busy_with_other_things_forwards_more_at_once() {
-        let saturation = Saturation::default();
-        let forwarded = forward(&saturation, MANY);
-        assert_eq!(second(&saturation, 100), 768);
-        let now_us = saturation.observed_us.get() + 1_000_000;
-        saturation.observe(saturation.busy_us.get() + 1_000_000, now_us);
-        assert_eq!(saturation.limit.get(), 1_536, "no turn was taken");
+        second(&saturation, 0, MANY);
+        assert_eq!(second(&saturation, 100, MANY), 768, "neither idle nor saturated");
+        assert_eq!(second(&saturation, 128, MANY), 1_536);
+        assert_eq!(second(&saturation, 0, 10), 3_072, "hardly a turn was taken");
         drop(forwarded);
     }
 
@@ -157,8 +148,7 @@ mod tests {
         let resources = Resources::new(SystemClock::new(), 0);
         let saturation = Saturation::default();
         let mut forwarded = forward(&saturation, SATURATED_REQUESTS_MIN);
-        saturation.taken.set(SATURATED_REQUESTS_MIN);
-        saturation.observe(1_000_000, 1_000_000);
+        second(&saturation, 0, SATURATED_REQUESTS_MIN);
         let mut bodies: Vec<_> = (0..=SATURATED_REQUESTS_MIN)
             .map(|_| OwnBody::new(Held::default(), &resources))
             .collect();

@@ -30,8 +30,8 @@ pub(crate) const KNOWN: &[Known] = &[
     row(Synapse, "OUT_ONLY", Served("The client gets 202 when the message is sent. The response is dropped. A body that streams is held first.")),
     row(Synapse, "RESPONSE", Served("`send` without an endpoint responds.")),
     row(Synapse, "FORCE_ERROR_ON_SOAP_FAULT", Served("A response with a SOAP fault is a failure with the code 500000. It is held.")),
-    row(Synapse, "preserveProcessedHeaders", Needless("Header blocks are never removed.")),
-    row(Synapse, "PRESERVE_WS_ADDRESSING", Needless("Header blocks are never removed.")),
+    row(Synapse, "preserveProcessedHeaders", Needless("SOAP header blocks are never removed.")),
+    row(Synapse, "PRESERVE_WS_ADDRESSING", Needless("SOAP header blocks are never removed.")),
     row(Synapse, "disableAddressingForOutMessages", Needless("No header blocks are added.")),
     row(Axis2, "disableAddressingForOutMessages", Needless("No header blocks are added.")),
     row(Synapse, "RETRY_ON_SOAPFAULT", Unserved("set FORCE_ERROR_ON_SOAP_FAULT, and send again in the fault sequence")),
@@ -47,9 +47,9 @@ pub(crate) const KNOWN: &[Known] = &[
     row(Axis2, "TRANSPORT_HEADERS", Served("With `action=\"remove\"`: removes all header fields but `Content-Type`.")),
     row(Axis2, "ClientApiNonBlocking", Needless("Sending never blocks.")),
     row(Axis2, "HTTP_SC_DESC", Unserved("the status is sent with its standard reason; write the text into the body")),
-    row(Axis2, "POST_TO_URI", Unserved("requests have a path; proxies for forward proxies are not served")),
+    row(Axis2, "POST_TO_URI", Unserved("the request line always has a path; sending through a forward proxy is not supported")),
     row(Axis2, "FORCE_HTTP_1.0", Unserved("endpoints get HTTP/1.1")),
-    row(Axis2, "NO_KEEPALIVE", Unserved("endpoints that close connections are handled without it")),
+    row(Axis2, "NO_KEEPALIVE", Unserved("not needed: closed connections are detected")),
     row(Axis2, "NO_DEFAULT_CONTENT_TYPE", Unserved("remove the transport property `Content-Type`")),
     row(Axis2, "FORCE_POST_PUT_NOBODY", Unserved("set NO_ENTITY_BODY")),
     row(Axis2, "CHARACTER_SET_ENCODING", Unserved("bodies are written in UTF-8")),
@@ -65,7 +65,7 @@ const fn row(scope: PropertyScope, name: &'static str, effect: Effect) -> Known 
 /// What the page says about properties.
 pub(crate) fn page() -> String {
     let mut page = String::from(
-        "\n## Properties\n\nThose that Synapse gives a meaning. Others are the artefact's own.\n\n\
+        "\n## Properties\n\nProperties with a meaning in Synapse. Others are the artefact's own.\n\n\
          | property | scope | effect |\n|---|---|---|\n",
     );
     for Known { scope, name, effect } in KNOWN {

@@ -398,6 +398,17 @@ fn too_many_parts_are_a_clear_fault() {
 }
 
 #[test]
+fn a_splitter_in_its_own_target_is_a_clear_fault() {
+    let program = program(
+        "<sequence name=\"again\"><clone><target sequence=\"again\"/></clone></sequence>\
+         <proxy name=\"P\"><target><inSequence><sequence key=\"again\"/></inSequence></target></proxy>",
+    );
+    let ran = drive(&program, program.proxies()[0].flow, request("1"), &silent);
+    let message = &ran.failure().message;
+    assert!(message.contains("sequences are nested deeper than 64"), "{message}");
+}
+
+#[test]
 fn a_split_that_is_written_wrong_has_a_place() {
     for (mediator, expect) in [
         ("<clone><target/></clone>", "the target does nothing"),

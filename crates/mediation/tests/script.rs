@@ -44,6 +44,26 @@ fn built_in_functions_count_by_what_they_walk_over() {
     fails("Array.prototype.forEach.call({ length: 9007199254740991 }, print)", stopped);
     fails("var s = 'a'.repeat(1000000); for (;;) s.indexOf('b');", stopped);
     fails("var s = '[' + '1,'.repeat(100000) + '1]'; for (;;) JSON.parse(s);", stopped);
+    fails("var a = new Array(100000).fill(1); for (;;) JSON.stringify(a);", stopped);
+    fails("var a = new Array(100000).fill(1); for (;;) Object.keys(a);", stopped);
+}
+
+#[test]
+fn loops_over_many_items_are_not_stopped() {
+    let ran = run("var all = [], text = 'x'.repeat(20000), n = 0; \
+         for (var at = 0; at < 20000; at += 1) { all.push(at); n += text.charCodeAt(at) === 120 ? 1 : 0; } \
+         mc.setPayloadJSON({ length: all.length, n: n });");
+    assert_eq!(ran.body(), r#"{"length":20000,"n":20000}"#);
+    let lengths = "[].concat({ length: 9007199254740991 }); mc.setPayloadJSON(1);";
+    assert_eq!(run(lengths).body(), "1", "only arrays and texts have a length to count");
+}
+
+#[test]
+fn a_script_reads_the_properties_of_the_head() {
+    let ran = run(
+        "mc.setPayloadJSON([mc.getProperty('HTTP_SC', 'axis2'), mc.getProperty('HTTP_METHOD', 'axis2')]);",
+    );
+    assert_eq!(ran.body(), r#"[null,"POST"]"#);
 }
 
 #[test]

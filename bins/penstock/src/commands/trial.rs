@@ -220,7 +220,8 @@ impl Bench for Shown {
     }
 
     fn respond(&self, message: Message) {
-        self.print(|| show("responds to the client", &message));
+        let end = format!("responds to the client: {}", message.status());
+        self.print(|| show(&end, &message));
     }
 
     fn accept(&self) {

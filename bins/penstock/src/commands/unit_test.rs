@@ -67,10 +67,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let chosen =
         |case: &&Case| arguments.only.as_ref().is_none_or(|text| case.name.contains(text.as_str()));
     let mut all = Vec::new();
-    for file in found {
-        stdout(&format!("{}\n", file.display()))?;
-        let mut ran = Ran { file, cases: Vec::new(), problem: None };
-        match load::read(&ran.file) {
+    for found in found {
+        stdout(&format!("{}\n", found.file.display()))?;
+        let test = load::read(&found);
+        let mut ran = Ran { file: found.file, cases: Vec::new(), problem: None };
+        match test {
             Ok((test, environment)) => {
                 let setting = environment.setting();
                 for case in test.cases.iter().filter(chosen) {

@@ -1,6 +1,7 @@
 //! `cache`: keeps responses, and returns them to later requests that are the same. One `cache` in the sequence for
 //! requests looks for them, one with `collector="true"` in the sequence for responses keeps them.
 
+use bytes::Bytes;
 use expression::BodyUse;
 
 use super::pattern::Pattern;
@@ -115,8 +116,8 @@ impl Policy {
             fields.sort();
             key.extend(fields);
         }
-        if !matches!(&*method, "GET" | "HEAD" | "DELETE") {
-            let body = message.body.bytes(scene.budget)?.unwrap_or_default();
+        let body = message.body.bytes(scene.budget)?.unwrap_or_default();
+        if !body.is_empty() {
             let Ok(body) = std::str::from_utf8(&body) else { return Ok(None) };
             if body.len() > limits::CACHE_KEY_BYTES_MAX {
                 return Ok(None);
@@ -218,7 +219,8 @@ impl Mediator for Collect {
             status: status.into(),
             fields,
             format: message.body.format(),
-            body,
+            // A copy: the host's charge for the bytes of a message ends with the message.
+            body: Bytes::copy_from_slice(&body),
             since_ms,
             until_ms: since_ms.saturating_add(lasts_ms),
         };

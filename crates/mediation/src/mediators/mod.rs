@@ -93,9 +93,9 @@ pub const MEDIATORS: &[Row] = &[
     Row { element: "send",              compile: send::compile,               about: "sends a request to an endpoint, or a response to the client", attributes: "endpoint child; `receive`, `buildmessage`", differs: "" },
     Row { element: "sequence",          compile: sequence::compile,           about: "runs another sequence", attributes: "`key`", differs: "" },
     Row { element: "switch",            compile: switch::compile,             about: "runs the first case whose pattern matches", attributes: "`source`; `case`, `default`", differs: "" },
-    Row { element: "throttle",          compile: throttle::compile,           about: "accepts as many requests as its policy says", attributes: "`id`, `onAccept`, `onReject`; `policy`: `key`, or a policy with `MaximumConcurrentAccess` and, by `ID`, `MaximumCount`, `UnitTime` (ms), `ProhibitTimePeriod` (ms), `Allow` or `Deny`; `onAccept`, `onReject`", differs: "Counts are those of one process. `ID`s are addresses: the types `DOMAIN` and `ROLE` are rejected. A network of IPv6 (/64) is one client. A request in progress that fails makes room too. Without `onReject` the message fails." },
+    Row { element: "throttle",          compile: throttle::compile,           about: "limits concurrent requests, and each client's request rate", attributes: "`id`, `onAccept`, `onReject`; `policy`: `key`, or a policy with `MaximumConcurrentAccess` and, by `ID`, `MaximumCount`, `UnitTime` (ms), `ProhibitTimePeriod` (ms), `Allow` or `Deny`; `onAccept`, `onReject`", differs: "Counts are those of one process. `ID`s are addresses: the types `DOMAIN` and `ROLE` are rejected. An IPv6 /64 counts as one client. A request in progress that fails makes room too. Without `onReject` the message fails." },
     Row { element: "throwError",        compile: throw_error::compile,        about: "fails, so that the error handler takes over", attributes: "`type`, `errorMessage`", differs: "" },
-    Row { element: "validate",          compile: validate::compile,           about: "checks JSON against a JSON Schema, and runs `on-fail` if it does not conform", attributes: "`source`, `cache-schema`; `schema`: `key`; `on-fail`", differs: "XML Schema is rejected; an XML body is checked in its JSON form. One `schema`; it may not refer to others. Patterns have no look-around and no back-references. The texts of `ERROR_MESSAGE` are Penstock's. `make run` builds without it." },
+    Row { element: "validate",          compile: validate::compile,           about: "checks JSON against a JSON Schema, and runs `on-fail` if it does not conform", attributes: "`source`, `cache-schema`; `schema`: `key`; `on-fail`", differs: "XML Schema is rejected; an XML body is checked in its JSON form. One `schema`; it may not refer to others. Regular expressions have no look-around and no back-references. For a schema with `$ref`, `anyOf`, `oneOf`, `not` or `if`, the message does not name the violation. The texts of `ERROR_MESSAGE` are Penstock's. `make run` builds without it." },
     Row { element: "variable",          compile: property::variable,          about: "sets or removes a variable", attributes: "`name`, `value` or `expression`, `type`, `action`", differs: "" },
     Row { element: "xslt",              compile: xslt::compile,               about: "transforms the payload by a stylesheet", attributes: "`key`, `source`, `target`, `useCache`; `property`", differs: "`feature` and `resource` are rejected." },
 ];
@@ -113,8 +113,8 @@ is an `address`, `http` (with `basicAuth`), `default`, `wsdl` with inline WSDL, 
 `timeout`, `suspendOnFailure`, `markForSuspension` (without `retryDelay`) and `retryConfig`. The sequence `main` gets
 the requests that no proxy and no API takes, and `fault` handles the errors that nothing else does.
 
-A part of `iterate` or `clone` that called continues behind the mediator, where an `aggregate` may wait for it; one that
-did not call ends with its target.
+A part of `iterate` or `clone` that made a `call` continues after the mediator, where an `aggregate` may wait for it;
+one that made none ends with its target.
 Everything else is an error with file, line and column, an unknown attribute too. An artefact with an error is not
 served, nor is one that uses it; all others are.
 

@@ -12,24 +12,50 @@
   };
   // The engine counts jumps and calls, whatever a built-in function does meanwhile: one that walks over long data counts
   // as much as the walk.
-  const charge = (data) => {
-    for (let left = Number(data?.length) / 64; left > 1; left -= 1);
+  const charge = (length) => {
+    for (let left = Number(length) / 64; left > 1; left -= 1);
   };
   const { apply } = Reflect;
+  const { isArray } = Array;
+  const { isView } = ArrayBuffer;
+  const isLong = (data) => typeof data === "string" || isArray(data) || isView(data);
   const metered = (native) => function (...parts) {
-    charge(this);
-    for (let at = 0; at < parts.length; at += 1) charge(parts[at]);
+    // Methods of arrays walk over any object with a length.
+    charge(this?.length);
+    for (let at = 0; at < parts.length; at += 1) {
+      if (isLong(parts[at])) charge(parts[at].length);
+    }
     return apply(native, this, parts);
   };
+  // Counts by the length of the result, whose items take longer than those of a walk.
+  const meteredAfter = (native, cost) => function (...parts) {
+    const result = apply(native, this, parts);
+    charge(Number(result?.length) * cost);
+    return result;
+  };
+  // Methods that take the same time for any length.
+  const short = new Set([
+    "at", "charAt", "charCodeAt", "codePointAt", "entries", "keys", "pop", "push", "subarray", "valueOf", "values",
+  ]);
   const typedArray = Object.getPrototypeOf(Uint8Array.prototype);
   for (const type of [String.prototype, Array.prototype, typedArray]) {
     for (const name of Object.getOwnPropertyNames(type)) {
       const property = Object.getOwnPropertyDescriptor(type, name);
-      if (typeof property.value !== "function" || name === "constructor") continue;
+      if (typeof property.value !== "function" || name === "constructor" || short.has(name)) continue;
       Object.defineProperty(type, name, { ...property, value: metered(property.value) });
     }
   }
   JSON.parse = metered(JSON.parse);
+  JSON.stringify = meteredAfter(JSON.stringify, 8);
+  Array.from = meteredAfter(Array.from, 64);
+  const { assign, keys } = Object;
+  for (const name of ["keys", "values", "entries"]) Object[name] = meteredAfter(Object[name], 64);
+  Object.assign = function (...parts) {
+    for (let at = 1; at < parts.length; at += 1) {
+      if (parts[at] !== undefined && parts[at] !== null) charge(keys(parts[at]).length * 64);
+    }
+    return apply(assign, Object, parts);
+  };
   const changes = [];
   let payload = null;
   let json;

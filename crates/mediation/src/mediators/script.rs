@@ -45,8 +45,17 @@ const SCOPES: &[(&str, PropertyScope)] = &[
     ("operation", PropertyScope::Operation),
 ];
 
-/// Properties of the transport that scripts ask for.
-const TRANSPORT: &[&str] = &["HTTP_METHOD", "REMOTE_ADDR", "REST_URL_POSTFIX", "TransportInURL"];
+/// Properties of the head that scripts ask for. Those that are set take their place.
+const OF_HEAD: &[(PropertyScope, &str)] = &[
+    (PropertyScope::Synapse, "REST_FULL_REQUEST_PATH"),
+    (PropertyScope::Synapse, "REST_METHOD"),
+    (PropertyScope::Synapse, "To"),
+    (PropertyScope::Axis2, "HTTP_METHOD"),
+    (PropertyScope::Axis2, "HTTP_SC"),
+    (PropertyScope::Axis2, "REMOTE_ADDR"),
+    (PropertyScope::Axis2, "REST_URL_POSTFIX"),
+    (PropertyScope::Axis2, "TransportInURL"),
+];
 
 /// How scripts name classes of Java.
 const JAVA: &[&str] = &["importPackage", "importClass", "JavaImporter", "Java.type", "Packages."];
@@ -193,11 +202,9 @@ fn properties(out: &mut Builder, scene: &Scene<'_>, message: &Message) -> Result
                 text(out, name, Some(value), scene.budget)?;
             }
         }
-        if *scope == PropertyScope::Axis2 {
-            for name in TRANSPORT {
-                if let Some(value) = message.head.property(*scope, name) {
-                    text(out, name, Some(&value), scene.budget)?;
-                }
+        for (_, name) in OF_HEAD.iter().filter(|(of, _)| of == scope) {
+            if let Some(value) = message.head.property(*scope, name) {
+                text(out, name, Some(&value), scene.budget)?;
             }
         }
         for (name, _) in message.properties.of(*scope) {

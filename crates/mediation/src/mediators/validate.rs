@@ -24,9 +24,15 @@ struct Validate {
 pub(super) struct Schema {
     validator: Validator,
     value: serde_json::Value,
-    /// Its bytes: what each value of a message is compared with at most.
+    /// Its bytes: see [`charge`].
     size: usize,
+    /// Whether a search for the first violation takes no longer than the check.
+    is_flat: bool,
 }
+
+/// Keywords whose subschemas are applied to the same value, or again inside themselves. Below them, the validator visits
+/// values once more to describe a violation, on each level, which is exponential.
+const BRANCHING: &[&str] = &["$ref", "$dynamicRef", "$recursiveRef", "anyOf", "oneOf", "not", "if"];
 
 impl fmt::Debug for Schema {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -81,7 +87,7 @@ impl Schema {
         &self.value
     }
 
-    /// What a JSON text violates, with its place.
+    /// What a JSON text violates, with its place if the schema has no branches.
     ///
     /// # Errors
     /// It is not JSON; the budget.
@@ -94,14 +100,21 @@ impl Schema {
                 return Err(Failure::new(Code::MALFORMED_BODY, message));
             }
         };
-        let error = self.validator.iter_errors(&instance).next();
-        Ok(error.map(|error| {
-            let place = error.instance_path().to_string();
-            let place = if place.is_empty() { "the message" } else { &place };
-            let text = format!("{place}: {error}");
-            let end = text.floor_char_boundary(limits::VALIDATION_ERROR_BYTES_MAX);
-            text.get(..end).unwrap_or_default().to_owned()
-        }))
+        if self.validator.is_valid(&instance) {
+            return Ok(None);
+        }
+        let described = if self.is_flat { self.described(&instance) } else { None };
+        Ok(Some(described.unwrap_or_else(|| "the body does not match the schema".to_owned())))
+    }
+
+    /// The first violation, with its place.
+    fn described(&self, instance: &serde_json::Value) -> Option<String> {
+        let error = self.validator.validate(instance).err()?;
+        let place = error.instance_path().to_string();
+        let place = if place.is_empty() { "the message" } else { &place };
+        let text = format!("{place}: {error}");
+        let end = text.floor_char_boundary(limits::VALIDATION_ERROR_BYTES_MAX);
+        text.get(..end).map(str::to_owned)
     }
 
     /// The schema in a local entry. Nothing outside of it is read.
@@ -129,17 +142,33 @@ impl Schema {
     }
 
     fn of(text: &str) -> Result<Self, String> {
-        let value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let value: serde_json::Value =
+            serde_json::from_str(text).map_err(|error| error.to_string())?;
         let patterns = PatternOptions::regex()
             .size_limit(limits::PATTERN_BYTES_MAX)
             .dfa_size_limit(limits::PATTERN_BYTES_MAX);
         let options = jsonschema::options().with_pattern_options(patterns);
         let validator = options.build(&value).map_err(|error| error.to_string())?;
-        Ok(Self { validator, value, size: text.len() })
+        let is_flat = !branches(&value);
+        Ok(Self { validator, value, size: text.len(), is_flat })
     }
 }
 
-/// Each value of the message may be compared with each part of the schema.
+/// Whether a schema has one of [`BRANCHING`], a property of that name included. Recurses as deep as the parser does.
+fn branches(schema: &serde_json::Value) -> bool {
+    use serde_json::Value;
+    match schema {
+        Value::Object(members) => {
+            let mut members = members.iter();
+            members.any(|(name, value)| BRANCHING.contains(&name.as_str()) || branches(value))
+        }
+        Value::Array(items) => items.iter().any(branches),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}
+
+/// As if each value of the message was compared with each part of the schema once. A schema that refers to itself in
+/// several branches takes longer.
 fn charge(text: &str, schema: usize, budget: &Budget) -> Result<(), Failure> {
     let values = text.bytes().filter(|byte| b"[{,:".contains(byte)).count() + 1;
     let parts = schema / limits::SCHEMA_BYTES_PER_STEP + 1;

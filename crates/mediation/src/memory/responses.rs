@@ -49,6 +49,10 @@ impl Responses {
     pub(crate) fn insert(&mut self, key: &str, kept: Kept, count_max: usize, total: &AtomicUsize) {
         let now_ms = kept.since_ms;
         self.remove(key, total);
+        // A response that does not fit into an empty cache must not evict others.
+        if count_max == 0 || kept.bytes(key) > limits::CACHE_BYTES_MAX {
+            return;
+        }
         let is_over = |responses: &Self| {
             responses.by_key.len() >= count_max
                 || total.load(Ordering::Relaxed).saturating_add(kept.bytes(key))
@@ -137,6 +141,16 @@ mod tests {
         second.insert("x", kept(20, 1000, body), 100, &total);
         assert!(second.get("x", 20).is_none(), "the others' responses stay");
         assert_eq!(first.by_key.len(), left);
+    }
+
+    #[test]
+    fn a_response_that_never_fits_leaves_the_others() {
+        let (mut responses, total) = (Responses::default(), AtomicUsize::new(0));
+        responses.insert("a", kept(0, 100, 1), 10, &total);
+        responses.insert("b", kept(1, 100, limits::CACHE_BYTES_MAX), 10, &total);
+        responses.insert("c", kept(1, 100, 1), 0, &total);
+        let found = ["a", "b", "c"].map(|key| responses.get(key, 2).is_some());
+        assert_eq!(found, [true, false, false]);
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub(crate) struct Windows {
     by_client: HashMap<IpAddr, Window>,
     /// Of all clients that have none of their own since there are too many.
     others: Option<Window>,
+    /// No window of `by_client` ends before this time.
+    first_end_ms: i64,
 }
 
 impl Windows {
@@ -35,15 +37,28 @@ impl Windows {
         let client = network(client);
         let is_known = self.by_client.contains_key(&client);
         if !is_known && self.by_client.len() >= limits::THROTTLE_CLIENTS_MAX {
-            self.by_client.retain(|_, window| now_ms < window.until_ms);
+            self.purge(now_ms);
         }
         if !is_known && self.by_client.len() >= limits::THROTTLE_CLIENTS_MAX {
             return rate.admit(&mut self.others, now_ms);
         }
         let mut window = self.by_client.get(&client).copied();
         let is_accepted = rate.admit(&mut window, now_ms);
-        self.by_client.extend(window.map(|window| (client, window)));
+        if let Some(window) = window {
+            self.first_end_ms = self.first_end_ms.min(window.until_ms);
+            self.by_client.insert(client, window);
+        }
         is_accepted
+    }
+
+    /// Removes the windows that are over, if any can be.
+    fn purge(&mut self, now_ms: i64) {
+        if now_ms < self.first_end_ms {
+            return;
+        }
+        self.by_client.retain(|_, window| now_ms < window.until_ms);
+        let ends = self.by_client.values().map(|window| window.until_ms);
+        self.first_end_ms = ends.min().unwrap_or(i64::MAX);
     }
 }
 
@@ -122,5 +137,20 @@ mod tests {
         assert!(windows.admit(beyond(0), rate, 1));
         assert!(!windows.admit(beyond(1), rate, 2));
         assert!(windows.admit(beyond(1), rate, 1002), "the windows of the others are over");
+    }
+
+    #[test]
+    fn windows_are_purged_once_the_first_of_them_is_over() {
+        let (mut windows, rate) =
+            (Windows::default(), Rate { count: 1, unit_ms: 1000, prohibit_ms: 0 });
+        assert!(windows.admit(CLIENT, rate, 0));
+        let other = "10.0.0.1".parse().unwrap();
+        assert!(windows.admit(other, rate, 500));
+        windows.purge(999);
+        assert_eq!((windows.by_client.len(), windows.first_end_ms), (2, 1000));
+        windows.purge(1000);
+        assert_eq!((windows.by_client.len(), windows.first_end_ms), (1, 1500));
+        windows.purge(1500);
+        assert_eq!((windows.by_client.len(), windows.first_end_ms), (0, i64::MAX));
     }
 }

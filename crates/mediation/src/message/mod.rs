@@ -73,6 +73,15 @@ impl Message {
         message
     }
 
+    /// The status of a response: of the property `HTTP_SC`, else of its head, else 200.
+    #[must_use]
+    pub fn status(&self) -> u16 {
+        let set = self.properties.get(PropertyScope::Axis2, "HTTP_SC");
+        let set: Option<u16> = set.and_then(|status| status.text().parse().ok());
+        let own = || self.head.property(PropertyScope::Axis2, "HTTP_SC")?.parse().ok();
+        set.filter(|status| (200..600).contains(status)).or_else(own).unwrap_or(200)
+    }
+
     /// Removes the fields that are wrong for a body that was rewritten, which it was not `before`.
     pub(crate) fn rewritten_since(&mut self, before: BodyUse) {
         if before != BodyUse::Rewritten && self.body.state() == BodyUse::Rewritten {

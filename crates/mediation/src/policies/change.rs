@@ -156,8 +156,9 @@ impl Mediator for Path {
             };
             property(&format!("uri.var.{name}")).or_else(|| property(name))
         });
-        if target.split('/').any(|segment| matches!(segment, "." | "..")) {
-            let text = "`newResourcePath` became a path with a dot segment";
+        let path = target.split('?').next().unwrap_or_default();
+        if may_climb(path) {
+            let text = "`newResourcePath` became a path with a dot segment or a backslash";
             return Err(Failure::new(Code::MEDIATION, text));
         }
         if self.keeps_query
@@ -169,6 +170,32 @@ impl Mediator for Path {
         set_postfix(scene, message, target)?;
         Ok(Next::Continue)
     }
+}
+
+/// How often an upstream and what is before it may decode a path.
+const DECODINGS_MAX: usize = 3;
+
+/// Whether a path has a dot segment or a backslash, as it is or decoded. One that still has escapes after
+/// [`DECODINGS_MAX`] is counted among them.
+fn may_climb(path: &str) -> bool {
+    let mut path = path.to_owned();
+    for _ in 0..DECODINGS_MAX {
+        if climbs(&path) {
+            return true;
+        }
+        let decoded = template::decode(&path);
+        if decoded == path {
+            return false;
+        }
+        path = decoded;
+    }
+    climbs(&path) || template::decode(&path) != path
+}
+
+/// Some servers drop a `;` and what follows it in a segment first.
+fn climbs(path: &str) -> bool {
+    let mut names = path.split('/').filter_map(|segment| segment.split(';').next());
+    path.contains('\\') || names.any(|name| matches!(name, "." | ".."))
 }
 
 pub(super) fn path(reading: &mut PolicyReading<'_>) -> Option<Box<dyn Mediator>> {

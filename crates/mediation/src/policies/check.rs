@@ -21,30 +21,122 @@ fn refused(flow: PolicyFlow, reason: impl Into<String>) -> Failure {
     }
 }
 
+/// The policies of this module that read bodies.
+const READING_BODIES: &[&str] = &["jsonValidator", "regexPolicy", "xmlValidator"];
+
+/// The step before a policy that reads the body: it refuses a body that such a policy could not judge, before it is read.
+pub(super) fn guard(
+    policy: &str,
+    mediator: &dyn Mediator,
+    flow: PolicyFlow,
+) -> Option<Box<dyn Mediator>> {
+    let reads = mediator.body_use() != BodyUse::Untouched && READING_BODIES.contains(&policy);
+    reads.then(|| Box::new(Guard(flow)) as Box<dyn Mediator>)
+}
+
+#[derive(Debug)]
+struct Guard(PolicyFlow);
+
+impl Mediator for Guard {
+    fn mediate(&self, _: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
+        if message.body.is_empty() {
+            return Ok(Next::Continue);
+        }
+        // Upstreams differ in which of several fields they use.
+        for name in [CONTENT_TYPE, "Content-Encoding"] {
+            if occurs_twice(message, name) {
+                return Err(refused(self.0, format!("`{name}` occurs more than once")));
+            }
+        }
+        match message.encoded() {
+            Some(_) => Err(refused(self.0, "the body has a content encoding")),
+            None => Ok(Next::Continue),
+        }
+    }
+}
+
+fn occurs_twice(message: &Message, name: &str) -> bool {
+    let mut count = 0_usize;
+    message.head.fields(&mut |known, _| count += usize::from(known.eq_ignore_ascii_case(name)));
+    count > 1
+}
+
 /// The body as bytes, unless it is empty.
+fn content(message: &Message, budget: &Budget) -> Result<Option<bytes::Bytes>, Failure> {
+    Ok(message.body.bytes(budget)?.filter(|bytes| !bytes.trim_ascii().is_empty()))
+}
+
+/// The first byte after white space and a byte order mark of UTF-8.
+fn first_byte(bytes: &[u8]) -> Option<u8> {
+    let bytes = bytes.trim_ascii_start();
+    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    bytes.trim_ascii_start().first().copied()
+}
+
+/// Declared, or looks like it: an upstream may ignore the content type. A quote begins much else that has a type.
+fn is_json(format: Format, bytes: &[u8]) -> bool {
+    format == Format::Json
+        || match first_byte(bytes) {
+            Some(b'{' | b'[') => true,
+            Some(b'"') => format == Format::Binary,
+            Some(_) | None => false,
+        }
+}
+
+/// As [`is_json`].
+fn is_xml(format: Format, bytes: &[u8]) -> bool {
+    format.is_xml() || first_byte(bytes) == Some(b'<')
+}
+
+/// Whether it may be UTF-16 or UTF-32, by a byte order mark or a NUL.
+fn is_wide(bytes: &[u8]) -> bool {
+    let has_mark = bytes.starts_with(b"\xfe\xff") || bytes.starts_with(b"\xff\xfe");
+    has_mark || bytes.iter().take(4).any(|byte| *byte == 0)
+}
+
+/// The body for a validator.
 ///
 /// # Errors
-/// It is encoded, so that nobody can look into it.
-fn content(
+/// It may be UTF-16 or UTF-32, which an upstream may detect whatever its content type.
+fn narrow_content(
     flow: PolicyFlow,
     message: &Message,
     budget: &Budget,
 ) -> Result<Option<bytes::Bytes>, Failure> {
-    let bytes = message.body.bytes(budget)?.filter(|bytes| !bytes.trim_ascii().is_empty());
-    let encoding = message.head.field("Content-Encoding");
-    let is_encoded = encoding.is_some_and(|coding| !coding.eq_ignore_ascii_case("identity"));
-    if bytes.is_some() && is_encoded {
-        return Err(refused(flow, "the body has a content encoding"));
+    let bytes = content(message, budget)?;
+    if bytes.as_deref().is_some_and(is_wide) {
+        return Err(refused(flow, "the body is not UTF-8"));
     }
     Ok(bytes)
 }
 
-/// An upstream may ignore the content type, so what looks like `of` is checked as well.
-fn is_of(message: &Message, bytes: &[u8], of: &[u8], declared: bool) -> bool {
-    let first = bytes.trim_ascii_start().first();
-    let is_opaque =
-        message.head.field(CONTENT_TYPE).is_none_or(|it| Format::of(&it) != Format::Multipart);
-    declared || is_opaque && first.is_some_and(|first| of.contains(first))
+/// # Errors
+/// It is not JSON; the budget.
+fn parse_json<'b>(
+    flow: PolicyFlow,
+    bytes: &'b [u8],
+    budget: &Budget,
+) -> Result<json::Document<'b>, Failure> {
+    match json::Document::parse_within(bytes, budget) {
+        Ok(document) => Ok(document),
+        Err(expression::Error::Budget(exceeded)) => Err(exceeded.into()),
+        Err(error) => Err(refused(flow, format!("the body is not JSON: {error}"))),
+    }
+}
+
+/// # Errors
+/// It is not XML, or exceeds a limit; the budget.
+fn parse_xml(
+    flow: PolicyFlow,
+    bytes: &[u8],
+    options: &xml::Options,
+    budget: &Budget,
+) -> Result<xml::Document, Failure> {
+    budget.charge_reading(bytes.len())?;
+    let document = xml::Document::parse_with(bytes, options)
+        .map_err(|error| refused(flow, format!("the body is refused: {error}")))?;
+    budget.charge_memory(document.heap_bytes())?;
+    Ok(document)
 }
 
 #[derive(Debug)]
@@ -63,17 +155,13 @@ impl Mediator for Json {
     }
 
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
-        let Some(bytes) = content(self.flow, message, scene.budget)? else {
+        let Some(bytes) = narrow_content(self.flow, message, scene.budget)? else {
             return Ok(Next::Continue);
         };
-        if !is_of(message, &bytes, b"{[", message.body.format() == Format::Json) {
+        if !is_json(message.body.format(), &bytes) {
             return Ok(Next::Continue);
         }
-        let document = match json::Document::parse_within(&bytes, scene.budget) {
-            Ok(document) => document,
-            Err(expression::Error::Budget(exceeded)) => return Err(exceeded.into()),
-            Err(error) => return Err(refused(self.flow, format!("the body is not JSON: {error}"))),
-        };
+        let document = parse_json(self.flow, &bytes, scene.budget)?;
         match self.excess(&document, scene.budget)? {
             Some(what) => Err(refused(self.flow, format!("the body has {what}"))),
             None => Ok(Next::Continue),
@@ -157,17 +245,13 @@ impl Mediator for Xml {
     }
 
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
-        let Some(bytes) = content(self.flow, message, scene.budget)? else {
+        let Some(bytes) = narrow_content(self.flow, message, scene.budget)? else {
             return Ok(Next::Continue);
         };
-        // A byte order mark, or a NUL of UTF-16, may come before the first `<`.
-        if !is_of(message, &bytes, b"<\xef\xfe\xff\0", message.body.format().is_xml()) {
+        if !is_xml(message.body.format(), &bytes) {
             return Ok(Next::Continue);
         }
-        scene.budget.charge_reading(bytes.len())?;
-        let document = xml::Document::parse_with(&bytes, &self.options)
-            .map_err(|error| refused(self.flow, format!("the body is refused: {error}")))?;
-        scene.budget.charge_memory(document.heap_bytes())?;
+        let document = parse_xml(self.flow, &bytes, &self.options, scene.budget)?;
         match self.excess(&document, scene.budget)? {
             Some(what) => Err(refused(self.flow, format!("the body has {what}"))),
             None => Ok(Next::Continue),
@@ -278,30 +362,40 @@ impl Threat {
     }
 
     /// Escapes of JSON, XML and forms hide nothing.
+    ///
+    /// # Errors
+    /// The body is JSON or XML, by its content type or its first byte, and cannot be parsed; the budget.
     fn is_in_body(&self, message: &Message, budget: &Budget) -> Result<bool, Failure> {
-        let Some(bytes) = content(PolicyFlow::Request, message, budget)? else { return Ok(false) };
+        let Some(bytes) = content(message, budget)? else { return Ok(false) };
         let text: Cow<'_, str> = String::from_utf8_lossy(&bytes);
-        if self.is_in(&text, budget)? {
+        if self.is_in(&text, budget)? || self.is_in_wide(&text, budget)? {
             return Ok(true);
         }
         let format = message.body.format();
-        if is_of(message, &bytes, b"{[", format == Format::Json) {
-            return match json::Document::parse_within(&bytes, budget) {
-                Ok(document) => self.is_in_json(&document, budget),
-                Err(expression::Error::Budget(exceeded)) => Err(exceeded.into()),
-                Err(_) => Ok(false),
-            };
+        if is_json(format, &bytes) {
+            let document = parse_json(PolicyFlow::Request, &bytes, budget)?;
+            if self.is_in_json(&document, budget)? {
+                return Ok(true);
+            }
         }
-        if is_of(message, &bytes, b"<", format.is_xml()) {
-            budget.charge_reading(bytes.len())?;
-            let Ok(document) = xml::Document::parse(&bytes) else { return Ok(false) };
-            budget.charge_memory(document.heap_bytes())?;
+        if is_xml(format, &bytes) {
+            let options = xml::Options::default();
+            let document = parse_xml(PolicyFlow::Request, &bytes, &options, budget)?;
             return self.is_in_xml(&document, budget);
         }
         if format == Format::Form {
             return self.is_in(&template::decode(&text), budget);
         }
         Ok(false)
+    }
+
+    /// UTF-16 and UTF-32 are ASCII between NULs, mostly.
+    fn is_in_wide(&self, text: &str, budget: &Budget) -> Result<bool, Failure> {
+        if !text.contains('\0') {
+            return Ok(false);
+        }
+        budget.charge_memory(text.len())?;
+        self.is_in(&text.replace('\0', ""), budget)
     }
 
     fn is_in_json(&self, document: &json::Document<'_>, budget: &Budget) -> Result<bool, Failure> {
@@ -325,17 +419,47 @@ impl Threat {
 
     fn is_in_xml(&self, document: &xml::Document, budget: &Budget) -> Result<bool, Failure> {
         for node in document.root().descendants() {
-            for attribute in node.attributes() {
-                if self.is_in(attribute.text(), budget)? {
-                    return Ok(true);
+            budget.charge_steps(1)?;
+            let is_found = match node.kind() {
+                xml::Kind::Element => self.is_in_element(node, budget)?,
+                xml::Kind::Comment | xml::Kind::ProcessingInstruction => {
+                    self.is_in(node.text(), budget)?
                 }
-            }
-            if !node.is_element() && self.is_in(node.text(), budget)? {
+                // Text is part of its element.
+                xml::Kind::Root | xml::Kind::Text | xml::Kind::Attribute | xml::Kind::Namespace => {
+                    false
+                }
+            };
+            if is_found {
                 return Ok(true);
             }
         }
-        Ok(false)
+        // Elements inside others split text, too.
+        let text = document.root().string_value();
+        budget.charge_memory(text.len())?;
+        self.is_in(&text, budget)
     }
+
+    /// In an attribute, or the text between comments and child elements as one.
+    fn is_in_element(&self, element: xml::Node<'_>, budget: &Budget) -> Result<bool, Failure> {
+        for attribute in element.attributes() {
+            if self.is_in(attribute.text(), budget)? {
+                return Ok(true);
+            }
+        }
+        self.is_in(&own_text(element), budget)
+    }
+}
+
+/// The text of an element without that of its child elements.
+fn own_text(element: xml::Node<'_>) -> Cow<'_, str> {
+    let texts = element.children().filter(|child| child.kind() == xml::Kind::Text);
+    let mut texts = texts.map(xml::Node::text);
+    let first = texts.next().unwrap_or_default();
+    let Some(second) = texts.next() else { return Cow::Borrowed(first) };
+    let mut all = [first, second].concat();
+    all.extend(texts);
+    Cow::Owned(all)
 }
 
 pub(super) fn regex(reading: &mut PolicyReading<'_>) -> Option<Box<dyn Mediator>> {

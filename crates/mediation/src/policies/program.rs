@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use model::{Api, Policies, Policy, PolicyFlow};
 
+use super::check::guard;
 use super::{PolicyProblem, PolicyReading, policy};
 use crate::program::{
     Endpoint, EndpointId, EndpointKind, Program, Sequence, SequenceId, Site, Step,
@@ -83,14 +84,19 @@ fn sequence(
     if policies.is_empty() {
         return None;
     }
-    let steps = policies.iter().map(|policy| {
+    let steps = policies.iter().flat_map(|policy| {
         let (element, mediator) = match compile(program, policy, flow) {
             Ok(compiled) => compiled,
             // The file was checked with the same table.
             Err(_) => ("policy", Box::new(Broken) as Box<dyn Mediator>),
         };
         let (line, column) = (policy.place.line, policy.place.column);
-        Step { element, site: Site { file: Arc::clone(file), line, column }, mediator }
+        let guard = guard(element, mediator.as_ref(), flow);
+        let mediators = guard.into_iter().chain(std::iter::once(mediator));
+        mediators.map(move |mediator| {
+            let site = Site { file: Arc::clone(file), line, column };
+            Step { element, site, mediator }
+        })
     });
     let steps = steps.collect();
     let id = SequenceId(u32::try_from(program.sequences.len()).unwrap_or(u32::MAX));

@@ -64,6 +64,8 @@ pub(super) struct After {
     stack: Vec<Frame>,
     handlers: Vec<SequenceId>,
     next: Option<Arc<Self>>,
+    /// Forks inside each other, this one included.
+    depth: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -165,9 +167,16 @@ impl Branch {
 
     /// Where the parts of a fork go on after a call. Source: Synapse's continuation stack, which `IterateMediator` and
     /// `CloneMediator` copy, and `Axis2SynapseEnvironment` resumes when the response to a `call` arrives.
-    pub(super) fn after(&self) -> Arc<After> {
+    ///
+    /// # Errors
+    /// More than `limits::SEQUENCE_DEPTH_MAX` forks are inside each other: one is in its own target.
+    pub(super) fn after(&self) -> Result<Arc<After>, Failure> {
+        let depth = self.after.as_ref().map_or(0, |after| after.depth).saturating_add(1);
+        if depth > limits::SEQUENCE_DEPTH_MAX {
+            return Err(too_deep());
+        }
         let (stack, handlers) = (self.stack.clone(), self.handlers.clone());
-        Arc::new(After { stack, handlers, next: self.after.clone() })
+        Ok(Arc::new(After { stack, handlers, next: self.after.clone(), depth }))
     }
 
     /// The place of the next step; `None` at the end of all sequences.
@@ -236,9 +245,7 @@ impl Branch {
         called: Option<Called>,
     ) -> Result<(), Failure> {
         if self.stack.len() >= limits::SEQUENCE_DEPTH_MAX {
-            let message =
-                format!("sequences are nested deeper than {}", limits::SEQUENCE_DEPTH_MAX);
-            return Err(Failure::new(Code::MEDIATION, message));
+            return Err(too_deep());
         }
         let is_nested = called.is_none();
         let (parameters, caller) = called.unwrap_or_default();
@@ -326,6 +333,11 @@ impl Branch {
     pub(super) fn is_one_way(&self) -> bool {
         self.message.says(PropertyScope::Synapse, "OUT_ONLY")
     }
+}
+
+fn too_deep() -> Failure {
+    let message = format!("sequences are nested deeper than {}", limits::SEQUENCE_DEPTH_MAX);
+    Failure::new(Code::MEDIATION, message)
 }
 
 /// Of the sequence template that runs.

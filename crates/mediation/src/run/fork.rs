@@ -56,7 +56,10 @@ impl Run {
             Some(id) => format!("messageSequence.{id}"),
             None => "messageSequence".to_owned(),
         };
-        let after = branch.after();
+        let after = match branch.after() {
+            Ok(after) => after,
+            Err(failure) => return Turn::Failed(branch, failure),
+        };
         for (index, mut part) in fork.parts.into_iter().enumerate() {
             let value = PropertyValue::new(format!("{index}/{total}"));
             if let Err(failure) =

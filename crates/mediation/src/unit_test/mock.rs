@@ -57,7 +57,7 @@ impl MockService {
         if root.local_name() != "mock-service" {
             reader.error(root, format!("`{}` is no mock-service", root.local_name()), None);
         }
-        let port = text(root, "port").parse().unwrap_or_default();
+        let port = port(root, &mut reader);
         let mut service = Self {
             name: text(root, "service-name"),
             port,
@@ -93,6 +93,18 @@ impl MockService {
         let moved = format!("{}/{}", self.context, sent.postfix);
         own == path(url) || own == path(&moved)
     }
+}
+
+/// The port; 0 if there is none.
+fn port(service: xml::Node<'_>, reader: &mut Reader) -> u16 {
+    let written = text(service, "port");
+    if written.is_empty() {
+        return 0;
+    }
+    written.parse().unwrap_or_else(|_| {
+        reader.error(service, format!("`{written}` is no port"), None);
+        0
+    })
 }
 
 /// Without a query, repeated and trailing slashes.

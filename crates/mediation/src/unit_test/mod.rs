@@ -82,6 +82,12 @@ struct Input {
     properties: Vec<(PropertyScope, String, String)>,
 }
 
+impl Case {
+    fn asserts_status(&self) -> bool {
+        self.assertions.iter().any(|assertion| matches!(assertion.actual, Actual::Status))
+    }
+}
+
 #[derive(Debug)]
 struct Assertion {
     place: Place,

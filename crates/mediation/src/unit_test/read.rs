@@ -65,6 +65,10 @@ impl UnitTest {
         for case in child(root, "test-cases").into_iter().flat_map(children) {
             test.cases.push(reader.case(case, test.cases.len()));
         }
+        if test.cases.is_empty() {
+            let help = Some("add a `test-case` to `test-cases`");
+            reader.error(root, "the unit test has no test cases".to_owned(), help);
+        }
         for mock in child(root, "mock-services").into_iter().flat_map(children) {
             // Inline, the element itself is the service.
             let is_inline = children(mock).next().is_some();

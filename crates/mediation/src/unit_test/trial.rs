@@ -72,6 +72,11 @@ impl Setting<'_> {
                     Some(what) if self.subject.is_sequence() => {
                         vec![Problem { what, ..Problem::default() }]
                     }
+                    // The client gets 500, which nothing asserts.
+                    Some(what) if !case.asserts_status() => {
+                        let unhandled = Problem { what, ..Problem::default() };
+                        problems.into_iter().chain([unhandled]).collect()
+                    }
                     _ => problems,
                 }
             }
@@ -101,7 +106,7 @@ impl Setting<'_> {
             Subject::Sequence(_) => (self.program.sequence(HARNESS).map(|id| of(Some(id))), None),
             Subject::Proxy(name) => {
                 let proxy = self.program.proxies().iter().find(|proxy| proxy.name == *name);
-                (proxy.map(|proxy| proxy.flow), Some(404))
+                or_status(proxy.map(|proxy| proxy.flow), 404)
             }
             Subject::Api(_) => {
                 match self.program.resource(&self.method(case), &self.target(case)) {
@@ -110,10 +115,10 @@ impl Setting<'_> {
                         (Some(found.resource.flow), None)
                     }
                     Matched::MethodNotAllowed { handler, .. } => {
-                        (handler.map(|handler| of(Some(handler))), Some(405))
+                        or_status(handler.map(|handler| of(Some(handler))), 405)
                     }
                     Matched::NoResource { handler, .. } | Matched::NoApi { handler } => {
-                        (handler.map(|handler| of(Some(handler))), Some(404))
+                        or_status(handler.map(|handler| of(Some(handler))), 404)
                     }
                 }
             }
@@ -237,6 +242,12 @@ impl Setting<'_> {
     }
 }
 
+/// The status is for a request without sequences only: a run without a response is 202.
+fn or_status(flow: Option<Flow>, status: u16) -> (Option<Flow>, Option<u16>) {
+    let status = flow.is_none().then_some(status);
+    (flow, status)
+}
+
 fn unhandled(failure: &Failure) -> String {
     let place = failure.place.as_deref().map(|place| format!("{place}: ")).unwrap_or_default();
     format!("no error handler for: {place}{failure}")
@@ -249,10 +260,7 @@ impl Ended {
             let failed = self.failure.as_ref().map(|_| 500);
             return failed.or(self.status).unwrap_or(202);
         };
-        let set = message.properties.get(PropertyScope::Axis2, "HTTP_SC");
-        let set = set.and_then(|status| status.text().parse().ok());
-        let own = || message.head.property(PropertyScope::Axis2, "HTTP_SC")?.parse().ok();
-        set.filter(|status| (200..600).contains(status)).or_else(own).unwrap_or(200)
+        message.status()
     }
 }
 

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use base::SystemClock;
@@ -18,19 +18,30 @@ use crate::failure::Failure;
 
 /// Folders inside each other that are searched.
 const FOLDER_DEPTH_MAX: usize = 32;
-/// Folders above a unit test in which the files that it names are looked for.
-const FOLDERS_ABOVE_MAX: usize = 16;
+/// The file that a project has in its topmost folder.
+const PROJECT: &str = "pom.xml";
+
+/// Start tags of unit tests, for files that cannot be parsed.
+const MARKERS: &[&str] = &["<unit-test", "<synapse-unit-test"];
+
+/// A unit test, and the argument that led to it.
+pub(super) struct Found {
+    pub(super) file: PathBuf,
+    pub(super) argument: PathBuf,
+}
 
 /// The unit tests among `paths`, and in the folders among them.
-pub(super) fn find(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+pub(super) fn find(paths: &[PathBuf]) -> Result<Vec<Found>, Failure> {
     let mut found = Vec::new();
     for path in paths {
         let metadata = fs::metadata(path).map_err(|error| Failure::file("read", path, &error))?;
+        let mut files = Vec::new();
         if metadata.is_dir() {
-            search(path, 0, &mut found)?;
+            search(path, 0, &mut files)?;
         } else {
-            found.push(path.clone());
+            files.push(path.clone());
         }
+        found.extend(files.into_iter().map(|file| Found { file, argument: path.clone() }));
     }
     if found.is_empty() {
         let names: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
@@ -61,9 +72,16 @@ fn search(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Result<(), F
     Ok(())
 }
 
+/// Whether it is a unit test, or looks like one that cannot be parsed.
 fn is_unit_test(file: &Path) -> bool {
-    let document = read_file(file).ok().and_then(|bytes| xml::Document::parse(&bytes).ok());
-    document.is_some_and(|document| UnitTest::is(&document))
+    let Ok(bytes) = read_file(file) else { return false };
+    xml::Document::parse(&bytes).map_or_else(
+        |_| {
+            let text = String::from_utf8_lossy(&bytes);
+            MARKERS.iter().any(|marker| text.contains(marker))
+        },
+        |document| UnitTest::is(&document),
+    )
 }
 
 fn read_file(file: &Path) -> std::io::Result<Vec<u8>> {
@@ -93,12 +111,13 @@ impl Compiled {
 ///
 /// # Errors
 /// The diagnostics, a line each.
-pub(super) fn read(file: &Path) -> Result<(UnitTest, Compiled), String> {
+pub(super) fn read(found: &Found) -> Result<(UnitTest, Compiled), String> {
+    let Found { file, argument } = found;
     let bytes =
         read_file(file).map_err(|error| format!("cannot read {}: {error}\n", file.display()))?;
     let document = parse(file, &bytes)?;
     let test = UnitTest::read(file, &document).map_err(|found| listed(&found))?;
-    let loader = Loader { file };
+    let loader = Loader { file, argument };
     let mut set = loader.artefact(&test.subject)?;
     let subject = set.artefacts.first().and_then(Subject::of).ok_or_else(|| {
         let what = "only a sequence, a proxy or an API can be tested";
@@ -149,6 +168,7 @@ fn listed(diagnostics: &[Diagnostic]) -> String {
 struct Loader<'l> {
     /// The unit test.
     file: &'l Path,
+    argument: &'l Path,
 }
 
 impl Loader<'_> {
@@ -176,16 +196,33 @@ impl Loader<'_> {
         }
     }
 
+    /// The folders in which the files that the unit test names may be, innermost first: up to the topmost one that has
+    /// `pom.xml`. Without one: up to the argument, or to the current folder.
+    fn folders(&self) -> Vec<PathBuf> {
+        let real = |path: &Path| fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let file = real(self.file);
+        let above: Vec<_> = file.ancestors().skip(1).map(Path::to_owned).collect();
+        let last = above.iter().rposition(|folder| folder.join(PROJECT).is_file());
+        let last = last.or_else(|| {
+            let limits = [real(self.argument), real(Path::new("."))];
+            above.iter().rposition(|folder| limits.contains(folder))
+        });
+        // At least the unit test's own folder.
+        above.into_iter().take(last.unwrap_or_default().saturating_add(1)).collect()
+    }
+
     /// The bytes, and the file that diagnostics name.
     fn content(&self, content: &Content) -> Result<(PathBuf, Vec<u8>), String> {
         let (path, place) = match content {
             Content::Inline(bytes, _) => return Ok((self.file.to_owned(), bytes.clone())),
             Content::File(path, place) => (path.trim_start_matches('/'), *place),
         };
-        let absolute = fs::canonicalize(self.file).unwrap_or_else(|_| self.file.to_owned());
-        // Names are relative to the project, or to the folder that holds it, as `/Project/src/main/...`.
-        let folders = absolute.ancestors().skip(1).take(FOLDERS_ABOVE_MAX);
-        let found = folders.map(|folder| folder.join(path)).find(|file| file.is_file());
+        let is_inside = |part| matches!(part, Component::Normal(_) | Component::CurDir);
+        if !Path::new(path).components().all(is_inside) {
+            let message = format!("`{path}` is no path inside the project");
+            return Err(self.problem(place, message));
+        }
+        let found = self.folders().iter().find_map(|folder| file_in(folder, Path::new(path)));
         let Some(file) = found.filter(|_| !path.is_empty()) else {
             let message = format!("there is no file `{path}` in the project");
             return Err(self.problem(place, message));
@@ -196,6 +233,13 @@ impl Loader<'_> {
             self.problem(place, format!("cannot read {}: {error}", file.display()))
         })
     }
+}
+
+/// Names are relative to the project, or to the folder that holds it, as `/Project/src/main/...`.
+fn file_in(folder: &Path, path: &Path) -> Option<PathBuf> {
+    let below = folder.file_name().and_then(|name| path.strip_prefix(name).ok());
+    let names = std::iter::once(path).chain(below);
+    names.map(|name| folder.join(name)).find(|file| file.is_file())
 }
 
 /// Relative to the current folder, if it is below.
