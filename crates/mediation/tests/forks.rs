@@ -228,6 +228,17 @@ fn an_aggregate_is_complete_when_enough_arrived_and_later_ones_are_dropped() {
 }
 
 #[test]
+fn parts_are_aggregated_in_the_order_of_the_split_whichever_arrives_first() {
+    let target = format!(
+        "<inSequence><clone><target><sequence><call><endpoint key=\"a\"/></call><sequence key=\"join\"/></sequence></target>\
+         <target sequence=\"join\"/></clone></inSequence></target></proxy><sequence name=\"join\">{}</sequence>\
+         <proxy name=\"other\"><target><inSequence><drop/></inSequence>",
+        aggregate("")
+    );
+    assert_eq!(run("1", &target, &echo).body(), r#"[{"a":1},1]"#);
+}
+
+#[test]
 fn a_time_limit_completes_an_aggregate_with_what_is_there() {
     let limit = "<completeCondition timeout=\"5\"/>";
     let target =

@@ -128,10 +128,16 @@ pub(super) struct Split {
     pub(super) id: Option<Box<str>>,
     /// The fork's number in the run.
     pub(super) fork: u32,
+    pub(super) part: usize,
     pub(super) total: usize,
 }
 
 impl Branch {
+    /// Where it stands among what was split: fork and part, from the outermost.
+    pub(super) fn split_order(&self) -> Vec<(u32, usize)> {
+        self.splits.iter().map(|split| (split.fork, split.part)).collect()
+    }
+
     pub(super) fn new(id: BranchId, message: Message, source: Source, end: End) -> Self {
         Self {
             id,

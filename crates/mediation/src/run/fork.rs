@@ -72,7 +72,7 @@ impl Run {
             child.handlers = branch.all_handlers();
             // One with an endpoint of its own ends there.
             child.after = Some(std::sync::Arc::clone(&after)).filter(|_| child.end == End::Nothing);
-            child.splits.push(Split { id: fork.id.clone(), fork: number, total });
+            child.splits.push(Split { id: fork.id.clone(), fork: number, part: index, total });
             self.start(child);
         }
         if fork.continues {
@@ -240,7 +240,7 @@ impl Run {
         Turn::Gone
     }
 
-    /// Joins the messages that wait: the last one continues, with the first one's message.
+    /// Joins the messages that wait, in the order in which they were split; the first one's message continues.
     pub(super) fn complete(&mut self, key: &AggregateKey) {
         let Some(aggregate) = self.aggregates.get_mut(key) else { return };
         aggregate.is_complete = true;
@@ -249,6 +249,7 @@ impl Run {
         }
         let mut waiting = std::mem::take(&mut aggregate.waiting);
         self.collected = self.collected.saturating_sub(waiting.len());
+        waiting.sort_by_cached_key(|branch| branch.split_order());
         let Some(mut last) = waiting.pop() else { return };
         let mut messages = waiting.into_iter().map(|branch| branch.message);
         let first = messages.next();
