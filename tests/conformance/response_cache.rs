@@ -196,6 +196,8 @@ fn a_response_for_one_client_is_not_stored() {
         "X-JWT-Assertion: e30.e30.e30\r\n",
     ] {
         check("", personal, personal, ["1", "2"]);
+        check("", "", personal, ["1", "2"]);
+        check("Cache-Control: public\r\n", "", personal, ["1", "1"]);
         check("Cache-Control: public\r\n", personal, personal, ["1", "1"]);
     }
 }

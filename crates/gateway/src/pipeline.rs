@@ -142,7 +142,7 @@ async fn respond<C: Client>(
     }
     let mut caching = None;
     if caches {
-        match cache::look_up(worker, routes, set, request) {
+        match cache::look_up(worker, routes, set, request, is_personal(request, api)) {
             Looked::Hit(mut response) => {
                 cross_origin::mediate(request, routes, &mut response.head.edits);
                 return Ok(*response);
@@ -181,7 +181,7 @@ async fn respond<C: Client>(
         worker.resources.append_date(&mut head.edits);
     }
     if let Some(caching) = caching {
-        response = caching.conclude(request, response, is_personal(request, api));
+        response = caching.conclude(request, response);
     }
     cross_origin::mediate(request, routes, &mut response.head.edits);
     Ok(response)

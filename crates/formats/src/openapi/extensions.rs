@@ -133,7 +133,7 @@ const EXTENSIONS: &[Row] = &[
     row("x-amzn-resource-name", Level::ALL, Value::Any, Support::Warning, "requests go to the endpoints of the API instead of an AWS Lambda function", "remove it"),
     row("x-uri-mapping", Level::ALL, Value::Any, Support::Warning, "the path is forwarded as it is", "remove it"),
     row("x-wso2-response-cache", Level::API, Value::Disabled, Support::Accepted, "No cache", ""),
-    row("x-wso2-response-cache", Level::API, Value::Any, Support::Served, "Responses to GET are cached as RFC 9111 says; `cacheTimeoutInSeconds` (300) applies to those that do not say how long. Operations with policies for requests or responses are not cached", ""),
+    row("x-wso2-response-cache", Level::API, Value::Any, Support::Served, "Responses to GET are cached as RFC 9111 says; `cacheTimeoutInSeconds` (300) applies to those that do not say how long. Requests with credentials, a certificate or a cookie get stored responses only if these are `public`. Operations with policies for requests or responses are not cached", ""),
     row("x-wso2-http2-backend-enabled", Level::ALL, Value::False, Support::Accepted, "HTTP/1.1", ""),
     row("x-wso2-http2-backend-enabled", Level::ALL, Value::Any, Support::Warning, "requests are forwarded over HTTP/1.1", ""),
     row("x-wso2-pass-request-payload-to-enforcer", Level::ALL, Value::False, Support::Accepted, "Nothing reads the body", ""),

@@ -46,16 +46,20 @@ pub(crate) struct Caching {
     stale: Option<Rc<Stored>>,
     /// Whether the request is one whose response may be stored.
     stores: bool,
+    /// The upstream learns who the client is.
+    is_personal: bool,
     /// Those of the cache when the request came.
     invalidations: u64,
 }
 
-/// Looks for a stored response. `set`: the endpoints that the request would go to.
+/// Looks for a stored response. `set`: the endpoints that the request would go to; `is_personal`: the upstream would learn
+/// who the client is, so that only a response that says that it is for everybody will do.
 pub(crate) fn look_up(
     worker: &Worker,
     routes: &Arc<ApiRoutes>,
     set: usize,
     request: &Request,
+    is_personal: bool,
 ) -> Looked {
     let head = &request.head;
     let method = head.method();
@@ -71,6 +75,7 @@ pub(crate) fn look_up(
         key: key(routes, set, request, request.secure),
         stale: None,
         stores: method == Method::Get && is_plain && !control.no_store,
+        is_personal,
         invalidations: worker.responses.invalidations(),
     };
     if method != Method::Get || !is_plain {
@@ -78,7 +83,7 @@ pub(crate) fn look_up(
     }
     let now_us = worker.resources.coarse_us();
     let found = worker.responses.find(&caching.key, routes, request);
-    match found {
+    match found.filter(|stored| stored.freshness.is_shared || !is_personal) {
         Some(stored) if stored.is_fresh(now_us) && !control.no_cache && !control.no_store => {
             Looked::Hit(Box::new(response(worker, &stored, request)))
         }
@@ -140,13 +145,8 @@ impl Caching {
     }
 
     /// Looks at the upstream's response: returns the stored one if that is still valid, else `response`, which may be
-    /// stored while it passes. `sends_credentials`: the upstream got those of the client.
-    pub(crate) fn conclude(
-        self,
-        request: &Request,
-        response: Response,
-        sends_credentials: bool,
-    ) -> Response {
+    /// stored while it passes.
+    pub(crate) fn conclude(self, request: &Request, response: Response) -> Response {
         let mut response = response;
         let status = response.head.status();
         if !request.head.method().is_safe() {
@@ -157,9 +157,9 @@ impl Caching {
         if status == 304
             && let Some(stale) = &self.stale
         {
-            return self.renew(stale, request, response, sends_credentials);
+            return self.renew(stale, request, response);
         }
-        let freshness = match rules::storable(&response.head, sends_credentials, default_s.into()) {
+        let freshness = match rules::storable(&response.head, self.is_personal, default_s.into()) {
             Some(freshness) if self.stores => freshness,
             Some(_) | None => return response,
         };
@@ -199,13 +199,7 @@ impl Caching {
     }
 
     /// The stored response is valid for another lifetime. Source: RFC 9111 section 4.3.4.
-    fn renew(
-        &self,
-        stale: &Rc<Stored>,
-        request: &Request,
-        validated: Response,
-        sends_credentials: bool,
-    ) -> Response {
+    fn renew(&self, stale: &Rc<Stored>, request: &Request, validated: Response) -> Response {
         let mut head = self.worker.resources.head();
         head.edits.set_status(200);
         for line in stale.lines.split_inclusive(|byte| *byte == b'\n') {
@@ -220,9 +214,8 @@ impl Caching {
         }
         validated.release(&self.worker.resources, true);
         let default_s = self.routes.api.response_cache.unwrap_or_default();
-        let freshness = rules::storable(&head, sends_credentials, default_s.into());
-        let stale_at_once = rules::Freshness { lifetime_s: 0, age_s: 0 };
-        let lasts = freshness.unwrap_or(stale_at_once);
+        let freshness = rules::storable(&head, self.is_personal, default_s.into());
+        let lasts = freshness.unwrap_or_default();
         let renewed = self.stored(request, &head, stale.body.clone(), lasts);
         self.worker.resources.release_head(head);
         let response = response(&self.worker, &renewed, request);

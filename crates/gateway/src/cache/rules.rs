@@ -1,5 +1,8 @@
 //! What may be cached, and for how long: RFC 9111 for a shared cache. Pure.
 
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc2822;
+
 use crate::message::{Framing, Head, Request};
 
 /// The directives of `Cache-Control` that matter here. Source: RFC 9111 section 5.2.
@@ -9,7 +12,7 @@ pub(super) struct Directives {
     /// The response has to be validated first; so has one with `max-age=0`.
     pub(super) no_cache: bool,
     private: bool,
-    /// A response to a request with `Authorization` may be stored: `public`, `must-revalidate` or `s-maxage`. Source:
+    /// A response to a request that says who the client is may be stored: `public`, `must-revalidate` or `s-maxage`. Source:
     /// section 3.5.
     shared: bool,
     max_age: Option<u64>,
@@ -79,21 +82,22 @@ pub(super) fn values<'h>(head: &'h Head, name: &'h str) -> impl Iterator<Item = 
     named.map(|(_, value)| value)
 }
 
-/// How long a response may be used, in seconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How long a response may be used, in seconds, and by whom.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Freshness {
     /// From when the upstream made it.
     pub(super) lifetime_s: u64,
     /// Its age when it arrived.
     pub(super) age_s: u64,
+    /// It says that it is for everybody.
+    pub(super) is_shared: bool,
 }
 
-/// Whether the response may be stored, and for how long it is fresh. `has_authorization`: the upstream got credentials of
-/// the client; `default_s`: the lifetime of a response that names none. Source: RFC 9111 sections 3, 3.5, 4.2.1.
+/// Whether the response may be stored, and for how long it is fresh. `is_personal`: the upstream learnt who the client is; `default_s`: the lifetime of a response that names none. Source: RFC 9111 sections 3, 3.5, 4.2.1.
 ///
 /// Stricter than the RFC: only 200; nothing with `Set-Cookie`, `Content-Range` or `no-cache`; nothing encoded without
 /// `Vary: Accept-Encoding`.
-pub(super) fn storable(head: &Head, has_authorization: bool, default_s: u64) -> Option<Freshness> {
+pub(super) fn storable(head: &Head, is_personal: bool, default_s: u64) -> Option<Freshness> {
     let control = Directives::parse(values(head, "cache-control"));
     let has = |name| values(head, name).next().is_some();
     let varies = |name: &[u8]| vary(head).any(|varied| varied.eq_ignore_ascii_case(name));
@@ -101,7 +105,7 @@ pub(super) fn storable(head: &Head, has_authorization: bool, default_s: u64) -> 
         || control.no_store
         || control.no_cache
         || control.private
-        || has_authorization && !control.shared
+        || is_personal && !control.shared
         || has("set-cookie")
         || has("content-range")
         || has("content-encoding") && !varies(b"accept-encoding")
@@ -117,7 +121,8 @@ pub(super) fn storable(head: &Head, has_authorization: bool, default_s: u64) -> 
         None if has("expires") => expires(head).unwrap_or(0),
         None => default_s,
     };
-    (lifetime_s > age_s).then_some(Freshness { lifetime_s, age_s })
+    let is_shared = control.shared;
+    (lifetime_s > age_s).then_some(Freshness { lifetime_s, age_s, is_shared })
 }
 
 /// The names in `Vary`.
@@ -132,21 +137,10 @@ fn expires(head: &Head) -> Option<u64> {
     date("expires")?.checked_sub(date("date")?)
 }
 
-/// Seconds since the Unix epoch. Source: RFC 9110 section 5.6.7, the preferred format only.
+/// Seconds since the Unix epoch. Source: RFC 9110 section 5.6.7, the preferred format only, which is one of RFC 2822.
 fn http_date(value: &[u8]) -> Option<u64> {
-    const MONTHS: [&str; 12] =
-        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     let text = std::str::from_utf8(value).ok()?;
-    let mut parts = text.split_once(", ")?.1.split(' ');
-    let day = parts.next()?.parse().ok()?;
-    let month = parts.next()?;
-    let month = u8::try_from(MONTHS.iter().position(|known| *known == month)? + 1).ok()?;
-    let year = parts.next()?.parse().ok()?;
-    let mut clock = parts.next()?.split(':').map(|number| number.parse::<u8>().ok());
-    let (hour, minute, second) = (clock.next()??, clock.next()??, clock.next()??);
-    let date =
-        time::Date::from_calendar_date(year, time::Month::try_from(month).ok()?, day).ok()?;
-    let at = date.with_hms(hour, minute, second.min(59)).ok()?.assume_utc();
+    let at = OffsetDateTime::parse(text, &Rfc2822).ok()?;
     u64::try_from(at.unix_timestamp()).ok()
 }
 
