@@ -51,8 +51,7 @@ pub(crate) struct Admitted {
 /// Waits until the request's body flows, for its places, and for its turn.
 ///
 /// # Errors
-/// [`Denial::ClientBusy`] or [`Denial::Overloaded`]; the body is malformed; or the client left or sent
-/// nothing in time.
+/// [`Denial::ClientBusy`] or [`Denial::Overloaded`]; the body is malformed; or the client left or sent nothing in time.
 pub(crate) async fn admit<C: Client>(
     worker: &Worker,
     live: &Live,
@@ -72,7 +71,7 @@ pub(crate) async fn admit<C: Client>(
         None => Box::pin(shares.wait(worker, live, client)).await?,
     };
     client.watch().holds_place(Some(api.key()));
-    let turn = worker.saturation.turn(worker.resources.coarse_us(), client).await?;
+    let turn = worker.saturation.turn(&worker.resources, client).await?;
     Ok(Admitted { places, early_upload, turn })
 }
 

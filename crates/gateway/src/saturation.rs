@@ -14,6 +14,7 @@ use base::limits::{
 use model::{Denial, Fault};
 
 use crate::forward::{Gate, Pass, RequestBody, Unwanted};
+use crate::resources::Resources;
 
 /// How many requests of a worker may wait for a response head at once.
 #[derive(Debug)]
@@ -48,23 +49,27 @@ impl Saturation {
     /// [`Denial::Overloaded`]: so many wait that it would take longer than `TURN_MS_MAX`, or it did; or the client left.
     pub(crate) async fn turn<B: RequestBody>(
         &self,
-        now_us: u64,
+        resources: &Resources,
         body: &mut B,
     ) -> Result<Pass, Fault> {
         let pass = match self.turns.try_pass(self.limit.get()) {
             Some(pass) => pass,
             // Boxed, so that the rare case does not enlarge every future.
-            None => Box::pin(self.wait(now_us, body)).await?,
+            None => Box::pin(self.wait(resources, body)).await?,
         };
         self.taken.set(self.taken.get() + 1);
         Ok(pass)
     }
 
-    async fn wait<B: RequestBody>(&self, now_us: u64, body: &mut B) -> Result<Pass, Fault> {
+    async fn wait<B: RequestBody>(
+        &self,
+        resources: &Resources,
+        body: &mut B,
+    ) -> Result<Pass, Fault> {
         if self.turns.waiting() >= self.waiting_max.get() {
             return Err(Fault::Denied(Denial::Overloaded));
         }
-        body.watch().set(now_us.saturating_add(u64::from(TURN_MS_MAX) * 1_000));
+        body.watch().set(resources.deadline_us(TURN_MS_MAX));
         self.turns.wait(body).await.map_err(|unwanted| match unwanted {
             Unwanted::TimeUp => Fault::Denied(Denial::Overloaded),
             Unwanted::Left(fault) => fault,
@@ -103,7 +108,6 @@ mod tests {
     use super::*;
     use crate::flow::Held;
     use crate::forward::OwnBody;
-    use crate::resources::Resources;
 
     const MANY: usize = 4 * SATURATED_REQUESTS_MIN;
 
@@ -153,7 +157,7 @@ mod tests {
             .map(|_| OwnBody::new(Held::default(), &resources))
             .collect();
         let mut waiting: Vec<_> =
-            bodies.iter_mut().map(|body| Box::pin(saturation.turn(0, body))).collect();
+            bodies.iter_mut().map(|body| Box::pin(saturation.turn(&resources, body))).collect();
         let cx = &mut Context::from_waker(Waker::noop());
         let last = waiting.pop().expect("one more than may wait");
         for turn in &mut waiting {

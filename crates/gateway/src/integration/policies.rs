@@ -20,7 +20,7 @@ use stages::{ApiRoutes, Routes, authenticate};
 
 use super::exchange::ApiUpstream;
 use super::session::{Outcome, Session, Waiting};
-use super::{RunEnvironment, ask_for_whole_body, conclude, deliverable, fault_of, message};
+use super::{RunEnvironment, ask_for_whole_body, budget, conclude, deliverable, fault_of, message};
 use crate::account::Record;
 use crate::admission::Places;
 use crate::client::Client;
@@ -94,7 +94,7 @@ pub(crate) async fn respond<C: Client>(
         code: 0,
         reason: "the policies were not compiled".to_owned(),
     })?;
-    let budget = Budget::default();
+    let budget = budget(&revision.live);
     let message = request_message(worker, request, &to, operation, &budget);
     let mut message = message.map_err(fault_of)?;
     let program = &served.policies.program;
@@ -233,7 +233,7 @@ pub(crate) async fn mediate_fault(
     let Some((served, OperationFlow { fault: Some(sequence), .. })) = found else {
         return response;
     };
-    let (head, budget) = (response.head.clone(), Budget::default());
+    let (head, budget) = (response.head.clone(), budget(&revision.live));
     let mut message =
         Message::new(Direction::Response, head, mediation::Body::held(Format::Json, bytes));
     let code = PropertyValue::Integer(i64::from(record.code.unwrap_or_default()));

@@ -102,7 +102,7 @@ pub const POLICIES: &[PolicyRow] = &[
         parameters: &[required("url", "the `Location`, a template"), optional("statusCode", "301, 302, 303, 307 or 308; absent: 302")],
         example: "url: 'https://example.org/new', statusCode: 308" },
     PolicyRow { name: "regexPolicy", flows: REQUEST, compile: check::regex,
-        about: "refuses a request in which a pattern is found, before or after decoding",
+        about: "refuses a request in which a pattern is found, before or after decoding, and a body that is or looks like JSON or XML and is not well-formed",
         parameters: &[required("regex", "the pattern, which need not match a whole text"), optional("threatType", "what the pattern is about, for the log"), optional("enabledCheckBody", "look at the body; absent: `true`"), optional("enabledCheckHeaders", "look at the values of header fields; absent: `true`"), optional("enabledCheckPathParams", "look at path and query; absent: `true`")],
         example: "threatType: SQL-Injection, regex: '(?i)drop\\s+table'" },
     PolicyRow { name: "removeHeader", flows: ALL, compile: change::remove_header,
