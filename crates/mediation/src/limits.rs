@@ -42,6 +42,9 @@ pub const PATTERN_BYTES_MAX: usize = 1024 * 1024;
 /// Longest wait for the response of an endpoint without a `timeout`, in milliseconds. Source: Synapse's
 /// `synapse.global_timeout_interval`.
 pub const ENDPOINT_TIMEOUT_MS: u32 = 120_000;
+/// Longest wait for the response of an interceptor service without a `requestTimeout`, in seconds. Longer: fault 103500.
+/// Source: Choreo Connect's `router.clusterTimeoutInSeconds`.
+pub const INTERCEPTOR_TIMEOUT_S: u32 = 20;
 /// Time that a step may take on the thread of a worker, in nanoseconds, by estimate. Longer: the host may move it to a
 /// thread for heavy work. Source: docs/performance.md; the added latency at the median is to stay under 100 µs.
 pub const HEAVY_NS: u64 = 1_000_000;

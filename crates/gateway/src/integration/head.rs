@@ -37,6 +37,10 @@ impl MediatedHead for RequestCopy {
         set_field(&mut self.edits, name, value);
     }
 
+    fn add_field(&mut self, name: &str, value: &str) {
+        add_field(&mut self.edits, name, value);
+    }
+
     fn remove_field(&mut self, name: &str) {
         self.edits.remove(name.as_bytes());
     }
@@ -102,6 +106,10 @@ impl MediatedHead for Head {
         set_field(&mut self.edits, name, value);
     }
 
+    fn add_field(&mut self, name: &str, value: &str) {
+        add_field(&mut self.edits, name, value);
+    }
+
     fn remove_field(&mut self, name: &str) {
         self.edits.remove(name.as_bytes());
     }
@@ -146,6 +154,13 @@ fn set_field(edits: &mut HeadEdits, name: &str, value: &str) {
     }
     edits.remove(name.as_bytes());
     edits.append(name.as_bytes(), value.as_bytes());
+}
+
+/// As [`set_field`].
+fn add_field(edits: &mut HeadEdits, name: &str, value: &str) {
+    if !OURS.contains(Known::of(name.as_bytes())) {
+        edits.append(name.as_bytes(), value.as_bytes());
+    }
 }
 
 fn field<'a>(
