@@ -3,6 +3,9 @@
 /// Maximum depth of sequences inside each other, by reference or by nesting, in one run. Deeper: the message fails.
 /// A sequence that calls itself ends here.
 pub const SEQUENCE_DEPTH_MAX: usize = 64;
+/// Maximum number of failures of one message that error handlers take. More: the failure has no handler.
+/// A sequence that is its own error handler, and fails, ends here.
+pub const HANDLED_FAILURES_MAX: usize = 64;
 /// Maximum nesting of mediators in an artefact. Deeper: rejected at load; compiling recurses on it.
 pub const ELEMENT_DEPTH_MAX: usize = 64;
 /// Maximum number of steps in what `penstock explain` shows of an artefact. More: sequences that follow are named only.

@@ -40,6 +40,22 @@ fn the_failure_of_an_endpoint_has_its_code_and_the_message_that_was_sent() {
 }
 
 #[test]
+fn handlers_of_each_other_that_fail_do_not_do_so_for_ever() {
+    let throwing = |name: &str, handler: &str| {
+        format!(
+            "<sequence name=\"{name}\" onError=\"{handler}\"><log level=\"custom\"/>\
+             <throwError type=\"AGAIN\" errorMessage=\"again\"/></sequence>"
+        )
+    };
+    for (first, second) in [("a", "a"), ("a", "b")] {
+        let artefacts = throwing("a", second) + &throwing("b", first);
+        let ran = proxy(&artefacts, " inSequence=\"a\">", &echo);
+        assert_eq!(ran.failure().message, "again", "{first} {second}");
+        assert_eq!(ran.log.len(), 65, "{first} {second}");
+    }
+}
+
+#[test]
 fn a_failure_in_a_handler_goes_to_the_next_one_outside() {
     let throw = |name: &str| format!("<throwError type=\"{name}\" errorMessage=\"{name}\"/>");
     let artefacts = format!(

@@ -45,6 +45,8 @@ pub(super) struct Branch {
     pub(super) has_called: bool,
     /// The error handlers outside the stack; the last one takes over first.
     pub(super) handlers: Vec<SequenceId>,
+    /// Failures that were handled.
+    handled: usize,
     pub(super) end: End,
     /// Somebody sent it: nothing more happens at its end.
     pub(super) is_sent: bool,
@@ -147,6 +149,7 @@ impl Branch {
             after: None,
             has_called: false,
             handlers: Vec::new(),
+            handled: 0,
             end,
             is_sent: false,
             splits: Vec::new(),
@@ -281,7 +284,7 @@ impl Branch {
     /// Continues in the innermost error handler, which is used up.
     ///
     /// # Errors
-    /// There is none: the failure.
+    /// There is none, or too many failed: the failure.
     pub(super) fn handle(
         &mut self,
         program: &Program,
@@ -289,7 +292,11 @@ impl Branch {
         budget: &Budget,
     ) -> Result<(), Failure> {
         self.handlers = self.all_handlers();
-        let Some(handler) = self.handlers.pop() else { return Err(failure) };
+        // One that is its own handler would fail for ever.
+        let is_allowed = self.handled < limits::HANDLED_FAILURES_MAX;
+        let handler = self.handlers.pop().filter(|_| is_allowed);
+        let Some(handler) = handler else { return Err(failure) };
+        self.handled = self.handled.saturating_add(1);
         self.restart(program, Some(handler));
         self.end = End::Nothing;
         self.note(&failure, budget).map_err(|_| failure)
