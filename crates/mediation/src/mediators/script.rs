@@ -358,6 +358,10 @@ fn function<'js>(context: &Ctx<'js>, source: &str) -> Result<Function<'js>, Stri
 
 /// What went wrong, and where in the script.
 fn said(error: CaughtError<'_>) -> String {
+    // What QuickJS throws when it cannot allocate an error.
+    if matches!(&error, CaughtError::Value(value) if value.is_null()) {
+        return "it needs too much memory, or throws `null`".to_owned();
+    }
     let text = error.to_string();
     let what = text.lines().next().unwrap_or_default().trim_start_matches("Error: ");
     let place = text.lines().skip(1).find_map(|line| line.split_once(NAME)?.1.strip_prefix(':'));
