@@ -4,6 +4,7 @@
 
 mod connections;
 mod frames;
+mod hazards;
 mod heads;
 mod mediation;
 mod smuggling;

@@ -6,16 +6,23 @@ use crate::target::{MIB, Target};
 
 /// A gateway with these sequences as proxies: name and `inSequence`; `HERE` is the address of an upstream.
 fn target(proxies: &[(&str, &str)]) -> Target {
+    let targets = proxies
+        .iter()
+        .map(|(name, sequence)| (*name, format!("<inSequence>{sequence}</inSequence>")));
+    let targets: Vec<_> = targets.collect();
+    let calls = "<sequence name=\"calls\"><call><endpoint><address uri=\"HERE/\"/></endpoint></call>\
+         <sequence key=\"calls\"/></sequence>";
+    target_with(&targets.iter().map(|(name, target)| (*name, &**target)).collect::<Vec<_>>(), calls)
+}
+
+/// A gateway with these proxies (name and `target`) and other artefacts.
+pub(crate) fn target_with(proxies: &[(&str, &str)], others: &str) -> Target {
     let upstream = Upstream::fixed("in");
-    let proxies = proxies.iter().map(|(name, sequence)| {
-        format!(
-            "<proxy name=\"{name}\"><target><inSequence>{sequence}</inSequence></target></proxy>"
-        )
-    });
+    let proxies = proxies
+        .iter()
+        .map(|(name, target)| format!("<proxy name=\"{name}\"><target>{target}</target></proxy>"));
     let artefacts = format!(
-        "<definitions xmlns=\"http://ws.apache.org/ns/synapse\">{}<sequence name=\"calls\"><call>\
-         <endpoint><address uri=\"HERE/\"/></endpoint></call><sequence key=\"calls\"/></sequence>\
-         </definitions>",
+        "<definitions xmlns=\"http://ws.apache.org/ns/synapse\">{}{others}</definitions>",
         proxies.collect::<String>()
     );
     let files = Files::new()
@@ -25,12 +32,12 @@ fn target(proxies: &[(&str, &str)]) -> Target {
     Target::of(files, upstream)
 }
 
-fn connect(target: &Target) -> Client {
+pub(crate) fn connect(target: &Target) -> Client {
     Client::connect(target.process.address("integration_http"))
 }
 
 /// Sends `body` to a proxy.
-fn send(client: &mut Client, proxy: &str, content_type: &str, body: &str) {
+pub(crate) fn send(client: &mut Client, proxy: &str, content_type: &str, body: &str) {
     let length = body.len();
     client.try_send(format!(
         "POST /services/{proxy} HTTP/1.1\r\nHost: me\r\nContent-Type: {content_type}\r\n\
