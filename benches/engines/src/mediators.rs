@@ -201,9 +201,10 @@ pub(crate) fn costs() -> Output {
 impl Case {
     /// Two significant digits, which is what a repetition confirms.
     fn cost_ns(&self, size: usize) -> Result<u64, Box<dyn std::error::Error>> {
-        let body = match self.format {
-            Format::Json => array_payload(size),
-            _ => buy_stocks(size).into_bytes(),
+        let body = if self.format == Format::Json {
+            array_payload(size)
+        } else {
+            buy_stocks(size).into_bytes()
         };
         let run = |sequence: &str| -> Result<f64, Box<dyn std::error::Error>> {
             let program = program(sequence)?;

@@ -199,9 +199,8 @@ impl Reader {
 fn misspelt<'d>(root: xml::Node<'d>) -> Option<(xml::Node<'d>, &'static str)> {
     const KNOWN: [&str; 3] = ["artifacts", "test-cases", "mock-services"];
     let unknown = children(root).filter(|child| !KNOWN.contains(&child.local_name()));
-    let mut found = unknown.filter_map(|child| {
-        Some((child, base::names::nearest(child.local_name(), KNOWN.into_iter())?))
-    });
+    let mut found =
+        unknown.filter_map(|child| Some((child, base::names::nearest(child.local_name(), KNOWN)?)));
     found.next()
 }
 
