@@ -3,6 +3,7 @@
 
 mod administrator;
 mod attacks;
+mod codes;
 mod key_manager;
 mod path;
 mod postgres;

@@ -99,6 +99,7 @@ fn the_discovery_documents_name_the_endpoints() {
         assert_eq!(success(&manager.get(path)), document, "{path}");
     }
     for (member, path) in [
+        ("authorization_endpoint", "/oauth2/authorize"),
         ("token_endpoint", "/oauth2/token"),
         ("introspection_endpoint", "/oauth2/introspect"),
         ("revocation_endpoint", "/oauth2/revoke"),

@@ -9,6 +9,7 @@
 //! opaque tokens are kept only as hashes, and neither they nor passwords are logged.
 
 mod attempts;
+mod authorize;
 mod form;
 mod inspect;
 mod keys;

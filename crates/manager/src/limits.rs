@@ -24,9 +24,11 @@ pub const FORM_FIELDS_MAX: usize = 64;
 pub const ACCESS_TOKEN_S: u64 = 3_600;
 /// Lifetime of refresh tokens, in seconds. Source: WSO2's default.
 pub const REFRESH_TOKEN_S: u64 = 86_400;
+/// Lifetime of authorisation codes, in seconds. Source: RFC 6749 section 4.1.2 recommends at most 10 minutes.
+pub const CODE_S: u64 = 60;
 /// Clients in the store. More: registration returns 503.
 pub const CLIENTS_MAX: u64 = 100_000;
-/// Opaque and refresh tokens, and revocations of JWTs, in the store. More: 503 until some expire. A million takes
+/// Opaque and refresh tokens, codes, and revocations of JWTs, in the store. More: 503 until some expire. A million takes
 /// about 300 MB.
 pub const TOKENS_MAX: u64 = 1_000_000;
 /// Interval at which expired tokens are removed from the store, in seconds.

@@ -17,13 +17,16 @@ pub(crate) fn discovery(manager: &Manager) -> Reply {
     let methods = ["client_secret_basic", "client_secret_post"];
     let document = json!({
         "issuer": manager.issuer,
+        "authorization_endpoint": format!("{base}/oauth2/authorize"),
         "token_endpoint": format!("{base}/oauth2/token"),
         "revocation_endpoint": format!("{base}/oauth2/revoke"),
         "introspection_endpoint": format!("{base}/oauth2/introspect"),
         "jwks_uri": format!("{base}/oauth2/jwks"),
         "registration_endpoint": format!("{base}/api/identity/oauth2/dcr/v1.1/register"),
         "grant_types_supported": GRANTS,
-        "response_types_supported": [],
+        "response_types_supported": ["code"],
+        "code_challenge_methods_supported": ["S256"],
+        "authorization_response_iss_parameter_supported": true,
         "token_endpoint_auth_methods_supported": methods,
         "revocation_endpoint_auth_methods_supported": methods,
         "introspection_endpoint_auth_methods_supported": methods,

@@ -207,14 +207,20 @@ fn grants<'a>(names: impl Iterator<Item = &'a str>) -> Result<String, Refusal> {
     }
 }
 
-/// Absolute URIs without fragment. Source: RFC 6749 section 3.1.2.
+/// Redirect URIs without fragment: https, http on this machine, or an application's own scheme, which has a dot.
+/// Source: RFC 6749 section 3.1.2, RFC 8252 section 7.
 fn redirects(uris: &[String]) -> Result<String, Refusal> {
-    let wrong = |uri: &&String| {
-        let parsed = uri.parse::<http::Uri>();
-        uri.contains(['#', ' ']) || !parsed.is_ok_and(|uri| uri.scheme().is_some())
+    let allowed = |uri: &String| {
+        let parsed = uri.parse::<http::Uri>().ok()?;
+        let loopback = ["localhost", "127.0.0.1", "[::1]"].contains(&parsed.host()?);
+        let scheme = parsed.scheme_str()?;
+        Some(scheme == "https" || scheme == "http" && loopback || scheme.contains('.'))
     };
+    let wrong = |uri: &&String| uri.contains(['#', ' ']) || allowed(uri) != Some(true);
     if let Some(wrong) = uris.iter().find(wrong) {
-        return Err(metadata(&format!("`{wrong}` is not an absolute URI without fragment")));
+        let rule =
+            "use https, http on localhost, or a scheme such as com.example.app, without fragment";
+        return Err(metadata(&format!("the redirect URI `{wrong}` is not allowed; {rule}")));
     }
     list(uris.iter().map(String::as_str), "redirect URIs")
 }

@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use http::header::{
-    ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, PRAGMA, RETRY_AFTER, WWW_AUTHENTICATE,
+    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, LOCATION, PRAGMA,
+    REFERRER_POLICY, RETRY_AFTER, WWW_AUTHENTICATE, X_FRAME_OPTIONS,
 };
 use http::{HeaderValue, Response, StatusCode};
 use http_body_util::Full;
@@ -105,6 +106,30 @@ pub(crate) fn json(status: StatusCode, body: &Value) -> Reply {
 pub(crate) fn document(body: &str) -> Reply {
     let mut reply = bytes(StatusCode::OK, body.to_owned());
     set(&mut reply, CACHE_CONTROL, "public, max-age=300");
+    reply
+}
+
+/// A page without scripts that no other page may embed.
+pub(crate) fn page(status: StatusCode, html: &str) -> Reply {
+    let mut reply = bytes(status, html.to_owned());
+    set(&mut reply, CONTENT_TYPE, "text/html; charset=utf-8");
+    set(&mut reply, CACHE_CONTROL, "no-store");
+    // No `form-action`: browsers apply it to the redirection to the client too.
+    set(
+        &mut reply,
+        CONTENT_SECURITY_POLICY,
+        "default-src 'none'; base-uri 'none'; frame-ancestors 'none'",
+    );
+    set(&mut reply, X_FRAME_OPTIONS, "DENY");
+    set(&mut reply, REFERRER_POLICY, "no-referrer");
+    reply
+}
+
+/// A redirection after a form. Source: RFC 9700 section 4.12: never 307, which would send the password on.
+pub(crate) fn redirect(location: &str) -> Reply {
+    let mut reply = empty(StatusCode::SEE_OTHER);
+    set(&mut reply, LOCATION, location);
+    set(&mut reply, REFERRER_POLICY, "no-referrer");
     reply
 }
 

@@ -11,7 +11,7 @@ use hyper::body::Incoming;
 use crate::form::Form;
 use crate::manager::Manager;
 use crate::reply::{Refusal, Reply};
-use crate::{inspect, limits, metadata, register, token};
+use crate::{authorize, inspect, limits, metadata, register, token};
 
 const DCR: &str = "/api/identity/oauth2/dcr/v1.1/register";
 
@@ -33,6 +33,14 @@ pub(crate) async fn answer(
         "/oauth2/token" => {
             post(&parts.method)?;
             token::answer(manager, head, &form(head, body).await?, peer).await
+        }
+        "/oauth2/authorize" if parts.method == Method::POST => {
+            authorize::decide(manager, &form(head, body).await?, peer).await
+        }
+        "/oauth2/authorize" => {
+            get(&parts.method)?;
+            let query = parts.uri.query().unwrap_or_default();
+            authorize::ask(manager, &Form::parse(query.as_bytes())?).await
         }
         "/oauth2/introspect" => {
             post(&parts.method)?;

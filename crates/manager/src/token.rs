@@ -1,4 +1,4 @@
-//! `/oauth2/token`: issues tokens. Source: RFC 6749 sections 4.3, 4.4 and 6; RFC 9068.
+//! `/oauth2/token`: issues tokens. Source: RFC 6749 sections 4.1.3, 4.3, 4.4 and 6; RFC 9068.
 
 use std::net::IpAddr;
 
@@ -12,7 +12,8 @@ use crate::reply::{Refusal, Reply};
 use crate::{limits, reply, secrets};
 
 /// The grant types, as registered and in the discovery document.
-pub(crate) const GRANTS: &[&str] = &["client_credentials", "password", "refresh_token"];
+pub(crate) const GRANTS: &[&str] =
+    &["authorization_code", "client_credentials", "password", "refresh_token"];
 /// The scope of a token that asked for none, or for none that its client has. Source: WSO2's default.
 const DEFAULT_SCOPE: &str = "default";
 
@@ -48,6 +49,7 @@ pub(crate) async fn answer(
         return Err(Refusal::UnauthorizedClient);
     }
     let body = match grant_type {
+        "authorization_code" => code(manager, &client, form).await?,
         "refresh_token" => refresh(manager, &client, form).await?,
         "password" => password(manager, &client, form, peer).await?,
         _ => client_credentials(manager, &client, form).await?,
@@ -79,6 +81,27 @@ async fn password(
     let scope = granted(form.get("scope"), &client.scopes);
     let with_refresh = has(&client.grants, "refresh_token");
     let grant = Grant { client, user: Some(user), scope, family: None, with_refresh };
+    stored(manager, issue(manager, &grant)?).await
+}
+
+/// Exchanges an authorisation code. It is spent even if the request is rejected. Source: RFC 7636 section 4.6.
+async fn code(manager: &Manager, client: &Client, form: &Form) -> Result<Value, Refusal> {
+    const WRONG: Refusal = Refusal::InvalidGrant("the code is not valid");
+    let presented = form.required("code", "`code` is missing")?;
+    let redirect = form.required("redirect_uri", "`redirect_uri` is missing")?;
+    let verifier = form.required("code_verifier", "`code_verifier` is missing")?;
+    let code = manager.store.spend_code(&secrets::hash(presented)).await?.ok_or(WRONG)?;
+    let own = code.client == client.id && code.redirect == redirect;
+    if !own || code.expires_s <= manager.now_s() || !secrets::matches(verifier, &code.challenge) {
+        return Err(WRONG);
+    }
+    let grant = Grant {
+        client,
+        user: Some(&code.subject),
+        scope: code.scope,
+        family: Some(&code.family),
+        with_refresh: has(&client.grants, "refresh_token"),
+    };
     stored(manager, issue(manager, &grant)?).await
 }
 
@@ -195,7 +218,7 @@ pub(crate) fn authorised(by_user: bool) -> &'static str {
 }
 
 /// The requested scopes that the client has.
-fn granted(requested: Option<&str>, registered: &str) -> String {
+pub(crate) fn granted(requested: Option<&str>, registered: &str) -> String {
     let requested = requested.unwrap_or_default().split(' ').filter(|scope| !scope.is_empty());
     let mut scopes: Vec<&str> = Vec::new();
     for scope in requested.filter(|scope| has(registered, scope)) {

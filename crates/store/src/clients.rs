@@ -98,8 +98,10 @@ impl Store {
     /// The database's.
     pub async fn remove_client(&self, id: &str) -> Result<bool, StoreError> {
         let mut transaction = self.pool.begin().await?;
-        let tokens = self.sql("DELETE FROM tokens WHERE client = ?");
-        sqlx::query(tokens).bind(id).execute(&mut *transaction).await?;
+        for delete in ["DELETE FROM tokens WHERE client = ?", "DELETE FROM codes WHERE client = ?"]
+        {
+            sqlx::query(self.sql(delete)).bind(id).execute(&mut *transaction).await?;
+        }
         let client = self.sql("DELETE FROM clients WHERE id = ?");
         let done = sqlx::query(client).bind(id).execute(&mut *transaction).await?;
         transaction.commit().await?;

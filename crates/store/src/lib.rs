@@ -8,6 +8,7 @@
 //! as hashes. No error contains the URL of the database, which can hold a password.
 
 mod clients;
+mod codes;
 mod database;
 pub mod limits;
 mod migrations;
@@ -15,6 +16,7 @@ mod tokens;
 mod users;
 
 pub use clients::{Client, TokenType};
+pub use codes::Code;
 pub use database::{Database, Store};
 pub use tokens::{Rotation, Token, TokenKind};
 pub use users::User;

@@ -42,6 +42,17 @@ const MIGRATIONS: &[&[&str]] = &[&[
     "CREATE INDEX tokens_family ON tokens (family)",
     "CREATE INDEX tokens_client ON tokens (client)",
     "CREATE INDEX tokens_expires ON tokens (expires_s)",
+    "CREATE TABLE codes (
+        hash VARCHAR(64) NOT NULL PRIMARY KEY,
+        family VARCHAR(64) NOT NULL,
+        client VARCHAR(64) NOT NULL,
+        subject VARCHAR(190) NOT NULL,
+        scope VARCHAR(4000) NOT NULL,
+        redirect VARCHAR(4000) NOT NULL,
+        challenge VARCHAR(64) NOT NULL,
+        expires_s BIGINT NOT NULL,
+        spent BIGINT NOT NULL)",
+    "CREATE INDEX codes_expires ON codes (expires_s)",
     "CREATE TABLE revoked (
         jti VARCHAR(64) NOT NULL PRIMARY KEY,
         expires_s BIGINT NOT NULL)",

@@ -153,7 +153,7 @@ impl Store {
         Ok(sqlx::query(select).bind(jti).fetch_optional(&self.pool).await?.is_some())
     }
 
-    /// Removes what expired before `now_s`, and returns the number of tokens and revocations that are left.
+    /// Removes what expired before `now_s`, and returns the number of tokens, codes and revocations that are left.
     ///
     /// # Errors
     /// The database's.
@@ -163,7 +163,8 @@ impl Store {
         {
             sqlx::query(self.sql(delete)).bind(stored(now_s)).execute(&self.pool).await?;
         }
-        let count = "SELECT (SELECT COUNT(*) FROM tokens) + (SELECT COUNT(*) FROM revoked)";
+        let count = "SELECT (SELECT COUNT(*) FROM tokens) + (SELECT COUNT(*) FROM codes) \
+                     + (SELECT COUNT(*) FROM revoked)";
         let row = sqlx::query(count).fetch_one(&self.pool).await?;
         Ok(seconds(row.try_get(0)?))
     }
