@@ -369,5 +369,6 @@ fn settings() -> Settings {
         access_log: AccessLog::Off,
         log: LogSettings { level: "warn".to_owned(), format: LogFormat::Text },
         issuers: Vec::new(),
+        control: None,
     }
 }

@@ -366,6 +366,10 @@ pub const DOCUMENT_BYTES_MAX: u64 = 64 * MIB as u64;
 pub const PEM_BYTES_MAX: u64 = MIB as u64;
 /// Largest file with a shared secret, in bytes. Larger: a diagnostic. The longest hash needs 64 bytes.
 pub const SECRET_BYTES_MAX: u64 = 64 * KIB as u64;
+/// Shortest password of a user of the control plane, in bytes. Shorter: rejected. Source: NIST SP 800-63B section 3.1.1.
+pub const PASSWORD_BYTES_MIN: usize = 8;
+/// Longest password, in bytes. Longer: rejected.
+pub const PASSWORD_BYTES_MAX: usize = 256;
 /// Maximum number of diagnostics kept for one file. More: counted, not listed.
 pub const DIAGNOSTICS_MAX: usize = 1_000;
 /// Maximum number of API descriptions in the configured folders. More: a diagnostic, and the rest isn't read.

@@ -13,6 +13,7 @@ use toml::Spanned;
 use toml::de::DeTable;
 
 use super::Outside;
+use super::control;
 use super::issuers;
 use super::table::Table;
 use crate::address::{Wrong, host_pattern};
@@ -26,13 +27,13 @@ pub(super) fn settings(
 ) -> Settings {
     let root = Table::root(root, text, report);
     let integration = root.section("integration", "integration", report);
+    let control = root.section("control", "control", report);
+    let others = integration.is_present() || control.is_present();
+    let gateway = gateway(&root.section("gateway", "gateway", report), others, outside, report);
+    let store = root.section("store", "store", report);
     let settings = Settings {
-        gateway: gateway(
-            &root.section("gateway", "gateway", report),
-            integration.is_present(),
-            outside,
-            report,
-        ),
+        control: control::read(&control, &store, outside, report),
+        gateway,
         integration: self::integration(&integration, outside, report),
         tls: tls(&root.section("tls", "tls", report), outside, report),
         admin: AdminSettings {
@@ -52,16 +53,16 @@ pub(super) fn settings(
     settings
 }
 
-/// `integrates`: whether there is `[integration]`, which has listeners of its own.
+/// `others`: whether there is another section with listeners of its own, `[integration]` or `[control]`.
 fn gateway(
     table: &Table<'_>,
-    integrates: bool,
+    others: bool,
     outside: &Outside<'_>,
     report: &mut Report,
 ) -> GatewaySettings {
     let (http, https) = listeners(table, report);
     let listens = table.get("http").is_some() || table.get("https").is_some();
-    if !listens && !integrates {
+    if !listens && !others {
         let help =
             "add `http = \"127.0.0.1:8280\"` or `https = \"127.0.0.1:8243\"` under [gateway]";
         report.error(table.place, "the gateway has no listener", help);
@@ -165,7 +166,11 @@ fn http2(table: &Table<'_>, report: &mut Report) -> Http2Listeners {
 }
 
 /// `address:port`; host names are not resolved.
-fn address(table: &Table<'_>, key: &str, report: &mut Report) -> Option<(SocketAddr, Place)> {
+pub(super) fn address(
+    table: &Table<'_>,
+    key: &str,
+    report: &mut Report,
+) -> Option<(SocketAddr, Place)> {
     let (text, place) = table.text(key, report)?;
     let parsed = text.parse::<SocketAddr>();
     if parsed.is_err() {
@@ -186,6 +191,7 @@ fn listeners_differ(root: &Table<'_>, report: &mut Report) {
     let gateway = root.section("gateway", "gateway", &mut silent);
     let integration = root.section("integration", "integration", &mut silent);
     let admin = root.section("admin", "admin", &mut silent);
+    let control = root.section("control", "control", &mut silent);
     let mut open: Vec<(&str, SocketAddr)> = Vec::new();
     for (table, key, name) in [
         (gateway, "http", "gateway.http"),
@@ -193,6 +199,7 @@ fn listeners_differ(root: &Table<'_>, report: &mut Report) {
         (integration, "http", "integration.http"),
         (integration, "https", "integration.https"),
         (admin, "listen", "admin.listen"),
+        (control, "https", "control.https"),
     ] {
         let Some((address, place)) = address(&table, key, &mut silent) else { continue };
         if let Some((other, _)) = open.iter().find(|(_, other)| collide(*other, address)) {
@@ -221,7 +228,7 @@ fn path(
     table.text(key, report).map(|(text, _)| outside.path(text))
 }
 
-fn paths(
+pub(super) fn paths(
     table: &Table<'_>,
     key: &str,
     outside: &Outside<'_>,
