@@ -14,6 +14,7 @@ mod files;
 mod framing;
 mod integration;
 mod integration_bodies;
+mod integration_codings;
 mod keep_alive;
 mod lifecycle;
 mod long_bodies;
