@@ -12,6 +12,7 @@ mod expect;
 mod fields;
 mod files;
 mod framing;
+mod inbound_endpoints;
 mod integration;
 mod integration_bodies;
 mod integration_codings;

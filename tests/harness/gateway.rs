@@ -210,6 +210,13 @@ impl Gateway {
         self.addresses.https.or(self.addresses.integration_https).expect("an https listener")
     }
 
+    /// The address of the inbound endpoint with this port in its artefact, if it listens.
+    #[must_use]
+    pub fn inbound(&self, port: u16) -> Option<SocketAddr> {
+        let all = self.running.inbound_addresses();
+        all.into_iter().find(|(of, _)| *of == port).map(|(_, address)| address)
+    }
+
     /// The address of the admin port.
     #[must_use]
     pub fn admin(&self) -> SocketAddr {

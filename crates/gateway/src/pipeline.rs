@@ -41,7 +41,7 @@ pub(crate) async fn exchange<C: Client>(
     let mut outcome = match (parsed, request.peer.serves) {
         (Ok(()), Serves::Apis) => respond(worker, &revision, request, client, &mut record).await,
         // Boxed, so that it does not enlarge every task.
-        (Ok(()), Serves::Integration) => {
+        (Ok(()), Serves::Integration | Serves::Inbound(_)) => {
             let mediated = integration::respond(worker, &revision, request, client, &mut record);
             Box::pin(mediated).await
         }

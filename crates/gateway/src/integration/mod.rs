@@ -35,7 +35,7 @@ use crate::message::{Head, Request, RequestCopy};
 use crate::response::{Body as ResponseBody, Response};
 use crate::worker::Worker;
 
-use artefacts::Service;
+use artefacts::{Service, Target};
 use session::{Outcome, Session, Waiting};
 
 pub(crate) use artefacts::Integration;
@@ -107,20 +107,13 @@ pub(crate) async fn respond<C: Client>(
 ) -> Result<Response, Fault> {
     let integration = &revision.integration;
     let (head, bytes) = (&request.head, request.bytes.as_slice());
-    let (host, path) = (head.host(bytes), head.path(bytes));
-    // Services have no operations: what is found is their base path.
-    let Err(not_found) = integration.routes.find(host, head.method(), path, request.secure) else {
-        return Err(Fault::Denied(Denial::NoResource));
-    };
-    let Some(routes) = not_found.api else { return Err(Fault::Denied(not_found.denial)) };
+    let Target { routes, service: service_at, remainder, is_served } = integration.find(request)?;
     let service = worker.services.get(routes, &worker.pools);
     record.api = Some(Rc::clone(&service.account));
-    if not_found.denial == Denial::UnsupportedTransport {
+    if !is_served {
         return Err(Fault::Denied(Denial::UnsupportedTransport));
     }
-    let service_at = integration.services.get(routes.slot as usize).copied().flatten();
-    let service_at = service_at.ok_or(Fault::Denied(Denial::NoApi))?;
-    let prefix_len = path.len().saturating_sub(not_found.remainder.len());
+    let prefix_len = head.path(bytes).len().saturating_sub(remainder.len());
     if let Some((content_type, text)) =
         description(&integration.program, service_at, request, prefix_len)
     {
@@ -141,7 +134,7 @@ pub(crate) async fn respond<C: Client>(
     let budget = budget(&revision.live);
     let program = &integration.program;
     let mut message = message(head, framing);
-    let (flow, resource) = flow(program, service_at, request, not_found.remainder, record)?;
+    let (flow, resource) = flow(program, service_at, request, remainder, record)?;
     if let Some(resource) = resource {
         resource.describe(&mut message, &budget).map_err(fault_of)?;
     }
@@ -223,7 +216,7 @@ fn description(
             let content_type = if is_json { "application/json" } else { "text/yaml" };
             Some((content_type, api.openapi(&url())))
         }
-        Service::Proxy(_) | Service::Api(_) | Service::Main(_) => None,
+        Service::Proxy(_) | Service::Api(_) | Service::Inbound(_) | Service::Main(_) => None,
     }
 }
 
@@ -253,6 +246,10 @@ fn flow<'p>(
         Service::Proxy(number) => {
             let proxy = program.proxies().get(number).ok_or(Fault::Denied(Denial::NoApi))?;
             return Ok((proxy.flow, None));
+        }
+        Service::Inbound(number) => {
+            let inbound = program.inbounds().get(number).ok_or(Fault::Denied(Denial::NoApi))?;
+            return Ok((inbound.flow, None));
         }
         // Its responses come back to it, as in Synapse.
         Service::Main(main) => {

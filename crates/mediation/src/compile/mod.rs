@@ -3,6 +3,7 @@
 mod artefact;
 mod element;
 mod endpoint;
+mod inbound;
 mod service;
 
 use std::collections::{BTreeMap, HashMap};
@@ -176,6 +177,9 @@ impl Compiler {
             "api" => {
                 let _ = self.api(&element);
             }
+            "inboundEndpoint" => {
+                let _ = self.inbound(&element);
+            }
             "template" => {
                 if let Some((id, child)) = self.artefacts.sequence().zip(element.child("sequence"))
                 {
@@ -188,7 +192,8 @@ impl Compiler {
             // The last two are of a server's own configuration.
             "localEntry" | "description" | "registry" | "taskManager" => return,
             other => {
-                let help = "the artefacts are `api`, `proxy`, `sequence`, `template`, `endpoint` and `localEntry`";
+                let help = "the artefacts are `api`, `proxy`, `inboundEndpoint`, `sequence`, `template`, `endpoint` and \
+                            `localEntry`";
                 self.error(&element, format!("`{other}` is not served yet"), Some(help.to_owned()));
                 return;
             }
@@ -433,7 +438,7 @@ impl Compiler {
         self.diagnostics.push(Diagnostic { severity, file, place, message, help });
     }
 
-    fn site(&self, at: &Element<'_>) -> Site {
+    pub(crate) fn site(&self, at: &Element<'_>) -> Site {
         let xml::Position { line, column } = at.position();
         Site { file: Arc::clone(&self.file), line, column }
     }
@@ -453,6 +458,7 @@ impl Compiler {
         program.templates.retain(|name, _| artefacts.is_good("template", name));
         program.proxies.retain(|proxy| artefacts.is_good("proxy", &proxy.name));
         program.apis.retain(|api| artefacts.is_good("api", &api.name));
+        program.inbounds.retain(|one| artefacts.is_good("inboundEndpoint", &one.name));
     }
 }
 
