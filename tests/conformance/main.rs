@@ -16,6 +16,7 @@ mod inbound_endpoints;
 mod integration;
 mod integration_bodies;
 mod integration_codings;
+mod integration_cors;
 mod keep_alive;
 mod lifecycle;
 mod long_bodies;

@@ -175,7 +175,7 @@ impl Gateway {
         let current = Compiled {
             policies: PolicyTable::compile(&routes, None),
             routes,
-            integration: Integration::compile(snapshot, None),
+            integration: Integration::compile(snapshot, settings.integration.cors.as_ref(), None),
             live: Arc::new(Live::new(settings, parts.client_tls)),
         };
         let heavy = HeavyPool::start(count).map_err(StartError::Worker)?;
@@ -287,10 +287,11 @@ impl Gateway {
     pub fn apply(&self, snapshot: &Snapshot) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let routes = Arc::new(Routes::compile(snapshot, Some(&current.routes)));
+        let cors = current.live.cors.as_ref();
         let next = Compiled {
             policies: PolicyTable::compile(&routes, Some(&current.policies)),
             routes,
-            integration: Integration::compile(snapshot, Some(&current.integration)),
+            integration: Integration::compile(snapshot, cors, Some(&current.integration)),
             live: Arc::clone(&current.live),
         };
         // Dropped here, not by a worker that has requests to serve.
@@ -325,8 +326,12 @@ impl Gateway {
     pub fn apply_settings(&self, settings: &Settings, client_tls: Arc<ClientTls>) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         self.upstreams.set_client_tls(Arc::clone(&client_tls));
-        current.live = Arc::new(Live::new(settings, client_tls));
+        let live = Arc::new(Live::new(settings, client_tls));
+        let integration = current.integration.with_cors(live.cors.as_ref());
+        let next = Compiled { live, integration, ..current.clone() };
+        let last = std::mem::replace(&mut *current, next);
         self.publish(&current);
+        drop(last);
     }
 
     fn publish(&self, current: &Compiled) {

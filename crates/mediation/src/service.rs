@@ -238,6 +238,24 @@ impl Program {
     }
 }
 
+impl Api {
+    /// The methods of the resources at a path below the API's, in upper case; `None` if one of them takes all.
+    #[must_use]
+    pub fn methods(&self, rest: &str, query: &str) -> Option<Vec<&str>> {
+        let rest = if rest.is_empty() { "/" } else { rest };
+        let target = if query.is_empty() { rest.to_owned() } else { format!("{rest}?{query}") };
+        let is_there = |resource: &&Resource| resource.matches(rest, &target).is_some();
+        let mut methods = Vec::new();
+        for resource in self.resources.iter().filter(is_there) {
+            if resource.methods.is_empty() {
+                return None;
+            }
+            methods.extend(resource.methods.iter().map(String::as_str));
+        }
+        Some(methods)
+    }
+}
+
 impl Resource {
     /// What is wrong with the path.
     pub(crate) fn problem(&self) -> Option<String> {

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use expression::Budget;
 use mediation::{Compiler, InboundTarget, Memory, Program, SequenceId};
 use model::{
-    Api, ApiState, Artefact, ArtefactSet, Denial, Diagnostic, Fault, LoadedApi, Severity, Snapshot,
-    Transports,
+    Api, ApiState, Artefact, ArtefactSet, Cors, Denial, Diagnostic, Fault, LoadedApi, Severity,
+    Snapshot, Transports,
 };
 use stages::{ApiRoutes, NotFound, Routes};
 
@@ -21,6 +21,8 @@ pub(crate) struct Integration {
     found: Arc<ArtefactSet>,
     /// What the program was compiled from.
     pub(super) artefacts: Arc<ArtefactSet>,
+    /// The rules of its APIs.
+    cors: Option<Cors>,
     /// The units of it that are broken nevertheless.
     broken: BTreeSet<PathBuf>,
     /// The problems of what was found.
@@ -74,10 +76,15 @@ impl Compiled {
 impl Integration {
     /// Compiles the artefacts of `snapshot`, unless `previous` has them already. What is broken now stays as it is in
     /// `previous`, if it was not broken there.
-    pub(crate) fn compile(snapshot: &Snapshot, previous: Option<&Arc<Self>>) -> Arc<Self> {
+    pub(crate) fn compile(
+        snapshot: &Snapshot,
+        cors: Option<&Cors>,
+        previous: Option<&Arc<Self>>,
+    ) -> Arc<Self> {
         let found = &snapshot.artefacts;
         if let Some(previous) = previous
             && Arc::ptr_eq(&previous.found, found)
+            && previous.cors.as_ref() == cors
         {
             return Arc::clone(previous);
         }
@@ -94,7 +101,7 @@ impl Integration {
             None => (Compiled { diagnostics: Vec::new(), ..new }, new.diagnostics),
         };
         let Compiled { artefacts, program, broken, .. } = compiled;
-        let served = services(&program);
+        let served = services(&program, cors);
         let apis = served
             .iter()
             .map(|(_, api)| LoadedApi { api: Arc::clone(api), state: ApiState::Serving });
@@ -112,6 +119,7 @@ impl Integration {
         Arc::new(Self {
             found: Arc::clone(found),
             artefacts,
+            cors: cors.cloned(),
             broken,
             diagnostics,
             memory: Memory::new(&program),
@@ -119,6 +127,13 @@ impl Integration {
             services,
             routes: Arc::new(routes),
         })
+    }
+
+    /// The same with other rules.
+    pub(crate) fn with_cors(self: &Arc<Self>, cors: Option<&Cors>) -> Arc<Self> {
+        let (revision, artefacts) = (self.routes.revision(), Arc::clone(&self.found));
+        let snapshot = Snapshot { revision, artefacts, ..Snapshot::default() };
+        Self::compile(&snapshot, cors, Some(self))
     }
 
     /// The set of `new` with this one's version of what is broken there. `None`: there is none of it here.
@@ -236,7 +251,7 @@ fn names(artefact: &Artefact) -> impl Iterator<Item = (model::ArtefactKind, Stri
 }
 
 /// The services of a program, each as an API without operations.
-fn services(program: &Program) -> Vec<(Service, Arc<Api>)> {
+fn services(program: &Program, cors: Option<&Cors>) -> Vec<(Service, Arc<Api>)> {
     let transports =
         |given: mediation::Transports| Transports { http: given.http, https: given.https };
     let proxies = program.proxies().iter().enumerate().map(|(number, proxy)| {
@@ -248,7 +263,8 @@ fn services(program: &Program) -> Vec<(Service, Arc<Api>)> {
     let apis = program.apis().iter().enumerate().map(|(number, api)| {
         let path = api.base_path.clone();
         let transports = transports(api.transports);
-        let found = Api { transports, ..Api::new(api.name.clone(), String::new(), path) };
+        let cors = cors.cloned();
+        let found = Api { transports, cors, ..Api::new(api.name.clone(), String::new(), path) };
         (Service::Api(number), Arc::new(found))
     });
     let inbounds = program.inbounds().iter().enumerate().map(|(number, inbound)| {

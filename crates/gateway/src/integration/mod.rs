@@ -22,13 +22,14 @@ use mediation::{
     Body, BodyUse, Direction, Environment, Failure, Flow, Format, Found, LogLevel, Matched, Memory,
     Message, PlainHead, Program, PropertyScope, Run, SequenceId, Source,
 };
-use model::{Denial, Fault};
+use model::{Denial, Fault, MethodSet};
 use wire::http1::BodyFraming;
 
 use crate::account::Record;
 use crate::admission;
 use crate::client::Client;
 use crate::compiled::{Compiled, Live};
+use crate::cross_origin;
 use crate::flow::Held;
 use crate::forward::{IDENTITY, OwnBody, Pass, RequestBody};
 use crate::message::{Head, Request, RequestCopy};
@@ -114,6 +115,13 @@ pub(crate) async fn respond<C: Client>(
         return Err(Fault::Denied(Denial::UnsupportedTransport));
     }
     let prefix_len = head.path(bytes).len().saturating_sub(remainder.len());
+    if let Service::Api(number) = service_at
+        && let Some(fields) = cross_origin::preflight(request, routes, || {
+            methods(&integration.program, number, request, remainder)
+        })
+    {
+        return Ok(worker.own_response_with(204, &fields));
+    }
     if let Some((content_type, text)) =
         description(&integration.program, service_at, request, prefix_len)
     {
@@ -152,7 +160,23 @@ pub(crate) async fn respond<C: Client>(
     let mut waiting = Some(Waiting { client, framing, early_upload });
     let outcome = session.go(&mut waiting).await?;
     drop(admitted.turn);
-    conclude(worker, session, outcome, waiting, record).await
+    let mut response = conclude(worker, session, outcome, waiting, record).await?;
+    cross_origin::mediate(request, routes, &mut response.head.edits);
+    Ok(response)
+}
+
+/// The methods of an API's resources at a path.
+fn methods(program: &Program, api: usize, request: &Request, remainder: &[u8]) -> MethodSet {
+    let Some(api) = program.apis().get(api) else { return MethodSet::EMPTY };
+    let query = request.head.query(&request.bytes).unwrap_or_default();
+    let (rest, query) = (String::from_utf8_lossy(remainder), String::from_utf8_lossy(query));
+    let all = Method::NAMED.into_iter();
+    match api.methods(&rest, &query) {
+        None => all.fold(MethodSet::EMPTY, MethodSet::with),
+        Some(named) => {
+            all.filter(|one| named.contains(&one.as_str())).fold(MethodSet::EMPTY, MethodSet::with)
+        }
+    }
 }
 
 /// Mediators read whole bodies, and no compressed ones.
