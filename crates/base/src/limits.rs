@@ -282,8 +282,11 @@ pub const SATURATED_SLEEPS_MAX: u64 = 64;
 /// slept between 136 and 1,900 times.
 pub const UNSATURATED_SLEEPS_MIN: u64 = 128;
 /// So many requests are forwarded at once, and as many may wait for their turn, however saturated the worker is. From
-/// about 100 on, more do not add throughput.
-pub const SATURATED_REQUESTS_MIN: usize = 256;
+/// about 50 on, more do not add throughput.
+pub const SATURATED_REQUESTS_MIN: usize = 64;
+/// One turn of so many goes to the request that has waited longest, the others to the newest. Fewer: the longest wait is
+/// shorter, the rate lower.
+pub const OLDEST_TURN_OF: usize = 4;
 /// Longest wait of a request for its turn while the worker is saturated, in milliseconds. Longer, or certain to be
 /// longer: 503.
 pub const TURN_MS_MAX: u32 = 1_000;

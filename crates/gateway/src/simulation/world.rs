@@ -99,6 +99,10 @@ impl World {
                 heavy: HeavyPool::start(0).expect("no thread is needed"),
             },
         );
+        let mut turns = Random::new(seed, 6);
+        if crowded && turns.percent(50) {
+            worker.saturation.limit_to(turns.between(1, 3));
+        }
         Self {
             seed,
             calm,
