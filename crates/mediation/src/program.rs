@@ -72,6 +72,8 @@ pub struct Program {
     pub(crate) proxies: Vec<Proxy>,
     pub(crate) apis: Vec<Api>,
     pub(crate) inbounds: Vec<Inbound>,
+    /// What expressions read as `configs.NAME`.
+    pub(crate) configs: HashMap<String, String>,
     pub(crate) caches: Vec<crate::mediators::CachePolicy>,
     /// The number of them.
     pub(crate) throttles: usize,
@@ -121,6 +123,12 @@ impl Program {
     #[must_use]
     pub fn apis(&self) -> &[Api] {
         &self.apis
+    }
+
+    /// What expressions read as `configs.NAME`.
+    #[must_use]
+    pub fn config(&self, name: &str) -> Option<&str> {
+        self.configs.get(name).map(String::as_str)
     }
 
     #[must_use]

@@ -75,6 +75,10 @@ impl Environment for RunEnvironment {
         self.unix_ms
     }
 
+    fn config(&self, name: &str) -> Option<Cow<'_, str>> {
+        self.program.config(name).map(Cow::Borrowed)
+    }
+
     fn registry(&self, path: &str, property: Option<&str>) -> Option<Cow<'_, str>> {
         let resource = self.integration.as_ref()?.artefacts.resources.get(path)?;
         match property {

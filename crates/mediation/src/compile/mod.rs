@@ -73,7 +73,11 @@ impl Compiler {
         let parsed: Vec<_> = parsed.collect();
         let origins = parsed.iter().map(|(file, document)| Origin { file, document });
         let resources = set.resources.clone();
-        Self { resources, ..Self::default() }.compile_all(&origins.collect::<Vec<_>>())
+        let compiler = Self { resources, ..Self::default() };
+        let (mut program, diagnostics) = compiler.compile_all(&origins.collect::<Vec<_>>());
+        let configs = set.artefacts.iter().flat_map(|artefact| artefact.configs.clone());
+        program.configs = configs.collect();
+        (program, diagnostics)
     }
 
     /// Compiles all `files` together, since artefacts refer to each other by name.
