@@ -175,6 +175,8 @@ pub const REQUESTS_MAX: usize = 16_384;
 pub const CLIENT_REQUESTS_DEFAULT: usize = 2_048;
 /// Default for the requests to one API in progress, per worker: the connections to one endpoint. More: they wait, at most `CONNECT_MS_MAX`, then 503.
 pub const API_REQUESTS_DEFAULT: usize = 4_096;
+/// Maximum number of inbound endpoints that listen at once. More: a diagnostic.
+pub const INBOUND_LISTENERS_MAX: usize = 256;
 /// Default for one body that is held in memory, in bytes: a request that mediation reads, or a response. Larger: 413, or
 /// 502 for a response.
 pub const HELD_BODY_BYTES_DEFAULT: usize = 10 * 1024 * 1024;

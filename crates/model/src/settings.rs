@@ -4,6 +4,8 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use crate::Cors;
+
 /// All settings of `penstock gateway --config`. Relative paths are resolved against the file's folder.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
@@ -92,6 +94,8 @@ pub struct IntegrationSettings {
     pub https: Option<SocketAddr>,
     /// `artifacts`: files, folders and `.car` archives, followed while running.
     pub artefacts: Vec<PathBuf>,
+    /// `cors_origins` and `cors_headers`: the rules of all Synapse APIs; absent: they answer no cross-origin request.
+    pub cors: Option<Cors>,
 }
 
 /// Which listeners accept HTTP/2 from clients; all accept HTTP/1.1.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use base::limits;
 use model::{
-    AccessLog, AdminSettings, CertificateFiles, ClientCertificates, EndpointTls, FaultStatus,
+    AccessLog, AdminSettings, CertificateFiles, ClientCertificates, Cors, EndpointTls, FaultStatus,
     GatewaySettings, Http2Listeners, IntegrationSettings, LogFormat, LogSettings, Place, Settings,
     SniCertificate, TlsSettings, UpstreamTls,
 };
@@ -17,6 +17,7 @@ use super::control;
 use super::issuers;
 use super::table::Table;
 use crate::address::{Wrong, host_pattern};
+use crate::openapi::cors::{header, origin};
 use crate::report::{Report, shorten};
 
 pub(super) fn settings(
@@ -142,7 +143,35 @@ fn integration(
     }
     let artefacts = paths(table, "artifacts", outside, report);
     let artefacts = artefacts.unwrap_or_else(|| vec![outside.path("artifacts/")]);
-    IntegrationSettings { http, https, artefacts }
+    let cors = cors(table, report);
+    IntegrationSettings { http, https, artefacts, cors }
+}
+
+/// Micro Integrator's rules for all APIs: `synapse.rest.CORSConfig.*` of its `synapse.properties`.
+fn cors(table: &Table<'_>, report: &mut Report) -> Option<Cors> {
+    let mut checked = |key, item: fn(&str) -> Result<String, Wrong>| {
+        let mut valid = Vec::new();
+        for (text, place) in table.texts(key, report)? {
+            match item(text) {
+                Ok(text) => valid.push(text),
+                Err((message, help)) => report.error(place, message, help),
+            }
+        }
+        Some(valid)
+    };
+    let origins = checked("cors_origins", origin);
+    let headers = checked("cors_headers", header);
+    if let (None, Some(item)) = (&origins, table.get("cors_headers")) {
+        let help = "add `cors_origins` with the origins that may send them";
+        report.error(item.place, "`cors_headers` has no effect without `cors_origins`", help);
+    }
+    Some(Cors {
+        allow_origins: origins?,
+        allow_methods: Vec::new(),
+        allow_headers: headers.unwrap_or_default(),
+        expose_headers: Vec::new(),
+        allow_credentials: false,
+    })
 }
 
 /// `http` and `https`.

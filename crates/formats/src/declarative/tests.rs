@@ -41,6 +41,8 @@ held_bytes_max = 50
 http = "127.0.0.1:8290"
 https = "127.0.0.1:8253"
 artifacts = ["orders.car", "/srv/mi"]
+cors_origins = ["https://Shop.example:443"]
+cors_headers = ["X-Mine"]
 [tls]
 cert = "tls.crt"
 key = "tls.key"
@@ -117,6 +119,9 @@ fn every_key_reaches_the_settings() {
     assert_eq!(integration.http, "127.0.0.1:8290".parse().ok());
     assert_eq!(integration.https, "127.0.0.1:8253".parse().ok());
     assert_eq!(integration.artefacts, [Path::new("etc/orders.car"), Path::new("/srv/mi")]);
+    let cors = integration.cors.as_ref().expect("it has origins");
+    assert_eq!(cors.allow_origins, ["https://shop.example"]);
+    assert_eq!(cors.allow_headers, ["X-Mine"]);
     assert_eq!(gateway.data, Path::new("etc/var"));
     let proxies: Vec<String> =
         gateway.trusted_proxies.iter().map(|(ip, bits)| format!("{ip}/{bits}")).collect();
@@ -299,7 +304,10 @@ fn listeners_on_the_same_address_are_rejected() {
     check("[gateway]\nhttp = \"127.0.0.1:0\"\nhttps = \"127.0.0.1:0\"\n", "");
     check("[gateway]\nworkers = 1\n", "1:1: no listener");
     check("[integration]\nartifacts = []\n", "1:1: [integration] have no listener");
-    check("[integration]\nhttp = \"127.0.0.1:8290\"\n", "");
+    let here = "[integration]\nhttp = \"127.0.0.1:8290\"\n";
+    check(here, "");
+    check(&format!("{here}cors_origins = [\"ftp://a\"]\n"), "3:17: ");
+    check(&format!("{here}cors_headers = [\"X\"]\n"), "3:16: no effect without `cors_origins`");
 }
 
 #[test]
