@@ -14,6 +14,7 @@ mod files;
 mod framing;
 mod integration;
 mod integration_bodies;
+mod interceptors;
 mod keep_alive;
 mod lifecycle;
 mod long_bodies;

@@ -229,6 +229,11 @@ pub const H2_CONNECTION_WINDOW_BYTES: u32 = MIB;
 /// Maximum number of bytes held for sending by all streams of one HTTP/2 connection, to within one head. More: they
 /// wait until the socket has accepted some. At twice as many nothing is read.
 pub const H2_CONNECTION_SEND_BYTES: usize = 128 * KIB as usize;
+/// Maximum number of unread bytes of one HTTP/2 response, where the lab is the client: the stream's flow-control window.
+/// More: the server waits. Large, so that a measurement never waits for it.
+pub const H2_RESPONSE_WINDOW_BYTES: u32 = 16 * MIB;
+/// Maximum number of unread bytes of all responses of one HTTP/2 connection, where the lab is the client.
+pub const H2_RESPONSE_CONNECTION_WINDOW_BYTES: u32 = 256 * MIB;
 /// Memory of futures that serve HTTP/2 streams, kept by a worker for reuse, in futures. More: freed.
 pub const H2_SPARE_TASKS_MAX: usize = 256;
 /// Size of the HPACK dynamic table of one HTTP/2 connection, in bytes. Source: the default of RFC 9113 section 6.5.2.

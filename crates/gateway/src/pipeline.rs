@@ -125,9 +125,10 @@ async fn respond<C: Client>(
     let caches = api.response_cache.is_some();
     if operation.policies.as_ref().is_some_and(|policies| policies.mediate_exchanges()) {
         let to = policies::Forwarded {
-            routes,
+            api: &worker_api,
             operation: number,
             balancer,
+            key_type,
             remainder,
             early_upload,
             turn,

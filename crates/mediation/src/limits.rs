@@ -5,6 +5,8 @@
 pub const SEQUENCE_DEPTH_MAX: usize = 64;
 /// Maximum nesting of mediators in an artefact. Deeper: rejected at load; compiling recurses on it.
 pub const ELEMENT_DEPTH_MAX: usize = 64;
+/// Maximum number of steps in what `penstock explain` shows of an artefact. More: sequences that follow are named only.
+pub const OUTLINE_NODES_MAX: usize = 10_000;
 /// Maximum depth of endpoints inside each other, by reference or by nesting. Deeper: rejected at load, or the message
 /// fails.
 pub const ENDPOINT_DEPTH_MAX: usize = 8;
@@ -40,6 +42,9 @@ pub const PATTERN_BYTES_MAX: usize = 1024 * 1024;
 /// Longest wait for the response of an endpoint without a `timeout`, in milliseconds. Source: Synapse's
 /// `synapse.global_timeout_interval`.
 pub const ENDPOINT_TIMEOUT_MS: u32 = 120_000;
+/// Longest wait for the response of an interceptor service without a `requestTimeout`, in seconds. Longer: fault 103500.
+/// Source: Choreo Connect's `router.clusterTimeoutInSeconds`.
+pub const INTERCEPTOR_TIMEOUT_S: u32 = 20;
 /// Time that a step may take on the thread of a worker, in nanoseconds, by estimate. Longer: the host may move it to a
 /// thread for heavy work. Source: docs/performance.md; the added latency at the median is to stay under 100 µs.
 pub const HEAVY_NS: u64 = 1_000_000;

@@ -39,6 +39,11 @@ pub trait Mediator: fmt::Debug + Send + Sync {
         false
     }
 
+    /// Whether it needs the bytes of the body alone, whatever its content encoding.
+    fn takes_encoded(&self) -> bool {
+        false
+    }
+
     /// Acts on the message.
     ///
     /// # Errors
@@ -57,6 +62,11 @@ pub trait Mediator: fmt::Debug + Send + Sync {
         _parts: Vec<Option<Message>>,
     ) -> Result<Next, Failure> {
         Ok(Next::Continue)
+    }
+
+    /// The failure of this step if the exchange of a part failed.
+    fn exchange_failed(&self, failure: Failure) -> Failure {
+        failure
     }
 }
 

@@ -28,7 +28,7 @@ const MAY_DEPEND: &[(&str, &[&str])] = &[
     ("penstock", &["base", "jose", "model", "wire", "stages", "gateway", "formats", "follow", "manager", "lab", "xml", "xpath", "xslt", "expression", "mediation"]),
     ("tests",    &["base", "jose", "model", "wire", "stages", "gateway", "formats", "follow", "lab", "xml", "xpath", "xslt", "expression"]),
     ("benches",  &["base", "jose", "model", "wire", "stages", "gateway", "lab", "xml", "xpath", "xslt", "expression"]),
-    ("engines",  &["base", "xml", "xpath", "xslt", "expression"]),
+    ("engines",  &["base", "xml", "xpath", "xslt", "expression", "mediation"]),
     ("xtask",    &[]),
 ];
 

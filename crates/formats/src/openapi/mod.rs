@@ -11,6 +11,7 @@ mod document;
 mod endpoints;
 mod extensions;
 mod general;
+mod interceptors;
 mod paths;
 mod policies;
 mod refs;

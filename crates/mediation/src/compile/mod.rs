@@ -299,7 +299,11 @@ impl Compiler {
             return None;
         }
         let Some(row) = MEDIATORS.iter().find(|row| row.element == name) else {
-            let help = "docs/synapse.md lists the mediators".to_owned();
+            let nearest = base::names::nearest(name, MEDIATORS.iter().map(|row| row.element));
+            let help = match nearest {
+                Some(nearest) => format!("did you mean `{nearest}`?"),
+                None => "docs/synapse.md lists the mediators".to_owned(),
+            };
             self.error(&element, format!("unknown mediator `{name}`"), Some(help));
             return None;
         };

@@ -163,17 +163,18 @@ impl Message {
     /// # Errors
     /// The name is not a token, or the value has control characters. Source: RFC 9110 section 5.5.
     pub fn set_field(&mut self, name: &str, value: &str) -> Result<(), Failure> {
-        let value = value.trim_matches([' ', '\t', '\r', '\n']);
-        let is_control = |byte: u8| byte < b' ' && byte != b'\t' || byte == 0x7f;
-        if !is_token(name) {
-            let message = format!("`{}` is not the name of a header field", name.escape_debug());
-            return Err(Failure::new(Code::MEDIATION, message));
-        }
-        if value.bytes().any(is_control) {
-            let message = format!("the value of the header field `{name}` has control characters");
-            return Err(Failure::new(Code::MEDIATION, message));
-        }
+        let value = field_value(name, value)?;
         self.head.set_field(name, value);
+        Ok(())
+    }
+
+    /// Adds a header field; others of this name remain.
+    ///
+    /// # Errors
+    /// As [`Message::set_field`].
+    pub fn add_field(&mut self, name: &str, value: &str) -> Result<(), Failure> {
+        let value = field_value(name, value)?;
+        self.head.add_field(name, value);
         Ok(())
     }
 
@@ -355,6 +356,21 @@ impl Message {
     pub fn body_use(&self) -> BodyUse {
         self.body.state()
     }
+}
+
+/// The value without white space around it.
+fn field_value<'v>(name: &str, value: &'v str) -> Result<&'v str, Failure> {
+    let value = value.trim_matches([' ', '\t', '\r', '\n']);
+    let is_control = |byte: u8| byte < b' ' && byte != b'\t' || byte == 0x7f;
+    if !is_token(name) {
+        let message = format!("`{}` is not the name of a header field", name.escape_debug());
+        return Err(Failure::new(Code::MEDIATION, message));
+    }
+    if value.bytes().any(is_control) {
+        let message = format!("the value of the header field `{name}` has control characters");
+        return Err(Failure::new(Code::MEDIATION, message));
+    }
+    Ok(value)
 }
 
 /// Source: RFC 9110 section 5.6.2.

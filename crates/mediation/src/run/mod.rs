@@ -283,7 +283,10 @@ impl Run {
         let Some(step) = at.step(context.program) else { return Turn::Go(branch) };
         let is_streaming = branch.message.body.state() == BodyUse::Untouched;
         if is_streaming && step.mediator.body_use() != BodyUse::Untouched {
-            return self.ask_body(branch);
+            return match branch.message.encoded() {
+                Some(failure) if !step.mediator.takes_encoded() => Turn::Failed(branch, failure),
+                Some(_) | None => self.ask_for(branch),
+            };
         }
         let bytes = branch.message.body.size();
         let is_long = step.mediator.is_long() || self.is_heavy(bytes, step.mediator.ns_per_byte());
@@ -497,10 +500,15 @@ impl Run {
         id
     }
 
-    fn ask_body(&mut self, mut branch: Box<Branch>) -> Turn {
-        if let Some(failure) = branch.message.encoded() {
-            return Turn::Failed(branch, failure);
+    /// Asks for a body that somebody parses.
+    fn ask_body(&mut self, branch: Box<Branch>) -> Turn {
+        match branch.message.encoded() {
+            Some(failure) => Turn::Failed(branch, failure),
+            None => self.ask_for(branch),
         }
+    }
+
+    fn ask_for(&mut self, mut branch: Box<Branch>) -> Turn {
         branch.wait = Wait::Body;
         self.new_ask(Waiter::Branch(branch.id), Ask::Body(branch.source));
         self.branches.insert(branch.id, branch);

@@ -159,6 +159,12 @@ impl Subject {
         })
     }
 
+    /// Whether a diagnostic for this file is for [`Subject::harness`].
+    #[must_use]
+    pub fn is_harness(&self, file: &std::path::Path) -> bool {
+        self.is_sequence() && file.as_os_str() == HARNESS
+    }
+
     fn is_sequence(&self) -> bool {
         matches!(self, Self::Sequence(_))
     }

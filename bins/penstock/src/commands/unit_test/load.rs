@@ -141,7 +141,13 @@ pub(super) fn read(found: &Found) -> Result<(UnitTest, Compiled), String> {
             mocks.push(MockService::read(&file, root).map_err(|found| listed(&found))?);
         }
     }
-    let (program, diagnostics) = Compiler::compile_set(&set);
+    let (program, mut diagnostics) = Compiler::compile_set(&set);
+    // What is wrong with the tested artefact says why the harness cannot run it.
+    diagnostics.retain(|found| !subject.is_harness(&found.file));
+    for found in diagnostics.iter_mut().filter(|found| found.message.starts_with("there is no ")) {
+        let help = "name the file that has it as a `supportive-artifact` of the unit test";
+        found.help.get_or_insert_with(|| help.to_owned());
+    }
     if diagnostics.iter().any(|found| found.severity == Severity::Error) {
         return Err(listed(&diagnostics));
     }
@@ -225,7 +231,12 @@ impl Loader<'_> {
         let found = self.folders().iter().find_map(|folder| file_in(folder, Path::new(path)));
         let Some(file) = found.filter(|_| !path.is_empty()) else {
             let message = format!("there is no file `{path}` in the project");
-            return Err(self.problem(place, message));
+            let folders = self.folders();
+            let project = folders.last().map(|folder| shortest(folder).display().to_string());
+            let project = project.filter(|folder| !folder.is_empty()).unwrap_or(".".to_owned());
+            let help = format!("paths begin at the project's folder, here `{project}`");
+            let missing = diagnostic(self.file, Some(place), message);
+            return Err(listed(&[Diagnostic { help: Some(help), ..missing }]));
         };
         let bytes = read_file(&file);
         let shown = shortest(&file);
