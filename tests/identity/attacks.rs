@@ -154,3 +154,31 @@ fn the_database_is_readable_by_its_owner_only() {
         assert_eq!(mode & 0o777, 0o600, "{name}");
     }
 }
+
+#[test]
+fn a_client_with_too_many_tokens_gets_no_more_and_others_do() {
+    let manager = KeyManager::start();
+    let opaque = json!({ "tokenType": "OAUTH" });
+    let [full, other] = ["a", "b"].map(|name| manager.register(name, opaque.clone()));
+    let rows = format!(
+        "PRAGMA busy_timeout = 60000; WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n \
+         WHERE i <= 100000) INSERT INTO tokens SELECT 'hash' || i, 'access', 'f', '{}', 's', 'x', \
+         0, 9000000000, 0 FROM n",
+        full.0
+    );
+    let status = std::process::Command::new("sqlite3")
+        .arg(manager.files.path("penstock.db"))
+        .arg(rows)
+        .stdout(std::process::Stdio::null())
+        .status()
+        .unwrap();
+    assert!(status.success());
+    // Tokens are counted soon after the start.
+    let manager = manager.restart();
+    let token = |(id, secret): &(String, String)| {
+        manager.post("/oauth2/token", Some((id, secret)), "grant_type=client_credentials")
+    };
+    while token(&full).status == 200 {}
+    assert_eq!(error(&token(&full)), "503 temporarily_unavailable");
+    assert_eq!(token(&other).status, 200);
+}

@@ -176,6 +176,54 @@ fn errors_go_to_the_client_only_at_an_address_that_it_registered() {
 }
 
 #[test]
+fn a_client_without_a_secret_needs_the_verifier_and_may_do_nothing_else() {
+    let manager = KeyManager::start();
+    let path = "/api/identity/oauth2/dcr/v1.1/register";
+    let login = Some(("admin", crate::key_manager::PASSWORD));
+    let metadata = |grants: &[&str]| {
+        json!({
+            "client_name": "phone",
+            "token_endpoint_auth_method": "none",
+            "grant_types": grants,
+            "redirect_uris": [REDIRECT],
+            "scope": "read",
+        })
+    };
+    let refused = manager.post_json(path, login, &metadata(&["client_credentials"]));
+    assert_eq!(error(&refused), "400 invalid_client_metadata");
+    let grants = ["authorization_code", "refresh_token"];
+    let registered = manager.post_json(path, login, &metadata(&grants));
+    assert_eq!(registered.status, 201, "{}", registered.text());
+    let body: Value = serde_json::from_slice(&registered.body).unwrap();
+    assert_eq!(body.get("client_secret"), None);
+    let app = App { manager, id: text(&body, "client_id"), secret: String::new() };
+    let token = |form: &str| {
+        app.manager.post("/oauth2/token", None, &format!("{form}&client_id={}", app.id))
+    };
+    let form = |verifier: &str| {
+        format!(
+            "grant_type=authorization_code&code={}&redirect_uri={ENCODED_REDIRECT}\
+             &code_verifier={verifier}",
+            app.code()
+        )
+    };
+    assert_eq!(error(&token(&form("guess"))), "400 invalid_grant");
+    let issued = success(&token(&form(VERIFIER)));
+    let refresh =
+        format!("grant_type=refresh_token&refresh_token={}", text(&issued, "refresh_token"));
+    success(&token(&refresh));
+    assert_eq!(error(&token("grant_type=client_credentials")), "400 unauthorized_client");
+    for secret in ["", "x"] {
+        let login = Some((app.id.as_str(), secret));
+        let response = app.manager.post("/oauth2/token", login, &form(VERIFIER));
+        assert_eq!(error(&response), "401 invalid_client", "a secret that it does not have");
+    }
+    let form = format!("token={}&client_id={}", text(&issued, "access_token"), app.id);
+    let response = app.manager.post("/oauth2/introspect", None, &form);
+    assert_eq!(error(&response), "401 invalid_client");
+}
+
+#[test]
 fn redirect_uris_that_could_leak_a_code_are_not_registered() {
     let manager = KeyManager::start();
     for (uri, status) in [

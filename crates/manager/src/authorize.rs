@@ -68,7 +68,7 @@ pub(crate) async fn decide(manager: &Manager, form: &Form, peer: IpAddr) -> Resu
         return Ok(page(form, &asked, &wanted, StatusCode::FORBIDDEN, message));
     }
     let code = secrets::secret(manager.entropy());
-    manager.admit_rows(1)?;
+    manager.admit_rows(&asked.client.id, 1)?;
     let row = Code {
         hash: secrets::hash(&code),
         family: secrets::identifier(manager.entropy()),

@@ -36,12 +36,12 @@ pub(crate) async fn revoke(
     peer: IpAddr,
 ) -> Result<Reply, Refusal> {
     let token = form.required("token", MISSING)?;
-    let client = manager.client(head, form, peer).await?;
+    let client = manager.client_or_public(head, form, peer).await?;
     if is_jwt(token) {
         let claims = manager.keys.verify(token);
         let own = claims.filter(|claims| claims["client_id"].as_str() == Some(&client.id));
         if let Some((jti, exp)) = own.as_ref().and_then(jti_and_exp) {
-            manager.admit_rows(1)?;
+            manager.admit_rows(&client.id, 1)?;
             manager.store.revoke_jwt(jti, exp).await?;
         }
         return Ok(reply::empty(StatusCode::OK));

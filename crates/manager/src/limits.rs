@@ -31,6 +31,9 @@ pub const CLIENTS_MAX: u64 = 100_000;
 /// Opaque and refresh tokens, codes, and revocations of JWTs, in the store. More: 503 until some expire. A million takes
 /// about 300 MB.
 pub const TOKENS_MAX: u64 = 1_000_000;
+/// Opaque and refresh tokens of one client. More, when they are counted every [`PURGE_S`]: the client gets 503 until some
+/// expire.
+pub const CLIENT_TOKENS_MAX: u64 = 100_000;
 /// Interval at which expired tokens are removed from the store, in seconds.
 pub const PURGE_S: u64 = 60;
 /// Longest client name and user name, in bytes. Longer: 400.

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use base::{Clock, Entropy, SystemClock, SystemEntropy};
 use base64::Engine;
@@ -27,6 +28,8 @@ pub(crate) struct Manager {
     attempts: Attempts,
     /// Rows of tokens in the store, as last counted, and those added since.
     rows: AtomicU64,
+    /// Clients that have too many tokens, as of the last count.
+    full: Mutex<Vec<String>>,
 }
 
 impl Manager {
@@ -39,6 +42,7 @@ impl Manager {
             passwords: Passwords::new(),
             attempts: Attempts::new(),
             rows: AtomicU64::new(0),
+            full: Mutex::new(Vec::new()),
         }
     }
 
@@ -53,14 +57,29 @@ impl Manager {
 
     /// Removes expired tokens, and counts the others.
     pub(crate) async fn purge(&self) {
-        match self.store.purge(self.now_s()).await {
-            Ok(left) => self.rows.store(left, Ordering::Relaxed),
+        let counted = async {
+            let left = self.store.purge(self.now_s()).await?;
+            let full = self.store.clients_with_more_tokens_than(limits::CLIENT_TOKENS_MAX).await?;
+            Ok::<_, store::StoreError>((left, full))
+        };
+        match counted.await {
+            Ok((left, full)) => {
+                for client in &full {
+                    tracing::warn!(client, most = limits::CLIENT_TOKENS_MAX, "too many tokens");
+                }
+                self.rows.store(left, Ordering::Relaxed);
+                *self.full.lock().unwrap_or_else(PoisonError::into_inner) = full;
+            }
             Err(error) => tracing::error!(%error, "expired tokens cannot be removed"),
         }
     }
 
-    /// Admits `count` more rows of tokens.
-    pub(crate) fn admit_rows(&self, count: u64) -> Result<(), Refusal> {
+    /// Admits `count` more rows of tokens for the client `id`.
+    pub(crate) fn admit_rows(&self, id: &str, count: u64) -> Result<(), Refusal> {
+        let full = self.full.lock().unwrap_or_else(PoisonError::into_inner);
+        if full.iter().any(|other| other == id) {
+            return Err(Refusal::Unavailable);
+        }
         if self.rows.fetch_add(count, Ordering::Relaxed) >= limits::TOKENS_MAX {
             tracing::error!(most = limits::TOKENS_MAX, "too many tokens in the store");
             return Err(Refusal::Unavailable);
@@ -68,36 +87,32 @@ impl Manager {
         Ok(())
     }
 
-    /// The client that sends the request, by HTTP Basic or by parameters. Source: RFC 6749 section 2.3.1.
-    pub(crate) async fn client(
+    /// The client that sends the request, by HTTP Basic, by parameters, or, if it is public, by its id alone. Source: RFC
+    /// 6749 sections 2.3.1 and 3.2.1.
+    pub(crate) async fn client_or_public(
         &self,
         head: &HeaderMap,
         form: &Form,
         peer: IpAddr,
     ) -> Result<Client, Refusal> {
-        let (id, secret) = match basic(head)? {
-            Some(_) if form.get("client_secret").is_some() => {
-                return Err(Refusal::InvalidRequest("more than one method to authenticate"));
+        let presents_nothing = !head.contains_key(AUTHORIZATION);
+        let id = form.get("client_id").filter(|_| form.get("client_secret").is_none());
+        match id.filter(|id| presents_nothing && is_name(id)) {
+            Some(id) => {
+                let client = self.store.client(id).await?;
+                client.filter(Client::is_public).ok_or(Refusal::InvalidClient)
             }
-            Some((id, secret)) => {
-                let form_encoded = (decoded(&id), decoded(&secret));
-                let (Some(id), Some(secret)) = form_encoded else {
-                    return Err(Refusal::InvalidClient);
-                };
-                if form.get("client_id").is_some_and(|other| other != id) {
-                    return Err(Refusal::InvalidRequest("two different client ids"));
-                }
-                (id, secret)
-            }
-            None => match (form.get("client_id"), form.get("client_secret")) {
-                (Some(id), Some(secret)) => (id.to_owned(), secret.to_owned()),
-                (_, _) => return Err(Refusal::InvalidClient),
-            },
-        };
+            None => self.client(head, form, peer).await,
+        }
+    }
+
+    /// The client that sends the request, by HTTP Basic or by parameters. Source: RFC 6749 section 2.3.1.
+    async fn client(&self, head: &HeaderMap, form: &Form, peer: IpAddr) -> Result<Client, Refusal> {
+        let (id, secret) = client_credentials(head, form)?;
         let who = [Who::Account(&id, peer), Who::Address(peer)];
         self.may_try(&who)?;
         let client = self.store.client(&id).await?;
-        // An unknown client takes as long as a wrong secret.
+        // An unknown client takes as long as a wrong secret. A public one has no secret that matches.
         let expected = client.as_ref().map_or("", |client| client.secret.as_str());
         let right = secrets::matches(&secret, expected);
         self.tried(&who, right);
@@ -180,6 +195,28 @@ impl Manager {
 pub(crate) fn is_name(text: &str) -> bool {
     let lengths = 1..=limits::NAME_BYTES_MAX;
     lengths.contains(&text.len()) && !text.chars().any(char::is_control)
+}
+
+/// Id and secret of a client, from one place only.
+fn client_credentials(head: &HeaderMap, form: &Form) -> Result<(String, String), Refusal> {
+    let parameters = (form.get("client_id"), form.get("client_secret"));
+    match (basic(head)?, parameters) {
+        (Some(_), (_, Some(_))) => {
+            Err(Refusal::InvalidRequest("more than one method to authenticate"))
+        }
+        (Some((id, secret)), (other, None)) => {
+            let form_encoded = (decoded(&id), decoded(&secret));
+            let (Some(id), Some(secret)) = form_encoded else {
+                return Err(Refusal::InvalidClient);
+            };
+            if other.is_some_and(|other| other != id) {
+                return Err(Refusal::InvalidRequest("two different client ids"));
+            }
+            Ok((id, secret))
+        }
+        (None, (Some(id), Some(secret))) => Ok((id.to_owned(), secret.to_owned())),
+        (None, _) => Err(Refusal::InvalidClient),
+    }
 }
 
 /// Name and secret of HTTP Basic; `None` without an Authorization field.

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use crate::manager::Manager;
+use crate::register::AUTHENTICATION;
 use crate::reply::{self, Reply};
 use crate::token::GRANTS;
 
@@ -14,7 +15,6 @@ pub(crate) fn jwks(manager: &Manager) -> Reply {
 /// The discovery document. Source: RFC 8414 section 2.
 pub(crate) fn discovery(manager: &Manager) -> Reply {
     let base = origin(&manager.issuer);
-    let methods = ["client_secret_basic", "client_secret_post"];
     let document = json!({
         "issuer": manager.issuer,
         "authorization_endpoint": format!("{base}/oauth2/authorize"),
@@ -27,9 +27,10 @@ pub(crate) fn discovery(manager: &Manager) -> Reply {
         "response_types_supported": ["code"],
         "code_challenge_methods_supported": ["S256"],
         "authorization_response_iss_parameter_supported": true,
-        "token_endpoint_auth_methods_supported": methods,
-        "revocation_endpoint_auth_methods_supported": methods,
-        "introspection_endpoint_auth_methods_supported": methods,
+        "token_endpoint_auth_methods_supported": AUTHENTICATION,
+        "revocation_endpoint_auth_methods_supported": AUTHENTICATION,
+        "introspection_endpoint_auth_methods_supported":
+            ["client_secret_basic", "client_secret_post"],
         "access_token_signing_alg_values_supported": manager.keys.algorithms(),
     });
     reply::document(&document.to_string())

@@ -13,6 +13,11 @@ use crate::reply::{Refusal, Reply};
 use crate::token::GRANTS;
 use crate::{limits, reply, secrets};
 
+/// How clients authenticate. Source: RFC 7591 section 2.
+pub(crate) const AUTHENTICATION: &[&str] = &["client_secret_basic", "client_secret_post", "none"];
+/// What a client without a secret may use: PKCE and rotation protect both.
+const PUBLIC_GRANTS: &[&str] = &["authorization_code", "refresh_token"];
+
 /// The body of WSO2's shape. Its members `saasApp`, `tokenScope` and `owner` are known too, see [`wso2`].
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -50,12 +55,14 @@ struct Wanted {
     scopes: String,
     redirects: String,
     token_type: TokenType,
+    /// It has no secret.
+    public: bool,
 }
 
-/// A registered client and its secret, which is not kept.
+/// A registered client and its secret, which is not kept; a public one has none.
 struct Registered {
     id: String,
-    secret: String,
+    secret: Option<String>,
     wanted: Wanted,
 }
 
@@ -83,6 +90,7 @@ pub(crate) async fn wso2(
         )?,
         redirects: self::redirects(&redirects)?,
         token_type: token_type(profile.token_type.as_deref(), "tokenType")?,
+        public: false,
     };
     let Registered { id, secret, wanted } = register(manager, &user, wanted).await?;
     let details = json!({
@@ -112,7 +120,7 @@ pub(crate) async fn standard(
     let user = manager.user(head, peer).await?;
     let metadata: Metadata = parse(body)?;
     let method = metadata.token_endpoint_auth_method.as_deref().unwrap_or("client_secret_basic");
-    if !["client_secret_basic", "client_secret_post"].contains(&method) {
+    if !AUTHENTICATION.contains(&method) {
         return Err(self::metadata(&format!(
             "the authentication method `{method}` is not supported"
         )));
@@ -123,20 +131,27 @@ pub(crate) async fn standard(
         scopes: list(metadata.scope.iter().flat_map(|scopes| scopes.split(' ')), "scope")?,
         redirects: redirects(&metadata.redirect_uris)?,
         token_type: token_type(metadata.token_type_extension.as_deref(), "token_type_extension")?,
+        public: method == "none",
     };
+    if wanted.public && wanted.grants.split(' ').any(|grant| !PUBLIC_GRANTS.contains(&grant)) {
+        let why = "a client without a secret may use authorization_code and refresh_token only";
+        return Err(self::metadata(why));
+    }
     let Registered { id, secret, wanted } = register(manager, &user, wanted).await?;
     let words =
         |list: &str| -> Vec<String> { list.split_whitespace().map(str::to_owned).collect() };
-    let body = json!({
+    let mut body = json!({
         "client_id": id,
-        "client_secret": secret,
-        "client_secret_expires_at": 0,
         "client_name": wanted.name,
         "grant_types": words(&wanted.grants),
         "redirect_uris": words(&wanted.redirects),
         "scope": wanted.scopes,
         "token_endpoint_auth_method": method,
     });
+    if let (Some(secret), Some(members)) = (secret, body.as_object_mut()) {
+        members.insert("client_secret".to_owned(), json!(secret));
+        members.insert("client_secret_expires_at".to_owned(), json!(0));
+    }
     Ok(reply::json(StatusCode::CREATED, &body))
 }
 
@@ -161,10 +176,10 @@ async fn register(manager: &Manager, owner: &str, wanted: Wanted) -> Result<Regi
         tracing::error!(most = limits::CLIENTS_MAX, "too many clients in the store");
         return Err(Refusal::Unavailable);
     }
-    let secret = secrets::secret(manager.entropy());
+    let secret = (!wanted.public).then(|| secrets::secret(manager.entropy()));
     let client = Client {
         id: secrets::identifier(manager.entropy()),
-        secret: secrets::hash(&secret),
+        secret: secret.as_deref().map_or_else(String::new, secrets::hash),
         name: wanted.name.clone(),
         owner: owner.to_owned(),
         grants: wanted.grants.clone(),

@@ -41,7 +41,7 @@ pub(crate) async fn answer(
     peer: IpAddr,
 ) -> Result<Reply, Refusal> {
     let grant_type = form.required("grant_type", "`grant_type` is missing")?;
-    let client = manager.client(head, form, peer).await?;
+    let client = manager.client_or_public(head, form, peer).await?;
     if !GRANTS.contains(&grant_type) {
         return Err(Refusal::UnsupportedGrant(grant_type.to_owned()));
     }
@@ -189,7 +189,8 @@ fn issue(manager: &Manager, grant: &Grant<'_>) -> Result<Issued, Refusal> {
         }
     }
     if !rows.is_empty() {
-        manager.admit_rows(u64::try_from(rows.len()).unwrap_or(u64::MAX))?;
+        let count = u64::try_from(rows.len()).unwrap_or(u64::MAX);
+        manager.admit_rows(&grant.client.id, count)?;
     }
     Ok(Issued { rows, body })
 }

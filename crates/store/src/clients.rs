@@ -28,7 +28,7 @@ impl TokenType {
 #[derive(Clone, PartialEq, Eq)]
 pub struct Client {
     pub id: String,
-    /// SHA-256 of the secret, in base64url.
+    /// SHA-256 of the secret, in base64url; empty: a public client, which has none.
     pub secret: String,
     pub name: String,
     /// The user who registered it.
@@ -41,6 +41,14 @@ pub struct Client {
     pub redirects: String,
     pub token_type: TokenType,
     pub created_s: u64,
+}
+
+impl Client {
+    /// Whether the client cannot keep a secret, such as an application on a phone.
+    #[must_use]
+    pub fn is_public(&self) -> bool {
+        self.secret.is_empty()
+    }
 }
 
 /// The hash is not printed.

@@ -169,6 +169,20 @@ impl Store {
         Ok(seconds(row.try_get(0)?))
     }
 
+    /// The clients with more tokens than `count`.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn clients_with_more_tokens_than(
+        &self,
+        count: u64,
+    ) -> Result<Vec<String>, StoreError> {
+        let select =
+            self.sql("SELECT client FROM tokens GROUP BY client HAVING COUNT(*) > ? LIMIT 1000");
+        let rows = sqlx::query(select).bind(stored(count)).fetch_all(&self.pool).await?;
+        rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
+    }
+
     async fn insert(
         &self,
         connection: &mut AnyConnection,

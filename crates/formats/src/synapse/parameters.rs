@@ -101,14 +101,11 @@ pub(super) fn configs(
         }
     };
     for node in document.root().descendants() {
-        match node.kind() {
-            xml::Kind::Text => note(node.text(), node.position()),
-            xml::Kind::Element => {
-                for attribute in node.attributes() {
-                    note(attribute.text(), attribute.position());
-                }
-            }
-            _ => {}
+        if node.kind() == xml::Kind::Text {
+            note(node.text(), node.position());
+        }
+        for attribute in node.attributes() {
+            note(attribute.text(), attribute.position());
         }
     }
     found
