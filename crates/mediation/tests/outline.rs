@@ -24,6 +24,7 @@ fn outlines(artefacts: &str) -> Vec<Outline> {
         version: String::new(),
         file: PathBuf::from("a.xml"),
         bytes: text.into_bytes().into(),
+        configs: std::collections::BTreeMap::default(),
         contains: Vec::new(),
         application: None,
     };

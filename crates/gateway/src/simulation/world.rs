@@ -278,6 +278,7 @@ fn compiled(limits: &Limits) -> Compiled {
         Arc::new(Routes::compile(&snapshot, None))
     });
     let live = Live {
+        cors: None,
         fault_status: FaultStatus::Http,
         connect_ms: 1_000,
         head_ms: 10_000,
@@ -294,7 +295,7 @@ fn compiled(limits: &Limits) -> Compiled {
         trusted_proxies: Vec::new(),
         client_tls: ClientTls::insecure(),
     };
-    let integration = Integration::compile(&Snapshot::default(), None);
+    let integration = Integration::compile(&Snapshot::default(), None, None);
     let (routes, policies) = (Arc::clone(routes), Arc::default());
     Compiled { routes, integration, policies, live: Arc::new(live) }
 }

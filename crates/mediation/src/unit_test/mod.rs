@@ -154,6 +154,7 @@ impl Subject {
             version: String::new(),
             file: HARNESS.into(),
             bytes: text.into_bytes().into(),
+            configs: std::collections::BTreeMap::new(),
             contains: Vec::new(),
             application: None,
         })

@@ -151,8 +151,10 @@ pub(super) fn read(found: &Found) -> Result<(UnitTest, Compiled), String> {
     if diagnostics.iter().any(|found| found.severity == Severity::Error) {
         return Err(listed(&diagnostics));
     }
-    let registry = Registry { resources: set.resources, clock: SystemClock::new() };
-    Ok((test, Compiled { program: Arc::new(program), subject, mocks, registry }))
+    let program = Arc::new(program);
+    let (resources, clock) = (set.resources, SystemClock::new());
+    let registry = Registry { resources, program: Arc::clone(&program), clock };
+    Ok((test, Compiled { program, subject, mocks, registry }))
 }
 
 fn parse(file: &Path, bytes: &[u8]) -> Result<xml::Document, String> {
@@ -262,12 +264,17 @@ fn shortest(file: &Path) -> PathBuf {
 /// What expressions read besides the message.
 struct Registry {
     resources: BTreeMap<String, Resource>,
+    program: Arc<Program>,
     clock: SystemClock,
 }
 
 impl Environment for Registry {
     fn unix_ms(&self) -> i64 {
         i64::try_from(self.clock.origin_unix_us() / 1_000).unwrap_or(i64::MAX)
+    }
+
+    fn config(&self, name: &str) -> Option<Cow<'_, str>> {
+        self.program.config(name).map(Cow::Borrowed)
     }
 
     fn registry(&self, path: &str, property: Option<&str>) -> Option<Cow<'_, str>> {
