@@ -16,6 +16,8 @@ pub const PAYLOAD_BYTES_MAX: usize = 64 * MIB as usize;
 pub const ECHO_BODY_BYTES_MAX: usize = MIB as usize;
 /// Longest delay of the echo backend, in milliseconds. Longer: rejected at the start.
 pub const ECHO_DELAY_MS_MAX: u64 = 600_000;
+/// Longest response of the echo backend with its count of requests, in bytes. Longer: the case fails.
+pub const ECHO_COUNT_BYTES_MAX: u64 = 4 * KIB as u64;
 /// Maximum number of users of a load generator; each has a connection. More: rejected at the start.
 pub const LOAD_USERS_MAX: usize = 20_000;
 /// Maximum number of users that share an HTTP/2 connection of a load generator. More: rejected at the start.

@@ -102,6 +102,7 @@ fn row(line: &str) -> Option<String> {
         "Any" => String::new(),
         "False" => ": false".to_owned(),
         "Disabled" => ": {enabled: false}".to_owned(),
+        "Map" => ": {...}".to_owned(),
         text => format!(": {}", text.strip_prefix("Text(\"")?.strip_suffix("\")")?),
     };
     let support = support.strip_prefix("Support::")?.to_lowercase();

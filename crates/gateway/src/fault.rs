@@ -65,6 +65,8 @@ const RUNTIME: &[(u32, &str, u16)] = &[
     (101_505, "Connection closed by the back end",             502),
     (101_506, "Protocol violation by the back end",            502),
     (101_508, "Connection to the back end timed out",          504),
+    (103_500, "The interceptor service failed",                502),
+    (103_501, "The interceptor service returned an invalid response", 502),
     (303_000, "No endpoint of the set is ready",               503),
     (303_001, "The endpoint is suspended",                     503),
     (502_002, "A policy refuses the response of the back end", 502),

@@ -85,6 +85,10 @@ impl Head for BenchHead {
         self.plain.set_field(name, value);
     }
 
+    fn add_field(&mut self, name: &str, value: &str) {
+        self.plain.add_field(name, value);
+    }
+
     fn remove_field(&mut self, name: &str) {
         self.plain.remove_field(name);
     }

@@ -28,6 +28,10 @@ impl Code {
     pub const RESPONSE_TOO_LARGE: Self = Self(502_001);
     /// A policy refuses a response. One of Penstock's own.
     pub const RESPONSE_REFUSED: Self = Self(502_002);
+    /// An interceptor service is not reachable, or returns another status than 200 and 204. Source: Choreo Connect.
+    pub const NO_INTERCEPTOR: Self = Self(103_500);
+    /// An interceptor service returns something else than its contract says.
+    pub const INTERCEPTOR_RESPONSE: Self = Self(103_501);
     /// The endpoint returned a SOAP fault, which `FORCE_ERROR_ON_SOAP_FAULT` makes a failure.
     pub const SOAP_FAULT: Self = Self(500_000);
     /// There is no endpoint of this name.

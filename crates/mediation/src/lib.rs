@@ -55,12 +55,15 @@ pub use message::{
     PropertyScope, PropertyValue, View,
 };
 pub use policies::{
-    ApiPolicies, CLAIMS, OperationFlow, POLICIES, PolicyParameter, PolicyProblem, PolicyReading,
-    PolicyRow, check as check_policy, path_variables, policies_example, policies_page, policy,
+    ApiPolicies, CLAIMS, INVOCATION, OperationFlow, POLICIES, PolicyParameter, PolicyProblem,
+    PolicyReading, PolicyRow, check as check_policy, path_variables, policies_example,
+    policies_page, policy,
 };
 pub use program::{
     Credentials, Endpoint, EndpointFormat, EndpointId, EndpointKind, Program, Retry, SequenceId,
     Step, Suspend, Timeout, TimeoutAction,
 };
 pub use run::{Answer, Ask, AskId, Event, Exchange, Run, Scene, Source, Target};
-pub use service::{Api, Flow, Found, Matched, Proxy, Resource, ResourcePath, Transports};
+pub use service::{
+    Api, Flow, Found, Inbound, InboundTarget, Matched, Proxy, Resource, ResourcePath, Transports,
+};

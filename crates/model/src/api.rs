@@ -42,6 +42,8 @@ pub struct Api {
     pub operations: Vec<Operation>,
     /// Endpoint sets, referred to by index.
     pub upstreams: Vec<Upstream>,
+    /// `x-wso2-endpoints` by name, as indices in `upstreams`, if a policy may choose one of them.
+    pub named_upstreams: Vec<(String, usize)>,
     /// Index in `upstreams`; used when an operation names none of its own.
     pub production: Option<usize>,
     /// Index in `upstreams`.
@@ -71,6 +73,7 @@ impl Api {
             upgrades: Vec::new(),
             operations: Vec::new(),
             upstreams: Vec::new(),
+            named_upstreams: Vec::new(),
             production: None,
             sandbox: None,
             source: PathBuf::new(),

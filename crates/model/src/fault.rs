@@ -70,7 +70,10 @@ impl Fault {
             ) => Blame::Gateway,
             Self::Mediation { code: 601_000, .. } => Blame::Client,
             // Those of sending and of endpoints.
-            Self::Mediation { code: 101_000..=101_999 | 303_000..=305_999, .. } => Blame::Upstream,
+            Self::Mediation {
+                code: 101_000..=101_999 | 103_500..=103_501 | 303_000..=305_999,
+                ..
+            } => Blame::Upstream,
             Self::Mediation { .. } => Blame::Gateway,
             Self::Denied(_) | Self::Malformed { .. } | Self::ClientTimeout | Self::ClientLeft => {
                 Blame::Client

@@ -2,7 +2,6 @@
 //! operation.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use model::{Api, Operation, Place};
 
@@ -87,7 +86,7 @@ impl<'n> Document<'n> {
         let schemes = Schemes::read(self.schemes(), &mut resolver, report);
         let api = security::Level::read(self.root, &schemes, report);
         let endpoints_explicit = self.root.get("x-wso2-production-endpoints").is_some();
-        let policies = Arc::new(policies::read(self.root, report));
+        let policies = policies::OfApi::read(self.root, report);
         let common = Common { schemes, api, endpoints_explicit, policies };
         let mut paths = Paths::new(resolver, common, upstreams);
         let node = self.root.get("paths");
@@ -99,6 +98,7 @@ impl<'n> Document<'n> {
             let message = "the API has no operations: every request to it gets 404";
             report.warning(place, message, "add operations, such as `paths: {/*: {get: {}}}`");
         }
+        let named_upstreams = paths.named_upstreams(report);
         if paths.any_secured() && !self.defaults.issuers_configured {
             self.no_issuer(report);
         }
@@ -125,6 +125,7 @@ impl<'n> Document<'n> {
             upgrades: settings.upgrades,
             operations: paths.found,
             upstreams: paths.upstreams.list,
+            named_upstreams,
             production,
             sandbox,
             source: self.file.to_owned(),

@@ -64,6 +64,17 @@ impl<'n> Upstreams<'n> {
         Some(self.index(upstream))
     }
 
+    /// Reads all named sets. Those that are not valid are reported.
+    pub(super) fn all_named(&mut self, report: &mut Report) -> Vec<(String, usize)> {
+        let mut all = Vec::new();
+        for (name, node) in self.named.clone() {
+            if let Some(upstream) = self.set(node, name, report) {
+                all.push((name.to_owned(), self.index(upstream)));
+            }
+        }
+        all
+    }
+
     /// The index of `upstream`, which is added if new.
     pub(super) fn index(&mut self, upstream: Upstream) -> usize {
         let known = self.list.iter().position(|other| *other == upstream);

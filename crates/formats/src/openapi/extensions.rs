@@ -48,6 +48,7 @@ enum Value {
     False,
     /// A map with `enabled: false`.
     Disabled,
+    Map,
 }
 
 impl Value {
@@ -56,6 +57,7 @@ impl Value {
             Self::Any => true,
             Self::Text(text) => node.as_text().is_some_and(|is| is.eq_ignore_ascii_case(text)),
             Self::False => node.as_bool() == Some(false),
+            Self::Map => node.as_map().is_some(),
             Self::Disabled => {
                 let enabled = node.as_map().and_then(|map| map.get("enabled"));
                 enabled.and_then(Node::as_bool) == Some(false)
@@ -126,8 +128,10 @@ const EXTENSIONS: &[Row] = &[
     row("x-wso2-mutual-ssl", Level::API, Value::Text("optional"), Support::Warning, "clients need a token, a certificate is not enough", ""),
     row("x-wso2-mutual-ssl", Level::API, Value::Any, Support::Error, "clients without a certificate would be accepted", "write `mandatory`, or `optional`: clients need a token then"),
     row("x-wso2-api-key-header", Level::API, Value::Any, Support::Warning, "API keys are not supported: clients need a token", "remove it"),
-    row("x-wso2-request-interceptor", Level::ALL, Value::Any, Support::Error, "requests would be forwarded unchecked and unchanged", "remove it if the API is safe without it"),
-    row("x-wso2-response-interceptor", Level::ALL, Value::Any, Support::Error, "responses would be forwarded unchecked and unchanged", "remove it if the API is safe without it"),
+    row("x-wso2-request-interceptor", Level::ALL, Value::Map, Support::Served, "A service with Choreo Connect's contract that changes requests or responds to them: `serviceURL`, `includes`, `requestTimeout`; the policy `callInterceptorService` explains them. It runs after the other policies for requests, and overrides that of the level above", ""),
+    row("x-wso2-request-interceptor", Level::ALL, Value::Any, Support::Error, "requests would be forwarded unchecked and unchanged", "write `serviceURL` of a service, since classes are not run, or remove it if the API is safe without it"),
+    row("x-wso2-response-interceptor", Level::ALL, Value::Map, Support::Served, "The same for responses. It runs before the other policies for responses", ""),
+    row("x-wso2-response-interceptor", Level::ALL, Value::Any, Support::Error, "responses would be forwarded unchecked and unchanged", "write `serviceURL` of a service, since classes are not run, or remove it if the API is safe without it"),
     row("x-mediation-script", Level::ALL, Value::Any, Support::Error, "requests would go to the upstream instead of the script", "remove it"),
     row("x-mock-response", Level::ALL, Value::Any, Support::Warning, "requests go to the upstream instead of getting a mock response", "remove it"),
     row("x-amzn-resource-name", Level::ALL, Value::Any, Support::Warning, "requests go to the endpoints of the API instead of an AWS Lambda function", "remove it"),

@@ -6,11 +6,12 @@
 //!
 //! Architecture invariant: an operation requires a token unless the file explicitly says otherwise.
 
-mod cors;
+pub(crate) mod cors;
 mod document;
 mod endpoints;
 mod extensions;
 mod general;
+mod interceptors;
 mod paths;
 mod policies;
 mod refs;

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use base::{Method, limits};
-use model::{Operation, Place, Policies, Security};
+use model::{Operation, Place, Security};
 
 use super::endpoints::Upstreams;
 use super::extensions;
+use super::interceptors::{self, Interceptors};
 use super::policies;
 use super::refs::{Chain, Resolver};
 use super::security::{self, Schemes};
@@ -27,7 +27,7 @@ pub(super) struct Common<'n> {
     /// below.
     pub(super) endpoints_explicit: bool,
     /// The API's own policies.
-    pub(super) policies: Arc<Policies>,
+    pub(super) policies: policies::OfApi,
 }
 
 /// Reads the operations of one description.
@@ -54,6 +54,7 @@ struct Item<'t> {
 struct ItemLevel {
     security: security::Level,
     endpoints: Endpoints,
+    interceptors: Interceptors,
 }
 
 /// Endpoint sets by index in [`Upstreams::list`].
@@ -116,6 +117,7 @@ impl<'n, 'r> Paths<'n, 'r> {
         let level = ItemLevel {
             security: security::Level::read(map, &self.common.schemes, report),
             endpoints: self.endpoints(map, report),
+            interceptors: Interceptors::read(map, report),
         };
         for member in map.iter() {
             match method(&member.key) {
@@ -162,13 +164,14 @@ impl<'n, 'r> Paths<'n, 'r> {
         let security = security::decide(&self.common.api, &level.security, &own, report);
         let endpoints = self.endpoints(map, report);
         let own_policies = policies::read(map, report);
+        let interceptors = Interceptors::read(map, report).or(&level.interceptors);
         self.found.push(Operation {
             method,
             template: item.template.to_owned(),
             security,
             production: endpoints.production.or(level.endpoints.production),
             sandbox: endpoints.sandbox.or(level.endpoints.sandbox),
-            policies: policies::combine(&self.common.policies, own_policies),
+            policies: self.common.policies.and(own_policies, interceptors),
         });
     }
 
@@ -219,6 +222,16 @@ impl<'n, 'r> Paths<'n, 'r> {
         let servers = servers::read(node, report);
         let endpoints = servers::endpoints(&servers, report);
         self.upstreams.of_servers(endpoints)
+    }
+
+    /// All named endpoint sets, if an interceptor may choose one.
+    pub(super) fn named_upstreams(&mut self, report: &mut Report) -> Vec<(String, usize)> {
+        let policies = self.found.iter().filter_map(|operation| operation.policies.as_ref());
+        let mut requests = policies.flat_map(|policies| &policies.request);
+        if !requests.any(|policy| policy.name == interceptors::POLICY) {
+            return Vec::new();
+        }
+        self.upstreams.all_named(report)
     }
 
     /// Whether an operation requires a token.

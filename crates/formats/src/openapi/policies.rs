@@ -5,6 +5,7 @@ use std::sync::Arc;
 use mediation::{POLICIES, PolicyRow, check_policy, policy};
 use model::{Policies, Policy, PolicyFlow};
 
+use super::interceptors::Interceptors;
 use super::values;
 use crate::report::{Report, shorten, suggest};
 use crate::tree::{Map, Node};
@@ -39,17 +40,46 @@ pub(super) fn read(of: &Map<'_>, report: &mut Report) -> Policies {
     policies
 }
 
-/// The policies of an operation: those of the API, then its own.
-pub(super) fn combine(api: &Arc<Policies>, own: Policies) -> Option<Arc<Policies>> {
-    if own == Policies::default() {
-        return (**api != own).then(|| Arc::clone(api));
+/// What an API has for all its operations.
+#[derive(Default)]
+pub(super) struct OfApi {
+    policies: Policies,
+    interceptors: Interceptors,
+    /// Both, for operations that have nothing of their own.
+    all: Arc<Policies>,
+}
+
+impl OfApi {
+    pub(super) fn read(of: &Map<'_>, report: &mut Report) -> Self {
+        let (policies, interceptors) = (read(of, report), Interceptors::read(of, report));
+        let all = Arc::new(with_interceptors(policies.clone(), &interceptors));
+        Self { policies, interceptors, all }
     }
-    let join = |first: &[Policy], then| [first.to_vec(), then].concat();
-    Some(Arc::new(Policies {
-        request: join(&api.request, own.request),
-        response: join(&api.response, own.response),
-        fault: join(&api.fault, own.fault),
-    }))
+
+    /// The policies of an operation: those of the API, then its own. The interceptors of the innermost level are the
+    /// nearest to the upstream.
+    pub(super) fn and(&self, own: Policies, interceptors: Interceptors) -> Option<Arc<Policies>> {
+        let interceptors = interceptors.or(&self.interceptors);
+        let all = if own == Policies::default() && interceptors == self.interceptors {
+            Arc::clone(&self.all)
+        } else {
+            let api = &self.policies;
+            let join = |first: &[Policy], then| [first.to_vec(), then].concat();
+            let both = Policies {
+                request: join(&api.request, own.request),
+                response: join(&api.response, own.response),
+                fault: join(&api.fault, own.fault),
+            };
+            Arc::new(with_interceptors(both, &interceptors))
+        };
+        (*all != Policies::default()).then_some(all)
+    }
+}
+
+fn with_interceptors(mut policies: Policies, interceptors: &Interceptors) -> Policies {
+    policies.request.extend(interceptors.request.clone());
+    policies.response.splice(..0, interceptors.response.clone());
+    policies
 }
 
 fn one(node: &Node<'_>, flow: PolicyFlow, report: &mut Report) -> Option<Policy> {

@@ -1,7 +1,6 @@
 //! One message that mediation sends: from its head and body to the head of the response.
 
 use std::rc::Rc;
-use std::sync::Arc;
 
 use base::Method;
 use bytes::Bytes;
@@ -11,17 +10,17 @@ use mediation::{
     Target,
 };
 use model::{Blame, Fault};
-use stages::ApiRoutes;
 use wire::http1::{BodyFraming, Field};
 
 use super::RunEnvironment;
-use super::origins::Address;
+use super::origins::{Address, Configured};
 use crate::compiled::Compiled;
 use crate::fault;
 use crate::forward::{self, Balancer, Forwarding, RequestBody, UpstreamResponse};
 use crate::message::{Head, HeadEdits, Outgoing, Peer, RequestCopy};
 use crate::resources::Resources;
 use crate::worker::Worker;
+use crate::worker_api::WorkerApi;
 
 /// A message that is ready to be sent.
 pub(super) struct Sender {
@@ -41,7 +40,7 @@ pub(super) struct Sender {
 /// The endpoints of the operation whose policies run.
 #[derive(Clone)]
 pub(super) struct ApiUpstream {
-    pub(super) routes: Arc<ApiRoutes>,
+    pub(super) api: Rc<WorkerApi>,
     pub(super) balancer: Rc<Balancer>,
     /// The client accepts trailers.
     pub(super) wants_trailers: bool,
@@ -93,6 +92,25 @@ impl SentHead {
             Self::Request(request) => request.head.host(&request.bytes),
             Self::Response(_) => &[],
         }
+    }
+}
+
+impl ApiUpstream {
+    fn forward_fields(&self) -> &[String] {
+        &self.api.routes().api.forward_fields
+    }
+
+    /// The endpoints of a set of this name.
+    ///
+    /// # Errors
+    /// There is none: whoever chose it is at fault.
+    fn named(&self, name: &str) -> Result<&Rc<Balancer>, Fault> {
+        let sets = &self.api.routes().api.named_upstreams;
+        let position = sets.iter().find(|(known, _)| known == name).map(|(_, position)| *position);
+        position.and_then(|position| self.api.balancers.get(position)).ok_or_else(|| {
+            let reason = format!("there is no endpoint set `{name}` in `x-wso2-endpoints`");
+            Fault::Mediation { code: Code::INTERCEPTOR_RESPONSE.0, reason }
+        })
     }
 }
 
@@ -235,7 +253,7 @@ impl Sender {
             begun_us: worker.resources.now_us(),
             retries: &worker.tally.retries,
             balancer: &address.balancer,
-            forward_fields: upstream.map_or(&[], |upstream| &upstream.routes.api.forward_fields),
+            forward_fields: upstream.map_or(&[], ApiUpstream::forward_fields),
         };
         forward::exchange(&worker.resources, &forwarding, &outgoing, body).await
     }
@@ -266,14 +284,18 @@ impl Sender {
         if let Some(upstream) = &self.upstream
             && (target.url.is_empty() || target.url.starts_with(['/', '?']))
         {
-            let balancer = Rc::clone(&upstream.balancer);
-            return Ok((Address::below(balancer, &target.url), Some(upstream)));
+            let balancer = match &target.set {
+                Some(name) => upstream.named(name)?,
+                None => &upstream.balancer,
+            };
+            return Ok((Address::below(Rc::clone(balancer), &target.url), Some(upstream)));
         }
         let environment = &self.environment;
         let program = environment.program();
-        // Those of policies have no rules of their own.
-        let configured = target.endpoint.filter(|_| self.upstream.is_none());
-        let configured = configured.and_then(|id| Some((id, program.endpoint_at(id)?)));
+        let configured = target.endpoint.and_then(|number| {
+            let id = Some(number).filter(|_| environment.integration.is_some());
+            Some(Configured { id, endpoint: program.endpoint_at(number)? })
+        });
         let is_current = environment.integration.as_ref().is_none_or(|of| worker.serves(of));
         let address = worker.origins.find(&target.url, configured, is_current, &worker.pools);
         let unreachable = |reason: &str| Fault::Unreachable {

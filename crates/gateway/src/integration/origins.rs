@@ -18,7 +18,7 @@ pub(crate) struct Origins {
     configured: RefCell<Vec<Option<Known>>>,
     /// Others, which may come from messages, so their number is limited: the one that was not used for the longest time
     /// is forgotten.
-    computed: RefCell<VecDeque<(Option<EndpointId>, Known)>>,
+    computed: RefCell<VecDeque<(Key, Known)>>,
     /// Counts the messages to groups, whose members take turns.
     turn: Cell<usize>,
 }
@@ -71,7 +71,31 @@ pub(super) struct Address<'u> {
 }
 
 /// The endpoint whose rules an address has.
-pub(super) type Configured<'p> = (EndpointId, &'p MediatedEndpoint);
+#[derive(Clone, Copy)]
+pub(super) struct Configured<'p> {
+    /// `None`: it is one of the policies of an API, which have a limit of time alone. Their numbers are the API's own.
+    pub(super) id: Option<EndpointId>,
+    pub(super) endpoint: &'p MediatedEndpoint,
+}
+
+/// What tells the balancers of one origin apart.
+#[derive(Debug, PartialEq, Eq)]
+struct Key {
+    id: Option<EndpointId>,
+    /// Of an endpoint without a number.
+    timeout_ms: u32,
+}
+
+impl Key {
+    fn of(configured: Option<Configured<'_>>) -> Self {
+        let id = configured.and_then(|of| of.id);
+        let timeout_ms = match configured {
+            Some(Configured { id: None, endpoint }) => endpoint.timeout.ms,
+            Some(Configured { id: Some(_), .. }) | None => 0,
+        };
+        Self { id, timeout_ms }
+    }
+}
 
 impl<'u> Address<'u> {
     /// `target`: path and query below the path of an endpoint.
@@ -102,7 +126,7 @@ impl Origins {
         is_current: bool,
         pools: &Pools,
     ) -> Result<Address<'u>, &'static str> {
-        let id = configured.map(|(id, _)| id);
+        let id = configured.and_then(|of| of.id);
         if !is_current {
             return Known::new(url, configured, pools)?.address(url);
         }
@@ -126,12 +150,12 @@ impl Origins {
         configured: Option<Configured<'_>>,
         pools: &Pools,
     ) -> Result<Address<'u>, &'static str> {
-        let id = configured.map(|(id, _)| id);
+        let key = Key::of(configured);
         let mut computed = self.computed.borrow_mut();
-        let found = computed.iter().rposition(|(of, known)| *of == id && known.is_of(url));
+        let found = computed.iter().rposition(|(of, known)| *of == key && known.is_of(url));
         let used = match found.and_then(|at| computed.remove(at)) {
             Some(known) => known,
-            None => (id, Known::new(url, configured, pools)?),
+            None => (key, Known::new(url, configured, pools)?),
         };
         let address = used.1.address(url);
         if computed.len() >= MEDIATED_ORIGINS_MAX {
@@ -176,8 +200,8 @@ impl Known {
         let end = end.map_or(url.len(), |at| authority_at + at);
         let origin = url.get(..end).ok_or("malformed")?;
         let (address, _) = endpoint(origin)?;
-        let upstream = upstream(address, configured.map(|(_, endpoint)| endpoint));
-        let number = configured.map_or(0, |(id, _)| id.index());
+        let upstream = upstream(address, configured.map(|of| of.endpoint));
+        let number = configured.and_then(|of| of.id).map_or(0, EndpointId::index);
         let name = (format!("integration {origin}"), String::new(), number);
         let balancer = Rc::new(Balancer::new(&upstream, Some(name), pools));
         Ok(Self { origin: origin.into(), balancer })

@@ -12,10 +12,10 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use expression::{Budget, json};
 use mediation::{
-    ApiPolicies, BodyUse, CLAIMS, Direction, Flow, Format, Head as _, Message, OperationFlow,
-    PropertyScope, PropertyValue, Run,
+    ApiPolicies, BodyUse, CLAIMS, Direction, Flow, Format, Head as _, INVOCATION, Message,
+    OperationFlow, PropertyScope, PropertyValue, Run,
 };
-use model::{Fault, Security};
+use model::{Api, Fault, KeyType, Security};
 use stages::{ApiRoutes, Routes, authenticate};
 
 use super::exchange::ApiUpstream;
@@ -30,6 +30,7 @@ use crate::forward::{Balancer, IDENTITY, OwnBody, Pass};
 use crate::message::Request;
 use crate::response::{Body, Response};
 use crate::worker::Worker;
+use crate::worker_api::WorkerApi;
 
 /// The policies of all APIs. Workers share them.
 #[derive(Default)]
@@ -67,9 +68,11 @@ impl PolicyTable {
 
 /// Where a request goes when its policies are done with it.
 pub(crate) struct Forwarded<'r> {
-    pub(crate) routes: &'r Arc<ApiRoutes>,
+    pub(crate) api: &'r Rc<WorkerApi>,
     pub(crate) operation: usize,
     pub(crate) balancer: &'r Rc<Balancer>,
+    /// Of the token, if the operation needs one.
+    pub(crate) key_type: Option<KeyType>,
     /// The path below the API's base path.
     pub(crate) remainder: &'r [u8],
     pub(crate) early_upload: Places,
@@ -88,7 +91,7 @@ pub(crate) async fn respond<C: Client>(
     client: &mut C,
     record: &mut Record,
 ) -> Result<Response, Fault> {
-    let found = revision.policies.find(to.routes, to.operation);
+    let found = revision.policies.find(to.api.routes(), to.operation);
     // Both were compiled from one snapshot.
     let (served, operation) = found.ok_or_else(|| Fault::Mediation {
         code: 0,
@@ -104,7 +107,7 @@ pub(crate) async fn respond<C: Client>(
     let run = Run::new(Arc::clone(program), operation.flow, message, budget);
     let mut session = session(worker, revision, request, served, run);
     session.upstream = Some(ApiUpstream {
-        routes: Arc::clone(to.routes),
+        api: Rc::clone(to.api),
         balancer: Rc::clone(to.balancer),
         wants_trailers: crate::message::wants_trailers(request),
     });
@@ -136,7 +139,7 @@ fn request_message(
     operation: OperationFlow,
     budget: &Budget,
 ) -> Result<Message, mediation::Failure> {
-    let api = &to.routes.api;
+    let api = &to.api.routes().api;
     let path_len = request.head.path(&request.bytes).len();
     let mut head = worker.resources.copy(request);
     head.prefix_len = path_len.saturating_sub(to.remainder.len());
@@ -153,7 +156,7 @@ fn request_message(
     let security = api.operations.get(to.operation).map(|operation| &operation.security);
     // Nobody verified the token of an open operation.
     let reads_claims = operation.reads_claims && matches!(security, Some(Security::Token(_)));
-    let claims = reads_claims.then(|| claims(request, &to.routes.api.auth_header));
+    let claims = reads_claims.then(|| claims(request, &api.auth_header));
     if !api.forward_auth_header {
         head.remove_field(&api.auth_header);
     }
@@ -161,6 +164,10 @@ fn request_message(
     if let Some(claims) = claims.flatten() {
         let claims = PropertyValue::Json(Arc::new(claims));
         message.set(PropertyScope::Synapse, CLAIMS, claims, budget)?;
+    }
+    if operation.reads_invocation {
+        let invocation = PropertyValue::Json(Arc::new(invocation(request, to, api)));
+        message.set(PropertyScope::Synapse, INVOCATION, invocation, budget)?;
     }
     if operation.has_templates {
         describe(&mut message, to, budget)?;
@@ -179,13 +186,59 @@ fn claims(request: &Request, field: &str) -> Option<json::Document<'static>> {
     json::Document::parse(&claims).ok().map(json::Document::into_owned)
 }
 
+/// What an interceptor service may know of the request besides its parts. Source: Choreo Connect's `InvocationContext`;
+/// names of Envoy's clusters mean nothing here.
+fn invocation(request: &Request, to: &Forwarded<'_>, api: &Api) -> json::Document<'static> {
+    let (head, bytes) = (&request.head, request.bytes.as_slice());
+    let mut context = json::Builder::new();
+    context.begin_object();
+    let mut text = |name: &str, value: &[u8]| {
+        context.key(name).string(&String::from_utf8_lossy(value));
+    };
+    if let Some(id) = head.find_name(bytes, b"x-request-id") {
+        text("requestId", id.value.of(bytes));
+    }
+    text("scheme", if request.secure { b"https" } else { b"http" });
+    text("apiName", api.name.as_bytes());
+    text("apiVersion", api.version.as_bytes());
+    text("vhost", head.host(bytes));
+    text("method", head.method_bytes(bytes));
+    text("basePath", api.base_path.as_bytes());
+    text("path", head.target(bytes));
+    let forwarded = head.find_name(bytes, b"x-forwarded-for").filter(|_| request.peer.trusted);
+    match forwarded {
+        Some(field) => text("source", field.value.of(bytes)),
+        None => text("source", request.peer.address.to_string().as_bytes()),
+    }
+    if let Some(operation) = api.operations.get(to.operation) {
+        let same = api.operations.iter().filter(|other| other.template == operation.template);
+        let methods: Vec<_> = same.map(|operation| operation.method.as_str()).collect();
+        text("supportedMethods", methods.join(" ").as_bytes());
+        let template = operation.template.as_str();
+        text("pathTemplate", if template.is_empty() { b"/" } else { template.as_bytes() });
+    }
+    if let Some(key_type) = to.key_type {
+        let key_type = match key_type {
+            KeyType::Production => "PRODUCTION",
+            KeyType::Sandbox => "SANDBOX",
+        };
+        let field = head.find_name(bytes, api.auth_header.as_bytes());
+        let token = field.and_then(|field| authenticate::bearer(field.value.of(bytes)).ok());
+        context.key("authenticationContext").begin_object();
+        context.key("tokenType").string("JWT").key("keyType").string(key_type);
+        context.key("token").string(&String::from_utf8_lossy(token.unwrap_or_default())).end();
+    }
+    context.end();
+    context.finish()
+}
+
 /// WSO2's properties of the API and the operation, and the parameters of the path.
 fn describe(
     message: &mut Message,
     to: &Forwarded<'_>,
     budget: &Budget,
 ) -> Result<(), mediation::Failure> {
-    let api = &to.routes.api;
+    let api = &to.api.routes().api;
     let Some(operation) = api.operations.get(to.operation) else { return Ok(()) };
     let texts = [
         ("API_NAME", api.name.as_str()),

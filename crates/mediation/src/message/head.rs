@@ -16,6 +16,10 @@ pub trait Head: Any + fmt::Debug + Send {
     /// which checks that the name is a token and the value has no control characters.
     fn set_field(&mut self, name: &str, value: &str);
 
+    /// Adds a field; others of this name remain. As [`Head::set_field`], by
+    /// [`Message::add_field`](crate::Message::add_field).
+    fn add_field(&mut self, name: &str, value: &str);
+
     /// Removes all fields of this name.
     fn remove_field(&mut self, name: &str);
 
@@ -66,6 +70,10 @@ impl Head for PlainHead {
 
     fn set_field(&mut self, name: &str, value: &str) {
         self.remove_field(name);
+        self.add_field(name, value);
+    }
+
+    fn add_field(&mut self, name: &str, value: &str) {
         self.fields.push((name.to_owned(), value.to_owned()));
     }
 
@@ -106,6 +114,8 @@ impl Head for NoHead {
     }
 
     fn set_field(&mut self, _: &str, _: &str) {}
+
+    fn add_field(&mut self, _: &str, _: &str) {}
 
     fn remove_field(&mut self, _: &str) {}
 

@@ -24,6 +24,10 @@ const WRITTEN_BY_GATEWAY: &[&str] = &[
     "upgrade",
 ];
 
+pub(super) fn is_written_by_gateway(name: &str) -> bool {
+    WRITTEN_BY_GATEWAY.iter().any(|ours| ours.eq_ignore_ascii_case(name))
+}
+
 #[derive(Debug)]
 struct SetField {
     name: Box<str>,
@@ -55,7 +59,7 @@ fn field_name(reading: &mut PolicyReading<'_>) -> Option<Box<str>> {
         reading.wrong(parameter, format!("`{name}` is not the name of a header field"), "");
         return None;
     }
-    if WRITTEN_BY_GATEWAY.iter().any(|ours| ours.eq_ignore_ascii_case(name)) {
+    if is_written_by_gateway(name) {
         let message = format!("the gateway writes `{name}` itself");
         reading.wrong(parameter, message, "remove the policy");
         return None;

@@ -6,6 +6,7 @@
 mod change;
 mod check;
 mod convert;
+mod interceptor;
 mod page;
 mod program;
 mod reading;
@@ -15,12 +16,17 @@ use model::PolicyFlow;
 
 use crate::{Mediator, template};
 
+pub(crate) use interceptor::ENDPOINT_SET;
 pub use page::{policies_example, policies_page};
 pub use program::{ApiPolicies, OperationFlow, check};
 pub use reading::{PolicyProblem, PolicyReading};
 
 /// The property with the claims of the verified token, a JSON object.
 pub const CLAIMS: &str = "jwt_claims";
+
+/// The property with what the host says of the request to an operation, a JSON object: Choreo Connect's
+/// `invocationContext`.
+pub const INVOCATION: &str = "invocationContext";
 
 /// A policy and what makes it.
 #[derive(Debug)]
@@ -73,6 +79,10 @@ pub const POLICIES: &[PolicyRow] = &[
         about: "adds a query parameter; name and value are escaped",
         parameters: &[required("paramKey", "its name"), required("paramValue", "its value, a template")],
         example: "paramKey: from, paramValue: gateway" },
+    PolicyRow { name: interceptor::NAME, flows: BOTH, compile: interceptor::compile,
+        about: "asks a service with Choreo Connect's contract what to change: header fields, body, status and endpoint, or to respond at once; if the service fails, the exchange fails",
+        parameters: &[required("interceptorServiceURL", "scheme, host and port of the service; `/api/v1/handle-request` or `/api/v1/handle-response` is appended"), optional("includes", "what the service gets and may replace, separated by commas: `request_headers`, `request_body`, `response_headers`, `response_body`, `invocation_context`; bodies that are not listed are not held"), optional("requestTimeout", "longest wait for the service's response, in seconds; absent: 20")],
+        example: "interceptorServiceURL: 'http://127.0.0.1:8688', includes: 'request_headers,invocation_context'" },
     PolicyRow { name: "changeHTTPMethod", flows: REQUEST, compile: change::method,
         about: "changes the method of the request to the upstream",
         parameters: &[required("updatedMethod", "the new method"), optional("currentMethod", "only requests with this method are changed; absent: all")],

@@ -32,6 +32,31 @@ x-penstock-policies:
   one of them fails, the response stays as it is.
 - Requests to operations with policies for requests or responses cannot upgrade to WebSocket.
 
+## Interceptor services
+
+`callInterceptorService` and Choreo Connect's `x-wso2-request-interceptor` and `x-wso2-response-interceptor` are one
+policy. The service gets a POST with a JSON object that has the parts in `includes`: header fields as the upstream gets
+them (names in lower case), bodies in base64, and in `invocationContext` the API, the operation and the client's token.
+A service for responses also gets `responseCode`, and `interceptorContext` as the one for requests returned it.
+
+It responds with 204 to change nothing, or with 200 and an object:
+
+| member | effect |
+|---|---|
+| `headersToRemove`, `headersToReplace`, `headersToAdd` | in this order; fields of framing and of the connection stay the gateway's |
+| `body` | replaces the body, in base64; `includes` must list it |
+| `responseCode` | the status of the response |
+| `directRespond: true` | the client gets `responseCode`, `headersToAdd` and `body` instead of the upstream's response; no policy follows |
+| `dynamicEndpoint: {endpointName}` | the request goes to this set of `x-wso2-endpoints` |
+| `interceptorContext` | an object for the service for responses |
+
+- If the service cannot be reached, takes longer than `requestTimeout`, or responds with another status, the client gets
+  fault 103500; if its response is not what is written here, 103501. The request does not pass, and the response is not
+  delivered.
+- Differences from Choreo Connect: trailers are neither sent nor changed; `invocationContext` has no `protocol` and no
+  names of Envoy's clusters; a body that `includes` does not list is a fault, where Choreo Connect ignores the whole
+  answer; a new body does not change the status.
+
 [examples/policies.yaml](../examples/policies.yaml) has an operation for each: start `penstock up`, copy it into the
 folder of APIs, and `curl -i http://127.0.0.1:8280/policies/addHeader`.
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use model::{Api, Policies, Policy, PolicyFlow};
 
 use super::check::guard;
-use super::{PolicyProblem, PolicyReading, policy};
+use super::{PolicyProblem, PolicyReading, interceptor, policy};
 use crate::program::{
     Endpoint, EndpointId, EndpointKind, Program, Sequence, SequenceId, Site, Step,
 };
@@ -31,6 +31,8 @@ pub struct OperationFlow {
     pub fault: Option<SequenceId>,
     /// Whether a policy reads the claims of the token.
     pub reads_claims: bool,
+    /// Whether a policy passes on what the host says of the request: [`super::INVOCATION`].
+    pub reads_invocation: bool,
     /// Whether a parameter is a template, which may read properties of the API.
     pub has_templates: bool,
 }
@@ -59,18 +61,27 @@ impl ApiPolicies {
 }
 
 fn operation_flow(program: &mut Program, policies: &Policies, file: &Arc<str>) -> OperationFlow {
-    let mut sequence = |flow| sequence(program, policies.flow(flow), flow, file);
+    let mut first = interceptor::Remember::of(policies);
+    let mut sequence = |flow| {
+        let first = if flow == PolicyFlow::Request { first.take() } else { None };
+        sequence(program, policies.flow(flow), first, flow, file)
+    };
     let [request, response, fault] = PolicyFlow::ALL.map(&mut sequence);
     let all = || PolicyFlow::ALL.iter().flat_map(|flow| policies.flow(*flow));
     let values = || all().flat_map(|policy| &policy.parameters).map(|(_, value)| value);
     let reads_claims = all().any(|policy| policy.name == "jwtClaimBasedAccessValidator")
         || values().any(|value| value.contains(super::CLAIMS));
+    let reads_invocation = all().any(|policy| {
+        let mut values = policy.parameters.iter().map(|(_, value)| value);
+        policy.name == interceptor::NAME && values.any(|value| value.contains("invocation_context"))
+    });
     let has_templates = values().any(|value| value.contains('{'));
     let endpoint = Some(EndpointId(0));
     OperationFlow {
         flow: Flow { request, response, fault: None, endpoint },
         fault,
         reads_claims,
+        reads_invocation,
         has_templates,
     }
 }
@@ -78,13 +89,18 @@ fn operation_flow(program: &mut Program, policies: &Policies, file: &Arc<str>) -
 fn sequence(
     program: &mut Program,
     policies: &[Policy],
+    first: Option<Box<dyn Mediator>>,
     flow: PolicyFlow,
     file: &Arc<str>,
 ) -> Option<SequenceId> {
-    if policies.is_empty() {
+    if policies.is_empty() && first.is_none() {
         return None;
     }
-    let steps = policies.iter().flat_map(|policy| {
+    let first = first.map(|mediator| {
+        let site = Site { file: Arc::clone(file), line: 0, column: 0 };
+        Step { element: interceptor::NAME, site, mediator }
+    });
+    let others = policies.iter().flat_map(|policy| {
         let (element, mediator) = match compile(program, policy, flow) {
             Ok(compiled) => compiled,
             // The file was checked with the same table.
@@ -98,7 +114,7 @@ fn sequence(
             Step { element, site, mediator }
         })
     });
-    let steps = steps.collect();
+    let steps = first.into_iter().chain(others).collect();
     let id = SequenceId(u32::try_from(program.sequences.len()).unwrap_or(u32::MAX));
     program.sequences.push(Sequence { steps, on_error: None });
     Some(id)

@@ -7,7 +7,7 @@ use xpath::regex::Regex;
 
 use crate::limits::PATTERN_BYTES_MAX;
 use crate::mediators::text::Text;
-use crate::program::{Endpoint, EndpointId, EndpointKind, Program};
+use crate::program::{Endpoint, EndpointId, EndpointKind, Program, Timeout};
 
 /// What is wrong with a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,6 +106,12 @@ impl<'p> PolicyReading<'p> {
         let id = EndpointId(u32::try_from(self.program.endpoints.len()).unwrap_or(u32::MAX));
         self.program.endpoints.push(Endpoint { kind, ..Endpoint::default() });
         id
+    }
+
+    pub(super) fn set_timeout(&mut self, of: EndpointId, timeout: Timeout) {
+        if let Some(endpoint) = self.program.endpoints.get_mut(of.index()) {
+            endpoint.timeout = timeout;
+        }
     }
 
     /// An absolute URL.

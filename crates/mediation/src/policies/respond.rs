@@ -12,7 +12,7 @@ use crate::run::Scene;
 use crate::{Body, Failure, Mediator, Message, Next, PlainHead, PropertyScope, PropertyValue};
 
 /// Makes the message a response of the gateway's own: nothing of the request remains.
-fn begin(scene: &Scene<'_>, message: &mut Message, status: u16) -> Result<(), Failure> {
+pub(super) fn begin(scene: &Scene<'_>, message: &mut Message, status: u16) -> Result<(), Failure> {
     message.become_response(Box::<PlainHead>::default(), Body::held(Format::Binary, Vec::new()));
     let status = PropertyValue::Integer(i64::from(status));
     message.set(PropertyScope::Axis2, "HTTP_SC", status, scene.budget)

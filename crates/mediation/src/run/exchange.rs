@@ -353,7 +353,7 @@ impl Run {
         &mut self,
         mut branch: Box<Branch>,
         wait: Wait,
-        failure: Failure,
+        mut failure: Failure,
         message: Option<Message>,
         context: Context<'_>,
     ) -> Turn {
@@ -369,7 +369,13 @@ impl Run {
                 }
                 endpoint
             }
-            Wait::Part { endpoint, .. } => endpoint,
+            Wait::Part { at, endpoint } => {
+                if let Some(step) = at.step(context.program) {
+                    failure = step.mediator.exchange_failed(failure);
+                    failure.place.get_or_insert_with(|| step.to_string());
+                }
+                endpoint
+            }
             Wait::Nothing | Wait::Body | Wait::Scatter => None,
         };
         let discards = |id: EndpointId| {

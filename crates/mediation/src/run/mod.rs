@@ -269,8 +269,8 @@ impl Run {
 
     fn step(&mut self, mut branch: Box<Branch>, context: Context<'_>) -> Turn {
         if let Some((at, parts)) = branch.joined.take() {
-            let joined = parts.iter().flatten().map(|part| part.body.size());
-            let bytes = joined.fold(branch.message.body.size(), usize::saturating_add);
+            let joined = parts.iter().flatten().map(|part| part.body.size_to_read());
+            let bytes = joined.fold(branch.message.body.size_to_read(), usize::saturating_add);
             let step = at.step(context.program);
             let cost = step.map_or(0, |step| step.mediator.join_ns_per_byte());
             if !context.is_heavy && self.is_heavy(bytes, cost) {
@@ -285,7 +285,7 @@ impl Run {
         if is_streaming && step.mediator.body_use() != BodyUse::Untouched {
             return self.ask_body(branch);
         }
-        let bytes = branch.message.body.size();
+        let bytes = branch.message.body.size_to_read();
         let is_long = step.mediator.is_long() || self.is_heavy(bytes, step.mediator.ns_per_byte());
         if !context.is_heavy && is_long {
             return self.ask_heavy(branch);
@@ -334,7 +334,8 @@ impl Run {
         });
         message.rewritten_since(before);
         let turn = match next {
-            Ok(next) => {
+            Ok(mut next) => {
+                next.parts(|part| part.rewritten_since(before));
                 context.environment.mediated(step, &branch.message);
                 self.follow(branch, at, next, context)
             }
@@ -498,9 +499,6 @@ impl Run {
     }
 
     fn ask_body(&mut self, mut branch: Box<Branch>) -> Turn {
-        if let Some(failure) = branch.message.encoded() {
-            return Turn::Failed(branch, failure);
-        }
         branch.wait = Wait::Body;
         self.new_ask(Waiter::Branch(branch.id), Ask::Body(branch.source));
         self.branches.insert(branch.id, branch);

@@ -3,6 +3,7 @@
 use xpath::encoding;
 
 use super::Scene;
+use crate::policies::ENDPOINT_SET;
 use crate::program::{Credentials, EndpointFormat, EndpointId, EndpointKind};
 use crate::{Code, Failure, Message, PropertyScope, To, limits, template};
 
@@ -13,6 +14,8 @@ pub struct Target {
     pub endpoint: Option<EndpointId>,
     /// An absolute URL, or what follows the path of the host's own endpoints; empty for a group.
     pub url: String,
+    /// The host's endpoint set of this name, instead of the operation's own.
+    pub set: Option<String>,
     /// Replaces the message's own.
     pub method: Option<String>,
     /// The value of the field `Authorization`, instead of the message's own.
@@ -73,6 +76,8 @@ impl Target {
                 &[]
             }
             EndpointKind::Upstream => {
+                let set = message.properties.get(PropertyScope::Synapse, ENDPOINT_SET);
+                target.set = set.map(|name| name.text().into_owned());
                 let address = own_address(message).unwrap_or_default();
                 target.url = with_postfix(&address, message);
                 &[]
