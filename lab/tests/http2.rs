@@ -104,6 +104,25 @@ fn an_open_loop_sends_each_request_that_is_due() {
 }
 
 #[test]
+fn a_connection_per_request_is_opened_and_its_cost_reported() {
+    for tls in [false, true] {
+        let server = Server::start(tls, |_| Reply::Body(200, Vec::new()));
+        let report = run(Options {
+            protocol: Protocol::Http2 { streams: 1 },
+            requests: Some(20),
+            connection_per_request: true,
+            warm_up: Duration::ZERO,
+            ..get(&server)
+        });
+        assert_eq!((report.errors, report.requests), (0, 20));
+        assert_eq!((server.requests(), server.connections()), (20, 21), "one is the probe's");
+        let (opened, handshake) = report.connects;
+        assert!(opened == 20 && handshake.min_ms > 0.0, "{opened}");
+        assert!(handshake.mean_ms < report.latency.mean_ms);
+    }
+}
+
+#[test]
 fn a_server_without_http2_is_an_error_at_the_start() {
     for (tls, expect) in [(false, "does not speak HTTP/2"), (true, "did not agree to HTTP/2")] {
         let config = tls.then(|| server_tls(false));

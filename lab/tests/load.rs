@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use penstock_lab::echo::{self, Echo};
-use penstock_lab::load::{self, LoadError, Options, Payload, Report, SeriesPoint, Trust};
+use penstock_lab::load::{self, LoadError, Options, Payload, Report, SeriesPoint, Shape, Trust};
 use penstock_lab::payload::JsonShape;
 use tempfile::TempDir;
 use wire::tls::{CertificateSet, PemPair, ServerCertificates, generate_self_signed, server_config};
@@ -28,6 +28,48 @@ fn the_count_agrees_with_the_backends() {
         assert_eq!(report.received_bytes % report.requests, 0);
         assert!(response_bytes > 1_024 && response_bytes < 1_200, "{response_bytes}");
     }
+}
+
+#[test]
+fn a_number_of_requests_is_sent_exactly() {
+    let echo = start_echo(None);
+    let open = Shape::Arrivals { rate_per_s: 1_000.0 };
+    for (threads, shape, warm_up_ms) in
+        [(1, Shape::default(), 0), (3, Shape::default(), 200), (2, open, 0), (1, open, 200)]
+    {
+        let before = echo.requests();
+        let options = Options {
+            users: 7,
+            threads,
+            shape,
+            requests: Some(101),
+            duration: load::LONGEST,
+            warm_up: Duration::from_millis(warm_up_ms),
+            ..post(&echo)
+        };
+        let report = run(options);
+        assert_eq!((report.requests, report.errors_in_all), (101, 0));
+        assert_eq!(report.requests_in_all, echo.requests() - before);
+        assert_eq!(warm_up_ms == 0, report.requests_in_all == 101);
+        assert!(report.seconds > 0.0 && report.throughput_per_s > 0.0);
+        assert_eq!(report.json()["options"]["duration_s"], serde_json::Value::Null);
+    }
+}
+
+#[test]
+fn a_connection_per_request_says_so_and_its_cost_is_reported() {
+    let closing = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi";
+    let backend = Backend::start_with(move |request, _| {
+        let own = if request.contains("\r\nConnection: close\r\n") { closing } else { "" };
+        own.as_bytes().to_vec()
+    });
+    let once = Options { requests: Some(9), connection_per_request: true, ..get(backend.addr) };
+    let report = run(Options { warm_up: Duration::ZERO, ..once });
+    assert_eq!((report.requests, report.errors), (9, 0));
+    assert_eq!((report.connects.0, backend.requests()), (9, 9));
+    assert!(report.table().contains("handshake p99"));
+    let kept = run(Options { requests: Some(9), ..post(&start_echo(None)) });
+    assert!(kept.connects.0 <= 4, "a connection per user, or none after the warm-up");
 }
 
 #[test]

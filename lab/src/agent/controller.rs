@@ -375,6 +375,7 @@ impl<'a> Collector<'a> {
             p50_ms: None,
             p99_ms: None,
             generator_cpus: reported().map(|progress| progress.generator_cpus).sum(),
+            requests_left: reported().map(|progress| progress.requests_left).sum(),
             ..*longest
         });
     }

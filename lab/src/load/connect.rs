@@ -9,7 +9,7 @@ use wire::stream::Stream;
 use wire::tls::{ALPN_H2, ClientTls};
 
 use crate::load::request::Destination;
-use crate::load::{Authorities, LoadError, Protocol};
+use crate::load::{Authorities, LoadError, Options, Protocol};
 
 pub(crate) struct Connector {
     addresses: Vec<SocketAddr>,
@@ -24,7 +24,7 @@ impl Connector {
     pub(crate) async fn new(
         target: &Destination,
         authorities: &Authorities,
-        protocol: Protocol,
+        options: &Options,
     ) -> Result<Self, LoadError> {
         let unknown = |source| LoadError::Name { host: target.host.clone(), source };
         let name = (target.host.as_str(), target.port);
@@ -33,10 +33,11 @@ impl Connector {
         if addresses.is_empty() {
             return Err(unknown(io::ErrorKind::NotFound.into()));
         }
-        let is_http2 = protocol != Protocol::Http1;
+        let is_http2 = options.protocol != Protocol::Http1;
         let tls = if target.secure {
             let tls = client_tls(authorities)?;
-            Some((if is_http2 { tls.for_http2() } else { tls }, target.host.clone()))
+            let resumes = !options.connection_per_request;
+            Some((tls.for_load(is_http2, resumes), target.host.clone()))
         } else {
             None
         };

@@ -168,7 +168,8 @@ impl Driver {
         }
         drop(users);
         self.record_unsent();
-        meter.look(&self.plan, self.plan.now_us());
+        meter.end(self.plan.now_us());
+        self.plan.thread_ended();
         meter.generator()
     }
 
@@ -186,7 +187,8 @@ impl Driver {
     /// After an interrupt, records requests that are due but will not be sent as late and failed.
     fn record_unsent(&self) {
         let free = IdleUser { user: 0, made: 1, since_us: self.plan.now_us() };
-        let open = self.plan.shape.is_open();
+        // With a number of requests instead of a time, no request is due after them.
+        let open = self.plan.shape.is_open() && self.plan.requests.is_none();
         while open
             && let NextStart::Due(from_us) = self.state.next(free)
             && from_us < self.plan.window.until_us()
@@ -230,18 +232,25 @@ struct CpuReading {
     waited_us: u64,
 }
 
+impl CpuReading {
+    fn at(at_us: u64) -> Self {
+        Self { at_us, cpu_us: machine::thread_cpu_us(), waited_us: machine::thread_waited_us() }
+    }
+}
+
 impl Meter {
     fn look(&mut self, plan: &Plan, at_us: u64) {
-        let read = || {
-            let (cpu_us, waited_us) = (machine::thread_cpu_us(), machine::thread_waited_us());
-            Some(CpuReading { at_us, cpu_us, waited_us })
-        };
         if self.began.is_none() && at_us >= plan.window.from_us {
-            self.began = read();
+            self.began = Some(CpuReading::at(at_us));
         }
-        if self.ended.is_none() && at_us >= plan.window.until_us() {
-            self.ended = read();
+        if at_us >= plan.window.until_us() {
+            self.end(at_us);
         }
+    }
+
+    /// The thread's measured time is over.
+    fn end(&mut self, at_us: u64) {
+        self.ended.get_or_insert_with(|| CpuReading::at(at_us));
     }
 
     /// Time until the next sweep or the next edge of the measured time.

@@ -39,6 +39,7 @@ use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use base::SystemClock;
+use tokio::sync::Notify;
 
 use crate::limits;
 
@@ -56,6 +57,9 @@ use report::Collected;
 use request::{Destination, Prepared, RequestSpec};
 use shape::{Part, Timeline};
 use thread_state::{Plan, Window};
+
+/// The longest measured time.
+pub const LONGEST: Duration = Duration::from_secs(limits::LOAD_S_MAX);
 
 /// Why a measurement could not be made. Errors of single requests are counted in its [`Report`].
 #[derive(Debug, thiserror::Error)]
@@ -160,6 +164,7 @@ pub(crate) fn prepare_request(
         payload: inputs.payload.as_deref(),
         tokens: inputs.tokens.into_iter().map(String::into_bytes).collect(),
         protocol: options.protocol,
+        closes: options.connection_per_request,
     };
     let prepared = Prepared::new(&target, spec)?;
     let settings = RunSettings {
@@ -168,7 +173,9 @@ pub(crate) fn prepare_request(
         users: options.users,
         protocol: options.protocol,
         threads: options.threads,
-        duration_s: options.duration.as_secs_f64(),
+        duration_s: options.requests.is_none().then_some(options.duration.as_secs_f64()),
+        requests: options.requests,
+        connection_per_request: options.connection_per_request,
         warm_up_s: options.warm_up.as_secs_f64(),
         timeout_s: options.timeout.as_secs_f64(),
         payload_bytes: inputs.payload.as_ref().map(Vec::len),
@@ -190,7 +197,7 @@ async fn prepare(
     check_open_files(options.protocol.connections(options.users).div_ceil(part.of))?;
     let clock = SystemClock::new();
     let plan = Plan {
-        connector: Connector::new(&target, &authorities, options.protocol).await?,
+        connector: Connector::new(&target, &authorities, options).await?,
         protocol: options.protocol,
         prepared,
         expect: options.expect.as_ref().map(|text| text.clone().into_bytes()),
@@ -201,6 +208,10 @@ async fn prepare(
         part,
         threads: options.threads,
         seed: options.seed,
+        requests: options.requests,
+        connection_per_request: options.connection_per_request,
+        running: AtomicUsize::new(options.threads),
+        finished: Notify::new(),
         begun: AtomicUsize::new(0),
         clock,
     };

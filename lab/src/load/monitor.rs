@@ -134,6 +134,7 @@ impl<'a> Monitor<'a> {
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
                 () = ctrl_c.wait() => {}
+                () = self.plan.finished.notified() => {}
             }
         }
     }
@@ -165,6 +166,10 @@ impl<'a> Monitor<'a> {
             errors,
             rate_per_s: requests.saturating_sub(self.last_progress.1) as f64 / since_s,
             left: Duration::from_micros(left_us),
+            requests_left: self.plan.requests.map(|all| {
+                let measured = self.began.map_or(0, |(_, before)| requests.saturating_sub(before));
+                self.plan.part.share(all).saturating_sub(measured)
+            }),
         });
         self.last_progress = (now_us, requests);
     }

@@ -21,8 +21,12 @@ pub struct Options {
     pub users: usize,
     /// Default: HTTP/1.1.
     pub protocol: Protocol,
-    /// Measured time, after the warm-up. Default: 10 s.
+    /// Measured time, after the warm-up; with `requests`, at most. Default: 10 s.
     pub duration: Duration,
+    /// Ends the measured time after this many measured requests.
+    pub requests: Option<u64>,
+    /// Opens a connection for each request, with a full TLS handshake.
+    pub connection_per_request: bool,
     /// Warm-up, not measured. Default: 3 s.
     pub warm_up: Duration,
     /// Default: POST with a payload, GET without.
@@ -130,6 +134,8 @@ impl Options {
             users: 1,
             protocol: Protocol::default(),
             duration: Duration::from_secs(10),
+            requests: None,
+            connection_per_request: false,
             warm_up: Duration::from_secs(3),
             method: None,
             payload: Payload::None,
@@ -187,6 +193,17 @@ impl Options {
         }
         if let Err(text) = self.shape.check(self.users) {
             return usage(text);
+        }
+        if self.requests == Some(0) {
+            return usage("requests: must be at least 1".to_owned());
+        }
+        if self.requests.is_some() && self.shape.needs_time() {
+            return usage(
+                "requests: the load changes over the measured time; set a time".to_owned(),
+            );
+        }
+        if self.connection_per_request && self.protocol.streams() > 1 {
+            return usage("connection-per-request: needs --streams 1".to_owned());
         }
         if let Some(path) = self.recordings.existing() {
             return usage(format!("{} already exists; choose a new file", path.display()));
@@ -288,12 +305,18 @@ mod tests {
         check(|o| o.timeout = Duration::ZERO, "timeout");
         check(|o| o.timeout = Duration::from_secs(limits::LOAD_TIMEOUT_S_MAX + 1), "timeout");
         check(|o| o.shape = load::Shape::Arrivals { rate_per_s: 0.0 }, "rate");
+        check(|o| o.requests = Some(0), "requests");
+        check(|o| o.requests = Some(1), "");
+        let ramp = load::Shape::RampArrivals { from_per_s: 1.0, to_per_s: 2.0 };
+        check(|o| (o.requests, o.shape) = (Some(1), ramp), "requests");
+        let two = Protocol::Http2 { streams: 2 };
+        check(|o| (o.connection_per_request, o.protocol) = (true, two), "connection-per-request");
         check(|o| o.recordings.jtl = Some("Cargo.toml".into()), "Cargo.toml already exists");
         check(|o| o.expect = Some("x".repeat(limits::LOAD_EXPECT_BYTES_MAX + 1)), "expect");
     }
 
     #[track_caller]
-    fn check(change: fn(&mut Options), expect: &str) {
+    fn check(change: impl Fn(&mut Options), expect: &str) {
         let mut options = Options::new("http://localhost/");
         change(&mut options);
         match options.check() {

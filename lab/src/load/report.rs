@@ -34,6 +34,9 @@ pub struct Progress {
     pub generator_cpus: f64,
     /// Time until the end of the measured time.
     pub left: Duration,
+    /// Measured requests that have not finished, if their number ends the measured time.
+    #[serde(default)]
+    pub requests_left: Option<u64>,
 }
 
 impl fmt::Display for Progress {
@@ -46,7 +49,11 @@ impl fmt::Display for Progress {
             write!(out, "p50 {p50:.2} ms, p99 {p99:.2} ms, ")?;
         }
         let cpu = self.generator_cpus * 100.0;
-        write!(out, "{errors} errors, generator {cpu:.0} % CPU, {left_s} s left")
+        write!(out, "{errors} errors, generator {cpu:.0} % CPU, ")?;
+        match self.requests_left {
+            Some(left) => write!(out, "{left} requests left"),
+            None => write!(out, "{left_s} s left"),
+        }
     }
 }
 
@@ -58,7 +65,10 @@ pub struct RunSettings {
     pub users: usize,
     pub protocol: Protocol,
     pub threads: usize,
-    pub duration_s: f64,
+    /// `None` if a number of requests ends the measured time.
+    pub duration_s: Option<f64>,
+    pub requests: Option<u64>,
+    pub connection_per_request: bool,
     pub warm_up_s: f64,
     pub timeout_s: f64,
     pub payload_bytes: Option<usize>,
@@ -89,6 +99,8 @@ pub struct Report {
     pub latency: Latency,
     /// Open loop only.
     pub open: Option<OpenLoop>,
+    /// Opening connections within the measured time, TLS handshakes included: how many, and how long it took.
+    pub connects: (u64, Latency),
     /// The figures as computed by WSO2's published pipeline.
     pub published: PublishedStats,
     /// The same for the warm-up.
@@ -207,6 +219,7 @@ impl Report {
             throughput_per_s,
             latency,
             open: measured.open.as_ref().map(OpenLoop::new),
+            connects: (measured.connects.histogram_us.len(), measured.connects.latency()),
             published: measured.milliseconds.published(measured.errors, bytes),
             published_warm_up: found.tally.warm_up.published(),
             received_bytes: measured.received_bytes,
@@ -275,6 +288,16 @@ impl Report {
         if let Some(open) = &self.open {
             open.write_table(out)?;
         }
+        let (opened, connect) = &self.connects;
+        if *opened > 0 {
+            writeln!(out)?;
+            writeln!(out, "  {:<26}{opened:>14}", "connections opened")?;
+            for (name, value_ms) in
+                [("mean", connect.mean_ms), ("p50", connect.p50_ms), ("p99", connect.p99_ms)]
+            {
+                writeln!(out, "  {:<26}{value_ms:>14.3} ms", format!("handshake {name}"))?;
+            }
+        }
         writeln!(out)?;
         writeln!(out, "  {:<26}{:>14.2}", "users by Little's law", self.users_by_littles_law)?;
         let cpu_us = self.generator_cpu_us_per_request;
@@ -340,6 +363,11 @@ impl Report {
             }
             if let Some(open) = &self.open {
                 open.add_to(members);
+            }
+            let (opened, connect) = &self.connects;
+            members.insert("connections_opened".to_owned(), json!(opened));
+            for (name, value_ms) in connect.rows().into_iter().filter(|_| *opened > 0) {
+                members.insert(format!("handshake_{name}_ms"), json!(value_ms));
             }
         }
         value
@@ -414,6 +442,8 @@ impl RunSettings {
             "streams": self.protocol.streams(),
             "threads": self.threads,
             "duration_s": self.duration_s,
+            "requests": self.requests,
+            "connection_per_request": self.connection_per_request,
             "warm_up_s": self.warm_up_s,
             "timeout_s": self.timeout_s,
             "payload_bytes": self.payload_bytes,

@@ -88,6 +88,8 @@ pub(crate) struct RequestSpec<'a> {
     pub(crate) payload: Option<&'a [u8]>,
     pub(crate) tokens: Vec<Vec<u8>>,
     pub(crate) protocol: Protocol,
+    /// The connection ends with the response.
+    pub(crate) closes: bool,
 }
 
 /// A request in three parts: before the token, the token, and after it. For HTTP/2, the fields without the token.
@@ -129,6 +131,9 @@ impl Prepared {
         }
         for (name, value) in spec.headers {
             line(name, value);
+        }
+        if spec.closes && !given("connection") {
+            line("Connection", "close");
         }
         let mut after = Vec::new();
         if !spec.tokens.is_empty() {

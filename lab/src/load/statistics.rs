@@ -29,7 +29,7 @@ pub(crate) struct Sample {
     pub(crate) detail: Detail,
 }
 
-/// Details recorded in a JTL only.
+/// Details of a request.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Detail {
     /// Status of the response; 0 without a response.
@@ -91,6 +91,8 @@ pub(crate) struct Measured {
     pub(crate) received_bytes: u64,
     pub(crate) sent_bytes: u64,
     pub(crate) latencies: Times,
+    /// Opening connections, TLS handshakes included.
+    pub(crate) connects: Times,
     pub(crate) milliseconds: Milliseconds,
     /// Open loop only.
     pub(crate) open: Option<Open>,
@@ -275,6 +277,7 @@ impl Measured {
             received_bytes: 0,
             sent_bytes: 0,
             latencies: Times::new(),
+            connects: Times::new(),
             milliseconds: Milliseconds::new(),
             open: open.then(Open::new),
         }
@@ -289,6 +292,9 @@ impl Measured {
             *self.errors_by_kind.entry(sample.outcome).or_default() += 1;
         }
         self.latencies.record(sample.latency_us());
+        if sample.detail.connect_us > 0 {
+            self.connects.record(sample.detail.connect_us);
+        }
         self.milliseconds.record(sample.from_us + origin_us, sample.end_us + origin_us);
         if let Some(open) = &mut self.open {
             open.record(sample);
@@ -304,6 +310,7 @@ impl Measured {
         self.received_bytes += other.received_bytes;
         self.sent_bytes += other.sent_bytes;
         self.latencies.merge(&other.latencies);
+        self.connects.merge(&other.connects);
         self.milliseconds.merge(&other.milliseconds);
         if let (Some(ours), Some(theirs)) = (&mut self.open, &other.open) {
             ours.merge(theirs);

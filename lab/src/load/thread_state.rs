@@ -8,6 +8,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use base::SystemClock;
+use tokio::sync::Notify;
 
 use crate::load::Protocol;
 use crate::load::connect::Connector;
@@ -31,6 +32,13 @@ pub(crate) struct Plan {
     pub(crate) part: Part,
     pub(crate) threads: usize,
     pub(crate) seed: u64,
+    /// Measured requests, if their number ends the measurement.
+    pub(crate) requests: Option<u64>,
+    pub(crate) connection_per_request: bool,
+    /// Threads with users that have not ended.
+    pub(crate) running: AtomicUsize,
+    /// All users have ended before the measured time.
+    pub(crate) finished: Notify,
     /// Users that have started; recorded in a JTL.
     pub(crate) begun: AtomicUsize,
 }
@@ -38,6 +46,15 @@ pub(crate) struct Plan {
 impl Plan {
     pub(crate) fn now_us(&self) -> u64 {
         self.clock.now_us()
+    }
+
+    /// The users of a thread have ended. If their number of requests ends the measurement, the last one ends the measured
+    /// time.
+    pub(crate) fn thread_ended(&self) {
+        if self.running.fetch_sub(1, Ordering::Relaxed) == 1 && self.requests.is_some() {
+            self.window.end_at(self.now_us());
+            self.finished.notify_one();
+        }
     }
 
     /// Thread `index` of this process among all threads of the measurement.
@@ -81,6 +98,8 @@ pub(crate) struct ThreadState {
     /// Index of the next token. Threads interleave: thread 1 of 3 uses tokens 1, 4, 7, ...
     turn: AtomicUsize,
     step: usize,
+    /// Measured requests that the thread may still start.
+    left: AtomicU64,
     /// Whether samples need details such as the time of the first byte.
     pub(crate) detailed: bool,
 }
@@ -102,6 +121,7 @@ impl ThreadState {
             origin_us: plan.clock.origin_unix_us(),
             turn: AtomicUsize::new(part.index),
             step: part.of,
+            left: AtomicU64::new(plan.requests.map_or(u64::MAX, |all| part.share(all))),
         }
     }
 
@@ -138,6 +158,13 @@ impl ThreadState {
 
     pub(crate) fn next(&self, free: IdleUser) -> NextStart {
         self.scheduler.lock().unwrap_or_else(PoisonError::into_inner).next(free)
+    }
+
+    /// Whether a measured request may start. Called by one thread only.
+    pub(crate) fn claim(&self) -> bool {
+        let left = self.left.load(Ordering::Relaxed);
+        self.left.store(left.saturating_sub(1), Ordering::Relaxed);
+        left > 0
     }
 
     /// Called by one thread only, so there is no race between load and store.

@@ -107,11 +107,9 @@ impl User {
         }
         let from_us = if due { at_us } else { start_us };
         let queued = due && at_us < free.since_us;
-        (from_us < self.plan.window.until_us()).then_some(ScheduledStart {
-            from_us,
-            start_us,
-            queued,
-        })
+        let is_over = from_us >= self.plan.window.until_us()
+            || self.plan.window.measures(from_us) && !self.state.claim();
+        (!is_over).then_some(ScheduledStart { from_us, start_us, queued })
     }
 
     /// Makes one request, or skips it if it is overdue, and records it. Returns the time at which the user is idle
@@ -141,7 +139,7 @@ impl User {
         let RequestEnd { outcome, bytes, .. } = ended;
         let sample = Sample { from_us, start_us, end_us, outcome, bytes, queued, detail };
         self.state.record(measured, &sample);
-        if !ended.keep {
+        if !ended.keep || self.plan.connection_per_request {
             connection.stream = None;
         }
         if outcome != Outcome::Connect {

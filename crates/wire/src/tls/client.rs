@@ -95,14 +95,18 @@ impl ClientTls {
         Arc::new(Self::from_client_config(finish(builder.with_no_client_auth())))
     }
 
-    /// The same for HTTP/2 only, with sessions of its own. The caller checks [`Stream::alpn`], since a server may ignore
-    /// the offer.
+    /// The same for a load generator: offers either HTTP/2 or HTTP/1.1 (the caller checks [`Stream::alpn`], since a server
+    /// may ignore the offer), and resumes its own sessions or none.
     #[must_use]
-    pub fn for_http2(&self) -> Arc<Self> {
+    pub fn for_load(&self, is_http2: bool, resumes: bool) -> Arc<Self> {
         let changed = |connector: &TlsConnector| {
             let mut config = ClientConfig::clone(connector.config());
-            config.alpn_protocols = vec![ALPN_H2.to_vec()];
-            config.resumption = Resumption::in_memory_sessions(base::limits::TLS_SESSIONS_MAX);
+            config.alpn_protocols = vec![if is_http2 { ALPN_H2 } else { ALPN_HTTP1 }.to_vec()];
+            config.resumption = if resumes {
+                Resumption::in_memory_sessions(base::limits::TLS_SESSIONS_MAX)
+            } else {
+                Resumption::disabled()
+            };
             TlsConnector::from(Arc::new(config))
         };
         let all = |map: &HashMap<String, TlsConnector>| {

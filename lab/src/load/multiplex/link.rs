@@ -61,7 +61,7 @@ impl Multiplexed {
             let pause_us = limits::LOAD_RECONNECT_MS * 1_000;
             return self.fail_all(Outcome::Connect, true, now_us.saturating_add(pause_us));
         };
-        for user in self.users.iter_mut().filter(|user| user.phase == Phase::Ready) {
+        if let Some(user) = self.users.iter_mut().find(|user| user.phase == Phase::Ready) {
             user.connect_us = connect_us;
         }
         self.link = Link::Open(Box::new(Open {

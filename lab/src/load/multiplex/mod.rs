@@ -178,7 +178,8 @@ impl Multiplexed {
         user.start_us = now_us;
         user.from_us = if due { at_us } else { now_us };
         user.queued = due && at_us < user.free.since_us;
-        if user.from_us >= until_us {
+        let is_measured = self.context.plan.window.measures(user.from_us);
+        if user.from_us >= until_us || is_measured && !self.context.state.claim() {
             self.ended += 1;
             return;
         }
@@ -262,6 +263,9 @@ impl Multiplexed {
         };
         let Some(&index) = self.by_slot.get(slot) else { return };
         self.finish(index, outcome, now_us);
+        if self.context.plan.connection_per_request {
+            self.link = Link::Closed;
+        }
         self.schedule(index, now_us);
     }
 

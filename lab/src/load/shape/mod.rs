@@ -102,6 +102,15 @@ impl Shape {
         }
     }
 
+    /// Whether it depends on the length of the measured time.
+    #[must_use]
+    pub fn needs_time(&self) -> bool {
+        match self {
+            Self::RampUsers { .. } | Self::RampArrivals { .. } => true,
+            Self::Closed { .. } | Self::Arrivals { .. } | Self::Poisson { .. } => false,
+        }
+    }
+
     /// Average arrival rate over the measured time; `None` for a closed loop.
     #[must_use]
     pub fn rate_per_s(&self) -> Option<f64> {
@@ -212,6 +221,12 @@ pub(crate) struct Part {
 
 impl Part {
     pub(crate) const WHOLE: Self = Self { index: 0, of: 1 };
+
+    /// Its share of `count` things; all shares add up to `count`.
+    pub(crate) fn share(self, count: u64) -> u64 {
+        let of = (self.of as u64).max(1);
+        count / of + u64::from((self.index as u64) < count % of)
+    }
 }
 
 /// A user that is ready for its next request.
@@ -287,6 +302,14 @@ pub(crate) mod tests {
         ] {
             let error = shape.check(4).err().unwrap_or_default();
             assert_eq!(error.split(':').next(), Some(expect), "{shape:?}");
+        }
+    }
+
+    #[test]
+    fn shares_add_up() {
+        for count in [0, 1, 5, 6, 7, 100] {
+            let shares = (0..3).map(|index| Part { index, of: 3 }.share(count));
+            assert_eq!(shares.sum::<u64>(), count);
         }
     }
 

@@ -55,12 +55,18 @@ pub(crate) struct Load {
     /// Send the requests of --rate at random times instead of even intervals: a Poisson process
     #[arg(long, requires = "rate", conflicts_with = "ramp")]
     poisson: bool,
-    /// Measured time, such as 10s, 500ms or 2m; starts after the warm-up
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = load::parse_duration)]
-    duration: Duration,
-    /// Warm-up time; requests sent during it are not measured
-    #[arg(long, value_name = "TIME", default_value = "3s", value_parser = load::parse_duration)]
-    warm_up: Duration,
+    /// Measured time, such as 10s, 500ms or 2m; starts after the warm-up [default: 10s]
+    #[arg(long, value_name = "TIME", value_parser = load::parse_duration)]
+    duration: Option<Duration>,
+    /// Measure this many requests instead of a time
+    #[arg(long, value_name = "N", conflicts_with_all = ["duration", "ramp"])]
+    requests: Option<u64>,
+    /// Open a connection for each request, with a full TLS handshake; the report has its cost
+    #[arg(long)]
+    connection_per_request: bool,
+    /// Warm-up time; requests sent during it are not measured [default: 3s; with --requests: none]
+    #[arg(long, value_name = "TIME", value_parser = load::parse_duration)]
+    warm_up: Option<Duration>,
     /// Timeout for a complete response; with --rate, also for a free connection
     #[arg(long, value_name = "TIME", default_value = "20s", value_parser = load::parse_duration)]
     timeout: Duration,
@@ -109,6 +115,7 @@ Examples:
   penstock lab load https://127.0.0.1:8243/echo/1.0.0/ --users 100 --tokens tokens.txt \\
       --ca penstock-data/data/tls.crt --expect payload --json result.json
   penstock lab load https://127.0.0.1:8243/echo/1.0.0/ --http2 --connections 10 --streams 10 --insecure
+  penstock lab load https://127.0.0.1:8243/echo/1.0.0/ --requests 1000 --connection-per-request --insecure
   penstock lab load http://127.0.0.1:8688/ --users 20 --fail-if 'p99 > 20ms, errors > 0.1%'
 
 Exit codes: 0 success, with or without warnings; 1 failure, or a condition of --fail-if holds; 2 usage error.",
@@ -160,6 +167,7 @@ pub(super) fn load_failure(error: LoadError) -> Failure {
 fn options(args: Load) -> Result<load::Options, String> {
     let (shape, default_users) = shape(&args)?;
     let (users, protocol) = protocol(&args, default_users)?;
+    let counts = args.requests.is_some();
     Ok(load::Options {
         users,
         protocol,
@@ -168,8 +176,10 @@ fn options(args: Load) -> Result<load::Options, String> {
         timeout: args.timeout,
         threads: args.threads,
         seed: args.seed,
-        duration: args.duration,
-        warm_up: args.warm_up,
+        duration: args.duration.unwrap_or(if counts { load::LONGEST } else { DURATION }),
+        requests: args.requests,
+        connection_per_request: args.connection_per_request,
+        warm_up: args.warm_up.unwrap_or(if counts { Duration::ZERO } else { WARM_UP }),
         ctrl_c: true,
         ..args.request.options(args.url)
     })
@@ -177,6 +187,9 @@ fn options(args: Load) -> Result<load::Options, String> {
 
 /// Default number of connections of an open loop.
 const OPEN_USERS: usize = 100;
+
+const DURATION: Duration = Duration::from_secs(10);
+const WARM_UP: Duration = Duration::from_secs(3);
 
 /// Users that share a connection, unless the flags say otherwise: what servers are advised to allow.
 /// Source: RFC 9113 section 6.5.2.
@@ -206,7 +219,7 @@ fn protocol(args: &Load, default_users: usize) -> Result<(usize, Protocol), Stri
         (None, None, Some(streams)) => (streams, streams),
         (users, None, None) => {
             let users = users.unwrap_or(default_users);
-            (users, users.min(STREAMS))
+            (users, if args.connection_per_request { 1 } else { users.min(STREAMS) })
         }
         (Some(users), Some(_), Some(streams)) => (users, streams),
     };
