@@ -21,9 +21,10 @@ IMAGE = $(TARGET_DIR)/packages/penstock-$(VERSION)-$(ARCH).oci.tar
 # Inputs per fuzz target in `make test`, always the same; seconds per fuzz target in `make fuzz`.
 FUZZ_RUNS ?= 5000
 SECONDS_EACH ?= 60
-# Parts of `make test` that can be left out, for machines without valgrind, a browser or Maven.
+# Parts of `make test` that can be left out, for machines without valgrind, a browser, PostgreSQL or Maven.
 INSTRUCTIONS ?= yes
 BROWSER ?= yes
+POSTGRES ?= yes
 PACKAGES ?= yes
 JMETER ?= $(if $(shell command -v mvn 2>/dev/null),yes,no)
 
@@ -77,6 +78,7 @@ test: test-needs ## all checks and tests, with fixed random seeds; CI runs this
 	  "fuzz targets" "cargo xtask fuzz --runs $(FUZZ_RUNS)" \
 	  "instruction counts" "$(call unless-no,INSTRUCTIONS,cargo xtask instructions)" \
 	  "report in a browser" "$(call unless-no,BROWSER,cargo test --workspace --test browser -- --ignored)" \
+	  "PostgreSQL" "$(call unless-no,POSTGRES,cargo test --workspace --test identity -- --ignored)" \
 	  "results in JMeter" "$(call unless-no,JMETER,cargo test --workspace --test jmeter -- --ignored)" \
 	  "packages" "$(call unless-no,PACKAGES,make --no-print-directory packages-check)"
 
@@ -140,6 +142,11 @@ test-needs: build-needs
 	@$(call need,curl,apt-get install curl)
 	@$(call need,xmllint,apt-get install libxml2-utils)
 	@$(call need,xsltproc,apt-get install xsltproc)
+	@$(call need,sqlite3,apt-get install sqlite3)
+ifneq ($(POSTGRES),no)
+	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || { echo >&2 "missing: PostgreSQL. On Debian: \
+	apt-get install postgresql (or: make test POSTGRES=no)"; exit 1; }
+endif
 ifneq ($(INSTRUCTIONS),no)
 	@$(call need,valgrind,apt-get install valgrind (or: make test INSTRUCTIONS=no))
 endif

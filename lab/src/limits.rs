@@ -16,8 +16,14 @@ pub const PAYLOAD_BYTES_MAX: usize = 64 * MIB as usize;
 pub const ECHO_BODY_BYTES_MAX: usize = MIB as usize;
 /// Longest delay of the echo backend, in milliseconds. Longer: rejected at the start.
 pub const ECHO_DELAY_MS_MAX: u64 = 600_000;
+/// Longest response of the echo backend with its count of requests, in bytes. Longer: the case fails.
+pub const ECHO_COUNT_BYTES_MAX: u64 = 4 * KIB as u64;
 /// Maximum number of users of a load generator; each has a connection. More: rejected at the start.
 pub const LOAD_USERS_MAX: usize = 20_000;
+/// Maximum number of users that share an HTTP/2 connection of a load generator. More: rejected at the start.
+pub const LOAD_STREAMS_MAX: usize = 1_000;
+/// Requests of an open loop that a connection skips as overdue before it yields to others.
+pub const LOAD_UNSENT_AT_ONCE: usize = 256;
 /// Maximum number of tokens in a file. More: rejected at the start.
 pub const LOAD_TOKENS_MAX: usize = 1_000_000;
 /// Largest token file, in bytes. Larger: rejected at the start.

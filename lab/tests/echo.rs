@@ -146,6 +146,20 @@ fn delays_do_not_block_other_connections() {
 }
 
 #[test]
+fn the_count_can_be_requested_and_is_not_counted() {
+    let requests = "PUT / HTTP/1.1\r\nHost: e\r\n\r\n".repeat(3)
+        + &"GET /.penstock/requests HTTP/1.1\r\nHost: e\r\n\r\n".repeat(2)
+        + "POST /.penstock/requests HTTP/1.1\r\nHost: e\r\nContent-Length: 2\r\n\r\nhi";
+    let of = |body: &str| {
+        let length = body.len();
+        format!(
+            "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\nconnection: keep-alive\r\n\r\n{body}"
+        )
+    };
+    check(&requests, &["", "", "", "3", "3", "hi"].map(of).concat());
+}
+
+#[test]
 fn only_served_requests_are_counted() {
     let echo = start(0);
     let response = |bytes: &[u8]| {

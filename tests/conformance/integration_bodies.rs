@@ -167,6 +167,15 @@ fn fields_of_the_bytes_do_not_describe_a_rewritten_body() {
 }
 
 #[test]
+fn an_expression_reads_what_is_configured() {
+    let artefacts = "<proxy name=\"it\"><target><inSequence><payloadFactory media-type=\"json\">\
+        <format>{\"at\": ${configs.region}}</format></payloadFactory><respond/></inSequence></target></proxy>";
+    let gateway = Gateway::mediating(artefacts).config("region", "north").start();
+    assert_eq!(gateway.diagnostics(), "");
+    assert_eq!(gateway.fetch("GET /services/it", "").text(), "{\"at\": \"north\"}");
+}
+
+#[test]
 fn a_broken_version_of_an_artefact_leaves_the_last_good_one_in_service() {
     let says = |text: &str| {
         format!(

@@ -57,6 +57,12 @@ impl Files {
         self.folder.path()
     }
 
+    /// The certificate of the https listener.
+    #[must_use]
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
     /// Writes a file atomically, by a rename.
     pub fn write(&self, name: &str, text: &str) {
         let (whole, half) = (self.path(name), self.path(&format!("{name}.half")));

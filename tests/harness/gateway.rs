@@ -1,5 +1,6 @@
 //! A gateway in the process of the test.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -81,6 +82,15 @@ impl Builder {
     #[must_use]
     pub fn http_statuses(mut self) -> Self {
         self.settings.gateway.fault_status = FaultStatus::Http;
+        self
+    }
+
+    /// What the expressions of its artefacts read as `configs.NAME`.
+    #[must_use]
+    pub fn config(mut self, name: &str, value: &str) -> Self {
+        for artefact in &mut self.artefacts.artefacts {
+            artefact.configs.insert(name.to_owned(), value.to_owned());
+        }
         self
     }
 
@@ -210,6 +220,13 @@ impl Gateway {
         self.addresses.https.or(self.addresses.integration_https).expect("an https listener")
     }
 
+    /// The address of the inbound endpoint with this port in its artefact, if it listens.
+    #[must_use]
+    pub fn inbound(&self, port: u16) -> Option<SocketAddr> {
+        let all = self.running.inbound_addresses();
+        all.into_iter().find(|(of, _)| *of == port).map(|(_, address)| address)
+    }
+
     /// The address of the admin port.
     #[must_use]
     pub fn admin(&self) -> SocketAddr {
@@ -327,6 +344,7 @@ fn definitions(file: &str, artefacts: &str) -> Artefact {
         version: String::new(),
         file: file.into(),
         bytes: bytes.into_bytes().into(),
+        configs: BTreeMap::new(),
         contains: proxies.collect(),
         application: None,
     }
@@ -369,5 +387,6 @@ fn settings() -> Settings {
         access_log: AccessLog::Off,
         log: LogSettings { level: "warn".to_owned(), format: LogFormat::Text },
         issuers: Vec::new(),
+        control: None,
     }
 }

@@ -84,6 +84,28 @@ fn failures_and_mistakes_have_a_place() {
 }
 
 #[test]
+fn artefacts_in_several_files_are_tried_as_a_folder() {
+    let files = Files::new();
+    std::fs::create_dir(files.path("project")).unwrap();
+    let proxy = "<proxy xmlns=\"http://ws.apache.org/ns/synapse\" name=\"P\"><target><inSequence>\n\
+        <call><endpoint key=\"Stock\"/></call></inSequence></target></proxy>";
+    files.write("project/P.xml", proxy);
+    files.write(
+        "project/Stock.xml",
+        "<endpoint xmlns=\"http://ws.apache.org/ns/synapse\" name=\"Stock\"><address uri=\"http://stock/\"/></endpoint>",
+    );
+    files.write("project/wrong.xml", &proxy.replace("\"P\"", "\"Q\"").replace("Stock", "Stok"));
+    let alone = run(&files, &["try", "project/P.xml"], 1);
+    assert!(
+        alone.contains("P.xml:2:7: error: there is no endpoint `Stock`\n    help: give the folder"),
+        "{alone}"
+    );
+    let whole = run(&files, &["try", "project", "--run", "P"], 0);
+    assert!(whole.contains("sent to http://stock/\n"), "{whole}");
+    assert!(whole.contains("wrong.xml:2:7: error: there is no endpoint `Stok`"), "{whole}");
+}
+
+#[test]
 fn a_resource_of_an_api_is_chosen_by_path_and_method() {
     let files = files();
     files.write(

@@ -131,6 +131,32 @@ fn a_target_that_fails_to_start_is_a_failed_case_and_repeated() {
 }
 
 #[test]
+fn a_wrong_number_of_upstream_requests_fails_the_case_by_name() {
+    let files = Files::new();
+    let scenario = |name: &str, upstream_requests: &str| {
+        format!(
+            "[[scenario]]\nname = '{name}'\ndisplay = 'It'\nabout = 'echoed'\npath = '/echo'\nneeds = ['forward']\n\
+             payload = 'simple'\nupstream_requests = {upstream_requests}\n"
+        )
+    };
+    let scenarios = [("once", "1"), ("each", "{ each = 'payload' }"), ("twice", "2")];
+    let text = suite("'penstock'", "'once', 'each', 'twice'", "300ms", "restart = 'suite'")
+        + &scenarios.map(|(name, number)| scenario(name, number)).concat();
+    files.write("suite.toml", &text);
+    let (code, text) = run(&files, &[]);
+    assert_eq!(code, Some(1), "{text}");
+    for name in ["once", "each"] {
+        let found = result(&files, &format!("{name}/penstock"));
+        assert_eq!((found.state, found.reason), (State::Measured, None), "{text}");
+    }
+    let found = result(&files, "twice/penstock");
+    assert_eq!(found.state, State::Failed, "{text}");
+    let reason = found.reason.unwrap();
+    assert!(reason.starts_with("upstream-count: the backend got "), "{reason}");
+    assert!(reason.contains("with 2 each, as scenario `twice` says"), "{reason}");
+}
+
+#[test]
 fn a_program_that_is_not_installed_is_not_served() {
     let files = Files::new();
     let target = "name = 'absent'\nabout = 'is not installed'\ncan = ['forward']\n\

@@ -170,7 +170,7 @@ fn a_failed_assertion_shows_the_difference_and_what_was_not_mocked() {
     let output = run(&files, &arguments, 1);
     for part in [
         "  FAIL  accepts\n",
-        "OrdersTest.xml:7: $body does not exist: wrong $body\n",
+        "OrdersTest.xml:7:19: $body does not exist: wrong $body\n",
         "- {\n",
         "-   \"accepted\": true,\n",
         "nothing mocks POST https://stock.example/v1/berlin/orders (endpoint `Stock`): add a mock-service with the service-name `Stock`\n",
@@ -181,7 +181,10 @@ fn a_failed_assertion_shows_the_difference_and_what_was_not_mocked() {
     let junit = std::fs::read_to_string(files.path("results.xml")).unwrap();
     let suite = "<testsuite name=\"shop/src/test/wso2mi/OrdersTest.xml\" tests=\"1\" failures=\"1\" errors=\"0\"";
     assert!(junit.contains(suite), "{junit}");
-    assert!(junit.contains("<failure message=\"$body does not exist\">"), "{junit}");
+    assert!(
+        junit.contains("<failure type=\"assertion\" message=\"$body does not exist\">"),
+        "{junit}"
+    );
 }
 
 #[test]
@@ -206,8 +209,18 @@ fn a_difference_is_shown_line_by_line() {
 fn what_cannot_be_run_is_named_with_its_place() {
     let case = api_case("a", "/berlin", "IBM", &equals("$body", "1"));
     for (test, problem) in [
-        (unit_test(API, "", &case, MOCK), "there is no endpoint `Stock`"),
-        (unit_test("src/main/Absent.xml", "", &case, ""), "there is no file `src/main/Absent.xml`"),
+        (
+            unit_test(API, "", &case, MOCK),
+            "there is no endpoint `Stock`\n    help: name the file that has it as a `supportive-artifact`",
+        ),
+        (
+            unit_test("src/main/Absent.xml", "", &case, ""),
+            "there is no file `src/main/Absent.xml` in the project\n    help: paths begin at the project's folder, here `.`",
+        ),
+        (
+            unit_test(SEQUENCE, "", &case, "").replace("test-cases", "testcases"),
+            "unknown element `testcases`\n    help: did you mean `test-cases`?",
+        ),
         (unit_test(SEQUENCE, "", "<test-case/>", ""), "`test case 1` asserts nothing"),
         (
             unit_test(API, SUPPORTS, &case.replace("assertEquals", "assertEqual"), MOCK),
@@ -233,6 +246,27 @@ fn what_cannot_be_run_is_named_with_its_place() {
             "{output}"
         );
     }
+}
+
+#[test]
+fn a_mistake_is_reported_once_and_in_the_results() {
+    let case = api_case("a", "/berlin", "IBM", &equals("$body", "1"));
+    let files = project(&unit_test(SEQUENCE, "", &case, ""));
+    files.write(&format!("shop/{SEQUENCE}"), &PRICE.replace("<property", "<proprty"));
+    let output = run(&files, &["test", "shop", "--junit", "results.xml"], 1);
+    let expect =
+        "Price.xml:2:3: error: unknown mediator `proprty`\n    help: did you mean `property`?\n";
+    assert!(output.contains(expect), "{output}");
+    assert_eq!(output.matches("error:").count(), 1, "{output}");
+    let junit = std::fs::read_to_string(files.path("results.xml")).unwrap();
+    assert!(junit.contains("<error type=\"unreadable\" message=\"cannot be run\">"), "{junit}");
+    assert!(junit.contains("Price.xml:2:3: error: unknown mediator"), "{junit}");
+    run(&files, &["xml", "check", "results.xml"], 0);
+
+    let wrong = case.replace("<actual>$body", "<actual>$nothing:x(");
+    let files = project(&unit_test(SEQUENCE, "", &wrong, ""));
+    let output = run(&files, &["test", "shop"], 1);
+    assert_eq!(output.matches("error:").count(), 1, "{output}");
 }
 
 #[test]

@@ -24,7 +24,7 @@ fn data() -> tempfile::TempDir {
     for sample in ["apis/echo.yaml", "artifacts/orders.xml"] {
         edit(folder.path(), sample, &[(&port, &echo)]);
     }
-    let ports = [":8280\"", ":8243\"", ":8290\"", ":9201\""].map(|port| (port, ":0\""));
+    let ports = [":8280\"", ":8243\"", ":8290\"", ":9201\"", ":9443\""].map(|port| (port, ":0\""));
     edit(folder.path(), "penstock.toml", &ports);
     folder
 }
@@ -125,7 +125,7 @@ fn after_kill_9_the_same_data_folder_starts_again() {
 #[test]
 fn an_https_listener_that_only_a_flag_opens_has_a_certificate() {
     let folder = data();
-    edit(folder.path(), "penstock.toml", &[("https = \"127.0.0.1:0\"", "")]);
+    edit(folder.path(), "penstock.toml", &[("https = \"127.0.0.1:0\"\napis", "apis")]);
     let flags = ["up", "--data", "data dir", "--https", "0"];
     let mut process = Process::start(folder.path(), &flags);
     check_curls(&process.wait_for("Press Ctrl-C to stop."));

@@ -23,7 +23,7 @@ pub(crate) fn write(folder: &Path) -> std::io::Result<()> {
         .try_for_each(|&size| std::fs::write(folder.join(format!("{size}.xml")), buy_stocks(size)))
 }
 
-fn buy_stocks(size: usize) -> String {
+pub(crate) fn buy_stocks(size: usize) -> String {
     let mut out = String::from(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
          <soapenv:Envelope xmlns:soapenv=\"http://schemas.xmlsoap.org/soap/envelope/\">\n\

@@ -2,13 +2,14 @@
 //!
 //! Both read commands from stdin, one per line with tab-separated words, and write one line each: the minimum time of one
 //! repetition in nanoseconds, and a checksum of the result, so that wrong results are noticed. `documents FOLDER` writes
-//! the documents.
+//! the documents; `mediators` writes what mediators cost.
 //!
 //! Architecture invariant: one thread, the system's allocator as in the peer, and no state between commands.
 
 mod documents;
 mod json;
 mod markup;
+mod mediators;
 
 use std::io::{BufRead, Write};
 use std::process::ExitCode;
@@ -21,6 +22,15 @@ type Output = Result<String, Box<dyn std::error::Error>>;
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
+    if std::env::args().nth(1).as_deref() == Some("mediators") {
+        return match mediators::costs() {
+            Ok(file) => {
+                println!("{file}");
+                ExitCode::SUCCESS
+            }
+            Err(error) => fail(&error.to_string()),
+        };
+    }
     if let (Some("documents"), Some(folder)) = (arguments.next().as_deref(), arguments.next()) {
         return match documents::write(std::path::Path::new(&folder)) {
             Ok(()) => ExitCode::SUCCESS,

@@ -15,6 +15,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+#[cfg(feature = "control")]
+use commands::control;
 use commands::{
     check, echo, explain, expression, gateway, json, lab, token, trial, unit_test, up, xml,
 };
@@ -38,6 +40,8 @@ struct Arguments {
 enum Command {
     Up(up::Arguments),
     Gateway(gateway::Arguments),
+    #[cfg(feature = "control")]
+    Control(control::Arguments),
     Check(check::Arguments),
     Explain(explain::Arguments),
     #[command(subcommand)]
@@ -58,6 +62,8 @@ fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Up(arguments) => up::run(&arguments),
         Command::Gateway(arguments) => gateway::run(&arguments),
+        #[cfg(feature = "control")]
+        Command::Control(arguments) => control::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Token(command) => token::run(command),

@@ -175,6 +175,8 @@ pub const REQUESTS_MAX: usize = 16_384;
 pub const CLIENT_REQUESTS_DEFAULT: usize = 2_048;
 /// Default for the requests to one API in progress, per worker: the connections to one endpoint. More: they wait, at most `CONNECT_MS_MAX`, then 503.
 pub const API_REQUESTS_DEFAULT: usize = 4_096;
+/// Maximum number of inbound endpoints that listen at once. More: a diagnostic.
+pub const INBOUND_LISTENERS_MAX: usize = 256;
 /// Default for one body that is held in memory, in bytes: a request that mediation reads, or a response. Larger: 413, or
 /// 502 for a response.
 pub const HELD_BODY_BYTES_DEFAULT: usize = 10 * 1024 * 1024;
@@ -229,6 +231,11 @@ pub const H2_CONNECTION_WINDOW_BYTES: u32 = MIB;
 /// Maximum number of bytes held for sending by all streams of one HTTP/2 connection, to within one head. More: they
 /// wait until the socket has accepted some. At twice as many nothing is read.
 pub const H2_CONNECTION_SEND_BYTES: usize = 128 * KIB as usize;
+/// Maximum number of unread bytes of one HTTP/2 response, where the lab is the client: the stream's flow-control window.
+/// More: the server waits. Large, so that a measurement never waits for it.
+pub const H2_RESPONSE_WINDOW_BYTES: u32 = 16 * MIB;
+/// Maximum number of unread bytes of all responses of one HTTP/2 connection, where the lab is the client.
+pub const H2_RESPONSE_CONNECTION_WINDOW_BYTES: u32 = 256 * MIB;
 /// Memory of futures that serve HTTP/2 streams, kept by a worker for reuse, in futures. More: freed.
 pub const H2_SPARE_TASKS_MAX: usize = 256;
 /// Size of the HPACK dynamic table of one HTTP/2 connection, in bytes. Source: the default of RFC 9113 section 6.5.2.
@@ -280,8 +287,11 @@ pub const SATURATED_SLEEPS_MAX: u64 = 64;
 /// slept between 136 and 1,900 times.
 pub const UNSATURATED_SLEEPS_MIN: u64 = 128;
 /// So many requests are forwarded at once, and as many may wait for their turn, however saturated the worker is. From
-/// about 100 on, more do not add throughput.
-pub const SATURATED_REQUESTS_MIN: usize = 256;
+/// about 50 on, more do not add throughput.
+pub const SATURATED_REQUESTS_MIN: usize = 64;
+/// One turn of so many goes to the request that has waited longest, the others to the newest. Fewer: the longest wait is
+/// shorter, the rate lower.
+pub const OLDEST_TURN_OF: usize = 4;
 /// Longest wait of a request for its turn while the worker is saturated, in milliseconds. Longer, or certain to be
 /// longer: 503.
 pub const TURN_MS_MAX: u32 = 1_000;
@@ -358,6 +368,10 @@ pub const DOCUMENT_BYTES_MAX: u64 = 64 * MIB as u64;
 pub const PEM_BYTES_MAX: u64 = MIB as u64;
 /// Largest file with a shared secret, in bytes. Larger: a diagnostic. The longest hash needs 64 bytes.
 pub const SECRET_BYTES_MAX: u64 = 64 * KIB as u64;
+/// Shortest password of a user of the control plane, in bytes. Shorter: rejected. Source: NIST SP 800-63B section 3.1.1.
+pub const PASSWORD_BYTES_MIN: usize = 8;
+/// Longest password, in bytes. Longer: rejected.
+pub const PASSWORD_BYTES_MAX: usize = 256;
 /// Maximum number of diagnostics kept for one file. More: counted, not listed.
 pub const DIAGNOSTICS_MAX: usize = 1_000;
 /// Maximum number of API descriptions in the configured folders. More: a diagnostic, and the rest isn't read.

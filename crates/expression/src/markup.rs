@@ -55,6 +55,12 @@ pub fn charge_copy(node: xml::Node<'_>, budget: &Budget) -> Result<usize, Error>
 /// # Errors
 /// [`Error::Budget`].
 pub fn copy(node: xml::Node<'_>, budget: &Budget) -> Result<xml::Document, Error> {
+    if node.is_most_of_document() {
+        let bytes = node.document().heap_bytes();
+        budget.charge_reading(bytes)?;
+        budget.charge_memory(bytes)?;
+        return Ok(node.to_document());
+    }
     charge_copy(node, budget)?;
     let mut builder = xml::Builder::new();
     xml::copy_subtree(node, &mut builder).map_err(|error| Error::Body(error.to_string()))?;

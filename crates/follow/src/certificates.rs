@@ -52,6 +52,23 @@ pub(crate) fn load(
     Ok((set, warnings))
 }
 
+/// The certificates of a listener outside the gateway, such as the control plane's. Generated if none is configured;
+/// warnings are logged.
+///
+/// # Errors
+/// The first problem.
+pub fn server_certificates(
+    settings: &TlsSettings,
+    data: &Path,
+    now: Now,
+) -> Result<CertificateSet, Diagnostic> {
+    let (set, warnings) = load(settings, data, now)?;
+    for warning in warnings {
+        tracing::warn!("{warning}");
+    }
+    Ok(set)
+}
+
 /// Reads the authorities of clients' certificates.
 ///
 /// # Errors

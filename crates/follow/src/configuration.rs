@@ -126,6 +126,7 @@ pub(crate) fn restart_needed(before: &Settings, after: &Settings) -> Vec<&'stati
         ("[admin] listen", before.admin != after.admin),
         ("[access_log]", before.access_log != after.access_log),
         ("[log]", before.log != after.log),
+        ("[control]", before.control != after.control),
     ];
     changes.into_iter().filter(|(_, changed)| *changed).map(|(key, _)| key).collect()
 }

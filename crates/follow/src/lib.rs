@@ -25,7 +25,7 @@ mod walk;
 mod watcher;
 mod write;
 
-pub use certificates::client_auth;
+pub use certificates::{client_auth, server_certificates};
 pub use configuration::{ConfigurationError, check_settings, defaults, read_pem, read_settings};
 pub use documents::{Checked, check};
 pub use fetch::Fetch;

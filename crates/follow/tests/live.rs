@@ -767,5 +767,6 @@ fn settings(folder: &Path) -> Settings {
         access_log: AccessLog::Off,
         log: LogSettings { level: "info".to_owned(), format: LogFormat::Text },
         issuers: Vec::new(),
+        control: None,
     }
 }

@@ -71,7 +71,10 @@ pub(crate) async fn admit<C: Client>(
         None => Box::pin(shares.wait(worker, live, client)).await?,
     };
     client.watch().holds_place(Some(api.key()));
-    let turn = worker.saturation.turn(&worker.resources, client).await?;
+    let turn = match client.take_turn() {
+        Some(turn) => turn,
+        None => worker.saturation.turn(&worker.resources, client).await?,
+    };
     Ok(Admitted { places, early_upload, turn })
 }
 

@@ -5,11 +5,16 @@ use std::task::{Context, Poll};
 use wire::http1::Rejection;
 
 use crate::flow::{FlowError, Source};
-use crate::forward::{RequestBody, UpstreamBody};
+use crate::forward::{Pass, RequestBody, UpstreamBody};
 use crate::message::{Framing, Head, Request};
 
 /// A client's side of one exchange. Each protocol has an adapter in `listen`.
 pub(crate) trait Client: RequestBody {
+    /// The turn with which the request was read, if it had to wait for one.
+    fn take_turn(&mut self) -> Option<Pass> {
+        None
+    }
+
     /// Begins the response. The head is sent with the first bytes of the body, or alone if there are none yet.
     /// May be called again while [`Client::sent`] is zero; then the new response replaces the first.
     ///

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use model::{FaultStatus, Settings};
+use model::{Cors, FaultStatus, Settings};
 use stages::Routes;
 use wire::tls::ClientTls;
 
@@ -36,6 +36,8 @@ pub(crate) struct Live {
     pub(crate) held_bytes_max: usize,
     pub(crate) drain_s: u32,
     pub(crate) trusted_proxies: Vec<(IpAddr, u8)>,
+    /// Of Synapse's APIs.
+    pub(crate) cors: Option<Cors>,
     pub(crate) client_tls: Arc<ClientTls>,
 }
 
@@ -57,6 +59,7 @@ impl Live {
             held_bytes_max: gateway.held_bytes_max,
             drain_s: gateway.drain_s,
             trusted_proxies: gateway.trusted_proxies.clone(),
+            cors: settings.integration.cors.clone(),
             client_tls,
         }
     }

@@ -1,6 +1,7 @@
 //! CORS fields of responses. The rules are in `stages::cors`.
 
 use base::Method;
+use model::MethodSet;
 use stages::{ApiRoutes, cors};
 use wire::http1::{Known, KnownSet};
 
@@ -17,8 +18,12 @@ const CORS: KnownSet = KnownSet::of(&[
 ]);
 
 /// The field lines of the 204 to a CORS preflight. `None` if the request is not a preflight, the API has no CORS
-/// rules, or the path has no methods.
-pub(crate) fn preflight(request: &Request, api: &ApiRoutes, remainder: &[u8]) -> Option<Vec<u8>> {
+/// rules, or the path has no methods: `resource`.
+pub(crate) fn preflight(
+    request: &Request,
+    api: &ApiRoutes,
+    resource: impl FnOnce() -> MethodSet,
+) -> Option<Vec<u8>> {
     if request.head.method() != Method::Options {
         return None;
     }
@@ -26,7 +31,7 @@ pub(crate) fn preflight(request: &Request, api: &ApiRoutes, remainder: &[u8]) ->
     let value = |known| request.head.find(known).map(|field| field.value.of(&request.bytes));
     let origin = value(Known::Origin)?;
     let requested = value(Known::AccessControlRequestMethod)?;
-    let resource = api.methods(remainder);
+    let resource = resource();
     if resource.is_empty() {
         return None;
     }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 
 use base::limits::HELD_STEP_BYTES;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 
 use crate::flow::{BodyError, Source};
 
@@ -114,7 +114,8 @@ impl AsRef<[u8]> for Charged {
 /// A body that is being read into memory.
 #[derive(Debug)]
 pub(crate) struct Hold {
-    bytes: BytesMut,
+    /// Its capacity is what is charged, until all of it is there.
+    bytes: Vec<u8>,
     /// `None` when all of it was returned.
     charge: Option<Charge>,
     body_max: usize,
@@ -127,7 +128,7 @@ impl Hold {
     /// It is too large, or there is no room for it.
     pub(crate) fn begin(holding: &Holding, announced: Option<u64>) -> Result<Self, HoldError> {
         let charge = Some(holding.charge());
-        let mut hold = Self { bytes: BytesMut::new(), charge, body_max: holding.body_max };
+        let mut hold = Self { bytes: Vec::new(), charge, body_max: holding.body_max };
         if let Some(announced) = announced {
             hold.grow(usize::try_from(announced).unwrap_or(usize::MAX))?;
         }
@@ -142,7 +143,7 @@ impl Hold {
         if let Some(charge) = &mut self.charge {
             charge.resize(bytes.max(charge.bytes))?;
         }
-        self.bytes.reserve(bytes.saturating_sub(self.bytes.len()));
+        self.bytes.reserve_exact(bytes.saturating_sub(self.bytes.len()));
         Ok(())
     }
 
@@ -159,7 +160,9 @@ impl Hold {
             ready!(source.poll_fill(cx)).map_err(HoldError::Body)?;
             let piece = source.data();
             if piece.is_empty() {
-                let bytes = std::mem::take(&mut self.bytes).freeze();
+                // Without what was reserved for more.
+                self.bytes.shrink_to_fit();
+                let bytes = Bytes::from(std::mem::take(&mut self.bytes));
                 let Some(mut charge) = self.charge.take() else { return Poll::Ready(Ok(bytes)) };
                 let resized = charge.resize(bytes.len());
                 return Poll::Ready(resized.map(|()| charge.attach(bytes)));
@@ -216,6 +219,17 @@ mod tests {
     fn a_body_is_charged_for_its_length() {
         for (len, announced) in [(0, None), (0, Some(0)), (70_000, Some(70_000)), (70_000, None)] {
             assert_eq!(hold(len, announced, 0), (Ok(len), len), "{announced:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_reserved_is_charged() {
+        let holding = HeldBytes::default().holding(100_000, 150_000);
+        let mut hold = Hold::begin(&holding, None).unwrap();
+        for len in [1, 20_000, 30_001, 99_999] {
+            hold.grow(len).unwrap();
+            let charged = hold.charge.as_ref().map(|charge| charge.bytes);
+            assert_eq!(charged, Some(hold.bytes.capacity()));
         }
     }
 

@@ -27,6 +27,7 @@ mod flow;
 mod forward;
 mod heavy;
 mod held;
+mod inbound;
 mod integration;
 mod listen;
 mod message;
@@ -51,7 +52,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use base::SystemClock;
-use base::limits::{APPLY_MS_MAX, DRAIN_NOTICE_MS, QUESTIONS_MAX, WORKERS_MAX};
+use base::limits::{DRAIN_NOTICE_MS, QUESTIONS_MAX, WORKERS_MAX};
 use model::{Diagnostic, Settings, Snapshot};
 use stages::Routes;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
@@ -62,6 +63,7 @@ use compiled::{Compiled, Live};
 use descriptors::Descriptors;
 use forward::Shared;
 use heavy::HeavyPool;
+use inbound::Inbounds;
 use integration::Integration;
 use integration::policies::PolicyTable;
 use listen::{Listener, Protocol};
@@ -132,6 +134,7 @@ pub struct Gateway {
     access: Option<AccessLogger>,
     questions: Mutex<Option<Receiver<Question>>>,
     upstreams: Arc<Shared>,
+    inbounds: Mutex<Inbounds>,
 }
 
 impl Gateway {
@@ -157,10 +160,10 @@ impl Gateway {
         if http.or(https).or(integration.http).or(integration.https).is_none() {
             return Err(StartError::NoListener);
         }
-        let http = bind_all(http, "[gateway] http", count)?;
-        let https = bind_all(https, "[gateway] https", count)?;
-        let integration_http = bind_all(integration.http, "[integration] http", count)?;
-        let integration_https = bind_all(integration.https, "[integration] https", count)?;
+        let http = Bound::of(http, "[gateway] http", count)?;
+        let https = Bound::of(https, "[gateway] https", count)?;
+        let integration_http = Bound::of(integration.http, "[integration] http", count)?;
+        let integration_https = Bound::of(integration.https, "[integration] https", count)?;
         let access = AccessLogger::start(&settings.access_log).map_err(StartError::AccessLog)?;
         let clock = SystemClock::new();
         let (sender, questions) = channel(QUESTIONS_MAX);
@@ -172,11 +175,13 @@ impl Gateway {
         let current = Compiled {
             policies: PolicyTable::compile(&routes, None),
             routes,
-            integration: Integration::compile(snapshot, None),
+            integration: Integration::compile(snapshot, settings.integration.cors.as_ref(), None),
             live: Arc::new(Live::new(settings, parts.client_tls)),
         };
         let heavy = HeavyPool::start(count).map_err(StartError::Worker)?;
         let ready = Arc::new(AtomicBool::new(true));
+        let clear = Protocol::Http { http2: http2.http };
+        let tls = Protocol::Https { config, forward_certificates };
         let mut gateway = Self {
             workers: Vec::with_capacity(count),
             admin: None,
@@ -192,9 +197,8 @@ impl Gateway {
             access,
             questions: Mutex::new(Some(questions)),
             upstreams,
+            inbounds: Mutex::new(Inbounds::new(settings, &clear, &tls)),
         };
-        let clear = Protocol::Http { http2: http2.http };
-        let tls = Protocol::Https { config, forward_certificates };
         let listener =
             |protocol: &Protocol, serves| Listener { protocol: protocol.clone(), serves };
         let listeners = [
@@ -204,6 +208,7 @@ impl Gateway {
             (integration_https, listener(&tls, Serves::Integration)),
         ];
         gateway.start_workers(count, listeners, &clock, &sender, &heavy)?;
+        gateway.listen(&gateway.compiled());
         if let Some(address) = settings.admin.listen {
             let workers = &gateway.workers;
             let readiness = admin::Readiness {
@@ -282,31 +287,51 @@ impl Gateway {
     pub fn apply(&self, snapshot: &Snapshot) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let routes = Arc::new(Routes::compile(snapshot, Some(&current.routes)));
+        let cors = current.live.cors.as_ref();
         let next = Compiled {
             policies: PolicyTable::compile(&routes, Some(&current.policies)),
             routes,
-            integration: Integration::compile(snapshot, Some(&current.integration)),
+            integration: Integration::compile(snapshot, cors, Some(&current.integration)),
             live: Arc::clone(&current.live),
         };
         // Dropped here, not by a worker that has requests to serve.
         let last = std::mem::replace(&mut *current, next);
         self.publish(&current);
+        self.listen(&current);
         drop(last);
+    }
+
+    /// Opens the listeners of inbound endpoints, and closes those of the ones that are gone.
+    fn listen(&self, current: &Compiled) {
+        let mut inbounds = self.inbounds.lock().unwrap_or_else(PoisonError::into_inner);
+        inbounds.follow(&current.integration, &self.workers);
+    }
+
+    /// The addresses of inbound endpoints by the ports of their artefacts.
+    #[must_use]
+    pub fn inbound_addresses(&self) -> Vec<(u16, SocketAddr)> {
+        self.inbounds.lock().unwrap_or_else(PoisonError::into_inner).addresses()
     }
 
     /// The problems of the artefacts that were applied last. The last good version of a broken one is served.
     #[must_use]
     pub fn diagnostics(&self) -> Vec<Diagnostic> {
         let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        current.integration.diagnostics.clone()
+        let inbounds = self.inbounds.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = current.integration.diagnostics.iter().chain(inbounds.diagnostics());
+        all.cloned().collect()
     }
 
     /// Applies settings that need no restart: limits, trusted proxies, certificate authorities.
     pub fn apply_settings(&self, settings: &Settings, client_tls: Arc<ClientTls>) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         self.upstreams.set_client_tls(Arc::clone(&client_tls));
-        current.live = Arc::new(Live::new(settings, client_tls));
+        let live = Arc::new(Live::new(settings, client_tls));
+        let integration = current.integration.with_cors(live.cors.as_ref());
+        let next = Compiled { live, integration, ..current.clone() };
+        let last = std::mem::replace(&mut *current, next);
         self.publish(&current);
+        drop(last);
     }
 
     fn publish(&self, current: &Compiled) {
@@ -316,18 +341,9 @@ impl Gateway {
             let _ = worker.commands.send(Command::Apply(current.clone(), done.clone()));
         }
         drop(done);
-        for _ in &self.workers {
-            match applied.recv_timeout(Duration::from_millis(u64::from(APPLY_MS_MAX))) {
-                Ok(()) => {}
-                Err(mpsc::RecvTimeoutError::Disconnected) => return,
-                Err(mpsc::RecvTimeoutError::Timeout) => {
-                    tracing::error!(
-                        revision = current.routes.revision(),
-                        "a worker did not apply a change in time"
-                    );
-                    return;
-                }
-            }
+        if !runner::all_done(&applied, self.workers.len()) {
+            let revision = current.routes.revision();
+            tracing::error!(revision, "a worker did not apply a change in time");
         }
     }
 
@@ -382,28 +398,40 @@ impl Drop for Gateway {
     }
 }
 
-/// The listeners of one address, one per worker.
+/// The listeners of one setting, one per worker.
 #[derive(Default)]
 struct Bound {
     address: Option<SocketAddr>,
     listeners: Vec<std::net::TcpListener>,
 }
 
+impl Bound {
+    fn of(
+        address: Option<SocketAddr>,
+        setting: &'static str,
+        count: usize,
+    ) -> Result<Self, StartError> {
+        let Some(address) = address else { return Ok(Self::default()) };
+        let bound = bind_all(address, count);
+        let failed = |error| StartError::listen(address, setting, error);
+        let (address, listeners) = bound.map_err(failed)?;
+        Ok(Self { address: Some(address), listeners })
+    }
+}
+
+/// As many listeners of one address, which nobody else listens on.
 fn bind_all(
-    address: Option<SocketAddr>,
-    setting: &'static str,
+    mut address: SocketAddr,
     count: usize,
-) -> Result<Bound, StartError> {
-    let Some(mut address) = address else { return Ok(Bound::default()) };
-    let failed = |address, source| StartError::listen(address, setting, source);
-    runner::probe(address).map_err(|error| failed(address, error))?;
+) -> io::Result<(SocketAddr, Vec<std::net::TcpListener>)> {
+    runner::probe(address)?;
     let mut listeners = Vec::with_capacity(count);
     for _ in 0..count {
-        let listener = runner::bind(address).map_err(|error| failed(address, error))?;
-        address = listener.local_addr().map_err(|error| failed(address, error))?;
+        let listener = runner::bind(address)?;
+        address = listener.local_addr()?;
         listeners.push(listener);
     }
-    Ok(Bound { address: Some(address), listeners })
+    Ok((address, listeners))
 }
 
 const _: () = {

@@ -41,7 +41,7 @@ pub(crate) async fn exchange<C: Client>(
     let mut outcome = match (parsed, request.peer.serves) {
         (Ok(()), Serves::Apis) => respond(worker, &revision, request, client, &mut record).await,
         // Boxed, so that it does not enlarge every task.
-        (Ok(()), Serves::Integration) => {
+        (Ok(()), Serves::Integration | Serves::Inbound(_)) => {
             let mediated = integration::respond(worker, &revision, request, client, &mut record);
             Box::pin(mediated).await
         }
@@ -254,11 +254,9 @@ fn route<'a>(
         return Err(Fault::Denied(Denial::AmbiguousPath));
     }
     if matches!(found, Ok(_) | Err(Denial::MethodNotAllowed))
-        && let Some(preflight) = cross_origin::preflight(request, api, remainder)
+        && let Some(fields) = cross_origin::preflight(request, api, || api.methods(remainder))
     {
-        let mut response = worker.own_response(204);
-        response.head.edits.lines_mut().extend_from_slice(&preflight);
-        return Ok(Routed::Own(Box::new(response)));
+        return Ok(Routed::Own(Box::new(worker.own_response_with(204, &fields))));
     }
     let operation = found.map_err(Fault::Denied)?;
     Ok(Routed::Operation(Route { api: worker_api, operation, remainder }))

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use base::SystemClock;
-use base::limits::{ACCEPT_BACKLOG, SWEEP_MS};
+use base::limits::{ACCEPT_BACKLOG, APPLY_MS_MAX, SWEEP_MS};
 use nix::sys::resource::{UsageWho, getrusage};
 use socket2::{Domain, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
@@ -21,12 +21,17 @@ use crate::account::WorkerFigures;
 use crate::ask::Question;
 use crate::compiled::Compiled;
 use crate::listen::{self, Listener, OpenConnection};
+use crate::message::Serves;
 use crate::worker::{Parts, Worker};
 
 /// A command to a worker.
 pub(crate) enum Command {
     /// Serve this from the next request on. The sender is notified when that is in effect.
     Apply(Compiled, std::sync::mpsc::Sender<()>),
+    /// Accept connections here as well, until [`Command::Close`] names the same.
+    Open(Listener, std::net::TcpListener),
+    /// Serve the accept queue and close the listener. The sender is notified when that is in effect.
+    Close(Serves, std::sync::mpsc::Sender<()>),
     /// Resume the requests that wait for this.
     Answered(Question),
     Scrape(oneshot::Sender<WorkerFigures>),
@@ -86,15 +91,25 @@ pub(crate) fn start(start: Start) -> io::Result<Running> {
     Ok(Running { commands, thread, full, ended: Mutex::new(ended) })
 }
 
+/// Waits until so many workers have reported, or have ended. Returns whether that was in time.
+pub(crate) fn all_done(done: &std::sync::mpsc::Receiver<()>, workers: usize) -> bool {
+    use std::sync::mpsc::RecvTimeoutError::{Disconnected, Timeout};
+    let longest = Duration::from_millis(u64::from(APPLY_MS_MAX));
+    for _ in 0..workers {
+        match done.recv_timeout(longest) {
+            Ok(()) => {}
+            Err(Disconnected) => return true,
+            Err(Timeout) => return false,
+        }
+    }
+    true
+}
+
 async fn run(start: Start, mut commands: UnboundedReceiver<Command>) -> usize {
     let Start { clock, parts, full, listeners } = start;
     let worker = Worker::new(clock, parts);
-    let drain = Rc::new(Notify::new());
-    let mut accepting = Vec::new();
-    for (listener, kind) in listeners {
-        let (worker, drain) = (Rc::clone(&worker), Rc::clone(&drain));
-        accepting.push(tokio::task::spawn_local(accept(worker, listener, kind, drain)));
-    }
+    let open = |(listener, kind)| Accepting::start(&worker, listener, kind);
+    let mut accepting: Vec<_> = listeners.into_iter().map(open).collect();
     let sweeper = Rc::clone(&worker);
     tokio::task::spawn_local(async move {
         let mut ticks = tokio::time::interval(Duration::from_millis(u64::from(SWEEP_MS)));
@@ -127,6 +142,16 @@ async fn run(start: Start, mut commands: UnboundedReceiver<Command>) -> usize {
                 // The sender may have stopped waiting; likewise below.
                 let _ = done.send(());
             }
+            Some(Command::Open(kind, listener)) if !worker.draining.get() => {
+                accepting.push(Accepting::start(&worker, listener, kind));
+            }
+            Some(Command::Open(..)) => {}
+            Some(Command::Close(serves, done)) => {
+                for one in accepting.extract_if(.., |one| one.serves == serves) {
+                    one.stop().await;
+                }
+                let _ = done.send(());
+            }
             Some(Command::Answered(question)) => {
                 worker.questions.answered(&question, worker.resources.now_us());
             }
@@ -138,11 +163,9 @@ async fn run(start: Start, mut commands: UnboundedReceiver<Command>) -> usize {
             }
             Some(Command::Drain) => {
                 worker.draining.set(true);
-                drain.notify_waiters();
                 worker.resources.watches.wake_all();
-                for task in accepting.drain(..) {
-                    // Fails only if the accept loop panicked, which was logged.
-                    let _ = task.await;
+                for one in accepting.drain(..) {
+                    one.stop().await;
                 }
                 if worker.is_empty() {
                     break;
@@ -155,12 +178,35 @@ async fn run(start: Start, mut commands: UnboundedReceiver<Command>) -> usize {
     worker.busy.get()
 }
 
-/// Accepts connections until the drain begins, then serves the accept queue and closes the listener.
+/// A listener whose connections are accepted.
+struct Accepting {
+    serves: Serves,
+    stop: Rc<Notify>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Accepting {
+    fn start(worker: &Rc<Worker>, listener: std::net::TcpListener, kind: Listener) -> Self {
+        let (serves, stop) = (kind.serves, Rc::new(Notify::new()));
+        let accepted = accept(Rc::clone(worker), listener, kind, Rc::clone(&stop));
+        Self { serves, stop, task: tokio::task::spawn_local(accepted) }
+    }
+
+    /// Returns when the accept queue is served and the listener is closed.
+    async fn stop(self) {
+        // Remembered if the loop does not wait for it now.
+        self.stop.notify_one();
+        // Fails only if the accept loop panicked, which was logged.
+        let _ = self.task.await;
+    }
+}
+
+/// Accepts connections until it is stopped, then serves the accept queue and closes the listener.
 async fn accept(
     worker: Rc<Worker>,
     listener: std::net::TcpListener,
     kind: Listener,
-    drain: Rc<Notify>,
+    stop: Rc<Notify>,
 ) {
     let listener = match TcpListener::from_std(listener) {
         Ok(listener) => listener,
@@ -169,12 +215,11 @@ async fn accept(
             return;
         }
     };
-    // Checked each time: the drain may begin before this waits for its notification.
-    while !worker.draining.get() {
+    loop {
         let accepted = tokio::select! {
             biased;
+            () = stop.notified() => break,
             accepted = listener.accept() => accepted,
-            () = drain.notified() => break,
         };
         match accepted {
             Ok((tcp, from)) => {

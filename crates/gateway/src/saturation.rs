@@ -2,14 +2,16 @@
 //!
 //! Life of a request: authorise -> admit (**turn**) -> forward. Each request that waits for an upstream's response costs
 //! a connection, memory and cache misses; with ten times as many as keep the worker busy, each costs half as much CPU
-//! time again. While a worker is saturated, fewer are forwarded at once, and the others wait for their turn; when it
-//! sleeps again, more.
+//! time again. While a worker is saturated, fewer are forwarded at once, and the others wait for their turn, those of
+//! HTTP/1.1 before they are read; when it sleeps again, more. Mostly the newest one is next: its connection was used last,
+//! so its memory is still in the cache, and its client has not given up.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
 use base::limits::{
-    SATURATED_REQUESTS_MIN, SATURATED_SLEEPS_MAX, TURN_MS_MAX, UNSATURATED_SLEEPS_MIN,
+    OLDEST_TURN_OF, SATURATED_REQUESTS_MIN, SATURATED_SLEEPS_MAX, TURN_MS_MAX,
+    UNSATURATED_SLEEPS_MIN,
 };
 use model::{Denial, Fault};
 
@@ -32,7 +34,7 @@ pub(crate) struct Saturation {
 impl Default for Saturation {
     fn default() -> Self {
         Self {
-            turns: Rc::default(),
+            turns: Rc::new(Gate::newest_first(OLDEST_TURN_OF)),
             limit: Cell::new(usize::MAX),
             waiting_max: Cell::new(SATURATED_REQUESTS_MIN),
             taken: Cell::new(0),
@@ -76,6 +78,18 @@ impl Saturation {
         })
     }
 
+    /// Whether a request that came now would wait for its turn.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.turns.passed() >= self.limit.get() || self.turns.waiting() > 0
+    }
+
+    /// Behaves as if so many turns were enough.
+    #[cfg(test)]
+    pub(crate) fn limit_to(&self, turns: usize) {
+        self.limit.set(turns);
+    }
+
     /// Adapts the limit. `sleeps`: how often the worker has slept since its start, because it had nothing to do.
     pub(crate) fn observe(&self, sleeps: u64, now_us: u64) {
         let elapsed_us = now_us.saturating_sub(self.observed_us.replace(now_us));
@@ -91,7 +105,9 @@ impl Saturation {
             self.limit.set(fewer.max(SATURATED_REQUESTS_MIN).min(limit));
         }
         let within_us = u64::from(TURN_MS_MAX) * 1_000;
-        let most = (taken as u64).saturating_mul(within_us).checked_div(elapsed_us).unwrap_or(0);
+        // The oldest one waits for so many turns.
+        let turns = (taken / OLDEST_TURN_OF) as u64;
+        let most = turns.saturating_mul(within_us).checked_div(elapsed_us).unwrap_or(0);
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         self.waiting_max.set(most.max(SATURATED_REQUESTS_MIN));
         self.turns.limit_to(self.limit.get());
@@ -109,7 +125,7 @@ mod tests {
     use crate::flow::Held;
     use crate::forward::OwnBody;
 
-    const MANY: usize = 4 * SATURATED_REQUESTS_MIN;
+    const MANY: usize = 1_024;
 
     /// `count` requests that were forwarded.
     fn forward(saturation: &Saturation, count: usize) -> Vec<Pass> {
@@ -130,9 +146,10 @@ mod tests {
         let saturation = Saturation::default();
         assert_eq!(second(&saturation, 1_000, MANY), usize::MAX);
         let forwarded = forward(&saturation, MANY);
-        let limits = [0, 8, 64, 1, 0, 0].map(|slept| second(&saturation, slept, MANY));
-        let min = SATURATED_REQUESTS_MIN;
-        assert_eq!(limits, [768, 576, 432, 324, min, min]);
+        let limits = [0, 8, 64, 1].map(|slept| second(&saturation, slept, MANY));
+        assert_eq!(limits, [768, 576, 432, 324]);
+        (0..8).for_each(|_| _ = second(&saturation, 0, MANY));
+        assert_eq!(saturation.limit.get(), SATURATED_REQUESTS_MIN);
         drop(forwarded);
     }
 

@@ -176,6 +176,13 @@ impl Worker {
         Response { head, body: Body::Empty, tap: None }
     }
 
+    /// The same with these field lines.
+    pub(crate) fn own_response_with(&self, status: u16, lines: &[u8]) -> Response {
+        let mut response = self.own_response(status);
+        response.head.edits.lines_mut().extend_from_slice(lines);
+        response
+    }
+
     /// Runs every `limits::SWEEP_MS`: reads the clock, expires deadlines, closes idle connections.
     pub(crate) fn sweep(&self) {
         let now_us = self.resources.sweep();

@@ -64,4 +64,6 @@ pub use program::{
     Step, Suspend, Timeout, TimeoutAction,
 };
 pub use run::{Answer, Ask, AskId, Event, Exchange, Run, Scene, Source, Target};
-pub use service::{Api, Flow, Found, Matched, Proxy, Resource, ResourcePath, Transports};
+pub use service::{
+    Api, Flow, Found, Inbound, InboundTarget, Matched, Proxy, Resource, ResourcePath, Transports,
+};

@@ -5,6 +5,8 @@
 pub const SEQUENCE_DEPTH_MAX: usize = 64;
 /// Maximum nesting of mediators in an artefact. Deeper: rejected at load; compiling recurses on it.
 pub const ELEMENT_DEPTH_MAX: usize = 64;
+/// Maximum number of steps in what `penstock explain` shows of an artefact. More: sequences that follow are named only.
+pub const OUTLINE_NODES_MAX: usize = 10_000;
 /// Maximum depth of endpoints inside each other, by reference or by nesting. Deeper: rejected at load, or the message
 /// fails.
 pub const ENDPOINT_DEPTH_MAX: usize = 8;
@@ -57,6 +59,18 @@ pub const REWRITE_NS_PER_BYTE: u64 = 8;
 pub const SPLIT_NS_PER_BYTE: u64 = 100;
 /// Estimate of a transformation by a stylesheet, in nanoseconds per byte: it reads, searches and writes.
 pub const TRANSFORM_NS_PER_BYTE: u64 = 20;
+/// Maximum size of a compressed body when it is decoded, in bytes. Larger: the body is malformed. Source: the default of
+/// `held_body_bytes_max`.
+pub const DECODED_BYTES_MAX: usize = 10 * 1024 * 1024;
+/// Size up to which a decoded body may be any multiple of its compressed size, in bytes.
+pub const DECODED_FREE_BYTES: usize = 256 * 1024;
+/// Maximum ratio of a decoded body to its compressed size, above that. More: the body is malformed. Source: Apache httpd's
+/// `DeflateInflateRatioLimit`.
+pub const DECODED_RATIO_MAX: usize = 200;
+/// Bytes of a compressed body that are decoded for the price of a step.
+pub const DECODED_BYTES_PER_STEP: usize = 16;
+/// Steps that each further member of a `gzip` body is charged, for the memory of its decoder.
+pub const GZIP_MEMBER_STEPS: u64 = 500;
 /// Maximum number of fields of a form that a mediator reads. More: the body is malformed.
 pub const FORM_FIELDS_MAX: usize = 10_000;
 /// Maximum number of parts of a `multipart/form-data` body that a mediator reads. More: the body is malformed.

@@ -39,11 +39,6 @@ pub trait Mediator: fmt::Debug + Send + Sync {
         false
     }
 
-    /// Whether it needs the bytes of the body alone, whatever its content encoding.
-    fn takes_encoded(&self) -> bool {
-        false
-    }
-
     /// Acts on the message.
     ///
     /// # Errors
@@ -97,6 +92,27 @@ pub enum Next {
     Loopback,
     /// The message ends here.
     Drop,
+}
+
+impl Next {
+    /// Visits the messages that the mediator made of its own.
+    pub(crate) fn parts(&mut self, mut each: impl FnMut(&mut Message)) {
+        match self {
+            Self::Exchange { part: Some(part), .. } => each(part),
+            Self::Fork(Fork { parts, .. }) | Self::Scatter(Scatter { parts, .. }) => {
+                parts.iter_mut().for_each(|part| each(&mut part.message));
+            }
+            Self::Exchange { part: None, .. }
+            | Self::Continue
+            | Self::Enter(_)
+            | Self::Call(_)
+            | Self::Send { .. }
+            | Self::Collect(_)
+            | Self::Respond
+            | Self::Loopback
+            | Self::Drop => {}
+        }
+    }
 }
 
 /// A call of a sequence template.

@@ -6,7 +6,7 @@ use std::fmt;
 use expression::{BodyUse, Expression};
 
 use crate::Mediator;
-use crate::service::{Api, Proxy};
+use crate::service::{Api, Inbound, Proxy};
 
 /// A sequence of a [`Program`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -71,6 +71,9 @@ pub struct Program {
     pub(crate) templates: HashMap<String, Template>,
     pub(crate) proxies: Vec<Proxy>,
     pub(crate) apis: Vec<Api>,
+    pub(crate) inbounds: Vec<Inbound>,
+    /// What expressions read as `configs.NAME`.
+    pub(crate) configs: HashMap<String, String>,
     pub(crate) caches: Vec<crate::mediators::CachePolicy>,
     /// The number of them.
     pub(crate) throttles: usize,
@@ -120,6 +123,17 @@ impl Program {
     #[must_use]
     pub fn apis(&self) -> &[Api] {
         &self.apis
+    }
+
+    /// What expressions read as `configs.NAME`.
+    #[must_use]
+    pub fn config(&self, name: &str) -> Option<&str> {
+        self.configs.get(name).map(String::as_str)
+    }
+
+    #[must_use]
+    pub fn inbounds(&self) -> &[Inbound] {
+        &self.inbounds
     }
 
     /// What a run of `sequence` may need of the body, with all that it may enter.

@@ -1,9 +1,13 @@
 //! Where messages come in: proxy services, and the resources of REST APIs.
 
+use std::path::Path;
+
 use expression::Budget;
+use model::{Diagnostic, Place, Severity};
 
 use crate::description::Wsdl;
-use crate::program::{EndpointId, Program, SequenceId};
+use crate::mediators::Pattern;
+use crate::program::{EndpointId, Program, SequenceId, Site};
 use crate::{Failure, Message, PropertyScope, PropertyValue, template};
 
 /// What becomes of a message that comes in.
@@ -34,6 +38,54 @@ pub struct Proxy {
     pub flow: Flow,
     /// `publishWSDL`
     pub wsdl: Option<Wsdl>,
+}
+
+/// An inbound endpoint: a listener of its own.
+#[derive(Clone, Debug)]
+pub struct Inbound {
+    pub name: String,
+    /// 0: a free one.
+    pub port: u16,
+    pub secure: bool,
+    pub flow: Flow,
+    pub(crate) dispatches: Option<Pattern>,
+    pub(crate) site: Site,
+}
+
+/// What serves a request to an inbound endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InboundTarget {
+    /// Its own sequence.
+    Own,
+    /// The proxy or API with the path, else the sequence `main`.
+    Service,
+    /// The sequence `main`.
+    Main,
+}
+
+impl Inbound {
+    /// By `dispatch.filter.pattern`. `target`: path and query. Source: Micro Integrator's `InboundHttpServerWorker`.
+    ///
+    /// # Errors
+    /// The budget.
+    pub fn target(&self, target: &str, budget: &Budget) -> Result<InboundTarget, Failure> {
+        let Some(pattern) = &self.dispatches else { return Ok(InboundTarget::Own) };
+        let matches = pattern.matches(target, budget)?;
+        Ok(if matches { InboundTarget::Service } else { InboundTarget::Main })
+    }
+
+    /// A finding about it, such as that its port is in use.
+    #[must_use]
+    pub fn diagnostic(&self, severity: Severity, message: String, help: &str) -> Diagnostic {
+        let Site { file, line, column } = &self.site;
+        Diagnostic {
+            severity,
+            file: Path::new(&**file).to_owned(),
+            place: Some(Place { line: *line, column: *column }),
+            message,
+            help: Some(help.to_owned()),
+        }
+    }
 }
 
 /// A REST API.
@@ -183,6 +235,24 @@ impl Program {
         });
         let query = query.collect();
         Matched::Resource(Found { api, resource, variables, query, postfix: target })
+    }
+}
+
+impl Api {
+    /// The methods of the resources at a path below the API's, in upper case; `None` if one of them takes all.
+    #[must_use]
+    pub fn methods(&self, rest: &str, query: &str) -> Option<Vec<&str>> {
+        let rest = if rest.is_empty() { "/" } else { rest };
+        let target = if query.is_empty() { rest.to_owned() } else { format!("{rest}?{query}") };
+        let is_there = |resource: &&Resource| resource.matches(rest, &target).is_some();
+        let mut methods = Vec::new();
+        for resource in self.resources.iter().filter(is_there) {
+            if resource.methods.is_empty() {
+                return None;
+            }
+            methods.extend(resource.methods.iter().map(String::as_str));
+        }
+        Some(methods)
     }
 }
 

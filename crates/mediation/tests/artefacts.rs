@@ -141,6 +141,71 @@ fn an_artefact_with_an_error_is_not_served_nor_is_one_that_uses_it() {
 }
 
 #[test]
+fn an_inbound_endpoint_has_a_port_and_sequences() {
+    let inbound = |name: &str, attributes: &str, parameters: &str| {
+        format!(
+            "<inboundEndpoint name=\"{name}\" {attributes}><parameters>{parameters}</parameters></inboundEndpoint>"
+        )
+    };
+    let port = "<parameter name=\"inbound.http.port\"> 8085 </parameter>";
+    let own = "protocol=\"http\" sequence=\"s\" onError=\"s\" suspend=\"false\"";
+    let sequence = "<sequence name=\"s\"><respond/></sequence>";
+    let needless = "<parameter name=\"inbound.worker.pool.size.core\">400</parameter>\
+                    <parameter name=\"dispatch.filter.pattern\"/>";
+    let all = format!("{sequence}{}", inbound("a", own, &format!("{port}{needless}")));
+    let (program, found) = host::compile(&all);
+    assert_eq!((program.inbounds().len(), found), (1, Vec::<String>::new()));
+    let inbound_of = &program.inbounds()[0];
+    let sequence_id = program.sequence("s");
+    assert_eq!((inbound_of.port, inbound_of.secure), (8085, false));
+    assert_eq!(
+        inbound_of.flow,
+        Flow { request: sequence_id, fault: sequence_id, ..Flow::default() }
+    );
+    let parameter =
+        |name: &str, value: &str| format!("{port}<parameter name=\"{name}\">{value}</parameter>");
+    for (attributes, parameters, expect) in [
+        ("protocol=\"jms\"", port.to_owned(), "error: the inbound protocol `jms` is not served"),
+        (own, String::new(), "error: the inbound endpoint `b` has no port"),
+        (own, port.replace("8085", "65536"), "error: `inbound.http.port` is `65536`"),
+        (own, parameter("dispatch.filter.pattern", "("), "error: the pattern `(`"),
+        (own, parameter("SSLVerifyClient", "require"), "error: `SSLVerifyClient` is not served"),
+        (
+            own,
+            parameter("keystore", "<KeyStore/>"),
+            "warning: the parameter `keystore` has no effect",
+        ),
+        (
+            "protocol=\"http\" sequence=\"none\"",
+            port.to_owned(),
+            "error: there is no sequence `none`",
+        ),
+        (
+            "protocol=\"http\" suspend=\"true\"",
+            port.to_owned(),
+            "warning: the inbound endpoint `b` is not served",
+        ),
+        (own, port.to_owned(), ""),
+    ] {
+        let found = diagnostics(&format!("{sequence}\n{}", inbound("b", attributes, &parameters)));
+        let found = found.first().map_or("", |found| found);
+        assert!(
+            found.contains(expect) && found.is_empty() == expect.is_empty(),
+            "{expect}: {found}"
+        );
+        assert!(found.is_empty() || found.starts_with("test.xml:2:"), "{found}");
+    }
+    let two = format!("{sequence}{}\n{}", inbound("a", own, port), inbound("b", own, port));
+    let (program, found) = host::compile(&two);
+    assert!(
+        found[0].starts_with("test.xml:2:1: error: the inbound endpoint `a` has the port 8085")
+    );
+    assert_eq!(program.inbounds().len(), 1);
+    let broken = format!("<sequence name=\"s\"><lgo/></sequence>{}", inbound("a", own, port));
+    assert_eq!(host::compile(&broken).0.inbounds().len(), 0, "its sequence has errors");
+}
+
+#[test]
 fn the_first_of_two_artefacts_with_one_name_is_served() {
     let (program, found) = host::compile(
         "<sequence name=\"s\"><drop/></sequence><sequence name=\"s\"><respond/></sequence>",

@@ -420,6 +420,19 @@ fn a_splitter_in_its_own_target_is_a_clear_fault() {
 }
 
 #[test]
+fn a_splitter_in_its_own_target_with_an_endpoint_is_a_clear_fault() {
+    let artefacts = format!(
+        "{ENDPOINTS}<sequence name=\"again\"><clone><target sequence=\"again\" endpoint=\"a\"/></clone>\
+         </sequence><proxy name=\"P\"><target><inSequence><sequence key=\"again\"/></inSequence></target>\
+         </proxy>"
+    );
+    let program = program(&artefacts);
+    let ran = drive(&program, program.proxies()[0].flow, request("1"), &silent);
+    let message = &ran.failure().message;
+    assert!(message.contains("sequences are nested deeper than 64"), "{message}");
+}
+
+#[test]
 fn a_split_that_is_written_wrong_has_a_place() {
     for (mediator, expect) in [
         ("<clone><target/></clone>", "the target does nothing"),

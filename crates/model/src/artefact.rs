@@ -51,6 +51,8 @@ pub struct Artefact {
     pub file: PathBuf,
     /// Well-formed XML in which parameters such as `$SYSTEM:NAME` are replaced by their values.
     pub bytes: Arc<[u8]>,
+    /// What its expressions read as `configs.NAME`.
+    pub configs: BTreeMap<String, String>,
     /// Of a `definitions` file, the kinds and names of what it contains; else empty.
     pub contains: Vec<(ArtefactKind, String)>,
     /// The archive that holds it; absent for a file of its own.

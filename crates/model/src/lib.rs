@@ -26,9 +26,9 @@ pub use fault::{Blame, Fault};
 pub use methods::MethodSet;
 pub use policy::{Policies, Policy, PolicyFlow};
 pub use settings::{
-    AccessLog, AdminSettings, CertificateFiles, ClientCertificates, EndpointTls, FaultStatus,
-    GatewaySettings, Http2Listeners, IntegrationSettings, IssuerSettings, KeySource, LogFormat,
-    LogSettings, Settings, SniCertificate, TlsSettings, UpstreamTls,
+    AccessLog, AdminSettings, CertificateFiles, ClientCertificates, ControlSettings, EndpointTls,
+    FaultStatus, GatewaySettings, Http2Listeners, IntegrationSettings, IssuerSettings, KeySource,
+    LogFormat, LogSettings, Settings, SniCertificate, StoreSettings, TlsSettings, UpstreamTls,
 };
 pub use snapshot::{ApiState, Issuer, LoadedApi, Snapshot};
 pub use upstream::{

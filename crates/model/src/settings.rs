@@ -4,6 +4,8 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use crate::Cors;
+
 /// All settings of `penstock gateway --config`. Relative paths are resolved against the file's folder.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
@@ -15,6 +17,8 @@ pub struct Settings {
     pub access_log: AccessLog,
     pub log: LogSettings,
     pub issuers: Vec<IssuerSettings>,
+    /// `[control]`; absent: no control plane.
+    pub control: Option<ControlSettings>,
 }
 
 impl Settings {
@@ -90,6 +94,8 @@ pub struct IntegrationSettings {
     pub https: Option<SocketAddr>,
     /// `artifacts`: files, folders and `.car` archives, followed while running.
     pub artefacts: Vec<PathBuf>,
+    /// `cors_origins` and `cors_headers`: the rules of all Synapse APIs; absent: they answer no cross-origin request.
+    pub cors: Option<Cors>,
 }
 
 /// Which listeners accept HTTP/2 from clients; all accept HTTP/1.1.
@@ -177,6 +183,48 @@ pub struct EndpointTls {
 pub struct AdminSettings {
     /// `listen`: address of `/healthz /readyz /metrics /diagnostics`; absent: not opened.
     pub listen: Option<SocketAddr>,
+}
+
+/// `[control]`: the control plane, which issues tokens.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ControlSettings {
+    /// `https`: address of its listener.
+    pub https: SocketAddr,
+    /// `issuer`: the `iss` of its tokens.
+    pub issuer: String,
+    /// `keys`: PEM files of private keys. The first signs; the public keys of all are published. Empty: one that is
+    /// generated and kept in `data`.
+    pub keys: Vec<PathBuf>,
+    /// `admin_password`; absent: generated at the first start.
+    pub admin_password: Option<Vec<u8>>,
+    /// `[store]`
+    pub store: StoreSettings,
+}
+
+/// The password is not printed.
+impl std::fmt::Debug for ControlSettings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ControlSettings").field("https", &self.https).finish_non_exhaustive()
+    }
+}
+
+/// `[store] url`: the database of the control plane.
+#[derive(Clone, PartialEq, Eq)]
+pub enum StoreSettings {
+    /// `sqlite:FILE`
+    Sqlite(PathBuf),
+    /// `postgres://...`
+    Postgres(String),
+}
+
+/// A URL is not printed, since it can hold a password.
+impl std::fmt::Debug for StoreSettings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Sqlite(file) => f.debug_tuple("Sqlite").field(file).finish(),
+            Self::Postgres(_) => f.write_str("Postgres(..)"),
+        }
+    }
 }
 
 /// `[access_log]`: one line of JSON per request. Off unless `to` is set.

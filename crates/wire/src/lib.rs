@@ -1,4 +1,4 @@
-//! Both sides of a connection: the HTTP/1.1 codec, HTTP/2 for clients, TLS and splicing.
+//! Both sides of a connection: the HTTP/1.1 codec, HTTP/2, TLS and splicing.
 //!
 //! Used by **listen** and **forward** of the gateway, and by the lab. It knows nothing about APIs, policies or
 //! configuration files.

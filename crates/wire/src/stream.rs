@@ -70,6 +70,18 @@ impl Stream {
         }
     }
 
+    /// Ready if a read would return bytes, the end or an error. A TLS record may turn out to hold nothing for the reader.
+    pub fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match self {
+            Self::Clear(tcp) => tcp.poll_read_ready(cx).map(drop),
+            // What was decrypted before is in no socket.
+            Self::Tls(tls) if !tls.get_ref().1.wants_read() => Poll::Ready(()),
+            Self::Tls(tls) => tls.get_ref().0.poll_read_ready(cx).map(drop),
+            #[cfg(feature = "simulation")]
+            Self::Simulated(_) => Poll::Ready(()),
+        }
+    }
+
     /// Closes with a reset when dropped, so that the peer cannot take the end of the connection for the end of a
     /// message.
     pub fn reset_when_dropped(&self) {

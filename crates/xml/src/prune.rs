@@ -1,19 +1,26 @@
-//! Copies a document without some of its nodes.
+//! Copies a document without some of its nodes, or an element as a document of its own.
 
 use crate::build::Tree;
 use crate::document::{Document, NO_PARENT};
+use crate::names::number;
 use crate::node::Node;
 
 impl Document {
     /// Copies the document without the nodes for which `omits` returns true, and everything below them. It is
     /// called in document order. The copy keeps positions, base URI, unparsed entities and ids.
     #[must_use]
-    pub fn pruned<'d>(&'d self, mut omits: impl FnMut(Node<'d>) -> bool) -> Self {
+    pub fn pruned<'d>(&'d self, omits: impl FnMut(Node<'d>) -> bool) -> Self {
+        self.copied(self.root(), omits)
+    }
+
+    /// Everything at and below `top`, the root or an element.
+    fn copied<'d>(&'d self, top: Node<'d>, mut omits: impl FnMut(Node<'d>) -> bool) -> Self {
         let mut tree = Tree::copying(self);
         // New indexes by the old ones.
         let mut numbers = vec![NO_PARENT; self.nodes.len()];
-        let mut at = self.root();
-        let mut next = at.first_child();
+        let sibling = |node: Node<'d>| if node == top { None } else { node.next_sibling() };
+        let mut at = top;
+        let mut next = if top.is_element() { Some(top) } else { top.first_child() };
         loop {
             while let Some(node) = next {
                 at = node;
@@ -32,13 +39,13 @@ impl Document {
                         }
                     }
                 }
-                next = next.or_else(|| node.next_sibling());
+                next = next.or_else(|| sibling(node));
             }
-            match at.parent().filter(|parent| parent.is_element()) {
+            match at.parent().filter(|parent| at != top && parent.is_element()) {
                 Some(parent) => {
                     tree.leave();
                     at = parent;
-                    next = parent.next_sibling();
+                    next = sibling(parent);
                 }
                 None => break,
             }
@@ -49,6 +56,31 @@ impl Document {
             attribute.owner = number(attribute.owner);
         }
         copy.nodes.shrink_to_fit();
+        copy
+    }
+}
+
+impl<'d> Node<'d> {
+    /// Whether at least half of a document that is in order is at or below this element: then [`Node::to_document`] is
+    /// cheap.
+    #[must_use]
+    pub fn is_most_of_document(self) -> bool {
+        let document = self.document();
+        let below = || document.end(self.index()).saturating_sub(self.index());
+        self.is_element()
+            && document.is_in_order()
+            && below().saturating_mul(2) >= number(document.nodes.len())
+    }
+
+    /// A copy of an element and everything below it as a document of its own, with the namespaces in scope. It has all
+    /// of the document's text and names: for a small part of a large one, [`crate::copy_subtree`] is better.
+    #[must_use]
+    pub fn to_document(self) -> Document {
+        let mut copy = self.document().copied(self, |_| false);
+        for (prefix, uri) in self.namespaces_in_scope().filter(|(prefix, _)| *prefix != "xml") {
+            let (prefix, uri) = (copy.names.symbol(prefix), copy.names.symbol(uri));
+            copy.declare(1, prefix, uri);
+        }
         copy
     }
 }
@@ -98,6 +130,27 @@ mod tests {
             attribute.parent().map(|owner| owner.position()),
             Some(copy.element_by_id("one").unwrap().position())
         );
+    }
+
+    #[test]
+    fn an_element_is_copied_with_the_namespaces_in_scope() {
+        let text = "<e xmlns='d' xmlns:p='u' xmlns:q='v'>x<a p:y='1' xmlns:p='w'><b i='2'/> t<!--c--><c><d/></c></a></e>";
+        let document = Document::parse(text.as_bytes()).unwrap();
+        let top = document.element().unwrap().children().last().unwrap();
+        let copy = top.to_document();
+        let expected = "<a xmlns:p=\"w\" xmlns=\"d\" xmlns:q=\"v\" p:y=\"1\"><b i=\"2\"/> t<!--c--><c><d/></c></a>";
+        assert!(written(&copy).ends_with(expected), "{}", written(&copy));
+        let (element, b) = (copy.element().unwrap(), top.first_child().unwrap());
+        assert!(copy.is_in_order() && element.parent() == Some(copy.root()));
+        assert_eq!(element.next_sibling(), None);
+        assert_eq!(element.first_child().unwrap().position(), b.position());
+        let parts = |node: crate::Node<'_>| node.descendants().count();
+        assert_eq!((parts(element), element.attributes().count()), (parts(top), 1));
+        assert_eq!(
+            written(&b.to_document()),
+            written(&element.first_child().unwrap().to_document())
+        );
+        assert!(top.is_most_of_document() && !b.is_most_of_document());
     }
 
     #[test]

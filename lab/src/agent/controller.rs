@@ -89,7 +89,7 @@ fn check(options: &Options, agents: &[String]) -> Result<(), LoadError> {
     if agents.is_empty() || agents.len() > limits::AGENTS_MAX {
         return usage(format!("{} agents; expected 1 to {}", agents.len(), limits::AGENTS_MAX));
     }
-    if options.users < agents.len() * options.threads {
+    if options.protocol.connections(options.users) < agents.len() * options.threads {
         let (users, count, threads) = (options.users, agents.len(), options.threads);
         return usage(format!(
             "{users} users are too few for {count} agents with {threads} threads each"

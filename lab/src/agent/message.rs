@@ -17,7 +17,7 @@ use crate::load::report::{Collected, Progress};
 use crate::load::response::Outcome;
 use crate::load::shape::{Part, Shape};
 use crate::load::statistics::{Measured, Open, Tally, Times, WarmUp};
-use crate::load::{Authorities, Inputs, Options};
+use crate::load::{Authorities, Inputs, Options, Protocol};
 
 /// Messages from the controller.
 #[derive(Debug, Serialize, Deserialize)]
@@ -58,6 +58,7 @@ pub(super) enum FromAgent {
 pub(super) struct PlanMessage {
     url: String,
     users: usize,
+    protocol: Protocol,
     duration_us: u64,
     warm_up_us: u64,
     timeout_us: u64,
@@ -80,6 +81,7 @@ impl PlanMessage {
         Self {
             url: options.url.clone(),
             users: options.users,
+            protocol: options.protocol,
             duration_us: us(options.duration),
             warm_up_us: us(options.warm_up),
             timeout_us: us(options.timeout),
@@ -101,7 +103,9 @@ impl PlanMessage {
     pub(super) fn read(self) -> Result<(Options, Inputs, Part), String> {
         let payload = self.payload.map(|text| BASE64.decode(text)).transpose();
         let payload = payload.map_err(|error| format!("payload: {error}"))?;
-        if self.part.index >= self.part.of || self.users < self.part.of.saturating_mul(self.threads)
+        let connections = self.protocol.connections(self.users);
+        if self.part.index >= self.part.of
+            || connections < self.part.of.saturating_mul(self.threads)
         {
             let (users, of, threads) = (self.users, self.part.of, self.threads);
             return Err(format!(
@@ -110,6 +114,7 @@ impl PlanMessage {
         }
         let options = Options {
             users: self.users,
+            protocol: self.protocol,
             duration: Duration::from_micros(self.duration_us),
             warm_up: Duration::from_micros(self.warm_up_us),
             timeout: Duration::from_micros(self.timeout_us),

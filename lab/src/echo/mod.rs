@@ -6,6 +6,9 @@
 //!
 //! Idle connections are never closed: that decision belongs to the gateway under test.
 //!
+//! A `GET` of [`REQUESTS_TARGET`] is not echoed and not counted: it responds with the count of all others, by which
+//! the lab checks how many requests a gateway makes of one.
+//!
 //! Architecture invariant: a response depends only on its request; the only state is a count of requests.
 
 mod serve;
@@ -27,6 +30,9 @@ use wire::tls;
 use crate::machine;
 use serve::Connection;
 
+/// The target that responds with the number of requests so far, in decimal.
+pub const REQUESTS_TARGET: &str = "/.penstock/requests";
+
 /// Options of the echo backend.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -45,7 +51,7 @@ pub struct Options {
 #[derive(Debug)]
 pub struct Echo {
     addr: SocketAddr,
-    counts: Vec<Arc<AtomicU64>>,
+    counts: Counts,
     /// Dropping it stops the workers.
     running: Option<watch::Sender<()>>,
     threads: Vec<JoinHandle<()>>,
@@ -75,16 +81,14 @@ impl Echo {
         let listeners = listen(options.listen, workers)?;
         let addr = local_addr(listeners.first())?;
         let (running, stopped) = watch::channel(());
-        let mut echo =
-            Self { addr, counts: Vec::new(), running: Some(running), threads: Vec::new() };
+        let counts = Counts::new(listeners.len());
+        let mut echo = Self { addr, counts, running: Some(running), threads: Vec::new() };
         for (index, listener) in listeners.into_iter().enumerate() {
-            let count = Arc::new(AtomicU64::new(0));
             let worker = Worker {
                 delay: Duration::from_millis(options.delay_ms),
                 tls: options.tls.clone(),
-                count: Arc::clone(&count),
+                counts: echo.counts.of(index),
             };
-            echo.counts.push(count);
             echo.threads.push(worker.spawn(index, listener, stopped.clone())?);
         }
         Ok(echo)
@@ -99,7 +103,7 @@ impl Echo {
     /// Requests served with 200 so far; counted before the response is written.
     #[must_use]
     pub fn requests(&self) -> u64 {
-        self.counts.iter().map(|count| count.load(Ordering::Relaxed)).sum()
+        self.counts.sum()
     }
 
     /// Closes all connections and ends the threads.
@@ -122,7 +126,35 @@ impl Drop for Echo {
 struct Worker {
     delay: Duration,
     tls: Option<Arc<rustls::ServerConfig>>,
-    count: Arc<AtomicU64>,
+    counts: Counts,
+}
+
+/// Requests served with 200, counted by each worker for itself.
+#[derive(Clone, Debug)]
+struct Counts {
+    all: Arc<[Arc<AtomicU64>]>,
+    own: Arc<AtomicU64>,
+}
+
+impl Counts {
+    fn new(workers: usize) -> Self {
+        let all = (0..workers).map(|_| Arc::default()).collect();
+        Self { all, own: Arc::default() }
+    }
+
+    /// The same, as seen by a worker.
+    fn of(&self, worker: usize) -> Self {
+        let own = self.all.get(worker).unwrap_or(&self.own);
+        Self { all: Arc::clone(&self.all), own: Arc::clone(own) }
+    }
+
+    fn add(&self) {
+        self.own.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn sum(&self) -> u64 {
+        self.all.iter().map(|count| count.load(Ordering::Relaxed)).sum()
+    }
 }
 
 impl Worker {
@@ -175,7 +207,7 @@ impl Worker {
             }
         };
         // Connection errors are not reported: the client sees them too.
-        let _ = Connection::new(stream, self.delay, &self.count).run().await;
+        let _ = Connection::new(stream, self.delay, &self.counts).run().await;
     }
 }
 

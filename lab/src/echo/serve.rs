@@ -2,11 +2,11 @@
 
 use std::io::{self, IoSlice};
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use base::Method;
 
+use super::{Counts, REQUESTS_TARGET};
 use crate::limits;
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use wire::http1::{
@@ -21,7 +21,7 @@ const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 pub(super) struct Connection<'a> {
     stream: Stream,
     delay: Duration,
-    count: &'a AtomicU64,
+    counts: &'a Counts,
     head: RequestHead,
     /// Bytes read; those before `done` belong to finished requests.
     input: Vec<u8>,
@@ -30,6 +30,8 @@ pub(super) struct Connection<'a> {
     unchunked: Vec<u8>,
     /// The response head.
     output: Vec<u8>,
+    /// Whether the current request is for the count.
+    is_for_count: bool,
 }
 
 /// The location of the current request's body.
@@ -59,16 +61,17 @@ impl From<Rejection> for End {
 }
 
 impl<'a> Connection<'a> {
-    pub(super) fn new(stream: Stream, delay: Duration, count: &'a AtomicU64) -> Self {
+    pub(super) fn new(stream: Stream, delay: Duration, counts: &'a Counts) -> Self {
         Self {
             stream,
             delay,
-            count,
+            counts,
             head: RequestHead::default(),
             input: Vec::with_capacity(INPUT_BYTES),
             done: 0,
             unchunked: Vec::new(),
             output: Vec::new(),
+            is_for_count: false,
         }
     }
 
@@ -125,6 +128,8 @@ impl<'a> Connection<'a> {
     /// Writes the response head except for its length, while the request head is in the buffer.
     fn compose_head(&mut self, start: usize) {
         let request = self.input.get(start..).unwrap_or_default();
+        self.is_for_count = self.head.method() == Method::Get
+            && self.head.target(request) == REQUESTS_TARGET.as_bytes();
         self.output.clear();
         self.output.extend_from_slice(b"HTTP/1.1 200 OK\r\n");
         if let Some(field) = self.head.find(Known::ContentType) {
@@ -200,7 +205,9 @@ impl<'a> Connection<'a> {
     }
 
     async fn respond(&mut self, body: &Body) -> Result<(), End> {
+        let count = self.is_for_count.then(|| self.counts.sum().to_string());
         let body = match body {
+            _ if self.is_for_count => count.as_deref().unwrap_or_default().as_bytes(),
             Body::Input(range) => self.input.get(range.clone()).unwrap_or_default(),
             Body::Unchunked => &self.unchunked,
         };
@@ -212,7 +219,9 @@ impl<'a> Connection<'a> {
             b"\r\nconnection: close\r\n\r\n"
         });
         let body = if self.head.method() == Method::Head { &[] } else { body };
-        self.count.fetch_add(1, Ordering::Relaxed);
+        if !self.is_for_count {
+            self.counts.add();
+        }
         write_both(&mut self.stream, &self.output, body).await?;
         Ok(())
     }

@@ -6,14 +6,15 @@ use std::sync::Arc;
 
 use tokio::net::TcpStream;
 use wire::stream::Stream;
-use wire::tls::ClientTls;
+use wire::tls::{ALPN_H2, ClientTls};
 
 use crate::load::request::Destination;
-use crate::load::{Authorities, LoadError};
+use crate::load::{Authorities, LoadError, Protocol};
 
 pub(crate) struct Connector {
     addresses: Vec<SocketAddr>,
     tls: Option<(Arc<ClientTls>, String)>,
+    is_http2: bool,
 }
 
 impl Connector {
@@ -23,6 +24,7 @@ impl Connector {
     pub(crate) async fn new(
         target: &Destination,
         authorities: &Authorities,
+        protocol: Protocol,
     ) -> Result<Self, LoadError> {
         let unknown = |source| LoadError::Name { host: target.host.clone(), source };
         let name = (target.host.as_str(), target.port);
@@ -31,12 +33,14 @@ impl Connector {
         if addresses.is_empty() {
             return Err(unknown(io::ErrorKind::NotFound.into()));
         }
+        let is_http2 = protocol != Protocol::Http1;
         let tls = if target.secure {
-            Some((client_tls(authorities)?, target.host.clone()))
+            let tls = client_tls(authorities)?;
+            Some((if is_http2 { tls.for_http2() } else { tls }, target.host.clone()))
         } else {
             None
         };
-        Ok(Self { addresses, tls })
+        Ok(Self { addresses, tls, is_http2 })
     }
 
     /// Connects to the first address that accepts.
@@ -48,7 +52,13 @@ impl Connector {
         tcp.set_nodelay(true)?;
         match &self.tls {
             None => Ok(Stream::Clear(tcp)),
-            Some((tls, name)) => tls.connect(tcp, name).await,
+            Some((tls, name)) => {
+                let stream = tls.connect(tcp, name).await?;
+                if self.is_http2 && stream.alpn() != Some(ALPN_H2) {
+                    return Err(io::Error::other("the server did not agree to HTTP/2 (ALPN `h2`)"));
+                }
+                Ok(stream)
+            }
         }
     }
 }

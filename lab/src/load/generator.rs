@@ -9,6 +9,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 use crate::load::monitor::{Monitor, RecordingFiles};
+use crate::load::multiplex::{Context, Multiplexed};
 use crate::load::report::Generator;
 use crate::load::report::{Collected, Progress};
 use crate::load::response::Outcome;
@@ -17,7 +18,7 @@ use crate::load::statistics::{Detail, Sample, Tally, Traffic};
 use crate::load::thread_state::{Plan, ThreadState, TimeoutSlot};
 use crate::load::user::User;
 use crate::load::wake_timer::WakeTimer;
-use crate::load::{LoadError, Options, us};
+use crate::load::{LoadError, Options, Protocol, us};
 use crate::machine;
 
 const SWEEP: Duration = Duration::from_millis(limits::SWEEP_MS as u64);
@@ -125,12 +126,24 @@ impl Driver {
         let part = self.plan.thread_part(index);
         let mut users = JoinSet::new();
         let mut slots = Vec::new();
-        for index in (part.index..self.plan.timeline.users).step_by(part.of) {
+        let all = self.plan.timeline.users;
+        let streams = self.plan.protocol.streams();
+        for connection in (part.index..self.plan.protocol.connections(all)).step_by(part.of) {
             let slot = Arc::new(TimeoutSlot::new());
             slots.push(Arc::clone(&slot));
             let (plan, state) = (Arc::clone(&self.plan), Arc::clone(&self.state));
             let wake_timer = Arc::clone(&self.wake_timer);
-            users.spawn(User { plan, state, slot, wake_timer, index }.run());
+            let first = connection * streams;
+            match self.plan.protocol {
+                Protocol::Http1 => {
+                    users.spawn(User { plan, state, slot, wake_timer, index: first }.run());
+                }
+                Protocol::Http2 { .. } => {
+                    let indices = first..all.min(first + streams);
+                    let context = Context { plan, state, slot, wake_timer };
+                    users.spawn(Multiplexed::new(context, indices).run());
+                }
+            }
         }
         let mut meter = Meter::default();
         let helpers = async { tokio::join!(self.wake_timer.run(), self.probe()) };

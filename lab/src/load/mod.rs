@@ -1,7 +1,8 @@
 //! The load generator: sends requests as scheduled by a [`Shape`] and reports rates, latencies, errors by
 //! kind, and warnings about the result.
 //!
-//! - Each user is a connection with at most one request in flight. Closed users send their next request when
+//! - Each user has at most one request in flight: on a connection of its own with HTTP/1.1 ([`user`]), on one that
+//!   several users share with HTTP/2 ([`multiplex`]). Closed users send their next request when
 //!   the response is complete, as JMeter does in WSO2's published runs; in an open loop, requests are due on
 //!   a schedule, and the number of users is the maximum number of connections.
 //! - A request is measured if its latency counts from within the measured time, even if it ends later. The
@@ -19,11 +20,13 @@ mod generator;
 mod incident;
 mod inputs;
 pub(crate) mod monitor;
+mod multiplex;
 mod options;
 pub(crate) mod published_stats;
 pub(crate) mod report;
 mod request;
 pub(crate) mod response;
+mod search;
 pub mod shape;
 pub(crate) mod statistics;
 mod thread_state;
@@ -40,7 +43,7 @@ use base::SystemClock;
 use crate::limits;
 
 pub use incident::Incident;
-pub use options::{Options, Payload, Stop, Trust, parse_duration, parse_header};
+pub use options::{Options, Payload, Protocol, Stop, Trust, parse_duration, parse_header};
 pub use published_stats::PublishedStats;
 pub use report::{Progress, Report, RunSettings, SeriesPoint};
 pub use shape::{Shape, Think};
@@ -156,12 +159,14 @@ pub(crate) fn prepare_request(
         headers: &options.headers,
         payload: inputs.payload.as_deref(),
         tokens: inputs.tokens.into_iter().map(String::into_bytes).collect(),
+        protocol: options.protocol,
     };
     let prepared = Prepared::new(&target, spec)?;
     let settings = RunSettings {
         url: options.url.clone(),
         method: prepared.method_name().to_owned(),
         users: options.users,
+        protocol: options.protocol,
         threads: options.threads,
         duration_s: options.duration.as_secs_f64(),
         warm_up_s: options.warm_up.as_secs_f64(),
@@ -182,10 +187,11 @@ async fn prepare(
 ) -> Result<(Plan, RunSettings), LoadError> {
     let authorities = inputs.authorities.clone();
     let (target, prepared, settings) = prepare_request(options, inputs)?;
-    check_open_files(options.users.div_ceil(part.of))?;
+    check_open_files(options.protocol.connections(options.users).div_ceil(part.of))?;
     let clock = SystemClock::new();
     let plan = Plan {
-        connector: Connector::new(&target, &authorities).await?,
+        connector: Connector::new(&target, &authorities, options.protocol).await?,
+        protocol: options.protocol,
         prepared,
         expect: options.expect.as_ref().map(|text| text.clone().into_bytes()),
         timeout: options.timeout,
@@ -220,21 +226,32 @@ fn us(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// Checks that the target is reachable.
+/// Checks that the target is reachable and speaks the protocol.
 async fn probe(plan: &Plan, settings: &RunSettings) -> Result<(), LoadError> {
     let failed = |source| LoadError::Connect { target: settings.url.clone(), source };
-    match tokio::time::timeout(plan.timeout, plan.connector.open()).await {
-        Ok(Ok(_)) => Ok(()),
+    let probing = async {
+        let stream = plan.connector.open().await?;
+        match plan.protocol {
+            Protocol::Http1 => Ok(()),
+            Protocol::Http2 { streams } => {
+                multiplex::probe(stream, plan, streams.min(settings.users)).await
+            }
+        }
+    };
+    match tokio::time::timeout(plan.timeout, probing).await {
+        Ok(Ok(())) => Ok(()),
         Ok(Err(source)) => Err(failed(source)),
         Err(_) => Err(failed(std::io::ErrorKind::TimedOut.into())),
     }
 }
 
-fn check_open_files(users: usize) -> Result<(), LoadError> {
+fn check_open_files(connections: usize) -> Result<(), LoadError> {
     let most = machine::raise_open_files();
-    let needed = users as u64 + limits::LOAD_SPARE_FILES;
+    let needed = connections as u64 + limits::LOAD_SPARE_FILES;
     if most < needed {
-        let text = format!("{users} users need {needed} open files; `ulimit -n` allows {most}");
+        let text = format!(
+            "{connections} connections need {needed} open files; `ulimit -n` allows {most}"
+        );
         return Err(LoadError::Usage(text));
     }
     Ok(())

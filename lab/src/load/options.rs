@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::limits;
+use serde::{Deserialize, Serialize};
 
 use crate::load::{self, LoadError};
 use crate::payload::JsonShape;
@@ -16,8 +17,10 @@ use crate::recording::Recordings;
 pub struct Options {
     /// Absolute `http://` or `https://` URL.
     pub url: String,
-    /// Number of users, each with its own connection. 1 to [`limits::LOAD_USERS_MAX`].
+    /// Number of users, each with at most one request in flight. 1 to [`limits::LOAD_USERS_MAX`].
     pub users: usize,
+    /// Default: HTTP/1.1.
+    pub protocol: Protocol,
     /// Measured time, after the warm-up. Default: 10 s.
     pub duration: Duration,
     /// Warm-up, not measured. Default: 3 s.
@@ -46,6 +49,42 @@ pub struct Options {
     pub ctrl_c: bool,
     /// Ends the measurement early.
     pub stop: Stop,
+}
+
+/// The protocol to the target, and how users share connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Protocol {
+    /// Each user has its own connection.
+    #[default]
+    Http1,
+    /// `streams` users share a connection. Over TLS it is agreed by ALPN, in clear it is assumed (prior knowledge).
+    Http2 { streams: usize },
+}
+
+impl Protocol {
+    /// The number of connections of `users`.
+    #[must_use]
+    pub fn connections(self, users: usize) -> usize {
+        users.div_ceil(self.streams())
+    }
+
+    /// Users of a connection.
+    #[must_use]
+    pub fn streams(self) -> usize {
+        match self {
+            Self::Http1 => 1,
+            Self::Http2 { streams } => streams.max(1),
+        }
+    }
+
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Http1 => "HTTP/1.1",
+            Self::Http2 { .. } => "HTTP/2",
+        }
+    }
 }
 
 /// The request body.
@@ -89,6 +128,7 @@ impl Options {
         Self {
             url: url.into(),
             users: 1,
+            protocol: Protocol::default(),
             duration: Duration::from_secs(10),
             warm_up: Duration::from_secs(3),
             method: None,
@@ -118,10 +158,16 @@ impl Options {
                 self.users
             ));
         }
-        let most = self.users.min(limits::WORKERS_MAX);
+        if let Protocol::Http2 { streams } = self.protocol
+            && (streams == 0 || streams > limits::LOAD_STREAMS_MAX)
+        {
+            let most = limits::LOAD_STREAMS_MAX;
+            return usage(format!("streams: expected 1 to {most} per connection, not {streams}"));
+        }
+        let most = self.protocol.connections(self.users).min(limits::WORKERS_MAX);
         if self.threads == 0 || self.threads > most {
             return usage(format!(
-                "threads: expected 1 to {most} (at most one per user), not {}",
+                "threads: expected 1 to {most} (at most one per connection), not {}",
                 self.threads
             ));
         }
@@ -225,6 +271,16 @@ mod tests {
         check(|o| o.threads = 0, "threads");
         check(|o| o.threads = 2, "threads");
         check(|o| (o.users, o.threads) = (2, 2), "");
+        check(|o| o.protocol = Protocol::Http2 { streams: 0 }, "streams");
+        check(
+            |o| o.protocol = Protocol::Http2 { streams: limits::LOAD_STREAMS_MAX + 1 },
+            "streams",
+        );
+        check(|o| (o.users, o.threads, o.protocol) = (4, 2, Protocol::Http2 { streams: 2 }), "");
+        check(
+            |o| (o.users, o.threads, o.protocol) = (4, 2, Protocol::Http2 { streams: 4 }),
+            "threads",
+        );
         check(|o| o.duration = Duration::ZERO, "duration");
         check(|o| o.duration = Duration::from_secs(limits::LOAD_S_MAX + 1), "duration");
         check(|o| o.warm_up = Duration::ZERO, "");

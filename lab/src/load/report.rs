@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::load::Protocol;
 use crate::load::incident::Incident;
 use crate::load::published_stats::PublishedStats;
 use crate::load::shape::{Shape, Think};
@@ -55,6 +56,7 @@ pub struct RunSettings {
     pub url: String,
     pub method: String,
     pub users: usize,
+    pub protocol: Protocol,
     pub threads: usize,
     pub duration_s: f64,
     pub warm_up_s: f64,
@@ -74,7 +76,7 @@ pub struct Report {
     pub requests: u64,
     /// Those of them that failed.
     pub errors: u64,
-    /// `connect`, `write`, `closed`, `timeout`, `unsent`, `protocol`, `body-mismatch`, `status-NNN`.
+    /// `connect`, `write`, `closed`, `timeout`, `unsent`, `protocol`, `reset`, `body-mismatch`, `status-NNN`.
     pub errors_by_kind: Vec<(String, u64)>,
     /// Measured time; shorter than requested if interrupted.
     pub seconds: f64,
@@ -239,9 +241,16 @@ impl Report {
     fn write_table(&self, out: &mut String) -> fmt::Result {
         let (settings, latency) = (&self.settings, &self.latency);
         let payload = settings.payload_bytes.map_or("no payload".to_owned(), |n| format!("{n} B"));
+        let shared = match settings.protocol {
+            Protocol::Http1 => String::new(),
+            Protocol::Http2 { streams } => {
+                let connections = settings.protocol.connections(settings.users);
+                format!(", HTTP/2 with {connections} connections x {streams} streams")
+            }
+        };
         writeln!(
             out,
-            "{} {}  {}, {payload}, {} tokens, {} threads, warm-up {} s",
+            "{} {}  {}{shared}, {payload}, {} tokens, {} threads, warm-up {} s",
             settings.method,
             settings.url,
             settings.load(),
@@ -382,15 +391,15 @@ impl RunSettings {
             Shape::Closed { think: Think::None } => format!("{users} users"),
             Shape::Closed { think } => format!("{users} users, {think}"),
             Shape::Arrivals { rate_per_s } => {
-                format!("{rate_per_s} requests/s on at most {users} connections")
+                format!("{rate_per_s} requests/s by at most {users} users")
             }
             Shape::Poisson { rate_per_s } => {
-                format!("{rate_per_s} requests/s at random times on at most {users} connections")
+                format!("{rate_per_s} requests/s at random times by at most {users} users")
             }
             Shape::RampUsers { from, think: Think::None } => format!("{from} to {users} users"),
             Shape::RampUsers { from, think } => format!("{from} to {users} users, {think}"),
             Shape::RampArrivals { from_per_s, to_per_s } => {
-                format!("{from_per_s} to {to_per_s} requests/s on at most {users} connections")
+                format!("{from_per_s} to {to_per_s} requests/s by at most {users} users")
             }
         }
     }
@@ -400,6 +409,9 @@ impl RunSettings {
             "url": self.url,
             "method": self.method,
             "users": self.users,
+            "protocol": self.protocol.name(),
+            "connections": self.protocol.connections(self.users),
+            "streams": self.protocol.streams(),
             "threads": self.threads,
             "duration_s": self.duration_s,
             "warm_up_s": self.warm_up_s,

@@ -4,12 +4,14 @@
 //! tokens and a payload of 100 KiB take the size of the tokens plus 100 KiB, not 400 MB.
 
 use std::io::IoSlice;
+use std::sync::Arc;
 
 use base::Method;
 
-use crate::limits;
+use wire::h2::client::RequestFields;
 
-use crate::load::LoadError;
+use crate::limits;
+use crate::load::{LoadError, Protocol};
 
 /// Where to connect, and the request target.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,11 +87,15 @@ pub(crate) struct RequestSpec<'a> {
     /// `None`: no body, which differs from an empty one.
     pub(crate) payload: Option<&'a [u8]>,
     pub(crate) tokens: Vec<Vec<u8>>,
+    pub(crate) protocol: Protocol,
 }
 
-/// A request in three parts: before the token, the token, and after it.
+/// A request in three parts: before the token, the token, and after it. For HTTP/2, the fields without the token.
 #[derive(Clone, Debug)]
 pub(crate) struct Prepared {
+    fields: Arc<RequestFields>,
+    /// Length of the body, at the end of `after`.
+    body_len: Option<usize>,
     pub(crate) method: Method,
     before: Vec<u8>,
     tokens: Vec<Vec<u8>>,
@@ -106,6 +112,7 @@ impl Prepared {
             return Err(LoadError::Usage(format!("method `{method}` is not supported")));
         }
         check_headers(spec.headers, !spec.tokens.is_empty())?;
+        let fields = fields(target, method, &spec)?;
         let given = |name: &str| spec.headers.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
         let mut before = format!("{method} {} HTTP/1.1\r\n", target.path).into_bytes();
         let mut line = |name: &str, value: &str| {
@@ -131,11 +138,30 @@ impl Prepared {
         after.extend_from_slice(b"\r\n");
         after.extend_from_slice(spec.payload.unwrap_or_default());
         Ok(Self {
+            fields: Arc::new(fields),
+            body_len: spec.payload.map(<[u8]>::len),
             method: Method::from_bytes(method.as_bytes()),
             before,
             tokens: spec.tokens,
             after,
         })
+    }
+
+    /// The fields of a request by HTTP/2, except for the token.
+    pub(crate) fn fields(&self) -> &Arc<RequestFields> {
+        &self.fields
+    }
+
+    pub(crate) fn body(&self) -> Option<&[u8]> {
+        self.body_len.map(|len| {
+            let from = self.after.len().saturating_sub(len);
+            self.after.get(from..).unwrap_or_default()
+        })
+    }
+
+    /// Token number `turn` (modulo the number of tokens), if there are any.
+    pub(crate) fn bearer(&self, turn: usize) -> Option<&[u8]> {
+        (!self.tokens.is_empty()).then(|| self.token(turn))
     }
 
     /// The method as sent.
@@ -167,6 +193,45 @@ impl Prepared {
         let turn = turn.checked_rem(self.tokens.len()).unwrap_or(0);
         self.tokens.get(turn).map_or(&[], Vec::as_slice)
     }
+}
+
+/// The fields of a request by HTTP/2.
+///
+/// # Errors
+/// [`LoadError::Usage`]: a field that HTTP/2 does not allow.
+fn fields(
+    target: &Destination,
+    method: &str,
+    spec: &RequestSpec<'_>,
+) -> Result<RequestFields, LoadError> {
+    // Source: RFC 9113 section 8.2.2.
+    const CONNECTION_FIELDS: [&str; 4] =
+        ["connection", "keep-alive", "proxy-connection", "upgrade"];
+    let is = |name: &str, own: &str| name.eq_ignore_ascii_case(own);
+    let given = |own: &str| spec.headers.iter().find(|(name, _)| is(name, own));
+    if let Some(name) = CONNECTION_FIELDS.iter().find(|name| given(name).is_some())
+        && spec.protocol != Protocol::Http1
+    {
+        return Err(LoadError::Usage(format!("header `{name}`: HTTP/2 does not allow it")));
+    }
+    let authority = given("host").map_or(target.authority.as_str(), |(_, value)| value);
+    let scheme = if target.secure { "https" } else { "http" };
+    let mut fields = vec![
+        (":method", method),
+        (":scheme", scheme),
+        (":authority", authority),
+        (":path", &target.path),
+    ];
+    let length = spec.payload.map(|payload| payload.len().to_string());
+    if let Some(length) = &length {
+        if given("content-type").is_none() {
+            fields.push(("content-type", "application/json"));
+        }
+        fields.push(("content-length", length));
+    }
+    let others = spec.headers.iter().filter(|(name, _)| !is(name, "host"));
+    fields.extend(others.map(|(name, value)| (name.as_str(), value.as_str())));
+    Ok(RequestFields::new(fields))
 }
 
 /// Framing fields, set by the generator itself.

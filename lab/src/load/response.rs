@@ -10,7 +10,7 @@ use std::fmt;
 use base::Method;
 
 use crate::limits;
-use memchr::memmem::Finder;
+use crate::load::search::Search;
 use serde::{Deserialize, Serialize};
 use wire::http1::{ChunkedDecoder, Parsed, Piece, Rejection, ResponseFraming, ResponseHead, Side};
 
@@ -30,8 +30,10 @@ pub(crate) enum Outcome {
     Timeout,
     /// Never sent, because no connection was free within the timeout (open loop).
     Unsent,
-    /// The response was not valid HTTP/1.1.
+    /// The response was not valid HTTP.
     Protocol,
+    /// The server reset the stream (HTTP/2).
+    Reset,
     /// The body did not contain the expected text.
     BodyMismatch,
     /// A status other than 2xx.
@@ -39,6 +41,15 @@ pub(crate) enum Outcome {
 }
 
 impl Outcome {
+    /// The outcome of a complete response. `found`: its body contains the expected text.
+    pub(crate) fn of_response(status: u16, found: bool) -> Self {
+        match status {
+            200..=299 if found => Self::Good,
+            200..=299 => Self::BodyMismatch,
+            status => Self::Status(status),
+        }
+    }
+
     pub(crate) fn is_error(self) -> bool {
         self != Self::Good
     }
@@ -54,6 +65,7 @@ impl fmt::Display for Outcome {
             Self::Timeout => out.write_str("timeout"),
             Self::Unsent => out.write_str("unsent"),
             Self::Protocol => out.write_str("protocol"),
+            Self::Reset => out.write_str("reset"),
             Self::BodyMismatch => out.write_str("body-mismatch"),
             Self::Status(status) => write!(out, "status-{status}"),
         }
@@ -157,12 +169,7 @@ impl ResponseReader {
 
     fn over(&self) -> ReadState {
         let found = self.search.as_ref().is_none_or(|search| search.found);
-        let outcome = match self.status {
-            200..=299 if found => Outcome::Good,
-            200..=299 => Outcome::BodyMismatch,
-            status => Outcome::Status(status),
-        };
-        ReadState::Over { outcome, keep: self.keep }
+        ReadState::Over { outcome: Outcome::of_response(self.status, found), keep: self.keep }
     }
 
     fn take(&mut self, bytes: &[u8]) -> Result<Beyond, Rejection> {
@@ -263,47 +270,6 @@ fn take_chunks(
 fn see(search: &mut Option<Search>, body: &[u8]) {
     if let Some(search) = search {
         search.see(body);
-    }
-}
-
-/// Searches for a text in a body that arrives in pieces.
-struct Search {
-    finder: Finder<'static>,
-    /// The last bytes, one fewer than the text has: a match may start there.
-    tail: Vec<u8>,
-    found: bool,
-}
-
-impl Search {
-    fn new(text: &[u8]) -> Self {
-        let finder = Finder::new(text).into_owned();
-        Self { found: text.is_empty(), tail: Vec::new(), finder }
-    }
-
-    fn restart(&mut self) {
-        self.tail.clear();
-        self.found = self.finder.needle().is_empty();
-    }
-
-    fn see(&mut self, piece: &[u8]) {
-        if self.found {
-            return;
-        }
-        let overlap = self.finder.needle().len().saturating_sub(1);
-        if !self.tail.is_empty() {
-            let border = piece.get(..overlap).unwrap_or(piece);
-            self.tail.extend_from_slice(border);
-            self.found = self.finder.find(&self.tail).is_some();
-            if border.len() < overlap {
-                let extra = self.tail.len().saturating_sub(overlap);
-                self.tail.drain(..extra);
-                return;
-            }
-            self.tail.clear();
-        }
-        self.found = self.found || self.finder.find(piece).is_some();
-        let tail = piece.len().saturating_sub(overlap);
-        self.tail.extend_from_slice(piece.get(tail..).unwrap_or_default());
     }
 }
 

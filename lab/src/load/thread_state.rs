@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use base::SystemClock;
 
+use crate::load::Protocol;
 use crate::load::connect::Connector;
 use crate::load::request::Prepared;
 use crate::load::shape::{IdleUser, NextStart, Part, Scheduler, Shape, Timeline};
@@ -19,6 +20,7 @@ use crate::recording::jtl;
 pub(crate) struct Plan {
     pub(crate) clock: SystemClock,
     pub(crate) connector: Connector,
+    pub(crate) protocol: Protocol,
     pub(crate) prepared: Prepared,
     pub(crate) expect: Option<Vec<u8>>,
     pub(crate) timeout: Duration,

@@ -50,6 +50,13 @@ impl WakeTimer {
         std::future::poll_fn(|cx| self.poll_sleep(cx, at_us, &mut asleep)).await;
     }
 
+    /// Wakes the calling task at `at_us`; now if the time has passed.
+    pub(crate) fn wake_at(&self, cx: &mut Context<'_>, at_us: u64) {
+        if self.poll_sleep(cx, at_us, &mut false).is_ready() {
+            cx.waker().wake_by_ref();
+        }
+    }
+
     fn poll_sleep(&self, cx: &mut Context<'_>, at_us: u64, asleep: &mut bool) -> Poll<()> {
         let now_us = self.clock.now_us();
         if now_us >= at_us || self.all_woken.load(atomic::Ordering::Relaxed) {

@@ -151,7 +151,8 @@ impl fmt::Display for Code<'_> {
             | Outcome::Closed
             | Outcome::Timeout
             | Outcome::Unsent
-            | Outcome::Protocol) => write!(out, "Non HTTP response code: {kind}"),
+            | Outcome::Protocol
+            | Outcome::Reset) => write!(out, "Non HTTP response code: {kind}"),
         }
     }
 }
@@ -168,6 +169,7 @@ fn messages(sample: &Sample) -> (&'static str, &'static str) {
         Outcome::Write => ("connection failed while writing the request", ""),
         Outcome::Closed => ("connection ended before the response was complete", ""),
         Outcome::Timeout => ("timeout", ""),
+        Outcome::Reset => ("the server reset the stream", ""),
         Outcome::Unsent => ("no free connection within the timeout", ""),
         Outcome::Protocol => ("response is not valid HTTP/1.1", ""),
     }

@@ -21,6 +21,7 @@ mod run_folder;
 mod runner;
 pub mod scenario;
 pub(crate) mod source;
+mod upstream;
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -14,6 +14,7 @@ use super::fingerprint;
 use super::fixtures::Fixtures;
 use super::run_folder::RunFolder;
 use super::scenario::Scenario;
+use super::upstream::UpstreamCount;
 use super::{Event, Run, RunError, rfc3339};
 use crate::load::{self, Options, Progress, Trust};
 use crate::recording::Recordings;
@@ -212,6 +213,7 @@ impl<'r> Runner<'r> {
             Options { shape: suite.load.shape, recordings, ..self.options(case, scenario, url)? };
         // Sampling must not use the target's CPU.
         let sampler = on_generator(suite, || Sampler::start(&watched))?;
+        let count = self.upstream_count(scenario, target, &options)?;
         let changer = self.changer(scenario)?;
         let loaded = self.load(&options, &sampler, on_event);
         let changes = changer.map(Changer::finish).transpose();
@@ -221,6 +223,7 @@ impl<'r> Runner<'r> {
         }
         let (load, span) = loaded?;
         let changes = changes?;
+        count.map_or(Ok(()), |count| count.check(&load))?;
         let rate_per_s = load.get("throughput_per_s").and_then(Value::as_f64).unwrap_or(0.0);
         let found = sampler.finish(span.0, span.1, rate_per_s);
         let gc_log = self.target.as_ref().and_then(|kept| kept.running.gc_log.clone());
@@ -235,6 +238,22 @@ impl<'r> Runner<'r> {
             start,
             changes,
         }))
+    }
+
+    /// Begins to count the requests at the backend, if the scenario says how many there should be.
+    fn upstream_count(
+        &self,
+        scenario: &Scenario,
+        target: &Target,
+        options: &Options,
+    ) -> Result<Option<UpstreamCount>, String> {
+        if scenario.upstream_requests.is_some() && self.backend.is_none() {
+            return Err(format!(
+                "scenario `{}` has `upstream_requests`, but target `{}` does not use the lab's backend",
+                scenario.name, target.name
+            ));
+        }
+        UpstreamCount::start(scenario, options, self.listen)
     }
 
     /// Starts to change the target, if the suite wants that.

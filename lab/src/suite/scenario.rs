@@ -36,6 +36,9 @@ pub struct Scenario {
     pub payload: ScenarioPayload,
     /// Text that every response body must contain; `{{bytes}}` stands for the payload size.
     pub expect: Option<String>,
+    /// Requests that the target makes to the backend for each of its own; checked after every case.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upstream_requests: Option<UpstreamRequests>,
 }
 
 /// A scenario as written in a file, with the positions needed for diagnostics.
@@ -61,6 +64,30 @@ pub(crate) struct ScenarioEntry {
     payload: ScenarioPayload,
     #[serde(default)]
     expect: Option<String>,
+    #[serde(default)]
+    upstream_requests: Option<UpstreamRequests>,
+}
+
+/// How many requests reach the backend for one request of a client.
+#[derive(Clone, Debug, Deserialize, Serialize, PartialEq, Eq)]
+#[serde(untagged, deny_unknown_fields)]
+pub enum UpstreamRequests {
+    Fixed(u64),
+    /// One for each occurrence of this text in the request's body.
+    Each {
+        each: String,
+    },
+}
+
+impl UpstreamRequests {
+    /// The number for a request with this body.
+    #[must_use]
+    pub fn of(&self, body: &str) -> u64 {
+        match self {
+            Self::Fixed(number) => *number,
+            Self::Each { each } => body.matches(each.as_str()).count() as u64,
+        }
+    }
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -150,6 +177,7 @@ impl ScenarioEntry {
             tokens,
             payload: self.payload,
             expect: self.expect.clone(),
+            upstream_requests: self.upstream_requests.clone(),
         })
     }
 }

@@ -356,26 +356,31 @@ fn connect(address: SocketAddr) -> io::Result<TcpStream> {
 }
 
 /// Whether `http://host:port/path` responds with 200, with the bearer token if there is one.
-#[allow(clippy::disallowed_methods, reason = "runs on the suite's own thread and blocks no worker")]
 pub(crate) fn responds_ok(url: &str, token: Option<&str>) -> bool {
-    let Some(rest) = url.strip_prefix("http://") else { return false };
-    let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-    let requested = || -> io::Result<bool> {
-        let address = authority.to_socket_addrs()?.next().ok_or(io::ErrorKind::NotFound)?;
-        let mut stream = connect(address)?;
-        stream.set_read_timeout(Some(PROBE))?;
-        stream.set_write_timeout(Some(PROBE))?;
-        let token = token.map(|token| format!("Authorization: Bearer {token}\r\n"));
-        let head = format!(
-            "GET /{path} HTTP/1.1\r\nHost: {authority}\r\nConnection: close\r\n{}\r\n",
-            token.unwrap_or_default()
-        );
-        stream.write_all(head.as_bytes())?;
+    let responded = || -> io::Result<bool> {
         let mut status = [0; 12];
-        stream.read_exact(&mut status)?;
+        requested(url, token)?.read_exact(&mut status)?;
         Ok(status.ends_with(b" 200"))
     };
-    requested().unwrap_or(false)
+    responded().unwrap_or(false)
+}
+
+/// A connection on which `http://host:port/path` was requested; it is closed after the response.
+#[allow(clippy::disallowed_methods, reason = "runs on the suite's own thread and blocks no worker")]
+pub(crate) fn requested(url: &str, token: Option<&str>) -> io::Result<TcpStream> {
+    let rest = url.strip_prefix("http://").ok_or(io::ErrorKind::InvalidInput)?;
+    let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+    let address = authority.to_socket_addrs()?.next().ok_or(io::ErrorKind::NotFound)?;
+    let mut stream = connect(address)?;
+    stream.set_read_timeout(Some(PROBE))?;
+    stream.set_write_timeout(Some(PROBE))?;
+    let token = token.map(|token| format!("Authorization: Bearer {token}\r\n"));
+    let head = format!(
+        "GET /{path} HTTP/1.1\r\nHost: {authority}\r\nConnection: close\r\n{}\r\n",
+        token.unwrap_or_default()
+    );
+    stream.write_all(head.as_bytes())?;
+    Ok(stream)
 }
 
 #[cfg(test)]

@@ -22,11 +22,13 @@ const MAY_DEPEND: &[(&str, &[&str])] = &[
     ("gateway",  &["base", "jose", "model", "wire", "stages", "mediation", "expression", "xml"]),
     ("formats",  &["base", "jose", "model", "xml", "mediation"]),
     ("follow",   &["base", "jose", "model", "wire", "formats"]),
+    ("store",    &[]),
+    ("manager",  &["base", "jose", "wire", "store"]),
     ("lab",      &["base", "wire", "expression", "formats"]),
-    ("penstock", &["base", "jose", "model", "wire", "stages", "gateway", "formats", "follow", "lab", "xml", "xpath", "xslt", "expression", "mediation"]),
+    ("penstock", &["base", "jose", "model", "wire", "stages", "gateway", "formats", "follow", "manager", "lab", "xml", "xpath", "xslt", "expression", "mediation"]),
     ("tests",    &["base", "jose", "model", "wire", "stages", "gateway", "formats", "follow", "lab", "xml", "xpath", "xslt", "expression"]),
     ("benches",  &["base", "jose", "model", "wire", "stages", "gateway", "lab", "xml", "xpath", "xslt", "expression"]),
-    ("engines",  &["base", "xml", "xpath", "xslt", "expression"]),
+    ("engines",  &["base", "xml", "xpath", "xslt", "expression", "mediation"]),
     ("xtask",    &[]),
 ];
 

@@ -15,7 +15,8 @@ use crate::failure::Failure;
 
 /// Run an HTTP server that echoes request bodies
 ///
-/// Every response has status 200 and the request's content type and body, whatever the method and path.
+/// Every response has status 200 and the request's content type and body, whatever the method and path. Only GET
+/// /.penstock/requests responds with the number of requests so far.
 #[derive(Args)]
 #[command(after_help = "Examples:
   penstock echo --listen 127.0.0.1:8688

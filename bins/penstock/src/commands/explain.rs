@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use formats::openapi::Defaults;
-use mediation::outline::{self, Branch, Node, Outline};
+use mediation::outline::{self, Branch, Node, Outline, PassingBody};
 use mediation::{BodyUse, Compiler};
 use model::Severity;
 
@@ -16,8 +16,9 @@ use crate::failure::Failure;
 
 /// Show what proxies, APIs and sequences do: steps, branches, body use and estimated cost
 ///
-/// A step that neither reads nor rewrites the body lets it stream. The cost is the CPU time that the steps on the most
-/// expensive way add to passing a body of that size through, estimated from the mediators' cost per byte.
+/// A step that neither reads nor rewrites the body lets it stream. The cost is the CPU time that a step with the body of
+/// that size takes, as measured once for its mediator; expressions, stylesheets and scripts differ. The total is that of
+/// the most expensive branches.
 #[derive(Args)]
 #[command(after_help = "Examples:
   penstock explain OrdersProxy.xml
@@ -64,17 +65,21 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     stdout(&text::of(&outlines))
 }
 
-/// Sizes of bodies for which the cost is shown, in bytes.
-const SIZES: [(&str, u64); 3] = [("1 KB", 1_000), ("10 KB", 10_000), ("100 KB", 100_000)];
+/// The sizes of [`outline::COST_BYTES`].
+const SIZES: [&str; 3] = ["1 KB", "10 KB", "100 KB"];
 
 /// `3 µs`, `1.2 ms`.
-fn cost(ns_per_byte: u64, bytes: u64) -> String {
-    let ns = ns_per_byte.saturating_mul(bytes);
+fn cost(ns: u64) -> String {
     match ns {
         0 => "0".to_owned(),
         1..=999_999 => format!("{} µs", ns.div_ceil(1_000)),
         _ => format!("{}.{} ms", ns / 1_000_000, ns / 100_000 % 10),
     }
+}
+
+/// Whether it takes time that depends on the body.
+fn is_free(costs_ns: [u64; 3]) -> bool {
+    costs_ns == [0; 3]
 }
 
 /// What a step does to the body; empty if it streams.
@@ -88,19 +93,31 @@ fn body_word(node: &Node) -> &'static str {
 
 /// Whether bodies stream through a flow, or from which step on they are held.
 fn body_lines(flow: &Branch) -> Vec<String> {
-    let of = |(name, first): (String, Option<&Node>)| match first {
-        Some(node) => {
-            format!("{name} is held from `{}` in line {} on", node.element, node.place.line)
-        }
-        None => format!("{name} streams through"),
-    };
-    flow.bodies().into_iter().map(of).collect()
+    flow.bodies().iter().map(body_line).collect()
 }
+
+fn body_line(body: &PassingBody<'_>) -> String {
+    let step = |node: &&Node| format!("`{}` in line {}", node.element, node.place.line);
+    let name = &body.name;
+    if body.holders.is_empty() {
+        return format!("{name} streams through");
+    }
+    let mut steps: Vec<_> = body.holders.iter().take(HOLDERS_SHOWN).map(step).collect();
+    let others = body.holders.len().saturating_sub(HOLDERS_SHOWN);
+    if others > 0 {
+        steps.push(format!("{others} others"));
+    }
+    let otherwise = if body.streams { ", else it streams through" } else { "" };
+    format!("{name} is held from {} on{otherwise}", steps.join(" or "))
+}
+
+/// Steps named of those that hold a body on one branch or another.
+const HOLDERS_SHOWN: usize = 3;
 
 /// The cost of the most expensive way through a flow.
 fn cost_line(flow: &Branch) -> String {
-    let of = |(name, bytes): (&str, u64)| format!("{} for {name}", cost(flow.ns_per_byte(), bytes));
-    SIZES.map(of).join(", ")
+    let costs = SIZES.iter().zip(flow.costs_ns());
+    costs.map(|(name, ns)| format!("{} for {name}", cost(ns))).collect::<Vec<_>>().join(", ")
 }
 
 /// `proxy Orders at /services/Orders`

@@ -1,6 +1,8 @@
 //! One module for each command, and the helpers that several of them share: [`serving`], [`signals`], [`source`].
 
 pub(crate) mod check;
+#[cfg(feature = "control")]
+pub(crate) mod control;
 pub(crate) mod echo;
 pub(crate) mod explain;
 pub(crate) mod expression;

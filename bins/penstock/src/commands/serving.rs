@@ -11,7 +11,7 @@ use gateway::{Addresses, AdminPages, Gateway, Parts, Question, StartError};
 use model::{ClientCertificates, Diagnostic, Settings, UpstreamTls};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::sync::oneshot;
-use wire::tls::{ClientAuth, ClientTls, EndpointTls};
+use wire::tls::{ClientAuth, ClientTls, EndpointTls, ServerCertificates};
 
 use super::signals::{Event, Shutdown, Signals};
 use crate::failure::Failure;
@@ -23,6 +23,8 @@ pub(crate) struct Serving {
     follower: Handle,
     signals: Signals,
     pub(crate) settings: Settings,
+    #[cfg_attr(not(feature = "control"), allow(dead_code, reason = "the control plane's"))]
+    pub(crate) certificates: Arc<ServerCertificates>,
     log: ProcessLog,
 }
 
@@ -59,6 +61,11 @@ impl Serving {
         let (configured, warnings) = read.map_err(|invalid| report(&invalid.diagnostics))?;
         let mut settings = configured.clone();
         listen.apply(&mut settings);
+        if !has_listener(&settings) {
+            let file = configuration.display();
+            let help = "add `http = \"127.0.0.1:8280\"` under [gateway]";
+            return Err(Failure::Error(format!("{file}: the gateway has no listener; {help}")));
+        }
         let log = ProcessLog::start(&settings.log).map_err(|error| {
             Failure::Error(format!("cannot start the thread that writes the log: {error}"))
         })?;
@@ -77,8 +84,9 @@ impl Serving {
         };
         let (follower, snapshot) =
             Follower::load(configured, options).map_err(|invalid| report(&invalid.diagnostics))?;
+        let certificates = follower.certificates();
         let parts = Parts {
-            certificates: follower.certificates(),
+            certificates: Arc::clone(&certificates),
             client_auth: client_auth(settings.tls.clients.as_ref()).map_err(Failure::Error)?,
             client_tls,
             pages: admin_pages(&follower.status(), &log),
@@ -94,7 +102,7 @@ impl Serving {
         let follower = follower.watch(publish).map_err(|error| {
             Failure::Error(format!("cannot start the thread that follows files: {error}"))
         })?;
-        Ok(Self { gateway, follower, signals, settings, log })
+        Ok(Self { gateway, follower, signals, settings, certificates, log })
     }
 
     pub(crate) fn addresses(&self) -> Addresses {
@@ -104,7 +112,7 @@ impl Serving {
     /// Serves until SIGINT or SIGTERM, then drains. A second signal ends the process at once.
     pub(crate) fn wait(self) -> Result<(), Failure> {
         // The log is written to its end when this returns.
-        let Self { gateway, follower, mut signals, settings, log: _log } = self;
+        let Self { gateway, follower, mut signals, settings, certificates: _, log: _log } = self;
         while signals.next() == Event::Reload {
             gateway.reopen_logs();
             follower.reload();
@@ -136,6 +144,11 @@ impl Serving {
             }
         }
     }
+}
+
+fn has_listener(settings: &Settings) -> bool {
+    let (gateway, integration) = (&settings.gateway, &settings.integration);
+    gateway.http.or(gateway.https).or(integration.http).or(integration.https).is_some()
 }
 
 /// Applies each change to the gateway, on the follower's thread.
@@ -216,7 +229,7 @@ fn admin_pages(status: &Arc<Status>, log: &ProcessLog) -> AdminPages {
 }
 
 /// Prints `diagnostics` to stderr.
-fn report(diagnostics: &[Diagnostic]) -> Failure {
+pub(super) fn report(diagnostics: &[Diagnostic]) -> Failure {
     for diagnostic in diagnostics {
         super::stderr(&format!("{diagnostic}\n"));
     }

@@ -84,7 +84,11 @@ pub(crate) fn report_expression(text: &str, place: Position, what: impl Display)
 pub(crate) fn report_at(name: &str, text: &str, place: Position, what: impl Display) -> Failure {
     let what: String = what.to_string().chars().map(printable).collect();
     let (line, caret) = excerpt(text, place);
-    let message = format!("{name}:{place}: {what}\n{line}\n{caret}\n");
+    let mut message = format!("{name}:{place}: {what}\n");
+    // The end of a document has no line to show.
+    if !line.trim().is_empty() {
+        message += &format!("{line}\n{caret}\n");
+    }
     super::stderr(&message);
     Failure::Reported
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use base::SystemClock;
 use clap::Args;
 use expression::{Budget, limits};
+use formats::openapi::Defaults;
 use mediation::{
     Answer, Bench, BenchHead, Body, Compiler, Direction, Environment, Exchange, Flow, Format,
     LogLevel, Matched, Message, Origin, PlainHead, Program, Properties, PropertyScope, Run,
@@ -28,10 +29,12 @@ use crate::failure::Failure;
   penstock try orders.xml --payload order.json
   penstock try orders.xml --run OrderProxy --payload order.xml --headers headers.txt --trace
   penstock try orders.xml --run OrderProxy --payload order.xml --response reply.xml
-  penstock try api.xml --path '/orders/17?verbose=true' --method GET")]
+  penstock try api.xml --path '/orders/17?verbose=true' --method GET
+  penstock try src/main/wso2mi/artifacts --run OrderProxy --payload order.xml")]
 pub(crate) struct Arguments {
-    /// Artefact in Synapse's XML: a sequence, a proxy, or `definitions` with several
-    #[arg(value_name = "FILE")]
+    /// Artefact in Synapse's XML: a sequence, a proxy, or `definitions` with several; or a folder or archive (*.car)
+    /// with what it refers to
+    #[arg(value_name = "PATH")]
     file: PathBuf,
     /// The sequence or proxy to run; not needed if there is only one
     #[arg(long, value_name = "NAME")]
@@ -101,11 +104,25 @@ fn resource(
 }
 
 fn program(arguments: &Arguments) -> Result<Program, Failure> {
+    let file = &arguments.file;
+    if file.is_dir() || file.extension().is_some_and(|ending| ending == "car") {
+        // An artefact with an error does not keep the others from being tried.
+        let checked = follow::check(&[], std::slice::from_ref(file), &Defaults::default());
+        let (program, compiled) = Compiler::compile_set(&checked.artefacts);
+        for diagnostic in checked.diagnostics.iter().chain(&compiled) {
+            stderr(&format!("{diagnostic}\n"));
+        }
+        return Ok(program);
+    }
     let source = Source::read(&arguments.file, limits::JSON_BYTES_MAX)?;
     let document = xml::Document::parse(&source.bytes).map_err(|error| source.xml_error(&error))?;
     let origin = Origin { file: &arguments.file, document: &document };
     let (program, diagnostics) = Compiler::compile(&[origin]);
-    for diagnostic in &diagnostics {
+    for mut diagnostic in diagnostics.iter().cloned() {
+        if diagnostic.message.starts_with("there is no ") {
+            let help = "give the folder that has it too: penstock try FOLDER --run NAME";
+            diagnostic.help.get_or_insert_with(|| help.to_owned());
+        }
         stderr(&format!("{diagnostic}\n"));
     }
     if diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error) {
@@ -172,6 +189,9 @@ fn request(arguments: &Arguments, program: &Program) -> Result<Message, Failure>
     Ok(Message::new(Direction::Request, Box::new(head), body))
 }
 
+/// What `try` prints of a message that goes nowhere, such as at the end of a sequence.
+const ENDED: &str = "ends without a response: 202 (--trace shows what became of the message)\n";
+
 /// Runs a message, and shows what happens.
 struct Shown {
     response: Option<Source>,
@@ -187,7 +207,7 @@ impl Shown {
         let ended = perform(run, &self).map_err(|failure| failed(&failure));
         match self.printed.into_inner() {
             Some(printed) => printed.and(ended),
-            None => ended.and_then(|()| stdout("ends without a response: 202\n")),
+            None => ended.and_then(|()| stdout(ENDED)),
         }
     }
 

@@ -89,11 +89,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
         all.push(ran);
     }
+    let ended = summary(&all);
     if let Some(file) = &arguments.junit {
         follow::write_public(file, junit::document(&all).as_bytes())
             .map_err(|error| Failure::file("write", file, &error))?;
     }
-    summary(&all)
+    ended
 }
 
 fn run_case(case: &Case, setting: &Setting<'_>, clock: &SystemClock) -> RanCase {
@@ -140,7 +141,8 @@ fn described(file: &Path, case: &RanCase) -> String {
 fn problem_lines(file: &Path, outcome: &Outcome) -> Vec<String> {
     let mut lines = Vec::new();
     for Problem { place, what, message, difference } in &outcome.problems {
-        let place = place.map(|Place { line, .. }| format!("{}:{line}: ", file.display()));
+        let place =
+            place.map(|Place { line, column }| format!("{}:{line}:{column}: ", file.display()));
         let message = if message.is_empty() { String::new() } else { format!(": {message}") };
         lines.push(format!("{}{what}{message}", place.unwrap_or_default()));
         if let Some((expected, actual)) = difference {

@@ -90,10 +90,32 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let listen = Listen { http, https, integration, admin };
     let serving = Serving::start(&places.configuration, &listen)?;
     let echo_address = echo.as_ref().map(Echo::addr);
+    #[cfg(feature = "control")]
+    let control = super::control::beside(&serving.settings, &serving.certificates)?;
+    #[cfg(feature = "control")]
+    let control = announce(control)?;
+    #[cfg(not(feature = "control"))]
+    if serving.settings.control.is_some() {
+        tracing::warn!("this build has no control plane; [control] is not used");
+    }
     drop(stdout(&welcome(&serving, &places, echo_address, has_token)));
     let ended = serving.wait();
     drop(echo);
+    #[cfg(feature = "control")]
+    drop(control);
     ended
+}
+
+/// Prints the address of the control plane, and the password that its first start generated.
+#[cfg(feature = "control")]
+fn announce(control: Option<manager::Control>) -> Result<Option<manager::Control>, Failure> {
+    let Some(mut control) = control else { return Ok(None) };
+    stdout(&format!("Control plane: https://{}\n", control.address()))?;
+    if let Some(password) = control.take_generated_password() {
+        stdout(&super::control::announcement(&password))?;
+    }
+    stdout("\n")?;
+    Ok(Some(control))
 }
 
 impl Places {
@@ -146,6 +168,7 @@ fn first_start(places: &Places) -> Result<(), Failure> {
         issuer_name: ISSUER_NAME,
         iss: ISS,
         jwks: "keys/jwks.json",
+        control: cfg!(feature = "control").then_some(("127.0.0.1:9443", "keys/signing.pem")),
     });
     let kept = follow::write_public(&places.configuration, configuration.as_bytes());
     written(&places.configuration, kept)

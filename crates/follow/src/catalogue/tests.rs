@@ -147,6 +147,7 @@ fn of_two_files_with_one_artefact_the_served_one_stays() {
             version: String::new(),
             file: file.into(),
             bytes: Arc::from([]),
+            configs: BTreeMap::default(),
             contains: Vec::new(),
             application: None,
         });

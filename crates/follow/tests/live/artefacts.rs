@@ -94,6 +94,25 @@ fn a_changed_property_changes_the_artefacts_that_use_it() {
     scene.until_no_diagnostics();
 }
 
+#[test]
+fn a_changed_property_changes_what_expressions_read() {
+    let mut scene = Scene::with_artefacts();
+    let sequence = "<sequence xmlns=\"http://ws.apache.org/ns/synapse\" name=\"a\">\
+                    <log><message>${configs.PENSTOCK_TEST_REGION}</message></log></sequence>";
+    scene.replace("artifacts/a.xml", sequence);
+    scene.until_diagnostic("`configs.PENSTOCK_TEST_REGION` has no value");
+    let reads = |snapshot: &Snapshot, expect: &str| {
+        let first = snapshot.artefacts.artefacts.first();
+        let value = first.and_then(|one| one.configs.get("PENSTOCK_TEST_REGION"));
+        value.is_some_and(|value| value == expect)
+    };
+    scene.replace("artifacts/file.properties", "PENSTOCK_TEST_REGION = north\n");
+    scene.until_that(|snapshot| reads(snapshot, "north"));
+    scene.replace("artifacts/file.properties", "PENSTOCK_TEST_REGION = south\n");
+    scene.until_that(|snapshot| reads(snapshot, "south"));
+    scene.until_no_diagnostics();
+}
+
 impl Scene {
     fn with_artefacts() -> Self {
         let mut scene = Self::unstarted();

@@ -7,6 +7,7 @@ use jose::Algorithm;
 use model::{IssuerSettings, KeySource, Place};
 
 use super::Outside;
+use super::secret;
 use super::table::Table;
 use crate::report::{Report, one_of, shorten, suggest};
 
@@ -154,8 +155,7 @@ fn is_loopback(host: &str) -> bool {
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
-/// `{ env = "NAME" }` or `{ file = "path" }`. A trailing newline in the file is not part of the
-/// secret.
+/// A secret that is long enough for `algorithms`.
 fn secret(
     table: &Table<'_>,
     algorithms: &[Algorithm],
@@ -166,40 +166,7 @@ fn secret(
     if algorithms.is_empty() {
         report.error(table.place, "`secret` needs `algorithms`", "add `algorithms = [\"HS256\"]`");
     }
-    let inner = table.section("secret", "issuer.secret", report);
-    if !inner.is_present() {
-        return None;
-    }
-    let bytes = match (inner.text("env", report), inner.text("file", report)) {
-        (Some((name, place)), None) => match (outside.env)(name) {
-            Some(value) => value.into_bytes(),
-            None => {
-                let message = format!("the environment variable `{}` is not set", shorten(name));
-                report.error(place, message, "set it before starting Penstock");
-                return None;
-            }
-        },
-        (None, Some((name, place))) => match (outside.read_file)(&outside.path(name)) {
-            Ok(bytes) => without_newline(bytes),
-            Err(error) => {
-                let message = format!("the secret in `{}`: {error}", shorten(name));
-                report.error(place, message, "correct the path or its permissions");
-                return None;
-            }
-        },
-        (Some(_), Some(_)) => {
-            report.error(place, "`secret` has both `env` and `file`", "remove one of them");
-            return None;
-        }
-        (None, None) => {
-            report.error(
-                place,
-                "`secret` needs either `env` or `file`",
-                "write { env = \"NAME\" } or { file = \"path\" }",
-            );
-            return None;
-        }
-    };
+    let bytes = secret::read(table, "secret", "issuer.secret", outside, report)?;
     let least = algorithms.iter().map(|algorithm| bytes_min(*algorithm)).max().unwrap_or(0);
     if bytes.len() < least {
         let message =
@@ -231,14 +198,4 @@ fn bytes_min(algorithm: Algorithm) -> usize {
         | Algorithm::Es512
         | Algorithm::EdDsa => 0,
     }
-}
-
-fn without_newline(mut bytes: Vec<u8>) -> Vec<u8> {
-    if bytes.last() == Some(&b'\n') {
-        bytes.pop();
-        if bytes.last() == Some(&b'\r') {
-            bytes.pop();
-        }
-    }
-    bytes
 }

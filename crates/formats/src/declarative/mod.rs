@@ -5,9 +5,11 @@
 //!
 //! Architecture invariant: no diagnostic contains a secret.
 
+mod control;
 mod issuers;
 mod manual;
 mod render;
+mod secret;
 mod sections;
 mod table;
 

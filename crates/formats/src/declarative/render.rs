@@ -21,6 +21,8 @@ pub struct FirstStart<'a> {
     pub iss: &'a str,
     /// Its JWKS file.
     pub jwks: &'a str,
+    /// `control.https`, and the private key of that JWKS file; absent: no control plane.
+    pub control: Option<(&'a str, &'a str)>,
 }
 
 /// The commented `penstock.toml` of a first start; [`super::read`] accepts it.
@@ -32,6 +34,20 @@ pub fn render_default(first: &FirstStart<'_>) -> String {
     let [integration, artefacts] = [integration, artefacts].map(|text| quoted(text));
     let [apis, data, jwks] = [apis, data, jwks].map(|text| quoted(text));
     let [issuer_name, iss] = [issuer_name, iss].map(|text| quoted(text));
+    let control = first.control.map_or_else(String::new, |(https, key)| {
+        let [https, key] = [https, key].map(quoted);
+        format!(
+            "[control]                     # issues OAuth2 tokens: docs/credentials.md
+https = {https}
+issuer = {iss}
+keys = [{key}]
+
+[store]
+url = \"sqlite:penstock.db\"
+
+"
+        )
+    });
     format!(
         "# Penstock's configuration, written by the first start and read by later ones. All keys: docs/configuration.md.
 # Relative paths are relative to this file. Changes are applied immediately, except for listeners, which need a restart.
@@ -60,7 +76,7 @@ listen = {admin}   # /healthz /readyz /metrics /diagnostics
 # [access_log]
 # to = \"stdout\"               # one JSON line for each request
 
-[[issuer]]                    # an issuer whose tokens are accepted; there can be several
+{control}[[issuer]]                    # an issuer whose tokens are accepted; there can be several
 name = {issuer_name}
 iss = {iss}
 jwks = {jwks}               # a file or an https URL

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use base::limits;
 use model::{
-    AccessLog, AdminSettings, CertificateFiles, ClientCertificates, EndpointTls, FaultStatus,
+    AccessLog, AdminSettings, CertificateFiles, ClientCertificates, Cors, EndpointTls, FaultStatus,
     GatewaySettings, Http2Listeners, IntegrationSettings, LogFormat, LogSettings, Place, Settings,
     SniCertificate, TlsSettings, UpstreamTls,
 };
@@ -13,9 +13,11 @@ use toml::Spanned;
 use toml::de::DeTable;
 
 use super::Outside;
+use super::control;
 use super::issuers;
 use super::table::Table;
 use crate::address::{Wrong, host_pattern};
+use crate::openapi::cors::{header, origin};
 use crate::report::{Report, shorten};
 
 pub(super) fn settings(
@@ -26,13 +28,13 @@ pub(super) fn settings(
 ) -> Settings {
     let root = Table::root(root, text, report);
     let integration = root.section("integration", "integration", report);
+    let control = root.section("control", "control", report);
+    let others = integration.is_present() || control.is_present();
+    let gateway = gateway(&root.section("gateway", "gateway", report), others, outside, report);
+    let store = root.section("store", "store", report);
     let settings = Settings {
-        gateway: gateway(
-            &root.section("gateway", "gateway", report),
-            integration.is_present(),
-            outside,
-            report,
-        ),
+        control: control::read(&control, &store, outside, report),
+        gateway,
         integration: self::integration(&integration, outside, report),
         tls: tls(&root.section("tls", "tls", report), outside, report),
         admin: AdminSettings {
@@ -52,16 +54,16 @@ pub(super) fn settings(
     settings
 }
 
-/// `integrates`: whether there is `[integration]`, which has listeners of its own.
+/// `others`: whether there is another section with listeners of its own, `[integration]` or `[control]`.
 fn gateway(
     table: &Table<'_>,
-    integrates: bool,
+    others: bool,
     outside: &Outside<'_>,
     report: &mut Report,
 ) -> GatewaySettings {
     let (http, https) = listeners(table, report);
     let listens = table.get("http").is_some() || table.get("https").is_some();
-    if !listens && !integrates {
+    if !listens && !others {
         let help =
             "add `http = \"127.0.0.1:8280\"` or `https = \"127.0.0.1:8243\"` under [gateway]";
         report.error(table.place, "the gateway has no listener", help);
@@ -141,7 +143,35 @@ fn integration(
     }
     let artefacts = paths(table, "artifacts", outside, report);
     let artefacts = artefacts.unwrap_or_else(|| vec![outside.path("artifacts/")]);
-    IntegrationSettings { http, https, artefacts }
+    let cors = cors(table, report);
+    IntegrationSettings { http, https, artefacts, cors }
+}
+
+/// Micro Integrator's rules for all APIs: `synapse.rest.CORSConfig.*` of its `synapse.properties`.
+fn cors(table: &Table<'_>, report: &mut Report) -> Option<Cors> {
+    let mut checked = |key, item: fn(&str) -> Result<String, Wrong>| {
+        let mut valid = Vec::new();
+        for (text, place) in table.texts(key, report)? {
+            match item(text) {
+                Ok(text) => valid.push(text),
+                Err((message, help)) => report.error(place, message, help),
+            }
+        }
+        Some(valid)
+    };
+    let origins = checked("cors_origins", origin);
+    let headers = checked("cors_headers", header);
+    if let (None, Some(item)) = (&origins, table.get("cors_headers")) {
+        let help = "add `cors_origins` with the origins that may send them";
+        report.error(item.place, "`cors_headers` has no effect without `cors_origins`", help);
+    }
+    Some(Cors {
+        allow_origins: origins?,
+        allow_methods: Vec::new(),
+        allow_headers: headers.unwrap_or_default(),
+        expose_headers: Vec::new(),
+        allow_credentials: false,
+    })
 }
 
 /// `http` and `https`.
@@ -165,7 +195,11 @@ fn http2(table: &Table<'_>, report: &mut Report) -> Http2Listeners {
 }
 
 /// `address:port`; host names are not resolved.
-fn address(table: &Table<'_>, key: &str, report: &mut Report) -> Option<(SocketAddr, Place)> {
+pub(super) fn address(
+    table: &Table<'_>,
+    key: &str,
+    report: &mut Report,
+) -> Option<(SocketAddr, Place)> {
     let (text, place) = table.text(key, report)?;
     let parsed = text.parse::<SocketAddr>();
     if parsed.is_err() {
@@ -186,6 +220,7 @@ fn listeners_differ(root: &Table<'_>, report: &mut Report) {
     let gateway = root.section("gateway", "gateway", &mut silent);
     let integration = root.section("integration", "integration", &mut silent);
     let admin = root.section("admin", "admin", &mut silent);
+    let control = root.section("control", "control", &mut silent);
     let mut open: Vec<(&str, SocketAddr)> = Vec::new();
     for (table, key, name) in [
         (gateway, "http", "gateway.http"),
@@ -193,6 +228,7 @@ fn listeners_differ(root: &Table<'_>, report: &mut Report) {
         (integration, "http", "integration.http"),
         (integration, "https", "integration.https"),
         (admin, "listen", "admin.listen"),
+        (control, "https", "control.https"),
     ] {
         let Some((address, place)) = address(&table, key, &mut silent) else { continue };
         if let Some((other, _)) = open.iter().find(|(_, other)| collide(*other, address)) {
@@ -221,7 +257,7 @@ fn path(
     table.text(key, report).map(|(text, _)| outside.path(text))
 }
 
-fn paths(
+pub(super) fn paths(
     table: &Table<'_>,
     key: &str,
     outside: &Outside<'_>,

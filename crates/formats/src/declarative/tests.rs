@@ -41,6 +41,8 @@ held_bytes_max = 50
 http = "127.0.0.1:8290"
 https = "127.0.0.1:8253"
 artifacts = ["orders.car", "/srv/mi"]
+cors_origins = ["https://Shop.example:443"]
+cors_headers = ["X-Mine"]
 [tls]
 cert = "tls.crt"
 key = "tls.key"
@@ -67,6 +69,13 @@ file = "access.log"
 [log]
 level = "debug"
 format = "json"
+[control]
+https = "127.0.0.1:9443"
+issuer = "https://id.example/oauth2/token"
+keys = ["etc/new.key", "etc/old.key"]
+admin_password = { env = "SHARED" }
+[store]
+url = "postgres://penstock@db.example/penstock"
 [[issuer]]
 name = "resident"
 iss = "https://localhost:9443/oauth2/token"
@@ -110,6 +119,9 @@ fn every_key_reaches_the_settings() {
     assert_eq!(integration.http, "127.0.0.1:8290".parse().ok());
     assert_eq!(integration.https, "127.0.0.1:8253".parse().ok());
     assert_eq!(integration.artefacts, [Path::new("etc/orders.car"), Path::new("/srv/mi")]);
+    let cors = integration.cors.as_ref().expect("it has origins");
+    assert_eq!(cors.allow_origins, ["https://shop.example"]);
+    assert_eq!(cors.allow_headers, ["X-Mine"]);
     assert_eq!(gateway.data, Path::new("etc/var"));
     let proxies: Vec<String> =
         gateway.trusted_proxies.iter().map(|(ip, bits)| format!("{ip}/{bits}")).collect();
@@ -292,7 +304,10 @@ fn listeners_on_the_same_address_are_rejected() {
     check("[gateway]\nhttp = \"127.0.0.1:0\"\nhttps = \"127.0.0.1:0\"\n", "");
     check("[gateway]\nworkers = 1\n", "1:1: no listener");
     check("[integration]\nartifacts = []\n", "1:1: [integration] have no listener");
-    check("[integration]\nhttp = \"127.0.0.1:8290\"\n", "");
+    let here = "[integration]\nhttp = \"127.0.0.1:8290\"\n";
+    check(here, "");
+    check(&format!("{here}cors_origins = [\"ftp://a\"]\n"), "3:17: ");
+    check(&format!("{here}cors_headers = [\"X\"]\n"), "3:16: no effect without `cors_origins`");
 }
 
 #[test]
@@ -417,6 +432,7 @@ fn the_file_of_a_first_start_has_no_diagnostics() {
         issuer_name: "resident",
         iss: "https://localhost:9443/oauth2/token",
         jwks: "keys/jwks.json",
+        control: Some(("127.0.0.1:9443", "keys/signing.pem")),
     };
     let (settings, diagnostics) = load(&render_default(&first));
     assert_eq!(diagnostics, []);
@@ -426,6 +442,35 @@ fn the_file_of_a_first_start_has_no_diagnostics() {
     assert_eq!(settings.integration.artefacts, [PathBuf::from("etc/artifacts/")]);
     let issuer = settings.issuers.first().map(|issuer| (issuer.name.as_str(), issuer.iss.as_str()));
     assert_eq!(issuer, Some(("resident", "https://localhost:9443/oauth2/token")));
+    let control = settings.control.expect("a control plane");
+    assert_eq!(control.issuer, "https://localhost:9443/oauth2/token");
+    assert_eq!(control.keys, [PathBuf::from("etc/keys/signing.pem")]);
+    assert_eq!(control.store, model::StoreSettings::Sqlite(PathBuf::from("etc/penstock.db")));
+    let without = render_default(&FirstStart { control: None, ..first });
+    assert_eq!(load(&without).0.expect("it is complete").control, None);
+}
+
+#[test]
+fn the_control_plane_and_its_store_are_checked() {
+    check("[control]\n", "1:1: no listener");
+    let control = "[control]\nhttps = \"127.0.0.1:9443\"\n";
+    check(control, "");
+    for (lines, expect) in [
+        ("issuer = \"http://a/b\"", "3:10: not an https URL without query"),
+        ("issuer = \"https://a/b?c\"", "3:10: not an https URL without query"),
+        ("keys = []", "1:1: `keys` is empty"),
+        ("admin_password = {}", "3:18: needs either `env` or `file`"),
+        ("admin_password = { env = \"EMPTY\" }", "3:18: not UTF-8 of 8 to 256 bytes"),
+        ("[store]\nurl = \"mysql://me:secret@db/x\"", "4:7: unknown kind of database"),
+        ("[gateway]\nhttps = \"0.0.0.0:9443\"", "2:9: use the same address"),
+    ] {
+        check(&format!("{control}{lines}\n"), expect);
+    }
+    let (settings, warnings) =
+        load("[gateway]\nhttp = \"127.0.0.1:8280\"\n[store]\nurl = \"sqlite:a.db\"\n");
+    assert!(settings.is_some_and(|settings| settings.control.is_none()));
+    let warnings: Vec<_> = warnings.iter().map(|warning| warning.message.as_str()).collect();
+    assert_eq!(warnings, ["[store] has no effect without [control]"]);
 }
 
 /// `lines` follow a gateway with one listener: they begin on line 3.
@@ -476,6 +521,7 @@ fn load(text: &str) -> (Option<Settings>, Vec<Diagnostic>) {
     let env = |name: &str| match name {
         "SHARED" => Some(SECRET.to_owned()),
         "SHORT" => Some("swordfish".to_owned()),
+        "EMPTY" => Some(String::new()),
         _ => None,
     };
     let files = |path: &Path| match path.to_str() {

@@ -116,7 +116,7 @@ fn texts(
 
 /// `*`, or an origin as browsers send it: in lower case, without the scheme's default port and without
 /// a path. A host may start with `*.`, which matches one or more labels.
-fn origin(text: &str) -> Result<String, address::Wrong> {
+pub(crate) fn origin(text: &str) -> Result<String, address::Wrong> {
     if text == "*" {
         return Ok(text.to_owned());
     }
@@ -148,7 +148,7 @@ fn method(text: &str) -> Result<String, address::Wrong> {
     Ok(upper)
 }
 
-fn header(text: &str) -> Result<String, address::Wrong> {
+pub(crate) fn header(text: &str) -> Result<String, address::Wrong> {
     if text == "*" || is_token(text) {
         return Ok(text.to_owned());
     }

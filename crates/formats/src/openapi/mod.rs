@@ -7,7 +7,7 @@
 //! Architecture invariant: an operation requires a token unless the file explicitly says otherwise.
 
 mod contract;
-mod cors;
+pub(crate) mod cors;
 mod document;
 mod endpoints;
 mod extensions;

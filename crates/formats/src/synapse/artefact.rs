@@ -87,12 +87,14 @@ pub(super) fn read(
     };
     check_mediators(root, report);
     let bytes = parameters::replaced(bytes, document, outside.parameter, report);
+    let configs = parameters::configs(document, outside.parameter, report);
     Some(Artefact {
         kind,
         name: name?,
         version: origin.version,
         file: origin.file,
         bytes: bytes.into(),
+        configs,
         contains,
         application: origin.application.cloned(),
     })

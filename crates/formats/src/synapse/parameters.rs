@@ -2,6 +2,7 @@
 //!
 //! As in Synapse, one is the whole value of an endpoint's address or of a `parameter`, never a part of it.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::report::{Report, shorten};
@@ -75,6 +76,65 @@ pub(super) fn replaced(
         }
     }
     splice(bytes, uses)
+}
+
+/// The values of what the expressions of `document` read as `configs.NAME`. One without a value is a warning: the
+/// expression has a default, or fails.
+pub(super) fn configs(
+    document: &xml::Document,
+    resolve: &dyn Fn(Parameter, &str) -> Option<String>,
+    report: &mut Report,
+) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    let mut note = |text: &str, position: xml::Position| {
+        for name in config_names(text) {
+            if found.contains_key(name) {
+                continue;
+            }
+            match resolve(Parameter::File, name) {
+                Some(value) => drop(found.insert(name.to_owned(), value)),
+                None => {
+                    let message = format!("`configs.{}` has no value", shorten(name));
+                    report.warning(place(position), message, Parameter::File.help(name));
+                }
+            }
+        }
+    };
+    for node in document.root().descendants() {
+        if node.kind() == xml::Kind::Text {
+            note(node.text(), node.position());
+        }
+        for attribute in node.attributes() {
+            note(attribute.text(), attribute.position());
+        }
+    }
+    found
+}
+
+/// The names in `${configs.NAME}` and `${configs["NAME"]}`, wherever in the expression that is.
+fn config_names(text: &str) -> Vec<&str> {
+    let expressions = text.split("${").skip(1);
+    let expressions = expressions.map(|rest| rest.split('}').next().unwrap_or_default());
+    let mut names = Vec::new();
+    for expression in expressions {
+        for (at, root) in expression.match_indices("config") {
+            let before = expression.get(..at).unwrap_or_default();
+            let is_root =
+                !before.ends_with(|last: char| last.is_alphanumeric() || "_.\"'".contains(last));
+            let rest = expression.get(at.saturating_add(root.len())..).unwrap_or_default();
+            let rest = rest.strip_prefix('s').unwrap_or(rest).trim_start();
+            let quoted = rest.strip_prefix("[\"").or_else(|| rest.strip_prefix("['"));
+            let name = match (rest.strip_prefix('.'), quoted) {
+                (Some(rest), _) => {
+                    rest.split(|next: char| !(next.is_alphanumeric() || next == '_')).next()
+                }
+                (None, Some(rest)) => rest.split(['"', '\'']).next(),
+                (None, None) => None,
+            };
+            names.extend(name.filter(|name| is_root && !name.is_empty()));
+        }
+    }
+    names
 }
 
 /// The values that may be parameters, and their positions.

@@ -219,6 +219,30 @@ fn a_parameter_is_replaced_by_its_value_and_lines_stay() {
 }
 
 #[test]
+fn what_expressions_read_as_configs_is_resolved() {
+    let sequence = |inside: &str| format!("<sequence {NS} name=\"a\">\n{inside}</sequence>");
+    for (inside, known) in [
+        ("<log><message>to ${configs.HOST}</message></log>", true),
+        ("<variable name=\"x\" expression=\"${1 + length(config['HOST'])}\"/>", true),
+        ("<variable name=\"x\" expression='${vars.a == configs[\"HOST\"]}'/>", true),
+        (
+            "<log><message>configs.HOST ${vars.configs.HOST} ${\"configs.HOST\"}</message></log>",
+            false,
+        ),
+    ] {
+        let outcome = read_bytes("a.xml", sequence(inside).as_bytes());
+        assert_eq!(outcome.diagnostics, [], "{inside}");
+        let found = outcome.set.expect("it is valid").artefacts[0].configs.get("HOST").cloned();
+        assert_eq!(found, known.then(|| "http://file/?a&b".to_owned()), "{inside}");
+    }
+    let absent = sequence("<log><message>${configs.ABSENT}</message></log>");
+    let outcome = read_bytes("a.xml", absent.as_bytes());
+    let found = outcome.diagnostics[0].to_string();
+    assert!(found.starts_with("a.xml:2:15: warning: `configs.ABSENT` has no value"), "{found}");
+    assert!(outcome.set.is_some());
+}
+
+#[test]
 fn parameters_on_one_line_and_on_several_are_each_replaced() {
     let two = format!(
         "\u{FEFF}<endpoint {NS} name=\"ä\"><address uri=\"$SYSTEM:HOST\"/><http uri-template=\"$FILE:HOST\"/></endpoint>"

@@ -40,6 +40,11 @@ impl OwnBody {
     pub(crate) fn new(held: Held, resources: &Resources) -> Self {
         Self { held, watch: resources.watches.add() }
     }
+
+    /// No body, and the watch of what waits.
+    pub(crate) fn empty(watch: &Rc<Watch>) -> Self {
+        Self { held: Held::default(), watch: Rc::clone(watch) }
+    }
 }
 
 impl Source for OwnBody {

@@ -18,6 +18,9 @@ pub(crate) struct Gate {
     /// The limit when one last passed.
     limit: Cell<usize>,
     left: Notify,
+    /// Of so many that pass after waiting, one is the oldest, and the others are the newest. 0: all are the oldest.
+    oldest_of: usize,
+    woken: Cell<usize>,
 }
 
 /// One in a gate's count, until dropped.
@@ -36,7 +39,7 @@ impl Drop for Pass {
         let left = self.0.passed.get().saturating_sub(1);
         self.0.passed.set(left);
         if self.0.waiting.get() > 0 && left < self.0.limit.get() {
-            self.0.left.notify_one();
+            self.0.wake();
         }
     }
 }
@@ -58,6 +61,11 @@ impl Drop for Waiting<'_> {
 }
 
 impl Gate {
+    /// One at which the newest passes first, but one time of `oldest_of` the oldest.
+    pub(crate) fn newest_first(oldest_of: usize) -> Self {
+        Self { oldest_of, ..Self::default() }
+    }
+
     /// Passes, unless `limit` have passed or others wait. See [`Self::limit_to`].
     pub(crate) fn try_pass(self: &Rc<Self>, limit: usize) -> Option<Pass> {
         self.limit_to(limit);
@@ -68,7 +76,17 @@ impl Gate {
     pub(crate) fn limit_to(&self, limit: usize) {
         if limit > self.limit.replace(limit) {
             let room = limit.saturating_sub(self.passed.get());
-            (0..room.min(self.waiting.get())).for_each(|_| self.left.notify_one());
+            (0..room.min(self.waiting.get())).for_each(|_| self.wake());
+        }
+    }
+
+    fn wake(&self) {
+        let woken = self.woken.get().wrapping_add(1);
+        self.woken.set(woken);
+        if self.oldest_of == 0 || woken.is_multiple_of(self.oldest_of) {
+            self.left.notify_one();
+        } else {
+            self.left.notify_last();
         }
     }
 
@@ -216,6 +234,41 @@ mod tests {
         assert!(gate.try_pass().is_none(), "the third has not run yet");
         assert!(poll(third.as_mut()).is_some() && gate.waiting() == 0);
         assert!(gate.try_pass().is_some());
+    }
+
+    #[test]
+    fn the_newest_passes_first_but_the_oldest_every_fourth_time() {
+        let resources = Resources::new(SystemClock::new(), 0);
+        let gate = Rc::new(Gate::newest_first(4));
+        let mut passed = gate.try_pass(1).expect("it is empty");
+        let mut bodies: Vec<_> =
+            (0..6).map(|_| OwnBody::new(Held::default(), &resources)).collect();
+        let mut waiting: Vec<_> =
+            bodies.iter_mut().map(|body| Box::pin(gate.wait(body))).map(Some).collect();
+        assert!(next(&mut waiting).is_none());
+        let mut order = Vec::new();
+        for _ in 0..6 {
+            drop(passed);
+            let (number, pass) = next(&mut waiting).expect("one passes");
+            order.push(number);
+            passed = pass;
+        }
+        assert_eq!(order, [5, 4, 3, 0, 2, 1]);
+    }
+
+    /// The one that passes, and its number.
+    fn next<F>(waiting: &mut [Option<Pin<Box<F>>>]) -> Option<(usize, Pass)>
+    where
+        F: Future<Output = Result<Pass, Unwanted>>,
+    {
+        let cx = &mut Context::from_waker(Waker::noop());
+        for (number, slot) in waiting.iter_mut().enumerate() {
+            if let Some(Poll::Ready(passed)) = slot.as_mut().map(|wait| wait.as_mut().poll(cx)) {
+                *slot = None;
+                return Some((number, passed.unwrap()));
+            }
+        }
+        None
     }
 
     fn poll(wait: Pin<&mut impl Future<Output = Result<Pass, Refusal>>>) -> Option<Pass> {

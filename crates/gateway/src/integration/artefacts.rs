@@ -4,13 +4,16 @@ use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use mediation::{Compiler, Memory, Program, SequenceId};
+use expression::Budget;
+use mediation::{Compiler, InboundTarget, Memory, Program, SequenceId};
 use model::{
-    Api, ApiState, Artefact, ArtefactSet, Diagnostic, LoadedApi, Severity, Snapshot, Transports,
+    Api, ApiState, Artefact, ArtefactSet, Cors, Denial, Diagnostic, Fault, LoadedApi, Severity,
+    Snapshot, Transports,
 };
-use stages::Routes;
+use stages::{ApiRoutes, NotFound, Routes};
 
-use super::LOG;
+use super::{LOG, fault_of};
+use crate::message::{Request, Serves};
 
 /// Compiled artefacts. Workers share them.
 pub(crate) struct Integration {
@@ -18,6 +21,8 @@ pub(crate) struct Integration {
     found: Arc<ArtefactSet>,
     /// What the program was compiled from.
     pub(super) artefacts: Arc<ArtefactSet>,
+    /// The rules of its APIs.
+    cors: Option<Cors>,
     /// The units of it that are broken nevertheless.
     broken: BTreeSet<PathBuf>,
     /// The problems of what was found.
@@ -36,8 +41,19 @@ pub(crate) struct Integration {
 pub(super) enum Service {
     Proxy(usize),
     Api(usize),
+    /// An inbound endpoint's own sequence, at no base path.
+    Inbound(usize),
     /// The sequence `main` gets what no other service takes, at the empty base path.
     Main(SequenceId),
+}
+
+/// What a request is for.
+pub(super) struct Target<'r> {
+    pub(super) routes: &'r Arc<ApiRoutes>,
+    pub(super) service: Service,
+    pub(super) remainder: &'r [u8],
+    /// Not on another transport alone.
+    pub(super) is_served: bool,
 }
 
 /// A compiled set.
@@ -60,10 +76,15 @@ impl Compiled {
 impl Integration {
     /// Compiles the artefacts of `snapshot`, unless `previous` has them already. What is broken now stays as it is in
     /// `previous`, if it was not broken there.
-    pub(crate) fn compile(snapshot: &Snapshot, previous: Option<&Arc<Self>>) -> Arc<Self> {
+    pub(crate) fn compile(
+        snapshot: &Snapshot,
+        cors: Option<&Cors>,
+        previous: Option<&Arc<Self>>,
+    ) -> Arc<Self> {
         let found = &snapshot.artefacts;
         if let Some(previous) = previous
             && Arc::ptr_eq(&previous.found, found)
+            && previous.cors.as_ref() == cors
         {
             return Arc::clone(previous);
         }
@@ -80,7 +101,7 @@ impl Integration {
             None => (Compiled { diagnostics: Vec::new(), ..new }, new.diagnostics),
         };
         let Compiled { artefacts, program, broken, .. } = compiled;
-        let served = services(&program);
+        let served = services(&program, cors);
         let apis = served
             .iter()
             .map(|(_, api)| LoadedApi { api: Arc::clone(api), state: ApiState::Serving });
@@ -98,6 +119,7 @@ impl Integration {
         Arc::new(Self {
             found: Arc::clone(found),
             artefacts,
+            cors: cors.cloned(),
             broken,
             diagnostics,
             memory: Memory::new(&program),
@@ -105,6 +127,13 @@ impl Integration {
             services,
             routes: Arc::new(routes),
         })
+    }
+
+    /// The same with other rules.
+    pub(crate) fn with_cors(self: &Arc<Self>, cors: Option<&Cors>) -> Arc<Self> {
+        let (revision, artefacts) = (self.routes.revision(), Arc::clone(&self.found));
+        let snapshot = Snapshot { revision, artefacts, ..Snapshot::default() };
+        Self::compile(&snapshot, cors, Some(self))
     }
 
     /// The set of `new` with this one's version of what is broken there. `None`: there is none of it here.
@@ -139,6 +168,65 @@ impl Integration {
         Some(ArtefactSet { artefacts, resources })
     }
 
+    /// Where a request goes: its account, its service, and the rest of its path.
+    ///
+    /// # Errors
+    /// No service has the path; the budget of `dispatch.filter.pattern`.
+    pub(super) fn find<'r>(&'r self, request: &'r Request) -> Result<Target<'r>, Fault> {
+        let (head, bytes) = (&request.head, request.bytes.as_slice());
+        let path = head.path(bytes);
+        let (mut wanted, mut number) = (InboundTarget::Service, 0);
+        if let Serves::Inbound(port) = request.peer.serves {
+            let mut all = self.program.inbounds().iter();
+            // One that is gone still has connections.
+            number = all.position(|one| one.port == port).ok_or(Fault::Denied(Denial::NoApi))?;
+            if let Some(inbound) = self.program.inbounds().get(number) {
+                let target = String::from_utf8_lossy(head.target(bytes));
+                wanted = inbound.target(&target, &Budget::default()).map_err(fault_of)?;
+            }
+        }
+        let is_wanted = |service: Service| match (wanted, service) {
+            (InboundTarget::Own, Service::Inbound(one)) => one == number,
+            (InboundTarget::Main, Service::Main(_)) => true,
+            _ => false,
+        };
+        if wanted == InboundTarget::Service {
+            // Services have no operations: what is found is their base path.
+            let found = self.routes.find(head.host(bytes), head.method(), path, request.secure);
+            let Err(NotFound { denial, api, remainder, .. }) = found else {
+                return Err(Fault::Denied(Denial::NoResource));
+            };
+            let routes = api.ok_or(Fault::Denied(denial))?;
+            let service = self.services.get(routes.slot as usize).copied().flatten();
+            let service = service.ok_or(Fault::Denied(Denial::NoApi))?;
+            let is_served = denial != Denial::UnsupportedTransport;
+            return Ok(Target { routes, service, remainder, is_served });
+        }
+        let mut all = self.routes.apis();
+        let found = all.find_map(|routes| {
+            let service = self.services.get(routes.slot as usize).copied().flatten()?;
+            is_wanted(service).then_some((routes, service))
+        });
+        let (routes, service) = found.ok_or(Fault::Denied(Denial::NoApi))?;
+        Ok(Target { routes, service, remainder: path, is_served: true })
+    }
+
+    /// The ports of inbound endpoints, and whether they use TLS.
+    pub(crate) fn ports(&self) -> impl Iterator<Item = (u16, bool)> {
+        self.program.inbounds().iter().map(|inbound| (inbound.port, inbound.secure))
+    }
+
+    /// A problem of the inbound endpoint with this port.
+    pub(crate) fn port_problem(
+        &self,
+        port: u16,
+        message: String,
+        help: &str,
+    ) -> Option<Diagnostic> {
+        let inbound = self.program.inbounds().iter().find(|inbound| inbound.port == port)?;
+        Some(inbound.diagnostic(Severity::Error, message, help))
+    }
+
     /// Whether they are other artefacts than those of `other`.
     pub(crate) fn differs(&self, other: &Self) -> bool {
         !Arc::ptr_eq(&self.program, &other.program)
@@ -163,7 +251,7 @@ fn names(artefact: &Artefact) -> impl Iterator<Item = (model::ArtefactKind, Stri
 }
 
 /// The services of a program, each as an API without operations.
-fn services(program: &Program) -> Vec<(Service, Arc<Api>)> {
+fn services(program: &Program, cors: Option<&Cors>) -> Vec<(Service, Arc<Api>)> {
     let transports =
         |given: mediation::Transports| Transports { http: given.http, https: given.https };
     let proxies = program.proxies().iter().enumerate().map(|(number, proxy)| {
@@ -175,13 +263,20 @@ fn services(program: &Program) -> Vec<(Service, Arc<Api>)> {
     let apis = program.apis().iter().enumerate().map(|(number, api)| {
         let path = api.base_path.clone();
         let transports = transports(api.transports);
-        let found = Api { transports, ..Api::new(api.name.clone(), String::new(), path) };
+        let cors = cors.cloned();
+        let found = Api { transports, cors, ..Api::new(api.name.clone(), String::new(), path) };
         (Service::Api(number), Arc::new(found))
+    });
+    let inbounds = program.inbounds().iter().enumerate().map(|(number, inbound)| {
+        // No path of a request begins like this.
+        let path = format!("inbound:{}", inbound.name);
+        let api = Api::new(inbound.name.clone(), String::new(), path);
+        (Service::Inbound(number), Arc::new(api))
     });
     let main = program.sequence("main").map(|main| {
         let api = Api::new("main".to_owned(), String::new(), String::new());
         (Service::Main(main), Arc::new(api))
     });
     // Of two services with one path, the first is served: an API at `/` comes before.
-    proxies.chain(apis).chain(main).collect()
+    proxies.chain(apis).chain(inbounds).chain(main).collect()
 }

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use base::limits::UNREAD_BYTES_MAX;
 use bytes::Bytes;
-use mediation::{Answer, AskId, Body, Code, Failure};
+use mediation::{Answer, AskId, Code, Failure};
 use model::{Denial, Fault};
 use wire::http1::BodyFraming;
 
@@ -56,7 +56,7 @@ pub(super) async fn hold_answer(
     match hold_response(worker, stream, client, holding, stall).await {
         Ok(bytes) => {
             if let Answer::Response(message) = answer {
-                message.body = Body::held(message.body.format(), bytes);
+                message.body.hold(bytes);
             }
         }
         Err(failure) => *answer = Answer::Failed(failure, None),

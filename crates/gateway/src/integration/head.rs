@@ -10,13 +10,18 @@ use wire::http1::{Field, Known, KnownSet};
 
 use crate::message::{Head, HeadEdits, RequestCopy};
 
+/// Almost always ASCII, which is checked faster than it is repaired.
+fn text(bytes: &[u8]) -> Cow<'_, str> {
+    std::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
+}
+
 impl RequestCopy {
     /// Path and query below the service's own path, as they came.
     fn postfix(&self) -> Cow<'_, str> {
         let path = self.head.path(&self.bytes).get(self.prefix_len..).unwrap_or_default();
-        let path = String::from_utf8_lossy(path);
+        let path = text(path);
         match self.head.query(&self.bytes) {
-            Some(query) => Cow::Owned(format!("{path}?{}", String::from_utf8_lossy(query))),
+            Some(query) => Cow::Owned(format!("{path}?{}", text(query))),
             None => path,
         }
     }
@@ -55,13 +60,13 @@ impl MediatedHead for RequestCopy {
     fn property(&self, scope: PropertyScope, name: &str) -> Option<Cow<'_, str>> {
         match (scope, name) {
             (PropertyScope::Axis2, "HTTP_METHOD") | (PropertyScope::Synapse, "REST_METHOD") => {
-                Some(String::from_utf8_lossy(self.head.method_bytes(&self.bytes)))
+                Some(text(self.head.method_bytes(&self.bytes)))
             }
             (PropertyScope::Axis2, "REST_URL_POSTFIX")
             | (PropertyScope::Synapse, "REST_SUB_REQUEST_PATH") => Some(self.postfix()),
             (PropertyScope::Axis2, "TransportInURL")
             | (PropertyScope::Synapse, "REST_FULL_REQUEST_PATH" | "To") => {
-                Some(String::from_utf8_lossy(self.head.target(&self.bytes)))
+                Some(text(self.head.target(&self.bytes)))
             }
             (PropertyScope::Axis2, "REMOTE_ADDR") => Some(self.remote_address?.to_string().into()),
             (PropertyScope::Synapse, name) => {
@@ -164,12 +169,12 @@ fn field<'a>(
     fields: &'a [Field],
     name: &str,
 ) -> Option<Cow<'a, str>> {
-    edits.find(bytes, fields, name.as_bytes()).map(String::from_utf8_lossy)
+    edits.find(bytes, fields, name.as_bytes()).map(text)
 }
 
 fn fields(edits: &HeadEdits, bytes: &[u8], fields: &[Field], each: &mut dyn FnMut(&str, &str)) {
     for (name, value) in edits.fields(bytes, fields, KnownSet::EMPTY) {
-        each(&String::from_utf8_lossy(name), &String::from_utf8_lossy(value));
+        each(&text(name), &text(value));
     }
 }
 

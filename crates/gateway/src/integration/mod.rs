@@ -22,20 +22,21 @@ use mediation::{
     Body, BodyUse, Direction, Environment, Failure, Flow, Format, Found, LogLevel, Matched, Memory,
     Message, PlainHead, Program, PropertyScope, Run, SequenceId, Source,
 };
-use model::{Denial, Fault};
+use model::{Denial, Fault, MethodSet};
 use wire::http1::BodyFraming;
 
 use crate::account::Record;
 use crate::admission;
 use crate::client::Client;
 use crate::compiled::{Compiled, Live};
+use crate::cross_origin;
 use crate::flow::Held;
 use crate::forward::{IDENTITY, OwnBody, Pass, RequestBody};
 use crate::message::{Head, Request, RequestCopy};
 use crate::response::{Body as ResponseBody, Response};
 use crate::worker::Worker;
 
-use artefacts::Service;
+use artefacts::{Service, Target};
 use session::{Outcome, Session, Waiting};
 
 pub(crate) use artefacts::Integration;
@@ -74,6 +75,10 @@ impl Environment for RunEnvironment {
         self.unix_ms
     }
 
+    fn config(&self, name: &str) -> Option<Cow<'_, str>> {
+        self.program.config(name).map(Cow::Borrowed)
+    }
+
     fn registry(&self, path: &str, property: Option<&str>) -> Option<Cow<'_, str>> {
         let resource = self.integration.as_ref()?.artefacts.resources.get(path)?;
         match property {
@@ -107,20 +112,20 @@ pub(crate) async fn respond<C: Client>(
 ) -> Result<Response, Fault> {
     let integration = &revision.integration;
     let (head, bytes) = (&request.head, request.bytes.as_slice());
-    let (host, path) = (head.host(bytes), head.path(bytes));
-    // Services have no operations: what is found is their base path.
-    let Err(not_found) = integration.routes.find(host, head.method(), path, request.secure) else {
-        return Err(Fault::Denied(Denial::NoResource));
-    };
-    let Some(routes) = not_found.api else { return Err(Fault::Denied(not_found.denial)) };
+    let Target { routes, service: service_at, remainder, is_served } = integration.find(request)?;
     let service = worker.services.get(routes, &worker.pools);
     record.api = Some(Rc::clone(&service.account));
-    if not_found.denial == Denial::UnsupportedTransport {
+    if !is_served {
         return Err(Fault::Denied(Denial::UnsupportedTransport));
     }
-    let service_at = integration.services.get(routes.slot as usize).copied().flatten();
-    let service_at = service_at.ok_or(Fault::Denied(Denial::NoApi))?;
-    let prefix_len = path.len().saturating_sub(not_found.remainder.len());
+    let prefix_len = head.path(bytes).len().saturating_sub(remainder.len());
+    if let Service::Api(number) = service_at
+        && let Some(fields) = cross_origin::preflight(request, routes, || {
+            methods(&integration.program, number, request, remainder)
+        })
+    {
+        return Ok(worker.own_response_with(204, &fields));
+    }
     if let Some((content_type, text)) =
         description(&integration.program, service_at, request, prefix_len)
     {
@@ -141,7 +146,7 @@ pub(crate) async fn respond<C: Client>(
     let budget = budget(&revision.live);
     let program = &integration.program;
     let mut message = message(head, framing);
-    let (flow, resource) = flow(program, service_at, request, not_found.remainder, record)?;
+    let (flow, resource) = flow(program, service_at, request, remainder, record)?;
     if let Some(resource) = resource {
         resource.describe(&mut message, &budget).map_err(fault_of)?;
     }
@@ -159,7 +164,23 @@ pub(crate) async fn respond<C: Client>(
     let mut waiting = Some(Waiting { client, framing, early_upload });
     let outcome = session.go(&mut waiting).await?;
     drop(admitted.turn);
-    conclude(worker, session, outcome, waiting, record).await
+    let mut response = conclude(worker, session, outcome, waiting, record).await?;
+    cross_origin::mediate(request, routes, &mut response.head.edits);
+    Ok(response)
+}
+
+/// The methods of an API's resources at a path.
+fn methods(program: &Program, api: usize, request: &Request, remainder: &[u8]) -> MethodSet {
+    let Some(api) = program.apis().get(api) else { return MethodSet::EMPTY };
+    let query = request.head.query(&request.bytes).unwrap_or_default();
+    let (rest, query) = (String::from_utf8_lossy(remainder), String::from_utf8_lossy(query));
+    let all = Method::NAMED.into_iter();
+    match api.methods(&rest, &query) {
+        None => all.fold(MethodSet::EMPTY, MethodSet::with),
+        Some(named) => {
+            all.filter(|one| named.contains(&one.as_str())).fold(MethodSet::EMPTY, MethodSet::with)
+        }
+    }
 }
 
 /// Mediators read whole bodies, and no compressed ones.
@@ -223,7 +244,7 @@ fn description(
             let content_type = if is_json { "application/json" } else { "text/yaml" };
             Some((content_type, api.openapi(&url())))
         }
-        Service::Proxy(_) | Service::Api(_) | Service::Main(_) => None,
+        Service::Proxy(_) | Service::Api(_) | Service::Inbound(_) | Service::Main(_) => None,
     }
 }
 
@@ -253,6 +274,10 @@ fn flow<'p>(
         Service::Proxy(number) => {
             let proxy = program.proxies().get(number).ok_or(Fault::Denied(Denial::NoApi))?;
             return Ok((proxy.flow, None));
+        }
+        Service::Inbound(number) => {
+            let inbound = program.inbounds().get(number).ok_or(Fault::Denied(Denial::NoApi))?;
+            return Ok((inbound.flow, None));
         }
         // Its responses come back to it, as in Synapse.
         Service::Main(main) => {

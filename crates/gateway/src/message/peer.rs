@@ -17,6 +17,8 @@ pub(crate) enum Serves {
     Apis,
     /// Synapse's proxies and APIs.
     Integration,
+    /// The inbound endpoint with this port in its artefact.
+    Inbound(u16),
 }
 
 /// The client's end of a connection.

@@ -99,6 +99,10 @@ impl World {
                 heavy: HeavyPool::start(0).expect("no thread is needed"),
             },
         );
+        let mut turns = Random::new(seed, 6);
+        if crowded && turns.percent(50) {
+            worker.saturation.limit_to(turns.between(1, 3));
+        }
         Self {
             seed,
             calm,
@@ -274,6 +278,7 @@ fn compiled(limits: &Limits) -> Compiled {
         Arc::new(Routes::compile(&snapshot, None))
     });
     let live = Live {
+        cors: None,
         fault_status: FaultStatus::Http,
         connect_ms: 1_000,
         head_ms: 10_000,
@@ -290,7 +295,7 @@ fn compiled(limits: &Limits) -> Compiled {
         trusted_proxies: Vec::new(),
         client_tls: ClientTls::insecure(),
     };
-    let integration = Integration::compile(&Snapshot::default(), None);
+    let integration = Integration::compile(&Snapshot::default(), None, None);
     let (routes, policies) = (Arc::clone(routes), Arc::default());
     Compiled { routes, integration, policies, live: Arc::new(live) }
 }

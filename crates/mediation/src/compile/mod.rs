@@ -3,6 +3,7 @@
 mod artefact;
 mod element;
 mod endpoint;
+mod inbound;
 mod service;
 
 use std::collections::{BTreeMap, HashMap};
@@ -72,7 +73,11 @@ impl Compiler {
         let parsed: Vec<_> = parsed.collect();
         let origins = parsed.iter().map(|(file, document)| Origin { file, document });
         let resources = set.resources.clone();
-        Self { resources, ..Self::default() }.compile_all(&origins.collect::<Vec<_>>())
+        let compiler = Self { resources, ..Self::default() };
+        let (mut program, diagnostics) = compiler.compile_all(&origins.collect::<Vec<_>>());
+        let configs = set.artefacts.iter().flat_map(|artefact| artefact.configs.clone());
+        program.configs = configs.collect();
+        (program, diagnostics)
     }
 
     /// Compiles all `files` together, since artefacts refer to each other by name.
@@ -176,6 +181,9 @@ impl Compiler {
             "api" => {
                 let _ = self.api(&element);
             }
+            "inboundEndpoint" => {
+                let _ = self.inbound(&element);
+            }
             "template" => {
                 if let Some((id, child)) = self.artefacts.sequence().zip(element.child("sequence"))
                 {
@@ -188,7 +196,8 @@ impl Compiler {
             // The last two are of a server's own configuration.
             "localEntry" | "description" | "registry" | "taskManager" => return,
             other => {
-                let help = "the artefacts are `api`, `proxy`, `sequence`, `template`, `endpoint` and `localEntry`";
+                let help = "the artefacts are `api`, `proxy`, `inboundEndpoint`, `sequence`, `template`, `endpoint` and \
+                            `localEntry`";
                 self.error(&element, format!("`{other}` is not served yet"), Some(help.to_owned()));
                 return;
             }
@@ -299,7 +308,11 @@ impl Compiler {
             return None;
         }
         let Some(row) = MEDIATORS.iter().find(|row| row.element == name) else {
-            let help = "docs/synapse.md lists the mediators".to_owned();
+            let nearest = base::names::nearest(name, MEDIATORS.iter().map(|row| row.element));
+            let help = match nearest {
+                Some(nearest) => format!("did you mean `{nearest}`?"),
+                None => "docs/synapse.md lists the mediators".to_owned(),
+            };
             self.error(&element, format!("unknown mediator `{name}`"), Some(help));
             return None;
         };
@@ -433,7 +446,7 @@ impl Compiler {
         self.diagnostics.push(Diagnostic { severity, file, place, message, help });
     }
 
-    fn site(&self, at: &Element<'_>) -> Site {
+    pub(crate) fn site(&self, at: &Element<'_>) -> Site {
         let xml::Position { line, column } = at.position();
         Site { file: Arc::clone(&self.file), line, column }
     }
@@ -453,6 +466,7 @@ impl Compiler {
         program.templates.retain(|name, _| artefacts.is_good("template", name));
         program.proxies.retain(|proxy| artefacts.is_good("proxy", &proxy.name));
         program.apis.retain(|api| artefacts.is_good("api", &api.name));
+        program.inbounds.retain(|one| artefacts.is_good("inboundEndpoint", &one.name));
     }
 }
 

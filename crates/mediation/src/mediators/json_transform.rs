@@ -13,7 +13,7 @@ const AUTO_PRIMITIVE: &str = "synapse.commons.json.output.autoPrimitive";
 
 #[derive(Debug)]
 struct JsonTransform {
-    /// Every scalar becomes a string.
+    /// Numbers and booleans become strings.
     strings: bool,
     schema: Option<Schema>,
 }
@@ -87,7 +87,7 @@ impl JsonTransform {
             (json::Kind::Number | json::Kind::Boolean, Some("string")) => {
                 out.string(value.raw());
             }
-            (json::Kind::Number | json::Kind::Boolean | json::Kind::Null, None) if self.strings => {
+            (json::Kind::Number | json::Kind::Boolean, None) if self.strings => {
                 out.string(value.raw());
             }
             (

@@ -69,7 +69,7 @@ impl Mediator for Log {
             line.add(name, &scene.text(value, message)?)?;
         }
         if self.level == Level::Full {
-            let bytes = message.body.bytes(scene.budget)?.unwrap_or_default();
+            let bytes = message.body.plain_bytes(scene.budget)?.unwrap_or_default();
             match std::str::from_utf8(&bytes) {
                 Ok(text) => line.add("Payload", text)?,
                 Err(_) => {

@@ -45,6 +45,7 @@ use crate::compile::{Compiler, Element};
 #[cfg(not(feature = "script"))]
 use absent as script;
 pub(crate) use cache::Policy as CachePolicy;
+pub(crate) use pattern::Pattern;
 #[cfg(not(feature = "validate"))]
 use {absent as json_transform, absent as validate};
 

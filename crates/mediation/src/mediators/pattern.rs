@@ -10,7 +10,7 @@ use crate::run::Scene;
 use crate::{Failure, Message};
 
 #[derive(Clone, Debug)]
-pub(super) struct Pattern(Regex);
+pub(crate) struct Pattern(Regex);
 
 fn whole(source: &str) -> String {
     format!("\\A(?:{source})\\z")
@@ -40,7 +40,7 @@ pub(super) fn subject(
 
 impl Pattern {
     /// Reports a pattern that is not valid.
-    pub(super) fn compile(
+    pub(crate) fn compile(
         compiler: &mut Compiler,
         element: &Element<'_>,
         source: &str,
@@ -72,7 +72,7 @@ impl Pattern {
 
     /// # Errors
     /// The text is too long for what is left of the budget.
-    pub(super) fn matches(&self, text: &str, budget: &Budget) -> Result<bool, BudgetExceeded> {
+    pub(crate) fn matches(&self, text: &str, budget: &Budget) -> Result<bool, BudgetExceeded> {
         self.0.is_match(text, budget)
     }
 }

@@ -5,6 +5,7 @@ use std::cell::{Cell, OnceCell};
 use bytes::Bytes;
 use expression::{BodyUse, Budget, json, mapping, markup};
 
+use super::coding::Coding;
 use super::{Format, form, formatter, multipart, soap};
 use crate::{Code, Failure};
 
@@ -16,12 +17,16 @@ pub struct Body {
     boundary: Option<Box<str>>,
     /// Its content type says ISO-8859-1.
     is_latin: bool,
+    /// Of the bytes as they arrived.
+    coding: Coding,
     source: Source,
     /// Boxed, since messages are moved often, and most are not read.
     json: OnceCell<Box<json::Document<'static>>>,
     xml: OnceCell<Box<xml::Document>>,
     /// An edited view, written.
     written: OnceCell<Bytes>,
+    /// A compressed body without its coding.
+    plain: OnceCell<Bytes>,
     /// Text in ISO-8859-1, as UTF-8.
     decoded: OnceCell<Bytes>,
     /// Memory that this body was charged, and releases when it is replaced.
@@ -75,6 +80,11 @@ impl Body {
         self.boundary.as_deref()
     }
 
+    /// The coding that its head says; new bytes have none.
+    pub(super) fn set_coding(&mut self, coding: Coding) {
+        self.coding = coding;
+    }
+
     /// The charset that its content type says. XML says its own.
     pub(super) fn set_charset(&mut self, charset: Option<&str>) {
         let names = ["iso-8859-1", "latin1"];
@@ -118,6 +128,21 @@ impl Body {
         }
     }
 
+    /// The size that whoever reads it should expect, in bytes.
+    #[must_use]
+    pub fn size_to_read(&self) -> usize {
+        match &self.source {
+            Source::Bytes(bytes) if self.plain.get().is_none() => {
+                self.coding.decoded_max(bytes.len())
+            }
+            Source::Bytes(_)
+            | Source::Streaming
+            | Source::Written(_)
+            | Source::Json
+            | Source::Xml => self.size(),
+        }
+    }
+
     /// The same body for another message: its bytes are shared, not copied.
     ///
     /// # Errors
@@ -131,7 +156,8 @@ impl Body {
             Source::Streaming => return Err(not_held()),
         };
         let (boundary, is_latin) = (self.boundary.clone(), self.is_latin);
-        Ok(Self { format: self.format, boundary, is_latin, source, ..Self::default() })
+        let coding = self.coding.clone();
+        Ok(Self { format: self.format, boundary, is_latin, coding, source, ..Self::default() })
     }
 
     /// Replaces it by `bytes` in `format`, which are checked when somebody reads them.
@@ -162,6 +188,7 @@ impl Body {
         }
         if matches!(self.source, Source::Bytes(_) | Source::Written(_)) {
             (self.json, self.xml) = Default::default();
+            (self.plain, self.decoded) = Default::default();
             budget.release_memory(usize::try_from(self.charged.take()).unwrap_or(usize::MAX));
         }
     }
@@ -190,7 +217,7 @@ impl Body {
         }
         let is_plain = matches!(self.format, Format::Json | Format::Text);
         if format == Format::Binary || format == Format::Text && is_plain {
-            if let Some(bytes) = self.bytes(budget)? {
+            if let Some(bytes) = self.plain_bytes(budget)? {
                 let bytes = match self.payload(budget) {
                     Ok(Some(payload)) if formatter::is_wrapper(payload) => {
                         formatter::write(payload, format, None, budget)?.0.into()
@@ -387,8 +414,35 @@ impl Body {
         Ok(text.into())
     }
 
-    /// What the host read, in UTF-8 if its content type says ISO-8859-1.
+    /// As [`Body::bytes`], without a content coding.
+    ///
+    /// # Errors
+    /// As [`Body::bytes`]; it cannot be decoded.
+    pub fn plain_bytes(&self, budget: &Budget) -> Result<Option<Bytes>, Failure> {
+        match &self.source {
+            Source::Bytes(bytes) => Ok(Some(self.plain(bytes, budget)?.clone())),
+            Source::Streaming | Source::Written(_) | Source::Json | Source::Xml => {
+                self.bytes(budget)
+            }
+        }
+    }
+
+    /// What the host read, without its coding.
+    fn plain<'b>(&'b self, bytes: &'b Bytes, budget: &Budget) -> Result<&'b Bytes, Failure> {
+        if self.coding == Coding::Identity || bytes.is_empty() {
+            return Ok(bytes);
+        }
+        if self.plain.get().is_none() {
+            let plain = self.charge(budget, || self.coding.decode(bytes, budget))?;
+            // The cell was empty.
+            let _ = self.plain.set(plain.into());
+        }
+        Ok(self.plain.get().unwrap_or(bytes))
+    }
+
+    /// The same, in UTF-8 if its content type says ISO-8859-1.
     fn decoded<'b>(&'b self, bytes: &'b Bytes, budget: &Budget) -> Result<&'b Bytes, Failure> {
+        let bytes = self.plain(bytes, budget)?;
         if !self.is_latin || bytes.is_ascii() {
             return Ok(bytes);
         }

@@ -1,6 +1,7 @@
 //! The message that mediators act on.
 
 mod body;
+mod coding;
 mod form;
 mod format;
 pub(crate) mod formatter;
@@ -18,6 +19,7 @@ use expression::{BodyUse, Budget};
 use crate::{Code, Failure};
 
 pub use body::Body;
+use coding::{CONTENT_ENCODING, Coding};
 pub use format::Format;
 pub(crate) use head::NoHead;
 pub use head::{Head, PlainHead};
@@ -26,7 +28,6 @@ pub use view::{Environment, LogLevel, View};
 pub use xpath::synapse::PropertyScope;
 
 pub(crate) const CONTENT_TYPE: &str = "Content-Type";
-const CONTENT_ENCODING: &str = "Content-Encoding";
 /// Fields that describe the bytes of a body, and are wrong for new ones. Source: RFC 9110 sections 8.8.3, 14.3 and 14.4;
 /// RFC 9530.
 const OF_THE_BYTES: [&str; 8] = [
@@ -91,20 +92,14 @@ impl Message {
         }
     }
 
-    /// Why no mediator can read the body: it is compressed, for example.
-    pub(crate) fn encoded(&self) -> Option<Failure> {
-        let coding = self.head.field(CONTENT_ENCODING)?;
-        let is_plain = |coding: &str| coding.is_empty() || coding.eq_ignore_ascii_case("identity");
-        if coding.split(',').all(|coding| is_plain(coding.trim())) {
-            return None;
-        }
-        let text =
-            format!("the body is encoded ({}), and a mediator reads it", coding.escape_debug());
-        Some(Failure::new(Code::MALFORMED_BODY, text))
+    /// Its content coding, if there is one.
+    pub(crate) fn encoded(&self) -> Option<Coding> {
+        Some(Coding::of(&*self.head)).filter(|coding| *coding != Coding::Identity)
     }
 
-    /// Notes what else than the format the content type says of the body.
+    /// Notes what else than its format the head says of the body.
     fn note_parameters(&mut self) {
+        self.body.set_coding(Coding::of(&*self.head));
         let Some(content_type) = self.head.field(CONTENT_TYPE) else { return };
         if self.body.format() == Format::Multipart {
             self.body.set_boundary(format::parameter(&content_type, "boundary"));

@@ -105,10 +105,6 @@ impl Mediator for Remember {
         0
     }
 
-    fn takes_encoded(&self) -> bool {
-        true
-    }
-
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
         let mut request = Request { fields: Vec::new(), body: Bytes::new() };
         if self.0.request_headers {
@@ -138,10 +134,6 @@ impl Mediator for Service {
             PolicyFlow::Response if includes.response_body => BodyUse::Rewritten,
             PolicyFlow::Request | PolicyFlow::Response | PolicyFlow::Fault => BodyUse::Untouched,
         }
-    }
-
-    fn takes_encoded(&self) -> bool {
-        true
     }
 
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {

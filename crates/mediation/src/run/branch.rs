@@ -341,7 +341,7 @@ impl Branch {
     }
 }
 
-fn too_deep() -> Failure {
+pub(super) fn too_deep() -> Failure {
     let message = format!("sequences are nested deeper than {}", limits::SEQUENCE_DEPTH_MAX);
     Failure::new(Code::MEDIATION, message)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::branch::{At, Branch, BranchId, End, Split, Wait};
+use super::branch::{At, Branch, BranchId, End, Split, Wait, too_deep};
 use super::{Answer, Ask, AskId, Context, Event, Run, Turn, Waiter};
 use crate::{
     Code, Collect, Failure, Fork, Message, Part, PropertyScope, PropertyValue, Scatter, limits,
@@ -56,6 +56,9 @@ impl Run {
             Some(id) => format!("messageSequence.{id}"),
             None => "messageSequence".to_owned(),
         };
+        if branch.splits.len() >= limits::SEQUENCE_DEPTH_MAX {
+            return Turn::Failed(branch, too_deep());
+        }
         let after = match branch.after() {
             Ok(after) => after,
             Err(failure) => return Turn::Failed(branch, failure),

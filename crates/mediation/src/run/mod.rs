@@ -269,8 +269,8 @@ impl Run {
 
     fn step(&mut self, mut branch: Box<Branch>, context: Context<'_>) -> Turn {
         if let Some((at, parts)) = branch.joined.take() {
-            let joined = parts.iter().flatten().map(|part| part.body.size());
-            let bytes = joined.fold(branch.message.body.size(), usize::saturating_add);
+            let joined = parts.iter().flatten().map(|part| part.body.size_to_read());
+            let bytes = joined.fold(branch.message.body.size_to_read(), usize::saturating_add);
             let step = at.step(context.program);
             let cost = step.map_or(0, |step| step.mediator.join_ns_per_byte());
             if !context.is_heavy && self.is_heavy(bytes, cost) {
@@ -283,12 +283,9 @@ impl Run {
         let Some(step) = at.step(context.program) else { return Turn::Go(branch) };
         let is_streaming = branch.message.body.state() == BodyUse::Untouched;
         if is_streaming && step.mediator.body_use() != BodyUse::Untouched {
-            return match branch.message.encoded() {
-                Some(failure) if !step.mediator.takes_encoded() => Turn::Failed(branch, failure),
-                Some(_) | None => self.ask_for(branch),
-            };
+            return self.ask_body(branch);
         }
-        let bytes = branch.message.body.size();
+        let bytes = branch.message.body.size_to_read();
         let is_long = step.mediator.is_long() || self.is_heavy(bytes, step.mediator.ns_per_byte());
         if !context.is_heavy && is_long {
             return self.ask_heavy(branch);
@@ -337,7 +334,8 @@ impl Run {
         });
         message.rewritten_since(before);
         let turn = match next {
-            Ok(next) => {
+            Ok(mut next) => {
+                next.parts(|part| part.rewritten_since(before));
                 context.environment.mediated(step, &branch.message);
                 self.follow(branch, at, next, context)
             }
@@ -500,15 +498,7 @@ impl Run {
         id
     }
 
-    /// Asks for a body that somebody parses.
-    fn ask_body(&mut self, branch: Box<Branch>) -> Turn {
-        match branch.message.encoded() {
-            Some(failure) => Turn::Failed(branch, failure),
-            None => self.ask_for(branch),
-        }
-    }
-
-    fn ask_for(&mut self, mut branch: Box<Branch>) -> Turn {
+    fn ask_body(&mut self, mut branch: Box<Branch>) -> Turn {
         branch.wait = Wait::Body;
         self.new_ask(Waiter::Branch(branch.id), Ask::Body(branch.source));
         self.branches.insert(branch.id, branch);

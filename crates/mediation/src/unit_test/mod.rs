@@ -154,9 +154,16 @@ impl Subject {
             version: String::new(),
             file: HARNESS.into(),
             bytes: text.into_bytes().into(),
+            configs: std::collections::BTreeMap::new(),
             contains: Vec::new(),
             application: None,
         })
+    }
+
+    /// Whether a diagnostic for this file is for [`Subject::harness`].
+    #[must_use]
+    pub fn is_harness(&self, file: &std::path::Path) -> bool {
+        self.is_sequence() && file.as_os_str() == HARNESS
     }
 
     fn is_sequence(&self) -> bool {

@@ -65,7 +65,11 @@ impl UnitTest {
         for case in child(root, "test-cases").into_iter().flat_map(children) {
             test.cases.push(reader.case(case, test.cases.len()));
         }
-        if test.cases.is_empty() {
+        if let Some((unknown, nearest)) = misspelt(root) {
+            let help = format!("did you mean `{nearest}`?");
+            let message = format!("unknown element `{}`", unknown.local_name());
+            reader.error(unknown, message, Some(&help));
+        } else if test.cases.is_empty() {
             let help = Some("add a `test-case` to `test-cases`");
             reader.error(root, "the unit test has no test cases".to_owned(), help);
         }
@@ -117,9 +121,10 @@ impl Reader {
         let name = node.attribute("", "name").filter(|name| !name.is_empty());
         let name = name.map_or_else(|| format!("test case {}", number + 1), str::to_owned);
         let input = child(node, "input").map(|input| self.input(input)).unwrap_or_default();
-        let assertions = child(node, "assertions").into_iter().flat_map(children);
-        let assertions: Vec<_> = assertions.filter_map(|node| self.assertion(node)).collect();
-        if assertions.is_empty() {
+        let written = child(node, "assertions").into_iter().flat_map(children);
+        let written: Vec<_> = written.collect();
+        let assertions: Vec<_> = written.iter().filter_map(|node| self.assertion(*node)).collect();
+        if written.is_empty() {
             self.error(node, format!("`{name}` asserts nothing"), Some("add an `assertEquals`"));
         }
         Case { name, input, assertions }
@@ -188,6 +193,16 @@ impl Reader {
         let message = text(node, "message");
         Some(Assertion { place: place(node), source, actual, expected, message })
     }
+}
+
+/// An element of a unit test that is none, and the one that it is nearest to.
+fn misspelt<'d>(root: xml::Node<'d>) -> Option<(xml::Node<'d>, &'static str)> {
+    const KNOWN: [&str; 3] = ["artifacts", "test-cases", "mock-services"];
+    let unknown = children(root).filter(|child| !KNOWN.contains(&child.local_name()));
+    let mut found = unknown.filter_map(|child| {
+        Some((child, base::names::nearest(child.local_name(), KNOWN.into_iter())?))
+    });
+    found.next()
 }
 
 /// A file's path, or what is written in place of it.

@@ -1,6 +1,6 @@
-//! HTTP/2, the server's side: bytes in, events out, and bytes to be written. No sockets, no clock.
+//! HTTP/2: bytes in, events out, and bytes to be written. No sockets, no clock.
 //!
-//! Used by **listen**. [`Connection`] implements the protocol (RFC 9113) and HPACK (RFC 7541). A request's head is
+//! The client's side is [`client`]; the rest of this page is about the server's, used by **listen**. [`Connection`] implements the protocol (RFC 9113) and HPACK (RFC 7541). A request's head is
 //! written as HTTP/1.1 and parsed by [`crate::http1`], so that it passes the same validation and has the same
 //! representation. A response's head is encoded field by field ([`head_block`]). Bodies are DATA frames without chunk
 //! framing.
@@ -12,6 +12,7 @@
 //! knows a request's protocol.
 
 mod budget;
+pub mod client;
 mod connection;
 mod frame;
 mod hpack;

@@ -415,7 +415,7 @@ const INITIAL_WINDOW_SIZE: u16 = 4;
 const MAX_FRAME_SIZE: u16 = 5;
 
 /// The payload without its padding. Source: RFC 9113 section 6.2.
-fn unpadded(header: Header, payload: &[u8]) -> Result<&[u8], Reason> {
+pub(super) fn unpadded(header: Header, payload: &[u8]) -> Result<&[u8], Reason> {
     if !header.has(frame::PADDED) {
         return Ok(payload);
     }

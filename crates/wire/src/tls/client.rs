@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::{TlsConnector, TlsStream};
 
 use super::certificates::{pem_problem, read_pair};
-use super::{ALPN_HTTP1, TlsError, provider};
+use super::{ALPN_H2, ALPN_HTTP1, TlsError, provider};
 use crate::stream::Stream;
 
 /// Trusted certificate authorities, client certificates, and the TLS configuration for connections: TLS 1.2 and 1.3,
@@ -93,6 +93,26 @@ impl ClientTls {
         let any = Arc::new(AnyServer(provider()));
         let builder = builder().dangerous().with_custom_certificate_verifier(any);
         Arc::new(Self::from_client_config(finish(builder.with_no_client_auth())))
+    }
+
+    /// The same for HTTP/2 only, with sessions of its own. The caller checks [`Stream::alpn`], since a server may ignore
+    /// the offer.
+    #[must_use]
+    pub fn for_http2(&self) -> Arc<Self> {
+        let changed = |connector: &TlsConnector| {
+            let mut config = ClientConfig::clone(connector.config());
+            config.alpn_protocols = vec![ALPN_H2.to_vec()];
+            config.resumption = Resumption::in_memory_sessions(base::limits::TLS_SESSIONS_MAX);
+            TlsConnector::from(Arc::new(config))
+        };
+        let all = |map: &HashMap<String, TlsConnector>| {
+            map.iter().map(|(host, connector)| (host.clone(), changed(connector))).collect()
+        };
+        Arc::new(Self {
+            connector: changed(&self.connector),
+            exact: all(&self.exact),
+            wildcard: all(&self.wildcard),
+        })
     }
 
     /// Performs the client's side of a handshake with `server_name`: a DNS name, or an IP address with or

@@ -6,7 +6,7 @@
 use mediation::BodyUse;
 use mediation::outline::{Branch, Node, Outline, Split};
 
-use super::{body_lines, body_word, cost, cost_line, heading};
+use super::{body_lines, body_word, cost, cost_line, heading, is_free};
 
 const CARD_WIDTH: i32 = 280;
 const CARD_HEIGHT: i32 = 46;
@@ -19,8 +19,11 @@ const LABEL: i32 = 24;
 const MARGIN: i32 = 28;
 /// Branches that would be wider stand below each other.
 const WIDTH_MAX: i32 = 1_240;
-/// Characters that fit in a card.
-const CARD_CHARS: usize = 44;
+/// Left and right of the text in a card.
+const PADDING: (i32, i32) = (16, 10);
+/// Font sizes, as in [`STYLE`].
+const SMALL: i32 = 11;
+const MEDIUM: i32 = 12;
 
 /// Light and dark, for screens and paper. Contrast of all text is at least 4.5.
 const STYLE: &str = "
@@ -84,7 +87,7 @@ fn of_flow(flow: &Branch) -> Drawing {
     let mut drawing = Drawing::default();
     drawing.text("h2", 0, 12, &flow.label);
     let mut lines = body_lines(flow);
-    if flow.ns_per_byte() > 0 {
+    if !is_free(flow.costs_ns()) {
         lines.push(format!("at most {}", cost_line(flow)));
     }
     for line in lines {
@@ -121,13 +124,25 @@ struct Steps {
     continues: bool,
 }
 
+/// The steps of a branch, unless they are drawn above.
+fn of_branch(branch: &Branch) -> Steps {
+    if branch.is_repeated {
+        return of_words("as above");
+    }
+    of_steps(&branch.steps)
+}
+
+fn of_words(words: &str) -> Steps {
+    let mut drawing = Drawing::default();
+    drawing.width = CARD_WIDTH / 2;
+    let axis = drawing.width / 2;
+    drawing.text("dim small", axis - width(words, SMALL) / 2, 12, words);
+    Steps { drawing, axis, continues: true }
+}
+
 fn of_steps(nodes: &[Node]) -> Steps {
     if nodes.is_empty() {
-        let mut drawing = Drawing::default();
-        drawing.text("dim small", 0, 12, "no steps");
-        drawing.width = drawing.width.max(CARD_WIDTH / 2);
-        let axis = drawing.width / 2;
-        return Steps { drawing, axis, continues: true };
+        return of_words("no steps");
     }
     let last = nodes.len() - 1;
     let parts = nodes.iter().enumerate();
@@ -152,8 +167,7 @@ fn of_steps(nodes: &[Node]) -> Steps {
 fn of_node(node: &Node, is_last: bool) -> Steps {
     let card = card(node);
     let mut drawing = Drawing::default();
-    let branches: Vec<_> =
-        node.branches.iter().map(|branch| (branch, of_steps(&branch.steps))).collect();
+    let branches: Vec<_> = node.branches.iter().map(|branch| (branch, of_branch(branch))).collect();
     if branches.is_empty() {
         drawing.place(card, 0, 0);
         return Steps { drawing, axis: CARD_WIDTH / 2, continues: true };
@@ -177,7 +191,7 @@ fn of_node(node: &Node, is_last: bool) -> Steps {
         drawing.pill(into, height + GAP, &branch.label);
         drawing.place(part.drawing, x, top);
         // Copies go their own way; the others meet again.
-        if part.continues && node.split != Split::Copies {
+        if part.continues && node.split != Split::Copies && branch.entry.comes_back() {
             ends.push((into, top + part_height));
         }
         x += part_width + BETWEEN;
@@ -219,10 +233,8 @@ fn card(node: &Node) -> Drawing {
         BodyUse::Rewritten | _ => "rewrites",
     };
     let word = body_word(node);
-    let costs = match node.ns_per_byte {
-        0 => String::new(),
-        ns => format!(", {} for 10 KB", cost(ns, 10_000)),
-    };
+    let [_, ns, _] = node.costs_ns;
+    let costs = if ns == 0 { String::new() } else { format!(", {} for 10 KB", cost(ns)) };
     let hint = format!(
         "{} in {}:{}:{} {text}{}{word}{costs}",
         node.element,
@@ -236,18 +248,19 @@ fn card(node: &Node) -> Drawing {
          <rect class=\"{class}\" width=\"5\" height=\"{CARD_HEIGHT}\" rx=\"2.5\"/>\
          <text class=\"b\" x=\"16\" y=\"19\">{}</text>",
         escaped(&hint),
-        escaped(&cut(&node.element, 24)),
+        escaped(&cut(&node.element, MEDIUM, CARD_WIDTH / 2)),
     );
     if !word.is_empty() {
-        let x = CARD_WIDTH - 10;
+        let x = CARD_WIDTH - PADDING.1;
         svg += &format!(
             "<text class=\"dim small\" x=\"{x}\" y=\"19\" text-anchor=\"end\">{}</text>",
             escaped(&format!("{word}{}", costs.replace(" for 10 KB", "")))
         );
     }
     svg += &format!(
-        "<text class=\"dim small\" x=\"16\" y=\"36\">{}</text></g>",
-        escaped(&cut(&text, CARD_CHARS))
+        "<text class=\"dim small\" x=\"{}\" y=\"36\">{}</text></g>",
+        PADDING.0,
+        escaped(&cut(&text, SMALL, CARD_WIDTH - PADDING.0 - PADDING.1))
     );
     drawing.items.push((0, 0, svg));
     (drawing.width, drawing.height) = (CARD_WIDTH, CARD_HEIGHT);
@@ -292,10 +305,13 @@ impl Drawing {
     fn text(&mut self, class: &str, x: i32, y: i32, text: &str) {
         let svg = format!("<text class=\"{class}\">{}</text>", escaped(text));
         self.items.push((x, y, svg));
-        let wide = if class == "h1" { 12 } else { 9 };
-        let per_char = if class.contains("small") { 6 } else { wide };
-        self.width =
-            self.width.max(x + per_char * i32::try_from(text.chars().count()).unwrap_or(0));
+        // Bold letters are wider.
+        let size = match class {
+            "h1" => 21,
+            "h2" => 16,
+            _ => SMALL,
+        };
+        self.width = self.width.max(x + width(text, size));
         self.height = self.height.max(y + 4);
     }
 
@@ -318,13 +334,13 @@ impl Drawing {
         if label.is_empty() {
             return;
         }
-        let label = cut(label, CARD_CHARS);
+        let label = cut(label, SMALL, CARD_WIDTH - PILL_PADDING);
         let half = pill_width(&label) / 2;
         self.label(x - half, y - 4, &label);
     }
 
     fn label(&mut self, x: i32, y: i32, label: &str) {
-        let label = cut(label, CARD_CHARS);
+        let label = cut(label, SMALL, CARD_WIDTH - PILL_PADDING);
         let width = pill_width(&label);
         let svg = format!(
             "<rect class=\"pill\" width=\"{width}\" height=\"18\" rx=\"9\"/>\
@@ -344,18 +360,65 @@ impl Drawing {
     }
 }
 
+const PILL_PADDING: i32 = 18;
+
 fn pill_width(label: &str) -> i32 {
-    6 * i32::try_from(label.chars().count()).unwrap_or(0) + 18
+    width(label, SMALL) + PILL_PADDING
 }
 
-fn cut(text: &str, chars: usize) -> String {
-    match text.char_indices().nth(chars) {
-        Some(_) => text.chars().take(chars.saturating_sub(1)).chain(['…']).collect(),
-        None => text.to_owned(),
+/// Pixels of a line in the widest of the fonts in [`STYLE`] and their usual replacements.
+fn width(text: &str, size: i32) -> i32 {
+    text.chars().map(|c| thousandths(c) * size).sum::<i32>() / 1_000 + 1
+}
+
+/// The width of a character, of its font's size. Source: DejaVu Sans.
+fn thousandths(c: char) -> i32 {
+    match c {
+        'i' | 'j' | 'l' | '\'' | '|' | 'I' => 300,
+        ' ' | '.' | ',' | ':' | ';' | '/' | '\\' | '-' => 362,
+        'f' | 't' | 'r' | '(' | ')' | '[' | ']' | '!' | '"' => 460,
+        'm' | 'w' | 'M' | 'W' | 'O' | 'Q' | '=' | '+' | '<' | '>' | '#' | '%' | '~' | '@' => 1_000,
+        'A'..='Z' => 780,
+        c if c.is_ascii() => 640,
+        _ => 1_000,
     }
+}
+
+/// The beginning, if it would be wider than `most` pixels.
+fn cut(text: &str, size: i32, most: i32) -> String {
+    if width(text, size) <= most {
+        return text.to_owned();
+    }
+    let mut short = String::new();
+    for c in text.chars() {
+        short.push(c);
+        if width(&short, size) + width("…", size) > most {
+            short.pop();
+            break;
+        }
+    }
+    short + "…"
 }
 
 fn escaped(text: &str) -> String {
     let clean: String = text.chars().map(|c| if c.is_control() { '\u{FFFD}' } else { c }).collect();
     clean.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SMALL, cut, width};
+
+    #[test]
+    fn what_is_too_wide_is_cut() {
+        assert_eq!(cut("iiiii", SMALL, 20), "iiiii");
+        assert_eq!(cut("WWWWW", SMALL, 40), "WW…");
+        for text in [
+            "source=/soapenv:Envelope/soapenv:Header/t:routing",
+            "MMMMMMMM",
+            "ä".repeat(90).as_str(),
+        ] {
+            assert!(width(&cut(text, SMALL, 60), SMALL) <= 60, "{text}");
+        }
+    }
 }

@@ -1,8 +1,8 @@
 //! A tree in text.
 
-use mediation::outline::{Branch, Node, Outline, Split};
+use mediation::outline::{Branch, Entry, Node, Outline, Split};
 
-use super::{SIZES, body_lines, body_word, cost, cost_line, heading};
+use super::{SIZES, body_lines, body_word, cost, cost_line, heading, is_free};
 
 /// Columns of a step and its attributes; longer ones are cut.
 const STEP_COLUMNS: usize = 60;
@@ -19,8 +19,8 @@ fn of_one(outline: &Outline) -> String {
             text += "  no steps\n";
             continue;
         }
-        let costs = SIZES.map(|(name, _)| format!("{name:>8}")).concat();
-        let has_cost = flow.ns_per_byte() > 0;
+        let costs = SIZES.map(|name| format!("{name:>8}")).concat();
+        let has_cost = !is_free(flow.costs_ns());
         if has_cost {
             text += &format!("  {:STEP_COLUMNS$}  {:<17}{costs}\n", "", "");
         }
@@ -47,9 +47,9 @@ fn step(node: &Node, indent: &str, text: &mut String) {
     for target in &node.sends_to {
         words += &format!(" → {target}");
     }
-    let costs = match node.ns_per_byte {
-        0 => String::new(),
-        ns => SIZES.map(|(_, bytes)| format!("{:>8}", cost(ns, bytes))).concat(),
+    let costs = match is_free(node.costs_ns) {
+        true => String::new(),
+        false => node.costs_ns.map(|ns| format!("{:>8}", cost(ns))).concat(),
     };
     let words = cut(&words, STEP_COLUMNS + 2);
     let width = STEP_COLUMNS + 2;
@@ -61,17 +61,24 @@ fn step(node: &Node, indent: &str, text: &mut String) {
 fn branches(node: &Node, indent: &str, text: &mut String) {
     let last = node.branches.len().saturating_sub(1);
     for (at, branch) in node.branches.iter().enumerate() {
+        let repeated = if branch.is_repeated { " (as above)" } else { "" };
         // The only branch without a name needs no line of its own.
         if branch.label.is_empty() {
-            steps(branch, indent, text);
+            match branch.is_repeated {
+                true => *text += &format!("{indent}└─{repeated}\n"),
+                false => steps(branch, indent, text),
+            }
             continue;
         }
         let (mark, below) = if at == last { ("└ ", "  ") } else { ("├ ", "│ ") };
-        let copies = if node.split == Split::Copies { " (on a copy)" } else { "" };
-        let label = format!("{indent}{mark}{}{copies}", branch.label);
+        let is_copy = node.split == Split::Copies && branch.entry == Entry::Message;
+        let copies = if is_copy { " (on a copy)" } else { "" };
+        let label = format!("{indent}{mark}{}{copies}{repeated}", branch.label);
         text.push_str(&cut(&label, STEP_COLUMNS + 2));
         text.push('\n');
-        steps(branch, &format!("{indent}{below}"), text);
+        if !branch.is_repeated {
+            steps(branch, &format!("{indent}{below}"), text);
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use lab::agent;
 use lab::files;
 use lab::knee::Slo;
 use lab::load::shape::LOAD_SHAPES;
-use lab::load::{self, LoadError, Progress, Think};
+use lab::load::{self, LoadError, Progress, Protocol, Think};
 use lab::recording::Recordings;
 
 use super::agent::read_secret;
@@ -19,8 +19,7 @@ use crate::failure::Failure;
 
 /// Generate load on a URL and report latency, throughput and errors
 ///
-/// Without --rate, the loop is closed: each user has one connection and waits for the response before it
-/// sends the next request, so a slow target gets fewer requests. With --rate, the loop is open: requests
+/// Without --rate, the loop is closed: each user waits for the response before it sends the next request, so a slow target gets fewer requests. With --rate, the loop is open: requests
 /// are sent on a schedule and latency is measured from the scheduled time, which includes any wait. The
 /// report ends with warnings: errors, idle users, an overloaded generator.
 #[derive(Args)]
@@ -30,10 +29,20 @@ pub(crate) struct Load {
     url: String,
     #[command(flatten)]
     request: RequestArgs,
-    /// Number of users, each with its own connection; with --rate, the maximum number of connections
+    /// Number of users, each with at most one request in flight; with --rate, the most requests in flight
     /// [default: 1; with --rate: 100]
     #[arg(long, value_name = "N")]
     users: Option<usize>,
+    /// Use HTTP/2: negotiated by ALPN for https URLs, with prior knowledge for http URLs
+    #[arg(long)]
+    http2: bool,
+    /// Number of connections. With --http2, the users share them evenly [default: as few as --streams allows];
+    /// without, each user has its own
+    #[arg(long, value_name = "N")]
+    connections: Option<usize>,
+    /// Streams per connection: how many users share one [default: up to 100]
+    #[arg(long, value_name = "N", requires = "http2")]
+    streams: Option<usize>,
     /// Send requests at a constant rate per second (open loop)
     #[arg(long, value_name = "R", conflicts_with = "think_time")]
     rate: Option<f64>,
@@ -99,6 +108,7 @@ Examples:
   penstock lab load http://127.0.0.1:8688/ --ramp 10 --users 500 --duration 2m --hlog ramp.hlog
   penstock lab load https://127.0.0.1:8243/echo/1.0.0/ --users 100 --tokens tokens.txt \\
       --ca penstock-data/data/tls.crt --expect payload --json result.json
+  penstock lab load https://127.0.0.1:8243/echo/1.0.0/ --http2 --connections 10 --streams 10 --insecure
   penstock lab load http://127.0.0.1:8688/ --users 20 --fail-if 'p99 > 20ms, errors > 0.1%'
 
 Exit codes: 0 success, with or without warnings; 1 failure, or a condition of --fail-if holds; 2 usage error.",
@@ -148,9 +158,11 @@ pub(super) fn load_failure(error: LoadError) -> Failure {
 }
 
 fn options(args: Load) -> Result<load::Options, String> {
-    let (shape, users) = shape(&args)?;
+    let (shape, default_users) = shape(&args)?;
+    let (users, protocol) = protocol(&args, default_users)?;
     Ok(load::Options {
         users,
+        protocol,
         shape,
         recordings: Recordings { hlog: args.hlog, jtl: args.jtl },
         timeout: args.timeout,
@@ -166,7 +178,51 @@ fn options(args: Load) -> Result<load::Options, String> {
 /// Default number of connections of an open loop.
 const OPEN_USERS: usize = 100;
 
-/// The shape selected by the flags, and the number of users.
+/// Users that share a connection, unless the flags say otherwise: what servers are advised to allow.
+/// Source: RFC 9113 section 6.5.2.
+const STREAMS: usize = 100;
+
+/// The number of users, and how they share connections.
+fn protocol(args: &Load, default_users: usize) -> Result<(usize, Protocol), String> {
+    if !args.http2 {
+        return match (args.users, args.connections) {
+            (Some(users), Some(connections)) if users != connections => Err(format!(
+                "--users {users} --connections {connections}: with HTTP/1.1, each user has its own \
+                 connection; omit one of them, or add --http2"
+            )),
+            (users, connections) => {
+                Ok((users.or(connections).unwrap_or(default_users), Protocol::Http1))
+            }
+        };
+    }
+    let given = (args.users, args.connections, args.streams);
+    let (users, streams) = match given {
+        (Some(users), Some(connections), None) => (users, users.div_ceil(connections.max(1))),
+        (Some(users), None, Some(streams)) => (users, streams),
+        (None, Some(connections), streams) => {
+            let streams = streams.unwrap_or(1);
+            (connections.saturating_mul(streams), streams)
+        }
+        (None, None, Some(streams)) => (streams, streams),
+        (users, None, None) => {
+            let users = users.unwrap_or(default_users);
+            (users, users.min(STREAMS))
+        }
+        (Some(users), Some(_), Some(streams)) => (users, streams),
+    };
+    let protocol = Protocol::Http2 { streams };
+    let connections = protocol.connections(users);
+    if args.connections.is_some_and(|wanted| wanted != connections) {
+        return Err(format!(
+            "--connections {}: {users} users at {streams} streams per connection use {connections} \
+             connections; omit one of --users, --connections and --streams",
+            args.connections.unwrap_or_default()
+        ));
+    }
+    Ok((users, protocol))
+}
+
+/// The shape selected by the flags, and the default number of users.
 fn shape(args: &Load) -> Result<(load::Shape, usize), String> {
     let think = args.think_time.unwrap_or_default();
     let shape = match (args.rate, args.ramp) {
@@ -177,7 +233,7 @@ fn shape(args: &Load) -> Result<(load::Shape, usize), String> {
         (None, Some(from)) => load::Shape::RampUsers { from: whole_users(from)?, think },
     };
     let default = if args.rate.is_some() { OPEN_USERS } else { 1 };
-    Ok((shape, args.users.unwrap_or(default)))
+    Ok((shape, default))
 }
 
 fn whole_users(from: f64) -> Result<usize, String> {
@@ -217,9 +273,37 @@ mod tests {
             let flags = row.flags.replace(['[', ']'], "").replace(" R", " 50").replace(" N", " 7");
             let flags = flags.replace(" T", " 10ms..20ms").replace(" FROM", " 3");
             let args = parse(&flags).unwrap();
-            let (shape, users) = shape(&args).unwrap();
+            let (shape, default) = shape(&args).unwrap();
+            let (users, _) = protocol(&args, default).unwrap();
             assert_eq!((shape.name(), users), (row.name, 7), "{flags}");
         }
+    }
+
+    #[test]
+    fn users_share_connections_as_the_flags_say() {
+        for (flags, users, connections, streams) in [
+            ("--users 3", 3, 3, 1),
+            ("--connections 3", 3, 3, 1),
+            ("--http2", 1, 1, 1),
+            ("--http2 --users 250", 250, 3, 100),
+            ("--http2 --users 7 --connections 2", 7, 2, 4),
+            ("--http2 --users 7 --streams 3", 7, 3, 3),
+            ("--http2 --connections 5", 5, 5, 1),
+            ("--http2 --connections 5 --streams 4", 20, 5, 4),
+            ("--http2 --streams 4", 4, 1, 4),
+            ("--http2 --users 19 --connections 5 --streams 4", 19, 5, 4),
+            ("--http2 --rate 5", 100, 1, 100),
+        ] {
+            let args = parse(flags).unwrap();
+            let (found, protocol) = protocol(&args, shape(&args).unwrap().1).unwrap();
+            let shared = (protocol.connections(found), protocol.streams());
+            assert_eq!((found, shared), (users, (connections, streams)), "{flags}");
+        }
+        for flags in ["--users 3 --connections 2", "--http2 --users 9 --connections 5 --streams 4"]
+        {
+            assert!(protocol(&parse(flags).unwrap(), 1).unwrap_err().contains("omit one"));
+        }
+        assert!(parse("--streams 4").is_none());
     }
 
     #[test]

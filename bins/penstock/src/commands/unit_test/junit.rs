@@ -21,7 +21,7 @@ pub(super) fn document(all: &[Ran]) -> String {
         if let Some(problem) = &ran.problem {
             text += &format!(
                 "    <testcase classname=\"{name}\" name=\"read\" time=\"0.000\">\
-                 <error message=\"cannot be run\">{}</error></testcase>\n",
+                 <error type=\"unreadable\" message=\"cannot be run\">{}</error></testcase>\n",
                 escaped(problem)
             );
         }
@@ -38,7 +38,7 @@ fn of_case(ran: &Ran, case: &RanCase, suite: &str) -> String {
     let start = format!("    <testcase classname=\"{suite}\" name=\"{name}\" time=\"{took}\"");
     let Some(first) = case.outcome.problems.first() else { return start + "/>\n" };
     let (what, all) = (escaped(&first.what), escaped(&problems(&ran.file, &case.outcome)));
-    format!("{start}><failure message=\"{what}\">{all}</failure></testcase>\n")
+    format!("{start}><failure type=\"assertion\" message=\"{what}\">{all}</failure></testcase>\n")
 }
 
 fn seconds(took: Duration) -> String {

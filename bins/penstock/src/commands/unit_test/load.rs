@@ -141,12 +141,20 @@ pub(super) fn read(found: &Found) -> Result<(UnitTest, Compiled), String> {
             mocks.push(MockService::read(&file, root).map_err(|found| listed(&found))?);
         }
     }
-    let (program, diagnostics) = Compiler::compile_set(&set);
+    let (program, mut diagnostics) = Compiler::compile_set(&set);
+    // What is wrong with the tested artefact says why the harness cannot run it.
+    diagnostics.retain(|found| !subject.is_harness(&found.file));
+    for found in diagnostics.iter_mut().filter(|found| found.message.starts_with("there is no ")) {
+        let help = "name the file that has it as a `supportive-artifact` of the unit test";
+        found.help.get_or_insert_with(|| help.to_owned());
+    }
     if diagnostics.iter().any(|found| found.severity == Severity::Error) {
         return Err(listed(&diagnostics));
     }
-    let registry = Registry { resources: set.resources, clock: SystemClock::new() };
-    Ok((test, Compiled { program: Arc::new(program), subject, mocks, registry }))
+    let program = Arc::new(program);
+    let (resources, clock) = (set.resources, SystemClock::new());
+    let registry = Registry { resources, program: Arc::clone(&program), clock };
+    Ok((test, Compiled { program, subject, mocks, registry }))
 }
 
 fn parse(file: &Path, bytes: &[u8]) -> Result<xml::Document, String> {
@@ -225,7 +233,12 @@ impl Loader<'_> {
         let found = self.folders().iter().find_map(|folder| file_in(folder, Path::new(path)));
         let Some(file) = found.filter(|_| !path.is_empty()) else {
             let message = format!("there is no file `{path}` in the project");
-            return Err(self.problem(place, message));
+            let folders = self.folders();
+            let project = folders.last().map(|folder| shortest(folder).display().to_string());
+            let project = project.filter(|folder| !folder.is_empty()).unwrap_or(".".to_owned());
+            let help = format!("paths begin at the project's folder, here `{project}`");
+            let missing = diagnostic(self.file, Some(place), message);
+            return Err(listed(&[Diagnostic { help: Some(help), ..missing }]));
         };
         let bytes = read_file(&file);
         let shown = shortest(&file);
@@ -251,12 +264,17 @@ fn shortest(file: &Path) -> PathBuf {
 /// What expressions read besides the message.
 struct Registry {
     resources: BTreeMap<String, Resource>,
+    program: Arc<Program>,
     clock: SystemClock,
 }
 
 impl Environment for Registry {
     fn unix_ms(&self) -> i64 {
         i64::try_from(self.clock.origin_unix_us() / 1_000).unwrap_or(i64::MAX)
+    }
+
+    fn config(&self, name: &str) -> Option<Cow<'_, str>> {
+        self.program.config(name).map(Cow::Borrowed)
     }
 
     fn registry(&self, path: &str, property: Option<&str>) -> Option<Cow<'_, str>> {

@@ -13,7 +13,7 @@ use crate::client::{Begin, Client};
 use crate::flow::{
     BodyError, FlowError, Http1Source, Lend, OutFraming, Outflow, Source, Unread, poll_read,
 };
-use crate::forward::{RequestBody, UpstreamBody};
+use crate::forward::{Pass, RequestBody, UpstreamBody};
 use crate::message::{Framing, Head, Request};
 use crate::watch::Watch;
 
@@ -85,6 +85,10 @@ impl RequestBody for Connection<'_> {
 }
 
 impl Client for Connection<'_> {
+    fn take_turn(&mut self) -> Option<Pass> {
+        self.turn.take()
+    }
+
     fn begin(&mut self, request: &Request, response: &Begin<'_>) -> Result<(), Rejection> {
         let interim = match self.out_interim {
             [] => self.take_interim(response.uploads),

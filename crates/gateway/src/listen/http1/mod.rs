@@ -18,6 +18,7 @@ use wire::stream::Stream;
 
 use crate::buffer::Buffer;
 use crate::flow::{BodyReader, Lend, Outflow, poll_read};
+use crate::forward::{OwnBody, Pass};
 use crate::message::{Peer, Request};
 use crate::pipeline;
 use crate::watch::Watch;
@@ -50,6 +51,8 @@ pub(super) struct Connection<'w> {
     /// The connection serves another request after this response.
     keep: bool,
     after: After,
+    /// The turn of the request that is about to be read.
+    turn: Option<Pass>,
 }
 
 /// What to do with a connection after a response.
@@ -80,6 +83,8 @@ enum Read {
     Ended,
     /// Nothing has arrived, and the gateway drains.
     Drained,
+    /// Something can be read, but other requests come first.
+    Waits,
 }
 
 /// The result of reading a head.
@@ -115,6 +120,7 @@ pub(super) async fn serve(
         ends_with_close: false,
         keep: false,
         after: After::Close,
+        turn: None,
     };
     let mut first = true;
     loop {
@@ -122,7 +128,14 @@ pub(super) async fn serve(
             Ok(Next::Request(request)) => {
                 connection.after = After::Close;
                 connection.out = Outflow::idle();
-                pipeline::exchange(worker, Ok(()), &request, &mut connection).await;
+                let has_waited = connection.turn.is_some();
+                let exchange = pipeline::exchange(worker, Ok(()), &request, &mut connection);
+                if has_waited {
+                    // Memory that has just been used costs less than what this task last used long ago.
+                    Box::pin(exchange).await;
+                } else {
+                    exchange.await;
+                }
                 worker.resources.release_request(request);
                 connection.after
             }
@@ -183,6 +196,8 @@ impl Connection<'_> {
                     }
                     PrefaceMatch::Partial => {}
                 }
+                // Only a request that is there can use it.
+                self.turn = None;
             }
             match self.read_more((!begun).then_some(since_us)).await {
                 Ok(Read::Bytes) => {}
@@ -191,12 +206,29 @@ impl Connection<'_> {
                     drained = true;
                     tokio::task::yield_now().await;
                 }
+                Ok(Read::Waits) => {
+                    Box::pin(self.wait_for_turn()).await;
+                    self.wait_at_most(limit_ms);
+                    if let Ok(Read::Ended) | Err(_) = self.read_more(None).await {
+                        return Ok(Next::End);
+                    }
+                }
                 Ok(Read::Drained | Read::Ended) | Err(_) => return Ok(Next::End),
             }
             if self.watch_expired() {
                 return if begun { Err(Fault::ClientTimeout) } else { Ok(Next::End) };
             }
         }
+    }
+
+    /// Waits until a request may be read, so that it waits in the socket, and holds nothing. Without a turn it is read too,
+    /// and then waits or is rejected when it is admitted.
+    async fn wait_for_turn(&mut self) {
+        let resources = &self.worker.resources;
+        self.watch.client_is_slow(false, resources.coarse_us());
+        let mut nothing = OwnBody::empty(&self.watch);
+        self.turn = self.worker.saturation.turn(resources, &mut nothing).await.ok();
+        self.watch.client_is_slow(true, resources.coarse_us());
     }
 
     /// Whether this is HTTP/2 by prior knowledge: only in cleartext, where there is no ALPN, and never after
@@ -265,6 +297,12 @@ impl Connection<'_> {
     async fn read_more(&mut self, idle_since_us: Option<u64>) -> io::Result<Read> {
         let buffers = &self.worker.resources.buffers;
         poll_fn(|cx| {
+            if idle_since_us.is_some()
+                && self.worker.saturation.is_full()
+                && self.stream.poll_readable(cx).is_ready()
+            {
+                return Poll::Ready(Ok(Read::Waits));
+            }
             buffers.unpark(&mut self.reader.buffer);
             let lend = Lend::Head(buffers);
             let read = poll_read(cx, &mut self.stream, &mut self.reader.buffer, lend);

@@ -6,6 +6,58 @@ use super::table::STATIC;
 /// table than the default. Source: RFC 7541 section 4.2.
 pub(crate) const NO_TABLE: u8 = 0x20;
 
+/// Appends a reference to an entry of one of the tables.
+pub(in crate::h2) fn indexed(out: &mut Vec<u8>, index: usize) {
+    prefixed(out, 0x80, 7, index);
+}
+
+/// How a literal field is represented: its first bits, and the bits left for the index of its name.
+type Literal = (u8, u32);
+/// It becomes an entry of the dynamic table.
+pub(in crate::h2) const ADDED: Literal = (0x40, 6);
+pub(in crate::h2) const NOT_ADDED: Literal = (0, 4);
+
+/// Appends a literal field. `known`: an entry with this name.
+pub(in crate::h2) fn literal(
+    out: &mut Vec<u8>,
+    (bits, prefix): Literal,
+    known: Option<usize>,
+    name: &[u8],
+    value: &[u8],
+) {
+    prefixed(out, bits, prefix, known.unwrap_or(0));
+    if known.is_none() {
+        integer(out, 7, name.len());
+        out.extend_from_slice(name);
+    }
+    integer(out, 7, value.len());
+    out.extend_from_slice(value);
+}
+
+/// Appends an `authorization` field with a bearer token, which is never added to a table. Source: RFC 7541 section 7.1.3.
+pub(in crate::h2) fn bearer(out: &mut Vec<u8>, token: &[u8]) {
+    const AUTHORIZATION: usize = 23;
+    const SCHEME: &[u8] = b"Bearer ";
+    prefixed(out, 0x10, 4, AUTHORIZATION);
+    integer(out, 7, SCHEME.len() + token.len());
+    out.extend_from_slice(SCHEME);
+    out.extend_from_slice(token);
+}
+
+/// Appends the size of the dynamic table.
+pub(in crate::h2) fn table_size(out: &mut Vec<u8>, bytes: usize) {
+    prefixed(out, NO_TABLE, 5, bytes);
+}
+
+/// Appends `value` after the bits before its prefix.
+fn prefixed(out: &mut Vec<u8>, bits: u8, prefix: u32, value: usize) {
+    let at = out.len();
+    integer(out, prefix, value);
+    if let Some(first) = out.get_mut(at) {
+        *first |= bits;
+    }
+}
+
 /// Appends the `:status` field.
 pub(crate) fn status(out: &mut Vec<u8>, status: u16) {
     const FIRST: u8 = 8;

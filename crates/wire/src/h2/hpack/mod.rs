@@ -7,7 +7,7 @@
 mod decode;
 pub(super) mod encode;
 mod huffman;
-mod table;
+pub(super) mod table;
 #[cfg(test)]
 mod tests;
 

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 /// The static table; index 1 is first.
 #[rustfmt::skip]
-pub(super) const STATIC: [(&str, &str); 61] = [
+pub(in crate::h2) const STATIC: [(&str, &str); 61] = [
     (":authority", ""), (":method", "GET"), (":method", "POST"), (":path", "/"), (":path", "/index.html"),
     (":scheme", "http"), (":scheme", "https"), (":status", "200"), (":status", "204"), (":status", "206"),
     (":status", "304"), (":status", "400"), (":status", "404"), (":status", "500"), ("accept-charset", ""),
@@ -21,7 +21,7 @@ pub(super) const STATIC: [(&str, &str); 61] = [
 ];
 
 /// What an entry costs beyond its bytes. Source: RFC 7541 section 4.1.
-const ENTRY_BYTES: usize = 32;
+pub(in crate::h2) const ENTRY_BYTES: usize = 32;
 
 /// The fields that a peer has added, newest first. Their bytes are in one vector.
 #[derive(Debug)]

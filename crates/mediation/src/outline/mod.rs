@@ -1,7 +1,10 @@
 //! What artefacts do, for readers: their steps in order, with branches, body use and estimated cost.
 //!
-//! The order and the words are those of the artefact; what a step needs of the body, and what that costs, is what the
-//! compiled program says.
+//! The order and the words are those of the artefact. What a step needs of the body is what the compiled program says;
+//! what that costs was measured ([`costs`]).
+
+mod bodies;
+mod costs;
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -11,6 +14,8 @@ use model::{ArtefactSet, Place};
 use crate::compile::NAMESPACE;
 use crate::limits;
 use crate::program::{Program, Step};
+
+pub use bodies::PassingBody;
 
 /// A sequence, a proxy or a resource of an API.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,8 +34,36 @@ pub struct Outline {
 pub struct Branch {
     /// `then`, `case [A-C]`, `inSequence`, ...
     pub label: String,
+    pub entry: Entry,
+    /// A sequence or a template that was written out before.
+    pub is_repeated: bool,
     pub steps: Vec<Node>,
 }
+
+/// The message that comes into a branch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Entry {
+    /// That of the step, or a copy of it.
+    #[default]
+    Message,
+    /// One that the step made: a part, or what parts were joined to.
+    Made,
+    /// The response to the request that the step sent.
+    Response,
+    /// The one with which a step failed.
+    Failure,
+}
+
+impl Entry {
+    /// Whether the message goes on after the step.
+    #[must_use]
+    pub fn comes_back(self) -> bool {
+        matches!(self, Self::Message | Self::Made)
+    }
+}
+
+/// The sizes of bodies for which [`Node::costs_ns`] is known, in bytes.
+pub const COST_BYTES: [u64; 3] = [1_000, 10_000, 100_000];
 
 /// A step of a sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,8 +75,12 @@ pub struct Node {
     pub file: String,
     pub place: Place,
     pub body_use: BodyUse,
-    /// By estimate.
-    pub ns_per_byte: u64,
+    /// For bodies of [`COST_BYTES`], in nanoseconds, if it needs the body.
+    pub costs_ns: [u64; 3],
+    /// `call` with a `target`: the response does not take the place of the body.
+    pub keeps_body: bool,
+    /// `continueParent`
+    pub continues: bool,
     /// Names and addresses that it sends to.
     pub sends_to: Vec<String>,
     pub split: Split,
@@ -62,48 +99,30 @@ pub enum Split {
 }
 
 impl Branch {
-    /// Nanoseconds per byte of the most expensive way through the steps.
+    /// Those of the most expensive way through the steps.
     #[must_use]
-    pub fn ns_per_byte(&self) -> u64 {
-        self.steps.iter().map(Node::total_ns_per_byte).sum()
+    pub fn costs_ns(&self) -> [u64; 3] {
+        self.steps
+            .iter()
+            .fold([0; 3], |sum, node| each(sum, node.all_costs_ns(), u64::saturating_add))
     }
+}
 
-    /// The bodies that pass through, in order, each with the first step that needs it: the body of what comes in, and
-    /// those of responses to calls.
-    #[must_use]
-    pub fn bodies(&self) -> Vec<(String, Option<&Node>)> {
-        let mut bodies = vec![("the body".to_owned(), None)];
-        self.note_bodies(&mut bodies);
-        bodies
-    }
-
-    fn note_bodies<'n>(&'n self, bodies: &mut Vec<(String, Option<&'n Node>)>) {
-        for node in &self.steps {
-            if let Some((_, first @ None)) = bodies.last_mut()
-                && node.body_use != BodyUse::Untouched
-            {
-                *first = Some(node);
-            }
-            if node.element == "call" {
-                let name = format!("the response to `call` in line {}", node.place.line);
-                bodies.push((name, None));
-            }
-            for branch in &node.branches {
-                branch.note_bodies(bodies);
-            }
-        }
-    }
+fn each(mut one: [u64; 3], other: [u64; 3], combine: fn(u64, u64) -> u64) -> [u64; 3] {
+    one.iter_mut().zip(other).for_each(|(one, other)| *one = combine(*one, other));
+    one
 }
 
 impl Node {
     /// With the branches.
-    fn total_ns_per_byte(&self) -> u64 {
-        let branches = self.branches.iter().map(Branch::ns_per_byte);
-        let below: u64 = match self.split {
-            Split::One => branches.max().unwrap_or_default(),
-            Split::All | Split::Copies => branches.sum(),
+    fn all_costs_ns(&self) -> [u64; 3] {
+        let combine = match self.split {
+            Split::One => u64::max,
+            Split::All | Split::Copies => u64::saturating_add,
         };
-        self.ns_per_byte.saturating_add(below)
+        let ways = self.branches.iter().filter(|branch| branch.entry != Entry::Failure);
+        let below = ways.fold([0; 3], |all, branch| each(all, branch.costs_ns(), combine));
+        each(self.costs_ns, below, u64::saturating_add)
     }
 
     /// Whether the message does not come to the next step.
@@ -156,9 +175,12 @@ struct Reader<'r> {
 /// Where a walk is.
 #[derive(Default)]
 struct Walk<'w> {
-    /// The sequences that were written out, which are not repeated.
+    /// The sequences that were written out before.
     written: BTreeSet<&'w str>,
+    /// Those that the walk is in.
+    within: Vec<&'w str>,
     depth: usize,
+    nodes: usize,
 }
 
 impl<'r> Reader<'r> {
@@ -167,11 +189,10 @@ impl<'r> Reader<'r> {
         let (kind, name) = (node.local_name(), named(node).to_owned());
         let mut walk = Walk::default();
         let (address, flows) = match kind {
-            "sequence" => (String::new(), vec![self.branch(artefact, "steps", &mut walk)]),
+            "sequence" => (String::new(), self.handled(artefact, "steps", &mut walk)),
             "template" => {
                 let sequence = child(node, "sequence")?;
-                let steps = self.branch((artefact.0, sequence), "steps", &mut walk);
-                (String::new(), vec![steps])
+                (String::new(), self.handled((artefact.0, sequence), "steps", &mut walk))
             }
             "proxy" => {
                 let target = child(node, "target")?;
@@ -205,21 +226,24 @@ impl<'r> Reader<'r> {
         let mut flows = Vec::new();
         for name in ["inSequence", "outSequence", "faultSequence"] {
             let label = format!("{prefix}{name}");
-            let mut flow = match (parent.attribute("", name), child(parent, name)) {
+            let mut found = match (parent.attribute("", name), child(parent, name)) {
                 (Some(key), _) => {
-                    let steps = self.named_sequence(key, walk).unwrap_or_default();
-                    Branch { label: format!("{label} {key}"), steps }
+                    let label = format!("{label} {key}");
+                    self.named("sequence", key, &label, walk)
                 }
-                (None, Some(inline)) => self.branch((file, inline), &label, walk),
-                (None, None) if name == "inSequence" => Branch { label, ..Branch::default() },
+                (None, Some(inline)) => self.handled((file, inline), &label, walk),
+                (None, None) if name == "inSequence" => {
+                    vec![Branch { label, ..Branch::default() }]
+                }
                 (None, None) => continue,
             };
-            if name == "inSequence" {
+            if name == "inSequence"
+                && let Some(flow) = found.first_mut()
+            {
                 flow.steps.extend(self.endpoint_of((file, parent)));
             }
-            if !flow.steps.is_empty() || name == "inSequence" {
-                flows.push(flow);
-            }
+            found.retain(|flow| !flow.steps.is_empty() || name == "inSequence");
+            flows.extend(found);
         }
         flows
     }
@@ -238,7 +262,9 @@ impl<'r> Reader<'r> {
             file: file.to_owned(),
             place,
             body_use: BodyUse::Untouched,
-            ns_per_byte: 0,
+            costs_ns: [0; 3],
+            keeps_body: false,
+            continues: false,
             sends_to,
             split: Split::All,
             branches: Vec::new(),
@@ -253,7 +279,19 @@ impl<'r> Reader<'r> {
             false => children(parent).filter_map(|node| self.node((file, node), walk)).collect(),
         };
         walk.depth -= 1;
-        Branch { label: label.to_owned(), steps }
+        Branch { label: label.to_owned(), steps, ..Branch::default() }
+    }
+
+    /// The mediators inside an element, and those that handle its errors.
+    fn handled(&self, artefact: Artefact<'r>, label: &str, walk: &mut Walk<'r>) -> Vec<Branch> {
+        let mut branches = vec![self.branch(artefact, label, walk)];
+        if let Some(key) = artefact.1.attribute("", "onError") {
+            let prefix = label.strip_suffix("steps").unwrap_or(label);
+            let label = format!("{prefix} onError: sequence {key}").trim_start().to_owned();
+            let handlers = self.named("sequence", key, &label, walk);
+            branches.extend(handlers.into_iter().map(as_handler));
+        }
+        branches
     }
 
     fn step(&self, (file, node): Artefact<'_>) -> Option<&'r Step> {
@@ -264,16 +302,24 @@ impl<'r> Reader<'r> {
     fn node(&self, artefact: Artefact<'r>, walk: &mut Walk<'r>) -> Option<Node> {
         let step = self.step(artefact)?;
         let (file, node) = artefact;
+        walk.nodes += 1;
         let mut sends_to = Vec::new();
         let mut branches = Vec::new();
         self.parts(artefact, walk, &mut sends_to, &mut branches);
+        if matches!(step.element, "iterate" | "foreach" | "aggregate" | "cache") {
+            let made = branches.iter_mut().filter(|branch| branch.entry == Entry::Message);
+            made.for_each(|branch| branch.entry = Entry::Made);
+        }
+        let body_use = step.mediator.body_use();
         Some(Node {
             element: step.element.to_owned(),
             text: attributes(node),
             file: file.to_owned(),
             place: place(node),
-            body_use: step.mediator.body_use(),
-            ns_per_byte: step.mediator.ns_per_byte(),
+            body_use,
+            costs_ns: costs::of(step.element, body_use),
+            keeps_body: step.element == "call" && child(node, "target").is_some(),
+            continues: node.attribute("", "continueParent") == Some("true"),
             sends_to,
             split: split(step.element),
             branches,
@@ -291,24 +337,38 @@ impl<'r> Reader<'r> {
         for attribute in node.attributes() {
             let (name, value) = (attribute.local_name(), attribute.text());
             let is_step = self.step((file, node)).is_some();
-            let found = match (node.local_name(), name) {
-                ("sequence", "key") if is_step => self.named_sequence(value, walk),
-                ("call-template", "target") => self.named_template(value, walk),
-                (_, "sequence" | "onError" | "receive") => self.named_sequence(value, walk),
-                ("target", "endpoint") => {
-                    sends_to.push(self.endpoint_named(value));
-                    None
-                }
-                _ => None,
-            };
             let label = match node.local_name() {
                 // The step itself says it.
                 "sequence" | "call-template" if name != "onError" => String::new(),
                 other if name == "sequence" => format!("{other}: sequence {value}"),
                 _ => format!("{name}: sequence {value}"),
             };
-            branches.extend(found.map(|steps| Branch { label, steps }));
+            match (node.local_name(), name) {
+                ("sequence", "key") if !is_step => {}
+                ("sequence", "key") => {
+                    branches.extend(self.named("sequence", value, &label, walk));
+                }
+                ("call-template", "target") => {
+                    branches.extend(self.named("template", value, &label, walk));
+                }
+                (_, "onError") => {
+                    let handlers = self.named("sequence", value, &label, walk);
+                    branches.extend(handlers.into_iter().map(as_handler));
+                }
+                (_, "receive") => {
+                    let mut receiving = self.named("sequence", value, &label, walk);
+                    receiving.iter_mut().take(1).for_each(|own| own.entry = Entry::Response);
+                    branches.extend(receiving);
+                }
+                (_, "sequence" | "onAccept" | "onReject") => {
+                    branches.extend(self.named("sequence", value, &label, walk));
+                }
+                ("target", "endpoint") => sends_to.push(self.endpoint_named(value)),
+                _ => {}
+            }
         }
+        // A handler has what failed before it.
+        branches.sort_by_key(|branch| branch.entry == Entry::Failure);
         if children(node).any(|child| self.step((file, child)).is_some()) {
             // `filter` without `then`, `in`, `out`.
             branches.push(self.branch((file, node), "", walk));
@@ -320,7 +380,7 @@ impl<'r> Reader<'r> {
             }
             let inner = (file, child);
             if children(child).any(|child| self.step((file, child)).is_some()) {
-                branches.push(self.branch(inner, &label(child), walk));
+                branches.extend(self.handled(inner, &label(child), walk));
             } else if walk.depth <= limits::ELEMENT_DEPTH_MAX {
                 walk.depth += 1;
                 self.parts(inner, walk, sends_to, branches);
@@ -329,21 +389,23 @@ impl<'r> Reader<'r> {
         }
     }
 
-    /// `None`: it does not exist, or is written out already.
-    fn named_sequence(&self, key: &'r str, walk: &mut Walk<'r>) -> Option<Vec<Node>> {
-        let found = self.find("sequence", key)?;
-        if !walk.written.insert(key) {
-            return None;
+    /// The steps of a sequence or template, and those that handle its errors. None: it does not exist.
+    fn named(&self, kind: &str, key: &'r str, label: &str, walk: &mut Walk<'r>) -> Vec<Branch> {
+        let Some((file, mut found)) = self.find(kind, key) else { return Vec::new() };
+        if kind == "template" {
+            let Some(sequence) = child(found, "sequence") else { return Vec::new() };
+            found = sequence;
         }
-        Some(self.branch(found, key, walk).steps)
-    }
-
-    fn named_template(&self, key: &'r str, walk: &mut Walk<'r>) -> Option<Vec<Node>> {
-        let (file, template) = self.find("template", key)?;
-        if !walk.written.insert(key) {
-            return None;
+        let is_repeated = !walk.written.insert(key);
+        if walk.within.contains(&key) || walk.nodes > limits::OUTLINE_NODES_MAX {
+            let label = label.to_owned();
+            return vec![Branch { label, is_repeated: true, ..Branch::default() }];
         }
-        Some(self.branch((file, child(template, "sequence")?), key, walk).steps)
+        walk.within.push(key);
+        let mut branches = self.handled((file, found), label, walk);
+        walk.within.pop();
+        branches.iter_mut().for_each(|branch| branch.is_repeated |= is_repeated);
+        branches
     }
 
     fn find(&self, kind: &str, name: &str) -> Option<Artefact<'r>> {
@@ -387,9 +449,15 @@ fn addresses(endpoint: xml::Node<'_>) -> String {
     found.join(" ")
 }
 
+/// The first of a handler's own branches takes over; the others handle its errors.
+fn as_handler(mut branch: Branch) -> Branch {
+    branch.entry = Entry::Failure;
+    branch
+}
+
 fn split(element: &str) -> Split {
     match element {
-        "filter" | "switch" | "conditionalRouter" | "validate" | "cache" | "throttle" => Split::One,
+        "filter" | "switch" | "validate" | "cache" | "throttle" | "in" | "out" => Split::One,
         "clone" | "iterate" | "scatter-gather" | "foreach" => Split::Copies,
         _ => Split::All,
     }

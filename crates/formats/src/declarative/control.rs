@@ -1,0 +1,89 @@
+//! `[control]` and `[store]`: the control plane and its database.
+
+use base::limits;
+use model::{ControlSettings, StoreSettings};
+
+use super::table::Table;
+use super::{Outside, secret, sections};
+use crate::report::{Report, shorten};
+
+/// The name of the database file without `[store]`.
+const FILE: &str = "penstock.db";
+
+pub(super) fn read(
+    control: &Table<'_>,
+    store: &Table<'_>,
+    outside: &Outside<'_>,
+    report: &mut Report,
+) -> Option<ControlSettings> {
+    let database = database(store, outside, report);
+    if !control.is_present() {
+        if store.is_present() {
+            let help = "add `[control]`, or remove `[store]`";
+            report.warning(store.place, "[store] has no effect without [control]", help);
+        }
+        return None;
+    }
+    let https = sections::address(control, "https", report).map(|(address, _)| address);
+    if control.get("https").is_none() {
+        let help = "add `https = \"127.0.0.1:9443\"` under [control]";
+        report.error(control.place, "the control plane has no listener", help);
+    }
+    let https = https?;
+    let keys = sections::paths(control, "keys", outside, report);
+    if keys.as_ref().is_some_and(Vec::is_empty) {
+        report.error(control.place, "`keys` is empty", "name a private key, or remove `keys`");
+    }
+    Some(ControlSettings {
+        https,
+        issuer: issuer(control, report)
+            .unwrap_or_else(|| format!("https://localhost:{}/oauth2/token", https.port())),
+        keys: keys.unwrap_or_default(),
+        admin_password: password(control, outside, report),
+        store: database.unwrap_or_else(|| StoreSettings::Sqlite(outside.path(FILE))),
+    })
+}
+
+/// An https URL, without query and fragment. Source: RFC 8414 section 2.
+fn issuer(table: &Table<'_>, report: &mut Report) -> Option<String> {
+    let (text, place) = table.text("issuer", report)?;
+    if let Err((message, help)) = crate::address::url_host(text) {
+        report.error(place, message, help);
+    } else if !text.starts_with("https://") || text.contains(['?', '#']) {
+        let message = format!("`{}` is not an https URL without query", shorten(text));
+        report.error(place, message, "write https://HOST:9443/oauth2/token");
+    }
+    Some(text.to_owned())
+}
+
+fn password(table: &Table<'_>, outside: &Outside<'_>, report: &mut Report) -> Option<Vec<u8>> {
+    let password =
+        secret::read(table, "admin_password", "control.admin_password", outside, report)?;
+    let (least, most) = (limits::PASSWORD_BYTES_MIN, limits::PASSWORD_BYTES_MAX);
+    if !(least..=most).contains(&password.len()) || std::str::from_utf8(&password).is_err() {
+        let place = table.get("admin_password").map(|item| item.place);
+        let message = format!("`admin_password` is not UTF-8 of {least} to {most} bytes");
+        report.error(place, message, "choose another, or remove it: one is generated then");
+    }
+    Some(password)
+}
+
+fn database(
+    table: &Table<'_>,
+    outside: &Outside<'_>,
+    report: &mut Report,
+) -> Option<StoreSettings> {
+    let (text, place) = table.text("url", report)?;
+    match text.split_once(':') {
+        Some(("sqlite", file)) if !file.is_empty() && !file.starts_with("//") => {
+            Some(StoreSettings::Sqlite(outside.path(file)))
+        }
+        Some(("postgres" | "postgresql", _)) => Some(StoreSettings::Postgres(text.to_owned())),
+        Some(_) | None => {
+            // The URL can contain a password and is not repeated.
+            let help = "write sqlite:FILE or postgres://USER@HOST/DATABASE";
+            report.error(place, "the URL of an unknown kind of database", help);
+            None
+        }
+    }
+}

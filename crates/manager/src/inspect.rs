@@ -1,0 +1,116 @@
+//! `/oauth2/introspect` (RFC 7662) and `/oauth2/revoke` (RFC 7009).
+
+use std::net::IpAddr;
+
+use http::{HeaderMap, StatusCode};
+use serde_json::{Value, json};
+use store::TokenKind;
+
+use crate::form::Form;
+use crate::manager::Manager;
+use crate::reply::{Refusal, Reply};
+use crate::token::authorised;
+use crate::{reply, secrets};
+
+const MISSING: &str = "`token` is missing";
+
+/// Clients authenticate as at the token endpoint, users by HTTP Basic, as in WSO2.
+pub(crate) async fn introspect(
+    manager: &Manager,
+    head: &HeaderMap,
+    form: &Form,
+    peer: IpAddr,
+) -> Result<Reply, Refusal> {
+    let token = form.required("token", MISSING)?;
+    manager.client_or_user(head, form, peer).await?;
+    let found =
+        if is_jwt(token) { jwt(manager, token).await? } else { opaque(manager, token).await? };
+    Ok(reply::json(StatusCode::OK, &found.unwrap_or_else(|| json!({ "active": false }))))
+}
+
+/// Always succeeds, also for a token that is unknown or of another client. Source: RFC 7009 section 2.2.
+pub(crate) async fn revoke(
+    manager: &Manager,
+    head: &HeaderMap,
+    form: &Form,
+    peer: IpAddr,
+) -> Result<Reply, Refusal> {
+    let token = form.required("token", MISSING)?;
+    let client = manager.client_or_public(head, form, peer).await?;
+    if is_jwt(token) {
+        let claims = manager.keys.verify(token);
+        let own = claims.filter(|claims| claims["client_id"].as_str() == Some(&client.id));
+        if let Some((jti, exp)) = own.as_ref().and_then(jti_and_exp) {
+            manager.admit_rows(&client.id, 1)?;
+            manager.store.revoke_jwt(jti, exp).await?;
+        }
+        return Ok(reply::empty(StatusCode::OK));
+    }
+    let found = manager.store.token(&secrets::hash(token)).await?;
+    match found.filter(|found| found.client == client.id) {
+        Some(found) if found.kind == TokenKind::Refresh => {
+            manager.store.revoke_family(&found.family).await?;
+        }
+        Some(found) => manager.store.revoke_token(&found.hash).await?,
+        None => {}
+    }
+    Ok(reply::empty(StatusCode::OK))
+}
+
+/// Opaque tokens have no dots.
+fn is_jwt(token: &str) -> bool {
+    token.contains('.')
+}
+
+fn jti_and_exp(claims: &Value) -> Option<(&str, u64)> {
+    Some((claims["jti"].as_str()?, claims["exp"].as_u64()?))
+}
+
+/// `None`: the token is not active.
+async fn jwt(manager: &Manager, token: &str) -> Result<Option<Value>, Refusal> {
+    let Some(mut claims) = manager.keys.verify(token) else { return Ok(None) };
+    let Some((jti, exp)) = jti_and_exp(&claims) else { return Ok(None) };
+    let ours = claims["iss"].as_str() == Some(&manager.issuer) && exp > manager.now_s();
+    let client = claims["client_id"].as_str().filter(|_| ours);
+    let Some(client) = client else { return Ok(None) };
+    if manager.store.client(client).await?.is_none() || manager.store.is_revoked(jti).await? {
+        return Ok(None);
+    }
+    if let Some(members) = claims.as_object_mut() {
+        members.insert("active".to_owned(), Value::Bool(true));
+        members.insert("token_type".to_owned(), json!("Bearer"));
+        if members.get("aut").is_some_and(|aut| aut == authorised(true))
+            && let Some(user) = members.get("sub").cloned()
+        {
+            members.insert("username".to_owned(), user);
+        }
+    }
+    Ok(Some(claims))
+}
+
+/// `None`: the token is not active.
+async fn opaque(manager: &Manager, token: &str) -> Result<Option<Value>, Refusal> {
+    let found = manager.store.token(&secrets::hash(token)).await?;
+    let active =
+        found.filter(|found| found.kind == TokenKind::Access && found.expires_s > manager.now_s());
+    let Some(found) = active else { return Ok(None) };
+    let by_user = found.subject != found.client;
+    let mut claims = json!({
+        "active": true,
+        "token_type": "Bearer",
+        "sub": found.subject,
+        "aut": authorised(by_user),
+        "aud": found.client,
+        "azp": found.client,
+        "client_id": found.client,
+        "scope": found.scope,
+        "iss": manager.issuer,
+        "nbf": found.issued_s,
+        "iat": found.issued_s,
+        "exp": found.expires_s,
+    });
+    if by_user && let Some(members) = claims.as_object_mut() {
+        members.insert("username".to_owned(), Value::String(found.subject));
+    }
+    Ok(Some(claims))
+}

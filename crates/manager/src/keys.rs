@@ -1,0 +1,61 @@
+//! The keys that sign tokens, and their public halves.
+
+use jose::{Compact, Header, KeySet, Padding, SigningKey};
+
+/// Never empty. The first key signs; all are published and verify.
+pub(crate) struct Keys {
+    signing: SigningKey,
+    kid: String,
+    jwks: String,
+    verifying: KeySet,
+    algorithms: Vec<String>,
+}
+
+impl Keys {
+    /// Reads private keys in PEM. The error names the key by its number, from 1.
+    pub(crate) fn read(pems: &[Vec<u8>]) -> Result<Self, String> {
+        let mut jwks = Vec::new();
+        let mut keys = Vec::new();
+        for (number, pem) in (1..).zip(pems) {
+            let wrong = |error: &dyn std::fmt::Display| format!("signing key {number}: {error}");
+            let key = SigningKey::from_pem(pem).map_err(|error| wrong(&error))?;
+            jwks.push(key.public_jwk(None).map_err(|error| wrong(&error))?);
+            keys.push(key);
+        }
+        let jwks = format!("{{\"keys\":[{}]}}", jwks.join(","));
+        let verifying = KeySet::from_jwks(jwks.as_bytes()).map_err(|error| error.to_string())?;
+        let mut algorithms: Vec<String> =
+            keys.iter().map(|key| key.algorithm().to_string()).collect();
+        algorithms.dedup();
+        let signing = keys.into_iter().next().ok_or("there is no signing key")?;
+        let kid = signing.thumbprint().map_err(|error| error.to_string())?;
+        Ok(Self { signing, kid, jwks, verifying, algorithms })
+    }
+
+    /// The public keys as a JWK set.
+    pub(crate) fn jwks(&self) -> &str {
+        &self.jwks
+    }
+
+    /// The algorithms of the keys.
+    pub(crate) fn algorithms(&self) -> &[String] {
+        &self.algorithms
+    }
+
+    /// Signs the claims of an access token. Source: RFC 9068 section 2.1.
+    pub(crate) fn sign(&self, claims: &serde_json::Value) -> Option<String> {
+        let header = Header {
+            alg: self.signing.algorithm(),
+            kid: Some(self.kid.clone()),
+            typ: Some("at+jwt".to_owned()),
+        };
+        self.signing.sign(&header, &claims.to_string()).ok()
+    }
+
+    /// The claims of a token that one of the keys signed.
+    pub(crate) fn verify(&self, token: &str) -> Option<serde_json::Value> {
+        let compact = Compact::parse(token.as_bytes(), Padding::Rejected).ok()?;
+        compact.verify(&self.verifying).ok()?;
+        serde_json::from_slice(compact.payload()).ok()
+    }
+}

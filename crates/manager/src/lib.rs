@@ -1,0 +1,209 @@
+//! The control plane: its key manager issues OAuth2 tokens, at WSO2's paths.
+//!
+//! Place in the flow: clients of OAuth2 --> **manager** --> `store`. Gateways meet it only through the keys that it
+//! publishes and the tokens that it signs. [`routes`] lists the endpoints; each is a function of a parsed request.
+//!
+//! It runs on one thread of its own, with hyper: it is not on the path of a request to an API.
+//!
+//! Architecture invariant: no SQL (that is `store`'s), no file, and no dependency on the data plane. Secrets and
+//! opaque tokens are kept only as hashes, and neither they nor passwords are logged.
+
+mod attempts;
+mod authorize;
+mod form;
+mod inspect;
+mod keys;
+pub mod limits;
+mod manager;
+mod metadata;
+mod passwords;
+mod register;
+mod reply;
+mod routes;
+mod secrets;
+mod server;
+mod token;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, mpsc};
+use std::thread::{self, JoinHandle};
+
+use base::{Clock, SystemClock, SystemEntropy};
+use store::{Store, User};
+use tokio::net::TcpListener;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::watch;
+use wire::tls::ServerCertificates;
+
+use crate::keys::Keys;
+use crate::manager::Manager;
+
+pub use store::{Database, StoreError};
+
+/// The user whom the first start creates.
+pub const ADMIN: &str = "admin";
+
+/// What a control plane needs.
+pub struct Options {
+    pub listen: SocketAddr,
+    pub certificates: Arc<ServerCertificates>,
+    pub database: Database,
+    /// The `iss` of tokens: an https URL.
+    pub issuer: String,
+    /// Private keys in PEM. The first signs.
+    pub keys: Vec<Vec<u8>>,
+    /// The password of [`ADMIN`] if the start creates that user; `None`: one is generated.
+    pub admin_password: Option<String>,
+}
+
+/// Why the control plane cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error("cannot listen on {address}: {source}")]
+    Listen { address: SocketAddr, source: io::Error },
+    #[error("{0}")]
+    Keys(String),
+    #[error("{0}")]
+    Store(#[from] StoreError),
+    #[error("there is not enough memory to hash the password of the administrator")]
+    Memory,
+    #[error("cannot start a thread: {0}")]
+    Thread(io::Error),
+}
+
+/// A running control plane.
+#[derive(Debug)]
+pub struct Control {
+    address: SocketAddr,
+    generated: Option<String>,
+    stop: watch::Sender<bool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Control {
+    /// Opens the store and starts serving. Requests are accepted when it returns.
+    ///
+    /// # Errors
+    /// The address, the store or a key cannot be used.
+    pub fn start(options: Options) -> Result<Self, StartError> {
+        let (stop, stopped) = watch::channel(false);
+        let (ready, started) = mpsc::channel();
+        let run = move || match Started::new(options) {
+            Ok(Started { runtime, address, generated, manager, listener, tls }) => {
+                // Fails if the caller has given up.
+                drop(ready.send(Ok((address, generated))));
+                runtime.block_on(server::serve(manager, listener, tls, stopped));
+            }
+            Err(error) => drop(ready.send(Err(error))),
+        };
+        let thread = thread::Builder::new().name("control".to_owned()).spawn(run);
+        let thread = thread.map_err(StartError::Thread)?;
+        let ended = |_| StartError::Thread(io::Error::other("the thread ended"));
+        let (address, generated) = started.recv().map_err(ended)??;
+        Ok(Self { address, generated, stop, thread: Some(thread) })
+    }
+
+    /// The address of the listener.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The password of [`ADMIN`], if this start generated one. It is not kept anywhere else.
+    pub fn take_generated_password(&mut self) -> Option<String> {
+        self.generated.take()
+    }
+
+    /// Stops accepting, lets requests in progress finish, and closes the store.
+    pub fn stop(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        // Fails if the thread has ended.
+        let _ = self.stop.send(true);
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the thread of the control plane panicked");
+        }
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+struct Started {
+    runtime: Runtime,
+    address: SocketAddr,
+    generated: Option<String>,
+    manager: Arc<Manager>,
+    listener: TcpListener,
+    tls: Arc<rustls::ServerConfig>,
+}
+
+impl Started {
+    fn new(options: Options) -> Result<Self, StartError> {
+        let Options { listen, certificates, database, issuer, keys, admin_password } = options;
+        let keys = Keys::read(&keys).map_err(StartError::Keys)?;
+        let runtime = runtime()?;
+        let not_bound = |source| StartError::Listen { address: listen, source };
+        let (listener, store, generated) = runtime.block_on(async {
+            // The address first: a second instance by mistake changes nothing in the store.
+            let listener = TcpListener::bind(listen).await.map_err(not_bound)?;
+            let store = Store::open(&database).await?;
+            let generated = first_admin(&store, admin_password).await?;
+            Ok::<_, StartError>((listener, store, generated))
+        })?;
+        let address = listener.local_addr().map_err(not_bound)?;
+        let tls = wire::tls::server_config(certificates, false);
+        let manager = Arc::new(Manager::new(store, keys, issuer));
+        Ok(Self { runtime, address, generated, manager, listener, tls })
+    }
+}
+
+fn runtime() -> Result<Runtime, StartError> {
+    Builder::new_current_thread().enable_all().build().map_err(StartError::Thread)
+}
+
+/// Creates [`ADMIN`] if there is no such user. Returns the password that was generated.
+async fn first_admin(
+    store: &Store,
+    password: Option<String>,
+) -> Result<Option<String>, StartError> {
+    if store.user(ADMIN).await?.is_some() {
+        return Ok(None);
+    }
+    let generated = password.is_none().then(|| secrets::identifier(&SystemEntropy));
+    let chosen = password.or_else(|| generated.clone()).unwrap_or_default();
+    let user = User {
+        name: ADMIN.to_owned(),
+        password: passwords::hash(&chosen, &SystemEntropy).ok_or(StartError::Memory)?,
+        created_s: SystemClock::new().now().unix_s,
+    };
+    // Another instance that starts now may have been first: its password counts.
+    let added = store.add_user(&user).await?;
+    Ok(generated.filter(|_| added))
+}
+
+/// Gives [`ADMIN`] a new password, which it returns. Works while the control plane runs.
+///
+/// # Errors
+/// The store cannot be used.
+pub fn reset_admin(database: &Database) -> Result<String, StartError> {
+    runtime()?.block_on(async {
+        let store = Store::open(database).await?;
+        if let Some(password) = first_admin(&store, None).await? {
+            return Ok(password);
+        }
+        let password = secrets::identifier(&SystemEntropy);
+        let hash = passwords::hash(&password, &SystemEntropy).ok_or(StartError::Memory)?;
+        store.set_password(ADMIN, &hash).await?;
+        store.close().await;
+        Ok(password)
+    })
+}

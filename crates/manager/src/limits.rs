@@ -1,0 +1,61 @@
+//! The limits of the control plane. `docs/limits.md` is generated from them.
+
+/// Open connections to the control plane. More: they wait in the kernel's queue.
+pub const CONNECTIONS_MAX: usize = 1_024;
+/// Open connections from one address. More: closed at once.
+pub const ADDRESS_CONNECTIONS_MAX: u32 = 128;
+/// Longest wait for a complete request head, in milliseconds, also between two requests. Longer: the connection is
+/// closed.
+pub const HEAD_MS_MAX: u64 = 15_000;
+/// Longest time for a request, from its head to its response, in milliseconds. Longer: 503.
+pub const REQUEST_MS_MAX: u64 = 30_000;
+/// Time for requests in progress to finish at a shutdown, in milliseconds. Longer: they are cut off.
+pub const DRAIN_MS_MAX: u64 = 5_000;
+/// Largest request head, in bytes. Larger: 431.
+pub const HEAD_BYTES_MAX: usize = 32 * 1_024;
+/// Maximum number of header fields in a head. More: 431.
+pub const HEADER_FIELDS_MAX: usize = 64;
+/// Largest request body, in bytes. Larger: 413.
+pub const BODY_BYTES_MAX: usize = 64 * 1_024;
+/// Maximum number of parameters of a form. More: 400.
+pub const FORM_FIELDS_MAX: usize = 64;
+
+/// Lifetime of access tokens, in seconds. Source: WSO2's default.
+pub const ACCESS_TOKEN_S: u64 = 3_600;
+/// Lifetime of refresh tokens, in seconds. Source: WSO2's default.
+pub const REFRESH_TOKEN_S: u64 = 86_400;
+/// Lifetime of authorisation codes, in seconds. Source: RFC 6749 section 4.1.2 recommends at most 10 minutes.
+pub const CODE_S: u64 = 60;
+/// Clients in the store. More: registration returns 503.
+pub const CLIENTS_MAX: u64 = 100_000;
+/// Opaque and refresh tokens, codes, and revocations of JWTs, in the store. More: 503 until some expire. A million takes
+/// about 300 MB.
+pub const TOKENS_MAX: u64 = 1_000_000;
+/// Opaque and refresh tokens of one client. More, when they are counted every [`PURGE_S`]: the client gets 503 until some
+/// expire.
+pub const CLIENT_TOKENS_MAX: u64 = 100_000;
+/// Interval at which expired tokens are removed from the store, in seconds.
+pub const PURGE_S: u64 = 60;
+/// Longest client name and user name, in bytes. Longer: 400.
+pub const NAME_BYTES_MAX: usize = 190;
+/// Longest list of scopes or redirect URIs, in bytes. Longer: 400.
+pub const LIST_BYTES_MAX: usize = 4_000;
+
+/// Passwords that are verified at the same time; each takes 19 MiB and some 20 ms. More: they wait.
+pub const PASSWORD_CHECKS_MAX: usize = 2;
+/// Longest wait for the verification of a password to begin, in milliseconds. Longer: 503.
+pub const PASSWORD_WAIT_MS_MAX: u64 = 5_000;
+/// Failed attempts for one user or client from one address after which further ones are slowed.
+pub const ACCOUNT_FAILURES_MAX: u32 = 10;
+/// Failed attempts for one user from all addresses after which further ones are slowed. Source: NIST SP 800-63B section
+/// 3.2.2.
+pub const USER_FAILURES_MAX: u32 = 100;
+/// Failed attempts from one address after which further ones are slowed. Many users can share an address.
+pub const ADDRESS_FAILURES_MAX: u32 = 50;
+/// Longest pause between slowed attempts, in seconds. Earlier ones: 429, without verification. The pause doubles from one
+/// second on.
+pub const SLOWED_S_MAX: u64 = 60;
+/// Time after which one more failed attempt is forgotten, in seconds.
+pub const FAILURE_S: u64 = 60;
+/// Accounts and addresses whose failures are counted, in a table of fixed size. Several can share an entry.
+pub const FAILURE_ENTRIES: usize = 65_536;

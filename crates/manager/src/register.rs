@@ -1,0 +1,265 @@
+//! Registration of clients: WSO2's `/client-registration/v0.17/register`, and RFC 7591 at WSO2 Identity Server's
+//! `/api/identity/oauth2/dcr/v1.1/register`. Both are for users, by HTTP Basic.
+
+use std::net::IpAddr;
+
+use http::{HeaderMap, StatusCode};
+use serde::Deserialize;
+use serde_json::json;
+use store::{Client, TokenType};
+
+use crate::manager::{Manager, is_name};
+use crate::reply::{Refusal, Reply};
+use crate::token::GRANTS;
+use crate::{limits, reply, secrets};
+
+/// How clients authenticate. Source: RFC 7591 section 2.
+pub(crate) const AUTHENTICATION: &[&str] = &["client_secret_basic", "client_secret_post", "none"];
+/// What a client without a secret may use: PKCE and rotation protect both.
+const PUBLIC_GRANTS: &[&str] = &["authorization_code", "refresh_token"];
+
+/// The body of WSO2's shape. Its members `saasApp`, `tokenScope` and `owner` are known too, see [`wso2`].
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Profile {
+    client_name: String,
+    /// The user; absent: who sends the request.
+    owner: Option<String>,
+    /// Separated by spaces; absent: `client_credentials`.
+    grant_type: Option<String>,
+    callback_url: Option<String>,
+    /// Scopes that its tokens may have, separated by spaces.
+    token_scope: Option<String>,
+    /// `JWT`, or `OAUTH` for opaque tokens.
+    token_type: Option<String>,
+}
+
+/// The body of RFC 7591 section 2.
+#[derive(Deserialize)]
+struct Metadata {
+    client_name: String,
+    #[serde(default)]
+    grant_types: Vec<String>,
+    #[serde(default)]
+    redirect_uris: Vec<String>,
+    scope: Option<String>,
+    token_endpoint_auth_method: Option<String>,
+    /// WSO2's: `JWT`, or `Default` for opaque tokens.
+    token_type_extension: Option<String>,
+}
+
+/// A client as requested.
+struct Wanted {
+    name: String,
+    grants: String,
+    scopes: String,
+    redirects: String,
+    token_type: TokenType,
+    /// It has no secret.
+    public: bool,
+}
+
+/// A registered client and its secret, which is not kept; a public one has none.
+struct Registered {
+    id: String,
+    secret: Option<String>,
+    wanted: Wanted,
+}
+
+/// Registers an application, or gives one of the same owner and name new metadata and a new secret.
+pub(crate) async fn wso2(
+    manager: &Manager,
+    head: &HeaderMap,
+    body: &[u8],
+    peer: IpAddr,
+) -> Result<Reply, Refusal> {
+    let user = manager.user(head, peer).await?;
+    let profile: Profile = parse(body)?;
+    if profile.owner.as_ref().is_some_and(|owner| *owner != user) {
+        return Err(metadata("`owner` is not the user who registers"));
+    }
+    let grants = profile.grant_type.unwrap_or_default();
+    let redirects: Vec<String> =
+        profile.callback_url.into_iter().filter(|url| !url.is_empty()).collect();
+    let wanted = Wanted {
+        name: name(profile.client_name)?,
+        grants: self::grants(grants.split(' '))?,
+        scopes: list(
+            profile.token_scope.iter().flat_map(|scopes| scopes.split(' ')),
+            "tokenScope",
+        )?,
+        redirects: self::redirects(&redirects)?,
+        token_type: token_type(profile.token_type.as_deref(), "tokenType")?,
+        public: false,
+    };
+    let Registered { id, secret, wanted } = register(manager, &user, wanted).await?;
+    let details = json!({
+        "grant_types": wanted.grants,
+        "redirect_uris": wanted.redirects,
+        "client_name": wanted.name,
+    });
+    let body = json!({
+        "clientId": id,
+        "clientName": wanted.name,
+        "callBackURL": wanted.redirects,
+        "clientSecret": secret,
+        "appOwner": user,
+        "isSaasApplication": true,
+        "jsonString": details.to_string(),
+    });
+    Ok(reply::json(StatusCode::OK, &body))
+}
+
+/// Registers a client. Source: RFC 7591 section 3.
+pub(crate) async fn standard(
+    manager: &Manager,
+    head: &HeaderMap,
+    body: &[u8],
+    peer: IpAddr,
+) -> Result<Reply, Refusal> {
+    let user = manager.user(head, peer).await?;
+    let metadata: Metadata = parse(body)?;
+    let method = metadata.token_endpoint_auth_method.as_deref().unwrap_or("client_secret_basic");
+    if !AUTHENTICATION.contains(&method) {
+        return Err(self::metadata(&format!(
+            "the authentication method `{method}` is not supported"
+        )));
+    }
+    let wanted = Wanted {
+        name: name(metadata.client_name)?,
+        grants: grants(metadata.grant_types.iter().map(String::as_str))?,
+        scopes: list(metadata.scope.iter().flat_map(|scopes| scopes.split(' ')), "scope")?,
+        redirects: redirects(&metadata.redirect_uris)?,
+        token_type: token_type(metadata.token_type_extension.as_deref(), "token_type_extension")?,
+        public: method == "none",
+    };
+    if wanted.public && wanted.grants.split(' ').any(|grant| !PUBLIC_GRANTS.contains(&grant)) {
+        let why = "a client without a secret may use authorization_code and refresh_token only";
+        return Err(self::metadata(why));
+    }
+    let Registered { id, secret, wanted } = register(manager, &user, wanted).await?;
+    let words =
+        |list: &str| -> Vec<String> { list.split_whitespace().map(str::to_owned).collect() };
+    let mut body = json!({
+        "client_id": id,
+        "client_name": wanted.name,
+        "grant_types": words(&wanted.grants),
+        "redirect_uris": words(&wanted.redirects),
+        "scope": wanted.scopes,
+        "token_endpoint_auth_method": method,
+    });
+    if let (Some(secret), Some(members)) = (secret, body.as_object_mut()) {
+        members.insert("client_secret".to_owned(), json!(secret));
+        members.insert("client_secret_expires_at".to_owned(), json!(0));
+    }
+    Ok(reply::json(StatusCode::CREATED, &body))
+}
+
+/// Removes a client and its tokens.
+pub(crate) async fn remove(
+    manager: &Manager,
+    head: &HeaderMap,
+    id: &str,
+    peer: IpAddr,
+) -> Result<Reply, Refusal> {
+    let user = manager.user(head, peer).await?;
+    let client = if is_name(id) { manager.store.client(id).await? } else { None };
+    if client.is_none_or(|client| client.owner != user) {
+        return Err(Refusal::NotFound);
+    }
+    manager.store.remove_client(id).await?;
+    Ok(reply::empty(StatusCode::NO_CONTENT))
+}
+
+async fn register(manager: &Manager, owner: &str, wanted: Wanted) -> Result<Registered, Refusal> {
+    if manager.store.count_clients().await? >= limits::CLIENTS_MAX {
+        tracing::error!(most = limits::CLIENTS_MAX, "too many clients in the store");
+        return Err(Refusal::Unavailable);
+    }
+    let secret = (!wanted.public).then(|| secrets::secret(manager.entropy()));
+    let client = Client {
+        id: secrets::identifier(manager.entropy()),
+        secret: secret.as_deref().map_or_else(String::new, secrets::hash),
+        name: wanted.name.clone(),
+        owner: owner.to_owned(),
+        grants: wanted.grants.clone(),
+        scopes: wanted.scopes.clone(),
+        redirects: wanted.redirects.clone(),
+        token_type: wanted.token_type,
+        created_s: manager.now_s(),
+    };
+    let id = manager.store.put_client(&client).await?;
+    tracing::info!(client = id, owner, "client registered");
+    Ok(Registered { id, secret, wanted })
+}
+
+fn metadata(why: &str) -> Refusal {
+    Refusal::InvalidMetadata(why.to_owned())
+}
+
+fn parse<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, Refusal> {
+    serde_json::from_slice(body).map_err(|error| Refusal::InvalidMetadata(error.to_string()))
+}
+
+fn name(name: String) -> Result<String, Refusal> {
+    if is_name(&name) {
+        return Ok(name);
+    }
+    Err(metadata(&format!(
+        "the name is empty, longer than {} bytes, or has control characters",
+        limits::NAME_BYTES_MAX
+    )))
+}
+
+fn grants<'a>(names: impl Iterator<Item = &'a str>) -> Result<String, Refusal> {
+    let names = list(names, "grant types")?;
+    if names.is_empty() {
+        return Ok("client_credentials".to_owned());
+    }
+    match names.split(' ').find(|name| !GRANTS.contains(name)) {
+        Some(unknown) => Err(metadata(&format!("the grant type `{unknown}` is not supported"))),
+        None => Ok(names),
+    }
+}
+
+/// Redirect URIs without fragment: https, http on this machine, or an application's own scheme, which has a dot.
+/// Source: RFC 6749 section 3.1.2, RFC 8252 section 7.
+fn redirects(uris: &[String]) -> Result<String, Refusal> {
+    let allowed = |uri: &String| {
+        let parsed = uri.parse::<http::Uri>().ok()?;
+        let loopback = ["localhost", "127.0.0.1", "[::1]"].contains(&parsed.host()?);
+        let scheme = parsed.scheme_str()?;
+        Some(scheme == "https" || scheme == "http" && loopback || scheme.contains('.'))
+    };
+    let wrong = |uri: &&String| uri.contains(['#', ' ']) || allowed(uri) != Some(true);
+    if let Some(wrong) = uris.iter().find(wrong) {
+        let rule =
+            "use https, http on localhost, or a scheme such as com.example.app, without fragment";
+        return Err(metadata(&format!("the redirect URI `{wrong}` is not allowed; {rule}")));
+    }
+    list(uris.iter().map(String::as_str), "redirect URIs")
+}
+
+fn token_type(name: Option<&str>, member: &str) -> Result<TokenType, Refusal> {
+    match name {
+        None | Some("JWT") => Ok(TokenType::Jwt),
+        Some("OAUTH" | "Default") => Ok(TokenType::Opaque),
+        Some(_) => Err(metadata(&format!("`{member}` is neither JWT nor OAUTH (opaque)"))),
+    }
+}
+
+/// The items without duplicates, separated by spaces.
+fn list<'a>(items: impl Iterator<Item = &'a str>, what: &str) -> Result<String, Refusal> {
+    let mut kept: Vec<&str> = Vec::new();
+    let mut bytes = 0_usize;
+    for item in items.filter(|item| !item.is_empty()) {
+        bytes = bytes.saturating_add(item.len()).saturating_add(1);
+        if bytes > limits::LIST_BYTES_MAX || item.chars().any(|c| c.is_control() || c == ' ') {
+            return Err(metadata(&format!("{what}: too long, or with control characters")));
+        }
+        if !kept.contains(&item) {
+            kept.push(item);
+        }
+    }
+    Ok(kept.join(" "))
+}

@@ -1,0 +1,156 @@
+//! Responses, and every way in which a request is rejected.
+
+use bytes::Bytes;
+use http::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, LOCATION, PRAGMA,
+    REFERRER_POLICY, RETRY_AFTER, WWW_AUTHENTICATE, X_FRAME_OPTIONS,
+};
+use http::{HeaderValue, Response, StatusCode};
+use http_body_util::Full;
+use serde_json::Value;
+use store::StoreError;
+
+pub(crate) type Reply = Response<Full<Bytes>>;
+
+/// Why a request is rejected. The names are those of RFC 6749 section 5.2 and RFC 7591 section 3.2.2.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    InvalidRequest(&'static str),
+    /// Unknown client, or wrong secret.
+    InvalidClient,
+    InvalidGrant(&'static str),
+    UnauthorizedClient,
+    UnsupportedGrant(String),
+    InvalidMetadata(String),
+    /// Wrong user name or password.
+    InvalidUser,
+    /// Too many failures; the next attempt may be made in so many seconds.
+    Slowed {
+        wait_s: u64,
+    },
+    NotFound,
+    MethodNotAllowed {
+        allow: &'static str,
+    },
+    TooLarge,
+    UnsupportedMediaType,
+    /// The store does not respond, or is full.
+    Unavailable,
+}
+
+impl From<StoreError> for Refusal {
+    fn from(error: StoreError) -> Self {
+        tracing::error!(%error, "the store failed");
+        Self::Unavailable
+    }
+}
+
+impl Refusal {
+    pub(crate) fn reply(self) -> Reply {
+        let (status, error, description) = self.parts();
+        let body = serde_json::json!({ "error": error, "error_description": description });
+        let mut reply = json(status, &body);
+        let field = match self {
+            Self::InvalidClient | Self::InvalidUser => {
+                Some((WWW_AUTHENTICATE, "Basic realm=\"Penstock\"".to_owned()))
+            }
+            Self::Slowed { wait_s } => Some((RETRY_AFTER, wait_s.to_string())),
+            Self::MethodNotAllowed { allow } => Some((ALLOW, allow.to_owned())),
+            Self::InvalidRequest(_)
+            | Self::InvalidGrant(_)
+            | Self::UnauthorizedClient
+            | Self::UnsupportedGrant(_)
+            | Self::InvalidMetadata(_)
+            | Self::NotFound
+            | Self::TooLarge
+            | Self::UnsupportedMediaType
+            | Self::Unavailable => None,
+        };
+        if let Some((name, value)) = field {
+            set(&mut reply, name, &value);
+        }
+        reply
+    }
+
+    #[rustfmt::skip]
+    fn parts(&self) -> (StatusCode, &'static str, String) {
+        let (status, error, description) = match self {
+            Self::InvalidRequest(why) => (400, "invalid_request", *why),
+            Self::InvalidClient => (401, "invalid_client", "unknown client or wrong secret"),
+            Self::InvalidGrant(why) => (400, "invalid_grant", *why),
+            Self::UnauthorizedClient => (400, "unauthorized_client", "the client is not registered for this grant type"),
+            Self::UnsupportedGrant(name) => return (StatusCode::BAD_REQUEST, "unsupported_grant_type", format!("the grant type `{name}` is not supported")),
+            Self::InvalidMetadata(why) => return (StatusCode::BAD_REQUEST, "invalid_client_metadata", why.clone()),
+            Self::InvalidUser => (401, "access_denied", "unknown user or wrong password"),
+            Self::Slowed { .. } => (429, "slow_down", "too many failed attempts; try again later"),
+            Self::NotFound => (404, "not_found", "there is no such resource"),
+            Self::MethodNotAllowed { .. } => (405, "invalid_request", "the method is not allowed here"),
+            Self::TooLarge => (413, "invalid_request", "the body is too large"),
+            Self::UnsupportedMediaType => (415, "invalid_request", "the media type is not supported here"),
+            Self::Unavailable => (503, "temporarily_unavailable", "try again later"),
+        };
+        let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        (status, error, description.to_owned())
+    }
+}
+
+/// A response that no cache may keep. Source: RFC 6749 section 5.1.
+pub(crate) fn json(status: StatusCode, body: &Value) -> Reply {
+    let mut reply = bytes(status, body.to_string());
+    set(&mut reply, CACHE_CONTROL, "no-store");
+    set(&mut reply, PRAGMA, "no-cache");
+    reply
+}
+
+/// A public document.
+pub(crate) fn document(body: &str) -> Reply {
+    let mut reply = bytes(StatusCode::OK, body.to_owned());
+    set(&mut reply, CACHE_CONTROL, "public, max-age=300");
+    reply
+}
+
+/// A page without scripts that no other page may embed.
+pub(crate) fn page(status: StatusCode, html: &str) -> Reply {
+    let mut reply = bytes(status, html.to_owned());
+    set(&mut reply, CONTENT_TYPE, "text/html; charset=utf-8");
+    set(&mut reply, CACHE_CONTROL, "no-store");
+    // No `form-action`: browsers apply it to the redirection to the client too.
+    set(
+        &mut reply,
+        CONTENT_SECURITY_POLICY,
+        "default-src 'none'; base-uri 'none'; frame-ancestors 'none'",
+    );
+    set(&mut reply, X_FRAME_OPTIONS, "DENY");
+    set(&mut reply, REFERRER_POLICY, "no-referrer");
+    reply
+}
+
+/// A redirection after a form. Source: RFC 9700 section 4.12: never 307, which would send the password on.
+pub(crate) fn redirect(location: &str) -> Reply {
+    let mut reply = empty(StatusCode::SEE_OTHER);
+    set(&mut reply, LOCATION, location);
+    set(&mut reply, REFERRER_POLICY, "no-referrer");
+    reply
+}
+
+/// A response without a body.
+pub(crate) fn empty(status: StatusCode) -> Reply {
+    let mut reply = bytes(status, String::new());
+    reply.headers_mut().remove(CONTENT_TYPE);
+    set(&mut reply, CACHE_CONTROL, "no-store");
+    reply
+}
+
+fn bytes(status: StatusCode, body: String) -> Reply {
+    let mut reply = Response::new(Full::new(Bytes::from(body)));
+    *reply.status_mut() = status;
+    set(&mut reply, CONTENT_TYPE, "application/json");
+    set(&mut reply, HeaderName::from_static("x-content-type-options"), "nosniff");
+    reply
+}
+
+fn set(reply: &mut Reply, name: HeaderName, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        reply.headers_mut().insert(name, value);
+    }
+}

@@ -1,0 +1,106 @@
+//! Which endpoint a request is for.
+
+use std::net::IpAddr;
+
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, Method, Request};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::Incoming;
+
+use crate::form::Form;
+use crate::manager::Manager;
+use crate::reply::{Refusal, Reply};
+use crate::{authorize, inspect, limits, metadata, register, token};
+
+const DCR: &str = "/api/identity/oauth2/dcr/v1.1/register";
+
+pub(crate) async fn answer(
+    manager: &Manager,
+    request: Request<Incoming>,
+    peer: IpAddr,
+) -> Result<Reply, Refusal> {
+    let (parts, body) = request.into_parts();
+    let (head, path) = (&parts.headers, parts.uri.path());
+    match path {
+        "/oauth2/jwks" => get(&parts.method).map(|()| metadata::jwks(manager)),
+        "/oauth2/token/.well-known/openid-configuration"
+        | "/.well-known/openid-configuration"
+        | "/.well-known/oauth-authorization-server"
+        | "/.well-known/oauth-authorization-server/oauth2/token" => {
+            get(&parts.method).map(|()| metadata::discovery(manager))
+        }
+        "/oauth2/token" => {
+            post(&parts.method)?;
+            token::answer(manager, head, &form(head, body).await?, peer).await
+        }
+        "/oauth2/authorize" if parts.method == Method::POST => {
+            authorize::decide(manager, &form(head, body).await?, peer).await
+        }
+        "/oauth2/authorize" => {
+            get(&parts.method)?;
+            let query = parts.uri.query().unwrap_or_default();
+            authorize::ask(manager, &Form::parse(query.as_bytes())?).await
+        }
+        "/oauth2/introspect" => {
+            post(&parts.method)?;
+            inspect::introspect(manager, head, &form(head, body).await?, peer).await
+        }
+        "/oauth2/revoke" => {
+            post(&parts.method)?;
+            inspect::revoke(manager, head, &form(head, body).await?, peer).await
+        }
+        "/client-registration/v0.17/register" => {
+            post(&parts.method)?;
+            register::wso2(manager, head, &json(head, body).await?, peer).await
+        }
+        DCR => {
+            post(&parts.method)?;
+            register::standard(manager, head, &json(head, body).await?, peer).await
+        }
+        _ => match path.strip_prefix(DCR).and_then(|rest| rest.strip_prefix('/')) {
+            Some(id) if parts.method == Method::DELETE => {
+                register::remove(manager, head, id, peer).await
+            }
+            Some(_) => Err(Refusal::MethodNotAllowed { allow: "DELETE" }),
+            None => Err(Refusal::NotFound),
+        },
+    }
+}
+
+fn get(method: &Method) -> Result<(), Refusal> {
+    let allowed = [Method::GET, Method::HEAD].contains(method);
+    if allowed { Ok(()) } else { Err(Refusal::MethodNotAllowed { allow: "GET, HEAD" }) }
+}
+
+fn post(method: &Method) -> Result<(), Refusal> {
+    if method == Method::POST { Ok(()) } else { Err(Refusal::MethodNotAllowed { allow: "POST" }) }
+}
+
+/// The parameters in the body. Those of the query are ignored: URLs are logged. Source: RFC 6749 section 3.2.
+async fn form(head: &HeaderMap, body: Incoming) -> Result<Form, Refusal> {
+    media_type(head, "application/x-www-form-urlencoded")?;
+    Form::parse(&read(body).await?)
+}
+
+async fn json(head: &HeaderMap, body: Incoming) -> Result<Bytes, Refusal> {
+    media_type(head, "application/json")?;
+    read(body).await
+}
+
+fn media_type(head: &HeaderMap, wanted: &str) -> Result<(), Refusal> {
+    let given = head.get(CONTENT_TYPE).and_then(|field| field.to_str().ok()).unwrap_or_default();
+    let essence = given.split(';').next().unwrap_or_default().trim();
+    if essence.eq_ignore_ascii_case(wanted) { Ok(()) } else { Err(Refusal::UnsupportedMediaType) }
+}
+
+async fn read(body: Incoming) -> Result<Bytes, Refusal> {
+    let read = Limited::new(body, limits::BODY_BYTES_MAX).collect().await;
+    read.map(http_body_util::Collected::to_bytes).map_err(|error| {
+        if error.is::<LengthLimitError>() {
+            Refusal::TooLarge
+        } else {
+            Refusal::InvalidRequest("the body is incomplete")
+        }
+    })
+}

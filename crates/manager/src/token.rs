@@ -1,0 +1,256 @@
+//! `/oauth2/token`: issues tokens. Source: RFC 6749 sections 4.1.3, 4.3, 4.4 and 6; RFC 9068.
+
+use std::net::IpAddr;
+
+use http::{HeaderMap, StatusCode};
+use serde_json::{Value, json};
+use store::{Client, Rotation, Token, TokenKind, TokenType};
+
+use crate::form::Form;
+use crate::manager::Manager;
+use crate::reply::{Refusal, Reply};
+use crate::{limits, reply, secrets};
+
+/// The grant types, as registered and in the discovery document.
+pub(crate) const GRANTS: &[&str] =
+    &["authorization_code", "client_credentials", "password", "refresh_token"];
+/// The scope of a token that asked for none, or for none that its client has. Source: WSO2's default.
+const DEFAULT_SCOPE: &str = "default";
+
+/// For whom tokens are issued.
+struct Grant<'a> {
+    client: &'a Client,
+    /// The user; `None`: the client itself.
+    user: Option<&'a str>,
+    scope: String,
+    /// The family of an earlier token; `None`: a new one.
+    family: Option<&'a str>,
+    with_refresh: bool,
+}
+
+/// What a grant results in: the rows to store, and the response.
+struct Issued {
+    rows: Vec<Token>,
+    body: Value,
+}
+
+pub(crate) async fn answer(
+    manager: &Manager,
+    head: &HeaderMap,
+    form: &Form,
+    peer: IpAddr,
+) -> Result<Reply, Refusal> {
+    let grant_type = form.required("grant_type", "`grant_type` is missing")?;
+    let client = manager.client_or_public(head, form, peer).await?;
+    if !GRANTS.contains(&grant_type) {
+        return Err(Refusal::UnsupportedGrant(grant_type.to_owned()));
+    }
+    if !has(&client.grants, grant_type) {
+        return Err(Refusal::UnauthorizedClient);
+    }
+    let body = match grant_type {
+        "authorization_code" => code(manager, &client, form).await?,
+        "refresh_token" => refresh(manager, &client, form).await?,
+        "password" => password(manager, &client, form, peer).await?,
+        _ => client_credentials(manager, &client, form).await?,
+    };
+    Ok(reply::json(StatusCode::OK, &body))
+}
+
+async fn client_credentials(
+    manager: &Manager,
+    client: &Client,
+    form: &Form,
+) -> Result<Value, Refusal> {
+    let scope = granted(form.get("scope"), &client.scopes);
+    let grant = Grant { client, user: None, scope, family: None, with_refresh: false };
+    stored(manager, issue(manager, &grant)?).await
+}
+
+async fn password(
+    manager: &Manager,
+    client: &Client,
+    form: &Form,
+    peer: IpAddr,
+) -> Result<Value, Refusal> {
+    let user = form.required("username", "`username` is missing")?;
+    let password = form.required("password", "`password` is missing")?;
+    if !manager.password_is(user, password, peer).await? {
+        return Err(Refusal::InvalidGrant("unknown user or wrong password"));
+    }
+    let scope = granted(form.get("scope"), &client.scopes);
+    let with_refresh = has(&client.grants, "refresh_token");
+    let grant = Grant { client, user: Some(user), scope, family: None, with_refresh };
+    stored(manager, issue(manager, &grant)?).await
+}
+
+/// Exchanges an authorisation code. It is spent even if the request is rejected. Source: RFC 7636 section 4.6.
+async fn code(manager: &Manager, client: &Client, form: &Form) -> Result<Value, Refusal> {
+    const WRONG: Refusal = Refusal::InvalidGrant("the code is not valid");
+    let presented = form.required("code", "`code` is missing")?;
+    let redirect = form.required("redirect_uri", "`redirect_uri` is missing")?;
+    let verifier = form.required("code_verifier", "`code_verifier` is missing")?;
+    let code = manager.store.spend_code(&secrets::hash(presented)).await?.ok_or(WRONG)?;
+    let own = code.client == client.id && code.redirect == redirect;
+    if !own || code.expires_s <= manager.now_s() || !secrets::matches(verifier, &code.challenge) {
+        return Err(WRONG);
+    }
+    let grant = Grant {
+        client,
+        user: Some(&code.subject),
+        scope: code.scope,
+        family: Some(&code.family),
+        with_refresh: has(&client.grants, "refresh_token"),
+    };
+    stored(manager, issue(manager, &grant)?).await
+}
+
+/// Exchanges a refresh token. One that was exchanged before revokes its whole family. Source: RFC 9700 section 4.14.2.
+async fn refresh(manager: &Manager, client: &Client, form: &Form) -> Result<Value, Refusal> {
+    const WRONG: Refusal = Refusal::InvalidGrant("the refresh token is not valid");
+    let presented = form.required("refresh_token", "`refresh_token` is missing")?;
+    let old = manager.store.token(&secrets::hash(presented)).await?;
+    let usable = |token: &Token| {
+        token.kind == TokenKind::Refresh
+            && token.client == client.id
+            && token.expires_s > manager.now_s()
+    };
+    let old = old.filter(usable).ok_or(WRONG)?;
+    let scope = match form.get("scope") {
+        Some(wanted) if !wanted.split(' ').all(|scope| has(&old.scope, scope)) => {
+            return Err(Refusal::InvalidGrant("a scope that the refresh token does not have"));
+        }
+        Some(wanted) => wanted.to_owned(),
+        None => old.scope.clone(),
+    };
+    let (user, family) = (Some(old.subject.as_str()), Some(old.family.as_str()));
+    let mut issued = issue(manager, &Grant { client, user, scope, family, with_refresh: true })?;
+    for row in issued.rows.iter_mut().filter(|row| row.kind == TokenKind::Refresh) {
+        // A narrower access token does not narrow the grant. Source: RFC 6749 section 6.
+        row.scope.clone_from(&old.scope);
+    }
+    match manager.store.rotate(&old, &issued.rows).await? {
+        Rotation::Rotated => Ok(issued.body),
+        Rotation::Reused => {
+            tracing::warn!(
+                client = client.id,
+                "a refresh token was used twice; its family is revoked"
+            );
+            Err(WRONG)
+        }
+    }
+}
+
+async fn stored(manager: &Manager, issued: Issued) -> Result<Value, Refusal> {
+    if !issued.rows.is_empty() {
+        manager.store.add_tokens(&issued.rows).await?;
+    }
+    Ok(issued.body)
+}
+
+fn issue(manager: &Manager, grant: &Grant<'_>) -> Result<Issued, Refusal> {
+    let now_s = manager.now_s();
+    let family = match grant.family {
+        Some(family) => family.to_owned(),
+        None => secrets::identifier(manager.entropy()),
+    };
+    let subject = grant.user.unwrap_or(&grant.client.id);
+    let row = |secret: &str, kind, lifetime_s: u64| Token {
+        hash: secrets::hash(secret),
+        kind,
+        family: family.clone(),
+        client: grant.client.id.clone(),
+        subject: subject.to_owned(),
+        scope: grant.scope.clone(),
+        issued_s: now_s,
+        expires_s: now_s.saturating_add(lifetime_s),
+        spent: false,
+    };
+    let mut rows = Vec::new();
+    let access = match grant.client.token_type {
+        TokenType::Jwt => manager.keys.sign(&claims(manager, grant, now_s)),
+        TokenType::Opaque => {
+            let token = secrets::secret(manager.entropy());
+            rows.push(row(&token, TokenKind::Access, limits::ACCESS_TOKEN_S));
+            Some(token)
+        }
+    };
+    let mut body = json!({
+        "access_token": access.ok_or(Refusal::Unavailable)?,
+        "scope": grant.scope,
+        "token_type": "Bearer",
+        "expires_in": limits::ACCESS_TOKEN_S,
+    });
+    if grant.with_refresh {
+        let token = secrets::secret(manager.entropy());
+        rows.push(row(&token, TokenKind::Refresh, limits::REFRESH_TOKEN_S));
+        if let Some(members) = body.as_object_mut() {
+            members.insert("refresh_token".to_owned(), Value::String(token));
+        }
+    }
+    if !rows.is_empty() {
+        let count = u64::try_from(rows.len()).unwrap_or(u64::MAX);
+        manager.admit_rows(&grant.client.id, count)?;
+    }
+    Ok(Issued { rows, body })
+}
+
+/// The claims of WSO2's access tokens.
+fn claims(manager: &Manager, grant: &Grant<'_>, now_s: u64) -> Value {
+    let id = &grant.client.id;
+    json!({
+        "sub": grant.user.unwrap_or(id),
+        "aut": authorised(grant.user.is_some()),
+        "aud": id,
+        "azp": id,
+        "client_id": id,
+        "scope": grant.scope,
+        "iss": manager.issuer,
+        "nbf": now_s,
+        "iat": now_s,
+        "exp": now_s.saturating_add(limits::ACCESS_TOKEN_S),
+        "jti": secrets::identifier(manager.entropy()),
+    })
+}
+
+/// The claim `aut`: whether a user or the application itself authorised the token.
+pub(crate) fn authorised(by_user: bool) -> &'static str {
+    if by_user { "APPLICATION_USER" } else { "APPLICATION" }
+}
+
+/// The requested scopes that the client has.
+pub(crate) fn granted(requested: Option<&str>, registered: &str) -> String {
+    let requested = requested.unwrap_or_default().split(' ').filter(|scope| !scope.is_empty());
+    let mut scopes: Vec<&str> = Vec::new();
+    for scope in requested.filter(|scope| has(registered, scope)) {
+        if !scopes.contains(&scope) {
+            scopes.push(scope);
+        }
+    }
+    if scopes.is_empty() { DEFAULT_SCOPE.to_owned() } else { scopes.join(" ") }
+}
+
+/// Whether `list`, separated by spaces, has `item`.
+pub(crate) fn has(list: &str, item: &str) -> bool {
+    list.split(' ').any(|other| other == item)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_registered_scopes_are_granted() {
+        check(None, "a b", "default");
+        check(Some("a"), "a b", "a");
+        check(Some("b a b"), "a b", "b a");
+        check(Some("c"), "a b", "default");
+        check(Some("a c"), "a b", "a");
+        check(Some(""), "", "default");
+    }
+
+    #[track_caller]
+    fn check(requested: Option<&str>, registered: &str, expect: &str) {
+        assert_eq!(granted(requested, registered), expect);
+    }
+}

@@ -1,0 +1,104 @@
+//! `inboundEndpoint`: a listener of its own.
+
+use super::{Compiler, Element};
+use crate::mediators::Pattern;
+use crate::service::{Flow, Inbound};
+
+/// Parameters that size threads, which are the gateway's, or files with keys, which `[tls]` has.
+const NEEDLESS: [&str; 2] = ["inbound.worker.", "inbound.thread."];
+const OF_TLS: [&str; 5] =
+    ["keystore", "truststore", "HttpsProtocols", "PreferredCiphers", "SSLProtocol"];
+
+impl Compiler {
+    pub(super) fn inbound(&mut self, element: &Element<'_>) -> Option<()> {
+        let name = element.required(self, "name")?.to_owned();
+        let is_first = self.claims("inboundEndpoint", &name, element);
+        let secure = match element.required(self, "protocol")? {
+            "http" => false,
+            "https" => true,
+            other => {
+                let help = "the protocols are `http` and `https`".to_owned();
+                let message = format!("the inbound protocol `{other}` is not served");
+                self.error(element, message, Some(help));
+                return None;
+            }
+        };
+        let is_suspended = element.flag(self, "suspend", false)?;
+        let named = |name| element.optional(name);
+        let request = match named("sequence") {
+            Some(sequence) => Some(self.sequence_named(element, sequence)?),
+            None => self.program.sequence("main"),
+        };
+        let fault = match named("onError") {
+            Some(sequence) => Some(self.sequence_named(element, sequence)?),
+            None => None,
+        };
+        // A response without a `receive` of its own comes to `main`, as in Synapse.
+        let response = self.program.sequence("main");
+        let flow = Flow { request, response, fault, endpoint: None };
+        let (mut port, mut dispatches) = (None, None);
+        let parameters = element.child("parameters");
+        for parameter in parameters.iter().flat_map(|all| all.children().collect::<Vec<_>>()) {
+            if parameter.name() != "parameter" {
+                let message = format!("`parameters` has no child `{}`", parameter.name());
+                self.error(&parameter, message, None);
+                continue;
+            }
+            let key = parameter.required(self, "name")?;
+            let text = parameter.node().string_value();
+            let text = text.trim();
+            match key {
+                "inbound.http.port" => port = Some(self.port(&parameter, text)?),
+                "dispatch.filter.pattern" if text.is_empty() => {}
+                "dispatch.filter.pattern" => {
+                    dispatches = Some(Pattern::compile(self, &parameter, text)?);
+                }
+                "SSLVerifyClient" if !text.eq_ignore_ascii_case("none") && !text.is_empty() => {
+                    let help = "set `clients` in `[tls]`, which holds for all listeners";
+                    let message = "`SSLVerifyClient` is not served".to_owned();
+                    self.error(&parameter, message, Some(help.to_owned()));
+                }
+                _ => self.needless(&parameter, key),
+            }
+            parameter.finish(self);
+        }
+        let Some(port) = port else {
+            let help = "add <parameter name=\"inbound.http.port\">8085</parameter>".to_owned();
+            let message = format!("the inbound endpoint `{name}` has no port");
+            self.error(element, message, Some(help));
+            return None;
+        };
+        if is_suspended {
+            let message =
+                format!("the inbound endpoint `{name}` is not served: it has `suspend=\"true\"`");
+            self.warning(element, message, None);
+        } else if let Some(other) = self.program.inbounds.iter().find(|other| other.port == port) {
+            let message = format!("the inbound endpoint `{}` has the port {port}", other.name);
+            self.error(element, message, Some("choose another port".to_owned()));
+        } else if is_first {
+            let site = self.site(element);
+            self.program.inbounds.push(Inbound { name, port, secure, flow, dispatches, site });
+        }
+        Some(())
+    }
+
+    fn port(&mut self, element: &Element<'_>, text: &str) -> Option<u16> {
+        let port = text.parse().ok();
+        if port.is_none() {
+            let message = format!("`inbound.http.port` is `{text}`");
+            let help = "write a number up to 65535; 0 is any free port".to_owned();
+            self.error(element, message, Some(help));
+        }
+        port
+    }
+
+    /// A parameter that has no effect.
+    fn needless(&mut self, element: &Element<'_>, name: &str) {
+        if NEEDLESS.iter().any(|prefix| name.starts_with(prefix)) || name == "SSLVerifyClient" {
+            return;
+        }
+        let help =
+            OF_TLS.contains(&name).then(|| "`[tls]` has certificates and protocols".to_owned());
+        self.warning(element, format!("the parameter `{name}` has no effect"), help);
+    }
+}

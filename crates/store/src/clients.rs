@@ -1,0 +1,137 @@
+//! OAuth2 clients: the registered applications.
+
+use sqlx::Row;
+use sqlx::any::AnyRow;
+
+use crate::database::{seconds, stored};
+use crate::{Store, StoreError};
+
+/// The form of a client's access tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TokenType {
+    /// Signed claims.
+    Jwt,
+    /// A random text, whose hash is in the store.
+    Opaque,
+}
+
+impl TokenType {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Jwt => "jwt",
+            Self::Opaque => "opaque",
+        }
+    }
+}
+
+/// A registered client. The lists are separated by spaces, as in OAuth2.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Client {
+    pub id: String,
+    /// SHA-256 of the secret, in base64url; empty: a public client, which has none.
+    pub secret: String,
+    pub name: String,
+    /// The user who registered it.
+    pub owner: String,
+    /// The grant types that it may use.
+    pub grants: String,
+    /// The scopes that its tokens may have.
+    pub scopes: String,
+    /// Its redirect URIs.
+    pub redirects: String,
+    pub token_type: TokenType,
+    pub created_s: u64,
+}
+
+impl Client {
+    /// Whether the client cannot keep a secret, such as an application on a phone.
+    #[must_use]
+    pub fn is_public(&self) -> bool {
+        self.secret.is_empty()
+    }
+}
+
+/// The hash is not printed.
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").field("id", &self.id).finish_non_exhaustive()
+    }
+}
+
+const COLUMNS: &str = "id, secret, name, owner, grants, scopes, redirects, token_type, created_s";
+
+impl Store {
+    /// The client `id`.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn client(&self, id: &str) -> Result<Option<Client>, StoreError> {
+        let select = self.sql(&format!("SELECT {COLUMNS} FROM clients WHERE id = ?"));
+        let row = sqlx::query(select).bind(id).fetch_optional(&self.pool).await?;
+        row.as_ref().map(client).transpose()
+    }
+
+    /// The number of clients.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn count_clients(&self) -> Result<u64, StoreError> {
+        let row = sqlx::query("SELECT COUNT(*) FROM clients").fetch_one(&self.pool).await?;
+        Ok(seconds(row.try_get(0)?))
+    }
+
+    /// Adds `client`, or replaces everything but id and creation time of the one with its owner and name. Returns the
+    /// id of the client.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn put_client(&self, client: &Client) -> Result<String, StoreError> {
+        let upsert = self.sql(&format!(
+            "INSERT INTO clients ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) \
+             ON CONFLICT (owner, name) DO UPDATE SET secret = excluded.secret, \
+             grants = excluded.grants, scopes = excluded.scopes, redirects = excluded.redirects, \
+             token_type = excluded.token_type RETURNING id"
+        ));
+        let query = sqlx::query(upsert).bind(client.id.as_str()).bind(client.secret.as_str());
+        let query = query.bind(client.name.as_str()).bind(client.owner.as_str());
+        let query = query.bind(client.grants.as_str()).bind(client.scopes.as_str());
+        let query = query.bind(client.redirects.as_str()).bind(client.token_type.as_str());
+        let row = query.bind(stored(client.created_s)).fetch_one(&self.pool).await?;
+        Ok(row.try_get(0)?)
+    }
+
+    /// Removes the client `id` and its tokens. False: there is no such client.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn remove_client(&self, id: &str) -> Result<bool, StoreError> {
+        let mut transaction = self.pool.begin().await?;
+        for delete in ["DELETE FROM tokens WHERE client = ?", "DELETE FROM codes WHERE client = ?"]
+        {
+            sqlx::query(self.sql(delete)).bind(id).execute(&mut *transaction).await?;
+        }
+        let client = self.sql("DELETE FROM clients WHERE id = ?");
+        let done = sqlx::query(client).bind(id).execute(&mut *transaction).await?;
+        transaction.commit().await?;
+        Ok(done.rows_affected() == 1)
+    }
+}
+
+fn client(row: &AnyRow) -> Result<Client, StoreError> {
+    let token_type: String = row.try_get(7)?;
+    Ok(Client {
+        id: row.try_get(0)?,
+        secret: row.try_get(1)?,
+        name: row.try_get(2)?,
+        owner: row.try_get(3)?,
+        grants: row.try_get(4)?,
+        scopes: row.try_get(5)?,
+        redirects: row.try_get(6)?,
+        token_type: match token_type.as_str() {
+            "jwt" => TokenType::Jwt,
+            "opaque" => TokenType::Opaque,
+            _ => return Err(StoreError::Value("token_type")),
+        },
+        created_s: seconds(row.try_get(8)?),
+    })
+}

@@ -1,0 +1,166 @@
+//! The connection, and what differs between the databases.
+
+use std::fs::OpenOptions;
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use sqlx::any::{AnyConnectOptions, AnyPoolOptions};
+use sqlx::{AnyConnection, AnyPool, AssertSqlSafe, Connection};
+
+use crate::{StoreError, limits, migrations};
+
+/// Where the data is.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Database {
+    /// A file, created if it does not exist.
+    Sqlite(PathBuf),
+    /// A `postgres://` URL.
+    Postgres(String),
+}
+
+/// URLs are not printed, since they can hold a password.
+impl std::fmt::Debug for Database {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Sqlite(file) => f.debug_tuple("Sqlite").field(file).finish(),
+            Self::Postgres(_) => f.write_str("Postgres(..)"),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    Sqlite,
+    Postgres,
+}
+
+/// An open database with the current schema. Clones share its connections.
+#[derive(Clone, Debug)]
+pub struct Store {
+    pub(crate) pool: AnyPool,
+    dialect: Dialect,
+}
+
+impl Store {
+    /// Connects, and applies the migrations that are missing. Several processes may start at once: one applies them,
+    /// the others wait.
+    ///
+    /// # Errors
+    /// The database is not reachable, its schema is newer than this version, or a migration fails.
+    pub async fn open(database: &Database) -> Result<Self, StoreError> {
+        sqlx::any::install_default_drivers();
+        let (url, dialect) = match database {
+            Database::Sqlite(file) => {
+                create_private(file).map_err(StoreError::File)?;
+                (format!("sqlite:{}", encoded(file)), Dialect::Sqlite)
+            }
+            Database::Postgres(url) => (url.clone(), Dialect::Postgres),
+        };
+        // The error of a URL can contain it.
+        let options: AnyConnectOptions = url.parse().map_err(|_| StoreError::Url)?;
+        migrate(&options, dialect).await?;
+        let pool = AnyPoolOptions::new()
+            .max_connections(limits::CONNECTIONS_MAX)
+            .acquire_timeout(Duration::from_millis(limits::ACQUIRE_MS_MAX))
+            .after_connect(move |connection, _| Box::pin(prepare(connection, dialect)))
+            .connect_with(options)
+            .await?;
+        Ok(Self { pool, dialect })
+    }
+
+    /// Closes the connections, after the operations in progress.
+    pub async fn close(&self) {
+        self.pool.close().await;
+    }
+
+    pub(crate) fn sql(&self, statement: &str) -> AssertSqlSafe<String> {
+        self.dialect.sql(statement)
+    }
+}
+
+impl Dialect {
+    /// `statement`, which is written in this crate, with its `?` in the form of the database.
+    pub(crate) fn sql(self, statement: &str) -> AssertSqlSafe<String> {
+        AssertSqlSafe(match self {
+            Self::Sqlite => statement.to_owned(),
+            Self::Postgres => numbered(statement),
+        })
+    }
+}
+
+/// `?, ?` as `$1, $2`. No statement of this crate has a `?` in a text.
+fn numbered(statement: &str) -> String {
+    let mut parts = statement.split('?');
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for (number, part) in (1_u32..).zip(parts) {
+        out.push('$');
+        out.push_str(&number.to_string());
+        out.push_str(part);
+    }
+    out
+}
+
+/// Settings of each connection.
+async fn prepare(connection: &mut AnyConnection, dialect: Dialect) -> sqlx::Result<()> {
+    if dialect == Dialect::Sqlite {
+        let busy = format!("PRAGMA busy_timeout = {}", limits::SQLITE_BUSY_MS_MAX);
+        for pragma in [busy.as_str(), "PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL"] {
+            sqlx::query(AssertSqlSafe(pragma)).execute(&mut *connection).await?;
+        }
+    }
+    Ok(())
+}
+
+/// The key of the advisory lock under which PostgreSQL applies migrations.
+const LOCK: i64 = 0x7065_6e73_746f_636b;
+
+/// Applies the migrations in one transaction, under a lock that other processes wait for.
+async fn migrate(options: &AnyConnectOptions, dialect: Dialect) -> Result<(), StoreError> {
+    let mut connection = AnyConnection::connect_with(options).await?;
+    prepare(&mut connection, dialect).await?;
+    let wait_ms = limits::MIGRATION_MS_MAX;
+    let (wait, begin) = match dialect {
+        Dialect::Sqlite => (format!("PRAGMA busy_timeout = {wait_ms}"), "BEGIN IMMEDIATE"),
+        Dialect::Postgres => (format!("SET lock_timeout = {wait_ms}"), "BEGIN"),
+    };
+    sqlx::query(AssertSqlSafe(wait)).execute(&mut connection).await?;
+    let mut transaction = connection.begin_with(begin).await?;
+    if dialect == Dialect::Postgres {
+        let lock = format!("SELECT pg_advisory_xact_lock({LOCK})");
+        sqlx::query(AssertSqlSafe(lock)).execute(&mut *transaction).await?;
+    }
+    migrations::apply(&mut transaction, dialect).await?;
+    transaction.commit().await?;
+    Ok(connection.close().await?)
+}
+
+/// Creates `file` readable by its owner alone, if it does not exist. SQLite gives its other files the same mode.
+fn create_private(file: &Path) -> io::Result<()> {
+    let created = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file);
+    match created {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+/// The path as part of a URL.
+fn encoded(file: &Path) -> String {
+    use std::os::unix::ffi::OsStrExt;
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte);
+    let encode = |byte: &u8| {
+        if plain(*byte) { char::from(*byte).to_string() } else { format!("%{byte:02X}") }
+    };
+    file.as_os_str().as_bytes().iter().map(encode).collect()
+}
+
+/// A number that the database holds as `BIGINT`.
+pub(crate) fn stored(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// A time or count from the database.
+pub(crate) fn seconds(stored: i64) -> u64 {
+    u64::try_from(stored).unwrap_or(0)
+}

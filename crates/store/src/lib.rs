@@ -1,0 +1,40 @@
+//! The control plane's database: users, OAuth2 clients, and the hashes of tokens.
+//!
+//! Place in the flow: `manager` (rules) --> **store** (SQL) --> SQLite or PostgreSQL. One schema, one set of
+//! statements; what differs between the databases is in [`database`]. A write has reached the disk when its function
+//! returns.
+//!
+//! Architecture invariant: no rule of OAuth2, no clock and no password: times are arguments, and secrets arrive
+//! as hashes. No error contains the URL of the database, which can hold a password.
+
+mod clients;
+mod codes;
+mod database;
+pub mod limits;
+mod migrations;
+mod tokens;
+mod users;
+
+pub use clients::{Client, TokenType};
+pub use codes::Code;
+pub use database::{Database, Store};
+pub use tokens::{Rotation, Token, TokenKind};
+pub use users::User;
+
+/// Why an operation of the store failed.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    #[error("the URL of the database is not valid")]
+    Url,
+    #[error("cannot create the database file: {0}")]
+    File(#[source] std::io::Error),
+    #[error(
+        "the database has schema version {found}, and this version of Penstock knows {known}: \
+         start the newer version again, or restore a backup"
+    )]
+    Newer { found: i64, known: i64 },
+    #[error("database: {0}")]
+    Sql(#[from] sqlx::Error),
+    #[error("the column `{0}` has a value that this version of Penstock does not know")]
+    Value(&'static str),
+}

@@ -1,0 +1,10 @@
+//! The limits of the store. `docs/limits.md` is generated from them.
+
+/// Connections to the database of one process. More at once: a request waits, up to [`ACQUIRE_MS_MAX`].
+pub const CONNECTIONS_MAX: u32 = 8;
+/// Longest wait for a connection to the database, in milliseconds. Longer: the request fails with 503.
+pub const ACQUIRE_MS_MAX: u64 = 5_000;
+/// Longest wait for another process that is applying migrations, in milliseconds. Longer: the start fails.
+pub const MIGRATION_MS_MAX: u64 = 60_000;
+/// Longest wait for another writer of an SQLite file, in milliseconds. Longer: the request fails with 503.
+pub const SQLITE_BUSY_MS_MAX: u64 = 5_000;

@@ -1,0 +1,85 @@
+//! The schema as numbered migrations, applied in order at every start.
+//!
+//! All that are missing are one transaction, together with the rows that record them, so that one that fails half-way
+//! leaves the previous version. A released migration is never changed: a change of the schema is a new one.
+//!
+//! Types that both databases have: `BIGINT` and `VARCHAR`. Times are seconds since the Unix epoch, hashes are
+//! base64url.
+
+use sqlx::AnyConnection;
+use sqlx::Row;
+
+use crate::StoreError;
+use crate::database::Dialect;
+
+/// The statements of each version, from version 1.
+const MIGRATIONS: &[&[&str]] = &[&[
+    "CREATE TABLE users (
+        name VARCHAR(190) NOT NULL PRIMARY KEY,
+        password VARCHAR(255) NOT NULL,
+        created_s BIGINT NOT NULL)",
+    "CREATE TABLE clients (
+        id VARCHAR(64) NOT NULL PRIMARY KEY,
+        secret VARCHAR(64) NOT NULL,
+        name VARCHAR(190) NOT NULL,
+        owner VARCHAR(190) NOT NULL,
+        grants VARCHAR(400) NOT NULL,
+        scopes VARCHAR(4000) NOT NULL,
+        redirects VARCHAR(4000) NOT NULL,
+        token_type VARCHAR(16) NOT NULL,
+        created_s BIGINT NOT NULL,
+        UNIQUE (owner, name))",
+    "CREATE TABLE tokens (
+        hash VARCHAR(64) NOT NULL PRIMARY KEY,
+        kind VARCHAR(16) NOT NULL,
+        family VARCHAR(64) NOT NULL,
+        client VARCHAR(64) NOT NULL,
+        subject VARCHAR(190) NOT NULL,
+        scope VARCHAR(4000) NOT NULL,
+        issued_s BIGINT NOT NULL,
+        expires_s BIGINT NOT NULL,
+        spent BIGINT NOT NULL)",
+    "CREATE INDEX tokens_family ON tokens (family)",
+    "CREATE INDEX tokens_client ON tokens (client)",
+    "CREATE INDEX tokens_expires ON tokens (expires_s)",
+    "CREATE TABLE codes (
+        hash VARCHAR(64) NOT NULL PRIMARY KEY,
+        family VARCHAR(64) NOT NULL,
+        client VARCHAR(64) NOT NULL,
+        subject VARCHAR(190) NOT NULL,
+        scope VARCHAR(4000) NOT NULL,
+        redirect VARCHAR(4000) NOT NULL,
+        challenge VARCHAR(64) NOT NULL,
+        expires_s BIGINT NOT NULL,
+        spent BIGINT NOT NULL)",
+    "CREATE INDEX codes_expires ON codes (expires_s)",
+    "CREATE TABLE revoked (
+        jti VARCHAR(64) NOT NULL PRIMARY KEY,
+        expires_s BIGINT NOT NULL)",
+]];
+
+/// Brings the schema up to date. The caller's transaction keeps other processes out.
+pub(crate) async fn apply(
+    connection: &mut AnyConnection,
+    dialect: Dialect,
+) -> Result<(), StoreError> {
+    let create = "CREATE TABLE IF NOT EXISTS schema_versions (version BIGINT NOT NULL PRIMARY KEY)";
+    sqlx::query(create).execute(&mut *connection).await?;
+    let rows = sqlx::query("SELECT version FROM schema_versions ORDER BY version DESC LIMIT 1");
+    let found = match rows.fetch_optional(&mut *connection).await? {
+        Some(row) => row.try_get(0)?,
+        None => 0_i64,
+    };
+    let known = i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX);
+    if found > known {
+        return Err(StoreError::Newer { found, known });
+    }
+    for (version, statements) in (1_i64..).zip(MIGRATIONS).filter(|(version, _)| *version > found) {
+        for statement in *statements {
+            sqlx::query(*statement).execute(&mut *connection).await?;
+        }
+        let insert = dialect.sql("INSERT INTO schema_versions (version) VALUES (?)");
+        sqlx::query(insert).bind(version).execute(&mut *connection).await?;
+    }
+    Ok(())
+}

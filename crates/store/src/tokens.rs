@@ -1,0 +1,201 @@
+//! Opaque access tokens and refresh tokens, by their hashes, and revoked JWTs.
+
+use sqlx::AnyConnection;
+use sqlx::Row;
+
+use crate::database::{seconds, stored};
+use crate::{Store, StoreError};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TokenKind {
+    Access,
+    Refresh,
+}
+
+impl TokenKind {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Access => "access",
+            Self::Refresh => "refresh",
+        }
+    }
+}
+
+/// A token that was issued. The token itself is not kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Token {
+    /// SHA-256 of the token, in base64url.
+    pub hash: String,
+    pub kind: TokenKind,
+    /// All tokens that descend from one authorisation have the same.
+    pub family: String,
+    /// The id of the client.
+    pub client: String,
+    /// The user, or the client itself.
+    pub subject: String,
+    pub scope: String,
+    pub issued_s: u64,
+    pub expires_s: u64,
+    /// A refresh token that was exchanged for another.
+    pub spent: bool,
+}
+
+/// The outcome of exchanging a refresh token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rotation {
+    Rotated,
+    /// The token had been exchanged before: it was stolen, or its client repeats itself. The whole family is revoked.
+    Reused,
+}
+
+const INSERT: &str = "INSERT INTO tokens (hash, kind, family, client, subject, scope, issued_s, expires_s, spent) \
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)";
+
+impl Store {
+    /// Adds `tokens`: all or none.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn add_tokens(&self, tokens: &[Token]) -> Result<(), StoreError> {
+        let mut transaction = self.pool.begin().await?;
+        self.insert(&mut transaction, tokens).await?;
+        Ok(transaction.commit().await?)
+    }
+
+    /// The token with this hash.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn token(&self, hash: &str) -> Result<Option<Token>, StoreError> {
+        let select = self.sql(
+            "SELECT kind, family, client, subject, scope, issued_s, expires_s, spent \
+             FROM tokens WHERE hash = ?",
+        );
+        let row = sqlx::query(select).bind(hash).fetch_optional(&self.pool).await?;
+        row.map(|row| {
+            let kind: String = row.try_get(0)?;
+            Ok(Token {
+                hash: hash.to_owned(),
+                kind: match kind.as_str() {
+                    "access" => TokenKind::Access,
+                    "refresh" => TokenKind::Refresh,
+                    _ => return Err(StoreError::Value("kind")),
+                },
+                family: row.try_get(1)?,
+                client: row.try_get(2)?,
+                subject: row.try_get(3)?,
+                scope: row.try_get(4)?,
+                issued_s: seconds(row.try_get(5)?),
+                expires_s: seconds(row.try_get(6)?),
+                spent: row.try_get::<i64, _>(7)? != 0,
+            })
+        })
+        .transpose()
+    }
+
+    /// Exchanges the refresh token `old` for `tokens`. Of several concurrent exchanges one succeeds.
+    ///
+    /// # Errors
+    /// The database's; nothing is changed then.
+    pub async fn rotate(&self, old: &Token, tokens: &[Token]) -> Result<Rotation, StoreError> {
+        let mut transaction = self.pool.begin().await?;
+        let spend = self.sql("UPDATE tokens SET spent = 1 WHERE hash = ? AND spent = 0");
+        let spent = sqlx::query(spend).bind(old.hash.as_str()).execute(&mut *transaction).await?;
+        let rotation = if spent.rows_affected() == 1 {
+            self.insert(&mut transaction, tokens).await?;
+            Rotation::Rotated
+        } else {
+            let revoke = self.sql("DELETE FROM tokens WHERE family = ?");
+            sqlx::query(revoke).bind(old.family.as_str()).execute(&mut *transaction).await?;
+            Rotation::Reused
+        };
+        transaction.commit().await?;
+        Ok(rotation)
+    }
+
+    /// Revokes the token with this hash.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn revoke_token(&self, hash: &str) -> Result<(), StoreError> {
+        let delete = self.sql("DELETE FROM tokens WHERE hash = ?");
+        sqlx::query(delete).bind(hash).execute(&self.pool).await?;
+        Ok(())
+    }
+
+    /// Revokes all tokens of `family`.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn revoke_family(&self, family: &str) -> Result<(), StoreError> {
+        let delete = self.sql("DELETE FROM tokens WHERE family = ?");
+        sqlx::query(delete).bind(family).execute(&self.pool).await?;
+        Ok(())
+    }
+
+    /// Records that the JWT `jti`, which expires at `expires_s`, is revoked.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn revoke_jwt(&self, jti: &str, expires_s: u64) -> Result<(), StoreError> {
+        let insert = self
+            .sql("INSERT INTO revoked (jti, expires_s) VALUES (?, ?) ON CONFLICT (jti) DO NOTHING");
+        sqlx::query(insert).bind(jti).bind(stored(expires_s)).execute(&self.pool).await?;
+        Ok(())
+    }
+
+    /// Whether the JWT `jti` was revoked.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn is_revoked(&self, jti: &str) -> Result<bool, StoreError> {
+        let select = self.sql("SELECT expires_s FROM revoked WHERE jti = ?");
+        Ok(sqlx::query(select).bind(jti).fetch_optional(&self.pool).await?.is_some())
+    }
+
+    /// Removes what expired before `now_s`, and returns the number of tokens, codes and revocations that are left.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn purge(&self, now_s: u64) -> Result<u64, StoreError> {
+        for delete in
+            ["DELETE FROM tokens WHERE expires_s < ?", "DELETE FROM revoked WHERE expires_s < ?"]
+        {
+            sqlx::query(self.sql(delete)).bind(stored(now_s)).execute(&self.pool).await?;
+        }
+        let count = "SELECT (SELECT COUNT(*) FROM tokens) + (SELECT COUNT(*) FROM codes) \
+                     + (SELECT COUNT(*) FROM revoked)";
+        let row = sqlx::query(count).fetch_one(&self.pool).await?;
+        Ok(seconds(row.try_get(0)?))
+    }
+
+    /// The clients with more tokens than `count`.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn clients_with_more_tokens_than(
+        &self,
+        count: u64,
+    ) -> Result<Vec<String>, StoreError> {
+        let select =
+            self.sql("SELECT client FROM tokens GROUP BY client HAVING COUNT(*) > ? LIMIT 1000");
+        let rows = sqlx::query(select).bind(stored(count)).fetch_all(&self.pool).await?;
+        rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
+    }
+
+    async fn insert(
+        &self,
+        connection: &mut AnyConnection,
+        tokens: &[Token],
+    ) -> Result<(), StoreError> {
+        for token in tokens {
+            let query = sqlx::query(self.sql(INSERT));
+            let query = query.bind(token.hash.as_str()).bind(token.kind.as_str());
+            let query = query.bind(token.family.as_str()).bind(token.client.as_str());
+            let query = query.bind(token.subject.as_str()).bind(token.scope.as_str());
+            let query = query.bind(stored(token.issued_s)).bind(stored(token.expires_s));
+            query.bind(i64::from(token.spent)).execute(&mut *connection).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,204 @@
+//! The connection of [`Multiplexed`]: opening, reading, writing.
+
+use std::cell::RefCell;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{self, Poll};
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use wire::h2::client::Client;
+use wire::stream::Stream;
+
+use super::{Multiplexed, Phase};
+use crate::limits;
+use crate::load::response::Outcome;
+use crate::load::thread_state::Plan;
+
+type Connecting = Pin<Box<dyn Future<Output = io::Result<Stream>> + Send>>;
+
+pub(super) enum Link {
+    Closed,
+    Connecting { stream: Connecting, since_us: u64 },
+    Open(Box<Open>),
+}
+
+pub(super) struct Open {
+    stream: Stream,
+    pub(super) client: Client,
+    /// Received bytes of an incomplete frame.
+    unread: Vec<u8>,
+    /// A response was received.
+    pub(super) has_served: bool,
+    /// Writing failed; a response may explain why.
+    is_broken: bool,
+}
+
+/// Size of the read buffer in bytes, shared by all connections of a thread.
+const SCRATCH_BYTES: usize = limits::BODY_BUFFER_BYTES as usize;
+
+thread_local! {
+    static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; SCRATCH_BYTES]);
+}
+
+impl Multiplexed {
+    /// Opens a connection if there is none.
+    pub(super) fn connect(&mut self, cx: &mut task::Context<'_>) {
+        if matches!(self.link, Link::Closed) {
+            let plan = Arc::clone(&self.context.plan);
+            let since_us = plan.now_us();
+            let stream = Box::pin(async move { plan.connector.open().await });
+            self.link = Link::Connecting { stream, since_us };
+        }
+        let Link::Connecting { stream, since_us } = &mut self.link else { return };
+        let Poll::Ready(opened) = stream.as_mut().poll(cx) else { return };
+        let now_us = self.context.plan.now_us();
+        let connect_us = now_us.saturating_sub(*since_us);
+        let Ok(stream) = opened else {
+            self.link = Link::Closed;
+            self.ready.clear();
+            let pause_us = limits::LOAD_RECONNECT_MS * 1_000;
+            return self.fail_all(Outcome::Connect, true, now_us.saturating_add(pause_us));
+        };
+        for user in self.users.iter_mut().filter(|user| user.phase == Phase::Ready) {
+            user.connect_us = connect_us;
+        }
+        self.link = Link::Open(Box::new(Open {
+            stream,
+            client: Client::new(Arc::clone(self.context.plan.prepared.fields())),
+            unread: Vec::new(),
+            has_served: false,
+            is_broken: false,
+        }));
+    }
+
+    /// Writes what is to be sent. `true` if the socket accepted all of it.
+    pub(super) fn write(&mut self, cx: &mut task::Context<'_>) -> bool {
+        let Link::Open(open) = &mut self.link else { return false };
+        if open.client.output().is_empty() || open.is_broken {
+            return false;
+        }
+        let mut stream = Pin::new(&mut open.stream);
+        while !open.client.output().is_empty() {
+            match stream.as_mut().poll_write(cx, open.client.output()) {
+                Poll::Ready(Ok(count)) if count > 0 => open.client.written(count),
+                Poll::Ready(_) => {
+                    open.is_broken = true;
+                    return false;
+                }
+                Poll::Pending => return false,
+            }
+        }
+        open.is_broken = matches!(stream.poll_flush(cx), Poll::Ready(Err(_)));
+        true
+    }
+
+    /// Reads once and processes what was read. `false` if nothing was.
+    pub(super) fn read(&mut self, cx: &mut task::Context<'_>) -> bool {
+        SCRATCH.with_borrow_mut(|scratch| {
+            let Link::Open(open) = &mut self.link else { return false };
+            if open.client.is_overfull() && !open.is_broken {
+                return false;
+            }
+            let mut buffer = ReadBuf::new(scratch);
+            match Pin::new(&mut open.stream).poll_read(cx, &mut buffer) {
+                Poll::Pending => return false,
+                Poll::Ready(Ok(())) if !buffer.filled().is_empty() => {}
+                Poll::Ready(_) => {
+                    let outcome = if open.is_broken { Outcome::Write } else { Outcome::Closed };
+                    self.lose(outcome);
+                    return true;
+                }
+            }
+            let mut unread = std::mem::take(&mut open.unread);
+            if unread.is_empty() {
+                let used = self.receive(buffer.filled());
+                unread.extend_from_slice(buffer.filled().get(used..).unwrap_or_default());
+            } else {
+                unread.extend_from_slice(buffer.filled());
+                let used = self.receive(&unread);
+                unread.drain(..used);
+            }
+            if let Link::Open(open) = &mut self.link {
+                open.unread = unread;
+            }
+            self.leave();
+            true
+        })
+    }
+
+    /// Processes all complete frames. Returns the number of used bytes.
+    fn receive(&mut self, input: &[u8]) -> usize {
+        let now_us = self.context.plan.now_us();
+        let mut used = 0;
+        while let Link::Open(open) = &mut self.link {
+            let rest = input.get(used..).unwrap_or_default();
+            match open.client.receive(rest) {
+                Ok(step) if step.used == 0 && step.event.is_none() => break,
+                Ok(step) => {
+                    used += step.used;
+                    if let Some(event) = step.event {
+                        self.event(event, rest, now_us);
+                    }
+                }
+                Err(_) => self.lose(Outcome::Protocol),
+            }
+        }
+        used
+    }
+
+    /// Closes a connection that takes no more requests, once it has no more responses.
+    fn leave(&mut self) {
+        if let Link::Open(open) = &self.link
+            && open.client.is_leaving()
+            && self.in_flight == 0
+        {
+            self.link = Link::Closed;
+        }
+    }
+
+    /// The connection is gone, and with it the requests in flight.
+    fn lose(&mut self, outcome: Outcome) {
+        let now_us = self.context.plan.now_us();
+        self.fail_all(outcome, false, now_us);
+        self.sending.clear();
+        self.link = Link::Closed;
+    }
+}
+
+/// Checks that the server speaks HTTP/2 and allows `streams` streams per connection.
+///
+/// # Errors
+/// The socket's; `InvalidData` if the server does not; `InvalidInput` if it allows fewer streams.
+pub(in crate::load) async fn probe(
+    mut stream: Stream,
+    plan: &Plan,
+    streams: usize,
+) -> io::Result<()> {
+    let mut client = Client::new(Arc::clone(plan.prepared.fields()));
+    stream.write_all(client.output()).await?;
+    stream.flush().await?;
+    let no_http2 = || {
+        let text = "it does not speak HTTP/2 (its first frame is not SETTINGS)";
+        io::Error::new(io::ErrorKind::InvalidData, text)
+    };
+    let mut received = Vec::new();
+    while !client.is_established() {
+        let step = client.receive(&received).map_err(|_| no_http2())?;
+        received.drain(..step.used);
+        if step.used > 0 {
+            continue;
+        }
+        if stream.read_buf(&mut received).await? == 0 {
+            return Err(no_http2());
+        }
+    }
+    if client.streams_max() < streams {
+        let most = client.streams_max();
+        let text =
+            format!("it allows {most} streams per connection, not {streams}; use --streams {most}");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    }
+    Ok(())
+}

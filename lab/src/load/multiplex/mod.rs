@@ -1,0 +1,409 @@
+//! The users of one HTTP/2 connection: each is a stream with at most one request in flight.
+//!
+//! One task serves them all, so that the responses of one read and the requests that follow them cost one read and one
+//! write system call. All responses of a read end at the same time, and a closed user's next request starts then.
+//!
+//! - A request that has to wait for a connection or for the server's limit of streams includes the wait.
+//! - If the server leaves (GOAWAY), what it still serves is completed; then a new connection is opened, and requests that
+//!   the server ignored are sent again.
+
+mod link;
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{self, Poll};
+
+use wire::h2::client::ClientEvent;
+
+use crate::limits;
+use crate::load::response::Outcome;
+use crate::load::search::Search;
+use crate::load::shape::{IdleUser, NextStart};
+use crate::load::statistics::{Detail, Sample, Traffic};
+use crate::load::thread_state::{Plan, ThreadState, TimeoutSlot};
+use crate::load::us;
+use crate::load::wake_timer::WakeTimer;
+use link::Link;
+pub(super) use link::probe;
+
+/// What the users of a connection share with others.
+pub(super) struct Context {
+    pub(super) plan: Arc<Plan>,
+    pub(super) state: Arc<ThreadState>,
+    pub(super) slot: Arc<TimeoutSlot>,
+    pub(super) wake_timer: Arc<WakeTimer>,
+}
+
+/// The users of a connection.
+pub(super) struct Multiplexed {
+    context: Context,
+    users: Vec<User>,
+    /// When idle users have to be looked at.
+    waiting: BinaryHeap<Reverse<(u64, usize)>>,
+    /// Users whose request is to be sent.
+    ready: VecDeque<usize>,
+    /// Users with a body that is not sent completely.
+    sending: VecDeque<usize>,
+    /// The user of each of the connection's slots.
+    by_slot: Vec<usize>,
+    in_flight: usize,
+    ended: usize,
+    link: Link,
+    /// The time for which the task was last to be woken.
+    armed_us: u64,
+    is_watched: bool,
+}
+
+/// A user, and its current request.
+struct User {
+    free: IdleUser,
+    /// The scheduler's decision, if it is not time yet.
+    next: Option<NextStart>,
+    phase: Phase,
+    from_us: u64,
+    start_us: u64,
+    queued: bool,
+    turn: usize,
+    status: u16,
+    connect_us: u64,
+    first_byte_us: u64,
+    search: Option<Search>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Idle,
+    Ready,
+    Open { slot: usize },
+}
+
+impl Multiplexed {
+    /// `indices`: of its users among all users of the measurement.
+    pub(super) fn new(context: Context, indices: Range<usize>) -> Self {
+        let expect = context.plan.expect.as_deref();
+        let users: Vec<_> = indices.map(|index| User::new(index, expect)).collect();
+        let waiting = (0..users.len()).map(|user| Reverse((0, user))).collect();
+        Self {
+            context,
+            users,
+            waiting,
+            ready: VecDeque::new(),
+            sending: VecDeque::new(),
+            by_slot: Vec::new(),
+            in_flight: 0,
+            ended: 0,
+            link: Link::Closed,
+            armed_us: 0,
+            is_watched: false,
+        }
+    }
+
+    /// Sends requests until the measured time is over.
+    pub(super) async fn run(mut self) {
+        std::future::poll_fn(|cx| {
+            self.context.slot.set_waker(cx.waker());
+            Poll::Ready(())
+        })
+        .await;
+        std::future::poll_fn(|cx| self.poll(cx)).await;
+    }
+
+    fn poll(&mut self, cx: &mut task::Context<'_>) -> Poll<()> {
+        if self.is_watched && self.context.slot.is_expired() {
+            self.expire();
+        }
+        loop {
+            self.wake_due(cx);
+            if !self.ready.is_empty() {
+                self.connect(cx);
+            }
+            self.send();
+            // What was written makes room for more.
+            let has_room = self.write(cx);
+            if !self.read(cx) && !has_room {
+                break;
+            }
+        }
+        if self.ended == self.users.len() {
+            return Poll::Ready(());
+        }
+        self.watch();
+        if let Some(Reverse((at_us, _))) = self.waiting.peek()
+            && (*at_us < self.armed_us || self.armed_us <= self.context.plan.now_us())
+        {
+            self.armed_us = *at_us;
+            self.context.wake_timer.wake_at(cx, *at_us);
+        }
+        Poll::Pending
+    }
+
+    /// Starts the requests whose time has come.
+    fn wake_due(&mut self, cx: &task::Context<'_>) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        let now_us = self.context.plan.now_us();
+        let is_over = now_us >= self.context.plan.window.until_us();
+        for _ in 0..limits::LOAD_UNSENT_AT_ONCE.max(self.users.len()) {
+            let Some(Reverse((at_us, user))) = self.waiting.peek().copied() else { return };
+            if at_us > now_us && !is_over {
+                return;
+            }
+            self.waiting.pop();
+            self.schedule(user, now_us);
+        }
+        cx.waker().wake_by_ref();
+    }
+
+    /// Starts the next request of an idle user at `now_us`, or lets it wait.
+    fn schedule(&mut self, index: usize, now_us: u64) {
+        let Some(user) = self.users.get_mut(index) else { return };
+        user.free.since_us = user.free.since_us.max(if user.next.is_none() { now_us } else { 0 });
+        let next = user.next.take().unwrap_or_else(|| self.context.state.next(user.free));
+        let (at_us, due) = match next {
+            NextStart::Now => (now_us, false),
+            NextStart::At(at_us) => (at_us, false),
+            NextStart::Due(at_us) => (at_us, true),
+        };
+        let until_us = self.context.plan.window.until_us();
+        if at_us > now_us && now_us < until_us {
+            user.next = Some(next);
+            self.waiting.push(Reverse((at_us.min(until_us), index)));
+            return;
+        }
+        (user.status, user.connect_us, user.first_byte_us) = (0, 0, 0);
+        user.start_us = now_us;
+        user.from_us = if due { at_us } else { now_us };
+        user.queued = due && at_us < user.free.since_us;
+        if user.from_us >= until_us {
+            self.ended += 1;
+            return;
+        }
+        if user.free.made == 0 {
+            self.context.plan.begun.fetch_add(1, Ordering::Relaxed);
+        }
+        user.free.made += 1;
+        if us(self.context.plan.timeout) < now_us.saturating_sub(user.from_us) {
+            self.record(index, Outcome::Unsent, now_us, Traffic::default());
+            self.waiting.push(Reverse((now_us, index)));
+            return;
+        }
+        user.begin(self.context.state.next_token());
+        self.ready.push_back(index);
+    }
+
+    /// Sends requests and bodies, as far as the connection allows.
+    fn send(&mut self) {
+        let Link::Open(open) = &mut self.link else { return };
+        let prepared = &self.context.plan.prepared;
+        let body = prepared.body();
+        for _ in 0..self.sending.len() {
+            let Some(index) = self.sending.pop_front() else { break };
+            if let Some(Phase::Open { slot }) = self.users.get(index).map(|user| user.phase)
+                && !body.is_none_or(|body| open.client.send_body(slot, body))
+            {
+                self.sending.push_back(index);
+            }
+        }
+        while !open.client.is_full()
+            && open.client.can_open()
+            && let Some(index) = self.ready.pop_front()
+            && let Some(user) = self.users.get_mut(index)
+        {
+            if user.phase != Phase::Ready {
+                continue;
+            }
+            let token = prepared.bearer(user.turn);
+            let Some(slot) = open.client.open(token, body.map(<[u8]>::len)) else {
+                self.ready.push_front(index);
+                break;
+            };
+            user.phase = Phase::Open { slot };
+            self.in_flight += 1;
+            if self.by_slot.len() <= slot {
+                self.by_slot.resize(slot + 1, 0);
+            }
+            if let Some(place) = self.by_slot.get_mut(slot) {
+                *place = index;
+            }
+            if !body.is_none_or(|body| open.client.send_body(slot, body)) {
+                self.sending.push_back(index);
+            }
+        }
+    }
+
+    /// What the server did. `bytes`: the input; `now_us`: when it was read.
+    fn event(&mut self, event: ClientEvent, bytes: &[u8], now_us: u64) {
+        let (slot, outcome) = match event {
+            ClientEvent::Head { slot, status, ends } => {
+                let Some(user) = self.user_of(slot) else { return };
+                (user.status, user.first_byte_us) = (status, now_us);
+                if !ends {
+                    return;
+                }
+                (slot, user.outcome())
+            }
+            ClientEvent::Data { slot, at, ends } => {
+                let Some(user) = self.user_of(slot) else { return };
+                if let Some(search) = &mut user.search {
+                    search.see(bytes.get(at).unwrap_or_default());
+                }
+                if !ends {
+                    return;
+                }
+                (slot, user.outcome())
+            }
+            ClientEvent::Reset { slot } => (slot, Outcome::Reset),
+            ClientEvent::Malformed { slot } => (slot, Outcome::Protocol),
+            ClientEvent::GoAway => return self.send_again(),
+        };
+        let Some(&index) = self.by_slot.get(slot) else { return };
+        self.finish(index, outcome, now_us);
+        self.schedule(index, now_us);
+    }
+
+    /// Requests that a leaving server ignores are sent again on the next connection. A server that served nothing on this
+    /// one fails them, or it could go on for ever.
+    fn send_again(&mut self) {
+        let Link::Open(open) = &mut self.link else { return };
+        if !open.has_served {
+            return;
+        }
+        for (index, user) in self.users.iter_mut().enumerate() {
+            if let Phase::Open { slot } = user.phase
+                && open.client.is_unprocessed(slot)
+            {
+                open.client.close(slot);
+                user.begin(user.turn);
+                self.in_flight -= 1;
+                self.ready.push_back(index);
+            }
+        }
+    }
+
+    /// Ends a user's request.
+    fn finish(&mut self, index: usize, outcome: Outcome, now_us: u64) {
+        let Some(user) = self.users.get_mut(index) else { return };
+        let mut bytes = Traffic::default();
+        if let Phase::Open { slot } = user.phase {
+            self.in_flight -= 1;
+            if let Link::Open(open) = &mut self.link {
+                let (sent, received) = open.client.traffic(slot);
+                bytes = Traffic { sent, received };
+                open.client.close(slot);
+                open.has_served |=
+                    matches!(outcome, Outcome::Good | Outcome::Status(_) | Outcome::BodyMismatch);
+            }
+        }
+        user.phase = Phase::Idle;
+        user.free.since_us = now_us;
+        self.record(index, outcome, now_us, bytes);
+    }
+
+    /// Ends all requests in flight, and those that were to be sent if `with_ready`. Their users continue at `at_us`.
+    fn fail_all(&mut self, outcome: Outcome, with_ready: bool, at_us: u64) {
+        let now_us = self.context.plan.now_us();
+        for index in 0..self.users.len() {
+            let phase = self.users.get(index).map_or(Phase::Idle, |user| user.phase);
+            if matches!(phase, Phase::Open { .. }) || with_ready && phase == Phase::Ready {
+                self.finish(index, outcome, now_us);
+                self.waiting.push(Reverse((at_us, index)));
+            }
+        }
+    }
+
+    /// Ends the requests that exceed the timeout.
+    fn expire(&mut self) {
+        let now_us = self.context.plan.now_us();
+        let deadline_us = now_us.saturating_sub(us(self.context.plan.timeout));
+        for index in 0..self.users.len() {
+            let Some(user) = self.users.get(index) else { return };
+            if user.phase != Phase::Idle && user.start_us <= deadline_us {
+                self.finish(index, Outcome::Timeout, now_us);
+                self.waiting.push(Reverse((now_us, index)));
+            }
+        }
+        if matches!(self.link, Link::Connecting { .. }) {
+            self.link = Link::Closed;
+        }
+        self.ready
+            .retain(|index| self.users.get(*index).is_some_and(|user| user.phase == Phase::Ready));
+        self.is_watched = false;
+    }
+
+    /// Lets the thread's sweep wake the task when the oldest request exceeds the timeout. A start that is too early does no
+    /// harm, so it is set only once until then.
+    fn watch(&mut self) {
+        let is_busy = self.in_flight > 0 || !self.ready.is_empty();
+        if is_busy == self.is_watched {
+            return;
+        }
+        self.is_watched = is_busy;
+        if !is_busy {
+            return self.context.slot.end();
+        }
+        let starts = self.users.iter().filter(|user| user.phase != Phase::Idle);
+        if let Some(oldest_us) = starts.map(|user| user.start_us).min() {
+            self.context.slot.begin(oldest_us);
+        }
+    }
+
+    fn user_of(&mut self, slot: usize) -> Option<&mut User> {
+        self.by_slot.get(slot).and_then(|index| self.users.get_mut(*index))
+    }
+
+    fn record(&self, index: usize, outcome: Outcome, end_us: u64, bytes: Traffic) {
+        let Some(user) = self.users.get(index) else { return };
+        let sample = Sample {
+            from_us: user.from_us,
+            start_us: user.start_us,
+            end_us,
+            outcome,
+            bytes,
+            queued: user.queued,
+            detail: Detail {
+                status: user.status,
+                connect_us: user.connect_us,
+                first_byte_us: user.first_byte_us,
+                user: user.free.user,
+                users: self.context.plan.begun.load(Ordering::Relaxed),
+            },
+        };
+        self.context.state.record(self.context.plan.window.measures(user.from_us), &sample);
+    }
+}
+
+impl User {
+    fn new(index: usize, expect: Option<&[u8]>) -> Self {
+        Self {
+            free: IdleUser { user: index, made: 0, since_us: 0 },
+            next: None,
+            phase: Phase::Idle,
+            from_us: 0,
+            start_us: 0,
+            queued: false,
+            turn: 0,
+            status: 0,
+            connect_us: 0,
+            first_byte_us: 0,
+            search: expect.map(Search::new),
+        }
+    }
+
+    /// Prepares for the next response, to a request with token number `turn`.
+    fn begin(&mut self, turn: usize) {
+        self.turn = turn;
+        self.phase = Phase::Ready;
+        if let Some(search) = &mut self.search {
+            search.restart();
+        }
+    }
+
+    /// The outcome of the complete response.
+    fn outcome(&self) -> Outcome {
+        Outcome::of_response(self.status, self.search.as_ref().is_none_or(|search| search.found))
+    }
+}

@@ -1,0 +1,95 @@
+//! The administrator of a first start.
+
+use harness::{Files, Process};
+use serde_json::json;
+
+use crate::key_manager::{KeyManager, PASSWORD, error};
+
+const PRINTED: &str = "password (shown only now): ";
+
+fn control(files: &Files, flags: &[&str]) -> Process {
+    let file = files.configure();
+    let arguments = [&["control", "--config", file.to_str().unwrap()], flags].concat();
+    Process::start(files.folder(), &arguments)
+}
+
+fn printed(text: &str) -> Option<String> {
+    let (_, rest) = text.split_once(PRINTED)?;
+    rest.lines().next().map(str::to_owned)
+}
+
+/// Whether `admin` can register a client with this password.
+fn is_password(manager: &KeyManager, password: &str) -> bool {
+    let path = "/client-registration/v0.17/register";
+    let body = json!({ "clientName": "a" });
+    let response = manager.post_json(path, Some(("admin", password)), &body);
+    assert!([200, 401].contains(&response.status), "{}", response.text());
+    response.status == 200
+}
+
+#[test]
+fn the_first_start_prints_a_password_once_and_a_lost_one_is_replaced() {
+    let files = Files::new().toml("[control]\nhttps = \"127.0.0.1:0\"\n");
+    let process = control(&files, &[]);
+    process.wait_for(PRINTED);
+    process.wait_for(" serving ");
+    let first = printed(&process.text()).unwrap();
+    assert!(first.len() >= 20, "{first}");
+    let manager = KeyManager { files, process };
+    assert!(is_password(&manager, &first));
+    assert!(!is_password(&manager, "admin"));
+
+    let manager = manager.restart();
+    assert_eq!(printed(&manager.process.text()), None);
+    assert!(is_password(&manager, &first));
+
+    // Also while it runs.
+    let file = manager.files.configure();
+    let (code, text) = Process::run(
+        manager.files.folder(),
+        &["control", "--config", file.to_str().unwrap(), "--reset-admin"],
+    );
+    assert_eq!(code, Some(0), "{text}");
+    let second = printed(&text).unwrap();
+    assert!(is_password(&manager, &second));
+    assert!(!is_password(&manager, &first));
+}
+
+#[test]
+fn a_configured_password_is_not_printed() {
+    let manager = KeyManager::start();
+    assert_eq!(printed(&manager.process.text()), None);
+    assert!(is_password(&manager, PASSWORD));
+    assert!(!is_password(&manager, "admin"));
+}
+
+#[test]
+fn only_a_user_may_register_clients_and_only_for_themselves() {
+    let manager = KeyManager::start();
+    let (id, secret) = manager.register("a", json!({}));
+    for path in ["/client-registration/v0.17/register", "/api/identity/oauth2/dcr/v1.1/register"] {
+        let body = json!({ "clientName": "b", "client_name": "b" });
+        for login in [None, Some((id.as_str(), secret.as_str()))] {
+            let response = manager.post_json(path, login, &body);
+            assert_eq!(error(&response), "401 access_denied", "{path}");
+            assert!(response.header("WWW-Authenticate").unwrap().starts_with("Basic "));
+        }
+    }
+    let foreign = json!({ "clientName": "b", "owner": "someone" });
+    let path = "/client-registration/v0.17/register";
+    let response = manager.post_json(path, Some(("admin", PASSWORD)), &foreign);
+    assert_eq!(error(&response), "400 invalid_client_metadata");
+}
+
+#[test]
+fn registering_again_replaces_the_secret() {
+    let manager = KeyManager::start();
+    let (id, old) = manager.register("apictl", json!({}));
+    let (same, new) = manager.register("apictl", json!({}));
+    assert_eq!(id, same);
+    let status = |secret: &str| {
+        let login = Some((id.as_str(), secret));
+        manager.post("/oauth2/token", login, "grant_type=client_credentials").status
+    };
+    assert_eq!((status(&old), status(&new)), (401, 200));
+}

@@ -1,0 +1,121 @@
+//! A running `penstock control`, and requests to it.
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use harness::{Client, Files, Process, Response};
+use serde_json::{Value, json};
+
+pub(crate) const ISS: &str = "https://localhost:9443/oauth2/token";
+pub(crate) const PASSWORD: &str = "correct horse battery";
+const CONTROL: &str = "[control]\nhttps = \"127.0.0.1:0\"\n\
+    issuer = \"https://localhost:9443/oauth2/token\"\nadmin_password = { file = \"password\" }\n";
+
+/// Name and secret, for HTTP Basic.
+pub(crate) type Login<'a> = (&'a str, &'a str);
+
+pub(crate) struct KeyManager {
+    pub(crate) files: Files,
+    pub(crate) process: Process,
+}
+
+impl KeyManager {
+    /// With SQLite, and [`PASSWORD`] for `admin`.
+    pub(crate) fn start() -> Self {
+        Self::with("")
+    }
+
+    /// With more keys of `[control]`, and sections.
+    pub(crate) fn with(toml: &str) -> Self {
+        Self::of(Files::new().toml(&format!("{CONTROL}{toml}")))
+    }
+
+    pub(crate) fn of(files: Files) -> Self {
+        files.write("password", PASSWORD);
+        let process = run(&files);
+        Self { files, process }
+    }
+
+    /// Starts it again after `kill -9`.
+    pub(crate) fn restart(self) -> Self {
+        let Self { files, process } = self;
+        drop(process);
+        let process = run(&files);
+        Self { files, process }
+    }
+
+    pub(crate) fn connect(&self) -> Client {
+        Client::connect_tls(
+            self.process.address("https"),
+            self.files.identity().client(&["http/1.1"]),
+            "localhost",
+        )
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Response {
+        self.connect().fetch(&format!("GET {path}"), "")
+    }
+
+    pub(crate) fn post(&self, path: &str, login: Option<Login<'_>>, form: &str) -> Response {
+        let fields = "Content-Type: application/x-www-form-urlencoded\r\n".to_owned();
+        let fields = fields + &basic(login);
+        self.connect().fetch_with_body(&format!("POST {path}"), &fields, form)
+    }
+
+    pub(crate) fn post_json(&self, path: &str, login: Option<Login<'_>>, body: &Value) -> Response {
+        let fields = "Content-Type: application/json\r\n".to_owned() + &basic(login);
+        self.connect().fetch_with_body(&format!("POST {path}"), &fields, &body.to_string())
+    }
+
+    /// Registers an application in WSO2's shape; returns its id and secret.
+    pub(crate) fn register(&self, name: &str, more: Value) -> (String, String) {
+        let mut profile = json!({
+            "clientName": name,
+            "owner": "admin",
+            "grantType": "client_credentials",
+            "saasApp": true,
+        });
+        profile.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let path = "/client-registration/v0.17/register";
+        let response = self.post_json(path, Some(("admin", PASSWORD)), &profile);
+        let body = success(&response);
+        let text = |name: &str| body[name].as_str().unwrap().to_owned();
+        (text("clientId"), text("clientSecret"))
+    }
+
+    /// The successful response of the token endpoint.
+    pub(crate) fn token(&self, login: Login<'_>, form: &str) -> Value {
+        success(&self.post("/oauth2/token", Some(login), form))
+    }
+
+    pub(crate) fn is_active(&self, login: Login<'_>, token: &str) -> bool {
+        let found = self.post("/oauth2/introspect", Some(login), &format!("token={token}"));
+        success(&found)["active"].as_bool().unwrap()
+    }
+}
+
+fn run(files: &Files) -> Process {
+    let file = files.configure();
+    let process = Process::start(files.folder(), &["control", "--config", file.to_str().unwrap()]);
+    process.wait_for(" serving ");
+    process
+}
+
+/// The body of a response with status 200.
+#[track_caller]
+pub(crate) fn success(response: &Response) -> Value {
+    assert_eq!(response.status, 200, "{}", response.text());
+    serde_json::from_slice(&response.body).unwrap()
+}
+
+/// Status and `error`: `400 invalid_grant`.
+pub(crate) fn error(response: &Response) -> String {
+    let body: Value = serde_json::from_slice(&response.body).unwrap_or_default();
+    format!("{} {}", response.status, body["error"].as_str().unwrap_or_default())
+}
+
+pub(crate) fn basic(login: Option<Login<'_>>) -> String {
+    login.map_or_else(String::new, |(name, secret)| {
+        let encoded = BASE64_STANDARD.encode(format!("{name}:{secret}"));
+        format!("Authorization: Basic {encoded}\r\n")
+    })
+}

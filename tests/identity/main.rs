@@ -1,0 +1,11 @@
+//! The key manager as its clients see it: the built program, on real sockets, with a database on disk.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+mod administrator;
+mod attacks;
+mod codes;
+mod key_manager;
+mod path;
+mod postgres;
+mod restarts;
+mod tokens;

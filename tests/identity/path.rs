@@ -1,0 +1,145 @@
+//! From registration to a request that the gateway forwards.
+
+use harness::{Client, Files, Process, Upstream};
+use serde_json::{Value, json};
+
+use crate::key_manager::{ISS, KeyManager, PASSWORD, success};
+
+/// A gateway that fetches its keys from `manager`.
+fn gateway(manager: &KeyManager, upstream: &Upstream) -> (Files, Process) {
+    let description = format!(
+        "openapi: 3.0.3\ninfo: {{title: A, version: '1'}}\nx-wso2-basePath: /a\n\
+         x-wso2-production-endpoints: {{urls: ['{}']}}\n\
+         paths:\n  /*:\n    get: {{responses: {{'200': {{description: ok}}}}}}\n",
+        upstream.url()
+    );
+    let jwks = format!("https://{}/oauth2/jwks", manager.process.address("https"));
+    let ca = manager.files.path("tls.crt");
+    let toml = format!(
+        "[[issuer]]\nname = \"resident\"\niss = \"{ISS}\"\njwks = \"{jwks}\"\n\
+         [upstream_tls]\nca = [\"{}\"]\nsystem_roots = false\n",
+        ca.display()
+    );
+    let files = Files::new().api("a.yaml", &description).toml(&toml);
+    let process = Process::gateway(&files);
+    (files, process)
+}
+
+#[test]
+fn a_registered_application_gets_a_token_that_the_gateway_accepts() {
+    let manager = KeyManager::start();
+    let (id, secret) = manager.register("orders", json!({ "tokenScope": "read write" }));
+    let issued = manager.token((&id, &secret), "grant_type=client_credentials&scope=read+admin");
+    assert_eq!(issued["token_type"], "Bearer");
+    assert_eq!(issued["expires_in"], 3_600);
+    assert_eq!(issued["scope"], "read", "only what is registered is granted");
+    assert_eq!(issued.get("refresh_token"), None);
+    let token = issued["access_token"].as_str().unwrap();
+
+    let upstream = Upstream::fixed("from the upstream");
+    let (_files, process) = gateway(&manager, &upstream);
+    let fetch = |token: &str| {
+        let fields = format!("Authorization: Bearer {token}\r\n");
+        Client::connect(process.address("http")).fetch("GET /a/x", &fields)
+    };
+    let accepted = fetch(token);
+    assert_eq!((accepted.status, accepted.text().as_str()), (200, "from the upstream"));
+    let (head, signature) = token.rsplit_once('.').unwrap();
+    let swapped: String = signature.chars().rev().collect();
+    assert_eq!(fetch(&format!("{head}.{swapped}")).status_and_code(), "401 900901");
+}
+
+#[test]
+fn tokens_have_the_claims_of_wso2() {
+    let manager = KeyManager::start();
+    let (id, secret) =
+        manager.register("orders", json!({ "grantType": "client_credentials password" }));
+    let claims = |form: &str| {
+        let issued = manager.token((&id, &secret), form);
+        let found = manager.post(
+            "/oauth2/introspect",
+            Some(("admin", PASSWORD)),
+            &format!("token={}", issued["access_token"].as_str().unwrap()),
+        );
+        success(&found)
+    };
+    let own = claims("grant_type=client_credentials");
+    for (claim, expect) in [
+        ("sub", json!(id)),
+        ("aut", json!("APPLICATION")),
+        ("aud", json!(id)),
+        ("azp", json!(id)),
+        ("client_id", json!(id)),
+        ("scope", json!("default")),
+        ("iss", json!(ISS)),
+        ("active", json!(true)),
+        ("username", Value::Null),
+    ] {
+        assert_eq!(own[claim], expect, "{claim}");
+    }
+    let seconds = |name: &str| own[name].as_u64().unwrap();
+    assert_eq!(seconds("exp") - seconds("iat"), 3_600);
+    assert_eq!(seconds("nbf"), seconds("iat"));
+    let users = claims("grant_type=password&username=admin&password=correct+horse+battery");
+    assert_eq!(users["aut"], "APPLICATION_USER");
+    assert_eq!((&users["sub"], &users["username"]), (&json!("admin"), &json!("admin")));
+    assert_ne!(users["jti"], own["jti"]);
+}
+
+#[test]
+fn the_discovery_documents_name_the_endpoints() {
+    let manager = KeyManager::start();
+    let document = success(&manager.get("/oauth2/token/.well-known/openid-configuration"));
+    assert_eq!(document["issuer"], ISS);
+    for path in [
+        "/.well-known/openid-configuration",
+        "/.well-known/oauth-authorization-server",
+        "/.well-known/oauth-authorization-server/oauth2/token",
+    ] {
+        assert_eq!(success(&manager.get(path)), document, "{path}");
+    }
+    for (member, path) in [
+        ("authorization_endpoint", "/oauth2/authorize"),
+        ("token_endpoint", "/oauth2/token"),
+        ("introspection_endpoint", "/oauth2/introspect"),
+        ("revocation_endpoint", "/oauth2/revoke"),
+        ("jwks_uri", "/oauth2/jwks"),
+        ("registration_endpoint", "/api/identity/oauth2/dcr/v1.1/register"),
+    ] {
+        assert_eq!(document[member], format!("https://localhost:9443{path}"));
+        let response = manager.connect().fetch(&format!("PUT {path}"), "");
+        assert_eq!(response.status, 405, "{path} exists");
+    }
+    let keys = success(&manager.get("/oauth2/jwks"));
+    assert_eq!(keys["keys"].as_array().unwrap().len(), 1);
+    for private in ["d", "p", "q"] {
+        assert_eq!(keys["keys"][0].get(private), None);
+    }
+}
+
+#[test]
+fn a_client_registered_by_rfc_7591_works_until_it_is_removed() {
+    let manager = KeyManager::start();
+    let (path, admin) = ("/api/identity/oauth2/dcr/v1.1/register", Some(("admin", PASSWORD)));
+    let metadata =
+        json!({ "client_name": "a", "grant_types": ["client_credentials"], "scope": "x" });
+    let registered = manager.post_json(path, admin, &metadata);
+    assert_eq!(registered.status, 201, "{}", registered.text());
+    let body: Value = serde_json::from_slice(&registered.body).unwrap();
+    let text = |name: &str| body[name].as_str().unwrap();
+    let login = (text("client_id"), text("client_secret"));
+    let issued = manager.token(login, "grant_type=client_credentials&scope=x");
+    assert_eq!(issued["scope"], "x");
+    let token = issued["access_token"].as_str().unwrap();
+    let by_admin = || manager.is_active(admin.unwrap(), token);
+    assert!(by_admin());
+    let remove = |fields: &str| {
+        manager.connect().fetch(&format!("DELETE {path}/{}", login.0), fields).status
+    };
+    assert_eq!(remove(""), 401);
+    assert_eq!(remove(&crate::key_manager::basic(admin)), 204);
+    assert_eq!(remove(&crate::key_manager::basic(admin)), 404);
+    assert!(!by_admin());
+    let refused = manager.post("/oauth2/token", Some(login), "grant_type=client_credentials");
+    assert_eq!(crate::key_manager::error(&refused), "401 invalid_client");
+}

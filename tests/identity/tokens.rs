@@ -1,0 +1,139 @@
+//! Opaque and refresh tokens, revocation, and the keys that sign.
+
+use harness::Issuer;
+use serde_json::{Value, json};
+
+use crate::key_manager::{KeyManager, error, success};
+
+fn text<'a>(issued: &'a Value, name: &str) -> &'a str {
+    issued[name].as_str().unwrap_or_else(|| panic!("{name} in {issued}"))
+}
+
+const PASSWORD_GRANT: &str =
+    "grant_type=password&username=admin&password=correct%20horse%20battery&scope=read";
+
+/// A client for the password grant, with refresh tokens.
+fn with_refresh(manager: &KeyManager, token_type: &str) -> (String, String) {
+    let more = json!({
+        "grantType": "password refresh_token",
+        "tokenScope": "read write",
+        "tokenType": token_type,
+    });
+    manager.register("mobile", more)
+}
+
+#[test]
+fn an_opaque_token_is_active_until_it_is_revoked() {
+    let manager = KeyManager::start();
+    let (id, secret) = manager.register("opaque", json!({ "tokenType": "OAUTH" }));
+    let other = manager.register("other", json!({}));
+    let (login, other) = ((id.as_str(), secret.as_str()), (other.0.as_str(), other.1.as_str()));
+    let issued = manager.token(login, "grant_type=client_credentials");
+    let token = text(&issued, "access_token");
+    assert!(!token.contains('.'), "not a JWT");
+    assert!(manager.is_active(login, token));
+    let revoke = |login, form: &str| manager.post("/oauth2/revoke", Some(login), form).status;
+    assert_eq!(revoke(other, &format!("token={token}")), 200);
+    assert!(manager.is_active(login, token), "another client cannot revoke it");
+    assert_eq!(revoke(login, &format!("token={token}&token_type_hint=access_token")), 200);
+    assert!(!manager.is_active(login, token));
+    assert_eq!(revoke(login, "token=unknown"), 200);
+}
+
+#[test]
+fn a_revoked_jwt_is_no_longer_active() {
+    let manager = KeyManager::start();
+    let (id, secret) = manager.register("jwt", json!({}));
+    let login = (id.as_str(), secret.as_str());
+    let [one, two] = ["", ""].map(|_| manager.token(login, "grant_type=client_credentials"));
+    let (one, two) = (text(&one, "access_token"), text(&two, "access_token"));
+    let revoked = manager.post("/oauth2/revoke", Some(login), &format!("token={one}"));
+    assert_eq!(revoked.status, 200);
+    assert!(!manager.is_active(login, one));
+    assert!(manager.is_active(login, two));
+    assert!(!manager.is_active(login, "a.b.c"));
+}
+
+#[test]
+fn a_refresh_token_is_exchanged_once_and_its_reuse_revokes_the_family() {
+    for token_type in ["JWT", "OAUTH"] {
+        let manager = KeyManager::start();
+        let (id, secret) = with_refresh(&manager, token_type);
+        let login = (id.as_str(), secret.as_str());
+        let first = manager.token(login, PASSWORD_GRANT);
+        let refresh = |issued: &Value, more: &str| {
+            let form = format!(
+                "grant_type=refresh_token&refresh_token={}{more}",
+                text(issued, "refresh_token")
+            );
+            manager.post("/oauth2/token", Some(login), &form)
+        };
+        let wider = refresh(&first, "&scope=read+write");
+        assert_eq!(error(&wider), "400 invalid_grant", "write was not granted");
+        let second = success(&refresh(&first, ""));
+        assert_eq!(second["scope"], "read");
+        assert_ne!(second["refresh_token"], first["refresh_token"]);
+        assert!(manager.is_active(login, text(&second, "access_token")));
+        assert_eq!(error(&refresh(&first, "")), "400 invalid_grant", "used before");
+        assert_eq!(error(&refresh(&second, "")), "400 invalid_grant", "of the same family");
+        if token_type == "OAUTH" {
+            assert!(!manager.is_active(login, text(&second, "access_token")));
+        }
+    }
+}
+
+#[test]
+fn a_refresh_token_of_another_client_is_rejected() {
+    let manager = KeyManager::start();
+    let (id, secret) = with_refresh(&manager, "JWT");
+    let issued = manager.token((&id, &secret), PASSWORD_GRANT);
+    let thief = manager.register("thief", json!({ "grantType": "refresh_token" }));
+    let form = format!("grant_type=refresh_token&refresh_token={}", text(&issued, "refresh_token"));
+    let stolen = manager.post("/oauth2/token", Some((&thief.0, &thief.1)), &form);
+    assert_eq!(error(&stolen), "400 invalid_grant");
+    success(&manager.post("/oauth2/token", Some((&id, &secret)), &form));
+}
+
+#[test]
+fn a_revoked_refresh_token_revokes_its_access_tokens() {
+    let manager = KeyManager::start();
+    let (id, secret) = with_refresh(&manager, "OAUTH");
+    let login = (id.as_str(), secret.as_str());
+    let issued = manager.token(login, PASSWORD_GRANT);
+    assert!(manager.is_active(login, text(&issued, "access_token")));
+    let form = format!("token={}", text(&issued, "refresh_token"));
+    assert_eq!(manager.post("/oauth2/revoke", Some(login), &form).status, 200);
+    assert!(!manager.is_active(login, text(&issued, "access_token")));
+}
+
+#[test]
+fn keys_are_replaced_with_overlap() {
+    let manager = KeyManager::start();
+    let (id, secret) = manager.register("a", json!({}));
+    let login = (id.as_str(), secret.as_str());
+    let issue = |manager: &KeyManager| {
+        text(&manager.token(login, "grant_type=client_credentials"), "access_token").to_owned()
+    };
+    let old = issue(&manager);
+    // The generated RSA key, behind a new P-256 key.
+    manager.files.write("new.pem", &Issuer::new("new").pem);
+    let files = manager.files;
+    drop(manager.process);
+    let files = files.toml("");
+    let configured = std::fs::read_to_string(files.configure()).unwrap();
+    let keys = "keys = [\"new.pem\", \"data/oauth.key\"]\nadmin_password";
+    files.write("rotated.toml", &configured.replacen("admin_password", keys, 1));
+    let file = files.path("rotated.toml");
+    let arguments = ["control", "--config", file.to_str().unwrap()];
+    let process = harness::Process::start(files.folder(), &arguments);
+    process.wait_for(" serving ");
+    let manager = KeyManager { files, process };
+    let new = issue(&manager);
+    for token in [&old, &new] {
+        assert!(manager.is_active(login, token));
+    }
+    let keys = success(&manager.get("/oauth2/jwks"));
+    let algorithms: Vec<_> =
+        keys["keys"].as_array().unwrap().iter().map(|key| key["alg"].clone()).collect();
+    assert_eq!(algorithms, ["ES256", "RS256"]);
+}
