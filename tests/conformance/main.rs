@@ -29,6 +29,7 @@ mod policies;
 mod resilience;
 mod response_cache;
 mod routing;
+mod schemas;
 mod tokens;
 mod upgrades;
 mod uploads;

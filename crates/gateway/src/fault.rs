@@ -50,6 +50,17 @@ pub(crate) fn response(fault: &Fault, allow: MethodSet, statuses: FaultStatus) -
         Fault::Closed { .. } | Fault::Truncated { .. } => runtime(101_505, statuses),
         Fault::SendFailed { .. } => runtime(101_500, statuses),
         Fault::ProtocolViolation { .. } => runtime(101_506, statuses),
+        Fault::Mediation { code: 400, reason } => {
+            let description =
+                escaped(&format!("Schema validation failed in the Request: {reason}"));
+            json(400, 400, None, "Bad Request", &description)
+        }
+        // The reason is for the log: it may quote the response.
+        Fault::Mediation { code: 500, .. } => {
+            let status = if statuses == FaultStatus::Http { 502 } else { 500 };
+            let description = "Schema validation failed in the Response:";
+            json(status, 500, None, "Internal Server Error", description)
+        }
         Fault::Mediation { code, .. } => runtime(*code, statuses),
         Fault::NotReady { .. } => runtime(303_001, statuses),
         Fault::NoReadyChild { .. } => runtime(303_000, statuses),
@@ -133,7 +144,14 @@ fn report(status: u16, code: u32, message: &str, description: &str) -> FaultResp
     json(status, code, Some("Status report"), message, description)
 }
 
-/// All texts are constants without characters that JSON escapes (tested).
+/// As the inside of a JSON string.
+fn escaped(text: &str) -> String {
+    let mut quoted = Vec::with_capacity(text.len());
+    expression::json::push_string_body(&mut quoted, text);
+    String::from_utf8(quoted).unwrap_or_default()
+}
+
+/// All texts are escaped, or constants without characters that JSON escapes (tested).
 fn json(
     status: u16,
     code: u32,

@@ -32,6 +32,10 @@ impl Code {
     pub const NO_INTERCEPTOR: Self = Self(103_500);
     /// An interceptor service returns something else than its contract says.
     pub const INTERCEPTOR_RESPONSE: Self = Self(103_501);
+    /// A request does not match the description of its operation. Source: API Manager's `SchemaValidator`.
+    pub const REQUEST_MISMATCH: Self = Self(400);
+    /// The same for a response.
+    pub const RESPONSE_MISMATCH: Self = Self(500);
     /// The endpoint returned a SOAP fault, which `FORCE_ERROR_ON_SOAP_FAULT` makes a failure.
     pub const SOAP_FAULT: Self = Self(500_000);
     /// There is no endpoint of this name.

@@ -55,9 +55,9 @@ pub use message::{
     PropertyScope, PropertyValue, View,
 };
 pub use policies::{
-    ApiPolicies, CLAIMS, INVOCATION, OperationFlow, POLICIES, PolicyParameter, PolicyProblem,
-    PolicyReading, PolicyRow, check as check_policy, path_variables, policies_example,
-    policies_page, policy,
+    ApiPolicies, CLAIMS, CONTRACT, INVOCATION, OperationFlow, POLICIES, PolicyParameter,
+    PolicyProblem, PolicyReading, PolicyRow, SCHEMA_VALIDATION, check as check_policy,
+    path_variables, policies_example, policies_page, policy,
 };
 pub use program::{
     Credentials, Endpoint, EndpointFormat, EndpointId, EndpointKind, Program, Retry, SequenceId,

@@ -68,10 +68,10 @@ impl Fault {
                 | Denial::HeldBytesUsed
                 | Denial::HeavyWorkQueued,
             ) => Blame::Gateway,
-            Self::Mediation { code: 601_000, .. } => Blame::Client,
+            Self::Mediation { code: 400 | 601_000, .. } => Blame::Client,
             // Those of sending and of endpoints.
             Self::Mediation {
-                code: 101_000..=101_999 | 103_500..=103_501 | 303_000..=305_999,
+                code: 500 | 101_000..=101_999 | 103_500..=103_501 | 303_000..=305_999,
                 ..
             } => Blame::Upstream,
             Self::Mediation { .. } => Blame::Gateway,

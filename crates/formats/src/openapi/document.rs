@@ -5,6 +5,7 @@ use std::path::Path;
 
 use model::{Api, Operation, Place};
 
+use super::contract;
 use super::endpoints::Upstreams;
 use super::extensions;
 use super::general;
@@ -17,7 +18,7 @@ use super::values;
 use super::{Defaults, Outcome, Refs};
 use crate::address;
 use crate::report::{Report, shorten, suggest};
-use crate::tree::{self, Keep, Map, Node};
+use crate::tree::{self, Map, Node};
 
 /// Reads the description. The caller drops `Outcome::api` if there are errors.
 pub(super) fn read(
@@ -27,7 +28,9 @@ pub(super) fn read(
     defaults: &Defaults,
     report: &mut Report,
 ) -> Outcome {
-    let Some(tree) = tree::read(text, Keep::Document, report) else { return Outcome::default() };
+    let Some(tree) = tree::read(text, contract::keep(text), report) else {
+        return Outcome::default();
+    };
     let Some(root) = tree.as_map() else {
         let message = format!("an API description must be a map, not {}", tree.kind());
         report.error(tree.place, message, "start the file with `openapi: 3.1.0`");

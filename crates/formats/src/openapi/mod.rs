@@ -2,10 +2,11 @@
 //! extensions.
 //!
 //! One document becomes one [`Api`]. What routing does not need (schemas, parameters, responses) is
-//! only checked to be well-formed.
+//! only checked to be well-formed, unless a policy compares messages with it.
 //!
 //! Architecture invariant: an operation requires a token unless the file explicitly says otherwise.
 
+mod contract;
 pub(crate) mod cors;
 mod document;
 mod endpoints;

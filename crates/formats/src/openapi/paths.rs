@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use base::{Method, limits};
 use model::{Operation, Place, Security};
 
+use super::contract::{self, Described};
 use super::endpoints::Upstreams;
 use super::extensions;
 use super::interceptors::{self, Interceptors};
@@ -51,7 +53,8 @@ struct Item<'t> {
 
 /// What a path item sets for its operations.
 #[derive(Default)]
-struct ItemLevel {
+struct ItemLevel<'i> {
+    parameters: Option<&'i Node<'i>>,
     security: security::Level,
     endpoints: Endpoints,
     interceptors: Interceptors,
@@ -115,6 +118,7 @@ impl<'n, 'r> Paths<'n, 'r> {
         }
         extensions::check(map, extensions::Level::PATH, report);
         let level = ItemLevel {
+            parameters: map.get("parameters"),
             security: security::Level::read(map, &self.common.schemes, report),
             endpoints: self.endpoints(map, report),
             interceptors: Interceptors::read(map, report),
@@ -151,7 +155,7 @@ impl<'n, 'r> Paths<'n, 'r> {
         &mut self,
         method: Method,
         member: &Member<'_>,
-        level: &ItemLevel,
+        level: &ItemLevel<'_>,
         item: &Item<'_>,
         report: &mut Report,
     ) {
@@ -165,13 +169,28 @@ impl<'n, 'r> Paths<'n, 'r> {
         let endpoints = self.endpoints(map, report);
         let own_policies = policies::read(map, report);
         let interceptors = Interceptors::read(map, report).or(&level.interceptors);
+        let mut policies = self.common.policies.and(own_policies, interceptors);
+        if let Some(policies) = policies.as_mut().filter(|policies| contract::is_wanted(policies)) {
+            let described = Described {
+                root: self.resolver.root(),
+                item: level.parameters,
+                operation: map,
+                place: member.key_place,
+            };
+            if item.chain.is_in_description() {
+                described.hand_over(Arc::make_mut(policies), report);
+            } else {
+                let message = "`schemaValidation` in a path item of another file is not served";
+                report.error(member.key_place, message, "move the path item into the description");
+            }
+        }
         self.found.push(Operation {
             method,
             template: item.template.to_owned(),
             security,
             production: endpoints.production.or(level.endpoints.production),
             sandbox: endpoints.sandbox.or(level.endpoints.sandbox),
-            policies: self.common.policies.and(own_policies, interceptors),
+            policies,
         });
     }
 

@@ -115,7 +115,7 @@ fn percent_decoded(text: &str) -> Option<String> {
 }
 
 /// The node that `pointer` leads to.
-fn at<'n, 'a>(root: &'n Node<'a>, pointer: &[String]) -> Option<&'n Node<'a>> {
+pub(super) fn at<'n, 'a>(root: &'n Node<'a>, pointer: &[String]) -> Option<&'n Node<'a>> {
     pointer.iter().try_fold(root, |node, part| match &node.value {
         Value::Map(map) => map.get(part),
         Value::List(items) => items.get(part.parse::<usize>().ok()?),
@@ -129,6 +129,13 @@ pub(super) struct Chain {
     /// Relative to the API's folder; `None`: the description itself.
     file: Option<String>,
     followed: Vec<Reference>,
+}
+
+impl Chain {
+    /// Whether the node is in the description itself.
+    pub(super) fn is_in_description(&self) -> bool {
+        self.file.is_none()
+    }
 }
 
 /// Where a `$ref` leads.
@@ -163,6 +170,11 @@ pub(super) struct Resolver<'n, 'r> {
 impl<'n, 'r> Resolver<'n, 'r> {
     pub(super) fn new(main: PathBuf, root: &'n Node<'n>, load: Refs<'r>) -> Self {
         Self { main, root, load, loaded: BTreeMap::new(), bytes_left: limits::REF_BYTES_MAX }
+    }
+
+    /// The description.
+    pub(super) fn root(&self) -> &'n Node<'n> {
+        self.root
     }
 
     /// Calls `visit` with `node`, or with what it refers to, unless that is not found.

@@ -35,6 +35,8 @@ mod throttle;
 mod throw_error;
 #[cfg(feature = "validate")]
 mod validate;
+#[cfg(feature = "validate")]
+pub(crate) use {jsonschema::Draft, validate::Schema};
 mod xslt;
 
 use crate::Mediator;

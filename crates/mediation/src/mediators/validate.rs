@@ -3,7 +3,7 @@
 use std::fmt;
 
 use expression::{BodyUse, Budget, Expression, Value};
-use jsonschema::{PatternOptions, Validator};
+use jsonschema::{Draft, PatternOptions, Validator};
 
 use super::pattern::subject;
 use crate::compile::{Compiler, Element, Entry};
@@ -21,7 +21,7 @@ struct Validate {
 }
 
 /// A compiled JSON Schema.
-pub(super) struct Schema {
+pub(crate) struct Schema {
     validator: Validator,
     value: serde_json::Value,
     /// Its bytes: see [`charge`].
@@ -91,7 +91,7 @@ impl Schema {
     ///
     /// # Errors
     /// It is not JSON; the budget.
-    pub(super) fn error(&self, text: &str, budget: &Budget) -> Result<Option<String>, Failure> {
+    pub(crate) fn error(&self, text: &str, budget: &Budget) -> Result<Option<String>, Failure> {
         charge(text, self.size, budget)?;
         let instance = match serde_json::from_str(text) {
             Ok(instance) => instance,
@@ -142,15 +142,22 @@ impl Schema {
     }
 
     fn of(text: &str) -> Result<Self, String> {
-        let value: serde_json::Value =
-            serde_json::from_str(text).map_err(|error| error.to_string())?;
+        Self::of_value(serde_json::from_str(text).map_err(|error| error.to_string())?, None)
+    }
+
+    /// `draft`: instead of the one that the schema names.
+    pub(crate) fn of_value(value: serde_json::Value, draft: Option<Draft>) -> Result<Self, String> {
         let patterns = PatternOptions::regex()
             .size_limit(limits::PATTERN_BYTES_MAX)
             .dfa_size_limit(limits::PATTERN_BYTES_MAX);
-        let options = jsonschema::options().with_pattern_options(patterns);
+        let mut options = jsonschema::options().with_pattern_options(patterns);
+        if let Some(draft) = draft {
+            options = options.with_draft(draft);
+        }
         let validator = options.build(&value).map_err(|error| error.to_string())?;
         let is_flat = !branches(&value);
-        Ok(Self { validator, value, size: text.len(), is_flat })
+        let size = value.to_string().len();
+        Ok(Self { validator, value, size, is_flat })
     }
 }
 

@@ -22,7 +22,8 @@ fn refused(flow: PolicyFlow, reason: impl Into<String>) -> Failure {
 }
 
 /// The policies of this module that read bodies.
-const READING_BODIES: &[&str] = &["jsonValidator", "regexPolicy", "xmlValidator"];
+const READING_BODIES: &[&str] =
+    &["jsonValidator", "regexPolicy", super::SCHEMA_VALIDATION, "xmlValidator"];
 
 /// The step before a policy that reads the body: it refuses a body that such a policy could not judge, before it is read.
 pub(super) fn guard(

@@ -11,6 +11,8 @@ mod page;
 mod program;
 mod reading;
 mod respond;
+#[cfg(feature = "validate")]
+mod schema;
 
 use model::PolicyFlow;
 
@@ -27,6 +29,24 @@ pub const CLAIMS: &str = "jwt_claims";
 /// The property with what the host says of the request to an operation, a JSON object: Choreo Connect's
 /// `invocationContext`.
 pub const INVOCATION: &str = "invocationContext";
+
+pub const SCHEMA_VALIDATION: &str = "schemaValidation";
+
+/// The parameter of [`SCHEMA_VALIDATION`] that no file writes: the description of the operation, with what its `$ref`s
+/// lead to, as JSON: `{version, item, operation, refs: [[pointer, value], ...]}`.
+pub const CONTRACT: &str = "contract";
+
+#[cfg(not(feature = "validate"))]
+mod schema {
+    use super::{PolicyReading, SCHEMA_VALIDATION};
+    use crate::Mediator;
+
+    pub(super) fn compile(reading: &mut PolicyReading<'_>) -> Option<Box<dyn Mediator>> {
+        let message = format!("this build of Penstock has no `{SCHEMA_VALIDATION}`");
+        reading.wrong("name", message, "build it with all its cargo features, as releases are");
+        None
+    }
+}
 
 /// A policy and what makes it.
 #[derive(Debug)]
@@ -127,6 +147,10 @@ pub const POLICIES: &[PolicyRow] = &[
         about: "changes the path below the endpoint's",
         parameters: &[required("newResourcePath", "the new path; `{name}` is a parameter of the operation's path, `{query.param.name}` one of the query, both escaped"), optional("includeQueryParams", "whether the query is kept; absent: `true`")],
         example: "newResourcePath: /other" },
+    PolicyRow { name: SCHEMA_VALIDATION, flows: BOTH, compile: schema::compile,
+        about: "refuses a request that does not match the description of its operation with 400, and a response with 500",
+        parameters: &[],
+        example: "" },
     PolicyRow { name: "setToHeader", flows: REQUEST, compile: change::endpoint,
         about: "sends the request to another endpoint, with the path below the base path and the query",
         parameters: &[required("to", "an absolute URL, a template")],

@@ -1,6 +1,6 @@
 //! The page and the example that are generated from the table.
 
-use super::{POLICIES, PolicyRow};
+use super::{POLICIES, PolicyRow, SCHEMA_VALIDATION};
 
 const PAGE: &str = "\
 # Policies
@@ -31,6 +31,24 @@ x-penstock-policies:
 - The policies for faults run on every fault of the gateway after an operation was found, a rejected token included. If
   one of them fails, the response stays as it is.
 - Requests to operations with policies for requests or responses cannot upgrade to WebSocket.
+
+## Schema validation
+
+`schemaValidation` checks requests where it is listed in `request`, responses where it is listed in `response`, against
+the OpenAPI 3 description that lists it. Schemas are compiled when the file is read: one that is not valid is an error,
+and so is a `$ref` to another file.
+
+- Parameters in path, query and header: those that are required must be there, and values have the types and limits of
+  their schema. Lists are taken apart in the styles `form`, `simple`, `spaceDelimited` and `pipeDelimited`; objects, and
+  parameters with `content`, need only be there. Undescribed parameters and cookies are not looked at.
+- A request body must be there if it is `required`, and have one of the media types that are described. A JSON body must
+  match its schema, and no object may have two members of one name; of other bodies only the media type is checked.
+- A response is checked if its status is described (`200`, `2XX`, `default`) and it has a body.
+- OpenAPI 3.0 uses JSON Schema draft 4 with `nullable`; 3.1 uses JSON Schema 2020-12. A request need not have properties
+  that are `readOnly`, a response none that are `writeOnly`. Regular expressions have no look-around and no
+  back-references.
+- A request that does not match gets 400 with what is wrong; for a schema with `$ref`, `anyOf`, `oneOf`, `not` or `if`,
+  only that the body does not match. A response gets 500, and the log has what is wrong.
 
 ## Interceptor services
 
@@ -110,6 +128,14 @@ security: []
 paths:
 ";
 
+/// What `schemaValidation` compares with.
+const DESCRIBED: &str = "      requestBody:
+        content:
+          application/json:
+            schema: {type: object, required: [a], properties: {a: {type: array}}}
+      responses: {}
+";
+
 /// The file examples/policies.yaml.
 #[must_use]
 pub fn policies_example() -> String {
@@ -117,8 +143,9 @@ pub fn policies_example() -> String {
     for row in POLICIES {
         let Some(flow) = row.flows.first() else { continue };
         let (name, flow, item) = (row.name, flow.name(), item(row));
+        let described = if name == SCHEMA_VALIDATION { DESCRIBED } else { "" };
         file.push_str(&format!(
-            "  /{name}:\n    get: &{name}\n      x-penstock-policies:\n        {flow}:\n          - {item}\n    post: *{name}\n"
+            "  /{name}:\n    get: &{name}\n      x-penstock-policies:\n        {flow}:\n          - {item}\n{described}    post: *{name}\n"
         ));
     }
     file

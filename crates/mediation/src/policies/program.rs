@@ -75,6 +75,7 @@ fn operation_flow(program: &mut Program, policies: &Policies, file: &Arc<str>) -
         let mut values = policy.parameters.iter().map(|(_, value)| value);
         policy.name == interceptor::NAME && values.any(|value| value.contains("invocation_context"))
     });
+    // Those of the path are properties, too.
     let has_templates = values().any(|value| value.contains('{'));
     let endpoint = Some(EndpointId(0));
     OperationFlow {
