@@ -148,9 +148,9 @@ impl HeadEdits {
     }
 
     fn keeps(&self, bytes: &[u8], field: &Field, drop: KnownSet) -> bool {
-        !field.hop
-            && !drop.contains(field.known)
-            && !(stands_for_many(field.known) && self.has_removed_name(field.name.of(bytes)))
+        let is_removed =
+            || stands_for_many(field.known) && self.has_removed_name(field.name.of(bytes));
+        !field.hop && !drop.contains(field.known) && !is_removed()
     }
 
     fn has_removed_name(&self, name: &[u8]) -> bool {

@@ -76,7 +76,8 @@ It responds with 204 to change nothing, or with 200 and an object:
   answer; a new body does not change the status.
 
 [examples/policies.yaml](../examples/policies.yaml) has an operation for each: start `penstock up`, copy it into the
-folder of APIs, and `curl -i http://127.0.0.1:8280/policies/addHeader`.
+folder of APIs, and `curl -i http://127.0.0.1:8280/policies/addHeader`. The program that `make run` builds has no
+`schemaValidation`, and rejects the file until that operation is removed; the one that `make release` builds has it.
 
 | policy | flows | what it does | parameters | example |
 |---|---|---|---|---|

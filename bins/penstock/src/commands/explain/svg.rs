@@ -133,8 +133,7 @@ fn of_branch(branch: &Branch) -> Steps {
 }
 
 fn of_words(words: &str) -> Steps {
-    let mut drawing = Drawing::default();
-    drawing.width = CARD_WIDTH / 2;
+    let mut drawing = Drawing { width: CARD_WIDTH / 2, ..Drawing::default() };
     let axis = drawing.width / 2;
     drawing.text("dim small", axis - width(words, SMALL) / 2, 12, words);
     Steps { drawing, axis, continues: true }
