@@ -68,7 +68,10 @@ pub(crate) async fn admit<C: Client>(
     let places = match shares.try_places() {
         Some(places) => places,
         // Boxed, so that the rare case does not enlarge every future.
-        None => Box::pin(shares.wait(worker, live, client)).await?,
+        None => {
+            drop(client.take_turn());
+            Box::pin(shares.wait(worker, live, client)).await?
+        }
     };
     client.watch().holds_place(Some(api.key()));
     let turn = match client.take_turn() {

@@ -10,7 +10,8 @@ use crate::message::{Framing, Head, Request};
 
 /// A client's side of one exchange. Each protocol has an adapter in `listen`.
 pub(crate) trait Client: RequestBody {
-    /// The turn with which the request was read, if it had to wait for one.
+    /// The turn with which the request was read, if it had to wait for one. It is lost when the request waits for something
+    /// else before it is forwarded, so that it stops nobody.
     fn take_turn(&mut self) -> Option<Pass> {
         None
     }

@@ -293,6 +293,7 @@ async fn authenticate<C: Client>(
 /// # Errors
 /// The client left meanwhile.
 async fn ask<C: Client>(worker: &Worker, question: Question, client: &mut C) -> Result<(), Fault> {
+    drop(client.take_turn());
     client.watch().set(worker.resources.deadline_us(KEY_SET_WAIT_MS_MAX));
     let answer = worker.questions.ask(question, worker.resources.coarse_us());
     match while_wanted(client, answer).await {

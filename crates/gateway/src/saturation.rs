@@ -84,6 +84,12 @@ impl Saturation {
         self.turns.passed() >= self.limit.get() || self.turns.waiting() > 0
     }
 
+    /// The turns that are in use.
+    #[cfg(test)]
+    pub(crate) fn in_use(&self) -> usize {
+        self.turns.passed()
+    }
+
     /// Behaves as if so many turns were enough.
     #[cfg(test)]
     pub(crate) fn limit_to(&self, turns: usize) {

@@ -196,6 +196,7 @@ impl World {
             if self.executor.step(&mut self.random) {
                 continue;
             }
+            self.check_turns();
             if done(&self.executor) {
                 return;
             }
@@ -214,6 +215,14 @@ impl World {
                 self.worker.resources.watches.wake_all();
             }
         }
+    }
+
+    /// When everything waits, only requests that wait for upstreams have turns: others would stop these.
+    fn check_turns(&self) {
+        let mut upstream = 0;
+        self.worker.pools.each(|_, _, pool| upstream += pool.in_use + pool.waiting);
+        let turns = self.worker.saturation.in_use();
+        assert!(turns as u64 <= upstream, "{turns} turns, {upstream} requests wait for upstreams");
     }
 
     fn check(&self) {

@@ -32,8 +32,16 @@ impl Source for Connection<'_> {
     }
 
     fn poll_gather(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
-        ready!(self.poll_fill(cx))?;
-        self.reader.poll_gather(cx, &mut self.stream, &self.worker.resources.buffers)
+        let mut gathered = self.poll_fill(cx);
+        if let Poll::Ready(Ok(())) = gathered {
+            let buffers = &self.worker.resources.buffers;
+            gathered = self.reader.poll_gather(cx, &mut self.stream, buffers);
+        }
+        if gathered.is_pending() {
+            // Whose body is slow keeps nobody waiting.
+            self.turn = None;
+        }
+        gathered
     }
 
     fn data(&self) -> &[u8] {
@@ -90,6 +98,8 @@ impl Client for Connection<'_> {
     }
 
     fn begin(&mut self, request: &Request, response: &Begin<'_>) -> Result<(), Rejection> {
+        // Of a request that was not forwarded.
+        self.turn = None;
         let interim = match self.out_interim {
             [] => self.take_interim(response.uploads),
             unsent => unsent,

@@ -179,7 +179,7 @@ impl Connection<'_> {
         let since_us = self.worker.resources.coarse_us();
         self.watch.client_is_slow(false, since_us);
         self.watch.client_is_slow(true, since_us);
-        let (mut looked_at, mut drained) = (0, false);
+        let (mut looked_at, mut drained, mut has_waited) = (0, false, false);
         loop {
             if !self.reader.buffer.is_empty() {
                 if !begun {
@@ -199,7 +199,7 @@ impl Connection<'_> {
                 // Only a request that is there can use it.
                 self.turn = None;
             }
-            match self.read_more((!begun).then_some(since_us)).await {
+            match self.read_more((!begun).then_some(since_us), has_waited).await {
                 Ok(Read::Bytes) => {}
                 // Once more after the event queue was looked at: a request may have arrived just now.
                 Ok(Read::Drained) if !drained => {
@@ -209,9 +209,8 @@ impl Connection<'_> {
                 Ok(Read::Waits) => {
                     Box::pin(self.wait_for_turn()).await;
                     self.wait_at_most(limit_ms);
-                    if let Ok(Read::Ended) | Err(_) = self.read_more(None).await {
-                        return Ok(Next::End);
-                    }
+                    has_waited = true;
+                    continue;
                 }
                 Ok(Read::Drained | Read::Ended) | Err(_) => return Ok(Next::End),
             }
@@ -293,11 +292,16 @@ impl Connection<'_> {
 
     /// One read. Also returns when the watch expires. `idle_since_us`: since when it waits for a request, of which nothing
     /// has arrived. While the gateway drains, it does so for at most `DRAIN_MS_MAX`: a client that has just read a
-    /// response can send its next request, and one that is idle is closed.
-    async fn read_more(&mut self, idle_since_us: Option<u64>) -> io::Result<Read> {
+    /// response can send its next request, and one that is idle is closed. `has_waited`: for its turn.
+    async fn read_more(
+        &mut self,
+        idle_since_us: Option<u64>,
+        has_waited: bool,
+    ) -> io::Result<Read> {
         let buffers = &self.worker.resources.buffers;
         poll_fn(|cx| {
             if idle_since_us.is_some()
+                && !has_waited
                 && self.worker.saturation.is_full()
                 && self.stream.poll_readable(cx).is_ready()
             {
@@ -308,6 +312,8 @@ impl Connection<'_> {
             let read = poll_read(cx, &mut self.stream, &mut self.reader.buffer, lend);
             if read.is_pending() {
                 buffers.park(&mut self.reader.buffer);
+                // There was no request after all, such as in half a TLS record.
+                self.turn = None;
             }
             if read.is_pending()
                 && self.worker.draining.get()
