@@ -44,11 +44,7 @@ fn the_first_start_prints_a_password_once_and_a_lost_one_is_replaced() {
     assert!(is_password(&manager, &first));
 
     // Also while it runs.
-    let file = manager.files.configure();
-    let (code, text) = Process::run(
-        manager.files.folder(),
-        &["control", "--config", file.to_str().unwrap(), "--reset-admin"],
-    );
+    let (code, text) = manager.command(&["user", "password", "admin"]);
     assert_eq!(code, Some(0), "{text}");
     let second = printed(&text).unwrap();
     assert!(is_password(&manager, &second));

@@ -112,8 +112,52 @@ fn a_code_that_is_used_twice_revokes_its_tokens() {
     let login = (app.id.as_str(), app.secret.as_str());
     let token = text(&issued, "access_token");
     assert!(app.manager.is_active(login, &token));
+    // Whoever has the code alone can revoke nothing.
+    let wrong = VERIFIER.replace('d', "e");
+    assert_eq!(error(&app.exchange(&code, &wrong)), "400 invalid_grant");
+    assert!(app.manager.is_active(login, &token));
     assert_eq!(error(&app.exchange(&code, VERIFIER)), "400 invalid_grant");
     assert!(!app.manager.is_active(login, &token));
+}
+
+#[test]
+fn of_two_exchanges_of_a_code_at_once_one_succeeds_and_nothing_stays_valid() {
+    let app = App::new("app");
+    let code = app.code();
+    let responses = std::thread::scope(|scope| {
+        let exchange = || app.exchange(&code, VERIFIER);
+        let both = [scope.spawn(exchange), scope.spawn(exchange)];
+        both.map(|thread| thread.join().unwrap())
+    });
+    let mut statuses = responses.each_ref().map(|response| response.status);
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 400]);
+    let issued = success(responses.iter().find(|response| response.status == 200).unwrap());
+    let login = (app.id.as_str(), app.secret.as_str());
+    assert!(!app.manager.is_active(login, &text(&issued, "access_token")));
+}
+
+#[test]
+fn a_code_is_kept_while_there_are_tokens_that_its_replay_revokes_and_no_longer() {
+    let app = App::new("app");
+    let exchanged = app.code();
+    let issued = success(&app.exchange(&exchanged, VERIFIER));
+    let unused = app.code();
+    let codes = |manager: &KeyManager| {
+        manager.sqlite("SELECT COUNT(*) FROM codes").trim().parse::<u32>().unwrap()
+    };
+    app.manager.sqlite("UPDATE codes SET expires_s = 1");
+    assert_eq!(codes(&app.manager), 2);
+    // The first thing after a start is to remove what has expired.
+    let App { manager, id, secret } = app;
+    let manager = manager.restart();
+    let app = App { manager, id, secret };
+    while codes(&app.manager) == 2 {}
+    assert_eq!(codes(&app.manager), 1);
+    assert_eq!(error(&app.exchange(&unused, VERIFIER)), "400 invalid_grant");
+    assert_eq!(error(&app.exchange(&exchanged, VERIFIER)), "400 invalid_grant");
+    let login = (app.id.as_str(), app.secret.as_str());
+    assert!(!app.manager.is_active(login, &text(&issued, "access_token")));
 }
 
 #[test]
@@ -233,6 +277,9 @@ fn redirect_uris_that_could_leak_a_code_are_not_registered() {
         ("/callback", 400),
         ("http://localhost:7777/callback", 200),
         ("com.example.app://callback/", 200),
+        ("com.example.app:/callback", 200),
+        ("com.example.app:callback", 400),
+        ("http://127.0.0.1/callback", 200),
     ] {
         let body = json!({ "clientName": uri, "callbackUrl": uri });
         let path = "/client-registration/v0.17/register";

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 pub(crate) const ISS: &str = "https://localhost:9443/oauth2/token";
 pub(crate) const PASSWORD: &str = "correct horse battery";
-const CONTROL: &str = "[control]\nhttps = \"127.0.0.1:0\"\n\
+pub(crate) const CONTROL: &str = "[control]\nhttps = \"127.0.0.1:0\"\n\
     issuer = \"https://localhost:9443/oauth2/token\"\nadmin_password = { file = \"password\" }\n";
 
 /// Name and secret, for HTTP Basic.
@@ -90,6 +90,26 @@ impl KeyManager {
     pub(crate) fn is_active(&self, login: Login<'_>, token: &str) -> bool {
         let found = self.post("/oauth2/introspect", Some(login), &format!("token={token}"));
         success(&found)["active"].as_bool().unwrap()
+    }
+}
+
+impl KeyManager {
+    /// Changes or reads the database beside the running key manager.
+    pub(crate) fn sqlite(&self, statement: &str) -> String {
+        let output = std::process::Command::new("sqlite3")
+            .arg(self.files.path("penstock.db"))
+            .args([".timeout 60000", statement])
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// Runs `penstock control` with more arguments, to its end.
+    pub(crate) fn command(&self, arguments: &[&str]) -> (Option<i32>, String) {
+        let file = self.files.configure();
+        let all = [&["control", "--config", file.to_str().unwrap()], arguments].concat();
+        Process::run(self.files.folder(), &all)
     }
 }
 

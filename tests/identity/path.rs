@@ -104,6 +104,8 @@ fn the_discovery_documents_name_the_endpoints() {
         ("introspection_endpoint", "/oauth2/introspect"),
         ("revocation_endpoint", "/oauth2/revoke"),
         ("jwks_uri", "/oauth2/jwks"),
+        ("userinfo_endpoint", "/oauth2/userinfo"),
+        ("end_session_endpoint", "/oidc/logout"),
         ("registration_endpoint", "/api/identity/oauth2/dcr/v1.1/register"),
     ] {
         assert_eq!(document[member], format!("https://localhost:9443{path}"));
@@ -133,6 +135,8 @@ fn a_client_registered_by_rfc_7591_works_until_it_is_removed() {
     let token = issued["access_token"].as_str().unwrap();
     let by_admin = || manager.is_active(admin.unwrap(), token);
     assert!(by_admin());
+    let again = manager.post_json(path, admin, &metadata);
+    assert_eq!(crate::key_manager::error(&again), "400 invalid_client_metadata", "of that name");
     let remove = |fields: &str| {
         manager.connect().fetch(&format!("DELETE {path}/{}", login.0), fields).status
     };

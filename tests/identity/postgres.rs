@@ -9,7 +9,7 @@ use harness::{Files, Issuer, Process};
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::key_manager::{KeyManager, error, success};
+use crate::key_manager::{CONTROL, KeyManager, error, success};
 
 /// A server with an empty database, stopped when dropped.
 struct Postgres {
@@ -74,7 +74,10 @@ fn programs() -> PathBuf {
 #[ignore = "needs PostgreSQL; `make test` runs it. On Debian: apt-get install postgresql"]
 fn the_key_manager_works_on_postgresql() {
     let server = Postgres::start();
-    let manager = KeyManager::with(&format!("[store]\nurl = \"{}\"\n", server.url()));
+    let files = Files::new()
+        .toml(&format!("{CONTROL}keys = [\"key.pem\"]\n[store]\nurl = \"{}\"\n", server.url()));
+    files.write("key.pem", &Issuer::new("key").pem);
+    let manager = KeyManager::of(files);
     let more = json!({
         "tokenType": "OAUTH",
         "grantType": "client_credentials password refresh_token",
@@ -97,6 +100,9 @@ fn the_key_manager_works_on_postgresql() {
     assert_eq!(second["scope"], "read");
     assert_eq!(error(&manager.post("/oauth2/token", Some(login), &form)), "400 invalid_grant");
     assert!(!manager.is_active(login, second["access_token"].as_str().unwrap()));
+    let (code, text) = manager.command(&["backup", "copy.db"]);
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("pg_dump"), "{text}");
     assert!(!manager.process.text().contains("a-password"), "the URL is not logged");
     // Without the database: an error that says to try again, and no end of the process.
     drop(server);

@@ -1,9 +1,12 @@
 //! What is acknowledged survives `kill -9`; several instances share a database.
 
-use harness::{Files, Issuer, Process};
+use std::os::unix::fs::PermissionsExt;
+
+use harness::{Client, Files, Process};
+use nix::sys::signal::Signal;
 use serde_json::json;
 
-use crate::key_manager::{KeyManager, error, success};
+use crate::key_manager::{KeyManager, basic, error, success};
 
 #[test]
 fn tokens_and_clients_survive_kill_9() {
@@ -28,9 +31,8 @@ fn tokens_and_clients_survive_kill_9() {
 
 #[test]
 fn several_instances_start_at_once_on_one_database() {
-    let toml = "[control]\nhttps = \"127.0.0.1:0\"\nkeys = [\"key.pem\"]\n";
+    let toml = "[control]\nhttps = \"127.0.0.1:0\"\n";
     let files = Files::new().toml(toml);
-    files.write("key.pem", &Issuer::new("key").pem);
     files.configure();
     let start = || Process::start(files.folder(), &["control", "--config", "penstock.toml"]);
     let instances = [start(), start(), start(), start()];
@@ -39,6 +41,100 @@ fn several_instances_start_at_once_on_one_database() {
     }
     let printed = instances.iter().filter(|one| one.text().contains("shown only now")).count();
     assert_eq!(printed, 1, "one administrator, and one password");
+    let keys: Vec<_> = instances
+        .iter()
+        .map(|instance| {
+            let tls = files.identity().client(&["http/1.1"]);
+            let mut client = Client::connect_tls(instance.address("https"), tls, "localhost");
+            client.fetch("GET /oauth2/jwks", "").text()
+        })
+        .collect();
+    assert!(keys.iter().all(|key| *key == keys[0]), "one signing key: {keys:?}");
+}
+
+#[test]
+fn no_token_that_was_issued_is_lost_by_kill_9_while_others_are_written() {
+    let manager = KeyManager::start();
+    let (id, secret) = manager.register("a", json!({ "tokenType": "OAUTH" }));
+    let login = (id.as_str(), secret.as_str());
+    let body = "grant_type=client_credentials";
+    let request = format!(
+        "POST /oauth2/token HTTP/1.1\r\nHost: localhost\r\n{}\
+         Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\r\n{body}",
+        basic(Some(login)),
+        body.len()
+    );
+    let requests = request.repeat(200);
+    let responses = std::thread::scope(|scope| {
+        let clients = [(); 4].map(|()| {
+            let mut client = manager.connect();
+            let requests = &requests;
+            scope.spawn(move || client.try_send(requests).read_until_close())
+        });
+        let count = || manager.sqlite("SELECT COUNT(*) FROM tokens").trim().parse::<u32>().unwrap();
+        while count() < 40 {}
+        manager.process.signal(Signal::SIGKILL);
+        clients.map(|client| client.join().unwrap())
+    });
+    let token = |response: &str| {
+        let (_, rest) = response.split_once("\"access_token\":\"")?;
+        rest.split_once('"').map(|(token, _)| token.to_owned())
+    };
+    let tokens: Vec<String> =
+        responses.iter().flat_map(|text| text.split("HTTP/1.1 200").filter_map(token)).collect();
+    assert!(tokens.len() > 20, "{} were issued", tokens.len());
+    let manager = manager.restart();
+    assert_eq!(manager.sqlite("PRAGMA integrity_check").trim(), "ok");
+    for token in &tokens {
+        assert!(manager.is_active(login, token));
+    }
+}
+
+#[test]
+fn a_backup_is_made_while_the_key_manager_runs_and_restored_while_it_does_not() {
+    let manager = KeyManager::start();
+    let (id, secret) = manager.register("a", json!({ "tokenType": "OAUTH" }));
+    let login = (id.as_str(), secret.as_str());
+    let issue = |manager: &KeyManager| {
+        let issued = manager.token(login, "grant_type=client_credentials");
+        issued["access_token"].as_str().unwrap().to_owned()
+    };
+    let before = issue(&manager);
+    let (code, text) = manager.command(&["backup", "copy.db"]);
+    assert_eq!(code, Some(0), "{text}");
+    let mode = std::fs::metadata(manager.files.path("copy.db")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let after = issue(&manager);
+    assert_fails(&manager, &["backup", "copy.db"], "File exists");
+    assert_fails(&manager, &["restore", "copy.db"], "another process uses the database");
+    assert!(manager.is_active(login, &after));
+
+    manager.process.signal(Signal::SIGKILL);
+    manager.files.write("damaged.db", "SQLite format 3\0 and nothing else");
+    assert_fails(&manager, &["restore", "damaged.db"], "damaged");
+    assert_fails(&manager, &["restore", "missing.db"], "missing.db");
+    let manager = manager.restart();
+    assert!(manager.is_active(login, &after), "nothing was changed");
+
+    manager.process.signal(Signal::SIGKILL);
+    let (code, text) = manager.command(&["restore", "copy.db"]);
+    assert_eq!(code, Some(0), "{text}");
+    let manager = manager.restart();
+    assert!(manager.is_active(login, &before));
+    assert!(!manager.is_active(login, &after));
+    assert!(!manager.files.path("penstock.db-restoring").exists());
+    // A damaged database is replaced, too.
+    manager.process.signal(Signal::SIGKILL);
+    manager.files.write("penstock.db", "garbage");
+    let (code, text) = manager.command(&["restore", "copy.db"]);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(manager.restart().is_active(login, &before));
+}
+
+fn assert_fails(manager: &KeyManager, command: &[&str], expect: &str) {
+    let (code, text) = manager.command(command);
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains(expect), "{text}");
 }
 
 #[test]

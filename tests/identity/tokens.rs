@@ -69,7 +69,7 @@ fn a_refresh_token_is_exchanged_once_and_its_reuse_revokes_the_family() {
             manager.post("/oauth2/token", Some(login), &form)
         };
         let wider = refresh(&first, "&scope=read+write");
-        assert_eq!(error(&wider), "400 invalid_grant", "write was not granted");
+        assert_eq!(error(&wider), "400 invalid_scope", "write was not granted");
         let second = success(&refresh(&first, ""));
         assert_eq!(second["scope"], "read");
         assert_ne!(second["refresh_token"], first["refresh_token"]);
@@ -136,4 +136,49 @@ fn keys_are_replaced_with_overlap() {
     let algorithms: Vec<_> =
         keys["keys"].as_array().unwrap().iter().map(|key| key["alg"].clone()).collect();
     assert_eq!(algorithms, ["ES256", "RS256"]);
+}
+
+#[test]
+fn the_scope_of_a_refreshed_token_has_no_duplicates_and_nothing_that_its_client_lost() {
+    let manager = KeyManager::start();
+    let client = |scopes: &str| {
+        let more = json!({
+            "grantType": "password refresh_token", "tokenScope": scopes, "tokenType": "OAUTH",
+        });
+        manager.register("mobile", more)
+    };
+    let (id, secret) = client("read write");
+    let form = PASSWORD_GRANT.replace("scope=read", "scope=read+write");
+    let first = manager.token((&id, &secret), &form);
+    let refresh = |issued: &Value, secret: &str, scope: &str| {
+        let token = text(issued, "refresh_token");
+        let form = format!("grant_type=refresh_token&refresh_token={token}&scope={scope}");
+        manager.token((&id, secret), &form)
+    };
+    let many = ["read"; 3_000].join("+");
+    let second = refresh(&first, &secret, &many);
+    assert_eq!(second["scope"], "read");
+    let (same, secret) = client("write");
+    assert_eq!(same, id);
+    assert_eq!(refresh(&second, &secret, "")["scope"], "write", "it was read and write");
+}
+
+#[test]
+fn of_two_exchanges_at_once_one_succeeds_and_nothing_stays_valid() {
+    let manager = KeyManager::start();
+    let (id, secret) = with_refresh(&manager, "OAUTH");
+    let login = (id.as_str(), secret.as_str());
+    let issued = manager.token(login, PASSWORD_GRANT);
+    let form = format!("grant_type=refresh_token&refresh_token={}", text(&issued, "refresh_token"));
+    let exchange = || manager.post("/oauth2/token", Some(login), &form);
+    let responses = std::thread::scope(|scope| {
+        let both = [scope.spawn(exchange), scope.spawn(exchange)];
+        both.map(|thread| thread.join().unwrap())
+    });
+    let mut statuses = responses.each_ref().map(|response| response.status);
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 400]);
+    let exchanged = responses.iter().find(|response| response.status == 200).unwrap();
+    let exchanged = success(exchanged);
+    assert!(!manager.is_active(login, text(&exchanged, "access_token")));
 }

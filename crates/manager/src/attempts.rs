@@ -4,7 +4,7 @@
 //! taken and no entry is evicted. Two accounts that share an entry only share their delay.
 
 use std::hash::{BuildHasher, RandomState};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, PoisonError};
 
 use crate::limits;
@@ -27,7 +27,23 @@ pub(crate) struct Attempts {
 #[derive(Clone, Copy, Debug, Default)]
 struct Entry {
     failures: u32,
+    /// Time of the last failure.
     last_s: u32,
+    /// Time since which failures have to be forgotten.
+    since_s: u32,
+    /// Time of the last success.
+    success_s: u32,
+}
+
+/// The addresses of one household or company: those of an IPv6 subnet count as one.
+pub(crate) fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            IpAddr::V6(Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0))
+        }
+        v4 @ IpAddr::V4(_) => v4,
+    }
 }
 
 impl Attempts {
@@ -37,19 +53,39 @@ impl Attempts {
     }
 
     /// The seconds to wait before the next attempt at `now_s`; zero if it may be made.
-    pub(crate) fn wait_s(&self, who: Who<'_>, now_s: u64) -> u64 {
-        self.with(who, |entry| entry.wait_s(who, now_s))
+    pub(crate) fn wait_s(&self, who: &[Who<'_>], now_s: u64) -> u64 {
+        let known = who.iter().any(|who| self.with(*who, |entry| entry.is_known(*who, now_s)));
+        let counted = who.iter().filter(|who| !(known && matches!(who, Who::User(_))));
+        let waits = counted.map(|who| self.with(*who, |entry| entry.wait_s(*who, now_s)));
+        waits.max().unwrap_or(0)
     }
 
-    pub(crate) fn failed(&self, who: Who<'_>, now_s: u64) {
-        self.with(who, |entry| {
-            entry.failures = entry.level(now_s).saturating_add(1);
-            entry.last_s = u32::try_from(now_s).unwrap_or(u32::MAX);
-        });
+    /// Counts an attempt as failed, before its outcome is known: attempts at the same time are counted too.
+    pub(crate) fn begun(&self, who: &[Who<'_>], now_s: u64) {
+        for who in who {
+            self.with(*who, |entry| entry.begun(now_s));
+        }
     }
 
-    pub(crate) fn succeeded(&self, who: Who<'_>) {
-        self.with(who, |entry| *entry = Entry::default());
+    /// The attempt that began last succeeded. An account of one's own does not hide guesses for others: of the failures
+    /// of an address, only that of this attempt is forgotten.
+    pub(crate) fn succeeded(&self, who: &[Who<'_>], now_s: u64) {
+        for who in who {
+            self.with(*who, |entry| match who {
+                Who::Account(..) => {
+                    *entry = Entry { success_s: seconds(now_s), ..Entry::default() };
+                }
+                Who::User(_) => *entry = Entry::default(),
+                Who::Address(_) => entry.failures = entry.failures.saturating_sub(1),
+            });
+        }
+    }
+
+    /// The attempt that began last was not made.
+    pub(crate) fn withdrawn(&self, who: &[Who<'_>]) {
+        for who in who {
+            self.with(*who, |entry| entry.failures = entry.failures.saturating_sub(1));
+        }
     }
 
     fn with<T>(&self, who: Who<'_>, act: impl FnOnce(&mut Entry) -> T) -> T {
@@ -63,14 +99,26 @@ impl Attempts {
 }
 
 impl Entry {
-    fn age_s(self, now_s: u64) -> u64 {
-        now_s.saturating_sub(u64::from(self.last_s))
+    /// Whether the user signed in from this address recently: others cannot lock them out.
+    fn is_known(self, who: Who<'_>, now_s: u64) -> bool {
+        let age_s = now_s.saturating_sub(u64::from(self.success_s));
+        matches!(who, Who::Account(..)) && self.success_s > 0 && age_s < limits::KNOWN_ADDRESS_S
     }
 
     /// The failures that are not forgotten.
     fn level(self, now_s: u64) -> u32 {
-        let forgotten = self.age_s(now_s) / limits::FAILURE_S;
+        let forgotten = now_s.saturating_sub(u64::from(self.since_s)) / limits::FAILURE_S;
         self.failures.saturating_sub(u32::try_from(forgotten).unwrap_or(u32::MAX))
+    }
+
+    fn begun(&mut self, now_s: u64) {
+        let level = self.level(now_s);
+        let age_s = now_s.saturating_sub(u64::from(self.since_s));
+        // What is left of a period counts: failures are forgotten also if there is one in every period.
+        let since_s = if level == 0 { now_s } else { now_s - age_s % limits::FAILURE_S };
+        self.since_s = seconds(since_s);
+        self.last_s = seconds(now_s);
+        self.failures = level.saturating_add(1);
     }
 
     fn wait_s(self, who: Who<'_>, now_s: u64) -> u64 {
@@ -81,8 +129,12 @@ impl Entry {
         };
         let Some(above) = self.level(now_s).checked_sub(free) else { return 0 };
         let pause_s = (1_u64 << above.min(16)).min(limits::SLOWED_S_MAX);
-        pause_s.saturating_sub(self.age_s(now_s))
+        pause_s.saturating_sub(now_s.saturating_sub(u64::from(self.last_s)))
     }
+}
+
+fn seconds(now_s: u64) -> u32 {
+    u32::try_from(now_s).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]
@@ -93,7 +145,13 @@ mod tests {
 
     const NOW_S: u64 = 1_790_000_000;
     const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    const ANN: Who<'_> = Who::Account("ann", HERE);
+    const ANN: &[Who<'_>] = &[Who::Account("ann", HERE)];
+
+    fn fail(attempts: &Attempts, who: &[Who<'_>], times: u32, now_s: u64) {
+        for _ in 0..times {
+            attempts.begun(who, now_s);
+        }
+    }
 
     #[test]
     fn attempts_are_slowed_after_too_many_failures_and_the_pause_doubles() {
@@ -101,12 +159,10 @@ mod tests {
         let mut waits = Vec::new();
         for _ in 0..limits::ACCOUNT_FAILURES_MAX + 3 {
             waits.push(attempts.wait_s(ANN, NOW_S));
-            attempts.failed(ANN, NOW_S);
+            attempts.begun(ANN, NOW_S);
         }
         assert_eq!(waits[9..], [0, 1, 2, 4]);
-        for _ in 0..100 {
-            attempts.failed(ANN, NOW_S);
-        }
+        fail(&attempts, ANN, 100, NOW_S);
         assert_eq!(attempts.wait_s(ANN, NOW_S), limits::SLOWED_S_MAX);
         assert_eq!(attempts.wait_s(ANN, NOW_S + limits::SLOWED_S_MAX), 0);
     }
@@ -114,27 +170,56 @@ mod tests {
     #[test]
     fn a_success_and_time_clear_the_failures() {
         let attempts = Attempts::new();
-        for _ in 0..11 {
-            attempts.failed(ANN, NOW_S);
-        }
+        fail(&attempts, ANN, 11, NOW_S);
         let later_s = NOW_S + 11 * limits::FAILURE_S;
-        attempts.failed(ANN, later_s);
+        attempts.begun(ANN, later_s);
         assert_eq!(attempts.wait_s(ANN, later_s), 0, "forgotten");
-        for _ in 0..20 {
-            attempts.failed(ANN, later_s);
-        }
+        fail(&attempts, ANN, 20, later_s);
         assert_ne!(attempts.wait_s(ANN, later_s), 0);
-        attempts.succeeded(ANN);
+        attempts.succeeded(ANN, later_s);
         assert_eq!(attempts.wait_s(ANN, later_s), 0);
     }
 
     #[test]
-    fn a_failure_now_and_then_does_not_add_up() {
+    fn failures_are_forgotten_one_by_one_also_while_others_follow() {
+        for (seconds, most) in [(limits::FAILURE_S, 1_000), (limits::FAILURE_S - 1, 30)] {
+            let attempts = Attempts::new();
+            fail(&attempts, ANN, limits::ACCOUNT_FAILURES_MAX - 1, NOW_S);
+            for count in 1..=most {
+                let now_s = NOW_S + count * seconds;
+                assert_eq!(attempts.wait_s(ANN, now_s), 0, "{count} at {seconds} s");
+                attempts.begun(ANN, now_s);
+            }
+        }
+    }
+
+    #[test]
+    fn others_cannot_lock_a_user_out_at_an_address_where_they_signed_in() {
         let attempts = Attempts::new();
-        for minute in 0..1_000 {
-            let now_s = NOW_S + minute * limits::FAILURE_S;
-            assert_eq!(attempts.wait_s(ANN, now_s), 0);
-            attempts.failed(ANN, now_s);
+        let from = |last: u8| IpAddr::V4(Ipv4Addr::new(192, 0, 2, last));
+        let ann = |address| [Who::Account("ann", address), Who::User("ann")];
+        attempts.begun(&ann(from(1)), NOW_S);
+        attempts.succeeded(&ann(from(1)), NOW_S);
+        for guess in 0..=limits::USER_FAILURES_MAX {
+            attempts.begun(&ann(from(2 + u8::try_from(guess).unwrap_or(0))), NOW_S);
+        }
+        assert_ne!(attempts.wait_s(&ann(from(250)), NOW_S), 0);
+        assert_eq!(attempts.wait_s(&ann(from(1)), NOW_S), 0);
+        let forgotten_s = NOW_S + limits::KNOWN_ADDRESS_S;
+        fail(&attempts, &[Who::User("ann")], 200, forgotten_s);
+        assert_ne!(attempts.wait_s(&ann(from(1)), forgotten_s), 0);
+    }
+
+    #[test]
+    fn an_ipv6_subnet_and_a_mapped_ipv4_address_are_one() {
+        for (one, other, same) in [
+            ("2001:db8::1", "2001:db8::ffff:1", true),
+            ("2001:db8::1", "2001:db8:0:1::1", false),
+            ("::ffff:192.0.2.1", "192.0.2.1", true),
+            ("192.0.2.1", "192.0.2.2", false),
+        ] {
+            let parse = |text: &str| network(text.parse().unwrap_or(HERE));
+            assert_eq!(parse(one) == parse(other), same, "{one} {other}");
         }
     }
 }

@@ -6,11 +6,11 @@
 use std::net::IpAddr;
 
 use http::StatusCode;
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use store::{Client, Code};
 
 use crate::form::Form;
 use crate::manager::{Manager, is_name};
+use crate::oidc::{OPENID, with_parameters};
 use crate::reply::{Refusal, Reply};
 use crate::token::{granted, has};
 use crate::{limits, reply, secrets};
@@ -24,6 +24,7 @@ const CARRIED: &[&str] = &[
     "state",
     "code_challenge",
     "code_challenge_method",
+    "nonce",
 ];
 
 /// Length of a SHA-256 hash in base64url.
@@ -40,6 +41,7 @@ struct Asked {
 struct Wanted<'a> {
     scope: String,
     challenge: &'a str,
+    nonce: &'a str,
 }
 
 /// GET: the page.
@@ -63,21 +65,22 @@ pub(crate) async fn decide(manager: &Manager, form: &Form, peer: IpAddr) -> Resu
     }
     let user = form.get("username").unwrap_or_default();
     let password = form.get("password").unwrap_or_default();
-    if !manager.password_is(user, password, peer).await? {
+    let Some(user) = manager.signed_in(user, password, peer).await? else {
         let message = "Unknown user or wrong password.";
         return Ok(page(form, &asked, &wanted, StatusCode::FORBIDDEN, message));
-    }
+    };
     let code = secrets::secret(manager.entropy());
     manager.admit_rows(&asked.client.id, 1)?;
     let row = Code {
         hash: secrets::hash(&code),
         family: secrets::identifier(manager.entropy()),
         client: asked.client.id.clone(),
-        subject: user.to_owned(),
+        subject: user.name,
         scope: wanted.scope,
         redirect: asked.redirect.clone(),
         challenge: wanted.challenge.to_owned(),
         expires_s: manager.now_s().saturating_add(limits::CODE_S),
+        nonce: wanted.nonce.to_owned(),
     };
     manager.store.add_code(&row).await?;
     Ok(asked.redirected(manager, &[("code", &code)]))
@@ -90,17 +93,47 @@ async fn asked(manager: &Manager, form: &Form) -> Result<Asked, Refusal> {
     let client = if is_name(id) { manager.store.client(id).await? } else { None };
     let client = client.ok_or(Refusal::InvalidRequest("unknown `client_id`"))?;
     let redirect = form.required("redirect_uri", "`redirect_uri` is missing")?;
-    if !has(&client.redirects, redirect) {
+    if !client.redirects.split(' ').any(|registered| same_redirect(registered, redirect)) {
         return Err(Refusal::InvalidRequest("the client has not registered this `redirect_uri`"));
     }
     let state = form.get("state").map(str::to_owned);
     Ok(Asked { redirect: redirect.to_owned(), client, state })
 }
 
+/// Whether `redirect` is the `registered` URI. On this machine, an application may use any port. Source: RFC 8252 section
+/// 7.3.
+fn same_redirect(registered: &str, redirect: &str) -> bool {
+    let without_port = |uri: &str| {
+        let origin = ["http://127.0.0.1", "http://[::1]"];
+        let (origin, rest) = origin.iter().find_map(|o| Some((*o, uri.strip_prefix(o)?)))?;
+        let after = rest
+            .strip_prefix(':')
+            .map(|rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()));
+        let path = after.unwrap_or(rest);
+        (path.is_empty() || path.starts_with(['/', '?'])).then(|| (origin, path.to_owned()))
+    };
+    match (without_port(registered), without_port(redirect)) {
+        (Some(registered), Some(redirect)) => registered == redirect,
+        (_, _) => registered == redirect,
+    }
+}
+
 /// The error is a code of RFC 6749 section 4.1.2.1, for the client.
 fn wanted<'f>(asked: &Asked, form: &'f Form) -> Result<Wanted<'f>, &'static str> {
+    for (name, error) in [
+        ("request", "request_not_supported"),
+        ("request_uri", "request_uri_not_supported"),
+        ("registration", "registration_not_supported"),
+    ] {
+        if form.get(name).is_some() {
+            return Err(error);
+        }
+    }
     if form.get("response_type") != Some("code") {
         return Err("unsupported_response_type");
+    }
+    if form.get("response_mode").is_some_and(|mode| mode != "query") {
+        return Err("invalid_request");
     }
     if !has(&asked.client.grants, "authorization_code") {
         return Err("unauthorized_client");
@@ -113,7 +146,16 @@ fn wanted<'f>(asked: &Asked, form: &'f Form) -> Result<Wanted<'f>, &'static str>
     if form.get("code_challenge_method") != Some("S256") {
         return Err("invalid_request");
     }
-    Ok(Wanted { scope: granted(form.get("scope"), &asked.client.scopes), challenge })
+    // There is no session: the user has to sign in.
+    if form.get("prompt").is_some_and(|prompt| has(prompt, "none")) {
+        return Err("login_required");
+    }
+    let nonce = form.get("nonce").unwrap_or_default();
+    if nonce.len() > limits::NONCE_BYTES_MAX {
+        return Err("invalid_request");
+    }
+    let scope = granted(form.get("scope"), &asked.client.scopes, Some(OPENID));
+    Ok(Wanted { scope, challenge, nonce })
 }
 
 impl Asked {
@@ -121,16 +163,7 @@ impl Asked {
     fn redirected(&self, manager: &Manager, parameters: &[(&str, &str)]) -> Reply {
         let state = self.state.as_deref().map(|state| ("state", state));
         let all = parameters.iter().copied().chain(state).chain([("iss", &*manager.issuer)]);
-        let mut location = self.redirect.clone();
-        let mut separator = if location.contains('?') { '&' } else { '?' };
-        for (name, value) in all {
-            location.push(separator);
-            location.push_str(name);
-            location.push('=');
-            location.extend(utf8_percent_encode(value, NON_ALPHANUMERIC));
-            separator = '&';
-        }
-        reply::redirect(&location)
+        reply::redirect(&with_parameters(&self.redirect, all))
     }
 }
 
@@ -182,4 +215,27 @@ fn escaped(text: &str) -> String {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_port_of_an_application_on_this_machine_may_differ() {
+        for (registered, redirect, same) in [
+            ("https://a.example/cb", "https://a.example/cb", true),
+            ("https://a.example/cb", "https://a.example:444/cb", false),
+            ("http://127.0.0.1/cb", "http://127.0.0.1:51004/cb", true),
+            ("http://127.0.0.1:1/cb?a=b", "http://127.0.0.1:2/cb?a=b", true),
+            ("http://[::1]/cb", "http://[::1]:51004/cb", true),
+            ("http://127.0.0.1/cb", "http://127.0.0.1:51004/other", false),
+            ("http://127.0.0.1/cb", "http://[::1]/cb", false),
+            ("http://127.0.0.1", "http://127.0.0.1:80@evil.example", false),
+            ("http://127.0.0.1", "http://127.0.0.1.evil.example", false),
+            ("http://localhost/cb", "http://localhost:51004/cb", false),
+        ] {
+            assert_eq!(same_redirect(registered, redirect), same, "{registered} {redirect}");
+        }
+    }
 }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use store::TokenKind;
 
 use crate::form::Form;
+use crate::keys::ACCESS_TOKEN;
 use crate::manager::Manager;
 use crate::reply::{Refusal, Reply};
 use crate::token::authorised;
@@ -23,9 +24,27 @@ pub(crate) async fn introspect(
 ) -> Result<Reply, Refusal> {
     let token = form.required("token", MISSING)?;
     manager.client_or_user(head, form, peer).await?;
+    let found = active(manager, token).await?;
+    Ok(reply::json(StatusCode::OK, &found.unwrap_or_else(|| json!({ "active": false }))))
+}
+
+/// The claims of an access token, with `username` if it is a user's. `None`: it is not active.
+pub(crate) async fn active(manager: &Manager, token: &str) -> Result<Option<Value>, Refusal> {
     let found =
         if is_jwt(token) { jwt(manager, token).await? } else { opaque(manager, token).await? };
-    Ok(reply::json(StatusCode::OK, &found.unwrap_or_else(|| json!({ "active": false }))))
+    let Some(mut claims) = found else { return Ok(None) };
+    if claims["aut"] == authorised(true) {
+        let user = manager.store.user(claims["sub"].as_str().unwrap_or_default()).await?;
+        // Neither removed, nor another user who got the name of a removed one later.
+        let issued_s = claims["iat"].as_u64();
+        let Some(user) = user.filter(|user| Some(user.created_s) <= issued_s) else {
+            return Ok(None);
+        };
+        claims["username"] = Value::String(user.name);
+    }
+    claims["active"] = Value::Bool(true);
+    claims["token_type"] = json!("Bearer");
+    Ok(Some(claims))
 }
 
 /// Always succeeds, also for a token that is unknown or of another client. Source: RFC 7009 section 2.2.
@@ -38,11 +57,13 @@ pub(crate) async fn revoke(
     let token = form.required("token", MISSING)?;
     let client = manager.client_or_public(head, form, peer).await?;
     if is_jwt(token) {
-        let claims = manager.keys.verify(token);
+        let claims = manager.keys.verify(token, ACCESS_TOKEN);
         let own = claims.filter(|claims| claims["client_id"].as_str() == Some(&client.id));
         if let Some((jti, exp)) = own.as_ref().and_then(jti_and_exp) {
-            manager.admit_rows(&client.id, 1)?;
-            manager.store.revoke_jwt(jti, exp).await?;
+            manager.admit_revocation(&client.id)?;
+            if manager.store.spend_jwt(jti, &client.id, exp).await? {
+                manager.count_rows(1);
+            }
         }
         return Ok(reply::empty(StatusCode::OK));
     }
@@ -58,7 +79,7 @@ pub(crate) async fn revoke(
 }
 
 /// Opaque tokens have no dots.
-fn is_jwt(token: &str) -> bool {
+pub(crate) fn is_jwt(token: &str) -> bool {
     token.contains('.')
 }
 
@@ -66,38 +87,27 @@ fn jti_and_exp(claims: &Value) -> Option<(&str, u64)> {
     Some((claims["jti"].as_str()?, claims["exp"].as_u64()?))
 }
 
-/// `None`: the token is not active.
+/// `None`: the token is not valid.
 async fn jwt(manager: &Manager, token: &str) -> Result<Option<Value>, Refusal> {
-    let Some(mut claims) = manager.keys.verify(token) else { return Ok(None) };
+    let Some(claims) = manager.keys.verify(token, ACCESS_TOKEN) else { return Ok(None) };
     let Some((jti, exp)) = jti_and_exp(&claims) else { return Ok(None) };
     let ours = claims["iss"].as_str() == Some(&manager.issuer) && exp > manager.now_s();
     let client = claims["client_id"].as_str().filter(|_| ours);
     let Some(client) = client else { return Ok(None) };
-    if manager.store.client(client).await?.is_none() || manager.store.is_revoked(jti).await? {
+    if manager.store.client(client).await?.is_none() || manager.store.is_spent(jti).await? {
         return Ok(None);
-    }
-    if let Some(members) = claims.as_object_mut() {
-        members.insert("active".to_owned(), Value::Bool(true));
-        members.insert("token_type".to_owned(), json!("Bearer"));
-        if members.get("aut").is_some_and(|aut| aut == authorised(true))
-            && let Some(user) = members.get("sub").cloned()
-        {
-            members.insert("username".to_owned(), user);
-        }
     }
     Ok(Some(claims))
 }
 
-/// `None`: the token is not active.
+/// `None`: the token is not valid.
 async fn opaque(manager: &Manager, token: &str) -> Result<Option<Value>, Refusal> {
     let found = manager.store.token(&secrets::hash(token)).await?;
     let active =
         found.filter(|found| found.kind == TokenKind::Access && found.expires_s > manager.now_s());
     let Some(found) = active else { return Ok(None) };
     let by_user = found.subject != found.client;
-    let mut claims = json!({
-        "active": true,
-        "token_type": "Bearer",
+    Ok(Some(json!({
         "sub": found.subject,
         "aut": authorised(by_user),
         "aud": found.client,
@@ -108,9 +118,5 @@ async fn opaque(manager: &Manager, token: &str) -> Result<Option<Value>, Refusal
         "nbf": found.issued_s,
         "iat": found.issued_s,
         "exp": found.expires_s,
-    });
-    if by_user && let Some(members) = claims.as_object_mut() {
-        members.insert("username".to_owned(), Value::String(found.subject));
-    }
-    Ok(Some(claims))
+    })))
 }

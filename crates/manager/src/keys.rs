@@ -1,6 +1,11 @@
 //! The keys that sign tokens, and their public halves.
 
-use jose::{Compact, Header, KeySet, Padding, SigningKey};
+use jose::{Algorithm, Compact, Header, KeySet, Padding, SigningKey};
+
+/// The `typ` of access tokens. Source: RFC 9068 section 2.1.
+pub(crate) const ACCESS_TOKEN: &str = "at+jwt";
+/// The `typ` of ID tokens.
+pub(crate) const ID_TOKEN: &str = "JWT";
 
 /// Never empty. The first key signs; all are published and verify.
 pub(crate) struct Keys {
@@ -42,20 +47,26 @@ impl Keys {
         &self.algorithms
     }
 
-    /// Signs the claims of an access token. Source: RFC 9068 section 2.1.
-    pub(crate) fn sign(&self, claims: &serde_json::Value) -> Option<String> {
+    /// The algorithm of [`Self::sign`].
+    pub(crate) fn algorithm(&self) -> Algorithm {
+        self.signing.algorithm()
+    }
+
+    /// Signs claims as a token of type `typ`: [`ACCESS_TOKEN`] or [`ID_TOKEN`].
+    pub(crate) fn sign(&self, typ: &str, claims: &serde_json::Value) -> Option<String> {
         let header = Header {
             alg: self.signing.algorithm(),
             kid: Some(self.kid.clone()),
-            typ: Some("at+jwt".to_owned()),
+            typ: Some(typ.to_owned()),
         };
         self.signing.sign(&header, &claims.to_string()).ok()
     }
 
-    /// The claims of a token that one of the keys signed.
-    pub(crate) fn verify(&self, token: &str) -> Option<serde_json::Value> {
+    /// The claims of a token of type `typ` that one of the keys signed.
+    pub(crate) fn verify(&self, token: &str, typ: &str) -> Option<serde_json::Value> {
         let compact = Compact::parse(token.as_bytes(), Padding::Rejected).ok()?;
         compact.verify(&self.verifying).ok()?;
-        serde_json::from_slice(compact.payload()).ok()
+        let right = compact.header().typ.as_deref() == Some(typ);
+        right.then(|| serde_json::from_slice(compact.payload()).ok())?
     }
 }

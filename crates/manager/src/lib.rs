@@ -16,21 +16,24 @@ mod keys;
 pub mod limits;
 mod manager;
 mod metadata;
+mod oidc;
 mod passwords;
 mod register;
 mod reply;
 mod routes;
 mod secrets;
 mod server;
+mod stall;
 mod token;
+mod users;
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 
-use base::{Clock, SystemClock, SystemEntropy};
-use store::{Store, User};
+use store::Store;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
@@ -40,9 +43,7 @@ use crate::keys::Keys;
 use crate::manager::Manager;
 
 pub use store::{Database, StoreError};
-
-/// The user whom the first start creates.
-pub const ADMIN: &str = "admin";
+pub use users::{ADMIN, UserChange, UserError, change_user, list_users};
 
 /// What a control plane needs.
 pub struct Options {
@@ -66,8 +67,8 @@ pub enum StartError {
     Keys(String),
     #[error("{0}")]
     Store(#[from] StoreError),
-    #[error("there is not enough memory to hash the password of the administrator")]
-    Memory,
+    #[error("the user `admin` cannot be created: {0}")]
+    Admin(String),
     #[error("cannot start a thread: {0}")]
     Thread(io::Error),
 }
@@ -156,7 +157,8 @@ impl Started {
             // The address first: a second instance by mistake changes nothing in the store.
             let listener = TcpListener::bind(listen).await.map_err(not_bound)?;
             let store = Store::open(&database).await?;
-            let generated = first_admin(&store, admin_password).await?;
+            let generated = users::first_admin(&store, admin_password).await;
+            let generated = generated.map_err(|error| StartError::Admin(error.to_string()))?;
             Ok::<_, StartError>((listener, store, generated))
         })?;
         let address = listener.local_addr().map_err(not_bound)?;
@@ -170,40 +172,18 @@ fn runtime() -> Result<Runtime, StartError> {
     Builder::new_current_thread().enable_all().build().map_err(StartError::Thread)
 }
 
-/// Creates [`ADMIN`] if there is no such user. Returns the password that was generated.
-async fn first_admin(
-    store: &Store,
-    password: Option<String>,
-) -> Result<Option<String>, StartError> {
-    if store.user(ADMIN).await?.is_some() {
-        return Ok(None);
-    }
-    let generated = password.is_none().then(|| secrets::identifier(&SystemEntropy));
-    let chosen = password.or_else(|| generated.clone()).unwrap_or_default();
-    let user = User {
-        name: ADMIN.to_owned(),
-        password: passwords::hash(&chosen, &SystemEntropy).ok_or(StartError::Memory)?,
-        created_s: SystemClock::new().now().unix_s,
-    };
-    // Another instance that starts now may have been first: its password counts.
-    let added = store.add_user(&user).await?;
-    Ok(generated.filter(|_| added))
-}
-
-/// Gives [`ADMIN`] a new password, which it returns. Works while the control plane runs.
+/// Writes the state of the database to the new file `to`, also while the control plane runs.
 ///
 /// # Errors
-/// The store cannot be used.
-pub fn reset_admin(database: &Database) -> Result<String, StartError> {
-    runtime()?.block_on(async {
-        let store = Store::open(database).await?;
-        if let Some(password) = first_admin(&store, None).await? {
-            return Ok(password);
-        }
-        let password = secrets::identifier(&SystemEntropy);
-        let hash = passwords::hash(&password, &SystemEntropy).ok_or(StartError::Memory)?;
-        store.set_password(ADMIN, &hash).await?;
-        store.close().await;
-        Ok(password)
-    })
+/// As [`store::backup`].
+pub fn backup(database: &Database, to: &Path) -> Result<(), StartError> {
+    Ok(runtime()?.block_on(store::backup(database, to))?)
+}
+
+/// Replaces the database by the file `from`, which [`backup`] wrote.
+///
+/// # Errors
+/// As [`store::restore`].
+pub fn restore(database: &Database, from: &Path) -> Result<(), StartError> {
+    Ok(runtime()?.block_on(store::restore(database, from))?)
 }

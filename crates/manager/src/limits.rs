@@ -2,13 +2,17 @@
 
 /// Open connections to the control plane. More: they wait in the kernel's queue.
 pub const CONNECTIONS_MAX: usize = 1_024;
-/// Open connections from one address. More: closed at once.
+/// Open connections from one address, or one IPv6 /64. More: closed at once.
 pub const ADDRESS_CONNECTIONS_MAX: u32 = 128;
 /// Longest wait for a complete request head, in milliseconds, also between two requests. Longer: the connection is
 /// closed.
 pub const HEAD_MS_MAX: u64 = 15_000;
 /// Longest time for a request, from its head to its response, in milliseconds. Longer: 503.
 pub const REQUEST_MS_MAX: u64 = 30_000;
+/// Longest time without progress while a response is written, in milliseconds. Longer: the connection is closed.
+pub const WRITE_MS_MAX: u64 = 10_000;
+/// Lifetime of a connection, in milliseconds. It is closed after the request that is in progress then.
+pub const CONNECTION_MS_MAX: u64 = 600_000;
 /// Time for requests in progress to finish at a shutdown, in milliseconds. Longer: they are cut off.
 pub const DRAIN_MS_MAX: u64 = 5_000;
 /// Largest request head, in bytes. Larger: 431.
@@ -26,13 +30,14 @@ pub const ACCESS_TOKEN_S: u64 = 3_600;
 pub const REFRESH_TOKEN_S: u64 = 86_400;
 /// Lifetime of authorisation codes, in seconds. Source: RFC 6749 section 4.1.2 recommends at most 10 minutes.
 pub const CODE_S: u64 = 60;
+/// Longest nonce of a request for an ID token, in bytes. Longer: the error `invalid_request`.
+pub const NONCE_BYTES_MAX: usize = 255;
 /// Clients in the store. More: registration returns 503.
 pub const CLIENTS_MAX: u64 = 100_000;
-/// Opaque and refresh tokens, codes, and revocations of JWTs, in the store. More: 503 until some expire. A million takes
-/// about 300 MB.
+/// Opaque and refresh tokens, codes, and revocations of JWTs, in the store. More: 503 until some expire, except for
+/// revocations. A million takes about 300 MB.
 pub const TOKENS_MAX: u64 = 1_000_000;
-/// Opaque and refresh tokens of one client. More, when they are counted every [`PURGE_S`]: the client gets 503 until some
-/// expire.
+/// The same of one client. More, when they are counted every [`PURGE_S`]: the client gets 503 until some expire.
 pub const CLIENT_TOKENS_MAX: u64 = 100_000;
 /// Interval at which expired tokens are removed from the store, in seconds.
 pub const PURGE_S: u64 = 60;
@@ -50,12 +55,15 @@ pub const ACCOUNT_FAILURES_MAX: u32 = 10;
 /// Failed attempts for one user from all addresses after which further ones are slowed. Source: NIST SP 800-63B section
 /// 3.2.2.
 pub const USER_FAILURES_MAX: u32 = 100;
-/// Failed attempts from one address after which further ones are slowed. Many users can share an address.
+/// Failed attempts of users from one address, or one IPv6 /64, after which further ones are slowed. Many users can share
+/// an address.
 pub const ADDRESS_FAILURES_MAX: u32 = 50;
 /// Longest pause between slowed attempts, in seconds. Earlier ones: 429, without verification. The pause doubles from one
 /// second on.
 pub const SLOWED_S_MAX: u64 = 60;
 /// Time after which one more failed attempt is forgotten, in seconds.
 pub const FAILURE_S: u64 = 60;
+/// Time for which a user who signed in from an address is not slowed by failures elsewhere, in seconds.
+pub const KNOWN_ADDRESS_S: u64 = 30 * 86_400;
 /// Accounts and addresses whose failures are counted, in a table of fixed size. Several can share an entry.
 pub const FAILURE_ENTRIES: usize = 65_536;

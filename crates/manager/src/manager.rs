@@ -9,12 +9,12 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
-use store::{Client, Store};
+use store::{Client, Store, User};
 
-use crate::attempts::{Attempts, Who};
+use crate::attempts::{Attempts, Who, network};
 use crate::form::{Form, decoded};
 use crate::keys::Keys;
-use crate::passwords::Passwords;
+use crate::passwords::{Busy, Passwords};
 use crate::reply::Refusal;
 use crate::{limits, secrets};
 
@@ -59,7 +59,7 @@ impl Manager {
     pub(crate) async fn purge(&self) {
         let counted = async {
             let left = self.store.purge(self.now_s()).await?;
-            let full = self.store.clients_with_more_tokens_than(limits::CLIENT_TOKENS_MAX).await?;
+            let full = self.store.clients_with_more_rows_than(limits::CLIENT_TOKENS_MAX).await?;
             Ok::<_, store::StoreError>((left, full))
         };
         match counted.await {
@@ -76,15 +76,23 @@ impl Manager {
 
     /// Admits `count` more rows of tokens for the client `id`.
     pub(crate) fn admit_rows(&self, id: &str, count: u64) -> Result<(), Refusal> {
-        let full = self.full.lock().unwrap_or_else(PoisonError::into_inner);
-        if full.iter().any(|other| other == id) {
-            return Err(Refusal::Unavailable);
-        }
-        if self.rows.fetch_add(count, Ordering::Relaxed) >= limits::TOKENS_MAX {
+        self.admit_revocation(id)?;
+        if self.count_rows(count) >= limits::TOKENS_MAX {
             tracing::error!(most = limits::TOKENS_MAX, "too many tokens in the store");
             return Err(Refusal::Unavailable);
         }
         Ok(())
+    }
+
+    /// Admits a row for a revocation by the client `id`. What others store does not prevent it.
+    pub(crate) fn admit_revocation(&self, id: &str) -> Result<(), Refusal> {
+        let full = self.full.lock().unwrap_or_else(PoisonError::into_inner);
+        if full.iter().any(|other| other == id) { Err(Refusal::Unavailable) } else { Ok(()) }
+    }
+
+    /// Counts rows that were added. Returns the count before.
+    pub(crate) fn count_rows(&self, count: u64) -> u64 {
+        self.rows.fetch_add(count, Ordering::Relaxed)
     }
 
     /// The client that sends the request, by HTTP Basic, by parameters, or, if it is public, by its id alone. Source: RFC
@@ -109,14 +117,24 @@ impl Manager {
     /// The client that sends the request, by HTTP Basic or by parameters. Source: RFC 6749 section 2.3.1.
     async fn client(&self, head: &HeaderMap, form: &Form, peer: IpAddr) -> Result<Client, Refusal> {
         let (id, secret) = client_credentials(head, form)?;
-        let who = [Who::Account(&id, peer), Who::Address(peer)];
-        self.may_try(&who)?;
-        let client = self.store.client(&id).await?;
+        let client = if is_name(&id) { self.store.client(&id).await? } else { None };
         // An unknown client takes as long as a wrong secret. A public one has no secret that matches.
         let expected = client.as_ref().map_or("", |client| client.secret.as_str());
         let right = secrets::matches(&secret, expected);
-        self.tried(&who, right);
-        client.filter(|_| right).ok_or(Refusal::InvalidClient)
+        match client {
+            // Nobody can guess a secret, so a right one is accepted however many wrong ones others send.
+            Some(client) if right => Ok(client),
+            client => Err(self.wrong_client(&id, client.as_ref(), peer)),
+        }
+    }
+
+    /// Counts and logs a failed attempt to authenticate as the client `id`.
+    fn wrong_client(&self, id: &str, client: Option<&Client>, peer: IpAddr) -> Refusal {
+        if let Err(slowed) = self.begin(&[Who::Account(id, network(peer))]) {
+            return slowed;
+        }
+        log_failure("client", client.map(|client| client.id.as_str()), peer);
+        Refusal::InvalidClient
     }
 
     /// Authenticates the sender as a client, or as a user if HTTP Basic does not name a client.
@@ -138,57 +156,66 @@ impl Manager {
         }
     }
 
-    /// The user who sends the request, by HTTP Basic. Source: RFC 7617.
-    pub(crate) async fn user(&self, head: &HeaderMap, peer: IpAddr) -> Result<String, Refusal> {
-        let (name, password) = basic(head)?.ok_or(Refusal::InvalidUser)?;
-        if self.password_is(&name, &password, peer).await? {
-            Ok(name)
-        } else {
-            Err(Refusal::InvalidUser)
-        }
+    /// The administrator who sends the request, by HTTP Basic.
+    pub(crate) async fn admin(&self, head: &HeaderMap, peer: IpAddr) -> Result<String, Refusal> {
+        let user = self.user(head, peer).await?;
+        if user.admin { Ok(user.name) } else { Err(Refusal::Forbidden) }
     }
 
-    /// Whether the user `name` has this password.
-    pub(crate) async fn password_is(
+    /// The user who sends the request, by HTTP Basic. Source: RFC 7617.
+    async fn user(&self, head: &HeaderMap, peer: IpAddr) -> Result<User, Refusal> {
+        let (name, password) = basic(head)?.ok_or(Refusal::InvalidUser)?;
+        self.signed_in(&name, &password, peer).await?.ok_or(Refusal::InvalidUser)
+    }
+
+    /// The user `name`, if they exist and have this password.
+    pub(crate) async fn signed_in(
         &self,
         name: &str,
         password: &str,
         peer: IpAddr,
-    ) -> Result<bool, Refusal> {
+    ) -> Result<Option<User>, Refusal> {
         if password.len() > base::limits::PASSWORD_BYTES_MAX || !is_name(name) {
-            return Ok(false);
+            return Ok(None);
         }
-        let who = [Who::Account(name, peer), Who::User(name), Who::Address(peer)];
-        self.may_try(&who)?;
-        let user = self.store.user(name).await?;
-        let expected = user.map(|user| user.password);
-        let verified = self.passwords.verify(password.to_owned(), expected).await;
-        let verified = verified.map_err(|_| Refusal::Unavailable)?;
-        self.tried(&who, verified);
-        Ok(verified)
-    }
-
-    fn may_try(&self, who: &[Who<'_>]) -> Result<(), Refusal> {
-        let now_s = self.now_s();
-        match who.iter().map(|who| self.attempts.wait_s(*who, now_s)).max() {
-            Some(0) | None => Ok(()),
-            Some(wait_s) => Err(Refusal::Slowed { wait_s }),
-        }
-    }
-
-    fn tried(&self, who: &[Who<'_>], succeeded: bool) {
-        let now_s = self.now_s();
-        for who in who {
-            match who {
-                // Otherwise a client of one's own would hide the guesses for others.
-                Who::Address(_) if succeeded => {}
-                Who::Account(..) | Who::User(_) if succeeded => self.attempts.succeeded(*who),
-                Who::Account(..) | Who::User(_) | Who::Address(_) => {
-                    self.attempts.failed(*who, now_s);
-                }
+        let network = network(peer);
+        let who = [Who::Account(name, network), Who::User(name), Who::Address(network)];
+        self.begin(&who)?;
+        let user = self.store.user(name).await.inspect_err(|_| self.attempts.withdrawn(&who))?;
+        let expected = user.as_ref().map(|user| user.password.clone());
+        match self.passwords.verify(password.to_owned(), expected).await {
+            Ok(true) => {
+                self.attempts.succeeded(&who, self.now_s());
+                Ok(user)
+            }
+            Ok(false) => {
+                log_failure("user", user.as_ref().map(|user| user.name.as_str()), peer);
+                Ok(None)
+            }
+            Err(Busy) => {
+                self.attempts.withdrawn(&who);
+                Err(Refusal::Unavailable)
             }
         }
     }
+
+    /// Counts an attempt as failed, unless it is too early for one.
+    pub(crate) fn begin(&self, who: &[Who<'_>]) -> Result<(), Refusal> {
+        let now_s = self.now_s();
+        match self.attempts.wait_s(who, now_s) {
+            0 => {
+                self.attempts.begun(who, now_s);
+                Ok(())
+            }
+            wait_s => Err(Refusal::Slowed { wait_s }),
+        }
+    }
+}
+
+/// Only a name that exists: another may be a password in the wrong field. The log counts repeated lines.
+fn log_failure(kind: &'static str, name: Option<&str>, peer: IpAddr) {
+    let name = name.unwrap_or("(unknown)");
+    tracing::warn!(kind, name, address = %peer, "failed attempt to authenticate");
 }
 
 /// Whether `text` can be the name of a user or client.

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use crate::manager::Manager;
+use crate::oidc::OPENID;
 use crate::register::AUTHENTICATION;
 use crate::reply::{self, Reply};
 use crate::token::GRANTS;
@@ -12,7 +13,7 @@ pub(crate) fn jwks(manager: &Manager) -> Reply {
     reply::document(manager.keys.jwks())
 }
 
-/// The discovery document. Source: RFC 8414 section 2.
+/// The discovery document. Source: RFC 8414 section 2, OpenID Connect Discovery 1.0 section 3.
 pub(crate) fn discovery(manager: &Manager) -> Reply {
     let base = origin(&manager.issuer);
     let document = json!({
@@ -23,6 +24,19 @@ pub(crate) fn discovery(manager: &Manager) -> Reply {
         "introspection_endpoint": format!("{base}/oauth2/introspect"),
         "jwks_uri": format!("{base}/oauth2/jwks"),
         "registration_endpoint": format!("{base}/api/identity/oauth2/dcr/v1.1/register"),
+        "userinfo_endpoint": format!("{base}/oauth2/userinfo"),
+        "end_session_endpoint": format!("{base}/oidc/logout"),
+        "scopes_supported": [OPENID],
+        "subject_types_supported": ["public"],
+        "id_token_signing_alg_values_supported": [manager.keys.algorithm().to_string()],
+        "claims_supported": [
+            "iss", "sub", "aud", "azp", "sid", "iat", "exp", "auth_time", "nonce", "at_hash",
+            "preferred_username",
+        ],
+        "response_modes_supported": ["query"],
+        "claims_parameter_supported": false,
+        "request_parameter_supported": false,
+        "request_uri_parameter_supported": false,
         "grant_types_supported": GRANTS,
         "response_types_supported": ["code"],
         "code_challenge_methods_supported": ["S256"],

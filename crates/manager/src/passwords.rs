@@ -1,5 +1,6 @@
 //! Passwords as argon2id hashes in PHC string format, computed on threads of their own, a few at a time.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use argon2::{Algorithm, Argon2, Params, Version};
@@ -16,7 +17,7 @@ const COST: (u32, u32, u32) = (19_456, 2, 1);
 const SALT_BYTES: usize = 16;
 const HASH_BYTES: usize = 32;
 
-pub(crate) struct Passwords(Semaphore);
+pub(crate) struct Passwords(Arc<Semaphore>);
 
 /// Too many passwords are being verified.
 #[derive(Debug)]
@@ -24,7 +25,7 @@ pub(crate) struct Busy;
 
 impl Passwords {
     pub(crate) fn new() -> Self {
-        Self(Semaphore::new(limits::PASSWORD_CHECKS_MAX))
+        Self(Arc::new(Semaphore::new(limits::PASSWORD_CHECKS_MAX)))
     }
 
     /// Whether `password` has the hash `expected`. `None`, for an unknown user, takes as long as a wrong password.
@@ -34,16 +35,20 @@ impl Passwords {
         expected: Option<String>,
     ) -> Result<bool, Busy> {
         let wait = Duration::from_millis(limits::PASSWORD_WAIT_MS_MAX);
-        let permit = tokio::time::timeout(wait, self.0.acquire()).await.map_err(|_| Busy)?;
-        let _permit = permit.map_err(|_| Busy)?;
-        let check = move || match expected.as_deref().and_then(parse) {
-            Some((salt, expected)) => {
-                let computed = compute(&password, &salt);
-                computed.is_some_and(|hash| verify_slices_are_equal(&hash, &expected).is_ok())
-            }
-            None => {
-                compute(&password, &[0; SALT_BYTES]);
-                false
+        let permit = tokio::time::timeout(wait, Arc::clone(&self.0).acquire_owned()).await;
+        let permit = permit.map_err(|_| Busy)?.map_err(|_| Busy)?;
+        let check = move || {
+            // Until the end of the work: the request that waits for it may be cancelled.
+            let _permit = permit;
+            match expected.as_deref().and_then(parse) {
+                Some((salt, expected)) => {
+                    let computed = compute(&password, &salt);
+                    computed.is_some_and(|hash| verify_slices_are_equal(&hash, &expected).is_ok())
+                }
+                None => {
+                    compute(&password, &[0; SALT_BYTES]);
+                    false
+                }
             }
         };
         tokio::task::spawn_blocking(check).await.map_err(|_| Busy)
@@ -79,4 +84,26 @@ fn compute(password: &str, salt: &[u8]) -> Option<[u8; HASH_BYTES]> {
     let mut hash = [0; HASH_BYTES];
     argon2.hash_password_into(password.as_bytes(), salt, &mut hash).ok()?;
     Some(hash)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_cancelled_verification_occupies_its_place_until_it_ends() {
+        let passwords = Passwords::new();
+        let free = || passwords.0.available_permits();
+        for _ in 0..limits::PASSWORD_CHECKS_MAX {
+            let mut verify = Box::pin(passwords.verify("guess".to_owned(), None));
+            // Polled once, it has begun; then its request is cancelled.
+            let begun = std::future::poll_fn(|context| {
+                std::task::Poll::Ready(verify.as_mut().poll(context).is_pending())
+            });
+            assert!(begun.await);
+        }
+        assert_eq!(free(), 0);
+        assert!(matches!(passwords.verify("x".to_owned(), None).await, Ok(false)));
+        assert_eq!(free(), limits::PASSWORD_CHECKS_MAX);
+    }
 }

@@ -1,5 +1,6 @@
 //! Registration of clients: WSO2's `/client-registration/v0.17/register`, and RFC 7591 at WSO2 Identity Server's
-//! `/api/identity/oauth2/dcr/v1.1/register`. Both are for users, by HTTP Basic.
+//! `/api/identity/oauth2/dcr/v1.1/register`. Both are for administrators, by
+//! HTTP Basic.
 
 use std::net::IpAddr;
 
@@ -73,7 +74,7 @@ pub(crate) async fn wso2(
     body: &[u8],
     peer: IpAddr,
 ) -> Result<Reply, Refusal> {
-    let user = manager.user(head, peer).await?;
+    let user = manager.admin(head, peer).await?;
     let profile: Profile = parse(body)?;
     if profile.owner.as_ref().is_some_and(|owner| *owner != user) {
         return Err(metadata("`owner` is not the user who registers"));
@@ -92,7 +93,7 @@ pub(crate) async fn wso2(
         token_type: token_type(profile.token_type.as_deref(), "tokenType")?,
         public: false,
     };
-    let Registered { id, secret, wanted } = register(manager, &user, wanted).await?;
+    let Registered { id, secret, wanted } = register(manager, &user, wanted, true).await?;
     let details = json!({
         "grant_types": wanted.grants,
         "redirect_uris": wanted.redirects,
@@ -117,7 +118,7 @@ pub(crate) async fn standard(
     body: &[u8],
     peer: IpAddr,
 ) -> Result<Reply, Refusal> {
-    let user = manager.user(head, peer).await?;
+    let user = manager.admin(head, peer).await?;
     let metadata: Metadata = parse(body)?;
     let method = metadata.token_endpoint_auth_method.as_deref().unwrap_or("client_secret_basic");
     if !AUTHENTICATION.contains(&method) {
@@ -137,7 +138,7 @@ pub(crate) async fn standard(
         let why = "a client without a secret may use authorization_code and refresh_token only";
         return Err(self::metadata(why));
     }
-    let Registered { id, secret, wanted } = register(manager, &user, wanted).await?;
+    let Registered { id, secret, wanted } = register(manager, &user, wanted, false).await?;
     let words =
         |list: &str| -> Vec<String> { list.split_whitespace().map(str::to_owned).collect() };
     let mut body = json!({
@@ -162,7 +163,7 @@ pub(crate) async fn remove(
     id: &str,
     peer: IpAddr,
 ) -> Result<Reply, Refusal> {
-    let user = manager.user(head, peer).await?;
+    let user = manager.admin(head, peer).await?;
     let client = if is_name(id) { manager.store.client(id).await? } else { None };
     if client.is_none_or(|client| client.owner != user) {
         return Err(Refusal::NotFound);
@@ -171,7 +172,13 @@ pub(crate) async fn remove(
     Ok(reply::empty(StatusCode::NO_CONTENT))
 }
 
-async fn register(manager: &Manager, owner: &str, wanted: Wanted) -> Result<Registered, Refusal> {
+/// `replace`: whether a client of the same owner and name gets the new metadata and secret, or is an error.
+async fn register(
+    manager: &Manager,
+    owner: &str,
+    wanted: Wanted,
+    replace: bool,
+) -> Result<Registered, Refusal> {
     if manager.store.count_clients().await? >= limits::CLIENTS_MAX {
         tracing::error!(most = limits::CLIENTS_MAX, "too many clients in the store");
         return Err(Refusal::Unavailable);
@@ -188,7 +195,13 @@ async fn register(manager: &Manager, owner: &str, wanted: Wanted) -> Result<Regi
         token_type: wanted.token_type,
         created_s: manager.now_s(),
     };
-    let id = manager.store.put_client(&client).await?;
+    let id = if replace {
+        manager.store.put_client(&client).await?
+    } else if manager.store.add_client(&client).await? {
+        client.id
+    } else {
+        return Err(metadata("there is a client of this name; remove it first"));
+    };
     tracing::info!(client = id, owner, "client registered");
     Ok(Registered { id, secret, wanted })
 }
@@ -225,11 +238,17 @@ fn grants<'a>(names: impl Iterator<Item = &'a str>) -> Result<String, Refusal> {
 /// Redirect URIs without fragment: https, http on this machine, or an application's own scheme, which has a dot.
 /// Source: RFC 6749 section 3.1.2, RFC 8252 section 7.
 fn redirects(uris: &[String]) -> Result<String, Refusal> {
-    let allowed = |uri: &String| {
-        let parsed = uri.parse::<http::Uri>().ok()?;
-        let loopback = ["localhost", "127.0.0.1", "[::1]"].contains(&parsed.host()?);
-        let scheme = parsed.scheme_str()?;
-        Some(scheme == "https" || scheme == "http" && loopback || scheme.contains('.'))
+    let allowed = |uri: &String| match uri.split_once(':')? {
+        ("https" | "http", _) => {
+            let parsed = uri.parse::<http::Uri>().ok()?;
+            let loopback = ["localhost", "127.0.0.1", "[::1]"].contains(&parsed.host()?);
+            Some(parsed.scheme_str() == Some("https") || loopback)
+        }
+        (scheme, rest) => {
+            let of_scheme = |byte: u8| byte.is_ascii_alphanumeric() || b"+.-".contains(&byte);
+            let own = scheme.contains('.') && scheme.bytes().all(of_scheme);
+            Some(own && rest.starts_with('/') && rest.parse::<http::Uri>().is_ok())
+        }
     };
     let wrong = |uri: &&String| uri.contains(['#', ' ']) || allowed(uri) != Some(true);
     if let Some(wrong) = uris.iter().find(wrong) {

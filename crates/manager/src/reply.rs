@@ -20,10 +20,18 @@ pub(crate) enum Refusal {
     InvalidClient,
     InvalidGrant(&'static str),
     UnauthorizedClient,
+    /// Another error with status 400, and its description.
+    Other(&'static str, &'static str),
+    /// The access token is missing or not active. Source: RFC 6750 section 3.1.
+    InvalidToken,
+    /// The access token is not one of a user, with the scope `openid`.
+    InsufficientScope,
     UnsupportedGrant(String),
     InvalidMetadata(String),
     /// Wrong user name or password.
     InvalidUser,
+    /// The user is not an administrator.
+    Forbidden,
     /// Too many failures; the next attempt may be made in so many seconds.
     Slowed {
         wait_s: u64,
@@ -54,13 +62,22 @@ impl Refusal {
             Self::InvalidClient | Self::InvalidUser => {
                 Some((WWW_AUTHENTICATE, "Basic realm=\"Penstock\"".to_owned()))
             }
+            Self::InvalidToken => {
+                Some((WWW_AUTHENTICATE, "Bearer error=\"invalid_token\"".to_owned()))
+            }
+            Self::InsufficientScope => {
+                let value = "Bearer error=\"insufficient_scope\", scope=\"openid\"";
+                Some((WWW_AUTHENTICATE, value.to_owned()))
+            }
             Self::Slowed { wait_s } => Some((RETRY_AFTER, wait_s.to_string())),
             Self::MethodNotAllowed { allow } => Some((ALLOW, allow.to_owned())),
             Self::InvalidRequest(_)
             | Self::InvalidGrant(_)
             | Self::UnauthorizedClient
+            | Self::Other(..)
             | Self::UnsupportedGrant(_)
             | Self::InvalidMetadata(_)
+            | Self::Forbidden
             | Self::NotFound
             | Self::TooLarge
             | Self::UnsupportedMediaType
@@ -79,9 +96,13 @@ impl Refusal {
             Self::InvalidClient => (401, "invalid_client", "unknown client or wrong secret"),
             Self::InvalidGrant(why) => (400, "invalid_grant", *why),
             Self::UnauthorizedClient => (400, "unauthorized_client", "the client is not registered for this grant type"),
+            Self::Other(error, why) => (400, *error, *why),
+            Self::InvalidToken => (401, "invalid_token", "the access token is missing or not active"),
+            Self::InsufficientScope => (403, "insufficient_scope", "this needs an access token of a user with the scope `openid`"),
             Self::UnsupportedGrant(name) => return (StatusCode::BAD_REQUEST, "unsupported_grant_type", format!("the grant type `{name}` is not supported")),
             Self::InvalidMetadata(why) => return (StatusCode::BAD_REQUEST, "invalid_client_metadata", why.clone()),
             Self::InvalidUser => (401, "access_denied", "unknown user or wrong password"),
+            Self::Forbidden => (403, "access_denied", "only an administrator may do this"),
             Self::Slowed { .. } => (429, "slow_down", "too many failed attempts; try again later"),
             Self::NotFound => (404, "not_found", "there is no such resource"),
             Self::MethodNotAllowed { .. } => (405, "invalid_request", "the method is not allowed here"),

@@ -11,7 +11,7 @@ use hyper::body::Incoming;
 use crate::form::Form;
 use crate::manager::Manager;
 use crate::reply::{Refusal, Reply};
-use crate::{authorize, inspect, limits, metadata, register, token};
+use crate::{authorize, inspect, limits, metadata, oidc, register, token};
 
 const DCR: &str = "/api/identity/oauth2/dcr/v1.1/register";
 
@@ -41,6 +41,20 @@ pub(crate) async fn answer(
             get(&parts.method)?;
             let query = parts.uri.query().unwrap_or_default();
             authorize::ask(manager, &Form::parse(query.as_bytes())?).await
+        }
+        "/oauth2/userinfo" => {
+            if parts.method != Method::POST {
+                get(&parts.method)?;
+            }
+            oidc::userinfo(manager, head).await
+        }
+        "/oidc/logout" if parts.method == Method::POST => {
+            oidc::logout(manager, &form(head, body).await?).await
+        }
+        "/oidc/logout" => {
+            get(&parts.method)?;
+            let query = parts.uri.query().unwrap_or_default();
+            oidc::logout(manager, &Form::parse(query.as_bytes())?).await
         }
         "/oauth2/introspect" => {
             post(&parts.method)?;

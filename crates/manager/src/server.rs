@@ -15,8 +15,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 
+use crate::attempts::network;
 use crate::manager::Manager;
 use crate::reply::{Refusal, Reply};
+use crate::stall::Stall;
 use crate::{limits, routes};
 
 /// Serves until `stop` is true, then lets requests in progress finish.
@@ -40,7 +42,7 @@ pub(crate) async fn serve(
             accepted = accept(&listener, &slots) => accepted,
         };
         let Some((tcp, peer, slot)) = accepted else { continue };
-        let Some(counted) = Peers::admit(&peers, peer.ip()) else { continue };
+        let Some(counted) = Peers::admit(&peers, network(peer.ip())) else { continue };
         let (manager, tls, stop) = (Arc::clone(&manager), Arc::clone(&tls), stop.clone());
         tokio::spawn(async move {
             connection(manager, tcp, peer, tls, stop).await;
@@ -94,12 +96,16 @@ async fn connection(
         .header_read_timeout(Duration::from_millis(limits::HEAD_MS_MAX))
         .max_buf_size(limits::HEAD_BYTES_MAX)
         .max_headers(limits::HEADER_FIELDS_MAX);
+    let stream = Stall::new(stream, Duration::from_millis(limits::WRITE_MS_MAX));
     let serving = http.serve_connection(TokioIo::new(stream), service);
     let mut serving = std::pin::pin!(serving);
+    let lifetime = tokio::time::sleep(Duration::from_millis(limits::CONNECTION_MS_MAX));
     tokio::select! {
         ended = serving.as_mut() => return log_end(ended, peer),
-        _ = stop.wait_for(|stop| *stop) => serving.as_mut().graceful_shutdown(),
+        () = lifetime => {}
+        _ = stop.wait_for(|stop| *stop) => {}
     }
+    serving.as_mut().graceful_shutdown();
     log_end(serving.await, peer);
 }
 

@@ -7,9 +7,11 @@ use serde_json::{Value, json};
 use store::{Client, Rotation, Token, TokenKind, TokenType};
 
 use crate::form::Form;
+use crate::keys::ACCESS_TOKEN;
 use crate::manager::Manager;
+use crate::oidc::{OPENID, SignIn};
 use crate::reply::{Refusal, Reply};
-use crate::{limits, reply, secrets};
+use crate::{limits, oidc, reply, secrets};
 
 /// The grant types, as registered and in the discovery document.
 pub(crate) const GRANTS: &[&str] =
@@ -26,6 +28,8 @@ struct Grant<'a> {
     /// The family of an earlier token; `None`: a new one.
     family: Option<&'a str>,
     with_refresh: bool,
+    /// For the ID token; `None`: there is none.
+    sign_in: Option<SignIn<'a>>,
 }
 
 /// What a grant results in: the rows to store, and the response.
@@ -62,8 +66,9 @@ async fn client_credentials(
     client: &Client,
     form: &Form,
 ) -> Result<Value, Refusal> {
-    let scope = granted(form.get("scope"), &client.scopes);
-    let grant = Grant { client, user: None, scope, family: None, with_refresh: false };
+    let scope = granted(form.get("scope"), &client.scopes, None);
+    let grant =
+        Grant { client, user: None, scope, family: None, with_refresh: false, sign_in: None };
     stored(manager, issue(manager, &grant)?).await
 }
 
@@ -73,36 +78,52 @@ async fn password(
     form: &Form,
     peer: IpAddr,
 ) -> Result<Value, Refusal> {
+    const WRONG: Refusal = Refusal::InvalidGrant("unknown user or wrong password");
     let user = form.required("username", "`username` is missing")?;
     let password = form.required("password", "`password` is missing")?;
-    if !manager.password_is(user, password, peer).await? {
-        return Err(Refusal::InvalidGrant("unknown user or wrong password"));
-    }
-    let scope = granted(form.get("scope"), &client.scopes);
-    let with_refresh = has(&client.grants, "refresh_token");
-    let grant = Grant { client, user: Some(user), scope, family: None, with_refresh };
+    let user = manager.signed_in(user, password, peer).await?.ok_or(WRONG)?;
+    let grant = Grant {
+        client,
+        user: Some(&user.name),
+        scope: granted(form.get("scope"), &client.scopes, Some(OPENID)),
+        family: None,
+        with_refresh: has(&client.grants, "refresh_token"),
+        sign_in: Some(SignIn { nonce: "", time_s: manager.now_s() }),
+    };
     stored(manager, issue(manager, &grant)?).await
 }
 
-/// Exchanges an authorisation code. It is spent even if the request is rejected. Source: RFC 7636 section 4.6.
+/// Exchanges an authorisation code. One that was exchanged before revokes its tokens, but only if the request is right
+/// otherwise: nobody else can revoke them. Source: RFC 7636 section 4.6, RFC 9700 section 4.5.3.1.
 async fn code(manager: &Manager, client: &Client, form: &Form) -> Result<Value, Refusal> {
     const WRONG: Refusal = Refusal::InvalidGrant("the code is not valid");
     let presented = form.required("code", "`code` is missing")?;
     let redirect = form.required("redirect_uri", "`redirect_uri` is missing")?;
     let verifier = form.required("code_verifier", "`code_verifier` is missing")?;
-    let code = manager.store.spend_code(&secrets::hash(presented)).await?.ok_or(WRONG)?;
-    let own = code.client == client.id && code.redirect == redirect;
-    if !own || code.expires_s <= manager.now_s() || !secrets::matches(verifier, &code.challenge) {
+    let code = manager.store.code(&secrets::hash(presented), &client.id).await?.ok_or(WRONG)?;
+    if code.redirect != redirect || !secrets::matches(verifier, &code.challenge) {
         return Err(WRONG);
     }
     let grant = Grant {
         client,
         user: Some(&code.subject),
-        scope: code.scope,
+        scope: code.scope.clone(),
         family: Some(&code.family),
         with_refresh: has(&client.grants, "refresh_token"),
+        sign_in: Some(SignIn {
+            nonce: &code.nonce,
+            time_s: code.expires_s.saturating_sub(limits::CODE_S),
+        }),
     };
-    stored(manager, issue(manager, &grant)?).await
+    // An expired one is spent too, since it may have been exchanged before.
+    let valid = code.expires_s > manager.now_s();
+    let issued = if valid { Some(issue(manager, &grant)?) } else { None };
+    let rows = issued.as_ref().map_or(&[][..], |issued| &issued.rows);
+    if manager.store.exchange(&code, rows).await? == Rotation::Reused {
+        tracing::warn!(client = client.id, "a code was used twice; its tokens are revoked");
+        return Err(WRONG);
+    }
+    issued.map(|issued| issued.body).ok_or(WRONG)
 }
 
 /// Exchanges a refresh token. One that was exchanged before revokes its whole family. Source: RFC 9700 section 4.14.2.
@@ -116,15 +137,15 @@ async fn refresh(manager: &Manager, client: &Client, form: &Form) -> Result<Valu
             && token.expires_s > manager.now_s()
     };
     let old = old.filter(usable).ok_or(WRONG)?;
-    let scope = match form.get("scope") {
-        Some(wanted) if !wanted.split(' ').all(|scope| has(&old.scope, scope)) => {
-            return Err(Refusal::InvalidGrant("a scope that the refresh token does not have"));
-        }
-        Some(wanted) => wanted.to_owned(),
-        None => old.scope.clone(),
+    let grant = Grant {
+        client,
+        user: Some(&old.subject),
+        scope: narrowed(form.get("scope"), &old.scope, client)?,
+        family: Some(&old.family),
+        with_refresh: true,
+        sign_in: None,
     };
-    let (user, family) = (Some(old.subject.as_str()), Some(old.family.as_str()));
-    let mut issued = issue(manager, &Grant { client, user, scope, family, with_refresh: true })?;
+    let mut issued = issue(manager, &grant)?;
     for row in issued.rows.iter_mut().filter(|row| row.kind == TokenKind::Refresh) {
         // A narrower access token does not narrow the grant. Source: RFC 6749 section 6.
         row.scope.clone_from(&old.scope);
@@ -168,25 +189,31 @@ fn issue(manager: &Manager, grant: &Grant<'_>) -> Result<Issued, Refusal> {
     };
     let mut rows = Vec::new();
     let access = match grant.client.token_type {
-        TokenType::Jwt => manager.keys.sign(&claims(manager, grant, now_s)),
+        TokenType::Jwt => manager.keys.sign(ACCESS_TOKEN, &claims(manager, grant, now_s)),
         TokenType::Opaque => {
             let token = secrets::secret(manager.entropy());
             rows.push(row(&token, TokenKind::Access, limits::ACCESS_TOKEN_S));
             Some(token)
         }
     };
+    let access = access.ok_or(Refusal::Unavailable)?;
     let mut body = json!({
-        "access_token": access.ok_or(Refusal::Unavailable)?,
+        "access_token": access,
         "scope": grant.scope,
         "token_type": "Bearer",
         "expires_in": limits::ACCESS_TOKEN_S,
     });
+    if let (Some(user), Some(sign_in)) = (grant.user, &grant.sign_in)
+        && has(&grant.scope, OPENID)
+    {
+        let whose = (user, grant.client.id.as_str(), family.as_str());
+        let token = oidc::id_token(manager, whose, sign_in, &access);
+        body["id_token"] = Value::String(token.ok_or(Refusal::Unavailable)?);
+    }
     if grant.with_refresh {
         let token = secrets::secret(manager.entropy());
         rows.push(row(&token, TokenKind::Refresh, limits::REFRESH_TOKEN_S));
-        if let Some(members) = body.as_object_mut() {
-            members.insert("refresh_token".to_owned(), Value::String(token));
-        }
+        body["refresh_token"] = Value::String(token);
     }
     if !rows.is_empty() {
         let count = u64::try_from(rows.len()).unwrap_or(u64::MAX);
@@ -218,16 +245,32 @@ pub(crate) fn authorised(by_user: bool) -> &'static str {
     if by_user { "APPLICATION_USER" } else { "APPLICATION" }
 }
 
-/// The requested scopes that the client has.
-pub(crate) fn granted(requested: Option<&str>, registered: &str) -> String {
+/// The requested scopes that are registered, and `more` if it is requested.
+pub(crate) fn granted(requested: Option<&str>, registered: &str, more: Option<&str>) -> String {
     let requested = requested.unwrap_or_default().split(' ').filter(|scope| !scope.is_empty());
     let mut scopes: Vec<&str> = Vec::new();
-    for scope in requested.filter(|scope| has(registered, scope)) {
+    for scope in requested.filter(|scope| has(registered, scope) || more == Some(scope)) {
         if !scopes.contains(&scope) {
             scopes.push(scope);
         }
     }
     if scopes.is_empty() { DEFAULT_SCOPE.to_owned() } else { scopes.join(" ") }
+}
+
+/// The requested scopes, or all, of an earlier token of a user; without those that `client` no longer has.
+pub(crate) fn narrowed(
+    requested: Option<&str>,
+    earlier: &str,
+    client: &Client,
+) -> Result<String, Refusal> {
+    let requested = requested.unwrap_or(earlier);
+    if requested.split(' ').any(|scope| !scope.is_empty() && !has(earlier, scope)) {
+        return Err(Refusal::Other(
+            "invalid_scope",
+            "a scope that the earlier token does not have",
+        ));
+    }
+    Ok(granted(Some(requested), &client.scopes, Some(OPENID)))
 }
 
 /// Whether `list`, separated by spaces, has `item`.
@@ -251,6 +294,6 @@ mod tests {
 
     #[track_caller]
     fn check(requested: Option<&str>, registered: &str, expect: &str) {
-        assert_eq!(granted(requested, registered), expect);
+        assert_eq!(granted(requested, registered, None), expect);
     }
 }

@@ -1,7 +1,8 @@
 //! OAuth2 clients: the registered applications.
 
-use sqlx::Row;
-use sqlx::any::AnyRow;
+use sqlx::any::{AnyArguments, AnyRow};
+use sqlx::query::Query;
+use sqlx::{Any, Row};
 
 use crate::database::{seconds, stored};
 use crate::{Store, StoreError};
@@ -59,6 +60,17 @@ impl std::fmt::Debug for Client {
 }
 
 const COLUMNS: &str = "id, secret, name, owner, grants, scopes, redirects, token_type, created_s";
+const INSERT: &str = "INSERT INTO clients (id, secret, name, owner, grants, scopes, redirects, token_type, created_s) \
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)";
+
+/// The statement [`INSERT`] with its values.
+fn bound<'q>(query: Query<'q, Any, AnyArguments>, client: &Client) -> Query<'q, Any, AnyArguments> {
+    let query = query.bind(client.id.clone()).bind(client.secret.clone());
+    let query = query.bind(client.name.clone()).bind(client.owner.clone());
+    let query = query.bind(client.grants.clone()).bind(client.scopes.clone());
+    let query = query.bind(client.redirects.clone()).bind(client.token_type.as_str());
+    query.bind(stored(client.created_s))
+}
 
 impl Store {
     /// The client `id`.
@@ -80,6 +92,16 @@ impl Store {
         Ok(seconds(row.try_get(0)?))
     }
 
+    /// Adds `client`. False: its owner has one of that name, which is unchanged.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn add_client(&self, client: &Client) -> Result<bool, StoreError> {
+        let insert = self.sql(&format!("{INSERT} ON CONFLICT (owner, name) DO NOTHING"));
+        let query = bound(sqlx::query(insert), client);
+        Ok(query.execute(&self.pool).await?.rows_affected() == 1)
+    }
+
     /// Adds `client`, or replaces everything but id and creation time of the one with its owner and name. Returns the
     /// id of the client.
     ///
@@ -87,16 +109,11 @@ impl Store {
     /// The database's.
     pub async fn put_client(&self, client: &Client) -> Result<String, StoreError> {
         let upsert = self.sql(&format!(
-            "INSERT INTO clients ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) \
-             ON CONFLICT (owner, name) DO UPDATE SET secret = excluded.secret, \
+            "{INSERT} ON CONFLICT (owner, name) DO UPDATE SET secret = excluded.secret, \
              grants = excluded.grants, scopes = excluded.scopes, redirects = excluded.redirects, \
              token_type = excluded.token_type RETURNING id"
         ));
-        let query = sqlx::query(upsert).bind(client.id.as_str()).bind(client.secret.as_str());
-        let query = query.bind(client.name.as_str()).bind(client.owner.as_str());
-        let query = query.bind(client.grants.as_str()).bind(client.scopes.as_str());
-        let query = query.bind(client.redirects.as_str()).bind(client.token_type.as_str());
-        let row = query.bind(stored(client.created_s)).fetch_one(&self.pool).await?;
+        let row = bound(sqlx::query(upsert), client).fetch_one(&self.pool).await?;
         Ok(row.try_get(0)?)
     }
 

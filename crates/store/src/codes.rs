@@ -3,7 +3,7 @@
 use sqlx::Row;
 
 use crate::database::{seconds, stored};
-use crate::{Store, StoreError};
+use crate::{Rotation, Store, StoreError, Token};
 
 /// A code that was issued to a client for a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +20,8 @@ pub struct Code {
     /// SHA-256 of the code verifier, in base64url.
     pub challenge: String,
     pub expires_s: u64,
+    /// The nonce for the ID token, or empty.
+    pub nonce: String,
 }
 
 impl Store {
@@ -30,47 +32,49 @@ impl Store {
     pub async fn add_code(&self, code: &Code) -> Result<(), StoreError> {
         let query = sqlx::query(self.sql(
             "INSERT INTO codes (hash, family, client, subject, scope, redirect, challenge, \
-             expires_s, spent) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)",
+             expires_s, nonce, spent) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0)",
         ));
         let query = query.bind(code.hash.as_str()).bind(code.family.as_str());
         let query = query.bind(code.client.as_str()).bind(code.subject.as_str());
         let query = query.bind(code.scope.as_str()).bind(code.redirect.as_str());
         let query = query.bind(code.challenge.as_str()).bind(stored(code.expires_s));
-        query.execute(&self.pool).await?;
+        query.bind(code.nonce.as_str()).execute(&self.pool).await?;
         Ok(())
     }
 
-    /// Spends the code with this hash, and returns it. `None`: there is none; or it was spent before, by a thief or by
-    /// its client: all tokens that it was exchanged for are revoked then.
+    /// The code with this hash, if it was issued to `client`; also one that was exchanged.
     ///
     /// # Errors
     /// The database's.
-    pub async fn spend_code(&self, hash: &str) -> Result<Option<Code>, StoreError> {
-        let mut transaction = self.pool.begin().await?;
-        let spend = self.sql("UPDATE codes SET spent = spent + 1 WHERE hash = ?");
-        sqlx::query(spend).bind(hash).execute(&mut *transaction).await?;
+    pub async fn code(&self, hash: &str, client: &str) -> Result<Option<Code>, StoreError> {
         let select = self.sql(
-            "SELECT family, client, subject, scope, redirect, challenge, expires_s, spent \
-             FROM codes WHERE hash = ?",
+            "SELECT family, subject, scope, redirect, challenge, expires_s, nonce \
+             FROM codes WHERE hash = ? AND client = ?",
         );
-        let row = sqlx::query(select).bind(hash).fetch_optional(&mut *transaction).await?;
-        let Some(row) = row else { return Ok(None) };
-        let code = Code {
-            hash: hash.to_owned(),
-            family: row.try_get(0)?,
-            client: row.try_get(1)?,
-            subject: row.try_get(2)?,
-            scope: row.try_get(3)?,
-            redirect: row.try_get(4)?,
-            challenge: row.try_get(5)?,
-            expires_s: seconds(row.try_get(6)?),
-        };
-        let first = row.try_get::<i64, _>(7)? == 1;
-        if !first {
-            let revoke = self.sql("DELETE FROM tokens WHERE family = ?");
-            sqlx::query(revoke).bind(code.family.as_str()).execute(&mut *transaction).await?;
-        }
-        transaction.commit().await?;
-        Ok(first.then_some(code))
+        let query = sqlx::query(select).bind(hash).bind(client);
+        let row = query.fetch_optional(&self.pool).await?;
+        row.map(|row| {
+            Ok(Code {
+                hash: hash.to_owned(),
+                family: row.try_get(0)?,
+                client: client.to_owned(),
+                subject: row.try_get(1)?,
+                scope: row.try_get(2)?,
+                redirect: row.try_get(3)?,
+                challenge: row.try_get(4)?,
+                expires_s: seconds(row.try_get(5)?),
+                nonce: row.try_get(6)?,
+            })
+        })
+        .transpose()
+    }
+
+    /// Exchanges `code` for `tokens`. If it was exchanged before, by a thief or by its client, all tokens that it was
+    /// exchanged for are revoked.
+    ///
+    /// # Errors
+    /// The database's; nothing is changed then.
+    pub async fn exchange(&self, code: &Code, tokens: &[Token]) -> Result<Rotation, StoreError> {
+        self.spend("codes", (&code.hash, &code.family), tokens).await
     }
 }

@@ -53,14 +53,14 @@ impl Store {
         sqlx::any::install_default_drivers();
         let (url, dialect) = match database {
             Database::Sqlite(file) => {
-                create_private(file).map_err(StoreError::File)?;
+                create_private(file, false).map_err(StoreError::File)?;
                 (format!("sqlite:{}", encoded(file)), Dialect::Sqlite)
             }
             Database::Postgres(url) => (url.clone(), Dialect::Postgres),
         };
         // The error of a URL can contain it.
         let options: AnyConnectOptions = url.parse().map_err(|_| StoreError::Url)?;
-        migrate(&options, dialect).await?;
+        migrate(&options, dialect, migrations::MIGRATIONS).await?;
         let pool = AnyPoolOptions::new()
             .max_connections(limits::CONNECTIONS_MAX)
             .acquire_timeout(Duration::from_millis(limits::ACQUIRE_MS_MAX))
@@ -117,7 +117,11 @@ async fn prepare(connection: &mut AnyConnection, dialect: Dialect) -> sqlx::Resu
 const LOCK: i64 = 0x7065_6e73_746f_636b;
 
 /// Applies the migrations in one transaction, under a lock that other processes wait for.
-async fn migrate(options: &AnyConnectOptions, dialect: Dialect) -> Result<(), StoreError> {
+async fn migrate(
+    options: &AnyConnectOptions,
+    dialect: Dialect,
+    migrations: &[&[&str]],
+) -> Result<(), StoreError> {
     let mut connection = AnyConnection::connect_with(options).await?;
     prepare(&mut connection, dialect).await?;
     let wait_ms = limits::MIGRATION_MS_MAX;
@@ -131,22 +135,23 @@ async fn migrate(options: &AnyConnectOptions, dialect: Dialect) -> Result<(), St
         let lock = format!("SELECT pg_advisory_xact_lock({LOCK})");
         sqlx::query(AssertSqlSafe(lock)).execute(&mut *transaction).await?;
     }
-    migrations::apply(&mut transaction, dialect).await?;
+    migrations::apply(&mut transaction, dialect, migrations).await?;
     transaction.commit().await?;
     Ok(connection.close().await?)
 }
 
-/// Creates `file` readable by its owner alone, if it does not exist. SQLite gives its other files the same mode.
-fn create_private(file: &Path) -> io::Result<()> {
+/// Creates `file` readable by its owner alone. One that exists is an error if it must be `new`, and otherwise kept.
+/// SQLite gives its other files the same mode.
+pub(crate) fn create_private(file: &Path, new: bool) -> io::Result<()> {
     let created = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file);
     match created {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        Err(error) if new || error.kind() != io::ErrorKind::AlreadyExists => Err(error),
         Ok(_) | Err(_) => Ok(()),
     }
 }
 
 /// The path as part of a URL.
-fn encoded(file: &Path) -> String {
+pub(crate) fn encoded(file: &Path) -> String {
     use std::os::unix::ffi::OsStrExt;
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte);
     let encode = |byte: &u8| {
@@ -163,4 +168,37 @@ pub(crate) fn stored(number: u64) -> i64 {
 /// A time or count from the database.
 pub(crate) fn seconds(stored: i64) -> u64 {
     u64::try_from(stored).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::User;
+
+    /// Version 1 of the schema has a user; version 2 fails at its second statement.
+    #[tokio::test]
+    async fn a_migration_that_fails_half_way_leaves_the_previous_version_working() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("store.db");
+        let database = Database::Sqlite(file.clone());
+        let store = Store::open(&database).await.expect("a store");
+        let user = User {
+            name: "ann".to_owned(),
+            password: "hash".to_owned(),
+            admin: false,
+            created_s: 1,
+        };
+        assert!(store.add_user(&user).await.expect("added"));
+        store.close().await;
+
+        let broken: &[&str] = &["DROP TABLE users", "CREATE TABLE half_way (a BIGINT, nonsense("];
+        let migrations = [migrations::MIGRATIONS, &[broken]].concat();
+        let url = format!("sqlite:{}", encoded(&file));
+        let options: AnyConnectOptions = url.parse().expect("a URL");
+        let failed = migrate(&options, Dialect::Sqlite, &migrations).await;
+        assert!(matches!(failed, Err(StoreError::Sql(_))), "{failed:?}");
+
+        let store = Store::open(&database).await.expect("the previous version");
+        assert_eq!(store.user("ann").await.expect("the table"), Some(user));
+    }
 }

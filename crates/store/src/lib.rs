@@ -7,6 +7,7 @@
 //! Architecture invariant: no rule of OAuth2, no clock and no password: times are arguments, and secrets arrive
 //! as hashes. No error contains the URL of the database, which can hold a password.
 
+mod backup;
 mod clients;
 mod codes;
 mod database;
@@ -15,11 +16,14 @@ mod migrations;
 mod tokens;
 mod users;
 
+pub use backup::{backup, restore};
 pub use clients::{Client, TokenType};
 pub use codes::Code;
 pub use database::{Database, Store};
 pub use tokens::{Rotation, Token, TokenKind};
 pub use users::User;
+
+use std::path::PathBuf;
 
 /// Why an operation of the store failed.
 #[derive(Debug, thiserror::Error)]
@@ -33,6 +37,14 @@ pub enum StoreError {
          start the newer version again, or restore a backup"
     )]
     Newer { found: i64, known: i64 },
+    #[error("only an SQLite database can be copied; use pg_dump and pg_restore for PostgreSQL")]
+    NotSqlite,
+    #[error("another process uses the database: stop the control plane first")]
+    InUse,
+    #[error("the file is damaged, or is not a backup of this database")]
+    NotABackup,
+    #[error("{}: {source}", file.display())]
+    Copy { file: PathBuf, source: std::io::Error },
     #[error("database: {0}")]
     Sql(#[from] sqlx::Error),
     #[error("the column `{0}` has a value that this version of Penstock does not know")]

@@ -6,14 +6,23 @@
 //! Types that both databases have: `BIGINT` and `VARCHAR`. Times are seconds since the Unix epoch, hashes are
 //! base64url.
 
-use sqlx::AnyConnection;
-use sqlx::Row;
+use sqlx::{AnyConnection, AssertSqlSafe, Row};
 
 use crate::StoreError;
 use crate::database::Dialect;
 
 /// The statements of each version, from version 1.
-const MIGRATIONS: &[&[&str]] = &[&[
+pub(crate) const MIGRATIONS: &[&[&str]] = &[
+    VERSION_1,
+    // Users other than the administrator.
+    &["ALTER TABLE users ADD COLUMN admin BIGINT NOT NULL DEFAULT 0", "UPDATE users SET admin = 1"],
+    // Revocations are counted by client.
+    &["ALTER TABLE revoked ADD COLUMN client VARCHAR(64) NOT NULL DEFAULT ''"],
+    // ID tokens.
+    &["ALTER TABLE codes ADD COLUMN nonce VARCHAR(255) NOT NULL DEFAULT ''"],
+];
+
+const VERSION_1: &[&str] = &[
     "CREATE TABLE users (
         name VARCHAR(190) NOT NULL PRIMARY KEY,
         password VARCHAR(255) NOT NULL,
@@ -56,30 +65,37 @@ const MIGRATIONS: &[&[&str]] = &[&[
     "CREATE TABLE revoked (
         jti VARCHAR(64) NOT NULL PRIMARY KEY,
         expires_s BIGINT NOT NULL)",
-]];
+];
 
-/// Brings the schema up to date. The caller's transaction keeps other processes out.
+/// Brings the schema to the version that `migrations` result in. The caller's transaction keeps other processes out.
 pub(crate) async fn apply(
     connection: &mut AnyConnection,
     dialect: Dialect,
+    migrations: &[&[&str]],
 ) -> Result<(), StoreError> {
     let create = "CREATE TABLE IF NOT EXISTS schema_versions (version BIGINT NOT NULL PRIMARY KEY)";
     sqlx::query(create).execute(&mut *connection).await?;
-    let rows = sqlx::query("SELECT version FROM schema_versions ORDER BY version DESC LIMIT 1");
-    let found = match rows.fetch_optional(&mut *connection).await? {
-        Some(row) => row.try_get(0)?,
-        None => 0_i64,
-    };
-    let known = i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX);
-    if found > known {
-        return Err(StoreError::Newer { found, known });
-    }
-    for (version, statements) in (1_i64..).zip(MIGRATIONS).filter(|(version, _)| *version > found) {
+    let found = version(&mut *connection).await?;
+    check(found, migrations)?;
+    for (version, statements) in (1_i64..).zip(migrations).filter(|(version, _)| *version > found) {
         for statement in *statements {
-            sqlx::query(*statement).execute(&mut *connection).await?;
+            sqlx::query(AssertSqlSafe(*statement)).execute(&mut *connection).await?;
         }
         let insert = dialect.sql("INSERT INTO schema_versions (version) VALUES (?)");
         sqlx::query(insert).bind(version).execute(&mut *connection).await?;
     }
     Ok(())
+}
+
+/// The version of the schema; 0: empty.
+pub(crate) async fn version(connection: &mut AnyConnection) -> Result<i64, StoreError> {
+    let rows = sqlx::query("SELECT version FROM schema_versions ORDER BY version DESC LIMIT 1");
+    let found = rows.fetch_optional(connection).await?;
+    found.map_or(Ok(0), |row| Ok(row.try_get(0)?))
+}
+
+/// Fails for a schema of a newer version than `migrations` result in.
+pub(crate) fn check(found: i64, migrations: &[&[&str]]) -> Result<(), StoreError> {
+    let known = i64::try_from(migrations.len()).unwrap_or(i64::MAX);
+    if found > known { Err(StoreError::Newer { found, known }) } else { Ok(()) }
 }

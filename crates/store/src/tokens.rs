@@ -48,6 +48,9 @@ pub enum Rotation {
     Reused,
 }
 
+/// The client of everything that expires.
+const CLIENTS: &str = "SELECT client FROM tokens UNION ALL SELECT client FROM codes UNION ALL SELECT client FROM revoked";
+
 const INSERT: &str = "INSERT INTO tokens (hash, kind, family, client, subject, scope, issued_s, expires_s, spent) \
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
@@ -98,15 +101,24 @@ impl Store {
     /// # Errors
     /// The database's; nothing is changed then.
     pub async fn rotate(&self, old: &Token, tokens: &[Token]) -> Result<Rotation, StoreError> {
+        self.spend("tokens", (&old.hash, &old.family), tokens).await
+    }
+
+    /// Spends the row `hash` of `table`, and adds `tokens`; if it was spent before, revokes all tokens of `family`.
+    pub(crate) async fn spend(
+        &self,
+        table: &str,
+        (hash, family): (&str, &str),
+        tokens: &[Token],
+    ) -> Result<Rotation, StoreError> {
         let mut transaction = self.pool.begin().await?;
-        let spend = self.sql("UPDATE tokens SET spent = 1 WHERE hash = ? AND spent = 0");
-        let spent = sqlx::query(spend).bind(old.hash.as_str()).execute(&mut *transaction).await?;
+        let spend = format!("UPDATE {table} SET spent = 1 WHERE hash = ? AND spent = 0");
+        let spent = sqlx::query(self.sql(&spend)).bind(hash).execute(&mut *transaction).await?;
         let rotation = if spent.rows_affected() == 1 {
             self.insert(&mut transaction, tokens).await?;
             Rotation::Rotated
         } else {
-            let revoke = self.sql("DELETE FROM tokens WHERE family = ?");
-            sqlx::query(revoke).bind(old.family.as_str()).execute(&mut *transaction).await?;
+            self.remove_family(&mut transaction, family).await?;
             Rotation::Reused
         };
         transaction.commit().await?;
@@ -128,57 +140,82 @@ impl Store {
     /// # Errors
     /// The database's.
     pub async fn revoke_family(&self, family: &str) -> Result<(), StoreError> {
-        let delete = self.sql("DELETE FROM tokens WHERE family = ?");
-        sqlx::query(delete).bind(family).execute(&self.pool).await?;
-        Ok(())
+        let mut transaction = self.pool.begin().await?;
+        self.remove_family(&mut transaction, family).await?;
+        Ok(transaction.commit().await?)
     }
 
-    /// Records that the JWT `jti`, which expires at `expires_s`, is revoked.
+    async fn remove_family(
+        &self,
+        connection: &mut AnyConnection,
+        family: &str,
+    ) -> Result<(), StoreError> {
+        // In PostgreSQL a statement does not see the tokens that a concurrent exchange adds. It waits for the exchange,
+        // however, since that has changed the row of the old token: the next statement sees them.
+        loop {
+            let delete = self.sql("DELETE FROM tokens WHERE family = ?");
+            let done = sqlx::query(delete).bind(family).execute(&mut *connection).await?;
+            if done.rows_affected() == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Records that the JWT `jti`, which `client` presented and which expires at `expires_s`, is revoked or was used.
+    /// False: it was recorded before.
     ///
     /// # Errors
     /// The database's.
-    pub async fn revoke_jwt(&self, jti: &str, expires_s: u64) -> Result<(), StoreError> {
-        let insert = self
-            .sql("INSERT INTO revoked (jti, expires_s) VALUES (?, ?) ON CONFLICT (jti) DO NOTHING");
-        sqlx::query(insert).bind(jti).bind(stored(expires_s)).execute(&self.pool).await?;
-        Ok(())
+    pub async fn spend_jwt(
+        &self,
+        jti: &str,
+        client: &str,
+        expires_s: u64,
+    ) -> Result<bool, StoreError> {
+        let insert = self.sql(
+            "INSERT INTO revoked (jti, client, expires_s) VALUES (?, ?, ?) \
+             ON CONFLICT (jti) DO NOTHING",
+        );
+        let insert = sqlx::query(insert).bind(jti).bind(client).bind(stored(expires_s));
+        Ok(insert.execute(&self.pool).await?.rows_affected() == 1)
     }
 
-    /// Whether the JWT `jti` was revoked.
+    /// Whether the JWT `jti` was recorded by [`Self::spend_jwt`].
     ///
     /// # Errors
     /// The database's.
-    pub async fn is_revoked(&self, jti: &str) -> Result<bool, StoreError> {
+    pub async fn is_spent(&self, jti: &str) -> Result<bool, StoreError> {
         let select = self.sql("SELECT expires_s FROM revoked WHERE jti = ?");
         Ok(sqlx::query(select).bind(jti).fetch_optional(&self.pool).await?.is_some())
     }
 
-    /// Removes what expired before `now_s`, and returns the number of tokens, codes and revocations that are left.
+    /// Removes what expired before `now_s`, and returns the number of tokens, codes and revocations that are left. A
+    /// code stays while there are tokens that it was exchanged for, which a replay revokes.
     ///
     /// # Errors
     /// The database's.
     pub async fn purge(&self, now_s: u64) -> Result<u64, StoreError> {
-        for delete in
-            ["DELETE FROM tokens WHERE expires_s < ?", "DELETE FROM revoked WHERE expires_s < ?"]
-        {
+        for delete in [
+            "DELETE FROM tokens WHERE expires_s < ?",
+            "DELETE FROM codes WHERE expires_s < ? \
+             AND NOT EXISTS (SELECT 1 FROM tokens WHERE tokens.family = codes.family)",
+            "DELETE FROM revoked WHERE expires_s < ?",
+        ] {
             sqlx::query(self.sql(delete)).bind(stored(now_s)).execute(&self.pool).await?;
         }
-        let count = "SELECT (SELECT COUNT(*) FROM tokens) + (SELECT COUNT(*) FROM codes) \
-                     + (SELECT COUNT(*) FROM revoked)";
-        let row = sqlx::query(count).fetch_one(&self.pool).await?;
+        let count = format!("SELECT COUNT(*) FROM ({CLIENTS}) AS kept");
+        let row = sqlx::query(self.sql(&count)).fetch_one(&self.pool).await?;
         Ok(seconds(row.try_get(0)?))
     }
 
-    /// The clients with more tokens than `count`.
+    /// The clients with more tokens, codes and revocations than `count`.
     ///
     /// # Errors
     /// The database's.
-    pub async fn clients_with_more_tokens_than(
-        &self,
-        count: u64,
-    ) -> Result<Vec<String>, StoreError> {
-        let select =
-            self.sql("SELECT client FROM tokens GROUP BY client HAVING COUNT(*) > ? LIMIT 1000");
+    pub async fn clients_with_more_rows_than(&self, count: u64) -> Result<Vec<String>, StoreError> {
+        let select = self.sql(&format!(
+            "SELECT client FROM ({CLIENTS}) AS kept GROUP BY client HAVING COUNT(*) > ? LIMIT 1000"
+        ));
         let rows = sqlx::query(select).bind(stored(count)).fetch_all(&self.pool).await?;
         rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
     }

@@ -1,7 +1,9 @@
 //! Users of the control plane.
 
-use sqlx::Row;
+use sqlx::any::AnyRow;
+use sqlx::{AnyConnection, Row};
 
+use crate::database::{seconds, stored};
 use crate::{Store, StoreError};
 
 /// A user, with the hash of their password.
@@ -10,6 +12,8 @@ pub struct User {
     pub name: String,
     /// In PHC string format.
     pub password: String,
+    /// Whether the user may register clients.
+    pub admin: bool,
     pub created_s: u64,
 }
 
@@ -20,22 +24,27 @@ impl std::fmt::Debug for User {
     }
 }
 
+const COLUMNS: &str = "name, password, admin, created_s";
+
 impl Store {
     /// The user `name`.
     ///
     /// # Errors
     /// The database's.
     pub async fn user(&self, name: &str) -> Result<Option<User>, StoreError> {
-        let select = self.sql("SELECT password, created_s FROM users WHERE name = ?");
+        let select = self.sql(&format!("SELECT {COLUMNS} FROM users WHERE name = ?"));
         let row = sqlx::query(select).bind(name).fetch_optional(&self.pool).await?;
-        row.map(|row| {
-            Ok(User {
-                name: name.to_owned(),
-                password: row.try_get(0)?,
-                created_s: crate::database::seconds(row.try_get(1)?),
-            })
-        })
-        .transpose()
+        row.as_ref().map(user).transpose()
+    }
+
+    /// All users, by name.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn users(&self) -> Result<Vec<User>, StoreError> {
+        let select = self.sql(&format!("SELECT {COLUMNS} FROM users ORDER BY name"));
+        let rows = sqlx::query(select).fetch_all(&self.pool).await?;
+        rows.iter().map(user).collect()
     }
 
     /// Adds `user`. False: there is one of that name, which is unchanged.
@@ -43,22 +52,62 @@ impl Store {
     /// # Errors
     /// The database's.
     pub async fn add_user(&self, user: &User) -> Result<bool, StoreError> {
-        let insert = self.sql(
-            "INSERT INTO users (name, password, created_s) VALUES (?, ?, ?) \
-             ON CONFLICT (name) DO NOTHING",
-        );
+        let insert = self.sql(&format!(
+            "INSERT INTO users ({COLUMNS}) VALUES (?, ?, ?, ?) ON CONFLICT (name) DO NOTHING"
+        ));
         let insert = sqlx::query(insert).bind(user.name.as_str()).bind(user.password.as_str());
-        let done = insert.bind(crate::database::stored(user.created_s)).execute(&self.pool).await?;
-        Ok(done.rows_affected() == 1)
+        let insert = insert.bind(i64::from(user.admin)).bind(stored(user.created_s));
+        Ok(insert.execute(&self.pool).await?.rows_affected() == 1)
     }
 
-    /// Replaces the password of the user `name`. False: there is no such user.
+    /// Replaces the password of the user `name`, and revokes their codes and tokens. False: there is no such user.
     ///
     /// # Errors
     /// The database's.
     pub async fn set_password(&self, name: &str, password: &str) -> Result<bool, StoreError> {
+        let mut transaction = self.pool.begin().await?;
         let update = self.sql("UPDATE users SET password = ? WHERE name = ?");
-        let done = sqlx::query(update).bind(password).bind(name).execute(&self.pool).await?;
-        Ok(done.rows_affected() == 1)
+        let query = sqlx::query(update).bind(password).bind(name);
+        let changed = query.execute(&mut *transaction).await?.rows_affected() == 1;
+        self.revoke_user(&mut transaction, name).await?;
+        transaction.commit().await?;
+        Ok(changed)
     }
+
+    /// Removes the user `name` with their codes and tokens. The clients that they registered stay. False: there is no
+    /// such user.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn remove_user(&self, name: &str) -> Result<bool, StoreError> {
+        let mut transaction = self.pool.begin().await?;
+        let delete = self.sql("DELETE FROM users WHERE name = ?");
+        let query = sqlx::query(delete).bind(name);
+        let removed = query.execute(&mut *transaction).await?.rows_affected() == 1;
+        self.revoke_user(&mut transaction, name).await?;
+        transaction.commit().await?;
+        Ok(removed)
+    }
+
+    async fn revoke_user(
+        &self,
+        connection: &mut AnyConnection,
+        name: &str,
+    ) -> Result<(), StoreError> {
+        for table in ["tokens", "codes"] {
+            // A client is the subject of its own tokens.
+            let delete = format!("DELETE FROM {table} WHERE subject = ? AND client <> ?");
+            sqlx::query(self.sql(&delete)).bind(name).bind(name).execute(&mut *connection).await?;
+        }
+        Ok(())
+    }
+}
+
+fn user(row: &AnyRow) -> Result<User, StoreError> {
+    Ok(User {
+        name: row.try_get(0)?,
+        password: row.try_get(1)?,
+        admin: row.try_get::<i64, _>(2)? != 0,
+        created_s: seconds(row.try_get(3)?),
+    })
 }

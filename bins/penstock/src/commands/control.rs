@@ -1,13 +1,14 @@
 //! `penstock control`: the control plane alone, and how `up` starts it.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base::{Clock, SystemClock};
-use clap::Args;
+use clap::{Args, Subcommand};
 use jose::SigningKey;
-use manager::{ADMIN, Control, Database, Options};
+use manager::{ADMIN, Control, Database, Options, UserChange};
 use model::{ControlSettings, Settings, StoreSettings};
 use wire::tls::ServerCertificates;
 
@@ -23,10 +24,13 @@ const KEY: &str = "oauth.key";
 /// Run the control plane, which issues OAuth2 tokens
 ///
 /// Reads `[control]`, `[store]` and `[tls]` of the configuration. The first start creates the user `admin` and prints
-/// a password. SIGHUP reloads the certificates; SIGTERM and Ctrl-C shut down gracefully.
+/// a password. SIGHUP reloads the certificates; SIGTERM and Ctrl-C shut down gracefully. The commands below change the
+/// database instead, and exit.
 #[derive(Args)]
-#[command(after_help = "Example:
+#[command(after_help = "Examples:
   penstock control --config penstock.toml
+  penstock control --config penstock.toml user add ann
+  penstock control --config penstock.toml backup penstock.backup
 
 A small penstock.toml:
   [control]
@@ -35,9 +39,49 @@ pub(crate) struct Arguments {
     /// The configuration file; its keys are described in docs/configuration.md
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
-    /// Give the user `admin` a new password, print it, and exit
-    #[arg(long)]
-    reset_admin: bool,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Add, list or remove users, or change a password; also while the control plane runs
+    #[command(subcommand)]
+    User(User),
+    /// Copy the SQLite database to a new file; also while the control plane runs
+    Backup { file: PathBuf },
+    /// Replace the SQLite database by a backup; the control plane must not run
+    Restore { file: PathBuf },
+}
+
+#[derive(Subcommand)]
+enum User {
+    /// Add a user, and print a generated password
+    Add {
+        name: String,
+        #[command(flatten)]
+        password: NewPassword,
+        /// May register clients
+        #[arg(long)]
+        admin: bool,
+    },
+    /// Replace the password of a user, print a generated one, and revoke the user's tokens
+    Password {
+        name: String,
+        #[command(flatten)]
+        password: NewPassword,
+    },
+    /// Remove a user, and revoke the user's tokens
+    Remove { name: String },
+    /// Print the names of all users
+    List,
+}
+
+#[derive(Args)]
+struct NewPassword {
+    /// Read the password from a file, instead of generating one
+    #[arg(long, value_name = "FILE")]
+    password_file: Option<PathBuf>,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -48,9 +92,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         let help = "add `https = \"127.0.0.1:9443\"` under [control]";
         return Err(Failure::Error(format!("{file}: there is no [control]; {help}")));
     };
-    if arguments.reset_admin {
-        let password = manager::reset_admin(&database(&control.store)).map_err(Failure::error)?;
-        return stdout(&announcement(&password));
+    if let Some(command) = &arguments.command {
+        return change(&database(&control.store), command);
     }
     let _log = ProcessLog::start(&settings.log).map_err(|error| {
         Failure::Error(format!("cannot start the thread that writes the log: {error}"))
@@ -62,7 +105,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let certificates = Arc::new(ServerCertificates::new(load_certificates(&settings)?));
     let mut running = start(control, &settings.gateway.data, Arc::clone(&certificates))?;
     if let Some(password) = running.take_generated_password() {
-        stdout(&announcement(&password))?;
+        stdout(&announcement(ADMIN, &password))?;
     }
     let https = running.address();
     tracing::info!(%https, version = env!("CARGO_PKG_VERSION"), "serving");
@@ -92,8 +135,44 @@ pub(crate) fn beside(
 }
 
 /// What is printed once.
-pub(crate) fn announcement(password: &str) -> String {
-    format!("User `{ADMIN}` of the control plane, password (shown only now): {password}\n")
+pub(crate) fn announcement(user: &str, password: &str) -> String {
+    format!("User `{user}` of the control plane, password (shown only now): {password}\n")
+}
+
+fn change(database: &Database, command: &Command) -> Result<(), Failure> {
+    match command {
+        Command::User(User::List) => {
+            let users = manager::list_users(database).map_err(Failure::error)?;
+            let line = |(name, admin)| format!("{name}{}\n", if admin { " (admin)" } else { "" });
+            stdout(&users.into_iter().map(line).collect::<String>())
+        }
+        Command::User(User::Add { name, password, admin }) => {
+            change_user(database, name, UserChange::Add { admin: *admin }, Some(password))
+        }
+        Command::User(User::Password { name, password }) => {
+            change_user(database, name, UserChange::Password, Some(password))
+        }
+        Command::User(User::Remove { name }) => {
+            change_user(database, name, UserChange::Remove, None)
+        }
+        Command::Backup { file } => manager::backup(database, file).map_err(Failure::error),
+        Command::Restore { file } => manager::restore(database, file).map_err(Failure::error),
+    }
+}
+
+fn change_user(
+    database: &Database,
+    name: &str,
+    change: UserChange,
+    password: Option<&NewPassword>,
+) -> Result<(), Failure> {
+    let file = password.and_then(|password| password.password_file.as_deref());
+    let read = |file: &Path| fs::read_to_string(file).map_err(|e| Failure::file("read", file, &e));
+    let given = file.map(read).transpose()?;
+    // An editor's newline is not part of the password.
+    let given = given.as_deref().map(|text| text.strip_suffix('\n').unwrap_or(text));
+    let changed = manager::change_user(database, name, change, given).map_err(Failure::error)?;
+    changed.map_or(Ok(()), |password| stdout(&announcement(name, &password)))
 }
 
 fn start(
@@ -124,16 +203,24 @@ fn database(settings: &StoreSettings) -> Database {
     }
 }
 
-/// Reads the key that an earlier start generated, or generates it.
+/// Reads the key that an earlier start generated, or generates it. Of several processes that start at once, all use
+/// the key of one.
 fn generated_key(file: &Path) -> Result<Vec<u8>, Failure> {
     if !file.exists() {
         if let Some(folder) = file.parent() {
             fs::create_dir_all(folder).map_err(|error| Failure::file("create", folder, &error))?;
         }
+        let own = file.with_extension(std::process::id().to_string());
         let pem = SigningKey::generate_rsa().map_err(Failure::error)?;
-        follow::write_private(file, pem.as_bytes())
-            .map_err(|error| Failure::file("write", file, &error))?;
-        tracing::info!(key = %file.display(), "generated a signing key");
+        let written = follow::write_private(&own, pem.as_bytes());
+        // Unlike a renaming, a link never replaces a file.
+        let linked = written.and_then(|()| fs::hard_link(&own, file));
+        drop(fs::remove_file(&own));
+        match linked {
+            Ok(()) => tracing::info!(key = %file.display(), "generated a signing key"),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(Failure::file("write", file, &error)),
+        }
     }
     read_key(file)
 }

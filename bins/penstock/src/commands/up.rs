@@ -112,7 +112,7 @@ fn announce(control: Option<manager::Control>) -> Result<Option<manager::Control
     let Some(mut control) = control else { return Ok(None) };
     stdout(&format!("Control plane: https://{}\n", control.address()))?;
     if let Some(password) = control.take_generated_password() {
-        stdout(&super::control::announcement(&password))?;
+        stdout(&super::control::announcement(manager::ADMIN, &password))?;
     }
     stdout("\n")?;
     Ok(Some(control))

@@ -34,6 +34,11 @@ pub(super) fn read(
     if keys.as_ref().is_some_and(Vec::is_empty) {
         report.error(control.place, "`keys` is empty", "name a private key, or remove `keys`");
     }
+    if keys.is_none() && matches!(database, Some(StoreSettings::Postgres(_))) {
+        let help = "name the same private keys in each: openssl genpkey -algorithm RSA -out FILE";
+        let message = "instances that share a database need `keys`";
+        report.error(control.place, message, help);
+    }
     Some(ControlSettings {
         https,
         issuer: issuer(control, report)

@@ -459,6 +459,7 @@ fn the_control_plane_and_its_store_are_checked() {
         ("issuer = \"http://a/b\"", "3:10: not an https URL without query"),
         ("issuer = \"https://a/b?c\"", "3:10: not an https URL without query"),
         ("keys = []", "1:1: `keys` is empty"),
+        ("[store]\nurl = \"postgres://db/x\"", "1:1: need `keys` > the same private keys"),
         ("admin_password = {}", "3:18: needs either `env` or `file`"),
         ("admin_password = { env = \"EMPTY\" }", "3:18: not UTF-8 of 8 to 256 bytes"),
         ("[store]\nurl = \"mysql://me:secret@db/x\"", "4:7: unknown kind of database"),

@@ -1,0 +1,127 @@
+//! Users, as the command line changes them: also while the control plane runs.
+
+use base::{Clock, SystemClock, SystemEntropy};
+use store::{Database, Store, StoreError, User};
+
+use crate::manager::is_name;
+use crate::{StartError, limits, passwords, runtime, secrets};
+
+/// The user whom the first start creates.
+pub const ADMIN: &str = "admin";
+
+/// Why a change of the users failed.
+#[derive(Debug, thiserror::Error)]
+pub enum UserError {
+    #[error("the user `{0}` already exists")]
+    Exists(String),
+    #[error("there is no user `{0}`")]
+    Unknown(String),
+    #[error("a name has 1 to {} bytes, without control characters", limits::NAME_BYTES_MAX)]
+    Name,
+    #[error(
+        "a password has {} to {} bytes",
+        base::limits::PASSWORD_BYTES_MIN,
+        base::limits::PASSWORD_BYTES_MAX
+    )]
+    Password,
+    #[error("there is not enough memory to hash a password")]
+    Memory,
+    #[error("{0}")]
+    Store(#[from] StoreError),
+    #[error("{0}")]
+    Start(#[from] StartError),
+}
+
+/// A change of the users.
+#[derive(Clone, Copy, Debug)]
+pub enum UserChange {
+    Add {
+        /// Whether the user may register clients.
+        admin: bool,
+    },
+    /// Replaces the password, and revokes the user's tokens.
+    Password,
+    /// Removes the user and their tokens.
+    Remove,
+}
+
+/// Changes the user `name`. Returns the password, if one was generated since none was given.
+///
+/// # Errors
+/// The name or password is not allowed, the user exists or does not, or the store cannot be used.
+pub fn change_user(
+    database: &Database,
+    name: &str,
+    change: UserChange,
+    password: Option<&str>,
+) -> Result<Option<String>, UserError> {
+    if !is_name(name) {
+        return Err(UserError::Name);
+    }
+    let lengths = base::limits::PASSWORD_BYTES_MIN..=base::limits::PASSWORD_BYTES_MAX;
+    if password.is_some_and(|password| !lengths.contains(&password.len())) {
+        return Err(UserError::Password);
+    }
+    let generated = || password.is_none().then(|| secrets::identifier(&SystemEntropy));
+    runtime()?.block_on(async {
+        let store = Store::open(database).await?;
+        let (done, generated) = match change {
+            UserChange::Add { admin } => {
+                let generated = generated();
+                let chosen = password.or(generated.as_deref()).unwrap_or_default();
+                (add(&store, name, admin, chosen).await?, generated)
+            }
+            UserChange::Password => {
+                let generated = generated();
+                let chosen = password.or(generated.as_deref()).unwrap_or_default();
+                let hash = passwords::hash(chosen, &SystemEntropy).ok_or(UserError::Memory)?;
+                (store.set_password(name, &hash).await?, generated)
+            }
+            UserChange::Remove => (store.remove_user(name).await?, None),
+        };
+        store.close().await;
+        match change {
+            _ if done => Ok(generated),
+            UserChange::Add { .. } => Err(UserError::Exists(name.to_owned())),
+            UserChange::Password | UserChange::Remove => Err(UserError::Unknown(name.to_owned())),
+        }
+    })
+}
+
+/// The names of all users, and whether they may register clients.
+///
+/// # Errors
+/// The store cannot be used.
+pub fn list_users(database: &Database) -> Result<Vec<(String, bool)>, UserError> {
+    runtime()?.block_on(async {
+        let store = Store::open(database).await?;
+        let users = store.users().await?;
+        store.close().await;
+        Ok(users.into_iter().map(|user| (user.name, user.admin)).collect())
+    })
+}
+
+/// Creates [`ADMIN`] if there is no such user. Returns the password that was generated.
+pub(crate) async fn first_admin(
+    store: &Store,
+    password: Option<String>,
+) -> Result<Option<String>, UserError> {
+    if store.user(ADMIN).await?.is_some() {
+        return Ok(None);
+    }
+    let generated = password.is_none().then(|| secrets::identifier(&SystemEntropy));
+    let chosen = password.or_else(|| generated.clone()).unwrap_or_default();
+    // Another instance that starts now may have been first: its password counts.
+    let added = add(store, ADMIN, true, &chosen).await?;
+    Ok(generated.filter(|_| added))
+}
+
+async fn add(store: &Store, name: &str, admin: bool, password: &str) -> Result<bool, UserError> {
+    let user = User {
+        name: name.to_owned(),
+        password: passwords::hash(password, &SystemEntropy).ok_or(UserError::Memory)?,
+        admin,
+        created_s: SystemClock::new().now().unix_s,
+    };
+    Ok(store.add_user(&user).await?)
+}

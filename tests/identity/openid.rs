@@ -1,0 +1,110 @@
+//! OpenID Connect: ID tokens, the user's claims, and logout.
+
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use harness::Response;
+use serde_json::{Value, json};
+
+use crate::key_manager::{ISS, KeyManager, error, success};
+
+const SIGN_IN: &str = "grant_type=password&username=admin&password=correct+horse+battery";
+const REDIRECT: &str = "https://app.example/";
+
+fn client(manager: &KeyManager) -> (String, String) {
+    let more = json!({
+        "grantType": "client_credentials password refresh_token",
+        "callbackUrl": REDIRECT,
+        "tokenScope": "read",
+        "tokenType": "OAUTH",
+    });
+    manager.register("web", more)
+}
+
+fn text<'a>(body: &'a Value, name: &str) -> &'a str {
+    body[name].as_str().unwrap_or_else(|| panic!("{name} in {body}"))
+}
+
+/// The claims of a JWT.
+fn claims(token: &str) -> Value {
+    let payload = token.split('.').nth(1).expect("a JWT");
+    serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(payload).unwrap()).unwrap()
+}
+
+fn userinfo(manager: &KeyManager, fields: &str) -> Response {
+    manager.connect().fetch("GET /oauth2/userinfo", fields)
+}
+
+#[test]
+fn the_scope_openid_brings_an_id_token_and_the_claims_of_the_user() {
+    let manager = KeyManager::start();
+    let (id, secret) = client(&manager);
+    let login = (id.as_str(), secret.as_str());
+    let issued = manager.token(login, &format!("{SIGN_IN}&scope=openid+read"));
+    assert_eq!(issued["scope"], "openid read");
+    let id_token = claims(text(&issued, "id_token"));
+    for (claim, expect) in [("iss", ISS), ("sub", "admin"), ("aud", &id), ("azp", &id)] {
+        assert_eq!(id_token[claim], expect, "{claim}");
+    }
+    assert_eq!(id_token["auth_time"], id_token["iat"]);
+    assert_eq!(id_token.get("scope"), None);
+    // Source: OpenID Connect Core 1.0 section 3.1.3.6, for RS256.
+    let bearer = format!("Authorization: Bearer {}\r\n", text(&issued, "access_token"));
+    let user = success(&userinfo(&manager, &bearer));
+    assert_eq!(user, json!({ "sub": "admin", "preferred_username": "admin" }));
+
+    let without = manager.token(login, &format!("{SIGN_IN}&scope=read"));
+    assert_eq!(without.get("id_token"), None);
+    let own = manager.token(login, "grant_type=client_credentials&scope=openid");
+    assert_eq!((own.get("id_token"), &own["scope"]), (None, &json!("default")));
+    for issued in [&without, &own] {
+        let bearer = format!("Authorization: Bearer {}\r\n", text(issued, "access_token"));
+        assert_eq!(error(&userinfo(&manager, &bearer)), "403 insufficient_scope");
+    }
+    for fields in ["", "Authorization: Bearer x\r\n", "Authorization: Basic YTpi\r\n"] {
+        let refused = userinfo(&manager, fields);
+        assert_eq!(error(&refused), "401 invalid_token", "{fields}");
+        assert!(refused.header("WWW-Authenticate").unwrap().starts_with("Bearer"));
+    }
+}
+
+#[test]
+fn an_id_token_is_not_an_access_token() {
+    let manager = KeyManager::start();
+    let (id, secret) = client(&manager);
+    let login = (id.as_str(), secret.as_str());
+    let issued = manager.token(login, &format!("{SIGN_IN}&scope=openid"));
+    let id_token = text(&issued, "id_token");
+    assert!(!manager.is_active(login, id_token));
+    let bearer = format!("Authorization: Bearer {id_token}\r\n");
+    assert_eq!(error(&userinfo(&manager, &bearer)), "401 invalid_token");
+}
+
+#[test]
+fn a_logout_revokes_what_the_id_token_belongs_to() {
+    let manager = KeyManager::start();
+    let (id, secret) = client(&manager);
+    let login = (id.as_str(), secret.as_str());
+    let [ended, other] = [(); 2].map(|()| manager.token(login, &format!("{SIGN_IN}&scope=openid")));
+    let logout = |hint: &str, redirect: &str| {
+        let path = format!(
+            "/oidc/logout?id_token_hint={hint}&post_logout_redirect_uri={redirect}&state=a%26b"
+        );
+        manager.get(&path)
+    };
+    let hint = text(&ended, "id_token");
+    for wrong in [text(&ended, "access_token"), "a.b.c"] {
+        assert_eq!(error(&logout(wrong, REDIRECT)), "400 invalid_request");
+    }
+    assert!(manager.is_active(login, text(&ended, "access_token")));
+    let elsewhere = logout(hint, "https://evil.example/");
+    assert_eq!(error(&elsewhere), "400 invalid_request");
+    assert_eq!(elsewhere.header("Location"), None);
+    let done = logout(hint, REDIRECT);
+    assert_eq!(done.header("Location"), Some("https://app.example/?state=a%26b"));
+    assert!(!manager.is_active(login, text(&ended, "access_token")));
+    assert!(manager.is_active(login, text(&other, "access_token")));
+    let form = format!("grant_type=refresh_token&refresh_token={}", text(&ended, "refresh_token"));
+    assert_eq!(error(&manager.post("/oauth2/token", Some(login), &form)), "400 invalid_grant");
+    let page = manager.get("/oidc/logout");
+    assert_eq!((page.status, page.header("Location")), (200, None));
+}

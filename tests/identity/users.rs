@@ -1,0 +1,89 @@
+//! Users beside the administrator, as the command line adds and removes them.
+
+use serde_json::{Value, json};
+
+use crate::key_manager::{KeyManager, PASSWORD, error, success};
+
+const MARK: &str = "password (shown only now): ";
+
+/// Runs a command that prints a password.
+fn printed(manager: &KeyManager, arguments: &[&str]) -> String {
+    let (code, text) = manager.command(arguments);
+    assert_eq!(code, Some(0), "{text}");
+    text.split_once(MARK).expect("a password").1.trim().to_owned()
+}
+
+fn sign_in(manager: &KeyManager, login: (&str, &str), name: &str, password: &str) -> String {
+    let form = format!("grant_type=password&username={name}&password={password}");
+    let response = manager.post("/oauth2/token", Some(login), &form);
+    match response.status {
+        200 => success(&response)["access_token"].as_str().unwrap().to_owned(),
+        _ => error(&response),
+    }
+}
+
+#[test]
+fn a_user_signs_in_until_the_password_is_replaced_or_the_user_removed() {
+    let manager = KeyManager::start();
+    for token_type in ["JWT", "OAUTH"] {
+        let more = json!({ "grantType": "password", "tokenType": token_type });
+        let (id, secret) = manager.register(token_type, more);
+        let login = (id.as_str(), secret.as_str());
+        let first = printed(&manager, &["user", "add", "ann"]);
+        let token = sign_in(&manager, login, "ann", &first);
+        assert!(manager.is_active(login, &token));
+        assert_eq!(sign_in(&manager, login, "ann", "another"), "400 invalid_grant");
+
+        manager.files.write("second", "a chosen one\n");
+        let replace = ["user", "password", "ann", "--password-file", "second"];
+        assert_eq!(manager.command(&replace), (Some(0), String::new()));
+        assert_eq!(sign_in(&manager, login, "ann", &first), "400 invalid_grant");
+        let chosen = sign_in(&manager, login, "ann", "a+chosen+one");
+        assert_eq!(manager.is_active(login, &token), token_type == "JWT", "opaque: revoked");
+        assert!(manager.is_active(login, &chosen));
+
+        assert_eq!(manager.command(&["user", "remove", "ann"]).0, Some(0));
+        assert!(!manager.is_active(login, &chosen), "{token_type}");
+        assert_eq!(sign_in(&manager, login, "ann", "a+chosen+one"), "400 invalid_grant");
+    }
+}
+
+#[test]
+fn only_administrators_register_clients() {
+    let manager = KeyManager::start();
+    let user = printed(&manager, &["user", "add", "ann"]);
+    let admin = printed(&manager, &["user", "add", "bob", "--admin"]);
+    let (_, list) = manager.command(&["user", "list"]);
+    assert_eq!(list, "admin (admin)\nann\nbob (admin)\n");
+    let register = |name: &str, password: &str| {
+        let path = "/client-registration/v0.17/register";
+        let body = json!({ "clientName": "a", "tokenScope": "anything" });
+        let response = manager.post_json(path, Some((name, password)), &body);
+        let body: Value = serde_json::from_slice(&response.body).unwrap();
+        (response.status, body["error"].as_str().unwrap_or_default().to_owned())
+    };
+    assert_eq!(register("ann", &user), (403, "access_denied".to_owned()));
+    assert_eq!(register("bob", &admin).0, 200);
+    assert_eq!(register("admin", PASSWORD).0, 200);
+}
+
+#[test]
+fn wrong_changes_of_users_are_refused() {
+    let manager = KeyManager::start();
+    manager.files.write("short", "1234567");
+    let long = "x".repeat(191);
+    for (arguments, expect) in [
+        (&["user", "add", "admin"][..], "already exists"),
+        (&["user", "password", "nobody"], "there is no user `nobody`"),
+        (&["user", "remove", "nobody"], "there is no user `nobody`"),
+        (&["user", "add", "a\nb"], "a name has"),
+        (&["user", "add", &long], "a name has"),
+        (&["user", "add", "ann", "--password-file", "short"], "a password has 8 to 256 bytes"),
+        (&["user", "add", "ann", "--password-file", "missing"], "cannot read missing"),
+    ] {
+        let (code, text) = manager.command(arguments);
+        assert_eq!(code, Some(1), "{arguments:?}: {text}");
+        assert!(text.contains(expect), "{arguments:?}: {text}");
+    }
+    assert_eq!(manager.command(&["user", "list"]).1, "admin (admin)\n");
+}
