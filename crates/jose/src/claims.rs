@@ -24,6 +24,8 @@ pub struct Claims {
     /// From `scope` and `scp`: each a string separated by spaces, or an array.
     pub scopes: Vec<String>,
     pub keytype: Option<String>,
+    /// Whether it has `at_hash`, the claim that ties an ID token to its access token.
+    pub is_id_token: bool,
 }
 
 impl Claims {
@@ -46,6 +48,7 @@ impl Claims {
             azp: string(&object, "azp", "`azp` is not a string")?,
             scopes: scopes(&object)?,
             keytype: string(&object, "keytype", "`keytype` is not a string")?,
+            is_id_token: object.has("at_hash"),
         })
     }
 }
@@ -183,9 +186,11 @@ mod tests {
             azp: Some("key".into()),
             scopes: vec!["am_application_scope".into(), "default".into()],
             keytype: Some("PRODUCTION".into()),
+            is_id_token: false,
         };
         assert!(claims == Ok(expect));
         assert!(read("{}") == Ok(Claims::default()));
+        assert_eq!(read(r#"{"at_hash":"x"}"#).map(|claims| claims.is_id_token), Ok(true));
     }
 
     #[test]

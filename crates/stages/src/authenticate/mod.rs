@@ -117,6 +117,10 @@ fn check_claims(caller: &Caller, issuer: &Issuer, now: Now) -> Result<(), AuthFa
 fn verify(token: &[u8], issuers: &[Arc<Issuer>]) -> Result<Caller, Identity> {
     let jws = parse(token, issuers).map_err(Identity::Rejected)?;
     let claims = jws.unverified_claims().map_err(|error| Identity::Rejected(failure(error)))?;
+    if claims.is_id_token {
+        // It says who signed in at a client, and allows nothing.
+        return Err(Identity::Rejected(AuthFailure::UnsupportedHeader));
+    }
     let mut rejected = Identity::Rejected(AuthFailure::UnknownIssuer);
     let named = |issuer: &Issuer| claims.iss.as_ref() == Some(&issuer.iss);
     for (index, issuer) in issuers.iter().enumerate().filter(|(_, issuer)| named(issuer)) {

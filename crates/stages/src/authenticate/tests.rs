@@ -115,7 +115,12 @@ fn a_token_that_does_not_verify_is_rejected_with_its_reason_and_never_cached() {
         ("unknown iss", sign(r#"{"iss":"https://idp.example/token/"}"#), UnknownIssuer),
         ("alg none", unsigned, UnsupportedAlgorithm),
         ("an algorithm without key", sign_with(rsa(), None, &claims(1)), UnsupportedAlgorithm),
-        ("an ID token", id_token, UnsupportedHeader),
+        ("an ID token by its type", id_token, UnsupportedHeader),
+        (
+            "an ID token by its claims",
+            sign(&claims(1).replacen('{', r#"{"at_hash":"x","#, 1)),
+            UnsupportedHeader,
+        ),
     ] {
         let mut fixture = Fixture::new(vec![issuer(1)]);
         fixture.check(&token, Err(reason), what);
