@@ -25,6 +25,8 @@ SECONDS_EACH ?= 60
 INSTRUCTIONS ?= yes
 BROWSER ?= yes
 POSTGRES ?= yes
+# With npm and its registry: OPENID_CLIENT=yes.
+OPENID_CLIENT ?= no
 PACKAGES ?= yes
 JMETER ?= $(if $(shell command -v mvn 2>/dev/null),yes,no)
 
@@ -78,7 +80,8 @@ test: test-needs ## all checks and tests, with fixed random seeds; CI runs this
 	  "fuzz targets" "cargo xtask fuzz --runs $(FUZZ_RUNS)" \
 	  "instruction counts" "$(call unless-no,INSTRUCTIONS,cargo xtask instructions)" \
 	  "report in a browser" "$(call unless-no,BROWSER,cargo test --workspace --test browser -- --ignored)" \
-	  "PostgreSQL" "$(call unless-no,POSTGRES,cargo test --workspace --test identity -- --ignored)" \
+	  "PostgreSQL" "$(call unless-no,POSTGRES,cargo test --workspace --test identity -- --ignored postgresql)" \
+	  "openid-client" "$(call unless-no,OPENID_CLIENT,cargo test --workspace --test identity -- --ignored openid_client)" \
 	  "results in JMeter" "$(call unless-no,JMETER,cargo test --workspace --test jmeter -- --ignored)" \
 	  "packages" "$(call unless-no,PACKAGES,make --no-print-directory packages-check)"
 

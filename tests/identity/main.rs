@@ -4,8 +4,10 @@
 mod administrator;
 mod attacks;
 mod codes;
+mod grants;
 mod key_manager;
 mod openid;
+mod openid_client;
 mod path;
 mod postgres;
 mod restarts;

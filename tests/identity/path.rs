@@ -3,7 +3,7 @@
 use harness::{Client, Files, Process, Upstream};
 use serde_json::{Value, json};
 
-use crate::key_manager::{ISS, KeyManager, PASSWORD, success};
+use crate::key_manager::{CONTROL, ISS, KeyManager, PASSWORD, success};
 
 /// A gateway that fetches its keys from `manager`.
 fn gateway(manager: &KeyManager, upstream: &Upstream) -> (Files, Process) {
@@ -47,6 +47,33 @@ fn a_registered_application_gets_a_token_that_the_gateway_accepts() {
     let (head, signature) = token.rsplit_once('.').unwrap();
     let swapped: String = signature.chars().rev().collect();
     assert_eq!(fetch(&format!("{head}.{swapped}")).status_and_code(), "401 900901");
+}
+
+/// Source: RFC 8410 section 10.3.
+const ED25519: &str = "-----BEGIN PRIVATE KEY-----\n\
+    MC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC\n-----END PRIVATE KEY-----\n";
+
+#[test]
+fn the_gateway_accepts_access_tokens_that_an_ed25519_key_signed_and_no_id_tokens() {
+    let files = Files::new().toml(&format!("{CONTROL}keys = [\"ed25519.pem\"]\n"));
+    files.write("ed25519.pem", ED25519);
+    let manager = KeyManager::of(files);
+    let keys = success(&manager.get("/oauth2/jwks"));
+    assert_eq!(keys["keys"][0]["alg"], "EdDSA");
+    // Source: RFC 8410 section 10.1 has the public key.
+    assert_eq!(keys["keys"][0]["x"], "Gb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE");
+    let login = manager.register("a", json!({ "grantType": "password" }));
+    let form = "grant_type=password&username=admin&password=correct+horse+battery&scope=openid";
+    let issued = manager.token((&login.0, &login.1), form);
+    let upstream = Upstream::fixed("from the upstream");
+    let (_files, process) = gateway(&manager, &upstream);
+    let fetch = |name: &str| {
+        let token = issued[name].as_str().unwrap();
+        let fields = format!("Authorization: Bearer {token}\r\n");
+        Client::connect(process.address("http")).fetch("GET /a/x", &fields)
+    };
+    assert_eq!(fetch("access_token").status, 200);
+    assert_eq!(fetch("id_token").status_and_code(), "401 900901");
 }
 
 #[test]
@@ -104,6 +131,7 @@ fn the_discovery_documents_name_the_endpoints() {
         ("introspection_endpoint", "/oauth2/introspect"),
         ("revocation_endpoint", "/oauth2/revoke"),
         ("jwks_uri", "/oauth2/jwks"),
+        ("device_authorization_endpoint", "/oauth2/device_authorize"),
         ("userinfo_endpoint", "/oauth2/userinfo"),
         ("end_session_endpoint", "/oidc/logout"),
         ("registration_endpoint", "/api/identity/oauth2/dcr/v1.1/register"),

@@ -1,7 +1,4 @@
 //! `/oauth2/authorize`: the authorisation code grant with PKCE. Source: RFC 6749 section 4.1, RFC 7636, RFC 9207.
-//!
-//! One page, without scripts and without a session: the user enters name and password, and with the same click allows
-//! the client what it asks for. A forged request achieves nothing, since it does not have the password.
 
 use std::net::IpAddr;
 
@@ -12,6 +9,7 @@ use crate::form::Form;
 use crate::manager::{Manager, is_name};
 use crate::oidc::{OPENID, with_parameters};
 use crate::reply::{Refusal, Reply};
+use crate::sign_in::Page;
 use crate::token::{granted, has};
 use crate::{limits, reply, secrets};
 
@@ -174,47 +172,17 @@ fn page(
     status: StatusCode,
     message: &str,
 ) -> Reply {
-    let hidden: String = CARRIED
-        .iter()
-        .filter_map(|name| Some((name, form.get(name)?)))
-        .map(|(name, value)| {
-            format!("<input type=\"hidden\" name=\"{name}\" value=\"{}\">\n", escaped(value))
-        })
-        .collect();
-    let (client, scope) = (escaped(&asked.client.name), escaped(&wanted.scope));
-    let user = escaped(form.get("username").unwrap_or_default());
-    reply::page(
-        status,
-        &format!(
-            "<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
-             <meta name=\"viewport\" content=\"width=device-width\">\n<title>Sign in</title>\n\
-             <h1>Sign in</h1>\n<p><strong>{client}</strong> asks for access on your behalf: \
-             {scope}</p>\n<p role=\"alert\">{message}</p>\n\
-             <form method=\"post\" action=\"/oauth2/authorize\">\n{hidden}\
-             <p><label>User name <input name=\"username\" value=\"{user}\" \
-             autocomplete=\"username\"></label>\n\
-             <p><label>Password <input name=\"password\" type=\"password\" \
-             autocomplete=\"current-password\"></label>\n\
-             <p><button name=\"decision\" value=\"allow\">Sign in and allow</button>\n\
-             <button name=\"decision\" value=\"deny\">Deny</button>\n</form>\n</html>\n"
-        ),
-    )
-}
-
-/// `text` for HTML, also inside a quoted attribute.
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            c => out.push(c),
-        }
+    let carried = CARRIED.iter().filter_map(|name| Some((*name, form.get(name)?)));
+    Page {
+        action: "/oauth2/authorize",
+        client: &asked.client.name,
+        scope: &wanted.scope,
+        note: "",
+        message,
+        user: form.get("username").unwrap_or_default(),
+        hidden: &carried.collect::<Vec<_>>(),
     }
-    out
+    .reply(status)
 }
 
 #[cfg(test)]

@@ -8,8 +8,11 @@
 //! Architecture invariant: no SQL (that is `store`'s), no file, and no dependency on the data plane. Secrets and
 //! opaque tokens are kept only as hashes, and neither they nor passwords are logged.
 
+mod assertion;
 mod attempts;
 mod authorize;
+mod device;
+mod exchange;
 mod form;
 mod inspect;
 mod keys;
@@ -23,6 +26,7 @@ mod reply;
 mod routes;
 mod secrets;
 mod server;
+mod sign_in;
 mod stall;
 mod token;
 mod users;

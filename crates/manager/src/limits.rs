@@ -30,11 +30,19 @@ pub const ACCESS_TOKEN_S: u64 = 3_600;
 pub const REFRESH_TOKEN_S: u64 = 86_400;
 /// Lifetime of authorisation codes, in seconds. Source: RFC 6749 section 4.1.2 recommends at most 10 minutes.
 pub const CODE_S: u64 = 60;
+/// Lifetime of device codes, in seconds. Source: RFC 8628 section 3.2 has an example of 30 minutes.
+pub const DEVICE_CODE_S: u64 = 600;
+/// Least time between two polls for a device code, in seconds. Earlier: `slow_down`. Source: RFC 8628 section 3.2.
+pub const DEVICE_POLL_S: u64 = 5;
+/// Longest lifetime of a client's assertion, in seconds. Longer: 401.
+pub const ASSERTION_S_MAX: u64 = 3_600;
+/// Tolerance for clocks of clients that are ahead, in seconds.
+pub const SKEW_S: u64 = 60;
 /// Longest nonce of a request for an ID token, in bytes. Longer: the error `invalid_request`.
 pub const NONCE_BYTES_MAX: usize = 255;
 /// Clients in the store. More: registration returns 503.
 pub const CLIENTS_MAX: u64 = 100_000;
-/// Opaque and refresh tokens, codes, and revocations of JWTs, in the store. More: 503 until some expire, except for
+/// Opaque and refresh tokens, codes, revocations of JWTs, and assertions that were used, in the store. More: 503 until some expire, except for
 /// revocations. A million takes about 300 MB.
 pub const TOKENS_MAX: u64 = 1_000_000;
 /// The same of one client. More, when they are counted every [`PURGE_S`]: the client gets 503 until some expire.
@@ -43,7 +51,7 @@ pub const CLIENT_TOKENS_MAX: u64 = 100_000;
 pub const PURGE_S: u64 = 60;
 /// Longest client name and user name, in bytes. Longer: 400.
 pub const NAME_BYTES_MAX: usize = 190;
-/// Longest list of scopes or redirect URIs, in bytes. Longer: 400.
+/// Longest list of scopes, redirect URIs or keys of a client, in bytes. Longer: 400.
 pub const LIST_BYTES_MAX: usize = 4_000;
 
 /// Passwords that are verified at the same time; each takes 19 MiB and some 20 ms. More: they wait.

@@ -18,6 +18,8 @@ use crate::passwords::{Busy, Passwords};
 use crate::reply::Refusal;
 use crate::{limits, secrets};
 
+const TWO_METHODS: Refusal = Refusal::InvalidRequest("more than one method to authenticate");
+
 pub(crate) struct Manager {
     pub(crate) store: Store,
     pub(crate) keys: Keys,
@@ -25,7 +27,7 @@ pub(crate) struct Manager {
     pub(crate) issuer: String,
     pub(crate) clock: SystemClock,
     passwords: Passwords,
-    attempts: Attempts,
+    pub(crate) attempts: Attempts,
     /// Rows of tokens in the store, as last counted, and those added since.
     rows: AtomicU64,
     /// Clients that have too many tokens, as of the last count.
@@ -104,7 +106,9 @@ impl Manager {
         peer: IpAddr,
     ) -> Result<Client, Refusal> {
         let presents_nothing = !head.contains_key(AUTHORIZATION);
-        let id = form.get("client_id").filter(|_| form.get("client_secret").is_none());
+        let presents = |name| form.get(name).is_some();
+        let proof = presents("client_secret") || presents("client_assertion");
+        let id = form.get("client_id").filter(|_| !proof);
         match id.filter(|id| presents_nothing && is_name(id)) {
             Some(id) => {
                 let client = self.store.client(id).await?;
@@ -114,8 +118,15 @@ impl Manager {
         }
     }
 
-    /// The client that sends the request, by HTTP Basic or by parameters. Source: RFC 6749 section 2.3.1.
+    /// The client that sends the request, by HTTP Basic or by parameters. Source: RFC 6749 section 2.3.1, RFC 7521 section
+    /// 4.2.
     async fn client(&self, head: &HeaderMap, form: &Form, peer: IpAddr) -> Result<Client, Refusal> {
+        if let Some(assertion) = form.get("client_assertion") {
+            if head.contains_key(AUTHORIZATION) || form.get("client_secret").is_some() {
+                return Err(TWO_METHODS);
+            }
+            return self.client_by_assertion(form, assertion, peer).await;
+        }
         let (id, secret) = client_credentials(head, form)?;
         let client = if is_name(&id) { self.store.client(&id).await? } else { None };
         // An unknown client takes as long as a wrong secret. A public one has no secret that matches.
@@ -124,16 +135,16 @@ impl Manager {
         match client {
             // Nobody can guess a secret, so a right one is accepted however many wrong ones others send.
             Some(client) if right => Ok(client),
-            client => Err(self.wrong_client(&id, client.as_ref(), peer)),
+            client => Err(self.wrong_client(&id, client.is_some(), peer)),
         }
     }
 
     /// Counts and logs a failed attempt to authenticate as the client `id`.
-    fn wrong_client(&self, id: &str, client: Option<&Client>, peer: IpAddr) -> Refusal {
+    pub(crate) fn wrong_client(&self, id: &str, exists: bool, peer: IpAddr) -> Refusal {
         if let Err(slowed) = self.begin(&[Who::Account(id, network(peer))]) {
             return slowed;
         }
-        log_failure("client", client.map(|client| client.id.as_str()), peer);
+        log_failure("client", exists.then_some(id), peer);
         Refusal::InvalidClient
     }
 
@@ -228,9 +239,7 @@ pub(crate) fn is_name(text: &str) -> bool {
 fn client_credentials(head: &HeaderMap, form: &Form) -> Result<(String, String), Refusal> {
     let parameters = (form.get("client_id"), form.get("client_secret"));
     match (basic(head)?, parameters) {
-        (Some(_), (_, Some(_))) => {
-            Err(Refusal::InvalidRequest("more than one method to authenticate"))
-        }
+        (Some(_), (_, Some(_))) => Err(TWO_METHODS),
         (Some((id, secret)), (other, None)) => {
             let form_encoded = (decoded(&id), decoded(&secret));
             let (Some(id), Some(secret)) = form_encoded else {

@@ -1,5 +1,6 @@
 //! What clients and gateways discover: the public keys, and the addresses and abilities of the key manager.
 
+use jose::Algorithm;
 use serde_json::json;
 
 use crate::manager::Manager;
@@ -16,6 +17,8 @@ pub(crate) fn jwks(manager: &Manager) -> Reply {
 /// The discovery document. Source: RFC 8414 section 2, OpenID Connect Discovery 1.0 section 3.
 pub(crate) fn discovery(manager: &Manager) -> Reply {
     let base = origin(&manager.issuer);
+    let asymmetric = Algorithm::ALL.map(|algorithm| algorithm.to_string());
+    let asymmetric = asymmetric.iter().filter(|name| !name.starts_with("HS")).collect::<Vec<_>>();
     let document = json!({
         "issuer": manager.issuer,
         "authorization_endpoint": format!("{base}/oauth2/authorize"),
@@ -24,6 +27,7 @@ pub(crate) fn discovery(manager: &Manager) -> Reply {
         "introspection_endpoint": format!("{base}/oauth2/introspect"),
         "jwks_uri": format!("{base}/oauth2/jwks"),
         "registration_endpoint": format!("{base}/api/identity/oauth2/dcr/v1.1/register"),
+        "device_authorization_endpoint": format!("{base}/oauth2/device_authorize"),
         "userinfo_endpoint": format!("{base}/oauth2/userinfo"),
         "end_session_endpoint": format!("{base}/oidc/logout"),
         "scopes_supported": [OPENID],
@@ -44,14 +48,15 @@ pub(crate) fn discovery(manager: &Manager) -> Reply {
         "token_endpoint_auth_methods_supported": AUTHENTICATION,
         "revocation_endpoint_auth_methods_supported": AUTHENTICATION,
         "introspection_endpoint_auth_methods_supported":
-            ["client_secret_basic", "client_secret_post"],
+            ["client_secret_basic", "client_secret_post", "private_key_jwt"],
+        "token_endpoint_auth_signing_alg_values_supported": asymmetric,
         "access_token_signing_alg_values_supported": manager.keys.algorithms(),
     });
     reply::document(&document.to_string())
 }
 
 /// Scheme, host and port of a URL.
-fn origin(url: &str) -> &str {
+pub(crate) fn origin(url: &str) -> &str {
     let host = url.find("://").map_or(0, |scheme| scheme.saturating_add(3));
     let path = url.get(host..).and_then(|rest| rest.find('/'));
     path.and_then(|path| url.get(..host.saturating_add(path))).unwrap_or(url)

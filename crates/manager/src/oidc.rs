@@ -92,9 +92,8 @@ pub(crate) async fn userinfo(manager: &Manager, head: &HeaderMap) -> Result<Repl
 /// Ends what the ID token in `id_token_hint` belongs to: its refresh token and opaque access tokens are revoked. The
 /// browser returns to a redirect URI that its client has registered, or gets a page.
 pub(crate) async fn logout(manager: &Manager, form: &Form) -> Result<Reply, Refusal> {
-    let Some(hint) = form.get("id_token_hint") else {
-        return Ok(signed_out());
-    };
+    let signed_out = || reply::message(StatusCode::OK, "You are signed out.");
+    let Some(hint) = form.get("id_token_hint") else { return Ok(signed_out()) };
     let claims = manager.keys.verify(hint, ID_TOKEN);
     // It may have expired.
     let ours = claims.filter(|claims| claims["iss"] == *manager.issuer);
@@ -115,12 +114,6 @@ pub(crate) async fn logout(manager: &Manager, form: &Form) -> Result<Reply, Refu
     }
     let state = form.get("state").map(|state| ("state", state));
     Ok(reply::redirect(&with_parameters(redirect, state)))
-}
-
-fn signed_out() -> Reply {
-    let html = "<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
-                <title>Signed out</title>\n<h1>You are signed out</h1>\n</html>\n";
-    reply::page(StatusCode::OK, html)
 }
 
 /// `uri` with more parameters in its query.

@@ -5,6 +5,7 @@
 use std::net::IpAddr;
 
 use http::{HeaderMap, StatusCode};
+use jose::KeySet;
 use serde::Deserialize;
 use serde_json::json;
 use store::{Client, TokenType};
@@ -15,9 +16,10 @@ use crate::token::GRANTS;
 use crate::{limits, reply, secrets};
 
 /// How clients authenticate. Source: RFC 7591 section 2.
-pub(crate) const AUTHENTICATION: &[&str] = &["client_secret_basic", "client_secret_post", "none"];
-/// What a client without a secret may use: PKCE and rotation protect both.
-const PUBLIC_GRANTS: &[&str] = &["authorization_code", "refresh_token"];
+pub(crate) const AUTHENTICATION: &[&str] =
+    &["client_secret_basic", "client_secret_post", "private_key_jwt", "none"];
+/// What a client without a secret may use: a user takes part, or PKCE and rotation protect it.
+const PUBLIC_GRANTS: &[&str] = &["authorization_code", "refresh_token", crate::device::GRANT];
 
 /// The body of WSO2's shape. Its members `saasApp`, `tokenScope` and `owner` are known too, see [`wso2`].
 #[derive(Deserialize)]
@@ -45,8 +47,18 @@ struct Metadata {
     redirect_uris: Vec<String>,
     scope: Option<String>,
     token_endpoint_auth_method: Option<String>,
+    /// The public keys of `private_key_jwt`.
+    jwks: Option<serde_json::Value>,
     /// WSO2's: `JWT`, or `Default` for opaque tokens.
     token_type_extension: Option<String>,
+}
+
+/// How a client proves who it is.
+enum Proof {
+    Secret,
+    /// A signature by a key of this JWK set.
+    Key(String),
+    Nothing,
 }
 
 /// A client as requested.
@@ -56,8 +68,7 @@ struct Wanted {
     scopes: String,
     redirects: String,
     token_type: TokenType,
-    /// It has no secret.
-    public: bool,
+    proof: Proof,
 }
 
 /// A registered client and its secret, which is not kept; a public one has none.
@@ -91,7 +102,7 @@ pub(crate) async fn wso2(
         )?,
         redirects: self::redirects(&redirects)?,
         token_type: token_type(profile.token_type.as_deref(), "tokenType")?,
-        public: false,
+        proof: Proof::Secret,
     };
     let Registered { id, secret, wanted } = register(manager, &user, wanted, true).await?;
     let details = json!({
@@ -132,11 +143,16 @@ pub(crate) async fn standard(
         scopes: list(metadata.scope.iter().flat_map(|scopes| scopes.split(' ')), "scope")?,
         redirects: redirects(&metadata.redirect_uris)?,
         token_type: token_type(metadata.token_type_extension.as_deref(), "token_type_extension")?,
-        public: method == "none",
+        proof: match method {
+            "none" => Proof::Nothing,
+            "private_key_jwt" => Proof::Key(jwks(metadata.jwks.as_ref())?),
+            _ => Proof::Secret,
+        },
     };
-    if wanted.public && wanted.grants.split(' ').any(|grant| !PUBLIC_GRANTS.contains(&grant)) {
-        let why = "a client without a secret may use authorization_code and refresh_token only";
-        return Err(self::metadata(why));
+    let public = matches!(wanted.proof, Proof::Nothing);
+    if public && wanted.grants.split(' ').any(|grant| !PUBLIC_GRANTS.contains(&grant)) {
+        let grants = PUBLIC_GRANTS.join(", ");
+        return Err(self::metadata(&format!("a client without a secret may use only {grants}")));
     }
     let Registered { id, secret, wanted } = register(manager, &user, wanted, false).await?;
     let words =
@@ -183,10 +199,15 @@ async fn register(
         tracing::error!(most = limits::CLIENTS_MAX, "too many clients in the store");
         return Err(Refusal::Unavailable);
     }
-    let secret = (!wanted.public).then(|| secrets::secret(manager.entropy()));
+    let with_secret = matches!(wanted.proof, Proof::Secret);
+    let secret = with_secret.then(|| secrets::secret(manager.entropy()));
     let client = Client {
         id: secrets::identifier(manager.entropy()),
         secret: secret.as_deref().map_or_else(String::new, secrets::hash),
+        jwks: match &wanted.proof {
+            Proof::Key(jwks) => jwks.clone(),
+            Proof::Secret | Proof::Nothing => String::new(),
+        },
         name: wanted.name.clone(),
         owner: owner.to_owned(),
         grants: wanted.grants.clone(),
@@ -204,6 +225,18 @@ async fn register(
     };
     tracing::info!(client = id, owner, "client registered");
     Ok(Registered { id, secret, wanted })
+}
+
+/// The public keys of a client, as they are stored.
+fn jwks(document: Option<&serde_json::Value>) -> Result<String, Refusal> {
+    let why = "`private_key_jwt` needs `jwks` with public keys; `jwks_uri` is not supported";
+    let text = document.ok_or_else(|| metadata(why))?.to_string();
+    let keys = KeySet::from_jwks(text.as_bytes());
+    let keys = keys.map_err(|error| metadata(&format!("`jwks`: {error}")))?;
+    if keys.is_empty() || text.len() > limits::LIST_BYTES_MAX {
+        return Err(metadata(why));
+    }
+    Ok(text)
 }
 
 fn metadata(why: &str) -> Refusal {

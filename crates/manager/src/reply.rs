@@ -146,6 +146,18 @@ pub(crate) fn page(status: StatusCode, html: &str) -> Reply {
     reply
 }
 
+/// A page with one sentence, without special characters.
+pub(crate) fn message(status: StatusCode, sentence: &str) -> Reply {
+    page(
+        status,
+        &format!(
+            "<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
+             <meta name=\"viewport\" content=\"width=device-width\">\n<title>{sentence}</title>\n\
+             <h1>{sentence}</h1>\n</html>\n"
+        ),
+    )
+}
+
 /// A redirection after a form. Source: RFC 9700 section 4.12: never 307, which would send the password on.
 pub(crate) fn redirect(location: &str) -> Reply {
     let mut reply = empty(StatusCode::SEE_OTHER);

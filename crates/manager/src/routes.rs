@@ -4,14 +4,14 @@ use std::net::IpAddr;
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
-use http::{HeaderMap, Method, Request};
+use http::{HeaderMap, Method, Request, Uri};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 
 use crate::form::Form;
 use crate::manager::Manager;
 use crate::reply::{Refusal, Reply};
-use crate::{authorize, inspect, limits, metadata, oidc, register, token};
+use crate::{authorize, device, inspect, limits, metadata, oidc, register, token};
 
 const DCR: &str = "/api/identity/oauth2/dcr/v1.1/register";
 
@@ -39,8 +39,7 @@ pub(crate) async fn answer(
         }
         "/oauth2/authorize" => {
             get(&parts.method)?;
-            let query = parts.uri.query().unwrap_or_default();
-            authorize::ask(manager, &Form::parse(query.as_bytes())?).await
+            authorize::ask(manager, &query(&parts.uri)?).await
         }
         "/oauth2/userinfo" => {
             if parts.method != Method::POST {
@@ -53,8 +52,18 @@ pub(crate) async fn answer(
         }
         "/oidc/logout" => {
             get(&parts.method)?;
-            let query = parts.uri.query().unwrap_or_default();
-            oidc::logout(manager, &Form::parse(query.as_bytes())?).await
+            oidc::logout(manager, &query(&parts.uri)?).await
+        }
+        "/oauth2/device_authorize" => {
+            post(&parts.method)?;
+            device::authorize(manager, head, &form(head, body).await?, peer).await
+        }
+        "/oauth2/device" if parts.method == Method::POST => {
+            device::decide(manager, &form(head, body).await?, peer).await
+        }
+        "/oauth2/device" => {
+            get(&parts.method)?;
+            device::ask(manager, &query(&parts.uri)?, peer).await
         }
         "/oauth2/introspect" => {
             post(&parts.method)?;
@@ -95,6 +104,10 @@ fn post(method: &Method) -> Result<(), Refusal> {
 async fn form(head: &HeaderMap, body: Incoming) -> Result<Form, Refusal> {
     media_type(head, "application/x-www-form-urlencoded")?;
     Form::parse(&read(body).await?)
+}
+
+fn query(uri: &Uri) -> Result<Form, Refusal> {
+    Form::parse(uri.query().unwrap_or_default().as_bytes())
 }
 
 async fn json(head: &HeaderMap, body: Incoming) -> Result<Bytes, Refusal> {

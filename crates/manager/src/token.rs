@@ -11,31 +11,53 @@ use crate::keys::ACCESS_TOKEN;
 use crate::manager::Manager;
 use crate::oidc::{OPENID, SignIn};
 use crate::reply::{Refusal, Reply};
-use crate::{limits, oidc, reply, secrets};
+use crate::{device, exchange, limits, oidc, reply, secrets};
 
 /// The grant types, as registered and in the discovery document.
-pub(crate) const GRANTS: &[&str] =
-    &["authorization_code", "client_credentials", "password", "refresh_token"];
+pub(crate) const GRANTS: &[&str] = &[
+    "authorization_code",
+    "client_credentials",
+    "password",
+    "refresh_token",
+    device::GRANT,
+    exchange::GRANT,
+];
 /// The scope of a token that asked for none, or for none that its client has. Source: WSO2's default.
 const DEFAULT_SCOPE: &str = "default";
 
 /// For whom tokens are issued.
-struct Grant<'a> {
+pub(crate) struct Grant<'a> {
     client: &'a Client,
     /// The user; `None`: the client itself.
     user: Option<&'a str>,
-    scope: String,
+    pub(crate) scope: String,
     /// The family of an earlier token; `None`: a new one.
-    family: Option<&'a str>,
-    with_refresh: bool,
+    pub(crate) family: Option<&'a str>,
+    pub(crate) with_refresh: bool,
     /// For the ID token; `None`: there is none.
-    sign_in: Option<SignIn<'a>>,
+    pub(crate) sign_in: Option<SignIn<'a>>,
+    /// Lifetime of the access token, in seconds.
+    pub(crate) access_s: u64,
+}
+
+impl<'a> Grant<'a> {
+    pub(crate) fn new(client: &'a Client, user: Option<&'a str>, scope: String) -> Self {
+        Self {
+            client,
+            user,
+            scope,
+            family: None,
+            with_refresh: false,
+            sign_in: None,
+            access_s: limits::ACCESS_TOKEN_S,
+        }
+    }
 }
 
 /// What a grant results in: the rows to store, and the response.
-struct Issued {
-    rows: Vec<Token>,
-    body: Value,
+pub(crate) struct Issued {
+    pub(crate) rows: Vec<Token>,
+    pub(crate) body: Value,
 }
 
 pub(crate) async fn answer(
@@ -56,6 +78,8 @@ pub(crate) async fn answer(
         "authorization_code" => code(manager, &client, form).await?,
         "refresh_token" => refresh(manager, &client, form).await?,
         "password" => password(manager, &client, form, peer).await?,
+        device::GRANT => device::poll(manager, &client, form).await?,
+        exchange::GRANT => exchange::exchange(manager, &client, form).await?,
         _ => client_credentials(manager, &client, form).await?,
     };
     Ok(reply::json(StatusCode::OK, &body))
@@ -67,9 +91,7 @@ async fn client_credentials(
     form: &Form,
 ) -> Result<Value, Refusal> {
     let scope = granted(form.get("scope"), &client.scopes, None);
-    let grant =
-        Grant { client, user: None, scope, family: None, with_refresh: false, sign_in: None };
-    stored(manager, issue(manager, &grant)?).await
+    stored(manager, issue(manager, &Grant::new(client, None, scope))?).await
 }
 
 async fn password(
@@ -82,14 +104,10 @@ async fn password(
     let user = form.required("username", "`username` is missing")?;
     let password = form.required("password", "`password` is missing")?;
     let user = manager.signed_in(user, password, peer).await?.ok_or(WRONG)?;
-    let grant = Grant {
-        client,
-        user: Some(&user.name),
-        scope: granted(form.get("scope"), &client.scopes, Some(OPENID)),
-        family: None,
-        with_refresh: has(&client.grants, "refresh_token"),
-        sign_in: Some(SignIn { nonce: "", time_s: manager.now_s() }),
-    };
+    let scope = granted(form.get("scope"), &client.scopes, Some(OPENID));
+    let mut grant = Grant::new(client, Some(&user.name), scope);
+    grant.with_refresh = has(&client.grants, "refresh_token");
+    grant.sign_in = Some(SignIn { nonce: "", time_s: manager.now_s() });
     stored(manager, issue(manager, &grant)?).await
 }
 
@@ -104,17 +122,11 @@ async fn code(manager: &Manager, client: &Client, form: &Form) -> Result<Value, 
     if code.redirect != redirect || !secrets::matches(verifier, &code.challenge) {
         return Err(WRONG);
     }
-    let grant = Grant {
-        client,
-        user: Some(&code.subject),
-        scope: code.scope.clone(),
-        family: Some(&code.family),
-        with_refresh: has(&client.grants, "refresh_token"),
-        sign_in: Some(SignIn {
-            nonce: &code.nonce,
-            time_s: code.expires_s.saturating_sub(limits::CODE_S),
-        }),
-    };
+    let mut grant = Grant::new(client, Some(&code.subject), code.scope.clone());
+    grant.family = Some(&code.family);
+    grant.with_refresh = has(&client.grants, "refresh_token");
+    let time_s = code.expires_s.saturating_sub(limits::CODE_S);
+    grant.sign_in = Some(SignIn { nonce: &code.nonce, time_s });
     // An expired one is spent too, since it may have been exchanged before.
     let valid = code.expires_s > manager.now_s();
     let issued = if valid { Some(issue(manager, &grant)?) } else { None };
@@ -137,14 +149,10 @@ async fn refresh(manager: &Manager, client: &Client, form: &Form) -> Result<Valu
             && token.expires_s > manager.now_s()
     };
     let old = old.filter(usable).ok_or(WRONG)?;
-    let grant = Grant {
-        client,
-        user: Some(&old.subject),
-        scope: narrowed(form.get("scope"), &old.scope, client)?,
-        family: Some(&old.family),
-        with_refresh: true,
-        sign_in: None,
-    };
+    let scope = narrowed(form.get("scope"), &old.scope, client)?;
+    let mut grant = Grant::new(client, Some(&old.subject), scope);
+    grant.family = Some(&old.family);
+    grant.with_refresh = true;
     let mut issued = issue(manager, &grant)?;
     for row in issued.rows.iter_mut().filter(|row| row.kind == TokenKind::Refresh) {
         // A narrower access token does not narrow the grant. Source: RFC 6749 section 6.
@@ -162,14 +170,14 @@ async fn refresh(manager: &Manager, client: &Client, form: &Form) -> Result<Valu
     }
 }
 
-async fn stored(manager: &Manager, issued: Issued) -> Result<Value, Refusal> {
+pub(crate) async fn stored(manager: &Manager, issued: Issued) -> Result<Value, Refusal> {
     if !issued.rows.is_empty() {
         manager.store.add_tokens(&issued.rows).await?;
     }
     Ok(issued.body)
 }
 
-fn issue(manager: &Manager, grant: &Grant<'_>) -> Result<Issued, Refusal> {
+pub(crate) fn issue(manager: &Manager, grant: &Grant<'_>) -> Result<Issued, Refusal> {
     let now_s = manager.now_s();
     let family = match grant.family {
         Some(family) => family.to_owned(),
@@ -192,7 +200,7 @@ fn issue(manager: &Manager, grant: &Grant<'_>) -> Result<Issued, Refusal> {
         TokenType::Jwt => manager.keys.sign(ACCESS_TOKEN, &claims(manager, grant, now_s)),
         TokenType::Opaque => {
             let token = secrets::secret(manager.entropy());
-            rows.push(row(&token, TokenKind::Access, limits::ACCESS_TOKEN_S));
+            rows.push(row(&token, TokenKind::Access, grant.access_s));
             Some(token)
         }
     };
@@ -201,7 +209,7 @@ fn issue(manager: &Manager, grant: &Grant<'_>) -> Result<Issued, Refusal> {
         "access_token": access,
         "scope": grant.scope,
         "token_type": "Bearer",
-        "expires_in": limits::ACCESS_TOKEN_S,
+        "expires_in": grant.access_s,
     });
     if let (Some(user), Some(sign_in)) = (grant.user, &grant.sign_in)
         && has(&grant.scope, OPENID)
@@ -235,7 +243,7 @@ fn claims(manager: &Manager, grant: &Grant<'_>, now_s: u64) -> Value {
         "iss": manager.issuer,
         "nbf": now_s,
         "iat": now_s,
-        "exp": now_s.saturating_add(limits::ACCESS_TOKEN_S),
+        "exp": now_s.saturating_add(grant.access_s),
         "jti": secrets::identifier(manager.entropy()),
     })
 }

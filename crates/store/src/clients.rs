@@ -29,8 +29,10 @@ impl TokenType {
 #[derive(Clone, PartialEq, Eq)]
 pub struct Client {
     pub id: String,
-    /// SHA-256 of the secret, in base64url; empty: a public client, which has none.
+    /// SHA-256 of the secret, in base64url; empty: it has none.
     pub secret: String,
+    /// The JWK set whose keys sign its assertions; empty: it has none.
+    pub jwks: String,
     pub name: String,
     /// The user who registered it.
     pub owner: String,
@@ -45,10 +47,10 @@ pub struct Client {
 }
 
 impl Client {
-    /// Whether the client cannot keep a secret, such as an application on a phone.
+    /// Whether the client can keep neither secret nor key, such as an application on a phone.
     #[must_use]
     pub fn is_public(&self) -> bool {
-        self.secret.is_empty()
+        self.secret.is_empty() && self.jwks.is_empty()
     }
 }
 
@@ -59,9 +61,10 @@ impl std::fmt::Debug for Client {
     }
 }
 
-const COLUMNS: &str = "id, secret, name, owner, grants, scopes, redirects, token_type, created_s";
-const INSERT: &str = "INSERT INTO clients (id, secret, name, owner, grants, scopes, redirects, token_type, created_s) \
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)";
+const COLUMNS: &str = "id, secret, name, owner, grants, scopes, redirects, token_type, created_s, \
+     jwks";
+const INSERT: &str = "INSERT INTO clients (id, secret, name, owner, grants, scopes, redirects, token_type, created_s, jwks) \
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
 /// The statement [`INSERT`] with its values.
 fn bound<'q>(query: Query<'q, Any, AnyArguments>, client: &Client) -> Query<'q, Any, AnyArguments> {
@@ -69,7 +72,7 @@ fn bound<'q>(query: Query<'q, Any, AnyArguments>, client: &Client) -> Query<'q, 
     let query = query.bind(client.name.clone()).bind(client.owner.clone());
     let query = query.bind(client.grants.clone()).bind(client.scopes.clone());
     let query = query.bind(client.redirects.clone()).bind(client.token_type.as_str());
-    query.bind(stored(client.created_s))
+    query.bind(stored(client.created_s)).bind(client.jwks.clone())
 }
 
 impl Store {
@@ -111,7 +114,7 @@ impl Store {
         let upsert = self.sql(&format!(
             "{INSERT} ON CONFLICT (owner, name) DO UPDATE SET secret = excluded.secret, \
              grants = excluded.grants, scopes = excluded.scopes, redirects = excluded.redirects, \
-             token_type = excluded.token_type RETURNING id"
+             token_type = excluded.token_type, jwks = excluded.jwks RETURNING id"
         ));
         let row = bound(sqlx::query(upsert), client).fetch_one(&self.pool).await?;
         Ok(row.try_get(0)?)
@@ -123,9 +126,9 @@ impl Store {
     /// The database's.
     pub async fn remove_client(&self, id: &str) -> Result<bool, StoreError> {
         let mut transaction = self.pool.begin().await?;
-        for delete in ["DELETE FROM tokens WHERE client = ?", "DELETE FROM codes WHERE client = ?"]
-        {
-            sqlx::query(self.sql(delete)).bind(id).execute(&mut *transaction).await?;
+        for table in ["tokens", "codes", "devices"] {
+            let delete = format!("DELETE FROM {table} WHERE client = ?");
+            sqlx::query(self.sql(&delete)).bind(id).execute(&mut *transaction).await?;
         }
         let client = self.sql("DELETE FROM clients WHERE id = ?");
         let done = sqlx::query(client).bind(id).execute(&mut *transaction).await?;
@@ -150,5 +153,6 @@ fn client(row: &AnyRow) -> Result<Client, StoreError> {
             _ => return Err(StoreError::Value("token_type")),
         },
         created_s: seconds(row.try_get(8)?),
+        jwks: row.try_get(9)?,
     })
 }

@@ -11,6 +11,7 @@ mod backup;
 mod clients;
 mod codes;
 mod database;
+mod devices;
 pub mod limits;
 mod migrations;
 mod tokens;
@@ -20,6 +21,7 @@ pub use backup::{backup, restore};
 pub use clients::{Client, TokenType};
 pub use codes::Code;
 pub use database::{Database, Store};
+pub use devices::{Decision, Device};
 pub use tokens::{Rotation, Token, TokenKind};
 pub use users::User;
 

@@ -20,6 +20,23 @@ pub(crate) const MIGRATIONS: &[&[&str]] = &[
     &["ALTER TABLE revoked ADD COLUMN client VARCHAR(64) NOT NULL DEFAULT ''"],
     // ID tokens.
     &["ALTER TABLE codes ADD COLUMN nonce VARCHAR(255) NOT NULL DEFAULT ''"],
+    // Clients that authenticate by a key.
+    &["ALTER TABLE clients ADD COLUMN jwks VARCHAR(4000) NOT NULL DEFAULT ''"],
+    // Devices without a browser.
+    &[
+        "CREATE TABLE devices (
+            hash VARCHAR(64) NOT NULL PRIMARY KEY,
+            user_code VARCHAR(16) NOT NULL UNIQUE,
+            family VARCHAR(64) NOT NULL,
+            client VARCHAR(64) NOT NULL,
+            scope VARCHAR(4000) NOT NULL,
+            expires_s BIGINT NOT NULL,
+            decision BIGINT NOT NULL,
+            subject VARCHAR(190) NOT NULL,
+            decided_s BIGINT NOT NULL,
+            polled_s BIGINT NOT NULL)",
+        "CREATE INDEX devices_expires ON devices (expires_s)",
+    ],
 ];
 
 const VERSION_1: &[&str] = &[

@@ -49,7 +49,8 @@ pub enum Rotation {
 }
 
 /// The client of everything that expires.
-const CLIENTS: &str = "SELECT client FROM tokens UNION ALL SELECT client FROM codes UNION ALL SELECT client FROM revoked";
+const CLIENTS: &str = "SELECT client FROM tokens UNION ALL SELECT client FROM codes \
+     UNION ALL SELECT client FROM revoked UNION ALL SELECT client FROM devices";
 
 const INSERT: &str = "INSERT INTO tokens (hash, kind, family, client, subject, scope, issued_s, expires_s, spent) \
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)";
@@ -200,6 +201,7 @@ impl Store {
             "DELETE FROM codes WHERE expires_s < ? \
              AND NOT EXISTS (SELECT 1 FROM tokens WHERE tokens.family = codes.family)",
             "DELETE FROM revoked WHERE expires_s < ?",
+            "DELETE FROM devices WHERE expires_s < ?",
         ] {
             sqlx::query(self.sql(delete)).bind(stored(now_s)).execute(&self.pool).await?;
         }
@@ -220,7 +222,7 @@ impl Store {
         rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
     }
 
-    async fn insert(
+    pub(crate) async fn insert(
         &self,
         connection: &mut AnyConnection,
         tokens: &[Token],

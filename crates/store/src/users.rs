@@ -94,7 +94,7 @@ impl Store {
         connection: &mut AnyConnection,
         name: &str,
     ) -> Result<(), StoreError> {
-        for table in ["tokens", "codes"] {
+        for table in ["tokens", "codes", "devices"] {
             // A client is the subject of its own tokens.
             let delete = format!("DELETE FROM {table} WHERE subject = ? AND client <> ?");
             sqlx::query(self.sql(&delete)).bind(name).bind(name).execute(&mut *connection).await?;

@@ -1,0 +1,205 @@
+//! Devices without a browser: the user signs in on another one, with a short code. Source: RFC 8628.
+
+use std::net::IpAddr;
+
+use base::Entropy;
+use http::{HeaderMap, StatusCode};
+use serde_json::{Value, json};
+use store::{Client, Decision, Device};
+
+use crate::attempts::{Who, network};
+use crate::form::Form;
+use crate::manager::Manager;
+use crate::metadata::origin;
+use crate::oidc::{OPENID, SignIn, with_parameters};
+use crate::reply::{Refusal, Reply};
+use crate::sign_in::Page;
+use crate::token::{Grant, granted, has, issue};
+use crate::{limits, reply, secrets};
+
+pub(crate) const GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
+
+/// Without vowels, which could spell words. Source: RFC 8628 section 6.1.
+const LETTERS: &[u8; 20] = b"BCDFGHJKLMNPQRSTVWXZ";
+const HALF: usize = 4;
+
+/// `/oauth2/device_authorize`: a device asks for its two codes.
+pub(crate) async fn authorize(
+    manager: &Manager,
+    head: &HeaderMap,
+    form: &Form,
+    peer: IpAddr,
+) -> Result<Reply, Refusal> {
+    let client = manager.client_or_public(head, form, peer).await?;
+    if !has(&client.grants, GRANT) {
+        return Err(Refusal::UnauthorizedClient);
+    }
+    manager.admit_rows(&client.id, 1)?;
+    let (code, user_code) = (secrets::secret(manager.entropy()), user_code(manager.entropy()));
+    let device = Device {
+        hash: secrets::hash(&code),
+        user_code: user_code.clone(),
+        family: secrets::identifier(manager.entropy()),
+        scope: granted(form.get("scope"), &client.scopes, Some(OPENID)),
+        client: client.id,
+        expires_s: manager.now_s().saturating_add(limits::DEVICE_CODE_S),
+        decision: Decision::Pending,
+        subject: String::new(),
+        decided_s: 0,
+    };
+    if !manager.store.add_device(&device).await? {
+        return Err(Refusal::Unavailable);
+    }
+    let page = format!("{}/oauth2/device", origin(&manager.issuer));
+    let body = json!({
+        "device_code": code,
+        "user_code": user_code,
+        "verification_uri": page,
+        "verification_uri_complete": with_parameters(&page, [("user_code", user_code.as_str())]),
+        "expires_in": limits::DEVICE_CODE_S,
+        "interval": limits::DEVICE_POLL_S,
+    });
+    Ok(reply::json(StatusCode::OK, &body))
+}
+
+/// GET: the page on which the user enters the code, or, with a code, decides.
+pub(crate) async fn ask(manager: &Manager, form: &Form, peer: IpAddr) -> Result<Reply, Refusal> {
+    match form.get("user_code") {
+        None => Ok(code_page(StatusCode::OK, "")),
+        Some(code) => match waiting(manager, code, peer).await? {
+            Some((device, client)) => Ok(decision_page(&device, &client, StatusCode::OK, "", "")),
+            None => Ok(code_page(StatusCode::BAD_REQUEST, "The code is not valid.")),
+        },
+    }
+}
+
+/// POST: what the user decided.
+pub(crate) async fn decide(manager: &Manager, form: &Form, peer: IpAddr) -> Result<Reply, Refusal> {
+    let code = form.required("user_code", "`user_code` is missing")?;
+    let Some((device, client)) = waiting(manager, code, peer).await? else {
+        return Ok(code_page(StatusCode::BAD_REQUEST, "The code is not valid."));
+    };
+    let user = if form.get("decision") == Some("allow") {
+        let name = form.get("username").unwrap_or_default();
+        let password = form.get("password").unwrap_or_default();
+        let Some(user) = manager.signed_in(name, password, peer).await? else {
+            let message = "Unknown user or wrong password.";
+            return Ok(decision_page(&device, &client, StatusCode::FORBIDDEN, name, message));
+        };
+        Some(user.name)
+    } else {
+        None
+    };
+    let now_s = manager.now_s();
+    let done = manager.store.decide_device(&device.user_code, user.as_deref(), now_s).await?;
+    let message = match (done, user) {
+        (true, Some(_)) => "You are signed in on your device.",
+        (true, None) => "The device was denied.",
+        (false, _) => "The code is not valid.",
+    };
+    let status = if done { StatusCode::OK } else { StatusCode::BAD_REQUEST };
+    Ok(reply::message(status, message))
+}
+
+/// The device that waits with `code`. Guesses are slowed.
+async fn waiting(
+    manager: &Manager,
+    code: &str,
+    peer: IpAddr,
+) -> Result<Option<(Device, Client)>, Refusal> {
+    let who = [Who::Address(network(peer))];
+    manager.begin(&who)?;
+    let letters: String = code.chars().filter(char::is_ascii_alphabetic).collect();
+    let letters = letters.to_ascii_uppercase();
+    let Some((first, second)) = letters.split_at_checked(HALF) else { return Ok(None) };
+    let code = format!("{first}-{second}");
+    let Some(device) = manager.store.waiting_device(&code, manager.now_s()).await? else {
+        return Ok(None);
+    };
+    manager.attempts.succeeded(&who, manager.now_s());
+    let client = manager.store.client(&device.client).await?;
+    Ok(client.map(|client| (device, client)))
+}
+
+/// The grant: the device asks again and again until the user has decided. Source: RFC 8628 section 3.5.
+pub(crate) async fn poll(
+    manager: &Manager,
+    client: &Client,
+    form: &Form,
+) -> Result<Value, Refusal> {
+    const WRONG: Refusal = Refusal::InvalidGrant("the device code is not valid");
+    let code = form.required("device_code", "`device_code` is missing")?;
+    let (hash, now_s) = (secrets::hash(code), manager.now_s());
+    let polled = manager.store.poll_device(&hash, &client.id, now_s, limits::DEVICE_POLL_S);
+    let (device, in_time) = polled.await?.ok_or(WRONG)?;
+    if device.expires_s <= now_s {
+        return Err(Refusal::Other("expired_token", "the device code has expired"));
+    }
+    match device.decision {
+        Decision::Denied => Err(Refusal::Other("access_denied", "the user denied the device")),
+        Decision::Pending if !in_time => Err(Refusal::Other("slow_down", "poll less often")),
+        Decision::Pending => {
+            Err(Refusal::Other("authorization_pending", "the user has not decided yet"))
+        }
+        Decision::Allowed => {
+            let mut grant = Grant::new(client, Some(&device.subject), device.scope.clone());
+            grant.family = Some(&device.family);
+            grant.with_refresh = has(&client.grants, "refresh_token");
+            grant.sign_in = Some(SignIn { nonce: "", time_s: device.decided_s });
+            let issued = issue(manager, &grant)?;
+            let first = manager.store.exchange_device(&device, &issued.rows).await?;
+            if first { Ok(issued.body) } else { Err(WRONG) }
+        }
+    }
+}
+
+/// `XXXX-XXXX`, each of 20 letters with the same probability.
+fn user_code(entropy: &dyn Entropy) -> String {
+    let mut code = String::new();
+    while code.len() < 2 * HALF + 1 {
+        let mut byte = [0];
+        entropy.fill(&mut byte);
+        let [byte] = byte;
+        // 240 is the last multiple of 20.
+        let letter = LETTERS.get(usize::from(byte % 20)).filter(|_| byte < 240);
+        if code.len() == HALF {
+            code.push('-');
+        }
+        code.extend(letter.map(|letter| char::from(*letter)));
+    }
+    code
+}
+
+fn code_page(status: StatusCode, message: &str) -> Reply {
+    reply::page(
+        status,
+        &format!(
+            "<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
+             <meta name=\"viewport\" content=\"width=device-width\">\n<title>Connect a device</title>\n\
+             <h1>Connect a device</h1>\n<p role=\"alert\">{message}</p>\n\
+             <form method=\"get\" action=\"/oauth2/device\">\n\
+             <p><label>The code that the device shows <input name=\"user_code\" \
+             autocomplete=\"off\"></label>\n<p><button>Continue</button>\n</form>\n</html>\n"
+        ),
+    )
+}
+
+fn decision_page(
+    device: &Device,
+    client: &Client,
+    status: StatusCode,
+    user: &str,
+    message: &str,
+) -> Reply {
+    let note = format!("Continue only if your own device shows the code {}.", device.user_code);
+    Page {
+        action: "/oauth2/device",
+        client: &client.name,
+        scope: &device.scope,
+        note: &note,
+        message,
+        user,
+        hidden: &[("user_code", device.user_code.as_str())],
+    }
+    .reply(status)
+}

@@ -1,0 +1,66 @@
+//! The page on which a user enters name and password, and with the same click allows a client what it asks for. It
+//! has no scripts, and there is no session: a forged request achieves nothing, since it does not have the password.
+
+use http::StatusCode;
+
+use crate::reply::{self, Reply};
+
+pub(crate) struct Page<'a> {
+    /// Where the form is sent.
+    pub(crate) action: &'static str,
+    /// The name of the client.
+    pub(crate) client: &'a str,
+    pub(crate) scope: &'a str,
+    /// A sentence for the user, or empty.
+    pub(crate) note: &'a str,
+    /// Why the last attempt failed, or empty.
+    pub(crate) message: &'a str,
+    /// The name that the user entered before.
+    pub(crate) user: &'a str,
+    /// Parameters that the form sends back.
+    pub(crate) hidden: &'a [(&'a str, &'a str)],
+}
+
+impl Page<'_> {
+    pub(crate) fn reply(&self, status: StatusCode) -> Reply {
+        let hidden = self.hidden.iter().map(|(name, value)| {
+            format!("<input type=\"hidden\" name=\"{name}\" value=\"{}\">\n", escaped(value))
+        });
+        let hidden: String = hidden.collect();
+        let [client, scope, note, user] =
+            [self.client, self.scope, self.note, self.user].map(escaped);
+        let Self { action, message, .. } = self;
+        reply::page(
+            status,
+            &format!(
+                "<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
+                 <meta name=\"viewport\" content=\"width=device-width\">\n<title>Sign in</title>\n\
+                 <h1>Sign in</h1>\n<p><strong>{client}</strong> asks for access on your behalf: \
+                 {scope}</p>\n<p>{note}</p>\n<p role=\"alert\">{message}</p>\n\
+                 <form method=\"post\" action=\"{action}\">\n{hidden}\
+                 <p><label>User name <input name=\"username\" value=\"{user}\" \
+                 autocomplete=\"username\"></label>\n\
+                 <p><label>Password <input name=\"password\" type=\"password\" \
+                 autocomplete=\"current-password\"></label>\n\
+                 <p><button name=\"decision\" value=\"allow\">Sign in and allow</button>\n\
+                 <button name=\"decision\" value=\"deny\">Deny</button>\n</form>\n</html>\n"
+            ),
+        )
+    }
+}
+
+/// `text` for HTML, also inside a quoted attribute.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            c => out.push(c),
+        }
+    }
+    out
+}

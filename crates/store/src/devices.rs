@@ -1,0 +1,151 @@
+//! Devices without a browser that wait for a user to sign in elsewhere.
+
+use sqlx::Row;
+use sqlx::any::AnyRow;
+
+use crate::database::{seconds, stored};
+use crate::{Store, StoreError, Token};
+
+/// What the user decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    Pending,
+    Allowed,
+    Denied,
+}
+
+/// A device code that was issued to a client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Device {
+    /// SHA-256 of the device code, in base64url.
+    pub hash: String,
+    /// What the user enters.
+    pub user_code: String,
+    /// That of the tokens that the code is exchanged for.
+    pub family: String,
+    pub client: String,
+    pub scope: String,
+    pub expires_s: u64,
+    pub decision: Decision,
+    /// The user who allowed it, or empty, and the time.
+    pub subject: String,
+    pub decided_s: u64,
+}
+
+const COLUMNS: &str =
+    "hash, user_code, family, client, scope, expires_s, decision, subject, decided_s";
+
+impl Store {
+    /// Adds `device`, which is pending. False: its user code is in use.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn add_device(&self, device: &Device) -> Result<bool, StoreError> {
+        let insert = self.sql(&format!(
+            "INSERT INTO devices ({COLUMNS}, polled_s) VALUES (?, ?, ?, ?, ?, ?, 0, '', 0, 0) \
+             ON CONFLICT (user_code) DO NOTHING"
+        ));
+        let query = sqlx::query(insert).bind(device.hash.as_str()).bind(device.user_code.as_str());
+        let query = query.bind(device.family.as_str()).bind(device.client.as_str());
+        let query = query.bind(device.scope.as_str()).bind(stored(device.expires_s));
+        Ok(query.execute(&self.pool).await?.rows_affected() == 1)
+    }
+
+    /// The device that waits with this user code.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn waiting_device(
+        &self,
+        user_code: &str,
+        now_s: u64,
+    ) -> Result<Option<Device>, StoreError> {
+        let select = self.sql(&format!(
+            "SELECT {COLUMNS} FROM devices WHERE user_code = ? AND decision = 0 AND expires_s > ?"
+        ));
+        let query = sqlx::query(select).bind(user_code).bind(stored(now_s));
+        query.fetch_optional(&self.pool).await?.as_ref().map(device).transpose()
+    }
+
+    /// Records that the user `subject` allows the device with this code, or that it is denied. False: it no longer waits.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn decide_device(
+        &self,
+        user_code: &str,
+        subject: Option<&str>,
+        now_s: u64,
+    ) -> Result<bool, StoreError> {
+        let update = self.sql(
+            "UPDATE devices SET decision = ?, subject = ?, decided_s = ? \
+             WHERE user_code = ? AND decision = 0 AND expires_s > ?",
+        );
+        let decision = if subject.is_some() { 1_i64 } else { 2 };
+        let query = sqlx::query(update).bind(decision).bind(subject.unwrap_or_default());
+        let query = query.bind(stored(now_s)).bind(user_code).bind(stored(now_s));
+        Ok(query.execute(&self.pool).await?.rows_affected() == 1)
+    }
+
+    /// The device with the code of this hash, if it was issued to `client`, and whether its last poll was at least
+    /// `interval_s` ago.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn poll_device(
+        &self,
+        hash: &str,
+        client: &str,
+        now_s: u64,
+        interval_s: u64,
+    ) -> Result<Option<(Device, bool)>, StoreError> {
+        let update = self
+            .sql("UPDATE devices SET polled_s = ? WHERE hash = ? AND client = ? AND polled_s <= ?");
+        let query = sqlx::query(update).bind(stored(now_s)).bind(hash).bind(client);
+        let query = query.bind(stored(now_s.saturating_sub(interval_s)));
+        let in_time = query.execute(&self.pool).await?.rows_affected() == 1;
+        let select =
+            self.sql(&format!("SELECT {COLUMNS} FROM devices WHERE hash = ? AND client = ?"));
+        let row = sqlx::query(select).bind(hash).bind(client).fetch_optional(&self.pool).await?;
+        row.map(|row| Ok((device(&row)?, in_time))).transpose()
+    }
+
+    /// Exchanges a device code that the user allowed for `tokens`. False: it was exchanged before.
+    ///
+    /// # Errors
+    /// The database's; nothing is changed then.
+    pub async fn exchange_device(
+        &self,
+        device: &Device,
+        tokens: &[Token],
+    ) -> Result<bool, StoreError> {
+        let mut transaction = self.pool.begin().await?;
+        let delete = self.sql("DELETE FROM devices WHERE hash = ? AND decision = 1");
+        let query = sqlx::query(delete).bind(device.hash.as_str());
+        let first = query.execute(&mut *transaction).await?.rows_affected() == 1;
+        if first {
+            self.insert(&mut transaction, tokens).await?;
+        }
+        transaction.commit().await?;
+        Ok(first)
+    }
+}
+
+fn device(row: &AnyRow) -> Result<Device, StoreError> {
+    Ok(Device {
+        hash: row.try_get(0)?,
+        user_code: row.try_get(1)?,
+        family: row.try_get(2)?,
+        client: row.try_get(3)?,
+        scope: row.try_get(4)?,
+        expires_s: seconds(row.try_get(5)?),
+        decision: match row.try_get::<i64, _>(6)? {
+            0 => Decision::Pending,
+            1 => Decision::Allowed,
+            2 => Decision::Denied,
+            _ => return Err(StoreError::Value("decision")),
+        },
+        subject: row.try_get(7)?,
+        decided_s: seconds(row.try_get(8)?),
+    })
+}
