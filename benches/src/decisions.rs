@@ -7,8 +7,8 @@ use base::{Entropy, Method, Now};
 use gateway::bench::Account;
 use jose::{Algorithm, Header, KeySet, SigningKey};
 use model::{
-    Api, ApiState, Endpoint, Issuer, LoadedApi, Operation, Scheme, ScopeRule, Security, Snapshot,
-    Upstream, UpstreamKind,
+    Api, ApiState, Endpoint, Introspection, Issuer, LoadedApi, Operation, Scheme, ScopeRule,
+    Security, Snapshot, Upstream, UpstreamKind,
 };
 use stages::{Identity, Routes, TokenCache, authenticate, authorise};
 
@@ -42,6 +42,28 @@ pub(super) fn token_cache_hit(times: usize) {
     let (credentials, mut cache) = warm(&snapshot.issuers);
     for credential in credentials.iter().cycle().take(times) {
         black_box(known(&mut cache, black_box(credential), &snapshot.issuers));
+    }
+}
+
+pub(super) fn opaque_token_hit(times: usize) {
+    let introspection = Introspection {
+        url: "https://bench.example/introspect".to_owned(),
+        client_id: "bench".to_owned(),
+        client_secret: SECRET.to_vec(),
+        cache_s: 900,
+    };
+    let issuers = [Arc::new(Issuer { introspection: Some(introspection), ..issuer() })];
+    let mut cache = TokenCache::new(CACHE_BYTES, &Fixed);
+    let response = br#"{"active":true,"sub":"bench","client_id":"bench","aud":"bench","scope":"orders:write"}"#;
+    // As long as 256 bits in base64url.
+    let tokens: Vec<String> = (0..TOKENS).map(|number| format!("{number:043}")).collect();
+    for token in &tokens {
+        let told = authenticate::conclude(&mut cache, token.as_bytes(), &issuers, 0, response, NOW);
+        assert!(told.is_ok_and(|caller| caller.is_some()));
+    }
+    let credentials: Vec<_> = tokens.iter().map(|token| format!("Bearer {token}")).collect();
+    for credential in credentials.iter().cycle().take(times) {
+        black_box(known(&mut cache, black_box(credential.as_bytes()), &issuers));
     }
 }
 
@@ -107,8 +129,8 @@ fn credential(number: usize) -> Vec<u8> {
     format!("Bearer {token}").into_bytes()
 }
 
-fn snapshot() -> Snapshot {
-    let issuer = Issuer {
+fn issuer() -> Issuer {
+    Issuer {
         name: "bench".to_owned(),
         iss: "https://bench.example".to_owned(),
         revision: 1,
@@ -117,11 +139,15 @@ fn snapshot() -> Snapshot {
         leeway_s: 0,
         padded_segments: false,
         allow_unlimited: false,
-    };
+        introspection: None,
+    }
+}
+
+fn snapshot() -> Snapshot {
     let apis = (0..APIS)
         .map(|number| LoadedApi { api: Arc::new(api(number)), state: ApiState::Serving })
         .collect();
-    Snapshot { revision: 1, apis, issuers: vec![Arc::new(issuer)], ..Snapshot::default() }
+    Snapshot { revision: 1, apis, issuers: vec![Arc::new(issuer())], ..Snapshot::default() }
 }
 
 fn api(number: usize) -> Api {

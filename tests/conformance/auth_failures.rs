@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
-use harness::{Gateway, Issuer, Upstream, api};
+use harness::{CannedResponse, Gateway, Issuer, Upstream, api};
 use model::{AccessLog, AuthFailure, Denial};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// A rejected credential for each reason: the header fields, and the reason.
 fn rejected(issuer: &Issuer, stranger: &Issuer) -> Vec<(String, AuthFailure)> {
@@ -17,7 +17,7 @@ fn rejected(issuer: &Issuer, stranger: &Issuer) -> Vec<(String, AuthFailure)> {
         ("Authorization: Basic dXNlcjpwYXNz\r\n".to_owned(), AuthFailure::UnsupportedScheme),
         (bearer(valid.clone()).repeat(2), AuthFailure::RepeatedHeader),
         (bearer("a".repeat(base::limits::TOKEN_BYTES_MAX + 1)), AuthFailure::TokenTooLong),
-        (bearer("opaque".to_owned()), AuthFailure::MalformedToken),
+        (bearer("a.b.c".to_owned()), AuthFailure::MalformedToken),
         // A P-256 signature takes 64 bytes: two padding characters.
         (bearer(format!("{valid}==")), AuthFailure::PaddedToken),
         (bearer(token.clone().typ(Some("id+jwt")).sign()), AuthFailure::UnsupportedHeader),
@@ -39,6 +39,12 @@ fn rejected(issuer: &Issuer, stranger: &Issuer) -> Vec<(String, AuthFailure)> {
             AuthFailure::NotYetValid,
         ),
         (bearer(token.clone().claim("aud", "bank").sign()), AuthFailure::WrongAudience),
+        (bearer("inactive".to_owned()), AuthFailure::InactiveToken),
+        (bearer("undecided".to_owned()), AuthFailure::IssuerUnavailable),
+        (
+            bearer(token.clone().claim("cnf", json!({"jkt": "key"})).sign()),
+            AuthFailure::Unconfirmed,
+        ),
     ]
 }
 
@@ -47,7 +53,11 @@ fn each_reason_is_counted_and_logged_and_in_no_response() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("access.log");
     let upstream = Upstream::fixed("in");
-    let issuer = Issuer::new("resident").audiences(&["shop"]);
+    let server = Upstream::responding(|request| {
+        let is_inactive = request.text().starts_with("token=inactive&");
+        CannedResponse::ok(if is_inactive { r#"{"active":false}"# } else { "" })
+    });
+    let issuer = Issuer::new("resident").audiences(&["shop"]).introspected_by(&server);
     let rejected = rejected(&issuer, &Issuer::new("resident"));
     let gateway = Gateway::of(api("/a").secured("GET /*").to(&upstream))
         .issuer(&issuer)

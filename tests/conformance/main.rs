@@ -18,6 +18,7 @@ mod integration_bodies;
 mod integration_codings;
 mod integration_cors;
 mod interceptors;
+mod introspection;
 mod keep_alive;
 mod lifecycle;
 mod long_bodies;

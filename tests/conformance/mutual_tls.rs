@@ -1,8 +1,9 @@
 //! Client certificates.
 
 use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
+use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
 use harness::{Builder, Gateway, Identity, Issuer, Upstream, api};
+use serde_json::json;
 
 const FIELD: &str = "x-wso2-client-certificate";
 
@@ -40,6 +41,40 @@ fn a_certificate_is_no_token_and_a_token_no_certificate() {
     assert_eq!(known.fetch("GET /both/x", &token).text(), "served");
     let mut unknown = gateway.connect_tls();
     assert_eq!(unknown.fetch("GET /both/x", &token).status_and_code(), "401 900911");
+}
+
+#[test]
+fn a_token_that_is_bound_to_a_certificate_needs_its_handshake() {
+    let (upstream, owner) = (Upstream::fixed("served"), Identity::of(&["client.example"]));
+    let issuer = Issuer::new("resident");
+    let gateway = Gateway::of(api("/a").secured("GET /*").to(&upstream))
+        .issuer(&issuer)
+        .client_certificates(&owner, false)
+        .start();
+    let sha256 = BASE64_URL_SAFE_NO_PAD.encode(jose::sha256(&owner.certificate()));
+    let bound = |cnf: serde_json::Value| {
+        format!("Authorization: {}\r\n", issuer.token().claim("cnf", cnf).bearer())
+    };
+    let own = bound(json!({ "x5t#S256": sha256 }));
+    let certificate = BASE64_STANDARD.encode(owner.certificate());
+    let claimed = format!("{own}X-WSO2-CLIENT-CERTIFICATE: {certificate}\r\n");
+    let other = bound(json!({ "x5t#S256": BASE64_URL_SAFE_NO_PAD.encode([7; 32]) }));
+    let by_key = bound(json!({ "jkt": sha256 }));
+    // The second time from the cache.
+    for _ in 0..2 {
+        assert_eq!(gateway.connect_tls_as(&owner).fetch("GET /a/x", &own).text(), "served");
+        for (mut client, field) in [
+            (gateway.connect_tls(), &own),
+            (gateway.connect(), &own),
+            (gateway.connect_tls(), &claimed),
+            (gateway.connect_tls_as(&owner), &other),
+            (gateway.connect_tls_as(&owner), &by_key),
+        ] {
+            assert_eq!(client.fetch("GET /a/x", field).status_and_code(), "401 900901", "{field}");
+        }
+    }
+    let unbound = format!("Authorization: {}\r\n", issuer.token().bearer());
+    assert_eq!(gateway.connect_tls_as(&owner).fetch("GET /a/x", &unbound).text(), "served");
 }
 
 #[test]

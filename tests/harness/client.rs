@@ -1,6 +1,6 @@
 //! A client that sends and receives exact bytes.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use base::Method;
 use rustls::ClientConfig;
@@ -18,6 +18,12 @@ impl Client {
     #[must_use]
     pub fn connect(address: SocketAddr) -> Self {
         Self(Incoming::new(Socket::connect(address)))
+    }
+
+    /// In clear, from another address of this machine.
+    #[must_use]
+    pub fn connect_from(source: IpAddr, address: SocketAddr) -> Self {
+        Self(Incoming::new(Socket::connect_from(source, address)))
     }
 
     /// Over TLS, expecting the certificate of `host`.

@@ -4,7 +4,10 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use jose::{Algorithm, Header, KeySet, SigningKey};
+use model::Introspection;
 use serde_json::{Map, Value, json};
+
+use crate::Upstream;
 
 /// Seconds since the Unix epoch, now.
 #[must_use]
@@ -23,6 +26,7 @@ pub struct Issuer {
     audiences: Vec<String>,
     leeway_s: u64,
     allow_unlimited: bool,
+    introspection: Option<Introspection>,
 }
 
 impl Issuer {
@@ -48,6 +52,7 @@ impl Issuer {
             audiences: Vec::new(),
             leeway_s: 0,
             allow_unlimited: false,
+            introspection: None,
         }
     }
 
@@ -69,6 +74,18 @@ impl Issuer {
     #[must_use]
     pub fn allow_unlimited(mut self) -> Self {
         self.allow_unlimited = true;
+        self
+    }
+
+    /// `server` is asked about opaque tokens, as the client `gateway` with the secret `se+cret`.
+    #[must_use]
+    pub fn introspected_by(mut self, server: &Upstream) -> Self {
+        self.introspection = Some(Introspection {
+            url: format!("{}/introspect?tenant=a", server.url()),
+            client_id: "gateway".to_owned(),
+            client_secret: b"se+cret".to_vec(),
+            cache_s: 900,
+        });
         self
     }
 
@@ -96,6 +113,7 @@ impl Issuer {
             leeway_s: self.leeway_s,
             padded_segments: false,
             allow_unlimited: self.allow_unlimited,
+            introspection: self.introspection.clone(),
         })
     }
 

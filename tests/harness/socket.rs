@@ -1,12 +1,13 @@
 //! One side of a connection, in clear or over TLS, blocking.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
 
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConnection, StreamOwned};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use socket2::{Domain, Type};
 use wire::tls::{CertificateSet, ServerCertificates};
 
 use crate::{PATIENCE, now_s};
@@ -109,6 +110,14 @@ impl Socket {
     pub(crate) fn connect(address: SocketAddr) -> Self {
         let tcp = TcpStream::connect(address).unwrap_or_else(|e| panic!("connect {address}: {e}"));
         Self::clear(tcp)
+    }
+
+    pub(crate) fn connect_from(source: IpAddr, address: SocketAddr) -> Self {
+        let socket =
+            socket2::Socket::new(Domain::for_address(address), Type::STREAM, None).unwrap();
+        socket.bind(&SocketAddr::new(source, 0).into()).unwrap();
+        socket.connect(&address.into()).unwrap_or_else(|e| panic!("connect {address}: {e}"));
+        Self::clear(socket.into())
     }
 
     pub(crate) fn clear(tcp: TcpStream) -> Self {

@@ -1,26 +1,30 @@
 //! From registration to a request that the gateway forwards.
 
-use harness::{Client, Files, Process, Upstream};
+use harness::{Client, Files, Process, Response, Upstream};
 use serde_json::{Value, json};
 
-use crate::key_manager::{CONTROL, ISS, KeyManager, PASSWORD, success};
+use crate::key_manager::{CONTROL, ISS, KeyManager, Login, PASSWORD, success};
 
-/// A gateway that fetches its keys from `manager`.
-fn gateway(manager: &KeyManager, upstream: &Upstream) -> (Files, Process) {
+/// A gateway that fetches its keys from `manager`, and asks it about opaque tokens as the client `asking`.
+fn gateway(manager: &KeyManager, asking: Login<'_>, upstream: &Upstream) -> (Files, Process) {
     let description = format!(
         "openapi: 3.0.3\ninfo: {{title: A, version: '1'}}\nx-wso2-basePath: /a\n\
          x-wso2-production-endpoints: {{urls: ['{}']}}\n\
          paths:\n  /*:\n    get: {{responses: {{'200': {{description: ok}}}}}}\n",
         upstream.url()
     );
-    let jwks = format!("https://{}/oauth2/jwks", manager.process.address("https"));
+    let origin = format!("https://{}", manager.process.address("https"));
+    let (id, secret) = asking;
     let ca = manager.files.path("tls.crt");
     let toml = format!(
-        "[[issuer]]\nname = \"resident\"\niss = \"{ISS}\"\njwks = \"{jwks}\"\n\
+        "[[issuer]]\nname = \"resident\"\niss = \"{ISS}\"\njwks = \"{origin}/oauth2/jwks\"\n\
+         introspection = {{ url = \"{origin}/oauth2/introspect\", client_id = \"{id}\", \
+         client_secret = {{ file = \"secret\" }} }}\n\
          [upstream_tls]\nca = [\"{}\"]\nsystem_roots = false\n",
         ca.display()
     );
     let files = Files::new().api("a.yaml", &description).toml(&toml);
+    files.write("secret", secret);
     let process = Process::gateway(&files);
     (files, process)
 }
@@ -37,16 +41,38 @@ fn a_registered_application_gets_a_token_that_the_gateway_accepts() {
     let token = issued["access_token"].as_str().unwrap();
 
     let upstream = Upstream::fixed("from the upstream");
-    let (_files, process) = gateway(&manager, &upstream);
-    let fetch = |token: &str| {
-        let fields = format!("Authorization: Bearer {token}\r\n");
-        Client::connect(process.address("http")).fetch("GET /a/x", &fields)
-    };
-    let accepted = fetch(token);
+    let (_files, process) = gateway(&manager, (&id, &secret), &upstream);
+    let accepted = fetch(&process, token);
     assert_eq!((accepted.status, accepted.text().as_str()), (200, "from the upstream"));
     let (head, signature) = token.rsplit_once('.').unwrap();
     let swapped: String = signature.chars().rev().collect();
-    assert_eq!(fetch(&format!("{head}.{swapped}")).status_and_code(), "401 900901");
+    assert_eq!(fetch(&process, &format!("{head}.{swapped}")).status_and_code(), "401 900901");
+}
+
+fn fetch(gateway: &Process, token: &str) -> Response {
+    let fields = format!("Authorization: Bearer {token}\r\n");
+    Client::connect(gateway.address("http")).fetch("GET /a/x", &fields)
+}
+
+#[test]
+fn an_opaque_token_is_accepted_if_it_is_active_also_while_the_key_manager_is_down() {
+    let manager = KeyManager::start();
+    let (id, secret) = manager.register("gateway", json!({}));
+    let orders = manager.register("orders", json!({ "tokenType": "OAUTH" }));
+    let login = (orders.0.as_str(), orders.1.as_str());
+    let [known, revoked, new] = ["", "", ""].map(|_| {
+        let issued = manager.token(login, "grant_type=client_credentials");
+        issued["access_token"].as_str().unwrap().to_owned()
+    });
+    let form = format!("token={revoked}");
+    assert_eq!(manager.post("/oauth2/revoke", Some(login), &form).status, 200);
+    let upstream = Upstream::fixed("from the upstream");
+    let (_files, process) = gateway(&manager, (&id, &secret), &upstream);
+    assert_eq!(fetch(&process, &known).text(), "from the upstream");
+    assert_eq!(fetch(&process, &revoked).status_and_code(), "401 900901");
+    drop(manager);
+    assert_eq!(fetch(&process, &new).status_and_code(), "503 503003");
+    assert_eq!(fetch(&process, &known).status, 200);
 }
 
 /// Source: RFC 8410 section 10.3.
@@ -66,7 +92,7 @@ fn the_gateway_accepts_access_tokens_that_an_ed25519_key_signed_and_no_id_tokens
     let form = "grant_type=password&username=admin&password=correct+horse+battery&scope=openid";
     let issued = manager.token((&login.0, &login.1), form);
     let upstream = Upstream::fixed("from the upstream");
-    let (_files, process) = gateway(&manager, &upstream);
+    let (_files, process) = gateway(&manager, (&login.0, &login.1), &upstream);
     let fetch = |name: &str| {
         let token = issued[name].as_str().unwrap();
         let fields = format!("Authorization: Bearer {token}\r\n");

@@ -330,6 +330,22 @@ pub const TOKEN_BYTES_MAX: usize = 16 * KIB as usize;
 pub const TOKEN_CACHE_BYTES_MAX: usize = 32 * MIB as usize;
 /// Longest time a verified token stays cached, in seconds. Source: WSO2's token cache, 15 minutes.
 pub const TOKEN_CACHE_S_MAX: u64 = 900;
+/// Default, and largest `cache_s` of `introspection`: longest time an opaque token stays cached, in seconds. A revocation
+/// may be noticed that late. Source: WSO2's token cache, 15 minutes.
+pub const INTROSPECTION_CACHE_S_MAX: u64 = 900;
+/// Time for which an opaque token that no issuer calls active is rejected without asking again, in seconds.
+pub const INACTIVE_TOKEN_S: u64 = 5;
+/// Maximum number of such tokens that a worker remembers. More: the older one at the same place is asked about again.
+pub const INACTIVE_TOKENS_MAX: usize = 4_096;
+/// Longest introspection by one issuer, in milliseconds. Longer: 503003, if no other issuer calls the token active.
+pub const INTROSPECTION_MS_MAX: u32 = 3_000;
+/// Maximum number of tokens that one worker asks about at a time. More wait for up to `INTROSPECTION_MS_MAX`, then
+/// 503003.
+pub const INTROSPECTIONS_MAX: usize = 64;
+/// Maximum number of them that one client causes. More wait likewise, so that other clients' tokens are asked about.
+pub const INTROSPECTIONS_PER_CLIENT_MAX: usize = 16;
+/// Largest introspection response, in bytes. Larger: 503003.
+pub const INTROSPECTION_BYTES_MAX: usize = 64 * KIB as usize;
 /// Largest JWKS document, in bytes. Larger: rejected, and the last good one stays in use.
 pub const JWKS_BYTES_MAX: usize = MIB as usize;
 /// Maximum number of keys in one JWKS. More: rejected.
@@ -424,6 +440,10 @@ const _: () = assert!(
 );
 const _: () = assert!(HEAD_BUFFER_BYTES <= HEAD_BYTES_MAX, "a buffer grows to the largest head");
 const _: () = assert!(TARGET_BYTES_MAX < HEAD_BYTES_MAX, "a target must fit in a head");
+const _: () = assert!(
+    INTROSPECTIONS_PER_CLIENT_MAX < INTROSPECTIONS_MAX,
+    "one client must leave places to others"
+);
 const _: () = assert!(TOKEN_BYTES_MAX < HEAD_BYTES_MAX as usize, "a token must fit in a head");
 const _: () = assert!(CONTENT_LENGTH_BYTES_MAX == (1 << 53) - 1, "exact as a double");
 const _: () = assert!(IDLE_UPSTREAM_MS_MAX < 60_000, "the gateway closes before the upstream does");

@@ -76,7 +76,7 @@ pub fn check_settings(settings: &Settings, now: Now) -> Vec<Diagnostic> {
         let text = match &issuer.keys {
             KeySource::JwksFile(file) | KeySource::Pem(file) => read_keys(file),
             KeySource::Secret(secret) => Ok(secret.clone()),
-            KeySource::JwksUrl(_) => continue,
+            KeySource::JwksUrl(_) | KeySource::Discovery(_) | KeySource::Absent => continue,
         };
         let problem = text.map(|text| issuers::problem(issuer, &text)).unwrap_or_else(Some);
         found.extend(

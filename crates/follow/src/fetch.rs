@@ -8,6 +8,8 @@ use std::thread;
 use base::limits;
 use model::KeySource;
 
+use crate::discovery;
+
 /// Fetches a URL. Blocks, within its own limits of time and size.
 pub type Fetch = Arc<dyn Fn(&str) -> Result<Vec<u8>, String> + Send + Sync>;
 
@@ -27,13 +29,23 @@ pub(crate) fn start<M: Send + 'static>(
     sender: Sender<M>,
     wrap: fn(Fetched) -> M,
 ) {
-    let KeySource::JwksUrl(url) = source.clone() else { return };
+    if !is_fetched(&source) {
+        return;
+    }
     let fetch = Arc::clone(fetch);
     let (for_thread, on_failure) =
         ((name.clone(), source.clone(), sender.clone()), (name, source, sender));
     let spawned = thread::Builder::new().name("jwks".to_owned()).spawn(move || {
         let (name, source, sender) = for_thread;
-        let result = fetch(&url).and_then(bounded);
+        let result = match &source {
+            KeySource::Discovery(issuer) => discovery::fetch_keys(&fetch, issuer),
+            KeySource::JwksUrl(url) => fetch(url),
+            KeySource::JwksFile(_)
+            | KeySource::Pem(_)
+            | KeySource::Secret(_)
+            | KeySource::Absent => Err("its keys have no URL".to_owned()),
+        };
+        let result = result.and_then(bounded);
         // Fails if the follower has stopped.
         drop(sender.send(wrap(Fetched { name, source, result })));
     });
@@ -41,6 +53,16 @@ pub(crate) fn start<M: Send + 'static>(
         let (name, source, sender) = on_failure;
         let result = Err(format!("cannot start a thread: {error}"));
         drop(sender.send(wrap(Fetched { name, source, result })));
+    }
+}
+
+/// Whether the keys come from a server.
+pub(crate) fn is_fetched(source: &KeySource) -> bool {
+    match source {
+        KeySource::JwksUrl(_) | KeySource::Discovery(_) => true,
+        KeySource::JwksFile(_) | KeySource::Pem(_) | KeySource::Secret(_) | KeySource::Absent => {
+            false
+        }
     }
 }
 

@@ -10,6 +10,8 @@ use base::limits;
 use jose::{Algorithm, KeySet};
 use model::{Diagnostic, Issuer, IssuerSettings, KeySource, Severity};
 
+use crate::fetch::is_fetched;
+
 const SECOND_US: u64 = 1_000_000;
 
 #[derive(Debug, Default)]
@@ -159,7 +161,10 @@ impl Issuers {
             source @ (KeySource::JwksFile(file) | KeySource::Pem(file)) => {
                 Some((entry.settings.name.clone(), source.clone(), file.clone()))
             }
-            KeySource::JwksUrl(_) | KeySource::Secret(_) => None,
+            KeySource::JwksUrl(_)
+            | KeySource::Discovery(_)
+            | KeySource::Secret(_)
+            | KeySource::Absent => None,
         });
         files.collect()
     }
@@ -170,7 +175,11 @@ impl Issuers {
             source @ KeySource::Secret(secret) => {
                 Some((entry.settings.name.clone(), source.clone(), secret.clone()))
             }
-            KeySource::JwksFile(_) | KeySource::Pem(_) | KeySource::JwksUrl(_) => None,
+            KeySource::JwksFile(_)
+            | KeySource::Pem(_)
+            | KeySource::JwksUrl(_)
+            | KeySource::Discovery(_)
+            | KeySource::Absent => None,
         });
         secrets.collect()
     }
@@ -200,10 +209,7 @@ impl Issuers {
 
 impl Fetching {
     fn from(settings: &IssuerSettings, now_us: u64) -> Self {
-        let due_us = match settings.keys {
-            KeySource::JwksUrl(_) => Some(now_us),
-            KeySource::JwksFile(_) | KeySource::Pem(_) | KeySource::Secret(_) => None,
-        };
+        let due_us = is_fetched(&settings.keys).then_some(now_us);
         Self { due_us, ..Self::default() }
     }
 }
@@ -225,8 +231,8 @@ pub(crate) fn diagnostic(name: &str, source: &KeySource, problem: &str) -> Diagn
 pub(crate) fn place(name: &str, source: &KeySource) -> PathBuf {
     match source {
         KeySource::JwksFile(file) | KeySource::Pem(file) => file.clone(),
-        KeySource::JwksUrl(url) => PathBuf::from(url),
-        KeySource::Secret(_) => Path::new("issuer").join(name),
+        KeySource::JwksUrl(url) | KeySource::Discovery(url) => PathBuf::from(url),
+        KeySource::Secret(_) | KeySource::Absent => Path::new("issuer").join(name),
     }
 }
 
@@ -240,6 +246,7 @@ fn issuer(settings: &IssuerSettings, keys: KeySet, revision: u64) -> Issuer {
         leeway_s: settings.leeway_s,
         padded_segments: settings.padded_segments,
         allow_unlimited: settings.allow_unlimited,
+        introspection: settings.introspection.clone(),
     }
 }
 
@@ -252,7 +259,10 @@ pub(crate) fn problem(settings: &IssuerSettings, text: &[u8]) -> Option<String> 
 /// algorithms, nor a public key with symmetric ones.
 fn keys(settings: &IssuerSettings, text: &[u8]) -> Result<KeySet, String> {
     let (read, symmetric) = match &settings.keys {
-        KeySource::JwksFile(_) | KeySource::JwksUrl(_) => (KeySet::from_jwks(text), false),
+        KeySource::Absent => return Ok(KeySet::default()),
+        KeySource::JwksFile(_) | KeySource::JwksUrl(_) | KeySource::Discovery(_) => {
+            (KeySet::from_jwks(text), false)
+        }
         KeySource::Pem(_) => (KeySet::from_pem(text), false),
         KeySource::Secret(_) => (KeySet::from_secret(text), true),
     };

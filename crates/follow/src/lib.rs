@@ -14,6 +14,7 @@ mod catalogue;
 mod certificates;
 mod configuration;
 mod debounce;
+mod discovery;
 mod documents;
 mod fetch;
 mod follower;

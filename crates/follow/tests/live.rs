@@ -728,6 +728,7 @@ fn issuer(keys: KeySource) -> IssuerSettings {
         leeway_s: 0,
         padded_segments: false,
         allow_unlimited: false,
+        introspection: None,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Parses endpoint URLs, base paths and host names.
 
-use std::net::Ipv6Addr;
+use std::net::{IpAddr, Ipv6Addr};
 
 use model::{Endpoint, Scheme};
 
@@ -81,6 +81,17 @@ pub(crate) fn url_host(text: &str) -> Result<String, Wrong> {
     }
     let before_query = text.split_once('?').map_or(text, |(before, _)| before);
     endpoint(before_query).map(|endpoint| endpoint.host)
+}
+
+/// Whether nobody on the way can read or replace what is exchanged with this URL: it is https, or of this machine.
+///
+/// # Errors
+/// It is no http or https URL.
+pub(crate) fn is_confidential(url: &str) -> Result<bool, Wrong> {
+    let host = url_host(url)?;
+    let is_loopback =
+        host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+    Ok(is_loopback || scheme_of(url).is_some_and(|scheme| scheme.eq_ignore_ascii_case("https")))
 }
 
 fn default_port(scheme: Scheme) -> u16 {

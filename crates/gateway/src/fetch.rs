@@ -13,7 +13,7 @@ use wire::tls::ClientTls;
 
 use crate::deliver::upstream_fault;
 use crate::flow::Held;
-use crate::forward::{self, Balancer, Forwarding, OwnBody, Pools, RetryCounts};
+use crate::forward::{self, Balancer, Forwarding, OwnBody, Pools, RetryCounts, UpstreamResponse};
 use crate::held::{HeldBytes, Hold, HoldError};
 use crate::message::{HeadEdits, Outgoing, Peer, Request};
 use crate::resources::Resources;
@@ -108,7 +108,16 @@ async fn exchange(
     let path = request.head.path(&request.bytes);
     let outgoing = Outgoing::of(&request, path, &edits, false);
     let mut nothing = OwnBody::new(Held::default(), &resources);
-    let mut response = forward::exchange(&resources, &forwarding, &outgoing, &mut nothing).await?;
+    let response = forward::exchange(&resources, &forwarding, &outgoing, &mut nothing).await?;
+    whole(&resources, response, bytes_max).await
+}
+
+/// Reads the rest of a response.
+pub(crate) async fn whole(
+    resources: &Resources,
+    mut response: UpstreamResponse,
+    bytes_max: usize,
+) -> Result<Fetched, FetchError> {
     let status = response.head.status();
     if let 301 | 302 | 303 | 307 | 308 = status {
         let location = response.head.parsed.find(Known::Location);
@@ -124,7 +133,10 @@ async fn exchange(
         Err(error) => Err(error),
     };
     match held {
-        Ok(body) => Ok(Fetched { status, body: body.into() }),
+        Ok(body) => {
+            response.release(resources);
+            Ok(Fetched { status, body: body.into() })
+        }
         Err(HoldError::TooLarge | HoldError::Exhausted) => Err(FetchError::TooLarge { bytes_max }),
         Err(HoldError::Body(error)) => Err(upstream_fault(&authority, &error).into()),
     }

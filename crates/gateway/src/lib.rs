@@ -29,6 +29,7 @@ mod heavy;
 mod held;
 mod inbound;
 mod integration;
+mod introspect;
 mod listen;
 mod message;
 mod pipeline;

@@ -20,6 +20,7 @@ use crate::deliver::{Stall, deliver};
 use crate::fault;
 use crate::forward::{self, Forwarding, Unwanted, while_wanted};
 use crate::integration::{self, policies};
+use crate::introspect::introspect;
 use crate::message::{Outgoing, Request, Serves};
 use crate::response::{Body, Response};
 use crate::worker::Worker;
@@ -106,7 +107,7 @@ async fn respond<C: Client>(
     let routes = worker_api.routes();
     let api: &Api = &routes.api;
     let operation = api.operations.get(number).ok_or(Fault::Denied(Denial::NoResource))?;
-    if api.mutual_tls && !request.peer.has_certificate {
+    if api.mutual_tls && request.peer.certificate.is_none() {
         return Err(Fault::Denied(Denial::NoCertificate));
     }
     let key_type = match &operation.security {
@@ -203,7 +204,7 @@ fn is_personal(request: &Request, api: &Api) -> bool {
         |field: &Field| api.forward_auth_header || !is_credential(field.name.of(&request.bytes));
     let sends = |known| head.find(known).is_some_and(is_kept);
     let sends_user = |name: &&str| head.find_name(&request.bytes, name.as_bytes()).is_some();
-    request.peer.has_certificate
+    request.peer.certificate.is_some()
         || PERSONAL.into_iter().any(sends)
         || api.forward_auth_header
             && head.find_name(&request.bytes, api.auth_header.as_bytes()).is_some()
@@ -263,29 +264,35 @@ fn route<'a>(
 }
 
 /// Identifies the caller. If the token names a key that its issuer's key set lacks, the request waits for the key
-/// set to be fetched again.
+/// set to be fetched again; if the token is opaque and new, it waits for the issuer.
 async fn authenticate<C: Client>(
     worker: &Worker,
-    revision: &Compiled,
+    revision: &Rc<Compiled>,
     request: &Request,
     api: &Api,
     client: &mut C,
     record: &mut Record,
 ) -> Result<Rc<Caller>, Fault> {
-    let mut identity = identify(worker, revision, request, api);
-    if let Ok(Identity::UnknownKid { issuer }) = identity {
-        identity = Err(AuthFailure::UnknownKid);
-        if let Some(issuer) = revision.routes.issuers().get(issuer) {
-            ask(worker, Question::KeySet { issuer: issuer.name.clone() }, client).await?;
-            // The answer is in the current revision, which may be newer than the request's.
-            identity = identify(worker, &worker.compiled(), request, api);
-        }
+    let token = token(request, api).map_err(|failure| reject(record, failure))?;
+    let mut identity = identify(worker, revision, token);
+    if let Identity::UnknownKid { issuer } = identity
+        && let Some(issuer) = revision.routes.issuers().get(issuer)
+    {
+        ask(worker, Question::KeySet { issuer: issuer.name.clone() }, client).await?;
+        // The answer is in the current revision, which may be newer than the request's.
+        identity = identify(worker, &worker.compiled(), token);
     }
-    match identity {
-        Ok(Identity::Known(caller)) => Ok(caller),
-        Ok(Identity::Rejected(failure)) | Err(failure) => Err(reject(record, failure)),
-        Ok(Identity::UnknownKid { .. }) => Err(reject(record, AuthFailure::UnknownKid)),
-    }
+    let known = match identity {
+        Identity::Known(caller) => Ok(caller),
+        // Boxed, so that the rare case does not enlarge every future.
+        Identity::Opaque => Box::pin(introspect(worker, revision, request, token, client)).await?,
+        Identity::Rejected(failure) => Err(failure),
+        Identity::UnknownKid { .. } => Err(AuthFailure::UnknownKid),
+    };
+    let confirmed = known.and_then(|caller| {
+        authenticate::confirm(&caller, request.peer.certificate.as_ref()).map(|()| caller)
+    });
+    confirmed.map_err(|failure| reject(record, failure))
 }
 
 /// Waits until `question` is answered, at most `KEY_SET_WAIT_MS_MAX`.
@@ -302,12 +309,14 @@ async fn ask<C: Client>(worker: &Worker, question: Question, client: &mut C) -> 
     }
 }
 
-fn identify(
-    worker: &Worker,
-    revision: &Compiled,
-    request: &Request,
-    api: &Api,
-) -> Result<Identity, AuthFailure> {
+fn identify(worker: &Worker, revision: &Compiled, token: &[u8]) -> Identity {
+    let mut tokens = worker.tokens.borrow_mut();
+    let (issuers, now) = (revision.routes.issuers(), worker.resources.coarse());
+    authenticate::identify(&mut tokens, token, issuers, now)
+}
+
+/// The request's token.
+fn token<'a>(request: &'a Request, api: &Api) -> Result<&'a [u8], AuthFailure> {
     let field = if api.auth_header == "authorization" {
         request.head.find(Known::Authorization)
     } else {
@@ -317,10 +326,7 @@ fn identify(
     if is_repeated(request, field) {
         return Err(AuthFailure::RepeatedHeader);
     }
-    let token = authenticate::bearer(field.value.of(&request.bytes))?;
-    let mut tokens = worker.tokens.borrow_mut();
-    let (issuers, now) = (revision.routes.issuers(), worker.resources.coarse());
-    Ok(authenticate::identify(&mut tokens, token, issuers, now))
+    authenticate::bearer(field.value.of(&request.bytes))
 }
 
 /// Records why the credential was rejected. The response contains only [`AuthFailure::denial`].

@@ -14,6 +14,8 @@ pub(crate) struct Share {
     pub(crate) requests: Rc<Gate>,
     /// Requests that were forwarded without a byte of their body, until the head of their response.
     pub(crate) early_uploads: Rc<Gate>,
+    /// Opaque tokens that issuers are asked about.
+    pub(crate) introspections: Rc<Gate>,
 }
 
 /// Whose requests give way to one that waits at a gate.

@@ -19,6 +19,7 @@ use crate::forward::{OwnConnections, Pools, Shared};
 use crate::heavy::HeavyPool;
 use crate::held::HeldBytes;
 use crate::integration::{Integration, Origins};
+use crate::introspect::Introspections;
 use crate::listen::TaskPool;
 use crate::message::{Request, Serves};
 use crate::resources::{Resources, WorkerClock};
@@ -60,6 +61,7 @@ pub(crate) struct Worker {
     pub(crate) responses: ResponseCache,
     pub(crate) heavy: HeavyPool,
     pub(crate) tokens: RefCell<TokenCache>,
+    pub(crate) introspections: Introspections,
     pub(crate) tally: Tally,
     pub(crate) access: AccessLines,
     pub(crate) connections: Cell<usize>,
@@ -108,6 +110,7 @@ impl Worker {
             responses: ResponseCache::default(),
             heavy,
             tokens: RefCell::new(TokenCache::new(limits::TOKEN_CACHE_BYTES_MAX, &SystemEntropy)),
+            introspections: Introspections::default(),
             tally: Tally::default(),
             access,
             connections: Cell::new(0),
@@ -278,6 +281,7 @@ impl Worker {
             token_misses: tokens.misses(),
             tokens: tokens.len() as u64,
             token_bytes: tokens.bytes() as u64,
+            introspections: tally.introspections.figures(),
             revision: self.compiled.borrow().routes.revision(),
             apis: Vec::new(),
             upstreams: Vec::new(),

@@ -1,5 +1,6 @@
 //! The claims of a JWT that the gateway reads, with their types checked.
 
+use crate::base64url::{self, Padding};
 use crate::error::TokenError;
 use crate::json::{self, JsonError, Object, Value};
 
@@ -26,6 +27,17 @@ pub struct Claims {
     pub keytype: Option<String>,
     /// Whether it has `at_hash`, the claim that ties an ID token to its access token.
     pub is_id_token: bool,
+    /// `cnf`: the key that whoever presents the token has to prove.
+    pub confirmation: Option<Confirmation>,
+}
+
+/// The key that a token is bound to. Source: RFC 7800.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Confirmation {
+    /// `x5t#S256`: the certificate of the client's TLS handshake, by its SHA-256. Source: RFC 8705 section 3.1.
+    Certificate([u8; 32]),
+    /// A kind of proof that is not supported, such as DPoP's `jkt`.
+    Other,
 }
 
 impl Claims {
@@ -36,18 +48,24 @@ impl Claims {
     pub fn parse(payload: &[u8]) -> Result<Self, TokenError> {
         let object = json::parse_object(payload)
             .map_err(|_| TokenError::Malformed("the claims are not a strict JSON object"))?;
+        Self::of(&object)
+    }
+
+    /// The claims among the members of an object.
+    pub(crate) fn of(object: &Object<'_>) -> Result<Self, TokenError> {
         Ok(Self {
-            iss: string(&object, "iss", "`iss` is not a string")?,
-            sub: subject(&object)?,
-            aud: strings(&object, "aud", "`aud` is neither a string nor an array of them")?,
-            exp: numeric_date(&object, "exp", "`exp` is not a NumericDate")?,
-            nbf: numeric_date(&object, "nbf", "`nbf` is not a NumericDate")?,
-            iat: numeric_date(&object, "iat", "`iat` is not a NumericDate")?,
-            jti: string(&object, "jti", "`jti` is not a string")?,
-            client_id: string(&object, "client_id", "`client_id` is not a string")?,
-            azp: string(&object, "azp", "`azp` is not a string")?,
-            scopes: scopes(&object)?,
-            keytype: string(&object, "keytype", "`keytype` is not a string")?,
+            iss: string(object, "iss", "`iss` is not a string")?,
+            sub: subject(object)?,
+            aud: strings(object, "aud", "`aud` is neither a string nor an array of them")?,
+            exp: numeric_date(object, "exp", "`exp` is not a NumericDate")?,
+            nbf: numeric_date(object, "nbf", "`nbf` is not a NumericDate")?,
+            iat: numeric_date(object, "iat", "`iat` is not a NumericDate")?,
+            jti: string(object, "jti", "`jti` is not a string")?,
+            client_id: string(object, "client_id", "`client_id` is not a string")?,
+            azp: string(object, "azp", "`azp` is not a string")?,
+            scopes: scopes(object)?,
+            keytype: string(object, "keytype", "`keytype` is not a string")?,
+            confirmation: confirmation(object)?,
             is_id_token: object.has("at_hash"),
         })
     }
@@ -98,6 +116,19 @@ fn strings(
             .ok_or(TokenError::Malformed(problem)),
         Some(_) => Err(TokenError::Malformed(problem)),
     }
+}
+
+/// A `cnf` with anything else than a thumbprint is of a kind that is not supported: its proof may be needed as well.
+fn confirmation(object: &Object<'_>) -> Result<Option<Confirmation>, TokenError> {
+    let cnf = match object.get("cnf") {
+        None => return Ok(None),
+        Some(Value::Object(cnf)) => cnf,
+        Some(_) => return Err(TokenError::Malformed("`cnf` is not an object")),
+    };
+    let thumbprint = cnf.get("x5t#S256").and_then(Value::as_str).filter(|_| cnf.len() == 1);
+    let bytes = thumbprint.and_then(|text| base64url::decode(text.as_bytes(), Padding::Rejected));
+    let bytes = bytes.and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
+    Ok(Some(bytes.map_or(Confirmation::Other, Confirmation::Certificate)))
 }
 
 /// A string by RFC 7519 section 4.1.2; some issuers write the number of the user's row. WSO2 takes its text, and so
@@ -187,6 +218,7 @@ mod tests {
             scopes: vec!["am_application_scope".into(), "default".into()],
             keytype: Some("PRODUCTION".into()),
             is_id_token: false,
+            confirmation: None,
         };
         assert!(claims == Ok(expect));
         assert!(read("{}") == Ok(Claims::default()));
@@ -239,8 +271,29 @@ mod tests {
     }
 
     #[test]
+    fn a_token_is_bound_to_a_certificate_or_to_something_unknown() {
+        let thumbprint = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8";
+        let known = std::array::from_fn(|byte| u8::try_from(byte).unwrap());
+        for (cnf, expect) in [
+            (format!(r#"{{"x5t#S256":"{thumbprint}"}}"#), Confirmation::Certificate(known)),
+            (format!(r#"{{"x5t#S256":"{thumbprint}="}}"#), Confirmation::Other),
+            (format!(r#"{{"x5t#S256":"{}"}}"#, &thumbprint[4..]), Confirmation::Other),
+            (format!(r#"{{"x5t#S256":"{thumbprint}","jkt":"a"}}"#), Confirmation::Other),
+            (r#"{"x5t#S256":1}"#.to_owned(), Confirmation::Other),
+            (r#"{"jkt":"a"}"#.to_owned(), Confirmation::Other),
+            ("{}".to_owned(), Confirmation::Other),
+        ] {
+            let found = read(&format!(r#"{{"cnf":{cnf}}}"#)).map(|claims| claims.confirmation);
+            assert_eq!(found, Ok(Some(expect)), "{cnf}");
+        }
+        for cnf in ["true", "\"a\"", "[]", "1"] {
+            rejected(&format!(r#"{{"cnf":{cnf}}}"#));
+        }
+    }
+
+    #[test]
     fn a_claim_that_is_null_counts_as_absent() {
-        let names = "iss sub aud exp nbf iat jti client_id azp scope scp keytype";
+        let names = "iss sub aud exp nbf iat jti client_id azp scope scp keytype cnf";
         for name in names.split(' ') {
             assert!(read(&format!("{{\"{name}\":null}}")) == Ok(Claims::default()), "{name}");
         }

@@ -107,6 +107,11 @@ impl<'a> Object<'a> {
         member.map(|(_, value)| value).filter(|value| **value != Value::Null)
     }
 
+    /// Number of members.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// Whether a member occurs, whatever its value.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.0.iter().any(|(own, _)| own == name)

@@ -24,7 +24,9 @@ mod algorithm;
 mod base64url;
 mod claims;
 mod der;
+mod discovery;
 mod error;
+mod introspection;
 mod json;
 mod jwk;
 mod jws;
@@ -38,8 +40,19 @@ mod sign;
 
 pub use algorithm::{Algorithm, UnknownAlgorithm};
 pub use base64url::Padding;
-pub use claims::{Claims, with_member};
+/// SHA-256 of `bytes`.
+#[must_use]
+pub fn sha256(bytes: &[u8]) -> [u8; 32] {
+    let mut hash = [0; 32];
+    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, bytes);
+    hash.iter_mut().zip(digest.as_ref()).for_each(|(to, byte)| *to = *byte);
+    hash
+}
+
+pub use claims::{Claims, Confirmation, with_member};
+pub use discovery::jwks_uri;
 pub use error::{KeyError, SignError, TokenError};
+pub use introspection::introspected;
 pub use json::JsonError;
 pub use jws::{Compact, Header};
 pub use keyset::{KeySet, Skipped};

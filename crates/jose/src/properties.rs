@@ -88,6 +88,23 @@ pub fn jwks(input: &[u8]) {
     crate::keyset::read_der(input);
 }
 
+/// No response of an issuer panics. A token is active only if the response says so once, and then its claims are those
+/// of a JWT with the same members.
+///
+/// # Panics
+/// If the property is violated.
+pub fn introspection(input: &[u8]) {
+    // Discovery documents are read the same way.
+    let _ = crate::jwks_uri(input, "https://id.example");
+    let Ok(Some(claims)) = crate::introspected(input) else { return };
+    let as_jwt = crate::Claims::parse(input).expect("the same members are claims");
+    let sub = as_jwt.sub.clone().or_else(|| claims.sub.clone());
+    assert!(claims == crate::Claims { sub, ..as_jwt }, "claims that the response does not have");
+    let text = String::from_utf8_lossy(input);
+    let has_name = text.contains("\"active\"") || text.contains("\\u");
+    assert!(has_name && text.contains("true"), "nothing says that it is active");
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -101,6 +118,7 @@ mod tests {
         fn the_properties_hold_for_any_bytes(bytes in any::<Vec<u8>>()) {
             jwt(&bytes);
             jwks(&bytes);
+            introspection(&bytes);
         }
 
         #[test]

@@ -35,10 +35,16 @@ pub enum AuthFailure {
     NotYetValid,
     /// `aud` names none of the issuer's `audiences`.
     WrongAudience,
+    /// An opaque token that no issuer calls active.
+    InactiveToken,
+    /// No issuer calls an opaque token active, and one did not respond, or too many requests wait for its response.
+    IssuerUnavailable,
+    /// The token is bound to a key (`cnf`), and the client has not proven that it has this key.
+    Unconfirmed,
 }
 
 impl AuthFailure {
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 18] = [
         Self::MissingCredential,
         Self::UnsupportedScheme,
         Self::RepeatedHeader,
@@ -54,6 +60,9 @@ impl AuthFailure {
         Self::Expired,
         Self::NotYetValid,
         Self::WrongAudience,
+        Self::InactiveToken,
+        Self::IssuerUnavailable,
+        Self::Unconfirmed,
     ];
 
     /// Its name in the metrics and the access log.
@@ -75,6 +84,9 @@ impl AuthFailure {
             Self::Expired => "expired",
             Self::NotYetValid => "not_yet_valid",
             Self::WrongAudience => "wrong_audience",
+            Self::InactiveToken => "inactive_token",
+            Self::IssuerUnavailable => "issuer_unavailable",
+            Self::Unconfirmed => "unconfirmed",
         }
     }
 
@@ -93,9 +105,12 @@ impl AuthFailure {
             | Self::UnknownKid
             | Self::BadSignature
             | Self::NoExpiry
-            | Self::NotYetValid => Denial::InvalidCredentials,
+            | Self::NotYetValid
+            | Self::InactiveToken
+            | Self::Unconfirmed => Denial::InvalidCredentials,
             Self::Expired => Denial::ExpiredToken,
             Self::WrongAudience => Denial::WrongAudience,
+            Self::IssuerUnavailable => Denial::IssuerUnavailable,
         }
     }
 }
@@ -113,6 +128,6 @@ mod tests {
         }
         let names: HashSet<_> = AuthFailure::ALL.into_iter().map(AuthFailure::as_str).collect();
         assert_eq!(names.len(), AuthFailure::ALL.len());
-        assert_eq!(AuthFailure::ALL.last(), Some(&AuthFailure::WrongAudience));
+        assert_eq!(AuthFailure::ALL.last(), Some(&AuthFailure::Unconfirmed));
     }
 }

@@ -20,6 +20,8 @@ pub struct Caller {
     pub expires_s: Option<u64>,
     /// `nbf`, seconds since the Unix epoch.
     pub not_before_s: Option<u64>,
+    /// `cnf`: what the client has to prove besides.
+    pub confirmation: Option<jose::Confirmation>,
 }
 
 /// Claims are personal data and aren't printed.

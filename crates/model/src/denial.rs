@@ -20,6 +20,8 @@ pub enum Denial {
     ExpiredToken,
     /// The audience is not one of the issuer's `audiences`.
     WrongAudience,
+    /// The issuer of an opaque token cannot be asked now.
+    IssuerUnavailable,
     /// The token lacks the scopes that the operation requires.
     ScopeMissing,
     /// A sandbox key, and no sandbox endpoint.
@@ -102,6 +104,7 @@ pub const TABLE: &[DenialRow] = &[
     auth(Denial::InvalidCredentials,     401, 900_901, "Invalid Credentials", "Invalid Credentials. Make sure you have provided the correct security credentials"),
     auth(Denial::ExpiredToken,           401, 900_901, "Invalid Credentials", "Invalid Credentials. Make sure you have provided the correct security credentials"),
     auth(Denial::WrongAudience,          403, 900_914, "Invalid Credentials", "The access token is not meant for this API"),
+    report(Denial::IssuerUnavailable,    503, 503_003, "Service Unavailable", "The credentials cannot be checked at the moment. Please try again later."),
     auth(Denial::ScopeMissing,           403, 900_910, "The access token does not allow you to access the requested resource", "User is NOT authorized to access the Resource. Scope validation failed."),
     auth(Denial::NoSandboxEndpoint,      403, 900_901, "Invalid Credentials", "Sandbox key offered to the API with no sandbox endpoint"),
     auth(Denial::NoProductionEndpoint,   403, 900_901, "Invalid Credentials", "Production key offered to the API with no production endpoint"),

@@ -27,8 +27,9 @@ pub use methods::MethodSet;
 pub use policy::{Policies, Policy, PolicyFlow};
 pub use settings::{
     AccessLog, AdminSettings, CertificateFiles, ClientCertificates, ControlSettings, EndpointTls,
-    FaultStatus, GatewaySettings, Http2Listeners, IntegrationSettings, IssuerSettings, KeySource,
-    LogFormat, LogSettings, Settings, SniCertificate, StoreSettings, TlsSettings, UpstreamTls,
+    FaultStatus, GatewaySettings, Http2Listeners, IntegrationSettings, Introspection,
+    IssuerSettings, KeySource, LogFormat, LogSettings, Settings, SniCertificate, StoreSettings,
+    TlsSettings, UpstreamTls,
 };
 pub use snapshot::{ApiState, Issuer, LoadedApi, Snapshot};
 pub use upstream::{

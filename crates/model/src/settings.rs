@@ -258,7 +258,7 @@ pub enum LogFormat {
 #[derive(Clone, Debug, PartialEq)]
 pub struct IssuerSettings {
     pub name: String,
-    /// `iss`: must equal the claim byte for byte.
+    /// `iss`, or `issuer`: must equal the claim byte for byte.
     pub iss: String,
     pub keys: KeySource,
     /// `algorithms`: accepted algorithms; empty: the asymmetric ones that the keys support.
@@ -271,6 +271,29 @@ pub struct IssuerSettings {
     pub padded_segments: bool,
     /// `allow_unlimited`: accept tokens without `exp`.
     pub allow_unlimited: bool,
+    /// `introspection`: absent: no opaque tokens.
+    pub introspection: Option<Introspection>,
+}
+
+/// `introspection` of an issuer: its server is asked about opaque tokens. Source: RFC 7662.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Introspection {
+    /// `url`: the endpoint.
+    pub url: String,
+    /// `client_id` and `client_secret`: the gateway's own, for HTTP Basic.
+    pub client_id: String,
+    pub client_secret: Vec<u8>,
+    /// `cache_s`: longest time that an active token is not asked about again, in seconds.
+    pub cache_s: u64,
+}
+
+/// Secrets are never printed.
+impl std::fmt::Debug for Introspection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { url, cache_s, .. } = self;
+        let mut shown = f.debug_struct("Introspection");
+        shown.field("url", url).field("cache_s", cache_s).finish_non_exhaustive()
+    }
 }
 
 /// Where an issuer's keys come from.
@@ -280,10 +303,14 @@ pub enum KeySource {
     JwksFile(PathBuf),
     /// `jwks = "https://..."`
     JwksUrl(String),
+    /// `issuer = "https://..."`: its discovery document names the URL.
+    Discovery(String),
     /// `pem = "file"`: one public key or certificate.
     Pem(PathBuf),
     /// `secret = { env = "NAME" }` or `{ file = "path" }`, for HS*; the secret itself.
     Secret(Vec<u8>),
+    /// Only `introspection`: its JWTs are not accepted.
+    Absent,
 }
 
 /// Secrets are never printed.
@@ -292,8 +319,10 @@ impl std::fmt::Debug for KeySource {
         match self {
             Self::JwksFile(path) => f.debug_tuple("JwksFile").field(path).finish(),
             Self::JwksUrl(url) => f.debug_tuple("JwksUrl").field(url).finish(),
+            Self::Discovery(issuer) => f.debug_tuple("Discovery").field(issuer).finish(),
             Self::Pem(path) => f.debug_tuple("Pem").field(path).finish(),
             Self::Secret(_) => f.write_str("Secret(..)"),
+            Self::Absent => f.write_str("Absent"),
         }
     }
 }

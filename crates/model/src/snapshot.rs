@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{Api, ArtefactSet};
+use crate::{Api, ArtefactSet, Introspection};
 
 /// One revision of everything that can change without a restart.
 #[derive(Clone, Debug, Default)]
@@ -45,4 +45,6 @@ pub struct Issuer {
     pub padded_segments: bool,
     /// Accept tokens without `exp`.
     pub allow_unlimited: bool,
+    /// Where to ask about opaque tokens.
+    pub introspection: Option<Introspection>,
 }

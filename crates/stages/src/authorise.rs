@@ -108,6 +108,7 @@ mod tests {
             audiences: Vec::new(),
             expires_s: None,
             not_before_s: None,
+            confirmation: None,
         };
         assert_eq!(grant(&caller, rule).is_ok(), granted, "{scopes:?} against {rule:?}");
     }

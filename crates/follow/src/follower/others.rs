@@ -262,7 +262,10 @@ pub(super) fn single_files(
 ) -> Vec<PathBuf> {
     let keys = settings.issuers.iter().filter_map(|issuer| match &issuer.keys {
         KeySource::JwksFile(file) | KeySource::Pem(file) => Some(file.clone()),
-        KeySource::JwksUrl(_) | KeySource::Secret(_) => None,
+        KeySource::JwksUrl(_)
+        | KeySource::Discovery(_)
+        | KeySource::Secret(_)
+        | KeySource::Absent => None,
     });
     let mut single_files: Vec<PathBuf> = configuration.map(Path::to_owned).into_iter().collect();
     single_files.extend(keys);

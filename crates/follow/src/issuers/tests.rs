@@ -145,5 +145,6 @@ fn settings(keys: KeySource, algorithms: &[Algorithm]) -> IssuerSettings {
         leeway_s: 0,
         padded_segments: false,
         allow_unlimited: false,
+        introspection: None,
     }
 }

@@ -1,10 +1,8 @@
 //! `[[issuer]]`: the issuers whose tokens are accepted, and the sources of their keys.
 
-use std::net::IpAddr;
-
 use base::limits;
 use jose::Algorithm;
-use model::{IssuerSettings, KeySource, Place};
+use model::{Introspection, IssuerSettings, KeySource, Place};
 
 use super::Outside;
 use super::secret;
@@ -20,26 +18,86 @@ pub(super) fn read(
     let mut names: Vec<&str> = Vec::new();
     let mut claims: Vec<&str> = Vec::new();
     for table in root.sections("issuer", "issuer", report) {
-        let name = required(&table, "name", report);
-        let iss = required(&table, "iss", report);
+        let discovered = discovered(&table, report);
+        let iss = match discovered {
+            Some(issuer) => Some(issuer),
+            None => required(&table, "iss", report),
+        };
+        let name = match discovered {
+            Some(issuer) => table.text("name", report).or(Some(issuer)),
+            None => required(&table, "name", report),
+        };
         unique(name, &mut names, "name", report);
         unique(iss, &mut claims, "iss", report);
         let algorithms = algorithms(&table, report);
+        let introspection = introspection(&table, outside, report);
         let keys = keys(&table, &algorithms, outside, report);
         let audiences = table.texts("audiences", report).unwrap_or_default();
         let issuer = IssuerSettings {
             name: name.map_or_else(String::new, |(text, _)| text.to_owned()),
             iss: iss.map_or_else(String::new, |(text, _)| text.to_owned()),
-            keys: keys.unwrap_or(KeySource::Secret(Vec::new())),
+            keys: keys.unwrap_or(KeySource::Absent),
             algorithms,
             audiences: audiences.into_iter().map(|(text, _)| text.to_owned()).collect(),
             leeway_s: table.number("leeway_s", 0..=limits::LEEWAY_S_MAX, report).unwrap_or(0),
             padded_segments: table.flag("padded_segments", false, report),
             allow_unlimited: table.flag("allow_unlimited", false, report),
+            introspection,
         };
         issuers.push(issuer); // If a part is missing, that is an error, and the settings are not used.
     }
     issuers
+}
+
+/// `issuer`: both the `iss` of its tokens and the URL of its discovery document.
+fn discovered<'t>(table: &Table<'t>, report: &mut Report) -> Option<(&'t str, Place)> {
+    let (text, place) = table.text("issuer", report)?;
+    if let Some(iss) = table.get("iss") {
+        report.error(iss.place, "`iss` and `issuer` name the same", "remove `iss`");
+    }
+    if text.contains('?') {
+        report.error(place, "an issuer has no query", "remove it from the URL");
+    }
+    fetched_safely(text, place, "keys fetched", report);
+    Some((text, place))
+}
+
+/// `introspection = { url, client_id, client_secret, cache_s }`.
+fn introspection(
+    table: &Table<'_>,
+    outside: &Outside<'_>,
+    report: &mut Report,
+) -> Option<Introspection> {
+    const NAME: &str = "issuer.introspection";
+    let inner = table.section("introspection", NAME, report);
+    if !inner.is_present() {
+        return None;
+    }
+    for key in ["url", "client_id", "client_secret"] {
+        if inner.get(key).is_none() {
+            let message = format!("`introspection` has no `{key}`");
+            let help = "write introspection = { url = \"https://...\", client_id = \"...\", \
+                        client_secret = { env = \"NAME\" } }";
+            report.error(inner.place, message, help);
+        }
+    }
+    let cache_s = inner.number("cache_s", 1..=limits::INTROSPECTION_CACHE_S_MAX, report);
+    let secret = secret::read(
+        &inner,
+        "client_secret",
+        "issuer.introspection.client_secret",
+        outside,
+        report,
+    );
+    let (url, place) = inner.text("url", report)?;
+    let is_safe = fetched_safely(url, place, "tokens sent", report);
+    let (client_id, _) = inner.text("client_id", report)?;
+    is_safe.then_some(Introspection {
+        url: url.to_owned(),
+        client_id: client_id.to_owned(),
+        client_secret: secret?,
+        cache_s: cache_s.unwrap_or(limits::INTROSPECTION_CACHE_S_MAX),
+    })
 }
 
 fn required<'t>(table: &Table<'t>, key: &str, report: &mut Report) -> Option<(&'t str, Place)> {
@@ -85,23 +143,29 @@ fn algorithms(table: &Table<'_>, report: &mut Report) -> Vec<Algorithm> {
     found
 }
 
-/// Exactly one of `jwks`, `pem` and `secret`, and only algorithms that match it: a public key must
-/// never be used as a shared secret. Source: RFC 8725 sections 2.1 and 3.1.
+/// One of `issuer`, `jwks`, `pem` and `secret`, or none with `introspection`; and only algorithms that match it: a public
+/// key must never be used as a shared secret. Source: RFC 8725 sections 2.1 and 3.1.
 fn keys(
     table: &Table<'_>,
     algorithms: &[Algorithm],
     outside: &Outside<'_>,
     report: &mut Report,
 ) -> Option<KeySource> {
-    let given: Vec<&str> =
-        ["jwks", "pem", "secret"].into_iter().filter(|key| table.get(key).is_some()).collect();
+    const SOURCES: [&str; 4] = ["issuer", "jwks", "pem", "secret"];
+    let given: Vec<&str> = SOURCES.into_iter().filter(|key| table.get(key).is_some()).collect();
+    if given.is_empty() && table.get("introspection").is_some() {
+        if let Some(algorithms) = table.get("algorithms") {
+            report.error(algorithms.place, "`algorithms` without keys", "remove `algorithms`");
+        }
+        return Some(KeySource::Absent);
+    }
     let [source] = given.as_slice() else {
         let message = if given.is_empty() {
             "[[issuer]] has no keys"
         } else {
             "[[issuer]] has more than one source of keys"
         };
-        report.error(table.place, message, "write one of `jwks`, `pem` and `secret`");
+        report.error(table.place, message, "write one of `issuer`, `jwks`, `pem` and `secret`");
         return None;
     };
     let shared = *source == "secret";
@@ -116,6 +180,9 @@ fn keys(
         );
     }
     match *source {
+        "issuer" => {
+            table.text("issuer", report).map(|(url, _)| KeySource::Discovery(url.to_owned()))
+        }
         "jwks" => jwks(table, outside, report),
         "pem" => table.text("pem", report).map(|(text, _)| KeySource::Pem(outside.path(text))),
         _ => secret(table, algorithms, outside, report),
@@ -126,33 +193,27 @@ fn is_shared(algorithm: Algorithm) -> bool {
     matches!(algorithm, Algorithm::Hs256 | Algorithm::Hs384 | Algorithm::Hs512)
 }
 
-/// A file, or an https URL. http is allowed for loopback only: whoever can modify the response in
-/// transit can sign tokens.
+/// A file, or an https URL.
 fn jwks(table: &Table<'_>, outside: &Outside<'_>, report: &mut Report) -> Option<KeySource> {
     let (text, place) = table.text("jwks", report)?;
-    let Some((scheme, _)) = text.split_once("://") else {
+    if !text.contains("://") {
         return Some(KeySource::JwksFile(outside.path(text)));
-    };
-    match crate::address::url_host(text) {
-        Err((message, help)) => {
-            report.error(place, message, help);
-            None
-        }
-        Ok(host) if scheme.eq_ignore_ascii_case("http") && !is_loopback(&host) => {
-            let message = "keys fetched over http can be replaced in transit";
-            report.error(
-                place,
-                message,
-                "use https://; http is allowed only for 127.0.0.1, ::1 and localhost",
-            );
-            None
-        }
-        Ok(_) => Some(KeySource::JwksUrl(text.to_owned())),
     }
+    fetched_safely(text, place, "keys fetched", report).then(|| KeySource::JwksUrl(text.to_owned()))
 }
 
-fn is_loopback(host: &str) -> bool {
-    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+/// Whether nobody on the way can read or replace `what`.
+fn fetched_safely(url: &str, place: Place, what: &str, report: &mut Report) -> bool {
+    match crate::address::is_confidential(url) {
+        Ok(true) => return true,
+        Ok(false) => report.error(
+            place,
+            format!("{what} over http can be read and replaced in transit"),
+            "use https://; http is allowed only for 127.0.0.1, ::1 and localhost",
+        ),
+        Err((message, help)) => report.error(place, message, help),
+    }
+    false
 }
 
 /// A secret that is long enough for `algorithms`.

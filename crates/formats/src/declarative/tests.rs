@@ -103,6 +103,13 @@ name = "shared too"
 iss = "shared too"
 secret = { file = "keys/secret" }
 algorithms = ["HS512"]
+[[issuer]]
+issuer = "https://idp.example/realms/a"
+[issuer.introspection]
+url = "https://idp.example/introspect"
+client_id = "gateway"
+client_secret = { file = "keys/secret" }
+cache_s = 60
 "#;
 
 #[test]
@@ -178,15 +185,21 @@ fn every_source_of_keys_reaches_its_issuer() {
         KeySource::Pem(PathBuf::from("etc/keys/key.pem")),
         secret(),
         secret(),
+        KeySource::Discovery("https://idp.example/realms/a".to_owned()),
     ];
     assert!(keys.iter().zip(&expect).all(|(found, expect)| *found == expect), "{keys:?}");
     assert_eq!(keys.len(), expect.len());
-    let first = issuers.first().expect("there are five");
+    let first = issuers.first().expect("there are six");
     let names: Vec<&str> = first.algorithms.iter().map(|algorithm| algorithm.as_str()).collect();
     assert_eq!((names, first.leeway_s, first.padded_segments), (vec!["RS256", "ES256"], 300, true));
     let unlimited: Vec<bool> = issuers.iter().map(|issuer| issuer.allow_unlimited).collect();
-    assert_eq!(unlimited, [true, false, false, false, false]);
+    assert_eq!(unlimited, [true, false, false, false, false, false]);
     assert_eq!(first.audiences, ["a", "b"]);
+    let introspection = issuers.last().and_then(|last| last.introspection.clone());
+    let introspection = introspection.expect("the last one has it");
+    assert_eq!((introspection.client_id.as_str(), introspection.cache_s), ("gateway", 60));
+    assert_eq!(introspection.url, "https://idp.example/introspect");
+    assert_eq!(introspection.client_secret, SECRET.as_bytes());
     assert!(!format!("{issuers:?}").contains(SECRET), "a secret is printed");
 }
 
@@ -362,6 +375,51 @@ fn keys_over_http_are_allowed_for_loopback_only() {
     issuer("jwks = \"HTTP://localhost.example/keys\"", rejected);
     issuer("jwks = \"ftp://idp.example/keys\"", "6:8: `ftp`");
     issuer("jwks = \"https://u:p@idp.example/keys\"", "6:8: password");
+}
+
+#[test]
+fn introspection_takes_the_place_of_keys_and_has_all_its_parts() {
+    let introspection = |parts: &str, more: &str| format!("introspection = {{ {parts} }}\n{more}");
+    let whole = "url = \"https://idp.example/introspect?a=b\", client_id = \"c\", \
+                 client_secret = { env = \"SHARED\" }";
+    issuer(&introspection(whole, ""), "");
+    issuer(&introspection(whole, "jwks = \"k\""), "");
+    issuer(&introspection(&format!("{whole}, cache_s = 900"), ""), "");
+    issuer(&introspection(&format!("{whole}, cache_s = 0"), ""), "6:126: `cache_s`");
+    issuer(&introspection(&format!("{whole}, cache_s = 901"), ""), "6:126: `cache_s`");
+    issuer(&introspection(&format!("{whole}, cached = 1"), ""), "6:116: `cached` > `cache_s`");
+    issuer(&introspection(whole, "algorithms = [\"RS256\"]"), "7:14: `algorithms` without keys");
+    issuer(
+        &introspection("", ""),
+        "6:17: no `client_id`; 6:17: no `client_secret`; 6:17: no `url`",
+    );
+    let clear = whole.replace("https", "http");
+    issuer(&introspection(&clear, ""), "6:25: tokens sent over http");
+    issuer(&introspection(&clear.replace("idp.example", "localhost:9443"), ""), "");
+    issuer(&introspection(&whole.replace("SHARED", "MISSING"), ""), "6:104: `MISSING`");
+}
+
+#[test]
+fn an_issuer_is_given_by_its_url_alone() {
+    let alone = |lines: &str, expect| gateway(&format!("[[issuer]]\n{lines}"), expect);
+    alone("issuer = \"https://idp.example/realms/a\"", "");
+    alone("issuer = \"https://idp.example/\"\nname = \"a\"\naudiences = [\"b\"]", "");
+    alone("issuer = \"http://127.0.0.1:9443/a\"", "");
+    alone("issuer = \"http://idp.example\"", "4:10: keys fetched over http");
+    alone("issuer = \"https://idp.example?a=b\"", "4:10: no query");
+    alone("issuer = \"idp.example\"", "4:10: not a URL");
+    alone("issuer = \"https://a.example\"\niss = \"b\"", "5:7: `iss` and `issuer`");
+    alone("issuer = \"https://a.example\"\njwks = \"k\"", "3:1: more than one source");
+    alone("issuer = \"https://a.example\"\nalgorithms = [\"HS256\"]", "5:14: `HS256`");
+    let (settings, _) = load(
+        "[gateway]\nhttp = \"127.0.0.1:8280\"\n[[issuer]]\nissuer = \"https://idp.example/\"\n",
+    );
+    let issuer = &settings.unwrap().issuers[0];
+    assert_eq!(issuer.keys, KeySource::Discovery("https://idp.example/".to_owned()));
+    assert_eq!(
+        (issuer.name.as_str(), issuer.iss.as_str()),
+        ("https://idp.example/", "https://idp.example/")
+    );
 }
 
 #[test]

@@ -143,6 +143,22 @@ impl ApiCounters {
     }
 }
 
+/// Responses of issuers about opaque tokens.
+#[derive(Debug, Default)]
+pub(crate) struct IntrospectionCounts {
+    pub(crate) active: Cell<u64>,
+    pub(crate) inactive: Cell<u64>,
+    pub(crate) failed: Cell<u64>,
+}
+
+impl IntrospectionCounts {
+    pub(crate) fn figures(&self) -> [(&'static str, u64); 3] {
+        let Self { active, inactive, failed } = self;
+        [("active", active), ("inactive", inactive), ("failed", failed)]
+            .map(|(outcome, count)| (outcome, count.get()))
+    }
+}
+
 /// A worker's counters that belong to no API.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
@@ -158,6 +174,7 @@ pub(crate) struct Tally {
     pub(crate) tunnels: Cell<u64>,
     pub(crate) http2_floods: Cell<u64>,
     pub(crate) heavy_work: Cell<u64>,
+    pub(crate) introspections: IntrospectionCounts,
     pub(crate) log_lines_lost: Cell<u64>,
 }
 
@@ -261,6 +278,7 @@ pub(crate) struct WorkerFigures {
     pub(crate) tunnels: u64,
     pub(crate) http2_floods: u64,
     pub(crate) heavy_work: u64,
+    pub(crate) introspections: [(&'static str, u64); 3],
     pub(crate) held_bytes: u64,
     pub(crate) log_lines_lost: u64,
     pub(crate) token_hits: u64,

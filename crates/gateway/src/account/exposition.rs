@@ -281,6 +281,16 @@ impl Page {
         self.line("penstock_token_cache_tokens", &[], sum(|w| w.tokens));
         self.family("penstock_token_cache_bytes", "gauge", "Memory used by the token caches.");
         self.line("penstock_token_cache_bytes", &[], sum(|w| w.token_bytes));
+        self.family(
+            "penstock_introspections_total",
+            "counter",
+            "Requests to issuers about opaque tokens, by outcome.",
+        );
+        for (position, outcome) in ["active", "inactive", "failed"].into_iter().enumerate() {
+            let counts = workers.iter().filter_map(|worker| worker.introspections.get(position));
+            let count = counts.map(|(_, count)| count).sum::<u64>();
+            self.line("penstock_introspections_total", &[("outcome", outcome)], count);
+        }
     }
 }
 

@@ -60,7 +60,7 @@ pub(crate) struct UpstreamResponse {
 }
 
 impl UpstreamResponse {
-    /// Drops a response that is not sent to the client.
+    /// Drops a response that is not sent to the client. Its connection is used again if nothing of it is unread.
     pub(crate) fn release(self, resources: &Resources) {
         self.body.release(resources, true);
         resources.release_head(self.head);

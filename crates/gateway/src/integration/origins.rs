@@ -64,18 +64,18 @@ impl Known {
 const ORIGIN_END: [char; 3] = ['/', '?', '#'];
 
 /// An address, split into what is connected to and what is requested there.
-pub(super) struct Address<'u> {
-    pub(super) balancer: Rc<Balancer>,
-    pub(super) path: &'u str,
-    pub(super) query: Option<&'u str>,
+pub(crate) struct Address<'u> {
+    pub(crate) balancer: Rc<Balancer>,
+    pub(crate) path: &'u str,
+    pub(crate) query: Option<&'u str>,
 }
 
 /// The endpoint whose rules an address has.
 #[derive(Clone, Copy)]
-pub(super) struct Configured<'p> {
+pub(crate) struct Configured<'p> {
     /// `None`: it is one of the policies of an API, which have a limit of time alone. Their numbers are the API's own.
-    pub(super) id: Option<EndpointId>,
-    pub(super) endpoint: &'p MediatedEndpoint,
+    pub(crate) id: Option<EndpointId>,
+    pub(crate) endpoint: &'p MediatedEndpoint,
 }
 
 /// What tells the balancers of one origin apart.
@@ -119,7 +119,7 @@ impl Origins {
     ///
     /// # Errors
     /// Why the URL cannot be used.
-    pub(super) fn find<'u>(
+    pub(crate) fn find<'u>(
         &self,
         url: &'u str,
         configured: Option<Configured<'_>>,

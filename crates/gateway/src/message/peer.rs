@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use stages::authenticate;
 use wire::http1::write;
 
 use crate::clients::ClientConnection;
@@ -37,8 +38,8 @@ pub(crate) struct Peer {
     /// `X-Forwarded-For` and `X-Forwarded-Proto` lines to add; empty for a trusted proxy, whose own are
     /// forwarded.
     pub(crate) forwarded_lines: Vec<u8>,
-    /// It presented a certificate, which was verified.
-    pub(crate) has_certificate: bool,
+    /// SHA-256 of the certificate that it has proven in the TLS handshake.
+    pub(crate) certificate: Option<[u8; 32]>,
     /// Counts this connection as one of its client; `None` for a trusted proxy.
     pub(crate) connection: Option<ClientConnection>,
 }
@@ -53,7 +54,7 @@ impl Default for Peer {
             serves: Serves::Apis,
             trusted: false,
             forwarded_lines: Vec::new(),
-            has_certificate: false,
+            certificate: None,
             connection: None,
         }
     }
@@ -71,7 +72,7 @@ impl Peer {
 
     /// Records the verified certificate of the connection, in DER. `forward`: upstreams get it.
     pub(crate) fn present(&mut self, certificate: &[u8], forward: bool) {
-        self.has_certificate = true;
+        self.certificate = Some(authenticate::thumbprint(certificate));
         if forward && !self.trusted {
             let text = BASE64_STANDARD.encode(certificate);
             write::field(&mut self.forwarded_lines, b"X-WSO2-CLIENT-CERTIFICATE", text.as_bytes());

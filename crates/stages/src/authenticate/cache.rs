@@ -1,6 +1,7 @@
-//! Verified tokens, cached until they expire, their issuer changes or they are evicted.
+//! Verified tokens, and opaque ones that their issuer called active, cached until they expire, their issuer changes or
+//! they are evicted.
 //!
-//! A token is found by a keyed hash of its last bytes, which belong to the signature and are evenly
+//! A token is found by a keyed hash of its last bytes, which belong to the signature, or are random, and are evenly
 //! distributed, and then compared whole. Eviction is by second chance: the oldest entry that was not used
 //! since the last round is removed.
 
@@ -11,9 +12,10 @@ use std::mem::size_of;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use base::{Entropy, Now, limits};
+use base::{Entropy, Now};
 use model::{Caller, Issuer};
 
+use super::refused::Refused;
 use crate::hash::fold;
 
 /// One worker's verified tokens.
@@ -30,6 +32,7 @@ pub struct TokenCache {
     hand: usize,
     hits: u64,
     misses: u64,
+    pub(super) refused: Refused,
 }
 
 /// Credentials are never printed.
@@ -51,7 +54,7 @@ struct Entry {
     used: bool,
 }
 
-/// Number of bytes at the end of a token that are hashed. No signature in base64url is shorter.
+/// Number of bytes at the end of a token that are hashed. No signature in base64url is shorter; opaque tokens may be.
 const TAIL_BYTES: usize = 32;
 
 /// Size of an entry without the text of token and caller: its share of two tables, which may be half
@@ -74,6 +77,7 @@ impl TokenCache {
             hand: 0,
             hits: 0,
             misses: 0,
+            refused: Refused::new(entropy),
         }
     }
 
@@ -106,16 +110,19 @@ impl TokenCache {
         self.misses
     }
 
-    /// The token's key; `None` if it is too short to hold a signature.
-    pub(super) fn key(&self, token: &[u8]) -> Option<u64> {
-        let tail = token.last_chunk::<TAIL_BYTES>()?;
+    pub(super) fn key(&self, token: &[u8]) -> u64 {
+        let mut padded = [0; TAIL_BYTES];
+        let tail = token.last_chunk::<TAIL_BYTES>().unwrap_or_else(|| {
+            padded.iter_mut().zip(token).for_each(|(to, byte)| *to = *byte);
+            &padded
+        });
         let [first, second, third, fourth, last] = self.seeds;
         let words = tail.as_chunks::<8>().0;
         let mut words = words.iter().map(|word| u64::from_le_bytes(*word));
         let mut next = || words.next().unwrap_or_default();
         let left = fold(next() ^ first, next() ^ second);
         let right = fold(next() ^ third, next() ^ fourth);
-        Some(fold(left ^ right, last ^ token.len() as u64))
+        fold(left ^ right, last ^ token.len() as u64)
     }
 
     /// The caller of a cached `token`. An entry that is outdated, or whose issuer changed, is removed.
@@ -147,22 +154,23 @@ impl TokenCache {
         (*entry.token == *token).then_some(index)
     }
 
-    /// Caches a token that `issuer` verified. Replaces an entry with the same key.
+    /// Caches a token that `issuer` verified, for up to `fresh_s` seconds. Replaces an entry with the same key.
     pub(super) fn insert(
         &mut self,
-        key: u64,
         token: &[u8],
         caller: &Rc<Caller>,
         issuer: &Arc<Issuer>,
+        fresh_s: u64,
         now: Now,
     ) {
+        let key = self.key(token);
         self.remove(key);
         let entry = Entry {
             key,
             token: token.into(),
             caller: Rc::clone(caller),
             issuer: Arc::clone(issuer),
-            fresh_until_us: now.mono_us.saturating_add(limits::TOKEN_CACHE_S_MAX * 1_000_000),
+            fresh_until_us: now.mono_us.saturating_add(fresh_s.saturating_mul(1_000_000)),
             used: false,
         };
         let bytes = entry.bytes();
@@ -229,6 +237,7 @@ impl Entry {
             audiences,
             expires_s: _,
             not_before_s: _,
+            confirmation: _,
         } = &*self.caller;
         let texts = [subject, client_id, token_id].into_iter().flatten().map(String::len);
         let listed =

@@ -9,6 +9,7 @@
 //! logged, printed or sent in a response.
 
 mod cache;
+mod refused;
 #[cfg(test)]
 mod tests;
 
@@ -16,7 +17,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use base::{Now, limits};
-use jose::{Claims, Compact, Padding, TokenError};
+use jose::{Claims, Compact, Confirmation, Padding, TokenError};
 use model::{AuthFailure, Caller, Issuer, KeyType};
 
 pub use cache::TokenCache;
@@ -26,6 +27,8 @@ pub use cache::TokenCache;
 pub enum Identity {
     Known(Rc<Caller>),
     Rejected(AuthFailure),
+    /// The token is opaque: only an issuer can tell whose it is. See [`conclude`].
+    Opaque,
     /// Rejected with [`AuthFailure::UnknownKid`]; fetching the issuer's keys again may help.
     UnknownKid {
         /// Index in the `issuers` argument.
@@ -56,18 +59,20 @@ pub fn bearer(value: &[u8]) -> Result<&[u8], AuthFailure> {
     Ok(token)
 }
 
-/// Identifies the bearer of `token`, from the cache or by verifying it with its issuer's keys.
+/// Identifies the bearer of `token`, from the cache or by verifying it with its issuer's keys. A token that is no JWT is
+/// left to the issuers with an introspection endpoint, if there are any.
 pub fn identify(
     cache: &mut TokenCache,
     token: &[u8],
     issuers: &[Arc<Issuer>],
     now: Now,
 ) -> Identity {
-    let Some(key) = cache.key(token) else {
-        return Identity::Rejected(AuthFailure::MalformedToken);
-    };
+    let key = cache.key(token);
     let cached = cache.find(key, token, issuers, now);
     let is_cached = cached.is_some();
+    if !is_cached && let Some(identity) = opaque(cache, token, issuers, now) {
+        return identity;
+    }
     let caller = match cached.map_or_else(|| verify(token, issuers).map(Rc::new), Ok) {
         Ok(caller) => caller,
         Err(rejected) => return rejected,
@@ -83,9 +88,98 @@ pub fn identify(
             return Identity::Rejected(failure);
         }
         Ok(()) if is_cached => {}
-        Ok(()) => cache.insert(key, token, &caller, issuer, now),
+        Ok(()) => cache.insert(token, &caller, issuer, limits::TOKEN_CACHE_S_MAX, now),
     }
     Identity::Known(caller)
+}
+
+/// What is known of a token that is no JWT, if an issuer has an introspection endpoint.
+fn opaque(cache: &TokenCache, token: &[u8], issuers: &[Arc<Issuer>], now: Now) -> Option<Identity> {
+    let is_asked = issuers.iter().any(|issuer| issuer.introspection.is_some());
+    if !is_asked || is_jwt(token) {
+        return None;
+    }
+    Some(if !is_token68(token) {
+        Identity::Rejected(AuthFailure::MalformedToken)
+    } else if cache.refused.has(token, now) {
+        Identity::Rejected(AuthFailure::InactiveToken)
+    } else {
+        Identity::Opaque
+    })
+}
+
+/// Whether it has two dots.
+fn is_jwt(token: &[u8]) -> bool {
+    token.iter().filter(|byte| **byte == b'.').count() == 2
+}
+
+/// Source: RFC 6750 section 2.1.
+fn is_token68(token: &[u8]) -> bool {
+    let end = token.iter().rposition(|byte| *byte != b'=').map_or(0, |last| last.saturating_add(1));
+    let text = token.get(..end).unwrap_or_default();
+    !text.is_empty()
+        && text.iter().all(|byte| byte.is_ascii_alphanumeric() || b"-._~+/".contains(byte))
+}
+
+/// What `response` of the introspection endpoint of `issuers[number]` says about `token`. `None`: it is not a token of
+/// this issuer, or not active.
+///
+/// # Errors
+/// [`AuthFailure::IssuerUnavailable`] for a response that says nothing about the token; of an active token what is wrong
+/// with its claims.
+pub fn conclude(
+    cache: &mut TokenCache,
+    token: &[u8],
+    issuers: &[Arc<Issuer>],
+    number: usize,
+    response: &[u8],
+    now: Now,
+) -> Result<Option<Rc<Caller>>, AuthFailure> {
+    let unavailable = AuthFailure::IssuerUnavailable;
+    let issuer = issuers.get(number).ok_or(unavailable)?;
+    let introspection = issuer.introspection.as_ref().ok_or(unavailable)?;
+    let claims = jose::introspected(response).map_err(|error| match error {
+        TokenError::Unsupported(_) => AuthFailure::UnsupportedHeader,
+        TokenError::Malformed(_)
+        | TokenError::UnsupportedAlgorithm(_)
+        | TokenError::UnknownKid
+        | TokenError::BadSignature => unavailable,
+    })?;
+    let is_its = |claims: &Claims| claims.iss.as_ref().is_none_or(|iss| *iss == issuer.iss);
+    let Some(claims) = claims.filter(is_its) else { return Ok(None) };
+    let mut caller = caller(claims, number);
+    // RFC 7662 has no rule for a token without `exp`; this one is asked about again after `cache_s`.
+    caller.expires_s.get_or_insert(u64::MAX);
+    check_claims(&caller, issuer, now)?;
+    let caller = Rc::new(caller);
+    cache.insert(token, &caller, issuer, introspection.cache_s, now);
+    Ok(Some(caller))
+}
+
+/// Rejects an opaque `token` for `limits::INACTIVE_TOKEN_S`: no issuer called it active.
+pub fn refuse(cache: &mut TokenCache, token: &[u8], now: Now) {
+    cache.refused.add(token, now);
+}
+
+/// What a token with `x5t#S256` is bound to: the SHA-256 of a certificate in DER form.
+#[must_use]
+pub fn thumbprint(certificate: &[u8]) -> [u8; 32] {
+    jose::sha256(certificate)
+}
+
+/// Checks that the client has the key that the token is bound to. `certificate`: the thumbprint of the one that it has
+/// proven in the TLS handshake.
+///
+/// # Errors
+/// [`AuthFailure::Unconfirmed`]: it has not, or the kind of proof is not supported.
+///
+/// Source: RFC 8705 section 3.
+pub fn confirm(caller: &Caller, certificate: Option<&[u8; 32]>) -> Result<(), AuthFailure> {
+    match &caller.confirmation {
+        None => Ok(()),
+        Some(Confirmation::Certificate(bound)) if Some(bound) == certificate => Ok(()),
+        Some(Confirmation::Certificate(_) | Confirmation::Other) => Err(AuthFailure::Unconfirmed),
+    }
 }
 
 /// Checks lifetime, then audience: what may change between two requests with the same token.
@@ -177,5 +271,6 @@ fn caller(claims: Claims, issuer: usize) -> Caller {
         audiences: claims.aud,
         expires_s: claims.exp,
         not_before_s: claims.nbf,
+        confirmation: claims.confirmation,
     }
 }

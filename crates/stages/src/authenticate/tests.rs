@@ -1,12 +1,15 @@
+mod opaque;
+
 use std::cell::Cell;
 use std::collections::BTreeSet;
+use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 
 use base::{Entropy, Now, limits};
-use jose::{Algorithm, Header, KeySet, SigningKey};
-use model::{AuthFailure, Issuer, KeyType};
+use jose::{Algorithm, Confirmation, Header, KeySet, SigningKey};
+use model::{AuthFailure, Caller, Issuer, KeyType};
 
-use super::{Identity, TokenCache, bearer, identify};
+use super::{Identity, TokenCache, bearer, confirm, identify, thumbprint};
 
 const ISS: &str = "https://idp.example/token";
 const SECRET: &[u8; 32] = b"0123456789abcdef0123456789abcdef";
@@ -389,7 +392,11 @@ fn keys_depend_on_the_last_bytes_the_length_and_the_seed() {
         keys.insert(cache.key(&changed));
     }
     assert_eq!(keys.len(), 3 + 32);
-    assert_eq!(cache.key(&token[..31]), None);
+    // A shorter one depends on all of it.
+    let short: BTreeSet<_> = [&token[..31], &token[..30], &token[1..31], &token[..1], &[]]
+        .map(|token| cache.key(token))
+        .into();
+    assert_eq!(short.len(), 5);
 }
 
 #[test]
@@ -400,6 +407,29 @@ fn neither_tokens_nor_seeds_nor_claims_are_printed() {
     assert_eq!(format!("{:?}", fixture.cache), "TokenCache { len: 1, .. }");
     let expect = "Known(Caller { issuer: 0, key_type: Production, .. })";
     assert_eq!(format!("{:?}", Identity::Known(caller)), expect);
+}
+
+#[test]
+fn a_bound_token_needs_the_certificate_that_it_is_bound_to() {
+    let mut fixture = Fixture::new(vec![issuer(1)]);
+    let own = thumbprint(b"own");
+    let bound = |cnf: &str| sign(&format!(r#"{{"iss":"{ISS}","cnf":{cnf}}}"#));
+    let unbound = fixture.known(&token(1));
+    let foreign = fixture.known(&bound(r#"{"jkt":"key"}"#));
+    let certificate = Some(Confirmation::Certificate(own));
+    let owned = Caller { confirmation: certificate, ..(*unbound).clone() };
+    let unconfirmed = Err(AuthFailure::Unconfirmed);
+    for (caller, presented, expect) in [
+        (&*unbound, None, Ok(())),
+        (&*unbound, Some(&own), Ok(())),
+        (&owned, Some(&own), Ok(())),
+        (&owned, None, unconfirmed),
+        (&owned, Some(&[0; 32]), unconfirmed),
+        (&*foreign, None, unconfirmed),
+        (&*foreign, Some(&own), unconfirmed),
+    ] {
+        assert_eq!(confirm(caller, presented), expect, "{presented:?}");
+    }
 }
 
 // --- the fixture --------------------------------------------------------------------------------
@@ -424,11 +454,18 @@ impl Fixture {
         identify(&mut self.cache, token.as_bytes(), &self.issuers, self.now)
     }
 
+    fn after_s(&mut self, seconds: u64) {
+        self.now.unix_s += seconds;
+        self.now.mono_us += seconds * 1_000_000;
+    }
+
     #[track_caller]
-    fn known(&mut self, token: &str) -> std::rc::Rc<model::Caller> {
+    fn known(&mut self, token: &str) -> Rc<Caller> {
         match self.identify(token) {
             Identity::Known(caller) => caller,
-            other @ (Identity::Rejected(_) | Identity::UnknownKid { .. }) => panic!("{other:?}"),
+            other @ (Identity::Rejected(_) | Identity::Opaque | Identity::UnknownKid { .. }) => {
+                panic!("{other:?}")
+            }
         }
     }
 
@@ -437,7 +474,7 @@ impl Fixture {
         let result = match self.identify(token) {
             Identity::Known(_) => Ok(()),
             Identity::Rejected(failure) => Err(failure),
-            other @ Identity::UnknownKid { .. } => panic!("{what}: {other:?}"),
+            other @ (Identity::Opaque | Identity::UnknownKid { .. }) => panic!("{what}: {other:?}"),
         };
         assert_eq!(result, expect, "{what}");
     }
@@ -458,6 +495,7 @@ fn issuer(revision: u64) -> Issuer {
         leeway_s: 0,
         padded_segments: false,
         allow_unlimited: false,
+        introspection: None,
     }
 }
 

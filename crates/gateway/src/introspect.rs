@@ -1,0 +1,305 @@
+//! Introspection: asks issuers about an opaque token, on the worker's own connections.
+//!
+//! Life of a request: route -> authenticate -> **introspect**, if the token is not cached. The issuers are asked in the
+//! order of the configuration, once for all requests with the same token, until one calls it active. What they say ends
+//! in the token cache, whether or not a client still waits. A worker asks about `INTROSPECTIONS_MAX` tokens at a time,
+//! and about fewer of one client.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use base::limits::{
+    INTROSPECTION_BYTES_MAX, INTROSPECTION_MS_MAX, INTROSPECTIONS_MAX,
+    INTROSPECTIONS_PER_CLIENT_MAX,
+};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use model::{AuthFailure, Caller, Fault, Introspection, Issuer};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
+use stages::{Identity, authenticate};
+use tokio::sync::Notify;
+use wire::http1::BodyFraming;
+
+use crate::account::bump;
+use crate::client::Client;
+use crate::compiled::Compiled;
+use crate::fetch::{self, FetchError, Fetched};
+use crate::flow::Held;
+use crate::forward::{self, Forwarding, OwnBody, Pass, Unwanted, while_wanted};
+use crate::message::{HeadEdits, Outgoing, Peer, Request};
+use crate::share::Share;
+use crate::worker::Worker;
+
+/// The caller, or why the token is rejected.
+pub(crate) type Outcome = Result<Rc<Caller>, AuthFailure>;
+
+/// The tokens that a worker asks about.
+#[derive(Default)]
+pub(crate) struct Introspections(RefCell<Vec<Rc<Pending>>>);
+
+/// A token that is asked about.
+struct Pending {
+    token: Box<[u8]>,
+    /// The issuers that are asked are those of this revision.
+    revision: u64,
+    outcome: RefCell<Option<Outcome>>,
+    done: Notify,
+}
+
+impl Pending {
+    async fn outcome(&self) -> Outcome {
+        self.done.notified().await;
+        self.outcome.borrow().clone().unwrap_or(Err(AuthFailure::IssuerUnavailable))
+    }
+}
+
+impl Introspections {
+    fn find(&self, token: &[u8], revision: u64) -> Option<Rc<Pending>> {
+        let pending = self.0.borrow();
+        let same = |known: &&Rc<Pending>| known.revision == revision && *known.token == *token;
+        pending.iter().find(same).cloned()
+    }
+}
+
+/// Waits until the issuers have told whose `token` is.
+///
+/// # Errors
+/// The client left meanwhile.
+pub(crate) async fn introspect<C: Client>(
+    worker: &Worker,
+    revision: &Rc<Compiled>,
+    request: &Request,
+    token: &[u8],
+    client: &mut C,
+) -> Result<Outcome, Fault> {
+    drop(client.take_turn());
+    let number = revision.routes.revision();
+    let find = || worker.introspections.find(token, number);
+    let pending = if let Some(pending) = find() {
+        pending
+    } else if let Some(places) = try_places(worker, request) {
+        start(worker, revision, token, places)
+    } else {
+        client.watch().set(worker.resources.deadline_us(INTROSPECTION_MS_MAX));
+        let places = match wait_for_places(worker, request, client).await {
+            Ok(places) => places,
+            Err(Unwanted::TimeUp) => return Ok(Err(AuthFailure::IssuerUnavailable)),
+            Err(Unwanted::Left(fault)) => return Err(fault),
+        };
+        // Others may have asked meanwhile.
+        let (issuers, now) = (revision.routes.issuers(), worker.resources.coarse());
+        match authenticate::identify(&mut worker.tokens.borrow_mut(), token, issuers, now) {
+            Identity::Known(caller) => return Ok(Ok(caller)),
+            Identity::Rejected(failure) => return Ok(Err(failure)),
+            Identity::Opaque | Identity::UnknownKid { .. } => {}
+        }
+        find().unwrap_or_else(|| start(worker, revision, token, places))
+    };
+    // Asking has limits of its own.
+    client.watch().set(u64::MAX);
+    match while_wanted(client, pending.outcome()).await {
+        Ok(outcome) => Ok(outcome),
+        Err(Unwanted::Left(fault)) => Err(fault),
+        Err(Unwanted::TimeUp) => Err(Fault::ClientLeft),
+    }
+}
+
+type Places = [Option<Pass>; 2];
+
+/// The shares that a token counts in, and their limits: that of the client, unless it is a trusted proxy, and the
+/// worker's.
+fn shares<'a>(worker: &'a Worker, request: &'a Request) -> [(Option<&'a Share>, usize); 2] {
+    [
+        (request.peer.share(), INTROSPECTIONS_PER_CLIENT_MAX),
+        (Some(&worker.share), INTROSPECTIONS_MAX),
+    ]
+}
+
+/// A place in each share, if all have one now.
+fn try_places(worker: &Worker, request: &Request) -> Option<Places> {
+    let mut places = Places::default();
+    for (place, (share, most)) in places.iter_mut().zip(shares(worker, request)) {
+        if let Some(share) = share {
+            *place = Some(share.introspections.try_pass(most)?);
+        }
+    }
+    Some(places)
+}
+
+/// A place in each share, as soon as there is one.
+async fn wait_for_places<C: Client>(
+    worker: &Worker,
+    request: &Request,
+    client: &mut C,
+) -> Result<Places, Unwanted> {
+    let mut places = Places::default();
+    for (place, (share, most)) in places.iter_mut().zip(shares(worker, request)) {
+        let Some(share) = share else { continue };
+        let gate = &share.introspections;
+        *place = match gate.try_pass(most) {
+            Some(pass) => Some(pass),
+            None => Some(gate.wait(client).await?),
+        };
+    }
+    Ok(places)
+}
+
+fn start(worker: &Worker, revision: &Rc<Compiled>, token: &[u8], places: Places) -> Rc<Pending> {
+    let pending = Rc::new(Pending {
+        token: token.into(),
+        revision: revision.routes.revision(),
+        outcome: RefCell::default(),
+        done: Notify::new(),
+    });
+    worker.introspections.0.borrow_mut().push(Rc::clone(&pending));
+    let asking = Asking { worker: worker.this(), pending: Rc::clone(&pending), _places: places };
+    tokio::task::spawn_local(run(asking, Rc::clone(revision)));
+    pending
+}
+
+/// Wakes those who wait when it is dropped, even by a panic.
+struct Asking {
+    worker: Rc<Worker>,
+    pending: Rc<Pending>,
+    _places: Places,
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        let mut all = self.worker.introspections.0.borrow_mut();
+        all.retain(|other| !Rc::ptr_eq(other, &self.pending));
+        self.pending.done.notify_waiters();
+    }
+}
+
+async fn run(asking: Asking, revision: Rc<Compiled>) {
+    let worker = Rc::clone(&asking.worker);
+    let busy = worker.busy();
+    let outcome = ask_each(&worker, &revision, &asking.pending.token).await;
+    asking.pending.outcome.replace(Some(outcome));
+    drop(asking);
+    drop(busy);
+    worker.notice_the_end();
+}
+
+/// Asks one issuer after the other. One that fails leaves the token undecided unless another one calls it active.
+async fn ask_each(worker: &Worker, revision: &Compiled, token: &[u8]) -> Outcome {
+    let issuers = revision.routes.issuers();
+    let counts = &worker.tally.introspections;
+    let mut undecided = false;
+    for (number, issuer) in issuers.iter().enumerate() {
+        let Some(introspection) = &issuer.introspection else { continue };
+        let asked = ask(worker, revision, introspection, token).await;
+        let concluded = asked.and_then(|response| {
+            let (mut tokens, now) = (worker.tokens.borrow_mut(), worker.resources.coarse());
+            match authenticate::conclude(&mut tokens, token, issuers, number, &response, now) {
+                Err(AuthFailure::IssuerUnavailable) => {
+                    Err("the response is not that of an introspection endpoint".to_owned())
+                }
+                concluded => Ok(concluded),
+            }
+        });
+        match concluded {
+            Ok(Ok(Some(caller))) => {
+                bump(&counts.active);
+                return Ok(caller);
+            }
+            Ok(Ok(None)) => bump(&counts.inactive),
+            Ok(Err(failure)) => {
+                bump(&counts.inactive);
+                return Err(failure);
+            }
+            Err(problem) => {
+                bump(&counts.failed);
+                report(issuer, &problem);
+                undecided = true;
+            }
+        }
+    }
+    if undecided {
+        return Err(AuthFailure::IssuerUnavailable);
+    }
+    authenticate::refuse(&mut worker.tokens.borrow_mut(), token, worker.resources.coarse());
+    Err(AuthFailure::InactiveToken)
+}
+
+fn report(issuer: &Issuer, problem: &str) {
+    tracing::warn!(issuer = issuer.name, problem, "introspection failed");
+}
+
+/// The body of a successful response.
+async fn ask(
+    worker: &Worker,
+    revision: &Compiled,
+    introspection: &Introspection,
+    token: &[u8],
+) -> Result<Vec<u8>, String> {
+    let limit = Duration::from_millis(u64::from(INTROSPECTION_MS_MAX));
+    let asked = tokio::time::timeout(limit, async {
+        match post(worker, revision, introspection, token).await {
+            // The server may close a connection just when it is used again, and asking twice does no harm.
+            Err(FetchError::Fault(Fault::Closed { .. })) => {
+                post(worker, revision, introspection, token).await
+            }
+            other => other,
+        }
+    });
+    let fetched = match asked.await {
+        Ok(fetched) => fetched.map_err(|error| error.to_string())?,
+        Err(_) => return Err(format!("no complete response within {INTROSPECTION_MS_MAX} ms")),
+    };
+    match fetched.status {
+        200 => Ok(fetched.body),
+        401 => Err("status 401: the server rejects `client_id` and `client_secret`".to_owned()),
+        status => Err(format!("the server responded with status {status}")),
+    }
+}
+
+/// What the characters of a form are, unescaped. Source: the URL Standard, application/x-www-form-urlencoded.
+const FORM: &AsciiSet = &NON_ALPHANUMERIC.remove(b'*').remove(b'-').remove(b'.').remove(b'_');
+
+async fn post(
+    worker: &Worker,
+    revision: &Compiled,
+    introspection: &Introspection,
+    token: &[u8],
+) -> Result<Fetched, FetchError> {
+    let resources = &worker.resources;
+    let found = worker.origins.find(&introspection.url, None, true, &worker.pools);
+    let address = found.map_err(FetchError::Url)?;
+    let mut edits = HeadEdits::default();
+    edits.append(b"Authorization", authorization(introspection).as_bytes());
+    edits.append(b"Content-Type", b"application/x-www-form-urlencoded");
+    edits.append(b"Accept", b"application/json");
+    edits.append(b"User-Agent", b"penstock");
+    let body = format!("token={}&token_type_hint=access_token", percent_encode(token, FORM));
+    // As if it came from a trusted client, so that nothing is added to it.
+    let peer = Peer { trusted: true, ..Peer::default() };
+    let outgoing = Outgoing {
+        framing: BodyFraming::Length(body.len() as u64),
+        query: address.query.map(str::as_bytes),
+        ..Outgoing::own(b"POST", address.path.as_bytes(), &edits, &peer)
+    };
+    let live = &revision.live;
+    let forwarding = Forwarding {
+        client_tls: &live.client_tls,
+        connect_ms: live.connect_ms,
+        stall_ms: live.stall_ms,
+        min_rate: live.min_rate,
+        begun_us: resources.now_us(),
+        retries: &worker.tally.retries,
+        balancer: &address.balancer,
+        forward_fields: &[],
+    };
+    let mut body = OwnBody::new(Held::new(body.into()), resources);
+    let response = forward::exchange(resources, &forwarding, &outgoing, &mut body).await?;
+    fetch::whole(resources, response, INTROSPECTION_BYTES_MAX).await
+}
+
+/// Source: RFC 6749 section 2.3.1.
+fn authorization(introspection: &Introspection) -> String {
+    let id = percent_encode(introspection.client_id.as_bytes(), FORM);
+    let secret = percent_encode(&introspection.client_secret, FORM);
+    format!("Basic {}", BASE64_STANDARD.encode(format!("{id}:{secret}")))
+}
