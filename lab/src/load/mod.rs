@@ -21,6 +21,7 @@ mod incident;
 mod inputs;
 pub(crate) mod monitor;
 mod multiplex;
+mod next_request;
 mod options;
 pub(crate) mod published_stats;
 pub(crate) mod report;
@@ -244,8 +245,8 @@ async fn probe(plan: &Plan, settings: &RunSettings) -> Result<(), LoadError> {
         let stream = plan.connector.open().await?;
         match plan.protocol {
             Protocol::Http1 => Ok(()),
-            Protocol::Http2 { streams } => {
-                multiplex::probe(stream, plan, streams.min(settings.users)).await
+            Protocol::Http2 { .. } => {
+                multiplex::probe(stream, plan, plan.protocol.streams(settings.users)).await
             }
         }
     };

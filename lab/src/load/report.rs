@@ -256,8 +256,8 @@ impl Report {
         let payload = settings.payload_bytes.map_or("no payload".to_owned(), |n| format!("{n} B"));
         let shared = match settings.protocol {
             Protocol::Http1 => String::new(),
-            Protocol::Http2 { streams } => {
-                let connections = settings.protocol.connections(settings.users);
+            Protocol::Http2 { connections } => {
+                let streams = settings.protocol.streams(settings.users);
                 format!(", HTTP/2 with {connections} connections x {streams} streams")
             }
         };
@@ -439,7 +439,7 @@ impl RunSettings {
             "users": self.users,
             "protocol": self.protocol.name(),
             "connections": self.protocol.connections(self.users),
-            "streams": self.protocol.streams(),
+            "streams": self.protocol.streams(self.users),
             "threads": self.threads,
             "duration_s": self.duration_s,
             "requests": self.requests,

@@ -37,11 +37,11 @@ pub(crate) struct Load {
     #[arg(long)]
     http2: bool,
     /// Number of connections. With --http2, the users share them evenly [default: as few as --streams allows];
-    /// without, each user has its own
+    /// without it, each user has its own
     #[arg(long, value_name = "N")]
     connections: Option<usize>,
-    /// Streams per connection: how many users share one [default: up to 100]
-    #[arg(long, value_name = "N", requires = "http2")]
+    /// The most users that share a connection, each with a stream [default: 100]
+    #[arg(long, value_name = "N", requires = "http2", value_parser = at_least_one)]
     streams: Option<usize>,
     /// Send requests at a constant rate per second (open loop)
     #[arg(long, value_name = "R", conflicts_with = "think_time")]
@@ -208,31 +208,24 @@ fn protocol(args: &Load, default_users: usize) -> Result<(usize, Protocol), Stri
             }
         };
     }
-    let given = (args.users, args.connections, args.streams);
-    let (users, streams) = match given {
-        (Some(users), Some(connections), None) => (users, users.div_ceil(connections.max(1))),
-        (Some(users), None, Some(streams)) => (users, streams),
-        (None, Some(connections), streams) => {
-            let streams = streams.unwrap_or(1);
-            (connections.saturating_mul(streams), streams)
-        }
-        (None, None, Some(streams)) => (streams, streams),
-        (users, None, None) => {
-            let users = users.unwrap_or(default_users);
-            (users, if args.connection_per_request { 1 } else { users.min(STREAMS) })
-        }
-        (Some(users), Some(_), Some(streams)) => (users, streams),
+    let per_connection = if args.connection_per_request { 1 } else { STREAMS };
+    let asked = match (args.connections, args.streams) {
+        (Some(connections), Some(streams)) => connections.saturating_mul(streams),
+        (None, Some(streams)) if args.rate.is_none() => streams,
+        (Some(connections), None) => default_users.max(connections),
+        (None, _) => default_users,
     };
-    let protocol = Protocol::Http2 { streams };
-    let connections = protocol.connections(users);
-    if args.connections.is_some_and(|wanted| wanted != connections) {
+    let users = args.users.unwrap_or(asked);
+    let streams = args.streams.unwrap_or(per_connection);
+    let least = users.div_ceil(streams.max(1));
+    let connections = args.connections.unwrap_or(least);
+    if args.streams.is_some() && connections < least {
         return Err(format!(
-            "--connections {}: {users} users at {streams} streams per connection use {connections} \
-             connections; omit one of --users, --connections and --streams",
-            args.connections.unwrap_or_default()
+            "--users {users}: {connections} connections with {streams} streams each are too few; \
+             omit --connections or --streams, or use more"
         ));
     }
-    Ok((users, protocol))
+    Ok((users, Protocol::Http2 { connections }))
 }
 
 /// The shape selected by the flags, and the default number of users.
@@ -247,6 +240,13 @@ fn shape(args: &Load) -> Result<(load::Shape, usize), String> {
     };
     let default = if args.rate.is_some() { OPEN_USERS } else { 1 };
     Ok((shape, default))
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("expected at least 1".to_owned()),
+        parsed => parsed.map_err(|error: std::num::ParseIntError| error.to_string()),
+    }
 }
 
 fn whole_users(from: f64) -> Result<usize, String> {
@@ -300,23 +300,29 @@ mod tests {
             ("--http2", 1, 1, 1),
             ("--http2 --users 250", 250, 3, 100),
             ("--http2 --users 7 --connections 2", 7, 2, 4),
+            ("--http2 --users 9 --connections 5", 9, 5, 2),
             ("--http2 --users 7 --streams 3", 7, 3, 3),
             ("--http2 --connections 5", 5, 5, 1),
             ("--http2 --connections 5 --streams 4", 20, 5, 4),
             ("--http2 --streams 4", 4, 1, 4),
-            ("--http2 --users 19 --connections 5 --streams 4", 19, 5, 4),
+            ("--http2 --users 9 --connections 5 --streams 4", 9, 5, 2),
             ("--http2 --rate 5", 100, 1, 100),
+            ("--http2 --rate 5 --streams 4", 100, 25, 4),
+            ("--http2 --rate 5 --connections 8", 100, 8, 13),
+            ("--http2 --rate 5 --connections 300", 300, 300, 1),
+            ("--http2 --rate 5 --connections 3 --streams 2", 6, 3, 2),
+            ("--http2 --users 3 --connection-per-request", 3, 3, 1),
         ] {
             let args = parse(flags).unwrap();
             let (found, protocol) = protocol(&args, shape(&args).unwrap().1).unwrap();
-            let shared = (protocol.connections(found), protocol.streams());
+            let shared = (protocol.connections(found), protocol.streams(found));
             assert_eq!((found, shared), (users, (connections, streams)), "{flags}");
         }
-        for flags in ["--users 3 --connections 2", "--http2 --users 9 --connections 5 --streams 4"]
+        for flags in ["--users 3 --connections 2", "--http2 --users 9 --connections 2 --streams 4"]
         {
             assert!(protocol(&parse(flags).unwrap(), 1).unwrap_err().contains("omit one"));
         }
-        assert!(parse("--streams 4").is_none());
+        assert!(parse("--streams 4").is_none() && parse("--http2 --streams 0").is_none());
     }
 
     #[test]
