@@ -37,7 +37,7 @@ fn a_number_of_requests_is_sent_exactly() {
     let echo = start_echo(None);
     let open = Shape::Arrivals { rate_per_s: 1_000.0 };
     for (threads, shape, warm_up_ms) in
-        [(1, Shape::default(), 0), (3, Shape::default(), 200), (2, open, 0), (1, open, 200)]
+        [(1, Shape::default(), 0), (3, Shape::default(), 200), (2, open.clone(), 0), (1, open, 200)]
     {
         let before = echo.requests();
         let options = Options {
@@ -71,7 +71,7 @@ fn a_number_of_requests_ends_with_the_last_response() {
     ] {
         let report = run(Options {
             users,
-            shape,
+            shape: shape.clone(),
             requests: Some(requests),
             duration: load::LONGEST,
             warm_up: Duration::ZERO,

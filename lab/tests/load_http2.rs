@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use penstock_lab::agent::{self, Agent};
 use penstock_lab::echo::{self, Echo};
 use penstock_lab::load::{self, LoadError, Options, Payload, Protocol, Report, Shape, Trust};
 use penstock_lab::payload::JsonShape;
@@ -127,8 +128,9 @@ fn a_server_that_only_closes_connections_is_not_flooded() {
         assert!(kinds(&report).iter().all(|kind| ["closed", "write"].contains(kind)));
         assert!(report.errors >= 4 && report.errors == report.requests);
         // One each 100 ms at most, and the probe's.
-        let most = (report.seconds * 10.0) as u64 + 3;
-        assert!(server.connections() <= most, "{} of {most}", server.connections());
+        let most = Duration::from_secs_f64(report.seconds).as_millis() / 100 + 3;
+        let opened = u128::from(server.connections());
+        assert!(opened <= most, "{opened} of {most}");
     }
 }
 
@@ -213,6 +215,25 @@ fn an_open_loop_sends_each_request_that_is_due() {
     let report = run(Options { shape, ..get(&server) });
     assert_eq!(report.requests, 240, "1.2 s at 200/s");
     assert_eq!(report.requests_in_all, server.requests());
+}
+
+#[test]
+fn agents_divide_the_connections() {
+    let server = Server::start(false, |_| Reply::Body(200, Vec::new()));
+    let secret = || agent::Secret::new(b"the secret of these tests").unwrap();
+    let agents = [(); 2].map(|()| {
+        Agent::start(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), secret(), true).unwrap()
+    });
+    let names = agents.each_ref().map(|agent| agent.addr().to_string());
+    let protocol = Protocol::Http2 { connections: 3 };
+    let options = Options { users: 7, protocol, ..get(&server) };
+    let report = agent::run(&options, &names, &secret(), &mut |_| {}).unwrap();
+    assert_eq!(report.requests_in_all, server.requests());
+    assert_eq!((report.errors_in_all, report.agents.len()), (0, 2));
+    assert_eq!(server.connections(), 3 + 2, "each agent probes once");
+    let protocol = Protocol::Http2 { connections: 1 };
+    let error = agent::run(&Options { protocol, ..options }, &names, &secret(), &mut |_| {});
+    assert!(error.unwrap_err().to_string().contains("more --connections"));
 }
 
 #[test]

@@ -102,7 +102,7 @@ impl PlanMessage {
             headers: options.headers.clone(),
             expect: options.expect.clone(),
             threads: options.threads,
-            shape: options.shape,
+            shape: options.shape.clone(),
             seed: options.seed,
             part,
             payload: inputs.payload.as_ref().map(|bytes| BASE64.encode(bytes)),

@@ -45,10 +45,10 @@ use tokio::sync::Notify;
 use crate::limits;
 
 pub use incident::Incident;
-pub use options::{Options, Payload, Protocol, Stop, Trust, parse_duration, parse_header};
+pub use options::{Options, Payload, Protocol, STREAMS, Stop, Trust, parse_duration, parse_header};
 pub use published_stats::PublishedStats;
 pub use report::{Progress, Report, RunSettings, SeriesPoint};
-pub use shape::{Shape, Think};
+pub use shape::{Shape, Stages, Think};
 pub use statistics::{Latency, Times};
 
 use crate::machine;
@@ -182,7 +182,7 @@ pub(crate) fn prepare_request(
         payload_bytes: inputs.payload.as_ref().map(Vec::len),
         tokens: prepared.tokens(),
         expect: options.expect.clone(),
-        shape: options.shape,
+        shape: options.shape.clone(),
         seed: options.seed,
     };
     Ok((target, prepared, settings))
@@ -203,7 +203,7 @@ async fn prepare(
         prepared,
         expect: options.expect.as_ref().map(|text| text.clone().into_bytes()),
         timeout: options.timeout,
-        shape: options.shape,
+        shape: options.shape.clone(),
         timeline: Timeline { begin_us: 0, from_us: 0, until_us: 0, users: options.users },
         window: Window::new(0, 0),
         part,

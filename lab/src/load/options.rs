@@ -67,7 +67,17 @@ pub enum Protocol {
     Http2 { connections: usize },
 }
 
+/// Users that share an HTTP/2 connection, unless said otherwise: what servers are advised to allow.
+/// Source: RFC 9113 section 6.5.2.
+pub const STREAMS: usize = 100;
+
 impl Protocol {
+    /// HTTP/2 on as few connections as `streams` users of each allow.
+    #[must_use]
+    pub fn http2(users: usize, streams: usize) -> Self {
+        Self::Http2 { connections: users.div_ceil(streams.max(1)) }
+    }
+
     /// The number of connections of `users`.
     #[must_use]
     pub fn connections(self, users: usize) -> usize {
@@ -212,6 +222,12 @@ impl Options {
         if let Err(text) = self.shape.check(self.users) {
             return usage(text);
         }
+        if let Some(needed) = self.shape.duration()
+            && needed != self.duration
+        {
+            let (needed, given) = (needed.as_secs_f64(), self.duration.as_secs_f64());
+            return usage(format!("duration: the stages take {needed}s, not {given}s"));
+        }
         if self.requests == Some(0) {
             return usage("requests: must be at least 1".to_owned());
         }
@@ -276,6 +292,7 @@ pub fn parse_header(text: &str) -> Result<(String, String), String> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
 
@@ -331,10 +348,13 @@ mod tests {
         check(|o| o.timeout = Duration::ZERO, "timeout");
         check(|o| o.timeout = Duration::from_secs(limits::LOAD_TIMEOUT_S_MAX + 1), "timeout");
         check(|o| o.shape = load::Shape::Arrivals { rate_per_s: 0.0 }, "rate");
+        let stages = || load::Shape::Stages { stages: "5/s for 9s".parse().unwrap() };
+        check(|o| (o.shape, o.duration) = (stages(), Duration::from_secs(9)), "");
+        check(|o| o.shape = stages(), "duration: the stages take 9s, not 10s");
         check(|o| o.requests = Some(0), "requests");
         check(|o| o.requests = Some(1), "");
-        let ramp = load::Shape::RampArrivals { from_per_s: 1.0, to_per_s: 2.0 };
-        check(|o| (o.requests, o.shape) = (Some(1), ramp), "requests");
+        let ramp = || load::Shape::RampArrivals { from_per_s: 1.0, to_per_s: 2.0 };
+        check(|o| (o.requests, o.shape) = (Some(1), ramp()), "requests");
         let one = Protocol::Http2 { connections: 1 };
         check(
             |o| (o.connection_per_request, o.users, o.protocol) = (true, 2, one),

@@ -415,7 +415,7 @@ impl RunSettings {
     /// The shape in words.
     fn load(&self) -> String {
         let users = self.users;
-        match self.shape {
+        match &self.shape {
             Shape::Closed { think: Think::None } => format!("{users} users"),
             Shape::Closed { think } => format!("{users} users, {think}"),
             Shape::Arrivals { rate_per_s } => {
@@ -429,6 +429,7 @@ impl RunSettings {
             Shape::RampArrivals { from_per_s, to_per_s } => {
                 format!("{from_per_s} to {to_per_s} requests/s by at most {users} users")
             }
+            Shape::Stages { stages } => format!("{stages} by at most {users} users"),
         }
     }
 
