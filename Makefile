@@ -122,7 +122,7 @@ DOCUMENT ?= docs/performance.md
 
 bench: build-needs ## measure and write the tables of docs/performance.md; SUITES='cpu latency' ARGS='--only REGEX'
 	cargo build --release --package penstock
-	export PATH="$(CURDIR)/bench/peers/bin:$$PATH:/usr/sbin:/usr/local/sbin"; \
+	export PATH="$(CURDIR)/bench/peers/bin:$$PATH:/usr/sbin:/usr/local/sbin"; set -e; \
 	for suite in $(SUITES); do \
 	  $(TARGET_DIR)/release/penstock lab run suites/bench-$$suite.toml --out $(BENCH_OUT)/$$suite $(ARGS); \
 	  $(TARGET_DIR)/release/penstock lab report $(BENCH_OUT)/$$suite; \

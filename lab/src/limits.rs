@@ -44,6 +44,8 @@ pub const LOAD_SPARE_FILES: u64 = 64;
 pub const LOAD_RATE_MAX: u64 = 1_000_000;
 /// Longest interval between two requests of an open loop, in seconds. Longer: rejected at the start.
 pub const LOAD_INTERVAL_S_MAX: u64 = 60 * 60;
+/// Maximum number of stages of a load. More: rejected at the start.
+pub const LOAD_STAGES_MAX: usize = 100;
 /// Longest think time, in seconds. Longer: rejected at the start.
 pub const LOAD_THINK_S_MAX: u64 = 60 * 60;
 /// Time between scheduling a measurement and its first request, in microseconds, so that all threads are

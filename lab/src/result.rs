@@ -118,6 +118,8 @@ pub enum RecordedShape {
     Poisson { rate_per_s: f64 },
     /// A rate that changes linearly over the measured time.
     Ramp { from_per_s: f64, to_per_s: f64 },
+    /// Rates that change from stage to stage, and their average.
+    Stages { stages: String, rate_per_s: f64 },
 }
 
 /// Resource use of processes over the measured time.

@@ -21,7 +21,7 @@ fn two_agents_make_one_measurement() {
     let names = names(&agents);
     for shape in [Shape::default(), Shape::Arrivals { rate_per_s: 500.0 }] {
         let before = echo.requests();
-        let report = run(&Options { shape, ..options(&echo) }, &names).unwrap();
+        let report = run(&Options { shape: shape.clone(), ..options(&echo) }, &names).unwrap();
         assert_eq!(report.requests_in_all, echo.requests() - before, "{shape:?}");
         assert_eq!(report.errors_in_all, 0);
         assert_eq!(report.agents.iter().map(|agent| agent.requests).sum::<u64>(), report.requests);

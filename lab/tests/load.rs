@@ -10,7 +10,9 @@ use std::thread;
 use std::time::Duration;
 
 use penstock_lab::echo::{self, Echo};
-use penstock_lab::load::{self, LoadError, Options, Payload, Report, SeriesPoint, Shape, Trust};
+use penstock_lab::load::{
+    self, LoadError, Options, Payload, Report, SeriesPoint, Shape, Think, Trust,
+};
 use penstock_lab::payload::JsonShape;
 use tempfile::TempDir;
 use wire::tls::{CertificateSet, PemPair, ServerCertificates, generate_self_signed, server_config};
@@ -35,7 +37,7 @@ fn a_number_of_requests_is_sent_exactly() {
     let echo = start_echo(None);
     let open = Shape::Arrivals { rate_per_s: 1_000.0 };
     for (threads, shape, warm_up_ms) in
-        [(1, Shape::default(), 0), (3, Shape::default(), 200), (2, open, 0), (1, open, 200)]
+        [(1, Shape::default(), 0), (3, Shape::default(), 200), (2, open.clone(), 0), (1, open, 200)]
     {
         let before = echo.requests();
         let options = Options {
@@ -53,6 +55,31 @@ fn a_number_of_requests_is_sent_exactly() {
         assert_eq!(warm_up_ms == 0, report.requests_in_all == 101);
         assert!(report.seconds > 0.0 && report.throughput_per_s > 0.0);
         assert_eq!(report.json()["options"]["duration_s"], serde_json::Value::Null);
+    }
+}
+
+#[test]
+fn a_number_of_requests_ends_with_the_last_response() {
+    let echo = start_echo(None);
+    let at = |rate_per_s| Shape::Arrivals { rate_per_s };
+    let pause = Shape::Closed { think: Think::Constant { us: 60_000_000 } };
+    // Users without a request neither wait for the time of the next one nor think.
+    for (users, requests, shape, least_s, most_s) in [
+        (100, 100, at(50.0), 1.979, 3.97),
+        (3, 1, at(1.0 / 60.0), 0.0, 30.0),
+        (2, 2, pause, 0.0, 30.0),
+    ] {
+        let report = run(Options {
+            users,
+            shape: shape.clone(),
+            requests: Some(requests),
+            duration: load::LONGEST,
+            warm_up: Duration::ZERO,
+            ..post(&echo)
+        });
+        assert_eq!((report.requests, report.errors), (requests, 0));
+        let seconds = report.seconds;
+        assert!(least_s <= seconds && seconds < most_s, "{shape:?}: {seconds} s");
     }
 }
 

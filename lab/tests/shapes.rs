@@ -43,6 +43,29 @@ fn a_ramp_of_arrivals_sends_the_integral_of_its_rate() {
 }
 
 #[test]
+fn stages_send_what_each_of_them_is_due() {
+    let echo = start_echo(0);
+    let text = "500/s for 200ms, to 100/s in 200ms, 0/s for 100ms, 1000/s for 100ms";
+    for (threads, warm_up_ms, warm_up) in [(1, 0, 0), (3, 100, 50)] {
+        let before = echo.requests();
+        let shape = Shape::Stages { stages: text.parse().unwrap() };
+        let (duration, warm_up_time) =
+            (Duration::from_millis(600), Duration::from_millis(warm_up_ms));
+        let report = run(Options {
+            users: 8,
+            threads,
+            shape,
+            duration,
+            warm_up: warm_up_time,
+            ..options(&echo)
+        });
+        assert_eq!((report.requests, report.requests_in_all), (260, 260 + warm_up));
+        assert_eq!(report.requests_in_all, echo.requests() - before);
+        assert!(!names(&report).iter().any(|code| code == "rate-not-reached"));
+    }
+}
+
+#[test]
 fn requests_without_a_free_connection_are_sent_late_and_counted() {
     // One connection and 20 ms per response: at most 50 per second, with 200 per second due.
     let echo = start_echo(20);

@@ -5,6 +5,7 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
+use penstock_lab::load::{Protocol, Shape};
 use penstock_lab::suite::definition::Suite;
 use penstock_lab::suite::{cases, scenario};
 use penstock_lab::target::definition;
@@ -149,6 +150,14 @@ fn invalid_suites_are_rejected_with_position_and_nearest_name() {
         ("bytes = [50, 50]", "a.toml:6:14", "duplicate"),
         ("measure = '0s'", "a.toml: error", "duration"),
         ("[load]\nthreads = 0", "a.toml: error", "threads"),
+        ("[load]\nstreams = 4", "a.toml: error", "`streams` needs `http2 = true`"),
+        ("[load]\nhttp2 = true\nstreams = 0", "a.toml:12:11", "nonzero"),
+        ("[load]\nshape = { kind = 'stages', stages = '5' }", "a.toml:11:9", "`5` is not a stage"),
+        (
+            "[load]\nshape = { kind = 'stages', stages = '5/s for 9s' }",
+            "a.toml: error",
+            "take 9s, not 1s",
+        ),
         ("[set.penstock]\nworker = 2", "a.toml:11:1", "`workers`"),
         ("[set.penstock]\nworkers = [1]", "a.toml:11:11", "a string, a number, `true` or `false`"),
         ("[set.nginks]\nworker = 2", "a.toml:10:6", "`penstock`"),
@@ -171,8 +180,29 @@ fn invalid_suites_are_rejected_with_position_and_nearest_name() {
     }
     assert_eq!(error(Path::new("a.toml"), SUITE.to_owned()), "accepted");
     let half = "[sweep]\nsetting = 'workers'\nvalues = [0.5, 1.0]";
-    let source = penstock_lab::suite::Source { name: "a.toml".into(), text: changed(half) };
-    assert_eq!(Suite::from_source(source).unwrap().sweep.unwrap().values, ["0.5", "1.0"]);
+    assert_eq!(accepted(half).sweep.unwrap().values, ["0.5", "1.0"]);
+}
+
+#[test]
+fn a_suite_sets_the_protocol_and_the_course_of_the_load() {
+    let load = accepted("[load]\nhttp2 = true\nstreams = 4\nconnection_per_request = false").load;
+    assert_eq!(load.protocol(10), Protocol::Http2 { connections: 3 });
+    let load = accepted("[load]\nhttp2 = true\nconnection_per_request = true").load;
+    assert_eq!(load.protocol(10), Protocol::Http2 { connections: 10 });
+    assert_eq!(
+        accepted("[load]\nconnection_per_request = true").load.protocol(10),
+        Protocol::Http1
+    );
+    let stages = "5/s for 0.5s, to 9/s in 0.5s";
+    let load =
+        accepted(&format!("[load]\nshape = {{ kind = 'stages', stages = '{stages}' }}")).load;
+    assert_eq!(load.shape, Shape::Stages { stages: stages.parse().unwrap() });
+}
+
+#[track_caller]
+fn accepted(change: &str) -> Suite {
+    let source = penstock_lab::suite::Source { name: "a.toml".into(), text: changed(change) };
+    Suite::from_source(source).unwrap()
 }
 
 #[test]

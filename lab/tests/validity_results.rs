@@ -124,6 +124,7 @@ fn each_check_fails_on_its_own_figures_alone() {
     check("descriptors-exhausted", |row| row.conditions.descriptors = Some((1_000.0, 1_024.0)));
     check("clock-step", |row| row.conditions.clock_step_us = Some(-100_001.0));
     check("cpu-steal", |row| row.conditions.steal_percent = Some(2.1));
+    check("cpu-steal-high", |row| row.conditions.steal_percent = Some(10.1));
     check("machine-busy", |row| row.conditions.other_cpu_percent = Some(5.1));
 }
 

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use base::SystemClock;
 use harness::{Files, PATIENCE, Process, penstock};
-use lab::result::{CaseResult, State};
+use lab::result::{CaseResult, RecordedShape, State};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -76,6 +76,29 @@ fn every_case_is_measured_or_not_served_and_never_overwritten() {
     files.write("suite.toml", &suite("'backend'", "'forward'", "500ms", ""));
     let (code, text) = run(&files, &["--resume"]);
     assert!(code == Some(2) && text.contains("different version"), "{text}");
+}
+
+#[test]
+fn a_suite_measures_http2_at_rates_that_change() {
+    let files = Files::new();
+    let load =
+        "http2 = true\nshape = { kind = 'stages', stages = 'to 200/s in 0.3s, 100/s for 0.3s' }\n";
+    files.write("suite.toml", &(suite("'penstock'", "'passthrough'", "600ms", "") + load));
+    let (code, text) = run(&files, &[]);
+    assert_eq!(code, Some(0), "{text}");
+    let found = result(&files, "passthrough/penstock");
+    let options = &found.load["options"];
+    let shared = (options["protocol"].as_str(), options["connections"].as_u64());
+    assert_eq!(shared, (Some("HTTP/2"), Some(1)));
+    assert_eq!(
+        (found.figure("requests"), found.figure("errors")),
+        (Some(60.0), Some(0.0)),
+        "{text}"
+    );
+    let RecordedShape::Stages { stages, rate_per_s } = &found.shape else {
+        panic!("{:?}", found.shape)
+    };
+    assert_eq!((&**stages, *rate_per_s), ("to 200/s in 0.3s, 100/s for 0.3s", 100.0));
 }
 
 #[test]

@@ -33,6 +33,43 @@ fn every_command_of_the_readme_exists() {
 }
 
 #[test]
+fn every_command_that_exists_is_in_the_readme() {
+    let text = readme();
+    let table: Vec<&str> = text.lines().filter(|line| line.starts_with("| `penstock ")).collect();
+    let table = table.join("\n");
+    let mut waiting = vec![Vec::new()];
+    let mut leaves = 0;
+    while let Some(command) = waiting.pop() {
+        let found = subcommands(&command);
+        if found.is_empty() {
+            leaves += 1;
+            // A row may have several: "`penstock lab report DIR`, `lab compare A B`".
+            let words = command.join(" ");
+            let is_in = [format!("`penstock {words}"), format!("`{words}")].iter().any(|start| {
+                table.contains(&format!("{start} ")) || table.contains(&format!("{start}`"))
+            });
+            assert!(is_in, "the table of commands has no `penstock {words}`");
+        }
+        waiting.extend(found.into_iter().map(|name| [&command[..], &[name]].concat()));
+    }
+    assert!(leaves >= 20, "{leaves}");
+}
+
+/// Of a command, from its help.
+fn subcommands(command: &[String]) -> Vec<String> {
+    let arguments: Vec<&str> = command.iter().map(String::as_str).chain(["--help"]).collect();
+    let (code, help) = Process::run(&root(), &arguments);
+    assert_eq!(code, Some(0), "{arguments:?}");
+    let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let names = lines.take_while(|line| !line.is_empty()).filter_map(|line| {
+        // Deeper lines continue a description.
+        let name = line.strip_prefix("  ").filter(|rest| !rest.starts_with(' '))?;
+        name.split(' ').next().map(str::to_owned)
+    });
+    names.filter(|name| name != "help").collect()
+}
+
+#[test]
 fn every_file_that_the_readme_links_to_exists() {
     let text = readme();
     let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());

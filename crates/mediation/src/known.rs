@@ -32,8 +32,8 @@ pub(crate) const KNOWN: &[Known] = &[
     row(Synapse, "FORCE_ERROR_ON_SOAP_FAULT", Served("A response with a SOAP fault is a failure with the code 500000. It is held.")),
     row(Synapse, "preserveProcessedHeaders", Needless("SOAP header blocks are never removed.")),
     row(Synapse, "PRESERVE_WS_ADDRESSING", Needless("SOAP header blocks are never removed.")),
-    row(Synapse, "disableAddressingForOutMessages", Needless("No header blocks are added.")),
-    row(Axis2, "disableAddressingForOutMessages", Needless("No header blocks are added.")),
+    row(Synapse, "disableAddressingForOutMessages", Needless("no header blocks are added.")),
+    row(Axis2, "disableAddressingForOutMessages", Needless("no header blocks are added.")),
     row(Synapse, "RETRY_ON_SOAPFAULT", Unserved("set FORCE_ERROR_ON_SOAP_FAULT, and send again in the fault sequence")),
     row(Axis2, "messageType", Served("The format in which the body is written.")),
     row(Axis2, "ContentType", Served("The `Content-Type` that is sent, and the format of the body unless `messageType` says another.")),
@@ -45,7 +45,7 @@ pub(crate) const KNOWN: &[Known] = &[
     row(Axis2, "FORCE_SC_ACCEPTED", Served("The client gets 202 when the message is sent. The run goes on. A body that streams is held first.")),
     row(Axis2, "DISABLE_CHUNKING", Served("A body of unknown length is held, and sent with `Content-Length`.")),
     row(Axis2, "TRANSPORT_HEADERS", Served("With `action=\"remove\"`: removes all header fields but `Content-Type`.")),
-    row(Axis2, "ClientApiNonBlocking", Needless("Sending never blocks.")),
+    row(Axis2, "ClientApiNonBlocking", Needless("sending never blocks.")),
     row(Axis2, "HTTP_SC_DESC", Unserved("the status is sent with its standard reason; write the text into the body")),
     row(Axis2, "POST_TO_URI", Unserved("the request line always has a path; sending through a forward proxy is not supported")),
     row(Axis2, "FORCE_HTTP_1.0", Unserved("endpoints get HTTP/1.1")),
@@ -72,16 +72,10 @@ pub(crate) fn page() -> String {
         let scope = if *scope == Axis2 { "axis2" } else { "default" };
         let effect = match effect {
             Served(about) => (*about).to_owned(),
-            Needless(reason) => format!("Not needed: {}", uncapitalised(reason)),
+            Needless(reason) => format!("Not needed: {reason}"),
             Unserved(help) => format!("None, with a warning: {help}."),
         };
         page.push_str(&format!("| `{name}` | {scope} | {effect} |\n"));
     }
     page
-}
-
-fn uncapitalised(text: &str) -> String {
-    let mut chars = text.chars();
-    let first = chars.next().map(|first| first.to_lowercase().to_string()).unwrap_or_default();
-    first + chars.as_str()
 }

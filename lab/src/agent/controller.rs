@@ -11,7 +11,7 @@ use base::{SystemClock, SystemEntropy};
 use crate::limits;
 
 use super::frame::{FrameReader, FrameWriter, Secret, Side, handshake};
-use super::message::{FromAgent, FromController, PlanMessage};
+use super::message::{FromAgent, FromController, PlanMessage, too_few};
 use crate::load::Incident;
 use crate::load::monitor::CtrlC;
 use crate::load::report::Generator;
@@ -89,11 +89,9 @@ fn check(options: &Options, agents: &[String]) -> Result<(), LoadError> {
     if agents.is_empty() || agents.len() > limits::AGENTS_MAX {
         return usage(format!("{} agents; expected 1 to {}", agents.len(), limits::AGENTS_MAX));
     }
-    if options.protocol.connections(options.users) < agents.len() * options.threads {
-        let (users, count, threads) = (options.users, agents.len(), options.threads);
-        return usage(format!(
-            "{users} users are too few for {count} agents with {threads} threads each"
-        ));
+    let connections = options.protocol.connections(options.users);
+    if connections < agents.len() * options.threads {
+        return usage(too_few(connections, agents.len(), options.threads));
     }
     if options.recordings != crate::recording::Recordings::default() {
         return usage(

@@ -77,6 +77,15 @@ pub(super) struct PlanMessage {
     authorities: Authorities,
 }
 
+/// Each thread of each agent needs a connection.
+pub(super) fn too_few(connections: usize, agents: usize, threads: usize) -> String {
+    let needed = agents.saturating_mul(threads);
+    format!(
+        "connections: {agents} agents with {threads} threads each need at least {needed}, not \
+         {connections}; use more --users or, with --http2, more --connections"
+    )
+}
+
 impl PlanMessage {
     pub(super) fn new(options: &Options, inputs: &Inputs, part: Part) -> Self {
         let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
@@ -93,7 +102,7 @@ impl PlanMessage {
             headers: options.headers.clone(),
             expect: options.expect.clone(),
             threads: options.threads,
-            shape: options.shape,
+            shape: options.shape.clone(),
             seed: options.seed,
             part,
             payload: inputs.payload.as_ref().map(|bytes| BASE64.encode(bytes)),
@@ -111,10 +120,7 @@ impl PlanMessage {
         if self.part.index >= self.part.of
             || connections < self.part.of.saturating_mul(self.threads)
         {
-            let (users, of, threads) = (self.users, self.part.of, self.threads);
-            return Err(format!(
-                "{users} users are too few for {of} agents with {threads} threads each"
-            ));
+            return Err(too_few(connections, self.part.of, self.threads));
         }
         let options = Options {
             users: self.users,
@@ -383,7 +389,8 @@ mod tests {
         let plan = |of| PlanMessage::new(&options, &inputs, Part { index: 0, of });
         let (_, read, part) = plan(1).read().unwrap();
         assert_eq!((read, part), (inputs.clone(), Part { index: 0, of: 1 }));
-        assert!(plan(2).read().unwrap_err().contains("too few"));
+        let error = plan(2).read().unwrap_err();
+        assert!(error.contains("2 agents with 2 threads each need at least 4, not 3"), "{error}");
     }
 
     /// For each histogram, the recorded values with their counts, and the sums.

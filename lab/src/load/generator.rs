@@ -127,19 +127,17 @@ impl Driver {
         let mut users = JoinSet::new();
         let mut slots = Vec::new();
         let all = self.plan.timeline.users;
-        let streams = self.plan.protocol.streams();
         for connection in (part.index..self.plan.protocol.connections(all)).step_by(part.of) {
             let slot = Arc::new(TimeoutSlot::new());
             slots.push(Arc::clone(&slot));
             let (plan, state) = (Arc::clone(&self.plan), Arc::clone(&self.state));
             let wake_timer = Arc::clone(&self.wake_timer);
-            let first = connection * streams;
             match self.plan.protocol {
                 Protocol::Http1 => {
-                    users.spawn(User { plan, state, slot, wake_timer, index: first }.run());
+                    users.spawn(User { plan, state, slot, wake_timer, index: connection }.run());
                 }
                 Protocol::Http2 { .. } => {
-                    let indices = first..all.min(first + streams);
+                    let indices = self.plan.protocol.users_of(connection, all);
                     let context = Context { plan, state, slot, wake_timer };
                     users.spawn(Multiplexed::new(context, indices).run());
                 }

@@ -21,6 +21,7 @@ mod incident;
 mod inputs;
 pub(crate) mod monitor;
 mod multiplex;
+mod next_request;
 mod options;
 pub(crate) mod published_stats;
 pub(crate) mod report;
@@ -44,10 +45,10 @@ use tokio::sync::Notify;
 use crate::limits;
 
 pub use incident::Incident;
-pub use options::{Options, Payload, Protocol, Stop, Trust, parse_duration, parse_header};
+pub use options::{Options, Payload, Protocol, STREAMS, Stop, Trust, parse_duration, parse_header};
 pub use published_stats::PublishedStats;
 pub use report::{Progress, Report, RunSettings, SeriesPoint};
-pub use shape::{Shape, Think};
+pub use shape::{Shape, Stages, Think};
 pub use statistics::{Latency, Times};
 
 use crate::machine;
@@ -181,7 +182,7 @@ pub(crate) fn prepare_request(
         payload_bytes: inputs.payload.as_ref().map(Vec::len),
         tokens: prepared.tokens(),
         expect: options.expect.clone(),
-        shape: options.shape,
+        shape: options.shape.clone(),
         seed: options.seed,
     };
     Ok((target, prepared, settings))
@@ -202,7 +203,7 @@ async fn prepare(
         prepared,
         expect: options.expect.as_ref().map(|text| text.clone().into_bytes()),
         timeout: options.timeout,
-        shape: options.shape,
+        shape: options.shape.clone(),
         timeline: Timeline { begin_us: 0, from_us: 0, until_us: 0, users: options.users },
         window: Window::new(0, 0),
         part,
@@ -244,8 +245,8 @@ async fn probe(plan: &Plan, settings: &RunSettings) -> Result<(), LoadError> {
         let stream = plan.connector.open().await?;
         match plan.protocol {
             Protocol::Http1 => Ok(()),
-            Protocol::Http2 { streams } => {
-                multiplex::probe(stream, plan, streams.min(settings.users)).await
+            Protocol::Http2 { .. } => {
+                multiplex::probe(stream, plan, plan.protocol.streams(settings.users)).await
             }
         }
     };

@@ -1,5 +1,6 @@
 //! The options of a measurement, as set by the flags of `penstock lab load`.
 
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -62,24 +63,43 @@ pub enum Protocol {
     /// Each user has its own connection.
     #[default]
     Http1,
-    /// `streams` users share a connection. Over TLS it is agreed by ALPN, in clear it is assumed (prior knowledge).
-    Http2 { streams: usize },
+    /// The users share the connections evenly. Over TLS it is agreed by ALPN, in clear it is assumed (prior knowledge).
+    Http2 { connections: usize },
 }
 
+/// Users that share an HTTP/2 connection, unless said otherwise: what servers are advised to allow.
+/// Source: RFC 9113 section 6.5.2.
+pub const STREAMS: usize = 100;
+
 impl Protocol {
+    /// HTTP/2 on as few connections as `streams` users of each allow.
+    #[must_use]
+    pub fn http2(users: usize, streams: usize) -> Self {
+        Self::Http2 { connections: users.div_ceil(streams.max(1)) }
+    }
+
     /// The number of connections of `users`.
     #[must_use]
     pub fn connections(self, users: usize) -> usize {
-        users.div_ceil(self.streams())
+        match self {
+            Self::Http1 => users,
+            Self::Http2 { connections } => connections,
+        }
     }
 
-    /// Users of a connection.
+    /// The most users of a connection.
     #[must_use]
-    pub fn streams(self) -> usize {
-        match self {
-            Self::Http1 => 1,
-            Self::Http2 { streams } => streams.max(1),
-        }
+    pub fn streams(self, users: usize) -> usize {
+        users.div_ceil(self.connections(users).max(1))
+    }
+
+    /// The users of connection `index`, out of `users`.
+    pub(crate) fn users_of(self, index: usize, users: usize) -> Range<usize> {
+        let first = |index: usize| {
+            let connections = self.connections(users).max(1) as u128;
+            usize::try_from(users as u128 * index as u128 / connections).unwrap_or(users)
+        };
+        first(index)..first(index + 1)
     }
 
     #[must_use]
@@ -164,13 +184,21 @@ impl Options {
                 self.users
             ));
         }
-        if let Protocol::Http2 { streams } = self.protocol
-            && (streams == 0 || streams > limits::LOAD_STREAMS_MAX)
-        {
-            let most = limits::LOAD_STREAMS_MAX;
-            return usage(format!("streams: expected 1 to {most} per connection, not {streams}"));
+        let (connections, streams) =
+            (self.protocol.connections(self.users), self.protocol.streams(self.users));
+        if connections == 0 || connections > self.users {
+            let users = self.users;
+            return usage(format!(
+                "connections: expected 1 to {users} (at most one per user), not {connections}"
+            ));
         }
-        let most = self.protocol.connections(self.users).min(limits::WORKERS_MAX);
+        if streams > limits::LOAD_STREAMS_MAX {
+            let most = limits::LOAD_STREAMS_MAX;
+            return usage(format!(
+                "streams: expected at most {most} per connection, not {streams}"
+            ));
+        }
+        let most = connections.min(limits::WORKERS_MAX);
         if self.threads == 0 || self.threads > most {
             return usage(format!(
                 "threads: expected 1 to {most} (at most one per connection), not {}",
@@ -194,6 +222,12 @@ impl Options {
         if let Err(text) = self.shape.check(self.users) {
             return usage(text);
         }
+        if let Some(needed) = self.shape.duration()
+            && needed != self.duration
+        {
+            let (needed, given) = (needed.as_secs_f64(), self.duration.as_secs_f64());
+            return usage(format!("duration: the stages take {needed}s, not {given}s"));
+        }
         if self.requests == Some(0) {
             return usage("requests: must be at least 1".to_owned());
         }
@@ -202,8 +236,10 @@ impl Options {
                 "requests: the load changes over the measured time; set a time".to_owned(),
             );
         }
-        if self.connection_per_request && self.protocol.streams() > 1 {
-            return usage("connection-per-request: needs --streams 1".to_owned());
+        if self.connection_per_request && streams > 1 {
+            return usage(
+                "connection-per-request: users cannot share connections; omit --streams".to_owned(),
+            );
         }
         if let Some(path) = self.recordings.existing() {
             return usage(format!("{} already exists; choose a new file", path.display()));
@@ -256,6 +292,7 @@ pub fn parse_header(text: &str) -> Result<(String, String), String> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
 
@@ -288,16 +325,22 @@ mod tests {
         check(|o| o.threads = 0, "threads");
         check(|o| o.threads = 2, "threads");
         check(|o| (o.users, o.threads) = (2, 2), "");
-        check(|o| o.protocol = Protocol::Http2 { streams: 0 }, "streams");
-        check(
-            |o| o.protocol = Protocol::Http2 { streams: limits::LOAD_STREAMS_MAX + 1 },
-            "streams",
-        );
-        check(|o| (o.users, o.threads, o.protocol) = (4, 2, Protocol::Http2 { streams: 2 }), "");
-        check(
-            |o| (o.users, o.threads, o.protocol) = (4, 2, Protocol::Http2 { streams: 4 }),
-            "threads",
-        );
+        let shared = |users, connections| {
+            move |o: &mut Options| {
+                (o.users, o.protocol) = (users, Protocol::Http2 { connections });
+            }
+        };
+        check(shared(4, 0), "connections");
+        check(shared(4, 5), "connections");
+        check(shared(limits::LOAD_STREAMS_MAX + 1, 1), "streams");
+        let threads = |connections| {
+            move |o: &mut Options| {
+                (o.users, o.threads) = (4, 2);
+                o.protocol = Protocol::Http2 { connections };
+            }
+        };
+        check(threads(2), "");
+        check(threads(1), "threads");
         check(|o| o.duration = Duration::ZERO, "duration");
         check(|o| o.duration = Duration::from_secs(limits::LOAD_S_MAX + 1), "duration");
         check(|o| o.warm_up = Duration::ZERO, "");
@@ -305,14 +348,31 @@ mod tests {
         check(|o| o.timeout = Duration::ZERO, "timeout");
         check(|o| o.timeout = Duration::from_secs(limits::LOAD_TIMEOUT_S_MAX + 1), "timeout");
         check(|o| o.shape = load::Shape::Arrivals { rate_per_s: 0.0 }, "rate");
+        let stages = || load::Shape::Stages { stages: "5/s for 9s".parse().unwrap() };
+        check(|o| (o.shape, o.duration) = (stages(), Duration::from_secs(9)), "");
+        check(|o| o.shape = stages(), "duration: the stages take 9s, not 10s");
         check(|o| o.requests = Some(0), "requests");
         check(|o| o.requests = Some(1), "");
-        let ramp = load::Shape::RampArrivals { from_per_s: 1.0, to_per_s: 2.0 };
-        check(|o| (o.requests, o.shape) = (Some(1), ramp), "requests");
-        let two = Protocol::Http2 { streams: 2 };
-        check(|o| (o.connection_per_request, o.protocol) = (true, two), "connection-per-request");
+        let ramp = || load::Shape::RampArrivals { from_per_s: 1.0, to_per_s: 2.0 };
+        check(|o| (o.requests, o.shape) = (Some(1), ramp()), "requests");
+        let one = Protocol::Http2 { connections: 1 };
+        check(
+            |o| (o.connection_per_request, o.users, o.protocol) = (true, 2, one),
+            "connection-per-request",
+        );
         check(|o| o.recordings.jtl = Some("Cargo.toml".into()), "Cargo.toml already exists");
         check(|o| o.expect = Some("x".repeat(limits::LOAD_EXPECT_BYTES_MAX + 1)), "expect");
+    }
+
+    #[test]
+    fn users_are_spread_evenly_over_any_number_of_connections() {
+        for (users, connections) in [(1, 1), (7, 2), (9, 5), (20_000, 7), (100, 100)] {
+            let protocol = Protocol::Http2 { connections };
+            let all: Vec<_> = (0..connections).map(|at| protocol.users_of(at, users)).collect();
+            assert_eq!(all.iter().cloned().flatten().collect::<Vec<_>>(), Vec::from_iter(0..users));
+            let most = protocol.streams(users);
+            assert!(all.iter().all(|of| of.len() == most || of.len() + 1 == most), "{all:?}");
+        }
     }
 
     #[track_caller]

@@ -256,8 +256,8 @@ impl Report {
         let payload = settings.payload_bytes.map_or("no payload".to_owned(), |n| format!("{n} B"));
         let shared = match settings.protocol {
             Protocol::Http1 => String::new(),
-            Protocol::Http2 { streams } => {
-                let connections = settings.protocol.connections(settings.users);
+            Protocol::Http2 { connections } => {
+                let streams = settings.protocol.streams(settings.users);
                 format!(", HTTP/2 with {connections} connections x {streams} streams")
             }
         };
@@ -415,7 +415,7 @@ impl RunSettings {
     /// The shape in words.
     fn load(&self) -> String {
         let users = self.users;
-        match self.shape {
+        match &self.shape {
             Shape::Closed { think: Think::None } => format!("{users} users"),
             Shape::Closed { think } => format!("{users} users, {think}"),
             Shape::Arrivals { rate_per_s } => {
@@ -429,6 +429,7 @@ impl RunSettings {
             Shape::RampArrivals { from_per_s, to_per_s } => {
                 format!("{from_per_s} to {to_per_s} requests/s by at most {users} users")
             }
+            Shape::Stages { stages } => format!("{stages} by at most {users} users"),
         }
     }
 
@@ -439,7 +440,7 @@ impl RunSettings {
             "users": self.users,
             "protocol": self.protocol.name(),
             "connections": self.protocol.connections(self.users),
-            "streams": self.protocol.streams(),
+            "streams": self.protocol.streams(self.users),
             "threads": self.threads,
             "duration_s": self.duration_s,
             "requests": self.requests,

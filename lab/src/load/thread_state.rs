@@ -2,6 +2,7 @@
 //!
 //! Architecture invariant: nothing that is written per request is shared between threads.
 
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
@@ -10,12 +11,19 @@ use std::time::Duration;
 use base::SystemClock;
 use tokio::sync::Notify;
 
+use crate::limits;
 use crate::load::Protocol;
 use crate::load::connect::Connector;
 use crate::load::request::Prepared;
 use crate::load::shape::{IdleUser, NextStart, Part, Scheduler, Shape, Timeline};
 use crate::load::statistics::{Interval, Sample, Tally};
 use crate::recording::jtl;
+
+thread_local! {
+    /// The read buffer of all connections of a thread: bytes are processed before the next read.
+    pub(crate) static READ_BUFFER: RefCell<Vec<u8>> =
+        RefCell::new(vec![0; limits::BODY_BUFFER_BYTES as usize]);
+}
 
 /// Shared by all users of a measurement.
 pub(crate) struct Plan {

@@ -7,13 +7,11 @@
 //! per request: [`TimeoutSlot`] holds the start of the request in flight, and the thread's sweep ends
 //! requests that exceed the timeout.
 
-use std::cell::RefCell;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use base::SystemClock;
 
@@ -21,11 +19,13 @@ use crate::limits;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use wire::stream::Stream;
 
+use crate::load::next_request::{Decision, NextRequest, ScheduledStart};
 use crate::load::request::Prepared;
 use crate::load::response::{Outcome, ReadState, ResponseReader};
-use crate::load::shape::{IdleUser, NextStart};
+use crate::load::shape::IdleUser;
 use crate::load::statistics::{Detail, Sample, Traffic};
-use crate::load::thread_state::{Plan, ThreadState, TimeoutSlot};
+use crate::load::thread_state::{Plan, READ_BUFFER, ThreadState, TimeoutSlot};
+use crate::load::us;
 use crate::load::wake_timer::WakeTimer;
 
 pub(crate) struct User {
@@ -43,15 +43,6 @@ struct UserConnection {
     reader: ResponseReader,
 }
 
-/// The start of a request, and of its latency.
-#[derive(Clone, Copy)]
-struct ScheduledStart {
-    from_us: u64,
-    start_us: u64,
-    /// The request was due before the user was idle.
-    queued: bool,
-}
-
 /// How a request ended.
 struct RequestEnd {
     outcome: Outcome,
@@ -66,9 +57,6 @@ impl RequestEnd {
         Self { outcome, keep: false, bytes, first_byte_us: 0 }
     }
 }
-
-/// Number of unsent requests that a user records before it yields.
-const UNSENT_AT_ONCE: u64 = 256;
 
 impl User {
     /// Sends requests until the measured time is over.
@@ -87,50 +75,41 @@ impl User {
             }
             free.made += 1;
             free.since_us = self.run_request(&mut connection, start).await;
-            if free.made.is_multiple_of(UNSENT_AT_ONCE) && free.since_us == start.start_us {
+            let skips_many = free.made.is_multiple_of(limits::LOAD_UNSENT_AT_ONCE as u64);
+            if skips_many && free.since_us == start.start_us {
                 tokio::task::yield_now().await;
             }
         }
     }
 
-    /// Waits for the user's next request; `None` if the measured time is over by then.
+    /// Waits for the user's next request; `None` if there is none in the measured time.
     async fn start(&self, free: IdleUser) -> Option<ScheduledStart> {
-        let (at_us, due) = match self.state.next(free) {
-            NextStart::Now => (free.since_us, false),
-            NextStart::At(at_us) => (at_us, false),
-            NextStart::Due(at_us) => (at_us, true),
-        };
-        let mut start_us = free.since_us;
-        if at_us > start_us {
-            self.wake_timer.sleep_until(at_us.min(self.plan.window.until_us())).await;
-            start_us = self.plan.now_us();
+        let (state, window) = (&self.state, &self.plan.window);
+        let request = NextRequest::schedule(free, state, window)?;
+        let mut now_us = free.since_us;
+        loop {
+            match request.decide(now_us, us(self.plan.timeout), state, window) {
+                Decision::Start(start) => return Some(start),
+                Decision::End => return None,
+                Decision::Wait(at_us) => self.wake_timer.sleep_until(at_us).await,
+            }
+            now_us = self.plan.now_us();
         }
-        let from_us = if due { at_us } else { start_us };
-        let queued = due && at_us < free.since_us;
-        let is_over = from_us >= self.plan.window.until_us()
-            || self.plan.window.measures(from_us) && !self.state.claim();
-        (!is_over).then_some(ScheduledStart { from_us, start_us, queued })
     }
 
     /// Makes one request, or skips it if it is overdue, and records it. Returns the time at which the user is idle
     /// again.
     async fn run_request(&self, connection: &mut UserConnection, start: ScheduledStart) -> u64 {
-        let ScheduledStart { from_us, start_us, queued } = start;
+        let ScheduledStart { from_us, start_us, queued, is_overdue } = start;
         let measured = self.plan.window.measures(from_us);
         let mut detail = Detail {
             user: self.index,
             users: self.plan.begun.load(Ordering::Relaxed),
             ..Detail::default()
         };
-        let overdue = us(self.plan.timeout) < start_us.saturating_sub(from_us);
-        let (ended, end_us) = if overdue {
-            (
-                RequestEnd {
-                    keep: true,
-                    ..RequestEnd::failed(Outcome::Unsent, Traffic::default())
-                },
-                start_us,
-            )
+        let (ended, end_us) = if is_overdue {
+            let unsent = RequestEnd::failed(Outcome::Unsent, Traffic::default());
+            (RequestEnd { keep: true, ..unsent }, start_us)
         } else {
             let ended = self.exchange(connection, start_us, &mut detail).await;
             (ended, self.plan.now_us())
@@ -191,10 +170,6 @@ impl User {
     }
 }
 
-fn us(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
-}
-
 /// A request in flight on a connection.
 struct InFlight<'a> {
     prepared: &'a Prepared,
@@ -210,14 +185,6 @@ struct InFlight<'a> {
     flushed: bool,
     /// Writing failed; a response may explain why.
     broken: bool,
-}
-
-/// Size of the read buffer in bytes. It is shared by all connections of a thread: bytes are processed before
-/// the next read.
-const SCRATCH_BYTES: usize = limits::BODY_BUFFER_BYTES as usize;
-
-thread_local! {
-    static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; SCRATCH_BYTES]);
 }
 
 impl InFlight<'_> {
@@ -264,7 +231,7 @@ impl InFlight<'_> {
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<ReadState> {
-        SCRATCH.with_borrow_mut(|scratch| {
+        READ_BUFFER.with_borrow_mut(|scratch| {
             let mut buffer = ReadBuf::new(scratch);
             match Pin::new(&mut *self.stream).poll_read(cx, &mut buffer) {
                 Poll::Pending => Poll::Pending,

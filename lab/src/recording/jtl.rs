@@ -171,7 +171,7 @@ fn messages(sample: &Sample) -> (&'static str, &'static str) {
         Outcome::Timeout => ("timeout", ""),
         Outcome::Reset => ("the server reset the stream", ""),
         Outcome::Unsent => ("no free connection within the timeout", ""),
-        Outcome::Protocol => ("response is not valid HTTP/1.1", ""),
+        Outcome::Protocol => ("the response is not valid HTTP", ""),
     }
 }
 

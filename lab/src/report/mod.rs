@@ -9,6 +9,7 @@
 pub mod chart;
 mod charts;
 mod history;
+mod intervals;
 mod page;
 mod png;
 mod published;

@@ -1,9 +1,11 @@
 //! `report.html`: one file without network access. First the verdict and the ranking, then the warnings, the charts,
 //! and the tables. Its only script sorts tables; without it everything else works.
 
+use std::cmp::Reverse;
 use std::fmt::{self, Write};
 
-use super::chart::{Chart, Setting, escaped, page_style};
+use super::chart::{Chart, Setting, escaped, page_style, short};
+use super::intervals;
 use super::ranking::{self, Place, Ranking};
 use super::scaling;
 use super::summary;
@@ -26,7 +28,7 @@ th:first-child,td:first-child,.text{text-align:left}th[scope=row]{min-width:9rem
 .warning,tr.flagged td{color:var(--warning)}a{color:inherit}summary{cursor:pointer;padding:.3rem 0}\
 :focus-visible{outline:3px solid #1f5fb0;outline-offset:2px}.skip{position:absolute;left:-99rem}\
 .skip:focus{left:1rem}.verdict{font-size:1.15rem;margin:.3rem 0}.rankings{display:grid;gap:0 2rem;\
-grid-template-columns:repeat(auto-fill,minmax(min(100%,34rem),1fr))}.rankings td{white-space:nowrap}h3{font-size:1rem;margin:1rem 0 .3rem}\
+grid-template-columns:repeat(auto-fill,minmax(min(100%,34rem),1fr))}.rankings td{white-space:nowrap}.rankings svg{width:100%;max-width:34rem;height:auto;margin:.5rem 0}h3{font-size:1rem;margin:1rem 0 .3rem}\
 th button{all:unset;cursor:pointer;font-weight:bold}th button:focus-visible{outline:3px solid #1f5fb0}\
 th[aria-sort=ascending] button::after{content:\" \\2191\"}\
 th[aria-sort=descending] button::after{content:\" \\2193\"}\
@@ -121,7 +123,8 @@ fn write_rankings(out: &mut String, rankings: &[Ranking]) -> fmt::Result {
             ["target", "relative", "interval", "pairs", &format!("median {}", metric.unit)];
         let rows: Vec<[String; 5]> = ranking.places.iter().enumerate().map(place_row).collect();
         write_cells(out, &header, &rows)?;
-        out.write_str("</div></div>")?;
+        let picture = intervals::picture(ranking).unwrap_or_default();
+        write!(out, "</div>{picture}</div>")?;
     }
     out.write_str("</div></section>")
 }
@@ -135,7 +138,7 @@ fn place_row((place, found): (usize, &Place)) -> [String; 5] {
     let interval = found.interval.map(|(low, high)| format!("{low:.3} to {high:.3}"));
     let pairs = if place == 0 { absent() } else { found.pairs.to_string() };
     let interval = interval.unwrap_or_else(absent);
-    [found.target.clone(), ratio, interval, pairs, trimmed(found.median, 3)]
+    [found.target.clone(), ratio, interval, pairs, short(found.median)]
 }
 
 /// Each warning once: what it concerns, in how many cases, and in which.
@@ -152,12 +155,17 @@ fn write_warnings(out: &mut String, views: &[CaseView]) -> fmt::Result {
     out.write_str(
         "<section aria-labelledby=\"warnings\"><h2 id=\"warnings\">Warnings</h2><ul class=\"warning\">",
     )?;
-    for code in codes {
-        let of =
-            |view: &CaseView| view.warnings.iter().find(|warning| warning.code == code).cloned();
-        let found: Vec<(&CaseView, Warning)> =
-            views.iter().filter_map(|view| Some((view, of(view)?))).collect();
-        write_warning(out, code, &found)?;
+    let of = |code: &str| -> Vec<(&CaseView, Warning)> {
+        let own = |view: &CaseView| view.warnings.iter().find(|one| one.code == code).cloned();
+        views.iter().filter_map(|view| Some((view, own(view)?))).collect()
+    };
+    let mut found: Vec<_> = codes.into_iter().map(|code| (code, of(code))).collect();
+    // The worst first, then the most frequent.
+    found.sort_by_key(|(_, found)| {
+        Reverse((found.iter().map(|(_, warning)| warning.severity).max(), found.len()))
+    });
+    for (code, found) in &found {
+        write_warning(out, code, found)?;
     }
     out.write_str("</ul>")?;
     if !missing.is_empty() {

@@ -199,7 +199,7 @@ fn single(views: &[CaseView], rankings: &[Ranking]) -> String {
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::report::results::StoredResult;
     use crate::result::tests::sample;
@@ -212,6 +212,20 @@ mod tests {
             serde_json::json!({"throughput_per_s": 1_000.0, "requests": 100, "errors": 0});
         result.target_use.as_mut().unwrap().cpu_user_us = cpu_us;
         CaseView::new(StoredResult { file: "result.json".into(), result })
+    }
+
+    impl Ranking {
+        pub(in crate::report) fn of_cpu(places: Vec<Place>) -> Self {
+            Self { metric: &METRICS[0], places, usable: (1, 1) }
+        }
+    }
+
+    pub(in crate::report) fn place(
+        target: &str,
+        ratio: Option<f64>,
+        interval: Option<(f64, f64)>,
+    ) -> Place {
+        Place { target: target.to_owned(), ratio, interval, pairs: 2, median: 1.0 }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddrV4;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use super::fingerprint;
 use super::parse::{self, File};
 use super::scenario::Scenario;
 use super::source::{Source, duration};
-use crate::load::Shape;
+use crate::load::{Protocol, STREAMS, Shape};
 use crate::target::definition::Target;
 
 /// A suite with its scenarios and targets resolved.
@@ -113,12 +114,37 @@ pub struct LoadPart {
     pub seed: u64,
     /// Write every request to `results.jtl` in JMeter's format.
     pub jtl: bool,
+    /// Use HTTP/2 to the target.
+    pub http2: bool,
+    /// With `http2`: the most users that share a connection [default: 100].
+    pub streams: Option<NonZeroUsize>,
+    /// Open a connection for each request.
+    pub connection_per_request: bool,
+}
+
+impl LoadPart {
+    /// To a target, for a case with `users`.
+    #[must_use]
+    pub fn protocol(&self, users: usize) -> Protocol {
+        let default = if self.connection_per_request { 1 } else { STREAMS };
+        let streams = self.streams.map_or(default, NonZeroUsize::get);
+        if self.http2 { Protocol::http2(users, streams) } else { Protocol::Http1 }
+    }
 }
 
 impl Default for LoadPart {
     fn default() -> Self {
         let timeout = Duration::from_secs(LOAD_TIMEOUT_S_MAX);
-        Self { shape: Shape::default(), threads: 1, timeout, seed: 1, jtl: false }
+        Self {
+            shape: Shape::default(),
+            threads: 1,
+            timeout,
+            seed: 1,
+            jtl: false,
+            http2: false,
+            streams: None,
+            connection_per_request: false,
+        }
     }
 }
 

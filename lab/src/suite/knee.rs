@@ -87,8 +87,8 @@ mod tests {
         );
         let suite = setup("nginx", "forward").suite(By::Users, 37.0).unwrap();
         assert_eq!(
-            (suite.load.shape, suite.matrix.users.as_slice()),
-            (Shape::default(), &[37][..])
+            (&suite.load.shape, suite.matrix.users.as_slice()),
+            (&Shape::default(), &[37][..])
         );
         assert_eq!(super::super::cases::all(&suite).len(), 1);
     }

@@ -247,18 +247,25 @@ fn check_payloads<'s>(
 fn check_load(source: &Source, file: &File) -> Result<(), String> {
     let users = file.matrix.users.get_ref().iter().map(|users| *users.get_ref()).max();
     let users = users.unwrap_or(1) as usize;
+    let protocol = file.load.protocol(users);
     let options = load::Options {
         users,
-        threads: file.load.threads.min(users),
+        protocol,
+        threads: file.load.threads.min(protocol.connections(users)),
         timeout: file.load.timeout,
         duration: file.time.measure,
         warm_up: file.time.warm_up,
-        shape: file.load.shape,
+        shape: file.load.shape.clone(),
+        connection_per_request: file.load.connection_per_request,
         ..load::Options::new("http://localhost/")
     };
     let describe = |error: load::LoadError| {
         format!("{}: error: [load] and [time]: {error}", source.name.display())
     };
+    if file.load.streams.is_some() && !file.load.http2 {
+        let name = source.name.display();
+        return Err(format!("{name}: error: [load]: `streams` needs `http2 = true`"));
+    }
     options.check().map_err(describe)
 }
 

@@ -209,8 +209,15 @@ impl<'r> Runner<'r> {
         };
         let jtl = suite.load.jtl.then(|| partial.join("results.jtl"));
         let recordings = Recordings { hlog: Some(partial.join("histogram.hlog")), jtl };
-        let options =
-            Options { shape: suite.load.shape, recordings, ..self.options(case, scenario, url)? };
+        let protocol = suite.load.protocol(case.users as usize);
+        let options = Options {
+            recordings,
+            protocol,
+            threads: suite.load.threads.min(protocol.connections(case.users as usize)),
+            shape: suite.load.shape.clone(),
+            connection_per_request: suite.load.connection_per_request,
+            ..self.options(case, scenario, url)?
+        };
         // Sampling must not use the target's CPU.
         let sampler = on_generator(suite, || Sampler::start(&watched))?;
         let count = self.upstream_count(scenario, target, &options)?;
@@ -320,6 +327,7 @@ impl<'r> Runner<'r> {
         Ok((report?.json(), span))
     }
 
+    /// Of a closed loop over HTTP/1.1.
     fn options(&self, case: &Case, scenario: &Scenario, url: String) -> Result<Options, CaseError> {
         let suite = self.suite;
         let mut headers: Vec<(String, String)> =
@@ -526,7 +534,7 @@ impl<'r> Runner<'r> {
             scenario_name: self.suite.scenario(&case.scenario).map(|known| known.display.clone()),
             state: State::Measured,
             reason: None,
-            shape: recorded_shape(self.suite.load.shape, case.users),
+            shape: recorded_shape(&self.suite.load.shape, case.users),
             load: Value::Null,
             target_use: None,
             backend_use: None,
@@ -606,8 +614,8 @@ pub(crate) fn not_served(suite: &Suite, target: &Target, scenario: &Scenario) ->
 }
 
 /// The load shape as recorded in a result.
-fn recorded_shape(shape: load::Shape, users: u32) -> RecordedShape {
-    match shape {
+fn recorded_shape(shape: &load::Shape, users: u32) -> RecordedShape {
+    match *shape {
         load::Shape::Closed { .. } => {
             let think_ms = shape.mean_pause_ms().round();
             #[allow(
@@ -625,6 +633,9 @@ fn recorded_shape(shape: load::Shape, users: u32) -> RecordedShape {
         }
         load::Shape::RampArrivals { from_per_s, to_per_s } => {
             RecordedShape::Ramp { from_per_s, to_per_s }
+        }
+        load::Shape::Stages { ref stages } => {
+            RecordedShape::Stages { stages: stages.to_string(), rate_per_s: stages.rate_per_s() }
         }
     }
 }

@@ -15,6 +15,7 @@ use crate::suite::source::Source;
 #[rustfmt::skip]
 pub const SHIPPED: &[(&str, &str)] = &[
     ("backend",           include_str!("../../../suites/targets/backend.toml")),
+    ("caddy",             include_str!("../../../suites/targets/caddy.toml")),
     ("envoy",             include_str!("../../../suites/targets/envoy.toml")),
     ("haproxy",           include_str!("../../../suites/targets/haproxy.toml")),
     ("nginx",             include_str!("../../../suites/targets/nginx.toml")),

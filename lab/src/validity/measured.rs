@@ -115,9 +115,9 @@ fn loop_kind(shape: &RecordedShape, users: u32) -> Loop {
         RecordedShape::Closed { think_ms } => {
             Loop::Closed { users: f64::from(users), think_ms: *think_ms as f64 }
         }
-        RecordedShape::Arrivals { rate_per_s } | RecordedShape::Poisson { rate_per_s } => {
-            Loop::Open { asked_per_s: *rate_per_s }
-        }
+        RecordedShape::Arrivals { rate_per_s }
+        | RecordedShape::Poisson { rate_per_s }
+        | RecordedShape::Stages { rate_per_s, .. } => Loop::Open { asked_per_s: *rate_per_s },
         RecordedShape::RampUsers { from, to } => {
             Loop::Closed { users: f64::midpoint(*from as f64, *to as f64), think_ms: 0.0 }
         }

@@ -79,6 +79,7 @@ pub const CHECKS: &[Check] = &[
     warning("descriptors-exhausted",   "too few file descriptors", SPEED, conditions::descriptors),
     note("clock-step",                 "a wall clock that was changed", conditions::clock),
     warning("cpu-steal",               "CPU time stolen by the hypervisor", SPEED, conditions::steal),
+    warning("cpu-steal-high",          "so much of it that CPU times include it", ALL, conditions::high_steal),
     warning("machine-busy",            "other processes using the CPU", SPEED, conditions::busy),
 ];
 

@@ -24,7 +24,7 @@ const MAY_DEPEND: &[(&str, &[&str])] = &[
     ("follow",   &["base", "jose", "model", "wire", "formats"]),
     ("store",    &[]),
     ("manager",  &["base", "jose", "wire", "store"]),
-    ("lab",      &["base", "wire", "expression", "formats"]),
+    ("lab",      &["base", "wire"]),
     ("penstock", &["base", "jose", "model", "wire", "stages", "gateway", "formats", "follow", "manager", "lab", "xml", "xpath", "xslt", "expression", "mediation"]),
     ("tests",    &["base", "jose", "model", "wire", "stages", "gateway", "formats", "follow", "lab", "xml", "xpath", "xslt", "expression"]),
     ("benches",  &["base", "jose", "model", "wire", "stages", "gateway", "lab", "xml", "xpath", "xslt", "expression"]),

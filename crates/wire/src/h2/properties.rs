@@ -1,10 +1,13 @@
 //! Properties that hold for any bytes, checked by property tests and fuzz targets. The functions panic if a property
 //! does not hold.
 
+use std::sync::Arc;
+
 use base::limits::{
     H2_CONNECTION_SEND_BYTES, H2_CONNECTION_WINDOW_BYTES, H2_TABLE_BYTES_MAX, HEAD_BYTES_MAX,
 };
 
+use super::client::{Client, ClientEvent, RequestFields};
 use super::hpack::Decoder;
 use super::{Connection, Event, PREFACE, Reason, head_block};
 use crate::http1::{Parsed, RequestHead};
@@ -15,6 +18,96 @@ pub fn connection(bytes: &[u8]) {
     let whole = run(bytes, usize::MAX);
     for size in [1, 7, 100] {
         assert_eq!(run(bytes, size), whole, "in pieces of {size}");
+    }
+}
+
+/// What the client sees and sends does not depend on how the server's bytes were split, and it never uses bytes that are
+/// not there. It keeps up to three requests with bodies in flight.
+pub fn client(bytes: &[u8]) {
+    let whole = run_client(bytes, usize::MAX);
+    for size in [1, 7, 100] {
+        assert_eq!(run_client(bytes, size), whole, "in pieces of {size}");
+    }
+}
+
+/// The events in order, the payload of each slot joined, and what was sent.
+fn run_client(bytes: &[u8], size: usize) -> (Vec<String>, Vec<u8>) {
+    const BODY: &[u8] = b"body";
+    let pseudo = [(":method", "POST"), (":scheme", "http"), (":authority", "a"), (":path", "/")];
+    let mut client = Client::new(Arc::new(RequestFields::new(pseudo)));
+    let (mut log, mut sent, mut unread) = (Vec::<String>::new(), Vec::new(), Vec::new());
+    let mut open = Vec::new();
+    for piece in bytes.chunks(size.min(bytes.len()).max(1)) {
+        unread.extend_from_slice(piece);
+        loop {
+            let step = match client.receive(&unread) {
+                Ok(step) => step,
+                Err(reason) => {
+                    log.push(format!("{reason:?}"));
+                    sent.extend_from_slice(client.output());
+                    return (log, sent);
+                }
+            };
+            assert!(step.used <= unread.len(), "it used bytes that were not there");
+            if step.used == 0 && step.event.is_none() {
+                break;
+            }
+            if let Some(slot) = step.event.and_then(|event| log_event(&mut log, event, &unread)) {
+                client.close(slot);
+                open.retain(|known| *known != slot);
+            }
+            unread.drain(..step.used);
+            while open.len() < 3
+                && let Some(slot) = client.open(Some(b"token"), Some(BODY.len()))
+            {
+                open.push(slot);
+            }
+            for slot in &open {
+                client.send_body(*slot, BODY);
+            }
+            sent.extend_from_slice(client.output());
+            client.written(client.output().len());
+        }
+    }
+    (log, sent)
+}
+
+/// Returns the slot of a stream that has ended.
+fn log_event(log: &mut Vec<String>, event: ClientEvent, input: &[u8]) -> Option<usize> {
+    match event {
+        ClientEvent::Head { slot, status, ends } => {
+            log.push(format!("{slot} head {status}"));
+            ends.then_some(slot)
+        }
+        ClientEvent::Data { slot, at, ends } => {
+            let payload = input.get(at).expect("the payload is in the input");
+            join_payload(log, slot, payload);
+            ends.then_some(slot)
+        }
+        ClientEvent::Reset { slot } => {
+            log.push(format!("{slot} reset"));
+            Some(slot)
+        }
+        ClientEvent::Malformed { slot } => {
+            // The payload up to the fault depends on the reads.
+            log.pop_if(|last| last.starts_with(&format!("{slot} data ")));
+            log.push(format!("{slot} malformed"));
+            Some(slot)
+        }
+        ClientEvent::GoAway => {
+            log.push("leaving".to_owned());
+            None
+        }
+    }
+}
+
+fn join_payload(log: &mut Vec<String>, slot: usize, payload: &[u8]) {
+    let prefix = format!("{slot} data ");
+    if !log.last().is_some_and(|last| last.starts_with(&prefix)) {
+        log.push(prefix);
+    }
+    if let Some(last) = log.last_mut() {
+        *last += &payload.escape_ascii().to_string();
     }
 }
 
@@ -100,13 +193,7 @@ impl Run {
                 if let Some(held) = self.held.get_mut(slot) {
                     *held += payload.len();
                 }
-                let prefix = format!("{slot} data ");
-                if !self.log.last().is_some_and(|last| last.starts_with(&prefix)) {
-                    self.log.push(prefix);
-                }
-                if let Some(last) = self.log.last_mut() {
-                    *last += &payload.escape_ascii().to_string();
-                }
+                join_payload(&mut self.log, slot, payload);
             }
             Event::End { slot } => self.respond(slot),
             Event::Trailers { slot, lines } => {

@@ -1,6 +1,5 @@
 //! The connection of [`Multiplexed`]: opening, reading, writing.
 
-use std::cell::RefCell;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
@@ -14,7 +13,7 @@ use wire::stream::Stream;
 use super::{Multiplexed, Phase};
 use crate::limits;
 use crate::load::response::Outcome;
-use crate::load::thread_state::Plan;
+use crate::load::thread_state::{Plan, READ_BUFFER};
 
 type Connecting = Pin<Box<dyn Future<Output = io::Result<Stream>> + Send>>;
 
@@ -33,13 +32,10 @@ pub(super) struct Open {
     pub(super) has_served: bool,
     /// Writing failed; a response may explain why.
     is_broken: bool,
-}
-
-/// Size of the read buffer in bytes, shared by all connections of a thread.
-const SCRATCH_BYTES: usize = limits::BODY_BUFFER_BYTES as usize;
-
-thread_local! {
-    static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; SCRATCH_BYTES]);
+    /// What was written may still be in the TLS session.
+    is_unflushed: bool,
+    /// When the server last sent something.
+    pub(super) heard_us: u64,
 }
 
 impl Multiplexed {
@@ -55,12 +51,7 @@ impl Multiplexed {
         let Poll::Ready(opened) = stream.as_mut().poll(cx) else { return };
         let now_us = self.context.plan.now_us();
         let connect_us = now_us.saturating_sub(*since_us);
-        let Ok(stream) = opened else {
-            self.link = Link::Closed;
-            self.ready.clear();
-            let pause_us = limits::LOAD_RECONNECT_MS * 1_000;
-            return self.fail_all(Outcome::Connect, true, now_us.saturating_add(pause_us));
-        };
+        let Ok(stream) = opened else { return self.give_up(Outcome::Connect) };
         if let Some(user) = self.users.iter_mut().find(|user| user.phase == Phase::Ready) {
             user.connect_us = connect_us;
         }
@@ -70,15 +61,18 @@ impl Multiplexed {
             unread: Vec::new(),
             has_served: false,
             is_broken: false,
+            is_unflushed: false,
+            heard_us: now_us,
         }));
     }
 
     /// Writes what is to be sent. `true` if the socket accepted all of it.
     pub(super) fn write(&mut self, cx: &mut task::Context<'_>) -> bool {
         let Link::Open(open) = &mut self.link else { return false };
-        if open.client.output().is_empty() || open.is_broken {
+        if open.is_broken || open.client.output().is_empty() && !open.is_unflushed {
             return false;
         }
+        open.is_unflushed = true;
         let mut stream = Pin::new(&mut open.stream);
         while !open.client.output().is_empty() {
             match stream.as_mut().poll_write(cx, open.client.output()) {
@@ -90,13 +84,15 @@ impl Multiplexed {
                 Poll::Pending => return false,
             }
         }
-        open.is_broken = matches!(stream.poll_flush(cx), Poll::Ready(Err(_)));
-        true
+        let flushed = stream.poll_flush(cx);
+        open.is_unflushed = flushed.is_pending();
+        open.is_broken = matches!(flushed, Poll::Ready(Err(_)));
+        flushed.is_ready()
     }
 
     /// Reads once and processes what was read. `false` if nothing was.
     pub(super) fn read(&mut self, cx: &mut task::Context<'_>) -> bool {
-        SCRATCH.with_borrow_mut(|scratch| {
+        READ_BUFFER.with_borrow_mut(|scratch| {
             let Link::Open(open) = &mut self.link else { return false };
             if open.client.is_overfull() && !open.is_broken {
                 return false;
@@ -137,6 +133,7 @@ impl Multiplexed {
             match open.client.receive(rest) {
                 Ok(step) if step.used == 0 && step.event.is_none() => break,
                 Ok(step) => {
+                    open.heard_us = now_us;
                     used += step.used;
                     if let Some(event) = step.event {
                         self.event(event, rest, now_us);
@@ -149,21 +146,37 @@ impl Multiplexed {
     }
 
     /// Closes a connection that takes no more requests, once it has no more responses.
-    fn leave(&mut self) {
+    pub(super) fn leave(&mut self) {
         if let Link::Open(open) = &self.link
             && open.client.is_leaving()
             && self.in_flight == 0
         {
-            self.link = Link::Closed;
+            self.lose(Outcome::Closed);
         }
     }
 
-    /// The connection is gone, and with it the requests in flight.
-    fn lose(&mut self, outcome: Outcome) {
-        let now_us = self.context.plan.now_us();
-        self.fail_all(outcome, false, now_us);
+    /// The connection is gone, and with it the requests in flight. One that served nothing also fails the requests that
+    /// waited for it: a server that accepts connections only to close them would get one after another.
+    pub(super) fn lose(&mut self, outcome: Outcome) {
+        let Link::Open(open) = &self.link else { return };
+        if !open.has_served {
+            return self.give_up(outcome);
+        }
+        self.fail_all(outcome, false, self.context.plan.now_us());
         self.sending.clear();
         self.link = Link::Closed;
+    }
+
+    /// There is no connection. All requests fail; their users pause.
+    fn give_up(&mut self, outcome: Outcome) {
+        self.fail_all(outcome, true, self.after_pause_us());
+        self.sending.clear();
+        self.ready.clear();
+        self.link = Link::Closed;
+    }
+
+    pub(super) fn after_pause_us(&self) -> u64 {
+        self.context.plan.now_us().saturating_add(limits::LOAD_RECONNECT_MS * 1_000)
     }
 }
 

@@ -19,9 +19,10 @@ use std::task::{self, Poll};
 use wire::h2::client::ClientEvent;
 
 use crate::limits;
+use crate::load::next_request::{Decision, NextRequest};
 use crate::load::response::Outcome;
 use crate::load::search::Search;
-use crate::load::shape::{IdleUser, NextStart};
+use crate::load::shape::IdleUser;
 use crate::load::statistics::{Detail, Sample, Traffic};
 use crate::load::thread_state::{Plan, ThreadState, TimeoutSlot};
 use crate::load::us;
@@ -60,8 +61,8 @@ pub(super) struct Multiplexed {
 /// A user, and its current request.
 struct User {
     free: IdleUser,
-    /// The scheduler's decision, if it is not time yet.
-    next: Option<NextStart>,
+    /// Its next request, if it is not time yet.
+    next: Option<NextRequest>,
     phase: Phase,
     from_us: u64,
     start_us: u64,
@@ -161,33 +162,32 @@ impl Multiplexed {
     /// Starts the next request of an idle user at `now_us`, or lets it wait.
     fn schedule(&mut self, index: usize, now_us: u64) {
         let Some(user) = self.users.get_mut(index) else { return };
-        user.free.since_us = user.free.since_us.max(if user.next.is_none() { now_us } else { 0 });
-        let next = user.next.take().unwrap_or_else(|| self.context.state.next(user.free));
-        let (at_us, due) = match next {
-            NextStart::Now => (now_us, false),
-            NextStart::At(at_us) => (at_us, false),
-            NextStart::Due(at_us) => (at_us, true),
+        let (plan, state) = (&self.context.plan, &self.context.state);
+        let request = user.next.take().or_else(|| {
+            user.free.since_us = user.free.since_us.max(now_us);
+            NextRequest::schedule(user.free, state, &plan.window)
+        });
+        let decided = request.map_or(Decision::End, |request| {
+            request.decide(now_us, us(plan.timeout), state, &plan.window)
+        });
+        let start = match decided {
+            Decision::Start(start) => start,
+            Decision::Wait(at_us) => {
+                user.next = request;
+                return self.waiting.push(Reverse((at_us, index)));
+            }
+            Decision::End => {
+                self.ended += 1;
+                return;
+            }
         };
-        let until_us = self.context.plan.window.until_us();
-        if at_us > now_us && now_us < until_us {
-            user.next = Some(next);
-            self.waiting.push(Reverse((at_us.min(until_us), index)));
-            return;
-        }
         (user.status, user.connect_us, user.first_byte_us) = (0, 0, 0);
-        user.start_us = now_us;
-        user.from_us = if due { at_us } else { now_us };
-        user.queued = due && at_us < user.free.since_us;
-        let is_measured = self.context.plan.window.measures(user.from_us);
-        if user.from_us >= until_us || is_measured && !self.context.state.claim() {
-            self.ended += 1;
-            return;
-        }
+        (user.start_us, user.from_us, user.queued) = (start.start_us, start.from_us, start.queued);
         if user.free.made == 0 {
             self.context.plan.begun.fetch_add(1, Ordering::Relaxed);
         }
         user.free.made += 1;
-        if us(self.context.plan.timeout) < now_us.saturating_sub(user.from_us) {
+        if start.is_overdue {
             self.record(index, Outcome::Unsent, now_us, Traffic::default());
             self.waiting.push(Reverse((now_us, index)));
             return;
@@ -259,7 +259,7 @@ impl Multiplexed {
             }
             ClientEvent::Reset { slot } => (slot, Outcome::Reset),
             ClientEvent::Malformed { slot } => (slot, Outcome::Protocol),
-            ClientEvent::GoAway => return self.send_again(),
+            ClientEvent::GoAway => return self.send_again(now_us),
         };
         let Some(&index) = self.by_slot.get(slot) else { return };
         self.finish(index, outcome, now_us);
@@ -271,19 +271,23 @@ impl Multiplexed {
 
     /// Requests that a leaving server ignores are sent again on the next connection. A server that served nothing on this
     /// one fails them, or it could go on for ever.
-    fn send_again(&mut self) {
-        let Link::Open(open) = &mut self.link else { return };
-        if !open.has_served {
-            return;
-        }
-        for (index, user) in self.users.iter_mut().enumerate() {
-            if let Phase::Open { slot } = user.phase
-                && open.client.is_unprocessed(slot)
-            {
+    fn send_again(&mut self, now_us: u64) {
+        for index in 0..self.users.len() {
+            let (Link::Open(open), Some(user)) = (&mut self.link, self.users.get_mut(index)) else {
+                return;
+            };
+            let Phase::Open { slot } = user.phase else { continue };
+            if !open.client.is_unprocessed(slot) {
+                continue;
+            }
+            if open.has_served {
                 open.client.close(slot);
                 user.begin(user.turn);
                 self.in_flight -= 1;
                 self.ready.push_back(index);
+            } else {
+                self.finish(index, Outcome::Closed, now_us);
+                self.waiting.push(Reverse((self.after_pause_us(), index)));
             }
         }
     }
@@ -330,9 +334,17 @@ impl Multiplexed {
                 self.waiting.push(Reverse((now_us, index)));
             }
         }
-        if matches!(self.link, Link::Connecting { .. }) {
-            self.link = Link::Closed;
+        match &self.link {
+            Link::Connecting { .. } => self.link = Link::Closed,
+            // A peer that may have vanished, or a connection that was for one request.
+            Link::Open(open)
+                if open.heard_us <= deadline_us || self.context.plan.connection_per_request =>
+            {
+                self.lose(Outcome::Timeout);
+            }
+            Link::Open(_) | Link::Closed => {}
         }
+        self.leave();
         self.ready
             .retain(|index| self.users.get(*index).is_some_and(|user| user.phase == Phase::Ready));
         self.is_watched = false;

@@ -8,6 +8,7 @@
 //! - *Open*: requests are due on a schedule ([`arrivals`]), whatever the target does. Latency counts from the
 //!   due time and so includes any wait. [`poisson`]: the same at random times.
 //! - *Ramp*: either of them, increasing over the measured time ([`ramp`]).
+//! - *Stages*: an open loop whose rate is held, changes or jumps, as written ([`stages`]).
 //!
 //! Architecture invariant: no clock, no socket, no protocol. The result is the same for any number of threads
 //! and agents.
@@ -15,16 +16,20 @@
 mod arrivals;
 mod poisson;
 mod ramp;
+mod stages;
 mod think;
 mod users;
+
+use std::time::Duration;
 
 use crate::limits;
 use serde::{Deserialize, Serialize};
 
+pub use stages::Stages;
 pub use think::Think;
 
 /// When requests are sent to the target.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Shape {
     /// Each user has one request in flight, and pauses for `think` between requests.
@@ -46,6 +51,8 @@ pub enum Shape {
     /// As `Arrivals`: `from_per_s` during the warm-up, then linear to `to_per_s` at the end of the measured
     /// time.
     RampArrivals { from_per_s: f64, to_per_s: f64 },
+    /// As `Arrivals`, at rates that change from stage to stage. They take the whole measured time.
+    Stages { stages: Stages },
 }
 
 impl Default for Shape {
@@ -77,6 +84,8 @@ pub const LOAD_SHAPES: &[ShapeInfo] = &[
      users increases from FROM to N over the measured time" },
     ShapeInfo { name: "ramp-arrivals", flags: "--rate R --ramp FROM [--users N]", summary: "the rate \
      increases from FROM to R over the measured time" },
+    ShapeInfo { name: "stages",        flags: "--stages STAGES [--users N]",  summary: "rates that are held, \
+     change or jump: '100/s for 10s, to 1000/s in 30s'" },
 ];
 
 impl Shape {
@@ -90,6 +99,7 @@ impl Shape {
             Self::Poisson { .. } => "poisson",
             Self::RampUsers { .. } => "ramp-users",
             Self::RampArrivals { .. } => "ramp-arrivals",
+            Self::Stages { .. } => "stages",
         }
     }
 
@@ -97,7 +107,10 @@ impl Shape {
     #[must_use]
     pub fn is_open(&self) -> bool {
         match self {
-            Self::Arrivals { .. } | Self::Poisson { .. } | Self::RampArrivals { .. } => true,
+            Self::Arrivals { .. }
+            | Self::Poisson { .. }
+            | Self::RampArrivals { .. }
+            | Self::Stages { .. } => true,
             Self::Closed { .. } | Self::RampUsers { .. } => false,
         }
     }
@@ -106,7 +119,7 @@ impl Shape {
     #[must_use]
     pub fn needs_time(&self) -> bool {
         match self {
-            Self::RampUsers { .. } | Self::RampArrivals { .. } => true,
+            Self::RampUsers { .. } | Self::RampArrivals { .. } | Self::Stages { .. } => true,
             Self::Closed { .. } | Self::Arrivals { .. } | Self::Poisson { .. } => false,
         }
     }
@@ -119,6 +132,7 @@ impl Shape {
             Self::RampArrivals { from_per_s, to_per_s } => {
                 Some(f64::midpoint(*from_per_s, *to_per_s))
             }
+            Self::Stages { stages } => Some(stages.rate_per_s()),
             Self::Closed { .. } | Self::RampUsers { .. } => None,
         }
     }
@@ -129,7 +143,10 @@ impl Shape {
         match self {
             Self::Closed { .. } => Some(users as f64),
             Self::RampUsers { from, .. } => Some(f64::midpoint(*from as f64, users as f64)),
-            Self::Arrivals { .. } | Self::Poisson { .. } | Self::RampArrivals { .. } => None,
+            Self::Arrivals { .. }
+            | Self::Poisson { .. }
+            | Self::RampArrivals { .. }
+            | Self::Stages { .. } => None,
         }
     }
 
@@ -140,7 +157,23 @@ impl Shape {
             Self::Closed { think } | Self::RampUsers { think, .. } => {
                 think.mean_us() as f64 / 1_000.0
             }
-            Self::Arrivals { .. } | Self::Poisson { .. } | Self::RampArrivals { .. } => 0.0,
+            Self::Arrivals { .. }
+            | Self::Poisson { .. }
+            | Self::RampArrivals { .. }
+            | Self::Stages { .. } => 0.0,
+        }
+    }
+
+    /// The measured time that it requires.
+    #[must_use]
+    pub fn duration(&self) -> Option<Duration> {
+        match self {
+            Self::Stages { stages } => Some(stages.duration()),
+            Self::Closed { .. }
+            | Self::RampUsers { .. }
+            | Self::Arrivals { .. }
+            | Self::Poisson { .. }
+            | Self::RampArrivals { .. } => None,
         }
     }
 
@@ -159,6 +192,7 @@ impl Shape {
             Self::RampArrivals { from_per_s, to_per_s } => {
                 check_rate("ramp", *from_per_s).and_then(|()| check_rate("rate", *to_per_s))
             }
+            Self::Stages { stages } => stages.check(),
         }
     }
 
@@ -181,7 +215,13 @@ impl Shape {
                 Box::new(ramp::RampUsers::new(timeline, *from, *think, seed))
             }
             Self::RampArrivals { from_per_s, to_per_s } => {
-                Box::new(ramp::RampArrivals::new(timeline, part, (*from_per_s, *to_per_s)))
+                let measured_us = timeline.until_us.saturating_sub(timeline.from_us);
+                let measured = Duration::from_micros(measured_us);
+                let ramp = Stages::ramp((*from_per_s, *to_per_s), measured);
+                Box::new(stages::StagedArrivals::new(timeline, part, ramp))
+            }
+            Self::Stages { stages } => {
+                Box::new(stages::StagedArrivals::new(timeline, part, stages.clone()))
             }
         }
     }
@@ -277,6 +317,7 @@ pub(crate) mod tests {
             Shape::Poisson { rate_per_s: 1.0 },
             Shape::RampUsers { from: 1, think: Think::None },
             Shape::RampArrivals { from_per_s: 1.0, to_per_s: 2.0 },
+            Shape::Stages { stages: "1/s for 1s".parse().unwrap() },
         ];
         let names: Vec<_> = shapes.iter().map(Shape::name).collect();
         assert_eq!(names, LOAD_SHAPES.iter().map(|row| row.name).collect::<Vec<_>>());
@@ -330,10 +371,13 @@ pub(crate) mod tests {
             r#"{"kind":"poisson","rate_per_s":100.5}"#,
             r#"{"kind":"ramp-users","from":3,"think":{"kind":"uniform","from_us":1,"to_us":2}}"#,
             r#"{"kind":"ramp-arrivals","from_per_s":1.0,"to_per_s":2.0}"#,
+            r#"{"kind":"stages","stages":"5/s for 1s, to 9/s in 2s"}"#,
         ] {
             let shape: Shape = serde_json::from_str(text).unwrap();
             assert_eq!(serde_json::to_string(&shape).unwrap(), text);
         }
-        assert!(serde_json::from_str::<Shape>(r#"{"kind":"arrivals","rate":1}"#).is_err());
+        for text in [r#"{"kind":"arrivals","rate":1}"#, r#"{"kind":"stages","stages":"fast"}"#] {
+            assert!(serde_json::from_str::<Shape>(text).is_err(), "{text}");
+        }
     }
 }

@@ -1,11 +1,11 @@
-//! Ramps: users or arrivals that increase over the measured time. The warm-up runs at the initial level.
+//! Ramps: users that increase over the measured time. The warm-up runs at the initial level. A ramp of the rate is a single
+//! stage ([`super::stages`]).
 //!
 //! The figures of a ramp are averages over all levels; the interval log (`--hlog`) shows the course over
 //! time.
 
-use super::arrivals::ArrivalNumbers;
 use super::users::{begin_us, whole};
-use super::{IdleUser, NextStart, Part, Scheduler, Think, Timeline};
+use super::{IdleUser, NextStart, Scheduler, Think, Timeline};
 
 /// `from` users start like closed users; the others join at even intervals over the measured time.
 pub(super) struct RampUsers {
@@ -41,57 +41,12 @@ impl Scheduler for RampUsers {
     }
 }
 
-/// Arrivals at a rate that changes linearly.
-pub(super) struct RampArrivals {
-    begin_us: u64,
-    warm_up_s: f64,
-    from_per_s: f64,
-    /// Change of the rate per second of measured time.
-    growth_per_s: f64,
-    turns: ArrivalNumbers,
-}
-
-impl RampArrivals {
-    pub(super) fn new(timeline: Timeline, part: Part, (from_per_s, to_per_s): (f64, f64)) -> Self {
-        let seconds = |from_us: u64, to_us: u64| to_us.saturating_sub(from_us) as f64 / 1_000_000.0;
-        let measured_s = seconds(timeline.from_us, timeline.until_us).max(0.000_001);
-        Self {
-            begin_us: timeline.begin_us,
-            warm_up_s: seconds(timeline.begin_us, timeline.from_us),
-            from_per_s,
-            growth_per_s: (to_per_s - from_per_s) / measured_s,
-            turns: ArrivalNumbers::new(part),
-        }
-    }
-
-    /// When request `turn` is due, in seconds after the start; `None` if the rate falls to zero before.
-    ///
-    /// At a rate a + g t, a t + g t^2 / 2 requests are due before t. This solves for t in the form that is
-    /// also exact for g = 0.
-    fn due_s(&self, turn: u64) -> Option<f64> {
-        let in_warm_up = self.from_per_s * self.warm_up_s;
-        let beyond = turn as f64 - in_warm_up;
-        if beyond <= 0.0 {
-            return Some(turn as f64 / self.from_per_s);
-        }
-        let under_root = self.from_per_s * self.from_per_s + 2.0 * self.growth_per_s * beyond;
-        if under_root < 0.0 {
-            return None;
-        }
-        Some(self.warm_up_s + 2.0 * beyond / (self.from_per_s + under_root.sqrt()))
-    }
-}
-
-impl Scheduler for RampArrivals {
-    fn next(&mut self, _: IdleUser) -> NextStart {
-        let turn = self.turns.next();
-        let due_us = self.due_s(turn).map(|due_s| whole(due_s * 1_000_000.0));
-        NextStart::Due(due_us.map_or(u64::MAX, |us| self.begin_us.saturating_add(us)))
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use super::super::Part;
+    use super::super::stages::{StagedArrivals, Stages};
     use super::super::tests::COURSE;
     use super::*;
 
@@ -148,7 +103,8 @@ mod tests {
 
     /// All requests due before the end.
     fn due(from: f64, to: f64, part: Part) -> Vec<u64> {
-        let mut ramp = RampArrivals::new(COURSE, part, (from, to));
+        let stages = Stages::ramp((from, to), Duration::from_secs(10));
+        let mut ramp = StagedArrivals::new(COURSE, part, stages);
         let next = |_| match ramp.next(IdleUser { user: 0, made: 0, since_us: 0 }) {
             NextStart::Due(us) => us,
             other @ (NextStart::Now | NextStart::At(_)) => panic!("{other:?}"),

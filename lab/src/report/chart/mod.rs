@@ -5,6 +5,7 @@
 mod scale;
 mod svg;
 
+pub(super) use scale::short;
 pub use svg::Setting;
 pub(super) use svg::{escaped, page_style};
 
@@ -138,18 +139,18 @@ fn of_series(series: &Series, categories: &[String]) -> Option<String> {
     Some(format!(
         "{}: from {} at {} to {} at {}.",
         series.name,
-        scale::short(low.1),
+        short(low.1),
         low.0,
-        scale::short(high.1),
+        short(high.1),
         high.0
     ))
 }
 
 fn cell(point: Option<&Option<Point>>) -> String {
     match point {
-        Some(Some(Point { value, warning })) if warning.is_empty() => scale::short(*value),
+        Some(Some(Point { value, warning })) if warning.is_empty() => short(*value),
         Some(Some(Point { value, warning })) => {
-            format!("{} (warning: {warning})", scale::short(*value))
+            format!("{} (warning: {warning})", short(*value))
         }
         Some(None) | None => "no figure".to_owned(),
     }

@@ -25,7 +25,7 @@ impl Scale {
 }
 
 /// Three to four significant digits: `1234`, `12.3`, `0.0123`, `56.7k`, `1.2M`.
-pub(super) fn short(value: f64) -> String {
+pub(in crate::report) fn short(value: f64) -> String {
     let size = value.abs();
     let (divisor, unit) = match size {
         _ if size >= 1e9 => (1e9, "G"),

@@ -9,7 +9,7 @@ use lab::agent;
 use lab::files;
 use lab::knee::Slo;
 use lab::load::shape::LOAD_SHAPES;
-use lab::load::{self, LoadError, Progress, Protocol, Think};
+use lab::load::{self, LoadError, Progress, Protocol, STREAMS, Stages, Think};
 use lab::recording::Recordings;
 
 use super::agent::read_secret;
@@ -37,11 +37,11 @@ pub(crate) struct Load {
     #[arg(long)]
     http2: bool,
     /// Number of connections. With --http2, the users share them evenly [default: as few as --streams allows];
-    /// without, each user has its own
+    /// without it, each user has its own
     #[arg(long, value_name = "N")]
     connections: Option<usize>,
-    /// Streams per connection: how many users share one [default: up to 100]
-    #[arg(long, value_name = "N", requires = "http2")]
+    /// The most users that share a connection, each with a stream [default: 100]
+    #[arg(long, value_name = "N", requires = "http2", value_parser = at_least_one)]
     streams: Option<usize>,
     /// Send requests at a constant rate per second (open loop)
     #[arg(long, value_name = "R", conflicts_with = "think_time")]
@@ -52,6 +52,10 @@ pub(crate) struct Load {
     /// Start with FROM users (with --rate: FROM requests per second) and increase over the measured time
     #[arg(long, value_name = "FROM")]
     ramp: Option<f64>,
+    /// Send requests at rates that change: '100/s for 10s, to 1000/s in 30s, 1000/s for 1m' holds, increases
+    /// and holds. The measured time is that of all stages
+    #[arg(long, value_name = "STAGES", conflicts_with_all = ["rate", "ramp", "think_time", "duration", "requests"])]
+    stages: Option<Stages>,
     /// Send the requests of --rate at random times instead of even intervals: a Poisson process
     #[arg(long, requires = "rate", conflicts_with = "ramp")]
     poisson: bool,
@@ -64,7 +68,8 @@ pub(crate) struct Load {
     /// Open a connection for each request, with a full TLS handshake; the report has its cost
     #[arg(long)]
     connection_per_request: bool,
-    /// Warm-up time; requests sent during it are not measured [default: 3s; with --requests: none]
+    /// Warm-up time; requests sent during it are not measured [default: 3s; with --requests
+    /// or --stages: none]
     #[arg(long, value_name = "TIME", value_parser = load::parse_duration)]
     warm_up: Option<Duration>,
     /// Timeout for a complete response; with --rate, also for a free connection
@@ -111,6 +116,7 @@ Examples:
   penstock lab load http://127.0.0.1:8688/ --users 100 --duration 10s --warm-up 3s \\
       --payload-bytes 1024 --shape array
   penstock lab load http://127.0.0.1:8688/ --rate 5000 --users 200 --hlog 5000.hlog
+  penstock lab load http://127.0.0.1:8688/ --stages '100/s for 10s, to 1000/s in 30s, 5000/s for 2s' --json staged.json
   penstock lab load http://127.0.0.1:8688/ --ramp 10 --users 500 --duration 2m --hlog ramp.hlog
   penstock lab load https://127.0.0.1:8243/echo/1.0.0/ --users 100 --tokens tokens.txt \\
       --ca penstock-data/data/tls.crt --expect payload --json result.json
@@ -168,6 +174,9 @@ fn options(args: Load) -> Result<load::Options, String> {
     let (shape, default_users) = shape(&args)?;
     let (users, protocol) = protocol(&args, default_users)?;
     let counts = args.requests.is_some();
+    let default_duration = if counts { load::LONGEST } else { DURATION };
+    let duration = shape.duration().or(args.duration).unwrap_or(default_duration);
+    let default_warm_up = if counts || args.stages.is_some() { Duration::ZERO } else { WARM_UP };
     Ok(load::Options {
         users,
         protocol,
@@ -176,10 +185,10 @@ fn options(args: Load) -> Result<load::Options, String> {
         timeout: args.timeout,
         threads: args.threads,
         seed: args.seed,
-        duration: args.duration.unwrap_or(if counts { load::LONGEST } else { DURATION }),
+        duration,
         requests: args.requests,
         connection_per_request: args.connection_per_request,
-        warm_up: args.warm_up.unwrap_or(if counts { Duration::ZERO } else { WARM_UP }),
+        warm_up: args.warm_up.unwrap_or(default_warm_up),
         ctrl_c: true,
         ..args.request.options(args.url)
     })
@@ -191,12 +200,9 @@ const OPEN_USERS: usize = 100;
 const DURATION: Duration = Duration::from_secs(10);
 const WARM_UP: Duration = Duration::from_secs(3);
 
-/// Users that share a connection, unless the flags say otherwise: what servers are advised to allow.
-/// Source: RFC 9113 section 6.5.2.
-const STREAMS: usize = 100;
-
 /// The number of users, and how they share connections.
 fn protocol(args: &Load, default_users: usize) -> Result<(usize, Protocol), String> {
+    let is_open = args.rate.is_some() || args.stages.is_some();
     if !args.http2 {
         return match (args.users, args.connections) {
             (Some(users), Some(connections)) if users != connections => Err(format!(
@@ -208,36 +214,32 @@ fn protocol(args: &Load, default_users: usize) -> Result<(usize, Protocol), Stri
             }
         };
     }
-    let given = (args.users, args.connections, args.streams);
-    let (users, streams) = match given {
-        (Some(users), Some(connections), None) => (users, users.div_ceil(connections.max(1))),
-        (Some(users), None, Some(streams)) => (users, streams),
-        (None, Some(connections), streams) => {
-            let streams = streams.unwrap_or(1);
-            (connections.saturating_mul(streams), streams)
-        }
-        (None, None, Some(streams)) => (streams, streams),
-        (users, None, None) => {
-            let users = users.unwrap_or(default_users);
-            (users, if args.connection_per_request { 1 } else { users.min(STREAMS) })
-        }
-        (Some(users), Some(_), Some(streams)) => (users, streams),
+    let per_connection = if args.connection_per_request { 1 } else { STREAMS };
+    let asked = match (args.connections, args.streams) {
+        (Some(connections), Some(streams)) => connections.saturating_mul(streams),
+        (None, Some(streams)) if !is_open => streams,
+        (Some(connections), None) => default_users.max(connections),
+        (None, _) => default_users,
     };
-    let protocol = Protocol::Http2 { streams };
-    let connections = protocol.connections(users);
-    if args.connections.is_some_and(|wanted| wanted != connections) {
+    let users = args.users.unwrap_or(asked);
+    let streams = args.streams.unwrap_or(per_connection);
+    let least = users.div_ceil(streams.max(1));
+    let connections = args.connections.unwrap_or(least);
+    if args.streams.is_some() && connections < least {
         return Err(format!(
-            "--connections {}: {users} users at {streams} streams per connection use {connections} \
-             connections; omit one of --users, --connections and --streams",
-            args.connections.unwrap_or_default()
+            "--users {users}: {connections} connections with {streams} streams each are too few; \
+             omit --connections or --streams, or use more"
         ));
     }
-    Ok((users, protocol))
+    Ok((users, Protocol::Http2 { connections }))
 }
 
 /// The shape selected by the flags, and the default number of users.
 fn shape(args: &Load) -> Result<(load::Shape, usize), String> {
     let think = args.think_time.unwrap_or_default();
+    if let Some(stages) = &args.stages {
+        return Ok((load::Shape::Stages { stages: stages.clone() }, OPEN_USERS));
+    }
     let shape = match (args.rate, args.ramp) {
         (Some(rate_per_s), None) if args.poisson => load::Shape::Poisson { rate_per_s },
         (Some(rate_per_s), None) => load::Shape::Arrivals { rate_per_s },
@@ -247,6 +249,13 @@ fn shape(args: &Load) -> Result<(load::Shape, usize), String> {
     };
     let default = if args.rate.is_some() { OPEN_USERS } else { 1 };
     Ok((shape, default))
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("expected at least 1".to_owned()),
+        parsed => parsed.map_err(|error: std::num::ParseIntError| error.to_string()),
+    }
 }
 
 fn whole_users(from: f64) -> Result<usize, String> {
@@ -300,28 +309,40 @@ mod tests {
             ("--http2", 1, 1, 1),
             ("--http2 --users 250", 250, 3, 100),
             ("--http2 --users 7 --connections 2", 7, 2, 4),
+            ("--http2 --users 9 --connections 5", 9, 5, 2),
             ("--http2 --users 7 --streams 3", 7, 3, 3),
             ("--http2 --connections 5", 5, 5, 1),
             ("--http2 --connections 5 --streams 4", 20, 5, 4),
             ("--http2 --streams 4", 4, 1, 4),
-            ("--http2 --users 19 --connections 5 --streams 4", 19, 5, 4),
+            ("--http2 --users 9 --connections 5 --streams 4", 9, 5, 2),
             ("--http2 --rate 5", 100, 1, 100),
+            ("--http2 --rate 5 --streams 4", 100, 25, 4),
+            ("--http2 --stages STAGES --streams 4", 100, 25, 4),
+            ("--http2 --rate 5 --connections 8", 100, 8, 13),
+            ("--http2 --rate 5 --connections 300", 300, 300, 1),
+            ("--http2 --rate 5 --connections 3 --streams 2", 6, 3, 2),
+            ("--http2 --users 3 --connection-per-request", 3, 3, 1),
         ] {
             let args = parse(flags).unwrap();
             let (found, protocol) = protocol(&args, shape(&args).unwrap().1).unwrap();
-            let shared = (protocol.connections(found), protocol.streams());
+            let shared = (protocol.connections(found), protocol.streams(found));
             assert_eq!((found, shared), (users, (connections, streams)), "{flags}");
         }
-        for flags in ["--users 3 --connections 2", "--http2 --users 9 --connections 5 --streams 4"]
+        for flags in ["--users 3 --connections 2", "--http2 --users 9 --connections 2 --streams 4"]
         {
             assert!(protocol(&parse(flags).unwrap(), 1).unwrap_err().contains("omit one"));
         }
-        assert!(parse("--streams 4").is_none());
+        assert!(parse("--streams 4").is_none() && parse("--http2 --streams 0").is_none());
     }
 
     #[test]
     fn conflicting_flags_are_rejected() {
         assert!(parse("--rate 5 --think-time 1s").is_none());
+        for other in ["--rate 5", "--ramp 1", "--think-time 1s", "--duration 3s", "--requests 3"] {
+            assert!(parse(&format!("--stages STAGES {other}")).is_none(), "{other}");
+        }
+        let staged = options(parse("--stages STAGES").unwrap()).unwrap();
+        assert_eq!((staged.duration, staged.warm_up), (Duration::from_secs(3), Duration::ZERO));
         assert!(parse("--poisson").is_none() && parse("--rate 5 --ramp 1 --poisson").is_none());
         assert!(shape(&parse("--ramp 1.5 --users 3").unwrap()).unwrap_err().contains("--rate"));
         assert_eq!(shape(&parse("--rate 5").unwrap()).unwrap().1, OPEN_USERS);
@@ -334,7 +355,10 @@ mod tests {
             #[command(flatten)]
             load: Load,
         }
-        let words = ["load", "http://localhost/"].into_iter().chain(flags.split_whitespace());
+        let stages = "5/s for 1s, to 9/s in 2s";
+        let words =
+            flags.split_whitespace().map(|word| if word == "STAGES" { stages } else { word });
+        let words = ["load", "http://localhost/"].into_iter().chain(words);
         <Line as clap::Parser>::try_parse_from(words).ok().map(|line| line.load)
     }
 }

@@ -166,6 +166,10 @@ impl Client {
 
     fn continuation(&mut self, header: Header, part: &[u8]) -> Result<Option<ClientEvent>, Reason> {
         let continued = self.continued.ok_or(Reason::ProtocolError)?;
+        // An empty frame would cost nothing and could be repeated for ever.
+        if part.is_empty() && !header.has(frame::END_HEADERS) {
+            return Err(Reason::EnhanceYourCalm);
+        }
         self.keep_block(part)?;
         self.count(header);
         if !header.has(frame::END_HEADERS) {
@@ -177,9 +181,7 @@ impl Client {
     }
 
     fn keep_block(&mut self, part: &[u8]) -> Result<(), Reason> {
-        // An empty frame would cost nothing and could be repeated for ever.
-        let is_too_large = self.block.len().saturating_add(part.len()) > H2_BLOCK_BYTES_MAX;
-        if is_too_large || (part.is_empty() && !self.block.is_empty()) {
+        if self.block.len().saturating_add(part.len()) > H2_BLOCK_BYTES_MAX {
             return Err(Reason::EnhanceYourCalm);
         }
         self.block.extend_from_slice(part);

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use proptest::prelude::*;
+
 use super::*;
 use crate::h2::{Connection, Event, head_block};
 
@@ -107,6 +109,9 @@ fn servers_that_break_the_protocol_end_the_connection() {
     check(&[&frame(3, 0, &[0; 3])], "FrameSizeError");
     check(&[&frame(6, 0, &[0; 8])], "ProtocolError");
     check(&[&frame(1, 0, &[0x88]), OK], "ProtocolError");
+    check(&[&frame(1, 0, &[]), &frame(9, 0, &[])], "EnhanceYourCalm");
+    check(&[&frame(1, 0, &[0x88]), &frame(9, 0, &[])], "EnhanceYourCalm");
+    check(&[&frame(1, 0, &[0x88]), &frame(9, 4, &[])], "head 200");
     let mut client = client();
     assert_eq!(client.receive(OK).unwrap_err(), Reason::ProtocolError, "before SETTINGS");
 }
@@ -133,6 +138,25 @@ fn the_servers_limit_of_streams_is_kept() {
     client.close(slot);
     assert!(client.output().ends_with(&[0, 0, 0, 8]), "the open request is cancelled");
     assert_eq!(client.open(None, None), Some(slot));
+}
+
+proptest! {
+    /// Frames of three streams, most of them of a kind that a server sends.
+    #[test]
+    fn any_frames_are_handled_alike_however_they_are_split(
+        frames in proptest::collection::vec(
+            (0_u8..10, any::<u8>(), 0_u8..8, proptest::collection::vec(any::<u8>(), 0..20)), 0..30),
+    ) {
+        let mut bytes = SETTINGS.to_vec();
+        for (kind, flags, stream, payload) in frames {
+            let block = [&[0x88][..], &payload].concat();
+            let payload = if kind == 1 && flags % 4 > 0 { &block } else { &payload };
+            let len = u8::try_from(payload.len()).unwrap();
+            bytes.extend([0, 0, len, kind, flags, 0, 0, 0, stream]);
+            bytes.extend(payload);
+        }
+        crate::h2::properties::client(&bytes);
+    }
 }
 
 /// A frame of stream 1.

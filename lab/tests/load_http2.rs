@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use penstock_lab::agent::{self, Agent};
 use penstock_lab::echo::{self, Echo};
 use penstock_lab::load::{self, LoadError, Options, Payload, Protocol, Report, Shape, Trust};
 use penstock_lab::payload::JsonShape;
@@ -19,17 +20,17 @@ use wire::tls::{CertificateSet, PemPair, ServerCertificates, generate_self_signe
 fn the_count_agrees_with_the_servers() {
     for tls in [false, true] {
         let server = Server::start(tls, |_| Reply::Body(200, b"hello".to_vec()));
-        for (users, streams, threads) in [(7, 3, 1), (8, 4, 2), (3, 1, 3)] {
-            let before = server.requests();
-            let protocol = Protocol::Http2 { streams };
+        for (users, connections, threads) in [(7, 3, 1), (8, 2, 2), (3, 3, 3)] {
+            let (before, opened) = (server.requests(), server.connections());
+            let protocol = Protocol::Http2 { connections };
             let expect = Some("hello".to_owned());
             let report = run(Options { users, threads, protocol, expect, ..get(&server) });
             assert_eq!(report.requests_in_all, server.requests() - before, "{users} users");
             assert!(report.requests > 0 && report.requests < report.requests_in_all);
             assert_eq!((report.errors, report.errors_in_all), (0, 0));
+            let opened = server.connections() - opened;
+            assert_eq!(opened, connections as u64 + 1, "one is the probe's");
         }
-        let most = if tls { 3 + 4 + 6 } else { 4 + 3 + 4 };
-        assert!(server.connections() <= most + 3, "a connection per {:?} users", (3, 4, 1));
     }
 }
 
@@ -74,6 +75,119 @@ fn a_missing_response_is_a_timeout_and_the_connection_is_kept() {
 }
 
 #[test]
+fn a_connection_on_which_nothing_arrives_for_a_whole_timeout_is_replaced() {
+    // The first connection of the users is silent from its third request on; the next one answers.
+    let silent_from = AtomicU64::new(u64::MAX);
+    let server = Server::start_with(false, move |turn, connection| {
+        if turn >= 2 {
+            silent_from.fetch_min(connection, Ordering::Relaxed);
+        }
+        if silent_from.load(Ordering::Relaxed) == connection {
+            return Reply::Nothing;
+        }
+        Reply::Body(200, Vec::new())
+    });
+    let timeout = Duration::from_millis(500);
+    let requests = Some(100);
+    let duration = load::LONGEST;
+    let report =
+        run(Options { timeout, requests, duration, warm_up: Duration::ZERO, ..get(&server) });
+    assert_eq!((kinds(&report), report.errors), (vec!["timeout"], 4));
+    assert_eq!(server.connections(), 3, "the probe's, the silent one, and its replacement");
+}
+
+#[test]
+fn a_timeout_ends_the_connection_of_its_request() {
+    let silent = |turn| if turn == 1 { Reply::Nothing } else { Reply::Body(200, Vec::new()) };
+    let server = Server::start(false, silent);
+    let report = run(Options {
+        users: 1,
+        connection_per_request: true,
+        requests: Some(3),
+        duration: load::LONGEST,
+        timeout: Duration::from_millis(500),
+        warm_up: Duration::ZERO,
+        ..get(&server)
+    });
+    assert_eq!((report.requests, report.errors), (3, 1));
+    assert_eq!(server.connections(), 4, "the probe's, and one per request");
+}
+
+#[test]
+fn a_server_that_only_closes_connections_is_not_flooded() {
+    for greeting in [&[][..], &[SETTINGS, GO_AWAY].concat()] {
+        let greeting = greeting.to_vec();
+        let server = Server::start_raw(false, move |peer, number, _| {
+            // The first connection is the probe's.
+            peer.write_all(if number == 0 { SETTINGS } else { &greeting }).unwrap();
+            if number == 0 || !greeting.is_empty() {
+                _ = peer.read_to_end(&mut Vec::new());
+            }
+        });
+        let report = run(Options { warm_up: Duration::ZERO, ..get(&server) });
+        assert!(kinds(&report).iter().all(|kind| ["closed", "write"].contains(kind)));
+        assert!(report.errors >= 4 && report.errors == report.requests);
+        // One each 100 ms at most, and the probe's.
+        let most = Duration::from_secs_f64(report.seconds).as_millis() / 100 + 3;
+        let opened = u128::from(server.connections());
+        assert!(opened <= most, "{opened} of {most}");
+    }
+}
+
+/// An empty SETTINGS; one that allows as many bytes as there are, for stream and connection; GOAWAY.
+const SETTINGS: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 0, 0];
+const NO_LIMITS: &[u8] = &[
+    0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 4, 0x7f, 0xff, 0xff, 0xff, // INITIAL_WINDOW_SIZE
+    0, 0, 4, 8, 0, 0, 0, 0, 0, 0x70, 0, 0, 0, // WINDOW_UPDATE
+];
+const GO_AWAY: &[u8] = &[0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+
+#[test]
+fn the_end_of_a_large_body_reaches_a_slow_reader() {
+    for tls in [false, true] {
+        let server = Server::start_raw(tls, |peer, _, counts| {
+            peer.write_all(NO_LIMITS).unwrap();
+            _ = read_slowly(peer, counts);
+        });
+        let report = run(Options {
+            payload: Payload::Made { shape: JsonShape::Array, bytes: 300_000 },
+            requests: Some(8),
+            duration: load::LONGEST,
+            timeout: Duration::from_secs(10),
+            warm_up: Duration::ZERO,
+            ..get(&server)
+        });
+        assert_eq!((report.requests, report.errors), (8, 0), "TLS: {tls}");
+        assert_eq!(server.requests(), 8);
+    }
+}
+
+/// Reads in small pieces, and responds to each complete request.
+fn read_slowly(peer: &mut dyn Peer, counts: &Counts) -> std::io::Result<()> {
+    let mut unread = vec![0; 24];
+    peer.read_exact(&mut unread)?;
+    let mut header = [0; 9];
+    loop {
+        peer.read_exact(&mut header)?;
+        let [a, b, c, kind, flags, stream @ ..] = header;
+        let mut left = u32::from_be_bytes([0, a, b, c]) as usize;
+        while left > 0 {
+            let piece = left.min(1_024);
+            peer.read_exact(&mut vec![0; piece])?;
+            thread::yield_now();
+            left -= piece;
+        }
+        let is_end = kind == 0 && flags & 1 > 0;
+        if is_end {
+            counts.requests.fetch_add(1, Ordering::Relaxed);
+            // HEADERS with `:status: 200`, END_HEADERS and END_STREAM.
+            peer.write_all(&[&[0, 0, 1, 1, 5][..], &stream, &[0x88]].concat())?;
+            peer.flush()?;
+        }
+    }
+}
+
+#[test]
 fn a_server_that_leaves_loses_no_request() {
     let server = Server::start(false, |turn| {
         if turn % 50 == 49 { Reply::Leave } else { Reply::Body(200, b"hello".to_vec()) }
@@ -104,11 +218,30 @@ fn an_open_loop_sends_each_request_that_is_due() {
 }
 
 #[test]
+fn agents_divide_the_connections() {
+    let server = Server::start(false, |_| Reply::Body(200, Vec::new()));
+    let secret = || agent::Secret::new(b"the secret of these tests").unwrap();
+    let agents = [(); 2].map(|()| {
+        Agent::start(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), secret(), true).unwrap()
+    });
+    let names = agents.each_ref().map(|agent| agent.addr().to_string());
+    let protocol = Protocol::Http2 { connections: 3 };
+    let options = Options { users: 7, protocol, ..get(&server) };
+    let report = agent::run(&options, &names, &secret(), &mut |_| {}).unwrap();
+    assert_eq!(report.requests_in_all, server.requests());
+    assert_eq!((report.errors_in_all, report.agents.len()), (0, 2));
+    assert_eq!(server.connections(), 3 + 2, "each agent probes once");
+    let protocol = Protocol::Http2 { connections: 1 };
+    let error = agent::run(&Options { protocol, ..options }, &names, &secret(), &mut |_| {});
+    assert!(error.unwrap_err().to_string().contains("more --connections"));
+}
+
+#[test]
 fn a_connection_per_request_is_opened_and_its_cost_reported() {
     for tls in [false, true] {
         let server = Server::start(tls, |_| Reply::Body(200, Vec::new()));
         let report = run(Options {
-            protocol: Protocol::Http2 { streams: 1 },
+            protocol: Protocol::Http2 { connections: 4 },
             requests: Some(20),
             connection_per_request: true,
             warm_up: Duration::ZERO,
@@ -140,7 +273,7 @@ fn a_server_without_http2_is_an_error_at_the_start() {
 fn more_streams_than_the_server_allows_are_an_error_at_the_start() {
     let server = Server::start(false, |_| Reply::Nothing);
     let options =
-        Options { users: 200, protocol: Protocol::Http2 { streams: 200 }, ..get(&server) };
+        Options { users: 200, protocol: Protocol::Http2 { connections: 1 }, ..get(&server) };
     let error = load::run(&options, &mut |_| {}).unwrap_err();
     assert!(matches!(&error, LoadError::Connect { .. }));
     assert!(error.to_string().contains("use --streams 128"), "{error}");
@@ -163,7 +296,7 @@ fn options(tls: bool, addr: SocketAddr) -> Options {
     let scheme = if tls { "https" } else { "http" };
     Options {
         users: 4,
-        protocol: Protocol::Http2 { streams: 4 },
+        protocol: Protocol::Http2 { connections: 1 },
         trust: Trust::Insecure,
         warm_up: Duration::from_millis(300),
         // Long enough that a busy machine gives the generator some of it.
@@ -192,7 +325,12 @@ enum Reply {
     Close,
 }
 
-type Handler = Arc<dyn Fn(u64) -> Reply + Send + Sync>;
+/// A connection's bytes, clear or TLS.
+trait Peer: Read + Write {}
+impl<T: Read + Write> Peer for T {}
+
+/// Serves a connection, given its number.
+type Serve = Arc<dyn Fn(&mut dyn Peer, u64, &Counts) + Send + Sync>;
 
 #[derive(Default)]
 struct Counts {
@@ -209,23 +347,42 @@ struct Server {
 }
 
 impl Server {
+    /// `handler`: from the number of the request to the reply.
     fn start(tls: bool, handler: impl Fn(u64) -> Reply + Send + Sync + 'static) -> Self {
+        Self::start_with(tls, move |turn, _| handler(turn))
+    }
+
+    /// `handler`: from the numbers of the request and its connection to the reply.
+    fn start_with(tls: bool, handler: impl Fn(u64, u64) -> Reply + Send + Sync + 'static) -> Self {
+        Self::start_raw(tls, move |peer, number, counts| {
+            serve(peer, &|turn| handler(turn, number), counts);
+        })
+    }
+
+    fn start_raw(
+        tls: bool,
+        serve: impl Fn(&mut dyn Peer, u64, &Counts) + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        // Small, so that a client of a slow reader has to wait, with little in its own buffer too.
+        let socket = socket2::SockRef::from(&listener);
+        socket.set_recv_buffer_size(8_192).unwrap();
+        socket.set_tcp_mss(536).unwrap();
         let addr = listener.local_addr().unwrap();
         let counts = Arc::new(Counts::default());
-        let handler: Handler = Arc::new(handler);
+        let serve: Serve = Arc::new(serve);
         let config = tls.then(|| server_tls(true));
         let shared = Arc::clone(&counts);
         thread::spawn(move || {
-            for tcp in listener.incoming().flatten() {
-                let (handler, counts) = (Arc::clone(&handler), Arc::clone(&shared));
-                counts.connections.fetch_add(1, Ordering::Relaxed);
+            for mut tcp in listener.incoming().flatten() {
+                let (serve, counts) = (Arc::clone(&serve), Arc::clone(&shared));
+                let number = counts.connections.fetch_add(1, Ordering::Relaxed);
                 let config = config.clone();
                 thread::spawn(move || match config {
-                    None => serve(tcp, &handler, &counts),
+                    None => serve(&mut tcp, number, &counts),
                     Some(config) => {
                         let session = rustls::ServerConnection::new(config).unwrap();
-                        serve(rustls::StreamOwned::new(session, tcp), &handler, &counts);
+                        serve(&mut rustls::StreamOwned::new(session, tcp), number, &counts);
                     }
                 });
             }
@@ -246,7 +403,7 @@ impl Server {
     }
 }
 
-fn serve(mut stream: impl Read + Write, handler: &Handler, counts: &Counts) {
+fn serve(stream: &mut dyn Peer, handler: &dyn Fn(u64) -> Reply, counts: &Counts) {
     let mut connection = Connection::new();
     let mut unread = Vec::new();
     let mut bodies: Vec<(usize, Vec<u8>)> = Vec::new();
