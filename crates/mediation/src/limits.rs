@@ -62,8 +62,8 @@ pub const REWRITE_NS_PER_BYTE: u64 = 8;
 pub const SPLIT_NS_PER_BYTE: u64 = 100;
 /// Estimate of a transformation by a stylesheet, in nanoseconds per byte: it reads, searches and writes.
 pub const TRANSFORM_NS_PER_BYTE: u64 = 20;
-/// Maximum size of a compressed body when it is decoded, in bytes. Larger: the body is malformed. Source: the default of
-/// `held_body_bytes_max`.
+/// Default maximum size of a compressed body when it is decoded, in bytes; the gateway's is `held_body_bytes_max`. Larger:
+/// the body is malformed.
 pub const DECODED_BYTES_MAX: usize = 10 * 1024 * 1024;
 /// Size up to which a decoded body may be any multiple of its compressed size, in bytes.
 pub const DECODED_FREE_BYTES: usize = 256 * 1024;

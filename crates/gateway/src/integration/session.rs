@@ -294,7 +294,7 @@ impl Session {
     pub(super) fn charged(&mut self, body: &Body) -> Result<Bytes, Failure> {
         self.run.take_if(|of| of.run.is_done());
         let bytes = exchange::written(body);
-        if body.state() != BodyUse::Rewritten {
+        if !body.is_new() {
             return Ok(bytes);
         }
         self.holding.hold(bytes).map_err(|_| exhausted())
@@ -427,12 +427,13 @@ fn answered(
     match sent {
         Ok(UpstreamResponse { head, mut body }) => {
             let is_empty = body.is_done() && body.upload == Upload::Done;
+            let body_bytes_max = sender.body_bytes_max();
             sender.release(resources);
             if head.status() >= 400 {
                 // As for any response: the rest of the request is of no use any more.
                 body.stop_upload(resources);
             }
-            let message = exchange::response(head, is_empty);
+            let message = exchange::response(head, is_empty, body_bytes_max);
             let stream = if is_empty {
                 body.release(resources, true);
                 None
