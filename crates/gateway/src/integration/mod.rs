@@ -186,9 +186,9 @@ pub(crate) async fn respond<C: Client>(
     let (owner, revision) = (worker.this(), Rc::clone(revision));
     let mut session = Session::new(owner, revision, Rc::clone(&request.peer), environment, run);
     let early_upload = admitted.early_upload;
-    let mut waiting = Some(Waiting { client, framing, early_upload });
+    let mut waiting = Some(Waiting { client, framing, early_upload, turn: admitted.turn });
     let outcome = session.go(&mut waiting).await?;
-    drop(admitted.turn);
+    drop(waiting.as_mut().and_then(|waiting| waiting.turn.take()));
     let mut response = conclude(worker, session, outcome, waiting, record).await?;
     cross_origin::mediate(request, routes, &mut response.head.edits);
     Ok(response)

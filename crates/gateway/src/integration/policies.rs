@@ -113,9 +113,9 @@ pub(crate) async fn respond<C: Client>(
         wants_trailers: crate::message::wants_trailers(request),
     });
     let (framing, early_upload) = (request.head.framing(), to.early_upload);
-    let mut waiting = Some(Waiting { client, framing, early_upload });
+    let mut waiting = Some(Waiting { client, framing, early_upload, turn: to.turn });
     let outcome = session.go(&mut waiting).await?;
-    drop(to.turn);
+    drop(waiting.as_mut().and_then(|waiting| waiting.turn.take()));
     record.upstream_us = Some(worker.resources.now_us().saturating_sub(record.started_us));
     conclude(worker, session, outcome, waiting, record).await
 }
