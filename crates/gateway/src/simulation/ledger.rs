@@ -113,7 +113,8 @@ impl Exchange {
     /// The framing with which it is forwarded.
     pub(super) fn forwarded(&self) -> Framing {
         match self.is_held() {
-            true if self.len == 0 => Framing::None,
+            // Source: RFC 9110 section 8.6.
+            true if self.len == 0 && !matches!(self.method, "POST" | "PUT") => Framing::None,
             true => Framing::Length(self.len),
             false => self.framing,
         }

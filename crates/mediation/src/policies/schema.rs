@@ -173,10 +173,10 @@ impl Content {
 
 /// What the validator cannot read, such as a number without end, does not match.
 fn judged(error: Result<Option<String>, Failure>) -> Result<Option<String>, Failure> {
-    match error {
-        Err(failure) if failure.code == Code::MALFORMED_BODY => Ok(Some(failure.message)),
-        other => other,
-    }
+    error.or_else(|failure| match failure.code {
+        Code::MALFORMED_BODY => Ok(Some(failure.message)),
+        _ => Err(failure),
+    })
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
