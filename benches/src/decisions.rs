@@ -158,6 +158,7 @@ fn api(number: usize) -> Api {
         production: None,
         sandbox: None,
         policies: None,
+        response_cache: None,
     };
     let base_path = format!("/orders-{number:04}/1.0.0");
     Api {

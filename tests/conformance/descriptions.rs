@@ -1,6 +1,6 @@
 //! What Synapse's services say of themselves: `?wsdl` and `?swagger.json`.
 
-use harness::{Gateway, Response};
+use harness::{Client, Files, Gateway, Response, Upstream};
 
 const WSDL: &str = r#"<wsdl:definitions xmlns:wsdl="http://schemas.xmlsoap.org/wsdl/" xmlns:soap="http://schemas.xmlsoap.org/wsdl/soap/">
   <wsdl:service name="Orders">
@@ -44,6 +44,38 @@ fn a_wsdl_is_published_with_the_address_of_its_proxy() {
     ] {
         assert_eq!(gateway.fetch(request, "").text(), "mediated", "{request}");
     }
+}
+
+#[test]
+fn documents_are_read_from_files_and_urls_when_artefacts_are_loaded() {
+    let (published, upstream) = (Upstream::fixed(WSDL), Upstream::fixed("from the port"));
+    let own = WSDL.replace("http://inside:9000/other", &upstream.url());
+    let artefacts = format!(
+        "<definitions xmlns=\"http://ws.apache.org/ns/synapse\">\
+         <localEntry key=\"orders\" src=\"file:orders.wsdl\"/>\
+         <proxy name=\"a\">{TARGET}<publishWSDL key=\"orders\"/></proxy>\
+         <proxy name=\"b\">{TARGET}<publishWSDL uri=\"{}/orders?wsdl\"/></proxy>\
+         <proxy name=\"c\">{TARGET}<publishWSDL uri=\"file:../orders.wsdl\"/></proxy>\
+         <proxy name=\"d\"><target><endpoint><wsdl uri=\"orders.wsdl\" service=\"Orders\" port=\"other\"/></endpoint>\
+         </target></proxy></definitions>",
+        published.url()
+    );
+    let files =
+        Files::new().toml("[integration]\nhttp = \"127.0.0.1:0\"\nartifacts = [\"synapse/\"]\n");
+    std::fs::create_dir(files.path("synapse")).unwrap();
+    files.write("synapse/orders.wsdl", &own);
+    files.write("synapse/all.xml", &artefacts);
+    let gateway = files.start();
+    let mut client = Client::connect(gateway.integration_http());
+    let mut get = |target: &str| client.fetch(&format!("GET {target}"), "").text();
+    for name in ["a", "b"] {
+        let text = get(&format!("/services/{name}?wsdl"));
+        let own = format!("location=\"http://gateway/services/{name}\"");
+        assert_eq!(text.matches(&own).count(), 2, "{text}");
+    }
+    assert_eq!(published.requests()[0].line(), "GET /orders?wsdl HTTP/1.1");
+    assert_eq!(get("/services/c?wsdl"), "mediated", "no file outside the folder is read");
+    assert_eq!(get("/services/d"), "from the port");
 }
 
 #[test]

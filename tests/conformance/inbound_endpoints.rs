@@ -52,7 +52,7 @@ fn get(address: SocketAddr, target: &str) -> String {
 
 /// A gateway with an inbound endpoint on a port that was free, and the port.
 fn on_a_port(artefacts: impl Fn(u16) -> String) -> (Gateway, u16) {
-    loop {
+    for _ in 0..5 {
         let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let gateway = Gateway::mediating(&artefacts(free)).start();
         // Somebody else may have it by now.
@@ -60,6 +60,7 @@ fn on_a_port(artefacts: impl Fn(u16) -> String) -> (Gateway, u16) {
             return (gateway, free);
         }
     }
+    panic!("each port that was free was taken at once")
 }
 
 #[test]
@@ -95,12 +96,67 @@ fn with_a_pattern_services_and_the_main_sequence_get_requests() {
     for target in ["/none", "/other/a", "/services/it?query"] {
         assert_eq!(get(address, target), format!("200 main {target}"));
     }
+    assert_eq!(get(address, "/api/../other/a"), "200 main /other/a", "what is routed must match");
+    assert_eq!(get(address, "/other/../api/a"), "200 api /a");
+    assert_eq!(get(address, "http://gateway/api/a"), "200 api /a");
     let without_main =
         [inbound("sequence=\"own\"", &pattern("/api/.*")), sequence("own"), api("api")];
     let gateway = Gateway::mediating(&without_main.concat()).start();
     let address = gateway.inbound(0).unwrap();
     assert_eq!(get(address, "/api/a"), "200 api /a");
     assert_eq!(get(address, "/x").split(' ').next(), Some("404"));
+}
+
+#[test]
+fn an_api_is_reached_where_it_is_bound() {
+    let bound =
+        |name: &str, to: &str| api(name).replace("<api ", &format!("<api binds-to=\"{to}\" "));
+    let all = [
+        inbound("sequence=\"own\"", ""),
+        sequence("own"),
+        api("plain"),
+        bound("inside", "in0"),
+        bound("both", "default, in0"),
+    ];
+    let gateway = Gateway::mediating(&all.concat()).start();
+    assert_eq!(gateway.diagnostics(), "");
+    let (inbound, default) = (gateway.inbound(0).unwrap(), gateway.http());
+    for (name, of_inbound, of_default) in [
+        ("plain", "own /plain/a", "200"),
+        ("inside", "inside /a", "404"),
+        ("both", "both /a", "200"),
+    ] {
+        let target = format!("/{name}/a");
+        assert_eq!(get(inbound, &target), format!("200 {of_inbound}"));
+        assert_eq!(get(default, &target).split(' ').next(), Some(of_default), "{name}");
+    }
+    for (api, problem) in [
+        (bound("api", "none"), "there is no inbound endpoint `none`"),
+        (
+            api("api").replace("<resource ", "<resource binds-to=\"in0\" "),
+            "`binds-to` of a resource is not served",
+        ),
+    ] {
+        gateway.apply_artefacts(&[("test.xml", &[&*all[..2].concat(), &api].concat())]);
+        assert!(gateway.diagnostics().contains(problem), "{}", gateway.diagnostics());
+    }
+}
+
+#[test]
+fn a_proxy_may_be_reached_through_an_inbound_endpoint_only() {
+    let all = [
+        inbound("sequence=\"own\"", &pattern(".*")),
+        sequence("own"),
+        format!(
+            "<proxy name=\"it\"><target><inSequence>{}</inSequence></target>\
+             <parameter name=\"inbound.only\">true</parameter></proxy>",
+            says("it")
+        ),
+    ];
+    let gateway = Gateway::mediating(&all.concat()).start();
+    assert_eq!(gateway.diagnostics(), "");
+    assert_eq!(get(gateway.inbound(0).unwrap(), "/services/it/a"), "200 it /a");
+    assert_eq!(get(gateway.http(), "/services/it/a").split(' ').next(), Some("404"));
 }
 
 #[test]
@@ -203,13 +259,11 @@ fn a_port_that_is_in_use_is_a_diagnostic_and_the_rest_is_served() {
     gateway.apply_artefacts(&[("test.xml", &conflict)]);
     let found = gateway.diagnostics();
     assert!(found.contains(&format!("port {own} is in use")), "{found}");
-    drop(taken);
     gateway.apply_artefacts(&[("test.xml", &all)]);
-    // Unless a connection of another test has the port by now.
-    if let Some(address) = gateway.inbound(port) {
-        assert_eq!(get(address, "/a"), "200 own /a");
-        assert_eq!(gateway.diagnostics(), "");
-    }
+    drop(taken);
+    // A connection of another test may have the port by now, for a while.
+    assert_eq!(get(gateway.wait_for_inbound(port), "/a"), "200 own /a");
+    assert_eq!(gateway.diagnostics(), "");
 }
 
 #[test]

@@ -130,6 +130,15 @@ fn a_service_responds_itself() {
     assert_eq!((response.status, response.text()), (403, "{\"no\":1}".to_owned()));
     let fields = ["content-type", "x-reason", "x-secret"].map(|name| response.header(name));
     assert_eq!(fields, [Some("application/json"), Some("none"), None]);
+    let service = answering(&json!({
+        "directRespond": true,
+        "headersToAdd": {"Content-Type": "text/plain", "Content-Encoding": "gzip", "ETag": "\"7\""},
+        "body": BASE64_STANDARD.encode("compressed"),
+    }));
+    let encoding = gateway(&upstream, &before(&service, ""));
+    let response = post(&encoding, "", "four");
+    let fields = ["content-encoding", "etag"].map(|name| response.header(name));
+    assert_eq!(fields, [Some("gzip"), Some("\"7\"")], "what it says of its own body");
     let service = answering(&json!({"directRespond": true}));
     let empty = gateway(&upstream, &before(&service, ""));
     assert_eq!(post(&empty, "", "four").status, 204);

@@ -199,6 +199,11 @@ fn a_mirror_gets_a_copy_and_no_fault_of_it_reaches_the_client() {
     assert_eq!(post(&mirrored, "Content-Type: text/plain\r\n", "text").text(), "text");
     let copy = mirror.accept().request();
     assert_eq!((copy.line(), copy.text()), ("POST /m/pets/7 HTTP/1.1", "text".to_owned()));
+    // What it is encoded with is not looked at.
+    let encoded = "Content-Type: application/json\r\nContent-Encoding: br\r\n";
+    assert_eq!(post(&mirrored, encoded, "no JSON").text(), "no JSON");
+    let copy = mirror.accept().request();
+    assert_eq!((copy.header("content-encoding"), copy.text()), (Some("br"), "no JSON".to_owned()));
     let refusing = Upstream::refusing();
     let unmirrored = gateway(&upstream, &policies(&refusing.url()));
     assert_eq!(post(&unmirrored, "Content-Type: text/plain\r\n", "text").text(), "text");

@@ -44,6 +44,27 @@ fn check(fields: &'static str, first: &str, second: &str, expect: [&str; 2]) {
 }
 
 #[test]
+fn an_operation_may_have_a_cache_of_its_own() {
+    let upstream = numbering("");
+    let text = |policies: &str| {
+        format!(
+            "openapi: 3.0.3\ninfo: {{title: A, version: '1'}}\nx-wso2-basePath: /a\nsecurity: []\n\
+             x-wso2-production-endpoints: {{urls: ['{}']}}\npaths:\n  /x:\n    get: {{x-penstock-policies: {{{policies}}}}}\n    \
+             put: {{}}\n  /y: {{get: {{}}}}\n",
+            upstream.url()
+        )
+    };
+    let cached = "response: [{name: responseCache, parameters: {cacheTimeoutInSeconds: 60}}]";
+    let gateway = Files::new().api("a.yaml", &text(cached)).start();
+    let mut client = gateway.connect();
+    let mut get = |line: &str| client.fetch(line, "").text();
+    assert_eq!([get("GET /a/x"), get("GET /a/x")], ["1", "1"]);
+    assert_eq!([get("GET /a/y"), get("GET /a/y")], ["2", "3"], "another operation has none");
+    assert_eq!(get("PUT /a/x"), "4");
+    assert_eq!(get("GET /a/x"), "5", "an unsafe request invalidates");
+}
+
+#[test]
 fn a_response_is_stored_unless_the_upstream_or_the_client_says_otherwise() {
     check("", "", "", ["1", "1"]);
     check("Cache-Control: max-age=60\r\n", "", "", ["1", "1"]);

@@ -18,9 +18,17 @@ paths:
         - {name: status, in: query, schema: {type: array, items: {$ref: '#/components/schemas/Status'}}}
         - {name: ids, in: query, explode: false, schema: {type: array, items: {type: integer}}}
         - {name: old, in: query, schema: {type: boolean}}
+        - {name: most, in: query, schema: {anyOf: [{type: integer}, {type: 'null'}]}}
+        - {name: page, in: query, schema: {allOf: [{$ref: '#/components/schemas/Page'}]}}
+        - {name: level, in: query, schema: {enum: [1, high, true]}}
+        - {name: mixed, in: query, schema: {oneOf: [{type: integer, maximum: 3}, {type: string, minLength: 2}]}}
+        - {name: filter, in: query, required: true, style: deepObject, schema: {type: object}}
+        - {name: point, in: query, required: true, schema: {type: object, properties: {x: {type: integer}}}}
+        - {name: X-Ids, in: header, schema: {type: array, items: {type: integer}}}
         - {$ref: '#/components/parameters/Tenant'}
       responses:
         '200': {content: {application/json: {schema: {$ref: '#/components/schemas/Pet'}}}}
+        default: {content: {application/json: {schema: {$ref: '#/components/schemas/Problem'}}}}
         5XX: {content: {application/json: {schema: {type: object, required: [code]}}}}
     post:
       requestBody:
@@ -32,10 +40,21 @@ paths:
     put:
       requestBody: {content: {application/json: {schema: {type: object, properties: {age: {type: integer}}}}}}
       responses: {}
+    patch:
+      requestBody: {content: {text/plain: {}}}
+      responses: {}
+    delete:
+      requestBody:
+        content:
+          application/json: {schema: {type: object, properties: {default: {$ref: '#/components/schemas/Hidden'}}}}
+      responses: {}
 components:
   parameters:
     Tenant: {name: X-Tenant, in: header, required: true, schema: {type: string, pattern: '^[a-z]+$'}}
   schemas:
+    Problem: {type: object, required: [reason]}
+    Page: {type: integer, maximum: 9}
+    Hidden: {type: string, nullable: true}
     Status: {type: string, enum: [sold, free]}
     Pet:
       type: object
@@ -129,10 +148,12 @@ fn a_body_has_a_media_type_of_the_description() {
     let gateway = gateway("3.0.3", &upstream);
     assert_eq!(send(&gateway, "POST", "text/plain", "anything").status, 200);
     let response = send(&gateway, "POST", "application/xml", "<a/>");
-    check_refused(&response, "none of application/json, text/plain", "xml");
+    check_refused(&response, "not one of application/json, text/plain", "xml");
     let response =
         gateway.fetch("POST /a/pets/7", "Content-Type: text/plain\r\nContent-Length: 0\r\n");
     check_refused(&response, "a request body is required", "empty");
+    let twice = "text/plain\r\nContent-Type: application/json";
+    check_refused(&send(&gateway, "PATCH", twice, "x"), "Content-Type", "two content types");
     let encoded = "application/json\r\nContent-Encoding: gzip";
     assert_eq!(send(&gateway, "POST", encoded, "{}").status_and_code(), "400 400");
     assert_eq!(send(&gateway, "PUT", "application/json", "").status, 200);
@@ -144,9 +165,19 @@ fn parameters_must_match_their_schemas() {
     let upstream = json_upstream("200 OK", body);
     let gateway = gateway("3.0.3", &upstream);
     let tenant = "X-Tenant: blue\r\n";
-    for target in
-        ["7", "7?limit=100&other=x", "7?status=sold&status=free", "7?ids=1,2,3", "7?old=true"]
-    {
+    for target in [
+        "7",
+        "7?limit=100&other=x",
+        "7?status=sold&status=free",
+        "7?ids=1,2,3",
+        "7?old=true",
+        "7?most=5&page=9",
+        "7?level=1",
+        "7?level=high",
+        "7?level=true",
+        "7?mixed=3",
+        "7?mixed=55",
+    ] {
         let response = gateway.fetch(&format!("GET /a/pets/{target}"), tenant);
         assert_eq!(response.status, 200, "{target}: {}", response.text());
     }
@@ -162,12 +193,38 @@ fn parameters_must_match_their_schemas() {
         ("7?ids=1,x", tenant, "the query parameter `ids`"),
         ("7?old=maybe", tenant, "the query parameter `old`"),
         ("7", "", "the header parameter `X-Tenant` is missing"),
+        ("7?most=many", tenant, "the query parameter `most`"),
+        ("7?page=10", tenant, "the query parameter `page`"),
+        ("7?level=2", tenant, "the query parameter `level`"),
+        ("7?mixed=4", tenant, "the query parameter `mixed`"),
         ("7", "X-Tenant: Blue\r\n", "the header parameter `X-Tenant`"),
+        ("7", "X-Tenant: blue\r\nX-Tenant: Blue\r\n", "`X-Tenant` occurs more than once"),
+        ("7", "X-Tenant: blue\r\nX-Ids: 1\r\nX-Ids: x\r\n", "the header parameter `X-Ids`"),
     ] {
         let response = gateway.fetch(&format!("GET /a/pets/{target}"), fields);
         check_refused(&response, what, target);
     }
     assert_eq!(upstream.requests().len(), passed);
+}
+
+#[test]
+fn what_the_validator_cannot_read_does_not_match() {
+    let upstream = Upstream::fixed("in");
+    let gateway = gateway("3.0.3", &upstream);
+    let deep = format!("{{\"parent\":{}1{}}}", "[".repeat(200), "]".repeat(200));
+    for body in [&deep, "{\"name\":1e999}", "{\"name\":\"\\ud800\"}"] {
+        let response = send(&gateway, "PUT", "application/json", body);
+        check_refused(&response, "", body);
+    }
+}
+
+#[test]
+fn a_property_may_have_the_name_of_a_keyword() {
+    let upstream = Upstream::fixed("in");
+    let gateway = gateway("3.0.3", &upstream);
+    let send = |body: &str| send(&gateway, "DELETE", "application/json", body);
+    assert_eq!(send("{\"default\":null}").status, 200, "the converted schema allows it");
+    check_refused(&send("{\"default\":1}"), "the body", "of another type");
 }
 
 fn json_upstream(status: &str, body: &str) -> Upstream {
@@ -184,7 +241,9 @@ fn a_response_must_match_its_schema() {
         ("200 OK", r#"{"id":1,"name":"a"}"#, "200"),
         ("200 OK", r#"{"name":"secret"}"#, "500 500"),
         ("200 OK", "{", "500 500"),
-        ("404 Not Found", "{}", "404"),
+        ("404 Not Found", "{}", "500 500"),
+        ("404 Not Found", r#"{"reason":1}"#, "404"),
+        ("200 OK", r#"{"id":1e999,"name":"a"}"#, "500 500"),
         ("502 Bad Gateway", r#"{"code":1}"#, "502"),
         ("502 Bad Gateway", "{}", "500 500"),
     ] {

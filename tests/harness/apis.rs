@@ -82,6 +82,7 @@ impl ApiBuilder {
                 production: None,
                 sandbox: None,
                 policies: None,
+                response_cache: None,
             }));
         }
         self

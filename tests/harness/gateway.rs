@@ -214,6 +214,12 @@ impl Gateway {
         self.addresses.http.or(self.addresses.integration_http).expect("an http listener")
     }
 
+    /// The address of the listener of `[integration]`.
+    #[must_use]
+    pub fn integration_http(&self) -> SocketAddr {
+        self.addresses.integration_http.expect("an http listener of [integration]")
+    }
+
     /// The address of the listener with TLS.
     #[must_use]
     pub fn https(&self) -> SocketAddr {
@@ -299,6 +305,20 @@ impl Gateway {
         }
     }
 
+    /// Waits until the inbound endpoint with this port in its artefact listens.
+    #[track_caller]
+    #[must_use]
+    pub fn wait_for_inbound(&self, port: u16) -> SocketAddr {
+        let begun = Instant::now();
+        loop {
+            if let Some(address) = self.inbound(port) {
+                return address;
+            }
+            assert!(begun.elapsed() < PATIENCE, "{}", self.diagnostics());
+            std::thread::yield_now();
+        }
+    }
+
     /// Replaces the APIs, from the next request on.
     pub fn apply(&self, apis: Vec<ApiBuilder>) {
         let revision = self.revision.fetch_add(1, Ordering::Relaxed) + 1;
@@ -345,6 +365,7 @@ fn definitions(file: &str, artefacts: &str) -> Artefact {
         file: file.into(),
         bytes: bytes.into_bytes().into(),
         configs: BTreeMap::new(),
+        documents: BTreeMap::new(),
         contains: proxies.collect(),
         application: None,
     }

@@ -164,5 +164,8 @@ fn errors_are_those_of_check() {
     let (_, output) = run(&["explain", "wrong.xml"], 1);
     assert!(output.contains("wrong.xml:1:57: error: there is no endpoint `x`"), "{output}");
     let (_, output) = run(&["explain", "a.xml", "--name", "Nope"], 1);
-    assert!(output.contains("a.xml: no proxy, API, sequence or template `Nope`"), "{output}");
+    assert!(
+        output.contains("a.xml: no proxy, API, inbound endpoint, sequence or template `Nope`"),
+        "{output}"
+    );
 }

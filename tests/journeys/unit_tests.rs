@@ -230,11 +230,11 @@ fn what_cannot_be_run_is_named_with_its_place() {
         (unit_test(SEQUENCE, "", "", ""), "the unit test has no test cases"),
         (
             unit_test("../secret.xml", "", &case, ""),
-            "`../secret.xml` is no path inside the project",
+            "`../secret.xml` is not a path inside the project",
         ),
         (
             unit_test(API, SUPPORTS, &case, &STOCK_MOCK.replace("9090", "90900")),
-            "`90900` is no port",
+            "invalid port `90900`",
         ),
     ] {
         let files = project(&test);

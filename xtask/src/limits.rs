@@ -13,6 +13,7 @@ const SOURCES: &[(&str, &str)] = &[
     ("crates/xpath/src/limits.rs", "XPath"),
     ("crates/xslt/src/limits.rs", "XSLT"),
     ("crates/expression/src/limits.rs", "JSON and expressions"),
+    ("crates/mediation/src/limits.rs", "Mediation"),
     ("crates/manager/src/limits.rs", "Key manager"),
     ("crates/store/src/limits.rs", "Store"),
     ("lab/src/limits.rs", "The lab"),

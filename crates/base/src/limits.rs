@@ -177,6 +177,10 @@ pub const CLIENT_REQUESTS_DEFAULT: usize = 2_048;
 pub const API_REQUESTS_DEFAULT: usize = 4_096;
 /// Maximum number of inbound endpoints that listen at once. More: a diagnostic.
 pub const INBOUND_LISTENERS_MAX: usize = 256;
+/// Interval of the attempts to open the listener of an inbound endpoint whose port is in use, in milliseconds.
+pub const INBOUND_RETRY_MS: u32 = 1_000;
+/// Maximum number of these attempts. More: it stays closed until artefacts change.
+pub const INBOUND_RETRIES_MAX: u32 = 600;
 /// Default for one body that is held in memory, in bytes: a request that mediation reads, or a response. Larger: 413, or
 /// 502 for a response.
 pub const HELD_BODY_BYTES_DEFAULT: usize = 10 * 1024 * 1024;
@@ -420,6 +424,9 @@ pub const REF_FILES_MAX: usize = 256;
 pub const REF_BYTES_MAX: u64 = 64 * MIB as u64;
 /// Longest chain of `$ref`s to `$ref`s. Longer: a diagnostic.
 pub const REF_DEPTH_MAX: usize = 16;
+/// Maximum number of documents that a file of artefacts names by URL or file. More: a diagnostic. Each may take
+/// `JWKS_FETCH_MS_MAX`.
+pub const ARTEFACT_DOCUMENTS_MAX: usize = 16;
 /// Maximum number of entries of a `.car` archive. More: a diagnostic. Large applications have some hundreds.
 pub const ARCHIVE_ENTRIES_MAX: usize = 10_000;
 /// Largest content of a `.car` archive after decompression, in bytes. Larger: a diagnostic.

@@ -304,7 +304,18 @@ fn reference(text: &str) -> Option<Language> {
 }
 
 /// What `get-property()` computes, or reads in the body: left to XPath.
-const COMPUTED: [&str; 3] = ["FAULT", "SYSTEM_DATE", "SYSTEM_TIME"];
+const COMPUTED: [&str; 10] = [
+    "FAULT",
+    "FaultTo",
+    "From",
+    "MessageID",
+    "OperationName",
+    "OperationNamespace",
+    "RelatesTo",
+    "ReplyTo",
+    "SYSTEM_DATE",
+    "SYSTEM_TIME",
+];
 
 /// `get-property('name')` or `get-property('scope', 'name')`; `None` if it is only a part of an XPath.
 fn get_property(source: &str, at: usize) -> Result<Option<Language>, SyntaxError> {

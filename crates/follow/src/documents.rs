@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use base::limits;
 use formats::openapi::{self, Defaults};
@@ -17,6 +18,7 @@ use model::{ArtefactSet, Diagnostic, LoadedApi, Settings};
 
 use crate::catalogue::{Catalogue, Found};
 use crate::configuration::defaults;
+use crate::fetch::Fetch;
 use crate::part::Content;
 use crate::walk::{self, Roots, Version};
 
@@ -24,6 +26,7 @@ use crate::walk::{self, Roots, Version};
 pub(crate) struct Rules {
     defaults: Defaults,
     roots: Roots,
+    fetch: Fetch,
 }
 
 /// The result of reading a file and the files that it refers to.
@@ -48,13 +51,18 @@ pub struct Checked {
 
 /// Reads the descriptions in `apis` and the artefacts in `artefacts` as the gateway would. A folder may be in both.
 #[must_use]
-pub fn check(apis: &[PathBuf], artefacts: &[PathBuf], defaults: &Defaults) -> Checked {
+pub fn check(
+    apis: &[PathBuf],
+    artefacts: &[PathBuf],
+    defaults: &Defaults,
+    fetch: &Fetch,
+) -> Checked {
     let roots = Roots { apis: apis.to_vec(), artefacts: artefacts.to_vec() };
     let mut walked = walk::walk(&roots, &mut |_| {});
     // A project's metadata, where the paths are of folders of both.
     let is_metadata = |file: &Path| file.iter().any(|part| part == "wso2mi");
     walked.files.retain(|file, _| roots.of_artefact(file).is_some() || !is_metadata(file));
-    let rules = Rules { defaults: defaults.clone(), roots };
+    let rules = Rules { defaults: defaults.clone(), roots, fetch: Arc::clone(fetch) };
     let mut catalogue = Catalogue::default();
     let content = |file: &Path| match read_bounded(file) {
         Ok(text) => rules.read(file, &text).content,
@@ -70,8 +78,9 @@ pub fn check(apis: &[PathBuf], artefacts: &[PathBuf], defaults: &Defaults) -> Ch
 }
 
 impl Rules {
-    pub(crate) fn of(settings: &Settings) -> Self {
-        Self { defaults: defaults(settings), roots: Roots::of(settings) }
+    pub(crate) fn of(settings: &Settings, fetch: &Fetch) -> Self {
+        let fetch = Arc::clone(fetch);
+        Self { defaults: defaults(settings), roots: Roots::of(settings), fetch }
     }
 
     /// Parses `text`, the content of `file`.
@@ -92,7 +101,8 @@ impl Rules {
                     Parameter::System | Parameter::Config => std::env::var(name).ok(),
                     Parameter::File => file_property(root, name, &note),
                 };
-                let outside = Outside { parameter: &parameter, file: &resolve };
+                let outside =
+                    Outside { parameter: &parameter, file: &resolve, fetch: &*self.fetch };
                 Content::of_artefacts(synapse::read(file, text, outside))
             }
             None => Content::of_api(file, openapi::read(file, text, &resolve, &self.defaults)),

@@ -1,4 +1,4 @@
-//! Fetches key sets by https. Each fetch has a short-lived thread: there are few issuers, fetches
+//! Fetches key sets by https, and documents that artefacts name. Each fetch of a key set has a short-lived thread: there are few issuers, fetches
 //! are minutes apart, and none may delay the follower.
 
 use std::sync::Arc;

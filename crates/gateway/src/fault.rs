@@ -80,7 +80,11 @@ const RUNTIME: &[(u32, &str, u16)] = &[
     (103_501, "The interceptor service returned an invalid response", 502),
     (303_000, "No endpoint of the set is ready",               503),
     (303_001, "The endpoint is suspended",                     503),
+    (305_100, "The endpoint does not exist",                   500),
+    (500_000, "The back end returned a SOAP fault",            502),
+    (502_001, "The response of the back end is too large",     502),
     (502_002, "A policy refuses the response of the back end", 502),
+    (503_001, "There is no memory for the message",            503),
     (601_000, "The body is not what its content type says",    400),
 ];
 

@@ -135,7 +135,7 @@ pub struct Gateway {
     access: Option<AccessLogger>,
     questions: Mutex<Option<Receiver<Question>>>,
     upstreams: Arc<Shared>,
-    inbounds: Mutex<Inbounds>,
+    inbounds: Inbounds,
 }
 
 impl Gateway {
@@ -198,7 +198,7 @@ impl Gateway {
             access,
             questions: Mutex::new(Some(questions)),
             upstreams,
-            inbounds: Mutex::new(Inbounds::new(settings, &clear, &tls)),
+            inbounds: Inbounds::new(settings, &clear, &tls),
         };
         let listener =
             |protocol: &Protocol, serves| Listener { protocol: protocol.clone(), serves };
@@ -209,7 +209,7 @@ impl Gateway {
             (integration_https, listener(&tls, Serves::Integration)),
         ];
         gateway.start_workers(count, listeners, &clock, &sender, &heavy)?;
-        gateway.listen(&gateway.compiled());
+        gateway.inbounds.follow(&gateway.compiled().integration, &gateway.workers);
         if let Some(address) = settings.admin.listen {
             let workers = &gateway.workers;
             let readiness = admin::Readiness {
@@ -298,29 +298,23 @@ impl Gateway {
         // Dropped here, not by a worker that has requests to serve.
         let last = std::mem::replace(&mut *current, next);
         self.publish(&current);
-        self.listen(&current);
+        self.inbounds.follow(&current.integration, &self.workers);
         drop(last);
-    }
-
-    /// Opens the listeners of inbound endpoints, and closes those of the ones that are gone.
-    fn listen(&self, current: &Compiled) {
-        let mut inbounds = self.inbounds.lock().unwrap_or_else(PoisonError::into_inner);
-        inbounds.follow(&current.integration, &self.workers);
     }
 
     /// The addresses of inbound endpoints by the ports of their artefacts.
     #[must_use]
     pub fn inbound_addresses(&self) -> Vec<(u16, SocketAddr)> {
-        self.inbounds.lock().unwrap_or_else(PoisonError::into_inner).addresses()
+        self.inbounds.addresses()
     }
 
     /// The problems of the artefacts that were applied last. The last good version of a broken one is served.
     #[must_use]
     pub fn diagnostics(&self) -> Vec<Diagnostic> {
         let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        let inbounds = self.inbounds.lock().unwrap_or_else(PoisonError::into_inner);
-        let all = current.integration.diagnostics.iter().chain(inbounds.diagnostics());
-        all.cloned().collect()
+        let mut all = current.integration.diagnostics.clone();
+        all.extend(self.inbounds.diagnostics());
+        all
     }
 
     /// Applies settings that need no restart: limits, trusted proxies, certificate authorities.

@@ -123,7 +123,6 @@ async fn respond<C: Client>(
     let Admitted { places, early_upload, turn } =
         admission::admit(worker, &revision.live, request, &worker_api, client).await?;
     record.places = places;
-    let caches = api.response_cache.is_some();
     if operation.policies.as_ref().is_some_and(|policies| policies.mediate_exchanges()) {
         let to = policies::Forwarded {
             api: &worker_api,
@@ -136,15 +135,16 @@ async fn respond<C: Client>(
         };
         let mediated = policies::respond(worker, revision, request, to, client, record);
         let mut response = Box::pin(mediated).await?;
-        if caches {
+        if api.caches {
             cache::invalidate(worker, routes, request, response.head.status());
         }
         cross_origin::mediate(request, routes, &mut response.head.edits);
         return Ok(response);
     }
     let mut caching = None;
-    if caches {
-        match cache::look_up(worker, routes, set, request, is_personal(request, api)) {
+    if api.caches {
+        let (is_personal, default_s) = (is_personal(request, api), operation.response_cache);
+        match cache::look_up(worker, routes, set, request, is_personal, default_s) {
             Looked::Hit(mut response) => {
                 cross_origin::mediate(request, routes, &mut response.head.edits);
                 return Ok(*response);

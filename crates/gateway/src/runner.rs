@@ -41,10 +41,12 @@ pub(crate) enum Command {
     Stop,
 }
 
+pub(crate) type Commands = UnboundedSender<Command>;
+
 /// A running worker.
 #[derive(Debug)]
 pub(crate) struct Running {
-    pub(crate) commands: UnboundedSender<Command>,
+    pub(crate) commands: Commands,
     /// Returns the number of requests and tunnels that were cut off.
     pub(crate) thread: JoinHandle<usize>,
     /// Set while it accepts no more connections.

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
-use base::{SystemEntropy, limits};
+use base::{Entropy as _, SystemEntropy, limits};
 use stages::TokenCache;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::Sender;
@@ -78,6 +78,8 @@ pub(crate) struct Worker {
     /// Notified when the last connection, or the last run without one, ends while draining.
     pub(crate) emptied: Notify,
     pub(crate) questions: Questions,
+    /// Of the last run of mediation: random, then counted.
+    run_id: Cell<u128>,
     /// Memory for the futures of HTTP/2 streams.
     pub(crate) http2_tasks: TaskPool,
 }
@@ -122,6 +124,7 @@ impl Worker {
             draining: Cell::new(false),
             emptied: Notify::new(),
             questions: Questions::new(questions),
+            run_id: Cell::new(u128::from(SystemEntropy.u64()) << 64),
             http2_tasks: TaskPool::default(),
         })
     }
@@ -129,6 +132,13 @@ impl Worker {
     /// Itself, for tasks that outlive their connection.
     pub(crate) fn this(&self) -> Rc<Self> {
         self.this.upgrade().expect("it is only made inside an Rc")
+    }
+
+    /// A number that no other run has.
+    pub(crate) fn next_run_id(&self) -> u128 {
+        let id = self.run_id.get().wrapping_add(1);
+        self.run_id.set(id);
+        id
     }
 
     /// Counts a request or tunnel as in progress, which a shutdown waits for, until the guard is dropped.

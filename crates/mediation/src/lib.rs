@@ -55,9 +55,10 @@ pub use message::{
     PropertyScope, PropertyValue, View,
 };
 pub use policies::{
-    ApiPolicies, CLAIMS, CONTRACT, INVOCATION, OperationFlow, POLICIES, PolicyParameter,
-    PolicyProblem, PolicyReading, PolicyRow, SCHEMA_VALIDATION, check as check_policy,
-    path_variables, policies_example, policies_page, policy,
+    ApiPolicies, CLAIMS, CONTRACT, INVOCATION, Members, OperationFlow, POLICIES, PolicyParameter,
+    PolicyProblem, PolicyReading, PolicyRow, RESPONSE_CACHE, SCHEMA_VALIDATION,
+    check as check_policy, path_variables, policies_example, policies_page, policy,
+    response_cache_s,
 };
 pub use program::{
     Credentials, Endpoint, EndpointFormat, EndpointId, EndpointKind, Program, Retry, SequenceId,
@@ -65,5 +66,6 @@ pub use program::{
 };
 pub use run::{Answer, Ask, AskId, Event, Exchange, Run, Scene, Source, Target};
 pub use service::{
-    Api, Flow, Found, Inbound, InboundTarget, Matched, Proxy, Resource, ResourcePath, Transports,
+    Api, Bindings, Flow, Found, Inbound, InboundTarget, Matched, Proxy, Resource, ResourcePath,
+    Transports,
 };

@@ -52,7 +52,8 @@ pub const INTERCEPTOR_TIMEOUT_S: u32 = 20;
 /// thread for heavy work. Source: docs/performance.md; the added latency at the median is to stay under 100 µs.
 pub const HEAVY_NS: u64 = 1_000_000;
 /// Steps of the budget between two events on the thread of a worker. More: as for `HEAVY_NS`. A step takes about 10 ns.
-pub const HEAVY_STEPS: u64 = HEAVY_NS / 10;
+pub const HEAVY_STEPS: u64 = 100_000;
+const _: () = assert!(HEAVY_STEPS == HEAVY_NS / 10, "see HEAVY_STEPS");
 /// Estimate of reading a body, in nanoseconds per byte. Source: docs/xml.md.
 pub const READ_NS_PER_BYTE: u64 = 3;
 /// Estimate of replacing a body, in nanoseconds per byte.
@@ -62,8 +63,8 @@ pub const REWRITE_NS_PER_BYTE: u64 = 8;
 pub const SPLIT_NS_PER_BYTE: u64 = 100;
 /// Estimate of a transformation by a stylesheet, in nanoseconds per byte: it reads, searches and writes.
 pub const TRANSFORM_NS_PER_BYTE: u64 = 20;
-/// Maximum size of a compressed body when it is decoded, in bytes. Larger: the body is malformed. Source: the default of
-/// `held_body_bytes_max`.
+/// Default maximum size of a compressed body when it is decoded, in bytes; the gateway's is `held_body_bytes_max`. Larger:
+/// the body is malformed.
 pub const DECODED_BYTES_MAX: usize = 10 * 1024 * 1024;
 /// Size up to which a decoded body may be any multiple of its compressed size, in bytes.
 pub const DECODED_FREE_BYTES: usize = 256 * 1024;

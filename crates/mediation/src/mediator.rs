@@ -39,6 +39,12 @@ pub trait Mediator: fmt::Debug + Send + Sync {
         false
     }
 
+    /// Whether a step that runs out of steps has changed nothing by then. If so, one that takes longer on the thread of a
+    /// worker than was estimated is ended there, and repeated as a heavy one.
+    fn can_repeat(&self) -> bool {
+        false
+    }
+
     /// Acts on the message.
     ///
     /// # Errors

@@ -79,6 +79,9 @@ pub struct Program {
     pub(crate) throttles: usize,
     /// The `id`s of the throttles.
     pub(crate) throttle_groups: Vec<String>,
+    /// Those of policies, by draft and text, while it is compiled: operations share them.
+    #[cfg(feature = "validate")]
+    pub(crate) schemas: HashMap<String, std::sync::Arc<crate::mediators::Schema>>,
     /// What each sequence needs of the body, with all that it may enter.
     pub(crate) body_uses: Vec<BodyUse>,
 }

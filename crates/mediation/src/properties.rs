@@ -4,11 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use expression::{json, mapping};
+use model::{Api, Operation, Place, Policies, Policy, Security};
 use xpath::Budget;
 
+use crate::message::{BodyCoding as Coding, is_token};
 use crate::{
-    Answer, Ask, Body, Code, Compiler, Direction, Environment, Event, Failure, Flow, Format,
-    LogLevel, Message, Origin, PlainHead, Program, Run, SequenceId,
+    Answer, ApiPolicies, Ask, BenchHead, Body, Code, Compiler, Direction, Environment, Event,
+    Failure, Flow, Format, LogLevel, Message, Origin, PlainHead, Program, Run, SequenceId,
 };
 
 /// The budget of a run, so that no input takes long.
@@ -90,6 +92,100 @@ fn run(program: &Arc<Program>, sequence: SequenceId, body: &[u8]) {
             Event::Done => return,
         }
     }
+}
+
+/// A compressed body, after a byte that says how, is decoded within its limits, or malformed.
+///
+/// # Panics
+/// If the property does not hold.
+pub fn coding(input: &[u8]) {
+    let Some((kind, bytes)) = input.split_first() else { return };
+    let coding = if kind % 2 == 0 { Coding::Gzip } else { Coding::Deflate };
+    let most = if kind % 4 < 2 { 1_000 } else { 1_000_000 };
+    let budget = Budget::new(10 * STEPS, BYTES);
+    match coding.decode(bytes, most, &budget) {
+        Ok(decoded) => {
+            assert!(decoded.len() <= most, "{} bytes", decoded.len());
+            assert_eq!(budget.bytes_used(), decoded.len() as u64);
+        }
+        Err(failure) => assert!(!failure.message.is_empty()),
+    }
+}
+
+/// Whatever an interceptor service answers, the client gets one response, and nothing of the answer is in a head that
+/// could not be written.
+///
+/// # Panics
+/// If the property does not hold.
+pub fn interceptor(answer: &[u8]) {
+    let service = |includes: &str| {
+        let parameters = [("interceptorServiceURL", "http://service"), ("includes", includes)];
+        let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
+        Policy {
+            name: "callInterceptorService".to_owned(),
+            parameters: parameters.map(owned).to_vec(),
+            place: Place { line: 1, column: 1 },
+        }
+    };
+    let policies = Policies {
+        request: vec![service("request_headers, request_body")],
+        response: vec![service("response_headers, response_body")],
+        fault: Vec::new(),
+    };
+    let operation = Operation {
+        method: base::Method::Post,
+        template: "/*".to_owned(),
+        security: Security::Open,
+        production: None,
+        sandbox: None,
+        policies: Some(Arc::new(policies)),
+        response_cache: None,
+    };
+    let api = Api {
+        operations: vec![operation],
+        ..Api::new(String::new(), String::new(), "/a".to_owned())
+    };
+    let compiled = ApiPolicies::compile(&api).expect("it has policies");
+    let flow = compiled.operations.first().copied().flatten().expect("its operation, too").flow;
+    let body = Body::held(Format::Text, b"sent".to_vec());
+    let request = Message::new(Direction::Request, Box::<PlainHead>::default(), body);
+    let budget = Budget::new(10 * STEPS, BYTES);
+    let mut run = Run::new(Arc::clone(&compiled.program), flow, request, budget);
+    let (mut asks, mut responses) = (0, 0);
+    let response = || {
+        let head = BenchHead { status: Some(200), ..BenchHead::default() };
+        Message::new(Direction::Response, Box::new(head), Body::held(Format::Json, answer.to_vec()))
+    };
+    loop {
+        match run.next_heavy(&Nobody) {
+            Event::Ask(id, Ask::Exchange(exchange)) => {
+                asks += 1;
+                assert!(asks <= 3, "a service, the upstream, and a service");
+                head_can_be_written(&exchange.message);
+                run.answer(id, Answer::Response(response()));
+            }
+            Event::Ask(..) | Event::Heavy | Event::Waiting | Event::Accepted => {
+                panic!("nothing streams, and all is answered")
+            }
+            Event::Respond(message, _) => {
+                responses += 1;
+                head_can_be_written(&message);
+            }
+            Event::Failed(failure) => {
+                responses += 1;
+                assert!(!failure.message.is_empty());
+            }
+            Event::Done => break,
+        }
+    }
+    assert_eq!(responses, 1, "a client has one response");
+}
+
+fn head_can_be_written(message: &Message) {
+    message.head.fields(&mut |name, value| {
+        assert!(is_token(name), "{name:?}");
+        assert!(!value.bytes().any(|byte| matches!(byte, b'\r' | b'\n' | 0)), "{value:?}");
+    });
 }
 
 /// JSON that became XML and JSON again does not change any more.
@@ -183,6 +279,25 @@ mod tests {
                  <sequence name=\"h\"><respond/></sequence></definitions>\0{body}"
             );
             prop_assert_eq!(run_all(artefact.as_bytes()), 2);
+        }
+
+        #[test]
+        fn any_answer_of_a_service_has_a_response(
+            status in 0_u16..700,
+            name in "[ -~]{0,4}",
+            value in any::<String>(),
+            body in any::<Vec<u8>>(),
+        ) {
+            let answer = serde_json::json!({
+                "directRespond": status % 2 == 0,
+                "responseCode": status,
+                "headersToAdd": {&name: &value},
+                "headersToReplace": {"Content-Type": &value, "Content-Encoding": "gzip"},
+                "body": xpath::encoding::base64_encode(&body),
+            });
+            interceptor(answer.to_string().as_bytes());
+            interceptor(value.as_bytes());
+            coding(&body);
         }
 
         #[test]

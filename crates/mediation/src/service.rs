@@ -30,11 +30,28 @@ pub struct Transports {
     pub https: bool,
 }
 
+/// The listeners that a service is bound to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bindings {
+    /// Those of `[integration]`.
+    pub default: bool,
+    /// Inbound endpoints, by name.
+    pub inbounds: Vec<String>,
+}
+
+impl Default for Bindings {
+    fn default() -> Self {
+        Self { default: true, inbounds: Vec::new() }
+    }
+}
+
 /// A proxy service, at `/services/NAME`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proxy {
     pub name: String,
     pub transports: Transports,
+    /// Not to the default one with the parameter `inbound.only`: what an inbound endpoint dispatches still comes here.
+    pub bindings: Bindings,
     pub flow: Flow,
     /// `publishWSDL`
     pub wsdl: Option<Wsdl>,
@@ -96,6 +113,8 @@ pub struct Api {
     pub base_path: String,
     pub version: Option<String>,
     pub transports: Transports,
+    /// `binds-to`
+    pub bindings: Bindings,
     pub resources: Vec<Resource>,
 }
 

@@ -259,6 +259,27 @@ fn a_large_body_makes_a_step_heavy() {
 }
 
 #[test]
+fn a_step_that_takes_longer_than_estimated_is_repeated_as_a_heavy_one() {
+    let sheet = "<localEntry key=\"s\"><xsl:stylesheet xmlns:xsl=\"http://www.w3.org/1999/XSL/Transform\" version=\"1.0\">\
+        <xsl:template match=\"/*\"><n><xsl:value-of select=\"count(//i[count(preceding-sibling::i[. != 1]) &gt; 0])\"/></n>\
+        </xsl:template></xsl:stylesheet></localEntry>";
+    let steps = "<inSequence><xslt key=\"s\"/><respond/></inSequence>";
+    let program = program(&format!("{sheet}<proxy name=\"P\"><target>{steps}</target></proxy>"));
+    let begin = |items: usize| {
+        let body = format!("<l>{}</l>", "<i>2</i>".repeat(items));
+        Run::new(Arc::clone(&program), flow(&program), request(&body), Budget::default())
+    };
+    let world = World::default();
+    let mut run = begin(10);
+    let Event::Respond(message, _) = run.next(&world) else { panic!("it is short") };
+    assert!(message.body.text(&Budget::default()).unwrap().ends_with(">9</n>"));
+    let mut run = begin(1_000);
+    assert!(matches!(run.next(&world), Event::Heavy));
+    let Event::Respond(message, _) = run.next_heavy(&world) else { panic!("it ends") };
+    assert!(message.body.text(&Budget::default()).unwrap().ends_with(">999</n>"));
+}
+
+#[test]
 fn many_small_parts_make_their_splitter_and_their_join_heavy() {
     let target = "><inSequence><iterate expression=\"json-eval($)\"><target><sequence><call><endpoint key=\"a\"/></call>\
          </sequence></target></iterate><aggregate><onComplete expression=\"json-eval($)\"><respond/></onComplete></aggregate>\

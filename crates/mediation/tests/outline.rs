@@ -25,6 +25,7 @@ fn outlines(artefacts: &str) -> Vec<Outline> {
         file: PathBuf::from("a.xml"),
         bytes: text.into_bytes().into(),
         configs: std::collections::BTreeMap::default(),
+        documents: std::collections::BTreeMap::default(),
         contains: Vec::new(),
         application: None,
     };
@@ -155,6 +156,17 @@ fn handlers_get_what_failed() {
     let flows: Vec<_> = outlines[0].flows.iter().map(|flow| flow.label.as_str()).collect();
     assert_eq!(flows, ["steps", "onError: sequence reads"]);
     assert_eq!(described(&outlines[0].flows[1].bodies()[0]), "the body: 1");
+}
+
+#[test]
+fn an_inbound_endpoint_runs_its_sequence() {
+    let inbound = "<inboundEndpoint name=\"it\" protocol=\"http\" sequence=\"calls\" onError=\"reads\"><parameters>\
+                   <parameter name=\"inbound.http.port\">8085</parameter></parameters></inboundEndpoint>";
+    let outlines = outlines(inbound);
+    let [outline] = &outlines[..] else { panic!("{outlines:?}") };
+    assert_eq!((&*outline.kind, &*outline.address), ("inboundEndpoint", "http, port 8085"));
+    let flows: Vec<_> = outline.flows.iter().map(|flow| flow.label.as_str()).collect();
+    assert_eq!(flows, ["sequence calls", "onError: sequence reads"]);
 }
 
 #[test]

@@ -34,8 +34,8 @@ pub struct Api {
     /// Whether every request needs a client certificate, besides a token where one is needed.
     pub mutual_tls: bool,
     pub cors: Option<Cors>,
-    /// If responses are cached: how long those are stored that do not say it, in seconds.
-    pub response_cache: Option<u32>,
+    /// Whether responses of one of its operations are cached.
+    pub caches: bool,
     /// Protocols besides `websocket` that may be tunnelled after a 101, in lower case.
     pub upgrades: Vec<String>,
     /// In file order. No two have the same method and template.
@@ -69,7 +69,7 @@ impl Api {
             strict_paths: false,
             mutual_tls: false,
             cors: None,
-            response_cache: None,
+            caches: false,
             upgrades: Vec::new(),
             operations: Vec::new(),
             upstreams: Vec::new(),
@@ -101,6 +101,8 @@ pub struct Operation {
     pub sandbox: Option<usize>,
     /// What happens to its messages besides routing and forwarding.
     pub policies: Option<Arc<Policies>>,
+    /// If its responses are cached: how long those are stored that do not say it, in seconds.
+    pub response_cache: Option<u32>,
 }
 
 /// The credential that an operation requires.

@@ -53,6 +53,8 @@ pub struct Artefact {
     pub bytes: Arc<[u8]>,
     /// What its expressions read as `configs.NAME`.
     pub configs: BTreeMap<String, String>,
+    /// The documents that it names by URL or file: in `publishWSDL`, in an endpoint `wsdl`, as `src` of a local entry.
+    pub documents: BTreeMap<String, Arc<[u8]>>,
     /// Of a `definitions` file, the kinds and names of what it contains; else empty.
     pub contains: Vec<(ArtefactKind, String)>,
     /// The archive that holds it; absent for a file of its own.

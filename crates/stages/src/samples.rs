@@ -21,5 +21,6 @@ pub(crate) fn operation(line: &str) -> Operation {
         production: None,
         sandbox: None,
         policies: None,
+        response_cache: None,
     }
 }

@@ -125,6 +125,20 @@ impl Budget {
         self.bytes_left.set(left.min(self.bytes_max));
     }
 
+    /// Leaves at most so many steps, and returns the number of the others, for [`Budget::release_steps`].
+    #[must_use]
+    pub fn withhold_steps(&self, left: u64) -> u64 {
+        let all = self.steps_left.get();
+        self.steps_left.set(all.min(left));
+        all.saturating_sub(left)
+    }
+
+    /// Credits steps that were withheld.
+    pub fn release_steps(&self, steps: u64) {
+        let left = self.steps_left.get().saturating_add(steps);
+        self.steps_left.set(left.min(self.steps_max));
+    }
+
     #[must_use]
     pub fn steps_left(&self) -> u64 {
         self.steps_left.get()

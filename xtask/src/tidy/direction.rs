@@ -20,7 +20,7 @@ const MAY_DEPEND: &[(&str, &[&str])] = &[
     ("stages",   &["base", "jose", "model"]),
     ("mediation", &["base", "model", "xml", "xpath", "xslt", "expression"]),
     ("gateway",  &["base", "jose", "model", "wire", "stages", "mediation", "expression", "xml"]),
-    ("formats",  &["base", "jose", "model", "xml", "mediation"]),
+    ("formats",  &["base", "expression", "jose", "model", "xml", "mediation"]),
     ("follow",   &["base", "jose", "model", "wire", "formats"]),
     ("store",    &[]),
     ("manager",  &["base", "jose", "wire", "store"]),

@@ -8,6 +8,7 @@ use formats::openapi::Defaults;
 use mediation::Compiler;
 use model::{Diagnostic, Severity};
 
+use super::serving::fetch_alone;
 use super::{counted, stdout};
 use crate::failure::Failure;
 
@@ -65,7 +66,7 @@ fn check(paths: &[PathBuf]) -> (usize, Vec<Diagnostic>) {
             Err(invalid) => diagnostics.extend(invalid.diagnostics),
         }
     }
-    let checked = follow::check(&apis, &artefacts, &defaults);
+    let checked = follow::check(&apis, &artefacts, &defaults, &fetch_alone());
     files += checked.files;
     diagnostics.extend(checked.diagnostics);
     diagnostics.extend(Compiler::compile_set(&checked.artefacts).1);

@@ -11,6 +11,7 @@ use mediation::outline::{self, Branch, Node, Outline, PassingBody};
 use mediation::{BodyUse, Compiler};
 use model::Severity;
 
+use super::serving::fetch_alone;
 use super::{stderr, stdout};
 use crate::failure::Failure;
 
@@ -30,7 +31,7 @@ pub(crate) struct Arguments {
     /// Artefacts (*.xml, *.car), or a folder of them
     #[arg(value_name = "PATH")]
     path: PathBuf,
-    /// The proxy, API, sequence or template to show [default: all proxies and APIs, else all sequences]
+    /// The proxy, API, inbound endpoint, sequence or template to show [default: all proxies, APIs and inbound endpoints, else all sequences]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     /// Draw it to this file; an existing one is replaced
@@ -40,7 +41,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let paths = std::slice::from_ref(&arguments.path);
-    let checked = follow::check(&[], paths, &Defaults::default());
+    let checked = follow::check(&[], paths, &Defaults::default(), &fetch_alone());
     let (program, compiled) = Compiler::compile_set(&checked.artefacts);
     let diagnostics = checked.diagnostics.iter().chain(&compiled);
     let errors: Vec<_> = diagnostics.filter(|found| found.severity == Severity::Error).collect();
@@ -53,8 +54,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let outlines = outline::of(&checked.artefacts, &program, arguments.name.as_deref());
     if outlines.is_empty() {
         let what = match &arguments.name {
-            Some(name) => format!("no proxy, API, sequence or template `{name}`"),
-            None => "no proxy, API, sequence or template".to_owned(),
+            Some(name) => format!("no proxy, API, inbound endpoint, sequence or template `{name}`"),
+            None => "no proxy, API, inbound endpoint, sequence or template".to_owned(),
         };
         return Err(Failure::Error(format!("{}: {what}", arguments.path.display())));
     }

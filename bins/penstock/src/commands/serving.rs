@@ -172,6 +172,12 @@ fn publish(gateway: Arc<Gateway>, status: Arc<Status>, trust: Trust) -> follow::
     })
 }
 
+/// Fetches for a command that serves nothing: with the trust store of the system.
+pub(crate) fn fetch_alone() -> Fetch {
+    let trust = UpstreamTls { system_roots: true, ..UpstreamTls::default() };
+    Arc::new(move |url| gateway::fetch_key_set(url, &*client_tls(&trust)?))
+}
+
 /// Fetches with the current trust store.
 fn fetch(trust: &Trust) -> Fetch {
     let trust = Arc::clone(trust);

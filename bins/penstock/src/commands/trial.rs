@@ -1,5 +1,6 @@
 //! `penstock try`: runs one message through a sequence.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,9 +14,10 @@ use mediation::{
     LogLevel, Matched, Message, Origin, PlainHead, Program, Properties, PropertyScope, Run,
     SequenceId, Step, Target, perform,
 };
-use model::Severity;
+use model::{ArtefactSet, Diagnostic, Severity};
 
 use super::expression::headers;
+use super::serving::fetch_alone;
 use super::source::{Source, stdin_once};
 use super::{stderr, stdout};
 use crate::failure::Failure;
@@ -23,7 +25,9 @@ use crate::failure::Failure;
 /// Run one message through a sequence, a proxy service or an API's resource, without a network
 ///
 /// Prints where messages go, their heads and bodies. Log lines and the trace go to stderr. A message that is sent to an
-/// endpoint ends there, unless --response gives what each endpoint returns. Time limits are over at once.
+/// endpoint ends there, unless --response gives what each endpoint returns. Time limits are over at once. Parameters such
+/// as $SYSTEM:NAME and configs.NAME have the values that the gateway would give them: of the environment, or of
+/// file.properties.
 #[derive(Args)]
 #[command(after_help = "Examples:
   penstock try orders.xml --payload order.json
@@ -62,7 +66,8 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let files = [Some(&arguments.file), arguments.payload.as_ref(), arguments.headers.as_ref()];
     stdin_once(files.into_iter().flatten().chain(&arguments.response).map(PathBuf::as_path))?;
-    let program = Arc::new(program(arguments)?);
+    let (program, artefacts) = program(arguments)?;
+    let program = Arc::new(program);
     let mut message = request(arguments, &program)?;
     let flow = match &arguments.path {
         Some(path) => resource(&program, &arguments.method, path, &mut message)?,
@@ -71,7 +76,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let response = arguments.response.as_ref();
     let response = response.map(|file| Source::read(file, limits::JSON_BYTES_MAX)).transpose()?;
     let (trace, last) = (arguments.trace, RefCell::new(describe(&message)));
-    let shown = Shown { response, trace, last, printed: RefCell::default() };
+    let printed = RefCell::default();
+    let of = Arc::clone(&program);
+    let shown = Shown { program: of, artefacts, response, trace, last, printed };
     shown.run(Run::new(program, flow, message, Budget::large()))
 }
 
@@ -103,32 +110,41 @@ fn resource(
     }
 }
 
-fn program(arguments: &Arguments) -> Result<Program, Failure> {
+/// What is tried, and the registry that it reads.
+fn program(arguments: &Arguments) -> Result<(Program, ArtefactSet), Failure> {
     let file = &arguments.file;
-    if file.is_dir() || file.extension().is_some_and(|ending| ending == "car") {
-        // An artefact with an error does not keep the others from being tried.
-        let checked = follow::check(&[], std::slice::from_ref(file), &Defaults::default());
+    let is_archive = file.extension().is_some_and(|ending| ending == "car");
+    let is_artefact = file.extension().is_some_and(|ending| ending == "xml");
+    if file.is_dir() || is_archive || is_artefact && file.is_file() {
+        let files = std::slice::from_ref(file);
+        let checked = follow::check(&[], files, &Defaults::default(), &fetch_alone());
         let (program, compiled) = Compiler::compile_set(&checked.artefacts);
-        for diagnostic in checked.diagnostics.iter().chain(&compiled) {
-            stderr(&format!("{diagnostic}\n"));
-        }
-        return Ok(program);
+        let diagnostics: Vec<_> = checked.diagnostics.into_iter().chain(compiled).collect();
+        // An artefact with an error does not keep the others of a folder from being tried.
+        report(&diagnostics, is_artefact && !file.is_dir())?;
+        return Ok((program, checked.artefacts));
     }
     let source = Source::read(&arguments.file, limits::JSON_BYTES_MAX)?;
     let document = xml::Document::parse(&source.bytes).map_err(|error| source.xml_error(&error))?;
     let origin = Origin { file: &arguments.file, document: &document };
     let (program, diagnostics) = Compiler::compile(&[origin]);
+    report(&diagnostics, true)?;
+    Ok((program, ArtefactSet::default()))
+}
+
+fn report(diagnostics: &[Diagnostic], is_one_file: bool) -> Result<(), Failure> {
     for mut diagnostic in diagnostics.iter().cloned() {
-        if diagnostic.message.starts_with("there is no ") {
+        if is_one_file && diagnostic.message.starts_with("there is no ") {
             let help = "give the folder that has it too: penstock try FOLDER --run NAME";
             diagnostic.help.get_or_insert_with(|| help.to_owned());
         }
         stderr(&format!("{diagnostic}\n"));
     }
-    if diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error) {
+    let mut all = diagnostics.iter();
+    if is_one_file && all.any(|diagnostic| diagnostic.severity == Severity::Error) {
         return Err(Failure::Reported);
     }
-    Ok(program)
+    Ok(())
 }
 
 /// The flow of this name, or the only one.
@@ -194,6 +210,8 @@ const ENDED: &str = "ends without a response: 202 (--trace shows what became of 
 
 /// Runs a message, and shows what happens.
 struct Shown {
+    program: Arc<Program>,
+    artefacts: ArtefactSet,
     response: Option<Source>,
     trace: bool,
     /// The message as it was last shown.
@@ -274,6 +292,19 @@ fn show(end: &str, message: &Message) -> Result<(), Failure> {
 impl Environment for Shown {
     fn unix_ms(&self) -> i64 {
         i64::try_from(SystemClock::new().origin_unix_us() / 1_000).unwrap_or(i64::MAX)
+    }
+
+    fn message_id(&self) -> Option<Cow<'_, str>> {
+        Some(Cow::Borrowed("urn:uuid:00000000-0000-8000-8000-000000000001"))
+    }
+
+    fn config(&self, name: &str) -> Option<Cow<'_, str>> {
+        self.program.config(name).map(Cow::Borrowed)
+    }
+
+    fn registry(&self, path: &str, property: Option<&str>) -> Option<Cow<'_, str>> {
+        let resource = self.artefacts.resources.get(path).filter(|_| property.is_none())?;
+        Some(String::from_utf8_lossy(&resource.bytes))
     }
 
     fn log(&self, level: LogLevel, line: &str) {

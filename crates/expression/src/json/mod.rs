@@ -134,9 +134,21 @@ impl<'s> Document<'s> {
     /// # Errors
     /// As [`Document::parse`]; [`Error::Budget`].
     pub fn parse_within(bytes: &'s [u8], budget: &Budget) -> Result<Self, Error> {
+        Self::parse_within_limits(bytes, &Limits::default(), budget)
+    }
+
+    /// [`Document::parse_within`] with these `limits`.
+    ///
+    /// # Errors
+    /// As [`Document::parse_within`].
+    pub fn parse_within_limits(
+        bytes: &'s [u8],
+        limits: &Limits,
+        budget: &Budget,
+    ) -> Result<Self, Error> {
         budget.charge_reading(bytes.len())?;
         budget.charge_memory(tree_bytes(bytes))?;
-        Self::parse(bytes)
+        read::read(bytes, limits)
     }
 
     /// The outermost value.

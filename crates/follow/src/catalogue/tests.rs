@@ -148,6 +148,7 @@ fn of_two_files_with_one_artefact_the_served_one_stays() {
             file: file.into(),
             bytes: Arc::from([]),
             configs: BTreeMap::default(),
+            documents: BTreeMap::new(),
             contains: Vec::new(),
             application: None,
         });

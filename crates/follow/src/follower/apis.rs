@@ -199,7 +199,7 @@ impl Follower {
     /// Reads descriptions and applies them.
     pub(super) fn read_apis(&mut self, work: Work) -> Applied {
         let files: Vec<PathBuf> = work.apis.into_iter().collect();
-        let rules = Rules::of(&self.settings);
+        let rules = Rules::of(&self.settings, &self.fetch);
         let states = in_parallel(&files, |file| {
             let known = self.texts.get(file).filter(|_| !work.force.contains(file));
             read_state(file, known.copied(), &rules, &self.hashing)

@@ -3,12 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use mediation::{CONTRACT, SCHEMA_VALIDATION, check_policy};
+use mediation::{CONTRACT, Members, SCHEMA_VALIDATION, check_policy};
 use model::{Place, Policies, Policy, PolicyFlow};
 
 use super::refs::{Reference, at};
 use crate::report::{Report, shorten};
 use crate::tree::{Keep, Map, Node, Value};
+
+/// The members of an operation that describe messages.
+const PARTS: [&str; 3] = ["parameters", "requestBody", "responses"];
 
 /// What to keep of a description: everything, if it may have the policy.
 pub(super) fn keep(text: &[u8]) -> Keep {
@@ -66,18 +69,20 @@ impl Described<'_> {
         let version = if version.starts_with("3.0") { "3.0" } else { "3.1" };
         let mut refs = BTreeMap::new();
         let mut is_complete = true;
-        let mut rest: Vec<&Node<'_>> = self.item.into_iter().collect();
-        let keys = ["parameters", "requestBody", "responses"];
-        let parts = keys.map(|key| self.operation.get(key));
+        let mut rest: Vec<_> =
+            self.item.map(|item| (item, Members::Keywords)).into_iter().collect();
+        let parts =
+            PARTS.map(|key| Some((self.operation.get(key)?, Members::Keywords.below(key)?)));
         rest.extend(parts.into_iter().flatten());
-        while let Some(node) = rest.pop() {
-            let nodes = children(node);
-            let reference = node.as_map().and_then(|map| map.get("$ref"));
+        while let Some((node, members)) = rest.pop() {
+            let nodes = children(node, members);
+            let map = node.as_map().filter(|_| members == Members::Keywords);
+            let reference = map.and_then(|map| map.get("$ref"));
             if let Some((text, place)) = reference.and_then(|it| Some((it.as_text()?, it.place))) {
                 match self.target(text) {
                     Ok((pointer, target)) => {
                         if refs.insert(pointer, target).is_none() {
-                            rest.push(target);
+                            rest.push((target, Members::Keywords));
                         }
                     }
                     Err((message, help)) => {
@@ -114,8 +119,7 @@ impl Described<'_> {
             write(parameters, &mut out);
         }
         out.push_str("},\"operation\":{");
-        let keys = ["parameters", "requestBody", "responses"];
-        let found = keys.into_iter().filter_map(|key| Some((key, self.operation.get(key)?)));
+        let found = PARTS.into_iter().filter_map(|key| Some((key, self.operation.get(key)?)));
         for (position, (key, node)) in found.enumerate() {
             out.push_str(if position > 0 { "," } else { "" });
             quote(key, &mut out);
@@ -139,13 +143,12 @@ impl Described<'_> {
 }
 
 /// What may contain schemas; examples do not.
-fn children<'n>(node: &'n Node<'_>) -> Vec<&'n Node<'n>> {
-    const VALUES: [&str; 5] = ["example", "examples", "enum", "default", "const"];
+fn children<'n>(node: &'n Node<'_>, members: Members) -> Vec<(&'n Node<'n>, Members)> {
     match &node.value {
-        Value::List(items) => items.iter().collect(),
+        Value::List(items) => items.iter().map(|item| (item, members)).collect(),
         Value::Map(map) => {
-            let schemas = map.iter().filter(|member| !VALUES.contains(&member.key.as_ref()));
-            schemas.map(|member| &member.value).collect()
+            let below = map.iter().map(|one| Some((&one.value, members.below(&one.key)?)));
+            below.flatten().collect()
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::Unread => {
             Vec::new()
@@ -196,15 +199,9 @@ fn is_number(text: &str) -> bool {
 }
 
 fn quote(text: &str, out: &mut String) {
-    out.push('"');
-    for letter in text.chars() {
-        match letter {
-            '"' | '\\' => out.extend(['\\', letter]),
-            '\0'..=' ' if letter != ' ' => out.push_str(&format!("\\u{:04x}", u32::from(letter))),
-            _ => out.push(letter),
-        }
-    }
-    out.push('"');
+    let mut quoted = Vec::new();
+    expression::json::push_quoted(&mut quoted, text);
+    out.push_str(&String::from_utf8_lossy(&quoted));
 }
 
 #[cfg(test)]
@@ -219,7 +216,7 @@ mod tests {
         let text = format!(
             "{version}\ninfo: {{title: A, version: '1'}}\nx-wso2-basePath: /a\nsecurity: []\n\
              x-wso2-production-endpoints: {{urls: ['http://b']}}\npaths:\n /p:\n  post:\n   \
-             x-penstock-policies: {{request: [{{name: schemaValidation}}]}}\n   responses: {{}}\n{operation}"
+             x-penstock-policies: {{request: [{{name: schemaValidation}}]}}\n{operation}"
         );
         let refs = |_: &str| Err(String::new());
         let outcome = read(Path::new("a"), text.as_bytes(), &refs, &Defaults::default());
@@ -245,12 +242,12 @@ mod tests {
         check(
             V3,
             &body("{$ref: '#/components/schemas/None'}"),
-            "a:11:62: error: `#/components/schemas/None` does not exist",
+            "a:10:62: error: `#/components/schemas/None` does not exist",
         );
         check(
             V3,
             &body("{$ref: 'other.yaml#/A'}"),
-            "a:11:62: error: `schemaValidation` does not follow a `$ref` to another file",
+            "a:10:62: error: `schemaValidation` does not follow a `$ref` to another file",
         );
         check(
             V3,
@@ -259,6 +256,21 @@ mod tests {
                 body("{$ref: '#/components/schemas/A'}")
             ),
             "a:8:3: error: `schemaValidation`: the schema of `application/json`: Unexpected type",
+        );
+        check(
+            V3,
+            "   responses: {default: {content: {application/json: {schema: {$ref: '#/nowhere'}}}}}\n",
+            "a:10:70: error: `#/nowhere` does not exist",
+        );
+        check(
+            V3,
+            &format!(
+                "{}components: {{schemas: {{A: {{type: string}}}}}}\n",
+                body(
+                    "{properties: {default: {$ref: '#/components/schemas/A'}, $ref: {type: string}}}"
+                )
+            ),
+            "",
         );
         check("swagger: '2.0'", "", "a:8:3: error: `schemaValidation` needs OpenAPI 3");
     }

@@ -111,6 +111,20 @@ impl<'n> Document<'n> {
         let settings = general::read(self.root, report);
         let base_path = outcome.base_path.clone()?;
         let version = info.version?;
+        for operation in &mut paths.found {
+            let mediates = operation.policies.as_ref().is_some_and(|of| of.mediate_exchanges());
+            if mediates && operation.method == base::Method::Get && !settings.upgrades.is_empty() {
+                let path = match operation.template.as_str() {
+                    "" => "/".to_owned(),
+                    template => shorten(template),
+                };
+                let message =
+                    format!("GET {path} cannot upgrade: it has policies for requests or responses");
+                let help = "put the operation that upgrades into an API without policies, or remove `x-penstock-upgrades`";
+                report.error(None, message, help);
+            }
+            operation.response_cache = operation.response_cache.or(settings.response_cache);
+        }
         Some(Api {
             default_path: general::default_path(self.root, &base_path, &version, report),
             name: info.title?,
@@ -124,7 +138,7 @@ impl<'n> Document<'n> {
             strict_paths: settings.strict_paths.unwrap_or(self.defaults.strict_paths),
             mutual_tls: settings.mutual_tls,
             cors: settings.cors,
-            response_cache: settings.response_cache,
+            caches: paths.found.iter().any(|operation| operation.response_cache.is_some()),
             upgrades: settings.upgrades,
             operations: paths.found,
             upstreams: paths.upstreams.list,

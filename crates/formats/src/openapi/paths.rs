@@ -169,7 +169,8 @@ impl<'n, 'r> Paths<'n, 'r> {
         let endpoints = self.endpoints(map, report);
         let own_policies = policies::read(map, report);
         let interceptors = Interceptors::read(map, report).or(&level.interceptors);
-        let mut policies = self.common.policies.and(own_policies, interceptors);
+        let (mut policies, response_cache) =
+            self.common.policies.and(own_policies, interceptors, report);
         if let Some(policies) = policies.as_mut().filter(|policies| contract::is_wanted(policies)) {
             let described = Described {
                 root: self.resolver.root(),
@@ -191,6 +192,7 @@ impl<'n, 'r> Paths<'n, 'r> {
             production: endpoints.production.or(level.endpoints.production),
             sandbox: endpoints.sandbox.or(level.endpoints.sandbox),
             policies,
+            response_cache,
         });
     }
 

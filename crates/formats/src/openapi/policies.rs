@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mediation::{POLICIES, PolicyRow, check_policy, policy};
+use mediation::{POLICIES, PolicyRow, RESPONSE_CACHE, check_policy, policy, response_cache_s};
 use model::{Policies, Policy, PolicyFlow};
 
 use super::interceptors::Interceptors;
@@ -58,9 +58,16 @@ impl OfApi {
 
     /// The policies of an operation: those of the API, then its own. The interceptors of the innermost level are the
     /// nearest to the upstream.
-    pub(super) fn and(&self, own: Policies, interceptors: Interceptors) -> Option<Arc<Policies>> {
+    ///
+    /// `responseCache` is no step among them: for how long responses are stored, in seconds.
+    pub(super) fn and(
+        &self,
+        own: Policies,
+        interceptors: Interceptors,
+        report: &mut Report,
+    ) -> (Option<Arc<Policies>>, Option<u32>) {
         let interceptors = interceptors.or(&self.interceptors);
-        let all = if own == Policies::default() && interceptors == self.interceptors {
+        let mut all = if own == Policies::default() && interceptors == self.interceptors {
             Arc::clone(&self.all)
         } else {
             let api = &self.policies;
@@ -72,7 +79,22 @@ impl OfApi {
             };
             Arc::new(with_interceptors(both, &interceptors))
         };
-        (*all != Policies::default()).then_some(all)
+        let is_cache = |policy: &Policy| policy.name == RESPONSE_CACHE;
+        let mut response_cache = None;
+        if let Some(policy) = all.response.iter().rfind(|policy| is_cache(policy)).cloned() {
+            response_cache = response_cache_s(&policy);
+            let policies = Arc::make_mut(&mut all);
+            policies.response.retain(|policy| !is_cache(policy));
+            if policies.mediate_exchanges() {
+                let message = format!(
+                    "`{RESPONSE_CACHE}` is not served with other policies for requests or responses"
+                );
+                let help =
+                    "cache in front of the upstream, or list it for operations without others";
+                report.error(policy.place, message, help);
+            }
+        }
+        ((*all != Policies::default()).then_some(all), response_cache)
     }
 }
 
@@ -206,6 +228,18 @@ mod tests {
                 "{request: [{name: regexPolicy, parameters: {regex: '('}}]}",
                 "7:73: error: the pattern `(`: invalid pattern: error: unclosed group; \
                  look-around and back-references are not supported",
+            ),
+            (
+                "{request: [{name: redirect, parameters: {url: /}}], response: [{name: responseCache}]}",
+                "7:85: error: `responseCache` is not served with other policies for requests or responses",
+            ),
+            (
+                "{response: [{name: responseCache, parameters: {cacheTimeoutInSeconds: x}}]}",
+                "7:92: error: `cacheTimeoutInSeconds` must be a whole number, not `x`",
+            ),
+            (
+                "{request: [{name: redirect, parameters: {url: /}}]}\nx-penstock-upgrades: [spdy/3]",
+                " error: GET / cannot upgrade: it has policies for requests or responses",
             ),
             (
                 "{request: [{name: setToHeader, parameters: {to: example.org}}]}",

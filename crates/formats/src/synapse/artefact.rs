@@ -9,10 +9,10 @@ use model::{Application, Artefact, ArtefactKind, ArtefactSet};
 use crate::report::{Report, shorten, suggest};
 
 use super::role::unserved;
-use super::{Outside, elements, parameters, parse, place_of};
+use super::{Outside, documents, elements, parameters, parse, place_of};
 
 /// Synapse's configuration language.
-const NAMESPACE: &str = "http://ws.apache.org/ns/synapse";
+pub(super) const NAMESPACE: &str = "http://ws.apache.org/ns/synapse";
 
 /// Document elements of files that are no artefacts, but lie beside them: Maven, tests, the server's registry.
 const BESIDE: [&str; 4] = ["project", "artifacts", "artifact", "unit-test"];
@@ -59,7 +59,7 @@ pub(super) fn read_file(
     let is_deployed = folder.is_some_and(|folder| FOLDERS.contains(&folder));
     if root.namespace() != NAMESPACE && kind_of(root).is_none() && !is_deployed {
         let message =
-            format!("the document element `{}` is no artefact", shorten(root.local_name()));
+            format!("the document element `{}` is not an artefact", shorten(root.local_name()));
         report.warning(place_of(root), message, "the file is not read; move it if it is data");
         return ArtefactSet::default();
     }
@@ -88,6 +88,7 @@ pub(super) fn read(
     check_mediators(root, report);
     let bytes = parameters::replaced(bytes, document, outside.parameter, report);
     let configs = parameters::configs(document, outside.parameter, report);
+    let documents = documents::read(document, outside, report);
     Some(Artefact {
         kind,
         name: name?,
@@ -95,6 +96,7 @@ pub(super) fn read(
         file: origin.file,
         bytes: bytes.into(),
         configs,
+        documents,
         contains,
         application: origin.application.cloned(),
     })
@@ -171,10 +173,6 @@ fn name_of(node: xml::Node<'_>, kind: ArtefactKind, report: &mut Report) -> Opti
     if name.is_none() {
         let message = format!("`{}` has no `{key}`", kind.element());
         report.error(place_of(node), message, format!("add {key}=\"...\""));
-    }
-    if kind == ArtefactKind::LocalEntry && node.attribute("", "src").is_some() {
-        let help = "write the content into the entry, or make it a registry resource";
-        report.error(place_of(node), "local entries with `src` are not served yet", help);
     }
     name.map(str::to_owned)
 }

@@ -8,6 +8,7 @@
 mod application;
 mod archive;
 mod artefact;
+mod documents;
 mod parameters;
 mod registry;
 mod role;
@@ -39,6 +40,8 @@ pub struct Outside<'o> {
     pub parameter: &'o dyn Fn(Parameter, &str) -> Option<String>,
     /// Reads a file below the folder of the one that is read. The error is for a diagnostic.
     pub file: &'o dyn Fn(&str) -> Result<Vec<u8>, String>,
+    /// Fetches a URL, within limits of time and size. The error is for a diagnostic.
+    pub fetch: &'o dyn Fn(&str) -> Result<Vec<u8>, String>,
 }
 
 /// Reads `bytes`, the content of `file`, according to its role.

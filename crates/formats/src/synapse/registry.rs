@@ -96,7 +96,8 @@ pub(super) fn items(parent: xml::Node<'_>, report: &mut Report) -> Vec<Item> {
             && file.split('/').all(|part| !matches!(part, "" | "." | ".."));
         let path = resource_path(&full).filter(|_| plain);
         let Some(path) = path else {
-            let message = format!("`{}` at `{}` is no resource", shorten(&file), shorten(&folder));
+            let message =
+                format!("`{}` at `{}` is not a resource", shorten(&file), shorten(&folder));
             let help = format!(
                 "write a file below the manifest as <{tag}>, and a <path> below /_system/governance \
                  or /_system/config"

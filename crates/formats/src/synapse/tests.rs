@@ -147,11 +147,34 @@ fn what_is_not_served_is_named_with_the_alternative() {
         ("<sequence name=\"a\">\n<class name=\"x.Y\"/></sequence>", "2:1: runs Java"),
         ("<sequence name=\"a\">\n <email.send/></sequence>", "2:2: `email.send`"),
         ("<sequence name=\"a\"><datamapper config=\"gov:a.dmc\"/></sequence>", "1:60: stylesheet"),
-        ("<localEntry key=\"a\" src=\"file:a.xml\"/>", "1:1: `src`"),
+        ("<localEntry key=\"a\" src=\"file:a.xml\"/>", "1:1: `file:a.xml`: cannot be read"),
+        ("<endpoint name=\"a\"><wsdl uri=\"http://gone/\"/></endpoint>", "1:60: status 404"),
     ] {
         file("sequences/a.xml", &with_namespace(xml), expect);
     }
     file("a/email.zip", "", "connectors");
+}
+
+#[test]
+fn documents_that_an_artefact_names_are_read_with_it() {
+    let read = |xml: &str| read_bytes("sequences/a.xml", with_namespace(xml).as_bytes());
+    let names = |xml: &str| -> Vec<String> {
+        let set = read(xml).set.expect("it is valid");
+        set.artefacts[0].documents.keys().cloned().collect()
+    };
+    assert_eq!(names("<localEntry key=\"a\" src=\"file:known.xslt\"/>"), ["file:known.xslt"]);
+    let proxy = "<proxy name=\"a\"><publishWSDL uri=\"http://known/?wsdl\"/></proxy>";
+    assert_eq!(names(proxy), ["http://known/?wsdl"]);
+    // The proxy works without its description.
+    let without = read(&proxy.replace("known", "gone"));
+    assert_eq!(without.diagnostics.len(), 1);
+    assert!(without.set.is_some(), "{:?}", without.diagnostics);
+    let many: String =
+        (0..20).map(|number| format!("<wsdl uri=\"known.xslt#{number}\"/>")).collect();
+    let found = read(&format!("<endpoint name=\"a\"><x>{many}</x></endpoint>"));
+    let limited =
+        found.diagnostics.iter().any(|one| one.message.starts_with("more than 16 documents"));
+    assert!(limited, "{:?}", found.diagnostics);
 }
 
 #[test]
@@ -294,8 +317,8 @@ fn a_manifest_gives_resources_their_paths() {
     assert_eq!(resource.file, Path::new("XRegistryResources/known.xslt"));
     let absent = manifest.replace("known", "absent");
     file("artifact.xml", &absent, "2:1: `absent.xslt` cannot be read");
-    file("artifact.xml", &manifest.replace("known", "../known"), "2:1: is no resource");
-    file("artifact.xml", &manifest.replace("/_system/governance", ""), "2:1: is no resource");
+    file("artifact.xml", &manifest.replace("known", "../known"), "2:1: is not a resource");
+    file("artifact.xml", &manifest.replace("/_system/governance", ""), "2:1: is not a resource");
 }
 
 #[test]
@@ -380,7 +403,11 @@ fn read_bytes(name: &str, bytes: &[u8]) -> Outcome {
         "known.xslt" => Ok(b"<sheet/>".to_vec()),
         _ => Err("cannot be read".to_owned()),
     };
-    read(Path::new(name), bytes, Outside { parameter: &parameter, file: &known })
+    let fetch = |url: &str| match url {
+        "http://known/?wsdl" => Ok(b"<definitions/>".to_vec()),
+        _ => Err("the server responded with status 404".to_owned()),
+    };
+    read(Path::new(name), bytes, Outside { parameter: &parameter, file: &known, fetch: &fetch })
 }
 
 /// `<a b/>` with Synapse's namespace as its first attribute.

@@ -1,4 +1,4 @@
-//! The response cache (`x-wso2-response-cache`): a shared cache as RFC 9111 has it, one per worker.
+//! The response cache (`x-wso2-response-cache`, `responseCache`): a shared cache as RFC 9111 has it, one per worker.
 //!
 //! Life of a request: admit -> **look up** -> forward -> **conclude** -> deliver. Requests are authenticated and
 //! authorised before they come here. What is stored is what passes to the client: a [`Tap`] copies it, and stores it
@@ -48,11 +48,14 @@ pub(crate) struct Caching {
     stores: bool,
     /// The upstream learns who the client is.
     is_personal: bool,
+    /// How long responses are stored that do not say it, in seconds.
+    default_s: u64,
     /// Those of the cache when the request came.
     invalidations: u64,
 }
 
-/// Looks for a stored response. `set`: the endpoints that the request would go to; `is_personal`: the upstream would learn
+/// Looks for a stored response. `default_s`: how long responses of the operation are stored that do not say it; `None`: they
+/// are not stored, but an unsafe request that succeeds invalidates. `set`: the endpoints that the request would go to; `is_personal`: the upstream would learn
 /// who the client is, so that only a response that says that it is for everybody will do.
 pub(crate) fn look_up(
     worker: &Worker,
@@ -60,10 +63,13 @@ pub(crate) fn look_up(
     set: usize,
     request: &Request,
     is_personal: bool,
+    default_s: Option<u32>,
 ) -> Looked {
     let head = &request.head;
     let method = head.method();
-    if method.is_safe() && (method != Method::Get || head.find(Known::Upgrade).is_some()) {
+    let concerns_it =
+        method == Method::Get && head.find(Known::Upgrade).is_none() && default_s.is_some();
+    if method.is_safe() && !concerns_it {
         return Looked::Bypass;
     }
     let control = Directives::of_request(request);
@@ -76,6 +82,7 @@ pub(crate) fn look_up(
         stale: None,
         stores: method == Method::Get && is_plain && !control.no_store,
         is_personal,
+        default_s: default_s.unwrap_or_default().into(),
         invalidations: worker.responses.invalidations(),
     };
     if method != Method::Get || !is_plain {
@@ -153,13 +160,12 @@ impl Caching {
             invalidate(&self.worker, &self.routes, request, status);
             return response;
         }
-        let default_s = self.routes.api.response_cache.unwrap_or_default();
         if status == 304
             && let Some(stale) = &self.stale
         {
             return self.renew(stale, request, response);
         }
-        let freshness = match rules::storable(&response.head, self.is_personal, default_s.into()) {
+        let freshness = match rules::storable(&response.head, self.is_personal, self.default_s) {
             Some(freshness) if self.stores => freshness,
             Some(_) | None => return response,
         };
@@ -213,8 +219,7 @@ impl Caching {
             head.edits.append(name, value);
         }
         validated.release(&self.worker.resources, true);
-        let default_s = self.routes.api.response_cache.unwrap_or_default();
-        let freshness = rules::storable(&head, self.is_personal, default_s.into());
+        let freshness = rules::storable(&head, self.is_personal, self.default_s);
         let lasts = freshness.unwrap_or_default();
         let renewed = self.stored(request, &head, stale.body.clone(), lasts);
         self.worker.resources.release_head(head);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use expression::Budget;
-use mediation::{Compiler, InboundTarget, Memory, Program, SequenceId};
+use mediation::{Bindings, Compiler, InboundTarget, Memory, Program, SequenceId};
 use model::{
     Api, ApiState, Artefact, ArtefactSet, Cors, Denial, Diagnostic, Fault, LoadedApi, Severity,
     Snapshot, Transports,
@@ -173,42 +173,94 @@ impl Integration {
     /// # Errors
     /// No service has the path; the budget of `dispatch.filter.pattern`.
     pub(super) fn find<'r>(&'r self, request: &'r Request) -> Result<Target<'r>, Fault> {
+        let Serves::Inbound(port) = request.peer.serves else {
+            return self.bound(request, |bindings| bindings.default);
+        };
+        let mut all = self.program.inbounds().iter().enumerate();
+        // One that is gone still has connections.
+        let found = all.find(|(_, inbound)| inbound.port == port);
+        let (number, inbound) = found.ok_or(Fault::Denied(Denial::NoApi))?;
+        // APIs that are bound to it come before what it dispatches. Source: `InboundHttpServerWorker`.
+        let own = self.at_path(request)?.filter(|target| match target.service {
+            Service::Api(number) => self
+                .program
+                .apis()
+                .get(number)
+                .is_some_and(|api| api.bindings.inbounds.contains(&inbound.name)),
+            Service::Proxy(_) | Service::Inbound(_) | Service::Main(_) => false,
+        });
+        if let Some(own) = own {
+            return Ok(own);
+        }
+        // What is routed, not what was sent: the pattern may be there to keep requests out.
         let (head, bytes) = (&request.head, request.bytes.as_slice());
-        let path = head.path(bytes);
-        let (mut wanted, mut number) = (InboundTarget::Service, 0);
-        if let Serves::Inbound(port) = request.peer.serves {
-            let mut all = self.program.inbounds().iter();
-            // One that is gone still has connections.
-            number = all.position(|one| one.port == port).ok_or(Fault::Denied(Denial::NoApi))?;
-            if let Some(inbound) = self.program.inbounds().get(number) {
-                let target = String::from_utf8_lossy(head.target(bytes));
-                wanted = inbound.target(&target, &Budget::default()).map_err(fault_of)?;
+        let mut target = String::from_utf8_lossy(head.path(bytes)).into_owned();
+        if let Some(query) = head.query(bytes) {
+            target.push('?');
+            target.push_str(&String::from_utf8_lossy(query));
+        }
+        match inbound.target(&target, &Budget::default()).map_err(fault_of)? {
+            InboundTarget::Service => self.bound(request, |_| true),
+            InboundTarget::Main => self.elsewhere(request, |of| matches!(of, Service::Main(_))),
+            InboundTarget::Own => {
+                self.elsewhere(request, |of| matches!(of, Service::Inbound(one) if one == number))
             }
         }
-        let is_wanted = |service: Service| match (wanted, service) {
-            (InboundTarget::Own, Service::Inbound(one)) => one == number,
-            (InboundTarget::Main, Service::Main(_)) => true,
-            _ => false,
+    }
+
+    /// The service at the path of a request: a proxy whose bindings are right, or an API that is bound to the listeners of
+    /// `[integration]`; else the sequence `main`.
+    fn bound<'r>(
+        &'r self,
+        request: &'r Request,
+        is_right: impl Fn(&Bindings) -> bool,
+    ) -> Result<Target<'r>, Fault> {
+        let found = self.at_path(request)?.ok_or(Fault::Denied(Denial::NoApi))?;
+        let is_bound = match found.service {
+            Service::Proxy(number) => {
+                self.program.proxies().get(number).is_some_and(|proxy| is_right(&proxy.bindings))
+            }
+            Service::Api(number) => {
+                self.program.apis().get(number).is_some_and(|api| api.bindings.default)
+            }
+            Service::Inbound(_) | Service::Main(_) => true,
         };
-        if wanted == InboundTarget::Service {
-            // Services have no operations: what is found is their base path.
-            let found = self.routes.find(head.host(bytes), head.method(), path, request.secure);
-            let Err(NotFound { denial, api, remainder, .. }) = found else {
-                return Err(Fault::Denied(Denial::NoResource));
-            };
-            let routes = api.ok_or(Fault::Denied(denial))?;
-            let service = self.services.get(routes.slot as usize).copied().flatten();
-            let service = service.ok_or(Fault::Denied(Denial::NoApi))?;
-            let is_served = denial != Denial::UnsupportedTransport;
-            return Ok(Target { routes, service, remainder, is_served });
+        if is_bound {
+            return Ok(found);
         }
+        self.elsewhere(request, |of| matches!(of, Service::Main(_)))
+    }
+
+    /// The service with the longest base path, whatever it is bound to.
+    fn at_path<'r>(&'r self, request: &'r Request) -> Result<Option<Target<'r>>, Fault> {
+        let (head, bytes) = (&request.head, request.bytes.as_slice());
+        let path = head.path(bytes);
+        // Services have no operations: what is found is their base path.
+        let found = self.routes.find(head.host(bytes), head.method(), path, request.secure);
+        let Err(NotFound { denial, api, remainder, .. }) = found else {
+            return Err(Fault::Denied(Denial::NoResource));
+        };
+        let Some(routes) = api else { return Ok(None) };
+        let service = self.services.get(routes.slot as usize).copied().flatten();
+        let service = service.ok_or(Fault::Denied(Denial::NoApi))?;
+        let is_served = denial != Denial::UnsupportedTransport;
+        Ok(Some(Target { routes, service, remainder, is_served }))
+    }
+
+    /// A service that is found by what it is, and not by the path.
+    fn elsewhere<'r>(
+        &'r self,
+        request: &'r Request,
+        is_it: impl Fn(Service) -> bool,
+    ) -> Result<Target<'r>, Fault> {
         let mut all = self.routes.apis();
         let found = all.find_map(|routes| {
             let service = self.services.get(routes.slot as usize).copied().flatten()?;
-            is_wanted(service).then_some((routes, service))
+            is_it(service).then_some((routes, service))
         });
         let (routes, service) = found.ok_or(Fault::Denied(Denial::NoApi))?;
-        Ok(Target { routes, service, remainder: path, is_served: true })
+        let remainder = request.head.path(&request.bytes);
+        Ok(Target { routes, service, remainder, is_served: true })
     }
 
     /// The ports of inbound endpoints, and whether they use TLS.

@@ -13,7 +13,7 @@ use wire::http1::BodyFraming;
 use super::exchange;
 use crate::deliver::{Stall, upstream_fault};
 use crate::flow::{BodyError, Source as _};
-use crate::forward::{OwnBody, RequestBody, Upload, UpstreamBody, body_fault};
+use crate::forward::{OwnBody, Pass, RequestBody, Upload, UpstreamBody, body_fault};
 use crate::held::{Hold, HoldError, Holding};
 use crate::resources::Resources;
 use crate::watch::Pace;
@@ -63,10 +63,10 @@ pub(super) async fn hold_answer(
     }
 }
 
-/// Reads the body of the client's request.
+/// Reads the body of the client's request, which loses its turn if its body is slow.
 pub(super) async fn hold_request<B: RequestBody>(
     worker: &Worker,
-    client: &mut B,
+    (client, turn): (&mut B, &mut Option<Pass>),
     framing: BodyFraming,
     holding: &Holding,
     stall: Stall,
@@ -85,6 +85,7 @@ pub(super) async fn hold_request<B: RequestBody>(
         if let Poll::Ready(held) = hold.poll(cx, client) {
             return Poll::Ready(held.map_err(denied));
         }
+        *turn = None;
         if let Poll::Ready(fault) = client.poll_left(cx, true) {
             return Poll::Ready(Err(fault));
         }

@@ -267,6 +267,11 @@ impl Sender {
         }
     }
 
+    /// The limit of one body, decoded or not.
+    pub(super) fn body_bytes_max(&self) -> usize {
+        self.environment.body_bytes_max
+    }
+
     /// Releases what was lent.
     pub(super) fn release(self, resources: &Resources) {
         match self.head {
@@ -311,6 +316,7 @@ impl Sender {
             Some(bytes) => Body::held(self.format, bytes),
             None => Body::streaming(self.format),
         };
+        let body = body.decoded_up_to(self.environment.body_bytes_max);
         Message::new(self.direction, self.head.into_head(), body)
     }
 }
@@ -361,11 +367,11 @@ fn ordered<'t>(
 }
 
 /// A response as mediation gets it. Its body streams unless it is empty.
-pub(super) fn response(head: Box<Head>, is_empty: bool) -> Message {
+pub(super) fn response(head: Box<Head>, is_empty: bool, body_bytes_max: usize) -> Message {
     use mediation::Head as _;
     let format = head.field("Content-Type").map_or(Format::Binary, |of| Format::of(&of));
     let body = if is_empty { Body::held(format, Bytes::new()) } else { Body::streaming(format) };
-    Message::new(Direction::Response, head, body)
+    Message::new(Direction::Response, head, body.decoded_up_to(body_bytes_max))
 }
 
 /// A fault as mediation's error handlers see it.

@@ -52,13 +52,25 @@ pub(crate) struct RunEnvironment {
     /// With registry and memory. Policies of APIs have neither.
     integration: Option<Arc<Integration>>,
     unix_ms: i64,
+    /// Of the run.
+    id: u128,
+    /// The limit of one body, decoded or not.
+    body_bytes_max: usize,
 }
 
 impl RunEnvironment {
-    fn new(worker: &Worker, program: &Arc<Program>, of: Option<&Arc<Integration>>) -> Self {
+    fn new(
+        worker: &Worker,
+        live: &Live,
+        program: &Arc<Program>,
+        of: Option<&Arc<Integration>>,
+    ) -> Self {
         let now_us = worker.resources.unix_us(worker.resources.coarse_us());
         let unix_ms = i64::try_from(now_us / 1_000).unwrap_or(i64::MAX);
-        Self { program: Arc::clone(program), integration: of.cloned(), unix_ms }
+        let id = worker.next_run_id();
+        let body_bytes_max = live.held_body_bytes_max;
+        let program = Arc::clone(program);
+        Self { program, integration: of.cloned(), unix_ms, id, body_bytes_max }
     }
 
     fn program(&self) -> &Program {
@@ -73,6 +85,19 @@ impl Environment for RunEnvironment {
 
     fn unix_ms(&self) -> i64 {
         self.unix_ms
+    }
+
+    /// A UUID of version 8, whose bits are ours. Source: RFC 9562 section 5.8.
+    fn message_id(&self) -> Option<Cow<'_, str>> {
+        const VERSION: u128 = 0x8 << 76;
+        const VARIANT: u128 = 0b10 << 62;
+        let bits = self.id & !(0xf << 76) & !(0b11 << 62) | VERSION | VARIANT;
+        let hex = format!("{bits:032x}");
+        let (a, rest) = hex.split_at_checked(8)?;
+        let (b, rest) = rest.split_at_checked(4)?;
+        let (c, rest) = rest.split_at_checked(4)?;
+        let (d, e) = rest.split_at_checked(4)?;
+        Some(Cow::Owned(format!("urn:uuid:{a}-{b}-{c}-{d}-{e}")))
     }
 
     fn config(&self, name: &str) -> Option<Cow<'_, str>> {
@@ -145,7 +170,7 @@ pub(crate) async fn respond<C: Client>(
     let framing = request.head.framing();
     let budget = budget(&revision.live);
     let program = &integration.program;
-    let mut message = message(head, framing);
+    let mut message = message(head, framing, revision.live.held_body_bytes_max);
     let (flow, resource) = flow(program, service_at, request, remainder, record)?;
     if let Some(resource) = resource {
         resource.describe(&mut message, &budget).map_err(fault_of)?;
@@ -157,13 +182,13 @@ pub(crate) async fn respond<C: Client>(
     let admitted = admission::admit(worker, &revision.live, request, &service, client).await?;
     record.places = admitted.places;
     let run = Run::new(Arc::clone(program), flow, message, budget);
-    let environment = RunEnvironment::new(worker, program, Some(integration));
+    let environment = RunEnvironment::new(worker, &revision.live, program, Some(integration));
     let (owner, revision) = (worker.this(), Rc::clone(revision));
     let mut session = Session::new(owner, revision, Rc::clone(&request.peer), environment, run);
     let early_upload = admitted.early_upload;
-    let mut waiting = Some(Waiting { client, framing, early_upload });
+    let mut waiting = Some(Waiting { client, framing, early_upload, turn: admitted.turn });
     let outcome = session.go(&mut waiting).await?;
-    drop(admitted.turn);
+    drop(waiting.as_mut().and_then(|waiting| waiting.turn.take()));
     let mut response = conclude(worker, session, outcome, waiting, record).await?;
     cross_origin::mediate(request, routes, &mut response.head.edits);
     Ok(response)
@@ -302,7 +327,8 @@ fn flow<'p>(
     }
 }
 
-fn message(head: Box<RequestCopy>, framing: BodyFraming) -> Message {
+/// `body_bytes_max`: the limit of its body when it is decoded.
+fn message(head: Box<RequestCopy>, framing: BodyFraming, body_bytes_max: usize) -> Message {
     use mediation::Head as _;
     let content_type = head.field("Content-Type");
     let format = content_type.map_or(Format::Binary, |content_type| Format::of(&content_type));
@@ -310,7 +336,7 @@ fn message(head: Box<RequestCopy>, framing: BodyFraming) -> Message {
         BodyFraming::None | BodyFraming::Length(0) => Body::held(format, Bytes::new()),
         BodyFraming::Length(_) | BodyFraming::Chunked => Body::streaming(format),
     };
-    Message::new(Direction::Request, head, body)
+    Message::new(Direction::Request, head, body.decoded_up_to(body_bytes_max))
 }
 
 /// The response that a run gives to its client.

@@ -98,7 +98,8 @@ pub(crate) async fn respond<C: Client>(
         reason: "the policies were not compiled".to_owned(),
     })?;
     let budget = budget(&revision.live);
-    let message = request_message(worker, request, &to, operation, &budget);
+    let body_bytes_max = revision.live.held_body_bytes_max;
+    let message = request_message(worker, request, &to, (operation, body_bytes_max), &budget);
     let mut message = message.map_err(fault_of)?;
     let program = &served.policies.program;
     if operation.flow.response.is_some_and(|of| program.body_use(of) != BodyUse::Untouched) {
@@ -112,9 +113,9 @@ pub(crate) async fn respond<C: Client>(
         wants_trailers: crate::message::wants_trailers(request),
     });
     let (framing, early_upload) = (request.head.framing(), to.early_upload);
-    let mut waiting = Some(Waiting { client, framing, early_upload });
+    let mut waiting = Some(Waiting { client, framing, early_upload, turn: to.turn });
     let outcome = session.go(&mut waiting).await?;
-    drop(to.turn);
+    drop(waiting.as_mut().and_then(|waiting| waiting.turn.take()));
     record.upstream_us = Some(worker.resources.now_us().saturating_sub(record.started_us));
     conclude(worker, session, outcome, waiting, record).await
 }
@@ -126,7 +127,7 @@ fn session(
     served: &Served,
     run: Run,
 ) -> Session {
-    let environment = RunEnvironment::new(worker, &served.policies.program, None);
+    let environment = RunEnvironment::new(worker, &revision.live, &served.policies.program, None);
     let (revision, peer) = (Rc::clone(revision), Rc::clone(&request.peer));
     Session::new(worker.this(), revision, peer, environment, run)
 }
@@ -136,7 +137,7 @@ fn request_message(
     worker: &Worker,
     request: &Request,
     to: &Forwarded<'_>,
-    operation: OperationFlow,
+    (operation, body_bytes_max): (OperationFlow, usize),
     budget: &Budget,
 ) -> Result<Message, mediation::Failure> {
     let api = &to.api.routes().api;
@@ -160,7 +161,7 @@ fn request_message(
     if !api.forward_auth_header {
         head.remove_field(&api.auth_header);
     }
-    let mut message = message(head, request.head.framing());
+    let mut message = message(head, request.head.framing(), body_bytes_max);
     if let Some(claims) = claims.flatten() {
         let claims = PropertyValue::Json(Arc::new(claims));
         message.set(PropertyScope::Synapse, CLAIMS, claims, budget)?;

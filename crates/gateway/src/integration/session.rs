@@ -23,7 +23,7 @@ use crate::compiled::Compiled;
 use crate::deliver::Stall;
 use crate::flow::Held;
 use crate::forward::{
-    OwnBody, RequestBody, Unwanted, Upload, UpstreamBody, UpstreamResponse, while_wanted,
+    OwnBody, Pass, RequestBody, Unwanted, Upload, UpstreamBody, UpstreamResponse, while_wanted,
 };
 use crate::held::{Charge, Holding};
 use crate::message::Peer;
@@ -60,6 +60,8 @@ pub(super) struct Waiting<'c, B> {
     pub(super) framing: BodyFraming,
     /// Of a request whose body has not come: it counts until the body is used.
     pub(super) early_upload: Places,
+    /// Until the head of its response, unless the client is waited for.
+    pub(super) turn: Option<Pass>,
 }
 
 /// A run, and what its messages are charged for.
@@ -239,7 +241,7 @@ impl Session {
         if is_streaming
             && exchange.source == Source::Request
             && !exchange::has_recipients(&self.environment, &exchange.target)
-            && let Some(Waiting { client, framing, early_upload }) = client
+            && let Some(Waiting { client, framing, early_upload, .. }) = client
             && client.can_restart()
         {
             let sender = self.sender(ask, exchange, *framing);
@@ -294,7 +296,7 @@ impl Session {
     pub(super) fn charged(&mut self, body: &Body) -> Result<Bytes, Failure> {
         self.run.take_if(|of| of.run.is_done());
         let bytes = exchange::written(body);
-        if body.state() != BodyUse::Rewritten {
+        if !body.is_new() {
             return Ok(bytes);
         }
         self.holding.hold(bytes).map_err(|_| exhausted())
@@ -337,13 +339,19 @@ impl Session {
         let gone = || Failure::new(Code::MEDIATION, "the body was sent to another receiver");
         match (source, client) {
             // What is left of a body that was sent, if only in part, is no body.
-            (Source::Request, Some(Waiting { client, framing, early_upload }))
+            (Source::Request, Some(Waiting { client, framing, early_upload, turn }))
                 if client.can_restart() =>
             {
                 let (worker, stall) = (&self.worker, self.stall());
                 let holding = &self.holding;
-                let held = hold_request(worker, &mut **client, *framing, holding, stall).await;
+                let had_turn = turn.is_some();
+                let held =
+                    hold_request(worker, (&mut **client, &mut *turn), *framing, holding, stall)
+                        .await;
                 *early_upload = Places::default();
+                if had_turn && turn.is_none() && held.is_ok() {
+                    *turn = Some(worker.saturation.turn(&worker.resources, &mut **client).await?);
+                }
                 held.map(Ok)
             }
             (Source::Request, _) => Ok(Err(gone())),
@@ -427,12 +435,13 @@ fn answered(
     match sent {
         Ok(UpstreamResponse { head, mut body }) => {
             let is_empty = body.is_done() && body.upload == Upload::Done;
+            let body_bytes_max = sender.body_bytes_max();
             sender.release(resources);
             if head.status() >= 400 {
                 // As for any response: the rest of the request is of no use any more.
                 body.stop_upload(resources);
             }
-            let message = exchange::response(head, is_empty);
+            let message = exchange::response(head, is_empty, body_bytes_max);
             let stream = if is_empty {
                 body.release(resources, true);
                 None

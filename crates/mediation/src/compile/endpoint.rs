@@ -10,6 +10,17 @@ use crate::program::{
     TimeoutAction,
 };
 
+/// Of a port of a service in WSDL.
+fn address(wsdl: xml::Node<'_>, service: &str, port: &str) -> Option<String> {
+    let named = |node: &xml::Node<'_>, local: &str, name: &str| {
+        node.is_element() && node.local_name() == local && node.attribute("", "name") == Some(name)
+    };
+    let service = wsdl.descendants().find(|node| named(node, "service", service))?;
+    let port = service.descendants().find(|node| named(node, "port", port))?;
+    let address = port.descendants().find(|node| node.local_name() == "address")?;
+    address.attribute("", "location").map(str::to_owned)
+}
+
 /// Attributes of designers and statistics, without effect.
 const IGNORED: &[&str] = &["statistics", "trace", "name"];
 
@@ -198,26 +209,27 @@ impl Compiler {
         Some(endpoint)
     }
 
-    /// The address of a port in inline WSDL. Source: WSDL 1.1 section 3.8.
+    /// The address of a port in WSDL, inline or by URL or file. Source: WSDL 1.1 section 3.8.
     fn wsdl_address(&mut self, child: &Element<'_>) -> Option<String> {
         let (service, port) = (child.required(self, "service")?, child.required(self, "port")?);
-        if child.optional("uri").is_some() || child.child("definitions").is_none() {
-            let help = "write the WSDL into the endpoint, or an `address` endpoint".to_owned();
-            self.error(child, "WSDL is not read from a URL".to_owned(), Some(help));
-            return None;
-        }
-        let named = |node: &xml::Node<'_>, local: &str, name: &str| {
-            node.is_element()
-                && node.local_name() == local
-                && node.attribute("", "name") == Some(name)
+        let found = match (child.optional("uri"), child.child("definitions")) {
+            (Some(uri), _) => {
+                let bytes = self.document(child, uri)?;
+                match xml::Document::parse(&bytes) {
+                    Ok(document) => address(document.root(), service, port),
+                    Err(error) => {
+                        self.error(child, format!("`{uri}`: {error}"), None);
+                        return None;
+                    }
+                }
+            }
+            (None, Some(definitions)) => address(definitions.node(), service, port),
+            (None, None) => {
+                let help = "write the WSDL into the endpoint, or name it with `uri`".to_owned();
+                self.error(child, "the endpoint has no WSDL".to_owned(), Some(help));
+                return None;
+            }
         };
-        let definitions = child.child("definitions")?.node();
-        let found = definitions
-            .descendants()
-            .find(|node| named(node, "service", service))
-            .and_then(|service| service.descendants().find(|node| named(node, "port", port)))
-            .and_then(|port| port.descendants().find(|node| node.local_name() == "address"))
-            .and_then(|address| address.attribute("", "location").map(str::to_owned));
         if found.is_none() {
             let message = format!("the WSDL has no address of the port `{port}` of `{service}`");
             self.error(child, message, None);

@@ -9,6 +9,12 @@ const NEEDLESS: [&str; 2] = ["inbound.worker.", "inbound.thread."];
 const OF_TLS: [&str; 5] =
     ["keystore", "truststore", "HttpsProtocols", "PreferredCiphers", "SSLProtocol"];
 
+#[derive(Default)]
+struct Parameters {
+    port: Option<u16>,
+    dispatches: Option<Pattern>,
+}
+
 impl Compiler {
     pub(super) fn inbound(&mut self, element: &Element<'_>) -> Option<()> {
         let name = element.required(self, "name")?.to_owned();
@@ -36,32 +42,7 @@ impl Compiler {
         // A response without a `receive` of its own comes to `main`, as in Synapse.
         let response = self.program.sequence("main");
         let flow = Flow { request, response, fault, endpoint: None };
-        let (mut port, mut dispatches) = (None, None);
-        let parameters = element.child("parameters");
-        for parameter in parameters.iter().flat_map(|all| all.children().collect::<Vec<_>>()) {
-            if parameter.name() != "parameter" {
-                let message = format!("`parameters` has no child `{}`", parameter.name());
-                self.error(&parameter, message, None);
-                continue;
-            }
-            let key = parameter.required(self, "name")?;
-            let text = parameter.node().string_value();
-            let text = text.trim();
-            match key {
-                "inbound.http.port" => port = Some(self.port(&parameter, text)?),
-                "dispatch.filter.pattern" if text.is_empty() => {}
-                "dispatch.filter.pattern" => {
-                    dispatches = Some(Pattern::compile(self, &parameter, text)?);
-                }
-                "SSLVerifyClient" if !text.eq_ignore_ascii_case("none") && !text.is_empty() => {
-                    let help = "set `clients` in `[tls]`, which holds for all listeners";
-                    let message = "`SSLVerifyClient` is not served".to_owned();
-                    self.error(&parameter, message, Some(help.to_owned()));
-                }
-                _ => self.needless(&parameter, key),
-            }
-            parameter.finish(self);
-        }
+        let Parameters { port, dispatches } = self.inbound_parameters(element)?;
         let Some(port) = port else {
             let help = "add <parameter name=\"inbound.http.port\">8085</parameter>".to_owned();
             let message = format!("the inbound endpoint `{name}` has no port");
@@ -80,6 +61,36 @@ impl Compiler {
             self.program.inbounds.push(Inbound { name, port, secure, flow, dispatches, site });
         }
         Some(())
+    }
+
+    fn inbound_parameters(&mut self, element: &Element<'_>) -> Option<Parameters> {
+        let mut found = Parameters::default();
+        let parameters = element.child("parameters");
+        for parameter in parameters.iter().flat_map(|all| all.children().collect::<Vec<_>>()) {
+            if parameter.name() != "parameter" {
+                let message = format!("`parameters` has no child `{}`", parameter.name());
+                self.error(&parameter, message, None);
+                continue;
+            }
+            let key = parameter.required(self, "name")?;
+            let text = parameter.node().string_value();
+            let text = text.trim();
+            match key {
+                "inbound.http.port" => found.port = Some(self.port(&parameter, text)?),
+                "dispatch.filter.pattern" if text.is_empty() => {}
+                "dispatch.filter.pattern" => {
+                    found.dispatches = Some(Pattern::compile(self, &parameter, text)?);
+                }
+                "SSLVerifyClient" if !text.eq_ignore_ascii_case("none") && !text.is_empty() => {
+                    let help = "set `clients` in `[tls]`, which holds for all listeners";
+                    let message = "`SSLVerifyClient` is not served".to_owned();
+                    self.error(&parameter, message, Some(help.to_owned()));
+                }
+                _ => self.needless(&parameter, key),
+            }
+            parameter.finish(self);
+        }
+        Some(found)
     }
 
     fn port(&mut self, element: &Element<'_>, text: &str) -> Option<u16> {

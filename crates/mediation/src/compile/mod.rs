@@ -6,7 +6,7 @@ mod endpoint;
 mod inbound;
 mod service;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -48,6 +48,9 @@ pub struct Compiler {
     file: Arc<str>,
     depth: usize,
     artefacts: artefact::Artefacts,
+    inbound_names: BTreeSet<String>,
+    /// By file, and as the artefact names them.
+    documents: BTreeMap<(String, String), Arc<[u8]>>,
     endpoint_templates: HashMap<String, endpoint::Template>,
     endpoint_depth: usize,
     /// The size of the endpoint templates that were used, with their values.
@@ -62,6 +65,16 @@ pub(crate) enum Entry {
     Xml(Arc<[u8]>),
 }
 
+impl Entry {
+    fn of(bytes: &Arc<[u8]>) -> Self {
+        if xml::Document::parse(bytes).is_ok() {
+            Self::Xml(Arc::clone(bytes))
+        } else {
+            Self::Text(String::from_utf8_lossy(bytes).into())
+        }
+    }
+}
+
 impl Compiler {
     /// Compiles a whole set of artefacts, with its registry.
     #[must_use]
@@ -73,7 +86,14 @@ impl Compiler {
         let parsed: Vec<_> = parsed.collect();
         let origins = parsed.iter().map(|(file, document)| Origin { file, document });
         let resources = set.resources.clone();
-        let compiler = Self { resources, ..Self::default() };
+        let documents = set.artefacts.iter().flat_map(|artefact| {
+            let file = artefact.file.to_string_lossy().into_owned();
+            let of = move |(name, bytes): (&String, &Arc<[u8]>)| {
+                ((file.clone(), name.clone()), Arc::clone(bytes))
+            };
+            artefact.documents.iter().map(of)
+        });
+        let compiler = Self { resources, documents: documents.collect(), ..Self::default() };
         let (mut program, diagnostics) = compiler.compile_all(&origins.collect::<Vec<_>>());
         let configs = set.artefacts.iter().flat_map(|artefact| artefact.configs.clone());
         program.configs = configs.collect();
@@ -125,17 +145,20 @@ impl Compiler {
                     self.program.endpoint_names.insert(name, id);
                 }
             }
+            "inboundEndpoint" => {
+                self.inbound_names.insert(name);
+            }
             "localEntry" => {
                 let key = artefact.attribute("", "key").unwrap_or_default().to_owned();
                 let content = artefact.children().find(|child| child.is_element());
-                let entry = match content {
-                    Some(content) => Entry::Xml(serialise(content).into()),
-                    None => Entry::Text(artefact.string_value().trim().into()),
+                let entry = match (artefact.attribute("", "src"), content) {
+                    (Some(src), _) => match self.document(&element, src) {
+                        Some(bytes) => Entry::of(&bytes),
+                        None => return,
+                    },
+                    (None, Some(content)) => Entry::Xml(serialise(content).into()),
+                    (None, None) => Entry::Text(artefact.string_value().trim().into()),
                 };
-                if artefact.attribute("", "src").is_some() {
-                    let help = "write the content into the entry".to_owned();
-                    self.error(&element, "`src` is not served yet".to_owned(), Some(help));
-                }
                 if self.claims("localEntry", &key, &element) {
                     self.entries.insert(key, entry);
                 }
@@ -406,18 +429,24 @@ impl Compiler {
         found
     }
 
+    /// A document that the artefact names by URL or file, if it was read; else an error.
+    fn document(&mut self, element: &Element<'_>, name: &str) -> Option<Arc<[u8]>> {
+        let key = (self.file.to_string(), name.trim().to_owned());
+        let found = self.documents.get(&key).cloned();
+        if found.is_none() {
+            let help = "write the document into the artefact".to_owned();
+            self.error(element, format!("`{name}` was not read"), Some(help));
+        }
+        found
+    }
+
     /// Of a resource; whether it is XML is found out once.
     fn registry_entry(&mut self, key: &str) -> Option<Entry> {
         let path = model::resource_path(key)?;
         if let Some(known) = self.resource_entries.get(&path) {
             return Some(known.clone());
         }
-        let bytes = &self.resources.get(&path)?.bytes;
-        let entry = if xml::Document::parse(bytes).is_ok() {
-            Entry::Xml(Arc::clone(bytes))
-        } else {
-            Entry::Text(String::from_utf8_lossy(bytes).into())
-        };
+        let entry = Entry::of(&self.resources.get(&path)?.bytes);
         self.resource_entries.insert(path, entry.clone());
         Some(entry)
     }

@@ -3,7 +3,7 @@
 use super::{Compiler, Element, Entry, serialise};
 use crate::description::Wsdl;
 use crate::program::SequenceId;
-use crate::service::{Api, Flow, Proxy, Resource, ResourcePath, Transports};
+use crate::service::{Api, Bindings, Flow, Proxy, Resource, ResourcePath, Transports};
 
 const DEFAULT_TRANSPORTS: &str = "http https";
 
@@ -14,7 +14,7 @@ impl Compiler {
         let starts = element.flag(self, "startOnLoad", true)?;
         element.ignore(&["trace", "statistics", "serviceGroup", "pinnedServers"]);
         let transports = self.transports(element)?;
-        let (mut flow, mut wsdl) = (Flow::default(), None);
+        let (mut flow, mut wsdl, mut bindings) = (Flow::default(), None, Bindings::default());
         for child in element.children() {
             match child.name() {
                 "target" => flow = self.flow(&child)?,
@@ -25,7 +25,12 @@ impl Compiler {
                 }
                 "parameter" => {
                     let name = child.optional("name").unwrap_or_default();
-                    self.warning(&child, format!("the parameter `{name}` has no effect"), None);
+                    if name == "inbound.only" {
+                        let only = child.node().string_value();
+                        bindings.default = !only.trim().eq_ignore_ascii_case("true");
+                    } else {
+                        self.warning(&child, format!("the parameter `{name}` has no effect"), None);
+                    }
                     continue;
                 }
                 other => {
@@ -41,31 +46,35 @@ impl Compiler {
                 format!("the proxy `{name}` is not served: it has `startOnLoad=\"false\"`");
             self.warning(element, message, None);
         } else if is_first {
-            self.program.proxies.push(Proxy { name, transports, flow, wsdl });
+            self.program.proxies.push(Proxy { name, transports, bindings, flow, wsdl });
         }
         Some(())
     }
 
-    /// The WSDL in a `publishWSDL`, or the one of its `key`.
+    /// The WSDL in a `publishWSDL`, or the one of its `key` or `uri`.
     fn wsdl(&mut self, element: &Element<'_>) -> Option<Wsdl> {
-        let text = match element.optional("key") {
-            Some(key) => match self.entry(element, key)? {
+        let inline = element.children().find(|child| child.name() != "resource");
+        let text = match (element.optional("key"), element.optional("uri"), inline) {
+            (Some(key), ..) => match self.entry(element, key)? {
                 Entry::Xml(bytes) => bytes.to_vec(),
                 Entry::Text(text) => text.as_bytes().to_vec(),
             },
-            None => match element.children().find(|child| child.name() != "resource") {
-                Some(inline) => serialise(inline.node()),
-                None => {
-                    let message = "`publishWSDL`: a WSDL elsewhere is not served".to_owned();
-                    let help = "put it into the element, or into the registry with `key`";
-                    self.warning(element, message, Some(help.to_owned()));
-                    return None;
-                }
-            },
+            // The proxy is served without it, with the warning of whoever could not read it.
+            (None, Some(uri), _) => {
+                let key = (self.file.to_string(), uri.trim().to_owned());
+                self.documents.get(&key)?.to_vec()
+            }
+            (None, None, Some(inline)) => serialise(inline.node()),
+            (None, None, None) => {
+                let message = "`publishWSDL`: a WSDL elsewhere is not served".to_owned();
+                let help = "put it into the element, or name it with `key` or `uri`";
+                self.warning(element, message, Some(help.to_owned()));
+                return None;
+            }
         };
         let wsdl = xml::Document::parse(&text).ok().as_ref().and_then(Wsdl::new);
         if wsdl.is_none() {
-            self.error(element, "`publishWSDL`: this is no WSDL".to_owned(), None);
+            self.error(element, "`publishWSDL`: not a WSDL document".to_owned(), None);
         }
         if let Some(resource) = element.children().find(|child| child.name() == "resource") {
             let message =
@@ -94,11 +103,26 @@ impl Compiler {
             return None;
         }
         let transports = self.transports(element)?;
+        let bindings = bindings(element).unwrap_or_default();
+        for inbound in &bindings.inbounds {
+            if !self.inbound_names.contains(inbound) {
+                let help = super::nearest(inbound, self.inbound_names.iter());
+                self.error(element, format!("there is no inbound endpoint `{inbound}`"), help);
+            }
+            self.artefacts.uses("inboundEndpoint", inbound);
+        }
         let base_path = self.base_path(element, context)?;
         let mut resources = Vec::new();
         for child in element.children() {
             match child.name() {
-                "resource" => resources.extend(self.resource(&child)),
+                "resource" => {
+                    if self::bindings(&child).is_some_and(|own| own != bindings) {
+                        let message = "`binds-to` of a resource is not served".to_owned();
+                        let help = "bind the API, and put the resource into an API of its own";
+                        self.error(&child, message, Some(help.to_owned()));
+                    }
+                    resources.extend(self.resource(&child));
+                }
                 "description" => {}
                 other => {
                     let message = format!("`{other}` of `api` is not served");
@@ -114,7 +138,8 @@ impl Compiler {
         }
         if is_first {
             let version = element.optional("version").map(str::to_owned);
-            self.program.apis.push(Api { name, base_path, version, transports, resources });
+            let api = Api { name, base_path, version, transports, bindings, resources };
+            self.program.apis.push(api);
         }
         Some(())
     }
@@ -220,4 +245,14 @@ impl Compiler {
         }
         Some(transports)
     }
+}
+
+/// Of `binds-to`: names of inbound endpoints, and `default`. Source: Synapse's `APIFactory` and `ApiConstants`.
+fn bindings(element: &Element<'_>) -> Option<Bindings> {
+    let names = element.optional("binds-to")?.split(',').map(str::trim);
+    let names: Vec<_> = names.filter(|name| !name.is_empty()).map(str::to_owned).collect();
+    let (default, inbounds): (Vec<_>, Vec<_>) =
+        names.into_iter().partition(|name| name == "default");
+    let default = !default.is_empty() || inbounds.is_empty();
+    Some(Bindings { default, inbounds })
 }

@@ -70,7 +70,7 @@ impl Mediator for Find {
 
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
         if message.direction == Direction::Response {
-            return Err(fail("a response came to a `cache` that is no collector"));
+            return Err(fail("a response came to a `cache` without `collector=\"true\"`"));
         }
         let Some(policy) = scene.program.caches.get(self.cache) else { return Ok(Next::Continue) };
         message.remove(PropertyScope::Operation, MISSED);

@@ -26,6 +26,10 @@ impl Mediator for Filter {
         self.then.into_iter().chain(self.otherwise).collect()
     }
 
+    fn can_repeat(&self) -> bool {
+        true
+    }
+
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
         let holds = match &self.pattern {
             Some(pattern) => match subject(&self.source, scene, message)? {

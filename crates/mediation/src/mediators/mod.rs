@@ -110,8 +110,8 @@ Penstock runs the artefacts of WSO2's Micro Integrator: [integration.md](integra
 `penstock check` checks them, and `penstock try FILE --payload MESSAGE --trace` shows what one message becomes, without
 a network.
 
-Served are `definitions` with `sequence`, `template`, `endpoint`, `proxy`, `api` and `localEntry` (inline). An endpoint
-is an `address`, `http` (with `basicAuth`), `default`, `wsdl` with inline WSDL, `loadbalance` (in turns, by weight),
+Served are `definitions` with `sequence`, `template`, `endpoint`, `proxy`, `api`, `inboundEndpoint` and `localEntry`. An
+endpoint is an `address`, `http` (with `basicAuth`), `default`, `wsdl`, `loadbalance` (in turns, by weight),
 `failover` or `recipientlist`, one of a template, or one by `key-expression`; groups may be inside groups. It has
 `timeout`, `suspendOnFailure`, `markForSuspension` (without `retryDelay`) and `retryConfig`. The sequence `main` gets
 the requests that no proxy and no API takes, and `fault` handles the errors that nothing else does.

@@ -25,6 +25,10 @@ impl Mediator for PayloadFactory {
         BodyUse::Rewritten
     }
 
+    fn can_repeat(&self) -> bool {
+        true
+    }
+
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
         let mut body = Vec::new();
         let view = scene.view(message);

@@ -106,6 +106,11 @@ impl Mediator for Property {
         })
     }
 
+    /// It is set when its value is known.
+    fn can_repeat(&self) -> bool {
+        true
+    }
+
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
         let name = self.name.text(scene, message)?;
         match &self.action {

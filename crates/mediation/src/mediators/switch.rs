@@ -24,6 +24,10 @@ impl Mediator for Switch {
         self.cases.iter().map(|(_, branch)| *branch).chain(self.default).collect()
     }
 
+    fn can_repeat(&self) -> bool {
+        true
+    }
+
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
         if let Some(text) = subject(&self.source, scene, message)? {
             for (pattern, branch) in &self.cases {

@@ -223,7 +223,7 @@ fn rule(
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         let (Ok(first), Ok(last)) = (first.trim().parse(), last.trim().parse()) else {
             let help = "write `other`, an address, or two addresses with `-` between them";
-            let message = format!("`{range}` is no address");
+            let message = format!("invalid address `{range}`");
             compiler.error(element, message, Some(help.to_owned()));
             return None;
         };

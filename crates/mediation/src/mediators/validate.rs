@@ -83,6 +83,11 @@ impl Validate {
 }
 
 impl Schema {
+    /// Without the text that it was made of.
+    pub(crate) fn compiled_only(self) -> Self {
+        Self { value: serde_json::Value::Null, ..self }
+    }
+
     pub(super) fn value(&self) -> &serde_json::Value {
         &self.value
     }
@@ -174,6 +179,9 @@ fn branches(schema: &serde_json::Value) -> bool {
     }
 }
 
+/// The smallest memory of an object with members: a node of a B-tree, with room for eleven.
+const OBJECT_BYTES: usize = 11 * (size_of::<String>() + size_of::<serde_json::Value>()) + 16;
+
 /// As if each value of the message was compared with each part of the schema once. A schema that refers to itself in
 /// several branches takes longer.
 fn charge(text: &str, schema: usize, budget: &Budget) -> Result<(), Failure> {
@@ -181,8 +189,10 @@ fn charge(text: &str, schema: usize, budget: &Budget) -> Result<(), Failure> {
     let parts = schema / limits::SCHEMA_BYTES_PER_STEP + 1;
     budget.charge_steps(values.saturating_mul(parts) as u64)?;
     budget.charge_scanning(text.len())?;
-    // A tree of values, which is freed after the check.
+    // A tree of values, which is freed after the check. The members of an object are in nodes of a tree of their own.
+    let objects = text.bytes().filter(|byte| *byte == b'{').count();
     let tree = values.saturating_mul(size_of::<serde_json::Value>() + size_of::<Value<'_>>());
+    let tree = tree.saturating_add(objects.saturating_mul(OBJECT_BYTES));
     budget.charge_memory(tree)?;
     budget.release_memory(tree);
     Ok(())

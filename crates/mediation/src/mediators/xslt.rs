@@ -41,6 +41,10 @@ impl Mediator for Xslt {
         limits::TRANSFORM_NS_PER_BYTE
     }
 
+    fn can_repeat(&self) -> bool {
+        true
+    }
+
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
         if self.source.is_none() && message.body.payload(scene.budget)?.is_none() {
             scene.environment.log(crate::LogLevel::Warn, "xslt: the body is empty");

@@ -7,6 +7,7 @@ use expression::{BodyUse, Budget, json, mapping, markup};
 
 use super::coding::Coding;
 use super::{Format, form, formatter, multipart, soap};
+use crate::limits::DECODED_BYTES_MAX;
 use crate::{Code, Failure};
 
 /// The body of a message.
@@ -29,6 +30,10 @@ pub struct Body {
     plain: OnceCell<Bytes>,
     /// Text in ISO-8859-1, as UTF-8.
     decoded: OnceCell<Bytes>,
+    /// Its limit when it is decoded, in bytes; `None`: [`DECODED_BYTES_MAX`].
+    decoded_max: Option<usize>,
+    /// Its bytes count as those that arrived, but are new.
+    is_adopted: bool,
     /// Memory that this body was charged, and releases when it is replaced.
     charged: Cell<u64>,
 }
@@ -64,6 +69,12 @@ impl Body {
     #[must_use]
     pub fn held(format: Format, bytes: impl Into<Bytes>) -> Self {
         Self { format, source: Source::Bytes(bytes.into()), ..Self::default() }
+    }
+
+    /// With this limit when it is decoded, in bytes.
+    #[must_use]
+    pub fn decoded_up_to(self, bytes: usize) -> Self {
+        Self { decoded_max: Some(bytes), ..self }
     }
 
     /// The bytes of a body that was streaming.
@@ -108,6 +119,19 @@ impl Body {
         }
     }
 
+    /// Whether its bytes are new, so that whoever holds them was not charged for them yet.
+    #[must_use]
+    pub fn is_new(&self) -> bool {
+        self.is_adopted || self.state() == BodyUse::Rewritten
+    }
+
+    /// From now on, new bytes count as those that arrived: what the head says of them is true.
+    pub(super) fn adopt(&mut self) {
+        if let Source::Written(bytes) = &mut self.source {
+            (self.source, self.is_adopted) = (Source::Bytes(std::mem::take(bytes)), true);
+        }
+    }
+
     /// Whether there is no body.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -133,7 +157,7 @@ impl Body {
     pub fn size_to_read(&self) -> usize {
         match &self.source {
             Source::Bytes(bytes) if self.plain.get().is_none() => {
-                self.coding.decoded_max(bytes.len())
+                self.coding.decoded_max(bytes.len(), self.decoded_max())
             }
             Source::Bytes(_)
             | Source::Streaming
@@ -156,8 +180,10 @@ impl Body {
             Source::Streaming => return Err(not_held()),
         };
         let (boundary, is_latin) = (self.boundary.clone(), self.is_latin);
-        let coding = self.coding.clone();
-        Ok(Self { format: self.format, boundary, is_latin, coding, source, ..Self::default() })
+        let (coding, is_adopted) = (self.coding.clone(), self.is_adopted);
+        let (format, decoded_max) = (self.format, self.decoded_max);
+        let copy = Self { format, boundary, is_latin, coding, decoded_max, ..Self::default() };
+        Ok(Self { is_adopted, source, ..copy })
     }
 
     /// Replaces it by `bytes` in `format`, which are checked when somebody reads them.
@@ -179,6 +205,10 @@ impl Body {
     fn become_new(&mut self, format: Format, source: Source, budget: &Budget) {
         budget.release_memory(usize::try_from(self.charged.take()).unwrap_or(usize::MAX));
         *self = Self { format, source, ..Self::default() };
+    }
+
+    fn decoded_max(&self) -> usize {
+        self.decoded_max.unwrap_or(DECODED_BYTES_MAX)
     }
 
     /// Drops its views, and what they were charged: it is written, and leaves its run. The host charges what is left.
@@ -433,7 +463,8 @@ impl Body {
             return Ok(bytes);
         }
         if self.plain.get().is_none() {
-            let plain = self.charge(budget, || self.coding.decode(bytes, budget))?;
+            let plain =
+                self.charge(budget, || self.coding.decode(bytes, self.decoded_max(), budget))?;
             // The cell was empty.
             let _ = self.plain.set(plain.into());
         }

@@ -8,8 +8,7 @@ use flate2::{Decompress, FlushDecompress, Status};
 
 use super::Head;
 use crate::limits::{
-    DECODED_BYTES_MAX, DECODED_BYTES_PER_STEP, DECODED_FREE_BYTES, DECODED_RATIO_MAX,
-    GZIP_MEMBER_STEPS,
+    DECODED_BYTES_PER_STEP, DECODED_FREE_BYTES, DECODED_RATIO_MAX, GZIP_MEMBER_STEPS,
 };
 use crate::{Code, Failure};
 
@@ -49,13 +48,12 @@ impl Coding {
         }
     }
 
-    /// The most that `bytes` of this coding can become, in bytes.
-    pub(super) fn decoded_max(&self, bytes: usize) -> usize {
+    /// The most that `bytes` of this coding can become, in bytes; `most`: the limit of any body.
+    pub(super) fn decoded_max(&self, bytes: usize, most: usize) -> usize {
         match self {
             Self::Identity | Self::Unknown(_) => bytes,
             Self::Gzip | Self::Deflate => {
-                let by_ratio = bytes.saturating_mul(DECODED_RATIO_MAX);
-                by_ratio.clamp(DECODED_FREE_BYTES, DECODED_BYTES_MAX)
+                bytes.saturating_mul(DECODED_RATIO_MAX).max(DECODED_FREE_BYTES).min(most)
             }
         }
     }
@@ -64,14 +62,20 @@ impl Coding {
     ///
     /// # Errors
     /// An unknown coding, malformed bytes, more than [`Coding::decoded_max`], or the budget.
-    pub(super) fn decode(&self, bytes: &[u8], budget: &Budget) -> Result<Vec<u8>, Failure> {
+    pub(crate) fn decode(
+        &self,
+        bytes: &[u8],
+        most: usize,
+        budget: &Budget,
+    ) -> Result<Vec<u8>, Failure> {
+        let max = self.decoded_max(bytes.len(), most);
         match self {
             Self::Identity => Ok(bytes.to_vec()),
             Self::Gzip => {
                 let members = Members { member: GzDecoder::new(bytes), budget };
-                self.read(members, bytes.len(), budget)
+                read(members, max, budget)
             }
-            Self::Deflate => self.read(Inflater::new(bytes), bytes.len(), budget),
+            Self::Deflate => read(Inflater::new(bytes), max, budget),
             Self::Unknown(codings) => {
                 let text = format!(
                     "the body is encoded ({codings}), and a mediator reads it; it may be `gzip` or `deflate`"
@@ -80,41 +84,40 @@ impl Coding {
             }
         }
     }
+}
 
-    fn read(&self, mut from: impl Read, len: usize, budget: &Budget) -> Result<Vec<u8>, Failure> {
-        const FIRST: usize = 16 * 1024;
-        let max = self.decoded_max(len);
-        let mut decoded = Vec::new();
-        let mut end = 0;
-        loop {
-            if end == decoded.len() {
-                // One byte more than allowed shows that there is more.
-                let next = decoded.len().saturating_mul(2).clamp(FIRST, max.saturating_add(1));
-                let more = next.saturating_sub(decoded.len());
-                budget.charge_memory(more)?;
-                budget.charge_steps((more / DECODED_BYTES_PER_STEP) as u64)?;
-                decoded.reserve_exact(more);
-                decoded.resize(next, 0);
-            }
-            let room = decoded.get_mut(end..).unwrap_or_default();
-            let count = from.read(room).map_err(|error| {
-                malformed(format!("the body is encoded, and cannot be decoded: {error}"))
-            })?;
-            end = end.saturating_add(count);
-            if end > max {
-                return Err(malformed(format!(
-                    "the body is encoded, and larger than {max} bytes when decoded"
-                )));
-            }
-            if count == 0 {
-                break;
-            }
+fn read(mut from: impl Read, max: usize, budget: &Budget) -> Result<Vec<u8>, Failure> {
+    const FIRST: usize = 16 * 1024;
+    let mut decoded = Vec::new();
+    let mut end = 0;
+    loop {
+        if end == decoded.len() {
+            // One byte more than allowed shows that there is more.
+            let next = decoded.len().saturating_mul(2).max(FIRST).min(max.saturating_add(1));
+            let more = next.saturating_sub(decoded.len());
+            budget.charge_memory(more)?;
+            budget.charge_steps((more / DECODED_BYTES_PER_STEP) as u64)?;
+            decoded.reserve_exact(more);
+            decoded.resize(next, 0);
         }
-        budget.release_memory(decoded.len().saturating_sub(end));
-        decoded.truncate(end);
-        decoded.shrink_to_fit();
-        Ok(decoded)
+        let room = decoded.get_mut(end..).unwrap_or_default();
+        let count = from.read(room).map_err(|error| {
+            malformed(format!("the body is encoded, and cannot be decoded: {error}"))
+        })?;
+        end = end.saturating_add(count);
+        if end > max {
+            return Err(malformed(format!(
+                "the body is encoded, and larger than {max} bytes when decoded"
+            )));
+        }
+        if count == 0 {
+            break;
+        }
     }
+    budget.release_memory(decoded.len().saturating_sub(end));
+    decoded.truncate(end);
+    decoded.shrink_to_fit();
+    Ok(decoded)
 }
 
 fn malformed(text: String) -> Failure {
@@ -192,6 +195,7 @@ mod tests {
     use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
 
     use super::*;
+    use crate::limits::DECODED_BYTES_MAX;
     use crate::message::PlainHead;
 
     fn gzip(text: &[u8]) -> Vec<u8> {
@@ -250,7 +254,7 @@ mod tests {
                 (Coding::Deflate, raw(&text)),
             ] {
                 let budget = Budget::default();
-                let decoded = coding.decode(&bytes, &budget).unwrap();
+                let decoded = coding.decode(&bytes, DECODED_BYTES_MAX, &budget).unwrap();
                 assert!(decoded == text, "{coding:?} of {len} bytes");
                 assert_eq!(budget.bytes_used(), len as u64, "{coding:?}");
             }
@@ -267,7 +271,8 @@ mod tests {
         ] {
             let cuts = (0..bytes.len()).step_by(977).chain([bytes.len() - 1]);
             for bytes in cuts.map(|end| bytes[..end].to_vec()).chain([[&*bytes, b"x"].concat()]) {
-                let failure = coding.decode(&bytes, &Budget::default()).unwrap_err();
+                let failure =
+                    coding.decode(&bytes, DECODED_BYTES_MAX, &Budget::default()).unwrap_err();
                 assert_eq!(failure.code, Code::MALFORMED_BODY, "{coding:?}: {failure}");
             }
         }
@@ -282,18 +287,26 @@ mod tests {
             (DECODED_FREE_BYTES + 1, false),
             (DECODED_BYTES_MAX + 1, false),
         ] {
-            let decoded = Coding::Gzip.decode(&gzip(&zeros[..len]), &Budget::default());
+            let decoded =
+                Coding::Gzip.decode(&gzip(&zeros[..len]), DECODED_BYTES_MAX, &Budget::default());
             assert_eq!(decoded.is_ok(), fits, "{len}");
         }
-        let failure = Coding::Gzip.decode(&gzip(b"").repeat(100_000), &Budget::default());
+        let failure =
+            Coding::Gzip.decode(&gzip(b"").repeat(100_000), DECODED_BYTES_MAX, &Budget::default());
         assert!(failure.unwrap_err().message.contains("2000000 steps"));
         let large = text(DECODED_BYTES_MAX + 1);
         let budget = Budget::default();
-        assert!(Coding::Gzip.decode(&gzip(&large[1..]), &budget).unwrap() == large[1..]);
-        let failure = Coding::Gzip.decode(&gzip(&large), &Budget::default()).unwrap_err();
+        assert!(
+            Coding::Gzip.decode(&gzip(&large[1..]), DECODED_BYTES_MAX, &budget).unwrap()
+                == large[1..]
+        );
+        let failure =
+            Coding::Gzip.decode(&gzip(&large), DECODED_BYTES_MAX, &Budget::default()).unwrap_err();
         assert!(failure.message.contains("larger than 10485760 bytes"), "{failure}");
+        let failure = Coding::Gzip.decode(&gzip(&large), 1_000, &Budget::default()).unwrap_err();
+        assert!(failure.message.contains("larger than 1000 bytes"), "as the host says: {failure}");
         let budget = Budget::new(1_000_000, 20_000);
-        let failure = Coding::Gzip.decode(&gzip(&large), &budget).unwrap_err();
+        let failure = Coding::Gzip.decode(&gzip(&large), DECODED_BYTES_MAX, &budget).unwrap_err();
         assert!(failure.message.contains("more than 20000 bytes"), "{failure}");
     }
 }

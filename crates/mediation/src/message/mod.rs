@@ -19,6 +19,8 @@ use expression::{BodyUse, Budget};
 use crate::{Code, Failure};
 
 pub use body::Body;
+#[cfg(any(test, feature = "fuzzing"))]
+pub(crate) use coding::Coding as BodyCoding;
 use coding::{CONTENT_ENCODING, Coding};
 pub use format::Format;
 pub(crate) use head::NoHead;
@@ -86,10 +88,21 @@ impl Message {
     /// Removes the fields that are wrong for a body that was rewritten, which it was not `before`.
     pub(crate) fn rewritten_since(&mut self, before: BodyUse) {
         if before != BodyUse::Rewritten && self.body.state() == BodyUse::Rewritten {
-            for name in OF_THE_BYTES {
-                self.head.remove_field(name);
-            }
+            self.forget_bytes();
         }
+    }
+
+    /// Removes what the head says of the bytes of the body.
+    pub(crate) fn forget_bytes(&mut self) {
+        for name in OF_THE_BYTES {
+            self.head.remove_field(name);
+        }
+    }
+
+    /// Takes what the head says of the bytes of a new body as true.
+    pub(crate) fn adopt_body(&mut self) {
+        self.body.adopt();
+        self.note_parameters();
     }
 
     /// Its content coding, if there is one.
@@ -207,10 +220,27 @@ impl Message {
             "FAULT" if soap::namespace(self.body.format()).is_some() => {
                 soap::fault_reason(self.body.xml(budget).ok()??).map(|_| Cow::Borrowed("TRUE"))
             }
-            "Action" => match self.head.field("SOAPAction")? {
-                Cow::Borrowed(action) => Some(Cow::Borrowed(action.trim_matches('"'))),
-                Cow::Owned(action) => Some(Cow::Owned(action.trim_matches('"').to_owned())),
+            "Action" => match self.head.field("SOAPAction") {
+                Some(Cow::Borrowed(action)) => Some(Cow::Borrowed(action.trim_matches('"'))),
+                Some(Cow::Owned(action)) => Some(Cow::Owned(action.trim_matches('"').to_owned())),
+                None => {
+                    let content_type = self.head.field(CONTENT_TYPE)?;
+                    Some(Cow::Owned(format::parameter(&content_type, "action")?.to_owned()))
+                }
             },
+            "From" | "ReplyTo" | "FaultTo" | "RelatesTo" | "MessageID" => {
+                soap::addressing(self.body.xml(budget).ok()??, name).map(Cow::Owned)
+            }
+            "OperationName" | "OperationNamespace" => {
+                let is_name = name == "OperationName";
+                if soap::namespace(self.body.format()).is_none() {
+                    // The operation that Synapse's services have without a WSDL.
+                    return is_name.then_some(Cow::Borrowed("mediate"));
+                }
+                let operation = soap::payload(self.body.xml(budget).ok()??)?;
+                let found = if is_name { operation.local_name() } else { operation.namespace() };
+                Some(Cow::Owned(found.to_owned()))
+            }
             _ => None,
         }
     }

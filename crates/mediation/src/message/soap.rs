@@ -50,6 +50,21 @@ pub(crate) fn fault_reason(document: &xml::Document) -> Option<String> {
     Some(reasons.next().map_or_else(String::new, |reason| reason.string_value().trim().to_owned()))
 }
 
+/// The text of a header block of WS-Addressing; of an endpoint reference, its address. Source: Web Services Addressing 1.0,
+/// and its submission of August 2004.
+pub(crate) fn addressing(document: &xml::Document, local: &str) -> Option<String> {
+    const NAMESPACES: [&str; 2] = [
+        "http://www.w3.org/2005/08/addressing",
+        "http://schemas.xmlsoap.org/ws/2004/08/addressing",
+    ];
+    let is_it = |node: &Node<'_>, local: &str| {
+        node.is_element() && node.local_name() == local && NAMESPACES.contains(&node.namespace())
+    };
+    let block = part(document, "Header")?.children().find(|node| is_it(node, local))?;
+    let address = block.children().find(|node| is_it(node, "Address"));
+    Some(address.unwrap_or(block).string_value().trim().to_owned())
+}
+
 /// Whether the first element of `text` is called `Envelope`.
 pub(crate) fn is_envelope(text: &str) -> bool {
     let tag = without_declaration(text).trim_start().strip_prefix('<').unwrap_or_default();

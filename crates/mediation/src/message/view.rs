@@ -13,6 +13,11 @@ pub trait Environment {
     /// Milliseconds since the Unix epoch.
     fn unix_ms(&self) -> i64;
 
+    /// The identity of the request, which `get-property('MessageID')` returns unless the message has its own.
+    fn message_id(&self) -> Option<Cow<'_, str>> {
+        None
+    }
+
     /// A configured value (`configs.x`).
     fn config(&self, _name: &str) -> Option<Cow<'_, str>> {
         None
@@ -99,6 +104,15 @@ impl<'m> View<'m> {
         self.parameters.iter().find(|(known, _)| known == name).map(|(_, value)| value)
     }
 
+    /// A property that any message has.
+    fn described(&self, scope: PropertyScope, name: &str) -> Option<Cow<'_, str>> {
+        if scope != PropertyScope::Synapse {
+            return None;
+        }
+        let own = self.message.described(name, self.budget);
+        own.or_else(|| (name == "MessageID").then(|| self.environment.message_id())?)
+    }
+
     /// Markup is charged before it is written; without budget the next step fails.
     fn value(&self, value: &'m PropertyValue) -> Value<'m> {
         let Some(document) = value.xml() else { return value.value() };
@@ -150,11 +164,7 @@ impl EvalContext for View<'_> {
             Some(value) => Some(self.value(value)),
             None => {
                 let of_head = self.message.head.property(scope, name);
-                let of_message = || {
-                    let is_synapse = scope == PropertyScope::Synapse;
-                    is_synapse.then(|| self.message.described(name, self.budget)).flatten()
-                };
-                of_head.or_else(of_message).map(Value::Text)
+                of_head.or_else(|| self.described(scope, name)).map(Value::Text)
             }
         }
     }

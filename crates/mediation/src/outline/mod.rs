@@ -17,10 +17,10 @@ use crate::program::{Program, Step};
 
 pub use bodies::PassingBody;
 
-/// A sequence, a proxy or a resource of an API.
+/// A sequence, a proxy, an API or an inbound endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outline {
-    /// `proxy`, `api` or `sequence`.
+    /// The element: `proxy`, `api`, `inboundEndpoint`, `sequence` or `template`.
     pub kind: String,
     pub name: String,
     /// Where clients reach it; empty for a sequence.
@@ -132,7 +132,7 @@ impl Node {
     }
 }
 
-/// The proxies, the APIs and, if there are none, the sequences of `set`, of which `program` is compiled; or what has
+/// The proxies, the APIs, the inbound endpoints and, if there are none, the sequences of `set`, of which `program` is compiled; or what has
 /// this `name`.
 #[must_use]
 pub fn of(set: &ArtefactSet, program: &Program, name: Option<&str>) -> Vec<Outline> {
@@ -159,7 +159,7 @@ pub fn of(set: &ArtefactSet, program: &Program, name: Option<&str>) -> Vec<Outli
         let all = reader.artefacts.iter().filter(|(_, node)| is_chosen(node, kinds));
         all.filter_map(|artefact| reader.outline(*artefact)).collect()
     };
-    let services = of_kinds(&["proxy", "api"]);
+    let services = of_kinds(&["proxy", "api", "inboundEndpoint"]);
     if services.is_empty() { of_kinds(&["sequence", "template"]) } else { services }
 }
 
@@ -210,6 +210,20 @@ impl<'r> Reader<'r> {
                 });
                 let flows = flows.collect();
                 (api.map(|api| api.base_path.clone()).unwrap_or_default(), flows)
+            }
+            "inboundEndpoint" => {
+                let inbound =
+                    self.program.inbounds().iter().find(|inbound| inbound.name == name)?;
+                let scheme = if inbound.secure { "https" } else { "http" };
+                let sequence = node.attribute("", "sequence").unwrap_or("main");
+                let label = format!("sequence {sequence}");
+                let mut flows = self.named("sequence", sequence, &label, &mut walk);
+                if let Some(key) = node.attribute("", "onError") {
+                    let label = format!("onError: sequence {key}");
+                    let handlers = self.named("sequence", key, &label, &mut walk);
+                    flows.extend(handlers.into_iter().map(as_handler));
+                }
+                (format!("{scheme}, port {}", inbound.port), flows)
             }
             _ => return None,
         };

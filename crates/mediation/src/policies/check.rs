@@ -56,7 +56,7 @@ impl Mediator for Guard {
     }
 }
 
-fn occurs_twice(message: &Message, name: &str) -> bool {
+pub(super) fn occurs_twice(message: &Message, name: &str) -> bool {
     let mut count = 0_usize;
     message.head.fields(&mut |known, _| count += usize::from(known.eq_ignore_ascii_case(name)));
     count > 1

@@ -261,6 +261,9 @@ impl Service {
             replace_body(scene, message, body)?;
             return Ok(Next::Respond);
         }
+        if body.is_some() {
+            message.forget_bytes();
+        }
         change_fields(message, answer)?;
         if let Some(body) = body {
             if self.body_use() == BodyUse::Untouched {
@@ -307,7 +310,6 @@ fn keep_for_later(
     Ok(Next::Continue)
 }
 
-/// 204 and no connection are not the same: the first is an answer.
 fn unavailable(reason: &str) -> Failure {
     Failure::new(Code::NO_INTERCEPTOR, format!("the interceptor service failed: {reason}"))
 }
@@ -380,7 +382,7 @@ fn change_fields(message: &mut Message, answer: json::Ref<'_>) -> Result<(), Fai
     if let Some(names) = member(answer, "headersToRemove") {
         for name in names.elements() {
             let name =
-                name.string().ok_or_else(|| invalid("`headersToRemove` is no list of names"));
+                name.string().ok_or_else(|| invalid("`headersToRemove` must be an array of names"));
             let name = name?;
             if !is_written_by_gateway(&name) {
                 message.head.remove_field(&name);
@@ -414,14 +416,16 @@ fn each_field(
     Ok(())
 }
 
-/// Nothing that was said of the old body applies to the new one.
+/// No property of the old body applies to the new one; the service says what its fields are.
 fn replace_body(scene: &Scene<'_>, message: &mut Message, body: Vec<u8>) -> Result<(), Failure> {
     for name in [MESSAGE_TYPE, "ContentType", "NO_ENTITY_BODY"] {
         message.remove(PropertyScope::Axis2, name);
     }
     let content_type = message.head.field(CONTENT_TYPE);
     let format = content_type.map_or(Format::Binary, |content_type| Format::of(&content_type));
-    message.body.replace(format, body, scene.budget)
+    message.body.replace(format, body, scene.budget)?;
+    message.adopt_body();
+    Ok(())
 }
 
 pub(super) fn compile(reading: &mut PolicyReading<'_>) -> Option<Box<dyn Mediator>> {

@@ -22,6 +22,7 @@ pub(crate) use interceptor::ENDPOINT_SET;
 pub use page::{policies_example, policies_page};
 pub use program::{ApiPolicies, OperationFlow, check};
 pub use reading::{PolicyProblem, PolicyReading};
+pub use respond::response_cache_s;
 
 /// The property with the claims of the verified token, a JSON object.
 pub const CLAIMS: &str = "jwt_claims";
@@ -32,9 +33,47 @@ pub const INVOCATION: &str = "invocationContext";
 
 pub const SCHEMA_VALIDATION: &str = "schemaValidation";
 
+/// The policy that is no step: whoever reads a description takes it out, and hands [`response_cache_s`] to the host.
+pub const RESPONSE_CACHE: &str = "responseCache";
+
 /// The parameter of [`SCHEMA_VALIDATION`] that no file writes: the description of the operation, with what its `$ref`s
 /// lead to, as JSON: `{version, item, operation, refs: [[pointer, value], ...]}`.
 pub const CONTRACT: &str = "contract";
+
+/// What the members of a map in a description are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Members {
+    /// Keywords of OpenAPI or of JSON Schema.
+    Keywords,
+    /// Names that the author chose.
+    Names,
+}
+
+impl Members {
+    /// What the members of this map's member `key` are; `None`: it is a value such as an example, without schemas.
+    #[must_use]
+    pub fn below(self, key: &str) -> Option<Self> {
+        const VALUES: [&str; 5] = ["example", "examples", "enum", "default", "const"];
+        const NAMED: [&str; 11] = [
+            "$defs",
+            "callbacks",
+            "content",
+            "definitions",
+            "dependencies",
+            "dependentSchemas",
+            "encoding",
+            "headers",
+            "patternProperties",
+            "properties",
+            "responses",
+        ];
+        match self {
+            Self::Keywords if VALUES.contains(&key) => None,
+            Self::Keywords if NAMED.contains(&key) => Some(Self::Names),
+            Self::Keywords | Self::Names => Some(Self::Keywords),
+        }
+    }
+}
 
 #[cfg(not(feature = "validate"))]
 mod schema {
@@ -81,6 +120,7 @@ const fn optional(name: &'static str, about: &'static str) -> PolicyParameter {
 }
 
 const REQUEST: &[PolicyFlow] = &[PolicyFlow::Request];
+const RESPONSE: &[PolicyFlow] = &[PolicyFlow::Response];
 const BOTH: &[PolicyFlow] = &[PolicyFlow::Request, PolicyFlow::Response];
 const ALL: &[PolicyFlow] = &PolicyFlow::ALL;
 
@@ -143,6 +183,10 @@ pub const POLICIES: &[PolicyRow] = &[
         about: "sends a copy of the request elsewhere, and ignores the response to it",
         parameters: &[required("url", "an absolute URL; the request's path below the base path and its query are appended")],
         example: "url: 'http://127.0.0.1:8688/mirror'" },
+    PolicyRow { name: RESPONSE_CACHE, flows: RESPONSE, compile: respond::cache,
+        about: "stores responses to GET, and serves them as RFC 9111 says, like `x-wso2-response-cache` for one operation; no other policy for requests or responses may be listed with it",
+        parameters: &[optional(respond::CACHE_TIMEOUT, "for responses that do not say how long; absent: 300")],
+        example: "cacheTimeoutInSeconds: 60" },
     PolicyRow { name: "rewriteResourcePath", flows: REQUEST, compile: change::path,
         about: "changes the path below the endpoint's",
         parameters: &[required("newResourcePath", "the new path; `{name}` is a parameter of the operation's path, `{query.param.name}` one of the query, both escaped"), optional("includeQueryParams", "whether the query is kept; absent: `true`")],

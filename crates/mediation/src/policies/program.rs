@@ -56,6 +56,8 @@ impl ApiPolicies {
         });
         let operations = operations.collect();
         program.link();
+        #[cfg(feature = "validate")]
+        program.schemas.clear();
         Some(Self { program: Arc::new(program), operations })
     }
 }

@@ -2,6 +2,7 @@
 
 use expression::BodyUse;
 use expression::template::{MediaType, PayloadTemplate};
+use model::Policy;
 
 use super::{PolicyReading, convert};
 use crate::mediator::{Fork, Part, To};
@@ -125,4 +126,32 @@ impl Mediator for Mirror {
 
 pub(super) fn mirror(reading: &mut PolicyReading<'_>) -> Option<Box<dyn Mediator>> {
     Some(Box::new(Mirror(reading.endpoint("url")?)))
+}
+
+pub(super) const CACHE_TIMEOUT: &str = "cacheTimeoutInSeconds";
+
+/// Source: WSO2's `x-wso2-response-cache`.
+const CACHE_S: u32 = 300;
+
+/// What [`super::RESPONSE_CACHE`] is as a step: nothing, since the host has the cache.
+#[derive(Debug)]
+struct Cache;
+
+impl Mediator for Cache {
+    fn mediate(&self, _: &Scene<'_>, _: &mut Message) -> Result<Next, Failure> {
+        Ok(Next::Continue)
+    }
+}
+
+pub(super) fn cache(reading: &mut PolicyReading<'_>) -> Option<Box<dyn Mediator>> {
+    reading.number(CACHE_TIMEOUT, CACHE_S)?;
+    Some(Box::new(Cache))
+}
+
+/// For how long the policy [`super::RESPONSE_CACHE`] stores responses that do not say it, in seconds.
+#[must_use]
+pub fn response_cache_s(policy: &Policy) -> Option<u32> {
+    let mut given = policy.parameters.iter();
+    let given = given.find(|(name, _)| name == CACHE_TIMEOUT);
+    given.map_or(Some(CACHE_S), |(_, seconds)| seconds.parse().ok())
 }

@@ -1,19 +1,22 @@
 //! `schemaValidation`: requests and responses against the description of their operation, which the reader of the
 //! description hands over as the parameter [`CONTRACT`].
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use expression::{BodyUse, Budget, json};
 use model::PolicyFlow;
 use serde_json::Value;
 
 use super::PolicyReading;
+use super::check::occurs_twice;
 use crate::mediators::{Draft, Schema};
 use crate::message::{CONTENT_TYPE, Format};
 use crate::run::Scene;
 use crate::{Code, Failure, Mediator, Message, Next, PropertyScope, limits, template};
 
-use super::{CONTRACT, SCHEMA_VALIDATION};
+use super::{CONTRACT, Members, SCHEMA_VALIDATION};
 
 /// A request that does not match is the client's fault; a response that does not, the upstream's.
 fn mismatch(flow: PolicyFlow, reason: String) -> Failure {
@@ -122,7 +125,7 @@ impl Mediator for Responses {
 
 /// The media types of a body, in lower case.
 #[derive(Debug)]
-struct Content(Vec<(String, Option<Schema>)>);
+struct Content(Vec<(String, Option<Arc<Schema>>)>);
 
 impl Content {
     fn body_use(&self) -> BodyUse {
@@ -135,6 +138,9 @@ impl Content {
         if self.0.is_empty() {
             return Ok(None);
         }
+        if occurs_twice(message, CONTENT_TYPE) {
+            return Ok(Some(format!("`{CONTENT_TYPE}` occurs more than once")));
+        }
         let field = message.head.field(CONTENT_TYPE).unwrap_or_default();
         let media = field.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
         let class = format!("{}/*", media.split('/').next().unwrap_or_default());
@@ -142,7 +148,7 @@ impl Content {
         let Some((_, schema)) = known(&media).or_else(|| known(&class)).or_else(|| known("*/*"))
         else {
             let names: Vec<_> = self.0.iter().map(|(name, _)| name.as_str()).collect();
-            return Ok(Some(format!("the content type is none of {}", names.join(", "))));
+            return Ok(Some(format!("the content type is not one of {}", names.join(", "))));
         };
         let Some(schema) = schema.as_ref().filter(|_| Format::of(&media) == Format::Json) else {
             return Ok(None);
@@ -150,15 +156,27 @@ impl Content {
         let bytes = message.body.bytes(budget)?.unwrap_or_default();
         // Two members of one name mean different things to different readers.
         let limits = json::Limits { duplicates: json::Duplicates::Reject, ..Default::default() };
-        budget.charge_reading(bytes.len())?;
-        if let Err(error) = json::Document::parse_with(&bytes, &limits) {
-            return Ok(Some(format!("the body is not JSON: {error}")));
+        let before = budget.bytes_used();
+        let read = json::Document::parse_within_limits(&bytes, &limits, budget).map(drop);
+        budget.release_memory(usize::try_from(budget.bytes_used() - before).unwrap_or(usize::MAX));
+        match read {
+            Ok(()) => {}
+            Err(expression::Error::Budget(exceeded)) => return Err(exceeded.into()),
+            Err(error) => return Ok(Some(format!("the body is not JSON: {error}"))),
         }
         match std::str::from_utf8(&bytes) {
-            Ok(text) => schema.error(text, budget),
+            Ok(text) => judged(schema.error(text, budget)),
             Err(_) => Ok(Some("the body is not UTF-8".to_owned())),
         }
     }
+}
+
+/// What the validator cannot read, such as a number without end, does not match.
+fn judged(error: Result<Option<String>, Failure>) -> Result<Option<String>, Failure> {
+    error.or_else(|failure| match failure.code {
+        Code::MALFORMED_BODY => Ok(Some(failure.message)),
+        _ => Err(failure),
+    })
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,24 +186,18 @@ enum Place {
     Header,
 }
 
-/// How the text of a parameter becomes a value.
-#[derive(Clone, Copy, Debug, Default)]
-struct Types {
-    number: bool,
-    boolean: bool,
-}
-
 #[derive(Debug)]
 struct Parameter {
     name: String,
     place: Place,
     required: bool,
-    types: Types,
+    /// Whether a text may be a number, `true` or `false`; otherwise it is one only if the text does not match.
+    is_plain: bool,
     /// Of a list; `None`: one value. A query may repeat the parameter instead.
     separator: Option<char>,
     is_repeated: bool,
     /// `None`: it must only be there.
-    schema: Option<Schema>,
+    schema: Option<Arc<Schema>>,
 }
 
 impl Parameter {
@@ -203,7 +215,17 @@ impl Parameter {
                 let decoded = |text: &str| template::decode(&text.replace('+', "%2B"));
                 value.map(|value| decoded(&value.text())).into_iter().collect()
             }
-            Place::Header => message.head.field(&self.name).map(Into::into).into_iter().collect(),
+            Place::Header => {
+                let mut all = Vec::new();
+                message.head.fields(&mut |name, value| {
+                    if name.eq_ignore_ascii_case(&self.name) {
+                        all.push(value.to_owned());
+                    }
+                });
+                // Source: RFC 9110 section 5.3.
+                let is_list = self.separator == Some(',') && !all.is_empty();
+                if is_list { vec![all.join(",")] } else { all }
+            }
             Place::Query => {
                 let its = query.iter().filter(|(name, _)| *name == self.name);
                 its.map(|(_, value)| value.clone()).collect()
@@ -219,27 +241,33 @@ impl Parameter {
             return Ok(self.required.then(|| describe("is missing")));
         };
         let Some(schema) = &self.schema else { return Ok(None) };
-        let value = if self.is_repeated {
-            Value::Array(texts.iter().map(|text| self.value(text)).collect())
-        } else if texts.len() > 1 {
+        if texts.len() > 1 && !self.is_repeated {
             return Ok(Some(describe("occurs more than once")));
-        } else if let Some(separator) = self.separator {
-            Value::Array(first.split(separator).map(|text| self.value(text.trim())).collect())
-        } else {
-            self.value(first)
+        }
+        let check = |is_plain: bool| {
+            let value = self.value(first, &texts, is_plain);
+            judged(schema.error(&value.to_string(), budget))
         };
-        let error = schema.error(&value.to_string(), budget)?;
-        Ok(error.map(|error| describe(&format!("is invalid: {error}"))))
+        let Some(error) = check(self.is_plain)? else { return Ok(None) };
+        let other = check(!self.is_plain)?;
+        Ok(other.map(|_| describe(&format!("is invalid: {error}"))))
     }
 
-    fn value(&self, text: &str) -> Value {
-        match text {
-            "true" if self.types.boolean => Value::Bool(true),
-            "false" if self.types.boolean => Value::Bool(false),
+    fn value(&self, first: &str, texts: &[String], is_plain: bool) -> Value {
+        let one = |text: &str| match text {
+            "true" if is_plain => Value::Bool(true),
+            "false" if is_plain => Value::Bool(false),
             _ => {
-                let number = self.types.number.then(|| serde_json::from_str(text).ok()).flatten();
+                let number = is_plain.then(|| serde_json::from_str(text).ok()).flatten();
                 number.map_or_else(|| Value::String(text.to_owned()), Value::Number)
             }
+        };
+        if self.is_repeated {
+            Value::Array(texts.iter().map(|text| one(text)).collect())
+        } else if let Some(separator) = self.separator {
+            Value::Array(first.split(separator).map(|text| one(text.trim())).collect())
+        } else {
+            one(first)
         }
     }
 }
@@ -265,6 +293,8 @@ struct Contract {
     operation: Value,
     /// What `$ref`s lead to, where they expect it.
     root: Value,
+    /// Those of the API so far.
+    schemas: RefCell<HashMap<String, Arc<Schema>>>,
 }
 
 impl Contract {
@@ -273,7 +303,7 @@ impl Contract {
     fn read(text: &str, flow: PolicyFlow) -> Result<Self, String> {
         let mut all: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
         let is_30 = all.get("version").and_then(Value::as_str) == Some("3.0");
-        convert(&mut all, is_30, flow);
+        convert(&mut all, Members::Keywords, is_30, flow);
         let mut take = |name: &str| all.get_mut(name).map(Value::take).unwrap_or_default();
         let (item, operation, refs) = (take("item"), take("operation"), take("refs"));
         let mut root = Value::Object(serde_json::Map::new());
@@ -283,7 +313,7 @@ impl Contract {
             insert(&mut root, &parts, entry.get(1).cloned().unwrap_or_default());
         }
         let draft = if is_30 { Draft::Draft4 } else { Draft::Draft202012 };
-        Ok(Self { flow, draft, item, operation, root })
+        Ok(Self { flow, draft, item, operation, root, schemas: RefCell::default() })
     }
 
     /// `value`, or what it refers to.
@@ -300,12 +330,50 @@ impl Contract {
         value
     }
 
-    fn schema(&self, schema: &Value) -> Result<Schema, String> {
-        let mut whole = self.root.clone();
+    /// Operations of an API share those that are the same.
+    fn schema(&self, schema: &Value) -> Result<Arc<Schema>, String> {
+        let whole = self.whole(schema);
+        let mut schemas = self.schemas.borrow_mut();
+        let key = format!("{:?} {whole}", self.draft);
+        if let Some(known) = schemas.get(&key) {
+            return Ok(Arc::clone(known));
+        }
+        let made = Arc::new(Schema::of_value(whole, Some(self.draft))?.compiled_only());
+        schemas.insert(key, Arc::clone(&made));
+        Ok(made)
+    }
+
+    /// A schema with what its `$ref`s lead to, where they expect it.
+    fn whole(&self, schema: &Value) -> Value {
+        // What others are a part of comes first.
+        let mut targets = BTreeMap::new();
+        let mut rest = vec![schema];
+        while let Some(node) = rest.pop() {
+            if let Some(reference) = node.get("$ref").and_then(Value::as_str) {
+                let pointer = template::decode(reference.strip_prefix('#').unwrap_or_default());
+                if let Some(target) = self.root.pointer(&pointer) {
+                    let unescaped = |part: &str| part.replace("~1", "/").replace("~0", "~");
+                    let parts: Vec<_> = pointer.split('/').skip(1).map(unescaped).collect();
+                    if targets.insert(parts, target).is_none() {
+                        rest.push(target);
+                    }
+                }
+            }
+            match node {
+                Value::Array(items) => rest.extend(items),
+                Value::Object(map) => rest.extend(map.values()),
+                Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+            }
+        }
+        let mut whole = Value::Object(serde_json::Map::new());
+        for (parts, target) in targets {
+            let parts: Vec<_> = parts.iter().map(String::as_str).collect();
+            insert(&mut whole, &parts, target.clone());
+        }
         if let Some(whole) = whole.as_object_mut() {
             whole.insert("allOf".to_owned(), Value::Array(vec![schema.clone()]));
         }
-        Schema::of_value(whole, Some(self.draft))
+        whole
     }
 
     /// # Errors
@@ -359,31 +427,51 @@ impl Contract {
         });
         let explodes = of.get("explode").and_then(Value::as_bool).unwrap_or(style == "form");
         let schema = of.get("schema").unwrap_or(&Value::Null);
-        let resolved = self.resolve(schema);
-        let types = type_names(resolved);
-        let is_list = types.contains(&"array");
+        let types = self.types(schema);
+        let has = |name: &str| types.contains(&name);
+        let is_object = has("object") || style == "deepObject";
+        let is_list = has("array");
+        let is_scalar = types.iter().any(|name| !matches!(*name, "array" | "object" | "null"));
         let separator = match style {
             "form" | "simple" => Some(','),
             "spaceDelimited" => Some(' '),
             "pipeDelimited" => Some('|'),
             _ => None,
         };
-        // Objects, and lists in a style that is rare, are not taken apart.
+        // Objects, lists that may be no list, and lists in a style that is rare, are not taken apart.
         let is_checked = schema.is_object()
-            && !types.contains(&"object")
+            && !is_object
+            && !(is_list && is_scalar)
             && separator.is_some_and(|_| is_list || matches!(style, "form" | "simple"));
-        let items = resolved.get("items").map_or(&Value::Null, |items| self.resolve(items));
-        let names = if is_list { type_names(items) } else { types };
-        let number = names.iter().any(|name| matches!(*name, "integer" | "number"));
+        // The members of an object are parameters of their own names.
+        let has_name = !is_object || place != Place::Query || style == "form" && !explodes;
+        let items = self.resolve(schema).get("items").unwrap_or(&Value::Null);
+        let names = if is_list { self.types(items) } else { types };
+        let is_plain = names.iter().any(|name| matches!(*name, "integer" | "number" | "boolean"));
         Ok(Parameter {
             name: name.to_owned(),
             place,
-            required: of.get("required").and_then(Value::as_bool) == Some(true),
-            types: Types { number, boolean: names.contains(&"boolean") },
+            required: has_name && of.get("required").and_then(Value::as_bool) == Some(true),
+            is_plain,
             separator: separator.filter(|_| is_list),
             is_repeated: is_list && explodes && place == Place::Query,
             schema: if is_checked { Some(self.schema(schema)?) } else { None },
         })
+    }
+
+    /// The types that a value may have, those of its alternatives included.
+    fn types<'v>(&'v self, schema: &'v Value) -> Vec<&'v str> {
+        let (mut found, mut seen) = (Vec::new(), BTreeSet::new());
+        let mut rest = vec![schema];
+        while let Some(schema) = rest.pop() {
+            let schema = self.resolve(schema);
+            if seen.insert(std::ptr::from_ref(schema)) {
+                found.extend(type_names(schema));
+                let lists = ["allOf", "anyOf", "oneOf"].map(|key| schema.get(key)?.as_array());
+                rest.extend(lists.into_iter().flatten().flatten());
+            }
+        }
+        found
     }
 
     fn requests(&self) -> Result<Requests, String> {
@@ -437,44 +525,59 @@ fn insert(root: &mut Value, parts: &[&str], value: Value) {
     }
 }
 
-/// Makes JSON Schema of OpenAPI's: `nullable` of 3.0 (its other keywords are those of draft 4), and what a request has
-/// not or a response has not. Recurses as deep as the parser does.
-fn convert(value: &mut Value, is_30: bool, flow: PolicyFlow) {
+/// Makes JSON Schema of OpenAPI's: `nullable` of 3.0 (its other keywords are those of draft 4), and properties absent from
+/// requests or from responses. Recurses as deep as the parser does.
+fn convert(value: &mut Value, members: Members, is_30: bool, flow: PolicyFlow) {
     match value {
-        Value::Array(items) => items.iter_mut().for_each(|item| convert(item, is_30, flow)),
+        Value::Array(items) => {
+            items.iter_mut().for_each(|item| convert(item, members, is_30, flow));
+        }
         Value::Object(map) => {
-            if is_30
-                && map.get("nullable") == Some(&Value::Bool(true))
-                && let Some(kind @ Value::String(_)) = map.get("type").cloned()
-            {
-                map.insert("type".to_owned(), Value::Array(vec![kind, "null".into()]));
+            if members == Members::Keywords {
+                convert_keywords(map, is_30, flow);
             }
-            let hidden = if flow == PolicyFlow::Request { "readOnly" } else { "writeOnly" };
-            if let (Some(properties), Some(required)) =
-                (map.get("properties").cloned(), map.get_mut("required"))
-                && let Some(required) = required.as_array_mut()
-            {
-                let is_hidden = |name: &Value| {
-                    let property = properties.get(name.as_str().unwrap_or_default());
-                    property.and_then(|it| it.get(hidden)) == Some(&Value::Bool(true))
-                };
-                required.retain(|name| !is_hidden(name));
-                // Draft 4 wants at least one.
-                if required.is_empty() {
-                    map.remove("required");
+            for (key, value) in map {
+                if let Some(members) = members.below(key) {
+                    convert(value, members, is_30, flow);
                 }
             }
-            const VALUES: [&str; 5] = ["example", "examples", "enum", "default", "const"];
-            let schemas = map.iter_mut().filter(|(key, _)| !VALUES.contains(&key.as_str()));
-            schemas.for_each(|(_, value)| convert(value, is_30, flow));
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
 
+fn convert_keywords(map: &mut serde_json::Map<String, Value>, is_30: bool, flow: PolicyFlow) {
+    if is_30
+        && map.get("nullable") == Some(&Value::Bool(true))
+        && let Some(kind @ Value::String(_)) = map.get("type").cloned()
+    {
+        map.insert("type".to_owned(), Value::Array(vec![kind, "null".into()]));
+    }
+    let hidden = if flow == PolicyFlow::Request { "readOnly" } else { "writeOnly" };
+    if let (Some(properties), Some(required)) =
+        (map.get("properties").cloned(), map.get_mut("required"))
+        && let Some(required) = required.as_array_mut()
+    {
+        let is_hidden = |name: &Value| {
+            let property = properties.get(name.as_str().unwrap_or_default());
+            property.and_then(|it| it.get(hidden)) == Some(&Value::Bool(true))
+        };
+        required.retain(|name| !is_hidden(name));
+        // Draft 4 wants at least one.
+        if required.is_empty() {
+            map.remove("required");
+        }
+    }
+}
+
 pub(super) fn compile(reading: &mut PolicyReading<'_>) -> Option<Box<dyn Mediator>> {
     let Some(text) = reading.optional(CONTRACT) else { return Some(Box::new(Undescribed)) };
-    let compiled = Contract::read(text, reading.flow).and_then(|contract| contract.compile());
+    let compiled = Contract::read(text, reading.flow).and_then(|contract| {
+        contract.schemas.replace(std::mem::take(&mut reading.program.schemas));
+        let compiled = contract.compile();
+        reading.program.schemas = contract.schemas.into_inner();
+        compiled
+    });
     match compiled {
         Ok(mediator) => Some(mediator),
         Err(error) => {

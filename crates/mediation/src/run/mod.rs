@@ -327,11 +327,20 @@ impl Run {
             parameters: branch::parameters(stack),
         };
         let before = message.body.state();
+        let can_repeat = !context.is_heavy && parts.is_none() && step.mediator.can_repeat();
+        let most = if can_repeat { limits::HEAVY_STEPS } else { u64::MAX };
+        let withheld = self.budget.withhold_steps(most);
         let charged = self.budget.charge_steps(limits::MEDIATOR_STEPS).map_err(Failure::from);
         let next = charged.and_then(|()| match parts {
             Some(parts) => step.mediator.join(&scene, message, parts),
             None => step.mediator.mediate(&scene, message),
         });
+        let is_long = withheld > 0 && self.budget.steps_left() == 0;
+        self.budget.release_steps(withheld);
+        if is_long && next.is_err() {
+            branch.rewind();
+            return self.ask_heavy(branch);
+        }
         message.rewritten_since(before);
         let turn = match next {
             Ok(mut next) => {

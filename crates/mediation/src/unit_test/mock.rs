@@ -55,7 +55,11 @@ impl MockService {
     pub fn read(file: &std::path::Path, root: xml::Node<'_>) -> Result<Self, Vec<Diagnostic>> {
         let mut reader = Reader::new(file);
         if root.local_name() != "mock-service" {
-            reader.error(root, format!("`{}` is no mock-service", root.local_name()), None);
+            reader.error(
+                root,
+                format!("expected `mock-service`, found `{}`", root.local_name()),
+                None,
+            );
         }
         let port = port(root, &mut reader);
         let mut service = Self {
@@ -102,7 +106,7 @@ fn port(service: xml::Node<'_>, reader: &mut Reader) -> u16 {
         return 0;
     }
     written.parse().unwrap_or_else(|_| {
-        reader.error(service, format!("`{written}` is no port"), None);
+        reader.error(service, format!("invalid port `{written}`"), None);
         0
     })
 }
@@ -122,7 +126,7 @@ impl MockResource {
             written => {
                 written.parse().ok().filter(|status| (100..600).contains(status)).unwrap_or_else(
                     || {
-                        reader.error(node, format!("`{written}` is no status code"), None);
+                        reader.error(node, format!("invalid status code `{written}`"), None);
                         200
                     },
                 )

@@ -155,6 +155,7 @@ impl Subject {
             file: HARNESS.into(),
             bytes: text.into_bytes().into(),
             configs: std::collections::BTreeMap::new(),
+            documents: std::collections::BTreeMap::new(),
             contains: Vec::new(),
             application: None,
         })

@@ -106,7 +106,7 @@ impl Reader {
                 None => {
                     let help =
                         "it needs `file-name`, `artifact`, and `registry-path` below /_system";
-                    self.error(resource, format!("`{key}` is no resource"), Some(help));
+                    self.error(resource, format!("`{key}` is not a registry path"), Some(help));
                 }
             }
         }

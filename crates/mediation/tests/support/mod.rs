@@ -18,6 +18,10 @@ impl Environment for World {
         1_700_000_000_000
     }
 
+    fn message_id(&self) -> Option<std::borrow::Cow<'_, str>> {
+        Some("urn:uuid:of-the-run".into())
+    }
+
     fn log(&self, _: LogLevel, line: &str) {
         self.0.borrow_mut().push(line.to_owned());
     }

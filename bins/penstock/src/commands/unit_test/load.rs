@@ -193,12 +193,12 @@ impl Loader<'_> {
             Parameter::System | Parameter::Config | Parameter::File => std::env::var(name).ok(),
         };
         let no_file = |_: &str| Err("is not read in a unit test".to_owned());
-        let outside = Outside { parameter: &parameter, file: &no_file };
+        let outside = Outside { parameter: &parameter, file: &no_file, fetch: &no_file };
         let outcome = synapse::read(&file, &bytes, outside);
         match outcome.set {
             Some(set) if !set.artefacts.is_empty() => Ok(set),
             Some(_) => {
-                Err(self.problem(content.place(), format!("{} is no artefact", file.display())))
+                Err(self.problem(content.place(), format!("{} is not an artefact", file.display())))
             }
             None => Err(listed(&outcome.diagnostics)),
         }
@@ -227,7 +227,7 @@ impl Loader<'_> {
         };
         let is_inside = |part| matches!(part, Component::Normal(_) | Component::CurDir);
         if !Path::new(path).components().all(is_inside) {
-            let message = format!("`{path}` is no path inside the project");
+            let message = format!("`{path}` is not a path inside the project");
             return Err(self.problem(place, message));
         }
         let found = self.folders().iter().find_map(|folder| file_in(folder, Path::new(path)));
