@@ -2,6 +2,7 @@
 //! [`NameId`]s, and these with a prefix as qualified names. Comparisons compare numbers.
 
 use std::hash::{BuildHasher, RandomState};
+use std::sync::OnceLock;
 
 /// A string of the document's table.
 pub(crate) type Symbol = u32;
@@ -74,15 +75,29 @@ fn mix(hash: u64, word: u64) -> u64 {
     half(0) ^ half(8)
 }
 
+/// Fewer than 8 bytes as one number: of one length, different bytes make different numbers.
+#[inline]
+fn short(bytes: &[u8]) -> u64 {
+    match (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
+        (Some(first), Some(last)) => {
+            (u64::from(u32::from_le_bytes(*first)) << 32) | u64::from(u32::from_le_bytes(*last))
+        }
+        _ => bytes.iter().fold(0, |word, &byte| (word << 8) | u64::from(byte)),
+    }
+}
+
 impl Keyed for str {
     fn hash(&self, key: u64) -> u64 {
-        let (words, rest) = self.as_bytes().as_chunks::<8>();
+        let bytes = self.as_bytes();
         let mut hash = mix(key, self.len() as u64);
-        for word in words {
+        // The last word may overlap the one before it.
+        let Some(last) = bytes.last_chunk::<8>() else {
+            return mix(hash, short(bytes) ^ key.rotate_left(16));
+        };
+        for word in bytes.as_chunks::<8>().0 {
             hash = mix(hash, u64::from_le_bytes(*word) ^ key.rotate_left(32));
         }
-        let tail = rest.iter().fold(0, |tail, &byte| (tail << 8) | u64::from(byte));
-        mix(hash, tail ^ key.rotate_left(16))
+        mix(hash, u64::from_le_bytes(*last) ^ key.rotate_left(16))
     }
 }
 
@@ -101,8 +116,15 @@ impl Keyed for QName {
 /// A list of at most this many is searched rather than hashed.
 const FEW: usize = 16;
 const TABLE_MIN: usize = 64;
-/// A table of at most this many is dropped once the document is parsed.
-const KEPT_MIN: usize = 64;
+/// Fewer unused bytes of a list are not worth a copy.
+const SLACK: usize = 1_024;
+
+/// Releases the memory that only parsing needs.
+pub(crate) fn shrink<T>(list: &mut Vec<T>) {
+    if list.capacity().saturating_sub(list.len()).saturating_mul(size_of::<T>()) > SLACK {
+        list.shrink_to_fit();
+    }
+}
 
 impl Slots {
     /// A table that is used from the first entry on.
@@ -156,12 +178,6 @@ impl Slots {
             *slot = id;
         }
     }
-
-    fn shrink(&mut self, len: usize) {
-        if len <= KEPT_MIN {
-            self.table = Vec::new();
-        }
-    }
 }
 
 #[inline]
@@ -171,6 +187,23 @@ fn start(hash: u64) -> usize {
 
 const MANY: u32 = u32::MAX;
 const FIXED: [&str; 5] = ["", "xml", "xmlns", XML_NAMESPACE, XMLNS_NAMESPACE];
+
+/// The symbol of one of [`FIXED`]. Their lengths differ.
+#[inline]
+fn fixed(text: &str) -> Option<Symbol> {
+    let symbol = match text.len() {
+        0 => EMPTY,
+        3 => XML,
+        5 => XMLNS,
+        29 => XMLNS_URI,
+        36 => XML_URI,
+        _ => return None,
+    };
+    (FIXED.get(symbol as usize) == Some(&text)).then_some(symbol)
+}
+
+/// The secret of this process: nobody outside sees a hash, or its order.
+static KEY: OnceLock<u64> = OnceLock::new();
 
 /// The tables.
 #[derive(Debug, Clone)]
@@ -194,7 +227,7 @@ impl Names {
         let mut qnames = Vec::with_capacity(16);
         qnames.push(QName { prefix: EMPTY, name: NameId::NONE });
         Self {
-            key: RandomState::new().hash_one(0u8),
+            key: *KEY.get_or_init(|| RandomState::new().hash_one(0u8)),
             text: String::with_capacity(256),
             ends: Vec::with_capacity(32),
             symbol_slots: Slots::hashed(),
@@ -230,23 +263,32 @@ impl Names {
     }
 
     pub(crate) fn find_symbol(&self, text: &str) -> Option<Symbol> {
-        if let Some(fixed) = FIXED.iter().position(|fixed| *fixed == text) {
-            return Some(number(fixed));
-        }
+        fixed(text).or_else(|| self.find_own(text, || text.hash(self.key)))
+    }
+
+    fn find_own(&self, text: &str, hash: impl FnOnce() -> u64) -> Option<Symbol> {
         let same = |index: u32| own(&self.text, &self.ends, index as usize) == text;
-        let found = self.symbol_slots.find(|| text.hash(self.key), self.ends.len(), same)?;
+        let found = self.symbol_slots.find(hash, self.ends.len(), same)?;
         Some(found.saturating_add(number(FIXED.len())))
     }
 
     pub(crate) fn symbol(&mut self, text: &str) -> Symbol {
-        if let Some(found) = self.find_symbol(text) {
+        if let Some(found) = fixed(text) {
+            return found;
+        }
+        let new = text.hash(self.key);
+        if let Some(found) = self.find_own(text, || new) {
             return found;
         }
         let id = number(self.symbols_len());
         self.text.push_str(text);
         self.ends.push(number(self.text.len()));
         let (text, ends, key) = (&self.text, &self.ends, self.key);
-        let hash = |index: u32| own(text, ends, index as usize).hash(key);
+        let last = number(ends.len().wrapping_sub(1));
+        let hash = |index: u32| match index == last {
+            true => new,
+            false => own(text, ends, index as usize).hash(key),
+        };
         self.symbol_slots.insert(ends.len(), hash);
         id
     }
@@ -315,14 +357,13 @@ impl Names {
 
     /// Releases the memory that only parsing needs.
     pub(crate) fn shrink(&mut self) {
-        self.symbol_slots.shrink(self.ends.len());
-        self.pair_slots.shrink(self.pairs.len());
-        self.qname_slots.shrink(self.qnames.len());
-        self.text.shrink_to_fit();
-        self.ends.shrink_to_fit();
-        self.pairs.shrink_to_fit();
-        self.sole_qnames.shrink_to_fit();
-        self.qnames.shrink_to_fit();
+        if self.text.capacity().saturating_sub(self.text.len()) > SLACK {
+            self.text.shrink_to_fit();
+        }
+        shrink(&mut self.ends);
+        shrink(&mut self.pairs);
+        shrink(&mut self.sole_qnames);
+        shrink(&mut self.qnames);
     }
 
     pub(crate) fn heap_bytes(&self) -> usize {

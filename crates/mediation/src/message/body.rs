@@ -20,10 +20,14 @@ pub struct Body {
     is_latin: bool,
     /// Of the bytes as they arrived.
     coding: Coding,
+    /// What its head says of it is known: coding, boundary, charset.
+    is_noted: bool,
     source: Source,
     /// Boxed, since messages are moved often, and most are not read.
     json: OnceCell<Box<json::Document<'static>>>,
     xml: OnceCell<Box<xml::Document>>,
+    /// An envelope up to its body.
+    xml_header: OnceCell<Box<xml::Document>>,
     /// An edited view, written.
     written: OnceCell<Bytes>,
     /// A compressed body without its coding.
@@ -78,7 +82,7 @@ impl Body {
     }
 
     /// The bytes of a body that was streaming.
-    pub fn hold(&mut self, bytes: impl Into<Bytes>) {
+    pub(super) fn hold(&mut self, bytes: impl Into<Bytes>) {
         self.source = Source::Bytes(bytes.into());
     }
 
@@ -94,6 +98,11 @@ impl Body {
     /// The coding that its head says; new bytes have none.
     pub(super) fn set_coding(&mut self, coding: Coding) {
         self.coding = coding;
+        self.is_noted = true;
+    }
+
+    pub(super) fn is_noted(&self) -> bool {
+        self.is_noted
     }
 
     /// The charset that its content type says. XML says its own.
@@ -129,6 +138,7 @@ impl Body {
     pub(super) fn adopt(&mut self) {
         if let Source::Written(bytes) = &mut self.source {
             (self.source, self.is_adopted) = (Source::Bytes(std::mem::take(bytes)), true);
+            self.is_noted = false;
         }
     }
 
@@ -180,10 +190,10 @@ impl Body {
             Source::Streaming => return Err(not_held()),
         };
         let (boundary, is_latin) = (self.boundary.clone(), self.is_latin);
-        let (coding, is_adopted) = (self.coding.clone(), self.is_adopted);
-        let (format, decoded_max) = (self.format, self.decoded_max);
-        let copy = Self { format, boundary, is_latin, coding, decoded_max, ..Self::default() };
-        Ok(Self { is_adopted, source, ..copy })
+        let (coding, is_noted) = (self.coding.clone(), self.is_noted);
+        let (format, decoded_max, is_adopted) = (self.format, self.decoded_max, self.is_adopted);
+        let copy = Self { format, boundary, is_latin, coding, is_noted, ..Self::default() };
+        Ok(Self { decoded_max, is_adopted, source, ..copy })
     }
 
     /// Replaces it by `bytes` in `format`, which are checked when somebody reads them.
@@ -217,7 +227,7 @@ impl Body {
             self.source = Source::Written(bytes);
         }
         if matches!(self.source, Source::Bytes(_) | Source::Written(_)) {
-            (self.json, self.xml) = Default::default();
+            (self.json, self.xml, self.xml_header) = Default::default();
             (self.plain, self.decoded) = Default::default();
             budget.release_memory(usize::try_from(self.charged.take()).unwrap_or(usize::MAX));
         }
@@ -296,9 +306,17 @@ impl Body {
         let Some(namespace) = soap::namespace(self.format) else {
             return self.replace(Format::Xml, bytes, budget);
         };
+        let is_read = matches!(self.source, Source::Bytes(_) | Source::Written(_));
         let old = self.xml(budget)?;
         budget.charge_memory(bytes.len())?;
-        let written = soap::envelope(namespace, old, text, budget)?;
+        let around = old.filter(|_| is_read && xml::is_text(text));
+        let written = match around.and_then(|old| soap::around_payload(old, namespace)) {
+            Some((before, after)) => {
+                budget.charge_memory(before.len())?;
+                [before, soap::without_declaration(text), &after].concat().into_bytes()
+            }
+            None => soap::envelope(namespace, old, text, budget)?,
+        };
         self.replace(self.format, written, budget)
     }
 
@@ -378,6 +396,31 @@ impl Body {
         Ok(Some(self.xml.get_or_init(|| Box::new(document))))
     }
 
+    /// The same, of an envelope perhaps no more than comes before its body: what follows is then not parsed.
+    ///
+    /// # Errors
+    /// As [`Body::xml`].
+    pub fn xml_header(&self, budget: &Budget) -> Result<Option<&xml::Document>, Failure> {
+        if let Some(document) = self.xml.get().or_else(|| self.xml_header.get()) {
+            return Ok(Some(document));
+        }
+        let is_read = matches!(self.source, Source::Bytes(_) | Source::Written(_));
+        if soap::namespace(self.format).is_none() || !is_read {
+            return self.xml(budget);
+        }
+        let Some(bytes) = self.content(budget)? else { return Ok(None) };
+        let document = self.charge(budget, || {
+            let document = soap::up_to_body(bytes, budget)?;
+            document.iter().try_for_each(|of| budget.charge_memory(of.heap_bytes()))?;
+            Ok(document)
+        })?;
+        match document {
+            Some(document) => Ok(Some(self.xml_header.get_or_init(|| Box::new(document)))),
+            // Not an envelope, or malformed.
+            None => self.xml(budget),
+        }
+    }
+
     /// The XML tree, to edit it: from now on it is what the body is written from. Who adds to it charges that.
     ///
     /// # Errors
@@ -387,7 +430,7 @@ impl Body {
             return Ok(None);
         }
         self.source = Source::Xml;
-        self.json = OnceCell::new();
+        (self.json, self.xml_header) = Default::default();
         self.written = OnceCell::new();
         Ok(self.xml.get_mut().map(|document| &mut **document))
     }

@@ -72,6 +72,44 @@ pub(crate) fn is_envelope(text: &str) -> bool {
     name.and_then(|name| name.rsplit(':').next()) == Some("Envelope")
 }
 
+/// An envelope up to the start tag of its body, or a little further. `None` if that is not before the last piece, or
+/// something is malformed: then the whole has to be read.
+pub(crate) fn up_to_body(
+    bytes: &[u8],
+    budget: &Budget,
+) -> Result<Option<xml::Document>, expression::Error> {
+    const FIRST: usize = 256;
+    let mut feed = xml::DocumentFeed::new(&xml::Options::default());
+    let (mut rest, mut len) = (bytes, FIRST);
+    while let Some((piece, more)) = rest.split_at_checked(len).filter(|(_, more)| !more.is_empty())
+    {
+        budget.charge_reading(piece.len())?;
+        if feed.feed(piece).is_err() {
+            return Ok(None);
+        }
+        if [SOAP11, SOAP12].iter().any(|uri| feed.has_child(uri, "Body")) {
+            return Ok(Some(feed.cut()));
+        }
+        (rest, len) = (more, len.saturating_mul(2));
+    }
+    Ok(None)
+}
+
+/// The source of an envelope in `namespace` up to its payload, and what comes after a new one. `None` if a new payload
+/// without a namespace would get one there.
+pub(crate) fn around_payload<'d>(
+    old: &'d xml::Document,
+    namespace: &str,
+) -> Option<(&'d str, String)> {
+    let body = part(old, "Body").filter(|body| body.namespace() == namespace)?;
+    let envelope = body.parent()?;
+    let payload = body.children().find(|child| child.is_element())?;
+    let has_default = body.lookup_namespace("").is_some_and(|uri| !uri.is_empty());
+    let before = envelope.source_before(payload).filter(|_| !has_default)?;
+    let end = |node: Node<'_>| format!("</{}:{}>", node.prefix(), node.local_name());
+    Some((before, end(body) + &end(envelope)))
+}
+
 /// An envelope in `namespace` with the header of `old`, if that is an envelope, and `payload` as its body.
 ///
 /// # Errors
