@@ -131,6 +131,7 @@ fn api(number: usize) -> Api {
         security: Security::Token(ScopeRule::AnyOf(vec!["orders:write".to_owned()])),
         production: None,
         sandbox: None,
+        plan: None,
         policies: None,
     };
     let base_path = format!("/orders-{number:04}/1.0.0");

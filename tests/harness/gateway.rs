@@ -109,6 +109,7 @@ impl Builder {
             apis: self.apis.into_iter().map(ApiBuilder::build).collect(),
             issuers: self.issuers,
             artefacts: Arc::new(self.artefacts),
+            ..Snapshot::default()
         };
         let system_roots = self.authorities.is_empty();
         let client_tls =
@@ -359,6 +360,8 @@ fn settings() -> Settings {
             workers: Some(1),
             apis: Vec::new(),
             data: PathBuf::new(),
+            plans: model::PlanFiles::default(),
+            applications: Vec::new(),
             trusted_proxies: Vec::new(),
             fault_status: FaultStatus::Wso2,
             http2: model::Http2Listeners::ALL,
@@ -387,6 +390,7 @@ fn settings() -> Settings {
         access_log: AccessLog::Off,
         log: LogSettings { level: "warn".to_owned(), format: LogFormat::Text },
         issuers: Vec::new(),
+        plans: model::Plans::default(),
         control: None,
     }
 }

@@ -78,7 +78,7 @@ fn examples() -> PathBuf {
 
 #[track_caller]
 fn read(artefacts: &[PathBuf]) -> ArtefactSet {
-    let checked = penstock_follow::check(&[], artefacts, &Defaults::default());
+    let checked = penstock_follow::check(&[], artefacts, &[], &Defaults::default());
     let shown: Vec<_> = checked.diagnostics.iter().map(ToString::to_string).collect();
     assert_eq!(shown, Vec::<String>::new());
     checked.artefacts

@@ -2,6 +2,7 @@
 
 use crate::error::TokenError;
 use crate::json::{self, JsonError, Object, Value};
+use crate::subscriptions::TokenSubscriptions;
 
 /// The claims of a token. Names and meaning: RFC 7519 section 4.1, RFC 9068 section 2.2;
 /// `azp` by OpenID Connect Core section 2; `keytype` is WSO2's (`PRODUCTION` or `SANDBOX`).
@@ -24,6 +25,8 @@ pub struct Claims {
     /// From `scope` and `scp`: each a string separated by spaces, or an array.
     pub scopes: Vec<String>,
     pub keytype: Option<String>,
+    /// `subscribedAPIs` and what belongs to them, which are WSO2's as well.
+    pub subscriptions: Option<Box<TokenSubscriptions>>,
 }
 
 impl Claims {
@@ -46,6 +49,7 @@ impl Claims {
             azp: string(&object, "azp", "`azp` is not a string")?,
             scopes: scopes(&object)?,
             keytype: string(&object, "keytype", "`keytype` is not a string")?,
+            subscriptions: TokenSubscriptions::of(&object)?,
         })
     }
 }
@@ -183,6 +187,7 @@ mod tests {
             azp: Some("key".into()),
             scopes: vec!["am_application_scope".into(), "default".into()],
             keytype: Some("PRODUCTION".into()),
+            subscriptions: None,
         };
         assert!(claims == Ok(expect));
         assert!(read("{}") == Ok(Claims::default()));

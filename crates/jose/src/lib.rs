@@ -35,6 +35,7 @@ mod pem;
 pub mod properties;
 mod roca;
 mod sign;
+mod subscriptions;
 
 pub use algorithm::{Algorithm, UnknownAlgorithm};
 pub use base64url::Padding;
@@ -44,3 +45,4 @@ pub use json::JsonError;
 pub use jws::{Compact, Header};
 pub use keyset::{KeySet, Skipped};
 pub use sign::SigningKey;
+pub use subscriptions::{SubscribedApi, TokenSubscriptions};

@@ -107,7 +107,7 @@ fn program(arguments: &Arguments) -> Result<Program, Failure> {
     let file = &arguments.file;
     if file.is_dir() || file.extension().is_some_and(|ending| ending == "car") {
         // An artefact with an error does not keep the others from being tried.
-        let checked = follow::check(&[], std::slice::from_ref(file), &Defaults::default());
+        let checked = follow::check(&[], std::slice::from_ref(file), &[], &Defaults::default());
         let (program, compiled) = Compiler::compile_set(&checked.artefacts);
         for diagnostic in checked.diagnostics.iter().chain(&compiled) {
             stderr(&format!("{diagnostic}\n"));

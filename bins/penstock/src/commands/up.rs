@@ -258,7 +258,7 @@ fn check_sample(places: &Places) -> Option<Checked> {
     }
     let (settings, _) = follow::read_settings(&places.configuration).ok()?;
     let sample = std::slice::from_ref(&places.sample);
-    Some(follow::check(sample, &[], &follow::defaults(&settings)))
+    Some(follow::check(sample, &[], &[], &follow::defaults(&settings)))
 }
 
 /// The errors in the sample API and how to fix them; empty if it was removed.
@@ -399,7 +399,7 @@ mod tests {
         assert!(renew_token(&places).unwrap());
         let (settings, warnings) = follow::read_settings(&places.configuration).unwrap();
         assert_eq!(warnings, []);
-        let checked = follow::check(&settings.gateway.apis, &[], &follow::defaults(&settings));
+        let checked = follow::check(&settings.gateway.apis, &[], &[], &follow::defaults(&settings));
         assert_eq!((checked.files, checked.diagnostics), (1, Vec::new()));
         let backend = sample_api(&places).as_ref().and_then(local_endpoint);
         assert_eq!(backend, Some(SocketAddr::from(([127, 0, 0, 1], 8688))));

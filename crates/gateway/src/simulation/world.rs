@@ -323,6 +323,7 @@ pub(crate) fn api(base_path: &str, kind: UpstreamKind, ports: &[u16]) -> Api {
         security: Security::Open,
         production: None,
         sandbox: None,
+        plan: None,
         policies: None,
     };
     let methods = [Method::Get, Method::Head, Method::Post, Method::Put, Method::Delete];
