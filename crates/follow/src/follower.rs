@@ -376,9 +376,16 @@ impl Follower {
             self.plans = Arc::new(self.settings.plans.clone());
         }
         let plans = Arc::clone(&self.plans);
-        let applications = (!self.settings.gateway.applications.is_empty())
-            .then(|| self.current_applications());
-        Arc::new(Snapshot { revision: self.revision, apis, issuers, artefacts, plans, applications })
+        let applications =
+            (!self.settings.gateway.applications.is_empty()).then(|| self.current_applications());
+        Arc::new(Snapshot {
+            revision: self.revision,
+            apis,
+            issuers,
+            artefacts,
+            plans,
+            applications,
+        })
     }
 
     /// The same allocation as in the last snapshot, if nothing changed.

@@ -152,7 +152,8 @@ mod tests {
         for list in [r#""Echo""#, "{}", "[1]", "[[]]", "[{}]", r#"[{"name":"a"}]"#] {
             assert!(read(&format!(r#"{{"subscribedAPIs":{list}}}"#)).is_err(), "{list}");
         }
-        let lenient = r#"{"subscribedAPIs":[{"name":"a","version":"1"}],"application":1,"tierInfo":"x"}"#;
+        let lenient =
+            r#"{"subscribedAPIs":[{"name":"a","version":"1"}],"application":1,"tierInfo":"x"}"#;
         assert!(read(lenient).is_ok_and(|found| found.is_some()));
     }
 

@@ -38,7 +38,8 @@ pub use policy::{Policies, Policy, PolicyFlow};
 pub use settings::{
     AccessLog, AdminSettings, CertificateFiles, ClientCertificates, ControlSettings, EndpointTls,
     FaultStatus, GatewaySettings, Http2Listeners, IntegrationSettings, IssuerSettings, KeySource,
-    LogFormat, LogSettings, PlanFiles, Settings, SniCertificate, StoreSettings, TlsSettings, UpstreamTls,
+    LogFormat, LogSettings, PlanFiles, Settings, SniCertificate, StoreSettings, TlsSettings,
+    UpstreamTls,
 };
 pub use snapshot::{ApiState, Issuer, LoadedApi, Snapshot};
 pub use upstream::{

@@ -198,7 +198,8 @@ mod tests {
         let second = Subscribers::compile(&list(&[&other, &b]), &plans, Some(&first));
         assert_eq!(names(&second), "- a b a");
         assert_eq!(names(&first), "a a b -", "requests in progress keep theirs");
-        let kept = |of: &Subscribers| Arc::as_ptr(&of.of_client("3").expect("it has one").subscriber);
+        let kept =
+            |of: &Subscribers| Arc::as_ptr(&of.of_client("3").expect("it has one").subscriber);
         assert_eq!(kept(&first), kept(&second), "it is not compiled again");
         let third = Subscribers::compile(&list(&[]), &plans, Some(&second));
         assert_eq!(names(&third), "- - - -");

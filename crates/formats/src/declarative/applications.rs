@@ -112,7 +112,11 @@ fn subscriptions(table: &Table<'_>, plans: &[String], report: &mut Report) -> Ve
         let (Some((api, place)), Some((version, _))) = (api, version) else { continue };
         if !known.insert((api.clone(), version.clone())) {
             let (api, version) = (shorten(&api), shorten(&version));
-            report.error(place, format!("duplicate subscription to `{api}` {version}"), "remove it");
+            report.error(
+                place,
+                format!("duplicate subscription to `{api}` {version}"),
+                "remove it",
+            );
         }
         found.push(Subscription { api, version, plan, state });
     }

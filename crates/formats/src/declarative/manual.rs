@@ -139,7 +139,9 @@ pub fn manual_markdown() -> String {
     tables(MANUAL, &mut out);
     out.push_str("\n# Plans\n\nFiles of `[gateway] plans`.\n");
     tables(PLANS, &mut out);
-    out.push_str("\n# Applications\n\nFiles of `[gateway] applications`, one for each application.\n");
+    out.push_str(
+        "\n# Applications\n\nFiles of `[gateway] applications`, one for each application.\n",
+    );
     tables(APPLICATION, &mut out);
     out
 }

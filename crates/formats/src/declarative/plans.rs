@@ -128,7 +128,8 @@ fn plan(table: &Table<'_>, report: &mut Report) -> Option<Found> {
         report.error(table.place, message, "remove some");
     }
     let limits: Vec<Limit> = sections.iter().filter_map(|section| limit(section, report)).collect();
-    let same = |a: &Limit, b: &Limit| (a.quantity, a.period_ms, a.by) == (b.quantity, b.period_ms, b.by);
+    let same =
+        |a: &Limit, b: &Limit| (a.quantity, a.period_ms, a.by) == (b.quantity, b.period_ms, b.by);
     let mut pairs = limits.iter().enumerate();
     if pairs.any(|(at, one)| limits.iter().skip(at + 1).any(|other| same(one, other))) {
         report.error(table.place, "two limits have the same period", "keep the smaller one");
@@ -186,7 +187,11 @@ fn policies(text: &[u8], report: &mut Report) -> Vec<Found> {
     for list in lists {
         let Some(items) = list.as_list() else {
             let message = format!("a list of policies is required, not {}", list.kind());
-            report.error(list.place, message, "write `- 10kPerMin: {count: 10000, unitTime: 1, timeUnit: min}`");
+            report.error(
+                list.place,
+                message,
+                "write `- 10kPerMin: {count: 10000, unitTime: 1, timeUnit: min}`",
+            );
             continue;
         };
         found.extend(items.iter().filter_map(|item| policy(item, report)));
@@ -195,7 +200,8 @@ fn policies(text: &[u8], report: &mut Report) -> Vec<Found> {
 }
 
 fn policy(item: &Node<'_>, report: &mut Report) -> Option<Found> {
-    let Some(first) = item.as_map().and_then(|map| map.iter().next()) else {
+    let first = item.as_map().and_then(|map| map.iter().next());
+    let Some(first) = first.filter(|first| !first.key.trim().is_empty()) else {
         report.error(item.place, "a policy needs a name", "write `- NAME: {count: ...}`");
         return None;
     };
@@ -229,7 +235,11 @@ fn policy(item: &Node<'_>, report: &mut Report) -> Option<Found> {
     if period_ms.is_none() {
         let units = one_of(UNITS.iter().filter_map(|(names, _)| names.get(1).copied()));
         let message = format!("`timeUnit` must be {units}, and the period at most a year");
-        report.error(values.get("timeUnit").map_or(first.key_place, |node| node.place), message, "");
+        report.error(
+            values.get("timeUnit").map_or(first.key_place, |node| node.place),
+            message,
+            "",
+        );
     }
     let limit = Limit {
         quantity: Quantity::Requests,

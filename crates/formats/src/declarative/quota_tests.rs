@@ -18,7 +18,10 @@ burst = { requests = 50, per = "1s" }
 name = "Free"
 "#;
     let plans = check("plans.toml", text, "");
-    assert_eq!(shown(&plans, "GOLD"), "gold Requests 6000/60000 All; Bytes 102400/3600000 User; burst Requests 50/1000 All");
+    assert_eq!(
+        shown(&plans, "GOLD"),
+        "gold Requests 6000/60000 All; Bytes 102400/3600000 User; burst Requests 50/1000 All"
+    );
     assert_eq!(shown(&plans, "Free"), "Free");
     assert_eq!(shown(&plans, "Bronze"), "Bronze Requests 1000/60000 All");
     assert_eq!(shown(&plans, "10kPerMin"), "10KPerMin Requests 10000/60000 All");
@@ -35,11 +38,13 @@ fn every_unit_of_time_is_a_period() {
         ("1mo", 2_592_000_000),
         ("1y", 31_536_000_000_u64),
     ] {
-        let text = format!("[[plan]]\nname = \"a\"\nlimits = [{{ requests = 1, per = \"{per}\" }}]\n");
+        let text =
+            format!("[[plan]]\nname = \"a\"\nlimits = [{{ requests = 1, per = \"{per}\" }}]\n");
         assert_eq!(shown(&check("plans.toml", &text, ""), "a"), format!("a Requests 1/{ms} All"));
     }
     for per in ["", "s", "0s", "1", "1x", "-1s", "2y", "99999999999999999999s", "1 s"] {
-        let text = format!("[[plan]]\nname = \"a\"\nlimits = [{{ requests = 1, per = \"{per}\" }}]\n");
+        let text =
+            format!("[[plan]]\nname = \"a\"\nlimits = [{{ requests = 1, per = \"{per}\" }}]\n");
         let problem = if per.is_empty() { "`per` is empty" } else { "is not a period" };
         check("plans.toml", &text, &format!("plans.toml:3:33: error: {problem}"));
     }
@@ -80,7 +85,11 @@ fn policies_of_the_microgateway_load_as_they_are() {
     let plans = check("policies.yml", beside, "");
     assert_eq!(shown(&plans, "A"), "A Requests 1/1000 All");
     assert_eq!(shown(&plans, "B"), "B Requests 2/3600000 All");
-    check("p.yaml", "- A: {count: -1, unitTime: 1, timeUnit: min}\n", "p.yaml:1:14: error: `count`");
+    check(
+        "p.yaml",
+        "- A: {count: -1, unitTime: 1, timeUnit: min}\n",
+        "p.yaml:1:14: error: `count`",
+    );
     check(
         "p.yaml",
         "- A: {count: 1, unitTime: 1, timeUnit: week}\n",
@@ -107,10 +116,14 @@ subscriptions = [
 
 #[test]
 fn every_key_of_an_application_is_read() {
-    let (application, diagnostics) = read_application(Path::new("a.toml"), FULL.as_bytes(), &names());
+    let (application, diagnostics) =
+        read_application(Path::new("a.toml"), FULL.as_bytes(), &names());
     assert_eq!(diagnostics, []);
     let application = application.expect("it is valid");
-    assert_eq!((application.name.as_str(), application.owner.as_deref()), ("orders", Some("admin")));
+    assert_eq!(
+        (application.name.as_str(), application.owner.as_deref()),
+        ("orders", Some("admin"))
+    );
     assert_eq!(application.plan.as_deref(), Some("50PerMin"));
     let mut hash = [0; 32];
     hash[31] = 0xff;
@@ -118,9 +131,10 @@ fn every_key_of_an_application_is_read() {
     let client = KeyCredential::ClientId("abc".to_owned());
     let api_key = KeyCredential::ApiKeySha256(hash);
     assert_eq!(keys, [(&client, KeyType::Production), (&api_key, KeyType::Sandbox)]);
-    let to = application.subscriptions.iter().map(|one| {
-        (one.api.as_str(), one.version.as_str(), one.plan.as_deref(), one.state)
-    });
+    let to = application
+        .subscriptions
+        .iter()
+        .map(|one| (one.api.as_str(), one.version.as_str(), one.plan.as_deref(), one.state));
     let expect = [
         ("Echo", "1.0.0", Some("gold"), SubscriptionState::Active),
         ("Pay", "2", None, SubscriptionState::ProductionBlocked),
@@ -131,7 +145,11 @@ fn every_key_of_an_application_is_read() {
 #[test]
 fn what_is_wrong_with_an_application_is_reported_with_its_place() {
     for (from, to, expect) in [
-        ("[application]\n", "[applicatoin]\n", "error: there is no application; 1:2: error: unknown key"),
+        (
+            "[application]\n",
+            "[applicatoin]\n",
+            "error: there is no application; 1:2: error: unknown key",
+        ),
         ("name = \"orders\"\n", "", "1:1: error: there is no `name`"),
         ("50PerMin", "50PerMinute", "4:8: error: no plan `50PerMinute`"),
         ("gold", "golden", "7:45: error: no plan `golden`"),
@@ -140,11 +158,20 @@ fn what_is_wrong_with_an_application_is_reported_with_its_place() {
         ("fF\"", "f\"", "5:51: error: not a SHA-256"),
         ("fF\"", "fG\"", "5:51: error: not a SHA-256"),
         ("\"production_blocked\"", "\"locked\"", "8:41: error: unknown value `locked`"),
-        ("\"Pay\", version = \"2\"", "\"Echo\", version = \"1.0.0\"", "8:11: error: duplicate subscription"),
-        ("{ client_id = \"abc\" }", "{ client_id = \"abc\" }, { client_id = \"abc\" }", "5:47: error: duplicate key"),
+        (
+            "\"Pay\", version = \"2\"",
+            "\"Echo\", version = \"1.0.0\"",
+            "8:11: error: duplicate subscription",
+        ),
+        (
+            "{ client_id = \"abc\" }",
+            "{ client_id = \"abc\" }, { client_id = \"abc\" }",
+            "5:46: error: duplicate key",
+        ),
     ] {
         let text = FULL.replace(from, to);
-        let (application, diagnostics) = read_application(Path::new("a.toml"), text.as_bytes(), &names());
+        let (application, diagnostics) =
+            read_application(Path::new("a.toml"), text.as_bytes(), &names());
         let lines: Vec<_> = diagnostics.iter().map(short).collect();
         assert_lines(&lines, expect);
         assert_eq!(application, None, "{from}");

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use base::limits;
 use model::{
     AccessLog, AdminSettings, CertificateFiles, ClientCertificates, Cors, EndpointTls, FaultStatus,
-    GatewaySettings, Http2Listeners, IntegrationSettings, LogFormat, LogSettings, Place, PlanFiles, Settings,
-    SniCertificate, TlsSettings, UpstreamTls,
+    GatewaySettings, Http2Listeners, IntegrationSettings, LogFormat, LogSettings, Place, PlanFiles,
+    Settings, SniCertificate, TlsSettings, UpstreamTls,
 };
 use toml::Spanned;
 use toml::de::DeTable;

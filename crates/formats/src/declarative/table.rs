@@ -239,7 +239,10 @@ impl<'t> Table<'t> {
         let of_keys = || {
             let name =
                 if self.name.is_empty() { key.to_owned() } else { format!("{}.{key}", self.name) };
-            format!("valid keys are {}", manual::keys_of(self.manual, &name).collect::<Vec<_>>().join(", "))
+            format!(
+                "valid keys are {}",
+                manual::keys_of(self.manual, &name).collect::<Vec<_>>().join(", ")
+            )
         };
         let row = manual::row(self.manual, self.name, key);
         let help = row.map_or_else(of_keys, |(name, kind, _)| format!("{name}: {kind}"));

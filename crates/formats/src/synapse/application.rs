@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base::limits;
-use model::{CompositeApplication, ArtefactKind, ArtefactSet};
+use model::{ArtefactKind, ArtefactSet, CompositeApplication};
 
 use crate::report::{Report, shorten, suggest};
 

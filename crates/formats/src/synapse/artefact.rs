@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use model::{CompositeApplication, Artefact, ArtefactKind, ArtefactSet};
+use model::{Artefact, ArtefactKind, ArtefactSet, CompositeApplication};
 
 use crate::report::{Report, shorten, suggest};
 

@@ -33,6 +33,7 @@ use crate::heavy::HeavyPool;
 use crate::integration::Integration;
 use crate::listen::{OpenConnection, serve_stream};
 use crate::message::Peer;
+use crate::quotas::Quotas;
 use crate::worker::{Parts, Worker};
 
 /// A simulation that lasts longer does not end, in microseconds.
@@ -97,6 +98,7 @@ impl World {
                 descriptors,
                 upstreams: Shared::new(1, &Random::new(seed, 4)),
                 heavy: HeavyPool::start(0).expect("no thread is needed"),
+                meters: Arc::default(),
             },
         );
         let mut turns = Random::new(seed, 6);
@@ -306,7 +308,8 @@ fn compiled(limits: &Limits) -> Compiled {
     };
     let integration = Integration::compile(&Snapshot::default(), None, None);
     let (routes, policies) = (Arc::clone(routes), Arc::default());
-    Compiled { routes, integration, policies, live: Arc::new(live) }
+    let quotas = Quotas::compile(&Snapshot::default(), &routes, None);
+    Compiled { routes, integration, policies, quotas, live: Arc::new(live) }
 }
 
 pub(crate) fn api(base_path: &str, kind: UpstreamKind, ports: &[u16]) -> Api {

@@ -14,9 +14,6 @@ use crate::hash::LoadedKeysState;
 
 type Table = HashMap<u64, Arc<Counter>, LoadedKeysState>;
 
-/// Counters of a shard beyond which new keys of clients share some.
-const SHARD_KEYS_MAX: usize = QUOTA_KEYS_MAX / QUOTA_SHARDS;
-
 /// What finds a counter.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Key {
@@ -32,12 +29,13 @@ pub struct Meters {
     shards: Vec<Mutex<Table>>,
     /// With random keys, so that no client can choose names that share a counter.
     hashing: RandomState,
+    /// Counters of a shard beyond which new keys of clients share one.
+    shard_keys_max: usize,
 }
 
 impl Default for Meters {
     fn default() -> Self {
-        let shards = (0..QUOTA_SHARDS).map(|_| Mutex::default()).collect();
-        Self { shards, hashing: RandomState::new() }
+        Self::with_room(QUOTA_KEYS_MAX)
     }
 }
 
@@ -51,13 +49,18 @@ pub struct WorkerMeters {
 }
 
 impl Meters {
+    pub(crate) fn with_room(keys_max: usize) -> Self {
+        let shards = (0..QUOTA_SHARDS).map(|_| Mutex::default()).collect();
+        Self { shards, hashing: RandomState::new(), shard_keys_max: keys_max / QUOTA_SHARDS }
+    }
+
     /// If there are too many, keys that clients choose share a counter, so that a limit is reached early instead of
     /// never.
     fn counter(&self, key: Key, now_ms: u64) -> Arc<Counter> {
         let shard = self.shards.get(shard_of(key.hash));
         let shard = shard.expect("numbers of shards are below their count");
         let mut table = shard.lock().unwrap_or_else(PoisonError::into_inner);
-        let has_room = table.len() < SHARD_KEYS_MAX || table.contains_key(&key.hash);
+        let has_room = table.len() < self.shard_keys_max || table.contains_key(&key.hash);
         let hash = key.crowd.filter(|_| !has_room).unwrap_or(key.hash);
         let new = || Arc::new(Counter::new(key.period_ms, now_ms));
         Arc::clone(table.entry(hash).or_insert_with(new))
@@ -85,7 +88,7 @@ impl WorkerMeters {
 
     pub(crate) fn counter(&mut self, key: Key, now_ms: u64) -> &Arc<Counter> {
         let table = self.shards.get_mut(shard_of(key.hash)).expect("as many as of the process");
-        if table.len() >= SHARD_KEYS_MAX && !table.contains_key(&key.hash) {
+        if table.len() >= self.shared.shard_keys_max && !table.contains_key(&key.hash) {
             table.clear(); // The process still has those whose windows are not over.
         }
         let shared = &self.shared;

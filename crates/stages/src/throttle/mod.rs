@@ -75,10 +75,11 @@ pub struct Admitted {
     pub bytes: Vec<Arc<Counter>>,
 }
 
-/// A limit of requests, and what is left of it.
+/// A limit, and what is left of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allowance {
     pub level: Level,
+    pub quantity: Quantity,
     pub amount: u64,
     pub left: u64,
     pub period_ms: u64,
@@ -90,7 +91,6 @@ pub struct Allowance {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused {
     pub denial: Denial,
-    pub quantity: Quantity,
     pub limit: Allowance,
 }
 
@@ -127,7 +127,10 @@ fn steps<'p>(
         let limits = plan.map_or(&[][..], |plan| &plan.limits);
         let burst = of.burst.or(plan.and_then(|plan| plan.burst));
         let step = |limit: Limit, is_burst| Step { level: *level, key: of.key, limit, is_burst };
-        limits.iter().map(move |limit| step(*limit, false)).chain(burst.map(|burst| step(burst, true)))
+        limits
+            .iter()
+            .map(move |limit| step(*limit, false))
+            .chain(burst.map(|burst| step(burst, true)))
     })
 }
 
@@ -155,17 +158,18 @@ impl Step {
             Quantity::Requests => counter.take(amount, now_ms).ok(),
             Quantity::Bytes => Some(amount.saturating_sub(counter.used(now_ms))).filter(|n| *n > 0),
         };
-        let until_ms = || counter.until_ms(now_ms);
+        let allowance = |left| {
+            let until_ms = counter.until_ms(now_ms);
+            Allowance { level: self.level, quantity, amount, left, period_ms, until_ms }
+        };
         let Some(left) = left else {
-            let limit = Allowance { level: self.level, amount, left: 0, period_ms, until_ms: until_ms() };
-            return Err(Refused { denial: self.level.denial(self.is_burst), quantity, limit });
+            let denial = self.level.denial(self.is_burst);
+            return Err(Refused { denial, limit: allowance(0) });
         };
         match quantity {
             Quantity::Bytes => admitted.bytes.push(Arc::clone(counter)),
             Quantity::Requests if admitted.tightest.is_none_or(|tightest| left < tightest.left) => {
-                let until_ms = until_ms();
-                admitted.tightest =
-                    Some(Allowance { level: self.level, amount, left, period_ms, until_ms });
+                admitted.tightest = Some(allowance(left));
             }
             Quantity::Requests => {}
         }
@@ -190,5 +194,134 @@ impl Step {
             (LimitBy::User, None) | (LimitBy::Address, _) => meters.hash((sender.network)()),
         };
         Key { hash: mix(of_limit, client), period_ms, crowd: Some(of_limit) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base::limits::QUOTA_SHARDS;
+    use model::{Plan, Plans};
+
+    use super::*;
+
+    #[test]
+    fn all_limits_apply_and_the_first_that_is_reached_refuses() {
+        check(&[0, 0, 0, 1_000, 1_000, 1_000], "1 0 burst@1000 1 0 full@60000");
+        check(&[0, 1, 60_000], "1 0 1");
+    }
+
+    #[test]
+    fn a_refused_request_is_taken_back_from_the_limits_before() {
+        let mut test = Test::new();
+        assert_eq!(test.admit("a", "", 0), "1");
+        assert_eq!(test.admit("a", "", 0), "0");
+        for _ in 0..5 {
+            assert_eq!(test.admit("a", "", 0), "burst@1000");
+        }
+        assert_eq!(test.admit("a", "", 1_000), "1", "two of four were counted");
+    }
+
+    #[test]
+    fn users_of_a_plan_and_senders_are_counted_separately() {
+        let mut test = Test::new();
+        for (uses, user, expect) in [
+            ("a", "", "1"),
+            ("b", "", "1"),
+            ("by user", "ann", "0"),
+            ("by user", "bob", "0"),
+            ("by user", "ann", "full@60000"),
+            ("by user", "", "0"),
+            ("by user", "", "full@60000"),
+        ] {
+            assert_eq!(test.admit(uses, user, 0), expect, "{uses} {user}");
+        }
+    }
+
+    #[test]
+    fn workers_share_counts_and_drop_them_when_their_windows_are_over() {
+        let mut test = Test::new();
+        let mut other = WorkerMeters::new(Arc::clone(&test.shared));
+        assert_eq!(test.admit("a", "", 0), "1");
+        std::mem::swap(&mut test.meters, &mut other);
+        assert_eq!(test.admit("a", "", 0), "0");
+        assert_eq!(test.shared.len(), 2);
+        for now_ms in [1_000, 60_000] {
+            for _ in 0..QUOTA_SHARDS {
+                test.meters.sweep(now_ms);
+                other.sweep(now_ms);
+            }
+            let expect = usize::from(now_ms == 1_000);
+            // What the other worker drops last is dropped by the next round.
+            for _ in 0..QUOTA_SHARDS {
+                test.meters.sweep(now_ms);
+            }
+            assert_eq!(test.shared.len(), expect, "at {now_ms}");
+        }
+    }
+
+    #[test]
+    fn too_many_users_share_counts_and_reach_their_limit_early() {
+        let mut test = Test::with_room(4 * QUOTA_SHARDS);
+        let users = (0..9 * QUOTA_SHARDS).map(|number| number.to_string());
+        let refused = users.filter(|user| test.admit("by user", user, 0) != "0").count();
+        assert!(refused > QUOTA_SHARDS, "{refused} share a count that is used up");
+        assert!(test.shared.len() <= 5 * QUOTA_SHARDS, "one more for each shard");
+        assert_eq!(test.admit("a", "", 0), "1", "those of the configuration are not shared");
+    }
+
+    struct Test {
+        shared: Arc<Meters>,
+        meters: WorkerMeters,
+        plans: Arc<PlanTable>,
+    }
+
+    impl Test {
+        /// Four a minute and two a second; one a minute by user.
+        fn new() -> Self {
+            Self::with_room(1_000_000)
+        }
+
+        fn with_room(keys_max: usize) -> Self {
+            let limit = |amount, period_ms, by| Limit {
+                quantity: Quantity::Requests,
+                amount,
+                period_ms,
+                by,
+            };
+            let mut plans = Plans::default();
+            plans.insert(Plan {
+                name: "plan".to_owned(),
+                limits: vec![limit(4, 60_000, LimitBy::All)],
+                burst: Some(limit(2, 1_000, LimitBy::All)),
+            });
+            let by_user = vec![limit(1, 60_000, LimitBy::User)];
+            plans.insert(Plan { name: "by user".to_owned(), limits: by_user, burst: None });
+            let shared = Arc::new(Meters::with_room(keys_max));
+            let meters = WorkerMeters::new(Arc::clone(&shared));
+            Self { shared, meters, plans: PlanTable::compile(&Arc::new(plans), None) }
+        }
+
+        /// What is left, or which limit refused until when.
+        fn admit(&mut self, uses: &str, user: &str, now_ms: u64) -> String {
+            let plan = self.plans.number(if uses == "by user" { uses } else { "plan" });
+            let key = crate::plans::key_of(&[uses]);
+            let uses = [(Level::Subscription, Some(PlanUse { plan, key, burst: None }))];
+            let user = Some((0, user)).filter(|(_, user)| !user.is_empty());
+            let sender = Sender { user, network: &|| 7 };
+            match admit(&mut self.meters, &self.plans, &uses, sender, now_ms) {
+                Ok(admitted) => admitted.tightest.map_or(0, |limit| limit.left).to_string(),
+                Err(Refused { denial, limit, .. }) => {
+                    let which = if denial == Denial::SubscriptionBurst { "burst" } else { "full" };
+                    format!("{which}@{}", limit.until_ms)
+                }
+            }
+        }
+    }
+
+    #[track_caller]
+    fn check(times_ms: &[u64], expect: &str) {
+        let mut test = Test::new();
+        let found: Vec<_> = times_ms.iter().map(|now_ms| test.admit("a", "", *now_ms)).collect();
+        assert_eq!(found.join(" "), expect);
     }
 }
