@@ -286,14 +286,13 @@ pub const SATURATED_SLEEPS_MAX: u64 = 64;
 /// A worker that sleeps at least so often per second forwards more requests at once. One that is busy for 98 % of its time
 /// slept between 136 and 1,900 times.
 pub const UNSATURATED_SLEEPS_MIN: u64 = 128;
-/// So many requests are forwarded at once, and as many may wait for their turn, however saturated the worker is. From
-/// about 50 on, more do not add throughput.
+/// So many requests are forwarded at once, however saturated the worker is. From about 50 on, more do not add throughput.
 pub const SATURATED_REQUESTS_MIN: usize = 64;
 /// One turn of so many goes to the request that has waited longest, the others to the newest. Fewer: the longest wait is
 /// shorter, the rate lower.
 pub const OLDEST_TURN_OF: usize = 4;
-/// Longest wait of a request for its turn while the worker is saturated, in milliseconds. Longer, or certain to be
-/// longer: 503.
+/// Longest wait of a request for its turn while the worker is saturated, in milliseconds. Longer: 503. Shorter: more of a
+/// burst is rejected, and each rejection costs about as much as a response.
 pub const TURN_MS_MAX: u32 = 1_000;
 /// Maximum number of queued questions, such as for an issuer's current key set. More: the stage decides without the
 /// answer.

@@ -86,7 +86,7 @@ fn quotas(data: &[u8]) {
     let (application, diagnostics) = read();
     bounded(&diagnostics, application.is_some());
     assert_eq!((&application, &diagnostics), (&read().0, &read().1), "reading twice differs");
-    for application in application {
+    if let Some(application) = application {
         let named =
             application.subscriptions.iter().map(|one| &one.plan).chain([&application.plan]);
         for plan in named.flatten() {

@@ -45,7 +45,7 @@ pub(crate) struct Admitted {
     /// Until the head of the response, if its body had not begun.
     pub(crate) early_upload: Places,
     /// Until the head of the response.
-    pub(crate) turn: Pass,
+    pub(crate) turn: Option<Pass>,
 }
 
 /// Waits until the request's body flows, for its places, and for its turn.
@@ -75,8 +75,11 @@ pub(crate) async fn admit<C: Client>(
     };
     client.watch().holds_place(Some(api.key()));
     let turn = match client.take_turn() {
-        Some(turn) => turn,
-        None => worker.saturation.turn(&worker.resources, client).await?,
+        Some(turn) => Some(turn),
+        None if worker.saturation.is_full() && request.peer.is_own(worker.own_connections()) => {
+            None
+        }
+        None => Some(worker.saturation.turn(&worker.resources, client).await?),
     };
     Ok(Admitted { places, early_upload, turn })
 }

@@ -23,8 +23,6 @@ use crate::resources::Resources;
 pub(crate) struct Saturation {
     turns: Rc<Gate>,
     limit: Cell<usize>,
-    /// More do not wait for a turn.
-    waiting_max: Cell<usize>,
     /// Turns since the last observation.
     taken: Cell<usize>,
     sleeps: Cell<u64>,
@@ -36,7 +34,6 @@ impl Default for Saturation {
         Self {
             turns: Rc::new(Gate::newest_first(OLDEST_TURN_OF)),
             limit: Cell::new(usize::MAX),
-            waiting_max: Cell::new(SATURATED_REQUESTS_MIN),
             taken: Cell::new(0),
             sleeps: Cell::new(0),
             observed_us: Cell::new(0),
@@ -48,7 +45,7 @@ impl Saturation {
     /// A turn, until dropped: the request may be forwarded.
     ///
     /// # Errors
-    /// [`Denial::Overloaded`]: so many wait that it would take longer than `TURN_MS_MAX`, or it did; or the client left.
+    /// [`Denial::Overloaded`] after `TURN_MS_MAX`; or the client left.
     pub(crate) async fn turn<B: RequestBody>(
         &self,
         resources: &Resources,
@@ -68,9 +65,6 @@ impl Saturation {
         resources: &Resources,
         body: &mut B,
     ) -> Result<Pass, Fault> {
-        if self.turns.waiting() >= self.waiting_max.get() {
-            return Err(Fault::Denied(Denial::Overloaded));
-        }
         body.watch().set(resources.deadline_us(TURN_MS_MAX));
         self.turns.wait(body).await.map_err(|unwanted| match unwanted {
             Unwanted::TimeUp => Fault::Denied(Denial::Overloaded),
@@ -110,19 +104,12 @@ impl Saturation {
             let fewer = limit.min(self.turns.passed()) / 4 * 3;
             self.limit.set(fewer.max(SATURATED_REQUESTS_MIN).min(limit));
         }
-        let within_us = u64::from(TURN_MS_MAX) * 1_000;
-        // The oldest one waits for so many turns.
-        let turns = (taken / OLDEST_TURN_OF) as u64;
-        let most = turns.saturating_mul(within_us).checked_div(elapsed_us).unwrap_or(0);
-        let most = usize::try_from(most).unwrap_or(usize::MAX);
-        self.waiting_max.set(most.max(SATURATED_REQUESTS_MIN));
         self.turns.limit_to(self.limit.get());
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::pin::pin;
     use std::task::{Context, Poll, Waker};
 
     use base::SystemClock;
@@ -171,23 +158,19 @@ mod tests {
     }
 
     #[test]
-    fn requests_wait_for_their_turn_as_long_as_it_is_near() {
+    fn requests_wait_for_their_turn_however_many_there_are() {
         let resources = Resources::new(SystemClock::new(), 0);
         let saturation = Saturation::default();
         let mut forwarded = forward(&saturation, SATURATED_REQUESTS_MIN);
         second(&saturation, 0, SATURATED_REQUESTS_MIN);
-        let mut bodies: Vec<_> = (0..=SATURATED_REQUESTS_MIN)
-            .map(|_| OwnBody::new(Held::default(), &resources))
-            .collect();
+        let mut bodies: Vec<_> =
+            (0..MANY).map(|_| OwnBody::new(Held::default(), &resources)).collect();
         let mut waiting: Vec<_> =
             bodies.iter_mut().map(|body| Box::pin(saturation.turn(&resources, body))).collect();
         let cx = &mut Context::from_waker(Waker::noop());
-        let last = waiting.pop().expect("one more than may wait");
         for turn in &mut waiting {
             assert!(turn.as_mut().poll(cx).is_pending());
         }
-        let Poll::Ready(rejected) = pin!(last).poll(cx) else { panic!("it would wait too long") };
-        assert_eq!(rejected.err(), Some(Fault::Denied(Denial::Overloaded)));
         forwarded.pop();
         let passed: Vec<_> = waiting
             .iter_mut()

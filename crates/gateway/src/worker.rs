@@ -16,7 +16,7 @@ use crate::cache::ResponseCache;
 use crate::clients::Clients;
 use crate::compiled::Compiled;
 use crate::descriptors::Descriptors;
-use crate::forward::{Pools, Shared};
+use crate::forward::{OwnConnections, Pools, Shared};
 use crate::heavy::HeavyPool;
 use crate::held::HeldBytes;
 use crate::integration::{Integration, Origins};
@@ -294,6 +294,10 @@ impl Worker {
         self.pools
             .each(|host, port, pool| figures.upstreams.push((format!("{host}:{port}"), pool)));
         figures
+    }
+
+    pub(crate) fn own_connections(&self) -> &OwnConnections {
+        &self.pools.shared().own
     }
 
     pub(crate) fn count_tunnel(&self) {

@@ -9,6 +9,8 @@ use tokio::net::TcpStream;
 use wire::stream::Stream;
 use wire::tls::ClientTls;
 
+use super::own::{OwnConnection, OwnConnections};
+
 /// Where a connection leads.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Address {
@@ -23,6 +25,13 @@ pub(crate) trait Report {
     fn connected(&self, ip: IpAddr);
 }
 
+/// A new connection.
+pub(crate) struct Connected {
+    pub(crate) stream: Stream,
+    pub(crate) ip: IpAddr,
+    pub(crate) own: Option<OwnConnection>,
+}
+
 /// Connects to one of `ips`, and performs the TLS handshake if there is one.
 ///
 /// # Errors
@@ -32,21 +41,23 @@ pub(crate) async fn connect(
     ips: &[IpAddr],
     tls: &ClientTls,
     connect_ms: u32,
+    own: &OwnConnections,
     report: &impl Report,
-) -> io::Result<(Stream, IpAddr)> {
+) -> io::Result<Connected> {
     #[cfg(test)]
     if let (Some(connected), Some(ip)) =
         (crate::simulation::connect(address.port).await, ips.first())
     {
-        return connected.map(|stream| (stream, *ip));
+        return connected.map(|stream| Connected { stream, ip: *ip, own: None });
     }
     let (tcp, ip) = connect_to_one_of(ips, address.port, connect_ms, report).await?;
     tcp.set_nodelay(true)?;
+    let own = own.open(&tcp);
     let stream = match address.scheme {
         Scheme::Http => Stream::Clear(tcp),
         Scheme::Https => tls.connect(tcp, &address.host).await?,
     };
-    Ok((stream, ip))
+    Ok(Connected { stream, ip, own })
 }
 
 /// Whether the connection failed for lack of something on this machine, such as descriptors, memory or ports.

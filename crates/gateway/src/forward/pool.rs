@@ -17,9 +17,10 @@ use wire::tls::ClientTls;
 
 use super::addresses::{Addresses, Pooled};
 use super::body::{RequestBody, Unwanted, while_wanted};
-use super::connect::{Address, Report, connect, is_local, lacks_descriptors};
+use super::connect::{Address, Connected, Report, connect, is_local, lacks_descriptors};
 use super::gate::{ConnectionGate, Pass, Refusal, SetLimits, Waiting};
 use super::names::{self, Name, Resolution};
+use super::own::{OwnConnection, OwnConnections};
 use super::shared::Shared;
 use crate::buffer::{Buffer, Buffers};
 use crate::flow::{BodyReader, Outflow};
@@ -106,6 +107,7 @@ impl Pools {
                 all: Rc::downgrade(&self.all),
                 address: address.clone(),
                 source,
+                own: self.shared.own.clone(),
                 addresses: RefCell::new(addresses),
                 gate: ConnectionGate::default(),
                 waiting_for_set: Cell::new(0),
@@ -147,6 +149,7 @@ pub(crate) struct Pool {
     all: Weak<AllPools>,
     address: Address,
     source: Source,
+    own: OwnConnections,
     addresses: RefCell<Addresses<Box<Connection>>>,
     gate: ConnectionGate,
     /// Requests that wait because of the limits of their endpoint set.
@@ -190,11 +193,13 @@ pub(crate) struct Connection {
     pub(crate) out: Outflow,
     /// The response's body.
     pub(crate) reader: BodyReader,
+    _own: Option<OwnConnection>,
 }
 
 impl Connection {
-    fn new(stream: Stream) -> Self {
-        Self { stream, out: Outflow::idle(), reader: BodyReader::idle(Buffer::default()) }
+    fn new(stream: Stream, own: Option<OwnConnection>) -> Self {
+        let reader = BodyReader::idle(Buffer::default());
+        Self { stream, out: Outflow::idle(), reader, _own: own }
     }
 
     /// Releases what was lent.
@@ -313,9 +318,9 @@ impl Pool {
         // Boxed, so that the rare case does not enlarge every future.
         let connecting = Box::pin(self.connect(ips, tls, connect_ms, now_us));
         let fault = match while_wanted(body, connecting).await {
-            Ok(Ok((stream, ip))) => {
+            Ok(Ok(Connected { stream, ip, own })) => {
                 self.opened.set(self.opened.get() + 1);
-                let connection = Box::new(Connection::new(stream));
+                let connection = Box::new(Connection::new(stream, own));
                 return Ok(lease((connection, ip, now_us), false));
             }
             Ok(Err(error)) => {
@@ -389,7 +394,7 @@ impl Pool {
         tls: &ClientTls,
         connect_ms: u32,
         now_us: u64,
-    ) -> io::Result<(Stream, IpAddr)> {
+    ) -> io::Result<Connected> {
         let found = match &self.source {
             Source::Literal => None,
             Source::Shared { resolution, .. } if ips.is_empty() => {
@@ -409,7 +414,7 @@ impl Pool {
             });
         }
         let report = Outcomes { addresses: &self.addresses, now_us };
-        let connect = || connect(&self.address, &ips, tls, connect_ms, &report);
+        let connect = || connect(&self.address, &ips, tls, connect_ms, &self.own, &report);
         match connect().await {
             Err(error) if lacks_descriptors(&error) && self.closes_idle() => connect().await,
             connected => connected,

@@ -13,6 +13,7 @@ use wire::tls::ClientTls;
 use super::balance::SetName;
 use super::health::Health;
 use super::names::Name;
+use super::own::OwnConnections;
 
 /// Shared by all workers of a gateway.
 pub(crate) struct Shared {
@@ -23,6 +24,7 @@ pub(crate) struct Shared {
     /// To the thread that looks after endpoints, if there is one. There are at most as many as endpoints.
     watched: Option<UnboundedSender<Watched>>,
     client_tls: Mutex<Option<Arc<ClientTls>>>,
+    pub(crate) own: OwnConnections,
     checks_passed: AtomicU64,
     checks_failed: AtomicU64,
 }
@@ -101,6 +103,7 @@ impl Shared {
             names: Mutex::default(),
             watched,
             client_tls: Mutex::default(),
+            own: OwnConnections::default(),
             checks_passed: AtomicU64::new(0),
             checks_failed: AtomicU64::new(0),
         }

@@ -76,7 +76,7 @@ pub(crate) struct Forwarded<'r> {
     /// The path below the API's base path.
     pub(crate) remainder: &'r [u8],
     pub(crate) early_upload: Places,
-    pub(crate) turn: Pass,
+    pub(crate) turn: Option<Pass>,
 }
 
 /// From an admitted request to its response, through the policies of its operation.

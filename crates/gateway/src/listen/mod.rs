@@ -67,7 +67,7 @@ pub(crate) async fn serve(
     bump(&worker.tally.accepted);
     let compiled = worker.compiled();
     let secure = matches!(protocol, Protocol::Https { .. });
-    let mut peer = Peer::new(from.ip(), secure, &compiled.live.trusted_proxies);
+    let mut peer = Peer::new(from, secure, &compiled.live.trusted_proxies);
     peer.serves = serves;
     if let Err(exceeded) = admit(worker, &compiled.live, &mut peer) {
         bump(exceeded);

@@ -1,12 +1,14 @@
 //! The client's address, and what follows from it.
 
-use std::net::IpAddr;
+use std::cell::OnceCell;
+use std::net::{IpAddr, SocketAddr};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use wire::http1::write;
 
 use crate::clients::ClientConnection;
+use crate::forward::OwnConnections;
 use crate::share::Share;
 
 /// What the requests of a listener are for.
@@ -25,6 +27,10 @@ pub(crate) enum Serves {
 #[derive(Debug)]
 pub(crate) struct Peer {
     pub(crate) address: IpAddr,
+    /// Of `address`.
+    pub(crate) port: u16,
+    /// See [`Self::is_own`].
+    pub(crate) own: OnceCell<bool>,
     pub(crate) serves: Serves,
     /// It is one of `trusted_proxies`, whose `X-Forwarded-*` fields are trusted.
     pub(crate) trusted: bool,
@@ -42,6 +48,8 @@ impl Default for Peer {
         let address = IpAddr::from([0, 0, 0, 0]);
         Self {
             address,
+            port: 0,
+            own: OnceCell::new(),
             serves: Serves::Apis,
             trusted: false,
             forwarded_lines: Vec::new(),
@@ -52,13 +60,13 @@ impl Default for Peer {
 }
 
 impl Peer {
-    pub(crate) fn new(address: IpAddr, secure: bool, trusted_proxies: &[(IpAddr, u8)]) -> Self {
-        let address = address.to_canonical();
+    pub(crate) fn new(from: SocketAddr, secure: bool, trusted_proxies: &[(IpAddr, u8)]) -> Self {
+        let address = from.ip().to_canonical();
         let trusted = trusted_proxies.iter().any(|block| contains(*block, address));
         let scheme = if secure { "https" } else { "http" };
         let lines = format!("X-Forwarded-For: {address}\r\nX-Forwarded-Proto: {scheme}\r\n");
         let forwarded_lines = if trusted { Vec::new() } else { lines.into_bytes() };
-        Self { address, trusted, forwarded_lines, ..Self::default() }
+        Self { address, port: from.port(), trusted, forwarded_lines, ..Self::default() }
     }
 
     /// Records the verified certificate of the connection, in DER. `forward`: upstreams get it.
@@ -68,6 +76,11 @@ impl Peer {
             let text = BASE64_STANDARD.encode(certificate);
             write::field(&mut self.forwarded_lines, b"X-WSO2-CLIENT-CERTIFICATE", text.as_bytes());
         }
+    }
+
+    /// Whether the connection is one of this process. To be asked when a request has arrived.
+    pub(crate) fn is_own(&self, connections: &OwnConnections) -> bool {
+        *self.own.get_or_init(|| connections.contains(SocketAddr::new(self.address, self.port)))
     }
 
     /// What its client holds over all its connections; `None` for a trusted proxy.

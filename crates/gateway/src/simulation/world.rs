@@ -171,7 +171,7 @@ impl World {
         let connection = OpenConnection::new(&worker);
         self.executor.spawn(Role::Gateway, async move {
             network.sleep(start_us).await;
-            let peer = Rc::new(Peer::new([192, 0, 2, 1].into(), false, &[]));
+            let peer = Rc::new(Peer::new(([192, 0, 2, 1], 1_024).into(), false, &[]));
             let stream = Stream::Simulated(Box::new(theirs));
             serve_stream(connection, stream, peer, true).await;
         });

@@ -66,7 +66,7 @@ fn the_wait_for_other_connections_leaves_as_much_time_to_connect() {
 fn release(silence: &Silence, pools: &Pools, number: u16, now_us: u64) {
     let pool = pools.of(&endpoint(number));
     let lease = Lease {
-        connection: Box::new(Connection::new(silence.stream())),
+        connection: Box::new(Connection::new(silence.stream(), None)),
         reused: false,
         ip: [127, 0, 0, 1].into(),
         opened_us: 0,

@@ -304,6 +304,7 @@ impl Connection<'_> {
                 && !has_waited
                 && self.worker.saturation.is_full()
                 && self.stream.poll_readable(cx).is_ready()
+                && !self.peer.is_own(self.worker.own_connections())
             {
                 return Poll::Ready(Ok(Read::Waits));
             }
