@@ -206,7 +206,7 @@ fn policy(item: &Node<'_>, report: &mut Report) -> Option<Found> {
         return None;
     };
     // Its values are below the name, or beside it.
-    let Some(values) = first.value.as_map().or(item.as_map()) else { return None };
+    let values = first.value.as_map().or(item.as_map())?;
     for member in values.iter().filter(|member| member.key_place != first.key_place) {
         match member.key.as_ref() {
             "count" | "unitTime" | "timeUnit" => {}
