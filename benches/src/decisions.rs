@@ -7,10 +7,12 @@ use base::{Entropy, Method, Now};
 use gateway::bench::Account;
 use jose::{Algorithm, Header, KeySet, SigningKey};
 use model::{
-    Api, ApiState, Endpoint, Introspection, Issuer, LoadedApi, Operation, Scheme, ScopeRule,
-    Security, Snapshot, Upstream, UpstreamKind,
+    Api, ApiState, Application, ApplicationKey, Endpoint, Introspection, Issuer, KeyCredential,
+    KeyType, Limit, LimitBy, LoadedApi, Operation, Plan, Plans, Quantity, Scheme, ScopeRule,
+    Security, Snapshot, Subscription, SubscriptionState, Upstream, UpstreamKind,
 };
-use stages::{Identity, Routes, TokenCache, authenticate, authorise};
+use stages::throttle::{self, Level, Meters, Sender, WorkerMeters};
+use stages::{Identity, PlanTable, Routes, Subscribers, TokenCache, authenticate, authorise};
 
 const APIS: usize = 1_000;
 const TOKENS: usize = 1_000;
@@ -94,6 +96,62 @@ pub(super) fn pure_pipeline(times: usize) {
     assert_eq!(account.closed(found.api), times as u64);
 }
 
+/// What a subscription and its plans add to a token: the subscription check, a limit of the application, one of the
+/// subscription, and its burst. 1,000 applications are subscribed to ten APIs each.
+pub(super) fn subscription_and_quotas(times: usize) {
+    let routes = Routes::compile(&snapshot(), None);
+    let found = routes.find(HOST, Method::Get, PATH, false);
+    let Ok(found) = found else { panic!("no such operation") };
+    let mut plans = Plans::default();
+    let limit = |period_ms| Limit {
+        quantity: Quantity::Requests,
+        amount: 1 << 40,
+        period_ms,
+        by: LimitBy::All,
+    };
+    let (limits, burst) = (vec![limit(60_000)], Some(limit(1_000)));
+    plans.insert(Plan { name: "Application".to_owned(), limits: limits.clone(), burst: None });
+    plans.insert(Plan { name: "Subscription".to_owned(), limits, burst });
+    let plans = PlanTable::compile(&Arc::new(plans), None);
+    let subscribers = Subscribers::compile(&(0..TOKENS).map(application).collect(), &plans, None);
+    let (credentials, mut cache) = warm(routes.issuers());
+    let caller = known(&mut cache, credentials.first().expect("there are some"), routes.issuers());
+    let mut meters = WorkerMeters::new(Arc::new(Meters::default()));
+    let sender = Sender { user: None, network: &|| 0 };
+    for number in 0..times {
+        let (api, key) = (black_box(&found.api.api), found.api.key);
+        let granted = authorise::subscription(&caller, api, key, Some(&subscribers), &plans);
+        let Ok(grant) = granted else { panic!("it is subscribed") };
+        let uses =
+            [(Level::Subscription, grant.subscription), (Level::Application, grant.application)];
+        let now_ms = 1_800_000_000_000 + number as u64;
+        let admitted = throttle::admit(&mut meters, &plans, &uses, sender, now_ms);
+        assert!(black_box(admitted).is_ok());
+    }
+}
+
+fn application(number: usize) -> Arc<Application> {
+    let client = if number == 500 { "bench".to_owned() } else { format!("client {number}") };
+    let key = ApplicationKey {
+        credential: KeyCredential::ClientId(client),
+        key_type: KeyType::Production,
+    };
+    let subscription = |api| Subscription {
+        api: format!("Orders {api:04}"),
+        version: "1.0.0".to_owned(),
+        plan: Some("Subscription".to_owned()),
+        state: SubscriptionState::Active,
+    };
+    Arc::new(Application {
+        name: format!("application {number}"),
+        owner: None,
+        plan: Some("Application".to_owned()),
+        keys: vec![key],
+        subscriptions: (495..505).map(subscription).collect(),
+        source: std::path::PathBuf::new(),
+    })
+}
+
 fn known(
     cache: &mut TokenCache,
     credential: &[u8],
@@ -157,6 +215,7 @@ fn api(number: usize) -> Api {
         security: Security::Token(ScopeRule::AnyOf(vec!["orders:write".to_owned()])),
         production: None,
         sandbox: None,
+        plan: None,
         policies: None,
         response_cache: None,
     };

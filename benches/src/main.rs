@@ -29,6 +29,8 @@ const CASES: &[Case] = &[
     Case { name: "route_of_1000_apis",   instructions_max: 1_350, run: decisions::route },
     Case { name: "token_cache_hit",      instructions_max: 500, run: decisions::token_cache_hit },
     Case { name: "opaque_token_hit",     instructions_max: 500, run: decisions::opaque_token_hit },
+    // Subscription check, application limit, subscription limit and burst: 0.8 us.
+    Case { name: "subscription_and_quotas", instructions_max: 2_000, run: decisions::subscription_and_quotas },
     // A core must record at least 20 million per second: 50 ns each.
     Case { name: "record_latency",       instructions_max: 95, run: records::record_latency },
     // The budget of all decisions before a request is forwarded.

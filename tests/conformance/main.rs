@@ -27,6 +27,7 @@ mod mutual_tls;
 mod names;
 mod paths;
 mod policies;
+mod quotas;
 mod resilience;
 mod response_cache;
 mod routing;

@@ -81,6 +81,7 @@ impl ApiBuilder {
                 security: security.clone(),
                 production: None,
                 sandbox: None,
+                plan: None,
                 policies: None,
                 response_cache: None,
             }));

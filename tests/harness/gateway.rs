@@ -8,10 +8,11 @@ use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
 use base::limits;
+use formats::declarative::read_plans;
 use gateway::{Addresses, AdminPages, Parts};
 use model::{
     AccessLog, AdminSettings, Artefact, ArtefactKind, ArtefactSet, ClientCertificates, FaultStatus,
-    GatewaySettings, LogFormat, LogSettings, Settings, Snapshot, TlsSettings, UpstreamTls,
+    GatewaySettings, LogFormat, LogSettings, Plans, Settings, Snapshot, TlsSettings, UpstreamTls,
 };
 use wire::tls::{ClientAuth, ClientTls, EndpointTls, ServerCertificates};
 
@@ -27,6 +28,7 @@ pub struct Builder {
     apis: Vec<ApiBuilder>,
     issuers: Vec<Arc<model::Issuer>>,
     artefacts: ArtefactSet,
+    plans: Plans,
     authorities: Vec<Vec<u8>>,
     client_auth: Option<ClientAuth>,
     endpoints: Vec<EndpointTls>,
@@ -44,6 +46,15 @@ impl Builder {
     #[must_use]
     pub fn issuer(mut self, issuer: &Issuer) -> Self {
         self.issuers.push(issuer.model());
+        self
+    }
+
+    /// Plans, as in `plans.toml`.
+    #[must_use]
+    pub fn plans(mut self, text: &str) -> Self {
+        let (plans, problems) = read_plans(&[("plans.toml".into(), Ok(text.into()))]);
+        assert_eq!(problems, []);
+        self.plans = plans;
         self
     }
 
@@ -109,6 +120,8 @@ impl Builder {
             apis: self.apis.into_iter().map(ApiBuilder::build).collect(),
             issuers: self.issuers,
             artefacts: Arc::new(self.artefacts),
+            plans: Arc::new(self.plans),
+            ..Snapshot::default()
         };
         let system_roots = self.authorities.is_empty();
         let client_tls =
@@ -178,6 +191,7 @@ impl Gateway {
             apis: vec![api],
             issuers: Vec::new(),
             artefacts: ArtefactSet::default(),
+            plans: Plans::default(),
             authorities: Vec::new(),
             client_auth: None,
             endpoints: Vec::new(),
@@ -380,6 +394,8 @@ fn settings() -> Settings {
             workers: Some(1),
             apis: Vec::new(),
             data: PathBuf::new(),
+            plans: model::PlanFiles::default(),
+            applications: Vec::new(),
             trusted_proxies: Vec::new(),
             fault_status: FaultStatus::Wso2,
             http2: model::Http2Listeners::ALL,
@@ -408,6 +424,7 @@ fn settings() -> Settings {
         access_log: AccessLog::Off,
         log: LogSettings { level: "warn".to_owned(), format: LogFormat::Text },
         issuers: Vec::new(),
+        plans: Plans::default(),
         control: None,
     }
 }

@@ -218,3 +218,22 @@ fn an_upstream_cannot_switch_protocols() {
     assert_eq!(response.status, 500);
     assert!(response.text().contains("\"101506\""), "{}", response.text());
 }
+
+#[test]
+fn streams_of_one_connection_and_of_several_share_one_quota() {
+    let upstream = Upstream::fixed("in");
+    let limited = api("/a").open("GET /*").to(&upstream).with(|api| api.plan = Some("Five".into()));
+    let plans = "[[plan]]\nname = \"Five\"\nlimits = [{ requests = 5, per = \"1y\" }]\n";
+    let gateway = Gateway::of(limited).plans(plans).start();
+    let clients = [Http2Client::connect(&gateway), Http2Client::connect(&gateway)];
+    let open = |number: usize| {
+        let client = &clients[number % 2];
+        client.start(client.request("GET /a/x", &[]), true).unwrap()
+    };
+    let streams: Vec<_> = (0..8).map(open).collect();
+    let mut statuses: Vec<_> = streams.into_iter().map(|stream| stream.response().status).collect();
+    statuses.push(gateway.fetch("GET /a/x", "").status);
+    assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 5, "{statuses:?}");
+    assert_eq!(statuses.last(), Some(&429), "over HTTP/1.1, too");
+    assert_eq!(upstream.requests().len(), 5);
+}

@@ -436,6 +436,17 @@ pub const ARCHIVE_BYTES_MAX: u64 = 64 * MIB as u64;
 pub const ARCHIVE_RATIO_MAX: u64 = 100;
 /// Content of a `.car` archive whose ratio is not checked, in bytes.
 pub const ARCHIVE_SMALL_BYTES: u64 = MIB as u64;
+/// Counts of quotas that a process keeps at once. More: new users and addresses share a count, so that they reach their
+/// limit early. Each takes about 100 bytes, and as many again for each worker that uses it, until its window is over.
+pub const QUOTA_KEYS_MAX: usize = 512 * 1024;
+/// Shards of these counts, each with a lock for counts that a worker meets for the first time.
+pub const QUOTA_SHARDS: usize = 64;
+/// Maximum number of limits of a plan, besides its burst. More: a diagnostic.
+pub const PLAN_LIMITS_MAX: usize = 8;
+/// Largest amount of a limit, in requests or bytes (16 TiB). Larger: a diagnostic.
+pub const QUOTA_MAX: u64 = 17_592_186_044_415;
+/// Longest window of a limit, in milliseconds: a year. Longer: a diagnostic.
+pub const QUOTA_PERIOD_MS_MAX: u64 = 31_536_000_000;
 /// Largest timeout in a configuration file, in milliseconds. Larger: a diagnostic.
 pub const CONFIGURED_MS_MAX: u32 = 60 * 60_000;
 /// Largest `drain_s` in a configuration file, in seconds. Larger: a diagnostic.

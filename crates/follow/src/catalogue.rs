@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use model::{Api, ApiState, ArtefactSet, Diagnostic, LoadedApi, Severity};
+use model::{Api, ApiState, Application, ArtefactSet, Diagnostic, LoadedApi, Severity};
 
 use crate::part::{Claim, Content, Part, api_claims};
 
@@ -97,7 +97,7 @@ impl Catalogue {
     pub(crate) fn apis(&self) -> Vec<LoadedApi> {
         let serving = self.files.values().filter_map(|entry| match &entry.serving {
             Some(Part::Api(api)) => Some(Arc::clone(api)),
-            Some(Part::Artefacts(_)) | None => None,
+            Some(Part::Artefacts(_) | Part::Application(_)) | None => None,
         });
         let mut apis: Vec<LoadedApi> =
             serving.map(|api| LoadedApi { api, state: ApiState::Serving }).collect();
@@ -127,6 +127,14 @@ impl Catalogue {
             all.resources.extend(resources.map(|(path, one)| (path.clone(), one.clone())));
         }
         all
+    }
+
+    /// The applications in use, ordered by file name.
+    pub(crate) fn applications(&self) -> impl Iterator<Item = &Arc<Application>> {
+        self.files.values().filter_map(|entry| match &entry.serving {
+            Some(Part::Application(application)) => Some(application),
+            Some(Part::Api(_) | Part::Artefacts(_)) | None => None,
+        })
     }
 
     /// The diagnostics of a file, a path claimed by another one included.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use base::{Now, limits};
 use formats::declarative;
 use formats::openapi::Defaults;
-use model::{Diagnostic, KeySource, Settings, Severity};
+use model::{Diagnostic, KeySource, PlanFiles, Plans, Settings, Severity};
 
 use crate::documents::{read_bounded, read_keys, read_up_to};
 use crate::walk::{self, Version};
@@ -28,10 +28,10 @@ pub fn read_settings(file: &Path) -> Result<(Settings, Vec<Diagnostic>), Configu
     read_with_secrets(file, &mut Secrets::new())
 }
 
-/// The files of secrets, with their versions before reading.
+/// The files of secrets and plans, with their versions before reading.
 pub(crate) type Secrets = Vec<(PathBuf, Option<Version>)>;
 
-/// The same. Adds the files of secrets to `secrets`.
+/// The same. Adds the files of secrets and plans to `secrets`.
 pub(crate) fn read_with_secrets(
     file: &Path,
     secrets: &mut Secrets,
@@ -53,11 +53,26 @@ pub(crate) fn read_with_secrets(
         secrets.borrow_mut().push((file.to_owned(), walk::version(file)));
         read_up_to(file, limits::SECRET_BYTES_MAX).map(|(bytes, _)| bytes)
     };
-    let (settings, diagnostics) = declarative::read(file, &text, &env, &secret);
-    match settings {
-        Some(settings) => Ok((settings, diagnostics)),
-        None => Err(ConfigurationError { diagnostics }),
+    let (settings, mut diagnostics) = declarative::read(file, &text, &env, &secret);
+    let Some(mut settings) = settings else { return Err(ConfigurationError { diagnostics }) };
+    let (plans, found) = read_plans(&settings.gateway.plans, &mut secrets.borrow_mut());
+    let is_valid = found.iter().all(|one| one.severity != Severity::Error);
+    diagnostics.extend(found);
+    settings.plans = plans;
+    if is_valid { Ok((settings, diagnostics)) } else { Err(ConfigurationError { diagnostics }) }
+}
+
+/// Adds the files to `versions`.
+fn read_plans(plans: &PlanFiles, versions: &mut Secrets) -> (Plans, Vec<Diagnostic>) {
+    let mut files = Vec::new();
+    for file in &plans.files {
+        let version = walk::version(file);
+        versions.push((file.clone(), version));
+        if plans.required || version.is_some() {
+            files.push((file.clone(), read_bounded(file)));
+        }
     }
+    declarative::read_plans(&files)
 }
 
 /// Reads a file with certificates, of up to `PEM_BYTES_MAX`. The error is for a message.
@@ -98,6 +113,7 @@ pub fn defaults(settings: &Settings) -> Defaults {
         retry_budget_percent: settings.gateway.retry_budget_percent,
         issuers_configured: !settings.issuers.is_empty(),
         strict_paths: settings.gateway.strict_paths,
+        plans: settings.plans.iter().map(|plan| plan.name.clone()).collect(),
     }
 }
 

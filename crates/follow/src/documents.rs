@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base::limits;
+use formats::declarative;
 use formats::openapi::{self, Defaults};
 use formats::synapse::{self, Outside, Parameter};
 use model::{ArtefactSet, Diagnostic, LoadedApi, Settings};
@@ -49,15 +50,18 @@ pub struct Checked {
     pub artefacts: ArtefactSet,
 }
 
-/// Reads the descriptions in `apis` and the artefacts in `artefacts` as the gateway would. A folder may be in both.
+/// Reads the descriptions in `apis`, the artefacts in `artefacts` and the applications in `applications` as the gateway
+/// would. A folder may be in all of them.
 #[must_use]
 pub fn check(
     apis: &[PathBuf],
     artefacts: &[PathBuf],
+    applications: &[PathBuf],
     defaults: &Defaults,
     fetch: &Fetch,
 ) -> Checked {
-    let roots = Roots { apis: apis.to_vec(), artefacts: artefacts.to_vec() };
+    let (artefacts, applications) = (artefacts.to_vec(), applications.to_vec());
+    let roots = Roots { apis: apis.to_vec(), artefacts, applications };
     let mut walked = walk::walk(&roots, &mut |_| {});
     // A project's metadata, where the paths are of folders of both.
     let is_metadata = |file: &Path| file.iter().any(|part| part == "wso2mi");
@@ -104,6 +108,10 @@ impl Rules {
                 let outside =
                     Outside { parameter: &parameter, file: &resolve, fetch: &*self.fetch };
                 Content::of_artefacts(synapse::read(file, text, outside))
+            }
+            None if self.roots.has_application(file) => {
+                let plans = &self.defaults.plans;
+                Content::of_application(declarative::read_application(file, text, plans))
             }
             None => Content::of_api(file, openapi::read(file, text, &resolve, &self.defaults)),
         };

@@ -13,7 +13,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use base::{Clock, limits};
-use model::{ArtefactSet, Diagnostic, Settings, Snapshot};
+use model::{Application, ArtefactSet, Diagnostic, Plans, Settings, Snapshot};
 use wire::tls::ServerCertificates;
 
 use crate::catalogue::Catalogue;
@@ -28,7 +28,7 @@ use crate::watcher::{FileEvent, Watcher};
 /// What has changed.
 #[derive(Clone, Debug)]
 pub enum Change {
-    /// APIs, artefacts or issuers.
+    /// APIs, artefacts, issuers, plans or applications.
     Snapshot(Arc<Snapshot>),
     /// Settings, or files of trusted CAs. Values that need a restart are the previous ones; the log
     /// names them.
@@ -64,7 +64,7 @@ pub struct Follower {
     configuration: Option<PathBuf>,
     /// Whether there is an https listener.
     https: bool,
-    /// The files of secrets that the configuration refers to.
+    /// The files of secrets and plans that the configuration refers to.
     secrets: Vec<PathBuf>,
     clock: Arc<dyn Clock + Send + Sync>,
     fetch: Fetch,
@@ -74,6 +74,10 @@ pub struct Follower {
     issuers: Issuers,
     /// Of the last snapshot.
     artefacts: Arc<ArtefactSet>,
+    /// Of the last snapshot.
+    plans: Arc<Plans>,
+    /// Of the last snapshot.
+    applications: Arc<[Arc<Application>]>,
     revision: u64,
     tracked: Tracked,
     watcher: Option<Watcher>,
@@ -178,6 +182,8 @@ impl Follower {
             catalogue: Catalogue::default(),
             issuers: Issuers::default(),
             artefacts: Arc::default(),
+            plans: Arc::default(),
+            applications: Arc::default(),
             revision: 0,
             tracked,
             watcher: None,
@@ -366,7 +372,32 @@ impl Follower {
             self.artefacts = Arc::new(artefacts);
         }
         let artefacts = Arc::clone(&self.artefacts);
-        Arc::new(Snapshot { revision: self.revision, apis, issuers, artefacts })
+        if *self.plans != self.settings.plans {
+            self.plans = Arc::new(self.settings.plans.clone());
+        }
+        let plans = Arc::clone(&self.plans);
+        let applications =
+            (!self.settings.gateway.applications.is_empty()).then(|| self.current_applications());
+        Arc::new(Snapshot {
+            revision: self.revision,
+            apis,
+            issuers,
+            artefacts,
+            plans,
+            applications,
+        })
+    }
+
+    /// The same allocation as in the last snapshot, if nothing changed.
+    fn current_applications(&mut self) -> Arc<[Arc<Application>]> {
+        let same = |(old, new): (&Arc<Application>, &Arc<Application>)| Arc::ptr_eq(old, new);
+        let current = self.catalogue.applications();
+        if !self.applications.iter().zip(current).all(same)
+            || self.applications.len() != self.catalogue.applications().count()
+        {
+            self.applications = self.catalogue.applications().cloned().collect();
+        }
+        Arc::clone(&self.applications)
     }
 
     /// Starts the fetches that are due.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use formats::openapi::{self, normalised};
 use formats::synapse;
-use model::{Api, ArtefactKind, ArtefactSet, Diagnostic, Severity};
+use model::{Api, Application, ArtefactKind, ArtefactSet, Diagnostic, KeyCredential, Severity};
 
 /// What a file contributes.
 #[derive(Clone, Debug, PartialEq)]
@@ -14,6 +14,7 @@ pub(crate) enum Part {
     Api(Arc<Api>),
     /// Of an artefact's file or of an archive.
     Artefacts(Arc<ArtefactSet>),
+    Application(Arc<Application>),
 }
 
 /// What only one file may have.
@@ -26,6 +27,8 @@ pub(crate) enum Claim {
     },
     Artefact(ArtefactKind, String),
     Resource(String),
+    Application(String),
+    Key(KeyCredential),
 }
 
 /// The content of a file, as it was read.
@@ -51,6 +54,12 @@ impl Content {
         Self { part: set.map(|set| Part::Artefacts(Arc::new(set))), diagnostics, placeholder: None }
     }
 
+    pub(crate) fn of_application(read: (Option<Application>, Vec<Diagnostic>)) -> Self {
+        let (application, diagnostics) = read;
+        let part = application.map(|application| Part::Application(Arc::new(application)));
+        Self { part, diagnostics, placeholder: None }
+    }
+
     /// Of a file that cannot be read.
     pub(crate) fn unreadable(file: &Path, problem: String) -> Self {
         let diagnostic = Diagnostic {
@@ -70,6 +79,10 @@ impl Part {
         match self {
             Self::Api(api) => api_claims(api),
             Self::Artefacts(set) => artefact_claims(set),
+            Self::Application(application) => {
+                let keys = application.keys.iter().map(|key| Claim::Key(key.credential.clone()));
+                std::iter::once(Claim::Application(application.name.clone())).chain(keys).collect()
+            }
         }
     }
 }
@@ -83,6 +96,9 @@ impl fmt::Display for Claim {
             }
             Self::Artefact(kind, name) => write!(f, "the {} `{name}`", kind.element()),
             Self::Resource(path) => write!(f, "the resource `{path}`"),
+            Self::Application(name) => write!(f, "the application `{name}`"),
+            Self::Key(KeyCredential::ClientId(id)) => write!(f, "the client ID `{id}`"),
+            Self::Key(KeyCredential::ApiKeySha256(_)) => f.write_str("one of the API keys"),
         }
     }
 }
@@ -95,7 +111,11 @@ impl Claim {
                 "change the x-wso2-basePath of one of the two files, or remove one; this version is \
                  loaded as soon as the path is free"
             }
-            Self::Artefact(..) | Self::Resource(_) => {
+            Self::Key(_) => {
+                "a key belongs to one application: remove it from one of the two files; this version is \
+                 loaded as soon as the key is free"
+            }
+            Self::Artefact(..) | Self::Resource(_) | Self::Application(_) => {
                 "rename it in one of the two files, or remove one; this version is loaded as soon as \
                  the name is free"
             }

@@ -1,4 +1,4 @@
-//! Finds API descriptions and artefacts in folders. Files are not read.
+//! Finds API descriptions, artefacts and applications in folders. Files are not read.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
@@ -37,6 +37,7 @@ pub(crate) struct Roots {
     pub(crate) apis: Vec<PathBuf>,
     /// Of Synapse artefacts.
     pub(crate) artefacts: Vec<PathBuf>,
+    pub(crate) applications: Vec<PathBuf>,
 }
 
 /// What is looked for in a folder.
@@ -44,16 +45,21 @@ pub(crate) struct Roots {
 enum Kind {
     Apis,
     Artefacts,
+    Applications,
 }
 
 impl Roots {
     pub(crate) fn of(settings: &model::Settings) -> Self {
-        let (apis, artefacts) = (&settings.gateway.apis, &settings.integration.artefacts);
-        Self { apis: apis.clone(), artefacts: artefacts.clone() }
+        Self {
+            apis: settings.gateway.apis.clone(),
+            artefacts: settings.integration.artefacts.clone(),
+            applications: settings.gateway.applications.clone(),
+        }
     }
 
     pub(crate) fn paths(settings: &model::Settings) -> impl Iterator<Item = &PathBuf> {
-        settings.gateway.apis.iter().chain(&settings.integration.artefacts)
+        let gateway = &settings.gateway;
+        gateway.apis.iter().chain(&settings.integration.artefacts).chain(&gateway.applications)
     }
 
     /// The file or folder of artefacts in which `file` is one; `None`: it is an API description.
@@ -63,10 +69,17 @@ impl Roots {
         (root == file || Role::of(file).is_some()).then_some(root)
     }
 
+    /// Whether `file` describes an application.
+    pub(crate) fn has_application(&self, file: &Path) -> bool {
+        is_application(file) && self.applications.iter().any(|root| file.starts_with(root))
+    }
+
     /// Whether a walk would find a file at this path.
     pub(crate) fn select(&self, file: &Path) -> bool {
         let is_api = || self.apis.iter().any(|root| file.starts_with(root));
-        self.of_artefact(file).is_some() || is_description(file) && is_api()
+        self.of_artefact(file).is_some()
+            || is_description(file) && is_api()
+            || self.has_application(file)
     }
 }
 
@@ -75,11 +88,12 @@ impl Kind {
         match self {
             Self::Apis => is_description(file),
             Self::Artefacts => Role::of(file).is_some(),
+            Self::Applications => is_application(file),
         }
     }
 
     fn enters(self, folder: &Path) -> bool {
-        self == Self::Apis || synapse::enters(folder)
+        self != Self::Artefacts || synapse::enters(folder)
     }
 }
 
@@ -88,7 +102,12 @@ impl Kind {
 /// kind, however many links lead to it.
 pub(crate) fn walk(roots: &Roots, enter: &mut dyn FnMut(&Path)) -> Walked {
     let mut walked = Walked::default();
-    for (kind, roots) in [(Kind::Apis, &roots.apis), (Kind::Artefacts, &roots.artefacts)] {
+    let kinds = [
+        (Kind::Apis, &roots.apis),
+        (Kind::Artefacts, &roots.artefacts),
+        (Kind::Applications, &roots.applications),
+    ];
+    for (kind, roots) in kinds {
         walk_kind(kind, roots, &mut walked, enter);
     }
     walked
@@ -135,14 +154,23 @@ pub(crate) fn location(path: &Path) -> Option<PathBuf> {
 pub(crate) fn is_description(path: &Path) -> bool {
     let Some(name) = path.file_name().and_then(|name| name.to_str()) else { return false };
     let known = [".yaml", ".yml", ".json"].iter().any(|ending| name.ends_with(ending));
-    // Hidden files belong to Kubernetes or are temporary files of editors; `#a.yaml#` is one of
-    // Emacs.
-    known && !name.starts_with(['.', '#'])
+    known && !is_hidden(name)
+}
+
+/// Whether a file of this name describes an application.
+fn is_application(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    name.is_some_and(|name| name.ends_with(".toml") && !is_hidden(name))
+}
+
+/// Hidden files belong to Kubernetes or are temporary files of editors; `#a.yaml#` is one of Emacs.
+fn is_hidden(name: &str) -> bool {
+    name.starts_with(['.', '#'])
 }
 
 /// Whether a file of this name may be one that a walk finds.
 pub(crate) fn may_be_found(path: &Path) -> bool {
-    is_description(path) || Role::of(path).is_some()
+    is_description(path) || is_application(path) || Role::of(path).is_some()
 }
 
 impl Version {

@@ -84,8 +84,8 @@ fn nothing_is_fetched() -> Fetch {
 
 #[track_caller]
 fn read(artefacts: &[PathBuf]) -> ArtefactSet {
-    let checked =
-        penstock_follow::check(&[], artefacts, &Defaults::default(), &nothing_is_fetched());
+    let defaults = Defaults::default();
+    let checked = penstock_follow::check(&[], artefacts, &[], &defaults, &nothing_is_fetched());
     let shown: Vec<_> = checked.diagnostics.iter().map(ToString::to_string).collect();
     assert_eq!(shown, Vec::<String>::new());
     checked.artefacts

@@ -740,6 +740,8 @@ fn settings(folder: &Path) -> Settings {
             workers: None,
             apis: vec![folder.join("apis")],
             data: folder.join("data"),
+            plans: model::PlanFiles::default(),
+            applications: Vec::new(),
             trusted_proxies: Vec::new(),
             fault_status: FaultStatus::Wso2,
             strict_paths: false,
@@ -768,6 +770,7 @@ fn settings(folder: &Path) -> Settings {
         access_log: AccessLog::Off,
         log: LogSettings { level: "info".to_owned(), format: LogFormat::Text },
         issuers: Vec::new(),
+        plans: model::Plans::default(),
         control: None,
     }
 }

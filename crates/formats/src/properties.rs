@@ -76,11 +76,43 @@ fn endpoints_read_back(api: &Api) {
     }
 }
 
-/// Reads `data` as penstock.toml. Every environment variable and file exists.
+/// Reads `data` as an application and as plans, in both formats.
+///
+/// # Panics
+/// When a property does not hold.
+fn quotas(data: &[u8]) {
+    let names: Vec<_> = declarative::shipped().iter().map(|plan| plan.name.clone()).collect();
+    let read = || declarative::read_application(Path::new("a.toml"), data, &names);
+    let (application, diagnostics) = read();
+    bounded(&diagnostics, application.is_some());
+    assert_eq!((&application, &diagnostics), (&read().0, &read().1), "reading twice differs");
+    if let Some(application) = application {
+        let named =
+            application.subscriptions.iter().map(|one| &one.plan).chain([&application.plan]);
+        for plan in named.flatten() {
+            assert!(names.iter().any(|name| name.eq_ignore_ascii_case(plan)), "`{plan}`");
+        }
+    }
+    for file in ["plans.toml", "policies.yaml"] {
+        let (plans, diagnostics) = declarative::read_plans(&[(file.into(), Ok(data.to_vec()))]);
+        let accepted = diagnostics.iter().all(|one| one.severity != Severity::Error);
+        bounded(&diagnostics, accepted);
+        for plan in plans.iter().filter(|_| accepted) {
+            assert!(!plan.name.is_empty() && plan.limits.len() <= limits::PLAN_LIMITS_MAX);
+            for limit in plan.limits.iter().chain(&plan.burst) {
+                assert!((1..=limits::QUOTA_MAX).contains(&limit.amount));
+                assert!((1_000..=limits::QUOTA_PERIOD_MS_MAX).contains(&limit.period_ms));
+            }
+        }
+    }
+}
+
+/// Reads `data` as penstock.toml, as an application and as plans. Every environment variable and file exists.
 ///
 /// # Panics
 /// When a property does not hold.
 pub fn settings(data: &[u8]) {
+    quotas(data);
     let Ok(text) = std::str::from_utf8(data) else { return };
     let secret = "0123456789abcdef".repeat(4);
     let env = |_: &str| Some(secret.clone());
@@ -171,12 +203,24 @@ mod tests {
     const TOML: &str = "[gateway]\nhttp = \"127.0.0.1:0\"\ntrusted_proxies = [\"10.0.0.0/8\"]\n[[issuer]]\n\
         name = \"a\"\niss = \"b\"\nalgorithms = [\"HS256\"]\nsecret = { env = \"S\" }\n";
 
+    const APPLICATION: &str = "[application]\nname = \"a\"\nplan = \"Gold\"\nkeys = [{ client_id = \"b\", type = \"sandbox\" }]\n\
+        subscriptions = [{ api = \"A\", version = \"1\", plan = \"gold\", state = \"blocked\" }]\n";
+    const PLANS: &str = "[[plan]]\nname = \"a\"\nlimits = [{ requests = 5, per = \"1m\", by = \"user\" }, { kilobytes = 2, per = \"1y\" }]\n\
+        burst = { requests = 1, per = \"1s\" }\n";
+    const POLICIES: &str = "- A: {count: 1, unitTime: 1, timeUnit: min}\n- B:\n  count: 2\n  unitTime: 3\n  timeUnit: day\n";
     const ARCHIVE: &str = include_str!("../../../fuzz/seeds/archive/application");
 
     /// Each file as it is, truncated at every byte, and with each byte replaced.
     #[test]
     fn the_properties_hold_for_broken_variants_of_valid_files() {
-        let files = [(API, openapi as fn(&[u8])), (TOML, settings), (ARCHIVE, artefacts)];
+        let files = [
+            (API, openapi as fn(&[u8])),
+            (TOML, settings),
+            (APPLICATION, quotas),
+            (PLANS, quotas),
+            (POLICIES, quotas),
+            (ARCHIVE, artefacts),
+        ];
         for (text, property) in files {
             let bytes = text.as_bytes();
             property(bytes);

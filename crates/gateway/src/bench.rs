@@ -16,6 +16,7 @@ use crate::forward::Shared;
 use crate::heavy::HeavyPool;
 use crate::integration::Integration;
 use crate::message::Request;
+use crate::quotas::Quotas;
 use crate::worker::{Parts, Worker};
 
 /// The accounting of one worker.
@@ -53,17 +54,19 @@ impl Account {
             client_tls: ClientTls::insecure(),
         });
         let integration = Integration::compile(&Snapshot::default(), None, None);
+        let quotas = Quotas::compile(&Snapshot::default(), &routes, None);
         let heavy = HeavyPool::start(0).expect("no thread is needed");
         let worker = Worker::new(
             SystemClock::default(),
             Parts {
                 number: 0,
-                compiled: Compiled { routes, integration, policies: Arc::default(), live },
+                compiled: Compiled { routes, integration, policies: Arc::default(), quotas, live },
                 access: AccessLines::default(),
                 questions: channel(1).0,
                 descriptors: Descriptors::of_process(1),
                 upstreams: Shared::new(1, &SystemEntropy),
                 heavy,
+                meters: Arc::default(),
             },
         );
         Self { worker, request: Request::default() }

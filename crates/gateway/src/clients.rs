@@ -74,7 +74,7 @@ impl Drop for ClientConnection {
 }
 
 /// The address, or the /64 of one of IPv6.
-fn network(address: IpAddr) -> u128 {
+pub(crate) fn network(address: IpAddr) -> u128 {
     match address.to_canonical() {
         IpAddr::V4(v4) => v4.to_ipv6_mapped().to_bits(),
         IpAddr::V6(v6) => v6.to_bits() >> 64 << 64,

@@ -9,6 +9,7 @@ use wire::tls::ClientTls;
 
 use crate::integration::Integration;
 use crate::integration::policies::PolicyTable;
+use crate::quotas::Quotas;
 
 /// A compiled revision. Workers share its parts.
 #[derive(Clone)]
@@ -16,6 +17,7 @@ pub(crate) struct Compiled {
     pub(crate) routes: Arc<Routes>,
     pub(crate) integration: Arc<Integration>,
     pub(crate) policies: Arc<PolicyTable>,
+    pub(crate) quotas: Arc<Quotas>,
     pub(crate) live: Arc<Live>,
 }
 

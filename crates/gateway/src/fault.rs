@@ -21,6 +21,16 @@ pub(crate) struct FaultResponse {
 }
 
 impl FaultResponse {
+    /// Adds when the quota is available again to the description, and as `nextAccessTime`.
+    pub(crate) fn next_access(&mut self, time: &str) {
+        const END: &[u8] = b"\"}";
+        if self.body.ends_with(END) {
+            self.body.truncate(self.body.len() - END.len());
+            let more = format!("You can access API after {time}\",\"nextAccessTime\":\"{time}\"}}");
+            self.body.extend_from_slice(more.as_bytes());
+        }
+    }
+
     /// Turns `response`, which is empty, into this one.
     pub(crate) fn write(self, response: &mut Response) {
         let edits = &mut response.head.edits;

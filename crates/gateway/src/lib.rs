@@ -4,8 +4,8 @@
 //! requests to upstreams, `account` counts and logs; `runner` starts a thread per core, each with its own
 //! `worker`. What is served is given as a [`model::Snapshot`].
 //!
-//! Architecture invariant: imports neither a format nor the control plane. No request writes shared state
-//! or waits for another request.
+//! Architecture invariant: imports neither a format nor the control plane. A request writes no shared state but atomic
+//! numbers (counts of quotas, the health of endpoints), and never waits for another request.
 
 mod account;
 mod admin;
@@ -33,6 +33,7 @@ mod introspect;
 mod listen;
 mod message;
 mod pipeline;
+mod quotas;
 mod resources;
 mod response;
 mod runner;
@@ -56,6 +57,7 @@ use base::SystemClock;
 use base::limits::{DRAIN_NOTICE_MS, QUESTIONS_MAX, WORKERS_MAX};
 use model::{Diagnostic, Settings, Snapshot};
 use stages::Routes;
+use stages::throttle::Meters;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use wire::tls::{ClientAuth, ClientTls, ServerCertificates};
 
@@ -69,6 +71,7 @@ use integration::Integration;
 use integration::policies::PolicyTable;
 use listen::{Listener, Protocol};
 use message::Serves;
+use quotas::Quotas;
 use runner::{Command, Running};
 
 pub use admin::AdminPages;
@@ -175,6 +178,7 @@ impl Gateway {
         let routes = Arc::new(Routes::compile(snapshot, None));
         let current = Compiled {
             policies: PolicyTable::compile(&routes, None),
+            quotas: Quotas::compile(snapshot, &routes, None),
             routes,
             integration: Integration::compile(snapshot, settings.integration.cors.as_ref(), None),
             live: Arc::new(Live::new(settings, parts.client_tls)),
@@ -234,6 +238,7 @@ impl Gateway {
     ) -> Result<(), StartError> {
         let mut listeners = listeners.map(|(bound, kind)| (bound.listeners.into_iter(), kind));
         let descriptors = Descriptors::of_process(count);
+        let meters = Arc::<Meters>::default();
         for number in 0..count {
             let next = listeners
                 .iter_mut()
@@ -246,6 +251,7 @@ impl Gateway {
                 descriptors,
                 upstreams: Arc::clone(&self.upstreams),
                 heavy: heavy.clone(),
+                meters: Arc::clone(&meters),
             };
             let start = runner::Start {
                 clock: clock.clone(),
@@ -291,6 +297,7 @@ impl Gateway {
         let cors = current.live.cors.as_ref();
         let next = Compiled {
             policies: PolicyTable::compile(&routes, Some(&current.policies)),
+            quotas: Quotas::compile(snapshot, &routes, Some(&current.quotas)),
             routes,
             integration: Integration::compile(snapshot, cors, Some(&current.integration)),
             live: Arc::clone(&current.live),

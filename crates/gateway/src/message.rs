@@ -11,7 +11,7 @@ use wire::http1::{Known, KnownSet, RequestHead, ResponseHead, write};
 
 pub(crate) use edits::HeadEdits;
 pub(crate) use outgoing::{Outgoing, wants_trailers};
-pub(crate) use peer::{Peer, Serves};
+pub(crate) use peer::{Peer, Serves, contains};
 
 /// A request head with its own bytes. Lent by the worker, so that a request allocates nothing.
 #[derive(Debug, Default)]

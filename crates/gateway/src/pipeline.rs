@@ -5,8 +5,10 @@ use std::rc::Rc;
 
 use base::Method;
 use base::limits::KEY_SET_WAIT_MS_MAX;
-use model::{Api, AuthFailure, Caller, Denial, Fault, FaultStatus, KeyType, Security};
-use stages::{Identity, authenticate, authorise};
+use model::{
+    Api, AuthFailure, Caller, Denial, Fault, FaultStatus, Grant, KeyType, Operation, Security,
+};
+use stages::{ApiRoutes, Identity, authenticate, authorise};
 use wire::http1::{BodyFraming, Field, Known, Upgrade};
 
 use crate::account::Record;
@@ -22,6 +24,7 @@ use crate::forward::{self, Forwarding, Unwanted, while_wanted};
 use crate::integration::{self, policies};
 use crate::introspect::introspect;
 use crate::message::{Outgoing, Request, Serves};
+use crate::quotas;
 use crate::response::{Body, Response};
 use crate::worker::Worker;
 use crate::worker_api::WorkerApi;
@@ -71,7 +74,9 @@ pub(crate) async fn exchange<C: Client>(
                 worker.resources.release_head(head);
                 return;
             }
-            Ok(response) => {
+            Ok(mut response) => {
+                let now_ms = worker.resources.unix_us(record.started_us) / 1_000;
+                record.quota.write_fields(now_ms, response.head.edits.lines_mut());
                 record.status = response.head.status();
                 deliver(&worker.resources, client, request, response, stall).await
             }
@@ -110,14 +115,20 @@ async fn respond<C: Client>(
     if api.mutual_tls && request.peer.certificate.is_none() {
         return Err(Fault::Denied(Denial::NoCertificate));
     }
-    let key_type = match &operation.security {
+    let caller = match &operation.security {
         Security::Open => None,
-        Security::Token(rule) => {
-            let caller = authenticate(worker, revision, request, api, client, record).await?;
-            authorise::grant(&caller, rule).map_err(Fault::Denied)?;
-            Some(caller.key_type)
+        Security::Token(_) => {
+            Some(authenticate(worker, revision, request, api, client, record).await?)
         }
     };
+    let key_type = {
+        let grant = authorise(revision, routes, operation, caller.as_deref());
+        let grant = grant.map_err(Fault::Denied)?;
+        let (to, by) = ((&**routes, number), (&grant, caller.as_deref()));
+        quotas::throttle(worker, revision, request, to, by, record)?;
+        grant.key_type
+    };
+    drop(caller);
     let set = authorise::upstream(api, operation, key_type).map_err(Fault::Denied)?;
     let balancer = worker_api.balancers.get(set).ok_or(Fault::Denied(no_endpoint(key_type)))?;
     let Admitted { places, early_upload, turn } =
@@ -295,6 +306,25 @@ async fn authenticate<C: Client>(
     confirmed.map_err(|failure| reject(record, failure))
 }
 
+/// Whether the caller may use the operation, and what that uses.
+fn authorise(
+    revision: &Compiled,
+    routes: &ApiRoutes,
+    operation: &Operation,
+    caller: Option<&Caller>,
+) -> Result<Grant, Denial> {
+    let (rule, caller) = match (&operation.security, caller) {
+        (Security::Open, _) => return Ok(Grant::default()),
+        (Security::Token(_), None) => return Err(Denial::MissingCredentials),
+        (Security::Token(rule), Some(caller)) => (rule, caller),
+    };
+    let quotas = &revision.quotas;
+    let (api, subscribers) = (&routes.api, quotas.subscribers.as_deref());
+    let grant = authorise::subscription(caller, api, routes.key, subscribers, &quotas.plans)?;
+    authorise::grant(caller, rule)?;
+    Ok(grant)
+}
+
 /// Waits until `question` is answered, at most `KEY_SET_WAIT_MS_MAX`.
 ///
 /// # Errors
@@ -386,7 +416,10 @@ fn on_fault(
         record.cut_off(fault);
         None
     } else {
-        let own = fault::response(fault, record.allow, statuses);
+        let mut own = fault::response(fault, record.allow, statuses);
+        if let Some(time) = record.quota.next_access() {
+            own.next_access(&time);
+        }
         record.fault(fault, own.status, own.code);
         (*fault != Fault::ClientLeft).then(|| {
             let mut response = worker.own_response(0);

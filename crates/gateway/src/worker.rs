@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use base::{Entropy as _, SystemEntropy, limits};
 use stages::TokenCache;
+use stages::throttle::{Meters, WorkerMeters};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::Sender;
 
@@ -62,6 +63,7 @@ pub(crate) struct Worker {
     pub(crate) heavy: HeavyPool,
     pub(crate) tokens: RefCell<TokenCache>,
     pub(crate) introspections: Introspections,
+    pub(crate) meters: RefCell<WorkerMeters>,
     pub(crate) tally: Tally,
     pub(crate) access: AccessLines,
     pub(crate) connections: Cell<usize>,
@@ -93,11 +95,13 @@ pub(crate) struct Parts {
     pub(crate) descriptors: Descriptors,
     pub(crate) upstreams: Arc<Shared>,
     pub(crate) heavy: HeavyPool,
+    pub(crate) meters: Arc<Meters>,
 }
 
 impl Worker {
     pub(crate) fn new(clock: impl Into<WorkerClock>, parts: Parts) -> Rc<Self> {
-        let Parts { number, compiled, access, questions, descriptors, upstreams, heavy } = parts;
+        let Parts { number, compiled, access, questions, descriptors, upstreams, heavy, meters } =
+            parts;
         Rc::new_cyclic(|this| Self {
             this: Weak::clone(this),
             number,
@@ -113,6 +117,7 @@ impl Worker {
             heavy,
             tokens: RefCell::new(TokenCache::new(limits::TOKEN_CACHE_BYTES_MAX, &SystemEntropy)),
             introspections: Introspections::default(),
+            meters: RefCell::new(WorkerMeters::new(meters)),
             tally: Tally::default(),
             access,
             connections: Cell::new(0),
@@ -204,6 +209,7 @@ impl Worker {
         self.pools.sweep(now_us);
         self.apis.sweep(now_us);
         self.services.sweep(now_us);
+        self.meters.borrow_mut().sweep(self.resources.unix_us(now_us) / 1_000);
         self.access.flush(&self.tally);
     }
 
@@ -233,7 +239,10 @@ impl Worker {
 
     /// Closes a record: updates the counters and writes to the access log if that is on.
     pub(crate) fn settle(&self, record: Record, request: &Request) {
-        let us = self.resources.now_us().saturating_sub(record.started_us);
+        let now_us = self.resources.now_us();
+        let us = now_us.saturating_sub(record.started_us);
+        let now_ms = self.resources.unix_us(now_us) / 1_000;
+        record.quota.settle(record.received.saturating_add(record.sent), now_ms);
         match &record.api {
             Some(api) => api.count(record.operation, record.status, us, record.sent),
             None => self.tally.unrouted(record.status),

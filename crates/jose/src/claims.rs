@@ -3,6 +3,7 @@
 use crate::base64url::{self, Padding};
 use crate::error::TokenError;
 use crate::json::{self, JsonError, Object, Value};
+use crate::subscriptions::TokenSubscriptions;
 
 /// The claims of a token. Names and meaning: RFC 7519 section 4.1, RFC 9068 section 2.2;
 /// `azp` by OpenID Connect Core section 2; `keytype` is WSO2's (`PRODUCTION` or `SANDBOX`).
@@ -29,6 +30,8 @@ pub struct Claims {
     pub is_id_token: bool,
     /// `cnf`: the key that whoever presents the token has to prove.
     pub confirmation: Option<Confirmation>,
+    /// `subscribedAPIs` and what belongs to them, which are WSO2's as well.
+    pub subscriptions: Option<Box<TokenSubscriptions>>,
 }
 
 /// The key that a token is bound to. Source: RFC 7800.
@@ -67,6 +70,7 @@ impl Claims {
             keytype: string(object, "keytype", "`keytype` is not a string")?,
             confirmation: confirmation(object)?,
             is_id_token: object.has("at_hash"),
+            subscriptions: TokenSubscriptions::of(object)?,
         })
     }
 }
@@ -219,6 +223,7 @@ mod tests {
             keytype: Some("PRODUCTION".into()),
             is_id_token: false,
             confirmation: None,
+            subscriptions: None,
         };
         assert!(claims == Ok(expect));
         assert!(read("{}") == Ok(Claims::default()));

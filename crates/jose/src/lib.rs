@@ -37,6 +37,7 @@ mod pem;
 pub mod properties;
 mod roca;
 mod sign;
+mod subscriptions;
 
 pub use algorithm::{Algorithm, UnknownAlgorithm};
 pub use base64url::Padding;
@@ -57,3 +58,4 @@ pub use json::JsonError;
 pub use jws::{Compact, Header};
 pub use keyset::{KeySet, Skipped};
 pub use sign::SigningKey;
+pub use subscriptions::{SubscribedApi, TokenSubscriptions};

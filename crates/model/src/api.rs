@@ -36,6 +36,10 @@ pub struct Api {
     pub cors: Option<Cors>,
     /// Whether responses of one of its operations are cached.
     pub caches: bool,
+    /// Name of the plan for all its requests. It takes precedence over those of operations.
+    pub plan: Option<String>,
+    /// Whether callers need a subscription, if there are applications.
+    pub subscription: bool,
     /// Protocols besides `websocket` that may be tunnelled after a 101, in lower case.
     pub upgrades: Vec<String>,
     /// In file order. No two have the same method and template.
@@ -70,6 +74,8 @@ impl Api {
             mutual_tls: false,
             cors: None,
             caches: false,
+            plan: None,
+            subscription: true,
             upgrades: Vec::new(),
             operations: Vec::new(),
             upstreams: Vec::new(),
@@ -99,6 +105,8 @@ pub struct Operation {
     pub production: Option<usize>,
     /// Index in `Api::upstreams`, overriding the API's.
     pub sandbox: Option<usize>,
+    /// Name of the plan for its requests.
+    pub plan: Option<String>,
     /// What happens to its messages besides routing and forwarding.
     pub policies: Option<Arc<Policies>>,
     /// If its responses are cached: how long those are stored that do not say it, in seconds.

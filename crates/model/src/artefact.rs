@@ -58,12 +58,12 @@ pub struct Artefact {
     /// Of a `definitions` file, the kinds and names of what it contains; else empty.
     pub contains: Vec<(ArtefactKind, String)>,
     /// The archive that holds it; absent for a file of its own.
-    pub application: Option<Arc<Application>>,
+    pub application: Option<Arc<CompositeApplication>>,
 }
 
 /// A composite application: a `.car` archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Application {
+pub struct CompositeApplication {
     pub name: String,
     pub version: String,
     /// The archive.

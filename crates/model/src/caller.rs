@@ -10,6 +10,8 @@ pub struct Caller {
     /// `scope` and `scp`, each separated by spaces or an array.
     pub scopes: Vec<String>,
     pub key_type: KeyType,
+    /// Those that the token itself lists.
+    pub subscriptions: Option<Box<jose::TokenSubscriptions>>,
     /// Index of the issuer in `Snapshot::issuers`.
     pub issuer: usize,
     /// `jti`.

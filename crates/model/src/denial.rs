@@ -24,6 +24,24 @@ pub enum Denial {
     IssuerUnavailable,
     /// The token lacks the scopes that the operation requires.
     ScopeMissing,
+    /// The caller's application is not subscribed to the API.
+    Unsubscribed,
+    /// The subscription is blocked, for all keys or for production keys.
+    SubscriptionBlocked,
+    /// The subscription was not approved.
+    SubscriptionInactive,
+    /// The quota of the API is used up.
+    ApiQuota,
+    /// The quota of the operation is used up.
+    OperationQuota,
+    /// The quota of the application is used up.
+    ApplicationQuota,
+    /// The quota of the subscription is used up.
+    SubscriptionQuota,
+    /// Too many requests of the subscription at once.
+    SubscriptionBurst,
+    /// Too many requests of the application at once.
+    ApplicationBurst,
     /// A sandbox key, and no sandbox endpoint.
     NoSandboxEndpoint,
     /// A production key, and no production endpoint.
@@ -84,6 +102,11 @@ const fn report(
     DenialRow { denial, status, code, message, description, status_report: true }
 }
 
+/// WSO2's `_throttle_out_handler_`. When the quota is available again follows the description.
+const fn quota(denial: Denial, code: u32) -> DenialRow {
+    auth(denial, 429, code, "Message throttled out", "You have exceeded your quota .")
+}
+
 /// WSO2's `_threat_fault_`.
 const fn threat(denial: Denial, description: &'static str) -> DenialRow {
     auth(denial, 400, 400, "Bad Request", description)
@@ -106,6 +129,15 @@ pub const TABLE: &[DenialRow] = &[
     auth(Denial::WrongAudience,          403, 900_914, "Invalid Credentials", "The access token is not meant for this API"),
     report(Denial::IssuerUnavailable,    503, 503_003, "Service Unavailable", "The credentials cannot be checked at the moment. Please try again later."),
     auth(Denial::ScopeMissing,           403, 900_910, "The access token does not allow you to access the requested resource", "User is NOT authorized to access the Resource. Scope validation failed."),
+    auth(Denial::Unsubscribed,           403, 900_908, "Resource forbidden", "User is NOT authorized to access the Resource. API Subscription validation failed."),
+    auth(Denial::SubscriptionBlocked,    401, 900_907, "The requested API is temporarily blocked", "The subscription to the API is blocked"),
+    auth(Denial::SubscriptionInactive,   403, 900_909, "The subscription to the API is inactive", "The subscription to the API is inactive"),
+    quota(Denial::ApiQuota,              900_800),
+    quota(Denial::OperationQuota,        900_802),
+    quota(Denial::ApplicationQuota,      900_803),
+    quota(Denial::SubscriptionQuota,     900_804),
+    quota(Denial::SubscriptionBurst,     900_807),
+    quota(Denial::ApplicationBurst,      900_809),
     auth(Denial::NoSandboxEndpoint,      403, 900_901, "Invalid Credentials", "Sandbox key offered to the API with no sandbox endpoint"),
     auth(Denial::NoProductionEndpoint,   403, 900_901, "Invalid Credentials", "Production key offered to the API with no production endpoint"),
     report(Denial::ApiUnloaded,          503, 700_700, "Service Unavailable", "The API is not available at the moment. Please try again later or contact the system administrators."),

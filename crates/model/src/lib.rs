@@ -4,32 +4,42 @@
 //! Architecture invariant: no I/O, no clock, no randomness, no dependency on the gateway.
 
 mod api;
+mod application;
 mod artefact;
 mod auth_failure;
 mod caller;
 mod denial;
 mod diagnostic;
 mod fault;
+mod grant;
 mod methods;
+mod plan;
 mod policy;
 mod settings;
 mod snapshot;
 mod upstream;
 
 pub use api::{Api, Cors, IDENTITY_FIELDS, Operation, ScopeRule, Security, Transports};
-pub use artefact::{Application, Artefact, ArtefactKind, ArtefactSet, Resource, resource_path};
+pub use application::{
+    Application, ApplicationKey, KeyCredential, Subscription, SubscriptionState,
+};
+pub use artefact::{
+    Artefact, ArtefactKind, ArtefactSet, CompositeApplication, Resource, resource_path,
+};
 pub use auth_failure::AuthFailure;
 pub use caller::{Caller, KeyType};
 pub use denial::{Denial, DenialRow, TABLE};
 pub use diagnostic::{Diagnostic, Place, Severity};
 pub use fault::{Blame, Fault};
+pub use grant::{Grant, PlanUse};
 pub use methods::MethodSet;
+pub use plan::{Limit, LimitBy, Plan, Plans, Quantity};
 pub use policy::{Policies, Policy, PolicyFlow};
 pub use settings::{
     AccessLog, AdminSettings, CertificateFiles, ClientCertificates, ControlSettings, EndpointTls,
     FaultStatus, GatewaySettings, Http2Listeners, IntegrationSettings, Introspection,
-    IssuerSettings, KeySource, LogFormat, LogSettings, Settings, SniCertificate, StoreSettings,
-    TlsSettings, UpstreamTls,
+    IssuerSettings, KeySource, LogFormat, LogSettings, PlanFiles, Settings, SniCertificate,
+    StoreSettings, TlsSettings, UpstreamTls,
 };
 pub use snapshot::{ApiState, Issuer, LoadedApi, Snapshot};
 pub use upstream::{

@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use crate::Cors;
+use crate::{Cors, Plans};
 
 /// All settings of `penstock gateway --config`. Relative paths are resolved against the file's folder.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,6 +17,8 @@ pub struct Settings {
     pub access_log: AccessLog,
     pub log: LogSettings,
     pub issuers: Vec<IssuerSettings>,
+    /// Those that WSO2 ships, and those of `[gateway] plans`.
+    pub plans: Plans,
     /// `[control]`; absent: no control plane.
     pub control: Option<ControlSettings>,
 }
@@ -40,6 +42,10 @@ pub struct GatewaySettings {
     pub workers: Option<usize>,
     /// `apis`: files and folders of API descriptions, followed while running.
     pub apis: Vec<PathBuf>,
+    /// `plans`: files of plans, followed while running.
+    pub plans: PlanFiles,
+    /// `applications`: files and folders of applications, followed while running. Empty: callers need no subscription.
+    pub applications: Vec<PathBuf>,
     /// `data`: folder of generated keys and certificates.
     pub data: PathBuf,
     /// `trusted_proxies`: addresses and CIDR blocks whose `X-Forwarded-*` and `Forwarded` are trusted.
@@ -96,6 +102,14 @@ pub struct IntegrationSettings {
     pub artefacts: Vec<PathBuf>,
     /// `cors_origins` and `cors_headers`: the rules of all Synapse APIs; absent: they answer no cross-origin request.
     pub cors: Option<Cors>,
+}
+
+/// `[gateway] plans`
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PlanFiles {
+    pub files: Vec<PathBuf>,
+    /// Whether it is an error if one does not exist.
+    pub required: bool,
 }
 
 /// Which listeners accept HTTP/2 from clients; all accept HTTP/1.1.

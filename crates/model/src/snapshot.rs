@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{Api, ArtefactSet, Introspection};
+use crate::{Api, Application, ArtefactSet, Introspection, Plans};
 
 /// One revision of everything that can change without a restart.
 #[derive(Clone, Debug, Default)]
@@ -14,6 +14,10 @@ pub struct Snapshot {
     pub issuers: Vec<Arc<Issuer>>,
     /// The same allocation until an artefact changes.
     pub artefacts: Arc<ArtefactSet>,
+    /// The same allocation until a plan changes.
+    pub plans: Arc<Plans>,
+    /// The same allocation until an application changes, ordered by file. `None`: callers need no subscription.
+    pub applications: Option<Arc<[Arc<Application>]>>,
 }
 
 /// An API and its state.

@@ -1,9 +1,17 @@
 //! Authorisation: whether the caller may use the operation, and with which endpoints.
 //!
-//! Life of a request: authenticate -> **authorise** -> forward. Reads a [`Caller`] and an operation's
-//! rule; returns an index of `Api::upstreams`, or a [`Denial`].
+//! Life of a request: authenticate -> **authorise** -> throttle. Reads a [`Caller`], its application and an operation's
+//! rule; returns a [`Grant`] and an index of `Api::upstreams`, or a [`Denial`].
 
-use model::{Api, Caller, Denial, KeyType, Operation, ScopeRule};
+use jose::TokenSubscriptions;
+use model::{
+    Api, Caller, Denial, Grant, KeyType, Limit, LimitBy, Operation, PlanUse, Quantity, ScopeRule,
+    SubscriptionState,
+};
+
+use crate::hash::mix;
+use crate::plans::{PlanTable, key_of};
+use crate::subscribers::{Credential, Subscribers};
 
 /// Checks that the token has the scopes that the operation requires. Scopes are case-sensitive (RFC 6749
 /// section 3.3).
@@ -19,6 +27,74 @@ pub fn grant(caller: &Caller, rule: &ScopeRule) -> Result<(), Denial> {
         ScopeRule::AllOf(scopes) => scopes.iter().all(has),
     };
     if granted { Ok(()) } else { Err(Denial::ScopeMissing) }
+}
+
+/// Checks the subscription of the caller's application to `api`, whose key is `api_key`. A token that lists its
+/// subscriptions needs no other. Without `subscribers` no caller needs one.
+///
+/// # Errors
+/// [`Denial::Unsubscribed`], [`Denial::SubscriptionBlocked`], [`Denial::SubscriptionInactive`].
+pub fn subscription(
+    caller: &Caller,
+    api: &Api,
+    api_key: u64,
+    subscribers: Option<&Subscribers>,
+    plans: &PlanTable,
+) -> Result<Grant, Denial> {
+    if let Some(listed) = &caller.subscriptions {
+        return listed_subscription(caller, listed, api, api_key, plans);
+    }
+    let Some(subscribers) = subscribers.filter(|_| api.subscription) else {
+        return Ok(Grant { key_type: Some(caller.key_type), ..Grant::default() });
+    };
+    let found = caller.client_id.as_ref().and_then(|id| subscribers.of_client(id));
+    of_application(found.ok_or(Denial::Unsubscribed)?, api_key)
+}
+
+/// The grant of an application's key.
+///
+/// # Errors
+/// As [`subscription`].
+pub fn of_application(credential: &Credential, api_key: u64) -> Result<Grant, Denial> {
+    let Credential { subscriber, key_type } = credential;
+    let (state, subscription) = subscriber.subscription(api_key).ok_or(Denial::Unsubscribed)?;
+    match (state, key_type) {
+        (SubscriptionState::Active, _) => {}
+        (SubscriptionState::ProductionBlocked, KeyType::Sandbox) => {}
+        (SubscriptionState::ProductionBlocked | SubscriptionState::Blocked, _) => {
+            return Err(Denial::SubscriptionBlocked);
+        }
+        (SubscriptionState::Inactive, _) => return Err(Denial::SubscriptionInactive),
+    }
+    Ok(Grant { key_type: Some(*key_type), application: subscriber.uses(), subscription })
+}
+
+/// The grant of a token that lists its subscriptions.
+fn listed_subscription(
+    caller: &Caller,
+    listed: &TokenSubscriptions,
+    api: &Api,
+    api_key: u64,
+    plans: &PlanTable,
+) -> Result<Grant, Denial> {
+    let is_it = |one: &&jose::SubscribedApi| one.name == api.name && one.version == api.version;
+    let found = listed.apis.iter().find(is_it).ok_or(Denial::Unsubscribed)?;
+    let application = listed.application.as_ref().or(caller.client_id.as_ref());
+    let application = application.or(caller.subject.as_ref()).map_or("", String::as_str);
+    let key = mix(key_of(&["token", application]), caller.issuer as u64);
+    let burst = found.burst.map(|(amount, period_ms)| Limit {
+        quantity: Quantity::Requests,
+        amount,
+        period_ms,
+        by: LimitBy::All,
+    });
+    let tier = found.tier.as_deref().or(burst.map(|_| "Unlimited"));
+    let of = |plan: &str, key, burst| PlanUse { plan: plans.number(plan), key, burst };
+    Ok(Grant {
+        key_type: Some(caller.key_type),
+        application: listed.tier.as_ref().map(|tier| of(tier, key, None)),
+        subscription: tier.map(|tier| of(tier, mix(key, api_key), burst)),
+    })
 }
 
 /// Chooses the endpoint set, as an index of `api.upstreams`: the operation's own if it has one, else the
@@ -103,6 +179,7 @@ mod tests {
             client_id: None,
             scopes: scopes.split_whitespace().map(str::to_owned).collect(),
             key_type: Production,
+            subscriptions: None,
             issuer: 0,
             token_id: None,
             audiences: Vec::new(),

@@ -10,6 +10,11 @@ pub(crate) fn fold(left: u64, right: u64) -> u64 {
     low ^ high
 }
 
+/// Combines two words into one that depends on all bits of both.
+pub(crate) fn mix(left: u64, right: u64) -> u64 {
+    fold(left ^ MIX, right ^ SPREAD)
+}
+
 /// For tables whose keys are fixed at load. It needs no seed: no client can insert colliding keys.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LoadedKeys(u64);

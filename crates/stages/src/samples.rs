@@ -20,6 +20,7 @@ pub(crate) fn operation(line: &str) -> Operation {
         security: Security::Token(ScopeRule::Anything),
         production: None,
         sandbox: None,
+        plan: None,
         policies: None,
         response_cache: None,
     }

@@ -118,7 +118,7 @@ const BANS: &[Ban] = &[
 ];
 
 /// Modules of `stages` that are stages. They share results as `model` types only.
-const STAGES: &[&str] = &["route", "authenticate", "authorise"];
+const STAGES: &[&str] = &["route", "authenticate", "authorise", "throttle"];
 
 /// Checks dependencies between workspace packages against [`MAY_DEPEND`].
 pub(super) fn dependencies(tree: &Tree) -> Vec<Finding> {

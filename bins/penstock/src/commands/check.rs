@@ -54,6 +54,7 @@ fn check(paths: &[PathBuf]) -> (usize, Vec<Diagnostic>) {
     // API descriptions alone are checked as if the configuration had an issuer.
     let mut defaults = Defaults::default();
     let (mut files, mut diagnostics) = (configurations.len(), Vec::new());
+    let mut applications = Vec::new();
     for configuration in &configurations {
         match follow::read_settings(configuration) {
             Ok((settings, warnings)) => {
@@ -62,11 +63,12 @@ fn check(paths: &[PathBuf]) -> (usize, Vec<Diagnostic>) {
                 defaults = follow::defaults(&settings);
                 apis.extend(settings.gateway.apis);
                 artefacts.extend(settings.integration.artefacts);
+                applications.extend(settings.gateway.applications);
             }
             Err(invalid) => diagnostics.extend(invalid.diagnostics),
         }
     }
-    let checked = follow::check(&apis, &artefacts, &defaults, &fetch_alone());
+    let checked = follow::check(&apis, &artefacts, &applications, &defaults, &fetch_alone());
     files += checked.files;
     diagnostics.extend(checked.diagnostics);
     diagnostics.extend(Compiler::compile_set(&checked.artefacts).1);

@@ -41,7 +41,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let paths = std::slice::from_ref(&arguments.path);
-    let checked = follow::check(&[], paths, &Defaults::default(), &fetch_alone());
+    let checked = follow::check(&[], paths, &[], &Defaults::default(), &fetch_alone());
     let (program, compiled) = Compiler::compile_set(&checked.artefacts);
     let diagnostics = checked.diagnostics.iter().chain(&compiled);
     let errors: Vec<_> = diagnostics.filter(|found| found.severity == Severity::Error).collect();

@@ -117,7 +117,7 @@ fn program(arguments: &Arguments) -> Result<(Program, ArtefactSet), Failure> {
     let is_artefact = file.extension().is_some_and(|ending| ending == "xml");
     if file.is_dir() || is_archive || is_artefact && file.is_file() {
         let files = std::slice::from_ref(file);
-        let checked = follow::check(&[], files, &Defaults::default(), &fetch_alone());
+        let checked = follow::check(&[], files, &[], &Defaults::default(), &fetch_alone());
         let (program, compiled) = Compiler::compile_set(&checked.artefacts);
         let diagnostics: Vec<_> = checked.diagnostics.into_iter().chain(compiled).collect();
         // An artefact with an error does not keep the others of a folder from being tried.

@@ -258,7 +258,7 @@ fn check_sample(places: &Places) -> Option<Checked> {
     }
     let (settings, _) = follow::read_settings(&places.configuration).ok()?;
     let sample = std::slice::from_ref(&places.sample);
-    Some(follow::check(sample, &[], &follow::defaults(&settings), &fetch_alone()))
+    Some(follow::check(sample, &[], &[], &follow::defaults(&settings), &fetch_alone()))
 }
 
 /// The errors in the sample API and how to fix them; empty if it was removed.
@@ -401,6 +401,7 @@ mod tests {
         assert_eq!(warnings, []);
         let checked = follow::check(
             &settings.gateway.apis,
+            &[],
             &[],
             &follow::defaults(&settings),
             &fetch_alone(),

@@ -303,8 +303,11 @@ impl Follower {
         let files = if applied.loaded.is_empty() { 0 } else { self.catalogue.count() };
         let roots = self.roots();
         for file in &applied.loaded {
-            let is_api = roots.of_artefact(file).is_none();
-            let what = if is_api { "API" } else { "artefacts" };
+            let what = match roots.of_artefact(file) {
+                Some(_) => "artefacts",
+                None if roots.has_application(file) => "application",
+                None => "API",
+            };
             let done = if self.catalogue.knows(file) { "loaded" } else { "removed" };
             tracing::info!(file = %file.display(), files, "{what} {done}");
         }

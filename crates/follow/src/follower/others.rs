@@ -232,10 +232,12 @@ impl Follower {
         if issuers_changed {
             self.configure_issuers();
         }
+        let quotas_changed = before.plans != self.settings.plans
+            || before.gateway.applications != self.settings.gateway.applications;
         tracing::info!(file = %file.display(), "configuration loaded");
         self.status.count_success(self.clock.now().unix_s);
         publish(Change::Settings(Arc::new(self.settings.clone())));
-        issuers_changed
+        issuers_changed || quotas_changed
     }
 
     /// The settings, with the previous values of everything that needs a restart.

@@ -1,7 +1,10 @@
 //! The manual of `penstock.toml`: every key with its type, default and meaning. Other keys are
 //! rejected.
 
-/// Key with its table, type and default, meaning. `docs/configuration.md` is generated from it
+/// A key with its table, its type and default, its meaning.
+pub(super) type Row = (&'static str, &'static str, &'static str);
+
+/// The keys of `penstock.toml`. `docs/configuration.md` is generated from it
 /// ([`manual_markdown`]), and a test checks that they agree.
 #[rustfmt::skip]
 pub const MANUAL: &[(&str, &str, &str)] = &[
@@ -9,6 +12,8 @@ pub const MANUAL: &[(&str, &str, &str)] = &[
     ("gateway.https", "address and port; absent: no listener", "TLS 1.2 and 1.3 listener: HTTP/1.1 and HTTP/2, negotiated by ALPN."),
     ("gateway.workers", "1 to 256; default: the CPUs that affinity and cgroup quota allow", "Worker threads. Each has its own listeners, upstream connections and token cache."),
     ("gateway.apis", "list of paths; default: [\"apis/\"], or [] without a listener", "Files and folders of API descriptions, watched for changes. The API of a removed file is no longer served. If a whole folder listed here cannot be read, or is replaced by an empty one (an unmounted volume), its APIs stay in use and an error is logged; SIGHUP removes those of an empty folder."),
+    ("gateway.plans", "list of paths; default: [\"plans.toml\"], if the file exists", "Files of plans, described below, watched for changes: TOML, or YAML such as the `policies.yaml` of API Microgateway. They add to the plans that WSO2 ships, and replace those of the same name. docs/quotas.md explains plans."),
+    ("gateway.applications", "list of paths; absent: callers need no subscription", "Files and folders of applications, described below, watched for changes. With this key, a caller needs a subscription of its application to the API, unless the API has `x-penstock-subscription: false`."),
     ("gateway.data", "path; default: \"data/\"", "Folder for generated keys and certificates."),
     ("gateway.trusted_proxies", "list of IP addresses and CIDR blocks; default: []", "Proxies whose `X-Forwarded-*`, `Forwarded`, `X-Real-IP` and similar fields are kept. From all other clients they are removed."),
     ("gateway.fault_status", "\"wso2\" or \"http\"; default: \"wso2\"", "Status of responses to upstream faults: `wso2` sends 500, `http` sends 502, 503 or 504. The body is the same."),
@@ -79,10 +84,37 @@ pub const MANUAL: &[(&str, &str, &str)] = &[
     ("issuer.allow_unlimited", "true or false; default: false", "Whether tokens without `exp` are accepted. Such a token never expires: only removing the issuer or its key invalidates it."),
 ];
 
+/// The keys of files of plans.
+#[rustfmt::skip]
+pub(super) const PLANS: &[Row] = &[
+    ("plan.name", "string", "Name, unique; case makes no difference."),
+    ("plan.limits.requests", "integer", "Requests within each window. Each limit has either `requests` or `kilobytes`."),
+    ("plan.limits.kilobytes", "integer", "Kilobytes (1,024 bytes) within each window: bodies of requests, and responses."),
+    ("plan.limits.per", "such as \"1s\", \"10m\", \"1h\", \"1d\", \"1mo\", \"1y\"", "Length of the window. A month has 30 days, a year 365."),
+    ("plan.limits.by", "\"user\" or \"address\"; absent: one count", "Count each user, or each client address, separately."),
+    ("plan.burst.requests", "integer", "Requests within each short window, written as `burst = { requests = 50, per = \"1s\" }`."),
+    ("plan.burst.per", "such as \"1s\"", "Length of the window."),
+];
+
+/// The keys of an application's file.
+#[rustfmt::skip]
+pub(super) const APPLICATION: &[Row] = &[
+    ("application.name", "string", "Name, unique."),
+    ("application.owner", "string; optional", "Who owns it."),
+    ("application.plan", "name of a plan; absent: unlimited", "Plan for all requests of the application."),
+    ("application.keys.client_id", "string", "`client_id`, or `azp`, of the tokens of the application. Each key has either `client_id` or `api_key_sha256`."),
+    ("application.keys.api_key_sha256", "64 hexadecimal digits", "SHA-256 hash of an API key."),
+    ("application.keys.type", "\"production\" or \"sandbox\"; default: \"production\"", "Endpoints that the key gives access to."),
+    ("application.subscriptions.api", "string", "`info.title` of the API."),
+    ("application.subscriptions.version", "string", "`info.version` of the API."),
+    ("application.subscriptions.plan", "name of a plan; absent: unlimited", "Plan for the requests of the application to this API."),
+    ("application.subscriptions.state", "\"active\", \"blocked\", \"production_blocked\" or \"inactive\"; default: \"active\"", "`blocked` rejects all requests, `production_blocked` those with production keys; `inactive` is one that was not approved."),
+];
+
 /// The keys of the table `name` (empty: the root).
-pub(super) fn keys_of(name: &str) -> impl Iterator<Item = &'static str> {
+pub(super) fn keys_of(manual: &'static [Row], name: &str) -> impl Iterator<Item = &'static str> {
     let mut before = None;
-    MANUAL.iter().filter_map(move |(key, _, _)| {
+    manual.iter().filter_map(move |(key, _, _)| {
         let below =
             if name.is_empty() { key } else { key.strip_prefix(name)?.strip_prefix('.')? };
         let first = below.split_once('.').map_or(below, |(first, _)| first);
@@ -91,11 +123,8 @@ pub(super) fn keys_of(name: &str) -> impl Iterator<Item = &'static str> {
 }
 
 /// The row of `key` in the table `name`.
-pub(super) fn row(
-    name: &str,
-    key: &str,
-) -> Option<&'static (&'static str, &'static str, &'static str)> {
-    MANUAL.iter().find(|(full, _, _)| {
+pub(super) fn row(manual: &'static [Row], name: &str, key: &str) -> Option<&'static Row> {
+    manual.iter().find(|(full, _, _)| {
         full.strip_prefix(name)
             .and_then(|rest| rest.strip_prefix('.'))
             .is_some_and(|rest| rest == key)
@@ -113,8 +142,19 @@ pub fn manual_markdown() -> String {
          is wrong.\n\n\
          Generated from `crates/formats/src/declarative/manual.rs`.\n",
     );
+    tables(MANUAL, &mut out);
+    out.push_str("\n# Plans\n\nFiles of `[gateway] plans`.\n");
+    tables(PLANS, &mut out);
+    out.push_str(
+        "\n# Applications\n\nFiles of `[gateway] applications`, one for each application.\n",
+    );
+    tables(APPLICATION, &mut out);
+    out
+}
+
+fn tables(manual: &'static [Row], out: &mut String) {
     let mut section = "";
-    for (key, kind, meaning) in MANUAL {
+    for (key, kind, meaning) in manual {
         let (table, name) = split(key);
         if table != section {
             section = table;
@@ -125,11 +165,10 @@ pub fn manual_markdown() -> String {
         }
         out.push_str(&format!("| `{name}` | {kind} | {meaning} |\n"));
     }
-    out
 }
 
 /// Tables of which there can be several.
-const REPEATED: [&str; 3] = ["issuer", "tls.sni", "upstream_tls.endpoint"];
+const REPEATED: [&str; 4] = ["issuer", "plan", "tls.sni", "upstream_tls.endpoint"];
 
 /// The table as written in the file.
 pub(super) fn heading(table: &str) -> String {

@@ -1,13 +1,15 @@
-//! `penstock.toml`, the configuration file of a gateway.
+//! `penstock.toml`, the configuration file of a gateway, and the files of plans and applications.
 //!
-//! [`MANUAL`] lists every key; unknown keys are rejected with the nearest valid name. Relative
+//! `manual.rs` lists every key; unknown keys are rejected with the nearest valid name. Relative
 //! paths are joined to the folder of the file.
 //!
 //! Architecture invariant: no diagnostic contains a secret.
 
+mod applications;
 mod control;
 mod issuers;
 mod manual;
+mod plans;
 mod render;
 mod secret;
 mod sections;
@@ -19,7 +21,10 @@ use model::{Diagnostic, Settings};
 
 use crate::report::Report;
 
+pub use applications::read_application;
 pub use manual::{MANUAL, manual_markdown};
+pub(crate) use plans::check_name as check_plan;
+pub use plans::{read_plans, shipped};
 pub use render::{FirstStart, render_default};
 
 /// Reads the configuration file. Relative paths are joined to the folder of `file`. `env` and
@@ -55,5 +60,7 @@ impl Outside<'_> {
     }
 }
 
+#[cfg(test)]
+mod quota_tests;
 #[cfg(test)]
 mod tests;

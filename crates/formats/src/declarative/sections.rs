@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use base::limits;
 use model::{
     AccessLog, AdminSettings, CertificateFiles, ClientCertificates, Cors, EndpointTls, FaultStatus,
-    GatewaySettings, Http2Listeners, IntegrationSettings, LogFormat, LogSettings, Place, Settings,
-    SniCertificate, TlsSettings, UpstreamTls,
+    GatewaySettings, Http2Listeners, IntegrationSettings, LogFormat, LogSettings, Place, PlanFiles,
+    Settings, SniCertificate, TlsSettings, UpstreamTls,
 };
 use toml::Spanned;
 use toml::de::DeTable;
@@ -15,6 +15,7 @@ use toml::de::DeTable;
 use super::Outside;
 use super::control;
 use super::issuers;
+use super::manual::MANUAL;
 use super::table::Table;
 use crate::address::{Wrong, host_pattern};
 use crate::openapi::cors::{header, origin};
@@ -26,7 +27,7 @@ pub(super) fn settings(
     outside: &Outside<'_>,
     report: &mut Report,
 ) -> Settings {
-    let root = Table::root(root, text, report);
+    let root = Table::root(MANUAL, root, text, report);
     let integration = root.section("integration", "integration", report);
     let control = root.section("control", "control", report);
     let others = integration.is_present() || control.is_present();
@@ -49,6 +50,7 @@ pub(super) fn settings(
         access_log: access_log(&root.section("access_log", "access_log", report), outside, report),
         log: log(&root.section("log", "log", report), report),
         issuers: issuers::read(&root, outside, report),
+        plans: super::plans::shipped(),
     };
     listeners_differ(&root, report);
     settings
@@ -75,6 +77,8 @@ fn gateway(
         https,
         workers: table.number("workers", 1..=limits::WORKERS_MAX, report),
         apis: paths(table, "apis", outside, report).unwrap_or_else(default_apis),
+        plans: plan_files(table, outside, report),
+        applications: paths(table, "applications", outside, report).unwrap_or_default(),
         data: path(table, "data", outside, report).unwrap_or_else(|| outside.path("data/")),
         trusted_proxies: trusted_proxies(table, report),
         fault_status: table
@@ -178,6 +182,13 @@ fn cors(table: &Table<'_>, report: &mut Report) -> Option<Cors> {
 fn listeners(table: &Table<'_>, report: &mut Report) -> (Option<SocketAddr>, Option<SocketAddr>) {
     let mut listener = |key| address(table, key, report).map(|(address, _)| address);
     (listener("http"), listener("https"))
+}
+
+fn plan_files(table: &Table<'_>, outside: &Outside<'_>, report: &mut Report) -> PlanFiles {
+    match paths(table, "plans", outside, report) {
+        Some(files) => PlanFiles { files, required: true },
+        None => PlanFiles { files: vec![outside.path("plans.toml")], required: false },
+    }
 }
 
 /// `true`, `false`, or the one listener that accepts HTTP/2.

@@ -7,7 +7,7 @@ use model::Place;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::manual;
+use super::manual::{self, Row};
 use crate::report::{Report, shorten, suggest};
 use crate::tree::place_of;
 
@@ -32,9 +32,20 @@ pub(super) fn parse<'t>(text: &'t str, report: &mut Report) -> Option<Spanned<De
     errors.is_empty().then_some(table)
 }
 
+/// The bytes of a file as text.
+pub(super) fn text<'t>(bytes: &'t [u8], report: &mut Report) -> Option<&'t str> {
+    let text = std::str::from_utf8(bytes);
+    if text.is_err() {
+        report.error(None, "the file is not UTF-8", "save it as UTF-8");
+    }
+    text.ok()
+}
+
 /// One table of the file. `name` is its name in the manual; empty for the root.
 #[derive(Clone, Copy)]
 pub(super) struct Table<'t> {
+    /// The keys of the file.
+    manual: &'static [Row],
     name: &'static str,
     text: &'t str,
     table: Option<&'t DeTable<'t>>,
@@ -49,13 +60,18 @@ pub(super) struct Item<'t> {
 }
 
 impl<'t> Table<'t> {
-    pub(super) fn root(root: &'t Spanned<DeTable<'t>>, text: &'t str, report: &mut Report) -> Self {
-        Self { name: "", text, table: Some(root.get_ref()), place: None }.checked(report)
+    pub(super) fn root(
+        manual: &'static [Row],
+        root: &'t Spanned<DeTable<'t>>,
+        text: &'t str,
+        report: &mut Report,
+    ) -> Self {
+        Self { manual, name: "", text, table: Some(root.get_ref()), place: None }.checked(report)
     }
 
     /// The table under `key`; an empty one if the file does not have it.
     pub(super) fn section(&self, key: &str, name: &'static str, report: &mut Report) -> Self {
-        let absent = Self { name, text: self.text, table: None, place: None };
+        let absent = Self { name, table: None, place: None, ..*self };
         let Some(item) = self.get(key) else { return absent };
         match item.value.as_table() {
             Some(table) => {
@@ -80,8 +96,7 @@ impl<'t> Table<'t> {
             let place = place_of(self.text, item.span().start);
             match item.get_ref().as_table() {
                 Some(table) => {
-                    let table =
-                        Self { name, text: self.text, table: Some(table), place: Some(place) };
+                    let table = Self { name, table: Some(table), place: Some(place), ..*self };
                     tables.push(table.checked(report));
                 }
                 None => {
@@ -94,7 +109,7 @@ impl<'t> Table<'t> {
 
     /// Reports the keys that are not in the manual.
     fn checked(self, report: &mut Report) -> Self {
-        let known: Vec<&str> = manual::keys_of(self.name).collect();
+        let known: Vec<&str> = manual::keys_of(self.manual, self.name).collect();
         for key in self.table.into_iter().flat_map(|table| table.keys()) {
             let name: &str = key.get_ref();
             if known.contains(&name) {
@@ -224,9 +239,12 @@ impl<'t> Table<'t> {
         let of_keys = || {
             let name =
                 if self.name.is_empty() { key.to_owned() } else { format!("{}.{key}", self.name) };
-            format!("valid keys are {}", manual::keys_of(&name).collect::<Vec<_>>().join(", "))
+            format!(
+                "valid keys are {}",
+                manual::keys_of(self.manual, &name).collect::<Vec<_>>().join(", ")
+            )
         };
-        let row = manual::row(self.name, key);
+        let row = manual::row(self.manual, self.name, key);
         let help = row.map_or_else(of_keys, |(name, kind, _)| format!("{name}: {kind}"));
         report.error(item.place, message, help);
     }

@@ -16,6 +16,8 @@ http = "127.0.0.1:8280"
 https = "[::1]:8243"
 workers = 4
 apis = ["apis/", "/srv/more.yaml"]
+plans = ["plans.toml", "policies.yaml"]
+applications = ["applications/", "/srv/a.toml"]
 data = "var"
 trusted_proxies = ["10.0.0.0/8", "192.0.2.7", "2001:db8::/32"]
 fault_status = "http"
@@ -122,6 +124,8 @@ fn every_key_reaches_the_settings() {
     assert_eq!(gateway.https, "[::1]:8243".parse().ok());
     assert_eq!(gateway.workers, Some(4));
     assert_eq!(gateway.apis, [PathBuf::from("etc/apis/"), PathBuf::from("/srv/more.yaml")]);
+    assert_eq!(gateway.plans.files, [Path::new("etc/plans.toml"), Path::new("etc/policies.yaml")]);
+    assert_eq!(gateway.applications, [Path::new("etc/applications/"), Path::new("/srv/a.toml")]);
     let integration = &settings.integration;
     assert_eq!(integration.http, "127.0.0.1:8290".parse().ok());
     assert_eq!(integration.https, "127.0.0.1:8253".parse().ok());

@@ -14,6 +14,7 @@ use super::policies;
 use super::refs::Resolver;
 use super::security::{self, Schemes};
 use super::servers::{self, Server};
+use super::tiers;
 use super::values;
 use super::{Defaults, Outcome, Refs};
 use crate::address;
@@ -90,7 +91,8 @@ impl<'n> Document<'n> {
         let api = security::Level::read(self.root, &schemes, report);
         let endpoints_explicit = self.root.get("x-wso2-production-endpoints").is_some();
         let policies = policies::OfApi::read(self.root, report);
-        let common = Common { schemes, api, endpoints_explicit, policies };
+        let tiers = tiers::OfApi::read(self.root, &self.defaults.plans, report);
+        let common = Common { schemes, api, endpoints_explicit, policies, tiers };
         let mut paths = Paths::new(resolver, common, upstreams);
         let node = self.root.get("paths");
         if let Some(node) = node {
@@ -139,6 +141,8 @@ impl<'n> Document<'n> {
             mutual_tls: settings.mutual_tls,
             cors: settings.cors,
             caches: paths.found.iter().any(|operation| operation.response_cache.is_some()),
+            plan: paths.plan(),
+            subscription: settings.subscription,
             upgrades: settings.upgrades,
             operations: paths.found,
             upstreams: paths.upstreams.list,

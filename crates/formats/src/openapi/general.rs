@@ -20,6 +20,7 @@ pub(super) struct General {
     pub(super) mutual_tls: bool,
     pub(super) cors: Option<Cors>,
     pub(super) response_cache: Option<u32>,
+    pub(super) subscription: bool,
     pub(super) upgrades: Vec<String>,
 }
 
@@ -34,6 +35,7 @@ pub(super) fn read(root: &Map<'_>, report: &mut Report) -> General {
         strict_paths: flag(root, "x-penstock-strict-paths", report),
         cors: root.get("x-wso2-cors").and_then(|node| cors::read(node, report)),
         response_cache: response_cache(root, report),
+        subscription: flag(root, "x-penstock-subscription", report).unwrap_or(true),
         upgrades: upgrades(root, report),
     }
 }

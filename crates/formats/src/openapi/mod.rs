@@ -19,6 +19,7 @@ mod refs;
 mod resilience;
 mod security;
 mod servers;
+mod tiers;
 mod values;
 
 use std::path::Path;
@@ -26,6 +27,7 @@ use std::path::Path;
 use base::limits;
 use model::{Api, Diagnostic};
 
+use crate::declarative;
 use crate::report::Report;
 
 pub(crate) use extensions::is_extension;
@@ -44,6 +46,8 @@ pub struct Defaults {
     pub issuers_configured: bool,
     /// Whether paths with more than one interpretation are rejected, unless the file says otherwise.
     pub strict_paths: bool,
+    /// The names of plans.
+    pub plans: Vec<String>,
 }
 
 impl Default for Defaults {
@@ -54,6 +58,7 @@ impl Default for Defaults {
             retry_budget_percent: limits::RETRY_BUDGET_PERCENT,
             issuers_configured: true,
             strict_paths: false,
+            plans: declarative::shipped().iter().map(|plan| plan.name.clone()).collect(),
         }
     }
 }

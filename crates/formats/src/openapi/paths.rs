@@ -15,6 +15,7 @@ use super::policies;
 use super::refs::{Chain, Resolver};
 use super::security::{self, Schemes};
 use super::servers;
+use super::tiers;
 use super::values;
 use crate::address;
 use crate::report::{Report, shorten, suggest};
@@ -30,6 +31,7 @@ pub(super) struct Common<'n> {
     pub(super) endpoints_explicit: bool,
     /// The API's own policies.
     pub(super) policies: policies::OfApi,
+    pub(super) tiers: tiers::OfApi<'n>,
 }
 
 /// Reads the operations of one description.
@@ -58,6 +60,7 @@ struct ItemLevel<'i> {
     security: security::Level,
     endpoints: Endpoints,
     interceptors: Interceptors,
+    plan: Option<String>,
 }
 
 /// Endpoint sets by index in [`Upstreams::list`].
@@ -122,6 +125,7 @@ impl<'n, 'r> Paths<'n, 'r> {
             security: security::Level::read(map, &self.common.schemes, report),
             endpoints: self.endpoints(map, report),
             interceptors: Interceptors::read(map, report),
+            plan: self.common.tiers.below(map, report),
         };
         for member in map.iter() {
             match method(&member.key) {
@@ -185,7 +189,9 @@ impl<'n, 'r> Paths<'n, 'r> {
                 report.error(member.key_place, message, "move the path item into the description");
             }
         }
+        let plan = self.common.tiers.below(map, report).or_else(|| level.plan.clone());
         self.found.push(Operation {
+            plan,
             method,
             template: item.template.to_owned(),
             security,
@@ -253,6 +259,11 @@ impl<'n, 'r> Paths<'n, 'r> {
             return Vec::new();
         }
         self.upstreams.all_named(report)
+    }
+
+    /// The API's own plan.
+    pub(super) fn plan(&self) -> Option<String> {
+        self.common.tiers.plan.clone()
     }
 
     /// Whether an operation requires a token.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::LazyLock;
 
 use model::{Api, ScopeRule, Security, UpstreamKind};
 
@@ -279,8 +280,8 @@ fn a_reference_that_cannot_be_followed_is_rejected() {
     refs("{$ref: c.yaml}", &[("c.yaml", "$ref: c.yaml")], "c.yaml 1:7: error: back to itself");
     refs(
         "{$ref: c.yaml}",
-        &[("c.yaml", "get: {x-wso2-throttling-tier: Gold}")],
-        "c.yaml 1:7: error: `x-wso2-throttling-tier`",
+        &[("c.yaml", "get: {x-wso2-throttling-tier: Platin}")],
+        "c.yaml 1:31: error: there is no plan `Platin`",
     );
 }
 
@@ -344,7 +345,7 @@ fn unknown_misplaced_and_unsupported_extensions_are_reported() {
     security("", "x-wso2-cors: {}", "8:14: error: `x-wso2-cors`");
     security("", "x-wso2-owner: me", "8:14: warning: `x-wso2-owner`; GET /* token");
     security("x-wso2-throttling-tier: Unlimited", "x-throttling-tier: unlimited", "GET /* token");
-    security("", "x-throttling-tier: Gold", "8:14: error: `x-throttling-tier`");
+    security("", "x-throttling-tier: Golden", "8:33: error: there is no plan `Golden`");
     security(
         "x-wso2-request-interceptor: java:a.B",
         "",
@@ -361,7 +362,7 @@ fn unknown_misplaced_and_unsupported_extensions_are_reported() {
 
 #[test]
 fn a_secured_api_needs_an_issuer() {
-    let closed = Defaults { issuers_configured: false, ..DEFAULTS };
+    let closed = Defaults { issuers_configured: false, ..DEFAULTS.clone() };
     let outcome = read("api.yaml".as_ref(), HEAD.as_bytes(), &no_files, &closed);
     assert_eq!(outcome.api, None);
     assert_lines(&shown(&outcome), "7:1: error: no issuer");
@@ -721,7 +722,7 @@ fn cors_is_read_in_both_spellings() {
 fn all_problems_are_reported_at_once_with_help() {
     let text =
         format!("{HEAD}x-wso2-mutual-ssl: always\nsecurity: [{{k: []}}]\nx-penstock-hots: [a]\n")
-            .replace("/*: {get: {}}", "a: {}\n  /*: {get: {x-throttling-tier: Gold}}");
+            .replace("/*: {get: {}}", "a: {}\n  /*: {get: {x-throttling-tier: Golden}}");
     let outcome = load(&text, &[]);
     assert_eq!(outcome.diagnostics.len(), 5, "{:?}", shown(&outcome));
     assert!(outcome.diagnostics.iter().all(|diagnostic| diagnostic.help.is_some()));
@@ -754,7 +755,7 @@ fn strict_paths_of_the_file_take_precedence_over_the_configuration() {
         ("x-penstock-strict-paths: false", true, false),
     ] {
         let text = format!("{HEAD}{line}\n");
-        let defaults = Defaults { strict_paths: default, ..DEFAULTS };
+        let defaults = Defaults { strict_paths: default, ..DEFAULTS.clone() };
         let outcome = read("api.yaml".as_ref(), text.as_bytes(), &no_files, &defaults);
         let strict = outcome.api.expect("it is served").strict_paths;
         assert_eq!(strict, expect, "{line:?}, default {default}");
@@ -763,13 +764,8 @@ fn strict_paths_of_the_file_take_precedence_over_the_configuration() {
     assert_eq!(wrong.api, None);
 }
 
-const DEFAULTS: Defaults = Defaults {
-    response_head_ms: 7_000,
-    try_ms: None,
-    retry_budget_percent: 20,
-    issuers_configured: true,
-    strict_paths: false,
-};
+static DEFAULTS: LazyLock<Defaults> =
+    LazyLock::new(|| Defaults { response_head_ms: 7_000, ..Defaults::default() });
 
 fn no_files(_: &str) -> Result<Vec<u8>, String> {
     Err("there is no such file".to_owned())

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use base::limits;
-use model::{Application, ArtefactKind, ArtefactSet};
+use model::{ArtefactKind, ArtefactSet, CompositeApplication};
 
 use crate::report::{Report, shorten, suggest};
 
@@ -110,7 +110,7 @@ impl Reader<'_> {
         parse(self.entries.get(entry)?, self.report)
     }
 
-    fn index(&mut self) -> Option<(Application, Vec<Dependency>)> {
+    fn index(&mut self) -> Option<(CompositeApplication, Vec<Dependency>)> {
         if !self.entries.contains_key(INDEX) {
             let help = "build the archive with Micro Integrator's Maven plugin";
             self.report.error(None, format!("the archive has no {INDEX}"), help);
@@ -134,7 +134,7 @@ impl Reader<'_> {
             place: place_of(node),
         });
         let (name, version) = (named(node, "name"), named(node, "version"));
-        let application = Application { name, version, file: self.archive.to_owned() };
+        let application = CompositeApplication { name, version, file: self.archive.to_owned() };
         Some((application, dependencies.collect()))
     }
 
@@ -186,7 +186,7 @@ impl Reader<'_> {
         self.report.error(*place, format!("the archive has no artefact `{name}` {version}"), help);
     }
 
-    fn artefact(&mut self, manifest: &Manifest, application: &Arc<Application>) {
+    fn artefact(&mut self, manifest: &Manifest, application: &Arc<CompositeApplication>) {
         self.report.enter(manifest.shown.clone());
         let kind = manifest.kind.as_str();
         if DESCRIPTIONS.contains(&kind) {
@@ -218,7 +218,7 @@ impl Reader<'_> {
         manifest: &Manifest,
         entry: &str,
         kind: ArtefactKind,
-        application: &Arc<Application>,
+        application: &Arc<CompositeApplication>,
     ) {
         let Some(document) = self.parse(entry) else { return };
         let origin = Origin {

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use model::{Application, Artefact, ArtefactKind, ArtefactSet};
+use model::{Artefact, ArtefactKind, ArtefactSet, CompositeApplication};
 
 use crate::report::{Report, shorten, suggest};
 
@@ -39,7 +39,7 @@ pub(super) struct Origin<'o> {
     /// As diagnostics name it.
     pub(super) file: PathBuf,
     pub(super) version: String,
-    pub(super) application: Option<&'o Arc<Application>>,
+    pub(super) application: Option<&'o Arc<CompositeApplication>>,
 }
 
 /// An XML file of its own.

@@ -16,6 +16,7 @@ use std::rc::Rc;
 use model::{AuthFailure, Blame, Fault, MethodSet};
 
 use crate::admission::Places;
+use crate::quotas::Quota;
 use crate::resources::Resources;
 
 pub(crate) use access_log::{AccessLines, AccessLogger};
@@ -45,6 +46,8 @@ pub(crate) struct Record {
     pub(crate) auth_failure: Option<AuthFailure>,
     /// With 405: the methods that the path has.
     pub(crate) allow: MethodSet,
+    /// The limits that apply to it.
+    pub(crate) quota: Quota,
     /// Time from the start to the upstream's response head, in microseconds.
     pub(crate) upstream_us: Option<u64>,
     /// Bytes of the request's body, without framing, that the upstream connection accepted.

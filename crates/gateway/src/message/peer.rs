@@ -91,7 +91,7 @@ impl Peer {
 }
 
 /// Whether `address` is in the CIDR block `network/prefix`.
-fn contains((network, prefix): (IpAddr, u8), address: IpAddr) -> bool {
+pub(crate) fn contains((network, prefix): (IpAddr, u8), address: IpAddr) -> bool {
     let same = |a: u128, b: u128, bits: u8| {
         let shift = u32::from(bits.saturating_sub(prefix.min(bits)));
         let width = u32::from(bits);

@@ -34,6 +34,7 @@ use crate::integration::Integration;
 use crate::integration::policies::PolicyTable;
 use crate::listen::{OpenConnection, serve_stream};
 use crate::message::Peer;
+use crate::quotas::Quotas;
 use crate::worker::{Parts, Worker};
 
 /// A simulation that lasts longer does not end, in microseconds.
@@ -98,6 +99,7 @@ impl World {
                 descriptors,
                 upstreams: Shared::new(1, &Random::new(seed, 4)),
                 heavy: HeavyPool::start(0).expect("no thread is needed"),
+                meters: Arc::default(),
             },
         );
         let mut turns = Random::new(seed, 6);
@@ -311,7 +313,8 @@ fn compiled(limits: &Limits) -> Compiled {
     };
     let integration = Integration::compile(&Snapshot::default(), None, None);
     let (routes, policies) = (Arc::clone(routes), Arc::clone(policies));
-    Compiled { routes, integration, policies, live: Arc::new(live) }
+    let quotas = Quotas::compile(&Snapshot::default(), &routes, None);
+    Compiled { routes, integration, policies, quotas, live: Arc::new(live) }
 }
 
 /// With policies that read the bodies of requests and responses, and find nothing.
@@ -346,6 +349,7 @@ pub(crate) fn api(base_path: &str, kind: UpstreamKind, ports: &[u16]) -> Api {
         security: Security::Open,
         production: None,
         sandbox: None,
+        plan: None,
         policies: None,
         response_cache: None,
     };

@@ -232,6 +232,7 @@ impl Entry {
             client_id,
             scopes,
             key_type: _,
+            subscriptions,
             issuer: _,
             token_id,
             audiences,
@@ -242,7 +243,8 @@ impl Entry {
         let texts = [subject, client_id, token_id].into_iter().flatten().map(String::len);
         let listed =
             scopes.iter().chain(audiences).map(|text| text.len() + size_of::<String>() + 16);
-        ENTRY_BYTES + self.token.len() + texts.sum::<usize>() + listed.sum::<usize>()
+        let subscribed = subscriptions.as_ref().map_or(0, |of| of.bytes());
+        ENTRY_BYTES + subscribed + self.token.len() + texts.sum::<usize>() + listed.sum::<usize>()
     }
 }
 

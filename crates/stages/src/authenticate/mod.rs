@@ -266,6 +266,7 @@ fn caller(claims: Claims, issuer: usize) -> Caller {
         client_id: claims.client_id.or(claims.azp),
         scopes: claims.scopes,
         key_type: if is_sandbox { KeyType::Sandbox } else { KeyType::Production },
+        subscriptions: claims.subscriptions,
         issuer,
         token_id: claims.jti,
         audiences: claims.aud,

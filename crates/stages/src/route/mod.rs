@@ -27,7 +27,11 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use base::Method;
-use model::{Api, ApiState, Denial, Issuer, LoadedApi, MethodSet, Snapshot};
+use model::{Api, ApiState, Denial, Issuer, LoadedApi, MethodSet, Operation, Snapshot};
+
+use crate::hash::mix;
+use crate::plans::key_of;
+use crate::subscribers::api_key;
 
 use hosts::Hosts;
 use slots::PreviousRoutes;
@@ -50,6 +54,8 @@ pub struct ApiRoutes {
     pub slot: u32,
     pub api: Arc<Api>,
     pub state: ApiState,
+    /// Identifies the API in its version, for subscriptions and quotas.
+    pub key: u64,
     trie: Trie,
 }
 
@@ -170,6 +176,13 @@ impl ApiRoutes {
         self.trie.find(Method::Other, remainder).err().unwrap_or_default()
     }
 
+    /// Identifies an operation across edits, for its quota.
+    #[must_use]
+    pub fn operation_key(&self, operation: &Operation) -> u64 {
+        let Operation { method, template, .. } = operation;
+        mix(self.key, key_of(&[method.as_str(), template]))
+    }
+
     fn is_served_on(&self, secure: bool) -> bool {
         if secure { self.api.transports.https } else { self.api.transports.http }
     }
@@ -204,7 +217,8 @@ impl Routes {
 fn compile(loaded: &LoadedApi, slot: u32) -> Arc<ApiRoutes> {
     let api = Arc::clone(&loaded.api);
     let trie = Trie::build(&api.operations);
-    Arc::new(ApiRoutes { slot, api, state: loaded.state, trie })
+    let key = api_key(&api.name, &api.version);
+    Arc::new(ApiRoutes { slot, api, state: loaded.state, key, trie })
 }
 
 /// Base paths first, because they take precedence over default paths.

@@ -1,0 +1,124 @@
+//! Files of applications: who may use which APIs, under which plans.
+
+use std::path::Path;
+
+use model::{
+    Application, ApplicationKey, Diagnostic, KeyCredential, KeyType, Place, Subscription,
+    SubscriptionState,
+};
+
+use super::manual::APPLICATION;
+use super::plans::{check_name, name};
+use super::table::{self, Table};
+use crate::report::{Report, shorten};
+
+/// Reads the file of an application. `plans`: the names of plans. The application is absent if any diagnostic is an
+/// error.
+#[must_use]
+pub fn read_application(
+    file: &Path,
+    text: &[u8],
+    plans: &[String],
+) -> (Option<Application>, Vec<Diagnostic>) {
+    let mut report = Report::new(file);
+    let found = application(file, text, plans, &mut report);
+    (found.filter(|_| !report.has_errors()), report.finish(file))
+}
+
+fn application(
+    file: &Path,
+    text: &[u8],
+    plans: &[String],
+    report: &mut Report,
+) -> Option<Application> {
+    let text = table::text(text, report)?;
+    let root = table::parse(text, report)?;
+    let root = Table::root(APPLICATION, &root, text, report);
+    let table = root.section("application", "application", report);
+    if !table.is_present() {
+        let help = "write `[application]` and `name = \"...\"`";
+        report.error(None, "there is no application", help);
+        return None;
+    }
+    let name = name(&table, "name", report);
+    Some(Application {
+        owner: table.text("owner", report).map(|(text, _)| text.to_owned()),
+        plan: plan(&table, plans, report),
+        keys: keys(&table, report),
+        subscriptions: subscriptions(&table, plans, report),
+        source: file.to_owned(),
+        name: name?.0,
+    })
+}
+
+fn plan(table: &Table<'_>, plans: &[String], report: &mut Report) -> Option<String> {
+    let (name, place) = table.text("plan", report)?;
+    check_name(name, place, plans, report);
+    Some(name.to_owned())
+}
+
+fn keys(table: &Table<'_>, report: &mut Report) -> Vec<ApplicationKey> {
+    const TYPES: &[(&str, KeyType)] =
+        &[("production", KeyType::Production), ("sandbox", KeyType::Sandbox)];
+    let mut keys: Vec<ApplicationKey> = Vec::new();
+    for table in table.sections("keys", "application.keys", report) {
+        let client = table.text("client_id", report);
+        let client = client.map(|(text, place)| (KeyCredential::ClientId(text.to_owned()), place));
+        let hash = table.text("api_key_sha256", report);
+        let hash = hash.and_then(|(text, place)| Some((api_key(text, place, report)?, place)));
+        let key_type = table.choice("type", TYPES, report).unwrap_or_default();
+        if table.get("client_id").is_some() == table.get("api_key_sha256").is_some() {
+            let message = "a key needs either `client_id` or `api_key_sha256`";
+            report.error(table.place, message, "write { client_id = \"...\" }");
+        }
+        let Some((credential, place)) = client.or(hash) else { continue };
+        if keys.iter().any(|key| key.credential == credential) {
+            report.error(place, "duplicate key", "remove it");
+        }
+        keys.push(ApplicationKey { credential, key_type });
+    }
+    keys
+}
+
+/// The hash is not repeated in a diagnostic.
+fn api_key(text: &str, place: Place, report: &mut Report) -> Option<KeyCredential> {
+    let digits = text.as_bytes();
+    let mut hash = [0; 32];
+    let is_hash = digits.len() == 2 * hash.len() && digits.iter().all(u8::is_ascii_hexdigit);
+    for (byte, pair) in hash.iter_mut().zip(digits.as_chunks::<2>().0) {
+        let pair = std::str::from_utf8(pair).unwrap_or_default();
+        *byte = u8::from_str_radix(pair, 16).unwrap_or_default();
+    }
+    if !is_hash {
+        let help = "write the 64 hexadecimal digits that `sha256sum` prints for the key";
+        report.error(place, "`api_key_sha256` is not a SHA-256 hash", help);
+    }
+    is_hash.then_some(KeyCredential::ApiKeySha256(hash))
+}
+
+fn subscriptions(table: &Table<'_>, plans: &[String], report: &mut Report) -> Vec<Subscription> {
+    const STATES: &[(&str, SubscriptionState)] = &[
+        ("active", SubscriptionState::Active),
+        ("blocked", SubscriptionState::Blocked),
+        ("production_blocked", SubscriptionState::ProductionBlocked),
+        ("inactive", SubscriptionState::Inactive),
+    ];
+    let mut known = std::collections::BTreeSet::new();
+    let mut found = Vec::new();
+    for table in table.sections("subscriptions", "application.subscriptions", report) {
+        let (api, version) = (name(&table, "api", report), name(&table, "version", report));
+        let plan = plan(&table, plans, report);
+        let state = table.choice("state", STATES, report).unwrap_or_default();
+        let (Some((api, place)), Some((version, _))) = (api, version) else { continue };
+        if !known.insert((api.clone(), version.clone())) {
+            let (api, version) = (shorten(&api), shorten(&version));
+            report.error(
+                place,
+                format!("duplicate subscription to `{api}` {version}"),
+                "remove it",
+            );
+        }
+        found.push(Subscription { api, version, plan, state });
+    }
+    found
+}

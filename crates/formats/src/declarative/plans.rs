@@ -1,0 +1,252 @@
+//! Files of plans: `plans.toml`, and `policies.yaml` of API Microgateway.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use base::limits;
+use model::{Diagnostic, Limit, LimitBy, Place, Plan, Plans, Quantity};
+
+use super::manual::PLANS;
+use super::table::{self, Table};
+use crate::report::{Report, one_of, shorten, suggest};
+use crate::tree::{self, Keep, Node};
+
+const KIBIBYTE: u64 = 1024;
+const MINUTE_MS: u64 = 60_000;
+const DAY_MS: u64 = 24 * 60 * MINUTE_MS;
+
+/// Units of time, by all their names.
+const UNITS: &[(&[&str], u64)] = &[
+    (&["s", "sec", "second", "seconds"], 1_000),
+    (&["m", "min", "minute", "minutes"], MINUTE_MS),
+    (&["h", "hour", "hours"], 60 * MINUTE_MS),
+    (&["d", "day", "days"], DAY_MS),
+    (&["mo", "month", "months"], 30 * DAY_MS),
+    (&["y", "year", "years"], 365 * DAY_MS),
+];
+
+/// Plans that need no file: requests per minute. Source: the plans that API Manager and API Microgateway ship.
+const SHIPPED: &[(&str, Option<u64>)] = &[
+    ("Unlimited", None),
+    ("Gold", Some(5_000)),
+    ("Silver", Some(2_000)),
+    ("Bronze", Some(1_000)),
+    ("Unauthenticated", Some(500)),
+    ("DefaultSubscriptionless", Some(10_000)),
+    ("10PerMin", Some(10)),
+    ("20PerMin", Some(20)),
+    ("50PerMin", Some(50)),
+    ("10KPerMin", Some(10_000)),
+    ("20KPerMin", Some(20_000)),
+    ("50KPerMin", Some(50_000)),
+];
+
+/// A plan as it was read, with its place.
+type Found = (Plan, Place);
+
+/// The plans that WSO2 ships.
+#[must_use]
+pub fn shipped() -> Plans {
+    let mut plans = Plans::default();
+    for (name, amount) in SHIPPED {
+        let limit = |amount| Limit {
+            quantity: Quantity::Requests,
+            amount,
+            period_ms: MINUTE_MS,
+            by: LimitBy::All,
+        };
+        let limits = amount.map(limit).into_iter().collect();
+        plans.insert(Plan { name: (*name).to_owned(), limits, burst: None });
+    }
+    plans
+}
+
+/// Reads files of plans: their content, or why they cannot be read. Returns their plans and those that WSO2 ships.
+#[must_use]
+pub fn read_plans(files: &[(PathBuf, Result<Vec<u8>, String>)]) -> (Plans, Vec<Diagnostic>) {
+    let (mut plans, mut diagnostics) = (shipped(), Vec::new());
+    let mut owners: BTreeMap<String, &Path> = BTreeMap::new();
+    for (file, text) in files {
+        let mut report = Report::new(file);
+        for (plan, place) in read(file, text, &mut report) {
+            if let Some(owner) = owners.insert(plan.name.to_ascii_lowercase(), file) {
+                let (name, owner) = (shorten(&plan.name), owner.display());
+                let message = format!("the plan `{name}` is already defined in {owner}");
+                report.error(place, message, "rename or remove one of them");
+            }
+            plans.insert(plan);
+        }
+        diagnostics.extend(report.finish(file));
+    }
+    (plans, diagnostics)
+}
+
+fn read(file: &Path, text: &Result<Vec<u8>, String>, report: &mut Report) -> Vec<Found> {
+    let text = match text {
+        Ok(text) => text,
+        Err(problem) => {
+            report.error(None, problem.as_str(), "correct the path or its permissions");
+            return Vec::new();
+        }
+    };
+    if file.extension().is_some_and(|extension| extension == "yaml" || extension == "yml") {
+        return policies(text, report);
+    }
+    let Some(text) = table::text(text, report) else { return Vec::new() };
+    let Some(root) = table::parse(text, report) else { return Vec::new() };
+    let root = Table::root(PLANS, &root, text, report);
+    let sections = root.sections("plan", "plan", report);
+    sections.iter().filter_map(|section| plan(section, report)).collect()
+}
+
+/// The name under `key`, which a table needs.
+pub(super) fn name(table: &Table<'_>, key: &str, report: &mut Report) -> Option<(String, Place)> {
+    if table.get(key).is_none() {
+        let help = format!("add `{key} = \"...\"`");
+        report.error(table.place, format!("there is no `{key}`"), help);
+    }
+    table.text(key, report).map(|(text, place)| (text.to_owned(), place))
+}
+
+/// Reports a name that is not that of a plan.
+pub(crate) fn check_name(name: &str, place: Place, plans: &[String], report: &mut Report) {
+    if plans.iter().any(|plan| plan.eq_ignore_ascii_case(name)) {
+        return;
+    }
+    let names = plans.iter().map(String::as_str);
+    let help = suggest(name, names, || {
+        "add it to plans.toml, or write one that exists, such as `Unlimited`".to_owned()
+    });
+    report.error(place, format!("there is no plan `{}`", shorten(name)), help);
+}
+
+fn plan(table: &Table<'_>, report: &mut Report) -> Option<Found> {
+    let found = name(table, "name", report);
+    let sections = table.sections("limits", "plan.limits", report);
+    if sections.len() > limits::PLAN_LIMITS_MAX {
+        let message = format!("a plan has at most {} limits", limits::PLAN_LIMITS_MAX);
+        report.error(table.place, message, "remove some");
+    }
+    let limits: Vec<Limit> = sections.iter().filter_map(|section| limit(section, report)).collect();
+    let same =
+        |a: &Limit, b: &Limit| (a.quantity, a.period_ms, a.by) == (b.quantity, b.period_ms, b.by);
+    let mut pairs = limits.iter().enumerate();
+    if pairs.any(|(at, one)| limits.iter().skip(at + 1).any(|other| same(one, other))) {
+        report.error(table.place, "two limits have the same period", "keep the smaller one");
+    }
+    let section = table.section("burst", "plan.burst", report);
+    let burst = section.is_present().then(|| limit(&section, report)).flatten();
+    found.map(|(name, place)| (Plan { name, limits, burst }, place))
+}
+
+fn limit(table: &Table<'_>, report: &mut Report) -> Option<Limit> {
+    let period = name(table, "per", report).and_then(|(text, place)| {
+        let period = period(&text);
+        if period.is_none() {
+            let help = "write a number and a unit, such as \"1s\", \"10m\", \"1h\", \"1d\", \"1mo\" or \"1y\", \
+                        of a year at most";
+            report.error(place, format!("`{}` is not a period", shorten(&text)), help);
+        }
+        period
+    });
+    let requests = table.number("requests", 1..=limits::QUOTA_MAX, report);
+    let kilobytes = table.number("kilobytes", 1..=limits::QUOTA_MAX / KIBIBYTE, report);
+    let named = (table.get("requests").is_some(), table.get("kilobytes").is_some());
+    if named.0 == named.1 {
+        let message = "a limit needs either `requests` or `kilobytes`";
+        report.error(table.place, message, "write { requests = 100, per = \"1m\" }");
+    }
+    let by = table.choice("by", &[("user", LimitBy::User), ("address", LimitBy::Address)], report);
+    let bytes = kilobytes.map(|amount: u64| (Quantity::Bytes, amount.saturating_mul(KIBIBYTE)));
+    let (quantity, amount) = requests.map(|amount| (Quantity::Requests, amount)).or(bytes)?;
+    Some(Limit { quantity, amount, period_ms: period?, by: by.unwrap_or_default() })
+}
+
+/// `10m`, in milliseconds.
+fn period(text: &str) -> Option<u64> {
+    let digits = text.find(|c: char| !c.is_ascii_digit())?;
+    let (count, unit) = text.split_at(digits);
+    period_of(count.parse().ok()?, unit)
+}
+
+fn period_of(count: u64, unit: &str) -> Option<u64> {
+    let unit = unit.to_ascii_lowercase();
+    let (_, unit_ms) = UNITS.iter().find(|(names, _)| names.contains(&unit.as_str()))?;
+    let period_ms = count.checked_mul(*unit_ms)?;
+    (1..=limits::QUOTA_PERIOD_MS_MAX).contains(&period_ms).then_some(period_ms)
+}
+
+/// `policies.yaml`: a list of policies, or lists of them by what they are for.
+fn policies(text: &[u8], report: &mut Report) -> Vec<Found> {
+    let Some(tree) = tree::read(text, Keep::Everything, report) else { return Vec::new() };
+    let lists: Vec<&Node<'_>> = match tree.as_map() {
+        Some(map) => map.iter().map(|member| &member.value).collect(),
+        None => vec![&tree],
+    };
+    let mut found = Vec::new();
+    for list in lists {
+        let Some(items) = list.as_list() else {
+            let message = format!("a list of policies is required, not {}", list.kind());
+            report.error(
+                list.place,
+                message,
+                "write `- 10kPerMin: {count: 10000, unitTime: 1, timeUnit: min}`",
+            );
+            continue;
+        };
+        found.extend(items.iter().filter_map(|item| policy(item, report)));
+    }
+    found
+}
+
+fn policy(item: &Node<'_>, report: &mut Report) -> Option<Found> {
+    let first = item.as_map().and_then(|map| map.iter().next());
+    let Some(first) = first.filter(|first| !first.key.trim().is_empty()) else {
+        report.error(item.place, "a policy needs a name", "write `- NAME: {count: ...}`");
+        return None;
+    };
+    // Its values are below the name, or beside it.
+    let values = first.value.as_map().or(item.as_map())?;
+    for member in values.iter().filter(|member| member.key_place != first.key_place) {
+        match member.key.as_ref() {
+            "count" | "unitTime" | "timeUnit" => {}
+            "stopOnQuotaReach" if member.value.as_bool() != Some(false) => {}
+            other => {
+                let message = format!("`{}` of a policy has no effect", shorten(other));
+                report.warning(member.key_place, message, "remove it");
+            }
+        }
+    }
+    let mut number = |key: &str, most: u64| {
+        let node = values.get(key);
+        let number = node.and_then(Node::as_text).and_then(|text| text.parse().ok());
+        let number = number.filter(|number| (1..=most).contains(number));
+        if number.is_none() {
+            let place = node.map_or(first.key_place, |node| node.place);
+            let message = format!("`{key}` must be a number from 1 to {most}");
+            report.error(place, message, "");
+        }
+        number
+    };
+    let count = number("count", limits::QUOTA_MAX);
+    let unit_time = number("unitTime", limits::QUOTA_PERIOD_MS_MAX / UNITS.first()?.1);
+    let unit = values.get("timeUnit").and_then(Node::as_text).unwrap_or_default();
+    let period_ms = period_of(unit_time?, unit);
+    if period_ms.is_none() {
+        let units = one_of(UNITS.iter().filter_map(|(names, _)| names.get(1).copied()));
+        let message = format!("`timeUnit` must be {units}, and the period at most a year");
+        report.error(
+            values.get("timeUnit").map_or(first.key_place, |node| node.place),
+            message,
+            "",
+        );
+    }
+    let limit = Limit {
+        quantity: Quantity::Requests,
+        amount: count?,
+        period_ms: period_ms?,
+        by: LimitBy::All,
+    };
+    let plan = Plan { name: first.key.clone().into_owned(), limits: vec![limit], burst: None };
+    Some((plan, first.key_place))
+}

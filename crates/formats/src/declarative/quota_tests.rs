@@ -1,0 +1,209 @@
+//! Files of plans and applications.
+
+use std::path::{Path, PathBuf};
+
+use model::{KeyCredential, KeyType, Limit, Plan, Plans, SubscriptionState};
+
+use super::*;
+use crate::report::assert_lines;
+
+#[test]
+fn a_file_of_plans_adds_to_those_that_are_shipped_and_replaces_them() {
+    let text = r#"
+[[plan]]
+name = "gold"
+limits = [{ requests = 6000, per = "1m" }, { kilobytes = 100, per = "1h", by = "user" }]
+burst = { requests = 50, per = "1s" }
+[[plan]]
+name = "Free"
+"#;
+    let plans = check("plans.toml", text, "");
+    assert_eq!(
+        shown(&plans, "GOLD"),
+        "gold Requests 6000/60000 All; Bytes 102400/3600000 User; burst Requests 50/1000 All"
+    );
+    assert_eq!(shown(&plans, "Free"), "Free");
+    assert_eq!(shown(&plans, "Bronze"), "Bronze Requests 1000/60000 All");
+    assert_eq!(shown(&plans, "10kPerMin"), "10KPerMin Requests 10000/60000 All");
+    assert_eq!(shown(&plans, "unlimited"), "Unlimited");
+}
+
+#[test]
+fn every_unit_of_time_is_a_period() {
+    for (per, ms) in [
+        ("1s", 1_000),
+        ("10m", 600_000),
+        ("1h", 3_600_000),
+        ("1d", 86_400_000),
+        ("1mo", 2_592_000_000),
+        ("1y", 31_536_000_000_u64),
+    ] {
+        let text =
+            format!("[[plan]]\nname = \"a\"\nlimits = [{{ requests = 1, per = \"{per}\" }}]\n");
+        assert_eq!(shown(&check("plans.toml", &text, ""), "a"), format!("a Requests 1/{ms} All"));
+    }
+    for per in ["", "s", "0s", "1", "1x", "-1s", "2y", "99999999999999999999s", "1 s"] {
+        let text =
+            format!("[[plan]]\nname = \"a\"\nlimits = [{{ requests = 1, per = \"{per}\" }}]\n");
+        let problem = if per.is_empty() { "`per` is empty" } else { "is not a period" };
+        check("plans.toml", &text, &format!("plans.toml:3:33: error: {problem}"));
+    }
+}
+
+#[test]
+fn what_is_wrong_with_plans_is_reported_with_its_place() {
+    for (text, expect) in [
+        ("[[plan]]\n", "1:1: error: there is no `name`"),
+        ("[[plan]]\nname = \"a\"\nlimit = []\n", "3:1: error: unknown key `limit`"),
+        ("[[plan]]\nname = \"a\"\nlimits = [{ per = \"1s\" }]\n", "3:11: error: either"),
+        (
+            "[[plan]]\nname = \"a\"\nlimits = [{ requests = 0, per = \"1s\" }]\n",
+            "3:24: error: out of range",
+        ),
+        (
+            "[[plan]]\nname = \"a\"\nlimits = [{ requests = 1, per = \"1s\" }, { requests = 2, per = \"1s\" }]\n",
+            "1:1: error: two limits",
+        ),
+        ("[[plan]]\nname = \"a\"\n[[plan]]\nname = \"A\"\n", "4:8: error: already defined"),
+    ] {
+        let expect: Vec<_> = expect.split("; ").map(|one| format!("plans.toml:{one}")).collect();
+        check("plans.toml", text, &expect.join("; "));
+    }
+    let files = [(PathBuf::from("plans.toml"), Err("no such file".to_owned()))];
+    let lines: Vec<_> = read_plans(&files).1.iter().map(ToString::to_string).collect();
+    assert_lines(&lines, "plans.toml: error: no such file");
+}
+
+#[test]
+fn policies_of_the_microgateway_load_as_they_are() {
+    let nested = "- 10kPerMin:\n    count: 10000\n    unitTime: 1\n    timeUnit: min\n\
+                  - Monthly:\n    count: 5\n    unitTime: 2\n    timeUnit: month\n    stopOnQuotaReach: true\n";
+    let plans = check("policies.yaml", nested, "");
+    assert_eq!(shown(&plans, "10kPerMin"), "10kPerMin Requests 10000/60000 All");
+    let beside = "resourcePolicies:\n- A:\n  count: 1\n  unitTime: 1\n  timeUnit: sec\nsubscriptionPolicies:\n\
+                  - B: {count: 2, unitTime: 1, timeUnit: hour}\n";
+    let plans = check("policies.yml", beside, "");
+    assert_eq!(shown(&plans, "A"), "A Requests 1/1000 All");
+    assert_eq!(shown(&plans, "B"), "B Requests 2/3600000 All");
+    check(
+        "p.yaml",
+        "- A: {count: -1, unitTime: 1, timeUnit: min}\n",
+        "p.yaml:1:14: error: `count`",
+    );
+    check(
+        "p.yaml",
+        "- A: {count: 1, unitTime: 1, timeUnit: week}\n",
+        "p.yaml:1:40: error: `timeUnit`",
+    );
+    check(
+        "p.yaml",
+        "- A: {count: 1, unitTime: 1, timeUnit: min, stopOnQuotaReach: false}\n",
+        "p.yaml:1:45: warning: `stopOnQuotaReach`",
+    );
+    check("p.yaml", "A: 1\n", "p.yaml:1:4: error: a list of policies");
+}
+
+const FULL: &str = r#"[application]
+name = "orders"
+owner = "admin"
+plan = "50PerMin"
+keys = [{ client_id = "abc" }, { api_key_sha256 = "00000000000000000000000000000000000000000000000000000000000000fF", type = "sandbox" }]
+subscriptions = [
+  { api = "Echo", version = "1.0.0", plan = "gold" },
+  { api = "Pay", version = "2", state = "production_blocked" },
+]
+"#;
+
+#[test]
+fn every_key_of_an_application_is_read() {
+    let (application, diagnostics) =
+        read_application(Path::new("a.toml"), FULL.as_bytes(), &names());
+    assert_eq!(diagnostics, []);
+    let application = application.expect("it is valid");
+    assert_eq!(
+        (application.name.as_str(), application.owner.as_deref()),
+        ("orders", Some("admin"))
+    );
+    assert_eq!(application.plan.as_deref(), Some("50PerMin"));
+    let mut hash = [0; 32];
+    hash[31] = 0xff;
+    let keys: Vec<_> = application.keys.iter().map(|key| (&key.credential, key.key_type)).collect();
+    let client = KeyCredential::ClientId("abc".to_owned());
+    let api_key = KeyCredential::ApiKeySha256(hash);
+    assert_eq!(keys, [(&client, KeyType::Production), (&api_key, KeyType::Sandbox)]);
+    let to = application
+        .subscriptions
+        .iter()
+        .map(|one| (one.api.as_str(), one.version.as_str(), one.plan.as_deref(), one.state));
+    let expect = [
+        ("Echo", "1.0.0", Some("gold"), SubscriptionState::Active),
+        ("Pay", "2", None, SubscriptionState::ProductionBlocked),
+    ];
+    assert_eq!(to.collect::<Vec<_>>(), expect);
+}
+
+#[test]
+fn what_is_wrong_with_an_application_is_reported_with_its_place() {
+    for (from, to, expect) in [
+        (
+            "[application]\n",
+            "[applicatoin]\n",
+            "error: there is no application; 1:2: error: unknown key",
+        ),
+        ("name = \"orders\"\n", "", "1:1: error: there is no `name`"),
+        ("50PerMin", "50PerMinute", "4:8: error: no plan `50PerMinute`"),
+        ("gold", "golden", "7:45: error: no plan `golden`"),
+        ("client_id = \"abc\"", "type = \"sandbox\"", "5:9: error: either"),
+        ("client_id = \"abc\"", "client_id = \"\"", "5:23: error: `client_id` is empty"),
+        ("fF\"", "f\"", "5:51: error: not a SHA-256"),
+        ("fF\"", "fG\"", "5:51: error: not a SHA-256"),
+        ("\"production_blocked\"", "\"locked\"", "8:41: error: unknown value `locked`"),
+        (
+            "\"Pay\", version = \"2\"",
+            "\"Echo\", version = \"1.0.0\"",
+            "8:11: error: duplicate subscription",
+        ),
+        (
+            "{ client_id = \"abc\" }",
+            "{ client_id = \"abc\" }, { client_id = \"abc\" }",
+            "5:46: error: duplicate key",
+        ),
+    ] {
+        let text = FULL.replace(from, to);
+        let (application, diagnostics) =
+            read_application(Path::new("a.toml"), text.as_bytes(), &names());
+        let lines: Vec<_> = diagnostics.iter().map(short).collect();
+        assert_lines(&lines, expect);
+        assert_eq!(application, None, "{from}");
+    }
+}
+
+/// A diagnostic without its file.
+fn short(diagnostic: &Diagnostic) -> String {
+    let text = diagnostic.to_string();
+    let text = text.strip_prefix("a.toml:").map(str::to_owned).unwrap_or(text);
+    text.trim_start().to_owned()
+}
+
+fn names() -> Vec<String> {
+    shipped().iter().map(|plan| plan.name.clone()).collect()
+}
+
+#[track_caller]
+fn check(file: &str, text: &str, expect: &str) -> Plans {
+    let (plans, diagnostics) = read_plans(&[(PathBuf::from(file), Ok(text.as_bytes().to_vec()))]);
+    let lines: Vec<_> = diagnostics.iter().map(ToString::to_string).collect();
+    assert_lines(&lines, expect);
+    plans
+}
+
+fn shown(plans: &Plans, name: &str) -> String {
+    let Plan { name, limits, burst } = &**plans.get(name).expect("there is such a plan");
+    let limit = |limit: &Limit| {
+        let Limit { quantity, amount, period_ms, by } = limit;
+        format!("{quantity:?} {amount}/{period_ms} {by:?}")
+    };
+    let burst = burst.iter().map(|one| format!("burst {}", limit(one)));
+    let all: Vec<_> = limits.iter().map(limit).chain(burst).collect();
+    [name.clone(), all.join("; ")].join(" ").trim_end().to_owned()
+}

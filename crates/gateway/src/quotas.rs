@@ -1,0 +1,204 @@
+//! Subscriptions and quotas: what a revision compiles of them, and the throttle stage of a request.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use model::{Caller, Fault, Grant, Operation, PlanUse, Quantity, Snapshot};
+use stages::throttle::{self, Allowance, Counter, Level, Sender};
+use stages::{ApiRoutes, PlanTable, Routes, Subscribers};
+use time::OffsetDateTime;
+use wire::http1::write;
+
+use crate::account::Record;
+use crate::clients::network;
+use crate::compiled::Compiled;
+use crate::message::{Request, contains};
+use crate::worker::Worker;
+
+/// Plans, applications, and the plans of APIs. Workers share them.
+#[derive(Debug)]
+pub(crate) struct Quotas {
+    pub(crate) plans: Arc<PlanTable>,
+    /// `None`: callers need no subscription.
+    pub(crate) subscribers: Option<Arc<Subscribers>>,
+    /// By slot in the routes.
+    apis: Vec<Option<ApiPlans>>,
+}
+
+#[derive(Debug)]
+struct ApiPlans {
+    api: Option<PlanUse>,
+    operations: Vec<Option<PlanUse>>,
+}
+
+impl Quotas {
+    pub(crate) fn compile(
+        snapshot: &Snapshot,
+        routes: &Routes,
+        previous: Option<&Self>,
+    ) -> Arc<Self> {
+        let plans = PlanTable::compile(&snapshot.plans, previous.map(|previous| &previous.plans));
+        let known = previous.and_then(|previous| previous.subscribers.as_ref());
+        let subscribers = snapshot.applications.as_ref();
+        let subscribers = subscribers.map(|all| Subscribers::compile(all, &plans, known));
+        let mut apis = Vec::new();
+        apis.resize_with(routes.slots(), || None);
+        for routes in routes.apis() {
+            if let Some(entry) = apis.get_mut(routes.slot as usize) {
+                *entry = ApiPlans::of(routes, &plans);
+            }
+        }
+        Arc::new(Self { plans, subscribers, apis })
+    }
+}
+
+impl ApiPlans {
+    fn of(routes: &ApiRoutes, plans: &PlanTable) -> Option<Self> {
+        let api = &routes.api;
+        if api.plan.is_none() && api.operations.iter().all(|operation| operation.plan.is_none()) {
+            return None;
+        }
+        let uses = |plan: &str, key| PlanUse { plan: plans.number(plan), key, burst: None };
+        let of_operation = |operation: &Operation| {
+            let plan = operation.plan.as_ref()?;
+            Some(uses(plan, routes.operation_key(operation)))
+        };
+        Some(Self {
+            api: api.plan.as_ref().map(|plan| uses(plan, routes.key)),
+            operations: api.operations.iter().map(of_operation).collect(),
+        })
+    }
+}
+
+/// What is recorded of the limits that apply to a request.
+#[derive(Debug, Default)]
+pub(crate) struct Quota {
+    /// The limit that refused it, or the one of which least is left.
+    limit: Option<Allowance>,
+    is_refused: bool,
+    /// Counters that get the bytes of the exchange.
+    bytes: Vec<Arc<Counter>>,
+}
+
+/// Counts the request, unless a limit is reached.
+///
+/// # Errors
+/// The quota that is used up.
+pub(crate) fn throttle(
+    worker: &Worker,
+    revision: &Compiled,
+    request: &Request,
+    (routes, operation): (&ApiRoutes, usize),
+    (grant, caller): (&Grant, Option<&Caller>),
+    record: &mut Record,
+) -> Result<(), Fault> {
+    let quotas = &revision.quotas;
+    let of_api = quotas.apis.get(routes.slot as usize).and_then(Option::as_ref);
+    let of_operation = of_api.and_then(|plans| plans.operations.get(operation).copied().flatten());
+    let uses = [
+        (Level::Api, of_api.and_then(|plans| plans.api)),
+        (Level::Operation, of_operation),
+        (Level::Subscription, grant.subscription),
+        (Level::Application, grant.application),
+    ];
+    if uses.iter().all(|(_, uses)| uses.is_none()) {
+        return Ok(());
+    }
+    let user = caller.and_then(|caller| Some((caller.issuer, caller.subject.as_deref()?)));
+    let network = || network(client_address(request, &revision.live.trusted_proxies));
+    let sender = Sender { user, network: &network };
+    let now_ms = worker.resources.unix_us(record.started_us) / 1_000;
+    let mut meters = worker.meters.borrow_mut();
+    match throttle::admit(&mut meters, &quotas.plans, &uses, sender, now_ms) {
+        Ok(admitted) => {
+            record.quota =
+                Quota { limit: admitted.tightest, is_refused: false, bytes: admitted.bytes };
+            Ok(())
+        }
+        Err(refused) => {
+            let limit = Some(refused.limit);
+            record.quota = Quota { limit, is_refused: true, bytes: Vec::new() };
+            Err(Fault::Denied(refused.denial))
+        }
+    }
+}
+
+/// The client's address. Of a trusted proxy: the last address in `X-Forwarded-For` that is not one of a trusted proxy.
+fn client_address(request: &Request, trusted: &[(IpAddr, u8)]) -> IpAddr {
+    let peer = &request.peer;
+    if !peer.trusted {
+        return peer.address;
+    }
+    let fields = request.head.fields().iter().rev();
+    let fields = fields
+        .filter(|field| field.name.of(&request.bytes).eq_ignore_ascii_case(b"x-forwarded-for"));
+    let addresses = fields.flat_map(|field| field.value.of(&request.bytes).rsplit(|b| *b == b','));
+    let address = |text: &[u8]| std::str::from_utf8(text).ok()?.trim().parse::<IpAddr>().ok();
+    for text in addresses {
+        let Some(address) = address(text) else { break };
+        let address = address.to_canonical();
+        if !trusted.iter().any(|block| contains(*block, address)) {
+            return address;
+        }
+    }
+    peer.address
+}
+
+impl Quota {
+    /// Adds the bytes of an exchange that is over.
+    pub(crate) fn settle(&self, bytes: u64, now_ms: u64) {
+        for counter in &self.bytes {
+            counter.add(bytes, now_ms);
+        }
+    }
+
+    /// Writes the fields that say what is left.
+    ///
+    /// Source: draft-ietf-httpapi-ratelimit-headers-10, sections 3 and 4.
+    pub(crate) fn write_fields(&self, now_ms: u64, lines: &mut Vec<u8>) {
+        let Some(limit) = self.limit else { return };
+        let Allowance { level, quantity, amount, left, period_ms, until_ms } = limit;
+        let level = level.as_str().as_bytes();
+        let mut parts = |parts: &[&[u8]], number| {
+            parts.iter().for_each(|part| lines.extend_from_slice(part));
+            write::decimal(lines, number);
+        };
+        let wait_s = wait_s(until_ms, now_ms);
+        parts(&[b"RateLimit-Policy: \"", level, b"\";q="], amount);
+        let unit: &[u8] = match quantity {
+            Quantity::Requests => b"",
+            Quantity::Bytes => b";qu=\"content-bytes\"",
+        };
+        parts(&[unit, b";w="], period_ms / 1_000);
+        parts(&[b"\r\nRateLimit: \"", level, b"\";r="], left);
+        parts(&[b";t="], wait_s);
+        lines.extend_from_slice(b"\r\n");
+        if self.is_refused {
+            lines.extend_from_slice(b"Retry-After: ");
+            write::decimal(lines, wait_s);
+            lines.extend_from_slice(b"\r\n");
+        }
+    }
+
+    /// When the limit that refused the request admits one again, in WSO2's form: `2026-Jan-01 00:01:00+0000 UTC`.
+    pub(crate) fn next_access(&self) -> Option<String> {
+        let until_ms = self.limit.filter(|_| self.is_refused)?.until_ms;
+        let seconds = i64::try_from(until_ms.div_ceil(1_000)).ok()?;
+        let at = OffsetDateTime::from_unix_timestamp(seconds).ok()?;
+        let month = at.month().to_string();
+        Some(format!(
+            "{:04}-{:.3}-{:02} {:02}:{:02}:{:02}+0000 UTC",
+            at.year(),
+            month,
+            at.day(),
+            at.hour(),
+            at.minute(),
+            at.second()
+        ))
+    }
+}
+
+/// At least 1, so that nobody tries again at once.
+fn wait_s(until_ms: u64, now_ms: u64) -> u64 {
+    until_ms.saturating_sub(now_ms).div_ceil(1_000).max(1)
+}

@@ -1,0 +1,68 @@
+//! Plans, compiled for use by their numbers. A plan keeps its number across changes, so that whoever refers to it need
+//! not be compiled again.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use model::{Limit, LimitBy, Plan, Plans, Quantity};
+
+/// All plans by number.
+#[derive(Debug)]
+pub struct PlanTable {
+    /// From which it was compiled.
+    source: Arc<Plans>,
+    numbers: HashMap<String, u32>,
+    plans: Vec<Arc<Plan>>,
+}
+
+/// The number of the plan that admits nothing, which stands for plans that do not exist.
+const CLOSED: u32 = 0;
+
+impl PlanTable {
+    /// Compiles `plans`. Plans of `previous` that are gone stay in use by whatever still names them.
+    #[must_use]
+    pub fn compile(source: &Arc<Plans>, previous: Option<&Arc<Self>>) -> Arc<Self> {
+        if let Some(previous) = previous
+            && Arc::ptr_eq(&previous.source, source)
+        {
+            return Arc::clone(previous);
+        }
+        let (mut numbers, mut plans) = match previous {
+            Some(previous) => (previous.numbers.clone(), previous.plans.clone()),
+            None => (HashMap::new(), vec![Arc::new(closed())]),
+        };
+        for plan in source.iter() {
+            let next = u32::try_from(plans.len()).unwrap_or(CLOSED);
+            let number = *numbers.entry(plan.name.to_ascii_lowercase()).or_insert(next);
+            match plans.get_mut(number as usize) {
+                Some(known) => *known = Arc::clone(plan),
+                None => plans.push(Arc::clone(plan)),
+            }
+        }
+        Arc::new(Self { source: Arc::clone(source), numbers, plans })
+    }
+
+    /// The number of the plan of this name, which is the same in every later table.
+    #[must_use]
+    pub fn number(&self, name: &str) -> u32 {
+        self.numbers.get(&name.to_ascii_lowercase()).copied().unwrap_or(CLOSED)
+    }
+
+    pub(crate) fn get(&self, number: u32) -> Option<&Plan> {
+        self.plans.get(number as usize).or(self.plans.first()).map(|plan| &**plan)
+    }
+}
+
+fn closed() -> Plan {
+    let nothing =
+        Limit { quantity: Quantity::Requests, amount: 0, period_ms: 60_000, by: LimitBy::All };
+    Plan { name: String::new(), limits: vec![nothing], burst: None }
+}
+
+/// Identifies a thing by the texts of the configuration that name it, across changes and processes.
+pub(crate) fn key_of(texts: &[&str]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    texts.hash(&mut hasher);
+    hasher.finish()
+}

@@ -1,0 +1,243 @@
+//! Applications, compiled for lookups by the credentials of callers. Shared by the workers.
+
+use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasher, Hash};
+use std::sync::Arc;
+
+use model::{
+    Application, ApplicationKey, KeyCredential, KeyType, PlanUse, Subscription, SubscriptionState,
+};
+
+use crate::hash::{LoadedKeysState, mix};
+use crate::plans::{PlanTable, key_of};
+
+/// So many parts that a change of one application copies little.
+const SHARDS: usize = 256;
+
+/// The applications of one snapshot by their keys.
+#[derive(Debug)]
+pub struct Subscribers {
+    source: Arc<[Arc<Application>]>,
+    shards: Vec<Arc<Shard>>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Shard {
+    clients: HashMap<Box<str>, Credential, LoadedKeysState>,
+    api_keys: HashMap<[u8; 32], Credential, LoadedKeysState>,
+}
+
+/// A key, and the application that it belongs to.
+#[derive(Clone, Debug)]
+pub struct Credential {
+    pub subscriber: Arc<Subscriber>,
+    pub key_type: KeyType,
+}
+
+/// A compiled application.
+#[derive(Debug)]
+pub struct Subscriber {
+    pub application: Arc<Application>,
+    key: u64,
+    plan: Option<u32>,
+    /// Ordered by API.
+    subscriptions: Box<[Subscribed]>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Subscribed {
+    api: u64,
+    plan: Option<u32>,
+    state: SubscriptionState,
+}
+
+impl Subscribers {
+    /// Compiles `source`. Those of `previous` that are the same are kept: a change costs what it changes.
+    #[must_use]
+    pub fn compile(
+        source: &Arc<[Arc<Application>]>,
+        plans: &PlanTable,
+        previous: Option<&Arc<Self>>,
+    ) -> Arc<Self> {
+        if let Some(previous) = previous
+            && Arc::ptr_eq(&previous.source, source)
+        {
+            return Arc::clone(previous);
+        }
+        let before = previous.map_or(&[][..], |previous| &*previous.source);
+        let shards = previous.map_or_else(
+            || vec![Arc::<Shard>::default(); SHARDS],
+            |previous| previous.shards.clone(),
+        );
+        let mut compiled = Self { source: Arc::clone(source), shards };
+        for gone in without(before, source) {
+            gone.keys.iter().for_each(|key| compiled.remove(&key.credential));
+        }
+        for new in without(source, before) {
+            compiled.insert(new, plans);
+        }
+        Arc::new(compiled)
+    }
+
+    /// The application of the tokens with this `client_id`.
+    #[must_use]
+    pub fn of_client(&self, client_id: &str) -> Option<&Credential> {
+        self.shards.get(shard_of(client_id))?.clients.get(client_id)
+    }
+
+    /// The application of the API key with this SHA-256 hash.
+    #[must_use]
+    pub fn of_api_key(&self, hash: &[u8; 32]) -> Option<&Credential> {
+        self.shards.get(shard_of(hash))?.api_keys.get(hash)
+    }
+
+    fn shard(&mut self, number: usize) -> &mut Shard {
+        let shard = self.shards.get_mut(number).expect("there are SHARDS, and numbers are below");
+        Arc::make_mut(shard)
+    }
+
+    fn remove(&mut self, credential: &KeyCredential) {
+        match credential {
+            KeyCredential::ClientId(id) => {
+                self.shard(shard_of(id.as_str())).clients.remove(id.as_str());
+            }
+            KeyCredential::ApiKeySha256(hash) => {
+                self.shard(shard_of(hash)).api_keys.remove(hash);
+            }
+        }
+    }
+
+    fn insert(&mut self, application: &Arc<Application>, plans: &PlanTable) {
+        let subscriber = Arc::new(Subscriber::compile(application, plans));
+        for ApplicationKey { credential, key_type } in &application.keys {
+            let found = Credential { subscriber: Arc::clone(&subscriber), key_type: *key_type };
+            match credential {
+                KeyCredential::ClientId(id) => {
+                    let clients = &mut self.shard(shard_of(id.as_str())).clients;
+                    clients.insert(id.as_str().into(), found);
+                }
+                KeyCredential::ApiKeySha256(hash) => {
+                    self.shard(shard_of(hash)).api_keys.insert(*hash, found);
+                }
+            }
+        }
+    }
+}
+
+/// Those of `all` that are not in `others`.
+fn without<'a>(
+    all: &'a [Arc<Application>],
+    others: &[Arc<Application>],
+) -> impl Iterator<Item = &'a Arc<Application>> {
+    let others: HashSet<_> = others.iter().map(Arc::as_ptr).collect();
+    all.iter().filter(move |one| !others.contains(&Arc::as_ptr(one)))
+}
+
+fn shard_of(key: impl Hash) -> usize {
+    // The upper half: the lower bits choose the place within a table.
+    let hash = LoadedKeysState::default().hash_one(key) >> 32;
+    usize::try_from(hash).unwrap_or_default() % SHARDS
+}
+
+impl Subscriber {
+    fn compile(application: &Arc<Application>, plans: &PlanTable) -> Self {
+        let number = |name: &Option<String>| name.as_ref().map(|name| plans.number(name));
+        let subscribed = |subscription: &Subscription| Subscribed {
+            api: api_key(&subscription.api, &subscription.version),
+            plan: number(&subscription.plan),
+            state: subscription.state,
+        };
+        let mut subscriptions: Box<[_]> =
+            application.subscriptions.iter().map(subscribed).collect();
+        subscriptions.sort_by_key(|subscription| subscription.api);
+        Self {
+            key: key_of(&["application", &application.name]),
+            plan: number(&application.plan),
+            subscriptions,
+            application: Arc::clone(application),
+        }
+    }
+
+    /// What all requests of the application use.
+    #[must_use]
+    pub fn uses(&self) -> Option<PlanUse> {
+        self.plan.map(|plan| PlanUse { plan, key: self.key, burst: None })
+    }
+
+    /// The subscription to the API with this key, and what its requests use.
+    #[must_use]
+    pub fn subscription(&self, api: u64) -> Option<(SubscriptionState, Option<PlanUse>)> {
+        let at = self.subscriptions.binary_search_by_key(&api, |subscription| subscription.api);
+        let Subscribed { api, plan, state } = self.subscriptions.get(at.ok()?)?;
+        let key = mix(self.key, *api);
+        Some((*state, plan.map(|plan| PlanUse { plan, key, burst: None })))
+    }
+}
+
+/// Identifies an API in one version.
+#[must_use]
+pub(crate) fn api_key(name: &str, version: &str) -> u64 {
+    key_of(&["api", name, version])
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use model::Plans;
+
+    use super::*;
+
+    #[test]
+    fn a_change_of_one_application_replaces_it_and_keeps_the_others() {
+        let plans = PlanTable::compile(&Arc::new(Plans::default()), None);
+        let [a, b] = [application("a", "1 2"), application("b", "3")];
+        let first = Subscribers::compile(&list(&[&a, &b]), &plans, None);
+        assert_eq!(names(&first), "a a b -");
+        let other = application("a", "2 4");
+        let second = Subscribers::compile(&list(&[&other, &b]), &plans, Some(&first));
+        assert_eq!(names(&second), "- a b a");
+        assert_eq!(names(&first), "a a b -", "requests in progress keep theirs");
+        let kept =
+            |of: &Subscribers| Arc::as_ptr(&of.of_client("3").expect("it has one").subscriber);
+        assert_eq!(kept(&first), kept(&second), "it is not compiled again");
+        let third = Subscribers::compile(&list(&[]), &plans, Some(&second));
+        assert_eq!(names(&third), "- - - -");
+    }
+
+    #[test]
+    fn a_key_moves_from_one_application_to_another_in_one_change() {
+        let plans = PlanTable::compile(&Arc::new(Plans::default()), None);
+        let before = list(&[&application("a", "1 2"), &application("b", "3")]);
+        let before = Subscribers::compile(&before, &plans, None);
+        let after = list(&[&application("a", "2"), &application("b", "1 3")]);
+        assert_eq!(names(&Subscribers::compile(&after, &plans, Some(&before))), "b a b -");
+    }
+
+    fn list(all: &[&Arc<Application>]) -> Arc<[Arc<Application>]> {
+        all.iter().map(|one| Arc::clone(one)).collect()
+    }
+
+    fn names(of: &Subscribers) -> String {
+        let name = |id| {
+            let found = of.of_client(id);
+            found.map_or("-", |found| found.subscriber.application.name.as_str())
+        };
+        ["1", "2", "3", "4"].map(name).join(" ")
+    }
+
+    fn application(name: &str, clients: &str) -> Arc<Application> {
+        let key = |id: &str| ApplicationKey {
+            credential: KeyCredential::ClientId(id.to_owned()),
+            key_type: KeyType::Production,
+        };
+        Arc::new(Application {
+            name: name.to_owned(),
+            owner: None,
+            plan: None,
+            keys: clients.split(' ').map(key).collect(),
+            subscriptions: Vec::new(),
+            source: PathBuf::new(),
+        })
+    }
+}

@@ -1,0 +1,158 @@
+//! One count in one window, as one atomic number that all workers write.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use base::limits::QUOTA_MAX;
+
+/// Bits of the count; the others are the lowest ones of the number of the window.
+const COUNT_BITS: u32 = 44;
+const COUNT_MASK: u64 = (1 << COUNT_BITS) - 1;
+const WINDOW_MASK: u64 = u64::MAX >> COUNT_BITS;
+
+const _: () = assert!(QUOTA_MAX == COUNT_MASK, "a limit must fit into the count");
+
+/// What was used in a window. Windows are multiples of the period since the Unix epoch, as those of WSO2's traffic
+/// manager.
+#[derive(Debug)]
+pub struct Counter {
+    word: AtomicU64,
+    period_ms: u64,
+}
+
+/// A count in the window of a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct State {
+    window: u64,
+    count: u64,
+}
+
+impl Counter {
+    pub(crate) fn new(period_ms: u64, now_ms: u64) -> Self {
+        let period_ms = period_ms.max(1);
+        let state = State { window: (now_ms / period_ms) & WINDOW_MASK, count: 0 };
+        Self { word: AtomicU64::new(state.word()), period_ms }
+    }
+
+    /// Adds 1 unless `limit` is reached, and returns what is left then.
+    ///
+    /// # Errors
+    /// The limit is reached.
+    pub(crate) fn take(&self, limit: u64, now_ms: u64) -> Result<u64, ()> {
+        let next = |word| {
+            let State { window, count } = self.at(word, now_ms);
+            (count < limit).then(|| State { window, count: count + 1 }.word())
+        };
+        match self.word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next) {
+            Ok(before) => Ok(limit.saturating_sub(self.at(before, now_ms).count + 1)),
+            Err(_) => Err(()),
+        }
+    }
+
+    /// Takes back 1 that was added at `now_ms`.
+    pub(crate) fn release(&self, now_ms: u64) {
+        let next = |word| {
+            let State { window, count } = self.at(word, now_ms);
+            Some(State { window, count: count.saturating_sub(1) }.word())
+        };
+        let _ = self.word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+    }
+
+    /// Adds what an exchange has used.
+    pub fn add(&self, amount: u64, now_ms: u64) {
+        let next = |word| {
+            let State { window, count } = self.at(word, now_ms);
+            Some(State { window, count: count.saturating_add(amount).min(COUNT_MASK) }.word())
+        };
+        let _ = self.word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+    }
+
+    pub(crate) fn used(&self, now_ms: u64) -> u64 {
+        self.at(self.word.load(Ordering::Relaxed), now_ms).count
+    }
+
+    /// When its window ends.
+    pub(crate) fn until_ms(&self, now_ms: u64) -> u64 {
+        let State { window, .. } = self.at(self.word.load(Ordering::Relaxed), now_ms);
+        let now = now_ms / self.period_ms;
+        let ahead = window.wrapping_sub(now) & WINDOW_MASK;
+        now.saturating_add(ahead).saturating_add(1).saturating_mul(self.period_ms)
+    }
+
+    /// Whether nothing is counted in the window of `now_ms`.
+    pub(crate) fn is_over(&self, now_ms: u64) -> bool {
+        self.used(now_ms) == 0
+    }
+
+    /// The state at `now_ms`: an earlier window is over. A later one is kept, since the clock was set back, which must
+    /// not begin a window again.
+    fn at(&self, word: u64, now_ms: u64) -> State {
+        let now = (now_ms / self.period_ms) & WINDOW_MASK;
+        let state = State { window: word >> COUNT_BITS, count: word & COUNT_MASK };
+        let later = now.wrapping_sub(state.window) & WINDOW_MASK;
+        let is_over = later != 0 && later <= WINDOW_MASK / 2;
+        if is_over { State { window: now, count: 0 } } else { state }
+    }
+}
+
+impl State {
+    fn word(self) -> u64 {
+        self.window << COUNT_BITS | self.count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_are_multiples_of_the_period_since_the_epoch() {
+        // 2 in each second.
+        check(&[900, 950, 999, 1_000, 1_001, 1_002], "ok ok 1000 ok ok 2000");
+        check(&[5_500, 9_700], "ok ok");
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_does_not_begin_a_window_again() {
+        check(&[7_000, 7_001, 3_000, 6_999, 8_000], "ok ok 8000 8000 ok");
+        check(&[7_000, 3_000, 3_001], "ok ok 8000");
+    }
+
+    #[test]
+    fn what_is_released_can_be_taken_again_and_additions_saturate() {
+        let counter = Counter::new(1_000, 0);
+        assert_eq!((counter.take(1, 0), counter.take(1, 0)), (Ok(0), Err(())));
+        counter.release(0);
+        assert_eq!(counter.take(1, 0), Ok(0));
+        counter.add(u64::MAX, 0);
+        assert_eq!(counter.used(0), QUOTA_MAX);
+        assert!(counter.is_over(1_000) && !counter.is_over(999));
+        counter.release(1_000);
+        assert_eq!(counter.used(1_000), 0);
+    }
+
+    #[test]
+    fn threads_together_take_exactly_the_limit() {
+        const LIMIT: u64 = 10_000;
+        let counter = Counter::new(1_000, 0);
+        let taken: u64 = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4)
+                .map(|_| {
+                    scope.spawn(|| (0..LIMIT).filter(|_| counter.take(LIMIT, 5).is_ok()).count())
+                })
+                .collect();
+            threads.into_iter().map(|thread| thread.join().map_or(0, |n| n as u64)).sum()
+        });
+        assert_eq!(taken, LIMIT);
+    }
+
+    /// A limit of 2 per second. `expect`: `ok`, or when to try again.
+    #[track_caller]
+    fn check(times_ms: &[u64], expect: &str) {
+        let counter = Counter::new(1_000, times_ms.first().copied().unwrap_or_default());
+        let found = times_ms.iter().map(|now_ms| match counter.take(2, *now_ms) {
+            Ok(_) => "ok".to_owned(),
+            Err(()) => counter.until_ms(*now_ms).to_string(),
+        });
+        assert_eq!(found.collect::<Vec<_>>().join(" "), expect);
+    }
+}

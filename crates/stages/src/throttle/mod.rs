@@ -1,0 +1,327 @@
+//! Throttling: may this request proceed now, and if not, when?
+//!
+//! Life of a request: authorise -> **throttle** -> mediate. Reads the plans that a request uses, who sends it, and the
+//! time; returns what is left of the tightest limit, or a [`Refused`]. Requests are counted when they are admitted,
+//! bytes when an exchange is settled.
+//!
+//! The limits of the workers of a process are exact: each count is one atomic number that all of them write
+//! (docs/decisions/0022-quotas-are-shared.md).
+//!
+//! Architecture invariant: a refused request is counted by no limit, and a refusal always says when to try again.
+
+mod counter;
+mod meters;
+
+use std::sync::Arc;
+
+use model::{Denial, Limit, LimitBy, PlanUse, Quantity};
+
+use crate::hash::mix;
+use crate::plans::PlanTable;
+
+pub use counter::Counter;
+pub use meters::{Meters, WorkerMeters};
+
+use meters::Key;
+
+/// What a limit is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    Api,
+    Operation,
+    Subscription,
+    Application,
+}
+
+impl Level {
+    /// Its name in the RateLimit fields.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Api => "api",
+            Self::Operation => "operation",
+            Self::Subscription => "subscription",
+            Self::Application => "application",
+        }
+    }
+
+    fn denial(self, is_burst: bool) -> Denial {
+        match (self, is_burst) {
+            (Self::Api, _) => Denial::ApiQuota,
+            (Self::Operation, _) => Denial::OperationQuota,
+            (Self::Subscription, false) => Denial::SubscriptionQuota,
+            (Self::Subscription, true) => Denial::SubscriptionBurst,
+            (Self::Application, false) => Denial::ApplicationQuota,
+            (Self::Application, true) => Denial::ApplicationBurst,
+        }
+    }
+}
+
+/// Who sends a request.
+#[derive(Clone, Copy)]
+pub struct Sender<'s> {
+    /// The subject of the token, and its issuer. An anonymous sender is known by the address.
+    pub user: Option<(usize, &'s str)>,
+    /// The address, or the network of an IPv6 address. Called if a limit needs it.
+    pub network: &'s dyn Fn() -> u128,
+}
+
+/// What a request may still use.
+#[derive(Debug, Default)]
+pub struct Admitted {
+    /// The limit of requests of which least is left.
+    pub tightest: Option<Allowance>,
+    /// To which the bytes of the exchange are to be added.
+    pub bytes: Vec<Arc<Counter>>,
+}
+
+/// A limit, and what is left of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allowance {
+    pub level: Level,
+    pub quantity: Quantity,
+    pub amount: u64,
+    pub left: u64,
+    pub period_ms: u64,
+    /// When the window ends, in milliseconds since the Unix epoch.
+    pub until_ms: u64,
+}
+
+/// A limit is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refused {
+    pub denial: Denial,
+    pub limit: Allowance,
+}
+
+/// Counts a request that uses these plans, unless a limit is reached.
+///
+/// # Errors
+/// The first limit that is reached, in the order of `uses` and of each plan. Nothing is counted then.
+pub fn admit(
+    meters: &mut WorkerMeters,
+    plans: &PlanTable,
+    uses: &[(Level, Option<PlanUse>)],
+    sender: Sender<'_>,
+    now_ms: u64,
+) -> Result<Admitted, Refused> {
+    let mut admitted = Admitted::default();
+    for (position, step) in steps(plans, uses).enumerate() {
+        if let Err(refused) = step.take(meters, sender, now_ms, &mut admitted) {
+            for taken in steps(plans, uses).take(position) {
+                taken.release(meters, sender, now_ms);
+            }
+            return Err(refused);
+        }
+    }
+    Ok(admitted)
+}
+
+/// Every limit that applies, in order.
+fn steps<'p>(
+    plans: &'p PlanTable,
+    uses: &'p [(Level, Option<PlanUse>)],
+) -> impl Iterator<Item = Step> + 'p {
+    uses.iter().filter_map(|(level, of)| Some((level, of.as_ref()?))).flat_map(|(level, of)| {
+        let plan = plans.get(of.plan);
+        let limits = plan.map_or(&[][..], |plan| &plan.limits);
+        let burst = of.burst.or(plan.and_then(|plan| plan.burst));
+        let step = |limit: Limit, is_burst| Step { level: *level, key: of.key, limit, is_burst };
+        limits
+            .iter()
+            .map(move |limit| step(*limit, false))
+            .chain(burst.map(|burst| step(burst, true)))
+    })
+}
+
+/// One limit to pass.
+#[derive(Clone, Copy)]
+struct Step {
+    level: Level,
+    key: u64,
+    limit: Limit,
+    is_burst: bool,
+}
+
+impl Step {
+    fn take(
+        self,
+        meters: &mut WorkerMeters,
+        sender: Sender<'_>,
+        now_ms: u64,
+        admitted: &mut Admitted,
+    ) -> Result<(), Refused> {
+        let Limit { quantity, amount, period_ms, .. } = self.limit;
+        let key = self.key(meters, sender);
+        let counter = meters.counter(key, now_ms);
+        let left = match quantity {
+            Quantity::Requests => counter.take(amount, now_ms).ok(),
+            Quantity::Bytes => Some(amount.saturating_sub(counter.used(now_ms))).filter(|n| *n > 0),
+        };
+        let allowance = |left| {
+            let until_ms = counter.until_ms(now_ms);
+            Allowance { level: self.level, quantity, amount, left, period_ms, until_ms }
+        };
+        let Some(left) = left else {
+            let denial = self.level.denial(self.is_burst);
+            return Err(Refused { denial, limit: allowance(0) });
+        };
+        match quantity {
+            Quantity::Bytes => admitted.bytes.push(Arc::clone(counter)),
+            Quantity::Requests if admitted.tightest.is_none_or(|tightest| left < tightest.left) => {
+                admitted.tightest = Some(allowance(left));
+            }
+            Quantity::Requests => {}
+        }
+        Ok(())
+    }
+
+    fn release(self, meters: &mut WorkerMeters, sender: Sender<'_>, now_ms: u64) {
+        if self.limit.quantity == Quantity::Requests {
+            let key = self.key(meters, sender);
+            meters.counter(key, now_ms).release(now_ms);
+        }
+    }
+
+    /// Of the limit's amount the key is independent, so that a changed one applies to the window that has begun.
+    fn key(self, meters: &WorkerMeters, sender: Sender<'_>) -> Key {
+        let Limit { quantity, period_ms, by, .. } = self.limit;
+        let kind = (quantity as u64) << 3 | (by as u64) << 1 | u64::from(self.is_burst);
+        let of_limit = mix(self.key, mix(period_ms, kind));
+        let client = match (by, sender.user) {
+            (LimitBy::All, _) => return Key { hash: of_limit, period_ms, crowd: None },
+            (LimitBy::User, Some(user)) => meters.hash(user),
+            (LimitBy::User, None) | (LimitBy::Address, _) => meters.hash((sender.network)()),
+        };
+        Key { hash: mix(of_limit, client), period_ms, crowd: Some(of_limit) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base::limits::QUOTA_SHARDS;
+    use model::{Plan, Plans};
+
+    use super::*;
+
+    #[test]
+    fn all_limits_apply_and_the_first_that_is_reached_refuses() {
+        check(&[0, 0, 0, 1_000, 1_000, 1_000], "1 0 burst@1000 1 0 full@60000");
+        check(&[0, 1, 60_000], "1 0 1");
+    }
+
+    #[test]
+    fn a_refused_request_is_taken_back_from_the_limits_before() {
+        let mut test = Test::new();
+        assert_eq!(test.admit("a", "", 0), "1");
+        assert_eq!(test.admit("a", "", 0), "0");
+        for _ in 0..5 {
+            assert_eq!(test.admit("a", "", 0), "burst@1000");
+        }
+        assert_eq!(test.admit("a", "", 1_000), "1", "two of four were counted");
+    }
+
+    #[test]
+    fn users_of_a_plan_and_senders_are_counted_separately() {
+        let mut test = Test::new();
+        for (uses, user, expect) in [
+            ("a", "", "1"),
+            ("b", "", "1"),
+            ("by user", "ann", "0"),
+            ("by user", "bob", "0"),
+            ("by user", "ann", "full@60000"),
+            ("by user", "", "0"),
+            ("by user", "", "full@60000"),
+        ] {
+            assert_eq!(test.admit(uses, user, 0), expect, "{uses} {user}");
+        }
+    }
+
+    #[test]
+    fn workers_share_counts_and_drop_them_when_their_windows_are_over() {
+        let mut test = Test::new();
+        let mut other = WorkerMeters::new(Arc::clone(&test.shared));
+        assert_eq!(test.admit("a", "", 0), "1");
+        std::mem::swap(&mut test.meters, &mut other);
+        assert_eq!(test.admit("a", "", 0), "0");
+        assert_eq!(test.shared.len(), 2);
+        for now_ms in [1_000, 60_000] {
+            for _ in 0..QUOTA_SHARDS {
+                test.meters.sweep(now_ms);
+                other.sweep(now_ms);
+            }
+            let expect = usize::from(now_ms == 1_000);
+            // What the other worker drops last is dropped by the next round.
+            for _ in 0..QUOTA_SHARDS {
+                test.meters.sweep(now_ms);
+            }
+            assert_eq!(test.shared.len(), expect, "at {now_ms}");
+        }
+    }
+
+    #[test]
+    fn too_many_users_share_counts_and_reach_their_limit_early() {
+        let mut test = Test::with_room(4 * QUOTA_SHARDS);
+        let users = (0..9 * QUOTA_SHARDS).map(|number| number.to_string());
+        let refused = users.filter(|user| test.admit("by user", user, 0) != "0").count();
+        assert!(refused > QUOTA_SHARDS, "{refused} share a count that is used up");
+        assert!(test.shared.len() <= 5 * QUOTA_SHARDS, "one more for each shard");
+        assert_eq!(test.admit("a", "", 0), "1", "those of the configuration are not shared");
+    }
+
+    struct Test {
+        shared: Arc<Meters>,
+        meters: WorkerMeters,
+        plans: Arc<PlanTable>,
+    }
+
+    impl Test {
+        /// Four a minute and two a second; one a minute by user.
+        fn new() -> Self {
+            Self::with_room(1_000_000)
+        }
+
+        fn with_room(keys_max: usize) -> Self {
+            let limit = |amount, period_ms, by| Limit {
+                quantity: Quantity::Requests,
+                amount,
+                period_ms,
+                by,
+            };
+            let mut plans = Plans::default();
+            plans.insert(Plan {
+                name: "plan".to_owned(),
+                limits: vec![limit(4, 60_000, LimitBy::All)],
+                burst: Some(limit(2, 1_000, LimitBy::All)),
+            });
+            let by_user = vec![limit(1, 60_000, LimitBy::User)];
+            plans.insert(Plan { name: "by user".to_owned(), limits: by_user, burst: None });
+            let shared = Arc::new(Meters::with_room(keys_max));
+            let meters = WorkerMeters::new(Arc::clone(&shared));
+            Self { shared, meters, plans: PlanTable::compile(&Arc::new(plans), None) }
+        }
+
+        /// What is left, or which limit refused until when.
+        fn admit(&mut self, uses: &str, user: &str, now_ms: u64) -> String {
+            let plan = self.plans.number(if uses == "by user" { uses } else { "plan" });
+            let key = crate::plans::key_of(&[uses]);
+            let uses = [(Level::Subscription, Some(PlanUse { plan, key, burst: None }))];
+            let user = Some((0, user)).filter(|(_, user)| !user.is_empty());
+            let sender = Sender { user, network: &|| 7 };
+            match admit(&mut self.meters, &self.plans, &uses, sender, now_ms) {
+                Ok(admitted) => admitted.tightest.map_or(0, |limit| limit.left).to_string(),
+                Err(Refused { denial, limit, .. }) => {
+                    let which = if denial == Denial::SubscriptionBurst { "burst" } else { "full" };
+                    format!("{which}@{}", limit.until_ms)
+                }
+            }
+        }
+    }
+
+    #[track_caller]
+    fn check(times_ms: &[u64], expect: &str) {
+        let mut test = Test::new();
+        let found: Vec<_> = times_ms.iter().map(|now_ms| test.admit("a", "", *now_ms)).collect();
+        assert_eq!(found.join(" "), expect);
+    }
+}

@@ -1,0 +1,407 @@
+//! Subscriptions and quotas, and the response to each denial. Quotas that are to be used up are per year, so that no
+//! window ends during a test.
+
+use std::fs;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use harness::{Files, Gateway, Issuer, Response, Token, Upstream, api};
+use serde_json::{Value, json};
+
+/// The API `A` in version 1, with these operations.
+fn description(upstream: &Upstream, more: &str, operations: &str) -> String {
+    let url = upstream.url();
+    format!(
+        "openapi: 3.0.3\ninfo: {{title: A, version: '1'}}\nx-wso2-basePath: /a\n\
+         x-wso2-production-endpoints: {{urls: ['{url}']}}\nx-wso2-sandbox-endpoints: {{urls: ['{url}']}}\n\
+         {more}\npaths: {operations}\n"
+    )
+}
+
+const ALL: &str = "{/*: {get: {}, post: {}}}";
+
+const PLANS: &str = r#"
+[[plan]]
+name = "One"
+limits = [{ requests = 1, per = "1y" }]
+[[plan]]
+name = "Two"
+limits = [{ requests = 2, per = "1y" }]
+[[plan]]
+name = "OneByUser"
+limits = [{ requests = 1, per = "1y", by = "user" }]
+[[plan]]
+name = "OneByAddress"
+limits = [{ requests = 1, per = "1y", by = "address" }]
+[[plan]]
+name = "Kilobyte"
+limits = [{ kilobytes = 1, per = "1y" }]
+[[plan]]
+name = "BurstOfOne"
+limits = [{ requests = 9, per = "1y" }]
+burst = { requests = 1, per = "1y" }
+"#;
+
+/// An application whose client ID is its name.
+fn application(name: &str, more: &str, subscription: &str) -> String {
+    format!(
+        "[application]\nname = \"{name}\"\n{more}\nkeys = [{{ client_id = \"{name}\" }}, \
+         {{ client_id = \"{name}-sandbox\", type = \"sandbox\" }}]\n\
+         subscriptions = [{{ api = \"A\", version = \"1\", {subscription} }}]\n"
+    )
+}
+
+/// Files with plans, one API and applications.
+fn files(issuer: &Issuer, description: &str, applications: &[(&str, String)]) -> Files {
+    let files = Files::new().api("a.yaml", description).issuer("resident", issuer);
+    files.write("plans.toml", PLANS);
+    fs::create_dir(files.path("applications")).unwrap();
+    for (name, text) in applications {
+        files.write(&format!("applications/{name}.toml"), text);
+    }
+    files.gateway("applications = [\"applications/\"]\n")
+}
+
+fn field(token: &Token) -> String {
+    format!("Authorization: {}\r\n", token.bearer())
+}
+
+/// The token of a client.
+fn of(issuer: &Issuer, client: &str) -> String {
+    field(&issuer.token().claim("client_id", client))
+}
+
+#[track_caller]
+fn check(gateway: &Gateway, requests: &[(&str, &str)], expect: &str) {
+    let found =
+        requests.iter().map(|(request, field)| gateway.fetch(request, field).status_and_code());
+    assert_eq!(found.collect::<Vec<_>>().join(", "), expect, "{requests:?}");
+}
+
+fn until(gateway: &Gateway, field: &str, expect: &str) {
+    while gateway.fetch("GET /a/x", field).status_and_code() != expect {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_caller_needs_a_subscription_of_its_application() {
+    let (upstream, issuer) = (Upstream::fixed("in"), Issuer::new("resident"));
+    let states = ["active", "blocked", "production_blocked", "inactive"];
+    let applications =
+        states.map(|state| (state, application(state, "", &format!("state = \"{state}\""))));
+    let elsewhere = application("elsewhere", "", "plan = \"Two\"").replace("\"A\"", "\"B\"");
+    let mut applications = applications.to_vec();
+    applications.push(("elsewhere", elsewhere));
+    let gateway = files(&issuer, &description(&upstream, "", ALL), &applications).start();
+    for (client, expect) in [
+        ("active", "200"),
+        ("active-sandbox", "200"),
+        ("blocked", "401 900907"),
+        ("blocked-sandbox", "401 900907"),
+        ("production_blocked", "401 900907"),
+        ("production_blocked-sandbox", "200"),
+        ("inactive", "403 900909"),
+        ("elsewhere", "403 900908"),
+        ("stranger", "403 900908"),
+        ("ACTIVE", "403 900908"),
+    ] {
+        check(&gateway, &[("GET /a/x", &of(&issuer, client))], expect);
+    }
+    let by_azp = issuer.token().claim("client_id", ()).claim("azp", "active");
+    check(&gateway, &[("GET /a/x", &field(&by_azp))], "200");
+    let nameless = issuer.token().claim("client_id", ()).claim("azp", ());
+    check(&gateway, &[("GET /a/x", &field(&nameless))], "403 900908");
+    check(&gateway, &[("GET /a/x", "")], "401 900902");
+}
+
+#[test]
+fn apis_without_subscription_and_gateways_without_applications_admit_every_token() {
+    let (upstream, issuer) = (Upstream::fixed("in"), Issuer::new("resident"));
+    let exempt = description(&upstream, "x-penstock-subscription: false", ALL);
+    let gateway = files(&issuer, &exempt, &[]).start();
+    check(&gateway, &[("GET /a/x", &of(&issuer, "any"))], "200");
+    let files = Files::new().api("a.yaml", &description(&upstream, "", ALL));
+    let gateway = files.issuer("resident", &issuer).start();
+    check(&gateway, &[("GET /a/x", &of(&issuer, "any"))], "200");
+}
+
+#[test]
+fn changes_of_applications_and_plans_take_effect_without_a_restart() {
+    let (upstream, issuer) = (Upstream::fixed("in"), Issuer::new("resident"));
+    let applications = [("app", application("app", "", "plan = \"One\""))];
+    let files = files(&issuer, &description(&upstream, "", ALL), &applications);
+    let gateway = files.start();
+    let app = of(&issuer, "app");
+    check(&gateway, &[("GET /a/x", &app), ("GET /a/x", &app)], "200, 429 900804");
+    files.write(
+        "plans.toml",
+        &PLANS.replace(
+            "name = \"One\"\nlimits = [{ requests = 1,",
+            "name = \"One\"\nlimits = [{ requests = 1000000,",
+        ),
+    );
+    until(&gateway, &app, "200");
+    files.write("applications/app.toml", &application("app", "", "state = \"blocked\""));
+    until(&gateway, &app, "401 900907");
+    files.write("applications/app.toml", "[application]\nname = 5\n");
+    files.write("applications/second.toml", &application("second", "", "plan = \"Unlimited\""));
+    until(&gateway, &of(&issuer, "second"), "200");
+    while !gateway.page("/diagnostics").text().contains("app.toml") {
+        std::thread::yield_now();
+    }
+    check(&gateway, &[("GET /a/x", &app)], "401 900907");
+    fs::remove_file(files.path("applications/second.toml")).unwrap();
+    until(&gateway, &of(&issuer, "second"), "403 900908");
+}
+
+#[test]
+fn a_key_belongs_to_the_application_that_had_it_first() {
+    let (upstream, issuer) = (Upstream::fixed("in"), Issuer::new("resident"));
+    let applications = [("m", application("app", "", "plan = \"Unlimited\""))];
+    let files = files(&issuer, &description(&upstream, "", ALL), &applications);
+    let gateway = files.start();
+    let thief =
+        application("app", "", "state = \"blocked\"").replace("name = \"app\"", "name = \"other\"");
+    files.write("applications/a.toml", &thief);
+    while !gateway.page("/diagnostics").text().contains("client ID `app`") {
+        check(&gateway, &[("GET /a/x", &of(&issuer, "app"))], "200");
+    }
+    check(&gateway, &[("GET /a/x", &of(&issuer, "app"))], "200");
+}
+
+#[test]
+fn each_level_has_its_quota_and_its_code() {
+    let (upstream, issuer) = (Upstream::fixed("in"), Issuer::new("resident"));
+    let tiers = "{/x: {get: {x-wso2-throttling-tier: One}}, /y: {get: {x-throttling-tier: Two}}, /z: {get: {}}}";
+    let applications = [
+        ("plain", application("plain", "", "plan = \"Unlimited\"")),
+        ("app", application("app", "plan = \"One\"", "plan = \"Unlimited\"")),
+        ("sub", application("sub", "", "plan = \"Two\"")),
+        ("burst", application("burst", "", "plan = \"BurstOfOne\"")),
+        ("peak", application("peak", "plan = \"BurstOfOne\"", "plan = \"Unlimited\"")),
+    ];
+    let gateway = files(&issuer, &description(&upstream, "", tiers), &applications).start();
+    let by = |client| of(&issuer, client);
+    let plain = by("plain");
+    check(&gateway, &[("GET /a/x", &plain), ("GET /a/x", &plain)], "200, 429 900802");
+    check(
+        &gateway,
+        &[("GET /a/y", &plain), ("GET /a/y", &by("app")), ("GET /a/y", &plain)],
+        "200, 200, 429 900802",
+    );
+    check(&gateway, &[("GET /a/z", &by("app"))], "429 900803");
+    check(&gateway, &[("GET /a/z", &by("app-sandbox"))], "429 900803");
+    check(&gateway, &[("GET /a/z", &*by("sub")); 3], "200, 200, 429 900804");
+    check(&gateway, &[("GET /a/z", &*by("burst")); 2], "200, 429 900807");
+    check(&gateway, &[("GET /a/z", &*by("peak")); 2], "200, 429 900809");
+    let whole = description(&upstream, "x-wso2-throttling-tier: two", tiers);
+    let gateway = files(&issuer, &whole, &applications).start();
+    check(
+        &gateway,
+        &[("GET /a/x", &plain), ("GET /a/x", &plain), ("GET /a/z", &plain)],
+        "200, 200, 429 900800",
+    );
+}
+
+#[test]
+fn a_refused_request_is_counted_by_no_limit() {
+    let (upstream, issuer) = (Upstream::fixed("in"), Issuer::new("resident"));
+    let tiers = "{/x: {get: {x-wso2-throttling-tier: Two}}, /z: {get: {}}}";
+    let applications = [
+        ("one", application("one", "plan = \"One\"", "plan = \"Two\"")),
+        ("two", application("two", "", "plan = \"Two\"")),
+    ];
+    let gateway = files(&issuer, &description(&upstream, "", tiers), &applications).start();
+    let [one, two] = ["one", "two"].map(|client| of(&issuer, client));
+    check(&gateway, &[("GET /a/x", &*one); 4], "200, 429 900803, 429 900803, 429 900803");
+    check(&gateway, &[("GET /a/x", &*two); 2], "200, 429 900802");
+    assert_eq!(upstream.requests().len(), 2, "a refused request never reaches the upstream");
+}
+
+#[test]
+fn the_response_says_when_to_try_again() {
+    let (upstream, issuer) = (Upstream::fixed("in"), Issuer::new("resident"));
+    let applications = [("app", application("app", "", "plan = \"Two\""))];
+    let gateway = files(&issuer, &description(&upstream, "", ALL), &applications).start();
+    let app = of(&issuer, "app");
+    let fetch = || gateway.fetch("GET /a/x", &app);
+    const POLICY: &str = "\"subscription\";q=2;w=31536000";
+    let first = fetch();
+    assert_eq!(first.header("ratelimit-policy"), Some(POLICY));
+    assert!(
+        first.header("ratelimit").is_some_and(|text| text.starts_with("\"subscription\";r=1;t="))
+    );
+    assert_eq!(first.header("retry-after"), None);
+    fetch();
+    let refused: Response = fetch();
+    assert_eq!(refused.status, 429);
+    assert_eq!(refused.header("ratelimit-policy"), Some(POLICY));
+    let wait_s: u64 = refused.header("retry-after").and_then(|text| text.parse().ok()).unwrap();
+    assert_eq!(refused.header("ratelimit"), Some(&*format!("\"subscription\";r=0;t={wait_s}")));
+    let body: Value = serde_json::from_str(&refused.text()).unwrap();
+    let time = body["nextAccessTime"].as_str().unwrap();
+    let expect = json!({
+        "code": "900804",
+        "message": "Message throttled out",
+        "description": format!("You have exceeded your quota .You can access API after {time}"),
+        "nextAccessTime": time,
+    });
+    assert_eq!(body, expect);
+    assert!(time.ends_with(" 00:00:00+0000 UTC"), "a window ends at midnight: {time}");
+}
+
+#[test]
+fn spellings_of_a_path_and_of_a_client_share_one_quota() {
+    let (upstream, issuer) = (Upstream::fixed("in"), Issuer::new("resident"));
+    let tiers = "{'/x/{id}': {get: {x-wso2-throttling-tier: One}}, /*: {get: {}}}";
+    let applications =
+        [("app", application("app", "plan = \"Unlimited\"", "plan = \"Unlimited\""))];
+    let gateway = files(&issuer, &description(&upstream, "", tiers), &applications).start();
+    let app = of(&issuer, "app");
+    check(&gateway, &[("GET /a/x/1", &app)], "200");
+    for path in
+        ["/a/x/2", "/a/./x/1", "/a/y/../x/1", "/a/%78/1", "/%61/x/1", "/a/x/%31", "/a/x/1?q"]
+    {
+        check(&gateway, &[(&format!("GET {path}"), &app)], "429 900802");
+    }
+    // The subject, the token and the type of the key make no difference for the operation.
+    for token in [
+        issuer.token().claim("client_id", "app").claim("sub", "other").claim("jti", "2"),
+        issuer.token().claim("client_id", "app-sandbox"),
+    ] {
+        check(&gateway, &[("GET /a/x/1", &field(&token))], "429 900802");
+    }
+}
+
+#[test]
+fn quotas_by_user_and_by_address_count_each_separately() {
+    let (upstream, issuer) = (Upstream::fixed("in"), Issuer::new("resident"));
+    let tiers = "{/user: {get: {x-wso2-throttling-tier: OneByUser}}, \
+                  /address: {get: {x-wso2-throttling-tier: OneByAddress}}}";
+    let files = Files::new().api("a.yaml", &description(&upstream, "", tiers));
+    files.write("plans.toml", PLANS);
+    let files = files.issuer("resident", &issuer);
+    let gateway = files.start();
+    let user = |name: &str| field(&issuer.token().claim("sub", name));
+    let (ann, bob) = (user("ann"), user("bob"));
+    check(
+        &gateway,
+        &[("GET /a/user", &ann), ("GET /a/user", &bob), ("GET /a/user", &ann)],
+        "200, 200, 429 900802",
+    );
+    let from = |address: &str| format!("{ann}X-Forwarded-For: {address}\r\n");
+    check(&gateway, &[("GET /a/address", &from("192.0.2.1"))], "200");
+    check(&gateway, &[("GET /a/address", &from("192.0.2.2"))], "429 900802");
+    let trusting = files.gateway("trusted_proxies = [\"127.0.0.0/8\", \"10.0.0.0/8\"]\n");
+    let gateway = trusting.start();
+    for (addresses, expect) in [
+        ("192.0.2.1", "200"),
+        ("192.0.2.1", "429 900802"),
+        ("192.0.2.2, 10.1.1.1", "200"),
+        ("192.0.2.9, 192.0.2.2", "429 900802"),
+        ("2001:db8::1", "200"),
+        ("2001:db8::2", "429 900802"),
+        ("2001:db8:0:1::1", "200"),
+        ("192.0.2.9, forged", "200"),
+        ("192.0.2.10, forged", "429 900802"),
+    ] {
+        check(&gateway, &[("GET /a/address", &from(addresses))], expect);
+    }
+}
+
+#[test]
+fn bytes_of_both_bodies_are_counted_when_an_exchange_is_settled() {
+    let (upstream, issuer) = (Upstream::fixed("in"), Issuer::new("resident"));
+    let applications = [("app", application("app", "", "plan = \"Kilobyte\""))];
+    let gateway = files(&issuer, &description(&upstream, "", ALL), &applications).start();
+    let (app, body) = (of(&issuer, "app"), "x".repeat(1_024));
+    let mut client = gateway.connect();
+    assert_eq!(client.fetch("GET /a/x", &app).status, 200);
+    assert_eq!(client.fetch_with_body("POST /a/x", &app, &body).status, 200);
+    let refused = client.fetch("GET /a/x", &app);
+    assert_eq!(refused.status_and_code(), "429 900804");
+    let policy = "\"subscription\";q=1024;qu=\"content-bytes\";w=31536000";
+    assert_eq!(refused.header("ratelimit-policy"), Some(policy));
+}
+
+#[test]
+fn a_token_that_lists_its_subscriptions_needs_no_store() {
+    let (upstream, issuer) = (Upstream::fixed("in"), Issuer::new("resident"));
+    let description = description(&upstream, "", ALL);
+    let files = Files::new().api("a.yaml", &description).issuer("resident", &issuer);
+    files.write("plans.toml", PLANS);
+    let gateway = files.start();
+    let listing = |api: &str, version: &str, tier: &str| {
+        let listed =
+            json!([{"name": api, "version": version, "context": "/a", "subscriptionTier": tier}]);
+        let tiers = json!({"Peak": {"stopOnQuotaReach": true, "spikeArrestLimit": 1, "spikeArrestUnit": "min"},
+            "Two": {"stopOnQuotaReach": true}, "One": {"stopOnQuotaReach": false}});
+        let application = json!({"id": 7, "name": format!("of {tier}"), "uuid": format!("{api} {tier}"), "tier": "Unlimited"});
+        issuer
+            .token()
+            .claim("subscribedAPIs", listed)
+            .claim("tierInfo", tiers)
+            .claim("application", application)
+    };
+    let two = field(&listing("A", "1", "Two"));
+    check(&gateway, &[("GET /a/x", &*two); 3], "200, 200, 429 900804");
+    let same = field(&listing("A", "1", "Two").claim("jti", "another").claim("sub", "other"));
+    check(&gateway, &[("GET /a/x", &same)], "429 900804");
+    let beyond = field(&listing("A", "1", "One"));
+    check(&gateway, &[("GET /a/x", &*beyond); 3], "200, 200, 200");
+    for (token, expect) in [
+        (listing("B", "1", "Two"), "403 900908"),
+        (listing("A", "2", "Two"), "403 900908"),
+        (listing("A", "1", "Undefined"), "429 900804"),
+        (issuer.token().claim("subscribedAPIs", json!([])), "200"),
+    ] {
+        check(&gateway, &[("GET /a/x", &field(&token))], expect);
+    }
+}
+
+#[test]
+fn a_plan_that_does_not_exist_is_reported_and_the_last_good_version_serves() {
+    let (upstream, issuer) = (Upstream::fixed("in"), Issuer::new("resident"));
+    let files =
+        Files::new().api("a.yaml", &description(&upstream, "x-wso2-throttling-tier: One", ALL));
+    let files = files.issuer("resident", &issuer);
+    files.write("policies.yaml", "- One: {count: 1, unitTime: 1, timeUnit: year}\n");
+    let files = files.gateway("plans = [\"policies.yaml\"]\n");
+    let gateway = files.start();
+    let token = of(&issuer, "any");
+    check(&gateway, &[("GET /a/x", &*token); 2], "200, 429 900800");
+    files.write("policies.yaml", "- Other: {count: 1, unitTime: 1, timeUnit: year}\n");
+    while !gateway.page("/diagnostics").text().contains("there is no plan `One`") {
+        check(&gateway, &[("GET /a/x", &token)], "429 900800");
+    }
+    check(&gateway, &[("GET /a/x", &token)], "429 900800");
+    files.write("policies.yaml", "- One: {count: 1, unitTime: 1, timeUnit: fortnight}\n");
+    while !gateway.page("/diagnostics").text().contains("`timeUnit` must be") {}
+    check(&gateway, &[("GET /a/x", &token)], "429 900800");
+}
+
+/// First requests of many connections to several workers at once, as an attacker would send them.
+#[test]
+fn workers_together_admit_exactly_the_limit() {
+    const CONNECTIONS: usize = 16;
+    let upstream = Upstream::fixed("in");
+    let (plan, limit) = ("Limited", 40);
+    let limited =
+        api("/a").open("GET /*").to(&upstream).with(|api| api.plan = Some(plan.to_owned()));
+    let plans =
+        format!("[[plan]]\nname = \"{plan}\"\nlimits = [{{ requests = {limit}, per = \"1y\" }}]\n");
+    let builder = Gateway::of(limited).plans(&plans);
+    let gateway = builder.settings(|settings| settings.gateway.workers = Some(4)).start();
+    let admitted = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..CONNECTIONS {
+            scope.spawn(|| {
+                let mut client = gateway.connect();
+                let passed = (0..8).filter(|_| client.fetch("GET /a/x", "").status == 200).count();
+                admitted.fetch_add(passed, Ordering::Relaxed);
+            });
+        }
+    });
+    assert_eq!(admitted.load(Ordering::Relaxed), limit);
+    assert_eq!(upstream.requests().len(), limit);
+}
