@@ -29,8 +29,6 @@ pub(super) struct Exchange {
     pub(super) outcome: Outcome,
 }
 
-const APIS: [&str; 4] = ["/one", "/turn", "/next", "/held"];
-
 /// What a client does in the middle of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ClientFault {
@@ -84,12 +82,10 @@ impl Exchange {
         let bad_chunk = framing == Framing::Chunked && random.percent(30);
         let fault = if bad_chunk { ClientFault::BadChunk } else { random.pick(&faults) };
         let fault = faulty.then_some(fault);
-        // Reading a large body would be heavy work, for which there are no threads.
-        let apis: &[_] = if large > 3_000 { &["/one", "/turn", "/next"] } else { &APIS };
         Self {
             id,
             method,
-            api: random.pick(apis),
+            api: random.pick(&["/one", "/turn", "/next"]),
             http10,
             framing,
             len,
@@ -102,21 +98,6 @@ impl Exchange {
             ignored: false,
             attempts: Vec::new(),
             outcome: Outcome::Nothing,
-        }
-    }
-
-    /// Policies read its body and that of the response, which are held.
-    pub(super) fn is_held(&self) -> bool {
-        self.api == "/held"
-    }
-
-    /// The framing with which it is forwarded.
-    pub(super) fn forwarded(&self) -> Framing {
-        match self.is_held() {
-            // Source: RFC 9110 section 8.6.
-            true if self.len == 0 && !matches!(self.method, "POST" | "PUT") => Framing::None,
-            true => Framing::Length(self.len),
-            false => self.framing,
         }
     }
 

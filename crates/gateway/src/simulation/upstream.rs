@@ -59,7 +59,7 @@ impl Upstream {
         assert_eq!(head.field("x-tag"), Some(exchange.name().as_str()), "{head:?}");
         assert_eq!(head.field("host"), Some(format!("127.0.0.1:{port}").as_str()), "{head:?}");
         assert!(head.field("x-hop").is_none(), "a hop-by-hop field: {head:?}");
-        assert_eq!(head.framing(Framing::None), exchange.forwarded(), "{head:?}");
+        assert_eq!(head.framing(Framing::None), exchange.framing, "{head:?}");
         exchange.attempts.push(Attempt::default());
         (id, exchange.attempts.len() - 1)
     }
@@ -107,7 +107,7 @@ impl Exchange<'_> {
 
     async fn body(&self, reader: &mut Reader<'_>) -> Option<()> {
         let (framing, hops, name, expected) =
-            self.record(|it| (it.forwarded(), it.hops, it.name(), it.payload()));
+            self.record(|it| (it.framing, it.hops, it.name(), it.payload()));
         let len = expected.len();
         let mut body = Body::of(expected);
         let trailers = reader.body(framing, &mut body).await.ok()?;

@@ -8,8 +8,8 @@ use base::limits::{
     HELD_BODY_BYTES_DEFAULT, HELD_BYTES_DEFAULT, IDLE_UPSTREAM_MS_MAX, MIN_RATE_DEFAULT, SWEEP_MS,
 };
 use model::{
-    Api, ApiState, Endpoint, FaultStatus, LoadedApi, Operation, Place, Policies, Policy, Scheme,
-    Security, Snapshot, Upstream as EndpointSet, UpstreamKind,
+    Api, ApiState, Endpoint, FaultStatus, LoadedApi, Operation, Scheme, Security, Snapshot,
+    Upstream as EndpointSet, UpstreamKind,
 };
 use stages::Routes;
 use tokio::sync::mpsc::channel;
@@ -31,7 +31,6 @@ use crate::descriptors::Descriptors;
 use crate::forward::Shared;
 use crate::heavy::HeavyPool;
 use crate::integration::Integration;
-use crate::integration::policies::PolicyTable;
 use crate::listen::{OpenConnection, serve_stream};
 use crate::message::Peer;
 use crate::quotas::Quotas;
@@ -251,7 +250,6 @@ impl World {
         assert_eq!(worker.busy.get(), 0, "requests in progress");
         assert_eq!(worker.connections.get(), 0, "connections");
         assert_eq!(worker.resources.buffers.lent(), 0, "buffers");
-        assert_eq!(worker.held.used(), 0, "bytes of held bodies");
         // Idle connections are closed in time, so that their upstreams end.
         let idle_us = u64::from(IDLE_UPSTREAM_MS_MAX) * 1_000;
         let (network, until_us) =
@@ -277,21 +275,18 @@ struct Limits {
     api: usize,
 }
 
-/// Four APIs: one endpoint, two in turn, a second one as replacement, and policies that read all bodies.
+/// Three APIs: one endpoint, two in turn, and a second one as replacement.
 fn compiled(limits: &Limits) -> Compiled {
-    static ROUTES: OnceLock<(Arc<Routes>, Arc<PolicyTable>)> = OnceLock::new();
-    let (routes, policies) = ROUTES.get_or_init(|| {
+    static ROUTES: OnceLock<Arc<Routes>> = OnceLock::new();
+    let routes = ROUTES.get_or_init(|| {
         let apis = [
             api("/one", UpstreamKind::Single, &[9_001]),
             api("/turn", UpstreamKind::RoundRobin, &[9_001, 9_002]),
             api("/next", UpstreamKind::Failover, &[9_003, 9_002]),
-            held(api("/held", UpstreamKind::Failover, &[9_003, 9_001])),
         ];
         let apis = apis.map(|api| LoadedApi { api: Arc::new(api), state: ApiState::Serving });
         let snapshot = Snapshot { revision: 1, apis: apis.to_vec(), ..Snapshot::default() };
-        let routes = Arc::new(Routes::compile(&snapshot, None));
-        let policies = PolicyTable::compile(&routes, None);
-        (routes, policies)
+        Arc::new(Routes::compile(&snapshot, None))
     });
     let live = Live {
         cors: None,
@@ -312,27 +307,9 @@ fn compiled(limits: &Limits) -> Compiled {
         client_tls: ClientTls::insecure(),
     };
     let integration = Integration::compile(&Snapshot::default(), None, None);
-    let (routes, policies) = (Arc::clone(routes), Arc::clone(policies));
+    let (routes, policies) = (Arc::clone(routes), Arc::default());
     let quotas = Quotas::compile(&Snapshot::default(), &routes, None);
     Compiled { routes, integration, policies, quotas, live: Arc::new(live) }
-}
-
-/// With policies that read the bodies of requests and responses, and find nothing.
-fn held(mut api: Api) -> Api {
-    let policy = |name: &str, parameters: &[(&str, &str)]| {
-        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
-        let parameters = parameters.iter().map(owned).collect();
-        Policy { name: name.to_owned(), parameters, place: Place { line: 1, column: 1 } }
-    };
-    let policies = Arc::new(Policies {
-        request: vec![policy("regexPolicy", &[("regex", "<script>")])],
-        response: vec![policy("jsonValidator", &[])],
-        fault: Vec::new(),
-    });
-    for operation in &mut api.operations {
-        operation.policies = Some(Arc::clone(&policies));
-    }
-    api
 }
 
 pub(crate) fn api(base_path: &str, kind: UpstreamKind, ports: &[u16]) -> Api {
