@@ -109,7 +109,7 @@ fn agents_reject_invalid_plans_before_the_load_starts() {
     check(
         &Options { users: 1, ..options(&echo) },
         &[names[0].clone(), names[0].clone()],
-        "too few",
+        "need at least 2, not 1",
     );
     check(&options(&echo), &[names[0].clone(), names[0].clone()], "busy");
     let recordings = Recordings { jtl: Some("no-such-file.jtl".into()), hlog: None };
