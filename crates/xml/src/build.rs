@@ -100,6 +100,8 @@ pub(crate) fn finish(tree: Tree, machine: Machine, dtd: &Dtd, mut text: String) 
 }
 
 impl StepSink for Tree {
+    const TAKES_LEAVES: bool = true;
+
     #[inline]
     fn element(&mut self, qname: u32, at: u32) {
         let index = self.push(at, ELEMENT | (qname << VALUE_SHIFT));
@@ -108,12 +110,19 @@ impl StepSink for Tree {
 
     #[inline]
     fn text(&mut self, span: Span) {
-        self.leaf(TEXT, span);
+        self.push_text(TEXT, span);
     }
 
     #[inline]
     fn end(&mut self) {
         self.leave();
+    }
+
+    #[inline]
+    fn leaf(&mut self, qname: u32, at: u32, text: Span) {
+        let parent = self.push(at, ELEMENT | (qname << VALUE_SHIFT));
+        let b = TEXT | (text.len << VALUE_SHIFT);
+        self.document.nodes.push(Record { parent, next: NONE, a: text.start, b });
     }
 }
 
@@ -193,8 +202,8 @@ impl Tree {
         match step {
             Step::Start { qname, at } => self.start(machine, qname, at),
             Step::End => drop(self.leave()),
-            Step::Text(span) => self.leaf(TEXT, span),
-            Step::Comment(span) => self.leaf(COMMENT, span),
+            Step::Text(span) => self.push_text(TEXT, span),
+            Step::Comment(span) => self.push_text(COMMENT, span),
             Step::Instruction { target, data, at } => {
                 let name = machine.namespaces.names.name(EMPTY, target);
                 let qname = machine.namespaces.names.qname(EMPTY, name);
@@ -296,7 +305,7 @@ impl Tree {
     }
 
     #[inline]
-    fn leaf(&mut self, kind: u32, span: Span) {
+    fn push_text(&mut self, kind: u32, span: Span) {
         self.push(span.start, kind | (span.len << VALUE_SHIFT));
     }
 

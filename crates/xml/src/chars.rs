@@ -3,9 +3,10 @@
 pub(crate) const NAME: u8 = 1;
 pub(crate) const NAME_START: u8 = 2;
 pub(crate) const SPACE: u8 = 4;
+pub(crate) const COLON: u8 = 8;
 
 /// Classes of the ASCII characters. A byte of a longer character has both name bits, and
-/// [`is_name_char`] checks the character. The colon has none: it separates the prefix.
+/// [`is_name_char`] checks the character. The colon has a class of its own: it separates the prefix.
 const CLASSES: [u8; 256] = classes();
 
 #[expect(clippy::indexing_slicing, reason = "a byte is below 256, and the compiler runs this")]
@@ -17,6 +18,7 @@ const fn classes() -> [u8; 256] {
             b'a'..=b'z' | b'A'..=b'Z' | b'_' | 0x80..=0xFF => NAME | NAME_START,
             b'0'..=b'9' | b'-' | b'.' => NAME,
             b' ' | b'\t' | b'\n' | b'\r' => SPACE,
+            b':' => COLON,
             _ => 0,
         };
         if byte == u8::MAX {
@@ -82,20 +84,32 @@ pub fn is_text(text: &str) -> bool {
 
 /// The offset of the first character that XML doesn't allow.
 pub(crate) fn first_illegal(text: &str) -> Option<usize> {
-    let bytes = text.as_bytes();
-    let mut base = 0usize;
-    for block in bytes.chunks(64) {
-        let suspect = block.iter().fold(false, |suspect, &byte| {
-            suspect | ((byte < 0x20) & (byte != 9) & (byte != 10) & (byte != 13)) | (byte == 0xEF)
-        });
-        if suspect
-            && let Some(found) = (base..base.saturating_add(block.len())).find(|&at| {
-                text.get(at..).and_then(|t| t.chars().next()).is_some_and(|c| !is_char(c))
-            })
+    let (blocks, rest) = text.as_bytes().as_chunks::<32>();
+    let illegal = |from: usize, len: usize| {
+        let is_illegal = |at: &usize| {
+            text.get(*at..).and_then(|rest| rest.chars().next()).is_some_and(|c| !is_char(c))
+        };
+        (from..from.saturating_add(len)).find(is_illegal)
+    };
+    let mut from = 0_usize;
+    for block in blocks {
+        if may_have_illegal(block)
+            && let Some(found) = illegal(from, block.len())
         {
             return Some(found);
         }
-        base = base.saturating_add(block.len());
+        from = from.saturating_add(block.len());
     }
-    None
+    if may_have_illegal(rest) { illegal(from, rest.len()) } else { None }
+}
+
+/// Whether there is a control character other than tab, line feed and carriage return, or the first byte of a character
+/// that XML may not allow. Without branches, so that many bytes are checked at once.
+#[inline]
+fn may_have_illegal(block: &[u8]) -> bool {
+    let suspects = block.iter().fold(0_u8, |suspects, &byte| {
+        let is_control = (byte < 0x20) & (byte.wrapping_sub(9) > 1) & (byte != 13);
+        suspects | u8::from(is_control) | u8::from(byte == 0xEF)
+    });
+    suspects != 0
 }

@@ -10,7 +10,7 @@ pub(crate) mod references;
 pub(crate) mod tags;
 mod text;
 
-use crate::chars::{self, NAME, SPACE};
+use crate::chars::{self, COLON, NAME, SPACE};
 use crate::dtd::Dtd;
 use crate::error::{ErrorKind, OffsetError};
 use crate::names::{Symbol, number};
@@ -393,7 +393,7 @@ fn skip_space(bytes: &[u8], mut at: usize) -> usize {
 
 #[inline]
 fn name_end(bytes: &[u8], mut at: usize) -> usize {
-    while bytes.get(at).is_some_and(|&byte| chars::has(byte, NAME) || byte == b':') {
+    while bytes.get(at).is_some_and(|&byte| chars::has(byte, NAME | COLON)) {
         at = at.wrapping_add(1);
     }
     at

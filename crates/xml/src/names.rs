@@ -2,6 +2,7 @@
 //! [`NameId`]s, and these with a prefix as qualified names. Comparisons compare numbers.
 
 use std::hash::{BuildHasher, RandomState};
+use std::sync::OnceLock;
 
 /// A string of the document's table.
 pub(crate) type Symbol = u32;
@@ -74,15 +75,29 @@ fn mix(hash: u64, word: u64) -> u64 {
     half(0) ^ half(8)
 }
 
+/// Fewer than 8 bytes as one number: of one length, different bytes make different numbers.
+#[inline]
+fn short(bytes: &[u8]) -> u64 {
+    match (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
+        (Some(first), Some(last)) => {
+            (u64::from(u32::from_le_bytes(*first)) << 32) | u64::from(u32::from_le_bytes(*last))
+        }
+        _ => bytes.iter().fold(0, |word, &byte| (word << 8) | u64::from(byte)),
+    }
+}
+
 impl Keyed for str {
     fn hash(&self, key: u64) -> u64 {
-        let (words, rest) = self.as_bytes().as_chunks::<8>();
+        let bytes = self.as_bytes();
         let mut hash = mix(key, self.len() as u64);
-        for word in words {
+        // The last word may overlap the one before it.
+        let Some(last) = bytes.last_chunk::<8>() else {
+            return mix(hash, short(bytes) ^ key.rotate_left(16));
+        };
+        for word in bytes.as_chunks::<8>().0 {
             hash = mix(hash, u64::from_le_bytes(*word) ^ key.rotate_left(32));
         }
-        let tail = rest.iter().fold(0, |tail, &byte| (tail << 8) | u64::from(byte));
-        mix(hash, tail ^ key.rotate_left(16))
+        mix(hash, u64::from_le_bytes(*last) ^ key.rotate_left(16))
     }
 }
 
@@ -172,6 +187,23 @@ fn start(hash: u64) -> usize {
 const MANY: u32 = u32::MAX;
 const FIXED: [&str; 5] = ["", "xml", "xmlns", XML_NAMESPACE, XMLNS_NAMESPACE];
 
+/// The symbol of one of [`FIXED`]. Their lengths differ.
+#[inline]
+fn fixed(text: &str) -> Option<Symbol> {
+    let symbol = match text.len() {
+        0 => EMPTY,
+        3 => XML,
+        5 => XMLNS,
+        29 => XMLNS_URI,
+        36 => XML_URI,
+        _ => return None,
+    };
+    (FIXED.get(symbol as usize) == Some(&text)).then_some(symbol)
+}
+
+/// The secret of this process: nobody outside sees a hash, or its order.
+static KEY: OnceLock<u64> = OnceLock::new();
+
 /// The tables.
 #[derive(Debug, Clone)]
 pub(crate) struct Names {
@@ -194,7 +226,7 @@ impl Names {
         let mut qnames = Vec::with_capacity(16);
         qnames.push(QName { prefix: EMPTY, name: NameId::NONE });
         Self {
-            key: RandomState::new().hash_one(0u8),
+            key: *KEY.get_or_init(|| RandomState::new().hash_one(0u8)),
             text: String::with_capacity(256),
             ends: Vec::with_capacity(32),
             symbol_slots: Slots::hashed(),
@@ -230,23 +262,48 @@ impl Names {
     }
 
     pub(crate) fn find_symbol(&self, text: &str) -> Option<Symbol> {
-        if let Some(fixed) = FIXED.iter().position(|fixed| *fixed == text) {
-            return Some(number(fixed));
-        }
-        let same = |index: u32| own(&self.text, &self.ends, index as usize) == text;
-        let found = self.symbol_slots.find(|| text.hash(self.key), self.ends.len(), same)?;
+        fixed(text).or_else(|| self.find_own(text, || text.hash(self.key)))
+    }
+
+    fn find_own(&self, text: &str, hash: impl FnOnce() -> u64) -> Option<Symbol> {
+        let found = if self.symbol_slots.table.is_empty() {
+            self.search(text)?
+        } else {
+            let same = |index: u32| own(&self.text, &self.ends, index as usize) == text;
+            self.symbol_slots.find(hash, self.ends.len(), same)?
+        };
         Some(found.saturating_add(number(FIXED.len())))
     }
 
+    /// Without a table: compares the strings of the same length.
+    fn search(&self, text: &str) -> Option<u32> {
+        let len = number(text.len());
+        let mut start = 0_u32;
+        let found = self.ends.iter().position(|&end| {
+            let from = std::mem::replace(&mut start, end);
+            end.wrapping_sub(from) == len
+                && self.text.get(from as usize..end as usize) == Some(text)
+        });
+        found.map(number)
+    }
+
     pub(crate) fn symbol(&mut self, text: &str) -> Symbol {
-        if let Some(found) = self.find_symbol(text) {
+        if let Some(found) = fixed(text) {
+            return found;
+        }
+        let new = text.hash(self.key);
+        if let Some(found) = self.find_own(text, || new) {
             return found;
         }
         let id = number(self.symbols_len());
         self.text.push_str(text);
         self.ends.push(number(self.text.len()));
         let (text, ends, key) = (&self.text, &self.ends, self.key);
-        let hash = |index: u32| own(text, ends, index as usize).hash(key);
+        let last = number(ends.len().wrapping_sub(1));
+        let hash = |index: u32| match index == last {
+            true => new,
+            false => own(text, ends, index as usize).hash(key),
+        };
         self.symbol_slots.insert(ends.len(), hash);
         id
     }

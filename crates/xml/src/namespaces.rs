@@ -73,7 +73,7 @@ impl Namespaces {
         }
         Self {
             names: Names::new(),
-            raws: Vec::with_capacity(32),
+            raws: Vec::with_capacity(64),
             bound,
             undo: Vec::new(),
             environment: 1,

@@ -1,8 +1,8 @@
 //! The fast path for most of a document: start tags without attributes whose name was predicted, their end
-//! tags, and plain text. Anything else is left to the general path.
+//! tags, plain text, and elements that contain nothing else. Anything else is left to the general path.
 
 use super::{Machine, Open, Phase, Span, Step, View};
-use crate::names::number;
+use crate::names::{Symbol, number};
 use crate::scan::{self, WINDOW};
 
 /// Receives the steps of the fast path.
@@ -11,9 +11,17 @@ pub(crate) trait StepSink {
     fn element(&mut self, qname: u32, at: u32);
     fn text(&mut self, span: Span);
     fn end(&mut self);
+
+    /// Whether it receives elements that contain text alone in one piece.
+    const TAKES_LEAVES: bool;
+    fn leaf(&mut self, qname: u32, at: u32, text: Span);
 }
 
 impl StepSink for Option<Step> {
+    const TAKES_LEAVES: bool = false;
+
+    fn leaf(&mut self, _: u32, _: u32, _: Span) {}
+
     #[inline]
     fn element(&mut self, qname: u32, at: u32) {
         *self = Some(Step::Start { qname, at });
@@ -64,13 +72,35 @@ impl Machine {
         }
         let (raw, len, qname) = self.namespaces.next_is_predicted(name)?;
         let at = number(self.pos);
+        self.nodes = self.nodes.wrapping_add(1);
+        self.pos = self.pos.wrapping_add(len).wrapping_add("<>".len());
+        if T::TAKES_LEAVES
+            && let Some((text, end)) = self.leaf(view, raw)
+        {
+            self.nodes = self.nodes.wrapping_add(1);
+            self.pos = end;
+            to.leaf(qname, at, text);
+            return Some(());
+        }
         self.attributes.clear();
         self.declared.clear();
-        self.nodes = self.nodes.wrapping_add(1);
         self.open.push(Open { raw, mark: self.namespaces.mark() });
-        self.pos = self.pos.wrapping_add(len).wrapping_add("<>".len());
         to.element(qname, at);
         Some(())
+    }
+
+    /// The text of an element whose start tag was read, and where its end tag ends, if it contains plain text alone.
+    #[inline]
+    fn leaf(&self, view: View<'_>, raw: Symbol) -> Option<(Span, usize)> {
+        let rest = view.source.as_bytes().get(self.pos..)?;
+        let len = scan::text(rest, 0);
+        let (b"</", name) = rest.get(len..)?.split_first_chunk::<2>()? else { return None };
+        if len == 0 || self.nodes >= self.limits.nodes {
+            return None;
+        }
+        let name = self.namespaces.fits(raw, name.first_chunk()?)?;
+        let end = self.pos.wrapping_add(len).wrapping_add(name).wrapping_add("</>".len());
+        Some((Span { start: number(self.pos), len: number(len) }, end))
     }
 
     #[inline]

@@ -3,7 +3,7 @@
 use super::{
     Attribute, Machine, Open, Phase, Span, Step, View, name_end, piece, references, skip_space,
 };
-use crate::chars::{self, NAME};
+use crate::chars::{self, COLON, NAME};
 use crate::error::{ErrorKind, OffsetError};
 use crate::names::{EMPTY, Symbol, XML, XML_URI, XMLNS, XMLNS_URI, number};
 use crate::namespaces::{Mark, Use};
@@ -122,7 +122,7 @@ impl Machine {
         if !predicted.is_empty() && bytes.get(at..).is_some_and(|rest| rest.starts_with(predicted))
         {
             let end = at.wrapping_add(predicted.len());
-            if bytes.get(end).is_some_and(|&byte| !chars::has(byte, NAME) && byte != b':') {
+            if bytes.get(end).is_some_and(|&byte| !chars::has(byte, NAME | COLON)) {
                 self.namespaces.seen_name(symbol);
                 return Ok((symbol, end));
             }
@@ -151,7 +151,7 @@ impl Machine {
         if written.is_empty() {
             return Err(self.expected("a name", text, at));
         }
-        let colon = written.find(':');
+        let colon = written.bytes().position(|byte| byte == b':');
         let well = match colon.and_then(|colon| written.split_at_checked(colon)) {
             Some((prefix, local)) => {
                 chars::is_ncname(prefix) && chars::is_ncname(local.get(1..).unwrap_or(""))
