@@ -1,7 +1,7 @@
 //! Copies a document without some of its nodes, or an element as a document of its own.
 
 use crate::build::Tree;
-use crate::document::{Document, NO_PARENT};
+use crate::document::{Document, NO_PARENT, NONE, ROOT, Record};
 use crate::names::number;
 use crate::node::Node;
 
@@ -60,6 +60,32 @@ impl Document {
     }
 }
 
+impl Document {
+    /// The element `top` and everything below it. In documents in order only, where they are neighbours.
+    fn slice_of(&self, top: u32) -> Self {
+        let mut copy = Tree::copying(self).document;
+        let end = self.end(top);
+        // The root is before them.
+        let shift = top.wrapping_sub(1);
+        let all = self.nodes.get(top as usize..end as usize).unwrap_or(&[]);
+        copy.nodes.extend(all.iter().map(|record| Record {
+            parent: record.parent.wrapping_sub(shift),
+            next: if record.next == NONE { NONE } else { record.next.wrapping_sub(shift) },
+            ..*record
+        }));
+        if let Some(first) = copy.nodes.get_mut(1) {
+            (first.parent, first.next) = (ROOT, NONE);
+        }
+        let is_copied = |owner: &u32| (top..end).contains(owner);
+        for attribute in &mut copy.attributes {
+            let owner = Some(attribute.owner).filter(is_copied);
+            attribute.owner = owner.map_or(NO_PARENT, |owner| owner.wrapping_sub(shift));
+        }
+        copy.nodes.shrink_to_fit();
+        copy
+    }
+}
+
 impl<'d> Node<'d> {
     /// Whether at least half of a document that is in order is at or below this element: then [`Node::to_document`] is
     /// cheap.
@@ -76,7 +102,12 @@ impl<'d> Node<'d> {
     /// of the document's text and names: for a small part of a large one, [`crate::copy_subtree`] is better.
     #[must_use]
     pub fn to_document(self) -> Document {
-        let mut copy = self.document().copied(self, |_| false);
+        let document = self.document();
+        let mut copy = if document.is_in_order() && self.is_element() {
+            document.slice_of(self.index())
+        } else {
+            document.copied(self, |_| false)
+        };
         for (prefix, uri) in self.namespaces_in_scope().filter(|(prefix, _)| *prefix != "xml") {
             let (prefix, uri) = (copy.names.symbol(prefix), copy.names.symbol(uri));
             copy.declare(1, prefix, uri);
