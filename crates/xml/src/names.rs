@@ -116,15 +116,8 @@ impl Keyed for QName {
 /// A list of at most this many is searched rather than hashed.
 const FEW: usize = 16;
 const TABLE_MIN: usize = 64;
-/// Fewer unused bytes of a list are not worth a copy.
-const SLACK: usize = 1_024;
-
-/// Releases the memory that only parsing needs.
-pub(crate) fn shrink<T>(list: &mut Vec<T>) {
-    if list.capacity().saturating_sub(list.len()).saturating_mul(size_of::<T>()) > SLACK {
-        list.shrink_to_fit();
-    }
-}
+/// A table of at most this many is dropped once the document is parsed.
+const KEPT_MIN: usize = 64;
 
 impl Slots {
     /// A table that is used from the first entry on.
@@ -176,6 +169,12 @@ impl Slots {
         }
         if let Some(slot) = self.table.get_mut(at) {
             *slot = id;
+        }
+    }
+
+    fn shrink(&mut self, len: usize) {
+        if len <= KEPT_MIN {
+            self.table = Vec::new();
         }
     }
 }
@@ -267,9 +266,25 @@ impl Names {
     }
 
     fn find_own(&self, text: &str, hash: impl FnOnce() -> u64) -> Option<Symbol> {
-        let same = |index: u32| own(&self.text, &self.ends, index as usize) == text;
-        let found = self.symbol_slots.find(hash, self.ends.len(), same)?;
+        let found = if self.symbol_slots.table.is_empty() {
+            self.search(text)?
+        } else {
+            let same = |index: u32| own(&self.text, &self.ends, index as usize) == text;
+            self.symbol_slots.find(hash, self.ends.len(), same)?
+        };
         Some(found.saturating_add(number(FIXED.len())))
+    }
+
+    /// Without a table: compares the strings of the same length.
+    fn search(&self, text: &str) -> Option<u32> {
+        let len = number(text.len());
+        let mut start = 0_u32;
+        let found = self.ends.iter().position(|&end| {
+            let from = std::mem::replace(&mut start, end);
+            end.wrapping_sub(from) == len
+                && self.text.get(from as usize..end as usize) == Some(text)
+        });
+        found.map(number)
     }
 
     pub(crate) fn symbol(&mut self, text: &str) -> Symbol {
@@ -357,13 +372,14 @@ impl Names {
 
     /// Releases the memory that only parsing needs.
     pub(crate) fn shrink(&mut self) {
-        if self.text.capacity().saturating_sub(self.text.len()) > SLACK {
-            self.text.shrink_to_fit();
-        }
-        shrink(&mut self.ends);
-        shrink(&mut self.pairs);
-        shrink(&mut self.sole_qnames);
-        shrink(&mut self.qnames);
+        self.symbol_slots.shrink(self.ends.len());
+        self.pair_slots.shrink(self.pairs.len());
+        self.qname_slots.shrink(self.qnames.len());
+        self.text.shrink_to_fit();
+        self.ends.shrink_to_fit();
+        self.pairs.shrink_to_fit();
+        self.sole_qnames.shrink_to_fit();
+        self.qnames.shrink_to_fit();
     }
 
     pub(crate) fn heap_bytes(&self) -> usize {

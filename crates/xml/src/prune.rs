@@ -2,7 +2,7 @@
 
 use crate::build::Tree;
 use crate::document::{Document, NO_PARENT, NONE, ROOT, Record};
-use crate::names::{number, shrink};
+use crate::names::number;
 use crate::node::Node;
 
 impl Document {
@@ -81,7 +81,7 @@ impl Document {
             let owner = Some(attribute.owner).filter(is_copied);
             attribute.owner = owner.map_or(NO_PARENT, |owner| owner.wrapping_sub(shift));
         }
-        shrink(&mut copy.nodes);
+        copy.nodes.shrink_to_fit();
         copy
     }
 }
