@@ -10,7 +10,7 @@ use crate::error::{Error, OffsetError};
 use crate::input::Input;
 use crate::machine::quick::StepSink;
 use crate::machine::{Machine, Span, Step};
-use crate::names::{EMPTY, Names, Symbol, number, shrink};
+use crate::names::{EMPTY, Names, Symbol, number};
 use crate::options::Options;
 
 impl Document {
@@ -92,10 +92,10 @@ pub(crate) fn finish(tree: Tree, machine: Machine, dtd: &Dtd, mut text: String) 
         }
     }
     document.names.shrink();
-    shrink(&mut document.nodes);
-    shrink(&mut document.attributes);
-    shrink(&mut document.tags);
-    shrink(&mut document.declarations);
+    document.nodes.shrink_to_fit();
+    document.attributes.shrink_to_fit();
+    document.tags.shrink_to_fit();
+    document.declarations.shrink_to_fit();
     document
 }
 
