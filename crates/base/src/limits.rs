@@ -295,9 +295,10 @@ pub const SATURATED_REQUESTS_MIN: usize = 64;
 /// One turn of so many goes to the request that has waited longest, the others to the newest. Fewer: the longest wait is
 /// shorter, the rate lower.
 pub const OLDEST_TURN_OF: usize = 4;
-/// Longest wait of a request for its turn while the worker is saturated, in milliseconds. Longer: 503. Shorter: more of a
-/// burst is rejected, and each rejection costs about as much as a response.
-pub const TURN_MS_MAX: u32 = 1_000;
+/// Longest wait of a request for its turn while the worker is saturated, in milliseconds. Longer: 503. Shorter: many
+/// clients with expensive requests get errors, although each would be served in time; each rejection costs about as much as
+/// a response.
+pub const TURN_MS_MAX: u32 = 10_000;
 /// Maximum number of queued questions, such as for an issuer's current key set. More: the stage decides without the
 /// answer.
 pub const QUESTIONS_MAX: usize = 64;

@@ -138,6 +138,7 @@ pub fn interceptor(answer: &[u8]) {
         security: Security::Open,
         production: None,
         sandbox: None,
+        plan: None,
         policies: Some(Arc::new(policies)),
         response_cache: None,
     };
