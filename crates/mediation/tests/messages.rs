@@ -106,6 +106,19 @@ fn a_header_field_cannot_bring_another() {
 }
 
 #[test]
+fn a_new_payload_leaves_the_header_as_it_came() {
+    let header = "<e:Header ><h a='1'>&lt;<!--c--></h>\n</e:Header>\n";
+    let factory = "<payloadFactory media-type=\"xml\"><format><n/></format></payloadFactory>";
+    let (body, _) = run(factory, envelope(header, "<o>1</o><p/>")).finish();
+    let payload = "<n xmlns=\"http://ws.apache.org/ns/synapse\"/>";
+    let soap = "http://schemas.xmlsoap.org/soap/envelope/";
+    assert_eq!(
+        body,
+        format!("<e:Envelope xmlns:e=\"{soap}\">{header}<e:Body>{payload}</e:Body></e:Envelope>")
+    );
+}
+
+#[test]
 fn xpath_as_text_is_synapse_s() {
     let order = || envelope("", "<o><s id=\"7\"> IBM\u{a0}</s><s>SUN</s><p><q>1</q></p></o>");
     for (expression, text) in [

@@ -313,6 +313,20 @@ impl<'d> Node<'d> {
         self.document.namespace_of(holder.index, symbol).map(|uri| names.str(uri))
     }
 
+    /// The source from the start tag of this element to that of `below`, one of its descendants. `None` of what was not
+    /// read in this order. Edits since then are not in it.
+    #[must_use]
+    pub fn source_before(self, below: Self) -> Option<&'d str> {
+        let document = self.document;
+        let start = |node: Self| {
+            let record = node.record();
+            let at = document.tag(record).map_or(record.a, |tag| tag.at);
+            (node.is_element() && at < document.source_len).then_some(at as usize)
+        };
+        let is_read = document.is_in_order() && std::ptr::eq(document, below.document);
+        document.text.get(start(self)?..start(below)?).filter(|_| is_read)
+    }
+
     /// Where the node is in the source; of an attribute, where its value is. Nodes that were created
     /// rather than read are at `0:0`. The first look-up indexes the source, each takes constant time.
     #[must_use]

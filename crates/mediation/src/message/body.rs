@@ -268,7 +268,14 @@ impl Body {
         };
         let old = self.xml(budget)?;
         budget.charge_memory(bytes.len())?;
-        let written = soap::envelope(namespace, old, text, budget)?;
+        let around = old.filter(|_| is_read && xml::is_text(text));
+        let written = match around.and_then(|old| soap::around_payload(old, namespace)) {
+            Some((before, after)) => {
+                budget.charge_memory(before.len())?;
+                [before, soap::without_declaration(text), &after].concat().into_bytes()
+            }
+            None => soap::envelope(namespace, old, text, budget)?,
+        };
         self.replace(self.format, written, budget)
     }
 
@@ -276,6 +283,7 @@ impl Body {
     pub fn replace_xml(&mut self, format: Format, document: xml::Document, budget: &Budget) {
         self.become_new(format, Source::Xml, budget);
         self.xml = OnceCell::from(Box::new(document));
+        let is_read = matches!(self.source, Source::Bytes(_) | Source::Written(_));
     }
 
     /// Replaces it by a JSON document.

@@ -57,6 +57,21 @@ pub(crate) fn is_envelope(text: &str) -> bool {
     name.and_then(|name| name.rsplit(':').next()) == Some("Envelope")
 }
 
+/// The source of an envelope in `namespace` up to its payload, and what comes after a new one. `None` if a new payload
+/// without a namespace would get one there.
+pub(crate) fn around_payload<'d>(
+    old: &'d xml::Document,
+    namespace: &str,
+) -> Option<(&'d str, String)> {
+    let body = part(old, "Body").filter(|body| body.namespace() == namespace)?;
+    let envelope = body.parent()?;
+    let payload = body.children().find(|child| child.is_element())?;
+    let has_default = body.lookup_namespace("").is_some_and(|uri| !uri.is_empty());
+    let before = envelope.source_before(payload).filter(|_| !has_default)?;
+    let end = |node: Node<'_>| format!("</{}:{}>", node.prefix(), node.local_name());
+    Some((before, end(body) + &end(envelope)))
+}
+
 /// An envelope in `namespace` with the header of `old`, if that is an envelope, and `payload` as its body.
 ///
 /// # Errors
