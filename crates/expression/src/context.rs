@@ -81,6 +81,13 @@ pub trait EvalContext {
     fn xml(&self) -> Result<Option<&xml::Document>, Error> {
         Ok(None)
     }
+    /// The same, for what reads the header of a SOAP envelope alone: the rest may be missing.
+    ///
+    /// # Errors
+    /// As [`EvalContext::xml`].
+    fn xml_header(&self) -> Result<Option<&xml::Document>, Error> {
+        self.xml()
+    }
     /// Milliseconds since the Unix epoch, from the host's clock.
     fn unix_ms(&self) -> i64;
 }

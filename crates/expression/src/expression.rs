@@ -119,7 +119,7 @@ impl Expression {
             },
             Language::Synapse(expression) => expression.evaluate_within(context, budget)?,
             Language::Xpath(path) => {
-                xpath_bridge::value(xpath_bridge::evaluate(path, context, None, budget)?, budget)?
+                xpath_bridge::value(xpath_bridge::evaluate_once(path, context, budget)?, budget)?
             }
         })
     }
@@ -193,7 +193,7 @@ impl Expression {
     pub fn holds(&self, context: &dyn EvalContext, budget: &Budget) -> Result<bool, Error> {
         match &self.language {
             Language::Xpath(path) => {
-                Ok(xpath_bridge::evaluate(path, context, None, budget)?.boolean())
+                Ok(xpath_bridge::evaluate_once(path, context, budget)?.boolean())
             }
             Language::Property(scope, name) => {
                 if xpath_bridge::property_nodes(context, *scope, name).is_some() {

@@ -25,6 +25,17 @@ pub(crate) fn body_use(expression: &SynapseXPath) -> BodyUse {
     if expression.reads_body() { BodyUse::Read } else { BodyUse::Untouched }
 }
 
+/// As [`evaluate`] on the body, for a result whose nodes are read at once: their document may be a part of the body.
+pub(crate) fn evaluate_once<'c>(
+    expression: &SynapseXPath,
+    context: &'c dyn EvalContext,
+    budget: &Budget,
+) -> Result<xpath::Value<'c>, Error> {
+    let is_header = expression.reads_header_alone();
+    let header = if is_header { context.xml_header()? } else { None };
+    evaluate(expression, context, header, budget)
+}
+
 /// Evaluates `expression` on the body, or on `document` if there is one.
 pub(crate) fn evaluate<'c>(
     expression: &SynapseXPath,

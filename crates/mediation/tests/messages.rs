@@ -106,6 +106,30 @@ fn a_header_field_cannot_bring_another() {
 }
 
 #[test]
+fn what_reads_the_header_does_not_read_the_body() {
+    let broken = format!("<o>{}<p></o>", "<q>1</q>".repeat(300));
+    for (header, body, expression, read) in [
+        ("<e:Header><r>1</r></e:Header>", &*broken, "$header/r", Some("1")),
+        ("<e:Header><r>1</r></e:Header>", &broken, "count($header/* | $header/r)", Some("1")),
+        ("", &broken, "$header/r", Some("")),
+        ("<e:Header><r>1</r></e:Header>", &broken, "$header/r/following::q[1]", None),
+        ("<e:Header><r>1</r></e:Header>", &broken, "concat($header/r, $body/o/q)", None),
+        ("<e:Header><r>1</e:Header>", "<o/>", "$header/r", None),
+    ] {
+        let ran = run(
+            &format!(
+                "<log level=\"custom\"><property name=\"x\" expression=\"{expression}\"/></log>"
+            ),
+            envelope(header, body),
+        );
+        match read {
+            Some(text) => assert_eq!(ran.log, [format!("x = {text}")], "{expression}"),
+            None => assert!(ran.failure().message.contains("XML"), "{expression}"),
+        }
+    }
+}
+
+#[test]
 fn a_new_payload_leaves_the_header_as_it_came() {
     let header = "<e:Header ><h a='1'>&lt;<!--c--></h>\n</e:Header>\n";
     let factory = "<payloadFactory media-type=\"xml\"><format><n/></format></payloadFactory>";

@@ -7,8 +7,9 @@ use crate::context::{Context, Environment, FunctionId, StaticContext, VariableId
 use crate::error::Error;
 use crate::evaluate::Run;
 use crate::item::{Item, NodeSet};
+use crate::name::ExpandedName;
 use crate::parser;
-use crate::plan::{Expr, Path, Start, Type};
+use crate::plan::{Expr, Path, Segment, Start, Type};
 use crate::value::Value;
 
 /// A compiled expression. It isn't tied to a document, and threads can share it.
@@ -157,6 +158,37 @@ impl Expression {
         found
     }
 
+    /// Whether the expression, evaluated on the root of a document, reads nothing of it but what is below elements at this
+    /// place: the names of the document element and of its child. Extension functions are not considered.
+    #[must_use]
+    pub fn reads_only(&self, place: [&ExpandedName; 2]) -> bool {
+        let mut is_sure = true;
+        self.plan.visit(true, &mut |expr| {
+            is_sure &= match expr {
+                Expr::Path(path) if leaves_subtree(path) => false,
+                Expr::Path(path) => match (&path.start, path.segments.first()) {
+                    (Start::Filter(..), _) => true,
+                    (Start::Root | Start::Context, Some(Segment::Scan(scan))) => {
+                        scan.begins_with(place)
+                    }
+                    (Start::Root | Start::Context, _) => false,
+                },
+                Expr::Core(core, arguments) => !core.reads_context(arguments.len()),
+                Expr::Number(_)
+                | Expr::Literal(_)
+                | Expr::Variable(_)
+                | Expr::Or(_)
+                | Expr::And(_)
+                | Expr::Compare(..)
+                | Expr::Arithmetic(..)
+                | Expr::Negate(..)
+                | Expr::Union(_)
+                | Expr::Extension(..) => true,
+            };
+        });
+        is_sure
+    }
+
     /// Whether the expression itself reads the context node or its document. Its variables and functions
     /// may read them even if it doesn't.
     #[must_use]
@@ -180,6 +212,11 @@ impl Expression {
         });
         reads
     }
+}
+
+/// Whether this path, or one in its predicates, leaves what it starts from by another way than down.
+fn leaves_subtree(path: &Path) -> bool {
+    path.segments.iter().any(|segment| matches!(segment, Segment::Step(_)))
 }
 
 fn from_context(path: &Path) -> bool {

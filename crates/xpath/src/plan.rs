@@ -4,7 +4,7 @@
 use crate::axis::Axis;
 use crate::context::{FunctionId, VariableId};
 use crate::functions::Core;
-use crate::name::Name;
+use crate::name::{ExpandedName, Name};
 
 /// The type of a value, as far as it is known at compile time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,6 +105,20 @@ pub(crate) struct Scan {
 }
 
 impl Scan {
+    /// Whether it descends along children of these names first, and further.
+    pub(crate) fn begins_with(&self, names: [&ExpandedName; 2]) -> bool {
+        let is = |step: &ScanStep, wanted: &ExpandedName| {
+            let is_it = matches!(&step.test, Test::Name(name) if name.expanded == *wanted);
+            is_it && step.predicates.is_empty()
+        };
+        match (self.steps.as_slice(), names) {
+            ([first, second, _, ..], [outer, inner]) => {
+                self.deep & 0b11 == 0 && is(first, outer) && is(second, inner)
+            }
+            _ => false,
+        }
+    }
+
     /// Its only step, if that is along the child axis.
     pub(crate) fn sole_child_step(&self) -> Option<&ScanStep> {
         match self.steps.as_slice() {

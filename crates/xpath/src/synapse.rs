@@ -150,8 +150,8 @@ const RESERVED: &str = "synapse scope ";
 pub struct SynapseXPath {
     expression: crate::Expression,
     variables: Vec<Variable>,
-    /// `get-property('FAULT')` occurs.
-    names_fault: bool,
+    reads_body: bool,
+    reads_header_alone: bool,
 }
 
 struct Names<'n> {
@@ -205,14 +205,33 @@ impl SynapseXPath {
         let expression = crate::Expression::compile(text, &names)?;
         // A text in another place costs no more than a body that is read in vain.
         let names_fault = text.contains("get-property") && text.contains("FAULT");
-        Ok(Self { expression, variables: names.variables.into_inner(), names_fault })
+        let variables = names.variables.into_inner();
+        let reads = |part| variables.contains(&Variable::Part(part));
+        let parts = [Part::Envelope, Part::Body].map(reads);
+        let of_header = |uri: &&str| {
+            let [envelope, header] = ["Envelope", "Header"].map(|of| ExpandedName::new(*uri, of));
+            expression.reads_only([&envelope, &header])
+        };
+        let reads_header_alone =
+            !names_fault && parts == [false; 2] && ENVELOPES.iter().any(of_header);
+        let reads_body = names_fault
+            || expression.reads_context()
+            || parts[0]
+            || parts[1]
+            || reads(Part::Header);
+        Ok(Self { expression, variables, reads_body, reads_header_alone })
+    }
+
+    /// Whether it reads the message's body, but nothing of it except the header of a SOAP envelope.
+    #[must_use]
+    pub fn reads_header_alone(&self) -> bool {
+        self.reads_body && self.reads_header_alone
     }
 
     /// Whether the expression reads the message's body. Properties don't need it, except `FAULT`.
     #[must_use]
     pub fn reads_body(&self) -> bool {
-        let part = |variable: &Variable| matches!(variable, Variable::Part(_));
-        self.names_fault || self.expression.reads_context() || self.variables.iter().any(part)
+        self.reads_body
     }
 
     /// The properties that its variables name. The arguments of `get-property()` are known only when it is

@@ -51,6 +51,33 @@ fn evaluate(text: &str, bytes: &[u8]) -> Result<String, String> {
 }
 
 #[test]
+fn it_is_known_what_reads_the_header_alone() {
+    let soap = ("e".to_owned(), "http://schemas.xmlsoap.org/soap/envelope/".to_owned());
+    let namespaces = [soap, ("t".to_owned(), "http://someuri".to_owned())];
+    for (text, is_it) in [
+        ("/e:Envelope/e:Header/t:routing", true),
+        ("/e:Envelope/e:Header//t:routing[2]/@id = 'x'", true),
+        ("$header/t:routing", true),
+        ("concat($header/t:routing, $trp:x)", true),
+        ("$trp:x", false),
+        ("/e:Envelope/e:Header", false),
+        ("/e:Envelope/e:Header[2]/t:routing", false),
+        ("/e:Envelope//e:Header/t:routing", false),
+        ("//e:Header/t:routing", false),
+        ("/e:Envelope/e:Body/t:routing", false),
+        ("/e:Envelope/e:Header/t:routing/ancestor::*", false),
+        ("/e:Envelope/e:Header/t:routing[//t:x]", false),
+        ("$header/t:routing[../../e:Body]", false),
+        ("$header/t:routing | $body/t:routing", false),
+        ("concat($header/t:routing, name())", false),
+        ("get-property('FAULT') or $header/t:routing", false),
+    ] {
+        let expression = SynapseXPath::compile(text, &namespaces).unwrap();
+        assert_eq!(expression.reads_header_alone(), is_it, "{text}");
+    }
+}
+
+#[test]
 fn variables_and_functions_read_the_message() {
     #[rustfmt::skip]
     let cases = [

@@ -25,6 +25,8 @@ pub struct Body {
     xml: OnceCell<Box<xml::Document>>,
     /// An edited view, written.
     written: OnceCell<Bytes>,
+    /// An envelope up to its body.
+    xml_header: OnceCell<Box<xml::Document>>,
     /// A compressed body without its coding.
     plain: OnceCell<Bytes>,
     /// Text in ISO-8859-1, as UTF-8.
@@ -187,7 +189,7 @@ impl Body {
             self.source = Source::Written(bytes);
         }
         if matches!(self.source, Source::Bytes(_) | Source::Written(_)) {
-            (self.json, self.xml) = Default::default();
+            (self.json, self.xml, self.xml_header) = Default::default();
             (self.plain, self.decoded) = Default::default();
             budget.release_memory(usize::try_from(self.charged.take()).unwrap_or(usize::MAX));
         }
@@ -364,8 +366,33 @@ impl Body {
         if self.xml(budget)?.is_none() {
             return Ok(None);
         }
+    /// The same, of an envelope perhaps no more than comes before its body: what follows is then not parsed.
+    ///
+    /// # Errors
+    /// As [`Body::xml`].
+    pub fn xml_header(&self, budget: &Budget) -> Result<Option<&xml::Document>, Failure> {
+        if let Some(document) = self.xml.get().or_else(|| self.xml_header.get()) {
+            return Ok(Some(document));
+        }
+        let is_read = matches!(self.source, Source::Bytes(_) | Source::Written(_));
+        if soap::namespace(self.format).is_none() || !is_read {
+            return self.xml(budget);
+        }
+        let Some(bytes) = self.content(budget)? else { return Ok(None) };
+        let document = self.charge(budget, || {
+            let document = soap::up_to_body(bytes, budget)?;
+            document.iter().try_for_each(|of| budget.charge_memory(of.heap_bytes()))?;
+            Ok(document)
+        })?;
+        match document {
+            Some(document) => Ok(Some(self.xml_header.get_or_init(|| Box::new(document)))),
+            // Not an envelope, or malformed.
+            None => self.xml(budget),
+        }
+    }
+
         self.source = Source::Xml;
-        self.json = OnceCell::new();
+        (self.json, self.xml_header) = Default::default();
         self.written = OnceCell::new();
         Ok(self.xml.get_mut().map(|document| &mut **document))
     }

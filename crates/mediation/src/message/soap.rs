@@ -57,6 +57,29 @@ pub(crate) fn is_envelope(text: &str) -> bool {
     name.and_then(|name| name.rsplit(':').next()) == Some("Envelope")
 }
 
+/// An envelope up to the start tag of its body, or a little further. `None` if that is not before the last piece, or
+/// something is malformed: then the whole has to be read.
+pub(crate) fn up_to_body(
+    bytes: &[u8],
+    budget: &Budget,
+) -> Result<Option<xml::Document>, expression::Error> {
+    const FIRST: usize = 256;
+    let mut feed = xml::DocumentFeed::new(&xml::Options::default());
+    let (mut rest, mut len) = (bytes, FIRST);
+    while let Some((piece, more)) = rest.split_at_checked(len).filter(|(_, more)| !more.is_empty())
+    {
+        budget.charge_reading(piece.len())?;
+        if feed.feed(piece).is_err() {
+            return Ok(None);
+        }
+        if [SOAP11, SOAP12].iter().any(|uri| feed.has_child(uri, "Body")) {
+            return Ok(Some(feed.cut()));
+        }
+        (rest, len) = (more, len.saturating_mul(2));
+    }
+    Ok(None)
+}
+
 /// The source of an envelope in `namespace` up to its payload, and what comes after a new one. `None` if a new payload
 /// without a namespace would get one there.
 pub(crate) fn around_payload<'d>(

@@ -214,6 +214,11 @@ impl EvalContext for View<'_> {
         xml.map_err(|failure| body(failure, self.budget))
     }
 
+    fn xml_header(&self) -> Result<Option<&xml::Document>, Error> {
+        let xml = self.message.body.xml_header(self.budget);
+        xml.map_err(|failure| body(failure, self.budget))
+    }
+
     fn unix_ms(&self) -> i64 {
         self.environment.unix_ms()
     }

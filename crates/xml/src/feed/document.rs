@@ -2,7 +2,7 @@
 
 use super::{BEHIND, Source};
 use crate::build::{self, Added, Tree};
-use crate::document::Document;
+use crate::document::{Document, ELEMENT, ROOT, Record};
 use crate::error::{Error, OffsetError};
 use crate::machine::Machine;
 use crate::names::number;
@@ -56,12 +56,46 @@ impl DocumentFeed {
         self.push(bytes, false)
     }
 
+    /// Whether the document element has a child of this name, as far as it was fed.
+    #[must_use]
+    pub fn has_child(&self, namespace: &str, local: &str) -> bool {
+        /// The index of the document element in `nodes`, and its children's parent.
+        fn top(nodes: &[Record]) -> Option<u32> {
+            let is_element = |record: &Record| record.kind() == ELEMENT && record.parent == ROOT;
+            nodes.iter().position(is_element).map(number)
+        }
+        let names = &self.machine.namespaces.names;
+        let (Some(uri), Some(local)) = (names.find_symbol(namespace), names.find_symbol(local))
+        else {
+            return false;
+        };
+        let nodes = &self.tree.document.nodes;
+        let (Some(name), Some(top)) = (names.find_name(uri, local), top(nodes)) else {
+            return false;
+        };
+        nodes.iter().any(|record| {
+            record.parent == top
+                && record.kind() == ELEMENT
+                && names.get_qname(record.value()).name == name
+        })
+    }
+
+    /// The document as far as it was fed; elements that are open end there. What follows is not checked.
+    #[must_use]
+    pub fn cut(self) -> Document {
+        self.into_document()
+    }
+
     /// Returns the document after its last bytes.
     ///
     /// # Errors
     /// As [`DocumentFeed::feed`], and for a document that is incomplete.
     pub fn finish(mut self) -> Result<Document, Error> {
         self.push(&[], true)?;
+        Ok(self.into_document())
+    }
+
+    fn into_document(self) -> Document {
         let Self { source, mut machine, mut tree, .. } = self;
         let text = source.input.text;
         if !machine.composed.is_empty() || machine.entities_used() {
@@ -73,7 +107,7 @@ impl DocumentFeed {
         }
         let mut document = build::finish(tree, machine, &source.dtd, text);
         document.base = source.options.base_uri.map(Box::from);
-        Ok(document)
+        document
     }
 
     #[cfg(test)]
