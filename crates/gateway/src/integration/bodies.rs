@@ -56,7 +56,7 @@ pub(super) async fn hold_answer(
     match hold_response(worker, stream, client, holding, stall).await {
         Ok(bytes) => {
             if let Answer::Response(message) = answer {
-                message.body.hold(bytes);
+                message.hold(bytes);
             }
         }
         Err(failure) => *answer = Answer::Failed(failure, None),

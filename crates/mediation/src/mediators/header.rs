@@ -55,7 +55,7 @@ impl Mediator for Header {
         };
         match (&self.of, value) {
             (Of::Transport(name), Some(value)) => message.set_field(name, &value)?,
-            (Of::Transport(name), None) => message.head.remove_field(name),
+            (Of::Transport(name), None) => message.remove_field(name),
             (Of::Addressing(name), Some(value)) => {
                 if &**name == "Action" && message.body.format() == Format::Soap11 {
                     message.set_field("SOAPAction", &format!("\"{value}\""))?;

@@ -19,14 +19,16 @@ pub struct Body {
     is_latin: bool,
     /// Of the bytes as they arrived.
     coding: Coding,
+    /// What its head says of it is known: coding, boundary, charset.
+    is_noted: bool,
     source: Source,
     /// Boxed, since messages are moved often, and most are not read.
     json: OnceCell<Box<json::Document<'static>>>,
     xml: OnceCell<Box<xml::Document>>,
-    /// An edited view, written.
-    written: OnceCell<Bytes>,
     /// An envelope up to its body.
     xml_header: OnceCell<Box<xml::Document>>,
+    /// An edited view, written.
+    written: OnceCell<Bytes>,
     /// A compressed body without its coding.
     plain: OnceCell<Bytes>,
     /// Text in ISO-8859-1, as UTF-8.
@@ -69,7 +71,7 @@ impl Body {
     }
 
     /// The bytes of a body that was streaming.
-    pub fn hold(&mut self, bytes: impl Into<Bytes>) {
+    pub(super) fn hold(&mut self, bytes: impl Into<Bytes>) {
         self.source = Source::Bytes(bytes.into());
     }
 
@@ -85,6 +87,11 @@ impl Body {
     /// The coding that its head says; new bytes have none.
     pub(super) fn set_coding(&mut self, coding: Coding) {
         self.coding = coding;
+        self.is_noted = true;
+    }
+
+    pub(super) fn is_noted(&self) -> bool {
+        self.is_noted
     }
 
     /// The charset that its content type says. XML says its own.
@@ -158,8 +165,9 @@ impl Body {
             Source::Streaming => return Err(not_held()),
         };
         let (boundary, is_latin) = (self.boundary.clone(), self.is_latin);
-        let coding = self.coding.clone();
-        Ok(Self { format: self.format, boundary, is_latin, coding, source, ..Self::default() })
+        let (coding, is_noted) = (self.coding.clone(), self.is_noted);
+        let format = self.format;
+        Ok(Self { format, boundary, is_latin, coding, is_noted, source, ..Self::default() })
     }
 
     /// Replaces it by `bytes` in `format`, which are checked when somebody reads them.
@@ -268,6 +276,7 @@ impl Body {
         let Some(namespace) = soap::namespace(self.format) else {
             return self.replace(Format::Xml, bytes, budget);
         };
+        let is_read = matches!(self.source, Source::Bytes(_) | Source::Written(_));
         let old = self.xml(budget)?;
         budget.charge_memory(bytes.len())?;
         let around = old.filter(|_| is_read && xml::is_text(text));
@@ -285,7 +294,6 @@ impl Body {
     pub fn replace_xml(&mut self, format: Format, document: xml::Document, budget: &Budget) {
         self.become_new(format, Source::Xml, budget);
         self.xml = OnceCell::from(Box::new(document));
-        let is_read = matches!(self.source, Source::Bytes(_) | Source::Written(_));
     }
 
     /// Replaces it by a JSON document.
@@ -358,14 +366,6 @@ impl Body {
         Ok(Some(self.xml.get_or_init(|| Box::new(document))))
     }
 
-    /// The XML tree, to edit it: from now on it is what the body is written from. Who adds to it charges that.
-    ///
-    /// # Errors
-    /// As [`Body::xml`].
-    pub fn edit_xml(&mut self, budget: &Budget) -> Result<Option<&mut xml::Document>, Failure> {
-        if self.xml(budget)?.is_none() {
-            return Ok(None);
-        }
     /// The same, of an envelope perhaps no more than comes before its body: what follows is then not parsed.
     ///
     /// # Errors
@@ -391,6 +391,14 @@ impl Body {
         }
     }
 
+    /// The XML tree, to edit it: from now on it is what the body is written from. Who adds to it charges that.
+    ///
+    /// # Errors
+    /// As [`Body::xml`].
+    pub fn edit_xml(&mut self, budget: &Budget) -> Result<Option<&mut xml::Document>, Failure> {
+        if self.xml(budget)?.is_none() {
+            return Ok(None);
+        }
         self.source = Source::Xml;
         (self.json, self.xml_header) = Default::default();
         self.written = OnceCell::new();

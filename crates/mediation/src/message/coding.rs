@@ -193,6 +193,7 @@ mod tests {
 
     use super::*;
     use crate::message::PlainHead;
+    use crate::{Body, Direction, Format, Message};
 
     fn gzip(text: &[u8]) -> Vec<u8> {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
@@ -235,6 +236,16 @@ mod tests {
         assert_eq!(of(&["deflate"]), Coding::Deflate);
         assert_eq!(of(&["gzip", "gzip"]), Coding::Unknown("gzip, gzip".into()));
         assert_eq!(of(&["br\u{1}"]), Coding::Unknown("br\\u{1}".into()));
+    }
+
+    #[test]
+    fn a_body_is_what_its_head_said_when_it_came() {
+        let fields = vec![("Content-Encoding".to_owned(), "gzip".to_owned())];
+        let head = Box::new(PlainHead { fields, ..PlainHead::default() });
+        let mut message = Message::new(Direction::Request, head, Body::streaming(Format::Text));
+        message.remove_field("content-encoding");
+        message.hold(gzip(b"plain"));
+        assert_eq!(message.body.text(&Budget::default()).unwrap(), "plain");
     }
 
     #[test]

@@ -23,7 +23,9 @@ impl Format {
     /// By a `Content-Type`. Source: the message builders of Micro Integrator's `deployment.toml`.
     #[must_use]
     pub fn of(content_type: &str) -> Self {
-        let media = content_type.split(';').next().unwrap_or_default().trim();
+        let end = content_type.bytes().position(|byte| byte == b';');
+        let media = content_type.get(..end.unwrap_or(content_type.len())).unwrap_or_default();
+        let media = media.trim_ascii();
         let is = |name: &str| media.eq_ignore_ascii_case(name);
         if is("application/json") || ends_with(media, "+json") {
             Self::Json

@@ -70,7 +70,7 @@ impl Message {
     #[must_use]
     pub fn new(direction: Direction, head: Box<dyn Head>, body: Body) -> Self {
         let mut message = Self { direction, head, body, properties: Properties::default() };
-        message.note_parameters();
+        message.note_unless_streaming();
         message
     }
 
@@ -87,7 +87,9 @@ impl Message {
     pub(crate) fn rewritten_since(&mut self, before: BodyUse) {
         if before != BodyUse::Rewritten && self.body.state() == BodyUse::Rewritten {
             for name in OF_THE_BYTES {
-                self.head.remove_field(name);
+                if self.head.field(name).is_some() {
+                    self.head.remove_field(name);
+                }
             }
         }
     }
@@ -97,8 +99,24 @@ impl Message {
         Some(Coding::of(&*self.head)).filter(|coding| *coding != Coding::Identity)
     }
 
-    /// Notes what else than its format the head says of the body.
+    /// The bytes of a body that was streaming.
+    pub fn hold(&mut self, bytes: impl Into<Bytes>) {
+        self.note_parameters();
+        self.body.hold(bytes);
+    }
+
+    fn note_unless_streaming(&mut self) {
+        if self.body.state() != BodyUse::Untouched && !self.body.is_empty() {
+            self.note_parameters();
+        }
+    }
+
+    /// Notes what else than its format the head says of the body, once: of one that streams when it is read, or before
+    /// its head changes.
     fn note_parameters(&mut self) {
+        if self.body.is_noted() || self.body.state() == BodyUse::Rewritten {
+            return;
+        }
         self.body.set_coding(Coding::of(&*self.head));
         let Some(content_type) = self.head.field(CONTENT_TYPE) else { return };
         if self.body.format() == Format::Multipart {
@@ -159,6 +177,7 @@ impl Message {
     /// The name is not a token, or the value has control characters. Source: RFC 9110 section 5.5.
     pub fn set_field(&mut self, name: &str, value: &str) -> Result<(), Failure> {
         let value = field_value(name, value)?;
+        self.note_parameters();
         self.head.set_field(name, value);
         Ok(())
     }
@@ -169,8 +188,15 @@ impl Message {
     /// As [`Message::set_field`].
     pub fn add_field(&mut self, name: &str, value: &str) -> Result<(), Failure> {
         let value = field_value(name, value)?;
+        self.note_parameters();
         self.head.add_field(name, value);
         Ok(())
+    }
+
+    /// Removes all header fields of this name.
+    pub fn remove_field(&mut self, name: &str) {
+        self.note_parameters();
+        self.head.remove_field(name);
     }
 
     /// Whether a property is `true`.
@@ -218,7 +244,7 @@ impl Message {
     /// Removes a property, or all header fields of this name.
     pub fn remove(&mut self, scope: PropertyScope, name: &str) {
         match scope {
-            PropertyScope::Transport => self.head.remove_field(name),
+            PropertyScope::Transport => self.remove_field(name),
             PropertyScope::Axis2 if name == "TRANSPORT_HEADERS" => self.remove_fields(),
             PropertyScope::Synapse
             | PropertyScope::Axis2
@@ -238,7 +264,7 @@ impl Message {
         let mut names = Vec::new();
         self.head.fields(&mut |name, _| names.push(name.to_owned()));
         for name in names.iter().filter(|name| !name.eq_ignore_ascii_case(CONTENT_TYPE)) {
-            self.head.remove_field(name);
+            self.remove_field(name);
         }
     }
 
@@ -248,7 +274,7 @@ impl Message {
         self.direction = Direction::Response;
         self.head = head;
         self.body = body;
-        self.note_parameters();
+        self.note_unless_streaming();
         self.properties
             .retain(|scope| !matches!(scope, PropertyScope::Axis2 | PropertyScope::Axis2Client));
     }
@@ -288,7 +314,7 @@ impl Message {
     /// The body is not well-formed, or cannot be written in that format; the budget.
     pub fn finish(&mut self, budget: &Budget) -> Result<Option<Bytes>, Failure> {
         if self.says(PropertyScope::Axis2, NO_ENTITY_BODY) {
-            self.head.remove_field(CONTENT_TYPE);
+            self.remove_field(CONTENT_TYPE);
             return Ok(Some(Bytes::new()));
         }
         let sent_type = self.properties.get(PropertyScope::Axis2, SENT_CONTENT_TYPE);

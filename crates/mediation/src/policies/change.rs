@@ -72,7 +72,7 @@ struct RemoveField(Box<str>);
 
 impl Mediator for RemoveField {
     fn mediate(&self, _: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
-        message.head.remove_field(&self.0);
+        message.remove_field(&self.0);
         Ok(Next::Continue)
     }
 }

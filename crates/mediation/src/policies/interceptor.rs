@@ -383,7 +383,7 @@ fn change_fields(message: &mut Message, answer: json::Ref<'_>) -> Result<(), Fai
                 name.string().ok_or_else(|| invalid("`headersToRemove` is no list of names"));
             let name = name?;
             if !is_written_by_gateway(&name) {
-                message.head.remove_field(&name);
+                message.remove_field(&name);
             }
         }
     }

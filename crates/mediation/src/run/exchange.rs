@@ -261,10 +261,11 @@ impl Run {
         let message = match part {
             Some(part) => *part,
             None => {
-                let empty = placeholder();
-                let head = std::mem::replace(&mut branch.message.head, empty.head);
-                let body = std::mem::replace(&mut branch.message.body, empty.body);
-                Message::new(branch.message.direction, head, body)
+                let mut away = placeholder();
+                away.direction = branch.message.direction;
+                std::mem::swap(&mut branch.message.head, &mut away.head);
+                std::mem::swap(&mut branch.message.body, &mut away.body);
+                away
             }
         };
         let one_way = matches!(wait, Wait::OneWay { .. });
@@ -310,7 +311,7 @@ impl Run {
                 return self.exchange_failed(branch, wait, failure, message, context);
             }
             (Wait::Body, Answer::Body(bytes)) => {
-                branch.message.body.hold(bytes);
+                branch.message.hold(bytes);
                 Ok(())
             }
             (Wait::Call { direction, .. }, Answer::Response(response)) => {
