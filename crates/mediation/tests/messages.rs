@@ -200,6 +200,26 @@ fn get_property_knows_what_synapse_knows_of_any_message() {
     let mut order = envelope("", "<a/>");
     order.set_field("SOAPAction", "\"urn:order\"").unwrap();
     assert_eq!(of("Action", order), "urn:order");
+    let action = message("application/soap+xml; action=\"urn:order\"", "<a/>");
+    assert_eq!(of("Action", action), "urn:order");
+    let wsa = "http://www.w3.org/2005/08/addressing";
+    let addressed = || {
+        let header = format!(
+            "<e:Header><w:MessageID xmlns:w=\"{wsa}\">urn:7</w:MessageID><w:From xmlns:w=\"{wsa}\"><w:Address>http://me/</w:Address>\
+             </w:From><MessageID>other</MessageID></e:Header>"
+        );
+        envelope(&header, "<o:order xmlns:o=\"urn:o\"/>")
+    };
+    assert_eq!(of("MessageID", addressed()), "urn:7");
+    assert_eq!(of("From", addressed()), "http://me/");
+    assert_eq!(of("ReplyTo", addressed()), "");
+    assert_eq!(of("OperationName", addressed()), "order");
+    assert_eq!(of("OperationNamespace", addressed()), "urn:o");
+    assert_eq!(of("OperationName", message(JSON, "1")), "mediate");
+    assert_eq!(of("MessageID", message(JSON, "1")), "urn:uuid:of-the-run");
+    let sets = "<header name=\"From\" value=\"http://us/\"/><log level=\"custom\"><property name=\"a\" \
+                expression=\"get-property('From')\"/></log>";
+    assert_eq!(run(sets, addressed()).log, ["a = http://us/"]);
     assert_eq!(of("SYSTEM_TIME", envelope("", "<a/>")), "1700000000000");
     assert_eq!(of("SYSTEM_DATE', 'yyyy-MM-dd", envelope("", "<a/>")), "2023-11-14");
     let own = "<property name=\"Action\" value=\"own\"/><property name=\"a\" expression=\"get-property('Action')\"/>\

@@ -307,7 +307,7 @@ mod tests {
             ("--users 3", 3, 3, 1),
             ("--connections 3", 3, 3, 1),
             ("--http2", 1, 1, 1),
-            ("--http2 --users 250", 250, 3, 100),
+            ("--http2 --users 250", 250, 3, 84),
             ("--http2 --users 7 --connections 2", 7, 2, 4),
             ("--http2 --users 9 --connections 5", 9, 5, 2),
             ("--http2 --users 7 --streams 3", 7, 3, 3),

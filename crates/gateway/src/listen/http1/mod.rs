@@ -176,7 +176,7 @@ impl Connection<'_> {
         let mut begun = !self.reader.buffer.is_empty();
         let limit_ms = if begun || first { head_ms } else { idle_ms };
         self.wait_at_most(limit_ms);
-        let since_us = self.worker.resources.coarse_us();
+        let mut since_us = self.worker.resources.coarse_us();
         self.watch.client_is_slow(false, since_us);
         self.watch.client_is_slow(true, since_us);
         let (mut looked_at, mut drained, mut has_waited) = (0, false, false);
@@ -208,6 +208,8 @@ impl Connection<'_> {
                 }
                 Ok(Read::Waits) => {
                     Box::pin(self.wait_for_turn()).await;
+                    // A request has arrived: the connection was not idle.
+                    since_us = self.worker.resources.coarse_us();
                     self.wait_at_most(limit_ms);
                     has_waited = true;
                     continue;
