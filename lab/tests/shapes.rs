@@ -61,7 +61,6 @@ fn stages_send_what_each_of_them_is_due() {
         });
         assert_eq!((report.requests, report.requests_in_all), (260, 260 + warm_up));
         assert_eq!(report.requests_in_all, echo.requests() - before);
-        assert!(!names(&report).iter().any(|code| code == "rate-not-reached"));
     }
 }
 
