@@ -57,15 +57,18 @@ pub(super) fn opaque_token_hit(times: usize) {
     let issuers = [Arc::new(Issuer { introspection: Some(introspection), ..issuer() })];
     let mut cache = TokenCache::new(CACHE_BYTES, &Fixed);
     let response = br#"{"active":true,"sub":"bench","client_id":"bench","aud":"bench","scope":"orders:write"}"#;
-    // As long as 256 bits in base64url.
-    let tokens: Vec<String> = (0..TOKENS).map(|number| format!("{number:043}")).collect();
+    // 256 random bits in base64url, as the signature at the end of a JWT is.
+    let random = |jwt: Vec<u8>| jwt.last_chunk::<43>().map(|end| end.to_vec());
+    let tokens: Vec<Vec<u8>> = (0..TOKENS).map(credential).filter_map(random).collect();
     for token in &tokens {
-        let told = authenticate::conclude(&mut cache, token.as_bytes(), &issuers, 0, response, NOW);
+        let told = authenticate::conclude(&mut cache, token, &issuers, 0, response, NOW);
         assert!(told.is_ok_and(|caller| caller.is_some()));
     }
-    let credentials: Vec<_> = tokens.iter().map(|token| format!("Bearer {token}")).collect();
+    assert_eq!(cache.len(), TOKENS);
+    let credentials: Vec<_> =
+        tokens.iter().map(|token| [b"Bearer ", &token[..]].concat()).collect();
     for credential in credentials.iter().cycle().take(times) {
-        black_box(known(&mut cache, black_box(credential.as_bytes()), &issuers));
+        black_box(known(&mut cache, black_box(credential), &issuers));
     }
 }
 
