@@ -7,6 +7,7 @@ use model::{Cors, FaultStatus, Settings};
 use stages::Routes;
 use wire::tls::ClientTls;
 
+use crate::forward::{Balancer, Forwarding, RetryCounts};
 use crate::integration::Integration;
 use crate::integration::policies::PolicyTable;
 use crate::quotas::Quotas;
@@ -44,6 +45,26 @@ pub(crate) struct Live {
 }
 
 impl Live {
+    /// How a request that begins at `begun_us`, on the worker's clock, is forwarded: without fields of the client that
+    /// say who it is.
+    pub(crate) fn forwarding<'a>(
+        &'a self,
+        retries: &'a RetryCounts,
+        balancer: &'a Balancer,
+        begun_us: u64,
+    ) -> Forwarding<'a> {
+        Forwarding {
+            client_tls: &self.client_tls,
+            connect_ms: self.connect_ms,
+            stall_ms: self.stall_ms,
+            min_rate: self.min_rate,
+            begun_us,
+            retries,
+            balancer,
+            forward_fields: &[],
+        }
+    }
+
     pub(crate) fn new(settings: &Settings, client_tls: Arc<ClientTls>) -> Self {
         let gateway = &settings.gateway;
         Self {

@@ -26,7 +26,7 @@ use crate::client::Client;
 use crate::compiled::Compiled;
 use crate::fetch::{self, FetchError, Fetched};
 use crate::flow::Held;
-use crate::forward::{self, Forwarding, OwnBody, Pass, Unwanted, while_wanted};
+use crate::forward::{self, OwnBody, Pass, Unwanted, while_wanted};
 use crate::message::{HeadEdits, Outgoing, Peer, Request};
 use crate::share::Share;
 use crate::worker::Worker;
@@ -281,17 +281,8 @@ async fn post(
         query: address.query.map(str::as_bytes),
         ..Outgoing::own(b"POST", address.path.as_bytes(), &edits, &peer)
     };
-    let live = &revision.live;
-    let forwarding = Forwarding {
-        client_tls: &live.client_tls,
-        connect_ms: live.connect_ms,
-        stall_ms: live.stall_ms,
-        min_rate: live.min_rate,
-        begun_us: resources.now_us(),
-        retries: &worker.tally.retries,
-        balancer: &address.balancer,
-        forward_fields: &[],
-    };
+    let (retries, now_us) = (&worker.tally.retries, resources.now_us());
+    let forwarding = revision.live.forwarding(retries, &address.balancer, now_us);
     let mut body = OwnBody::new(Held::new(body.into()), resources);
     let response = forward::exchange(resources, &forwarding, &outgoing, &mut body).await?;
     fetch::whole(resources, response, INTROSPECTION_BYTES_MAX).await

@@ -171,15 +171,10 @@ async fn respond<C: Client>(
     if !api.forward_auth_header {
         edits.remove(api.auth_header.as_bytes());
     }
+    let retries = &worker.tally.retries;
     let forwarding = Forwarding {
-        client_tls: &revision.live.client_tls,
-        connect_ms: revision.live.connect_ms,
-        stall_ms: revision.live.stall_ms,
-        min_rate: revision.live.min_rate,
-        begun_us: record.started_us,
-        retries: &worker.tally.retries,
-        balancer,
         forward_fields: &api.forward_fields,
+        ..revision.live.forwarding(retries, balancer, record.started_us)
     };
     let outgoing = Outgoing::of(request, remainder, &edits, may_upgrade(request, api));
     let upstream = forward::exchange(&worker.resources, &forwarding, &outgoing, client).await;

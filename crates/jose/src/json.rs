@@ -118,10 +118,15 @@ impl<'a> Object<'a> {
     }
 }
 
-impl Value<'_> {
+impl<'a> Value<'a> {
     /// The text, if it is a string.
     pub(crate) fn as_str(&self) -> Option<&str> {
         if let Self::String(text) = self { Some(text) } else { None }
+    }
+
+    /// The members, if it is an object.
+    pub(crate) fn as_object(&self) -> Option<&Object<'a>> {
+        if let Self::Object(object) = self { Some(object) } else { None }
     }
 
     /// The items, if it is an array.

@@ -50,10 +50,10 @@ impl TokenSubscriptions {
             Some(Value::Array(listed)) => listed,
             Some(_) => return Err(PROBLEM),
         };
-        let tiers = claims.get("tierInfo").and_then(object);
-        let api = |value| SubscribedApi::of(object(value)?, tiers);
+        let tiers = claims.get("tierInfo").and_then(Value::as_object);
+        let api = |value: &Value<'_>| SubscribedApi::of(value.as_object()?, tiers);
         let apis: Vec<_> = listed.iter().map(api).collect::<Option<_>>().ok_or(PROBLEM)?;
-        let application = claims.get("application").and_then(object);
+        let application = claims.get("application").and_then(Value::as_object);
         let of_application = |name| application.and_then(|it| text(it, name));
         let found = Self {
             apis,
@@ -67,7 +67,7 @@ impl TokenSubscriptions {
 impl SubscribedApi {
     fn of(api: &Object<'_>, tiers: Option<&Object<'_>>) -> Option<Self> {
         let tier = text(api, "subscriptionTier");
-        let of_tier = tier.as_deref().and_then(|tier| tiers?.get(tier)).and_then(object);
+        let of_tier = tier.as_deref().and_then(|tier| tiers?.get(tier)).and_then(Value::as_object);
         let member = |name| of_tier.and_then(|tier| tier.get(name));
         let stops = member("stopOnQuotaReach") != Some(&Value::Bool(false));
         let unit_ms = match of_tier.and_then(|tier| text(tier, "spikeArrestUnit")).as_deref() {
@@ -83,31 +83,13 @@ impl SubscribedApi {
     }
 }
 
-fn object<'v, 'a>(value: &'v Value<'a>) -> Option<&'v Object<'a>> {
-    match value {
-        Value::Object(object) => Some(object),
-        Value::Null
-        | Value::Bool(_)
-        | Value::Unsigned(_)
-        | Value::Negative(_)
-        | Value::Number(_)
-        | Value::String(_)
-        | Value::Array(_) => None,
-    }
-}
-
 /// A string, or the digits of a whole number.
 fn text(object: &Object<'_>, name: &str) -> Option<String> {
-    match object.get(name)? {
-        Value::String(text) => Some(text.clone().into_owned()),
-        Value::Unsigned(number) => Some(number.to_string()),
-        Value::Null
-        | Value::Bool(_)
-        | Value::Negative(_)
-        | Value::Number(_)
-        | Value::Array(_)
-        | Value::Object(_) => None,
+    let value = object.get(name)?;
+    if let Value::Unsigned(number) = value {
+        return Some(number.to_string());
     }
+    value.as_str().map(str::to_owned)
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use model::{Limit, LimitBy, Plan, Plans, Quantity};
 pub struct PlanTable {
     /// From which it was compiled.
     source: Arc<Plans>,
+    /// By their names in lower case, and as they are spelt, so that a request that names one allocates nothing.
     numbers: HashMap<String, u32>,
     plans: Vec<Arc<Plan>>,
 }
@@ -35,6 +36,7 @@ impl PlanTable {
         for plan in source.iter() {
             let next = u32::try_from(plans.len()).unwrap_or(CLOSED);
             let number = *numbers.entry(plan.name.to_ascii_lowercase()).or_insert(next);
+            numbers.insert(plan.name.clone(), number);
             match plans.get_mut(number as usize) {
                 Some(known) => *known = Arc::clone(plan),
                 None => plans.push(Arc::clone(plan)),
@@ -46,7 +48,8 @@ impl PlanTable {
     /// The number of the plan of this name, which is the same in every later table.
     #[must_use]
     pub fn number(&self, name: &str) -> u32 {
-        self.numbers.get(&name.to_ascii_lowercase()).copied().unwrap_or(CLOSED)
+        let found = self.numbers.get(name);
+        found.or_else(|| self.numbers.get(&name.to_ascii_lowercase())).copied().unwrap_or(CLOSED)
     }
 
     pub(crate) fn get(&self, number: u32) -> Option<&Plan> {

@@ -22,11 +22,19 @@ pub async fn backup(database: &Database, to: &Path) -> Result<(), StoreError> {
     let file = sqlite(database)?;
     fs::metadata(file).map_err(copy(file))?;
     create_private(to, true).map_err(copy(to))?;
-    let mut connection = connect(file).await?;
-    let name = to.to_str().ok_or_else(|| copy(to)(ErrorKind::InvalidFilename.into()))?;
-    sqlx::query("VACUUM INTO ?").bind(name).execute(&mut connection).await?;
-    connection.close().await?;
-    synchronise(to)
+    let written = async {
+        let mut connection = connect(file).await?;
+        let name = to.to_str().ok_or_else(|| copy(to)(ErrorKind::InvalidFilename.into()))?;
+        sqlx::query("VACUUM INTO ?").bind(name).execute(&mut connection).await?;
+        connection.close().await?;
+        synchronise(to)
+    };
+    if let Err(error) = written.await {
+        // The error is more important than what is left over, such as a part of a copy for which the disk has no room.
+        let _ = fs::remove_file(to);
+        return Err(error);
+    }
+    Ok(())
 }
 
 /// Replaces `database` by `from`, a file that [`backup`] wrote.

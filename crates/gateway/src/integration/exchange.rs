@@ -244,16 +244,10 @@ impl Sender {
             query: address.query.map(str::as_bytes),
             ..Outgoing::own(method, path, edits, &self.peer)
         };
-        let live = &revision.live;
+        let (retries, now_us) = (&worker.tally.retries, worker.resources.now_us());
         let forwarding = Forwarding {
-            client_tls: &live.client_tls,
-            connect_ms: live.connect_ms,
-            stall_ms: live.stall_ms,
-            min_rate: live.min_rate,
-            begun_us: worker.resources.now_us(),
-            retries: &worker.tally.retries,
-            balancer: &address.balancer,
             forward_fields: upstream.map_or(&[], ApiUpstream::forward_fields),
+            ..revision.live.forwarding(retries, &address.balancer, now_us)
         };
         forward::exchange(&worker.resources, &forwarding, &outgoing, body).await
     }

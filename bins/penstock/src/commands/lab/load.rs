@@ -328,9 +328,15 @@ mod tests {
             let shared = (protocol.connections(found), protocol.streams(found));
             assert_eq!((found, shared), (users, (connections, streams)), "{flags}");
         }
-        for flags in ["--users 3 --connections 2", "--http2 --users 9 --connections 2 --streams 4"]
-        {
-            assert!(protocol(&parse(flags).unwrap(), 1).unwrap_err().contains("omit "));
+        for (flags, advice) in [
+            ("--users 3 --connections 2", "omit one of them, or add --http2"),
+            (
+                "--http2 --users 9 --connections 2 --streams 4",
+                "omit --connections or --streams, or use more",
+            ),
+        ] {
+            let rejected = protocol(&parse(flags).unwrap(), 1).unwrap_err();
+            assert!(rejected.ends_with(advice), "{rejected}");
         }
         assert!(parse("--streams 4").is_none() && parse("--http2 --streams 0").is_none());
     }
