@@ -21,10 +21,11 @@ IMAGE = $(TARGET_DIR)/packages/penstock-$(VERSION)-$(ARCH).oci.tar
 # Inputs per fuzz target in `make test`, always the same; seconds per fuzz target in `make fuzz`.
 FUZZ_RUNS ?= 5000
 SECONDS_EACH ?= 60
-# Parts of `make test` that can be left out, for machines without valgrind, a browser, PostgreSQL or Maven.
+# Parts of `make test` that can be left out, for machines without valgrind, a browser, PostgreSQL, Redis or Maven.
 INSTRUCTIONS ?= yes
 BROWSER ?= yes
 POSTGRES ?= yes
+REDIS ?= yes
 # With npm and its registry: OPENID_CLIENT=yes.
 OPENID_CLIENT ?= no
 PACKAGES ?= yes
@@ -81,6 +82,7 @@ test: test-needs ## all checks and tests, with fixed random seeds; CI runs this
 	  "instruction counts" "$(call unless-no,INSTRUCTIONS,cargo xtask instructions)" \
 	  "report in a browser" "$(call unless-no,BROWSER,cargo test --workspace --test browser -- --ignored)" \
 	  "PostgreSQL" "$(call unless-no,POSTGRES,cargo test --workspace --test identity -- --ignored postgresql)" \
+	  "Redis" "$(call unless-no,REDIS,cargo test --workspace --test journeys -- --ignored redis)" \
 	  "openid-client" "$(call unless-no,OPENID_CLIENT,cargo test --workspace --test identity -- --ignored openid_client)" \
 	  "results in JMeter" "$(call unless-no,JMETER,cargo test --workspace --test jmeter -- --ignored)" \
 	  "packages" "$(call unless-no,PACKAGES,make --no-print-directory packages-check)"
@@ -116,7 +118,7 @@ build-and-test-steps = "build" "cargo build --workspace --bin penstock --tests" 
 ##@ Measure
 
 # Suites of `make bench` (suites/bench-*.toml), the folder of their results, and the document with their tables.
-SUITES ?= cpu latency workers start change
+SUITES ?= cpu latency workers overload start change
 BENCH_OUT := $(or $(BENCH_OUT),$(TARGET_DIR)/bench/$(shell date +%Y-%m-%d-%H%M%S))
 DOCUMENT ?= docs/performance.md
 
@@ -149,6 +151,9 @@ test-needs: build-needs
 ifneq ($(POSTGRES),no)
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || { echo >&2 "missing: PostgreSQL. On Debian: \
 	apt-get install postgresql (or: make test POSTGRES=no)"; exit 1; }
+endif
+ifneq ($(REDIS),no)
+	@$(call need,redis-server,apt-get install redis-server (or: make test REDIS=no))
 endif
 ifneq ($(INSTRUCTIONS),no)
 	@$(call need,valgrind,apt-get install valgrind (or: make test INSTRUCTIONS=no))

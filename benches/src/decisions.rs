@@ -122,8 +122,9 @@ pub(super) fn subscription_and_quotas(times: usize) {
     let mut meters = WorkerMeters::new(Arc::new(Meters::default()));
     let sender = Sender { user: None, network: &|| 0 };
     for number in 0..times {
-        let (api, key) = (black_box(&found.api.api), found.api.key);
-        let granted = authorise::subscription(&caller, api, key, Some(&subscribers), &plans);
+        let (api, key) = (black_box(&*found.api.api), found.api.key);
+        let granted =
+            authorise::subscription((&caller, ""), (api, key), Some(&subscribers), &plans);
         let Ok(grant) = granted else { panic!("it is subscribed") };
         let uses =
             [(Level::Subscription, grant.subscription), (Level::Application, grant.application)];
@@ -201,6 +202,7 @@ fn issuer() -> Issuer {
         padded_segments: false,
         allow_unlimited: false,
         introspection: None,
+        revoked: None,
     }
 }
 

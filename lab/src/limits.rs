@@ -48,6 +48,18 @@ pub const LOAD_INTERVAL_S_MAX: u64 = 60 * 60;
 pub const LOAD_STAGES_MAX: usize = 100;
 /// Longest think time, in seconds. Longer: rejected at the start.
 pub const LOAD_THINK_S_MAX: u64 = 60 * 60;
+/// Maximum number of messages of a gRPC call. More: rejected at the start.
+pub const LOAD_GRPC_MESSAGES_MAX: usize = 10_000;
+/// Maximum number of requests of a scenario. More: rejected at the start.
+pub const SCENARIO_REQUESTS_MAX: usize = 100;
+/// Longest name of a request of a scenario, in characters. Longer: rejected at the start.
+pub const SCENARIO_NAME_CHARS_MAX: usize = 100;
+/// Largest data file of a scenario, in bytes. Larger: rejected at the start.
+pub const SCENARIO_DATA_BYTES_MAX: u64 = 64 * MIB as u64;
+/// Largest response body from which a scenario extracts a value, in bytes. Larger: the request fails.
+pub const SCENARIO_BODY_BYTES_MAX: usize = MIB as usize;
+/// Largest HAR file or API description that becomes a scenario, in bytes. Larger: rejected.
+pub const SCENARIO_SOURCE_BYTES_MAX: u64 = 64 * MIB as u64;
 /// Time between scheduling a measurement and its first request, in microseconds, so that all threads are
 /// ready.
 pub const LOAD_LEAD_US: u64 = 20_000;
@@ -60,6 +72,8 @@ pub const JTL_CHUNK_SAMPLES: usize = 1_024;
 pub const JTL_CHUNKS_MAX: usize = 64;
 /// Maximum number of intervals queued for the histogram log writer. More: the next interval is longer.
 pub const HLOG_INTERVALS_MAX: usize = 4;
+/// Longest time until a scraper of metrics sends its request or reads the response, in milliseconds. Longer: closed.
+pub const METRICS_MS_MAX: u64 = 1_000;
 /// Shortest secret shared by controllers and agents, in bytes. Shorter: rejected at the start.
 pub const AGENT_SECRET_BYTES_MIN: usize = 16;
 /// Longest secret shared by controllers and agents, in bytes. Longer: rejected at the start.

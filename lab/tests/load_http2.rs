@@ -13,7 +13,7 @@ use penstock_lab::agent::{self, Agent};
 use penstock_lab::echo::{self, Echo};
 use penstock_lab::load::{self, LoadError, Options, Payload, Protocol, Report, Shape, Trust};
 use penstock_lab::payload::JsonShape;
-use wire::h2::{Connection, Event, head_block};
+use wire::h2::{Connection, Event, head_block, trailer_block};
 use wire::tls::{CertificateSet, PemPair, ServerCertificates, generate_self_signed, server_config};
 
 #[test]
@@ -237,6 +237,35 @@ fn agents_divide_the_connections() {
 }
 
 #[test]
+fn grpc_calls_succeed_by_the_status_in_their_trailers() {
+    // Two messages for each call, whatever it sends.
+    let body = || [&[0, 0, 0, 0, 3][..], b"one", &[0, 0, 0, 0, 0]].concat();
+    let server = Server::start(false, move |turn| match turn % 4 {
+        0 => Reply::Grpc(200, body(), "0"),
+        1 => Reply::Grpc(200, body(), "0"),
+        2 => Reply::Grpc(200, Vec::new(), "14"),
+        _ => Reply::Grpc(503, Vec::new(), "14"),
+    });
+    let folder = tempfile::TempDir::new().unwrap();
+    let message = folder.path().join("message.bin");
+    std::fs::write(&message, b"\x0a\x01x").unwrap();
+    for count in [1, 5] {
+        let before = server.body_bytes();
+        let report = run(Options {
+            grpc_messages: Some(count),
+            payload: Payload::File(message.clone()),
+            warm_up: Duration::ZERO,
+            requests: Some(40),
+            duration: load::LONGEST,
+            ..get(&server)
+        });
+        assert_eq!(kinds(&report), ["status-503", "grpc-14"]);
+        assert_eq!((report.requests, report.errors, report.messages_received), (40, 20, 40));
+        assert_eq!(server.body_bytes() - before, 40 * 8 * count as u64);
+    }
+}
+
+#[test]
 fn a_connection_per_request_is_opened_and_its_cost_reported() {
     for tls in [false, true] {
         let server = Server::start(tls, |_| Reply::Body(200, Vec::new()));
@@ -316,6 +345,8 @@ fn server_tls(http2: bool) -> Arc<rustls::ServerConfig> {
 /// What the server does with a request.
 enum Reply {
     Body(u16, Vec<u8>),
+    /// The same with `grpc-status` in trailers, or in the head if there is no body.
+    Grpc(u16, Vec<u8>, &'static str),
     Reset,
     /// A body that is shorter than announced.
     Malformed,
@@ -451,6 +482,22 @@ fn serve(stream: &mut dyn Peer, handler: &dyn Fn(u64) -> Reply, counts: &Counts)
             let mut length = None;
             let (status, body) = match reply {
                 Reply::Body(status, body) => (status, body),
+                Reply::Grpc(status, body, grpc) => {
+                    let mut block = Vec::new();
+                    let field = [(&b"grpc-status"[..], grpc.as_bytes())].into_iter();
+                    let of_head = if body.is_empty() { field.clone().count() } else { 0 };
+                    head_block(&mut block, status, field.clone().take(of_head), None).unwrap();
+                    connection.send_head(slot, &block, body.is_empty());
+                    if !body.is_empty() {
+                        assert_eq!(connection.send_data(slot, &body), body.len());
+                        let mut trailers = Vec::new();
+                        trailer_block(&mut trailers, format!("grpc-status: {grpc}\r\n").as_bytes())
+                            .unwrap();
+                        connection.send_trailers(slot, &trailers);
+                    }
+                    connection.close(slot);
+                    continue;
+                }
                 Reply::Leave => {
                     connection.leave();
                     (200, b"hello".to_vec())

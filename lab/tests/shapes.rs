@@ -144,10 +144,17 @@ fn a_stop_counts_requests_due_until_then() {
 fn think_time_reduces_requests_and_enters_littles_law() {
     let echo = start_echo(0);
     let shape = Shape::Closed { think: Think::Constant { us: 50_000 } };
-    let report = run(Options { users: 4, shape, ..options(&echo) });
-    // In 400 ms with pauses of 50 ms, each of the four users can make at most nine requests.
-    assert!((1..=36).contains(&report.requests), "{}", report.requests);
-    assert_eq!(report.requests_in_all, echo.requests());
+    let report = run(Options {
+        users: 4,
+        shape,
+        warm_up: Duration::ZERO,
+        requests: Some(20),
+        duration: load::LONGEST,
+        ..options(&echo)
+    });
+    assert_eq!((report.requests, report.requests_in_all), (20, echo.requests()));
+    // At least one of the users made five requests, with four pauses of 50 ms between them.
+    assert!(report.seconds >= 0.2, "{}", report.seconds);
     assert!(
         report.users_by_littles_law > report.latency.mean_ms * report.throughput_per_s / 1_000.0
     );
@@ -218,7 +225,7 @@ fn the_histogram_log_adds_up_to_the_report() {
         for tag in tags {
             let (intervals, sum) = read_hlog(&hlog, *tag);
             // One a second, but a generator that gets no CPU for seconds writes fewer.
-            assert!(intervals >= 2, "{intervals}");
+            assert!(intervals >= 1, "{intervals}");
             assert_eq!(sum.len(), report.requests);
         }
         let (_, sum) = read_hlog(&hlog, None);
@@ -264,6 +271,10 @@ fn the_json_has_the_shape_and_both_kinds_of_time() {
 
 /// Computes the published figures from a JTL by sorting and counting, without a histogram.
 fn recalculated(lines: &[&Line]) -> PublishedStats {
+    // A generator that gets no CPU during the short warm-up sends nothing in it.
+    if lines.is_empty() {
+        return PublishedStats::default();
+    }
     let mut all: Vec<u64> = lines.iter().map(|line| line.elapsed_ms).collect();
     all.sort_unstable();
     let count = all.len() as f64;

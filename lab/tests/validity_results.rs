@@ -26,8 +26,7 @@ fn errors_and_statuses_are_flagged() {
     let output = |check: &str| message(&warnings, check);
     assert!(output("errors").contains("status-503"), "{warnings:?}");
     assert!(output("status-mix").contains("status other than 2xx"), "{warnings:?}");
-    let percent: f64 = output("errors").split(' ').next().unwrap().parse().unwrap();
-    assert!((19.0..=21.0).contains(&percent), "{percent}");
+    assert!(output("errors").starts_with("20"), "{warnings:?}");
 }
 
 #[test]
@@ -52,9 +51,9 @@ fn bodies_without_the_expected_text_are_flagged() {
 
 #[test]
 fn stalls_are_flagged_by_timeouts_and_mean() {
-    // After 40 responses the target stalls, and requests time out.
-    let addr = serve(|turn| if turn < 40 { Response::Bytes(GOOD) } else { Response::Never });
-    let warnings = measured(addr);
+    // After 95 responses the target stalls, and five requests time out: the mean is at least 50 ms.
+    let addr = serve(|turn| if turn < 95 { Response::Bytes(GOOD) } else { Response::Never });
+    let warnings = measured_with(addr, Duration::from_secs(1));
     assert!(message(&warnings, "errors").contains("timeout"), "{warnings:?}");
     assert!(message(&warnings, "stalls").contains("a stall"), "{warnings:?}");
 }
@@ -246,13 +245,18 @@ fn message<'a>(warnings: &'a [(String, String)], check: &str) -> &'a str {
     found.map_or_else(|| panic!("no {check} in {warnings:?}"), |(_, message)| message)
 }
 
-/// Measures the target and runs the checks on the JSON output of `lab load`.
+/// Measures 100 requests to the target and runs the checks on the JSON output of `lab load`.
 fn measured(addr: SocketAddr) -> Vec<(String, String)> {
+    measured_with(addr, Options::new("").timeout)
+}
+
+fn measured_with(addr: SocketAddr, timeout: Duration) -> Vec<(String, String)> {
     let options = Options {
         users: 2,
         warm_up: Duration::ZERO,
-        duration: Duration::from_millis(400),
-        timeout: Duration::from_millis(300),
+        requests: Some(100),
+        duration: load::LONGEST,
+        timeout,
         expect: Some("20B".to_owned()),
         ..Options::new(format!("http://{addr}/"))
     };

@@ -40,16 +40,14 @@ fn empty_data_frames_end_their_connection() {
 }
 
 #[test]
-fn a_ping_ack_flood_stops_nothing_although_nobody_reads_the_log() {
+fn floods_on_one_connection_after_another_stop_nothing() {
     let mut target = Target::new();
-    target.process.pause(true);
     for _ in 0..50 {
         let mut attacker = FrameClient::connect(target.http);
         attacker.try_send(&frame(PING, ACK, 0, &[7; 8]).repeat(5_000));
-        attacker.last_code();
+        assert_eq!(attacker.last_code(), Some(ENHANCE_YOUR_CALM));
     }
     target.serves_others_within(16 * MIB);
-    target.process.pause(false);
 }
 
 #[test]
@@ -73,6 +71,36 @@ fn streams_that_are_reset_at_once_end_their_connection() {
     assert!(requests < 2_000, "{requests} of {sent} requests reached the upstream");
 }
 
+/// "Made you reset": the client sends what the gateway must answer with a reset, and opens the next stream.
+#[test]
+fn streams_that_the_gateway_is_made_to_reset_end_their_connection() {
+    let mut target = Target::new();
+    let update = |increment: u32| (WINDOW_UPDATE, increment.to_be_bytes().to_vec());
+    for (provocation, (kind, payload)) in [
+        ("no increment", update(0)),
+        ("a window that overflows", update(0x7fff_ffff)),
+        ("DATA after the end", (DATA, vec![b'x'])),
+        ("PRIORITY of four bytes", (PRIORITY, vec![0; 4])),
+    ] {
+        let before = target.silent.count("GET /y ");
+        let mut attacker = FrameClient::connect(target.http);
+        let block = header_block("GET", "/b/y");
+        let mut sent = 0_u32;
+        while sent < 20_000 {
+            let stream = 2 * sent + 1;
+            let open = frame(HEADERS, END_HEADERS | END_STREAM, stream, &block);
+            if !attacker.try_send(&[open, frame(kind, 0, stream, &payload)].concat()) {
+                break;
+            }
+            sent += 1;
+        }
+        assert_eq!(attacker.last_code(), Some(ENHANCE_YOUR_CALM), "{provocation}");
+        target.serves_others_within(16 * MIB);
+        let requests = target.silent.count("GET /y ") - before;
+        assert!(requests < 2_000, "{provocation}: {requests} of {sent} reached the upstream");
+    }
+}
+
 #[test]
 fn a_header_block_without_end_ends_its_connection() {
     let mut target = Target::new();
@@ -84,7 +112,7 @@ fn a_header_block_without_end_ends_its_connection() {
                 break;
             }
         }
-        while attacker.read().is_some() {}
+        assert_eq!(attacker.last_code(), Some(ENHANCE_YOUR_CALM));
         target.serves_others_within(16 * MIB);
     }
 }

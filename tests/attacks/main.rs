@@ -9,4 +9,5 @@ mod heads;
 mod mediation;
 mod smuggling;
 mod target;
+mod trickles;
 mod upstreams;

@@ -29,6 +29,7 @@ fn a_request_hidden_by_ambiguous_framing_is_never_served() {
         "Content-Length: 0x0",
         "Content-Length: 00000000000000000000000000000000000000000000000000000000a",
         "Content-Length: 18446744073709551616",
+        "Content-Length: 9007199254740992",
         "Content-Length:",
         "Content-Length : 0",
         "Content-Length\t: 0",
@@ -101,6 +102,7 @@ fn a_request_hidden_in_a_head_is_never_served() {
         "GET /b/y x HTTP/1.1\r\nHost: me\r\n\r\n",
         "GET /b/y#z HTTP/1.1\r\nHost: me\r\n\r\n",
         "GET /b/..%2fy HTTP/1.1\r\nHost: me\r\n\r\n",
+        "GET /b/%2e%2e%5cy HTTP/1.1\r\nHost: me\r\n\r\n",
         "GET /b/%00 HTTP/1.1\r\nHost: me\r\n\r\n",
         "GET /b\\y HTTP/1.1\r\nHost: me\r\n\r\n",
         "G\0T /b/y HTTP/1.1\r\nHost: me\r\n\r\n",
@@ -111,6 +113,35 @@ fn a_request_hidden_in_a_head_is_never_served() {
     }
     check(&target, &format!("GET /b/y HTTP/1.2\r\nHost: me\r\n\r\n{HIDDEN}"), 505);
     check_nothing_hidden(&mut target);
+}
+
+#[test]
+fn a_name_that_an_upstream_could_take_for_framing_is_not_forwarded() {
+    let mut target = Target::new();
+    let mut attacker = target.connect();
+    attacker.send(format!(
+        "POST /b/y HTTP/1.1\r\nHost: me\r\nTransfer_Encoding: chunked\r\nContent-Length: {}\r\n\r\n0\r\n\r\n{HIDDEN}",
+        5 + HIDDEN.len()
+    ));
+    // It is a body, and sent as one.
+    while target.silent.count("/hidden") == 0 {
+        target.serves_others();
+    }
+    assert_eq!(target.silent.count("POST /y "), 1);
+    assert_eq!(target.silent.count("Transfer_Encoding"), 0);
+}
+
+#[test]
+fn with_strict_paths_no_path_has_two_readings() {
+    let target = Target::with("strict_paths = true\n");
+    for path in ["/b/x//y", "/b/x;v=1", "/b/x%2Fy", "/b/./x", "/b/%78"] {
+        check(
+            &target,
+            &format!("GET {path} HTTP/1.1\r\nHost: me\r\nConnection: close\r\n\r\n"),
+            400,
+        );
+    }
+    assert_eq!(target.silent.count("GET "), 0);
 }
 
 #[track_caller]

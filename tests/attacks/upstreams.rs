@@ -35,6 +35,42 @@ fn paths_that_make_the_upstream_hang_up_leave_the_endpoint_to_others() {
     target.serves_others_within(16 * MIB);
 }
 
+#[test]
+fn one_operation_that_makes_upstreams_hang_up_takes_no_endpoint_of_a_set_away() {
+    let upstream = || {
+        responding(|request| match request.target() {
+            "/y" => CannedResponse::ok("y"),
+            _ => CannedResponse::bytes("").then_close(),
+        })
+    };
+    let (one, two) = (upstream(), upstream());
+    let both = format!("{}', '{}", one.url(), two.url());
+    let files = Files::new().api("c.yaml", &description("/c", &both));
+    let mut target = Target::of(files, Upstream::fixed("in"));
+    let (mut attacker, mut other) = (target.connect(), target.connect());
+    for _ in 0..10 {
+        for _ in 0..19 {
+            let response = attacker.fetch("POST /c/bad", "Content-Length: 0\r\n");
+            assert_eq!(response.status_and_code(), "500 101505");
+        }
+        assert_eq!(other.fetch("GET /c/y", "").text(), "y");
+        assert_eq!(target.metric("penstock_endpoints_suspended"), 0);
+    }
+    target.serves_others_within(16 * MIB);
+}
+
+#[test]
+fn the_log_line_of_a_broken_first_chunk_names_the_endpoint() {
+    let upstream = responding(|_| {
+        CannedResponse::bytes("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n")
+    });
+    let address = upstream.address();
+    let target = Target::of(Files::new(), upstream);
+    assert_eq!(target.connect().fetch("GET /a/y", "").status_and_code(), "500 101506");
+    let line = target.process.wait_for("invalid HTTP response");
+    assert!(line.contains(&address.to_string()), "{line}");
+}
+
 /// An upstream that sends `start`, then `more` until the gateway closes. The client gets `expect`: status and code, or
 /// a response that is cut off.
 #[track_caller]

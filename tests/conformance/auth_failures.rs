@@ -84,14 +84,31 @@ fn each_reason_is_counted_and_logged_and_in_no_response() {
     }
     let accepted = issuer.token().claim("aud", "shop").bearer();
     assert_eq!(gateway.fetch("GET /a/x", &format!("Authorization: {accepted}\r\n")).status, 200);
+    // Revoked tokens need a key manager: tests/identity/revocations.rs.
+    let reasons = || AuthFailure::ALL.into_iter().filter(|reason| *reason != AuthFailure::Revoked);
     let total = gateway.metric("penstock_auth_failures_total", "api=");
-    assert_eq!(total, AuthFailure::ALL.len() as u64);
+    assert_eq!(total, reasons().count() as u64);
     assert!(gateway.drain(), "nothing is in progress");
     let lines = std::fs::read_to_string(&file).unwrap();
     let logged: Vec<Value> =
         lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let logged: Vec<_> = logged.iter().map(|line| line["auth_failure"].as_str()).collect();
-    let expect: Vec<_> =
-        AuthFailure::ALL.into_iter().map(|reason| Some(reason.as_str())).chain([None]).collect();
+    let expect: Vec<_> = reasons().map(|reason| Some(reason.as_str())).chain([None]).collect();
     assert_eq!(logged, expect, "in the order of the requests");
+}
+
+#[test]
+fn a_token_is_valid_as_soon_as_it_is_issued() {
+    let (issuer, upstream) = (Issuer::new("resident"), Upstream::fixed("in"));
+    let gateway = Gateway::of(api("/a").secured("GET /*").to(&upstream)).issuer(&issuer).start();
+    let mut client = gateway.connect();
+    // Into the next second, whose beginning the gateway must not notice late.
+    let (mut after, begun_s) = (0, harness::now_s());
+    while after < 20 {
+        let now_s = harness::now_s();
+        after += u32::from(now_s > begun_s);
+        let bearer = issuer.token().claim("nbf", now_s).claim("jti", after.to_string()).bearer();
+        let response = client.fetch("GET /a/x", &format!("Authorization: {bearer}\r\n"));
+        assert_eq!(response.status, 200, "{after} in the new second: {}", response.text());
+    }
 }

@@ -1,6 +1,7 @@
 //! Synapse's proxies and APIs on a listener of their own: each test is a sequence and what becomes of a message.
 
 use harness::{CannedResponse, Gateway, Response, Upstream};
+use model::Http2Listeners;
 
 /// A gateway with the proxy `it`, whose target has these children; `HERE` is the address of `upstream`.
 fn proxy(upstream: &Upstream, target: &str) -> Gateway {
@@ -79,6 +80,40 @@ fn a_payload_is_made_of_parts_of_the_message() {
     assert_eq!(client.read().text(), "{\"order\":{\"id\":7,\"by\":\"me\"}}");
     let forwarded = &upstream.requests()[0];
     assert_eq!(forwarded.header("user"), Some("me"), "header fields are forwarded");
+}
+
+#[test]
+fn options_of_the_whole_server_is_an_empty_200() {
+    let gateway = proxy(&Upstream::refusing(), "<inSequence><respond/></inSequence>");
+    let response = gateway.fetch("OPTIONS *", "");
+    assert_eq!((response.status, response.text().as_str()), (200, ""));
+}
+
+#[test]
+fn http2_is_switched_off_apart_from_that_of_apis() {
+    const PREFACE: &str = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    let service = "<proxy name=\"it\"><target><inSequence><respond/></inSequence></target></proxy>";
+    for (of_apis, own, accepted) in [
+        (Http2Listeners::ALL, None, true),
+        (Http2Listeners::NONE, None, false),
+        (Http2Listeners::ALL, Some(Http2Listeners::NONE), false),
+        (Http2Listeners::NONE, Some(Http2Listeners::ALL), true),
+    ] {
+        let gateway = Gateway::mediating(service)
+            .settings(|settings| {
+                settings.gateway.http2 = of_apis;
+                settings.integration.http2 = own;
+            })
+            .start();
+        let mut client = gateway.connect();
+        client.try_send(PREFACE);
+        if accepted {
+            client.send([0, 0, 0, 4, 0, 0, 0, 0, 0]);
+            assert_eq!(client.read_exactly(9)[3], 4);
+        } else {
+            assert_eq!(client.read().status, 505);
+        }
+    }
 }
 
 #[test]
@@ -368,16 +403,24 @@ fn an_address_without_a_path_gets_one() {
 
 #[test]
 fn a_group_sends_to_as_many_members_as_it_says() {
-    let (first, second, refusing) =
-        (Upstream::fixed("first"), Upstream::fixed("second"), Upstream::refusing());
+    let (first, second, refusing) = (Upstream::manual(), Upstream::manual(), Upstream::refusing());
     let member = |upstream: &Upstream| {
         format!("<endpoint><address uri=\"http://{}/\"/></endpoint>", upstream.address())
     };
     let members = format!("{}{}", member(&first), member(&second));
     let all =
         proxy(&first, &format!("<endpoint><recipientlist>{members}</recipientlist></endpoint>"));
-    assert_eq!(post(&all, "text/plain", "x").text(), "first");
-    assert_eq!((first.requests().len(), second.requests().len()), (1, 1));
+    std::thread::scope(|scope| {
+        let response = scope.spawn(|| post(&all, "text/plain", "x").text());
+        let mut connections = [&first, &second].map(Upstream::accept);
+        // Both have the request before one of them responds.
+        connections.iter_mut().for_each(|connection| drop(connection.request()));
+        let [first, second] = &mut connections;
+        second.ok("second");
+        assert_eq!(response.join().unwrap(), "second", "what comes first");
+        first.try_send("HTTP/1.1 204 No Content\r\n\r\n");
+    });
+    let second = Upstream::fixed("second");
     let broken = format!("{}{}", member(&refusing), member(&second));
     let next = proxy(&first, &format!("<endpoint><failover>{broken}</failover></endpoint>"));
     assert_eq!(post(&next, "text/plain", "x").text(), "second", "nothing of it was sent");

@@ -17,6 +17,7 @@ mod integration;
 mod integration_bodies;
 mod integration_codings;
 mod integration_cors;
+mod integration_endpoints;
 mod interceptors;
 mod introspection;
 mod keep_alive;

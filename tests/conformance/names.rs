@@ -2,7 +2,9 @@
 
 use std::net::SocketAddr;
 
+use gateway::{Bounds, Upstreams};
 use harness::{ApiBuilder, Gateway, NameServer, Upstream, api};
+use wire::tls::ClientTls;
 
 /// Endpoints named `up.test`, on the port of `upstream`.
 fn named(upstream: &Upstream) -> ApiBuilder {
@@ -102,4 +104,22 @@ fn a_name_without_addresses_is_101503_until_it_has_one() {
     server.set("up.test", &[[127, 0, 0, 1]]);
     while client.fetch("GET /a/x", "").status_and_code() == "500 101503" {}
     assert_eq!(client.fetch("GET /a/x", "").text(), "fine");
+}
+
+#[test]
+fn documents_are_fetched_by_the_same_names_and_on_kept_connections() {
+    let (server, upstream) = (NameServer::start(60), Upstream::fixed("keys"));
+    server.set("keys.test", &[[127, 0, 0, 1]]);
+    let mut settings = harness::settings();
+    settings.gateway.nameservers = vec![server.address()];
+    let upstreams = Upstreams::start(&settings).unwrap();
+    let url = format!("http://keys.test:{}/", upstream.address().port());
+    let bounds = Bounds { bytes_max: 100, total_ms: 60_000 };
+    let mut queries = 0;
+    for number in 0..3 {
+        let fetched = upstreams.fetch(&url, None, &ClientTls::insecure(), bounds).unwrap();
+        assert_eq!((fetched.status, fetched.body.as_slice()), (200, &b"keys"[..]));
+        queries = if number == 0 { server.queries() } else { queries };
+    }
+    assert_eq!((upstream.connections(), server.queries()), (1, queries));
 }

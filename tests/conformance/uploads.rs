@@ -187,6 +187,37 @@ fn the_slowest_client_gives_way_to_one_that_waits() {
 }
 
 #[test]
+fn a_grpc_stream_may_trickle_and_no_other_upload() {
+    let upstream = Upstream::manual();
+    let gateway = Gateway::of(api("/a").open("* /*").to(&upstream))
+        .settings(|settings| {
+            settings.gateway.stall_ms = SOON_MS;
+            settings.gateway.min_rate = 1_000_000;
+        })
+        .start();
+    let chunked = "Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n";
+    let mut grpc = gateway.connect();
+    grpc.send(format!(
+        "POST /a/x HTTP/1.1\r\nHost: me\r\nContent-Type: application/grpc+proto\r\n{chunked}"
+    ));
+    let mut stream = upstream.accept();
+    stream.request_head();
+    let mut other = gateway.connect();
+    other.send(format!("POST /a/x HTTP/1.1\r\nHost: me\r\n{chunked}"));
+    let mut trickled = upstream.accept();
+    trickled.request_head();
+    while !other.has_response() {
+        other.try_send("1\r\nx\r\n");
+        grpc.send("1\r\nx\r\n");
+        assert!(!grpc.has_response());
+    }
+    assert_eq!(other.read().status, 408);
+    grpc.send("0\r\n\r\n");
+    stream.ok("done");
+    assert_eq!(grpc.read().text(), "done");
+}
+
+#[test]
 fn an_upload_that_trickles_is_408_although_it_moves() {
     let upstream = Upstream::manual();
     let gateway = Gateway::of(api("/a").open("* /*").to(&upstream))

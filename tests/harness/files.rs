@@ -129,11 +129,16 @@ impl Files {
         let file = self.configure();
         let (settings, _) = follow::read_settings(&file).unwrap();
         let client_tls = ClientTls::insecure();
+        let upstreams = gateway::Upstreams::start(&settings).unwrap();
+        let (fetching, asking) = (Arc::clone(&upstreams), Arc::clone(&upstreams));
         let options = Options {
             configuration: Some(file),
             https: settings.has_https(),
             clock: Arc::new(SystemClock::new()),
-            fetch: Arc::new(move |url| gateway::fetch_key_set(url, &ClientTls::insecure())),
+            fetch: Arc::new(move |url| fetching.fetch_key_set(url, &ClientTls::insecure())),
+            ask_revocations: Arc::new(move |from, after| {
+                asking.fetch_revocations(from, after, &ClientTls::insecure())
+            }),
         };
         let (follower, snapshot) = Follower::load(settings.clone(), options).unwrap();
         let status = follower.status();
@@ -141,6 +146,7 @@ impl Files {
             certificates: follower.certificates(),
             client_auth: None,
             client_tls: Arc::clone(&client_tls),
+            upstreams,
             pages: AdminPages {
                 diagnostics: Box::new(move || status.to_json()),
                 metrics: Box::new(String::new),

@@ -92,6 +92,14 @@ impl FrameClient {
         Some((header[3], payload))
     }
 
+    /// Whether a frame has begun to arrive, or the connection has ended.
+    pub fn has_bytes(&mut self) -> bool {
+        self.0.set_nonblocking(true).unwrap();
+        let found = self.0.peek(&mut [0]).is_ok();
+        self.0.set_nonblocking(false).unwrap();
+        found
+    }
+
     /// Reads until the connection ends. Returns the error code of its GOAWAY.
     pub fn last_code(&mut self) -> Option<u32> {
         let mut code = None;

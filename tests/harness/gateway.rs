@@ -130,6 +130,7 @@ impl Builder {
             certificates: Arc::new(ServerCertificates::new(IDENTITY.certificates())),
             client_auth: self.client_auth,
             client_tls: client_tls.unwrap_or_else(|_| ClientTls::insecure()),
+            upstreams: gateway::Upstreams::start(&self.settings).unwrap(),
             pages: AdminPages {
                 diagnostics: Box::new(|| "[]".to_owned()),
                 metrics: Box::new(String::new),
@@ -206,7 +207,7 @@ impl Gateway {
         let listeners = &mut builder.settings;
         listeners.integration.http = listeners.gateway.http.take();
         listeners.integration.https = listeners.gateway.https.take();
-        builder.artefacts.artefacts.push(definitions("test.xml", artefacts));
+        builder.artefacts.artefacts.push(artefact("test.xml", artefacts));
         builder
     }
 
@@ -342,10 +343,14 @@ impl Gateway {
 
     /// Replaces the artefacts, each a file and what is in it, from the next request on.
     pub fn apply_artefacts(&self, files: &[(&str, &str)]) {
+        let artefacts = files.iter().map(|(file, artefacts)| artefact(file, artefacts)).collect();
+        self.apply_set(ArtefactSet { artefacts, ..ArtefactSet::default() });
+    }
+
+    /// The same with archives and a registry.
+    pub fn apply_set(&self, artefacts: ArtefactSet) {
         let revision = self.revision.fetch_add(1, Ordering::Relaxed) + 1;
-        let artefacts = files.iter().map(|(file, artefacts)| definitions(file, artefacts));
-        let artefacts =
-            Arc::new(ArtefactSet { artefacts: artefacts.collect(), ..ArtefactSet::default() });
+        let artefacts = Arc::new(artefacts);
         self.running.apply(&Snapshot { revision, artefacts, ..self.snapshot.clone() });
     }
 
@@ -365,7 +370,9 @@ impl Gateway {
     }
 }
 
-fn definitions(file: &str, artefacts: &str) -> Artefact {
+/// A file with these artefacts.
+#[must_use]
+pub fn artefact(file: &str, artefacts: &str) -> Artefact {
     let bytes =
         format!("<definitions xmlns=\"http://ws.apache.org/ns/synapse\">{artefacts}</definitions>");
     let proxies = artefacts.split("<proxy name=\"").skip(1).filter_map(|rest| {
@@ -385,7 +392,9 @@ fn definitions(file: &str, artefacts: &str) -> Artefact {
     }
 }
 
-fn settings() -> Settings {
+/// Those of every gateway here, before changes.
+#[must_use]
+pub fn settings() -> Settings {
     let any = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
     Settings {
         gateway: GatewaySettings {
@@ -426,5 +435,6 @@ fn settings() -> Settings {
         issuers: Vec::new(),
         plans: Plans::default(),
         control: None,
+        quotas: None,
     }
 }

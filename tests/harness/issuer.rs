@@ -114,6 +114,7 @@ impl Issuer {
             padded_segments: false,
             allow_unlimited: self.allow_unlimited,
             introspection: self.introspection.clone(),
+            revoked: None,
         })
     }
 

@@ -40,7 +40,7 @@ pub use apis::{ApiBuilder, api};
 pub use client::Client;
 pub use dns::NameServer;
 pub use files::Files;
-pub use gateway::{Builder, Gateway};
+pub use gateway::{Builder, Gateway, artefact, settings};
 pub use issuer::{Issuer, Token, now_s};
 pub use message::{Request, Response};
 pub use process::{Process, penstock};

@@ -11,5 +11,6 @@ mod openid_client;
 mod path;
 mod postgres;
 mod restarts;
+mod revocations;
 mod tokens;
 mod users;

@@ -1,8 +1,9 @@
 //! What is acknowledged survives `kill -9`; several instances share a database.
 
 use std::os::unix::fs::PermissionsExt;
+use std::sync::mpsc;
 
-use harness::{Client, Files, Process};
+use harness::{Client, Files, PATIENCE, Process};
 use nix::sys::signal::Signal;
 use serde_json::json;
 
@@ -65,24 +66,30 @@ fn no_token_that_was_issued_is_lost_by_kill_9_while_others_are_written() {
         body.len()
     );
     let requests = request.repeat(200);
-    let responses = std::thread::scope(|scope| {
-        let clients = [(); 4].map(|()| {
-            let mut client = manager.connect();
-            let requests = &requests;
-            scope.spawn(move || client.try_send(requests).read_until_close())
-        });
-        let count = || manager.sqlite("SELECT COUNT(*) FROM tokens").trim().parse::<u32>().unwrap();
-        while count() < 40 {}
-        manager.process.signal(Signal::SIGKILL);
-        clients.map(|client| client.join().unwrap())
-    });
     let token = |response: &str| {
         let (_, rest) = response.split_once("\"access_token\":\"")?;
         rest.split_once('"').map(|(token, _)| token.to_owned())
     };
-    let tokens: Vec<String> =
-        responses.iter().flat_map(|text| text.split("HTTP/1.1 200").filter_map(token)).collect();
-    assert!(tokens.len() > 20, "{} were issued", tokens.len());
+    // All clients have some of their tokens, and wait for more.
+    let (has_some, having) = mpsc::channel();
+    let tokens: Vec<String> = std::thread::scope(|scope| {
+        let clients = [(); 4].map(|()| {
+            let mut client = manager.connect();
+            let (requests, has_some) = (&requests, has_some.clone());
+            scope.spawn(move || {
+                client.try_send(requests);
+                let mut tokens = [(); 8].map(|()| token(&client.read().text()).unwrap()).to_vec();
+                has_some.send(()).unwrap();
+                let rest = client.read_until_close();
+                tokens.extend(rest.split("HTTP/1.1 200").filter_map(token));
+                tokens
+            })
+        });
+        clients.iter().for_each(|_| having.recv_timeout(PATIENCE).unwrap());
+        manager.process.signal(Signal::SIGKILL);
+        clients.into_iter().flat_map(|client| client.join().unwrap()).collect()
+    });
+    assert!(tokens.len() >= 32, "{} were issued", tokens.len());
     let manager = manager.restart();
     assert_eq!(manager.sqlite("PRAGMA integrity_check").trim(), "ok");
     for token in &tokens {

@@ -39,7 +39,7 @@ fn a_user_signs_in_until_the_password_is_replaced_or_the_user_removed() {
         assert_eq!(manager.command(&replace), (Some(0), String::new()));
         assert_eq!(sign_in(&manager, login, "ann", &first), "400 invalid_grant");
         let chosen = sign_in(&manager, login, "ann", "a+chosen+one");
-        assert_eq!(manager.is_active(login, &token), token_type == "JWT", "opaque: revoked");
+        assert!(!manager.is_active(login, &token), "{token_type}");
         assert!(manager.is_active(login, &chosen));
 
         assert_eq!(manager.command(&["user", "remove", "ann"]).0, Some(0));

@@ -114,6 +114,7 @@ fn a_resource_of_an_api_is_chosen_by_path_and_method() {
   <resource methods="GET" uri-template="/{id}">
     <inSequence>
       <log level="custom"><property name="id" expression="$ctx:uri.var.id"/>
+        <property name="shop" expression="$trp:X-Shop"/><property name="path" expression="$env:PATH"/>
         <property name="v" expression="$ctx:query.param.v"/></log>
       <respond/>
     </inSequence>
@@ -121,8 +122,22 @@ fn a_resource_of_an_api_is_chosen_by_path_and_method() {
 </api>
 "#,
     );
-    let found = run(&files, &["try", "api.xml", "--path", "/orders/17?v=1", "--method", "GET"], 0);
-    assert!(found.contains("id = 17, v = 1"), "{found}");
+    let whole = [
+        "try",
+        "api.xml",
+        "--path",
+        "/orders/17?v=1",
+        "--method",
+        "GET",
+        "--header",
+        "X-Shop: berlin",
+        "--header",
+        "X-Other: 1",
+    ];
+    let found = run(&files, &whole, 0);
+    assert!(found.contains("id = 17, shop = berlin, path = /"), "{found}");
+    assert!(found.contains("v = 1"), "{found}");
+    assert!(run(&files, &["try", "api.xml", "--header", "X-Shop"], 2).contains("`name: value`"));
     assert!(found.contains("responds to the client"), "{found}");
     let not_allowed = run(&files, &["try", "api.xml", "--path", "/orders/17"], 1);
     assert!(not_allowed.contains("405: the API `Orders` allows GET"), "{not_allowed}");

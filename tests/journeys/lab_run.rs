@@ -102,6 +102,38 @@ fn a_suite_measures_http2_at_rates_that_change() {
 }
 
 #[test]
+fn a_suite_measures_the_requests_of_a_scenario_file() {
+    let files = Files::new();
+    let requests = "[[sequence]]\n[[sequence.request]]\nname = 'create'\npath = '/orders'\n\
+        body = '{\"id\": 5}'\nextract.id = { json = '$.id' }\n\
+        [[sequence.request]]\nname = 'read'\npath = '/orders/{{id}}'\n";
+    files.write("orders.toml", requests);
+    let scenario = "[[scenario]]\nname = 'orders'\ndisplay = 'Orders'\nabout = ''\npath = '/shop'\n\
+        requests = 'orders.toml'\n";
+    let suite = suite("'backend'", "'orders'", "500ms", "") + scenario;
+    files.write("suite.toml", &suite);
+    let (code, text) = run(&files, &[]);
+    assert_eq!(code, Some(0), "{text}");
+    let load = result(&files, "orders/backend").load;
+    let names: Vec<_> =
+        load["by_request"].as_array().unwrap().iter().map(|one| &one["name"]).collect();
+    assert_eq!(names, ["create", "read"]);
+    assert!(load["requests"].as_u64() > Some(0) && load["errors"].as_u64() == Some(0), "{load}");
+
+    files.write("suite.toml", &(suite.clone() + "method = 'PUT'\n"));
+    let (code, text) = run(&files, &[]);
+    assert_eq!(code, Some(2), "{text}");
+    let line = suite.lines().count() + 1;
+    let error = format!("suite.toml:{line}:10: error: `method` and `requests` exclude each other");
+    assert!(text.contains(&error), "{text}");
+    files.write("suite.toml", &suite);
+    files.write("orders.toml", &requests.replace("{{id}}", "{{ix}}"));
+    let (code, text) = run(&files, &[]);
+    assert_eq!(code, Some(2), "{text}");
+    assert!(text.contains("orders.toml:9:8: error: unknown value `ix`"), "{text}");
+}
+
+#[test]
 fn an_interrupted_run_can_be_resumed() {
     let files = Files::new();
     files.write("suite.toml", &suite("'backend'", "'forward'", "1s", "repetitions = 2"));

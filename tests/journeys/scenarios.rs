@@ -70,6 +70,25 @@ fn send(process: &Process, scenario: &Scenario, body: &str) -> Response {
     client.read()
 }
 
+/// What the upstream gets of a scenario that changes the request, and its client does not send. The responses of `enrich`
+/// are the requests again.
+const SENT: [(&str, &str); 9] = [
+    ("xslt", "<redro><lobmys>"),
+    ("xslt-enhanced", "<lobmys>"),
+    ("message-building", "<payload"),
+    ("enrich", "<hello"),
+    ("xslt-transform", "XYZ"),
+    ("datamapper", "XYZ"),
+    ("payload-factory-20", "XYZ"),
+    ("iterate", "<order"),
+    ("json-to-soap", "http://www.w3.org/2003/05/soap-envelope"),
+];
+
+/// Scenarios whose response is what was sent: they forward, or route.
+fn is_unchanged(name: &str) -> bool {
+    name.starts_with("direct-") || name.starts_with("cbr") || name == "enrich" || name == "echo-api"
+}
+
 #[test]
 fn every_scenario_is_answered_after_as_many_requests_as_it_says() {
     let suite = Suite::read(&root().join("suites/micro-integrator.toml")).unwrap();
@@ -92,9 +111,35 @@ fn every_scenario_is_answered_after_as_many_requests_as_it_says() {
         assert_eq!(response.status, 200, "{name}: {text}");
         let expect = scenario.expect.as_deref().unwrap_or_default();
         assert!(text.contains(expect), "{name}: no {expect} in {text}");
+        let is_plain = body.contains(expect);
+        assert_eq!(is_plain, is_unchanged(name), "{name}: a mediator that does nothing passes");
+        let sent_body = upstream.requests().last().map(Request::text).unwrap_or_default();
+        if let Some((_, part)) = SENT.iter().find(|(of, _)| of == name) {
+            assert!(sent_body.contains(part), "{name}: no {part} in {sent_body}");
+        }
         // Those of suites/scenarios.toml are proxies.
         let declared = scenario.upstream_requests.as_ref();
         let sent = declared.map_or(1, |declared| declared.of(&body));
         assert_eq!((upstream.requests().len() - before) as u64, sent, "{name}: {text}");
     }
+    routes_by_what_a_request_says(&process, &suite, upstream.requests().len(), &upstream);
+}
+
+/// Without the header, or with another block, a router sends nothing.
+fn routes_by_what_a_request_says(
+    process: &Process,
+    suite: &Suite,
+    before: usize,
+    upstream: &Upstream,
+) {
+    let scenario =
+        |name: &str| suite.scenarios.iter().find(|one| one.name == name).unwrap().clone();
+    let mut by_field = scenario("cbr-header");
+    by_field.headers.retain(|name, _| name != "routing");
+    let by_block = scenario("cbr-soap-header");
+    for (scenario, body) in [(by_field, soap()), (by_block, soap().replace("server1", "server2"))] {
+        let text = send(process, &scenario, &body).text();
+        assert!(text.contains("Invalid routing header"), "{}: {text}", scenario.name);
+    }
+    assert_eq!(upstream.requests().len(), before);
 }

@@ -215,6 +215,11 @@ pub const UPSTREAMS_IDLE_MAX: usize = 4_096;
 pub const UPSTREAM_WAITERS_MAX: usize = 4_096;
 /// Maximum number of concurrent health checks. More: they wait.
 pub const HEALTH_CHECKS_MAX: usize = 64;
+/// Maximum number of idle connections that are kept for health checks and key sets. More: those that have been idle for the
+/// longest time are closed.
+pub const OWN_IDLE_MAX: usize = 64;
+/// Interval between two closures of those that were idle for too long, in milliseconds.
+pub const OWN_SWEEP_MS: u64 = 1_000;
 /// Largest number of health checks in a row that an API may require for a change of an endpoint's state. Larger: a
 /// diagnostic.
 pub const HEALTH_CHECKS_IN_A_ROW_MAX: u32 = 100;
@@ -224,16 +229,18 @@ pub const NAME_LOOKUPS_MAX: usize = 64;
 pub const NAME_ADDRESSES_MAX: usize = 64;
 /// Maximum number of connections waiting in the kernel's accept queue of one listener.
 pub const ACCEPT_BACKLOG: i32 = 4_096;
-/// Maximum number of concurrent HTTP/2 streams of one connection. Source: RFC 9113 section 6.5.2 recommends at
+/// Maximum number of concurrent HTTP/2 streams of one connection. Stops one connection from holding the memory of thousands
+/// of requests, and with it, rapid reset from being worth more than that (CVE-2023-44487). Source: RFC 9113 section 6.5.2 recommends at
 /// least 100.
 pub const H2_STREAMS_MAX: u32 = 128;
 /// Maximum number of unread bytes of one HTTP/2 request body: the stream's flow-control window. More: the
-/// client waits.
+/// client waits. Stops uploads to slow upstreams from filling the memory.
 pub const H2_STREAM_WINDOW_BYTES: u32 = 256 * KIB;
 /// Maximum number of unread bytes of all request bodies of one HTTP/2 connection: its flow-control window.
 pub const H2_CONNECTION_WINDOW_BYTES: u32 = MIB;
 /// Maximum number of bytes held for sending by all streams of one HTTP/2 connection, to within one head. More: they
-/// wait until the socket has accepted some. At twice as many nothing is read.
+/// wait until the socket has accepted some. At twice as many nothing is read. Stops clients that request much and read
+/// nothing (CVE-2019-9517, internal data buffering; CVE-2019-9511, tiny windows).
 pub const H2_CONNECTION_SEND_BYTES: usize = 128 * KIB as usize;
 /// Maximum number of unread bytes of one HTTP/2 response, where the lab is the client: the stream's flow-control window.
 /// More: the server waits. Large, so that a measurement never waits for it.
@@ -245,7 +252,7 @@ pub const H2_SPARE_TASKS_MAX: usize = 256;
 /// Size of the HPACK dynamic table of one HTTP/2 connection, in bytes. Source: the default of RFC 9113 section 6.5.2.
 pub const H2_TABLE_BYTES_MAX: usize = 4 * KIB as usize;
 /// Largest compressed head of an HTTP/2 request that arrives in several frames, in bytes. Larger: the connection is
-/// closed with ENHANCE_YOUR_CALM. Above `HEAD_BYTES_MAX`, so that a head that is too large gets a 431.
+/// closed with ENHANCE_YOUR_CALM. Stops heads without end (CVE-2024-27316, continuation flood). Above `HEAD_BYTES_MAX`, so that a head that is too large gets a 431.
 pub const H2_BLOCK_BYTES_MAX: usize = 128 * KIB as usize;
 /// Maximum number of HTTP/2 streams remembered after their end, so that later frames get the right error. More: the oldest
 /// are forgotten. Streams that the gateway has reset are remembered apart.
@@ -351,6 +358,22 @@ pub const INTROSPECTIONS_MAX: usize = 64;
 pub const INTROSPECTIONS_PER_CLIENT_MAX: usize = 16;
 /// Largest introspection response, in bytes. Larger: 503003.
 pub const INTROSPECTION_BYTES_MAX: usize = 64 * KIB as usize;
+/// Revoked tokens of one issuer that are known; a million takes about 100 MB, shared by the workers. More: they are
+/// accepted until some of the others expire, with a diagnostic.
+pub const REVOKED_TOKENS_MAX: usize = 1_000_000;
+/// Longest wait of a request for the next revocation, in seconds. Longer: the next request.
+pub const REVOCATIONS_WAIT_S: u64 = 20;
+/// Largest response with revocations, in bytes. Larger: it fails, and what is known stays in use.
+pub const REVOCATIONS_BYTES_MAX: usize = 4 * MIB as usize;
+/// Pause between two such requests, in milliseconds, so that many revocations arrive together.
+pub const REVOCATIONS_PAUSE_MS: u64 = 100;
+/// First retry interval after a failed request for revocations, in milliseconds; it doubles up to
+/// `REVOCATIONS_RETRY_MS_MAX`.
+pub const REVOCATIONS_RETRY_MS_MIN: u64 = 250;
+/// Longest such interval, in milliseconds.
+pub const REVOCATIONS_RETRY_MS_MAX: u64 = 2_000;
+/// Interval at which revoked tokens that have expired are removed, in seconds.
+pub const REVOKED_SWEEP_S: u64 = 60;
 /// Largest JWKS document, in bytes. Larger: rejected, and the last good one stays in use.
 pub const JWKS_BYTES_MAX: usize = MIB as usize;
 /// Maximum number of keys in one JWKS. More: rejected.
@@ -442,6 +465,21 @@ pub const ARCHIVE_SMALL_BYTES: u64 = MIB as u64;
 pub const QUOTA_KEYS_MAX: usize = 512 * 1024;
 /// Shards of these counts, each with a lock for counts that a worker meets for the first time.
 pub const QUOTA_SHARDS: usize = 64;
+/// Interval at which a gateway reconciles its counts with other gateways by way of Redis, in milliseconds. Longer: they
+/// exceed limits by more (docs/quotas.md).
+pub const QUOTA_RECONCILE_MS: u32 = 100;
+/// Counts that are sent to Redis in one request, and read into memory there. More: in the next request, at once.
+pub const QUOTA_PUSH_MAX: usize = 512;
+/// Longest wait for Redis, for a connection and for each reply, in milliseconds. Longer: it counts as unavailable.
+pub const QUOTA_REPLY_MS_MAX: u32 = 1_000;
+/// Wait before the next attempt to connect to Redis, in milliseconds.
+pub const QUOTA_CONNECT_WAIT_MS: u32 = 250;
+/// Longest wait for Redis at the start, in milliseconds. Longer: the gateway serves as if it were unavailable.
+pub const QUOTA_START_MS_MAX: u32 = 500;
+/// `Retry-After` of a request that is refused because Redis is unavailable, in milliseconds.
+pub const QUOTA_DOWN_MS: u64 = 5_000;
+/// How long Redis keeps a count beyond the length of its window, in milliseconds.
+pub const QUOTA_KEEP_MS: u64 = 60_000;
 /// Maximum number of limits of a plan, besides its burst. More: a diagnostic.
 pub const PLAN_LIMITS_MAX: usize = 8;
 /// Largest amount of a limit, in requests or bytes (16 TiB). Larger: a diagnostic.

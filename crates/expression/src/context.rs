@@ -70,10 +70,6 @@ pub trait EvalContext {
     fn registry(&self, _path: &str, _property: Option<&str>) -> Option<Cow<'_, str>> {
         None
     }
-    /// A secret of the vault.
-    fn secret(&self, _alias: &str) -> Option<Cow<'_, str>> {
-        None
-    }
     /// The body as XML; `None` if it is not XML.
     ///
     /// # Errors

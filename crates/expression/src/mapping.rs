@@ -5,11 +5,12 @@
 //! `jsonElement`. Source: the manual of Micro Integrator, "Working with Message Payloads", and StAXON's mapping
 //! convention, which Synapse uses.
 //!
-//! Back from XML, element and attribute names lose their prefixes, and texts that spell a JSON number, `true`,
+//! Back from XML, `<?xml-multiple name?>` makes an array of children of that name even if there is only one, element and
+//! attribute names lose their prefixes, and texts that spell a JSON number, `true`,
 //! `false` or `null` become such values.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use xml::{Node, QNameRef, Sink as _};
@@ -21,6 +22,8 @@ const OBJECT: &str = "jsonObject";
 const ARRAY: &str = "jsonArray";
 const ELEMENT: &str = "jsonElement";
 const VALUE: &str = "jsonValue";
+/// The instruction before children that are an array.
+const MULTIPLE: &str = "xml-multiple";
 /// Synapse's prefixes for names that start with a digit or `$`, which no element's name does.
 const DIGIT: &str = "_JsonReader_PD_";
 const DOLLAR: &str = "_JsonReader_PS_";
@@ -383,15 +386,13 @@ impl Values<'_> {
             self.scalar(text)?;
         }
         left.push(Build::End);
-        self.leave_groups(elements(), left)
+        self.leave_groups(node, left)
     }
 
-    /// Elements of one name are one member, an array if there are several.
-    fn leave_groups<'x>(
-        &self,
-        elements: impl Iterator<Item = Node<'x>>,
-        left: &mut Vec<Build<'x>>,
-    ) -> Result<(), Error> {
+    /// Elements of one name are one member, an array if there are several, or if an instruction says so.
+    fn leave_groups<'x>(&self, node: Node<'x>, left: &mut Vec<Build<'x>>) -> Result<(), Error> {
+        let multiple = self.multiple(node)?;
+        let elements = node.children().filter(|child| child.is_element());
         let mut groups: Vec<(&str, Vec<Node<'x>>)> = Vec::new();
         let mut places = HashMap::new();
         for element in elements {
@@ -405,7 +406,9 @@ impl Values<'_> {
             }
         }
         for (name, group) in groups.into_iter().rev() {
-            if let [element] = *group {
+            if let [element] = *group
+                && !multiple.contains(name)
+            {
                 left.push(Build::Value(element));
             } else {
                 left.push(Build::End);
@@ -415,6 +418,32 @@ impl Values<'_> {
             left.push(Build::Key(name));
         }
         Ok(())
+    }
+
+    /// The names of the children that are arrays, even of one element: those in an instruction `xml-multiple`, or that of
+    /// the element behind it. Source: StAXON's `JsonXMLStreamConstants.MULTIPLE_PI_TARGET`.
+    fn multiple<'x>(&self, node: Node<'x>) -> Result<HashSet<&'x str>, Error> {
+        let mut names = HashSet::new();
+        let mut is_next = false;
+        for child in node.children() {
+            if child.is_element() && is_next {
+                names.insert(child.local_name());
+                is_next = false;
+            }
+            if child.kind() != xml::Kind::ProcessingInstruction || child.local_name() != MULTIPLE {
+                continue;
+            }
+            let name = child.text().trim();
+            self.budget.charge_reading(name.len())?;
+            self.budget.charge_memory(size_of::<&str>())?;
+            match name.rsplit(':').next().filter(|local| !local.is_empty()) {
+                Some(local) => {
+                    names.insert(local);
+                }
+                None => is_next = true,
+            }
+        }
+        Ok(names)
     }
 }
 
@@ -488,6 +517,21 @@ mod tests {
         let document = xml::Document::parse(xml.as_bytes()).unwrap();
         let expect = r#"{"buy":{"order":[{"symbol":"IBM","price":140.340},""],"note":{"@lang":"en","$":1,"b":"x"},"zip":"0123","yes":true}}"#;
         assert_eq!(json_of(&document), expect);
+    }
+
+    #[test]
+    fn an_instruction_makes_an_array_of_one_element() {
+        for (xml, expect) in [
+            ("<a><?xml-multiple b?><b>1</b><c>2</c></a>", r#"{"a":{"b":[1],"c":2}}"#),
+            (
+                "<a><?xml-multiple?><b><?xml-multiple x:d?><x:d xmlns:x='x'/></b></a>",
+                r#"{"a":{"b":[{"d":[""]}]}}"#,
+            ),
+            ("<a><?other b?><b>1</b></a>", r#"{"a":{"b":1}}"#),
+        ] {
+            let document = xml::Document::parse(xml.as_bytes()).unwrap();
+            assert_eq!(json_of(&document), expect, "{xml}");
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use penstock_expression::{BodyUse, EvalContext};
 const CASES: &str = include_str!("cases/synapse.txt");
 const DIFFERENCES: &str = include_str!("cases/synapse-differences.txt");
 const PAYLOAD: &str = r#"{"name":"Ann","age":30,"tags":["a","b","c"],"price":12.50,"zero":0,"none":null,"ok":true,"items":[{"p":5,"n":"x"},{"p":15,"n":"y"},{"p":25,"n":"z"}],"o":{"k-1":"v"}}"#;
-const AROUND: &str = r#"{"headers":{"pick":"z","X-Y":"hy"},"vars":{"i":1,"j":3,"limit":20,"key":"name","obj":{"a":[1,2,3]},"text":"{\"in\":\"side\"}"},"synapse":{"uri":"/a"},"axis2":{"HTTP_SC":200},"query":{"q":"7"},"path":{"id":"42"},"function":{"f":"fn"},"configs":{"env":"test"},"registry":{"conf:/x":"{\"r\":1}","conf:/x#p":"pv"},"secrets":{"db":"s3cret"}}"#;
+const AROUND: &str = r#"{"headers":{"pick":"z","X-Y":"hy"},"vars":{"i":1,"j":3,"limit":20,"key":"name","obj":{"a":[1,2,3]},"text":"{\"in\":\"side\"}"},"synapse":{"uri":"/a"},"axis2":{"HTTP_SC":200},"query":{"q":"7"},"path":{"id":"42"},"function":{"f":"fn"},"configs":{"env":"test"},"registry":{"conf:/x":"{\"r\":1}","conf:/x#p":"pv"}}"#;
 
 #[test]
 fn every_expression_evaluates_as_its_case_says() {

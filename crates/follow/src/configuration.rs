@@ -143,6 +143,7 @@ pub(crate) fn restart_needed(before: &Settings, after: &Settings) -> Vec<&'stati
         ("[access_log]", before.access_log != after.access_log),
         ("[log]", before.log != after.log),
         ("[control]", before.control != after.control),
+        ("[quotas]", before.quotas != after.quotas),
     ];
     changes.into_iter().filter(|(_, changed)| *changed).map(|(key, _)| key).collect()
 }

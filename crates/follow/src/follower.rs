@@ -2,6 +2,7 @@
 
 mod apis;
 mod others;
+mod revocations;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::RandomState;
@@ -21,6 +22,8 @@ use crate::configuration::ConfigurationError;
 use crate::debounce::{ChangeKind, Debounce};
 use crate::fetch::{self, Fetch, Fetched};
 use crate::issuers::Issuers;
+use crate::kept::Kept;
+use crate::revocations::{AskRevocations, Asked, Followed};
 use crate::status::{Posted, Status};
 use crate::tracked::Tracked;
 use crate::watcher::{FileEvent, Watcher};
@@ -53,6 +56,7 @@ pub struct Options {
     pub https: bool,
     pub clock: Arc<dyn Clock + Send + Sync>,
     pub fetch: Fetch,
+    pub ask_revocations: AskRevocations,
 }
 
 /// Everything that is watched, as it was last read.
@@ -68,10 +72,12 @@ pub struct Follower {
     secrets: Vec<PathBuf>,
     clock: Arc<dyn Clock + Send + Sync>,
     fetch: Fetch,
+    ask_revocations: AskRevocations,
     status: Arc<Status>,
     certificates: Arc<ServerCertificates>,
     catalogue: Catalogue,
     issuers: Issuers,
+    followed: Vec<(Followed, Kept)>,
     /// Of the last snapshot.
     artefacts: Arc<ArtefactSet>,
     /// Of the last snapshot.
@@ -116,6 +122,7 @@ pub struct Handle {
 enum Message {
     File(FileEvent),
     Fetched(Fetched),
+    Revocations(Asked),
     UnknownKid(String),
     Reload,
     Stop,
@@ -159,7 +166,7 @@ impl Follower {
         settings: Settings,
         options: Options,
     ) -> Result<(Self, Arc<Snapshot>), ConfigurationError> {
-        let Options { configuration, https, clock, fetch } = options;
+        let Options { configuration, https, clock, fetch, ask_revocations } = options;
         let now = clock.now();
         let status = Arc::new(Status::default());
         // Before they are read, so that later changes are noticed.
@@ -177,10 +184,12 @@ impl Follower {
             secrets: Vec::new(),
             clock,
             fetch,
+            ask_revocations,
             status,
             certificates,
             catalogue: Catalogue::default(),
             issuers: Issuers::default(),
+            followed: Vec::new(),
             artefacts: Arc::default(),
             plans: Arc::default(),
             applications: Arc::default(),
@@ -287,6 +296,9 @@ impl Follower {
                     self.publish(publish);
                 }
                 publish(Change::Keys(issuer));
+            }
+            Message::Revocations(asked) => {
+                self.revoked(asked, |follower| follower.publish(publish));
             }
             Message::UnknownKid(issuer) => {
                 if !self.issuers.unknown_kid(&issuer, now_us) {
@@ -405,11 +417,13 @@ impl Follower {
         for (name, source) in self.issuers.pop_due(self.clock.now().mono_us) {
             fetch::start(&self.fetch, name, source, self.sender.clone(), Message::Fetched);
         }
+        self.ask_for_revocations();
     }
 
     fn next_us(&self) -> u64 {
         let missing = self.missing.values().min().copied();
-        let times = [self.debounce.next_us(), missing, self.issuers.next_us()];
+        let revocations = self.followed.iter().filter_map(|(one, _)| one.due_us()).min();
+        let times = [self.debounce.next_us(), missing, self.issuers.next_us(), revocations];
         times.into_iter().flatten().min().unwrap_or(u64::MAX).min(self.poll_us)
     }
 
@@ -476,6 +490,7 @@ mod tests {
             https: false,
             clock: Arc::new(SystemClock::new()),
             fetch: Arc::new(|_| Err(String::new())),
+            ask_revocations: Arc::new(|_, _| Err(String::new())),
         };
         Follower::load(settings, options).unwrap().0
     }

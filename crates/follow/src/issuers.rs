@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use base::limits;
 use jose::{Algorithm, KeySet};
-use model::{Diagnostic, Issuer, IssuerSettings, KeySource, Severity};
+use model::{Diagnostic, Issuer, IssuerSettings, KeySource, Revoked, Severity};
 
 use crate::fetch::is_fetched;
 
@@ -87,9 +87,20 @@ impl Issuers {
             Err(problem) => return Offer::Rejected(problem),
         };
         self.revision += 1;
-        entry.current = Arc::new(issuer(&entry.settings, keys, self.revision));
+        let revoked = entry.current.revoked.clone();
+        let current = issuer(&entry.settings, keys, self.revision);
+        entry.current = Arc::new(Issuer { revoked, ..current });
         entry.text = Some(text);
         Offer::Loaded
+    }
+
+    /// Replaces the revoked tokens of the issuer `iss`. Its revision stays: tokens that were verified are not verified
+    /// again, only those that are revoked are rejected.
+    pub(crate) fn revoke(&mut self, iss: &str, revoked: &Arc<Revoked>) {
+        for entry in self.list.iter_mut().filter(|entry| entry.settings.iss == iss) {
+            let revoked = Some(Arc::clone(revoked));
+            entry.current = Arc::new(Issuer { revoked, ..Issuer::clone(&entry.current) });
+        }
     }
 
     /// Schedules the next fetch after one that ended at `now_us`.
@@ -247,6 +258,7 @@ fn issuer(settings: &IssuerSettings, keys: KeySet, revision: u64) -> Issuer {
         padded_segments: settings.padded_segments,
         allow_unlimited: settings.allow_unlimited,
         introspection: settings.introspection.clone(),
+        revoked: None,
     }
 }
 

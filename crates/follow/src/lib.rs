@@ -19,7 +19,9 @@ mod documents;
 mod fetch;
 mod follower;
 mod issuers;
+mod kept;
 mod part;
+mod revocations;
 mod status;
 mod tracked;
 mod walk;
@@ -31,5 +33,6 @@ pub use configuration::{ConfigurationError, check_settings, defaults, read_pem, 
 pub use documents::{Checked, check};
 pub use fetch::Fetch;
 pub use follower::{Change, Follower, Handle, OnUnknownKid, Options, Publish};
+pub use revocations::AskRevocations;
 pub use status::{Reloads, Status};
 pub use write::{write_private, write_public};

@@ -24,7 +24,9 @@ use model::{
     AccessLog, AdminSettings, ApiState, FaultStatus, GatewaySettings, IssuerSettings, KeySource,
     LogFormat, LogSettings, Settings, Snapshot, TlsSettings, UpstreamTls,
 };
-use penstock_follow::{Change, Fetch, Follower, Handle, OnUnknownKid, Options, Status};
+use penstock_follow::{
+    AskRevocations, Change, Fetch, Follower, Handle, OnUnknownKid, Options, Status,
+};
 
 /// Longest wait for a change, much longer than needed on any machine.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -487,7 +489,8 @@ impl Scene {
         }
         let clock = Arc::new(self.clock.clone());
         let https = self.settings.has_https();
-        let options = Options { configuration, https, clock, fetch: fetch() };
+        let ask_revocations: AskRevocations = Arc::new(|_, _| Err("not followed".to_owned()));
+        let options = Options { configuration, https, clock, fetch: fetch(), ask_revocations };
         let (follower, snapshot) = Follower::load(self.settings.clone(), options).unwrap();
         self.status = follower.status();
         self.unknown_kid = Some(follower.on_unknown_kid());
@@ -729,6 +732,7 @@ fn issuer(keys: KeySource) -> IssuerSettings {
         padded_segments: false,
         allow_unlimited: false,
         introspection: None,
+        revocations: None,
     }
 }
 
@@ -772,5 +776,6 @@ fn settings(folder: &Path) -> Settings {
         issuers: Vec::new(),
         plans: model::Plans::default(),
         control: None,
+        quotas: None,
     }
 }

@@ -11,7 +11,7 @@ use base::limits::{
     EARLY_UPLOADS_MAX, EARLY_UPLOADS_PER_API_MAX, EARLY_UPLOADS_PER_CLIENT_MAX, UPLOAD_START_MS,
 };
 use model::{Denial, Fault};
-use wire::http1::{BodyFraming, Known};
+use wire::http1::BodyFraming;
 
 use crate::client::Client;
 use crate::compiled::Live;
@@ -102,7 +102,7 @@ async fn body_flows<C: Client>(
     {
         return Ok(early);
     }
-    let mut is_late = is_grpc(request);
+    let mut is_late = request.is_grpc();
     let wait_ms = if is_late { live.stall_ms } else { UPLOAD_START_MS };
     client.watch().set(worker.resources.deadline_us(wait_ms));
     client.watch().client_is_slow(true, worker.resources.coarse_us());
@@ -140,24 +140,37 @@ async fn body_flows<C: Client>(
 
 impl<'a> Shares<'a> {
     fn of(worker: &'a Worker, live: &Live, request: &'a Request, api: &'a WorkerApi) -> Self {
+        let all = worker.descriptors.requests_max;
+        let requests_max = [live.client_requests_max, all.min(live.api_requests_max), all];
+        let shares = (request.peer.share(), &*api.share, &worker.share);
+        Self::new(shares, api.key(), requests_max)
+    }
+
+    /// `shares` and `requests_max`: of the client, of the API with this key, and of the worker.
+    fn new(
+        (client, api, all): (Option<&'a Share>, &'a Share, &'a Share),
+        key: u32,
+        requests_max: [usize; 3],
+    ) -> Self {
+        let [client_max, api_max, all_max] = requests_max;
         Self([
-            request.peer.share().map(|share| Limited {
+            client.map(|share| Limited {
                 share,
-                requests_max: live.client_requests_max,
+                requests_max: client_max,
                 early_uploads_max: EARLY_UPLOADS_PER_CLIENT_MAX,
                 denial: Denial::ClientBusy,
                 whose: Whose::Nobody,
             }),
             Some(Limited {
-                share: &api.share,
-                requests_max: worker.descriptors.requests_max.min(live.api_requests_max),
+                share: api,
+                requests_max: api_max,
                 early_uploads_max: EARLY_UPLOADS_PER_API_MAX,
                 denial: Denial::Overloaded,
-                whose: Whose::Api(api.key()),
+                whose: Whose::Api(key),
             }),
             Some(Limited {
-                share: &worker.share,
-                requests_max: worker.descriptors.requests_max,
+                share: all,
+                requests_max: all_max,
                 early_uploads_max: EARLY_UPLOADS_MAX,
                 denial: Denial::Overloaded,
                 whose: Whose::Anybody,
@@ -215,10 +228,30 @@ fn denied(unwanted: Unwanted, denial: Denial) -> Fault {
     }
 }
 
-fn is_grpc(request: &Request) -> bool {
-    const GRPC: &[u8] = b"application/grpc";
-    request.head.find(Known::ContentType).is_some_and(|field| {
-        let value = field.value.of(&request.bytes);
-        value.get(..GRPC.len()).is_some_and(|start| start.eq_ignore_ascii_case(GRPC))
-    })
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uploads_without_bodies_are_limited_by_client_by_api_and_in_all() {
+        let all = Share::default();
+        let enter = |client: Option<&Share>, api: &Share| {
+            Shares::new((client, api, &all), 1, [usize::MAX; 3]).try_early_upload()
+        };
+        let fill = |client: Option<&Share>, api: &Share| -> Vec<Places> {
+            std::iter::from_fn(|| enter(client, api)).collect()
+        };
+        let (one, [a, b, c]) = (Share::default(), [(); 3].map(|()| Share::default()));
+        let of_one = fill(Some(&one), &a);
+        assert_eq!(of_one.len(), EARLY_UPLOADS_PER_CLIENT_MAX);
+        let to_a = fill(None, &a);
+        assert_eq!(of_one.len() + to_a.len(), EARLY_UPLOADS_PER_API_MAX);
+        let (to_b, to_c) = (fill(None, &b), fill(None, &c));
+        assert_eq!(to_b.len(), EARLY_UPLOADS_PER_API_MAX);
+        let held = of_one.len() + to_a.len() + to_b.len() + to_c.len();
+        assert_eq!(held, EARLY_UPLOADS_MAX);
+        // A place that was not got leaves none behind in the other shares.
+        drop(of_one);
+        assert_eq!(fill(Some(&one), &c).len(), EARLY_UPLOADS_PER_CLIENT_MAX);
+    }
 }

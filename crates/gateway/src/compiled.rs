@@ -61,6 +61,7 @@ impl Live {
             begun_us,
             retries,
             balancer,
+            operation: 0,
             forward_fields: &[],
         }
     }

@@ -75,7 +75,7 @@ struct Delivery<'a> {
 impl Delivery<'_> {
     fn poll<C: Client>(&mut self, cx: &mut Context<'_>, client: &mut C) -> Poll<Result<(), Fault>> {
         let before = client.sent();
-        let mut moved = self.response.poll_upload(cx, client, &self.resources.buffers);
+        let mut moved = self.response.poll_upload(cx, client, self.resources);
         let run = match &mut self.response.body {
             _ if self.is_bodiless => client.poll_send(cx, &mut Empty),
             Body::Empty => client.poll_send(cx, &mut Empty),

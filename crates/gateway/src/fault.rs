@@ -3,10 +3,13 @@
 //! Source: the `_auth_failure_handler_`, `_resource_mismatch_handler_` and `fault` sequences of WSO2 API
 //! Manager, which produce JSON with string values.
 
+use mediation::Format;
 use model::{Denial, Fault, FaultStatus, MethodSet};
 
 use crate::flow::Held;
+use crate::message::Request;
 use crate::response::{Body, Response};
+use wire::http1::Known;
 
 /// The response to a fault.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,14 +34,25 @@ impl FaultResponse {
         }
     }
 
-    /// Turns `response`, which is empty, into this one.
-    pub(crate) fn write(self, response: &mut Response) {
+    /// Turns `response`, which is empty, into this one: a SOAP fault if `format` is one of SOAP, else JSON.
+    pub(crate) fn write(self, response: &mut Response, format: Format) {
         let edits = &mut response.head.edits;
         edits.set_status(self.status);
         edits.lines_mut().extend_from_slice(&self.lines);
-        edits.append(b"Content-Type", b"application/json; charset=UTF-8");
-        response.body = Body::Held(Held::new(self.body.into()));
+        let (format, body) = match mediation::soap_fault(format, self.status < 500, &self.body) {
+            Some(fault) => (format, fault),
+            None => (Format::Json, self.body),
+        };
+        edits.append(b"Content-Type", format.content_type().as_bytes());
+        response.body = Body::Held(Held::new(body.into()));
     }
+}
+
+/// The format of a request's body, by its `Content-Type`.
+pub(crate) fn format(request: &Request) -> Format {
+    let content_type = request.head.find(Known::ContentType);
+    let content_type = content_type.map(|field| field.value.of(&request.bytes));
+    content_type.map_or(Format::Json, |value| Format::of(&String::from_utf8_lossy(value)))
 }
 
 /// WSO2's code of `fault`.

@@ -2,12 +2,16 @@
 
 use std::future::poll_fn;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
-use base::{SystemClock, limits};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use http::Uri;
 use http::uri::Scheme as UriScheme;
 use model::{Endpoint, Fault, Scheme, Upstream, UpstreamKind};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use wire::http1::{Known, Parsed, write};
 use wire::tls::ClientTls;
 
@@ -50,50 +54,60 @@ pub enum FetchError {
         "status {status} redirects to `{location}`: redirects are not followed; configure the final URL"
     )]
     Redirect { status: u16, location: String },
-    #[error("cannot start a runtime: {0}")]
-    Runtime(std::io::Error),
+    #[error("the gateway is shutting down")]
+    Stopped,
 }
 
-/// Gets `url` (`http` or `https`) on a connection of its own. Blocks. Redirects are not followed, so that a server
-/// cannot choose another host; any other status is a success.
-///
-/// # Errors
-/// See [`FetchError`].
-pub fn fetch(url: &str, tls: &ClientTls, bounds: Bounds) -> Result<Fetched, FetchError> {
-    let (endpoint, target) = endpoint(url).map_err(FetchError::Url)?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(FetchError::Runtime)?;
-    runtime.block_on(within(endpoint, &target, tls, bounds, Pools::default()))
+/// A request that the thread of upstreams sends.
+pub(crate) struct Fetch {
+    pub(crate) endpoint: Endpoint,
+    /// Path and query.
+    pub(crate) target: String,
+    /// The value of `Authorization`.
+    pub(crate) login: Option<String>,
+    pub(crate) tls: Arc<ClientTls>,
+    pub(crate) bounds: Bounds,
+    pub(crate) done: SyncSender<Result<Fetched, FetchError>>,
 }
 
-/// The same for `target` on `endpoint`, as a task.
+/// The characters that a form has unescaped. Source: the URL Standard, application/x-www-form-urlencoded.
+pub(crate) const FORM: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'*').remove(b'-').remove(b'.').remove(b'_');
+
+/// The value of `Authorization` for an OAuth2 client. Source: RFC 6749 section 2.3.1.
+pub(crate) fn basic(client_id: &str, client_secret: &[u8]) -> String {
+    let id = percent_encode(client_id.as_bytes(), FORM);
+    let secret = percent_encode(client_secret, FORM);
+    format!("Basic {}", BASE64_STANDARD.encode(format!("{id}:{secret}")))
+}
+
+/// Gets a target, perhaps with an `Authorization`, from `endpoint`. `own`: memory and connections of this thread.
 pub(crate) async fn within(
+    own: (&Resources, &Pools),
     endpoint: Endpoint,
-    target: &str,
+    target: (&str, Option<&str>),
     tls: &ClientTls,
     bounds: Bounds,
-    pools: Pools,
 ) -> Result<Fetched, FetchError> {
     let total_ms = bounds.total_ms;
     let limit = Duration::from_millis(u64::from(total_ms));
-    let fetched = tokio::time::timeout(limit, exchange(endpoint, target, tls, bounds, pools)).await;
+    let fetched = tokio::time::timeout(limit, exchange(own, endpoint, target, tls, bounds)).await;
     fetched.unwrap_or(Err(FetchError::Timeout { total_ms }))
 }
 
 async fn exchange(
+    (resources, pools): (&Resources, &Pools),
     endpoint: Endpoint,
-    target: &str,
+    (target, login): (&str, Option<&str>),
     tls: &ClientTls,
     Bounds { bytes_max, total_ms }: Bounds,
-    pools: Pools,
 ) -> Result<Fetched, FetchError> {
-    let resources = Resources::new(SystemClock::new(), 0);
     let request = get_request(&endpoint, target)?;
     // The target is whole.
     let endpoint = Endpoint { path: String::new(), ..endpoint };
     let mut upstream = Upstream::new(UpstreamKind::Single, vec![endpoint]);
     upstream.response_head_ms = total_ms;
-    let balancer = Balancer::new(&upstream, None, &pools);
+    let balancer = Balancer::new(&upstream, None, pools);
     let forwarding = Forwarding {
         client_tls: tls,
         connect_ms: total_ms,
@@ -102,14 +116,18 @@ async fn exchange(
         begun_us: resources.now_us(),
         retries: &RetryCounts::default(),
         balancer: &balancer,
+        operation: 0,
         forward_fields: &[],
     };
-    let edits = HeadEdits::default();
+    let mut edits = HeadEdits::default();
+    if let Some(login) = login {
+        edits.append(b"Authorization", login.as_bytes());
+    }
     let path = request.head.path(&request.bytes);
     let outgoing = Outgoing::of(&request, path, &edits, false);
-    let mut nothing = OwnBody::new(Held::default(), &resources);
-    let response = forward::exchange(&resources, &forwarding, &outgoing, &mut nothing).await?;
-    whole(&resources, response, bytes_max).await
+    let mut nothing = OwnBody::new(Held::default(), resources);
+    let response = forward::exchange(resources, &forwarding, &outgoing, &mut nothing).await?;
+    whole(resources, response, bytes_max).await
 }
 
 /// Reads the rest of a response.
@@ -187,19 +205,6 @@ pub(crate) fn endpoint(url: &str) -> Result<(Endpoint, String), &'static str> {
     Ok((endpoint, uri.path_and_query().map_or("/", |target| target.as_str()).to_owned()))
 }
 
-/// Fetches the key set at `url`, within the limits of key sets.
-///
-/// # Errors
-/// What went wrong, for a diagnostic.
-pub fn fetch_key_set(url: &str, tls: &ClientTls) -> Result<Vec<u8>, String> {
-    let bounds = Bounds { bytes_max: limits::JWKS_BYTES_MAX, total_ms: limits::JWKS_FETCH_MS_MAX };
-    let fetched = fetch(url, tls, bounds).map_err(|error| error.to_string())?;
-    match fetched.status {
-        200 => Ok(fetched.body),
-        status => Err(format!("the server responded with status {status}")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::io::{Read, Write};
@@ -207,6 +212,7 @@ mod tests {
     use std::thread;
 
     use super::*;
+    use crate::Upstreams;
 
     const BOUNDS: Bounds = Bounds { bytes_max: 10, total_ms: 10_000 };
 
@@ -249,7 +255,8 @@ mod tests {
             }
         });
         let url = format!("http://{address}/keys?a=b");
-        assert_eq!(outcome(fetch(&url, &ClientTls::insecure(), BOUNDS)), expect, "{response:?}");
+        let fetched = Upstreams::alone().unwrap().fetch(&url, None, &ClientTls::insecure(), BOUNDS);
+        assert_eq!(outcome(fetched), expect, "{response:?}");
     }
 
     #[test]
@@ -279,9 +286,10 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/", listener.local_addr().unwrap());
         let bounds = Bounds { total_ms: 20, ..BOUNDS };
-        assert_eq!(outcome(fetch(&url, &ClientTls::insecure(), bounds)), "Timeout");
+        let (upstreams, tls) = (Upstreams::alone().unwrap(), ClientTls::insecure());
+        assert_eq!(outcome(upstreams.fetch(&url, None, &tls, bounds)), "Timeout");
         drop(listener);
-        assert_eq!(outcome(fetch(&url, &ClientTls::insecure(), BOUNDS)), "Unreachable");
+        assert_eq!(outcome(upstreams.fetch(&url, None, &tls, BOUNDS)), "Unreachable");
     }
 
     #[test]

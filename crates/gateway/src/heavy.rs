@@ -68,3 +68,39 @@ fn run(work: &Mutex<Receiver<Work>>) {
         let _ = catch_unwind(AssertUnwindSafe(next));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::sync::mpsc::channel;
+    use std::task::{Context, Poll, Waker};
+
+    use model::{FaultStatus, MethodSet};
+
+    use super::*;
+
+    #[test]
+    fn a_full_queue_is_503002_and_what_is_queued_runs() {
+        let cx = &mut Context::from_waker(Waker::noop());
+        let pool = HeavyPool::start(1).unwrap();
+        let (begin, begun) = channel();
+        let (release, released) = channel::<()>();
+        let mut first = pin!(pool.run(move || {
+            begin.send(()).unwrap();
+            let _ = released.recv();
+        }));
+        assert!(first.as_mut().poll(cx).is_pending());
+        begun.recv().unwrap();
+        let mut queued: Vec<_> =
+            (0..HEAVY_WORK_MAX).map(|n| Box::pin(pool.run(move || n))).collect();
+        assert!(queued.iter_mut().all(|work| work.as_mut().poll(cx).is_pending()));
+        let Poll::Ready(Err(fault)) = pin!(pool.run(|| ())).poll(cx) else { panic!("it is full") };
+        let response = crate::fault::response(&fault, MethodSet::default(), FaultStatus::default());
+        assert_eq!((response.status, response.code), (503, 503_002));
+        drop(release);
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        for (n, work) in queued.into_iter().enumerate() {
+            assert_eq!(runtime.block_on(work).unwrap(), Some(n));
+        }
+    }
+}

@@ -13,10 +13,8 @@ use base::limits::{
     INTROSPECTION_BYTES_MAX, INTROSPECTION_MS_MAX, INTROSPECTIONS_MAX,
     INTROSPECTIONS_PER_CLIENT_MAX,
 };
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
 use model::{AuthFailure, Caller, Fault, Introspection, Issuer};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
+use percent_encoding::percent_encode;
 use stages::{Identity, authenticate};
 use tokio::sync::Notify;
 use wire::http1::BodyFraming;
@@ -24,7 +22,7 @@ use wire::http1::BodyFraming;
 use crate::account::bump;
 use crate::client::Client;
 use crate::compiled::Compiled;
-use crate::fetch::{self, FetchError, Fetched};
+use crate::fetch::{self, FORM, FetchError, Fetched};
 use crate::flow::Held;
 use crate::forward::{self, OwnBody, Pass, Unwanted, while_wanted};
 use crate::message::{HeadEdits, Outgoing, Peer, Request};
@@ -192,7 +190,7 @@ async fn ask_each(worker: &Worker, revision: &Compiled, token: &[u8]) -> Outcome
         let Some(introspection) = &issuer.introspection else { continue };
         let asked = ask(worker, revision, introspection, token).await;
         let concluded = asked.and_then(|response| {
-            let (mut tokens, now) = (worker.tokens.borrow_mut(), worker.resources.coarse());
+            let (mut tokens, now) = (worker.tokens.borrow_mut(), worker.resources.exact());
             match authenticate::conclude(&mut tokens, token, issuers, number, &response, now) {
                 Err(AuthFailure::IssuerUnavailable) => {
                     Err("the response is not that of an introspection endpoint".to_owned())
@@ -256,9 +254,6 @@ async fn ask(
     }
 }
 
-/// What the characters of a form are, unescaped. Source: the URL Standard, application/x-www-form-urlencoded.
-const FORM: &AsciiSet = &NON_ALPHANUMERIC.remove(b'*').remove(b'-').remove(b'.').remove(b'_');
-
 async fn post(
     worker: &Worker,
     revision: &Compiled,
@@ -269,7 +264,8 @@ async fn post(
     let found = worker.origins.find(&introspection.url, None, true, &worker.pools);
     let address = found.map_err(FetchError::Url)?;
     let mut edits = HeadEdits::default();
-    edits.append(b"Authorization", authorization(introspection).as_bytes());
+    let login = fetch::basic(&introspection.client_id, &introspection.client_secret);
+    edits.append(b"Authorization", login.as_bytes());
     edits.append(b"Content-Type", b"application/x-www-form-urlencoded");
     edits.append(b"Accept", b"application/json");
     edits.append(b"User-Agent", b"penstock");
@@ -286,11 +282,4 @@ async fn post(
     let mut body = OwnBody::new(Held::new(body.into()), resources);
     let response = forward::exchange(resources, &forwarding, &outgoing, &mut body).await?;
     fetch::whole(resources, response, INTROSPECTION_BYTES_MAX).await
-}
-
-/// Source: RFC 6749 section 2.3.1.
-fn authorization(introspection: &Introspection) -> String {
-    let id = percent_encode(introspection.client_id.as_bytes(), FORM);
-    let secret = percent_encode(&introspection.client_secret, FORM);
-    format!("Basic {}", BASE64_STANDARD.encode(format!("{id}:{secret}")))
 }

@@ -54,17 +54,16 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
 use base::SystemClock;
-use base::limits::{DRAIN_NOTICE_MS, QUESTIONS_MAX, WORKERS_MAX};
-use model::{Diagnostic, Settings, Snapshot};
+use base::limits::{DRAIN_NOTICE_MS, QUESTIONS_MAX};
+use model::{Diagnostic, Http2Listeners, Settings, Snapshot};
 use stages::Routes;
-use stages::throttle::Meters;
+use stages::throttle::{Link, Meters, Reconciler};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use wire::tls::{ClientAuth, ClientTls, ServerCertificates};
 
 use account::{AccessLines, AccessLogger};
 use compiled::{Compiled, Live};
 use descriptors::Descriptors;
-use forward::Shared;
 use heavy::HeavyPool;
 use inbound::Inbounds;
 use integration::Integration;
@@ -76,7 +75,9 @@ use runner::{Command, Running};
 
 pub use admin::AdminPages;
 pub use ask::Question;
-pub use fetch::{Bounds, FetchError, Fetched, fetch, fetch_key_set};
+pub use fetch::{Bounds, FetchError, Fetched};
+pub use integration::variable;
+pub use upstreams::Upstreams;
 
 /// Why the gateway did not start. Messages name the setting to change.
 #[derive(Debug, thiserror::Error)]
@@ -111,6 +112,8 @@ pub struct Parts {
     pub client_auth: Option<ClientAuth>,
     /// Verification of https endpoints.
     pub client_tls: Arc<ClientTls>,
+    /// Started with the same settings.
+    pub upstreams: Arc<Upstreams>,
     /// Contents of the admin port that other crates provide.
     pub pages: AdminPages,
     /// The `version` of `penstock_build_info`.
@@ -137,8 +140,31 @@ pub struct Gateway {
     current: Mutex<Compiled>,
     access: Option<AccessLogger>,
     questions: Mutex<Option<Receiver<Question>>>,
-    upstreams: Arc<Shared>,
+    upstreams: Arc<Upstreams>,
     inbounds: Inbounds,
+    /// The counts of limits.
+    meters: Arc<Meters>,
+    /// Of these counts with those of other gateways.
+    reconciliation: Mutex<Option<Reconciliation>>,
+}
+
+/// What reconciles the counts of a gateway with those of others.
+pub struct Reconciliation {
+    pub reconciler: Reconciler,
+    /// The clock of the workers.
+    pub clock: SystemClock,
+}
+
+/// What listeners speak, in clear and over TLS.
+fn protocols(
+    settings: &Settings,
+    http2: Http2Listeners,
+    certificates: &Arc<ServerCertificates>,
+    clients: Option<&ClientAuth>,
+) -> [Protocol; 2] {
+    let config = wire::tls::server_config_for(Arc::clone(certificates), http2.https, clients);
+    let forward_certificates = settings.tls.clients.as_ref().is_some_and(|clients| clients.forward);
+    [Protocol::Http { http2: http2.http }, Protocol::Https { config, forward_certificates }]
 }
 
 impl Gateway {
@@ -151,14 +177,7 @@ impl Gateway {
         snapshot: &Snapshot,
         parts: Parts,
     ) -> Result<Self, StartError> {
-        let count =
-            settings.gateway.workers.unwrap_or_else(runner::cpus_allowed).clamp(1, WORKERS_MAX);
-        let http2 = settings.gateway.http2;
-        let certificates = Arc::clone(&parts.certificates);
-        let clients = parts.client_auth.as_ref();
-        let config = wire::tls::server_config_for(certificates, http2.https, clients);
-        let forward_certificates =
-            settings.tls.clients.as_ref().is_some_and(|clients| clients.forward);
+        let count = runner::workers(settings);
         let integration = &settings.integration;
         let (http, https) = (settings.gateway.http, settings.gateway.https);
         if http.or(https).or(integration.http).or(integration.https).is_none() {
@@ -169,12 +188,10 @@ impl Gateway {
         let integration_http = Bound::of(integration.http, "[integration] http", count)?;
         let integration_https = Bound::of(integration.https, "[integration] https", count)?;
         let access = AccessLogger::start(&settings.access_log).map_err(StartError::AccessLog)?;
-        let clock = SystemClock::new();
         let (sender, questions) = channel(QUESTIONS_MAX);
-        let nameservers = settings.gateway.nameservers.clone();
-        let upstreams = upstreams::start(count, nameservers, clock.clone());
-        let upstreams = upstreams.map_err(StartError::Worker)?;
-        upstreams.set_client_tls(Arc::clone(&parts.client_tls));
+        let upstreams = parts.upstreams;
+        let clock = upstreams.clock.clone();
+        upstreams.shared().set_client_tls(Arc::clone(&parts.client_tls));
         let routes = Arc::new(Routes::compile(snapshot, None));
         let current = Compiled {
             policies: PolicyTable::compile(&routes, None),
@@ -183,10 +200,15 @@ impl Gateway {
             integration: Integration::compile(snapshot, settings.integration.cors.as_ref(), None),
             live: Arc::new(Live::new(settings, parts.client_tls)),
         };
+        let (meters, reconciliation) = meters(settings, &clock);
         let heavy = HeavyPool::start(count).map_err(StartError::Worker)?;
         let ready = Arc::new(AtomicBool::new(true));
-        let clear = Protocol::Http { http2: http2.http };
-        let tls = Protocol::Https { config, forward_certificates };
+        let http2 = settings.gateway.http2;
+        let [clear, tls] =
+            protocols(settings, http2, &parts.certificates, parts.client_auth.as_ref());
+        let http2 = integration.http2.unwrap_or(http2);
+        let [own_clear, own_tls] =
+            protocols(settings, http2, &parts.certificates, parts.client_auth.as_ref());
         let mut gateway = Self {
             workers: Vec::with_capacity(count),
             admin: None,
@@ -202,15 +224,17 @@ impl Gateway {
             access,
             questions: Mutex::new(Some(questions)),
             upstreams,
-            inbounds: Inbounds::new(settings, &clear, &tls),
+            inbounds: Inbounds::new(settings, &own_clear, &own_tls),
+            meters,
+            reconciliation: Mutex::new(reconciliation),
         };
         let listener =
             |protocol: &Protocol, serves| Listener { protocol: protocol.clone(), serves };
         let listeners = [
             (http, listener(&clear, Serves::Apis)),
             (https, listener(&tls, Serves::Apis)),
-            (integration_http, listener(&clear, Serves::Integration)),
-            (integration_https, listener(&tls, Serves::Integration)),
+            (integration_http, listener(&own_clear, Serves::Integration)),
+            (integration_https, listener(&own_tls, Serves::Integration)),
         ];
         gateway.start_workers(count, listeners, &clock, &sender, &heavy)?;
         gateway.inbounds.follow(&gateway.compiled().integration, &gateway.workers);
@@ -238,7 +262,6 @@ impl Gateway {
     ) -> Result<(), StartError> {
         let mut listeners = listeners.map(|(bound, kind)| (bound.listeners.into_iter(), kind));
         let descriptors = Descriptors::of_process(count);
-        let meters = Arc::<Meters>::default();
         for number in 0..count {
             let next = listeners
                 .iter_mut()
@@ -249,9 +272,9 @@ impl Gateway {
                 access: self.access.as_ref().map_or_else(AccessLines::default, AccessLogger::lines),
                 questions: questions.clone(),
                 descriptors,
-                upstreams: Arc::clone(&self.upstreams),
+                upstreams: Arc::clone(self.upstreams.shared()),
                 heavy: heavy.clone(),
-                meters: Arc::clone(&meters),
+                meters: Arc::clone(&self.meters),
             };
             let start = runner::Start {
                 clock: clock.clone(),
@@ -278,6 +301,11 @@ impl Gateway {
     /// called again.
     pub fn take_questions(&self) -> Option<Receiver<Question>> {
         self.questions.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// With `[quotas]`: what is to be reconciled with other gateways. Returns `None` when called again.
+    pub fn take_reconciliation(&self) -> Option<Reconciliation> {
+        self.reconciliation.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Resumes the requests that wait for the answer to `question`: an earlier [`Gateway::apply`] brought it, or there
@@ -327,7 +355,7 @@ impl Gateway {
     /// Applies settings that need no restart: limits, trusted proxies, certificate authorities.
     pub fn apply_settings(&self, settings: &Settings, client_tls: Arc<ClientTls>) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        self.upstreams.set_client_tls(Arc::clone(&client_tls));
+        self.upstreams.shared().set_client_tls(Arc::clone(&client_tls));
         let live = Arc::new(Live::new(settings, client_tls));
         let integration = current.integration.with_cors(live.cors.as_ref());
         let next = Compiled { live, integration, ..current.clone() };
@@ -398,6 +426,16 @@ impl Drop for Gateway {
     fn drop(&mut self) {
         self.stop();
     }
+}
+
+/// The counters of the process, linked with those of other gateways if the settings say so.
+fn meters(settings: &Settings, clock: &SystemClock) -> (Arc<Meters>, Option<Reconciliation>) {
+    let Some(quotas) = &settings.quotas else { return Default::default() };
+    let secret = quotas.password.as_deref().unwrap_or_default();
+    let (link, queue) = Link::new(quotas.when_down, secret);
+    let meters = Arc::new(Meters::linked(Arc::clone(&link)));
+    let reconciler = Reconciler::new(Arc::clone(&meters), link, queue);
+    (meters, Some(Reconciliation { reconciler, clock: clock.clone() }))
 }
 
 /// The listeners of one setting, one per worker.

@@ -91,6 +91,9 @@ impl Head {
     }
 
     fn reason(&self) -> &[u8] {
+        if let Some(reason) = self.edits.reason() {
+            return reason;
+        }
         match self.edits.status() {
             Some(status) => write::reason(status).as_bytes(),
             None => self.parsed.reason(&self.bytes),

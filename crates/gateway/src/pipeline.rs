@@ -75,7 +75,7 @@ pub(crate) async fn exchange<C: Client>(
                 return;
             }
             Ok(mut response) => {
-                let now_ms = worker.resources.unix_us(record.started_us) / 1_000;
+                let now_ms = worker.quota_ms(record.started_us);
                 record.quota.write_fields(now_ms, response.head.edits.lines_mut());
                 record.status = response.head.status();
                 deliver(&worker.resources, client, request, response, stall).await
@@ -173,6 +173,7 @@ async fn respond<C: Client>(
     }
     let retries = &worker.tally.retries;
     let forwarding = Forwarding {
+        operation: number,
         forward_fields: &api.forward_fields,
         ..revision.live.forwarding(retries, balancer, record.started_us)
     };
@@ -314,8 +315,11 @@ fn authorise(
         (Security::Token(rule), Some(caller)) => (rule, caller),
     };
     let quotas = &revision.quotas;
-    let (api, subscribers) = (&routes.api, quotas.subscribers.as_deref());
-    let grant = authorise::subscription(caller, api, routes.key, subscribers, &quotas.plans)?;
+    let subscribers = quotas.subscribers.as_deref();
+    let issuer =
+        revision.routes.issuers().get(caller.issuer).map_or("", |issuer| issuer.iss.as_str());
+    let (of, to) = ((caller, issuer), (&*routes.api, routes.key));
+    let grant = authorise::subscription(of, to, subscribers, &quotas.plans)?;
     authorise::grant(caller, rule)?;
     Ok(grant)
 }
@@ -336,8 +340,13 @@ async fn ask<C: Client>(worker: &Worker, question: Question, client: &mut C) -> 
 
 fn identify(worker: &Worker, revision: &Compiled, token: &[u8]) -> Identity {
     let mut tokens = worker.tokens.borrow_mut();
-    let (issuers, now) = (revision.routes.issuers(), worker.resources.coarse());
-    authenticate::identify(&mut tokens, token, issuers, now)
+    let issuers = revision.routes.issuers();
+    let identity = authenticate::identify(&mut tokens, token, issuers, worker.resources.coarse());
+    if matches!(identity, Identity::Rejected(AuthFailure::NotYetValid)) {
+        // Perhaps it was by the last sweep, and was issued since.
+        return authenticate::identify(&mut tokens, token, issuers, worker.resources.exact());
+    }
+    identity
 }
 
 /// The request's token.
@@ -418,7 +427,7 @@ fn on_fault(
         record.fault(fault, own.status, own.code);
         (*fault != Fault::ClientLeft).then(|| {
             let mut response = worker.own_response(0);
-            own.write(&mut response);
+            own.write(&mut response, fault::format(request));
             if let Some(api) = &record.api {
                 cross_origin::mediate(request, &api.routes, &mut response.head.edits);
             }

@@ -104,10 +104,13 @@ pub(crate) fn throttle(
     if uses.iter().all(|(_, uses)| uses.is_none()) {
         return Ok(());
     }
-    let user = caller.and_then(|caller| Some((caller.issuer, caller.subject.as_deref()?)));
+    let user = caller.and_then(|caller| {
+        let issuer = revision.routes.issuers().get(caller.issuer)?;
+        Some((issuer.iss.as_str(), caller.subject.as_deref()?))
+    });
     let network = || network(client_address(request, &revision.live.trusted_proxies));
     let sender = Sender { user, network: &network };
-    let now_ms = worker.resources.unix_us(record.started_us) / 1_000;
+    let now_ms = worker.quota_ms(record.started_us);
     let mut meters = worker.meters.borrow_mut();
     match throttle::admit(&mut meters, &quotas.plans, &uses, sender, now_ms) {
         Ok(admitted) => {

@@ -71,6 +71,11 @@ impl Resources {
         self.coarse.get()
     }
 
+    /// Both clocks now, for what must not be late.
+    pub(crate) fn exact(&self) -> Now {
+        self.clock.now()
+    }
+
     /// The deadline `ms` milliseconds after the last sweep, for a [`crate::watch::Watch`].
     pub(crate) fn deadline_us(&self, ms: u32) -> u64 {
         self.coarse_us().saturating_add(u64::from(ms) * 1_000)

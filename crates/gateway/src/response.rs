@@ -6,7 +6,6 @@ use base::Method;
 use model::Fault;
 use wire::http1::{ResponseFraming, Version};
 
-use crate::buffer::Buffers;
 use crate::flow::{Held, Tap};
 use crate::forward::{RequestBody, Upload, UpstreamBody};
 use crate::message::{Framing, Head, Request};
@@ -88,15 +87,15 @@ impl Response {
         }
     }
 
-    /// Continues the upload, if there is one. Returns whether bytes moved.
+    /// Continues the upload, if there is one. Returns whether it is fast enough to extend a deadline.
     pub(crate) fn poll_upload<B: RequestBody>(
         &mut self,
         cx: &mut Context<'_>,
         request_body: &mut B,
-        buffers: &Buffers,
+        resources: &Resources,
     ) -> bool {
         match &mut self.body {
-            Body::Streaming(body) => body.poll_upload(cx, request_body, buffers),
+            Body::Streaming(body) => body.poll_upload(cx, request_body, resources),
             Body::Empty | Body::Held(_) => false,
         }
     }

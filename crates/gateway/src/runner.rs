@@ -9,7 +9,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use base::SystemClock;
-use base::limits::{ACCEPT_BACKLOG, APPLY_MS_MAX, SWEEP_MS};
+use base::limits::{ACCEPT_BACKLOG, APPLY_MS_MAX, SWEEP_MS, WORKERS_MAX};
+use model::Settings;
 use nix::sys::resource::{UsageWho, getrusage};
 use socket2::{Domain, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
@@ -293,8 +294,13 @@ pub(crate) fn probe(address: SocketAddr) -> io::Result<()> {
     socket.bind(&address.into())
 }
 
+/// How many workers there are with these settings.
+pub(crate) fn workers(settings: &Settings) -> usize {
+    settings.gateway.workers.unwrap_or_else(cpus_allowed).clamp(1, WORKERS_MAX)
+}
+
 /// The number of CPUs that this process may use: its affinity, and its cgroup's quota rounded up.
-pub(crate) fn cpus_allowed() -> usize {
+fn cpus_allowed() -> usize {
     let affinity = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)).map_or(1, |set| {
         (0..nix::sched::CpuSet::count()).filter(|cpu| set.is_set(*cpu).unwrap_or(false)).count()
     });

@@ -1,73 +1,190 @@
-//! The thread that looks after upstreams for all workers: it looks up their names and checks their health. It ends when
-//! the gateway does.
+//! The thread that looks after upstreams for all workers: it looks up their names, checks their health, and fetches
+//! documents such as key sets. It keeps its connections, as a worker does.
 
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
-use base::limits::{BODY_BUFFER_BYTES, HEALTH_CHECKS_MAX};
+use base::limits::{self, BODY_BUFFER_BYTES, HEALTH_CHECKS_MAX, OWN_IDLE_MAX, OWN_SWEEP_MS};
 use base::{SystemClock, SystemEntropy};
+use model::{Revocations, Settings};
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::{LocalSet, spawn_local};
+use wire::tls::ClientTls;
 
-use crate::fetch::{self, Bounds};
+use crate::fetch::{self, Bounds, Fetch, FetchError, Fetched};
 use crate::forward::{Checked, CheckedEndpoint, Follower, Pools, Shared, Watched};
+use crate::resources::Resources;
+use crate::runner;
 
-/// Starts it. `servers`: name servers in place of the system's; `clock`: the workers'.
-///
-/// # Errors
-/// The system provides no thread or no event queue.
-pub(crate) fn start(
-    workers: usize,
-    servers: Vec<SocketAddr>,
-    clock: SystemClock,
-) -> io::Result<Arc<Shared>> {
-    let (shared, watched) = Shared::watched(workers, &SystemEntropy);
-    let checks = Semaphore::new(HEALTH_CHECKS_MAX);
-    let upstreams = Arc::downgrade(&shared);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    std::thread::Builder::new().name("upstreams".to_owned()).spawn(move || {
-        let checker = Rc::new(Checker { shared: upstreams, clock, checks });
-        LocalSet::new().block_on(&runtime, run(watched, Follower::new(servers), checker));
-    })?;
-    Ok(shared)
+/// The thread. It ends when this is dropped.
+#[derive(Debug)]
+pub struct Upstreams {
+    shared: Arc<Shared>,
+    pub(crate) clock: SystemClock,
 }
 
-async fn run(
-    mut watched: UnboundedReceiver<Watched>,
-    follower: Rc<Follower>,
-    checker: Rc<Checker>,
-) {
+impl Upstreams {
+    /// Starts it for a gateway with these settings.
+    ///
+    /// # Errors
+    /// The system provides no thread or no event queue.
+    pub fn start(settings: &Settings) -> io::Result<Arc<Self>> {
+        let servers = settings.gateway.nameservers.clone();
+        Self::with(runner::workers(settings), servers)
+    }
+
+    /// Starts it for a program without a gateway.
+    ///
+    /// # Errors
+    /// As [`Upstreams::start`].
+    pub fn alone() -> io::Result<Arc<Self>> {
+        Self::with(1, Vec::new())
+    }
+
+    /// `servers`: name servers in place of the system's.
+    fn with(workers: usize, servers: Vec<SocketAddr>) -> io::Result<Arc<Self>> {
+        let clock = SystemClock::new();
+        let (shared, watched) = Shared::watched(workers, &SystemEntropy);
+        let (for_thread, own_clock) = (Arc::clone(&shared), clock.clone());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        std::thread::Builder::new().name("upstreams".to_owned()).spawn(move || {
+            let sender = Rc::new(Sender {
+                pools: Pools::new(for_thread, OWN_IDLE_MAX),
+                resources: Resources::new(own_clock, 0),
+                checks: Semaphore::new(HEALTH_CHECKS_MAX),
+            });
+            LocalSet::new().block_on(&runtime, run(watched, Follower::new(servers), sender));
+        })?;
+        Ok(Arc::new(Self { shared, clock }))
+    }
+
+    /// Gets `url` (`http` or `https`), with `login` as the value of `Authorization`. Blocks. Redirects are not followed,
+    /// so that a server cannot choose another host; any other status is a success.
+    ///
+    /// # Errors
+    /// See [`FetchError`].
+    pub fn fetch(
+        &self,
+        url: &str,
+        login: Option<String>,
+        tls: &Arc<ClientTls>,
+        bounds: Bounds,
+    ) -> Result<Fetched, FetchError> {
+        let (endpoint, target) = fetch::endpoint(url).map_err(FetchError::Url)?;
+        let (done, fetched) = sync_channel(1);
+        let fetch = Fetch { endpoint, target, login, tls: Arc::clone(tls), bounds, done };
+        if !self.shared.send(Watched::Fetch(Box::new(fetch))) {
+            return Err(FetchError::Stopped);
+        }
+        fetched.recv().unwrap_or(Err(FetchError::Stopped))
+    }
+
+    /// Fetches the key set at `url`, within the limits of key sets.
+    ///
+    /// # Errors
+    /// What went wrong, for a diagnostic.
+    pub fn fetch_key_set(&self, url: &str, tls: &Arc<ClientTls>) -> Result<Vec<u8>, String> {
+        let bounds =
+            Bounds { bytes_max: limits::JWKS_BYTES_MAX, total_ms: limits::JWKS_FETCH_MS_MAX };
+        let fetched = self.fetch(url, None, tls, bounds).map_err(|error| error.to_string())?;
+        match fetched.status {
+            200 => Ok(fetched.body),
+            status => Err(format!("the server responded with status {status}")),
+        }
+    }
+
+    /// Asks for what was revoked after the number `after`, and waits for it for up to `wait_s`.
+    ///
+    /// # Errors
+    /// What went wrong, for a diagnostic.
+    pub fn fetch_revocations(
+        &self,
+        from: &Revocations,
+        (after, wait_s): (u64, u64),
+        tls: &Arc<ClientTls>,
+    ) -> Result<Vec<u8>, String> {
+        let wait_ms = u32::try_from(wait_s.saturating_mul(1_000)).unwrap_or(u32::MAX);
+        let bounds = Bounds {
+            bytes_max: limits::REVOCATIONS_BYTES_MAX,
+            total_ms: wait_ms.saturating_add(limits::JWKS_FETCH_MS_MAX),
+        };
+        let separator = if from.url.contains('?') { '&' } else { '?' };
+        let url = format!("{}{separator}after={after}&wait_s={wait_s}", from.url);
+        let login = fetch::basic(&from.client_id, &from.client_secret);
+        let fetched = self.fetch(&url, Some(login), tls, bounds);
+        let fetched = fetched.map_err(|error| error.to_string())?;
+        match fetched.status {
+            200 => Ok(fetched.body),
+            401 => Err("status 401: the server rejects `client_id` and `client_secret`".to_owned()),
+            status => Err(format!("the server responded with status {status}")),
+        }
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+}
+
+impl Drop for Upstreams {
+    fn drop(&mut self) {
+        // Fails only if the thread has ended.
+        let _ = self.shared.send(Watched::Nothing);
+    }
+}
+
+async fn run(mut watched: UnboundedReceiver<Watched>, follower: Rc<Follower>, sender: Rc<Sender>) {
+    spawn_local(Rc::clone(&sender).sweep());
     while let Some(next) = watched.recv().await {
         match next {
             Watched::Name(name) => spawn_local(Rc::clone(&follower).follow(name)),
-            Watched::Endpoint(endpoint) => spawn_local(Rc::clone(&checker).watch(endpoint)),
+            Watched::Endpoint(endpoint) => spawn_local(Rc::clone(&sender).watch(endpoint)),
+            Watched::Fetch(fetch) => spawn_local(Rc::clone(&sender).fetch(fetch)),
+            Watched::Nothing => return,
         };
     }
 }
 
-/// Checks the health of endpoints.
-struct Checker {
-    shared: Weak<Shared>,
-    clock: SystemClock,
+/// Sends requests that no worker sends.
+struct Sender {
+    pools: Pools,
+    resources: Resources,
     checks: Semaphore,
 }
 
-impl Checker {
+impl Sender {
+    /// Closes connections that were idle for too long.
+    async fn sweep(self: Rc<Self>) {
+        loop {
+            tokio::time::sleep(Duration::from_millis(OWN_SWEEP_MS)).await;
+            self.pools.sweep(self.resources.sweep());
+        }
+    }
+
+    async fn fetch(self: Rc<Self>, fetch: Box<Fetch>) {
+        let Fetch { endpoint, target, login, tls, bounds, done } = *fetch;
+        let own = (&self.resources, &self.pools);
+        let target = (target.as_str(), login.as_deref());
+        // Fails only if nobody waits any more.
+        let _ = done.send(fetch::within(own, endpoint, target, &tls, bounds).await);
+    }
+
     /// Checks an endpoint until no worker uses its set.
     async fn watch(self: Rc<Self>, checked: Box<CheckedEndpoint>) {
         let CheckedEndpoint { endpoint, check, .. } = &*checked;
         let target = format!("{}{}", endpoint.path, check.path);
-        while let Some(shared) = self.shared.upgrade() {
+        let (own, shared) = ((&self.resources, &self.pools), self.pools.shared());
+        loop {
             let Ok(permit) = self.checks.acquire().await else { return };
             let Some(tls) = shared.client_tls() else { return };
-            let bytes_max = BODY_BUFFER_BYTES as usize;
-            let bounds = Bounds { bytes_max, total_ms: check.timeout_ms };
-            let pools = Pools::new(shared, 0);
-            let fetched = fetch::within(endpoint.clone(), &target, &tls, bounds, pools).await;
+            let bounds =
+                Bounds { bytes_max: BODY_BUFFER_BYTES as usize, total_ms: check.timeout_ms };
+            let target = (target.as_str(), None);
+            let fetched = fetch::within(own, endpoint.clone(), target, &tls, bounds).await;
             // Not held through the pause, which other endpoints need not wait for.
             drop(permit);
             let problem = match fetched {
@@ -75,12 +192,10 @@ impl Checker {
                 Ok(response) => Some(format!("status {}", response.status)),
                 Err(error) => Some(error.to_string()),
             };
-            let Some(shared) = self.shared.upgrade() else { return };
             let Some(health) = shared.checked(&checked) else { return };
             shared.count_check(problem.is_none());
-            drop(shared);
             let authority = &endpoint.authority;
-            match health.checked(problem.is_none(), check, self.clock.now_us()) {
+            match health.checked(problem.is_none(), check, self.resources.now_us()) {
                 Some(Checked::Healthy) => tracing::info!(endpoint = authority, "endpoint healthy"),
                 Some(Checked::Unhealthy) => {
                     let problem = problem.unwrap_or_default();

@@ -209,7 +209,8 @@ impl Worker {
         self.pools.sweep(now_us);
         self.apis.sweep(now_us);
         self.services.sweep(now_us);
-        self.meters.borrow_mut().sweep(self.resources.unix_us(now_us) / 1_000);
+        let now_ms = self.quota_ms(now_us);
+        self.meters.borrow_mut().sweep(now_ms);
         self.access.flush(&self.tally);
     }
 
@@ -237,11 +238,16 @@ impl Worker {
         }
     }
 
+    /// `us` on the worker's clock as the time that the windows of limits go by, in milliseconds since the Unix epoch.
+    pub(crate) fn quota_ms(&self, us: u64) -> u64 {
+        self.meters.borrow().time_ms(self.resources.unix_us(us) / 1_000)
+    }
+
     /// Closes a record: updates the counters and writes to the access log if that is on.
     pub(crate) fn settle(&self, record: Record, request: &Request) {
         let now_us = self.resources.now_us();
         let us = now_us.saturating_sub(record.started_us);
-        let now_ms = self.resources.unix_us(now_us) / 1_000;
+        let now_ms = self.quota_ms(now_us);
         record.quota.settle(record.received.saturating_add(record.sent), now_ms);
         match &record.api {
             Some(api) => api.count(record.operation, record.status, us, record.sent),

@@ -35,6 +35,7 @@ mod keyset;
 mod pem;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod properties;
+mod revocations;
 mod roca;
 mod sign;
 mod subscriptions;
@@ -57,5 +58,6 @@ pub use introspection::introspected;
 pub use json::JsonError;
 pub use jws::{Compact, Header};
 pub use keyset::{KeySet, Skipped};
+pub use revocations::{RevocationPage, revocation_page, token_hash, token_hash_text};
 pub use sign::SigningKey;
 pub use subscriptions::{SubscribedApi, TokenSubscriptions};

@@ -96,6 +96,7 @@ pub fn jwks(input: &[u8]) {
 pub fn introspection(input: &[u8]) {
     // Discovery documents are read the same way.
     let _ = crate::jwks_uri(input, "https://id.example");
+    let _ = crate::revocation_page(input);
     let Ok(Some(claims)) = crate::introspected(input) else { return };
     let as_jwt = crate::Claims::parse(input).expect("the same members are claims");
     let sub = as_jwt.sub.clone().or_else(|| claims.sub.clone());

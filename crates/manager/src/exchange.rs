@@ -42,7 +42,8 @@ pub(crate) async fn exchange(
     let claims = inspect::active(manager, token).await?.ok_or(WRONG)?;
     let user = claims["username"].as_str().ok_or(WRONG)?;
     // A logout or a stolen refresh token ends what was exchanged, too.
-    let subject = manager.store.token(&secrets::hash(token)).await?;
+    let name = if inspect::is_jwt(token) { claims["jti"].as_str() } else { Some(token) };
+    let subject = manager.store.token(&secrets::hash(name.unwrap_or_default())).await?;
     let mut grant = Grant::new(client, Some(user), String::new());
     grant.scope = narrowed(form.get("scope"), claims["scope"].as_str().unwrap_or(""), client)?;
     grant.family = subject.as_ref().map(|token| token.family.as_str());

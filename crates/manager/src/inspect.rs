@@ -61,7 +61,7 @@ pub(crate) async fn revoke(
         let own = claims.filter(|claims| claims["client_id"].as_str() == Some(&client.id));
         if let Some((jti, exp)) = own.as_ref().and_then(jti_and_exp) {
             manager.admit_revocation(&client.id)?;
-            if manager.store.spend_jwt(jti, &client.id, exp).await? {
+            if manager.store.revoke_jwt(&secrets::hash(jti), &client.id, exp).await? {
                 manager.count_rows(1);
             }
         }
@@ -72,8 +72,10 @@ pub(crate) async fn revoke(
         Some(found) if found.kind == TokenKind::Refresh => {
             manager.store.revoke_family(&found.family).await?;
         }
-        Some(found) => manager.store.revoke_token(&found.hash).await?,
-        None => {}
+        Some(found) if found.kind == TokenKind::Access => {
+            manager.store.revoke_token(&found.hash).await?;
+        }
+        Some(_) | None => {}
     }
     Ok(reply::empty(StatusCode::OK))
 }
@@ -94,7 +96,8 @@ async fn jwt(manager: &Manager, token: &str) -> Result<Option<Value>, Refusal> {
     let ours = claims["iss"].as_str() == Some(&manager.issuer) && exp > manager.now_s();
     let client = claims["client_id"].as_str().filter(|_| ours);
     let Some(client) = client else { return Ok(None) };
-    if manager.store.client(client).await?.is_none() || manager.store.is_spent(jti).await? {
+    let revoked = manager.store.is_revoked(jti, &secrets::hash(jti)).await?;
+    if revoked || manager.store.client(client).await?.is_none() {
         return Ok(None);
     }
     Ok(Some(claims))

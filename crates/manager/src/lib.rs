@@ -23,6 +23,7 @@ mod oidc;
 mod passwords;
 mod register;
 mod reply;
+mod revocations;
 mod routes;
 mod secrets;
 mod server;
@@ -161,6 +162,7 @@ impl Started {
             // The address first: a second instance by mistake changes nothing in the store.
             let listener = TcpListener::bind(listen).await.map_err(not_bound)?;
             let store = Store::open(&database).await?;
+            revocations::renumber(&store).await?;
             let generated = users::first_admin(&store, admin_password).await;
             let generated = generated.map_err(|error| StartError::Admin(error.to_string()))?;
             Ok::<_, StartError>((listener, store, generated))

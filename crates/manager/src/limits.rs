@@ -49,6 +49,13 @@ pub const TOKENS_MAX: u64 = 1_000_000;
 pub const CLIENT_TOKENS_MAX: u64 = 100_000;
 /// Interval at which expired tokens are removed from the store, in seconds.
 pub const PURGE_S: u64 = 60;
+/// Revocations in one response to a gateway that follows them. More: in the next one.
+pub const REVOCATIONS_PAGE_MAX: u32 = 10_000;
+/// Longest wait for the next revocation, in seconds. Longer: a response without one.
+pub const REVOCATIONS_WAIT_S_MAX: u64 = 20;
+/// Interval at which the store is asked whether there are new revocations, in milliseconds, while a gateway waits for
+/// them: another instance, or a command, may have revoked a token.
+pub const REVISION_POLL_MS: u64 = 250;
 /// Longest client name and user name, in bytes. Longer: 400.
 pub const NAME_BYTES_MAX: usize = 190;
 /// Longest list of scopes, redirect URIs or keys of a client, in bytes. Longer: 400.

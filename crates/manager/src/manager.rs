@@ -10,6 +10,7 @@ use base64::prelude::BASE64_STANDARD;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use store::{Client, Store, User};
+use tokio::sync::watch;
 
 use crate::attempts::{Attempts, Who, network};
 use crate::form::{Form, decoded};
@@ -32,6 +33,8 @@ pub(crate) struct Manager {
     rows: AtomicU64,
     /// Clients that have too many tokens, as of the last count.
     full: Mutex<Vec<String>>,
+    /// The number of the last revocation, while gateways wait for the next one.
+    pub(crate) revision: watch::Sender<u64>,
 }
 
 impl Manager {
@@ -45,6 +48,7 @@ impl Manager {
             attempts: Attempts::new(),
             rows: AtomicU64::new(0),
             full: Mutex::new(Vec::new()),
+            revision: watch::Sender::new(0),
         }
     }
 
@@ -60,7 +64,8 @@ impl Manager {
     /// Removes expired tokens, and counts the others.
     pub(crate) async fn purge(&self) {
         let counted = async {
-            let left = self.store.purge(self.now_s()).await?;
+            let leeway_s = base::limits::LEEWAY_S_MAX;
+            let left = self.store.purge(self.now_s(), leeway_s).await?;
             let full = self.store.clients_with_more_rows_than(limits::CLIENT_TOKENS_MAX).await?;
             Ok::<_, store::StoreError>((left, full))
         };
@@ -120,7 +125,12 @@ impl Manager {
 
     /// The client that sends the request, by HTTP Basic or by parameters. Source: RFC 6749 section 2.3.1, RFC 7521 section
     /// 4.2.
-    async fn client(&self, head: &HeaderMap, form: &Form, peer: IpAddr) -> Result<Client, Refusal> {
+    pub(crate) async fn client(
+        &self,
+        head: &HeaderMap,
+        form: &Form,
+        peer: IpAddr,
+    ) -> Result<Client, Refusal> {
         if let Some(assertion) = form.get("client_assertion") {
             if head.contains_key(AUTHORIZATION) || form.get("client_secret").is_some() {
                 return Err(TWO_METHODS);

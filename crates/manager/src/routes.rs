@@ -11,7 +11,7 @@ use hyper::body::Incoming;
 use crate::form::Form;
 use crate::manager::Manager;
 use crate::reply::{Refusal, Reply};
-use crate::{authorize, device, inspect, limits, metadata, oidc, register, token};
+use crate::{authorize, device, inspect, limits, metadata, oidc, register, revocations, token};
 
 const DCR: &str = "/api/identity/oauth2/dcr/v1.1/register";
 
@@ -72,6 +72,10 @@ pub(crate) async fn answer(
         "/oauth2/revoke" => {
             post(&parts.method)?;
             inspect::revoke(manager, head, &form(head, body).await?, peer).await
+        }
+        "/oauth2/revocations" => {
+            get(&parts.method)?;
+            revocations::list(manager, head, &query(&parts.uri)?, peer).await
         }
         "/client-registration/v0.17/register" => {
             post(&parts.method)?;

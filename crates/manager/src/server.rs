@@ -19,7 +19,7 @@ use crate::attempts::network;
 use crate::manager::Manager;
 use crate::reply::{Refusal, Reply};
 use crate::stall::Stall;
-use crate::{limits, routes};
+use crate::{limits, revocations, routes};
 
 /// Serves until `stop` is true, then lets requests in progress finish.
 pub(crate) async fn serve(
@@ -30,6 +30,7 @@ pub(crate) async fn serve(
 ) {
     let slots = Arc::new(Semaphore::new(limits::CONNECTIONS_MAX));
     let peers = Arc::new(Peers::default());
+    let revisions = tokio::spawn(revocations::watch(Arc::clone(&manager)));
     let mut purge = tokio::time::interval(Duration::from_secs(limits::PURGE_S));
     loop {
         let accepted = tokio::select! {
@@ -50,6 +51,9 @@ pub(crate) async fn serve(
         });
     }
     drop(listener);
+    revisions.abort();
+    // Those that wait for a revocation get an empty response.
+    manager.revision.send_replace(u64::MAX);
     let most = u32::try_from(limits::CONNECTIONS_MAX).unwrap_or(u32::MAX);
     let all_closed = slots.acquire_many(most);
     if timeout(Duration::from_millis(limits::DRAIN_MS_MAX), all_closed).await.is_err() {

@@ -197,7 +197,14 @@ pub(crate) fn issue(manager: &Manager, grant: &Grant<'_>) -> Result<Issued, Refu
     };
     let mut rows = Vec::new();
     let access = match grant.client.token_type {
-        TokenType::Jwt => manager.keys.sign(ACCESS_TOKEN, &claims(manager, grant, now_s)),
+        TokenType::Jwt => {
+            let jti = secrets::identifier(manager.entropy());
+            if grant.user.is_some() {
+                // So that it is revoked together with the user's other tokens.
+                rows.push(row(&jti, TokenKind::Jwt, grant.access_s));
+            }
+            manager.keys.sign(ACCESS_TOKEN, &claims(manager, grant, now_s, &jti))
+        }
         TokenType::Opaque => {
             let token = secrets::secret(manager.entropy());
             rows.push(row(&token, TokenKind::Access, grant.access_s));
@@ -231,7 +238,7 @@ pub(crate) fn issue(manager: &Manager, grant: &Grant<'_>) -> Result<Issued, Refu
 }
 
 /// The claims of WSO2's access tokens.
-fn claims(manager: &Manager, grant: &Grant<'_>, now_s: u64) -> Value {
+fn claims(manager: &Manager, grant: &Grant<'_>, now_s: u64, jti: &str) -> Value {
     let id = &grant.client.id;
     json!({
         "sub": grant.user.unwrap_or(id),
@@ -244,7 +251,7 @@ fn claims(manager: &Manager, grant: &Grant<'_>, now_s: u64) -> Value {
         "nbf": now_s,
         "iat": now_s,
         "exp": now_s.saturating_add(grant.access_s),
-        "jti": secrets::identifier(manager.entropy()),
+        "jti": jti,
     })
 }
 

@@ -35,6 +35,8 @@ pub(crate) const KNOWN: &[Known] = &[
     row(Synapse, "disableAddressingForOutMessages", Needless("no header blocks are added.")),
     row(Axis2, "disableAddressingForOutMessages", Needless("no header blocks are added.")),
     row(Synapse, "RETRY_ON_SOAPFAULT", Unserved("set FORCE_ERROR_ON_SOAP_FAULT, and send again in the fault sequence")),
+    row(Synapse, "target.endpoint", Unserved("name the endpoint in `send` or `call`, by `key-expression` if it is computed")),
+    row(Synapse, "receiving_sequence", Unserved("name the sequence in `receive` of `send`")),
     row(Axis2, "messageType", Served("The format in which the body is written.")),
     row(Axis2, "ContentType", Served("The `Content-Type` that is sent, and the format of the body unless `messageType` says another.")),
     row(Axis2, "NO_ENTITY_BODY", Served("The message is sent without a body.")),
@@ -46,13 +48,13 @@ pub(crate) const KNOWN: &[Known] = &[
     row(Axis2, "DISABLE_CHUNKING", Served("A body of unknown length is held, and sent with `Content-Length`.")),
     row(Axis2, "TRANSPORT_HEADERS", Served("With `action=\"remove\"`: removes all header fields but `Content-Type`.")),
     row(Axis2, "ClientApiNonBlocking", Needless("sending never blocks.")),
-    row(Axis2, "HTTP_SC_DESC", Unserved("the status is sent with its standard reason; write the text into the body")),
-    row(Axis2, "POST_TO_URI", Unserved("the request line always has a path; sending through a forward proxy is not supported")),
+    row(Axis2, "HTTP_SC_DESC", Served("The reason phrase of the response, over HTTP/1.1.")),
+    row(Axis2, "POST_TO_URI", Served("The request line has the whole URL, as a forward proxy wants it.")),
+    row(Axis2, "NO_KEEPALIVE", Served("The request is sent with `Connection: close`.")),
     row(Axis2, "FORCE_HTTP_1.0", Unserved("endpoints get HTTP/1.1")),
-    row(Axis2, "NO_KEEPALIVE", Unserved("not needed: closed connections are detected")),
     row(Axis2, "NO_DEFAULT_CONTENT_TYPE", Unserved("remove the transport property `Content-Type`")),
     row(Axis2, "FORCE_POST_PUT_NOBODY", Unserved("set NO_ENTITY_BODY")),
-    row(Axis2, "CHARACTER_SET_ENCODING", Unserved("bodies are written in UTF-8")),
+    row(Axis2, "CHARACTER_SET_ENCODING", Unserved("bodies are written in UTF-8, which may be set without one")),
     row(Axis2, "enableMTOM", Unserved("send the attachment as base64 in the body")),
     row(Axis2, "enableSwA", Unserved("send the attachment as base64 in the body")),
     row(Axis2, "SET_ROLLBACK_ONLY", Unserved("requests over HTTP are no transactions; respond with an error")),
@@ -65,7 +67,8 @@ const fn row(scope: PropertyScope, name: &'static str, effect: Effect) -> Known 
 /// What the page says about properties.
 pub(crate) fn page() -> String {
     let mut page = String::from(
-        "\n## Properties\n\nProperties with a meaning in Synapse. Others are the artefact's own.\n\n\
+        "\n## Properties\n\nProperties with a meaning in Synapse. Others are the artefact's own. What is not set in the scope axis2 may be \
+         set\nin axis2-client.\n\n\
          | property | scope | effect |\n|---|---|---|\n",
     );
     for Known { scope, name, effect } in KNOWN {

@@ -48,7 +48,7 @@ pub use description::Wsdl;
 pub use error::{Code, Failure};
 pub use expression::BodyUse;
 pub use mediator::{Call, Collect, Fork, Mediator, Next, Part, Scatter, To};
-pub use mediators::{MEDIATORS, Row, synapse_page};
+pub use mediators::{MEDIATORS, Row, soap_fault, synapse_page};
 pub use memory::Memory;
 pub use message::{
     Body, Direction, Environment, Format, Head, LogLevel, Message, PlainHead, Properties,

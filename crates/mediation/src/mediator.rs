@@ -139,6 +139,8 @@ pub struct Fork {
     pub id: Option<Box<str>>,
     /// Whether the original continues with the next mediator.
     pub continues: bool,
+    /// Whether each starts when the last one is done, or was sent and is not waited for.
+    pub sequential: bool,
 }
 
 /// Messages that come back.

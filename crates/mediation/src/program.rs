@@ -203,7 +203,8 @@ pub struct Endpoint {
     pub kind: EndpointKind,
     pub format: Option<EndpointFormat>,
     pub timeout: Timeout,
-    pub suspend: Suspend,
+    /// `None`: by the host's own rule.
+    pub suspend: Option<Suspend>,
     /// Whether a group tries its next member after an error of this one.
     pub retry: Retry,
     pub credentials: Option<Credentials>,
@@ -264,7 +265,7 @@ pub enum EndpointKind {
     LoadBalance { members: Vec<EndpointId>, weights: Vec<u32>, fails_over: bool },
     /// The first that is not suspended; after a failure the next one.
     Failover { members: Vec<EndpointId>, fails_back: bool },
-    /// All of them; the first response counts.
+    /// All of them at once; each response continues on its own after a `send`, and after a `call` the first one counts.
     RecipientList { members: Vec<EndpointId> },
     /// All addresses in this text, separated by commas.
     Recipients(Expression),
@@ -320,8 +321,9 @@ pub enum TimeoutAction {
 /// When an endpoint is suspended, and for how long. Source: Synapse's `suspendOnFailure` and `markForSuspension`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Suspend {
-    /// The errors that suspend it, perhaps none; absent: those that say that it cannot be reached.
+    /// The errors that suspend it at once, perhaps none; absent: all that do not mark it.
     pub codes: Option<Vec<u32>>,
+    /// Zero: it is never suspended.
     pub initial_ms: u32,
     pub factor: f64,
     pub maximum_ms: u32,
@@ -329,21 +331,13 @@ pub struct Suspend {
     pub marking_codes: Vec<u32>,
     /// Tries that a marked endpoint has before it is suspended.
     pub retries: u32,
-    pub retry_delay_ms: u32,
 }
 
 impl Default for Suspend {
     fn default() -> Self {
         let (initial_ms, maximum_ms) = (30_000, u32::MAX);
-        let (codes, marking_codes) = (None, Vec::new());
-        Self {
-            codes,
-            initial_ms,
-            factor: 1.0,
-            maximum_ms,
-            marking_codes,
-            retries: 0,
-            retry_delay_ms: 0,
-        }
+        // A timeout, and a connection that was closed. Source: Synapse's `AbstractEndpoint.isTimeout`.
+        let (codes, marking_codes) = (None, vec![101_504, 101_505]);
+        Self { codes, initial_ms, factor: 1.0, maximum_ms, marking_codes, retries: 0 }
     }
 }

@@ -57,7 +57,7 @@ fn a_group_of_endpoints_is_resolved_for_the_host() {
             member("b")
         )
     };
-    for kind in ["loadbalance", "failover", "recipientlist"] {
+    for kind in ["loadbalance", "failover"] {
         let artefacts =
             format!("{ENDPOINTS}{}<proxy name=\"P\"><target endpoint=\"g\"/></proxy>", group(kind));
         let program = program(&artefacts);

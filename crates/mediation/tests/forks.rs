@@ -449,3 +449,64 @@ fn a_split_that_is_written_wrong_has_a_place() {
         assert!(found.iter().any(|text| text.contains(expect)), "{expect}\n{found:#?}");
     }
 }
+
+#[test]
+fn sequential_parts_wait_for_each_other_unless_they_were_sent() {
+    let call = "<call><endpoint key=\"a\"/></call>";
+    let send = "<send><endpoint key=\"a\"/></send>";
+    for (sequential, step, parallel) in
+        [("false", call, 3), ("true", call, 1), ("true", send, 3), ("false", send, 3)]
+    {
+        let joined = aggregate("");
+        let target = format!(
+            "<inSequence><iterate expression=\"json-eval($)\" sequential=\"{sequential}\">\
+             <target><sequence>{step}</sequence></target></iterate>{joined}</inSequence>\
+             <outSequence>{joined}</outSequence>"
+        );
+        let ran = run("[1,2,3]", &target, &echo);
+        assert_eq!(ran.body(), r#"[{"a":1},{"a":2},{"a":3}]"#, "{sequential} {step}");
+        assert_eq!(ran.parallel, parallel, "{sequential} {step}");
+    }
+}
+
+#[test]
+fn a_part_that_fails_does_not_stop_those_behind_it() {
+    let call = "<target><sequence><call><endpoint key=\"a\"/></call><drop/></sequence></target>";
+    let fail = "<target><sequence><throwError type=\"T\" errorMessage=\"m\"/></sequence></target>";
+    let target =
+        format!("<inSequence><clone sequential=\"true\">{call}{fail}{call}</clone></inSequence>");
+    let ran = run("1", &target, &echo);
+    assert_eq!((ran.sent.len(), ran.parallel), (2, 1), "{ran:?}");
+}
+
+#[test]
+fn a_list_of_recipients_sends_copies_whose_responses_can_be_aggregated() {
+    let list = "<endpoint><recipientlist><endpoint key=\"a\"/><endpoint key=\"b\"/></recipientlist></endpoint>";
+    let join = format!("<outSequence>{}</outSequence>", aggregate(""));
+    let sent = format!("<inSequence><send>{list}</send></inSequence>{join}");
+    for target in [sent, format!("{list}{join}")] {
+        let ran = run("1", &target, &echo);
+        assert_eq!((&*ran.body(), ran.parallel), (r#"[{"a":1},{"b":1}]"#, 2), "{target}");
+    }
+    let first = run("1", list, &echo);
+    assert_eq!(first.body(), r#"{"a":1}"#);
+    assert_eq!(first.log, ["a second response to the client is dropped"]);
+    let goes_on =
+        format!("<inSequence><send>{list}</send><log level=\"custom\"/></inSequence>{join}");
+    let ran = run("1", &goes_on, &echo);
+    assert_eq!((&*ran.body(), ran.sent.len()), (r#"[{"a":1},{"b":1}]"#, 2));
+}
+
+#[test]
+fn a_list_of_recipients_that_is_in_itself_ends() {
+    let list = "<endpoint><recipientlist><endpoint key=\"r\"/><endpoint key=\"r\"/></recipientlist></endpoint>";
+    let list = list.replacen("<endpoint>", "<endpoint name=\"r\">", 1);
+    let artefacts = format!(
+        "{list}<proxy name=\"P\"><target><inSequence><send><endpoint key=\"r\"/></send></inSequence></target></proxy>"
+    );
+    let program = program(&artefacts);
+    let flow = program.proxies()[0].flow;
+    let ran = drive(&program, flow, request("1"), &echo);
+    assert!(matches!(ran.outcome, Outcome::Failed(_)), "{ran:?}");
+    assert!(ran.sent.is_empty(), "{ran:?}");
+}

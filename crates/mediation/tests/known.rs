@@ -128,6 +128,21 @@ fn the_content_type_is_what_the_property_says() {
 }
 
 #[test]
+fn a_property_of_the_client_scope_is_one_of_the_transport_unless_that_has_its_own() {
+    let content_type = |steps: &str| {
+        let message = sent(steps, chunked());
+        message.head.field("Content-Type").unwrap().into_owned()
+    };
+    let set = |scope: &str, value: &str| {
+        format!("<property name=\"messageType\" value=\"{value}\" scope=\"{scope}\"/>")
+    };
+    let client = set("axis2-client", "application/xml");
+    assert_eq!(content_type(&client), "application/xml; charset=UTF-8");
+    let both = format!("{}{client}", set("axis2", "application/json"));
+    assert_eq!(content_type(&both), "application/json; charset=UTF-8");
+}
+
+#[test]
 fn the_name_of_a_property_may_be_computed() {
     let steps = "<property name=\"which\" value=\"second\"/>\
                  <property name=\"{concat('the-', $ctx:which)}\" value=\"1\"/>\
@@ -146,13 +161,19 @@ fn a_property_without_its_effect_is_a_warning_with_a_place() {
     let found = |property: &str| {
         diagnostics(&format!("<sequence name=\"s\">\n<property {property}/></sequence>")).join("")
     };
-    let warning = found("name=\"HTTP_SC_DESC\" value=\"Gone\" scope=\"axis2\"");
-    assert!(
-        warning.starts_with("test.xml:2:1: warning: the property `HTTP_SC_DESC` has no effect"),
-        "{warning}"
-    );
+    for (name, scope) in [
+        ("enableSwA", "axis2"),
+        ("enableSwA", "axis2-client"),
+        ("target.endpoint", "default"),
+        ("receiving_sequence", "default"),
+    ] {
+        let warning = found(&format!("name=\"{name}\" value=\"s\" scope=\"{scope}\""));
+        let expect = format!("test.xml:2:1: warning: the property `{name}` has no effect");
+        assert!(warning.starts_with(&expect), "{warning}");
+    }
     for fine in [
-        "name=\"HTTP_SC_DESC\" action=\"remove\" scope=\"axis2\"",
+        "name=\"enableSwA\" action=\"remove\" scope=\"axis2\"",
+        "name=\"CHARACTER_SET_ENCODING\" value=\"UTF-8\" scope=\"axis2\"",
         "name=\"enableMTOM\" value=\"false\" scope=\"axis2\"",
         "name=\"ClientApiNonBlocking\" value=\"true\" scope=\"axis2\"",
         "name=\"enableMTOM\" value=\"true\"",

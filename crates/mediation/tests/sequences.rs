@@ -284,8 +284,8 @@ fn a_proxy_has_sequences_and_an_endpoint_by_name_or_inline() {
         matches!(&direct_endpoint.kind, EndpointKind::Address { uri } if uri == "http://backend:8688/echo")
     );
     assert_eq!(
-        (direct_endpoint.timeout.ms, &direct_endpoint.suspend.codes),
-        (30_000, &Some(Vec::new()))
+        (direct_endpoint.timeout.ms, direct_endpoint.suspend.as_ref().unwrap().codes.clone()),
+        (30_000, Some(Vec::new()))
     );
     assert!(direct.transports.http && !direct.transports.https);
     assert!(inline.flow.request.is_none() && inline.flow.fault == program.sequence("f"));

@@ -39,12 +39,14 @@ pub enum AuthFailure {
     InactiveToken,
     /// No issuer calls an opaque token active, and one did not respond, or too many requests wait for its response.
     IssuerUnavailable,
+    /// The issuer has revoked the token.
+    Revoked,
     /// The token is bound to a key (`cnf`), and the client has not proven that it has this key.
     Unconfirmed,
 }
 
 impl AuthFailure {
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 19] = [
         Self::MissingCredential,
         Self::UnsupportedScheme,
         Self::RepeatedHeader,
@@ -62,6 +64,7 @@ impl AuthFailure {
         Self::WrongAudience,
         Self::InactiveToken,
         Self::IssuerUnavailable,
+        Self::Revoked,
         Self::Unconfirmed,
     ];
 
@@ -86,6 +89,7 @@ impl AuthFailure {
             Self::WrongAudience => "wrong_audience",
             Self::InactiveToken => "inactive_token",
             Self::IssuerUnavailable => "issuer_unavailable",
+            Self::Revoked => "revoked",
             Self::Unconfirmed => "unconfirmed",
         }
     }
@@ -107,6 +111,7 @@ impl AuthFailure {
             | Self::NoExpiry
             | Self::NotYetValid
             | Self::InactiveToken
+            | Self::Revoked
             | Self::Unconfirmed => Denial::InvalidCredentials,
             Self::Expired => Denial::ExpiredToken,
             Self::WrongAudience => Denial::WrongAudience,

@@ -15,6 +15,7 @@ mod grant;
 mod methods;
 mod plan;
 mod policy;
+mod revoked;
 mod settings;
 mod snapshot;
 mod upstream;
@@ -35,11 +36,12 @@ pub use grant::{Grant, PlanUse};
 pub use methods::MethodSet;
 pub use plan::{Limit, LimitBy, Plan, Plans, Quantity};
 pub use policy::{Policies, Policy, PolicyFlow};
+pub use revoked::Revoked;
 pub use settings::{
     AccessLog, AdminSettings, CertificateFiles, ClientCertificates, ControlSettings, EndpointTls,
     FaultStatus, GatewaySettings, Http2Listeners, IntegrationSettings, Introspection,
-    IssuerSettings, KeySource, LogFormat, LogSettings, PlanFiles, Settings, SniCertificate,
-    StoreSettings, TlsSettings, UpstreamTls,
+    IssuerSettings, KeySource, LogFormat, LogSettings, PlanFiles, QuotaSettings, Revocations,
+    Settings, SniCertificate, StoreSettings, TlsSettings, UpstreamTls, WhenDown,
 };
 pub use snapshot::{ApiState, Issuer, LoadedApi, Snapshot};
 pub use upstream::{

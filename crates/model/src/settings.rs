@@ -21,6 +21,8 @@ pub struct Settings {
     pub plans: Plans,
     /// `[control]`; absent: no control plane.
     pub control: Option<ControlSettings>,
+    /// `[quotas]`; absent: each gateway counts alone.
+    pub quotas: Option<QuotaSettings>,
 }
 
 impl Settings {
@@ -98,6 +100,8 @@ pub struct IntegrationSettings {
     pub http: Option<SocketAddr>,
     /// `https`: address of their TLS listener; absent: not opened.
     pub https: Option<SocketAddr>,
+    /// `http2`: those of its listeners that accept HTTP/2; absent: as `[gateway]` says.
+    pub http2: Option<Http2Listeners>,
     /// `artifacts`: files, folders and `.car` archives, followed while running.
     pub artefacts: Vec<PathBuf>,
     /// `cors_origins` and `cors_headers`: the rules of all Synapse APIs; absent: they answer no cross-origin request.
@@ -222,6 +226,51 @@ impl std::fmt::Debug for ControlSettings {
     }
 }
 
+/// `[quotas]`: where gateways share the counts of their limits.
+#[derive(Clone, PartialEq, Eq)]
+pub struct QuotaSettings {
+    /// `redis`: the server, as `redis://` or `rediss://`, without a password.
+    pub redis: String,
+    /// `password`
+    pub password: Option<Vec<u8>>,
+    /// `ca`: PEM files of the authorities of its certificate; empty: those of the system.
+    pub ca: Vec<PathBuf>,
+    pub when_down: WhenDown,
+}
+
+/// The password is not printed.
+impl std::fmt::Debug for QuotaSettings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { redis, when_down, .. } = self;
+        let mut shown = f.debug_struct("QuotaSettings");
+        shown.field("redis", redis).field("when_down", when_down).finish_non_exhaustive()
+    }
+}
+
+/// `when_down`: what applies while the server does not answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WhenDown {
+    /// Each gateway counts alone, from what it knows.
+    #[default]
+    Local,
+    /// No limit applies.
+    Open,
+    /// Requests to which a limit applies are refused.
+    Closed,
+}
+
+impl WhenDown {
+    /// Its name in the configuration.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Local => "local",
+            Self::Open => "open",
+            Self::Closed => "closed",
+        }
+    }
+}
+
 /// `[store] url`: the database of the control plane.
 #[derive(Clone, PartialEq, Eq)]
 pub enum StoreSettings {
@@ -287,6 +336,25 @@ pub struct IssuerSettings {
     pub allow_unlimited: bool,
     /// `introspection`: absent: no opaque tokens.
     pub introspection: Option<Introspection>,
+    /// `revocations`; absent: a token is valid until it expires.
+    pub revocations: Option<Revocations>,
+}
+
+/// `revocations` of an issuer: where the tokens that it revokes are followed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Revocations {
+    /// `url`: the endpoint, which is Penstock's own.
+    pub url: String,
+    /// `client_id` and `client_secret`: the gateway's own, for HTTP Basic.
+    pub client_id: String,
+    pub client_secret: Vec<u8>,
+}
+
+/// Secrets are never printed.
+impl std::fmt::Debug for Revocations {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Revocations").field("url", &self.url).finish_non_exhaustive()
+    }
 }
 
 /// `introspection` of an issuer: its server is asked about opaque tokens. Source: RFC 7662.

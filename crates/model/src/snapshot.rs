@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{Api, Application, ArtefactSet, Introspection, Plans};
+use crate::{Api, Application, ArtefactSet, Introspection, Plans, Revoked};
 
 /// One revision of everything that can change without a restart.
 #[derive(Clone, Debug, Default)]
@@ -35,7 +35,7 @@ pub enum ApiState {
 }
 
 /// An accepted token issuer with its current keys.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Issuer {
     pub name: String,
     pub iss: String,
@@ -51,4 +51,6 @@ pub struct Issuer {
     pub allow_unlimited: bool,
     /// Where to ask about opaque tokens.
     pub introspection: Option<Introspection>,
+    /// `None`: not followed.
+    pub revoked: Option<Arc<Revoked>>,
 }

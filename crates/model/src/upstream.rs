@@ -135,9 +135,15 @@ pub enum Suspension {
     /// If it fails far more often than it works, and never more than half of a set.
     #[default]
     Outliers,
-    /// After so many failures in a row, even the only endpoint; 0: never. `codes`: those that count, if not all. Source:
-    /// Synapse `suspendOnFailure`.
-    Consecutive { failures: u32, lasts: SuspensionTime, codes: Option<Vec<u32>> },
+    /// After so many failures in a row, even the only endpoint; 0: never. `codes`: those that count, if not all. `marks`:
+    /// if only these are counted, and any other of the `codes` suspends it at once. Source: Synapse `suspendOnFailure`,
+    /// `markForSuspension`.
+    Consecutive {
+        failures: u32,
+        lasts: SuspensionTime,
+        codes: Option<Vec<u32>>,
+        marks: Option<Vec<u32>>,
+    },
     /// If too many of its exchanges fail, even the only endpoint. Source: API Microgateway `circuitBreaker`.
     Ratio(CircuitBreaker),
 }

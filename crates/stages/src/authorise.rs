@@ -30,19 +30,18 @@ pub fn grant(caller: &Caller, rule: &ScopeRule) -> Result<(), Denial> {
 }
 
 /// Checks the subscription of the caller's application to `api`, whose key is `api_key`. A token that lists its
-/// subscriptions needs no other. Without `subscribers` no caller needs one.
+/// subscriptions needs no other; `issuer` is its `iss`. Without `subscribers` no caller needs one.
 ///
 /// # Errors
 /// [`Denial::Unsubscribed`], [`Denial::SubscriptionBlocked`], [`Denial::SubscriptionInactive`].
 pub fn subscription(
-    caller: &Caller,
-    api: &Api,
-    api_key: u64,
+    (caller, issuer): (&Caller, &str),
+    (api, api_key): (&Api, u64),
     subscribers: Option<&Subscribers>,
     plans: &PlanTable,
 ) -> Result<Grant, Denial> {
     if let Some(listed) = &caller.subscriptions {
-        return listed_subscription(caller, listed, api, api_key, plans);
+        return listed_subscription((caller, issuer), listed, (api, api_key), plans);
     }
     let Some(subscribers) = subscribers.filter(|_| api.subscription) else {
         return Ok(Grant { key_type: Some(caller.key_type), ..Grant::default() });
@@ -71,17 +70,16 @@ pub fn of_application(credential: &Credential, api_key: u64) -> Result<Grant, De
 
 /// The grant of a token that lists its subscriptions.
 fn listed_subscription(
-    caller: &Caller,
+    (caller, issuer): (&Caller, &str),
     listed: &TokenSubscriptions,
-    api: &Api,
-    api_key: u64,
+    (api, api_key): (&Api, u64),
     plans: &PlanTable,
 ) -> Result<Grant, Denial> {
     let is_it = |one: &&jose::SubscribedApi| one.name == api.name && one.version == api.version;
     let found = listed.apis.iter().find(is_it).ok_or(Denial::Unsubscribed)?;
     let application = listed.application.as_ref().or(caller.client_id.as_ref());
     let application = application.or(caller.subject.as_ref()).map_or("", String::as_str);
-    let key = mix(key_of(&["token", application]), caller.issuer as u64);
+    let key = key_of(&["token", issuer, application]);
     let burst = found.burst.map(|(amount, period_ms)| Limit {
         quantity: Quantity::Requests,
         amount,

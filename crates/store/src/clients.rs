@@ -126,12 +126,15 @@ impl Store {
     /// The database's.
     pub async fn remove_client(&self, id: &str) -> Result<bool, StoreError> {
         let mut transaction = self.pool.begin().await?;
-        for table in ["tokens", "codes", "devices"] {
+        for table in ["codes", "devices"] {
             let delete = format!("DELETE FROM {table} WHERE client = ?");
             sqlx::query(self.sql(&delete)).bind(id).execute(&mut *transaction).await?;
         }
+        let mut revoked = Vec::new();
+        self.remove_tokens(&mut transaction, "client = ?", &[id], &mut revoked).await?;
         let client = self.sql("DELETE FROM clients WHERE id = ?");
         let done = sqlx::query(client).bind(id).execute(&mut *transaction).await?;
+        self.publish(&mut transaction, &revoked).await?;
         transaction.commit().await?;
         Ok(done.rows_affected() == 1)
     }

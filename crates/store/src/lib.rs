@@ -14,6 +14,7 @@ mod database;
 mod devices;
 pub mod limits;
 mod migrations;
+mod revocations;
 mod tokens;
 mod users;
 
@@ -22,6 +23,7 @@ pub use clients::{Client, TokenType};
 pub use codes::Code;
 pub use database::{Database, Store};
 pub use devices::{Decision, Device};
+pub use revocations::Revocation;
 pub use tokens::{Rotation, Token, TokenKind};
 pub use users::User;
 

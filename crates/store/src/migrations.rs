@@ -37,6 +37,17 @@ pub(crate) const MIGRATIONS: &[&[&str]] = &[
             polled_s BIGINT NOT NULL)",
         "CREATE INDEX devices_expires ON devices (expires_s)",
     ],
+    // Gateways follow revocations.
+    &[
+        "CREATE TABLE revocations (
+            hash VARCHAR(64) NOT NULL PRIMARY KEY,
+            revision BIGINT NOT NULL UNIQUE,
+            client VARCHAR(64) NOT NULL,
+            expires_s BIGINT NOT NULL)",
+        "CREATE INDEX revocations_expires ON revocations (expires_s)",
+        "CREATE TABLE revisions (last BIGINT NOT NULL)",
+        "INSERT INTO revisions (last) VALUES (0)",
+    ],
 ];
 
 const VERSION_1: &[&str] = &[

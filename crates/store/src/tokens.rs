@@ -1,4 +1,4 @@
-//! Opaque access tokens and refresh tokens, by their hashes, and revoked JWTs.
+//! Access tokens and refresh tokens, by their hashes, and the assertions that clients used.
 
 use sqlx::AnyConnection;
 use sqlx::Row;
@@ -8,7 +8,10 @@ use crate::{Store, StoreError};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenKind {
+    /// An opaque access token.
     Access,
+    /// A JWT that is revoked together with other tokens.
+    Jwt,
     Refresh,
 }
 
@@ -16,6 +19,7 @@ impl TokenKind {
     fn as_str(self) -> &'static str {
         match self {
             Self::Access => "access",
+            Self::Jwt => "jwt",
             Self::Refresh => "refresh",
         }
     }
@@ -24,7 +28,7 @@ impl TokenKind {
 /// A token that was issued. The token itself is not kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
-    /// SHA-256 of the token, in base64url.
+    /// SHA-256 of the token, or of the `jti` of a JWT, in base64url.
     pub hash: String,
     pub kind: TokenKind,
     /// All tokens that descend from one authorisation have the same.
@@ -50,7 +54,8 @@ pub enum Rotation {
 
 /// The client of everything that expires.
 const CLIENTS: &str = "SELECT client FROM tokens UNION ALL SELECT client FROM codes \
-     UNION ALL SELECT client FROM revoked UNION ALL SELECT client FROM devices";
+     UNION ALL SELECT client FROM revoked UNION ALL SELECT client FROM revocations \
+     UNION ALL SELECT client FROM devices";
 
 const INSERT: &str = "INSERT INTO tokens (hash, kind, family, client, subject, scope, issued_s, expires_s, spent) \
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)";
@@ -82,6 +87,7 @@ impl Store {
                 hash: hash.to_owned(),
                 kind: match kind.as_str() {
                     "access" => TokenKind::Access,
+                    "jwt" => TokenKind::Jwt,
                     "refresh" => TokenKind::Refresh,
                     _ => return Err(StoreError::Value("kind")),
                 },
@@ -131,9 +137,10 @@ impl Store {
     /// # Errors
     /// The database's.
     pub async fn revoke_token(&self, hash: &str) -> Result<(), StoreError> {
-        let delete = self.sql("DELETE FROM tokens WHERE hash = ?");
-        sqlx::query(delete).bind(hash).execute(&self.pool).await?;
-        Ok(())
+        let (mut transaction, mut revoked) = (self.pool.begin().await?, Vec::new());
+        self.remove_tokens(&mut transaction, "hash = ?", &[hash], &mut revoked).await?;
+        self.publish(&mut transaction, &revoked).await?;
+        Ok(transaction.commit().await?)
     }
 
     /// Revokes all tokens of `family`.
@@ -153,17 +160,12 @@ impl Store {
     ) -> Result<(), StoreError> {
         // In PostgreSQL a statement does not see the tokens that a concurrent exchange adds. It waits for the exchange,
         // however, since that has changed the row of the old token: the next statement sees them.
-        loop {
-            let delete = self.sql("DELETE FROM tokens WHERE family = ?");
-            let done = sqlx::query(delete).bind(family).execute(&mut *connection).await?;
-            if done.rows_affected() == 0 {
-                return Ok(());
-            }
-        }
+        let mut revoked = Vec::new();
+        while self.remove_tokens(connection, "family = ?", &[family], &mut revoked).await? > 0 {}
+        self.publish(connection, &revoked).await.map(drop)
     }
 
-    /// Records that the JWT `jti`, which `client` presented and which expires at `expires_s`, is revoked or was used.
-    /// False: it was recorded before.
+    /// Records that the assertion `jti` of `client`, which expires at `expires_s`, was used. False: it was recorded before.
     ///
     /// # Errors
     /// The database's.
@@ -181,21 +183,13 @@ impl Store {
         Ok(insert.execute(&self.pool).await?.rows_affected() == 1)
     }
 
-    /// Whether the JWT `jti` was recorded by [`Self::spend_jwt`].
-    ///
-    /// # Errors
-    /// The database's.
-    pub async fn is_spent(&self, jti: &str) -> Result<bool, StoreError> {
-        let select = self.sql("SELECT expires_s FROM revoked WHERE jti = ?");
-        Ok(sqlx::query(select).bind(jti).fetch_optional(&self.pool).await?.is_some())
-    }
-
     /// Removes what expired before `now_s`, and returns the number of tokens, codes and revocations that are left. A
-    /// code stays while there are tokens that it was exchanged for, which a replay revokes.
+    /// code stays while there are tokens that it was exchanged for, which a replay revokes, and a revocation for
+    /// `leeway_s`, since gateways may accept the token for so long.
     ///
     /// # Errors
     /// The database's.
-    pub async fn purge(&self, now_s: u64) -> Result<u64, StoreError> {
+    pub async fn purge(&self, now_s: u64, leeway_s: u64) -> Result<u64, StoreError> {
         for delete in [
             "DELETE FROM tokens WHERE expires_s < ?",
             "DELETE FROM codes WHERE expires_s < ? \
@@ -205,6 +199,9 @@ impl Store {
         ] {
             sqlx::query(self.sql(delete)).bind(stored(now_s)).execute(&self.pool).await?;
         }
+        let delete = self.sql("DELETE FROM revocations WHERE expires_s < ?");
+        let accepted_s = stored(now_s.saturating_sub(leeway_s));
+        sqlx::query(delete).bind(accepted_s).execute(&self.pool).await?;
         let count = format!("SELECT COUNT(*) FROM ({CLIENTS}) AS kept");
         let row = sqlx::query(self.sql(&count)).fetch_one(&self.pool).await?;
         Ok(seconds(row.try_get(0)?))

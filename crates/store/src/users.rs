@@ -94,12 +94,15 @@ impl Store {
         connection: &mut AnyConnection,
         name: &str,
     ) -> Result<(), StoreError> {
-        for table in ["tokens", "codes", "devices"] {
-            // A client is the subject of its own tokens.
-            let delete = format!("DELETE FROM {table} WHERE subject = ? AND client <> ?");
+        // A client is the subject of its own tokens.
+        const OF_USER: &str = "subject = ? AND client <> ?";
+        for table in ["codes", "devices"] {
+            let delete = format!("DELETE FROM {table} WHERE {OF_USER}");
             sqlx::query(self.sql(&delete)).bind(name).bind(name).execute(&mut *connection).await?;
         }
-        Ok(())
+        let mut revoked = Vec::new();
+        self.remove_tokens(connection, OF_USER, &[name, name], &mut revoked).await?;
+        self.publish(connection, &revoked).await.map(drop)
     }
 }
 

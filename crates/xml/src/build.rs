@@ -10,8 +10,9 @@ use crate::error::{Error, OffsetError};
 use crate::input::Input;
 use crate::machine::quick::StepSink;
 use crate::machine::{Machine, Span, Step};
-use crate::names::{EMPTY, Names, Symbol, number};
+use crate::names::{EMPTY, Symbol, number, shrink};
 use crate::options::Options;
+use crate::shared::SharedNames;
 
 impl Document {
     /// Parses a document with the default limits. The encoding is detected, document types are rejected.
@@ -54,9 +55,7 @@ impl Document {
 fn read(input: &Input<'_>, options: &Options) -> Result<Document, OffsetError> {
     let view = input.view();
     let mut machine = Machine::new(options.limits, input.start());
-    // An estimate: each tag may have a text before it, and at least every second one is an end tag.
-    let tags = memchr::memchr_iter(b'<', view.source.as_bytes()).count();
-    let mut tree = Tree::for_reading(tags.saturating_add(tags / 2).saturating_add(8));
+    let mut tree = Tree::for_reading(nodes_of(view.source));
     loop {
         machine.run(view, &mut tree);
         let step = machine.general_step(view)?;
@@ -71,8 +70,19 @@ fn read(input: &Input<'_>, options: &Options) -> Result<Document, OffsetError> {
     Ok(finish(tree, machine, view.dtd, text))
 }
 
+/// An estimate of the nodes.
+fn nodes_of(source: &str) -> usize {
+    const SHORT: usize = 4096;
+    if source.len() <= SHORT {
+        return (source.len() / 12).saturating_add(8);
+    }
+    // Each tag may have a text before it, and at least every second one is an end tag.
+    let tags = memchr::memchr_iter(b'<', source.as_bytes()).count();
+    tags.saturating_add(tags / 2).saturating_add(8)
+}
+
 /// Completes a `tree` whose source is `text`.
-pub(crate) fn finish(tree: Tree, machine: Machine, dtd: &Dtd, mut text: String) -> Document {
+pub(crate) fn finish(tree: Tree, mut machine: Machine, dtd: &Dtd, mut text: String) -> Document {
     let Tree { mut document, .. } = tree;
     let source_len = text.len();
     let declared = if machine.entities_used() { dtd.text.as_str() } else { "" };
@@ -85,17 +95,17 @@ pub(crate) fn finish(tree: Tree, machine: Machine, dtd: &Dtd, mut text: String) 
     let origin = |(start, place): &(usize, usize)| (number(source_len + start), number(*place));
     document.origins = dtd.origins.iter().map(origin).collect();
     document.origins.extend_from_slice(&machine.origins);
-    document.names = machine.namespaces.names;
+    document.names = machine.take_names();
     for (name, entity) in &dtd.entities {
         if let Entity::Unparsed(system) = entity {
             document.unparsed.insert(name.as_str().into(), system.as_str().into());
         }
     }
     document.names.shrink();
-    document.nodes.shrink_to_fit();
-    document.attributes.shrink_to_fit();
-    document.tags.shrink_to_fit();
-    document.declarations.shrink_to_fit();
+    shrink(&mut document.nodes);
+    shrink(&mut document.attributes);
+    shrink(&mut document.tags);
+    shrink(&mut document.declarations);
     document
 }
 
@@ -151,7 +161,7 @@ impl Default for Tree {
 impl Tree {
     /// The names are added by [`finish`].
     pub(crate) fn for_reading(nodes: usize) -> Self {
-        Self::of(Document::with_capacity(nodes, Names::none()))
+        Self::of(Document::with_capacity(nodes, SharedNames::none()))
     }
 
     /// For a copy of `source`: everything but its nodes, and what refers to them by number.
@@ -171,7 +181,7 @@ impl Tree {
             unparsed: source.unparsed.clone(),
             id_attributes: source.id_attributes.clone(),
             base: source.base.clone(),
-            ..Document::with_capacity(0, Names::none())
+            ..Document::with_capacity(0, SharedNames::none())
         })
     }
 

@@ -4,6 +4,8 @@ pub(crate) const NAME: u8 = 1;
 pub(crate) const NAME_START: u8 = 2;
 pub(crate) const SPACE: u8 = 4;
 pub(crate) const COLON: u8 = 8;
+/// A byte of a character above ASCII.
+const LONG: u8 = 16;
 
 /// Classes of the ASCII characters. A byte of a longer character has both name bits, and
 /// [`is_name_char`] checks the character. The colon has a class of its own: it separates the prefix.
@@ -15,7 +17,8 @@ const fn classes() -> [u8; 256] {
     let mut byte = 0u8;
     loop {
         table[byte as usize] = match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'_' | 0x80..=0xFF => NAME | NAME_START,
+            b'a'..=b'z' | b'A'..=b'Z' | b'_' => NAME | NAME_START,
+            0x80..=0xFF => NAME | NAME_START | LONG,
             b'0'..=b'9' | b'-' | b'.' => NAME,
             b' ' | b'\t' | b'\n' | b'\r' => SPACE,
             b':' => COLON,
@@ -29,8 +32,58 @@ const fn classes() -> [u8; 256] {
 }
 
 #[inline]
+fn classes_of(byte: u8) -> u8 {
+    CLASSES.get(usize::from(byte)).copied().unwrap_or(0)
+}
+
+#[inline]
 pub(crate) fn has(byte: u8, class: u8) -> bool {
-    CLASSES.get(usize::from(byte)).is_some_and(|classes| classes & class != 0)
+    classes_of(byte) & class != 0
+}
+
+/// A name as written.
+pub(crate) struct Written {
+    /// Its end in the text.
+    pub(crate) end: usize,
+    /// The offset of its first colon.
+    pub(crate) colon: Option<usize>,
+    /// Whether it is a qualified name (Namespaces in XML 1.0, production 7).
+    pub(crate) is_qname: bool,
+}
+
+/// The name at `at`, perhaps an empty one.
+#[inline]
+pub(crate) fn written(text: &str, at: usize) -> Written {
+    let bytes = text.as_bytes();
+    let (mut end, mut colon, mut colons, mut seen) = (at, None, 0_usize, 0);
+    // Whether the next byte has to begin a name.
+    let (mut begins, mut is_qname) = (true, true);
+    while let Some(&byte) = bytes.get(end) {
+        let classes = classes_of(byte);
+        if classes & NAME == 0 {
+            if classes & COLON == 0 {
+                break;
+            }
+            colon = colon.or(Some(end.wrapping_sub(at)));
+            colons = colons.wrapping_add(1);
+            is_qname &= !begins;
+            begins = true;
+        } else if begins {
+            is_qname &= classes & NAME_START != 0;
+            begins = false;
+        }
+        seen |= classes;
+        end = end.wrapping_add(1);
+    }
+    is_qname &= !begins && colons <= 1;
+    if seen & LONG != 0 {
+        let name = text.get(at..end).unwrap_or("");
+        is_qname = match name.split_once(':') {
+            Some((prefix, local)) => is_ncname(prefix) && is_ncname(local),
+            None => is_ncname(name),
+        };
+    }
+    Written { end, colon, is_qname }
 }
 
 /// Production 2.
@@ -84,32 +137,47 @@ pub fn is_text(text: &str) -> bool {
 
 /// The offset of the first character that XML doesn't allow.
 pub(crate) fn first_illegal(text: &str) -> Option<usize> {
-    let (blocks, rest) = text.as_bytes().as_chunks::<32>();
-    let illegal = |from: usize, len: usize| {
+    const BLOCK: usize = 32;
+    let (blocks, rest) = text.as_bytes().as_chunks::<BLOCK>();
+    let illegal = |from: usize, block: &[u8]| {
         let is_illegal = |at: &usize| {
             text.get(*at..).and_then(|rest| rest.chars().next()).is_some_and(|c| !is_char(c))
         };
-        (from..from.saturating_add(len)).find(is_illegal)
+        let may_be = block.iter().any(|&byte| is_control(byte) || byte == FIRST_OF_NONCHARACTERS);
+        let mut all = from..from.saturating_add(block.len());
+        if may_be { all.find(is_illegal) } else { None }
     };
     let mut from = 0_usize;
     for block in blocks {
-        if may_have_illegal(block)
-            && let Some(found) = illegal(from, block.len())
+        if is_suspect(block)
+            && let Some(found) = illegal(from, block)
         {
             return Some(found);
         }
-        from = from.saturating_add(block.len());
+        from = from.saturating_add(BLOCK);
     }
-    if may_have_illegal(rest) { illegal(from, rest.len()) } else { None }
+    illegal(from, rest)
 }
 
-/// Whether there is a control character other than tab, line feed and carriage return, or the first byte of a character
-/// that XML may not allow. Without branches, so that many bytes are checked at once.
+/// The first byte of U+FFFE and U+FFFF.
+const FIRST_OF_NONCHARACTERS: u8 = 0xEF;
+
+/// Whether it is a control character other than tab, line feed and carriage return.
+fn is_control(byte: u8) -> bool {
+    byte < b' ' && !matches!(byte, b'\t' | b'\n' | b'\r')
+}
+
+/// Whether there is a control character other than line feed, or the first byte of a character that XML may not allow.
+/// Without branches, so that many bytes are checked at once.
 #[inline]
-fn may_have_illegal(block: &[u8]) -> bool {
-    let suspects = block.iter().fold(0_u8, |suspects, &byte| {
-        let is_control = (byte < 0x20) & (byte.wrapping_sub(9) > 1) & (byte != 13);
-        suspects | u8::from(is_control) | u8::from(byte == 0xEF)
-    });
-    suspects != 0
+fn is_suspect(block: &[u8; 32]) -> bool {
+    let (halves, _) = block.as_chunks::<16>();
+    let mut suspects = [0_u8; 16];
+    for half in halves {
+        for (suspect, &byte) in suspects.iter_mut().zip(half) {
+            let is_suspect = (byte < b' ') & (byte != b'\n') | (byte == FIRST_OF_NONCHARACTERS);
+            *suspect |= u8::from(is_suspect);
+        }
+    }
+    suspects != [0; 16]
 }

@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::edit::ChainIndexes;
 use crate::index::{Climb, Indexes};
-use crate::names::{EMPTY, NameId, Names, Symbol, number};
+use crate::names::{EMPTY, NameId, Symbol, number};
 use crate::node::{Kind, Node};
+use crate::shared::SharedNames;
 
 /// No node, attribute or declaration: 0 is the root, which is never a child.
 pub(crate) const NONE: u32 = 0;
@@ -109,7 +110,7 @@ pub struct Document {
     pub(crate) tags: Vec<Tag>,
     pub(crate) declarations: Vec<Declaration>,
     pub(crate) instructions: Vec<Instruction>,
-    pub(crate) names: Names,
+    pub(crate) names: SharedNames,
     /// The places of text after the source: (its start, its offset in the source), ascending.
     pub(crate) origins: Vec<(u32, u32)>,
     pub(crate) links: Option<Vec<Links>>,
@@ -170,10 +171,10 @@ impl Document {
     /// An empty document: its root alone.
     #[must_use]
     pub fn new() -> Self {
-        Self::with_capacity(1, Names::new())
+        Self::with_capacity(1, SharedNames::new())
     }
 
-    pub(crate) fn with_capacity(capacity: usize, names: Names) -> Self {
+    pub(crate) fn with_capacity(capacity: usize, names: SharedNames) -> Self {
         let mut nodes = Vec::with_capacity(capacity);
         nodes.push(Self::NOTHING);
         Self {
@@ -217,7 +218,7 @@ impl Document {
         (known && id.serial == self.serial).then(|| Node::new(self, id.index))
     }
 
-    /// The id of a name in this document; none if it was never used in it.
+    /// The id of a name in this document; none if no node has it. There may be names that no node has.
     #[must_use]
     pub fn name_id(&self, namespace: &str, local: &str) -> Option<NameId> {
         let (uri, local) = (self.names.find_symbol(namespace)?, self.names.find_symbol(local)?);

@@ -46,6 +46,7 @@ pub mod properties;
 mod prune;
 pub mod reader;
 mod scan;
+mod shared;
 mod sink;
 mod writer;
 

@@ -21,6 +21,10 @@ pub const XML_ENTITY_BYTES_MAX: u32 = MIB;
 pub const XML_ENTITY_DEPTH_MAX: u32 = 20;
 /// Maximum number of declarations in the document type of an XML document; each attribute counts as one. More: rejected.
 pub const XML_DECLARATIONS_MAX: u32 = 4_096;
+/// Maximum number of names that a thread keeps for the next XML document. More: the next one begins without names.
+pub const XML_KEPT_NAMES_MAX: u32 = 128;
+/// Maximum length of all names that a thread keeps for the next XML document, in bytes. More: as above.
+pub const XML_KEPT_NAME_BYTES_MAX: u32 = 4 * KIB;
 
 const _: () = assert!(XML_BYTES_CEILING < 1 << 28, "a length must fit in 28 bits");
 const _: () = assert!(XML_BYTES_MAX <= XML_BYTES_CEILING, "the default must be allowed");

@@ -16,6 +16,7 @@ use crate::error::{ErrorKind, OffsetError};
 use crate::names::{Symbol, number};
 use crate::namespaces::{Mark, Namespaces};
 use crate::options::Limits;
+use crate::shared::{self, SharedNames};
 
 /// The input of a step.
 #[derive(Debug, Clone, Copy)]
@@ -89,6 +90,47 @@ enum Phase {
     Epilog,
 }
 
+/// What the parse of one document leaves for the next.
+#[derive(Debug)]
+pub(crate) struct Scratch {
+    namespaces: Namespaces,
+    attributes: Vec<Attribute>,
+    declared: Vec<(Symbol, Symbol)>,
+    open: Vec<Open>,
+    raw_attributes: Vec<tags::RawAttribute>,
+}
+
+impl Scratch {
+    pub(crate) fn new() -> Self {
+        Self {
+            namespaces: Namespaces::new(),
+            attributes: Vec::new(),
+            declared: Vec::new(),
+            open: Vec::with_capacity(16),
+            raw_attributes: Vec::new(),
+        }
+    }
+
+    /// For the next document; none if it is too large.
+    fn reset(mut self) -> Option<Self> {
+        let is_large = self.attributes.capacity() > KEPT_ITEMS_MAX
+            || self.declared.capacity() > KEPT_ITEMS_MAX
+            || self.open.capacity() > KEPT_ITEMS_MAX
+            || self.raw_attributes.capacity() > KEPT_ITEMS_MAX;
+        if is_large || !self.namespaces.reset() {
+            return None;
+        }
+        self.attributes.clear();
+        self.declared.clear();
+        self.open.clear();
+        self.raw_attributes.clear();
+        Some(self)
+    }
+}
+
+/// A longer list is not kept for the next document.
+const KEPT_ITEMS_MAX: usize = 64;
+
 #[derive(Debug)]
 pub(crate) struct Machine {
     pub(crate) namespaces: Namespaces,
@@ -115,12 +157,28 @@ pub(crate) struct Machine {
     growth: references::Growth,
 }
 
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let scratch = Scratch {
+            namespaces: std::mem::replace(&mut self.namespaces, Namespaces::none()),
+            attributes: std::mem::take(&mut self.attributes),
+            declared: std::mem::take(&mut self.declared),
+            open: std::mem::take(&mut self.open),
+            raw_attributes: std::mem::take(&mut self.raw_attributes),
+        };
+        if let Some(scratch) = scratch.reset() {
+            shared::keep(scratch);
+        }
+    }
+}
+
 impl Machine {
     pub(crate) fn new(limits: Limits, start: usize) -> Self {
+        let Scratch { namespaces, attributes, declared, open, raw_attributes } = shared::scratch();
         Self {
-            namespaces: Namespaces::new(),
-            attributes: Vec::new(),
-            declared: Vec::new(),
+            namespaces,
+            attributes,
+            declared,
             composed: String::new(),
             origins: Vec::new(),
             keep_origins: true,
@@ -128,14 +186,22 @@ impl Machine {
             pos: start,
             frames: Vec::new(),
             reference_at: 0,
-            open: Vec::with_capacity(16),
-            raw_attributes: Vec::new(),
+            open,
+            raw_attributes,
             phase: Phase::Prolog,
             doctype_passed: false,
             pending_end: false,
             nodes: 0,
             growth: references::Growth { bytes: 0, limit: limits.entity_bytes },
         }
+    }
+
+    /// The names of a document that has been parsed.
+    pub(crate) fn take_names(&mut self) -> SharedNames {
+        if self.namespaces.names.are_few() {
+            return self.namespaces.names.share();
+        }
+        std::mem::replace(&mut self.namespaces, Namespaces::none()).names
     }
 
     /// Whether text may point into the DTD.

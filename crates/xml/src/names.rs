@@ -131,16 +131,33 @@ impl Slots {
         len: usize,
         same: impl Fn(u32) -> bool,
     ) -> Option<u32> {
-        let Some(mask) = self.table.len().checked_sub(1) else {
+        if self.table.is_empty() {
             return (0..number(len)).find(|&id| same(id));
-        };
-        let mut at = start(hash()) & mask;
+        }
+        self.seek(hash(), same).ok()
+    }
+
+    /// An entry, or the slot where it would be.
+    #[inline]
+    fn seek(&self, hash: u64, same: impl Fn(u32) -> bool) -> Result<u32, usize> {
+        let mask = self.table.len().wrapping_sub(1);
+        let mut at = start(hash) & mask;
         loop {
             match self.table.get(at) {
-                Some(&u32::MAX) | None => return None,
-                Some(&id) if same(id) => return Some(id),
+                Some(&u32::MAX) | None => return Err(at),
+                Some(&id) if same(id) => return Ok(id),
                 Some(_) => at = at.wrapping_add(1) & mask,
             }
+        }
+    }
+
+    /// Inserts the last of `len` entries in the slot `at`, which [`Self::seek`] found, unless the table is full.
+    #[inline]
+    fn insert_at(&mut self, at: usize, len: usize, hash: impl Fn(u32) -> u64) {
+        let is_full = len.saturating_mul(3) >= self.table.len().saturating_mul(2);
+        match self.table.get_mut(at).filter(|_| !is_full) {
+            Some(slot) => *slot = number(len).wrapping_sub(1),
+            None => self.insert(len, hash),
         }
     }
 
@@ -212,6 +229,8 @@ pub(crate) struct Names {
     ends: Vec<u32>,
     symbol_slots: Slots,
     pairs: Vec<Pair>,
+    /// The last symbol that is a local name: later ones are in no pair.
+    last_local: Symbol,
     pair_slots: Slots,
     /// By pair: its only qualified name, [`MANY`] if there are several.
     sole_qnames: Vec<u32>,
@@ -221,17 +240,17 @@ pub(crate) struct Names {
 
 impl Names {
     pub(crate) fn new() -> Self {
-        let mut pairs = Vec::with_capacity(16);
+        let mut pairs = Vec::with_capacity(12);
         pairs.push(Pair { uri: EMPTY, local: EMPTY });
-        let mut qnames = Vec::with_capacity(16);
+        let mut qnames = Vec::with_capacity(12);
         qnames.push(QName { prefix: EMPTY, name: NameId::NONE });
         Self {
             key: *KEY.get_or_init(|| RandomState::new().hash_one(0u8)),
-            text: String::with_capacity(256),
-            ends: Vec::with_capacity(32),
+            text: String::with_capacity(192),
+            ends: Vec::with_capacity(24),
             symbol_slots: Slots::hashed(),
             pairs,
-            sole_qnames: Vec::with_capacity(16),
+            sole_qnames: Vec::with_capacity(12),
             qnames,
             ..Self::none()
         }
@@ -245,6 +264,7 @@ impl Names {
             ends: Vec::new(),
             symbol_slots: Slots::default(),
             pairs: Vec::new(),
+            last_local: EMPTY,
             pair_slots: Slots::default(),
             sole_qnames: Vec::new(),
             qnames: Vec::new(),
@@ -257,7 +277,11 @@ impl Names {
         dynamic(&self.text, &self.ends, symbol)
     }
 
-    fn symbols_len(&self) -> usize {
+    pub(crate) fn text_len(&self) -> usize {
+        self.text.len()
+    }
+
+    pub(crate) fn symbols_len(&self) -> usize {
         self.ends.len().saturating_add(FIXED.len())
     }
 
@@ -269,10 +293,17 @@ impl Names {
         let found = if self.symbol_slots.table.is_empty() {
             self.search(text)?
         } else {
-            let same = |index: u32| own(&self.text, &self.ends, index as usize) == text;
-            self.symbol_slots.find(hash, self.ends.len(), same)?
+            self.symbol_slots.seek(hash(), |index| self.is_own(index, text)).ok()?
         };
         Some(found.saturating_add(number(FIXED.len())))
+    }
+
+    #[inline]
+    fn is_own(&self, index: u32, text: &str) -> bool {
+        let end_of = |index: usize| self.ends.get(index).copied().unwrap_or(0) as usize;
+        let start = (index as usize).checked_sub(1).map_or(0, end_of);
+        let range = start..end_of(index as usize);
+        range.len() == text.len() && self.text.as_bytes().get(range) == Some(text.as_bytes())
     }
 
     /// Without a table: compares the strings of the same length.
@@ -292,9 +323,15 @@ impl Names {
             return found;
         }
         let new = text.hash(self.key);
-        if let Some(found) = self.find_own(text, || new) {
-            return found;
-        }
+        let free = if self.symbol_slots.table.is_empty() {
+            self.search(text).ok_or(usize::MAX)
+        } else {
+            self.symbol_slots.seek(new, |index| self.is_own(index, text))
+        };
+        let free = match free {
+            Ok(found) => return found.saturating_add(number(FIXED.len())),
+            Err(free) => free,
+        };
         let id = number(self.symbols_len());
         self.text.push_str(text);
         self.ends.push(number(self.text.len()));
@@ -304,11 +341,14 @@ impl Names {
             true => new,
             false => own(text, ends, index as usize).hash(key),
         };
-        self.symbol_slots.insert(ends.len(), hash);
+        self.symbol_slots.insert_at(free, ends.len(), hash);
         id
     }
 
     pub(crate) fn find_name(&self, uri: Symbol, local: Symbol) -> Option<NameId> {
+        if local > self.last_local {
+            return None;
+        }
         let pair = Pair { uri, local };
         let same = |id: u32| self.pairs.get(id as usize) == Some(&pair);
         self.pair_slots.find(|| pair.hash(self.key), self.pairs.len(), same).map(NameId)
@@ -318,6 +358,7 @@ impl Names {
         if let Some(found) = self.find_name(uri, local) {
             return found;
         }
+        self.last_local = self.last_local.max(local);
         let id = number(self.pairs.len());
         self.pairs.push(Pair { uri, local });
         let pairs = &self.pairs;
@@ -328,9 +369,7 @@ impl Names {
 
     pub(crate) fn qname(&mut self, prefix: Symbol, name: NameId) -> u32 {
         let wanted = QName { prefix, name };
-        let qnames = &self.qnames;
-        let same = |id: u32| qname(qnames, id) == wanted;
-        if let Some(found) = self.qname_slots.find(|| wanted.hash(self.key), qnames.len(), same) {
+        if let Some(found) = self.find_qname(prefix, name) {
             return found;
         }
         let id = number(self.qnames.len());
@@ -340,6 +379,16 @@ impl Names {
         let key = self.key;
         self.qname_slots.insert(qnames.len(), |id| qname(qnames, id).hash(key));
         id
+    }
+
+    pub(crate) fn find_qname(&self, prefix: Symbol, name: NameId) -> Option<u32> {
+        let wanted = QName { prefix, name };
+        let qnames = &self.qnames;
+        let same = |id: u32| qname(qnames, id) == wanted;
+        match self.sole_qnames.get(wanted.name.index()) {
+            Some(&MANY) => self.qname_slots.find(|| wanted.hash(self.key), qnames.len(), same),
+            sole => sole.copied().filter(|&id| same(id)),
+        }
     }
 
     fn note_qname(&mut self, name: NameId, id: u32) {
@@ -375,11 +424,13 @@ impl Names {
         self.symbol_slots.shrink(self.ends.len());
         self.pair_slots.shrink(self.pairs.len());
         self.qname_slots.shrink(self.qnames.len());
-        self.text.shrink_to_fit();
-        self.ends.shrink_to_fit();
-        self.pairs.shrink_to_fit();
-        self.sole_qnames.shrink_to_fit();
-        self.qnames.shrink_to_fit();
+        if self.text.capacity() > self.text.len().saturating_add(SPARE_BYTES) {
+            self.text.shrink_to_fit();
+        }
+        shrink(&mut self.ends);
+        shrink(&mut self.pairs);
+        shrink(&mut self.sole_qnames);
+        shrink(&mut self.qnames);
     }
 
     pub(crate) fn heap_bytes(&self) -> usize {
@@ -391,6 +442,17 @@ impl Names {
             + size_of::<u32>() * self.sole_qnames.capacity()
             + size_of::<QName>() * self.qnames.capacity()
             + tables
+    }
+}
+
+/// Less is not worth a reallocation.
+const SPARE_BYTES: usize = 64;
+
+/// Releases what a list does not need.
+pub(crate) fn shrink<T>(list: &mut Vec<T>) {
+    let spare = list.capacity().wrapping_sub(list.len());
+    if spare.saturating_mul(size_of::<T>()) > SPARE_BYTES {
+        list.shrink_to_fit();
     }
 }
 

@@ -1,7 +1,8 @@
 //! The namespace bindings in scope while parsing. A look-up takes constant time, whatever the depth.
 
-use crate::names::{EMPTY, NameId, Names, Symbol, XML, XML_URI, number};
+use crate::names::{EMPTY, NameId, Symbol, XML, XML_URI, number};
 use crate::scan::{Closed, WINDOW};
+use crate::shared::SharedNames;
 
 const UNBOUND: u32 = u32::MAX;
 /// Environments count from 1; 0 is of none.
@@ -9,7 +10,7 @@ const NO_ENVIRONMENT: u32 = 0;
 
 /// A name as written, by its symbol.
 #[derive(Debug, Clone, Copy)]
-struct Raw {
+pub(crate) struct Raw {
     prefix: Symbol,
     local: Symbol,
     /// The name that followed this one last time: the prediction.
@@ -18,9 +19,9 @@ struct Raw {
     tag: u32,
     /// As element and as attribute: the environment of the last resolution, and its result.
     resolved: [(u32, u32); 2],
-    closed: Closed,
+    pub(crate) closed: Closed,
     /// Bytes of the name.
-    len: u32,
+    pub(crate) len: u32,
 }
 
 const UNSPLIT: Raw = Raw {
@@ -43,24 +44,63 @@ pub(crate) enum Use {
 /// The scopes; `mark` and `leave` bracket an element.
 #[derive(Debug)]
 pub(crate) struct Namespaces {
-    pub(crate) names: Names,
+    pub(crate) names: SharedNames,
     raws: Vec<Raw>,
     /// By the prefix's symbol.
     bound: Vec<Symbol>,
     /// Previous bindings to restore: (prefix, URI).
     undo: Vec<(Symbol, Symbol)>,
+    /// The set of bindings in scope.
     environment: u32,
     environments: u32,
+    /// What became of an environment by a binding: the same in each document.
+    changes: Vec<Change>,
     last: Symbol,
     /// By `NameId`: the last tag with an attribute of this name.
     seen: Vec<u32>,
     tags: u32,
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Change {
+    from: u32,
+    prefix: Symbol,
+    uri: Symbol,
+    to: u32,
+}
+
+/// More changes of environments are not remembered.
+const CHANGES_MAX: usize = 32;
+/// The environment of a document before its first declaration.
+const FIRST: u32 = 1;
+
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Mark {
     undo: u32,
     environment: u32,
+}
+
+/// The names that followed each other before.
+pub(crate) struct Prediction<'n> {
+    raws: &'n [Raw],
+    environment: u32,
+    pub(crate) last: Symbol,
+}
+
+impl<'n> Prediction<'n> {
+    /// If the predicted name follows, with `>` after it, and is resolved as an element in this scope: the name and its
+    /// qualified name.
+    #[inline]
+    pub(crate) fn next(&mut self, window: &[u8; WINDOW]) -> Option<(Symbol, &'n Raw, u32)> {
+        let symbol = self.raws.get(self.last as usize)?.next;
+        let raw = self.raws.get(symbol as usize)?;
+        let [(environment, qname), _] = raw.resolved;
+        if !raw.closed.fits(window) || environment != self.environment {
+            return None;
+        }
+        self.last = symbol;
+        Some((symbol, raw, qname))
+    }
 }
 
 impl Namespaces {
@@ -71,17 +111,37 @@ impl Namespaces {
                 *slot = uri;
             }
         }
+        Self { names: SharedNames::new(), raws: Vec::with_capacity(48), bound, ..Self::none() }
+    }
+
+    /// A placeholder.
+    pub(crate) fn none() -> Self {
         Self {
-            names: Names::new(),
-            raws: Vec::with_capacity(64),
-            bound,
+            names: SharedNames::none(),
+            raws: Vec::new(),
+            bound: Vec::new(),
             undo: Vec::new(),
-            environment: 1,
-            environments: 1,
+            environment: FIRST,
+            environments: FIRST,
+            changes: Vec::new(),
             last: EMPTY,
             seen: Vec::new(),
             tags: 0,
         }
+    }
+
+    /// Prepares for another document. False: this one had too many names or declarations.
+    pub(crate) fn reset(&mut self) -> bool {
+        const COUNTED_MAX: u32 = u32::MAX / 2;
+        const UNDO_MAX: usize = 64;
+        self.leave(Mark { undo: 0, environment: FIRST });
+        self.last = EMPTY;
+        let is_bound = !self.bound.is_empty();
+        is_bound
+            && self.names.are_few()
+            && self.undo.capacity() <= UNDO_MAX
+            && self.environments < COUNTED_MAX
+            && self.tags < COUNTED_MAX
     }
 
     /// The predicted next name.
@@ -99,21 +159,16 @@ impl Namespaces {
         self.last = symbol;
     }
 
-    /// If the predicted name follows, with `>` after it, and is resolved as an element in this scope: its
-    /// symbol, length and qualified name.
+    /// The names predicted next, for elements in this scope.
     #[inline]
-    pub(crate) fn next_is_predicted(
-        &mut self,
-        window: &[u8; WINDOW],
-    ) -> Option<(Symbol, usize, u32)> {
-        let symbol = self.predicted();
-        let raw = self.raws.get(symbol as usize)?;
-        let [(environment, qname), _] = raw.resolved;
-        if !raw.closed.fits(window) || environment != self.environment {
-            return None;
-        }
-        self.last = symbol;
-        Some((symbol, raw.len as usize, qname))
+    pub(crate) fn prediction(&self) -> Prediction<'_> {
+        Prediction { raws: &self.raws, environment: self.environment, last: self.last }
+    }
+
+    /// Records that `last` was predicted.
+    #[inline]
+    pub(crate) fn seen_prediction(&mut self, last: Symbol) {
+        self.last = last;
     }
 
     /// The length of the name `symbol`, if `window` begins with it followed by `>`.
@@ -137,7 +192,7 @@ impl Namespaces {
             None => (EMPTY, symbol),
         };
         if self.raws.len() <= index {
-            self.raws.resize(index.saturating_add(8), UNSPLIT);
+            self.raws.resize(index.saturating_add(1), UNSPLIT);
         }
         if let Some(raw) = self.raws.get_mut(index) {
             let (closed, len) = (Closed::new(written), number(written.len()));
@@ -165,12 +220,24 @@ impl Namespaces {
         self.environment = mark.environment;
     }
 
-    /// Binds `prefix` in the element with this `mark`.
-    pub(crate) fn bind(&mut self, prefix: Symbol, uri: Symbol, mark: Mark) {
-        if self.environment == mark.environment {
-            self.environments = self.environments.wrapping_add(1).max(1);
-            self.environment = self.environments;
+    /// The environment with one more binding.
+    fn changed(&mut self, prefix: Symbol, uri: Symbol) -> u32 {
+        let from = self.environment;
+        let is_it = |known: &&Change| (known.from, known.prefix, known.uri) == (from, prefix, uri);
+        if let Some(known) = self.changes.iter().find(is_it) {
+            return known.to;
         }
+        self.environments = self.environments.wrapping_add(1).max(FIRST);
+        let to = self.environments;
+        if self.changes.len() < CHANGES_MAX {
+            self.changes.push(Change { from, prefix, uri, to });
+        }
+        to
+    }
+
+    /// Binds `prefix` in the element that has just begun.
+    pub(crate) fn bind(&mut self, prefix: Symbol, uri: Symbol) {
+        self.environment = self.changed(prefix, uri);
         let index = prefix as usize;
         if self.bound.len() <= index {
             self.bound.resize(index.saturating_add(1), UNBOUND);
@@ -203,6 +270,12 @@ impl Namespaces {
                 Some(_) | None => return Err(prefix),
             }
         };
+        // Prefix and local name are the same in each environment.
+        let known_uri = self.names.get_pair(self.names.get_qname(known).name).uri;
+        if environment != NO_ENVIRONMENT && known_uri == uri {
+            resolved.0 = self.environment;
+            return Ok(known);
+        }
         let name = self.names.name(uri, local);
         let qname = self.names.qname(prefix, name);
         *resolved = (self.environment, qname);

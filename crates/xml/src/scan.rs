@@ -81,21 +81,31 @@ pub(crate) struct Closed {
     mask: u128,
 }
 
+/// Of at most 15 bytes.
+fn bits(bytes: usize) -> u32 {
+    crate::names::number(bytes).wrapping_mul(8)
+}
+
 impl Closed {
     /// Matches nothing.
     pub(crate) const NEVER: Self = Self { word: 1, mask: 0 };
 
     /// A name longer than 15 bytes matches nothing.
     pub(crate) fn new(name: &str) -> Self {
-        let mut window = [0; WINDOW];
-        let Some((start, rest)) = window.split_at_mut_checked(name.len()) else {
+        let bytes = name.as_bytes();
+        let Some(left) = WINDOW.checked_sub(bytes.len().saturating_add(1)) else {
             return Self::NEVER;
         };
-        let Some(close) = rest.first_mut() else { return Self::NEVER };
-        start.copy_from_slice(name.as_bytes());
-        *close = b'>';
-        let left = crate::names::number(rest.len()).wrapping_sub(1).wrapping_mul(8);
-        Self { word: u128::from_le_bytes(window), mask: u128::MAX.wrapping_shr(left) }
+        // Both words may have some of the bytes.
+        let word = match (bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) {
+            (Some(first), Some(last)) => {
+                let last = u128::from(u64::from_le_bytes(*last));
+                u128::from(u64::from_le_bytes(*first)) | last << bits(bytes.len().wrapping_sub(8))
+            }
+            _ => bytes.iter().rev().fold(0, |word, &byte| word << 8 | u128::from(byte)),
+        };
+        let close = u128::from(b'>') << bits(bytes.len());
+        Self { word: word | close, mask: u128::MAX.wrapping_shr(bits(left)) }
     }
 
     /// Whether `window` begins with the name and `>`.

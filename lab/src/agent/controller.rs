@@ -34,7 +34,7 @@ pub fn run(
 ) -> Result<Report, LoadError> {
     check(options, agents)?;
     let inputs = Inputs::read(options)?;
-    let (_, _, settings) = prepare_request(options, inputs.clone())?;
+    let settings = prepare_request(options, inputs.clone())?.settings;
     let clock = SystemClock::new();
     let mut connections = Vec::new();
     for (index, name) in agents.iter().enumerate() {

@@ -21,7 +21,7 @@ use serde::de::DeserializeOwned;
 
 const NONCE_BYTES: usize = 32;
 const SEAL_BYTES: usize = 32;
-const PURPOSE: &[u8] = b"penstock lab agent 2";
+const PURPOSE: &[u8] = b"penstock lab agent 3";
 
 /// The secret shared by controllers and agents.
 #[derive(Clone)]

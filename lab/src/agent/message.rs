@@ -3,6 +3,7 @@
 //! Architecture invariant: a tally is transferred without loss.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -11,13 +12,14 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer as _, V2DeflateSerializer};
 use serde::{Deserialize, Serialize};
 
+use crate::limits;
 use crate::load::published_stats::Milliseconds;
 use crate::load::report::Generator;
 use crate::load::report::{Collected, Progress};
 use crate::load::response::Outcome;
 use crate::load::shape::{Part, Shape};
 use crate::load::statistics::{Measured, Open, Tally, Times, WarmUp};
-use crate::load::{Authorities, Inputs, Options, Protocol};
+use crate::load::{Authorities, Inputs, Options, Protocol, Scenario};
 
 /// Messages from the controller.
 #[derive(Debug, Serialize, Deserialize)]
@@ -62,6 +64,7 @@ pub(super) struct PlanMessage {
     duration_us: u64,
     requests: Option<u64>,
     connection_per_request: bool,
+    grpc_messages: Option<usize>,
     warm_up_us: u64,
     timeout_us: u64,
     method: Option<String>,
@@ -73,6 +76,7 @@ pub(super) struct PlanMessage {
     part: Part,
     /// Base64.
     payload: Option<String>,
+    scenario: Option<Scenario>,
     tokens: Vec<String>,
     authorities: Authorities,
 }
@@ -96,6 +100,7 @@ impl PlanMessage {
             duration_us: us(options.duration),
             requests: options.requests,
             connection_per_request: options.connection_per_request,
+            grpc_messages: options.grpc_messages,
             warm_up_us: us(options.warm_up),
             timeout_us: us(options.timeout),
             method: options.method.clone(),
@@ -106,6 +111,7 @@ impl PlanMessage {
             seed: options.seed,
             part,
             payload: inputs.payload.as_ref().map(|bytes| BASE64.encode(bytes)),
+            scenario: options.scenario.as_deref().cloned(),
             tokens: inputs.tokens.clone(),
             authorities: inputs.authorities.clone(),
         }
@@ -128,9 +134,11 @@ impl PlanMessage {
             duration: Duration::from_micros(self.duration_us),
             requests: self.requests,
             connection_per_request: self.connection_per_request,
+            grpc_messages: self.grpc_messages,
             warm_up: Duration::from_micros(self.warm_up_us),
             timeout: Duration::from_micros(self.timeout_us),
             method: self.method,
+            scenario: self.scenario.map(Arc::new),
             headers: self.headers,
             expect: self.expect,
             threads: self.threads,
@@ -154,8 +162,11 @@ pub(super) struct CollectedMessage {
     errors_by_kind: Vec<(Outcome, u64)>,
     received_bytes: u64,
     sent_bytes: u64,
+    messages: u64,
     latencies: TimesMessage,
     connects: TimesMessage,
+    /// Errors and latencies of each request of a scenario.
+    by_request: Vec<(u64, TimesMessage)>,
     /// Service times, lateness, and number of queued requests.
     open: Option<(TimesMessage, TimesMessage, u64)>,
     milliseconds: MillisecondsMessage,
@@ -215,8 +226,14 @@ impl CollectedMessage {
                 .collect(),
             received_bytes: measured.received_bytes,
             sent_bytes: measured.sent_bytes,
+            messages: measured.messages,
             latencies: TimesMessage::new(&measured.latencies)?,
             connects: TimesMessage::new(&measured.connects)?,
+            by_request: measured
+                .by_request
+                .iter()
+                .map(|(errors, times)| Ok((*errors, TimesMessage::new(times)?)))
+                .collect::<io::Result<_>>()?,
             open: open.transpose()?,
             milliseconds: MillisecondsMessage::new(&measured.milliseconds)?,
             warm_up: {
@@ -255,8 +272,15 @@ impl CollectedMessage {
             errors_by_kind: self.errors_by_kind.into_iter().collect(),
             received_bytes: self.received_bytes,
             sent_bytes: self.sent_bytes,
+            messages: self.messages,
             latencies: self.latencies.read()?,
             connects: self.connects.read()?,
+            by_request: self
+                .by_request
+                .into_iter()
+                .take(limits::SCENARIO_REQUESTS_MAX)
+                .map(|(errors, times)| Ok((errors, times.read()?)))
+                .collect::<io::Result<_>>()?,
             milliseconds: self.milliseconds.read(offset_ms)?,
             open: open.transpose()?,
         };
@@ -427,6 +451,10 @@ mod tests {
             (recorded(&whole.histogram_ms), edges(whole).map(u128::from).to_vec()),
             (recorded(&warm_up.milliseconds.histogram_ms), of_warm_up),
         ];
+        for (errors, latencies) in &measured.by_request {
+            facts.push(times(latencies));
+            facts.push((Vec::new(), vec![u128::from(*errors)]));
+        }
         if let Some(open) = &measured.open {
             facts.extend([times(&open.service), times(&open.late)]);
             facts.push((Vec::new(), vec![u128::from(open.queued)]));
@@ -455,7 +483,7 @@ mod tests {
                 outcome,
                 bytes: Traffic { sent: 1_000, received: 900 + salt },
                 queued: number % 7 == 0,
-                detail: Detail::default(),
+                detail: Detail { request: Some((number % 3) as usize), ..Detail::default() },
             };
             tally.record(number > 100, &sample, 1_700_000_000_000_000);
             tally.lag.record(number % 50);

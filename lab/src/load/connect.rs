@@ -33,7 +33,7 @@ impl Connector {
         if addresses.is_empty() {
             return Err(unknown(io::ErrorKind::NotFound.into()));
         }
-        let is_http2 = options.protocol != Protocol::Http1;
+        let is_http2 = matches!(options.protocol, Protocol::Http2 { .. });
         let tls = if target.secure {
             let tls = client_tls(authorities)?;
             let resumes = !options.connection_per_request;

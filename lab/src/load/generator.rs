@@ -8,7 +8,7 @@ use crate::limits;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
-use crate::load::monitor::{Monitor, RecordingFiles};
+use crate::load::monitor::{CtrlC, Monitor, RecordingFiles};
 use crate::load::multiplex::{Context, Multiplexed};
 use crate::load::report::Generator;
 use crate::load::report::{Collected, Progress};
@@ -38,15 +38,17 @@ pub(super) async fn measure(
         threads.push(Thread::start(index, Arc::clone(plan), state)?);
     }
     let mut monitor = Monitor::new(plan, &states, &files, options, progress);
-    let interrupted = monitor.until_over().await?;
+    let mut ctrl_c = CtrlC::new(options.ctrl_c)?;
+    let interrupted = monitor.until_over(&mut ctrl_c).await?;
     let (cpu_us, finished) = monitor.spent();
     let measured_us = plan.window.until_us().saturating_sub(plan.window.from_us);
     let mut generator = Generator::default();
     for thread in threads {
-        let of = thread.join(interrupted).await?;
+        let of = thread.join(interrupted, &mut ctrl_c).await?;
         generator.busy = generator.busy.max(of.busy);
         generator.waited = generator.waited.max(of.waited);
     }
+    let interrupted = interrupted || ctrl_c.pressed();
     monitor.last_interval();
     let series = monitor.series();
     let mut tally = Tally::new(plan.shape.is_open(), false);
@@ -95,10 +97,16 @@ impl Thread {
     }
 
     /// Waits for requests in flight; after an interrupt, only for a short time.
-    async fn join(self, interrupted: bool) -> Result<Generator, LoadError> {
+    async fn join(self, interrupted: bool, ctrl_c: &mut CtrlC) -> Result<Generator, LoadError> {
         let Self { handle, mut done, abort } = self;
         let mut result = None;
-        if interrupted {
+        if !interrupted && !ctrl_c.pressed() {
+            tokio::select! {
+                ended = &mut done => result = Some(ended),
+                () = ctrl_c.wait() => {}
+            }
+        }
+        if result.is_none() {
             let grace = Duration::from_millis(limits::LOAD_STOP_MS);
             result = tokio::time::timeout(grace, &mut done).await.ok();
             drop(abort);
@@ -133,7 +141,7 @@ impl Driver {
             let (plan, state) = (Arc::clone(&self.plan), Arc::clone(&self.state));
             let wake_timer = Arc::clone(&self.wake_timer);
             match self.plan.protocol {
-                Protocol::Http1 => {
+                Protocol::Http1 | Protocol::WebSocket => {
                     users.spawn(User { plan, state, slot, wake_timer, index: connection }.run());
                 }
                 Protocol::Http2 { .. } => {

@@ -7,18 +7,20 @@
 //!   a schedule, and the number of users is the maximum number of connections.
 //! - A request is measured if its latency counts from within the measured time, even if it ends later. The
 //!   count divided by the time is therefore the offered rate, whatever the latency.
+//! - Instead of one request, a [`scenario`] can define several.
 //! - Tokens are used in rotation by all users of a thread; n threads take every n-th token.
 //! - The latency of a closed user counts from the start of the request and includes connecting if the server
 //!   has closed the connection. In an open loop it counts from the due time. It includes any delay of the
 //!   generator itself, which is measured separately.
 //!
-//! Architecture invariant: of our own crates, only `base` and `wire` are imported. Failed requests are always
-//! counted.
+//! Architecture invariant: failed requests are always counted.
 
 mod connect;
 mod generator;
+mod grpc;
 mod incident;
 mod inputs;
+mod metrics;
 pub(crate) mod monitor;
 mod multiplex;
 mod next_request;
@@ -27,12 +29,14 @@ pub(crate) mod published_stats;
 pub(crate) mod report;
 mod request;
 pub(crate) mod response;
+pub mod scenario;
 mod search;
 pub mod shape;
 pub(crate) mod statistics;
 mod thread_state;
 mod user;
 mod wake_timer;
+mod websocket;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -45,9 +49,14 @@ use tokio::sync::Notify;
 use crate::limits;
 
 pub use incident::Incident;
-pub use options::{Options, Payload, Protocol, STREAMS, Stop, Trust, parse_duration, parse_header};
+pub use metrics::Metrics;
+pub use options::{
+    Options, Payload, Protocol, STREAMS, Stop, Trust, listening_process, parse_duration,
+    parse_header, parse_think,
+};
 pub use published_stats::PublishedStats;
 pub use report::{Progress, Report, RunSettings, SeriesPoint};
+pub use scenario::Scenario;
 pub use shape::{Shape, Stages, Think};
 pub use statistics::{Latency, Times};
 
@@ -55,9 +64,11 @@ use crate::machine;
 use connect::Connector;
 pub(crate) use inputs::{Authorities, Inputs};
 use report::Collected;
-use request::{Destination, Prepared, RequestSpec};
+use request::{Destination, Prepared, RequestSpec, Tokens};
+use scenario::{Common, Compiled};
 use shape::{Part, Timeline};
 use thread_state::{Plan, Window};
+use websocket::Handshake;
 
 /// The longest measured time.
 pub const LONGEST: Duration = Duration::from_secs(limits::LOAD_S_MAX);
@@ -149,34 +160,72 @@ impl Measurement {
     }
 }
 
-/// The request, its destination, and the settings for the report.
+/// What a measurement sends.
+pub(crate) struct Requests {
+    target: Destination,
+    /// The request, or the WebSocket message.
+    prepared: Prepared,
+    /// Sent instead of `prepared`.
+    scenario: Option<Compiled>,
+    /// Sent before the first message of a connection.
+    websocket: Option<(Handshake, Prepared)>,
+    /// For the report.
+    pub(crate) settings: RunSettings,
+}
+
+/// What is to be sent, and the settings for the report.
 ///
 /// # Errors
 /// [`LoadError::Usage`]: the request is invalid.
-pub(crate) fn prepare_request(
-    options: &Options,
-    inputs: Inputs,
-) -> Result<(Destination, Prepared, RunSettings), LoadError> {
+pub(crate) fn prepare_request(options: &Options, inputs: Inputs) -> Result<Requests, LoadError> {
     options.check()?;
     let target = Destination::parse(&options.url)?;
+    let tokens: Tokens = inputs.tokens.into_iter().map(String::into_bytes).collect();
+    let mut headers = options.headers.clone();
+    let mut payload = inputs.payload.clone();
+    if let Some(count) = options.grpc_messages {
+        payload = Some(grpc::framed(payload.as_deref().unwrap_or_default(), count)?);
+        let given = &options.headers;
+        let is_given = |name: &str| given.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
+        let own = grpc::FIELDS.into_iter().filter(|(name, _)| !is_given(name));
+        headers.extend(own.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    }
+    let websocket = (options.protocol == Protocol::WebSocket).then(Handshake::new);
+    if let Some(handshake) = &websocket {
+        headers.extend(handshake.fields());
+    }
     let spec = RequestSpec {
         method: options.method.as_deref(),
-        headers: &options.headers,
-        payload: inputs.payload.as_deref(),
-        tokens: inputs.tokens.into_iter().map(String::into_bytes).collect(),
+        headers: &headers,
+        payload: payload.as_deref().filter(|_| websocket.is_none()),
+        tokens: Arc::clone(&tokens),
         protocol: options.protocol,
         closes: options.connection_per_request,
     };
     let prepared = Prepared::new(&target, spec)?;
+    let common = Common {
+        target: target.clone(),
+        headers: options.headers.clone(),
+        tokens,
+        protocol: options.protocol,
+        closes: options.connection_per_request,
+    };
+    let compiled = options
+        .scenario
+        .as_ref()
+        .map(|scenario| Compiled::new(Scenario::clone(scenario), common, options.seed));
+    let compiled = compiled.transpose()?;
     let settings = RunSettings {
         url: options.url.clone(),
         method: prepared.method_name().to_owned(),
+        scenario: options.scenario.clone(),
         users: options.users,
         protocol: options.protocol,
         threads: options.threads,
         duration_s: options.requests.is_none().then_some(options.duration.as_secs_f64()),
         requests: options.requests,
         connection_per_request: options.connection_per_request,
+        grpc_messages: options.grpc_messages,
         warm_up_s: options.warm_up.as_secs_f64(),
         timeout_s: options.timeout.as_secs_f64(),
         payload_bytes: inputs.payload.as_ref().map(Vec::len),
@@ -185,7 +234,14 @@ pub(crate) fn prepare_request(
         shape: options.shape.clone(),
         seed: options.seed,
     };
-    Ok((target, prepared, settings))
+    let (prepared, websocket) = match websocket {
+        None => (prepared, None),
+        Some(handshake) => {
+            let message = handshake.message(payload.as_deref().unwrap_or_default());
+            (message, Some((handshake, prepared)))
+        }
+    };
+    Ok(Requests { target, prepared, scenario: compiled, websocket, settings })
 }
 
 async fn prepare(
@@ -194,13 +250,17 @@ async fn prepare(
     part: Part,
 ) -> Result<(Plan, RunSettings), LoadError> {
     let authorities = inputs.authorities.clone();
-    let (target, prepared, settings) = prepare_request(options, inputs)?;
+    let Requests { target, prepared, scenario, websocket, settings } =
+        prepare_request(options, inputs)?;
     check_open_files(options.protocol.connections(options.users).div_ceil(part.of))?;
     let clock = SystemClock::new();
     let plan = Plan {
         connector: Connector::new(&target, &authorities, options).await?,
         protocol: options.protocol,
-        prepared,
+        prepared: Arc::new(prepared),
+        scenario: scenario.map(Arc::new),
+        websocket,
+        is_grpc: options.grpc_messages.is_some(),
         expect: options.expect.as_ref().map(|text| text.clone().into_bytes()),
         timeout: options.timeout,
         shape: options.shape.clone(),
@@ -244,7 +304,7 @@ async fn probe(plan: &Plan, settings: &RunSettings) -> Result<(), LoadError> {
     let probing = async {
         let stream = plan.connector.open().await?;
         match plan.protocol {
-            Protocol::Http1 => Ok(()),
+            Protocol::Http1 | Protocol::WebSocket => Ok(()),
             Protocol::Http2 { .. } => {
                 multiplex::probe(stream, plan, plan.protocol.streams(settings.users)).await
             }

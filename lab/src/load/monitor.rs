@@ -12,6 +12,7 @@ use crate::load::{LoadError, Options, us};
 use crate::machine;
 use crate::recording::hlog::{HistogramLog, TimedInterval};
 use crate::recording::jtl::{Chunks, Jtl, LineConstants};
+use crate::target::proc;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -34,7 +35,8 @@ impl RecordingFiles {
         }
         if let Some(path) = &options.recordings.jtl {
             let failed = |source| LoadError::File { path: path.clone(), source };
-            let same = LineConstants { origin_us, url: options.url.clone() };
+            let labels = options.scenario.iter().flat_map(|scenario| scenario.names()).collect();
+            let same = LineConstants { origin_us, url: options.url.clone(), labels };
             files.jtl = Some(Jtl::create(path, same).map_err(failed)?);
         }
         Ok(files)
@@ -76,8 +78,8 @@ pub(super) struct Monitor<'a> {
     /// Start of the current interval of histogram log and time series.
     interval_us: u64,
     series: Vec<SeriesPoint>,
-    /// CPU time of the process at the last progress report, and at the start of the current interval.
-    cpu_us: (u64, u64),
+    /// CPU time at the last progress report, and at the start of the current interval.
+    cpu_us: (CpuTimes, CpuTimes),
 }
 
 impl<'a> Monitor<'a> {
@@ -101,18 +103,17 @@ impl<'a> Monitor<'a> {
             last_progress,
             interval_us,
             series: Vec::new(),
-            cpu_us: (machine::process_cpu_us(), 0),
+            cpu_us: (CpuTimes::now(options), CpuTimes::default()),
         }
     }
 
     /// Returns at the end of the measured time; `true` if it was ended early.
-    pub(super) async fn until_over(&mut self) -> Result<bool, LoadError> {
-        let mut ctrl_c = CtrlC::new(self.options.ctrl_c)?;
+    pub(super) async fn until_over(&mut self, ctrl_c: &mut CtrlC) -> Result<bool, LoadError> {
         loop {
             let now_us = self.plan.now_us();
             if self.began.is_none() && now_us >= self.plan.window.from_us {
                 let began = self.snapshot();
-                self.cpu_us.1 = began.0;
+                self.cpu_us.1 = CpuTimes::now(self.options);
                 self.began = Some(began);
             }
             if now_us >= self.plan.window.until_us() {
@@ -154,13 +155,13 @@ impl<'a> Monitor<'a> {
         let (requests, errors) = self.finished();
         let since_s = now_us.saturating_sub(self.last_progress.0) as f64 / 1_000_000.0;
         let left_us = self.plan.window.until_us().saturating_sub(now_us);
-        let cpu_us = machine::process_cpu_us();
-        let spent_us = cpu_us.saturating_sub(std::mem::replace(&mut self.cpu_us.0, cpu_us));
+        let spent = self.cpu_us.0.advance(self.options);
         let last = self.series.last();
         (self.progress)(&Progress {
             p50_ms: last.map(|point| point.p50_ms),
             p99_ms: last.map(|point| point.p99_ms),
-            generator_cpus: spent_us as f64 / 1_000_000.0 / since_s,
+            generator_cpus: spent.generator_us as f64 / 1_000_000.0 / since_s,
+            target_cpus: spent.target_us.map(|us| us as f64 / 1_000_000.0 / since_s),
             warming_up: now_us < self.plan.window.from_us,
             requests,
             errors,
@@ -192,8 +193,7 @@ impl<'a> Monitor<'a> {
     /// Adds the counts since the last interval to the time series, and to the histogram log if there is one.
     fn take_interval(&mut self, until_us: u64) {
         let from_us = std::mem::replace(&mut self.interval_us, until_us);
-        let cpu_us = machine::process_cpu_us();
-        let spent_us = cpu_us.saturating_sub(std::mem::replace(&mut self.cpu_us.1, cpu_us));
+        let spent = self.cpu_us.1.advance(self.options);
         let open = self.plan.shape.is_open();
         let mut sum = Interval::new(open);
         for state in self.states {
@@ -202,7 +202,7 @@ impl<'a> Monitor<'a> {
             }
         }
         let begin_us = self.plan.window.from_us;
-        if let Some(point) = point((begin_us, from_us, until_us), &sum, spent_us)
+        if let Some(point) = point((begin_us, from_us, until_us), &sum, spent)
             && self.series.len() < limits::LOAD_SERIES_MAX
         {
             self.series.push(point);
@@ -237,11 +237,40 @@ impl<'a> Monitor<'a> {
     }
 }
 
+/// CPU time in microseconds: of this process, and of the target with its descendants.
+#[derive(Clone, Copy, Default)]
+struct CpuTimes {
+    generator_us: u64,
+    target_us: Option<u64>,
+}
+
+impl CpuTimes {
+    fn now(options: &Options) -> Self {
+        let of_target = |pid| {
+            let used = proc::used(&proc::families(&[pid]));
+            used.cpu_user_us + used.cpu_system_us
+        };
+        Self {
+            generator_us: machine::process_cpu_us(),
+            target_us: options.target_pid.map(of_target),
+        }
+    }
+
+    /// What was spent since the last time.
+    fn advance(&mut self, options: &Options) -> Self {
+        let before = std::mem::replace(self, Self::now(options));
+        Self {
+            generator_us: self.generator_us.saturating_sub(before.generator_us),
+            target_us: self.target_us.map(|us| us.saturating_sub(before.target_us.unwrap_or(us))),
+        }
+    }
+}
+
 /// `None` for an interval without time or requests at the end of the measured time.
 fn point(
     (begin_us, from_us, until_us): (u64, u64, u64),
     interval: &Interval,
-    spent_us: u64,
+    spent: CpuTimes,
 ) -> Option<SeriesPoint> {
     let seconds = until_us.saturating_sub(from_us) as f64 / 1_000_000.0;
     let latencies = &interval.latencies_us;
@@ -259,7 +288,8 @@ fn point(
         p50_ms: ms(latencies.value_at_quantile(0.5)),
         p99_ms: ms(latencies.value_at_quantile(0.99)),
         max_ms: ms(latencies.max()),
-        generator_cpus: spent_us as f64 / 1_000_000.0 / seconds,
+        generator_cpus: spent.generator_us as f64 / 1_000_000.0 / seconds,
+        target_cpus: spent.target_us.map(|us| us as f64 / 1_000_000.0 / seconds),
     })
 }
 

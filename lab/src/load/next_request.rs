@@ -5,7 +5,7 @@
 //!
 //! Architecture invariant: no clock, no socket.
 
-use crate::load::shape::{IdleUser, NextStart};
+use crate::load::shape::{IdleUser, NextStart, Think};
 use crate::load::thread_state::{ThreadState, Window};
 
 /// A request that is scheduled, and may have to wait.
@@ -39,9 +39,18 @@ pub(super) enum Decision {
 }
 
 impl NextRequest {
-    /// Asks the scheduler. `None`: all requests are claimed.
-    pub(super) fn schedule(free: IdleUser, state: &ThreadState, window: &Window) -> Option<Self> {
-        let request = Self { next: state.next(free), idle_us: free.since_us, is_claimed: false };
+    /// Asks the scheduler. `think`: the pause, if it is not that of the load shape. `None`: all requests are claimed.
+    pub(super) fn schedule(
+        free: IdleUser,
+        think: Option<Think>,
+        state: &ThreadState,
+        window: &Window,
+    ) -> Option<Self> {
+        let next = match (state.next(free), think) {
+            (NextStart::Now | NextStart::At(_), Some(think)) => think.turn(free, state.seed),
+            (next, _) => next,
+        };
+        let request = Self { next, idle_us: free.since_us, is_claimed: false };
         request.claimed(request.latest_us(free.since_us), state, window)
     }
 

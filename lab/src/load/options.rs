@@ -1,5 +1,6 @@
 //! The options of a measurement, as set by the flags of `penstock lab load`.
 
+use std::net::ToSocketAddrs;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,9 +10,11 @@ use std::time::Duration;
 use crate::limits;
 use serde::{Deserialize, Serialize};
 
-use crate::load::{self, LoadError};
+use crate::load::request::Destination;
+use crate::load::{self, LoadError, Scenario, Think};
 use crate::payload::JsonShape;
 use crate::recording::Recordings;
+use crate::target::listener;
 
 /// The options of a measurement. [`Options::new`] returns the defaults.
 #[derive(Clone, Debug)]
@@ -26,6 +29,8 @@ pub struct Options {
     pub duration: Duration,
     /// Ends the measured time after this many measured requests.
     pub requests: Option<u64>,
+    /// Each request is a gRPC call with this many messages, each of which is the payload. Needs HTTP/2.
+    pub grpc_messages: Option<usize>,
     /// Opens a connection for each request, with a full TLS handshake.
     pub connection_per_request: bool,
     /// Warm-up, not measured. Default: 3 s.
@@ -33,6 +38,8 @@ pub struct Options {
     /// Default: POST with a payload, GET without.
     pub method: Option<String>,
     pub payload: Payload,
+    /// The requests, instead of `method`, `payload` and `expect`. The URL's path comes before theirs.
+    pub scenario: Option<Arc<Scenario>>,
     /// File with one token per line, sent in rotation as `Authorization: Bearer`.
     pub tokens: Option<PathBuf>,
     /// Additional header fields. `Content-Type` and `Host` replace the defaults.
@@ -50,6 +57,8 @@ pub struct Options {
     pub recordings: Recordings,
     /// Random seed, used for think times from a range. Default: 0.
     pub seed: u64,
+    /// The process whose CPU time is shown, with its descendants.
+    pub target_pid: Option<u32>,
     /// Whether Ctrl-C (SIGINT) ends the measurement early, with a report.
     pub ctrl_c: bool,
     /// Ends the measurement early.
@@ -65,6 +74,8 @@ pub enum Protocol {
     Http1,
     /// The users share the connections evenly. Over TLS it is agreed by ALPN, in clear it is assumed (prior knowledge).
     Http2 { connections: usize },
+    /// Each user has its own connection, and its requests are messages. The URL's scheme is `ws` or `wss`.
+    WebSocket,
 }
 
 /// Users that share an HTTP/2 connection, unless said otherwise: what servers are advised to allow.
@@ -82,7 +93,7 @@ impl Protocol {
     #[must_use]
     pub fn connections(self, users: usize) -> usize {
         match self {
-            Self::Http1 => users,
+            Self::Http1 | Self::WebSocket => users,
             Self::Http2 { connections } => connections,
         }
     }
@@ -107,6 +118,7 @@ impl Protocol {
         match self {
             Self::Http1 => "HTTP/1.1",
             Self::Http2 { .. } => "HTTP/2",
+            Self::WebSocket => "WebSocket",
         }
     }
 }
@@ -145,6 +157,18 @@ impl Stop {
     }
 }
 
+/// The process that listens at the address of `url`, if it runs on this machine and may be inspected.
+#[must_use]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "called before the measurement, on the program's own thread"
+)]
+pub fn listening_process(url: &str) -> Option<u32> {
+    let target = Destination::parse(url).ok()?;
+    let mut found = (target.host.as_str(), target.port).to_socket_addrs().ok()?;
+    found.find_map(listener::listening)
+}
+
 impl Options {
     /// The defaults of the command line.
     #[must_use]
@@ -155,10 +179,12 @@ impl Options {
             protocol: Protocol::default(),
             duration: Duration::from_secs(10),
             requests: None,
+            grpc_messages: None,
             connection_per_request: false,
             warm_up: Duration::from_secs(3),
             method: None,
             payload: Payload::None,
+            scenario: None,
             tokens: None,
             headers: Vec::new(),
             expect: None,
@@ -168,6 +194,7 @@ impl Options {
             shape: load::Shape::default(),
             recordings: Recordings::default(),
             seed: 0,
+            target_pid: None,
             ctrl_c: false,
             stop: Stop::default(),
         }
@@ -241,6 +268,8 @@ impl Options {
                 "connection-per-request: users cannot share connections; omit --streams".to_owned(),
             );
         }
+        self.check_scenario()?;
+        self.check_protocol()?;
         if let Some(path) = self.recordings.existing() {
             return usage(format!("{} already exists; choose a new file", path.display()));
         }
@@ -251,6 +280,60 @@ impl Options {
             ));
         }
         Ok(())
+    }
+
+    /// gRPC and WebSocket messages.
+    fn check_protocol(&self) -> Result<(), LoadError> {
+        let usage = |text: &str| Err(LoadError::Usage(text.to_owned()));
+        let is_http2 = matches!(self.protocol, Protocol::Http2 { .. });
+        let is_websocket = self.protocol == Protocol::WebSocket;
+        let most = limits::LOAD_GRPC_MESSAGES_MAX;
+        if self.grpc_messages.is_some_and(|count| !is_http2 || count == 0 || count > most) {
+            return usage(&format!("grpc: needs HTTP/2, and 1 to {most} messages"));
+        }
+        if (self.grpc_messages.is_some() || is_websocket) && self.scenario.is_some() {
+            return usage("scenario: its requests are plain HTTP");
+        }
+        if (self.grpc_messages.is_some() || is_websocket) && self.method.is_some() {
+            return usage("method: gRPC always uses POST, and WebSocket GET");
+        }
+        let scheme = self.url.split("://").next().unwrap_or_default();
+        if is_websocket != ["ws", "wss"].contains(&scheme) {
+            return usage("url: ws:// and wss:// are for WebSocket messages without HTTP/2");
+        }
+        Ok(())
+    }
+
+    /// A scenario defines its own requests, and think times need a closed loop.
+    fn check_scenario(&self) -> Result<(), LoadError> {
+        let Some(scenario) = &self.scenario else { return Ok(()) };
+        let given = [
+            ("method", self.method.is_some()),
+            ("payload", self.payload != Payload::None),
+            ("expect", self.expect.is_some()),
+        ];
+        if let Some((name, _)) = given.iter().find(|(_, given)| *given) {
+            let text = format!("{name}: set by the requests of the scenario");
+            return Err(LoadError::Usage(text));
+        }
+        match scenario.thinking().filter(|_| self.shape.is_open()) {
+            Some(name) => Err(LoadError::Usage(format!(
+                "scenario: request `{name}` has a think time, but the rate decides when requests are sent"
+            ))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Parses a pause, `200ms`, or a range of which it is drawn, `100ms..300ms`.
+///
+/// # Errors
+/// A message for the user.
+pub fn parse_think(text: &str) -> Result<Think, String> {
+    let us = |text| parse_duration(text).map(load::us);
+    match text.split_once("..") {
+        Some((from, to)) => Ok(Think::Uniform { from_us: us(from)?, to_us: us(to)? }),
+        None => Ok(Think::Constant { us: us(text)? }),
     }
 }
 
@@ -295,6 +378,7 @@ pub fn parse_header(text: &str) -> Result<(String, String), String> {
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
+    use crate::suite::Source;
 
     #[test]
     fn durations_are_read_with_their_unit() {
@@ -351,11 +435,35 @@ mod tests {
         let stages = || load::Shape::Stages { stages: "5/s for 9s".parse().unwrap() };
         check(|o| (o.shape, o.duration) = (stages(), Duration::from_secs(9)), "");
         check(|o| o.shape = stages(), "duration: the stages take 9s, not 10s");
+        let one = Protocol::Http2 { connections: 1 };
+        let thinking = "[[request]]\nname = 'a'\npath = '/'\nthink_time = '1s'";
+        let source = Source { name: "a.toml".into(), text: thinking.to_owned() };
+        let scenario = Scenario::from_source(&source).map(Arc::new).ok();
+        check(|o| o.scenario = scenario.clone(), "");
+        check(|o| (o.scenario, o.method) = (scenario.clone(), Some("PUT".to_owned())), "method");
+        let open = || load::Shape::Arrivals { rate_per_s: 1.0 };
+        check(|o| (o.scenario, o.shape) = (scenario.clone(), open()), "scenario: request `a`");
+        let grpc = |count, protocol| {
+            move |o: &mut Options| (o.grpc_messages, o.protocol) = (Some(count), protocol)
+        };
+        check(grpc(1, one), "");
+        check(grpc(0, one), "grpc");
+        check(grpc(1, Protocol::Http1), "grpc");
+        check(|o| o.protocol = Protocol::WebSocket, "url");
+        check(|o| o.url = "wss://h/".to_owned(), "url");
+        let websocket = |o: &mut Options| {
+            (o.url, o.protocol) = ("ws://h/".to_owned(), Protocol::WebSocket);
+        };
+        check(websocket, "");
+        let get = |o: &mut Options| o.method = Some("GET".to_owned());
+        check(
+            |o| [websocket, get].iter().for_each(|change: &fn(&mut Options)| change(o)),
+            "method",
+        );
         check(|o| o.requests = Some(0), "requests");
         check(|o| o.requests = Some(1), "");
         let ramp = || load::Shape::RampArrivals { from_per_s: 1.0, to_per_s: 2.0 };
         check(|o| (o.requests, o.shape) = (Some(1), ramp()), "requests");
-        let one = Protocol::Http2 { connections: 1 };
         check(
             |o| (o.connection_per_request, o.users, o.protocol) = (true, 2, one),
             "connection-per-request",

@@ -1,16 +1,17 @@
 //! The result of a measurement, as text and as JSON.
 
 use std::fmt::{self, Write};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::load::Protocol;
 use crate::load::incident::Incident;
 use crate::load::published_stats::PublishedStats;
 use crate::load::shape::{Shape, Think};
-use crate::load::statistics::{Latency, Open, Tally};
+use crate::load::statistics::{Latency, Measured, Open, Tally, Times};
+use crate::load::{Protocol, Scenario};
 use crate::validity::{self, Warning};
 
 /// Progress of a measurement. `Display` formats it as one line.
@@ -32,6 +33,9 @@ pub struct Progress {
     /// CPU time of the generator's process since the last report, over elapsed time: 1 is one CPU.
     #[serde(default)]
     pub generator_cpus: f64,
+    /// The same for the target and its descendants, if it runs on this machine.
+    #[serde(default)]
+    pub target_cpus: Option<f64>,
     /// Time until the end of the measured time.
     pub left: Duration,
     /// Measured requests that have not finished, if their number ends the measured time.
@@ -50,6 +54,9 @@ impl fmt::Display for Progress {
         }
         let cpu = self.generator_cpus * 100.0;
         write!(out, "{errors} errors, generator {cpu:.0} % CPU, ")?;
+        if let Some(target) = self.target_cpus {
+            write!(out, "target {:.0} % CPU, ", target * 100.0)?;
+        }
         match self.requests_left {
             Some(left) => write!(out, "{left} requests left"),
             None => write!(out, "{left_s} s left"),
@@ -62,6 +69,8 @@ impl fmt::Display for Progress {
 pub struct RunSettings {
     pub url: String,
     pub method: String,
+    /// The requests, instead of the one of `method`.
+    pub scenario: Option<Arc<Scenario>>,
     pub users: usize,
     pub protocol: Protocol,
     pub threads: usize,
@@ -69,6 +78,8 @@ pub struct RunSettings {
     pub duration_s: Option<f64>,
     pub requests: Option<u64>,
     pub connection_per_request: bool,
+    /// Messages of each gRPC call.
+    pub grpc_messages: Option<usize>,
     pub warm_up_s: f64,
     pub timeout_s: f64,
     pub payload_bytes: Option<usize>,
@@ -99,6 +110,10 @@ pub struct Report {
     pub latency: Latency,
     /// Open loop only.
     pub open: Option<OpenLoop>,
+    /// Each request of a scenario, in the order of its file.
+    pub by_request: Vec<RequestReport>,
+    /// Mean pause between a response and the user's next request.
+    pub mean_pause_ms: f64,
     /// Opening connections within the measured time, TLS handshakes included: how many, and how long it took.
     pub connects: (u64, Latency),
     /// The figures as computed by WSO2's published pipeline.
@@ -108,6 +123,8 @@ pub struct Report {
     /// Bytes of heads and bodies, without TLS, of the measured requests.
     pub received_bytes: u64,
     pub sent_bytes: u64,
+    /// Messages in the responses of gRPC calls.
+    pub messages_received: u64,
     /// Requests that finished, including the warm-up; the target's own count should be the same.
     pub requests_in_all: u64,
     /// Those of `requests_in_all` that failed.
@@ -127,6 +144,15 @@ pub struct Report {
     pub series: Vec<SeriesPoint>,
 }
 
+/// The measured requests of one name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RequestReport {
+    pub name: String,
+    pub requests: u64,
+    pub errors: u64,
+    pub latency: Latency,
+}
+
 /// A second of the measured time: the requests that ended in it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct SeriesPoint {
@@ -142,6 +168,9 @@ pub struct SeriesPoint {
     pub max_ms: f64,
     /// CPU time of the generator's process over elapsed time: 1 is one CPU.
     pub generator_cpus: f64,
+    /// The same for the target and its descendants, if it runs on this machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target_cpus: Option<f64>,
 }
 
 /// Utilisation of the generator over the measured time: the maximum over its threads.
@@ -200,7 +229,9 @@ impl Report {
         let counted = if measured.open.is_some() { found.finished } else { measured.requests };
         let throughput_per_s = ratio(counted as f64, seconds);
         let latency = measured.latencies.latency();
-        let cycle_ms = latency.mean_ms + settings.shape.mean_pause_ms();
+        let by_request = RequestReport::all(&settings, measured);
+        let mean_pause_ms = settings.mean_pause_ms(&by_request);
+        let cycle_ms = latency.mean_ms + mean_pause_ms;
         let bytes = (measured.received_bytes, measured.sent_bytes);
         let incomplete =
             found.recording_problems.iter().cloned().map(|problem| Incident::RawData { problem });
@@ -219,11 +250,14 @@ impl Report {
             throughput_per_s,
             latency,
             open: measured.open.as_ref().map(OpenLoop::new),
+            by_request,
+            mean_pause_ms,
             connects: (measured.connects.histogram_us.len(), measured.connects.latency()),
             published: measured.milliseconds.published(measured.errors, bytes),
             published_warm_up: found.tally.warm_up.published(),
             received_bytes: measured.received_bytes,
             sent_bytes: measured.sent_bytes,
+            messages_received: measured.messages,
             requests_in_all: found.tally.all,
             errors_in_all: found.tally.all_errors,
             users_by_littles_law: validity::in_flight(throughput_per_s, cycle_ms),
@@ -256,15 +290,19 @@ impl Report {
         let payload = settings.payload_bytes.map_or("no payload".to_owned(), |n| format!("{n} B"));
         let shared = match settings.protocol {
             Protocol::Http1 => String::new(),
+            Protocol::WebSocket => ", WebSocket messages".to_owned(),
             Protocol::Http2 { connections } => {
                 let streams = settings.protocol.streams(settings.users);
                 format!(", HTTP/2 with {connections} connections x {streams} streams")
             }
         };
+        let request = match &settings.scenario {
+            Some(scenario) => format!("{} at", scenario.name),
+            None => settings.method.clone(),
+        };
         writeln!(
             out,
-            "{} {}  {}{shared}, {payload}, {} tokens, {} threads, warm-up {} s",
-            settings.method,
+            "{request} {}  {}{shared}, {payload}, {} tokens, {} threads, warm-up {} s",
             settings.url,
             settings.load(),
             settings.tokens,
@@ -281,12 +319,25 @@ impl Report {
         writeln!(out, "  {:<26}{:>14.1} /s", "throughput", self.throughput_per_s)?;
         writeln!(out, "  {:<26}{:>14.1} KB/s", "received", self.kb_per_s(self.received_bytes))?;
         writeln!(out, "  {:<26}{:>14.1} KB/s", "sent", self.kb_per_s(self.sent_bytes))?;
+        if settings.grpc_messages.is_some() {
+            writeln!(out, "  {:<26}{:>14}", "messages received", self.messages_received)?;
+        }
         writeln!(out)?;
         for (name, value_ms) in latency.rows() {
             writeln!(out, "  {:<26}{value_ms:>14.3} ms", format!("latency {name}"))?;
         }
         if let Some(open) = &self.open {
             open.write_table(out)?;
+        }
+        if !self.by_request.is_empty() {
+            writeln!(out)?;
+        }
+        for RequestReport { name, requests, errors, latency } in &self.by_request {
+            writeln!(
+                out,
+                "  {name:<26}{requests:>14}   {errors} errors, p50 {:.3} ms, p99 {:.3} ms, max {:.3} ms",
+                latency.p50_ms, latency.p99_ms, latency.max_ms
+            )?;
         }
         let (opened, connect) = &self.connects;
         if *opened > 0 {
@@ -338,6 +389,7 @@ impl Report {
             "throughput_per_s": self.throughput_per_s,
             "received_bytes": self.received_bytes,
             "sent_bytes": self.sent_bytes,
+            "messages_received": self.messages_received,
             "requests_in_all": self.requests_in_all,
             "errors_in_all": self.errors_in_all,
             "users_by_littles_law": self.users_by_littles_law,
@@ -349,6 +401,7 @@ impl Report {
             "generator_lag_max_ms": self.lag.max_ms,
             "agents": self.agents,
             "shape": self.settings.shape,
+            "mean_pause_ms": self.mean_pause_ms,
             "published": self.published,
             "published_warm_up": self.published_warm_up,
             "incidents": self.incidents.iter().map(|incident| json!({
@@ -358,6 +411,10 @@ impl Report {
             "options": self.settings.json(),
         });
         if let Value::Object(members) = &mut value {
+            if !self.by_request.is_empty() {
+                let all = self.by_request.iter().map(RequestReport::json);
+                members.insert("by_request".to_owned(), all.collect());
+            }
             for (name, value_ms) in self.latency.rows() {
                 members.insert(format!("{name}_ms"), json!(value_ms));
             }
@@ -381,6 +438,31 @@ impl Report {
 
     fn kb_per_s(&self, bytes: u64) -> f64 {
         ratio(bytes as f64 / 1_024.0, self.seconds)
+    }
+}
+
+impl RequestReport {
+    fn all(settings: &RunSettings, measured: &Measured) -> Vec<Self> {
+        let names = settings.scenario.iter().flat_map(|scenario| scenario.names());
+        let found = |(index, name)| {
+            let (errors, latencies) = match measured.by_request.get(index) {
+                Some((errors, latencies)) => (*errors, latencies),
+                None => (0, &Times::new()),
+            };
+            let requests = latencies.histogram_us.len();
+            Self { name, requests, errors, latency: latencies.latency() }
+        };
+        names.enumerate().map(found).collect()
+    }
+
+    fn json(&self) -> Value {
+        let mut value =
+            json!({"name": self.name, "requests": self.requests, "errors": self.errors});
+        if let Value::Object(members) = &mut value {
+            let rows = self.latency.rows();
+            members.extend(rows.map(|(name, value_ms)| (format!("{name}_ms"), json!(value_ms))));
+        }
+        value
     }
 }
 
@@ -412,6 +494,18 @@ impl OpenLoop {
 }
 
 impl RunSettings {
+    /// Mean pause after a request, by how often each was sent.
+    fn mean_pause_ms(&self, by_request: &[RequestReport]) -> f64 {
+        let of_shape = self.shape.mean_pause_ms();
+        let pauses = self.scenario.iter().flat_map(|scenario| scenario.pauses_ms());
+        let (mut sum, mut requests) = (0.0, 0.0);
+        for (request, pause) in by_request.iter().zip(pauses) {
+            sum += request.requests as f64 * pause.unwrap_or(of_shape);
+            requests += request.requests as f64;
+        }
+        if requests > 0.0 { sum / requests } else { of_shape }
+    }
+
     /// The shape in words.
     fn load(&self) -> String {
         let users = self.users;
@@ -436,7 +530,8 @@ impl RunSettings {
     fn json(&self) -> Value {
         json!({
             "url": self.url,
-            "method": self.method,
+            "method": self.scenario.is_none().then_some(&self.method),
+            "scenario": self.scenario.as_ref().map(|scenario| &scenario.name),
             "users": self.users,
             "protocol": self.protocol.name(),
             "connections": self.protocol.connections(self.users),
@@ -445,6 +540,7 @@ impl RunSettings {
             "duration_s": self.duration_s,
             "requests": self.requests,
             "connection_per_request": self.connection_per_request,
+            "grpc_messages": self.grpc_messages,
             "warm_up_s": self.warm_up_s,
             "timeout_s": self.timeout_s,
             "payload_bytes": self.payload_bytes,

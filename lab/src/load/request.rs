@@ -37,8 +37,8 @@ impl Destination {
             ));
         }
         let (secure, rest) = match url.split_once("://") {
-            Some(("http", rest)) => (false, rest),
-            Some(("https", rest)) => (true, rest),
+            Some(("http" | "ws", rest)) => (false, rest),
+            Some(("https" | "wss", rest)) => (true, rest),
             Some(_) | None => {
                 return Err(usage("not an absolute URL; write http://HOST... or https://HOST..."));
             }
@@ -79,6 +79,9 @@ fn split_port(authority: &str) -> Option<(&str, Option<u16>)> {
     Some((host, Some(digits.parse().ok().filter(|port| *port > 0)?)))
 }
 
+/// Bearer tokens, sent in rotation.
+pub(crate) type Tokens = Arc<[Vec<u8>]>;
+
 /// The parts of a request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RequestSpec<'a> {
@@ -86,7 +89,7 @@ pub(crate) struct RequestSpec<'a> {
     pub(crate) headers: &'a [(String, String)],
     /// `None`: no body, which differs from an empty one.
     pub(crate) payload: Option<&'a [u8]>,
-    pub(crate) tokens: Vec<Vec<u8>>,
+    pub(crate) tokens: Tokens,
     pub(crate) protocol: Protocol,
     /// The connection ends with the response.
     pub(crate) closes: bool,
@@ -100,7 +103,7 @@ pub(crate) struct Prepared {
     body_len: Option<usize>,
     pub(crate) method: Method,
     before: Vec<u8>,
-    tokens: Vec<Vec<u8>>,
+    tokens: Tokens,
     after: Vec<u8>,
 }
 
@@ -152,6 +155,18 @@ impl Prepared {
         })
     }
 
+    /// A WebSocket message in its frame, which is written as it is.
+    pub(crate) fn of_frame(frame: Vec<u8>) -> Self {
+        Self {
+            fields: Arc::new(RequestFields::new([])),
+            body_len: None,
+            method: Method::Get,
+            before: frame,
+            tokens: Tokens::default(),
+            after: Vec::new(),
+        }
+    }
+
     /// The fields of a request by HTTP/2, except for the token.
     pub(crate) fn fields(&self) -> &Arc<RequestFields> {
         &self.fields
@@ -200,7 +215,7 @@ impl Prepared {
     }
 }
 
-/// The fields of a request by HTTP/2.
+/// The fields of a request by HTTP/2; none with another protocol.
 ///
 /// # Errors
 /// [`LoadError::Usage`]: a field that HTTP/2 does not allow.
@@ -212,11 +227,12 @@ fn fields(
     // Source: RFC 9113 section 8.2.2.
     const CONNECTION_FIELDS: [&str; 4] =
         ["connection", "keep-alive", "proxy-connection", "upgrade"];
+    if !matches!(spec.protocol, Protocol::Http2 { .. }) {
+        return Ok(RequestFields::new([]));
+    }
     let is = |name: &str, own: &str| name.eq_ignore_ascii_case(own);
     let given = |own: &str| spec.headers.iter().find(|(name, _)| is(name, own));
-    if let Some(name) = CONNECTION_FIELDS.iter().find(|name| given(name).is_some())
-        && spec.protocol != Protocol::Http1
-    {
+    if let Some(name) = CONNECTION_FIELDS.iter().find(|name| given(name).is_some()) {
         return Err(LoadError::Usage(format!("header `{name}`: HTTP/2 does not allow it")));
     }
     let authority = given("host").map_or(target.authority.as_str(), |(_, value)| value);
@@ -242,17 +258,26 @@ fn fields(
 /// Framing fields, set by the generator itself.
 const OWN_FIELDS: [&str; 2] = ["content-length", "transfer-encoding"];
 
+/// # Errors
+/// What is wrong with the field.
+pub(super) fn check_header(name: &str, value: &str) -> Result<(), &'static str> {
+    if !is_token(name) {
+        return Err("invalid character in the name");
+    }
+    if !value.bytes().all(|byte| byte == b'\t' || (b' '..=b'~').contains(&byte)) {
+        return Err("control or non-ASCII character in the value");
+    }
+    if OWN_FIELDS.iter().any(|own| name.eq_ignore_ascii_case(own)) {
+        return Err("set by the generator according to the payload");
+    }
+    Ok(())
+}
+
 fn check_headers(headers: &[(String, String)], tokens: bool) -> Result<(), LoadError> {
     for (name, value) in headers {
         let usage = |what: &str| Err(LoadError::Usage(format!("header `{name}`: {what}")));
-        if !is_token(name) {
-            return usage("invalid character in the name");
-        }
-        if !value.bytes().all(|byte| byte == b'\t' || (b' '..=b'~').contains(&byte)) {
-            return usage("control or non-ASCII character in the value");
-        }
-        if OWN_FIELDS.iter().any(|own| name.eq_ignore_ascii_case(own)) {
-            return usage("set by the generator according to the payload");
+        if let Err(what) = check_header(name, value) {
+            return usage(what);
         }
         if tokens && name.eq_ignore_ascii_case("authorization") {
             return usage("conflicts with --tokens");
@@ -269,7 +294,7 @@ fn check_headers(headers: &[(String, String)], tokens: bool) -> Result<(), LoadE
 }
 
 /// RFC 9110 section 5.6.2.
-fn is_token(text: &str) -> bool {
+pub(super) fn is_token(text: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     !text.is_empty() && text.bytes().all(allowed)
 }
@@ -343,7 +368,7 @@ mod tests {
         let spec = RequestSpec {
             headers: &headers,
             payload: Some(b"body"),
-            tokens: vec![b"one".to_vec(), b"three".to_vec()],
+            tokens: [b"one".to_vec(), b"three".to_vec()].into(),
             ..RequestSpec::default()
         };
         let request = |token| {
@@ -368,7 +393,7 @@ mod tests {
             check_rejected(RequestSpec { headers: &headers, ..RequestSpec::default() }, expect);
         }
         let headers = [("authorization".to_owned(), "Basic x".to_owned())];
-        let tokens = vec![b"t".to_vec()];
+        let tokens = Tokens::from([b"t".to_vec()]);
         check_rejected(
             RequestSpec { headers: &headers, tokens, ..RequestSpec::default() },
             "--tokens",
@@ -385,7 +410,7 @@ mod tests {
 
     #[test]
     fn a_request_can_be_continued_from_any_byte() {
-        let tokens = vec![b"token".to_vec()];
+        let tokens = Tokens::from([b"token".to_vec()]);
         let spec = RequestSpec { payload: Some(b"payload"), tokens, ..RequestSpec::default() };
         let prepared = Prepared::new(&target(), spec).unwrap();
         let whole = joined(&prepared, 0, 0);

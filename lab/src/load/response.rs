@@ -36,8 +36,12 @@ pub(crate) enum Outcome {
     Reset,
     /// The body did not contain the expected text.
     BodyMismatch,
+    /// The response lacks a value of the scenario, or such values make a request invalid, which is then not sent.
+    Extract,
     /// A status other than 2xx.
     Status(u16),
+    /// A gRPC status other than 0.
+    Grpc(u16),
 }
 
 impl Outcome {
@@ -67,7 +71,9 @@ impl fmt::Display for Outcome {
             Self::Protocol => out.write_str("protocol"),
             Self::Reset => out.write_str("reset"),
             Self::BodyMismatch => out.write_str("body-mismatch"),
+            Self::Extract => out.write_str("extract"),
             Self::Status(status) => write!(out, "status-{status}"),
+            Self::Grpc(status) => write!(out, "grpc-{status}"),
         }
     }
 }
@@ -85,6 +91,7 @@ pub(crate) enum ReadState {
 pub(crate) struct ResponseReader {
     method: Method,
     search: Option<Search>,
+    captured: Captured,
     head: ResponseHead,
     /// An incomplete head.
     partial: Vec<u8>,
@@ -112,6 +119,7 @@ impl ResponseReader {
         Self {
             method,
             search: expect.map(Search::new),
+            captured: Captured::default(),
             head: ResponseHead::default(),
             partial: Vec::new(),
             interim: 0,
@@ -133,6 +141,21 @@ impl ResponseReader {
         if let Some(search) = &mut self.search {
             search.restart();
         }
+    }
+
+    /// Prepares for the response to another request.
+    pub(crate) fn restart_for(
+        &mut self,
+        method: Method,
+        search: Option<Search>,
+        captured: Captured,
+    ) {
+        (self.method, self.search, self.captured) = (method, search, captured);
+        self.restart();
+    }
+
+    pub(crate) fn captured(&self) -> &Captured {
+        &self.captured
     }
 
     /// Bytes of the current response so far.
@@ -201,6 +224,9 @@ impl ResponseReader {
                     return Ok(None);
                 }
                 Parsed::Complete => {
+                    if !self.head.is_interim() {
+                        self.captured.add_head(bytes.get(..self.head.len()).unwrap_or_default());
+                    }
                     bytes = bytes.get(self.head.len()..).unwrap_or_default();
                     if !self.head.is_interim() {
                         return self.begin_body(bytes);
@@ -233,12 +259,14 @@ impl ResponseReader {
                 let (body, rest) = bytes.split_at(here);
                 *left -= here as u64;
                 let over = *left == 0;
-                see(&mut self.search, body);
+                see(&mut self.search, &mut self.captured, body);
                 Ok(over.then_some(rest.len()))
             }
-            State::Chunked(decoder) => take_chunks(decoder, &mut self.search, bytes),
+            State::Chunked(decoder) => {
+                take_chunks(decoder, &mut self.search, &mut self.captured, bytes)
+            }
             State::UntilClose => {
-                see(&mut self.search, bytes);
+                see(&mut self.search, &mut self.captured, bytes);
                 Ok(None)
             }
             State::Head => Err(Rejection::new(502, "body before head")),
@@ -251,6 +279,7 @@ const BROKEN: ReadState = ReadState::Over { outcome: Outcome::Protocol, keep: fa
 fn take_chunks(
     decoder: &mut ChunkedDecoder,
     search: &mut Option<Search>,
+    captured: &mut Captured,
     mut bytes: &[u8],
 ) -> Result<Beyond, Rejection> {
     loop {
@@ -259,7 +288,7 @@ fn take_chunks(
             Piece::Data { skip, take } => {
                 let body = bytes.get(skip..).unwrap_or_default();
                 let (body, rest) = body.split_at_checked(take).unwrap_or((body, &[]));
-                see(search, body);
+                see(search, captured, body);
                 bytes = rest;
             }
             Piece::End { used } => return Ok(Some(bytes.len().saturating_sub(used))),
@@ -267,9 +296,49 @@ fn take_chunks(
     }
 }
 
-fn see(search: &mut Option<Search>, body: &[u8]) {
+fn see(search: &mut Option<Search>, captured: &mut Captured, body: &[u8]) {
     if let Some(search) = search {
         search.see(body);
+    }
+    captured.add_body(body);
+}
+
+/// What is kept of a response, to extract values from it.
+#[derive(Debug, Default)]
+pub(crate) struct Captured {
+    head: Option<Vec<u8>>,
+    body: Option<Vec<u8>>,
+    is_cut: bool,
+}
+
+impl Captured {
+    /// Keeps the parts that are wanted.
+    pub(crate) fn new(head: bool, body: bool) -> Self {
+        Self { head: head.then(Vec::new), body: body.then(Vec::new), is_cut: false }
+    }
+
+    /// The header fields, one per line.
+    pub(crate) fn head(&self) -> &[u8] {
+        self.head.as_deref().unwrap_or_default()
+    }
+
+    /// `None`: it was too long.
+    pub(crate) fn body(&self) -> Option<&[u8]> {
+        self.body.as_deref().filter(|_| !self.is_cut)
+    }
+
+    pub(crate) fn add_head(&mut self, bytes: &[u8]) {
+        if let Some(head) = &mut self.head {
+            head.extend_from_slice(bytes);
+        }
+    }
+
+    pub(crate) fn add_body(&mut self, bytes: &[u8]) {
+        let Some(body) = &mut self.body else { return };
+        self.is_cut |= body.len().saturating_add(bytes.len()) > limits::SCENARIO_BODY_BYTES_MAX;
+        if !self.is_cut {
+            body.extend_from_slice(bytes);
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use memchr::memmem::Finder;
 
 /// Searches for a text in a body that arrives in pieces.
-pub(super) struct Search {
+pub(crate) struct Search {
     finder: Finder<'static>,
     /// The last bytes, one fewer than the text has: a match may start there.
     tail: Vec<u8>,

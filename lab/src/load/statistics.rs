@@ -38,6 +38,10 @@ pub(crate) struct Detail {
     pub(crate) connect_us: u64,
     /// Time of the response's first byte; 0 if not recorded.
     pub(crate) first_byte_us: u64,
+    /// Index of the request in its scenario.
+    pub(crate) request: Option<usize>,
+    /// Messages in the response of a gRPC call.
+    pub(crate) messages: u64,
     pub(crate) user: usize,
     /// Users that had started.
     pub(crate) users: usize,
@@ -90,10 +94,14 @@ pub(crate) struct Measured {
     pub(crate) errors_by_kind: BTreeMap<Outcome, u64>,
     pub(crate) received_bytes: u64,
     pub(crate) sent_bytes: u64,
+    /// Messages in the responses of gRPC calls.
+    pub(crate) messages: u64,
     pub(crate) latencies: Times,
     /// Opening connections, TLS handshakes included.
     pub(crate) connects: Times,
     pub(crate) milliseconds: Milliseconds,
+    /// Errors and latencies of each request of a scenario.
+    pub(crate) by_request: Vec<(u64, Times)>,
     /// Open loop only.
     pub(crate) open: Option<Open>,
 }
@@ -276,9 +284,11 @@ impl Measured {
             errors_by_kind: BTreeMap::new(),
             received_bytes: 0,
             sent_bytes: 0,
+            messages: 0,
             latencies: Times::new(),
             connects: Times::new(),
             milliseconds: Milliseconds::new(),
+            by_request: Vec::new(),
             open: open.then(Open::new),
         }
     }
@@ -287,6 +297,7 @@ impl Measured {
         self.requests += 1;
         self.received_bytes += sample.bytes.received;
         self.sent_bytes += sample.bytes.sent;
+        self.messages += sample.detail.messages;
         if sample.outcome.is_error() {
             self.errors += 1;
             *self.errors_by_kind.entry(sample.outcome).or_default() += 1;
@@ -296,6 +307,11 @@ impl Measured {
             self.connects.record(sample.detail.connect_us);
         }
         self.milliseconds.record(sample.from_us + origin_us, sample.end_us + origin_us);
+        if let Some(request) = sample.detail.request {
+            let (errors, latencies) = of_request(&mut self.by_request, request);
+            *errors += u64::from(sample.outcome.is_error());
+            latencies.record(sample.latency_us());
+        }
         if let Some(open) = &mut self.open {
             open.record(sample);
         }
@@ -309,13 +325,28 @@ impl Measured {
         }
         self.received_bytes += other.received_bytes;
         self.sent_bytes += other.sent_bytes;
+        self.messages += other.messages;
         self.latencies.merge(&other.latencies);
         self.connects.merge(&other.connects);
         self.milliseconds.merge(&other.milliseconds);
+        for (request, (more, times)) in other.by_request.iter().enumerate() {
+            let (errors, latencies) = of_request(&mut self.by_request, request);
+            *errors += more;
+            latencies.merge(times);
+        }
         if let (Some(ours), Some(theirs)) = (&mut self.open, &other.open) {
             ours.merge(theirs);
         }
     }
+}
+
+/// The counters of a request; `index` is below [`limits::SCENARIO_REQUESTS_MAX`].
+fn of_request(all: &mut Vec<(u64, Times)>, index: usize) -> &mut (u64, Times) {
+    let index = index.min(limits::SCENARIO_REQUESTS_MAX);
+    if all.len() <= index {
+        all.resize_with(index + 1, || (0, Times::new()));
+    }
+    &mut all[index]
 }
 
 impl Open {

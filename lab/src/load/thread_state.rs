@@ -4,7 +4,7 @@
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -15,8 +15,10 @@ use crate::limits;
 use crate::load::Protocol;
 use crate::load::connect::Connector;
 use crate::load::request::Prepared;
+use crate::load::scenario::{Compiled, Session};
 use crate::load::shape::{IdleUser, NextStart, Part, Scheduler, Shape, Timeline};
 use crate::load::statistics::{Interval, Sample, Tally};
+use crate::load::websocket::Handshake;
 use crate::recording::jtl;
 
 thread_local! {
@@ -30,7 +32,12 @@ pub(crate) struct Plan {
     pub(crate) clock: SystemClock,
     pub(crate) connector: Connector,
     pub(crate) protocol: Protocol,
-    pub(crate) prepared: Prepared,
+    pub(crate) prepared: Arc<Prepared>,
+    /// Sent instead of `prepared`.
+    pub(crate) scenario: Option<Arc<Compiled>>,
+    /// Opens a WebSocket before the first message of a connection.
+    pub(crate) websocket: Option<(Handshake, Prepared)>,
+    pub(crate) is_grpc: bool,
     pub(crate) expect: Option<Vec<u8>>,
     pub(crate) timeout: Duration,
     pub(crate) shape: Shape,
@@ -54,6 +61,11 @@ pub(crate) struct Plan {
 impl Plan {
     pub(crate) fn now_us(&self) -> u64 {
         self.clock.now_us()
+    }
+
+    /// The way of user `index` through the scenario, if there is one.
+    pub(crate) fn session(&self, index: usize) -> Option<Session> {
+        self.scenario.as_ref().map(|scenario| Session::new(scenario, index, &self.prepared))
     }
 
     /// The users of a thread have ended. If their number of requests ends the measurement, the last one ends the measured
@@ -105,9 +117,12 @@ pub(crate) struct ThreadState {
     origin_us: u64,
     /// Index of the next token. Threads interleave: thread 1 of 3 uses tokens 1, 4, 7, ...
     turn: AtomicUsize,
+    /// Index of the next row of data, as with tokens.
+    row: AtomicUsize,
     step: usize,
     /// Measured requests that the thread may still start.
     left: AtomicU64,
+    pub(crate) seed: u64,
     /// Whether samples need details such as the time of the first byte.
     pub(crate) detailed: bool,
 }
@@ -128,7 +143,9 @@ impl ThreadState {
             scheduler: Mutex::new(plan.shape.scheduler(plan.timeline, part, plan.seed)),
             origin_us: plan.clock.origin_unix_us(),
             turn: AtomicUsize::new(part.index),
+            row: AtomicUsize::new(part.index),
             step: part.of,
+            seed: plan.seed,
             left: AtomicU64::new(plan.requests.map_or(u64::MAX, |all| part.share(all))),
         }
     }
@@ -175,11 +192,19 @@ impl ThreadState {
         left > 0
     }
 
-    /// Called by one thread only, so there is no race between load and store.
     pub(crate) fn next_token(&self) -> usize {
-        let turn = self.turn.load(Ordering::Relaxed);
-        self.turn.store(turn.wrapping_add(self.step), Ordering::Relaxed);
-        turn
+        self.advance(&self.turn)
+    }
+
+    pub(crate) fn next_row(&self) -> usize {
+        self.advance(&self.row)
+    }
+
+    /// Called by one thread only, so there is no race between load and store.
+    fn advance(&self, turn: &AtomicUsize) -> usize {
+        let now = turn.load(Ordering::Relaxed);
+        turn.store(now.wrapping_add(self.step), Ordering::Relaxed);
+        now
     }
 
     fn records(&self) -> MutexGuard<'_, Records> {

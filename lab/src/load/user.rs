@@ -16,17 +16,19 @@ use std::task::{Context, Poll};
 use base::SystemClock;
 
 use crate::limits;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 use wire::stream::Stream;
 
 use crate::load::next_request::{Decision, NextRequest, ScheduledStart};
 use crate::load::request::Prepared;
 use crate::load::response::{Outcome, ReadState, ResponseReader};
+use crate::load::scenario::Session;
 use crate::load::shape::IdleUser;
 use crate::load::statistics::{Detail, Sample, Traffic};
 use crate::load::thread_state::{Plan, READ_BUFFER, ThreadState, TimeoutSlot};
 use crate::load::us;
 use crate::load::wake_timer::WakeTimer;
+use crate::load::websocket::MessageReader;
 
 pub(crate) struct User {
     pub(crate) plan: Arc<Plan>,
@@ -41,6 +43,9 @@ pub(crate) struct User {
 struct UserConnection {
     stream: Option<Stream>,
     reader: ResponseReader,
+    session: Option<Session>,
+    /// With WebSocket messages.
+    messages: Option<MessageReader>,
 }
 
 /// How a request ended.
@@ -67,9 +72,12 @@ impl User {
         })
         .await;
         let reader = ResponseReader::new(self.plan.prepared.method, self.plan.expect.as_deref());
-        let mut connection = UserConnection { stream: None, reader };
+        let session = self.plan.session(self.index);
+        let expect = self.plan.expect.as_deref();
+        let messages = self.plan.websocket.as_ref().map(|_| MessageReader::new(expect));
+        let mut connection = UserConnection { stream: None, reader, session, messages };
         let mut free = IdleUser { user: self.index, made: 0, since_us: self.plan.now_us() };
-        while let Some(start) = self.start(free).await {
+        while let Some(start) = self.start(free, connection.session.as_ref()).await {
             if free.made == 0 {
                 self.plan.begun.fetch_add(1, Ordering::Relaxed);
             }
@@ -83,9 +91,10 @@ impl User {
     }
 
     /// Waits for the user's next request; `None` if there is none in the measured time.
-    async fn start(&self, free: IdleUser) -> Option<ScheduledStart> {
+    async fn start(&self, free: IdleUser, session: Option<&Session>) -> Option<ScheduledStart> {
         let (state, window) = (&self.state, &self.plan.window);
-        let request = NextRequest::schedule(free, state, window)?;
+        let think = session.and_then(Session::think);
+        let request = NextRequest::schedule(free, think, state, window)?;
         let mut now_us = free.since_us;
         loop {
             match request.decide(now_us, us(self.plan.timeout), state, window) {
@@ -107,25 +116,51 @@ impl User {
             users: self.plan.begun.load(Ordering::Relaxed),
             ..Detail::default()
         };
-        let (ended, end_us) = if is_overdue {
-            let unsent = RequestEnd::failed(Outcome::Unsent, Traffic::default());
+        let unsent = |outcome| {
+            let unsent = RequestEnd::failed(outcome, Traffic::default());
             (RequestEnd { keep: true, ..unsent }, start_us)
+        };
+        let (ended, end_us) = if is_overdue {
+            unsent(Outcome::Unsent)
+        } else if !connection.session.as_mut().is_none_or(|session| session.next(&self.state)) {
+            unsent(Outcome::Extract)
         } else {
             let ended = self.exchange(connection, start_us, &mut detail).await;
             (ended, self.plan.now_us())
         };
         detail.first_byte_us = ended.first_byte_us;
-        let RequestEnd { outcome, bytes, .. } = ended;
+        let RequestEnd { mut outcome, bytes, .. } = ended;
+        if let Some(session) = &mut connection.session {
+            if !is_overdue {
+                outcome = session.finish(outcome, detail.status, connection.reader.captured());
+            }
+            detail.request = (!is_overdue).then(|| session.request());
+        }
         let sample = Sample { from_us, start_us, end_us, outcome, bytes, queued, detail };
         self.state.record(measured, &sample);
         if !ended.keep || self.plan.connection_per_request {
             connection.stream = None;
         }
-        if outcome != Outcome::Connect {
+        // A server that rejects WebSockets is not flooded either.
+        let is_refused = outcome == Outcome::Connect
+            || self.plan.websocket.is_some()
+                && connection.stream.is_none()
+                && detail.connect_us == 0;
+        if !is_refused && (outcome != Outcome::Extract || end_us != start_us) {
             return end_us;
         }
         self.wake_timer.sleep_until(end_us.saturating_add(limits::LOAD_RECONNECT_MS * 1_000)).await;
         self.plan.now_us()
+    }
+
+    /// Opens a connection, and a WebSocket on it if wanted.
+    async fn open(&self) -> Result<Stream, Outcome> {
+        let mut stream = self.plan.connector.open().await.map_err(|_| Outcome::Connect)?;
+        if let Some((handshake, request)) = &self.plan.websocket {
+            let turn = self.state.next_token();
+            handshake.open(&mut stream, request, turn).await?;
+        }
+        Ok(stream)
     }
 
     async fn exchange(
@@ -134,29 +169,54 @@ impl User {
         start_us: u64,
         detail: &mut Detail,
     ) -> RequestEnd {
+        let is_new = connection.stream.is_none();
         let mut stream = match connection.stream.take() {
             Some(stream) => stream,
-            None => match tokio::time::timeout(self.plan.timeout, self.plan.connector.open()).await
-            {
+            None => match tokio::time::timeout(self.plan.timeout, self.open()).await {
                 Ok(Ok(stream)) => {
                     detail.connect_us = self.plan.now_us().saturating_sub(start_us);
                     stream
                 }
-                Ok(Err(_)) => return RequestEnd::failed(Outcome::Connect, Traffic::default()),
+                Ok(Err(outcome)) => return RequestEnd::failed(outcome, Traffic::default()),
                 Err(_) => return RequestEnd::failed(Outcome::Timeout, Traffic::default()),
             },
         };
-        connection.reader.restart();
+        if let Some(messages) = &mut connection.messages {
+            messages.restart(is_new);
+            let pong = self.plan.websocket.as_ref().and_then(|(own, _)| messages.pong(own));
+            if let Some(pong) = pong
+                && !matches!(
+                    tokio::time::timeout(self.plan.timeout, stream.write_all(&pong)).await,
+                    Ok(Ok(()))
+                )
+            {
+                return RequestEnd::failed(Outcome::Write, Traffic::default());
+            }
+        }
+        let prepared = match &connection.session {
+            None => {
+                connection.reader.restart();
+                &*self.plan.prepared
+            }
+            Some(session) => {
+                let method = session.prepared().method;
+                connection.reader.restart_for(method, session.search(), session.capture());
+                session.prepared()
+            }
+        };
         let turn = self.state.next_token();
         let mut in_flight = InFlight {
-            prepared: &self.plan.prepared,
+            prepared,
             slot: &self.slot,
             stream: &mut stream,
-            reader: &mut connection.reader,
+            reader: match &mut connection.messages {
+                None => Reader::Response(&mut connection.reader),
+                Some(messages) => Reader::Message(messages),
+            },
             first_byte_clock: self.state.detailed.then_some(&self.plan.clock),
             first_byte_us: 0,
             turn,
-            length: self.plan.prepared.len(turn),
+            length: prepared.len(turn),
             written: 0,
             flushed: false,
             broken: false,
@@ -170,12 +230,47 @@ impl User {
     }
 }
 
+/// What reads the response.
+enum Reader<'a> {
+    Response(&'a mut ResponseReader),
+    Message(&'a mut MessageReader),
+}
+
+impl Reader<'_> {
+    fn feed(&mut self, bytes: &[u8]) -> ReadState {
+        match self {
+            Self::Response(reader) => reader.feed(bytes),
+            Self::Message(reader) => match reader.feed(bytes) {
+                None => ReadState::More,
+                Some(outcome) => ReadState::Over {
+                    outcome,
+                    keep: matches!(outcome, Outcome::Good | Outcome::BodyMismatch),
+                },
+            },
+        }
+    }
+
+    fn end(&mut self) -> ReadState {
+        match self {
+            Self::Response(reader) => reader.end(),
+            Self::Message(_) => ReadState::Over { outcome: Outcome::Closed, keep: false },
+        }
+    }
+
+    fn received(&self) -> u64 {
+        match self {
+            Self::Response(reader) => reader.received(),
+            Self::Message(reader) => reader.received(),
+        }
+    }
+}
+
 /// A request in flight on a connection.
 struct InFlight<'a> {
     prepared: &'a Prepared,
     slot: &'a TimeoutSlot,
     stream: &'a mut Stream,
-    reader: &'a mut ResponseReader,
+    reader: Reader<'a>,
     /// The clock to record the first byte's time with, if required.
     first_byte_clock: Option<&'a SystemClock>,
     first_byte_us: u64,

@@ -38,6 +38,8 @@ pub(crate) struct LineConstants {
     /// Unix time at the clock's zero.
     pub(crate) origin_us: u64,
     pub(crate) url: String,
+    /// The names of a scenario's requests.
+    pub(crate) labels: Vec<String>,
 }
 
 impl Jtl {
@@ -107,13 +109,21 @@ fn write(file: File, constants: &LineConstants, chunks: &Receiver<Vec<Sample>>) 
     let mut out = BufWriter::new(file);
     out.write_all(HEADER.as_bytes())?;
     let url = unseparated(&constants.url);
+    let labels: Vec<String> = constants.labels.iter().map(|label| unseparated(label)).collect();
     for sample in chunks.iter().flatten() {
-        line(&mut out, &sample, constants.origin_us, &url)?;
+        let label = sample.detail.request.and_then(|request| labels.get(request));
+        let label = label.map_or("HTTP Request", String::as_str);
+        line(&mut out, &sample, constants.origin_us, (label, &url))?;
     }
     out.flush()
 }
 
-fn line(out: &mut impl Write, sample: &Sample, origin_us: u64, url: &str) -> io::Result<()> {
+fn line(
+    out: &mut impl Write,
+    sample: &Sample,
+    origin_us: u64,
+    (label, url): (&str, &str),
+) -> io::Result<()> {
     let ms = |us: u64| us.saturating_add(origin_us) / 1_000;
     let from_ms = ms(sample.from_us);
     let since_ms = |us: u64| ms(us).saturating_sub(from_ms);
@@ -125,7 +135,7 @@ fn line(out: &mut impl Write, sample: &Sample, origin_us: u64, url: &str) -> io:
     let (code, (message, failure)) = (Code(sample), messages(sample));
     writeln!(
         out,
-        "{from_ms},{},HTTP Request,{code},{message},Thread Group 1-{},text,{},{failure},{},{},{},{},{url},{first_byte_ms},0,{}",
+        "{from_ms},{},{label},{code},{message},Thread Group 1-{},text,{},{failure},{},{},{},{},{url},{first_byte_ms},0,{}",
         since_ms(sample.end_us),
         detail.user + 1,
         !sample.outcome.is_error(),
@@ -143,7 +153,11 @@ struct Code<'a>(&'a Sample);
 impl fmt::Display for Code<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.outcome {
-            Outcome::Good | Outcome::Status(_) | Outcome::BodyMismatch => {
+            Outcome::Good
+            | Outcome::Status(_)
+            | Outcome::Grpc(_)
+            | Outcome::BodyMismatch
+            | Outcome::Extract => {
                 write!(out, "{}", self.0.detail.status)
             }
             kind @ (Outcome::Connect
@@ -165,6 +179,8 @@ fn messages(sample: &Sample) -> (&'static str, &'static str) {
         Outcome::Good => (reason, ""),
         Outcome::Status(_) => (reason, "the status is not 2xx"),
         Outcome::BodyMismatch => (reason, "the expected text is not in the body"),
+        Outcome::Grpc(_) => (reason, "the gRPC status is not 0"),
+        Outcome::Extract => (reason, "a value of the scenario is missing or invalid"),
         Outcome::Connect => ("no connection", ""),
         Outcome::Write => ("connection failed while writing the request", ""),
         Outcome::Closed => ("connection ended before the response was complete", ""),
@@ -223,7 +239,15 @@ mod tests {
         outcome: Outcome::Good,
         bytes: Traffic { sent: 1_200, received: 1_100 },
         queued: false,
-        detail: Detail { status: 200, connect_us: 1_500, first_byte_us: 13_000, user: 4, users: 9 },
+        detail: Detail {
+            status: 200,
+            connect_us: 1_500,
+            first_byte_us: 13_000,
+            request: None,
+            messages: 0,
+            user: 4,
+            users: 9,
+        },
     };
 
     #[test]
@@ -284,7 +308,7 @@ mod tests {
     fn a_finished_file_contains_all_chunks_of_all_threads() {
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("results.jtl");
-        let constants = || LineConstants { origin_us: 0, url: "URL".to_owned() };
+        let constants = || LineConstants { origin_us: 0, url: "URL".to_owned(), labels: vec![] };
         let jtl = Jtl::create(&path, constants()).unwrap();
         let threads: Vec<_> = [0, 1, limits::JTL_CHUNK_SAMPLES, 3 * limits::JTL_CHUNK_SAMPLES + 7]
             .map(|samples| {
@@ -319,7 +343,7 @@ mod tests {
 
     fn text(sample: Sample) -> String {
         let mut out = Vec::new();
-        line(&mut out, &sample, 1_700_000_000_000_000, "URL").unwrap();
+        line(&mut out, &sample, 1_700_000_000_000_000, ("HTTP Request", "URL")).unwrap();
         String::from_utf8(out).unwrap()
     }
 }

@@ -110,11 +110,15 @@ fn origin(views: &[CaseView]) -> Vec<String> {
     lines
 }
 
-/// The command line with the program's name instead of its path.
+/// The command line without the paths of this machine: the program's name, and `DIR` for the results' folder.
 fn command(words: &[String]) -> String {
     let Some((program, rest)) = words.split_first() else { return String::new() };
-    let program = program.rsplit('/').next().unwrap_or_default();
-    std::iter::once(program).chain(rest.iter().map(String::as_str)).collect::<Vec<_>>().join(" ")
+    let mut shown = vec![program.rsplit('/').next().unwrap_or_default()];
+    for word in rest {
+        let is_folder = shown.last() == Some(&"--out");
+        shown.push(if is_folder { "DIR" } else { word });
+    }
+    shown.join(" ")
 }
 
 /// A list item in lines of at most [`LINE_CHARS`].
@@ -135,7 +139,7 @@ fn wrapped(item: &str) -> String {
     out
 }
 
-/// Measured cases in their order, repetitions together.
+/// Measured cases, repetitions together, with the targets of a cell one below the other.
 fn groups(views: &[CaseView]) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for view in views.iter().filter(|view| view.result().state == State::Measured) {
@@ -146,12 +150,19 @@ fn groups(views: &[CaseView]) -> Vec<Group<'_>> {
             None => groups.push(Group { views: vec![view] }),
         }
     }
+    groups.sort_by(|one, other| one.cell_of_matrix().cmp(&other.cell_of_matrix()));
     groups
 }
 
 impl Group<'_> {
     fn case(&self) -> Option<&Case> {
         self.views.first().map(|view| &view.result().case)
+    }
+
+    /// What a case shares with those that it is compared with.
+    fn cell_of_matrix(&self) -> Option<(&str, u32, u64, u64)> {
+        let case = self.case()?;
+        Some((&case.scenario, case.users, case.payload_bytes, case.delay_ms))
     }
 
     fn target(&self) -> String {
@@ -170,10 +181,7 @@ impl Group<'_> {
     /// The ratio to the reference in the same cell, with its 95 % interval.
     fn relative_to(&self, reference: &str, groups: &[Self]) -> String {
         let same = |other: &&Self| {
-            let (Some(mine), Some(theirs)) = (self.case(), other.case()) else { return false };
-            other.target() == reference
-                && (mine.scenario == theirs.scenario && mine.users == theirs.users)
-                && (mine.payload_bytes == theirs.payload_bytes && mine.delay_ms == theirs.delay_ms)
+            other.target() == reference && self.cell_of_matrix() == other.cell_of_matrix()
         };
         let Some(other) = groups.iter().find(same) else { return String::new() };
         let figures = |group: &Self| -> Vec<(u32, f64)> {
@@ -271,6 +279,29 @@ mod tests {
             text.lines().all(|line| line.starts_with('|') || line.chars().count() <= 120),
             "{text}"
         );
+    }
+
+    #[test]
+    fn the_targets_of_a_cell_are_in_adjacent_rows() {
+        let mut views = Vec::new();
+        for (target, users) in [("nginx", 10), ("nginx", 20), ("ours", 10), ("ours", 20)] {
+            let mut one = view(target, 1, 15.0);
+            one.found.result.case.id = format!("{target}/{users}");
+            one.found.result.case.users = users;
+            one.found.result.command =
+                ["penstock", "lab", "run", "--out", "/var/x"].map(str::to_owned).into();
+            views.push(one);
+        }
+        let text = table(&views, None);
+        let rows: Vec<&str> =
+            text.lines().filter(|line| line.starts_with("| passthrough")).collect();
+        let starts =
+            ["10 | 1KiB | nginx", "10 | 1KiB | ours", "20 | 1KiB | nginx", "20 | 1KiB | ours"];
+        assert!(
+            rows.len() == 4 && rows.iter().zip(starts).all(|(row, start)| row.contains(start)),
+            "{text}"
+        );
+        assert!(text.contains("`penstock lab run --out DIR`"), "{text}");
     }
 
     #[test]

@@ -339,7 +339,8 @@ impl<'r> Runner<'r> {
             users: case.users as usize,
             duration: suite.time.measure,
             warm_up: suite.time.warm_up,
-            method: Some(scenario.method.clone()),
+            method: scenario.requests.is_none().then(|| scenario.method.clone()),
+            scenario: scenario.requests.clone(),
             payload: self.fixtures.payload(scenario, case.payload_bytes)?,
             tokens,
             headers,
@@ -456,7 +457,10 @@ impl<'r> Runner<'r> {
         scenario: &Scenario,
     ) -> Result<Option<Calibration>, CaseError> {
         let Some(time) = self.suite.time.calibrate else { return Ok(None) };
-        let payload = format!("{:?}", scenario.payload);
+        let payload = match &scenario.requests {
+            Some(_) => scenario.name.clone(),
+            None => format!("{:?}", scenario.payload),
+        };
         let key = (case.users, case.payload_bytes, case.delay_ms, payload);
         if let Some(known) = self.calibrations.get(&key) {
             return Ok(Some(known.clone()));

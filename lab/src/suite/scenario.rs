@@ -1,13 +1,16 @@
 //! Scenarios: a named request, the response it expects, and what a gateway must support for it.
 
 use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
 
 use crate::limits;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use toml::Spanned;
 
 use super::buy_stocks;
 use super::source::Source;
+use crate::load;
 use crate::payload::{self, JsonShape};
 
 /// The scenarios shipped with the lab (`suites/scenarios.toml`).
@@ -34,6 +37,9 @@ pub struct Scenario {
     pub headers: BTreeMap<String, String>,
     pub tokens: Option<Tokens>,
     pub payload: ScenarioPayload,
+    /// The requests of a scenario file, below `path`, instead of one with `method`, `payload` and `expect`.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "shared")]
+    pub requests: Option<Arc<load::Scenario>>,
     /// Text that every response body must contain; `{{bytes}}` stands for the payload size.
     pub expect: Option<String>,
     /// Requests that the target makes to the backend for each of its own; checked after every case.
@@ -50,8 +56,8 @@ pub(crate) struct ScenarioEntry {
     about: String,
     #[serde(default)]
     source: String,
-    #[serde(default = "post")]
-    method: String,
+    #[serde(default)]
+    method: Option<Spanned<String>>,
     path: String,
     #[serde(default)]
     pub(crate) needs: Vec<Spanned<String>>,
@@ -61,9 +67,12 @@ pub(crate) struct ScenarioEntry {
     headers: BTreeMap<String, String>,
     #[serde(default)]
     tokens: Option<TokensEntry>,
-    payload: ScenarioPayload,
     #[serde(default)]
-    expect: Option<String>,
+    payload: Option<Spanned<ScenarioPayload>>,
+    #[serde(default)]
+    requests: Option<Spanned<String>>,
+    #[serde(default)]
+    expect: Option<Spanned<String>>,
     #[serde(default)]
     upstream_requests: Option<UpstreamRequests>,
 }
@@ -138,6 +147,10 @@ impl ScenarioPayload {
     }
 }
 
+fn shared<S: Serializer>(from: &Option<Arc<load::Scenario>>, to: S) -> Result<S::Ok, S::Error> {
+    from.as_deref().serialize(to)
+}
+
 /// TLS is a capability like any other.
 pub const TLS: &str = "tls";
 
@@ -164,21 +177,59 @@ impl ScenarioEntry {
     pub(crate) fn read(&self, source: &Source) -> Result<Scenario, String> {
         source.check_name(&self.name)?;
         let tokens = self.tokens.as_ref().map(|tokens| tokens.read(source)).transpose()?;
+        let requests = self.requests(source)?;
+        let payload = match &self.payload {
+            Some(payload) => *payload.get_ref(),
+            None if requests.is_some() => ScenarioPayload::None,
+            None => {
+                let message = format!(
+                    "scenario `{}` has neither `payload` nor `requests`",
+                    self.name.get_ref()
+                );
+                return Err(source.error_at(&self.name, &message, "payload = \"none\""));
+            }
+        };
+        let text = |written: &Spanned<String>| written.get_ref().clone();
         Ok(Scenario {
             name: self.name.get_ref().clone(),
             display: self.display.clone(),
             about: self.about.clone(),
             source: self.source.clone(),
-            method: self.method.clone(),
+            method: self.method.as_ref().map_or_else(|| "POST".to_owned(), text),
             path: self.path.clone(),
             needs: self.needs.iter().map(|need| need.get_ref().clone()).collect(),
             wants: self.wants.iter().map(|want| want.get_ref().clone()).collect(),
             headers: self.headers.clone(),
             tokens,
-            payload: self.payload,
-            expect: self.expect.clone(),
+            payload,
+            requests,
+            expect: self.expect.as_ref().map(text),
             upstream_requests: self.upstream_requests.clone(),
         })
+    }
+}
+
+impl ScenarioEntry {
+    /// Reads the scenario file, which defines everything about the requests.
+    fn requests(&self, source: &Source) -> Result<Option<Arc<load::Scenario>>, String> {
+        let Some(file) = &self.requests else { return Ok(None) };
+        let spans = [
+            ("method", self.method.as_ref().map(Spanned::span)),
+            ("payload", self.payload.as_ref().map(Spanned::span)),
+            ("expect", self.expect.as_ref().map(Spanned::span)),
+        ];
+        for (key, span) in spans {
+            if let Some(span) = span {
+                let message = format!("`{key}` and `requests` exclude each other");
+                return Err(source.error_at(
+                    &Spanned::new(span, ()),
+                    &message,
+                    "set it in the scenario file",
+                ));
+            }
+        }
+        let folder = source.name.parent().unwrap_or(Path::new(""));
+        load::Scenario::read(&folder.join(file.get_ref())).map(|read| Some(Arc::new(read)))
     }
 }
 
@@ -192,10 +243,6 @@ impl TokensEntry {
         }
         Ok(Tokens { kind: self.kind, count })
     }
-}
-
-fn post() -> String {
-    "POST".to_owned()
 }
 
 #[derive(Deserialize)]

@@ -11,6 +11,7 @@ pub(crate) mod change;
 pub(crate) mod cores;
 pub mod definition;
 mod interference;
+pub(crate) mod listener;
 mod ports;
 pub(crate) mod proc;
 pub(crate) mod process;

@@ -112,13 +112,13 @@ pub(crate) fn uses(template: &str, name: &str) -> bool {
     pieces(template).any(|piece| matches!(piece, Piece::Name(found) if found == name))
 }
 
-enum Piece<'t> {
+pub(crate) enum Piece<'t> {
     Text(&'t str),
     Name(&'t str),
 }
 
 /// Braces around anything but a name are left unchanged: many configuration formats use them.
-fn pieces(template: &str) -> impl Iterator<Item = Piece<'_>> {
+pub(crate) fn pieces(template: &str) -> impl Iterator<Item = Piece<'_>> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let mut rest = template;
     let mut pieces = Vec::new();

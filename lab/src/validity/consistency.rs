@@ -3,7 +3,7 @@
 use super::{ERROR_PERCENT_MAX, Figure, Finding, Loop, Row, TOLERANCE};
 
 /// Kinds of errors with a wrong or incomplete response.
-const WRONG_BODY: &[&str] = &["body-mismatch", "closed", "protocol"];
+const WRONG_BODY: &[&str] = &["body-mismatch", "closed", "extract", "protocol"];
 /// How far a mean may be above the 90th percentile, in milliseconds. If responses take a tenth of a
 /// millisecond, scheduling delays of a few of them raise the mean. A stall of 100 ms in 10 s raises it by
 /// more.

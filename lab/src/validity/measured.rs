@@ -105,7 +105,10 @@ fn pace_of_load(load: &Value) -> Loop {
     let users = users.and_then(|users| shape.mean_users(usize::try_from(users).ok()?));
     match (shape.rate_per_s(), users) {
         (Some(asked_per_s), _) => Loop::Open { asked_per_s },
-        (None, Some(users)) => Loop::Closed { users, think_ms: shape.mean_pause_ms() },
+        (None, Some(users)) => {
+            let measured = load.get("mean_pause_ms").and_then(Value::as_f64);
+            Loop::Closed { users, think_ms: measured.unwrap_or(shape.mean_pause_ms()) }
+        }
         (None, None) => Loop::Unknown,
     }
 }

@@ -132,15 +132,19 @@ pub(crate) fn headers(source: &Source) -> Result<Vec<(String, String)>, Failure>
     let text = String::from_utf8_lossy(&source.bytes);
     let mut headers = Vec::new();
     for (index, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let parts = line.split_once(':');
-        let Some((name, value)) = parts.filter(|(name, _)| is_field_name(name)) else {
+        headers.push(header(line).map_err(|expected| {
             let line = u32::try_from(index + 1).unwrap_or(u32::MAX);
-            let place = Position { line, column: 1 };
-            return Err(report_at(&source.name, &text, place, "`name: value` expected"));
-        };
-        headers.push((name.to_owned(), value.trim().to_owned()));
+            report_at(&source.name, &text, Position { line, column: 1 }, expected)
+        })?);
     }
     Ok(headers)
+}
+
+/// A line `name: value`.
+pub(crate) fn header(line: &str) -> Result<(String, String), &'static str> {
+    let parts = line.split_once(':').filter(|(name, _)| is_field_name(name));
+    let (name, value) = parts.ok_or("`name: value` expected")?;
+    Ok((name.to_owned(), value.trim().to_owned()))
 }
 
 fn is_field_name(name: &str) -> bool {

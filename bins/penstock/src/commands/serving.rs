@@ -2,12 +2,12 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 
-use base::SystemClock;
-use follow::{Change, Fetch, Follower, Handle, Options, Status};
-use gateway::{Addresses, AdminPages, Gateway, Parts, Question, StartError};
+use base::{SystemClock, SystemEntropy};
+use follow::{AskRevocations, Change, Fetch, Follower, Handle, Options, Status};
+use gateway::{Addresses, AdminPages, Gateway, Parts, Question, StartError, Upstreams};
 use model::{ClientCertificates, Diagnostic, Settings, UpstreamTls};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::sync::oneshot;
@@ -25,6 +25,8 @@ pub(crate) struct Serving {
     pub(crate) settings: Settings,
     #[cfg_attr(not(feature = "control"), allow(dead_code, reason = "the control plane's"))]
     pub(crate) certificates: Arc<ServerCertificates>,
+    /// Of limits with other gateways.
+    reconciliation: Option<reconcile::Handle>,
     log: ProcessLog,
 }
 
@@ -76,25 +78,32 @@ impl Serving {
         let signals = Signals::listen()?;
         let client_tls = client_tls(&settings.upstream_tls).map_err(Failure::Error)?;
         let trust: Trust = Arc::new(Mutex::new(Arc::clone(&client_tls)));
+        let upstreams = Upstreams::start(&settings).map_err(|error| {
+            Failure::Error(format!("cannot start the thread that looks after upstreams: {error}"))
+        })?;
         let options = Options {
             configuration: Some(configuration.to_owned()),
             https: settings.has_https(),
             clock: Arc::new(SystemClock::new()),
-            fetch: fetch(&trust),
+            fetch: fetch(&trust, &upstreams),
+            ask_revocations: ask_revocations(&trust, &upstreams),
         };
         let (follower, snapshot) =
             Follower::load(configured, options).map_err(|invalid| report(&invalid.diagnostics))?;
         let certificates = follower.certificates();
+        let figures = settings.quotas.as_ref().map(|_| Arc::<reconcile::Figures>::default());
         let parts = Parts {
             certificates: Arc::clone(&certificates),
             client_auth: client_auth(settings.tls.clients.as_ref()).map_err(Failure::Error)?,
             client_tls,
-            pages: admin_pages(&follower.status(), &log),
+            upstreams,
+            pages: admin_pages(&follower.status(), &log, figures.as_ref()),
             build: env!("CARGO_PKG_VERSION"),
         };
         let gateway = Gateway::start(&settings, &snapshot, parts)
             .map_err(|error| not_started(&error, configuration))?;
         let gateway = Arc::new(gateway);
+        let reconciliation = reconciliation(&gateway, &settings, figures)?;
         forward_questions(&gateway, &follower)?;
         let status = follower.status();
         status.compiled(gateway.diagnostics());
@@ -102,7 +111,7 @@ impl Serving {
         let follower = follower.watch(publish).map_err(|error| {
             Failure::Error(format!("cannot start the thread that follows files: {error}"))
         })?;
-        Ok(Self { gateway, follower, signals, settings, certificates, log })
+        Ok(Self { gateway, follower, signals, settings, certificates, reconciliation, log })
     }
 
     pub(crate) fn addresses(&self) -> Addresses {
@@ -112,7 +121,9 @@ impl Serving {
     /// Serves until SIGINT or SIGTERM, then drains. A second signal ends the process at once.
     pub(crate) fn wait(self) -> Result<(), Failure> {
         // The log is written to its end when this returns.
-        let Self { gateway, follower, mut signals, settings, certificates: _, log: _log } = self;
+        let Self { gateway, follower, mut signals, settings, log: _log, .. } = self;
+        // Ended when this returns, after the last requests were counted.
+        let _reconciliation = self.reconciliation;
         while signals.next() == Event::Reload {
             gateway.reopen_logs();
             follower.reload();
@@ -175,15 +186,28 @@ fn publish(gateway: Arc<Gateway>, status: Arc<Status>, trust: Trust) -> follow::
 /// Fetches for a command that serves nothing: with the trust store of the system.
 pub(crate) fn fetch_alone() -> Fetch {
     let trust = UpstreamTls { system_roots: true, ..UpstreamTls::default() };
-    Arc::new(move |url| gateway::fetch_key_set(url, &*client_tls(&trust)?))
+    let upstreams = OnceLock::new();
+    Arc::new(move |url| {
+        let start = || Upstreams::alone().map_err(|error| error.to_string());
+        upstreams.get_or_init(start).clone()?.fetch_key_set(url, &client_tls(&trust)?)
+    })
 }
 
 /// Fetches with the current trust store.
-fn fetch(trust: &Trust) -> Fetch {
-    let trust = Arc::clone(trust);
+fn fetch(trust: &Trust, upstreams: &Arc<Upstreams>) -> Fetch {
+    let (trust, upstreams) = (Arc::clone(trust), Arc::clone(upstreams));
     Arc::new(move |url| {
         let trusted = Arc::clone(&trust.lock().unwrap_or_else(PoisonError::into_inner));
-        gateway::fetch_key_set(url, &trusted)
+        upstreams.fetch_key_set(url, &trusted)
+    })
+}
+
+/// Asks for revocations with the current trust store.
+fn ask_revocations(trust: &Trust, upstreams: &Arc<Upstreams>) -> AskRevocations {
+    let (trust, upstreams) = (Arc::clone(trust), Arc::clone(upstreams));
+    Arc::new(move |from, after| {
+        let trusted = Arc::clone(&trust.lock().unwrap_or_else(PoisonError::into_inner));
+        upstreams.fetch_revocations(from, after, &trusted)
     })
 }
 
@@ -225,12 +249,42 @@ fn forward_questions(gateway: &Gateway, follower: &Follower) -> Result<(), Failu
     spawned.map(drop).map_err(|error| Failure::Error(format!("cannot start a thread: {error}")))
 }
 
-fn admin_pages(status: &Arc<Status>, log: &ProcessLog) -> AdminPages {
+/// Starts to reconcile the counts of limits with other gateways, if the settings say so.
+fn reconciliation(
+    gateway: &Gateway,
+    settings: &Settings,
+    figures: Option<Arc<reconcile::Figures>>,
+) -> Result<Option<reconcile::Handle>, Failure> {
+    let (Some(quotas), Some(figures)) = (&settings.quotas, figures) else { return Ok(None) };
+    let Some(gateway::Reconciliation { reconciler, clock }) = gateway.take_reconciliation() else {
+        return Ok(None);
+    };
+    let mut authorities = Vec::new();
+    for file in &quotas.ca {
+        let pem = follow::read_pem(file).map_err(|problem| {
+            Failure::Error(format!("{}, named by `[quotas] ca`: {problem}", file.display()))
+        })?;
+        authorities.extend(pem);
+    }
+    let ca = (!quotas.ca.is_empty()).then_some(authorities);
+    let counted = reconcile::Counted { reconciler, clock };
+    let started = reconcile::start(counted, quotas, ca, &SystemEntropy, figures);
+    started.map(Some).map_err(|error| Failure::Error(error.to_string()))
+}
+
+fn admin_pages(
+    status: &Arc<Status>,
+    log: &ProcessLog,
+    quotas: Option<&Arc<reconcile::Figures>>,
+) -> AdminPages {
     let (for_page, for_metrics) = (Arc::clone(status), Arc::clone(status));
-    let log = log.metrics();
+    let (log, quotas) = (log.metrics(), quotas.cloned());
     AdminPages {
         diagnostics: Box::new(move || for_page.to_json()),
-        metrics: Box::new(move || for_metrics.to_prometheus() + &log()),
+        metrics: Box::new(move || {
+            let quotas = quotas.as_ref().map_or_else(String::new, |quotas| quotas.to_prometheus());
+            for_metrics.to_prometheus() + &log() + &quotas
+        }),
     }
 }
 

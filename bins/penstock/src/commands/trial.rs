@@ -16,7 +16,7 @@ use mediation::{
 };
 use model::{ArtefactSet, Diagnostic, Severity};
 
-use super::expression::headers;
+use super::expression::{header, headers};
 use super::serving::fetch_alone;
 use super::source::{Source, stdin_once};
 use super::{stderr, stdout};
@@ -52,6 +52,9 @@ pub(crate) struct Arguments {
     /// File with the headers: `name: value` lines, or a JSON object
     #[arg(long, value_name = "FILE")]
     headers: Option<PathBuf>,
+    /// A header of the request; repeatable
+    #[arg(long, value_name = "NAME: VALUE", value_parser = header)]
+    header: Vec<(String, String)>,
     /// The request's method
     #[arg(long, value_name = "METHOD", default_value = "POST")]
     method: String,
@@ -180,6 +183,7 @@ fn request(arguments: &Arguments, program: &Program) -> Result<Message, Failure>
     };
     let fields = source(&arguments.headers)?.as_ref().map(headers).transpose()?;
     let mut fields = fields.unwrap_or_default();
+    fields.extend(arguments.header.iter().cloned());
     let payload = source(&arguments.payload)?;
     let is_type = |(name, _): &&(String, String)| name.eq_ignore_ascii_case("content-type");
     let declared = fields.iter().find(is_type).map(|(_, value)| Format::of(value));
@@ -305,6 +309,10 @@ impl Environment for Shown {
     fn registry(&self, path: &str, property: Option<&str>) -> Option<Cow<'_, str>> {
         let resource = self.artefacts.resources.get(path).filter(|_| property.is_none())?;
         Some(String::from_utf8_lossy(&resource.bytes))
+    }
+
+    fn variable(&self, scope: PropertyScope, name: &str) -> Option<Cow<'_, str>> {
+        gateway::variable(scope, name)
     }
 
     fn log(&self, level: LogLevel, line: &str) {

@@ -51,7 +51,6 @@ pub(super) enum Function {
     Xpath,
     Not,
     Registry,
-    Secret,
 }
 
 /// Name, function, fewest and most arguments.
@@ -98,8 +97,6 @@ const TABLE: &[(&str, Function, usize, usize)] = &[
     ("xpath",           Function::Xpath,          1, 2),
     ("not",             Function::Not,            1, 1),
     ("registry",        Function::Registry,       1, 2),
-    ("wso2-vault",      Function::Secret,         1, 1),
-    ("hashicorp-vault", Function::Secret,         1, 2),
 ];
 
 impl Function {
@@ -161,11 +158,6 @@ pub(super) fn call<'s>(
             found
                 .map(Value::Text)
                 .ok_or_else(|| Error::Missing(format!("no registry resource `{path}`")))
-        }
-        Function::Secret => {
-            let alias = call.text(0)?;
-            let found = context.secret(alias);
-            found.map(Value::Text).ok_or_else(|| Error::Missing(format!("no secret `{alias}`")))
         }
         _ => call.evaluate(),
     }
@@ -253,11 +245,9 @@ impl<'s> Invocation<'_, 's> {
                 Value::Boolean(truth) => Ok(Value::Boolean(!truth)),
                 _ => Err(self.wrong("a boolean")),
             },
-            Function::Now
-            | Function::Xpath
-            | Function::Registry
-            | Function::Secret
-            | Function::Exists => Err(self.wrong("an evaluation of its own")),
+            Function::Now | Function::Xpath | Function::Registry | Function::Exists => {
+                Err(self.wrong("an evaluation of its own"))
+            }
         }
     }
 

@@ -204,10 +204,11 @@ impl Parser<'_> {
 
     fn named(&mut self, cursor: &mut Cursor<'_>) -> Compiled<Node> {
         let start = cursor.clone();
-        let mut name = cursor.name();
+        let name = cursor.name();
         // The only names with a hyphen.
         if matches!(name, "wso2" | "hashicorp") && cursor.eat("-vault") {
-            name = if name == "wso2" { "wso2-vault" } else { "hashicorp-vault" };
+            let help = "write `configs.NAME`, which reads the environment";
+            return Err(start.error(format!("`{name}-vault()` is not supported: {help}")));
         }
         if cursor.peek() == Some('(') {
             return self.call(cursor, &start, name);

@@ -12,7 +12,7 @@ pub(crate) struct Message<'s> {
 }
 
 impl<'s> Message<'s> {
-    /// `around` holds headers, vars, synapse, axis2, query, path, function, configs, registry and secrets.
+    /// `around` holds headers, vars, synapse, axis2, query, path, function, configs and registry.
     pub(crate) fn new(payload: &'s str, around: &'s str) -> Self {
         let read = |text: &'s str| Document::parse(text.as_bytes()).unwrap();
         Self { payload: read(payload), around: read(around) }
@@ -70,9 +70,6 @@ impl EvalContext for Message<'_> {
             "registry",
             &property.map_or(path.to_owned(), |name| format!("{path}#{name}")),
         )
-    }
-    fn secret(&self, alias: &str) -> Option<Cow<'_, str>> {
-        self.find_text("secrets", alias)
     }
     fn unix_ms(&self) -> i64 {
         1_735_689_599_123

@@ -119,6 +119,7 @@ impl Follower {
         for (name, source, secret) in self.issuers.secrets() {
             self.offer(&name, &source, Ok(secret));
         }
+        self.configure_revocations();
         self.reread_issuers();
     }
 
@@ -169,15 +170,16 @@ impl Follower {
     pub(super) fn wait_for_keys(&mut self) {
         let wait_us = 1_000 * u64::from(limits::JWKS_START_MS_MAX);
         let until_us = self.clock.now().mono_us.saturating_add(wait_us);
-        while self.issuers.is_fetching() {
+        while self.issuers.is_fetching() || self.followed.iter().any(|(one, _)| one.is_first()) {
             let left_us = until_us.saturating_sub(self.clock.now().mono_us);
             match self.receiver.recv_timeout(Duration::from_micros(left_us)) {
                 Ok(Message::Fetched(fetched)) => drop(self.fetched(fetched)),
+                Ok(Message::Revocations(asked)) => self.revoked(asked, |_| {}),
                 Ok(Message::UnknownKid(_) | Message::File(_) | Message::Reload | Message::Stop) => {
                 }
                 Err(_) => {
                     tracing::warn!(
-                        "some issuers' keys are still being fetched; starting without them"
+                        "some issuers' keys or revocations are still being fetched; starting without them"
                     );
                     return;
                 }
@@ -252,6 +254,7 @@ impl Follower {
         settings.admin = self.settings.admin.clone();
         settings.access_log = self.settings.access_log.clone();
         settings.log = self.settings.log.clone();
+        settings.quotas.clone_from(&self.settings.quotas);
         settings
     }
 }

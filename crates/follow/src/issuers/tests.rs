@@ -146,5 +146,6 @@ fn settings(keys: KeySource, algorithms: &[Algorithm]) -> IssuerSettings {
         padded_segments: false,
         allow_unlimited: false,
         introspection: None,
+        revocations: None,
     }
 }

@@ -2,7 +2,7 @@
 
 use base::limits;
 use jose::Algorithm;
-use model::{Introspection, IssuerSettings, KeySource, Place};
+use model::{Introspection, IssuerSettings, KeySource, Place, Revocations};
 
 use super::Outside;
 use super::secret;
@@ -31,6 +31,7 @@ pub(super) fn read(
         unique(iss, &mut claims, "iss", report);
         let algorithms = algorithms(&table, report);
         let introspection = introspection(&table, outside, report);
+        let revocations = revocations(&table, outside, report);
         let keys = keys(&table, &algorithms, outside, report);
         let audiences = table.texts("audiences", report).unwrap_or_default();
         let issuer = IssuerSettings {
@@ -43,6 +44,7 @@ pub(super) fn read(
             padded_segments: table.flag("padded_segments", false, report),
             allow_unlimited: table.flag("allow_unlimited", false, report),
             introspection,
+            revocations,
         };
         issuers.push(issuer); // If a part is missing, that is an error, and the settings are not used.
     }
@@ -68,36 +70,56 @@ fn introspection(
     outside: &Outside<'_>,
     report: &mut Report,
 ) -> Option<Introspection> {
-    const NAME: &str = "issuer.introspection";
-    let inner = table.section("introspection", NAME, report);
+    let inner = table.section("introspection", "issuer.introspection", report);
     if !inner.is_present() {
         return None;
     }
-    for key in ["url", "client_id", "client_secret"] {
-        if inner.get(key).is_none() {
-            let message = format!("`introspection` has no `{key}`");
-            let help = "write introspection = { url = \"https://...\", client_id = \"...\", \
-                        client_secret = { env = \"NAME\" } }";
+    let cache_s = inner.number("cache_s", 1..=limits::INTROSPECTION_CACHE_S_MAX, report);
+    const SECRET: &str = "issuer.introspection.client_secret";
+    let (url, client_id, client_secret) =
+        asked(&inner, ("introspection", SECRET, "tokens sent"), outside, report)?;
+    let cache_s = cache_s.unwrap_or(limits::INTROSPECTION_CACHE_S_MAX);
+    Some(Introspection { url, client_id, client_secret, cache_s })
+}
+
+/// `revocations = { url, client_id, client_secret }`.
+fn revocations(
+    table: &Table<'_>,
+    outside: &Outside<'_>,
+    report: &mut Report,
+) -> Option<Revocations> {
+    let inner = table.section("revocations", "issuer.revocations", report);
+    if !inner.is_present() {
+        return None;
+    }
+    const SECRET: &str = "issuer.revocations.client_secret";
+    let (url, client_id, client_secret) =
+        asked(&inner, ("revocations", SECRET, "revocations fetched"), outside, report)?;
+    Some(Revocations { url, client_id, client_secret })
+}
+
+/// `url`, `client_id` and `client_secret` of an endpoint that the gateway asks as a client of its own.
+fn asked(
+    inner: &Table<'_>,
+    (key, secret, what): (&str, &'static str, &str),
+    outside: &Outside<'_>,
+    report: &mut Report,
+) -> Option<(String, String, Vec<u8>)> {
+    for part in ["url", "client_id", "client_secret"] {
+        if inner.get(part).is_none() {
+            let message = format!("`{key}` has no `{part}`");
+            let help = format!(
+                "write {key} = {{ url = \"https://...\", client_id = \"...\", \
+                 client_secret = {{ env = \"NAME\" }} }}"
+            );
             report.error(inner.place, message, help);
         }
     }
-    let cache_s = inner.number("cache_s", 1..=limits::INTROSPECTION_CACHE_S_MAX, report);
-    let secret = secret::read(
-        &inner,
-        "client_secret",
-        "issuer.introspection.client_secret",
-        outside,
-        report,
-    );
+    let secret = secret::read(inner, "client_secret", secret, outside, report);
     let (url, place) = inner.text("url", report)?;
-    let is_safe = fetched_safely(url, place, "tokens sent", report);
+    let is_safe = fetched_safely(url, place, what, report);
     let (client_id, _) = inner.text("client_id", report)?;
-    is_safe.then_some(Introspection {
-        url: url.to_owned(),
-        client_id: client_id.to_owned(),
-        client_secret: secret?,
-        cache_s: cache_s.unwrap_or(limits::INTROSPECTION_CACHE_S_MAX),
-    })
+    is_safe.then_some((url.to_owned(), client_id.to_owned(), secret?))
 }
 
 fn required<'t>(table: &Table<'t>, key: &str, report: &mut Report) -> Option<(&'t str, Place)> {

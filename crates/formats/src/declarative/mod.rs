@@ -10,6 +10,7 @@ mod control;
 mod issuers;
 mod manual;
 mod plans;
+mod quotas;
 mod render;
 mod secret;
 mod sections;

@@ -16,6 +16,7 @@ use super::Outside;
 use super::control;
 use super::issuers;
 use super::manual::MANUAL;
+use super::quotas;
 use super::table::Table;
 use crate::address::{Wrong, host_pattern};
 use crate::openapi::cors::{header, origin};
@@ -35,6 +36,7 @@ pub(super) fn settings(
     let store = root.section("store", "store", report);
     let settings = Settings {
         control: control::read(&control, &store, outside, report),
+        quotas: quotas::read(&root.section("quotas", "quotas", report), outside, report),
         gateway,
         integration: self::integration(&integration, outside, report),
         tls: tls(&root.section("tls", "tls", report), outside, report),
@@ -148,7 +150,8 @@ fn integration(
     let artefacts = paths(table, "artifacts", outside, report);
     let artefacts = artefacts.unwrap_or_else(|| vec![outside.path("artifacts/")]);
     let cors = cors(table, report);
-    IntegrationSettings { http, https, artefacts, cors }
+    let http2 = table.get("http2").is_some().then(|| http2(table, report));
+    IntegrationSettings { http, https, http2, artefacts, cors }
 }
 
 /// Micro Integrator's rules for all APIs: `synapse.rest.CORSConfig.*` of its `synapse.properties`.

@@ -42,6 +42,7 @@ held_bytes_max = 50
 [integration]
 http = "127.0.0.1:8290"
 https = "127.0.0.1:8253"
+http2 = "http"
 artifacts = ["orders.car", "/srv/mi"]
 cors_origins = ["https://Shop.example:443"]
 cors_headers = ["X-Mine"]
@@ -78,6 +79,11 @@ keys = ["etc/new.key", "etc/old.key"]
 admin_password = { env = "SHARED" }
 [store]
 url = "postgres://penstock@db.example/penstock"
+[quotas]
+redis = "rediss://gateway@redis.example:6380/1"
+password = { env = "SHARED" }
+ca = ["etc/redis.pem"]
+when_down = "closed"
 [[issuer]]
 name = "resident"
 iss = "https://localhost:9443/oauth2/token"
@@ -112,6 +118,10 @@ url = "https://idp.example/introspect"
 client_id = "gateway"
 client_secret = { file = "keys/secret" }
 cache_s = 60
+[issuer.revocations]
+url = "https://idp.example/revocations"
+client_id = "gateway"
+client_secret = { env = "SHARED" }
 "#;
 
 #[test]
@@ -129,6 +139,7 @@ fn every_key_reaches_the_settings() {
     let integration = &settings.integration;
     assert_eq!(integration.http, "127.0.0.1:8290".parse().ok());
     assert_eq!(integration.https, "127.0.0.1:8253".parse().ok());
+    assert_eq!(integration.http2, Some(Http2Listeners { http: true, https: false }));
     assert_eq!(integration.artefacts, [Path::new("etc/orders.car"), Path::new("/srv/mi")]);
     let cors = integration.cors.as_ref().expect("it has origins");
     assert_eq!(cors.allow_origins, ["https://shop.example"]);
@@ -204,6 +215,10 @@ fn every_source_of_keys_reaches_its_issuer() {
     assert_eq!((introspection.client_id.as_str(), introspection.cache_s), ("gateway", 60));
     assert_eq!(introspection.url, "https://idp.example/introspect");
     assert_eq!(introspection.client_secret, SECRET.as_bytes());
+    let revocations = issuers.last().and_then(|last| last.revocations.clone());
+    let revocations = revocations.expect("the last one has them");
+    assert_eq!(revocations.url, "https://idp.example/revocations");
+    assert_eq!(revocations.client_id, "gateway");
     assert!(!format!("{issuers:?}").contains(SECRET), "a secret is printed");
 }
 
@@ -404,6 +419,16 @@ fn introspection_takes_the_place_of_keys_and_has_all_its_parts() {
 }
 
 #[test]
+fn revocations_have_all_their_parts() {
+    let revocations = |parts: &str| format!("revocations = {{ {parts} }}\njwks = \"k\"");
+    let whole = "url = \"https://idp.example/revocations\", client_id = \"c\", \
+                 client_secret = { env = \"SHARED\" }";
+    issuer(&revocations(whole), "");
+    issuer(&revocations(""), "6:15: no `client_id`; 6:15: no `client_secret`; 6:15: no `url`");
+    issuer(&revocations(&whole.replace("https", "http")), "6:23: revocations fetched over http");
+}
+
+#[test]
 fn an_issuer_is_given_by_its_url_alone() {
     let alone = |lines: &str, expect| gateway(&format!("[[issuer]]\n{lines}"), expect);
     alone("issuer = \"https://idp.example/realms/a\"", "");
@@ -534,6 +559,22 @@ fn the_control_plane_and_its_store_are_checked() {
     assert!(settings.is_some_and(|settings| settings.control.is_none()));
     let warnings: Vec<_> = warnings.iter().map(|warning| warning.message.as_str()).collect();
     assert_eq!(warnings, ["[store] has no effect without [control]"]);
+}
+
+#[test]
+fn what_is_wrong_with_shared_quotas_is_reported_without_the_password() {
+    for (lines, expect) in [
+        ("[quotas]", "3:1: no `redis`"),
+        ("[quotas]\nredis = \"127.0.0.1:6379\"", "4:9: not a URL of Redis"),
+        ("[quotas]\nredis = \"redis://a:secret@b\"", "4:9: contains a password"),
+        ("[quotas]\nredis = \"redis://b/x\"", "4:9: `x` is not the number of a database"),
+        ("[quotas]\nredis = \"redis://b:port\"", "4:9: port"),
+        ("[quotas]\nredis = \"redis://b\"\nca = [\"a.pem\"]", "5:6: without TLS"),
+        ("[quotas]\nredis = \"redis://b\"\nwhen_down = \"never\"", "5:13: unknown value `never`"),
+        ("[quotas]\nredis = \"redis://b\"\npasword = \"\"", "5:1: unknown key `pasword`"),
+    ] {
+        gateway(lines, expect);
+    }
 }
 
 /// `lines` follow a gateway with one listener: they begin on line 3.

@@ -106,7 +106,7 @@ const fn row(
 #[rustfmt::skip]
 const EXTENSIONS: &[Row] = &[
     row("x-wso2-basePath", Level::API, Value::Any, Support::Served, "Base path at the gateway, version included", ""),
-    row("x-wso2-production-endpoints", Level::ALL, Value::Any, Support::Served, "Endpoints for production tokens: `type` (`http`, `load_balance`, `failover`), `urls`, `advanceEndpointConfig` (`timeoutInMillis`, `retryConfig`, `circuitBreaker`, `circuitBreakers`, `poolConfig`) and `suspendEndpointFailure`, explained in [resilience](resilience.md)", ""),
+    row("x-wso2-production-endpoints", Level::ALL, Value::Any, Support::Served, "Endpoints for production tokens: `type` (`http`, `load_balance`, `failover`), `urls`, `advanceEndpointConfig` (`timeoutInMillis`, `retryConfig`, `circuitBreaker`, `circuitBreakers`, `poolConfig`) and `suspendEndpointFailure`; what each key does, and the few that have no effect: [resilience](resilience.md)", ""),
     row("x-wso2-sandbox-endpoints", Level::ALL, Value::Any, Support::Served, "Endpoints for sandbox tokens, with the same keys", ""),
     row("x-wso2-endpoints", Level::API, Value::Any, Support::Served, "Named endpoint sets, referred to as `#/x-wso2-endpoints/NAME`", ""),
     row("x-wso2-disable-security", Level::ALL, Value::Any, Support::Served, "`true`: no token is required", ""),

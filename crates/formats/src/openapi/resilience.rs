@@ -155,13 +155,15 @@ fn circuit_breaker(advanced: &Section<'_>, report: &mut Report) -> Option<Suspen
 }
 
 fn suspension(set: &Section<'_>, report: &mut Report) -> Option<Suspension> {
-    const KEYS: [&str; 4] = ["suspendDuration", "suspendMaxDuration", "factor", "retryTimeOut"];
-    const EVERY: &str = "every failed exchange counts, and no status does";
-    const IGNORED: [(&str, &str); 3] = [
-        ("suspendErrorCode", EVERY),
-        ("retryErroCode", EVERY),
-        ("retryDelay", "the next request is the next try"),
+    const KEYS: [&str; 6] = [
+        "suspendDuration",
+        "suspendMaxDuration",
+        "factor",
+        "retryTimeOut",
+        "suspendErrorCode",
+        "retryErroCode",
     ];
+    const IGNORED: [(&str, &str); 1] = [("retryDelay", "the next request is the next try")];
     let config = set.section("suspendEndpointFailure", &KEYS, &IGNORED, report)?;
     let initial_ms = config.number("suspendDuration", MS_OR_NONE, report).unwrap_or(SUSPENSION_MS);
     let max_ms = config.number("suspendMaxDuration", MS_OR_NONE, report).unwrap_or(initial_ms);
@@ -169,7 +171,14 @@ fn suspension(set: &Section<'_>, report: &mut Report) -> Option<Suspension> {
     let factor = config.real("factor", 1.0..=FACTOR_MAX, report).unwrap_or(1.0);
     let lasts = SuspensionTime { initial_ms, factor, max_ms: max_ms.max(initial_ms) };
     let failures = if initial_ms == 0 { 0 } else { tolerated.unwrap_or(0).saturating_add(1) };
-    Some(Suspension::Consecutive { failures, lasts, codes: None })
+    let (codes, marks) =
+        (config.codes("suspendErrorCode", report), config.codes("retryErroCode", report));
+    let (codes, marks) = match (codes.is_empty(), marks.is_empty()) {
+        (true, _) => (None, None),
+        (false, true) => (Some(codes), None),
+        (false, false) => (Some([codes, marks.clone()].concat()), Some(marks)),
+    };
+    Some(Suspension::Consecutive { failures, lasts, codes, marks })
 }
 
 fn health_check(set: &Section<'_>, report: &mut Report) -> Option<HealthCheck> {
@@ -266,6 +275,22 @@ impl<'n> Section<'n> {
             report.error(node.place, format!("invalid `{key}: {}`", shorten(written)), help);
         }
         number
+    }
+
+    /// Codes of faults, one or a list.
+    fn codes(&self, key: &str, report: &mut Report) -> Vec<u32> {
+        let Some(node) = self.map.get(key) else { return Vec::new() };
+        let mut codes = Vec::new();
+        for (written, place) in values::texts(node, key, report).unwrap_or_default() {
+            match written.parse::<u32>() {
+                Ok(code) => codes.push(code),
+                Err(_) => {
+                    let message = format!("`{}` is not an error code", shorten(written));
+                    report.error(place, message, "write a number like 101504");
+                }
+            }
+        }
+        codes
     }
 
     /// Statuses of final responses.
@@ -456,7 +481,7 @@ mod tests {
     fn suspension_is_as_in_api_manager() {
         let rule = |failures, initial_ms, factor, max_ms| {
             let lasts = SuspensionTime { initial_ms, factor, max_ms };
-            Suspension::Consecutive { failures, lasts, codes: None }
+            Suspension::Consecutive { failures, lasts, codes: None, marks: None }
         };
         check("suspendEndpointFailure: {}", |set| {
             set.suspension = rule(1, 30_000, 1.0, 30_000);
@@ -468,9 +493,21 @@ mod tests {
         check("suspendEndpointFailure: {suspendDuration: 0}", |set| {
             set.suspension = rule(0, 0, 1.0, 0);
         });
+        let keys = "suspendErrorCode: [101503, '101505'], retryErroCode: 101504";
+        check(&format!("suspendEndpointFailure: {{{keys}}}"), |set| {
+            let lasts = SuspensionTime { initial_ms: 30_000, factor: 1.0, max_ms: 30_000 };
+            let codes = Some(vec![101_503, 101_505, 101_504]);
+            let marks = Some(vec![101_504]);
+            set.suspension = Suspension::Consecutive { failures: 1, lasts, codes, marks };
+        });
+        // Without the former, every failure suspends it.
+        check("suspendEndpointFailure: {suspendErrorCode: [], retryErroCode: [101504]}", |set| {
+            set.suspension = rule(1, 30_000, 1.0, 30_000);
+        });
         reject(
-            "suspendEndpointFailure: {suspendErrorCode: 101504}",
-            " warning: every failed exchange counts",
+            "suspendEndpointFailure: {suspendErrorCode: [x]}",
+            " error: `x` is not an error code",
         );
+        reject("suspendEndpointFailure: {retryDelay: 9}", " warning: the next try");
     }
 }

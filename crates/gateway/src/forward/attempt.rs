@@ -84,11 +84,11 @@ fn us(ms: u32) -> u64 {
     u64::from(ms) * 1_000
 }
 
-/// The least rate of the request's body. A stream of unknown length may be silent.
+/// The least rate of the request's body. A gRPC stream lasts as long as its messages come.
 fn least_rate(forwarding: &Forwarding<'_>, request: &Outgoing<'_>) -> u32 {
     match request.framing {
-        BodyFraming::Length(_) => forwarding.min_rate,
-        BodyFraming::Chunked | BodyFraming::None => 0,
+        BodyFraming::Chunked if request.is_grpc() => 0,
+        BodyFraming::Length(_) | BodyFraming::Chunked | BodyFraming::None => forwarding.min_rate,
     }
 }
 
@@ -258,8 +258,8 @@ impl Attempt<'_> {
                 reader.drops_trailers = head.parsed.names_fields();
                 let authority = Rc::clone(self.authority);
                 let keep_alive = head.parsed.keep_alive();
-                let body =
-                    UpstreamBody { lease: self.lease, upload: self.upload, authority, keep_alive };
+                let (lease, upload, pace) = (self.lease, self.upload, self.pace);
+                let body = UpstreamBody { lease, upload, pace, authority, keep_alive };
                 Ok(UpstreamResponse { head, body })
             }
             Err(fault) => {

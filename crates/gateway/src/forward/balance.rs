@@ -200,41 +200,60 @@ impl Balancer {
         self.endpoints.iter().filter(|endpoint| !endpoint.health.is_open(now_us)).count()
     }
 
-    /// Records a response head.
-    pub(crate) fn responded(&self, endpoint: &EndpointState, status: u16, now_us: u64) {
+    /// Records the head of a response to a request of the operation with this number.
+    pub(crate) fn responded(
+        &self,
+        endpoint: &EndpointState,
+        status: u16,
+        operation: usize,
+        now_us: u64,
+    ) {
         if let Suspension::Ratio(breaker) = &self.suspension
             && breaker.statuses.contains(&status)
         {
-            return self.failed(endpoint, Failure::Broken, now_us);
+            return self.failed(endpoint, Failure::Broken { operation }, now_us);
         }
         if let Some(half_us) = half_window_us(&self.suspension) {
-            endpoint.successes.add(&endpoint.health, half_us, now_us);
+            endpoint.successes.add(&endpoint.health, operation, half_us, now_us);
         }
         if endpoint.health.succeeded(now_us) {
             tracing::info!(endpoint = %endpoint.authority, "endpoint active again");
         }
     }
 
-    /// Whether a failure with this code may suspend an endpoint.
-    pub(crate) fn counts(&self, code: u32) -> bool {
-        match &self.suspension {
-            Suspension::Consecutive { codes: Some(codes), .. } => codes.contains(&code),
-            Suspension::Consecutive { codes: None, .. }
-            | Suspension::Outliers
-            | Suspension::Ratio(_) => true,
+    /// What a fault says about an endpoint; `None`: nothing.
+    pub(crate) fn evidence(&self, fault: &Fault, operation: usize) -> Option<Failure> {
+        let Suspension::Consecutive { codes, marks, .. } = &self.suspension else {
+            return Some(Failure::of(fault, operation));
+        };
+        let code = crate::fault::code(fault);
+        let has = |codes: &Vec<u32>| codes.contains(&code);
+        match (marks, codes) {
+            (Some(marks), _) if has(marks) => Some(Failure::of(fault, operation)),
+            (_, Some(codes)) if !has(codes) => None,
+            (Some(_), _) => Some(Failure::Final),
+            (None, _) => Some(Failure::of(fault, operation)),
         }
     }
 
     /// Records a failed exchange with `endpoint`.
     pub(crate) fn failed(&self, endpoint: &EndpointState, failure: Failure, now_us: u64) {
         let health = &endpoint.health;
+        let mut elsewhere = 0;
         if let Some(half_us) = half_window_us(&self.suspension) {
-            endpoint.successes.flush(health, half_us, now_us);
+            for known in &self.endpoints {
+                known.successes.flush(&known.health, half_us, now_us);
+                if !std::ptr::eq(known, endpoint) {
+                    elsewhere |= known.health.served(half_us, now_us);
+                }
+            }
         }
         // Another worker may suspend it between the two.
         let others = self.suspended(now_us).saturating_sub(usize::from(!health.is_open(now_us)));
         let may = 2 * (others + 1) <= self.endpoints.len();
-        if let Some(duration_ms) = health.failed(&self.suspension, failure, may, now_us) {
+        if let Some(duration_ms) =
+            health.failed(&self.suspension, failure, (may, elsewhere), now_us)
+        {
             tracing::warn!(endpoint = %endpoint.authority, duration_ms, "endpoint suspended");
         }
     }

@@ -138,6 +138,28 @@ mod tests {
         (listener, queued, address.as_socket().unwrap())
     }
 
+    #[test]
+    fn what_this_machine_lacks_is_no_failure_of_an_address() {
+        use nix::errno::Errno;
+        for (lack, local, descriptors) in [
+            (Errno::EMFILE, true, true),
+            (Errno::ENFILE, true, true),
+            (Errno::ENOMEM, true, false),
+            (Errno::ENOBUFS, true, false),
+            (Errno::EADDRNOTAVAIL, true, false),
+            (Errno::ECONNREFUSED, false, false),
+            (Errno::EHOSTUNREACH, false, false),
+        ] {
+            let error = io::Error::from_raw_os_error(lack as i32);
+            assert_eq!(
+                (is_local(&error), lacks_descriptors(&error)),
+                (local, descriptors),
+                "{lack}"
+            );
+        }
+        assert!(!is_local(&io::ErrorKind::TimedOut.into()));
+    }
+
     #[derive(Default)]
     struct Log(RefCell<Vec<String>>);
 

@@ -33,6 +33,10 @@ pub(super) fn write_head(
 ) -> OutFraming {
     let (prefix, path) = (endpoint.path.as_bytes(), request.path);
     let path = if path.is_empty() && prefix.is_empty() { b"/" } else { path };
+    let absolute = request
+        .is_absolute
+        .then(|| format!("{}://{}{}", endpoint.scheme.as_str(), endpoint.authority, endpoint.path));
+    let prefix = absolute.as_ref().map_or(prefix, String::as_bytes);
     write::request_line(out, request.method_name, prefix, path, request.query);
     write::field(out, b"Host", request.authority.unwrap_or(endpoint.authority.as_bytes()));
     let peer = request.peer;
@@ -46,6 +50,8 @@ pub(super) fn write_head(
     if let Some(protocol) = request.upgrade {
         out.extend_from_slice(b"Connection: Upgrade\r\n");
         write::field(out, b"Upgrade", protocol);
+    } else if request.closes {
+        out.extend_from_slice(b"Connection: close\r\n");
     } else if request.wants_trailers {
         out.extend_from_slice(b"Connection: TE\r\nTE: trailers\r\n");
     }

@@ -39,18 +39,25 @@ const UNTIL_CHECKED: u64 = u64::MAX;
 pub(crate) enum Failure {
     /// There was no connection: evidence about the endpoint, whatever was requested.
     Unreachable,
-    /// The connection broke, or no valid response came in time: perhaps only for this path.
-    Broken,
+    /// The connection broke, or no valid response came in time: perhaps only for this operation.
+    Broken { operation: usize },
+    /// One that suspends the endpoint at once, by its rule.
+    Final,
 }
 
 impl Failure {
-    pub(crate) fn of(fault: &Fault) -> Self {
+    pub(crate) fn of(fault: &Fault, operation: usize) -> Self {
         if matches!(fault, Fault::Unreachable { .. } | Fault::ConnectTimeout { .. }) {
             Self::Unreachable
         } else {
-            Self::Broken
+            Self::Broken { operation }
         }
     }
+}
+
+/// A set of operations, by their numbers. Those with the same last six bits count as one.
+fn bit(operation: usize) -> u64 {
+    1 << (operation % 64)
 }
 
 /// The state of an endpoint after health checks.
@@ -155,17 +162,26 @@ impl Health {
     }
 
     /// Adds successes to the window.
-    fn add_successes(&self, count: u32, half_us: u64, now_us: u64) {
-        self.window.current(half_us, now_us).succeeded.fetch_add(count, Relaxed);
+    fn add_successes(&self, count: u32, operations: u64, half_us: u64, now_us: u64) {
+        let counts = self.window.current(half_us, now_us);
+        counts.succeeded.fetch_add(count, Relaxed);
+        counts.succeeded_on.fetch_or(operations, Relaxed);
     }
 
-    /// Records a failure. `may`: enough endpoints of the set would be left. Returns the duration of the suspension
-    /// that it starts, in milliseconds.
+    /// The operations of which exchanges succeeded lately and none broke, as a set of bits.
+    pub(crate) fn served(&self, half_us: u64, now_us: u64) -> u64 {
+        self.window.current(half_us, now_us);
+        let [succeeded_on, broken_on] = self.window.operations();
+        succeeded_on & !broken_on
+    }
+
+    /// Records a failure. `may`: enough endpoints of the set would be left. `elsewhere`: the operations that another
+    /// endpoint of the set serves. Returns the duration of the suspension that it starts, in milliseconds.
     pub(crate) fn failed(
         &self,
         rule: &Suspension,
         failure: Failure,
-        may: bool,
+        (may, elsewhere): (bool, u64),
         now_us: u64,
     ) -> Option<u32> {
         self.end_probe();
@@ -185,12 +201,13 @@ impl Health {
                 None
             }
             Suspension::Outliers => {
-                let due = was_suspended || self.window.is_outlier();
+                let due = was_suspended || self.window.is_outlier(elsewhere);
                 due.then(|| self.suspend(&SuspensionTime::default(), now_us)).flatten()
             }
             Suspension::Consecutive { failures: 0, .. } => None,
             Suspension::Consecutive { failures: most, lasts, .. } => {
-                let due = was_suspended || failures >= *most;
+                let is_final = failure == Failure::Final;
+                let due = was_suspended || is_final || failures >= *most;
                 due.then(|| self.suspend(lasts, now_us)).flatten()
             }
             Suspension::Ratio(breaker) => {
@@ -250,6 +267,7 @@ pub(crate) fn half_window_us(rule: &Suspension) -> Option<u64> {
 #[derive(Debug, Default)]
 pub(crate) struct Successes {
     count: Cell<u32>,
+    operations: Cell<u64>,
     last_us: Cell<u64>,
     added_us: Cell<u64>,
 }
@@ -258,20 +276,21 @@ pub(crate) struct Successes {
 const ADD_US: u64 = 250_000;
 
 impl Successes {
-    pub(crate) fn add(&self, health: &Health, half_us: u64, now_us: u64) {
+    pub(crate) fn add(&self, health: &Health, operation: usize, half_us: u64, now_us: u64) {
         if now_us.saturating_sub(self.added_us.get()) >= ADD_US {
             self.flush(health, half_us, now_us);
         }
         self.count.set(self.count.get().saturating_add(1));
+        self.operations.set(self.operations.get() | bit(operation));
         self.last_us.set(now_us);
     }
 
     /// Adds them to the window now, unless they are too old to be in it.
     pub(crate) fn flush(&self, health: &Health, half_us: u64, now_us: u64) {
         self.added_us.set(now_us);
-        let count = self.count.replace(0);
+        let (count, operations) = (self.count.replace(0), self.operations.replace(0));
         if count > 0 && now_us.saturating_sub(self.last_us.get()) < half_us {
-            health.add_successes(count, half_us, now_us);
+            health.add_successes(count, operations, half_us, now_us);
         }
     }
 }
@@ -289,11 +308,30 @@ struct Counts {
     succeeded: AtomicU32,
     unreachable: AtomicU32,
     broken: AtomicU32,
+    /// The operations of which exchanges succeeded, and of which they broke.
+    succeeded_on: AtomicU64,
+    broken_on: AtomicU64,
 }
 
 impl Counts {
     fn all(&self) -> [&AtomicU32; 3] {
         [&self.succeeded, &self.unreachable, &self.broken]
+    }
+
+    fn operations(&self) -> [&AtomicU64; 2] {
+        [&self.succeeded_on, &self.broken_on]
+    }
+
+    /// Moves them to `last`; if not `kept`, both are empty then.
+    fn shift(&self, last: &Self, kept: bool) {
+        for (current, last) in self.all().into_iter().zip(last.all()) {
+            let count = current.swap(0, Relaxed);
+            last.store(if kept { count } else { 0 }, Relaxed);
+        }
+        for (current, last) in self.operations().into_iter().zip(last.operations()) {
+            let set = current.swap(0, Relaxed);
+            last.store(if kept { set } else { 0 }, Relaxed);
+        }
     }
 }
 
@@ -301,6 +339,9 @@ impl Counts {
 const UNREACHABLE_MIN: u64 = 3;
 /// Least number of broken exchanges that make an outlier, if they are at least nine in ten.
 const BROKEN_MIN: u64 = 10;
+/// Least number of operations of which they are, if there are fewer of which exchanges succeed, and if no other endpoint
+/// serves one of them: whoever sends many requests to one broken operation takes no endpoint away from the others.
+const BROKEN_OPERATIONS_MIN: u32 = 2;
 
 impl Window {
     /// The counts of the current half, after moving on if its time is over.
@@ -310,21 +351,22 @@ impl Window {
         let moves = age_us >= half_us
             && self.begun_us.compare_exchange(begun_us, now_us, Relaxed, Relaxed).is_ok();
         if moves {
-            for (current, last) in self.current.all().into_iter().zip(self.last.all()) {
-                let count = current.swap(0, Relaxed);
-                last.store(if age_us < 2 * half_us { count } else { 0 }, Relaxed);
-            }
+            self.current.shift(&self.last, age_us < 2 * half_us);
         }
         &self.current
     }
 
     fn failed(&self, failure: Failure, half_us: u64, now_us: u64) {
         let counts = self.current(half_us, now_us);
-        let count = match failure {
+        match failure {
             Failure::Unreachable => &counts.unreachable,
-            Failure::Broken => &counts.broken,
-        };
-        count.fetch_add(1, Relaxed);
+            Failure::Broken { operation } => {
+                counts.broken_on.fetch_or(bit(operation), Relaxed);
+                &counts.broken
+            }
+            Failure::Final => &counts.broken,
+        }
+        .fetch_add(1, Relaxed);
     }
 
     /// Successes, failed connections and broken exchanges.
@@ -338,11 +380,28 @@ impl Window {
         sums
     }
 
-    fn is_outlier(&self) -> bool {
+    /// The operations of which exchanges succeeded, and of which they broke.
+    fn operations(&self) -> [u64; 2] {
+        let mut sets = [0; 2];
+        let halves = self.current.operations().into_iter().zip(self.last.operations());
+        for (set, (current, last)) in sets.iter_mut().zip(halves) {
+            *set = current.load(Relaxed) | last.load(Relaxed);
+        }
+        sets
+    }
+
+    /// `elsewhere`: the operations that another endpoint of the set serves. One that breaks here alone says as much about
+    /// this endpoint as several do.
+    fn is_outlier(&self, elsewhere: u64) -> bool {
         let [succeeded, unreachable, broken] = self.sums();
         let all = succeeded + unreachable + broken;
+        let [succeeded_on, broken_on] = self.operations();
+        let breaking = broken_on.count_ones();
+        let is_of_endpoint = breaking >= BROKEN_OPERATIONS_MIN
+            && breaking > succeeded_on.count_ones()
+            || broken_on & !succeeded_on & elsewhere != 0;
         unreachable >= UNREACHABLE_MIN && 2 * unreachable >= all
-            || broken >= BROKEN_MIN && 10 * broken >= 9 * all
+            || is_of_endpoint && broken >= BROKEN_MIN && 10 * broken >= 9 * all
     }
 
     #[allow(clippy::cast_precision_loss, reason = "fewer than 2^53 exchanges in a window")]
@@ -354,8 +413,6 @@ impl Window {
     }
 
     fn clear(&self) {
-        for count in self.current.all().into_iter().chain(self.last.all()) {
-            count.store(0, Relaxed);
-        }
+        self.current.shift(&self.last, false);
     }
 }

@@ -47,10 +47,10 @@ use crate::buffer::Buffers;
 use crate::flow::{BodyError, FlowError, Http1Source};
 use crate::message::{Head, Outgoing};
 use crate::resources::Resources;
+use crate::watch::Pace;
 
 use attempt::{FailedAttempt, attempt};
 use balance::Chosen;
-use health::Failure;
 use retry::{FailedTry, Next, Tries};
 
 /// An upstream's response. Its body, and possibly the rest of the request's body, are still to come.
@@ -71,6 +71,8 @@ impl UpstreamResponse {
 pub(crate) struct UpstreamBody {
     pub(crate) lease: Lease,
     pub(crate) upload: Upload,
+    /// How fast the upload is.
+    pub(crate) pace: Pace,
     pub(crate) authority: Rc<str>,
     /// The connection may serve another request.
     pub(crate) keep_alive: bool,
@@ -91,12 +93,12 @@ impl UpstreamBody {
         self.lease.connection.reader.is_done()
     }
 
-    /// Continues the upload, if it is not done. Returns whether bytes moved.
+    /// Continues the upload, if it is not done. Returns whether it is fast enough to extend a deadline.
     pub(crate) fn poll_upload<B: RequestBody>(
         &mut self,
         cx: &mut Context<'_>,
         body: &mut B,
-        buffers: &Buffers,
+        resources: &Resources,
     ) -> bool {
         if self.upload != Upload::Running {
             return false;
@@ -104,9 +106,9 @@ impl UpstreamBody {
         let Connection { stream, out, .. } = &mut *self.lease.connection;
         let before = out.written;
         let run = out.poll_run(cx, body, stream);
-        let moved = out.written != before;
+        let moved = out.written != before && self.pace.is_kept(out.written, resources.coarse_us());
         if let Poll::Ready(result) = run {
-            out.release(buffers);
+            out.release(&resources.buffers);
             self.upload = match result {
                 Ok(()) => Upload::Done,
                 Err(FlowError::Sink(error)) => Upload::Stopped(error.kind()),
@@ -153,12 +155,14 @@ pub(crate) struct Forwarding<'a> {
     pub(crate) client_tls: &'a ClientTls,
     pub(crate) connect_ms: u32,
     pub(crate) stall_ms: u32,
-    /// Least progress of a request body of known length, in bytes per second.
+    /// Least progress of a request's body, in bytes per second.
     pub(crate) min_rate: u32,
     /// Start of the exchange, on the worker's clock.
     pub(crate) begun_us: u64,
     pub(crate) retries: &'a RetryCounts,
     pub(crate) balancer: &'a Balancer,
+    /// Its number in the API, if the set is an API's.
+    pub(crate) operation: usize,
     /// Names of identity fields that are forwarded from every client, in lower case.
     pub(crate) forward_fields: &'a [String],
 }
@@ -174,7 +178,7 @@ pub(crate) async fn exchange<B: RequestBody>(
     body: &mut B,
 ) -> Result<UpstreamResponse, Fault> {
     let balancer = forwarding.balancer;
-    let mut tries = Tries::new(balancer, forwarding.begun_us);
+    let mut tries = Tries::new(balancer, forwarding.operation, forwarding.begun_us);
     let mut cause = None;
     loop {
         let chosen = match balancer.choose(resources.coarse_us(), tries.tried) {
@@ -229,7 +233,7 @@ fn after_response<B: RequestBody>(
     body: &B,
 ) -> Next {
     let (status, now_us) = (response.head.status(), resources.coarse_us());
-    tries.balancer.responded(chosen.endpoint, status, now_us);
+    tries.balancer.responded(chosen.endpoint, status, tries.operation, now_us);
     let is_wanted = tries.balancer.retry.statuses.contains(&status);
     let is_safe = request.method.is_idempotent() && body.can_restart();
     if is_wanted && is_safe { tries.after_status(chosen.position, now_us) } else { Next::Stop }
@@ -247,9 +251,9 @@ fn after_failure<B: RequestBody>(
     let is_evidence = !failed.stale && !failed.endpoint_blameless;
     if is_evidence
         && failed.fault.blame() == model::Blame::Upstream
-        && balancer.counts(crate::fault::code(&failed.fault))
+        && let Some(failure) = balancer.evidence(&failed.fault, tries.operation)
     {
-        balancer.failed(chosen.endpoint, Failure::of(&failed.fault), now_us);
+        balancer.failed(chosen.endpoint, failure, now_us);
     }
     let untouched = body.can_restart();
     let nothing_sent = failed.written == 0 && untouched;

@@ -42,7 +42,7 @@ impl Name {
     }
 
     /// Records the result of a lookup.
-    fn looked_up(&self, looked_up: Result<Vec<IpAddr>, String>) {
+    pub(super) fn looked_up(&self, looked_up: Result<Vec<IpAddr>, String>) {
         self.resolution.send_if_modified(|current| {
             let new = match (looked_up, &*current) {
                 (Ok(addresses), _) => Resolution::Found(addresses.into()),

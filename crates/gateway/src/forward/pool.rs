@@ -7,10 +7,7 @@ use std::net::IpAddr;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
-use base::SystemEntropy;
-use base::limits::UPSTREAMS_IDLE_MAX;
 use model::{Endpoint, Fault};
-use tokio::net::lookup_host;
 use tokio::sync::watch;
 use wire::stream::Stream;
 use wire::tls::ClientTls;
@@ -47,9 +44,10 @@ struct AllPools {
 const IDLE_CLOSED_SHARE: usize = 16;
 
 /// The pools of a single worker.
+#[cfg(test)]
 impl Default for Pools {
     fn default() -> Self {
-        Self::new(Shared::new(1, &SystemEntropy), UPSTREAMS_IDLE_MAX)
+        Self::new(Shared::new(1, &base::SystemEntropy), base::limits::UPSTREAMS_IDLE_MAX)
     }
 }
 
@@ -92,16 +90,16 @@ impl Pools {
         let mut pools = self.all.by_address.borrow_mut();
         Rc::clone(pools.entry(address).or_insert_with_key(|address| {
             let mut addresses = Addresses::new(self.shared.seed());
-            let source = match (address.host.parse::<IpAddr>(), self.shared.name(&address.host)) {
-                (Ok(ip), _) => {
+            let source = match address.host.parse::<IpAddr>() {
+                Ok(ip) => {
                     addresses.set(&[ip]);
                     Source::Literal
                 }
-                (Err(_), Some(name)) => {
+                Err(_) => {
+                    let name = self.shared.name(&address.host);
                     let resolution = RefCell::new(name.resolution());
                     Source::Shared { resolution, _name: name }
                 }
-                (Err(_), None) => Source::System,
             };
             Rc::new(Pool {
                 all: Rc::downgrade(&self.all),
@@ -165,8 +163,6 @@ enum Source {
     Literal,
     /// All workers' knowledge of its name, which is kept up to date while one of them has it.
     Shared { resolution: RefCell<watch::Receiver<Resolution>>, _name: Arc<Name> },
-    /// Looked up for each connection.
-    System,
 }
 
 /// Why no connection was leased.
@@ -399,13 +395,9 @@ impl Pool {
             Source::Literal => None,
             Source::Shared { resolution, .. } if ips.is_empty() => {
                 let mut resolution = resolution.borrow().clone();
-                Some(names::addresses(&mut resolution).await?.to_vec())
+                Some(names::addresses(&mut resolution).await?)
             }
             Source::Shared { .. } => None,
-            Source::System => {
-                let found = lookup_host((self.address.host.as_str(), self.address.port)).await?;
-                Some(found.map(|address| address.ip()).collect())
-            }
         };
         if let Some(found) = found {
             ips = self.change(|addresses| {

@@ -26,6 +26,8 @@ impl RetryCounts {
 /// The tries of one request.
 pub(crate) struct Tries<'a> {
     pub(crate) balancer: &'a Balancer,
+    /// The number of the operation.
+    pub(crate) operation: usize,
     begun_us: u64,
     pub(crate) tried: Tried,
     pub(crate) freshness: Freshness,
@@ -59,10 +61,10 @@ pub(crate) enum Next {
 }
 
 impl<'a> Tries<'a> {
-    pub(crate) fn new(balancer: &'a Balancer, begun_us: u64) -> Self {
+    pub(crate) fn new(balancer: &'a Balancer, operation: usize, begun_us: u64) -> Self {
         balancer.budget.request();
         let (tried, freshness) = (Tried::default(), Freshness::Any);
-        Self { balancer, begun_us, tried, freshness, retries: 0, retrying: None }
+        Self { balancer, operation, begun_us, tried, freshness, retries: 0, retrying: None }
     }
 
     /// After a failed try on the endpoint at `position`.
@@ -220,7 +222,7 @@ mod tests {
         let upstream = Upstream { retry: rule, ..Upstream::new(UpstreamKind::Single, endpoints) };
         let balancer = Balancer::new(&upstream, None, &Pools::default());
         let failed = FailedTry { stale, nothing_sent: false, repeatable: true };
-        Tries::new(&balancer, 0).after_failure(failed, 0, 0)
+        Tries::new(&balancer, 0, 0).after_failure(failed, 0, 0)
     }
 
     #[test]

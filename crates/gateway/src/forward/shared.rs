@@ -14,6 +14,7 @@ use super::balance::SetName;
 use super::health::Health;
 use super::names::Name;
 use super::own::OwnConnections;
+use crate::fetch::Fetch;
 
 /// Shared by all workers of a gateway.
 pub(crate) struct Shared {
@@ -35,13 +36,16 @@ impl std::fmt::Debug for Shared {
     }
 }
 
-/// What a thread of its own looks after while a worker uses it.
-#[derive(Debug)]
+/// Work for a thread of its own, which looks after names and endpoints while a worker uses them.
 pub(crate) enum Watched {
     /// To be looked up.
     Name(Weak<Name>),
     /// To be checked.
     Endpoint(Box<CheckedEndpoint>),
+    /// To be sent.
+    Fetch(Box<Fetch>),
+    /// Its work is over.
+    Nothing,
 }
 
 /// An endpoint with health checks.
@@ -77,7 +81,7 @@ impl SharedSet {
 const FULL_MIN: usize = 1_024;
 
 impl Shared {
-    /// For `workers` worker threads. Names are looked up for each connection, and there are no health checks.
+    /// For `workers` worker threads. No names are looked up, and there are no health checks.
     pub(crate) fn new(workers: usize, entropy: &impl Entropy) -> Arc<Self> {
         Arc::new(Self::with(workers, entropy, None))
     }
@@ -128,18 +132,24 @@ impl Shared {
         [&self.checks_passed, &self.checks_failed].map(|count| count.load(Ordering::Relaxed))
     }
 
-    /// What is known of a host name, which is looked up if it is new. `None`: no thread looks names up.
-    pub(crate) fn name(&self, host: &str) -> Option<Arc<Name>> {
-        let watched = self.watched.as_ref()?;
+    /// Hands work to the thread that looks after endpoints. Returns whether there is one.
+    pub(crate) fn send(&self, work: Watched) -> bool {
+        self.watched.as_ref().is_some_and(|watched| watched.send(work).is_ok())
+    }
+
+    /// What is known of a host name, which is looked up if it is new.
+    pub(crate) fn name(&self, host: &str) -> Arc<Name> {
         let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = names.get(host).and_then(Weak::upgrade) {
-            return Some(known);
+            return known;
         }
         names.retain(|_, name| name.strong_count() > 0);
         let name = Arc::new(Name::new(host));
         names.insert(host.to_owned(), Arc::downgrade(&name));
-        watched.send(Watched::Name(Arc::downgrade(&name))).ok()?;
-        Some(name)
+        if !self.send(Watched::Name(Arc::downgrade(&name))) {
+            name.looked_up(Err("no names are looked up".to_owned()));
+        }
+        name
     }
 
     pub(crate) fn workers(&self) -> u32 {
@@ -153,7 +163,7 @@ impl Shared {
 
     /// Begins the health checks of a set, if it has some.
     fn watch(&self, set: &SetName, upstream: &Upstream, health: &[Arc<Health>]) {
-        let (Some(watched), Some(check)) = (&self.watched, &upstream.health_check) else { return };
+        let Some(check) = &upstream.health_check else { return };
         for (endpoint, health) in upstream.endpoints.iter().zip(health) {
             let checked = CheckedEndpoint {
                 set: set.clone(),
@@ -162,7 +172,7 @@ impl Shared {
                 check: check.clone(),
             };
             // Fails only if the gateway is shutting down.
-            let _ = watched.send(Watched::Endpoint(Box::new(checked)));
+            let _ = self.send(Watched::Endpoint(Box::new(checked)));
         }
     }
 
@@ -245,7 +255,7 @@ mod tests {
         });
         let mut checked = || match watched.try_recv() {
             Ok(Watched::Endpoint(endpoint)) => Some(endpoint),
-            Ok(Watched::Name(_)) | Err(_) => None,
+            Ok(_) | Err(_) => None,
         };
         let of = || shared.health(("pets".to_owned(), "1".to_owned(), 0), &set);
         let used = of();

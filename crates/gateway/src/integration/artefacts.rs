@@ -1,14 +1,14 @@
 //! Artefacts as they are served: compiled, with the last good version of those that are broken.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use expression::Budget;
 use mediation::{Bindings, Compiler, InboundTarget, Memory, Program, SequenceId};
 use model::{
-    Api, ApiState, Artefact, ArtefactSet, Cors, Denial, Diagnostic, Fault, LoadedApi, Severity,
-    Snapshot, Transports,
+    Api, ApiState, Artefact, ArtefactSet, Cors, Denial, Diagnostic, Fault, LoadedApi, Resource,
+    Severity, Snapshot, Transports,
 };
 use stages::{ApiRoutes, NotFound, Routes};
 
@@ -73,6 +73,32 @@ impl Compiled {
     }
 }
 
+impl Compiled {
+    /// Without the archives that have errors: an archive is served whole or not at all. Others may use what they had.
+    fn whole(self) -> Self {
+        let mut compiled = self;
+        loop {
+            let all = &compiled.artefacts.artefacts;
+            let is_broken = |file: &Path| compiled.broken.contains(file);
+            let archives = all.iter().filter(|one| one.application.is_some()).map(unit);
+            let broken: BTreeSet<_> =
+                archives.filter(|file| is_broken(file)).map(Path::to_owned).collect();
+            if broken.is_empty() {
+                return compiled;
+            }
+            for file in &broken {
+                tracing::error!(target: LOG, "{}: not served, since it has errors", file.display());
+            }
+            let mut artefacts = ArtefactSet::clone(&compiled.artefacts);
+            artefacts.artefacts.retain(|one| !broken.contains(unit(one)));
+            artefacts.resources.retain(|_, one| !broken.iter().any(|file| is_in(one, file)));
+            let mut rest = Self::of(Arc::new(artefacts));
+            rest.broken.append(&mut compiled.broken);
+            compiled = rest;
+        }
+    }
+}
+
 impl Integration {
     /// Compiles the artefacts of `snapshot`, unless `previous` has them already. What is broken now stays as it is in
     /// `previous`, if it was not broken there.
@@ -100,7 +126,7 @@ impl Integration {
             Some(kept) => (Compiled::of(Arc::new(kept)), new.diagnostics),
             None => (Compiled { diagnostics: Vec::new(), ..new }, new.diagnostics),
         };
-        let Compiled { artefacts, program, broken, .. } = compiled;
+        let Compiled { artefacts, program, broken, .. } = compiled.whole();
         let served = services(&program, cors);
         let apis = served
             .iter()
@@ -143,7 +169,7 @@ impl Integration {
             set.artefacts.iter().filter(|one| unit(one) == *file).cloned().collect()
         };
         let mut artefacts = found.artefacts.clone();
-        let mut has_kept = false;
+        let mut kept = Vec::new();
         for file in new.broken.difference(&self.broken) {
             let (old, broken) = (of(&self.artefacts, file), of(found, file));
             let others = artefacts.iter().filter(|one| unit(one) != *file).flat_map(names);
@@ -157,14 +183,17 @@ impl Integration {
             let at = artefacts.iter().position(|one| unit(one) == *file).unwrap_or_default();
             artefacts.retain(|one| unit(one) != *file);
             artefacts.splice(at..at, old);
-            has_kept = true;
+            kept.push(file);
         }
-        if !has_kept {
+        if kept.is_empty() {
             return None;
         }
-        // Those that an old version refers to.
-        let mut resources = self.artefacts.resources.clone();
-        resources.extend(found.resources.clone());
+        // An archive has resources of its own; the others are shared, and an old version may refer to one that is gone.
+        let is_kept = |one: &Resource| kept.iter().any(|file| is_in(one, file));
+        let (own, mut resources): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            self.artefacts.resources.clone().into_iter().partition(|(_, one)| is_kept(one));
+        resources.extend(found.resources.clone().into_iter().filter(|(_, one)| !is_kept(one)));
+        resources.extend(own);
         Some(ArtefactSet { artefacts, resources })
     }
 
@@ -288,6 +317,12 @@ impl Integration {
 /// What is served whole or not at all: an archive, or a file.
 fn unit(artefact: &Artefact) -> &Path {
     artefact.application.as_ref().map_or(&artefact.file, |application| &application.file)
+}
+
+/// Whether a resource is in an archive.
+fn is_in(resource: &Resource, archive: &Path) -> bool {
+    let (file, archive) = (resource.file.to_string_lossy(), archive.to_string_lossy());
+    file.strip_prefix(&*archive).is_some_and(|entry| entry.starts_with("!/"))
 }
 
 /// The unit of an artefact's file.

@@ -140,7 +140,7 @@ pub(super) async fn hold_response<B: RequestBody>(
                 let before = hold.len();
                 let buffers = &resources.buffers;
                 let mut moved = match &mut request_body {
-                    Some(body) => stream.poll_upload(cx, *body, buffers),
+                    Some(body) => stream.poll_upload(cx, *body, resources),
                     None => false,
                 };
                 if all.is_none()

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use expression::Budget;
 use mediation::{
     Body, Code, Direction, EndpointKind, Exchange, Failure, Format, Message, PlainHead, Properties,
-    Target,
+    PropertyScope, Retry, Target,
 };
 use model::{Blame, Fault};
 use wire::http1::{BodyFraming, Field};
@@ -35,6 +35,10 @@ pub(super) struct Sender {
     target: Target,
     environment: RunEnvironment,
     upstream: Option<ApiUpstream>,
+    /// By the property `NO_KEEPALIVE`.
+    closes: bool,
+    /// By the property `POST_TO_URI`.
+    is_absolute: bool,
 }
 
 /// The endpoints of the operation whose policies run.
@@ -42,6 +46,8 @@ pub(super) struct Sender {
 pub(super) struct ApiUpstream {
     pub(super) api: Rc<WorkerApi>,
     pub(super) balancer: Rc<Balancer>,
+    /// The number of the operation.
+    pub(super) operation: usize,
     /// The client accepts trailers.
     pub(super) wants_trailers: bool,
 }
@@ -129,6 +135,10 @@ impl Sender {
         framing: BodyFraming,
     ) -> Self {
         let method = exchange.named_method(properties);
+        let says = |name| {
+            let set = properties.and_then(|all| all.get(PropertyScope::Axis2, name));
+            set.is_some_and(|value| value.value().truth())
+        };
         let Exchange { target, message, .. } = exchange;
         Self {
             direction: message.direction,
@@ -140,6 +150,8 @@ impl Sender {
             target,
             environment,
             upstream: None,
+            closes: says("NO_KEEPALIVE"),
+            is_absolute: says("POST_TO_URI"),
         }
     }
 
@@ -169,7 +181,7 @@ impl Sender {
         let (members, choice) = ordered(worker, &self.environment, group);
         let mut first = None;
         let mut last = None;
-        for target in members {
+        for (position, target) in members {
             let sent = if target.members.is_empty() {
                 self.run_to(target, worker, revision, body).await
             } else {
@@ -179,12 +191,19 @@ impl Sender {
                 Ok(_) => choice == Choice::All,
                 Err(fault) => match choice {
                     Choice::One => false,
-                    Choice::FirstReady => self.may_send_again(target, fault),
+                    Choice::FirstReady | Choice::LastThatWorked => {
+                        self.may_send_again(target, fault)
+                    }
                     Choice::All => fault.blame() == Blame::Upstream,
                 },
             };
             match sent {
-                Ok(response) if first.is_none() => first = Some(response),
+                Ok(response) if first.is_none() => {
+                    if choice == Choice::LastThatWorked {
+                        worker.origins.stay(group.endpoint, position);
+                    }
+                    first = Some(response);
+                }
                 Ok(response) => response.release(&worker.resources),
                 Err(fault) => last = Some(fault),
             }
@@ -200,9 +219,12 @@ impl Sender {
     /// Whether another member than `target` may get the message: nothing of it was sent, or it is safe to repeat.
     fn may_send_again(&self, target: &Target, fault: &Fault) -> bool {
         let endpoint = target.endpoint.and_then(|id| self.environment.program().endpoint_at(id));
-        if endpoint.is_some_and(|endpoint| !endpoint.retry.includes(fault::code(fault))) {
+        let retry = endpoint.map(|endpoint| &endpoint.retry);
+        if retry.is_some_and(|retry| !retry.includes(fault::code(fault))) {
             return false;
         }
+        // Who lists the code wants it repeated, whatever the method.
+        let is_listed = matches!(retry, Some(Retry::Only(_)));
         let is_unsent = matches!(
             fault,
             Fault::Unreachable { .. }
@@ -210,7 +232,7 @@ impl Sender {
                 | Fault::NotReady { .. }
                 | Fault::NoReadyChild { .. }
         );
-        let is_repeatable = Method::from_bytes(self.method()).is_idempotent();
+        let is_repeatable = is_listed || Method::from_bytes(self.method()).is_idempotent();
         is_unsent || is_repeatable && fault.blame() == Blame::Upstream
     }
 
@@ -233,7 +255,9 @@ impl Sender {
                 &own_edits
             }
         };
-        let (method, path) = (self.method(), address.path.as_bytes());
+        // A member of a group may have a method of its own.
+        let method = target.method.as_deref().map_or(self.method(), str::as_bytes);
+        let path = address.path.as_bytes();
         let outgoing = Outgoing {
             bytes,
             fields,
@@ -242,10 +266,13 @@ impl Sender {
             wants_trailers: upstream.is_some_and(|upstream| upstream.wants_trailers),
             authority: target.host.as_deref().map(str::as_bytes),
             query: address.query.map(str::as_bytes),
+            closes: self.closes,
+            is_absolute: self.is_absolute,
             ..Outgoing::own(method, path, edits, &self.peer)
         };
         let (retries, now_us) = (&worker.tally.retries, worker.resources.now_us());
         let forwarding = Forwarding {
+            operation: upstream.map_or(0, |upstream| upstream.operation),
             forward_fields: upstream.map_or(&[], ApiUpstream::forward_fields),
             ..revision.live.forwarding(retries, &address.balancer, now_us)
         };
@@ -321,16 +348,21 @@ enum Choice {
     One,
     /// The first that can take it.
     FirstReady,
+    /// The same, beginning with the one that worked before: a `failover` that is not `dynamic`.
+    LastThatWorked,
     All,
 }
 
-/// Whether several targets get the message, so that its body has to be held.
-pub(super) fn has_recipients(environment: &RunEnvironment, target: &Target) -> bool {
-    let endpoint = target.endpoint.and_then(|id| environment.program().endpoint_at(id));
-    let is_list = endpoint.is_some_and(|endpoint| {
+/// Whether several targets may get the message, though a part of it was sent to one: its body has to be held.
+pub(super) fn repeats(environment: &RunEnvironment, target: &Target) -> bool {
+    let endpoint = |of: &Target| of.endpoint.and_then(|id| environment.program().endpoint_at(id));
+    let is_list = endpoint(target).is_some_and(|endpoint| {
         matches!(endpoint.kind, EndpointKind::RecipientList { .. } | EndpointKind::Recipients(_))
     });
-    is_list || target.members.iter().any(|member| has_recipients(environment, member))
+    let is_listed = |member: &Target| {
+        endpoint(member).is_some_and(|endpoint| matches!(endpoint.retry, Retry::Only(_)))
+    };
+    is_list || target.members.iter().any(|of| is_listed(of) || repeats(environment, of))
 }
 
 /// The members of a group in the order in which they are tried.
@@ -338,7 +370,7 @@ fn ordered<'t>(
     worker: &Worker,
     environment: &RunEnvironment,
     group: &'t Target,
-) -> (impl Iterator<Item = &'t Target>, Choice) {
+) -> (impl Iterator<Item = (usize, &'t Target)>, Choice) {
     let endpoint = group.endpoint.and_then(|id| environment.program().endpoint_at(id));
     let (first, choice) = match endpoint.map(|endpoint| &endpoint.kind) {
         Some(EndpointKind::LoadBalance { fails_over, weights, .. }) => {
@@ -346,8 +378,11 @@ fn ordered<'t>(
             (worker.origins.turn(weights), choice)
         }
         Some(EndpointKind::RecipientList { .. } | EndpointKind::Recipients(_)) => (0, Choice::All),
+        Some(EndpointKind::Failover { fails_back: false, .. }) => {
+            (worker.origins.stayed(group.endpoint), Choice::LastThatWorked)
+        }
         Some(
-            EndpointKind::Failover { .. }
+            EndpointKind::Failover { fails_back: true, .. }
             | EndpointKind::Address { .. }
             | EndpointKind::Http { .. }
             | EndpointKind::Upstream
@@ -356,8 +391,8 @@ fn ordered<'t>(
         )
         | None => (0, Choice::FirstReady),
     };
-    let (before, from) = group.members.split_at_checked(first).unwrap_or((&[], &group.members));
-    (from.iter().chain(before), choice)
+    let members = group.members.iter().enumerate();
+    (members.clone().skip(first).chain(members.take(first)), choice)
 }
 
 /// A response as mediation gets it. Its body streams unless it is empty.

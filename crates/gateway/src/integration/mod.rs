@@ -10,6 +10,7 @@ mod head;
 mod origins;
 pub(crate) mod policies;
 mod session;
+mod variables;
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -41,6 +42,7 @@ use session::{Outcome, Session, Waiting};
 
 pub(crate) use artefacts::Integration;
 pub(crate) use origins::Origins;
+pub use variables::variable;
 
 /// The target of what artefacts and their authors log: each line says something else.
 const LOG: &str = "penstock_mediation::log";
@@ -113,6 +115,12 @@ impl Environment for RunEnvironment {
         }
     }
 
+    /// Policies of APIs have none: whoever writes an API need not know the gateway's environment.
+    fn variable(&self, scope: PropertyScope, name: &str) -> Option<Cow<'_, str>> {
+        self.integration.as_ref()?;
+        variable(scope, name)
+    }
+
     fn log(&self, level: LogLevel, line: &str) {
         match level {
             LogLevel::Trace => tracing::trace!(target: LOG, "{line}"),
@@ -137,6 +145,9 @@ pub(crate) async fn respond<C: Client>(
 ) -> Result<Response, Fault> {
     let integration = &revision.integration;
     let (head, bytes) = (&request.head, request.bytes.as_slice());
+    if head.path(bytes) == b"*" {
+        return Ok(worker.own_response(200));
+    }
     let Target { routes, service: service_at, remainder, is_served } = integration.find(request)?;
     let service = worker.services.get(routes, &worker.pools);
     record.api = Some(Rc::clone(&service.account));
@@ -374,6 +385,9 @@ async fn deliverable<B: RequestBody>(
             bytes => held(bytes),
         },
     };
+    if let Some(reason) = axis2("HTTP_SC_DESC") {
+        head.edits.set_reason(&reason.text());
+    }
     if let Some(status) = status {
         head.edits.set_status(status);
     } else if head.status() == 0 {

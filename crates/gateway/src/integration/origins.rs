@@ -21,6 +21,8 @@ pub(crate) struct Origins {
     computed: RefCell<VecDeque<(Key, Known)>>,
     /// Counts the messages to groups, whose members take turns.
     turn: Cell<usize>,
+    /// By number of a group: the member that worked last, where that is kept.
+    stayed: RefCell<Vec<usize>>,
 }
 
 #[derive(Debug)]
@@ -182,10 +184,28 @@ impl Origins {
         weights.iter().position(is_its).unwrap_or_default()
     }
 
+    /// The member of a group that worked last.
+    pub(super) fn stayed(&self, group: Option<EndpointId>) -> usize {
+        let known = self.stayed.borrow();
+        group.and_then(|id| known.get(id.index()).copied()).unwrap_or_default()
+    }
+
+    pub(super) fn stay(&self, group: Option<EndpointId>, member: usize) {
+        let Some(id) = group else { return };
+        let mut known = self.stayed.borrow_mut();
+        if known.len() <= id.index() {
+            known.resize(id.index().saturating_add(1), 0);
+        }
+        if let Some(known) = known.get_mut(id.index()) {
+            *known = member;
+        }
+    }
+
     /// Forgets all: endpoints have other numbers after a change.
     pub(crate) fn clear(&self) {
         self.configured.borrow_mut().clear();
         self.computed.borrow_mut().clear();
+        self.stayed.borrow_mut().clear();
     }
 }
 
@@ -215,19 +235,21 @@ fn upstream(address: Endpoint, configured: Option<&MediatedEndpoint>) -> Upstrea
     if configured.timeout.ms > 0 {
         upstream.response_head_ms = configured.timeout.ms.min(CONFIGURED_MS_MAX);
     }
-    let suspend = &configured.suspend;
-    if *suspend != Suspend::default() {
-        let codes = suspend.codes.as_ref().map(|codes| [codes, &*suspend.marking_codes].concat());
-        let never = codes.as_ref().is_some_and(Vec::is_empty);
-        upstream.suspension = Suspension::Consecutive {
-            failures: if never { 0 } else { suspend.retries.saturating_add(1) },
-            codes,
-            lasts: SuspensionTime {
-                initial_ms: suspend.initial_ms,
-                factor: suspend.factor,
-                max_ms: suspend.maximum_ms,
-            },
-        };
+    if let Some(suspend) = &configured.suspend {
+        upstream.suspension = suspension(suspend);
     }
     upstream
+}
+
+fn suspension(suspend: &Suspend) -> Suspension {
+    Suspension::Consecutive {
+        failures: if suspend.initial_ms == 0 { 0 } else { suspend.retries.saturating_add(1) },
+        codes: suspend.codes.clone(),
+        marks: Some(suspend.marking_codes.clone()),
+        lasts: SuspensionTime {
+            initial_ms: suspend.initial_ms,
+            factor: suspend.factor,
+            max_ms: suspend.maximum_ms,
+        },
+    }
 }

@@ -110,6 +110,7 @@ pub(crate) async fn respond<C: Client>(
     session.upstream = Some(ApiUpstream {
         api: Rc::clone(to.api),
         balancer: Rc::clone(to.balancer),
+        operation: to.operation,
         wants_trailers: crate::message::wants_trailers(request),
     });
     let (framing, early_upload) = (request.head.framing(), to.early_upload);

@@ -244,7 +244,7 @@ impl Session {
         let (worker, revision) = (Rc::clone(&self.worker), Rc::clone(&self.revision));
         if is_streaming
             && exchange.source == Source::Request
-            && !exchange::has_recipients(&self.environment, &exchange.target)
+            && !exchange::repeats(&self.environment, &exchange.target)
             && let Some(Waiting { client, framing, early_upload, .. }) = client
             && client.can_restart()
         {

@@ -7,6 +7,8 @@ use wire::http1::{Field, Known, KnownSet, write};
 pub(crate) struct HeadEdits {
     /// Of a response.
     status: Option<u16>,
+    /// Of the status line.
+    reason: Option<Box<[u8]>>,
     removed: KnownSet,
     /// Removed names without a [`Known`] of their own, each followed by `:`, which no name contains.
     removed_names: Vec<u8>,
@@ -17,6 +19,7 @@ pub(crate) struct HeadEdits {
 impl HeadEdits {
     pub(crate) fn clear(&mut self) {
         self.status = None;
+        self.reason = None;
         self.removed = KnownSet::EMPTY;
         self.removed_names.clear();
         self.lines.clear();
@@ -27,9 +30,17 @@ impl HeadEdits {
         self.removed_names.capacity().saturating_add(self.lines.capacity())
     }
 
-    /// The new status. Its reason phrase is the standard one.
+    /// The new status. Its reason phrase is the standard one, unless it has one of its own.
     pub(crate) fn status(&self) -> Option<u16> {
         self.status
+    }
+
+    pub(crate) fn reason(&self) -> Option<&[u8]> {
+        self.reason.as_deref()
+    }
+
+    pub(crate) fn set_reason(&mut self, reason: &str) {
+        self.reason = Some(reason.as_bytes().into());
     }
 
     pub(crate) fn set_status(&mut self, status: u16) {

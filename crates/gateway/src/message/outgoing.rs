@@ -28,6 +28,10 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) upgrade: Option<&'a [u8]>,
     /// Its sender accepts trailers, which gRPC servers require (RFC 9110 section 10.1.4).
     pub(crate) wants_trailers: bool,
+    /// Its connection is not used again.
+    pub(crate) closes: bool,
+    /// The request line has the whole URL: the endpoint is reached through a forward proxy.
+    pub(crate) is_absolute: bool,
 }
 
 impl<'a> Outgoing<'a> {
@@ -54,7 +58,15 @@ impl<'a> Outgoing<'a> {
             host: head.host(bytes),
             upgrade: upgrade.then(protocol),
             wants_trailers: wants_trailers(request),
+            closes: false,
+            is_absolute: false,
         }
+    }
+
+    /// Whether it is a gRPC stream, whose messages may be few and far between.
+    pub(crate) fn is_grpc(&self) -> bool {
+        let mut fields = self.fields.iter();
+        is_grpc(fields.find(|field| field.known == Known::ContentType), self.bytes)
     }
 
     /// One of the gateway's own. `target`: path and query.
@@ -78,8 +90,25 @@ impl<'a> Outgoing<'a> {
             host: &[],
             upgrade: None,
             wants_trailers: false,
+            closes: false,
+            is_absolute: false,
         }
     }
+}
+
+impl Request {
+    /// The same.
+    pub(crate) fn is_grpc(&self) -> bool {
+        is_grpc(self.head.find(Known::ContentType), &self.bytes)
+    }
+}
+
+fn is_grpc(content_type: Option<&Field>, bytes: &[u8]) -> bool {
+    const GRPC: &[u8] = b"application/grpc";
+    content_type.is_some_and(|field| {
+        let start = field.value.of(bytes).get(..GRPC.len());
+        start.is_some_and(|start| start.eq_ignore_ascii_case(GRPC))
+    })
 }
 
 /// Whether the client accepts trailers.

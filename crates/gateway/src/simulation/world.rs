@@ -60,6 +60,22 @@ pub(super) struct World {
 }
 
 impl World {
+    pub(super) fn is_calm(&self) -> bool {
+        self.calm
+    }
+
+    pub(super) fn is_crowded(&self) -> bool {
+        self.crowded
+    }
+
+    pub(super) fn has_large_bodies(&self) -> bool {
+        self.large > 3_000
+    }
+
+    pub(super) fn drains(&self) -> bool {
+        self.drains_us < u64::MAX
+    }
+
     pub(super) fn new(seed: u64, traced: bool) -> Self {
         let mut random = Random::new(seed, 1);
         let calm = random.percent(20);

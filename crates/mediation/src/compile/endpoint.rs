@@ -5,6 +5,7 @@ use model::Place;
 
 use super::{Compiler, Element};
 use crate::limits;
+use crate::message::is_token;
 use crate::program::{
     Credentials, Endpoint, EndpointFormat, EndpointId, EndpointKind, Retry, Suspend, Timeout,
     TimeoutAction,
@@ -56,6 +57,12 @@ impl Compiler {
             return None;
         };
         for other in children {
+            if other.name() == "property" {
+                let help = "set it by `property` before the message is sent".to_owned();
+                let message = "properties of endpoints are not served".to_owned();
+                self.error(&other, message, Some(help));
+                continue;
+            }
             if other.name() == "session" {
                 let help =
                     "remove it, and keep the sessions where all members find them".to_owned();
@@ -154,10 +161,15 @@ impl Compiler {
     fn endpoint_kind(&mut self, child: &Element<'_>) -> Option<Endpoint> {
         let kind = match child.name() {
             "address" => EndpointKind::Address { uri: child.required(self, "uri")?.to_owned() },
-            "http" => EndpointKind::Http {
-                method: child.optional("method").map(str::to_ascii_uppercase),
-                template: child.required(self, "uri-template")?.to_owned(),
-            },
+            "http" => {
+                let method = child.optional("method").map(str::to_ascii_uppercase);
+                if let Some(method) = method.as_ref().filter(|method| !is_token(method)) {
+                    self.error(child, format!("`method` is `{method}`"), None);
+                    return None;
+                }
+                let template = child.required(self, "uri-template")?.to_owned();
+                EndpointKind::Http { method, template }
+            }
             "default" => EndpointKind::Default,
             "wsdl" => EndpointKind::Address { uri: self.wsdl_address(child)? },
             "loadbalance" => return self.load_balance(child),
@@ -192,8 +204,12 @@ impl Compiler {
         for part in child.children().filter(|part| !is_note(part)) {
             match part.name() {
                 "timeout" => endpoint.timeout = self.timeout(&part)?,
-                "suspendOnFailure" => self.suspend(&part, &mut endpoint.suspend)?,
-                "markForSuspension" => self.mark(&part, &mut endpoint.suspend)?,
+                "suspendOnFailure" => {
+                    self.suspend(&part, endpoint.suspend.get_or_insert_default())?
+                }
+                "markForSuspension" => {
+                    self.mark(&part, endpoint.suspend.get_or_insert_default())?
+                }
                 "retryConfig" => endpoint.retry = self.retry(&part)?,
                 "authentication" if child.name() == "http" => {
                     endpoint.credentials = Some(self.credentials(&part)?);
@@ -283,6 +299,7 @@ impl Compiler {
                 }
             }
         }
+        self.check_members(child, &members);
         if members.is_empty() || members.len() > limits::ENDPOINT_MEMBERS_MAX {
             let most = limits::ENDPOINT_MEMBERS_MAX;
             let message = format!("`{}` needs 1 to {most} endpoints", child.name());
@@ -290,6 +307,28 @@ impl Compiler {
             return None;
         }
         Some(members)
+    }
+
+    /// What a member has of its own although one message is written for all, and one wait is theirs.
+    fn check_members(&mut self, child: &Element<'_>, members: &[(EndpointId, u32)]) {
+        // Each recipient gets a copy.
+        if child.name() == "recipientlist" {
+            return;
+        }
+        let endpoints = members.iter().filter_map(|(id, _)| self.program.endpoint_at(*id));
+        let all: Vec<_> = endpoints.map(|one| (one.format, one.timeout.action)).collect();
+        let mut formats = all.iter().filter_map(|(format, _)| *format);
+        let first = formats.next();
+        if formats.any(|format| Some(format) != first) {
+            let help = "give them one `format`, or send to each by a `filter`".to_owned();
+            let message = "all members get the `format` of the first that has one".to_owned();
+            self.warning(child, message, Some(help));
+        }
+        if all.iter().any(|(_, action)| *action == TimeoutAction::Discard) {
+            let help = "write `drop` into the fault sequence for the error 101504".to_owned();
+            let message = "`discard` of a member has no effect: the message fails".to_owned();
+            self.warning(child, message, Some(help));
+        }
     }
 
     /// `member hostName="..." httpPort="..."`: the message's own path at another host.
@@ -331,8 +370,12 @@ impl Compiler {
         for part in element.children() {
             match part.name() {
                 "errorCodes" => suspend.codes = Some(self.codes(&part)?),
-                "initialDuration" => suspend.initial_ms = self.number(&part)?,
-                "maximumDuration" => suspend.maximum_ms = self.number(&part)?,
+                "initialDuration" => {
+                    suspend.initial_ms = self.duration(&part)?.unwrap_or(suspend.initial_ms);
+                }
+                "maximumDuration" => {
+                    suspend.maximum_ms = self.duration(&part)?.unwrap_or(suspend.maximum_ms);
+                }
                 "progressionFactor" => suspend.factor = self.number(&part)?,
                 other => {
                     self.error(&part, format!("`suspendOnFailure` has no child `{other}`"), None);
@@ -389,8 +432,7 @@ impl Compiler {
                 "errorCodes" => suspend.marking_codes = self.codes(&part)?,
                 "retriesBeforeSuspension" => suspend.retries = self.number(&part)?,
                 "retryDelay" => {
-                    suspend.retry_delay_ms = self.number(&part)?;
-                    if suspend.retry_delay_ms > 0 {
+                    if self.duration(&part)?.is_some_and(|ms| ms > 0) {
                         let message = "`retryDelay` has no effect".to_owned();
                         let help = "a marked endpoint gets the next message at once".to_owned();
                         self.warning(&part, message, Some(help));
@@ -418,6 +460,11 @@ impl Compiler {
             }
         }
         Some(codes)
+    }
+
+    /// In milliseconds; `-1`, as tools write it, means none.
+    fn duration(&mut self, element: &Element<'_>) -> Option<Option<u32>> {
+        if text(element) == "-1" { Some(None) } else { self.number(element).map(Some) }
     }
 
     fn number<T: std::str::FromStr>(&mut self, element: &Element<'_>) -> Option<T> {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use model::{ArtefactSet, Diagnostic, Place, Resource, Severity};
 use xslt::Stylesheet;
 
-use crate::mediators::CachePolicy;
+use crate::mediators::{CachePolicy, instead_of};
 use crate::program::{
     Endpoint, EndpointId, Program, Sequence, SequenceId, Site, Step, Template, TemplateParameter,
 };
@@ -331,6 +331,11 @@ impl Compiler {
             return None;
         }
         let Some(row) = MEDIATORS.iter().find(|row| row.element == name) else {
+            if let Some(instead) = instead_of(name) {
+                let message = format!("the mediator `{name}` is not served");
+                self.error(&element, message, Some(instead.to_owned()));
+                return None;
+            }
             let nearest = base::names::nearest(name, MEDIATORS.iter().map(|row| row.element));
             let help = match nearest {
                 Some(nearest) => format!("did you mean `{nearest}`?"),
@@ -374,11 +379,16 @@ impl Compiler {
         found
     }
 
-    /// A sequence of this step, after which the message ends.
-    pub(crate) fn ending(&mut self, at: &Element<'_>, steps: Vec<Box<dyn Mediator>>) -> SequenceId {
+    /// A sequence of these steps, which are a part of the element `at`.
+    pub(crate) fn sequence_of(
+        &mut self,
+        at: &Element<'_>,
+        element: &'static str,
+        steps: Vec<Box<dyn Mediator>>,
+    ) -> SequenceId {
         let id = self.new_sequence();
         let site = self.site(at);
-        let step = |mediator| Step { element: "onCacheHit", site: site.clone(), mediator };
+        let step = |mediator| Step { element, site: site.clone(), mediator };
         if let Some(sequence) = self.program.sequences.get_mut(id.0 as usize) {
             sequence.steps = steps.into_iter().map(step).collect();
         }

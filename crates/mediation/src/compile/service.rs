@@ -90,11 +90,15 @@ impl Compiler {
         let is_first = self.claims("api", &name, element);
         let context = element.required(self, "context")?;
         element.ignore(&["publishSwagger"]);
-        for name in ["hostname", "port"] {
+        let instead = [
+            ("hostname", "remove it if any will do, or `filter` by `$trp:Host`"),
+            ("port", "remove it if any will do, or name an `inboundEndpoint` in `binds-to`"),
+        ];
+        for (name, help) in instead {
             if element.optional(name).is_some() {
                 let message =
                     format!("`{name}` of an API is not served: it would answer any other too");
-                self.error(element, message, Some("remove it if any will do".to_owned()));
+                self.error(element, message, Some(help.to_owned()));
             }
         }
         if !context.starts_with('/') {
@@ -125,8 +129,14 @@ impl Compiler {
                 }
                 "description" => {}
                 other => {
+                    let help = match other {
+                        "cors" => "write `cors_origins` and `cors_headers` in `[integration]`",
+                        _ => {
+                            "put an OpenAPI description in front of it, with `[integration]` on loopback"
+                        }
+                    };
                     let message = format!("`{other}` of `api` is not served");
-                    self.error(&child, message, None);
+                    self.error(&child, message, Some(help.to_owned()));
                     continue;
                 }
             }
@@ -190,6 +200,17 @@ impl Compiler {
                 return None;
             }
         };
+        let instead = [
+            ("protocol", "write `transports` of the API"),
+            ("content-type", "`filter` by `$trp:Content-Type`"),
+            ("user-agent", "`filter` by `$trp:User-Agent`"),
+        ];
+        for (name, help) in instead {
+            if element.optional(name).is_some() {
+                let message = format!("`{name}` of a resource is not served");
+                self.error(element, message, Some(help.to_owned()));
+            }
+        }
         let flow = self.flow(element)?;
         let resource = Resource { methods, path, flow };
         if let Some(problem) = resource.problem() {

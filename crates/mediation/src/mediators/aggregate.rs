@@ -199,7 +199,8 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
                     None => None,
                 };
                 enclosing = child.optional("enclosingElementProperty").map(Into::into);
-                child.choice(compiler, "aggregateElementType", &[("root", ())])?;
+                // Synapse does not read it.
+                child.choice(compiler, "aggregateElementType", &[("root", ()), ("child", ())])?;
                 on_complete = Some(match child.optional("sequence") {
                     Some(name) => compiler.sequence_named(&child, name)?,
                     None => compiler.nested(&child),

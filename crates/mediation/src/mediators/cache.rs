@@ -280,7 +280,11 @@ fn ending(compiler: &mut Compiler, on_hit: &Element<'_>) -> Option<SequenceId> {
         None => compiler.nested(on_hit),
     };
     on_hit.finish(compiler);
-    Some(compiler.ending(on_hit, vec![Box::new(Hit::Enter(sequence)), Box::new(Hit::Drop)]))
+    Some(compiler.sequence_of(
+        on_hit,
+        "onCacheHit",
+        vec![Box::new(Hit::Enter(sequence)), Box::new(Hit::Drop)],
+    ))
 }
 
 fn read_protocol(

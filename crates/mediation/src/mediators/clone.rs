@@ -12,6 +12,7 @@ use crate::{Failure, Fork, Mediator, Message, Next};
 struct Clone {
     id: Option<Box<str>>,
     continues: bool,
+    sequential: bool,
     targets: Vec<Target>,
 }
 
@@ -30,15 +31,15 @@ impl Mediator for Clone {
         let parts =
             self.targets.iter().map(|target| target.part(message.copy(scene.budget)?, scene));
         let parts = parts.collect::<Result<_, _>>()?;
-        Ok(Next::Fork(Fork { parts, id: self.id.clone(), continues: self.continues }))
+        let (id, continues, sequential) = (self.id.clone(), self.continues, self.sequential);
+        Ok(Next::Fork(Fork { parts, id, continues, sequential }))
     }
 }
 
 pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<dyn Mediator>> {
     let id = element.optional("id").map(Into::into);
     let continues = element.flag(compiler, "continueParent", false)?;
-    // Parts start one after the other in any case, and wait side by side.
-    element.flag(compiler, "sequential", false)?;
+    let sequential = element.flag(compiler, "sequential", false)?;
     let mut targets = Vec::new();
     for child in element.children() {
         if child.name() == "target" {
@@ -47,5 +48,5 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
             compiler.error(&child, format!("`clone` has no child `{}`", child.name()), None);
         }
     }
-    Some(Box::new(Clone { id, continues, targets }))
+    Some(Box::new(Clone { id, continues, sequential, targets }))
 }

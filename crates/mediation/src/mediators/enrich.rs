@@ -37,7 +37,8 @@ enum Target {
     /// Values inside a JSON body; several only for `remove`.
     Json(Vec<Expression>),
     Envelope,
-    Body,
+    /// And the whole of a body in JSON.
+    Body(Expression),
     Property(Box<str>),
 }
 
@@ -59,7 +60,7 @@ impl Mediator for Enrich {
         };
         match self.target {
             Target::Property(_) => source,
-            Target::Custom(_) | Target::Json(_) | Target::Envelope | Target::Body => {
+            Target::Custom(_) | Target::Json(_) | Target::Envelope | Target::Body(_) => {
                 BodyUse::Rewritten
             }
         }
@@ -74,13 +75,17 @@ impl Mediator for Enrich {
                         json_target::edit(target, Edit::Remove, scene, message)?;
                     }
                 }
-                Target::Envelope | Target::Body | Target::Property(_) => {}
+                Target::Envelope | Target::Body(_) | Target::Property(_) => {}
             }
             return Ok(Next::Continue);
         }
+        let is_json = message.body.format() == Format::Json;
         let piece = match &self.target {
             Target::Json(_) => self.json_piece(scene, message)?,
-            Target::Custom(_) | Target::Envelope | Target::Body | Target::Property(_) => {
+            Target::Body(_) if is_json && self.action == Action::Child => {
+                self.json_piece(scene, message)?
+            }
+            Target::Custom(_) | Target::Envelope | Target::Body(_) | Target::Property(_) => {
                 self.piece(scene, message)?
             }
         };
@@ -96,7 +101,11 @@ impl Mediator for Enrich {
                 message.set(PropertyScope::Synapse, name, value, scene.budget)?;
             }
             Target::Envelope => replace_all(piece, message, scene.budget)?,
-            Target::Body => self.to_body(piece, message, scene.budget)?,
+            Target::Body(root) if is_json && self.action == Action::Child => {
+                let text = piece.to_json(scene.budget)?;
+                json_target::edit(root, Edit::Child(&text), scene, message)?;
+            }
+            Target::Body(_) => self.to_body(piece, message, scene.budget)?,
             Target::Custom(target) => self.to_nodes(target, &piece, scene, message)?,
             Target::Json(targets) => {
                 let text = piece.to_json(scene.budget)?;
@@ -411,6 +420,17 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
     let action = to.choice(compiler, "action", &actions)?;
     let target = target(compiler, &to, action)?;
     to.finish(compiler);
+    let is_json = match &source {
+        Source::Custom(expression) => expression.is_json_path(),
+        Source::Inline(piece) => matches!(piece, Piece::Json(_)),
+        Source::Envelope | Source::Body | Source::Property(_) => false,
+    };
+    if is_json && action == Action::Sibling && matches!(target, Target::Body(_)) {
+        let help = "write `child`, or `replace`".to_owned();
+        let message = "JSON has nothing beside the body".to_owned();
+        compiler.error(&to, message, Some(help));
+        return None;
+    }
     Some(Box::new(Enrich { source, moves, target, action }))
 }
 
@@ -463,7 +483,7 @@ fn target(compiler: &mut Compiler, to: &Element<'_>, action: Action) -> Option<T
             }
         }
         "envelope" => Target::Envelope,
-        "body" => Target::Body,
+        "body" => Target::Body(to.compiled(compiler, "json-eval($)")?),
         "property" => Target::Property(to.required(compiler, "property")?.into()),
         other => {
             let help = "write `custom`, `envelope`, `body` or `property`".to_owned();
@@ -474,11 +494,13 @@ fn target(compiler: &mut Compiler, to: &Element<'_>, action: Action) -> Option<T
     let fits = match target {
         Target::Custom(_) => true,
         Target::Json(_) => action != Action::Sibling,
-        Target::Body => action != Action::Remove,
+        Target::Body(_) => action != Action::Remove,
         Target::Envelope | Target::Property(_) => action == Action::Replace,
     };
     if !fits {
-        compiler.error(to, format!("this `action` does not fit the target `{of}`"), None);
+        let help = "replace it, or name a part of the body by `xpath`".to_owned();
+        let message = format!("this `action` does not fit the target `{of}`");
+        compiler.error(to, message, Some(help));
     }
     fits.then_some(target)
 }

@@ -7,7 +7,7 @@ use crate::run::Scene;
 use crate::{Failure, Mediator, Message, Next};
 
 #[derive(Clone, Copy, Debug)]
-enum Turn {
+pub(super) enum Turn {
     Respond,
     Loopback,
     Drop,

@@ -63,7 +63,7 @@ impl Mediator for ForEach {
             parts.push(Part { message: item, sequence: Some(self.sequence), to: None });
         }
         if matches!(self.output, Output::None) {
-            return Ok(Next::Fork(Fork { parts, id: None, continues: true }));
+            return Ok(Next::Fork(Fork { parts, id: None, continues: true, sequential: false }));
         }
         let scatter = Scatter { parts, parallel: self.parallel, enough: None, timeout_ms: None };
         Ok(Next::Scatter(scatter))

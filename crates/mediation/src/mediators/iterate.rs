@@ -15,6 +15,7 @@ use crate::{Failure, Fork, Mediator, Message, Next, limits};
 struct Iterate {
     id: Option<Box<str>>,
     continues: bool,
+    sequential: bool,
     expression: Expression,
     /// `preservePayload`: where an item is put in the message without all items. `None`: the item is the message.
     attach: Option<Expression>,
@@ -47,7 +48,8 @@ impl Mediator for Iterate {
         };
         let parts = messages.into_iter().map(|message| self.target.part(message, scene));
         let parts = parts.collect::<Result<_, _>>()?;
-        Ok(Next::Fork(Fork { parts, id: self.id.clone(), continues: self.continues }))
+        let (id, continues, sequential) = (self.id.clone(), self.continues, self.sequential);
+        Ok(Next::Fork(Fork { parts, id, continues, sequential }))
     }
 }
 
@@ -177,8 +179,7 @@ fn attached_json(
 pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<dyn Mediator>> {
     let id = element.optional("id").map(Into::into);
     let continues = element.flag(compiler, "continueParent", false)?;
-    // Parts start one after the other in any case, and wait side by side.
-    element.flag(compiler, "sequential", false)?;
+    let sequential = element.flag(compiler, "sequential", false)?;
     let source = element.required(compiler, "expression")?;
     let expression = element.compiled(compiler, source)?;
     let preserves = element.flag(compiler, "preservePayload", false)?;
@@ -198,5 +199,5 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
         return None;
     };
     let target = Target::compile(compiler, &child)?;
-    Some(Box::new(Iterate { id, continues, expression, attach, is_same, target }))
+    Some(Box::new(Iterate { id, continues, sequential, expression, attach, is_same, target }))
 }

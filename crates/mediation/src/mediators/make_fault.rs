@@ -40,6 +40,8 @@ struct Parts<'p> {
     code: &'p str,
     reason: &'p str,
     detail: String,
+    node: &'p str,
+    role: &'p str,
     /// The header of the envelope that the fault replaces.
     header: Option<String>,
 }
@@ -60,10 +62,11 @@ impl Mediator for MakeFault {
         };
         scene.budget.charge_memory(detail.len().saturating_add(reason.len()))?;
         let header = header(message, self.version, scene)?;
-        let parts = Parts { code, reason: &reason, detail, header };
+        let (node, role) = (&*self.node, &*self.role);
+        let parts = Parts { code, reason: &reason, detail, node, role, header };
         let (format, bytes) = match self.version {
-            Version::Soap11 => (Format::Soap11, self.soap11(&parts)?),
-            Version::Soap12 => (Format::Soap12, self.soap12(&parts)?),
+            Version::Soap11 => (Format::Soap11, soap11(&parts)?),
+            Version::Soap12 => (Format::Soap12, soap12(&parts)?),
             Version::Pox => (Format::Xml, pox(&parts)?),
         };
         message.body.replace(format, bytes, scene.budget)?;
@@ -75,39 +78,65 @@ impl Mediator for MakeFault {
     }
 }
 
-impl MakeFault {
-    /// Source: SOAP 1.1 section 4.4.
-    fn soap11(&self, parts: &Parts<'_>) -> Result<Vec<u8>, Failure> {
-        let mut writer = start(soap::SOAP11, parts)?;
-        element(&mut writer, QNameRef::local("faultcode"), &format!("soapenv:{}", parts.code))?;
-        let texts = [("faultstring", parts.reason), ("faultactor", &self.role)];
-        for (name, text) in texts.iter().filter(|(_, text)| !text.is_empty()) {
-            element(&mut writer, QNameRef::local(name), text)?;
-        }
-        markup(&mut writer, QNameRef::local("detail"), &parts.detail)?;
-        Ok(writer.finish()?)
+/// Source: SOAP 1.1 section 4.4.
+fn soap11(parts: &Parts<'_>) -> Result<Vec<u8>, Failure> {
+    let mut writer = start(soap::SOAP11, parts)?;
+    element(&mut writer, QNameRef::local("faultcode"), &format!("soapenv:{}", parts.code))?;
+    let texts = [("faultstring", parts.reason), ("faultactor", parts.role)];
+    for (name, text) in texts.iter().filter(|(_, text)| !text.is_empty()) {
+        element(&mut writer, QNameRef::local(name), text)?;
     }
+    markup(&mut writer, QNameRef::local("detail"), &parts.detail)?;
+    Ok(writer.finish()?)
+}
 
-    /// Source: SOAP 1.2 part 1 section 5.4.
-    fn soap12(&self, parts: &Parts<'_>) -> Result<Vec<u8>, Failure> {
-        let mut writer = start(soap::SOAP12, parts)?;
-        let name = |local| QNameRef::new("soapenv", soap::SOAP12, local);
-        writer.start_element(name("Code"))?;
-        element(&mut writer, name("Value"), &format!("soapenv:{}", parts.code))?;
-        writer.end_element()?;
-        writer.start_element(name("Reason"))?;
-        writer.start_element(name("Text"))?;
-        writer.attribute(QNameRef::new("xml", xml::XML_NAMESPACE, "lang"), "en")?;
-        writer.text(parts.reason)?;
-        writer.end_element()?;
-        writer.end_element()?;
-        let texts = [("Node", &*self.node), ("Role", &*self.role)];
-        for (local, text) in texts.iter().filter(|(_, text)| !text.is_empty()) {
-            element(&mut writer, name(local), text)?;
-        }
-        markup(&mut writer, name("Detail"), &parts.detail)?;
-        Ok(writer.finish()?)
+/// Source: SOAP 1.2 part 1 section 5.4.
+fn soap12(parts: &Parts<'_>) -> Result<Vec<u8>, Failure> {
+    let mut writer = start(soap::SOAP12, parts)?;
+    let name = |local| QNameRef::new("soapenv", soap::SOAP12, local);
+    writer.start_element(name("Code"))?;
+    element(&mut writer, name("Value"), &format!("soapenv:{}", parts.code))?;
+    writer.end_element()?;
+    writer.start_element(name("Reason"))?;
+    writer.start_element(name("Text"))?;
+    writer.attribute(QNameRef::new("xml", xml::XML_NAMESPACE, "lang"), "en")?;
+    writer.text(parts.reason)?;
+    writer.end_element()?;
+    writer.end_element()?;
+    let texts = [("Node", parts.node), ("Role", parts.role)];
+    for (local, text) in texts.iter().filter(|(_, text)| !text.is_empty()) {
+        element(&mut writer, name(local), text)?;
     }
+    markup(&mut writer, name("Detail"), &parts.detail)?;
+    Ok(writer.finish()?)
+}
+
+/// A report of the host, as a SOAP fault: `report` is an object of texts in JSON, whose `message` is the reason. `None`
+/// if `format` is none of SOAP.
+#[must_use]
+pub fn soap_fault(format: Format, is_clients: bool, report: &[u8]) -> Option<Vec<u8>> {
+    const NAMESPACE: &str = "http://wso2.org/apimanager";
+    soap::namespace(format)?;
+    let document = expression::json::Document::parse(report).ok()?;
+    let root = document.root();
+    let reason = root.get("message")?.string()?;
+    let options = xml::WriterOptions { declaration: false, ..Default::default() };
+    let mut detail = Writer::new(options).ok()?;
+    detail.start_element(QNameRef::new("am", NAMESPACE, "fault")).ok()?;
+    for (name, value) in root.members() {
+        element(&mut detail, QNameRef::new("am", NAMESPACE, &name), &value.string()?).ok()?;
+    }
+    let detail = String::from_utf8(detail.finish().ok()?).ok()?;
+    let parts = |code| Parts { code, reason: &reason, detail, node: "", role: "", header: None };
+    let is_soap12 = format == Format::Soap12;
+    let code = match (is_soap12, is_clients) {
+        (false, true) => "Client",
+        (false, false) => "Server",
+        (true, true) => "Sender",
+        (true, false) => "Receiver",
+    };
+    let written = if is_soap12 { soap12(&parts(code)) } else { soap11(&parts(code)) };
+    written.ok()
 }
 
 /// The value of a detail as XML: elements as such, all else as text.

@@ -6,6 +6,8 @@ mod aggregate;
 mod cache;
 mod call_template;
 mod clone;
+mod condition;
+mod conditional_router;
 mod datamapper;
 mod enrich;
 mod filter;
@@ -33,6 +35,7 @@ mod switch;
 pub(crate) mod text;
 mod throttle;
 mod throw_error;
+mod unserved;
 #[cfg(feature = "validate")]
 mod validate;
 #[cfg(feature = "validate")]
@@ -45,7 +48,9 @@ use crate::compile::{Compiler, Element};
 #[cfg(not(feature = "script"))]
 use absent as script;
 pub(crate) use cache::Policy as CachePolicy;
+pub use make_fault::soap_fault;
 pub(crate) use pattern::Pattern;
+pub(crate) use unserved::instead_of;
 #[cfg(not(feature = "validate"))]
 use {absent as json_transform, absent as validate};
 
@@ -67,20 +72,21 @@ pub struct Row {
 /// Every mediator, in the order of the alphabet. docs/synapse.md is generated from it.
 #[rustfmt::skip]
 pub const MEDIATORS: &[Row] = &[
-    Row { element: "aggregate",         compile: aggregate::compile,        about: "joins messages that were split, or that have a value in common", attributes: "`id`; `correlateOn`, `completeCondition` (`timeout`, `messageCount`), `onComplete` (`expression`, `sequence`, `enclosingElementProperty`)", differs: "Messages of one request only, in the order in which they were split. Completes early if no more messages can arrive. Several elements without an envelope and without `enclosingElementProperty` are put in an element `aggregate`." },
+    Row { element: "aggregate",         compile: aggregate::compile,        about: "joins messages that were split, or that have a value in common", attributes: "`id`; `correlateOn`, `completeCondition` (`timeout`, `messageCount`), `onComplete` (`expression`, `sequence`, `enclosingElementProperty`, `aggregateElementType` without effect, as in Synapse)", differs: "Messages of one request only, in the order in which they were split. Completes early if no more messages can arrive. Several elements without an envelope and without `enclosingElementProperty` are put in an element `aggregate`." },
     Row { element: "cache",             compile: cache::compile,              about: "keeps responses, and returns them to requests that are the same", attributes: "`timeout` (s), `maxMessageSize`, `collector`; `onCacheHit`: `sequence`; `protocol`: `methods`, `headersToExcludeInHash`, `responseCodes`, `enableCacheControl`, `includeAgeHeader`; `implementation`: `maxSize`", differs: "Requests are compared as a whole: method, URL, fields but `Date` and `User-Agent`, and body. `id`, `scope` and `hashGenerator` have no effect. Responses with `Set-Cookie` are not kept, nor, by `enableCacheControl`, those with `no-cache` or `private`. All workers share what is kept; it is empty after a change of the artefacts." },
     Row { element: "call",              compile: send::call,                  about: "sends the message to an endpoint and waits for the response", attributes: "endpoint child; `blocking`; `source`, `target`", differs: "A blocking call holds no thread." },
     Row { element: "call-template",     compile: call_template::compile,      about: "runs a sequence template with parameters", attributes: "`target`, `onError`; `with-param`", differs: "" },
-    Row { element: "clone",             compile: clone::compile,            about: "sends copies of the message to targets", attributes: "`id`, `continueParent`, `sequential`; `target`: `sequence`, `endpoint`, `to`, `soapAction`", differs: "Copies always run concurrently." },
+    Row { element: "clone",             compile: clone::compile,            about: "sends copies of the message to targets", attributes: "`id`, `continueParent`, `sequential`; `target`: `sequence`, `endpoint`, `to`, `soapAction`", differs: "With `sequential`, the next copy starts when the last one is done or was sent by `send`." },
+    Row { element: "conditionalRouter", compile: conditional_router::compile, about: "runs the targets of the routes whose conditions hold", attributes: "`continueAfter`; `conditionalRoute`: `breakRoute`; `condition` as in `rewrite`; `target`: `sequence` or `endpoint`, `to`, `soapAction`", differs: "`asynchronous` routes are rejected. A target that ends the message ends it, with `continueAfter` too." },
     Row { element: "datamapper",        compile: datamapper::compile,         about: "transforms the payload by the stylesheet of a mapping", attributes: "`xsltStyleSheet`, `inputType`, `outputType`", differs: "A mapping without `xsltStyleSheet` is rejected: write it as `xslt` or `payloadFactory`." },
     Row { element: "drop",              compile: flow::drop_message,          about: "ends the message", attributes: "", differs: "" },
-    Row { element: "enrich",            compile: enrich::compile,             about: "copies a part of the message to another place", attributes: "`source`: `type`, `clone`, `xpath`, `property`, `key`; `target`: `type`, `action`, `xpath`, `property`", differs: "In JSON, `child` puts the members of an object into an object, and `remove` takes several paths; `sibling` and the type `key` are rejected. A source that does not exist is logged, and nothing is copied." },
+    Row { element: "enrich",            compile: enrich::compile,             about: "copies a part of the message to another place", attributes: "`source`: `type`, `clone`, `xpath`, `property`, `key`; `target`: `type`, `action`, `xpath`, `property`", differs: "In JSON, `child` puts the members of an object into an object, and `remove` takes several paths; `sibling` and the type `key` are rejected. An envelope or a property can only be replaced. A source that does not exist is logged, and nothing is copied." },
     Row { element: "fastXSLT",          compile: xslt::compile,               about: "transforms the payload by a stylesheet", attributes: "as `xslt`", differs: "" },
     Row { element: "filter",            compile: filter::compile,             about: "runs one of two branches, by an expression or a pattern", attributes: "`xpath`, or `source` and `regex`; `then`, `else`", differs: "" },
     Row { element: "foreach",           compile: for_each::compile,         about: "runs a sequence on each item of the body, and puts the results in their places", attributes: "`expression`, `sequence`; or `collection`, `parallel-execution`, `update-original`, `target-variable`, `counter-variable`, `result-content-type`, `result-enclosing-element`, `continue-without-aggregation`; `sequence`", differs: "The sequence may send and call. `continueLoopOnFailure` is rejected." },
     Row { element: "header",            compile: header::compile,             about: "sets or removes a header", attributes: "`name`, `value` or `expression`, `action`, `scope`; header blocks as children", differs: "`To`, `Action` and the like are properties." },
     Row { element: "in",                compile: flow::request_only,          about: "runs its mediators on requests only", attributes: "", differs: "" },
-    Row { element: "iterate",           compile: iterate::compile,          about: "sends each element or array item to a target", attributes: "`id`, `expression`, `attachPath`, `preservePayload`, `continueParent`, `sequential`; `target`", differs: "Items always run concurrently." },
+    Row { element: "iterate",           compile: iterate::compile,          about: "sends each element or array item to a target", attributes: "`id`, `expression`, `attachPath`, `preservePayload`, `continueParent`, `sequential`; `target`", differs: "With `sequential`, the next item starts when the last one is done or was sent by `send`." },
     Row { element: "jsontransform",     compile: json_transform::compile,     about: "makes the payload JSON with the types that a JSON Schema says", attributes: "`schema`; `property`", differs: "Of the properties, `synapse.commons.json.output.autoPrimitive` alone. The result must conform to the whole schema; types are those of `properties`, `additionalProperties` and `items`, and `$ref` is not followed for them. `make run` builds without it." },
     Row { element: "log",               compile: log::compile,                about: "writes a line to the log", attributes: "`level`, `category`, `separator`, `logFullPayload`; `property`, `message`", differs: "Level `headers` logs the fields of HTTP, without credentials. The others begin with `Direction` alone." },
     Row { element: "loopback",          compile: flow::loopback,              about: "continues with the sequence for responses", attributes: "", differs: "" },
@@ -111,10 +117,13 @@ Penstock runs the artefacts of WSO2's Micro Integrator: [integration.md](integra
 a network.
 
 Served are `definitions` with `sequence`, `template`, `endpoint`, `proxy`, `api`, `inboundEndpoint` and `localEntry`. An
-endpoint is an `address`, `http` (with `basicAuth`), `default`, `wsdl`, `loadbalance` (in turns, by weight),
-`failover` or `recipientlist`, one of a template, or one by `key-expression`; groups may be inside groups. It has
-`timeout`, `suspendOnFailure`, `markForSuspension` (without `retryDelay`) and `retryConfig`. The sequence `main` gets
-the requests that no proxy and no API takes, and `fault` handles the errors that nothing else does.
+endpoint is an `address`, `http` (with `basicAuth`), `default`, `wsdl`, `loadbalance` (in turns, by weight), `failover`
+or `recipientlist` (all at once; each response goes its own way after a `send`, and after a `call` the first one
+counts), one of a template, or one by `key-expression`; groups may be inside groups. It has `timeout`,
+`suspendOnFailure`, `markForSuspension` (without `retryDelay`) and `retryConfig`: after an error that a member lists in
+`enabledErrorCodes`, a group sends any request to the next member, and else only one that is safe to repeat. The
+sequence `main` gets the requests that no proxy and no API takes, and `fault` handles the errors that nothing else does.
+What no sequence handles gets the gateway's error in JSON, and a SOAP fault if the request was SOAP.
 
 A part of `iterate` or `clone` that made a `call` continues after the mediator, where an `aggregate` may wait for it;
 one that made none ends with its target.
@@ -130,8 +139,8 @@ needed. What no mediator edits is sent on byte for byte.
 
 ## Mediators
 
-| element | what it does | attributes and children | differences |
-|---|---|---|---|
+| element | state | what it does | attributes and children | differences, or what to use instead |
+|---|---|---|---|---|
 ";
 
 /// The page docs/synapse.md.
@@ -139,7 +148,11 @@ needed. What no mediator edits is sent on byte for byte.
 pub fn synapse_page() -> String {
     let mut page = PAGE.to_owned();
     for Row { element, about, attributes, differs, .. } in MEDIATORS {
-        page.push_str(&format!("| `{element}` | {about} | {attributes} | {differs} |\n"));
+        let state = if differs.is_empty() { "served" } else { "with differences" };
+        page.push_str(&format!("| `{element}` | {state} | {about} | {attributes} | {differs} |\n"));
+    }
+    for (element, instead) in unserved::UNSERVED {
+        page.push_str(&format!("| `{element}` | not served | | | {instead} |\n"));
     }
     page.push_str(&crate::known::page());
     page

@@ -94,7 +94,9 @@ impl Mediator for Property {
     fn body_use(&self) -> BodyUse {
         let name = match &self.name {
             // The body is written in another format.
-            Name::Fixed(name) if self.scope == PropertyScope::Axis2 && &**name == MESSAGE_TYPE => {
+            Name::Fixed(name)
+                if of_transport(self.scope) == PropertyScope::Axis2 && &**name == MESSAGE_TYPE =>
+            {
                 return BodyUse::Rewritten;
             }
             Name::Fixed(_) => BodyUse::Untouched,
@@ -275,6 +277,11 @@ fn name(compiler: &mut Compiler, element: &Element<'_>) -> Option<Name> {
     }
 }
 
+/// The scope whose properties have an effect: `axis2-client` are those of `axis2`.
+fn of_transport(scope: PropertyScope) -> PropertyScope {
+    if scope == PropertyScope::Axis2Client { PropertyScope::Axis2 } else { scope }
+}
+
 /// A property that Synapse gives a meaning, and Penstock does not.
 fn warn_of_unserved(
     compiler: &mut Compiler,
@@ -282,10 +289,12 @@ fn warn_of_unserved(
     scope: PropertyScope,
     name: &str,
 ) {
+    let scope = of_transport(scope);
     let known = KNOWN.iter().find(|known| known.scope == scope && known.name == name);
-    // What is off by default may be switched off.
-    let is_off =
-        element.attribute("value").is_some_and(|value| value.eq_ignore_ascii_case("false"));
+    // What is off by default may be switched off, and what is done anyway may be asked for.
+    let is_default =
+        |value: &str| ["false", "utf-8"].iter().any(|it| value.eq_ignore_ascii_case(it));
+    let is_off = element.attribute("value").is_some_and(is_default);
     if let Some(Known { effect: Effect::Unserved(help), .. }) = known.filter(|_| !is_off) {
         let message = format!("the property `{name}` has no effect");
         compiler.warning(element, message, Some((*help).to_owned()));

@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use expression::{BodyUse, Budget, Expression};
 use xpath::regex::Regex;
 
-use super::pattern::{Pattern, subject};
+use super::condition::Condition;
+use super::pattern::subject;
 use crate::compile::{Compiler, Element};
 use crate::limits;
 use crate::run::Scene;
@@ -46,7 +47,7 @@ enum Kind {
 
 /// A part of a URI. Source: RFC 3986 section 3.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Part {
+pub(super) enum Part {
     Full,
     Protocol,
     User,
@@ -57,7 +58,7 @@ enum Part {
     Fragment,
 }
 
-const PARTS: &[(&str, Part)] = &[
+pub(super) const PARTS: &[(&str, Part)] = &[
     ("full", Part::Full),
     ("protocol", Part::Protocol),
     ("user", Part::User),
@@ -68,26 +69,9 @@ const PARTS: &[(&str, Part)] = &[
     ("ref", Part::Fragment),
 ];
 
-#[derive(Debug)]
-enum Condition {
-    All(Vec<Self>),
-    Any(Vec<Self>),
-    Not(Box<Self>),
-    Test { of: Of, pattern: Pattern },
-}
-
-/// What a condition looks at.
-#[derive(Debug)]
-enum Of {
-    Url(Part),
-    Header(Box<str>),
-    Parameter(Box<str>),
-    Property(Box<str>),
-}
-
 /// The parts of an address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Address {
+pub(super) struct Address {
     protocol: Option<String>,
     user: Option<String>,
     host: Option<String>,
@@ -108,17 +92,7 @@ impl Mediator for Rewrite {
     }
 
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
-        let property =
-            message.properties.get(PropertyScope::Synapse, self.from.as_deref().unwrap_or(TO));
-        let from = match (property, &self.from) {
-            (Some(value), _) => value.text().into_owned(),
-            (None, Some(_)) => String::new(),
-            (None, None) => {
-                let target = message.head.property(PropertyScope::Axis2, "TransportInURL");
-                target.unwrap_or_default().into_owned()
-            }
-        };
-        let mut address = Address::parse(&from)?;
+        let mut address = Address::of(message, self.from.as_deref())?;
         for rule in &self.rules {
             let holds = match &rule.condition {
                 Some(condition) => condition.holds(&address, scene, message)?,
@@ -181,53 +155,6 @@ impl Action {
     }
 }
 
-impl Condition {
-    fn holds(
-        &self,
-        address: &Address,
-        scene: &Scene<'_>,
-        message: &Message,
-    ) -> Result<bool, Failure> {
-        match self {
-            Self::All(all) => {
-                for condition in all {
-                    if !condition.holds(address, scene, message)? {
-                        return Ok(false);
-                    }
-                }
-                Ok(true)
-            }
-            Self::Any(any) => {
-                for condition in any {
-                    if condition.holds(address, scene, message)? {
-                        return Ok(true);
-                    }
-                }
-                Ok(false)
-            }
-            Self::Not(condition) => Ok(!condition.holds(address, scene, message)?),
-            Self::Test { of, pattern } => {
-                let text = match of {
-                    Of::Url(part) => address.part(*part),
-                    Of::Header(name) => message.head.field(name).map(Into::into),
-                    Of::Parameter(name) => {
-                        let kind = expression::ParameterKind::Query;
-                        message.head.parameter(kind, name).map(Into::into)
-                    }
-                    Of::Property(name) => {
-                        let value = message.properties.get(PropertyScope::Synapse, name);
-                        value.map(|value| value.text().into_owned())
-                    }
-                };
-                match text {
-                    Some(text) => Ok(pattern.matches(&text, scene.budget)?),
-                    None => Ok(false),
-                }
-            }
-        }
-    }
-}
-
 /// Java's `replaceAll`: `$n` is a group, a backslash keeps the next character.
 fn replace_all(text: &str, regex: &Regex, with: &str, budget: &Budget) -> Result<String, Failure> {
     let (mut made, mut at) = (String::new(), 0);
@@ -257,6 +184,23 @@ fn replace_all(text: &str, regex: &Regex, with: &str, budget: &Budget) -> Result
 }
 
 impl Address {
+    /// That of the message, or the one in a property.
+    ///
+    /// # Errors
+    /// It is malformed.
+    pub(super) fn of(message: &Message, property: Option<&str>) -> Result<Self, Failure> {
+        let found = message.properties.get(PropertyScope::Synapse, property.unwrap_or(TO));
+        let text = match (found, property) {
+            (Some(value), _) => value.text(),
+            (None, Some(_)) => "".into(),
+            (None, None) => {
+                let target = message.head.property(PropertyScope::Axis2, "TransportInURL");
+                target.unwrap_or_default()
+            }
+        };
+        Self::parse(&text)
+    }
+
     /// Source: RFC 3986 appendix B.
     fn parse(text: &str) -> Result<Self, Failure> {
         let split = |text: &str, mark| {
@@ -306,7 +250,7 @@ impl Address {
         Ok(())
     }
 
-    fn part(&self, part: Part) -> Option<String> {
+    pub(super) fn part(&self, part: Part) -> Option<String> {
         match part {
             Part::Full => Some(self.to_string()),
             Part::Protocol => self.protocol.clone(),
@@ -392,11 +336,7 @@ fn rule(compiler: &mut Compiler, element: &Element<'_>) -> Option<Rule> {
     for child in element.children() {
         match child.name() {
             "condition" => {
-                let Some(test) = child.children().next() else {
-                    compiler.error(&child, "`condition` is empty".to_owned(), None);
-                    return None;
-                };
-                rule.condition = Some(condition(compiler, &test, 0)?);
+                rule.condition = Some(Condition::compile(compiler, &child)?);
             }
             "action" => rule.actions.push(action(compiler, &child)?),
             other => {
@@ -464,57 +404,4 @@ fn action(compiler: &mut Compiler, element: &Element<'_>) -> Option<Action> {
         return None;
     }
     Some(Action { part, kind, value })
-}
-
-fn condition(compiler: &mut Compiler, element: &Element<'_>, depth: usize) -> Option<Condition> {
-    if depth > limits::ELEMENT_DEPTH_MAX {
-        compiler.error(element, "conditions are nested too deep".to_owned(), None);
-        return None;
-    }
-    let mut inner = || {
-        element
-            .children()
-            .map(|child| condition(compiler, &child, depth + 1))
-            .collect::<Option<Vec<_>>>()
-    };
-    let condition = match element.name() {
-        "and" => Condition::All(inner()?),
-        "or" => Condition::Any(inner()?),
-        "not" => {
-            let all = Condition::All(inner()?);
-            Condition::Not(Box::new(all))
-        }
-        "equal" => {
-            let of = of(compiler, element)?;
-            let value = element.required(compiler, "value")?;
-            Condition::Test { of, pattern: Pattern::literal(compiler, element, value)? }
-        }
-        "match" => {
-            let of = of(compiler, element)?;
-            let source = element.required(compiler, "regex")?;
-            Condition::Test { of, pattern: Pattern::compile(compiler, element, source)? }
-        }
-        other => {
-            let help = "write `and`, `or`, `not`, `equal` or `match`".to_owned();
-            compiler.error(element, format!("`condition` has no child `{other}`"), Some(help));
-            return None;
-        }
-    };
-    element.finish(compiler);
-    Some(condition)
-}
-
-fn of(compiler: &mut Compiler, element: &Element<'_>) -> Option<Of> {
-    let source = element.optional("source").unwrap_or_default();
-    match element.required(compiler, "type")? {
-        "url" => Some(Of::Url(element.choice(compiler, "source", PARTS)?)),
-        "header" => Some(Of::Header(source.into())),
-        "param" => Some(Of::Parameter(source.into())),
-        "property" => Some(Of::Property(source.into())),
-        other => {
-            let help = "write `url`, `header`, `param` or `property`".to_owned();
-            compiler.error(element, format!("`type` is `{other}`"), Some(help));
-            None
-        }
-    }
 }

@@ -60,6 +60,16 @@ const OF_HEAD: &[(PropertyScope, &str)] = &[
 /// How scripts name classes of Java.
 const JAVA: &[&str] = &["importPackage", "importClass", "JavaImporter", "Java.type", "Packages."];
 
+/// The methods of `mc`, which script.js defines.
+#[rustfmt::skip]
+const METHODS: &[&str] = &[
+    "getPayloadJSON", "setPayloadJSON", "getPayloadXML", "setPayloadXML", "getEnvelopeXML",
+    "getProperty", "setProperty", "removeProperty",
+    "getTo", "setTo", "getFrom", "setFrom", "getFaultTo", "setFaultTo", "getReplyTo", "setReplyTo",
+    "getSoapAction", "getMessageID",
+    "isResponse", "isSOAP11", "isSOAP12", "isDoingPOX", "getServiceLog",
+];
+
 const LEVELS: &[LogLevel] =
     &[LogLevel::Trace, LogLevel::Debug, LogLevel::Info, LogLevel::Warn, LogLevel::Error];
 
@@ -312,6 +322,15 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
         compiler.error(element, message, Some(help));
         return None;
     }
+    if let Some(name) = unknown_method(&source) {
+        let nearest = base::names::nearest(name, METHODS.iter().copied());
+        let help = match nearest {
+            Some(nearest) => format!("did you mean `mc.{nearest}`?"),
+            None => "write it as another mediator, before or behind the script".to_owned(),
+        };
+        compiler.error(element, format!("the script: `mc` has no method `{name}`"), Some(help));
+        return None;
+    }
     if let Err(error) = check(&source) {
         let is_markup = ["'<'", "'@'", "field name"].iter().any(|part| error.contains(part));
         let help = "XML in JavaScript (E4X) is not served: write XML as text";
@@ -329,6 +348,18 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
         writes: any || has("setPayload"),
     };
     Some(Box::new(Script { source, uses }))
+}
+
+/// The first method of `mc` that the script calls and that does not exist.
+fn unknown_method(source: &str) -> Option<&str> {
+    let is_part = |next: char| next.is_alphanumeric() || matches!(next, '_' | '$' | '.');
+    let called = source.match_indices("mc.").filter_map(|(at, mc)| {
+        let (before, after) = (source.get(..at)?, source.get(at + mc.len()..)?);
+        let name = after.split(|next: char| !is_part(next)).next()?;
+        let is_call = after.get(name.len()..)?.trim_start().starts_with('(');
+        (is_call && !before.ends_with(is_part) && !name.contains('.')).then_some(name)
+    });
+    called.into_iter().find(|name| !METHODS.contains(name))
 }
 
 fn entry(compiler: &mut Compiler, element: &Element<'_>, key: &str) -> Option<String> {

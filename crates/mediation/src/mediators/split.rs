@@ -149,7 +149,7 @@ pub(super) fn fail(message: impl Into<String>) -> Failure {
     Failure::new(Code::MEDIATION, message)
 }
 
-/// `target` of `clone` and `iterate`.
+/// `target` of `clone`, `iterate` and `conditionalRouter`.
 #[derive(Debug)]
 pub(super) struct Target {
     sequence: Option<SequenceId>,
@@ -185,24 +185,30 @@ impl Target {
         self.sequence
     }
 
-    pub(super) fn part(&self, mut message: Message, scene: &Scene<'_>) -> Result<Part, Failure> {
+    /// Where it sends to behind its sequence.
+    pub(super) fn to(&self) -> Option<To> {
+        let implied = self.address.as_ref().filter(|_| self.sequence.is_none());
+        self.to.or(implied.map(|_| To::Implied))
+    }
+
+    /// Sets the addresses of the message.
+    pub(super) fn address(&self, message: &mut Message, scene: &Scene<'_>) -> Result<(), Failure> {
         let texts = [("To", &self.address), ("Action", &self.action)];
         for (name, text) in texts {
             if let Some(text) = text {
-                message.set(
-                    PropertyScope::Synapse,
-                    name,
-                    PropertyValue::new(&**text),
-                    scene.budget,
-                )?;
+                let value = PropertyValue::new(&**text);
+                message.set(PropertyScope::Synapse, name, value, scene.budget)?;
             }
         }
         if let Some(action) = &self.action {
             message.set_field("SOAPAction", &format!("\"{action}\""))?;
         }
-        let implied = self.address.as_ref().filter(|_| self.sequence.is_none());
-        let to = self.to.or(implied.map(|_| To::Implied));
-        Ok(Part { message, sequence: self.sequence, to })
+        Ok(())
+    }
+
+    pub(super) fn part(&self, mut message: Message, scene: &Scene<'_>) -> Result<Part, Failure> {
+        self.address(&mut message, scene)?;
+        Ok(Part { message, sequence: self.sequence, to: self.to() })
     }
 }
 

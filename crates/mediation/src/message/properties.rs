@@ -132,10 +132,15 @@ impl Properties {
         self.0.iter().map(one).sum()
     }
 
+    /// What `axis2` does not have may be in `axis2-client`, as in Axis2's `MessageContext`.
     #[must_use]
     pub fn get(&self, scope: PropertyScope, name: &str) -> Option<&PropertyValue> {
-        let mut all = self.0.iter();
-        all.find(|(of, known, _)| *of == scope && **known == *name).map(|(_, _, value)| value)
+        let own = |scope: PropertyScope| {
+            let mut all = self.0.iter();
+            all.find(|(of, known, _)| *of == scope && **known == *name).map(|(_, _, value)| value)
+        };
+        let client = || own(PropertyScope::Axis2Client).filter(|_| scope == PropertyScope::Axis2);
+        own(scope).or_else(client)
     }
 
     /// # Errors

@@ -139,7 +139,9 @@ pub(crate) fn envelope(
 
 /// The text after an XML declaration and the white space that follows it.
 pub(crate) fn without_declaration(text: &str) -> &str {
-    let is_declaration = text.starts_with("<?xml") && !text.starts_with("<?xml-");
-    let end = text.find("?>").filter(|_| is_declaration);
+    if !text.starts_with("<?xml") || text.starts_with("<?xml-") {
+        return text;
+    }
+    let end = text.as_bytes().windows(2).position(|two| two == b"?>");
     end.and_then(|end| text.get(end + 2..)).map_or(text, str::trim_start)
 }

@@ -28,11 +28,6 @@ pub trait Environment {
         None
     }
 
-    /// A secret of the vault.
-    fn secret(&self, _alias: &str) -> Option<Cow<'_, str>> {
-        None
-    }
-
     /// A system property (`$sys:x`) or an environment variable.
     fn variable(&self, _scope: PropertyScope, _name: &str) -> Option<Cow<'_, str>> {
         None
@@ -213,10 +208,6 @@ impl EvalContext for View<'_> {
 
     fn registry(&self, path: &str, property: Option<&str>) -> Option<Cow<'_, str>> {
         self.environment.registry(path, property)
-    }
-
-    fn secret(&self, alias: &str) -> Option<Cow<'_, str>> {
-        self.environment.secret(alias)
     }
 
     fn xml(&self) -> Result<Option<&xml::Document>, Error> {

@@ -471,7 +471,8 @@ fn as_handler(mut branch: Branch) -> Branch {
 
 fn split(element: &str) -> Split {
     match element {
-        "filter" | "switch" | "validate" | "cache" | "throttle" | "in" | "out" => Split::One,
+        "filter" | "switch" | "conditionalRouter" | "validate" | "cache" | "throttle" | "in"
+        | "out" => Split::One,
         "clone" | "iterate" | "scatter-gather" | "foreach" => Split::Copies,
         _ => Split::All,
     }

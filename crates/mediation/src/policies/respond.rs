@@ -120,7 +120,7 @@ impl Mediator for Mirror {
         let one_way = PropertyValue::Boolean(true);
         copy.set(PropertyScope::Synapse, "OUT_ONLY", one_way, scene.budget)?;
         let part = Part { message: copy, sequence: None, to: Some(To::Endpoint(self.0)) };
-        Ok(Next::Fork(Fork { parts: vec![part], id: None, continues: true }))
+        Ok(Next::Fork(Fork { parts: vec![part], id: None, continues: true, sequential: false }))
     }
 }
 

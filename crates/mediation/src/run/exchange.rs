@@ -3,12 +3,13 @@
 use bytes::Bytes;
 use expression::{BodyUse, Budget};
 
-use super::branch::{self, At, Branch, End, Wait};
+use super::branch::{self, At, Branch, End, Split, Wait};
 use super::{AskId, Context, Event, Run, Scene, Target, Turn, Waiter};
 use crate::message::{NoHead, PlainHead, is_token, soap};
-use crate::program::{EndpointId, SequenceId, TimeoutAction};
+use crate::program::{EndpointId, EndpointKind, SequenceId, TimeoutAction};
 use crate::{
     Body, Code, Direction, Failure, Format, Message, Properties, PropertyScope, PropertyValue, To,
+    limits,
 };
 
 /// The property (axis2) of a message whose client gets 202 when it is sent.
@@ -40,6 +41,9 @@ pub struct Exchange {
     /// Whether nobody needs the response (`OUT_ONLY`). The host answers nevertheless.
     pub one_way: bool,
 }
+
+/// Where a copy of the message goes, and the address that it gets as `To`.
+type Recipient = (Option<String>, To);
 
 impl Exchange {
     /// The method that the endpoint or a property of the branch names. Without one, the message keeps its own.
@@ -109,6 +113,15 @@ impl Run {
         receive: Option<SequenceId>,
         context: Context<'_>,
     ) -> Turn {
+        match self.recipients(&branch, to, context) {
+            Ok(None) => {}
+            Ok(Some(_)) if branch.message.body.state() == BodyUse::Untouched => {
+                branch.rewind();
+                return self.ask_body(branch);
+            }
+            Ok(Some(recipients)) => return self.send_all(branch, recipients, receive, context),
+            Err(failure) => return Turn::Failed(branch, failure),
+        }
         let continues = branch.has_steps(context.program) || branch.owner.is_some();
         let needs_body = continues && branch.needs_body(context.program);
         let target = match self.prepare(&mut branch, to, needs_body, context) {
@@ -132,6 +145,81 @@ impl Run {
         }
         branch.is_sent = true;
         Turn::Go(branch)
+    }
+
+    /// Where the copies of the message go, if the endpoint is a list of recipients: their own addresses, or endpoints.
+    fn recipients(
+        &self,
+        branch: &Branch,
+        to: To,
+        context: Context<'_>,
+    ) -> Result<Option<Vec<Recipient>>, Failure> {
+        let To::Endpoint(id) = to else { return Ok(None) };
+        let Some(endpoint) = context.program.endpoint_at(id) else { return Ok(None) };
+        // They are resolved within the limits of groups, those inside them included.
+        if let EndpointKind::RecipientList { members } = &endpoint.kind {
+            self.target(branch, to, context)?;
+            let members = members.iter().map(|member| (None, To::Endpoint(*member)));
+            return Ok(Some(members.collect()));
+        }
+        if !matches!(endpoint.kind, EndpointKind::Recipients(_)) {
+            return Ok(None);
+        }
+        let members = self.target(branch, to, context)?.members.into_iter();
+        Ok(Some(members.map(|member| (Some(member.url), To::Implied)).collect()))
+    }
+
+    /// Sends a copy of the message to each recipient. An `aggregate` behind them finds the responses as it finds the parts
+    /// of a fork. Source: Synapse's `RecipientListEndpoint`.
+    fn send_all(
+        &mut self,
+        mut branch: Box<Branch>,
+        recipients: Vec<Recipient>,
+        receive: Option<SequenceId>,
+        context: Context<'_>,
+    ) -> Turn {
+        if branch.splits.len() >= limits::SEQUENCE_DEPTH_MAX {
+            return Turn::Failed(branch, branch::too_deep());
+        }
+        if !self.has_room(recipients.len()) {
+            return Turn::Gone;
+        }
+        let (fork, total) = (self.new_id(), recipients.len());
+        for (part, (address, to)) in recipients.into_iter().enumerate() {
+            let copied = self.budget.charge_steps(limits::MEDIATOR_STEPS).map_err(Failure::from);
+            let copied = copied.and_then(|()| branch.message.copy(&self.budget));
+            let addressed = copied.and_then(|mut message| {
+                let sequence = ("messageSequence", format!("{part}/{total}"));
+                let all = [Some(sequence), address.map(|address| ("To", address))];
+                for (name, text) in all.into_iter().flatten() {
+                    let value = PropertyValue::new(text);
+                    message.set(PropertyScope::Synapse, name, value, &self.budget)?;
+                }
+                Ok(message)
+            });
+            let message = match addressed {
+                Ok(message) => message,
+                Err(failure) => return Turn::Failed(branch, failure),
+            };
+            let mut away = Branch::new(self.new_id(), message, branch.source, End::Nothing);
+            away.handlers = branch.all_handlers();
+            away.splits.clone_from(&branch.splits);
+            away.splits.push(Split { id: None, fork, part, total });
+            match self.send(Box::new(away), to, receive, context) {
+                Turn::Gone => {}
+                Turn::Go(away) => self.start(away),
+                Turn::Failed(away, failure) => {
+                    if let Turn::Go(handled) = self.fail(away, failure, context) {
+                        self.start(handled);
+                    }
+                }
+            }
+        }
+        if branch.has_steps(context.program) || branch.owner.is_some() {
+            branch.is_sent = true;
+            return Turn::Go(branch);
+        }
+        Turn::Gone
     }
 
     /// The message, or a part of it, is sent, and the branch waits for the response.

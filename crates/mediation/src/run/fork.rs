@@ -63,6 +63,7 @@ impl Run {
             Ok(after) => after,
             Err(failure) => return Turn::Failed(branch, failure),
         };
+        let mut queue = VecDeque::new();
         for (index, mut part) in fork.parts.into_iter().enumerate() {
             let value = PropertyValue::new(format!("{index}/{total}"));
             if let Err(failure) =
@@ -76,7 +77,16 @@ impl Run {
             // One with an endpoint of its own ends there.
             child.after = Some(std::sync::Arc::clone(&after)).filter(|_| child.end == End::Nothing);
             child.splits.push(Split { id: fork.id.clone(), fork: number, part: index, total });
-            self.start(child);
+            if fork.sequential {
+                queue.push_back(child);
+            } else {
+                self.start(child);
+            }
+        }
+        if let Some(first) = queue.pop_front() {
+            let active = first.id;
+            self.start(first);
+            self.queues.push((active, queue));
         }
         if fork.continues {
             return Turn::Go(branch);
@@ -130,9 +140,29 @@ impl Run {
         self.branches.insert(branch.id, branch);
     }
 
+    /// Starts the next parts of forks whose last one is done, or was sent. Returns whether there are any.
+    pub(super) fn start_queued(&mut self) -> bool {
+        let mut due = Vec::new();
+        let branches = &self.branches;
+        self.queues.retain_mut(|(active, queue)| {
+            let is_sent = |wait: &Wait| matches!(wait, Wait::Send { .. } | Wait::OneWay { .. });
+            if branches.get(active).is_some_and(|branch| !is_sent(&branch.wait)) {
+                return true;
+            }
+            let Some(next) = queue.pop_front() else { return false };
+            *active = next.id;
+            due.push(next);
+            true
+        });
+        let has_started = !due.is_empty();
+        due.into_iter().for_each(|branch| self.start(branch));
+        has_started
+    }
+
     /// Whether so many more may be alive; else everything ends, since a bomb of forks would go on otherwise.
-    fn has_room(&mut self, parts: usize) -> bool {
-        let alive = self.branches.len().saturating_add(self.collected);
+    pub(super) fn has_room(&mut self, parts: usize) -> bool {
+        let queued: usize = self.queues.iter().map(|(_, queue)| queue.len()).sum();
+        let alive = self.branches.len().saturating_add(self.collected).saturating_add(queued);
         if alive.saturating_add(parts) <= limits::PARTS_MAX {
             return true;
         }
@@ -144,6 +174,7 @@ impl Run {
         self.gathers.clear();
         self.aggregates.clear();
         self.collected = 0;
+        self.queues.clear();
         self.events.retain(|event| !matches!(event, Event::Ask(..)));
         false
     }

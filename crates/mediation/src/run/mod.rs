@@ -11,6 +11,7 @@ mod fork;
 mod scene;
 mod target;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use expression::{BodyUse, Budget};
@@ -69,6 +70,9 @@ pub struct Run {
     aggregates: Few<AggregateKey, Aggregate>,
     /// The branches that wait in them.
     collected: usize,
+    /// Of sequential forks: the part that runs, and those that have not started.
+    #[allow(clippy::vec_box, reason = "branches come and go in boxes")]
+    queues: Vec<(BranchId, VecDeque<Box<Branch>>)>,
     /// Of branches, asks and forks.
     last_id: u32,
     events: Queue<Event>,
@@ -124,6 +128,7 @@ impl Run {
             gathers: Few::default(),
             aggregates: Few::default(),
             collected: 0,
+            queues: Vec::new(),
             last_id: 0,
             events: Queue::default(),
             has_responded: false,
@@ -190,6 +195,7 @@ impl Run {
         self.events.is_empty()
             && self.branches.is_empty()
             && self.collected == 0
+            && self.queues.is_empty()
             && self.failure.is_none()
     }
 
@@ -207,6 +213,9 @@ impl Run {
                 break event;
             }
             let Some(id) = self.ready.pop_front() else {
+                if !self.queues.is_empty() && self.start_queued() {
+                    continue;
+                }
                 if let Some(event) = self.idle(environment) {
                     break event;
                 }
@@ -249,6 +258,7 @@ impl Run {
         }
         self.branches.clear();
         self.asks.clear();
+        self.queues.clear();
         Some(Event::Done)
     }
 

@@ -48,11 +48,16 @@ struct Entry {
     caller: Rc<Caller>,
     /// The issuer that verified the token.
     issuer: Arc<Issuer>,
+    /// By which the issuer revokes it.
+    id: Option<TokenId>,
     /// On the clock of `Now::mono_us`.
     fresh_until_us: u64,
     /// Used since the last round of eviction.
     used: bool,
 }
+
+/// SHA-256 of the `jti` of a JWT, or of an opaque token.
+pub(super) type TokenId = [u8; 32];
 
 /// Number of bytes at the end of a token that are hashed. No signature in base64url is shorter; opaque tokens may be.
 const TAIL_BYTES: usize = 32;
@@ -154,12 +159,12 @@ impl TokenCache {
         (*entry.token == *token).then_some(index)
     }
 
-    /// Caches a token that `issuer` verified, for up to `fresh_s` seconds. Replaces an entry with the same key.
+    /// Caches a token that `issuer` verified and revokes by `id`, for up to `fresh_s` seconds. Replaces an entry with the same key.
     pub(super) fn insert(
         &mut self,
         token: &[u8],
         caller: &Rc<Caller>,
-        issuer: &Arc<Issuer>,
+        (issuer, id): (&Arc<Issuer>, Option<TokenId>),
         fresh_s: u64,
         now: Now,
     ) {
@@ -170,6 +175,7 @@ impl TokenCache {
             token: token.into(),
             caller: Rc::clone(caller),
             issuer: Arc::clone(issuer),
+            id,
             fresh_until_us: now.mono_us.saturating_add(fresh_s.saturating_mul(1_000_000)),
             used: false,
         };
@@ -216,14 +222,25 @@ impl TokenCache {
 }
 
 impl Entry {
-    /// Whether `issuers` has the verifying issuer at the same index, with the same keys and rules.
-    fn is_verified_by(&self, issuers: &[Arc<Issuer>]) -> bool {
+    /// Whether `issuers` has the verifying issuer at the same index, with the same keys and rules, and it has not revoked
+    /// the token.
+    fn is_verified_by(&mut self, issuers: &[Arc<Issuer>]) -> bool {
         issuers.get(self.caller.issuer).is_some_and(|issuer| {
-            Arc::ptr_eq(issuer, &self.issuer)
-                || issuer.revision == self.issuer.revision
-                    && issuer.name == self.issuer.name
-                    && issuer.iss == self.issuer.iss
+            Arc::ptr_eq(issuer, &self.issuer) || self.is_verified_by_changed(issuer)
         })
+    }
+
+    /// The same for an issuer that was published again. It is remembered, so that the next lookup only compares a pointer.
+    #[cold]
+    fn is_verified_by_changed(&mut self, issuer: &Arc<Issuer>) -> bool {
+        let same = issuer.revision == self.issuer.revision
+            && issuer.name == self.issuer.name
+            && issuer.iss == self.issuer.iss;
+        let valid = same && !super::is_revoked(issuer, self.id.as_ref());
+        if valid {
+            self.issuer = Arc::clone(issuer);
+        }
+        valid
     }
 
     fn bytes(&self) -> usize {

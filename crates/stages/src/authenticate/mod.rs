@@ -21,6 +21,7 @@ use jose::{Claims, Compact, Confirmation, Padding, TokenError};
 use model::{AuthFailure, Caller, Issuer, KeyType};
 
 pub use cache::TokenCache;
+use cache::TokenId;
 
 /// The outcome of [`identify`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,7 +89,13 @@ pub fn identify(
             return Identity::Rejected(failure);
         }
         Ok(()) if is_cached => {}
-        Ok(()) => cache.insert(token, &caller, issuer, limits::TOKEN_CACHE_S_MAX, now),
+        Ok(()) => {
+            let id = id(issuer, &caller, token);
+            if is_revoked(issuer, id.as_ref()) {
+                return Identity::Rejected(AuthFailure::Revoked);
+            }
+            cache.insert(token, &caller, (issuer, id), limits::TOKEN_CACHE_S_MAX, now);
+        }
     }
     Identity::Known(caller)
 }
@@ -101,11 +108,36 @@ fn opaque(cache: &TokenCache, token: &[u8], issuers: &[Arc<Issuer>], now: Now) -
     }
     Some(if !is_token68(token) {
         Identity::Rejected(AuthFailure::MalformedToken)
+    } else if is_revoked_by_any(issuers, token) {
+        Identity::Rejected(AuthFailure::Revoked)
     } else if cache.refused.has(token, now) {
         Identity::Rejected(AuthFailure::InactiveToken)
     } else {
         Identity::Opaque
     })
+}
+
+/// By what `issuer` revokes the token, if its revocations are followed. `None`: it cannot revoke the token.
+fn id(issuer: &Issuer, caller: &Caller, token: &[u8]) -> Option<TokenId> {
+    issuer.revoked.as_ref()?;
+    match &caller.token_id {
+        Some(jti) if is_jwt(token) => Some(jose::sha256(jti.as_bytes())),
+        None if is_jwt(token) => None,
+        Some(_) | None => Some(jose::sha256(token)),
+    }
+}
+
+fn is_revoked(issuer: &Issuer, id: Option<&TokenId>) -> bool {
+    issuer.revoked.as_ref().zip(id).is_some_and(|(revoked, id)| revoked.has(id))
+}
+
+/// Whether one of `issuers` has revoked the opaque `token`.
+fn is_revoked_by_any(issuers: &[Arc<Issuer>], token: &[u8]) -> bool {
+    let mut lists = issuers.iter().filter_map(|issuer| issuer.revoked.as_ref()).peekable();
+    lists.peek().is_some() && {
+        let id = jose::sha256(token);
+        lists.any(|revoked| revoked.has(&id))
+    }
 }
 
 /// Whether it has two dots.
@@ -151,8 +183,12 @@ pub fn conclude(
     // RFC 7662 has no rule for a token without `exp`; this one is asked about again after `cache_s`.
     caller.expires_s.get_or_insert(u64::MAX);
     check_claims(&caller, issuer, now)?;
+    let id = id(issuer, &caller, token);
+    if is_revoked(issuer, id.as_ref()) {
+        return Err(AuthFailure::Revoked);
+    }
     let caller = Rc::new(caller);
-    cache.insert(token, &caller, issuer, introspection.cache_s, now);
+    cache.insert(token, &caller, (issuer, id), introspection.cache_s, now);
     Ok(Some(caller))
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use base::{Entropy, Now, limits};
 use jose::{Algorithm, Confirmation, Header, KeySet, SigningKey};
-use model::{AuthFailure, Caller, Issuer, KeyType};
+use model::{AuthFailure, Caller, Issuer, KeyType, Revoked};
 
 use super::{Identity, TokenCache, bearer, confirm, identify, thumbprint};
 
@@ -432,6 +432,23 @@ fn a_bound_token_needs_the_certificate_that_it_is_bound_to() {
     }
 }
 
+#[test]
+fn a_revoked_token_is_rejected_whether_or_not_it_is_cached() {
+    let mut fixture = Fixture::new(vec![issuer(1)]);
+    fixture.revoke(&[]);
+    fixture.check(&token(1), Ok(()), "before");
+    fixture.check(&token(2), Ok(()), "before");
+    fixture.revoke(&["1", "3"]);
+    fixture.check(&token(1), Err(AuthFailure::Revoked), "it is cached");
+    fixture.check(&token(1), Err(AuthFailure::Revoked), "it is not cached any more");
+    fixture.check(&token(3), Err(AuthFailure::Revoked), "it was never cached");
+    fixture.expect_counts(0, 5);
+    fixture.check(&token(2), Ok(()), "another token");
+    fixture.expect_counts(1, 5);
+    let unnamed = sign(&format!(r#"{{"iss":"{ISS}"}}"#));
+    fixture.check(&unnamed, Ok(()), "it has no `jti`");
+}
+
 // --- the fixture --------------------------------------------------------------------------------
 
 /// A cache, the issuers and the time.
@@ -452,6 +469,18 @@ impl Fixture {
 
     fn identify(&mut self, token: &str) -> Identity {
         identify(&mut self.cache, token.as_bytes(), &self.issuers, self.now)
+    }
+
+    /// The issuer is published again, with these tokens revoked by their `jti`.
+    fn revoke(&mut self, ids: &[&str]) {
+        let mut revoked = Revoked::default();
+        for id in ids {
+            revoked.add(jose::sha256(id.as_bytes()), u64::MAX);
+        }
+        for issuer in &mut self.issuers {
+            let revoked = Some(Arc::new(revoked.clone()));
+            *issuer = Arc::new(Issuer { revoked, ..Issuer::clone(issuer) });
+        }
     }
 
     fn after_s(&mut self, seconds: u64) {
@@ -496,6 +525,7 @@ fn issuer(revision: u64) -> Issuer {
         padded_segments: false,
         allow_unlimited: false,
         introspection: None,
+        revoked: None,
     }
 }
 

@@ -1,8 +1,11 @@
 //! One count in one window, as one atomic number that all workers write.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use base::limits::QUOTA_MAX;
+
+use super::link::Link;
 
 /// Bits of the count; the others are the lowest ones of the number of the window.
 const COUNT_BITS: u32 = 44;
@@ -17,6 +20,14 @@ const _: () = assert!(QUOTA_MAX == COUNT_MASK, "a limit must fit into the count"
 pub struct Counter {
     word: AtomicU64,
     period_ms: u64,
+    /// The same number in all gateways.
+    hash: u64,
+    /// With other gateways.
+    link: Option<Arc<Link>>,
+    /// What other gateways have counted of it, in the form of `word`. Written by the reconciliation alone.
+    others: AtomicU64,
+    /// Whether the reconciliation will read it.
+    queued: AtomicBool,
 }
 
 /// A count in the window of a time.
@@ -27,25 +38,32 @@ struct State {
 }
 
 impl Counter {
-    pub(crate) fn new(period_ms: u64, now_ms: u64) -> Self {
+    pub(crate) fn new(hash: u64, period_ms: u64, link: Option<&Arc<Link>>, now_ms: u64) -> Self {
         let period_ms = period_ms.max(1);
-        let state = State { window: (now_ms / period_ms) & WINDOW_MASK, count: 0 };
-        Self { word: AtomicU64::new(state.word()), period_ms }
+        let empty = State { window: (now_ms / period_ms) & WINDOW_MASK, count: 0 }.word();
+        Self {
+            word: AtomicU64::new(empty),
+            period_ms,
+            hash,
+            link: link.cloned(),
+            others: AtomicU64::new(empty),
+            queued: AtomicBool::new(false),
+        }
     }
 
-    /// Adds 1 unless `limit` is reached, and returns what is left then.
+    /// Adds 1 unless `limit` is reached, and returns the count then.
     ///
     /// # Errors
     /// The limit is reached.
-    pub(crate) fn take(&self, limit: u64, now_ms: u64) -> Result<u64, ()> {
+    pub(crate) fn take(self: &Arc<Self>, limit: u64, now_ms: u64) -> Result<u64, ()> {
         let next = |word| {
             let State { window, count } = self.at(word, now_ms);
             (count < limit).then(|| State { window, count: count + 1 }.word())
         };
-        match self.word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next) {
-            Ok(before) => Ok(limit.saturating_sub(self.at(before, now_ms).count + 1)),
-            Err(_) => Err(()),
-        }
+        let before = self.word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+        let before = before.map_err(|_| ())?;
+        self.queue();
+        Ok(self.at(before, now_ms).count + 1)
     }
 
     /// Takes back 1 that was added at `now_ms`.
@@ -58,12 +76,64 @@ impl Counter {
     }
 
     /// Adds what an exchange has used.
-    pub fn add(&self, amount: u64, now_ms: u64) {
+    pub fn add(self: &Arc<Self>, amount: u64, now_ms: u64) {
         let next = |word| {
             let State { window, count } = self.at(word, now_ms);
             Some(State { window, count: count.saturating_add(amount).min(COUNT_MASK) }.word())
         };
         let _ = self.word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+        self.queue();
+    }
+
+    /// Has it read by the reconciliation, if there is one.
+    fn queue(self: &Arc<Self>) {
+        let Some(link) = &self.link else { return };
+        // Always written, never only read: whoever takes the counter from the queue afterwards sees the count, and
+        // whoever took it before has left `false` here.
+        if !self.queued.swap(true, Ordering::AcqRel) {
+            link.send(Arc::clone(self));
+        }
+    }
+
+    /// To be called before it is read, once it was taken from the queue.
+    pub(super) fn dequeue(&self) {
+        self.queued.swap(false, Ordering::AcqRel);
+    }
+
+    /// Puts it into the queue again, unless it is there.
+    pub(super) fn requeue(self: &Arc<Self>) {
+        self.queue();
+    }
+
+    /// What this gateway has counted in the window of `now_ms`.
+    pub(super) fn own(&self, now_ms: u64) -> Own {
+        let State { window, count } = self.at(self.word.load(Ordering::Relaxed), now_ms);
+        let others = State::of(self.others.load(Ordering::Relaxed));
+        let others = if others.window == window { others.count } else { 0 };
+        Own {
+            hash: self.hash,
+            period_ms: self.period_ms,
+            window,
+            count: count.saturating_sub(others),
+        }
+    }
+
+    /// Adds what other gateways have counted in `window`, as far as it is new. A count never falls: if Redis lost some,
+    /// the others will report theirs again.
+    pub(super) fn learn(&self, window: u64, count: u64) {
+        let known = State::of(self.others.load(Ordering::Relaxed));
+        let known = if known.window == window { known.count } else { 0 };
+        let Some(new) = count.min(COUNT_MASK).checked_sub(known).filter(|new| *new > 0) else {
+            return;
+        };
+        let next = |word| {
+            let State { window: current, count } = State::of(word);
+            let count = count.saturating_add(new).min(COUNT_MASK);
+            (current == window).then(|| State { window, count }.word())
+        };
+        if self.word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok() {
+            self.others.store(State { window, count: known + new }.word(), Ordering::Relaxed);
+        }
     }
 
     pub(crate) fn used(&self, now_ms: u64) -> u64 {
@@ -87,14 +157,28 @@ impl Counter {
     /// not begin a window again.
     fn at(&self, word: u64, now_ms: u64) -> State {
         let now = (now_ms / self.period_ms) & WINDOW_MASK;
-        let state = State { window: word >> COUNT_BITS, count: word & COUNT_MASK };
+        let state = State::of(word);
         let later = now.wrapping_sub(state.window) & WINDOW_MASK;
         let is_over = later != 0 && later <= WINDOW_MASK / 2;
         if is_over { State { window: now, count: 0 } } else { state }
     }
 }
 
+/// What a gateway has counted in a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Own {
+    pub(super) hash: u64,
+    pub(super) period_ms: u64,
+    /// The lowest bits of its number.
+    pub(super) window: u64,
+    pub(super) count: u64,
+}
+
 impl State {
+    fn of(word: u64) -> Self {
+        Self { window: word >> COUNT_BITS, count: word & COUNT_MASK }
+    }
+
     fn word(self) -> u64 {
         self.window << COUNT_BITS | self.count
     }
@@ -119,10 +203,10 @@ mod tests {
 
     #[test]
     fn what_is_released_can_be_taken_again_and_additions_saturate() {
-        let counter = Counter::new(1_000, 0);
-        assert_eq!((counter.take(1, 0), counter.take(1, 0)), (Ok(0), Err(())));
+        let counter = alone(0);
+        assert_eq!((counter.take(1, 0), counter.take(1, 0)), (Ok(1), Err(())));
         counter.release(0);
-        assert_eq!(counter.take(1, 0), Ok(0));
+        assert_eq!(counter.take(1, 0), Ok(1));
         counter.add(u64::MAX, 0);
         assert_eq!(counter.used(0), QUOTA_MAX);
         assert!(counter.is_over(1_000) && !counter.is_over(999));
@@ -133,7 +217,7 @@ mod tests {
     #[test]
     fn threads_together_take_exactly_the_limit() {
         const LIMIT: u64 = 10_000;
-        let counter = Counter::new(1_000, 0);
+        let counter = alone(0);
         let taken: u64 = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..4)
                 .map(|_| {
@@ -145,10 +229,31 @@ mod tests {
         assert_eq!(taken, LIMIT);
     }
 
+    #[test]
+    fn the_counts_of_others_are_added_once_and_are_not_its_own() {
+        let counter = alone(0);
+        assert_eq!(counter.take(9, 0), Ok(1));
+        counter.learn(0, 4);
+        counter.learn(0, 4);
+        counter.learn(0, 3);
+        assert_eq!((counter.used(0), counter.own(0).count), (5, 1));
+        counter.learn(0, 6);
+        assert_eq!((counter.take(9, 0), counter.own(0).count), (Ok(8), 2));
+        assert_eq!(counter.take(9, 1_000), Ok(1), "a new window");
+        counter.learn(0, 9);
+        assert_eq!((counter.used(1_000), counter.own(1_000).count), (1, 1), "of the old window");
+        counter.learn(1, 9);
+        assert_eq!((counter.take(9, 1_000), counter.own(1_000).count), (Err(()), 1));
+    }
+
+    fn alone(now_ms: u64) -> Arc<Counter> {
+        Arc::new(Counter::new(7, 1_000, None, now_ms))
+    }
+
     /// A limit of 2 per second. `expect`: `ok`, or when to try again.
     #[track_caller]
     fn check(times_ms: &[u64], expect: &str) {
-        let counter = Counter::new(1_000, times_ms.first().copied().unwrap_or_default());
+        let counter = alone(times_ms.first().copied().unwrap_or_default());
         let found = times_ms.iter().map(|now_ms| match counter.take(2, *now_ms) {
             Ok(_) => "ok".to_owned(),
             Err(()) => counter.until_ms(*now_ms).to_string(),

@@ -4,12 +4,13 @@
 //! table of the process, behind the lock of one of many shards. A counter whose window is over is dropped by both.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use base::limits::{QUOTA_KEYS_MAX, QUOTA_SHARDS};
 
 use super::counter::Counter;
+use super::link::{Link, Mode};
 use crate::hash::LoadedKeysState;
 
 type Table = HashMap<u64, Arc<Counter>, LoadedKeysState>;
@@ -29,6 +30,8 @@ pub struct Meters {
     shards: Vec<Mutex<Table>>,
     /// With random keys, so that no client can choose names that share a counter.
     hashing: RandomState,
+    /// With other gateways.
+    link: Option<Arc<Link>>,
     /// Counters of a shard beyond which new keys of clients share one.
     shard_keys_max: usize,
 }
@@ -51,7 +54,25 @@ pub struct WorkerMeters {
 impl Meters {
     pub(crate) fn with_room(keys_max: usize) -> Self {
         let shards = (0..QUOTA_SHARDS).map(|_| Mutex::default()).collect();
-        Self { shards, hashing: RandomState::new(), shard_keys_max: keys_max / QUOTA_SHARDS }
+        let (hashing, shard_keys_max) = (RandomState::new(), keys_max / QUOTA_SHARDS);
+        Self { shards, hashing, link: None, shard_keys_max }
+    }
+
+    /// Counters that are shared with other gateways by way of `link`.
+    #[must_use]
+    pub fn linked(link: Arc<Link>) -> Self {
+        Self { link: Some(link), ..Self::default() }
+    }
+
+    /// Puts all counters into the queue of the reconciliation.
+    pub(super) fn queue_all(&self) {
+        for shard in &self.shards {
+            let counters: Vec<_> = {
+                let table = shard.lock().unwrap_or_else(PoisonError::into_inner);
+                table.values().cloned().collect()
+            };
+            counters.iter().for_each(Counter::requeue);
+        }
     }
 
     /// If there are too many, keys that clients choose share a counter, so that a limit is reached early instead of
@@ -62,7 +83,8 @@ impl Meters {
         let mut table = shard.lock().unwrap_or_else(PoisonError::into_inner);
         let has_room = table.len() < self.shard_keys_max || table.contains_key(&key.hash);
         let hash = key.crowd.filter(|_| !has_room).unwrap_or(key.hash);
-        let new = || Arc::new(Counter::new(key.period_ms, now_ms));
+        let link = self.link.as_ref();
+        let new = || Arc::new(Counter::new(hash, key.period_ms, link, now_ms));
         Arc::clone(table.entry(hash).or_insert_with(new))
     }
 
@@ -95,9 +117,22 @@ impl WorkerMeters {
         table.entry(key.hash).or_insert_with(|| shared.counter(key, now_ms))
     }
 
-    /// Hashes what a client says of itself.
-    pub(crate) fn hash(&self, name: impl std::hash::Hash) -> u64 {
-        self.shared.hashing.hash_one(name)
+    /// Hashes what a client says of itself. Gateways that share their counts need the same hash.
+    pub(crate) fn hash(&self, name: impl Hash) -> u64 {
+        let Some(link) = &self.shared.link else { return self.shared.hashing.hash_one(name) };
+        let mut hasher = DefaultHasher::new();
+        (link.seed(), name).hash(&mut hasher);
+        hasher.finish()
+    }
+
+    /// The time that windows go by: that of Redis, if other gateways use it.
+    #[must_use]
+    pub fn time_ms(&self, now_ms: u64) -> u64 {
+        self.shared.link.as_ref().map_or(now_ms, |link| link.time_ms(now_ms))
+    }
+
+    pub(crate) fn mode(&self) -> Mode {
+        self.shared.link.as_ref().map_or(Mode::Limited, |link| link.mode())
     }
 
     /// Drops the counters of one shard whose windows are over: all, in `QUOTA_SHARDS` calls.

@@ -5,12 +5,17 @@
 //! bytes when an exchange is settled.
 //!
 //! The limits of the workers of a process are exact: each count is one atomic number that all of them write
-//! (docs/decisions/0022-quotas-are-shared.md).
+//! (docs/decisions/0022-quotas-are-shared.md). Gateways reconcile their counts with each other, and no request waits for
+//! that (docs/decisions/0023-quotas-across-gateways.md).
 //!
 //! Architecture invariant: a refused request is counted by no limit, and a refusal always says when to try again.
 
 mod counter;
+mod link;
 mod meters;
+mod reconcile;
+#[cfg(test)]
+mod simulation;
 
 use std::sync::Arc;
 
@@ -20,8 +25,12 @@ use crate::hash::mix;
 use crate::plans::PlanTable;
 
 pub use counter::Counter;
+pub use link::Link;
 pub use meters::{Meters, WorkerMeters};
+pub use reconcile::{Reconciler, Reply, Report};
 
+use base::limits::{QUOTA_DOWN_MS, QUOTA_MAX};
+use link::Mode;
 use meters::Key;
 
 /// What a limit is for.
@@ -60,8 +69,8 @@ impl Level {
 /// Who sends a request.
 #[derive(Clone, Copy)]
 pub struct Sender<'s> {
-    /// The subject of the token, and its issuer. An anonymous sender is known by the address.
-    pub user: Option<(usize, &'s str)>,
+    /// The `iss` and the subject of the token. An anonymous sender is known by the address.
+    pub user: Option<(&'s str, &'s str)>,
     /// The address, or the network of an IPv6 address. Called if a limit needs it.
     pub network: &'s dyn Fn() -> u128,
 }
@@ -153,15 +162,25 @@ impl Step {
     ) -> Result<(), Refused> {
         let Limit { quantity, amount, period_ms, .. } = self.limit;
         let key = self.key(meters, sender);
+        let mode = meters.mode();
         let counter = meters.counter(key, now_ms);
-        let left = match quantity {
-            Quantity::Requests => counter.take(amount, now_ms).ok(),
-            Quantity::Bytes => Some(amount.saturating_sub(counter.used(now_ms))).filter(|n| *n > 0),
-        };
         let allowance = |left| {
-            let until_ms = counter.until_ms(now_ms);
+            let mut until_ms = counter.until_ms(now_ms);
+            if mode == Mode::Closed {
+                until_ms = until_ms.min(now_ms.saturating_add(QUOTA_DOWN_MS));
+            }
             Allowance { level: self.level, quantity, amount, left, period_ms, until_ms }
         };
+        let taken = match (quantity, mode) {
+            (_, Mode::Closed) => Err(()),
+            (Quantity::Requests, Mode::Limited) => counter.take(amount, now_ms),
+            (Quantity::Requests, Mode::Open) => counter.take(QUOTA_MAX, now_ms).or(Ok(QUOTA_MAX)),
+            (Quantity::Bytes, Mode::Limited) => {
+                Some(counter.used(now_ms)).filter(|used| *used < amount).ok_or(())
+            }
+            (Quantity::Bytes, Mode::Open) => Ok(counter.used(now_ms)),
+        };
+        let left = taken.map(|used| amount.saturating_sub(used)).ok();
         let Some(left) = left else {
             let denial = self.level.denial(self.is_burst);
             return Err(Refused { denial, limit: allowance(0) });
@@ -306,7 +325,7 @@ mod tests {
             let plan = self.plans.number(if uses == "by user" { uses } else { "plan" });
             let key = crate::plans::key_of(&[uses]);
             let uses = [(Level::Subscription, Some(PlanUse { plan, key, burst: None }))];
-            let user = Some((0, user)).filter(|(_, user)| !user.is_empty());
+            let user = Some(("iss", user)).filter(|(_, user)| !user.is_empty());
             let sender = Sender { user, network: &|| 7 };
             match admit(&mut self.meters, &self.plans, &uses, sender, now_ms) {
                 Ok(admitted) => admitted.tightest.map_or(0, |limit| limit.left).to_string(),

@@ -5,6 +5,10 @@
 //! one each; payload in either direction earns some, since clients acknowledge it by such frames. Sources: CVE-2019-9512
 //! (ping flood), CVE-2019-9515 (settings flood), CVE-2019-9518 (empty frames flood), CVE-2024-27316 (continuation flood).
 //!
+//! All kinds share one budget. That is at least as strict as one of the same size for each kind: whatever frames a client
+//! mixes, it may send no more of all of them together than of any single kind. It is no stricter to honest clients either,
+//! since what their kinds cost is earned by the same payload.
+//!
 //! Streams that are reset because of the client's errors cost one each. Source: CVE-2025-8671 ("made you reset").
 
 use base::limits::{

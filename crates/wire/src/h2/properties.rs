@@ -58,7 +58,7 @@ fn run_client(bytes: &[u8], size: usize) -> (Vec<String>, Vec<u8>) {
             }
             unread.drain(..step.used);
             while open.len() < 3
-                && let Some(slot) = client.open(Some(b"token"), Some(BODY.len()))
+                && let Some(slot) = client.open(None, Some(b"token"), Some(BODY.len()))
             {
                 open.push(slot);
             }

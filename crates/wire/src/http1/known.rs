@@ -232,11 +232,9 @@ names! {
         "accept" Accept, "cookie" Cookie, "origin" Origin, "expect" Expect, "server" Server,
         "apikey" ApiKey, "pragma" Control, "x-host" Identity,
     }
-    7 => {
-        "trailer" Trailer, "upgrade" Upgrade, "expires" Control, "warning" Control,
-    }
+    7 => { "trailer" Trailer, "upgrade" Upgrade, "expires" Control, "warning" Control, }
     8 => { "location" Location, "if-match" Conditional, "if-range" Conditional, }
-    9 => { "forwarded" Forwarded, "x-real-ip" Identity, }
+    9 => { "forwarded" Forwarded, "x-real-ip" Identity, "client-ip" Identity, }
     10 => {
         "connection" Connection, "user-agent" UserAgent, "keep-alive" KeepAlive,
         "set-cookie" SetCookie, "tracestate" TraceState,
@@ -245,44 +243,46 @@ names! {
         "traceparent" TraceParent, "retry-after" Control, "x-client-ip" Identity,
         "x-remote-ip" Identity, "remote-user" Identity,
     }
-    12 => {
-        "content-type" ContentType, "internal-key" InternalKey, "max-forwards" Control,
-    }
+    12 => { "content-type" ContentType, "internal-key" InternalKey, "max-forwards" Control, }
     13 => {
         "authorization" Authorization, "cache-control" CacheControl, "content-range" ContentRange,
         "if-none-match" Conditional, "x-rewrite-url" Identity, "x-http-method" Identity,
-        "x-remote-addr" Identity, "x-remote-user" Identity,
+        "x-remote-addr" Identity, "x-remote-user" Identity, "x-client-cert" Identity,
     }
     14 => {
         "content-length" ContentLength, "http2-settings" Http2Settings, "x-original-url" Identity,
-        "x-original-uri" Identity, "true-client-ip" Identity,
+        "x-original-uri" Identity, "true-client-ip" Identity, "x-proxyuser-ip" Identity,
     }
     15 => {
         "accept-encoding" AcceptEncoding, "x-forwarded-for" XForwardedFor,
-        "x-jwt-assertion" XJwtAssertion, "x-original-host" Identity,
+        "x-jwt-assertion" XJwtAssertion, "x-original-host" Identity, "ssl-client-cert" Identity,
+        "ssl-client-s-dn" Identity, "ssl-client-i-dn" Identity, "x-ssl-client-dn" Identity,
+        "x-ssl-client-cn" Identity,
     }
     16 => {
         "content-encoding" ContentEncoding, "proxy-connection" ProxyConnection,
         "www-authenticate" WwwAuthenticate, "x-forwarded-host" XForwardedHost,
-        "x-forwarded-port" XForwardedPort, "cf-connecting-ip" Identity,
-        "fastly-client-ip" Identity,
+        "x-forwarded-port" XForwardedPort, "cf-connecting-ip" Identity, "fastly-client-ip" Identity,
+        "x-originating-ip" Identity,
     }
     17 => {
         "transfer-encoding" TransferEncoding, "sec-websocket-key" SecWebSocketKey,
         "if-modified-since" Conditional, "x-forwarded-proto" XForwardedProto,
-        "x-method-override" Identity,
+        "x-method-override" Identity, "x-original-method" Identity, "ssl-client-verify" Identity,
+        "x-ssl-client-cert" Identity, "x-ssl-client-s-dn" Identity, "x-ssl-client-i-dn" Identity,
     }
     18 => { "proxy-authenticate" ProxyAuthenticate, "x-forwarded-prefix" XForwardedPrefix, }
     19 => {
         "proxy-authorization" ProxyAuthorization, "if-unmodified-since" Conditional,
-        "x-cluster-client-ip" Identity,
+        "x-cluster-client-ip" Identity, "x-ssl-client-verify" Identity,
     }
-    20 => { "sec-websocket-accept" SecWebSocketAccept, }
-    21 => { "sec-websocket-version" SecWebSocketVersion, }
+    20 => { "sec-websocket-accept" SecWebSocketAccept, "ssl-client-issuer-dn" Identity, }
+    21 => { "sec-websocket-version" SecWebSocketVersion, "ssl-client-subject-dn" Identity, }
     22 => {
-        "sec-websocket-protocol" SecWebSocketProtocol,
-        "access-control-max-age" AccessControlMaxAge, "x-http-method-override" Identity,
+        "sec-websocket-protocol" SecWebSocketProtocol, "access-control-max-age" AccessControlMaxAge,
+        "x-http-method-override" Identity, "x-ssl-client-issuer-dn" Identity,
     }
+    23 => { "x-ssl-client-subject-dn" Identity, }
     24 => { "sec-websocket-extensions" SecWebSocketExtensions, }
     25 => { "x-wso2-client-certificate" Identity, }
     27 => { "access-control-allow-origin" AccessControlAllowOrigin, }

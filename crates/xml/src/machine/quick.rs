@@ -2,7 +2,8 @@
 //! tags, plain text, and elements that contain nothing else. Anything else is left to the general path.
 
 use super::{Machine, Open, Phase, Span, Step, View};
-use crate::names::{Symbol, number};
+use crate::names::number;
+use crate::namespaces::Raw;
 use crate::scan::{self, WINDOW};
 
 /// Receives the steps of the fast path.
@@ -58,6 +59,7 @@ impl Machine {
         }
     }
 
+    /// A start tag, or as many elements that contain plain text alone as follow each other.
     #[inline]
     fn quick_start<T: StepSink>(
         &mut self,
@@ -65,42 +67,39 @@ impl Machine {
         name: &[u8; WINDOW],
         to: &mut T,
     ) -> Option<()> {
-        let is_full =
-            self.open.len() >= self.limits.depth as usize || self.nodes >= self.limits.nodes;
-        if is_full || !view.dtd.attributes.is_empty() {
+        let mut room = self.limits.nodes.checked_sub(self.nodes).filter(|room| *room > 0)?;
+        if self.open.len() >= self.limits.depth as usize || !view.dtd.attributes.is_empty() {
             return None;
         }
-        let (raw, len, qname) = self.namespaces.next_is_predicted(name)?;
-        let at = number(self.pos);
-        self.nodes = self.nodes.wrapping_add(1);
-        self.pos = self.pos.wrapping_add(len).wrapping_add("<>".len());
-        if T::TAKES_LEAVES
-            && let Some((text, end)) = self.leaf(view, raw)
-        {
-            self.nodes = self.nodes.wrapping_add(1);
-            self.pos = end;
-            to.leaf(qname, at, text);
-            return Some(());
+        let bytes = view.source.as_bytes();
+        let (start, mut pos, mut window) = (self.pos, self.pos, name);
+        let mut names = self.namespaces.prediction();
+        while let Some((symbol, raw, qname)) = names.next(window) {
+            let inside = pos.wrapping_add(raw.len as usize).wrapping_add("<>".len());
+            let found = if T::TAKES_LEAVES && room > 1 { leaf(bytes, inside, raw) } else { None };
+            let Some((text, end)) = found else {
+                self.nodes = self.limits.nodes.wrapping_sub(room).wrapping_add(1);
+                self.pos = inside;
+                self.namespaces.seen_prediction(symbol);
+                self.attributes.clear();
+                self.declared.clear();
+                self.open.push(Open { raw: symbol, mark: self.namespaces.mark() });
+                to.element(qname, number(pos));
+                return Some(());
+            };
+            to.leaf(qname, number(pos), text);
+            room = room.wrapping_sub(2);
+            pos = end;
+            match bytes.get(pos..).and_then(<[u8]>::first_chunk::<{ WINDOW + 1 }>) {
+                Some([b'<', after @ ..]) if room > 0 => window = after,
+                Some(_) | None => break,
+            }
         }
-        self.attributes.clear();
-        self.declared.clear();
-        self.open.push(Open { raw, mark: self.namespaces.mark() });
-        to.element(qname, at);
-        Some(())
-    }
-
-    /// The text of an element whose start tag was read, and where its end tag ends, if it contains plain text alone.
-    #[inline]
-    fn leaf(&self, view: View<'_>, raw: Symbol) -> Option<(Span, usize)> {
-        let rest = view.source.as_bytes().get(self.pos..)?;
-        let len = scan::text(rest, 0);
-        let (b"</", name) = rest.get(len..)?.split_first_chunk::<2>()? else { return None };
-        if len == 0 || self.nodes >= self.limits.nodes {
-            return None;
-        }
-        let name = self.namespaces.fits(raw, name.first_chunk()?)?;
-        let end = self.pos.wrapping_add(len).wrapping_add(name).wrapping_add("</>".len());
-        Some((Span { start: number(self.pos), len: number(len) }, end))
+        let last = names.last;
+        self.namespaces.seen_prediction(last);
+        self.nodes = self.limits.nodes.wrapping_sub(room);
+        self.pos = pos;
+        (pos != start).then_some(())
     }
 
     #[inline]
@@ -125,4 +124,17 @@ impl Machine {
         to.text(span);
         Some(())
     }
+}
+
+/// The plain text from `at` on, and where the end tag after it ends, if its name is `raw`.
+#[inline]
+fn leaf(bytes: &[u8], at: usize, raw: &Raw) -> Option<(Span, usize)> {
+    let rest = bytes.get(at..)?;
+    let len = scan::text(rest, 0);
+    let (b"</", name) = rest.get(len..)?.split_first_chunk::<2>()? else { return None };
+    if len == 0 || !raw.closed.fits(name.first_chunk()?) {
+        return None;
+    }
+    let end = at.wrapping_add(len).wrapping_add(raw.len as usize).wrapping_add("</>".len());
+    Some((Span { start: number(at), len: number(len) }, end))
 }

@@ -3,10 +3,10 @@
 use super::{
     Attribute, Machine, Open, Phase, Span, Step, View, name_end, piece, references, skip_space,
 };
-use crate::chars::{self, COLON, NAME};
+use crate::chars::{self, COLON, NAME, Written};
 use crate::error::{ErrorKind, OffsetError};
 use crate::names::{EMPTY, Symbol, XML, XML_URI, XMLNS, XMLNS_URI, number};
-use crate::namespaces::{Mark, Use};
+use crate::namespaces::Use;
 
 /// An attribute whose prefix isn't resolved yet.
 #[derive(Debug, Clone, Copy)]
@@ -43,7 +43,7 @@ impl Machine {
         }
         let in_source = number(self.base(view).wrapping_add(at));
         if !self.raw_attributes.is_empty() {
-            self.declare(view, mark)?;
+            self.declare(view)?;
             self.resolve_attributes()?;
             self.raw_attributes.clear();
         }
@@ -140,7 +140,7 @@ impl Machine {
         at: usize,
     ) -> Result<(Symbol, usize), OffsetError> {
         let bytes = text.as_bytes();
-        let end = name_end(bytes, at);
+        let Written { end, colon, is_qname } = chars::written(text, at);
         let written = text.get(at..end).unwrap_or("");
         if written.len() > self.limits.name_bytes as usize {
             return Err(self.limit("bytes per name", self.limits.name_bytes));
@@ -151,14 +151,7 @@ impl Machine {
         if written.is_empty() {
             return Err(self.expected("a name", text, at));
         }
-        let colon = written.bytes().position(|byte| byte == b':');
-        let well = match colon.and_then(|colon| written.split_at_checked(colon)) {
-            Some((prefix, local)) => {
-                chars::is_ncname(prefix) && chars::is_ncname(local.get(1..).unwrap_or(""))
-            }
-            None => chars::is_ncname(written),
-        };
-        if !well {
+        if !is_qname {
             return Err(self.error(at, ErrorKind::BadName(piece(text, at, end))));
         }
         Ok((self.namespaces.raw(written, colon), end))
@@ -229,7 +222,7 @@ impl Machine {
     }
 
     /// Binds the namespace declarations among the attributes.
-    fn declare(&mut self, view: View<'_>, mark: Mark) -> Result<(), OffsetError> {
+    fn declare(&mut self, view: View<'_>) -> Result<(), OffsetError> {
         for index in 0..self.raw_attributes.len() {
             let Some(&raw) = self.raw_attributes.get(index) else { break };
             let (prefix, local) = self.namespaces.parts(raw.name);
@@ -248,7 +241,7 @@ impl Machine {
             if uri == EMPTY && bound != EMPTY {
                 return Err(self.error(raw.at, ErrorKind::PrefixUnbound(named(self))));
             }
-            self.namespaces.bind(bound, uri, mark);
+            self.namespaces.bind(bound, uri);
             self.declared.push((bound, uri));
         }
         Ok(())

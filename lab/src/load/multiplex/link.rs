@@ -55,9 +55,13 @@ impl Multiplexed {
         if let Some(user) = self.users.iter_mut().find(|user| user.phase == Phase::Ready) {
             user.connect_us = connect_us;
         }
+        let plan = &self.context.plan;
+        let client = Client::new(Arc::clone(plan.prepared.fields()));
+        let client =
+            if plan.scenario.is_some() || plan.is_grpc { client.keeping_fields() } else { client };
         self.link = Link::Open(Box::new(Open {
             stream,
-            client: Client::new(Arc::clone(self.context.plan.prepared.fields())),
+            client,
             unread: Vec::new(),
             has_served: false,
             is_broken: false,

@@ -19,8 +19,11 @@ use std::task::{self, Poll};
 use wire::h2::client::ClientEvent;
 
 use crate::limits;
+use crate::load::grpc::Messages;
 use crate::load::next_request::{Decision, NextRequest};
-use crate::load::response::Outcome;
+use crate::load::request::Prepared;
+use crate::load::response::{Captured, Outcome};
+use crate::load::scenario::Session;
 use crate::load::search::Search;
 use crate::load::shape::IdleUser;
 use crate::load::statistics::{Detail, Sample, Traffic};
@@ -72,6 +75,10 @@ struct User {
     connect_us: u64,
     first_byte_us: u64,
     search: Option<Search>,
+    session: Option<Session>,
+    captured: Captured,
+    /// Of the response to a gRPC call.
+    messages: Option<Messages>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -85,7 +92,11 @@ impl Multiplexed {
     /// `indices`: of its users among all users of the measurement.
     pub(super) fn new(context: Context, indices: Range<usize>) -> Self {
         let expect = context.plan.expect.as_deref();
-        let users: Vec<_> = indices.map(|index| User::new(index, expect)).collect();
+        let user = |index| User {
+            messages: context.plan.is_grpc.then(Messages::default),
+            ..User::new(index, expect, context.plan.session(index))
+        };
+        let users: Vec<_> = indices.map(user).collect();
         let waiting = (0..users.len()).map(|user| Reverse((0, user))).collect();
         Self {
             context,
@@ -165,7 +176,8 @@ impl Multiplexed {
         let (plan, state) = (&self.context.plan, &self.context.state);
         let request = user.next.take().or_else(|| {
             user.free.since_us = user.free.since_us.max(now_us);
-            NextRequest::schedule(user.free, state, &plan.window)
+            let think = user.session.as_ref().and_then(Session::think);
+            NextRequest::schedule(user.free, think, state, &plan.window)
         });
         let decided = request.map_or(Decision::End, |request| {
             request.decide(now_us, us(plan.timeout), state, &plan.window)
@@ -192,6 +204,11 @@ impl Multiplexed {
             self.waiting.push(Reverse((now_us, index)));
             return;
         }
+        if !user.session.as_mut().is_none_or(|session| session.next(state)) {
+            self.record(index, Outcome::Extract, now_us, Traffic::default());
+            self.waiting.push(Reverse((self.after_pause_us(), index)));
+            return;
+        }
         user.begin(self.context.state.next_token());
         self.ready.push_back(index);
     }
@@ -199,12 +216,15 @@ impl Multiplexed {
     /// Sends requests and bodies, as far as the connection allows.
     fn send(&mut self) {
         let Link::Open(open) = &mut self.link else { return };
-        let prepared = &self.context.plan.prepared;
-        let body = prepared.body();
+        let shared = &*self.context.plan.prepared;
         for _ in 0..self.sending.len() {
             let Some(index) = self.sending.pop_front() else { break };
-            if let Some(Phase::Open { slot }) = self.users.get(index).map(|user| user.phase)
-                && !body.is_none_or(|body| open.client.send_body(slot, body))
+            let Some(user) = self.users.get(index) else { continue };
+            if let Phase::Open { slot } = user.phase
+                && !user
+                    .prepared(shared)
+                    .body()
+                    .is_none_or(|body| open.client.send_body(slot, body))
             {
                 self.sending.push_back(index);
             }
@@ -217,11 +237,14 @@ impl Multiplexed {
             if user.phase != Phase::Ready {
                 continue;
             }
-            let token = prepared.bearer(user.turn);
-            let Some(slot) = open.client.open(token, body.map(<[u8]>::len)) else {
+            let own = user.session.as_ref().map(|session| &**session.prepared().fields());
+            let prepared = user.prepared(shared);
+            let (token, body) = (prepared.bearer(user.turn), prepared.body());
+            let Some(slot) = open.client.open(own, token, body.map(<[u8]>::len)) else {
                 self.ready.push_front(index);
                 break;
             };
+            let is_sent = body.is_none_or(|body| open.client.send_body(slot, body));
             user.phase = Phase::Open { slot };
             self.in_flight += 1;
             if self.by_slot.len() <= slot {
@@ -230,7 +253,7 @@ impl Multiplexed {
             if let Some(place) = self.by_slot.get_mut(slot) {
                 *place = index;
             }
-            if !body.is_none_or(|body| open.client.send_body(slot, body)) {
+            if !is_sent {
                 self.sending.push_back(index);
             }
         }
@@ -240,8 +263,14 @@ impl Multiplexed {
     fn event(&mut self, event: ClientEvent, bytes: &[u8], now_us: u64) {
         let (slot, outcome) = match event {
             ClientEvent::Head { slot, status, ends } => {
-                let Some(user) = self.user_of(slot) else { return };
+                let Some(user) = self.by_slot.get(slot).and_then(|at| self.users.get_mut(*at))
+                else {
+                    return;
+                };
                 (user.status, user.first_byte_us) = (status, now_us);
+                if let Link::Open(open) = &self.link {
+                    user.captured.add_head(open.client.fields());
+                }
                 if !ends {
                     return;
                 }
@@ -249,8 +278,13 @@ impl Multiplexed {
             }
             ClientEvent::Data { slot, at, ends } => {
                 let Some(user) = self.user_of(slot) else { return };
+                let part = bytes.get(at).unwrap_or_default();
                 if let Some(search) = &mut user.search {
-                    search.see(bytes.get(at).unwrap_or_default());
+                    search.see(part);
+                }
+                user.captured.add_body(part);
+                if let Some(messages) = &mut user.messages {
+                    messages.see(part);
                 }
                 if !ends {
                     return;
@@ -302,12 +336,21 @@ impl Multiplexed {
                 let (sent, received) = open.client.traffic(slot);
                 bytes = Traffic { sent, received };
                 open.client.close(slot);
-                open.has_served |=
-                    matches!(outcome, Outcome::Good | Outcome::Status(_) | Outcome::BodyMismatch);
+                open.has_served |= is_complete(outcome);
             }
         }
         user.phase = Phase::Idle;
         user.free.since_us = now_us;
+        let outcome = match (&user.messages, &self.link) {
+            (Some(messages), Link::Open(open)) if is_complete(outcome) => {
+                messages.outcome(outcome, open.client.fields())
+            }
+            _ => outcome,
+        };
+        let outcome = match &mut user.session {
+            Some(session) => session.finish(outcome, user.status, &user.captured),
+            None => outcome,
+        };
         self.record(index, outcome, now_us, bytes);
     }
 
@@ -384,6 +427,12 @@ impl Multiplexed {
                 status: user.status,
                 connect_us: user.connect_us,
                 first_byte_us: user.first_byte_us,
+                messages: user.messages.as_ref().map_or(0, |messages| messages.count),
+                request: user
+                    .session
+                    .as_ref()
+                    .filter(|_| outcome != Outcome::Unsent)
+                    .map(Session::request),
                 user: user.free.user,
                 users: self.context.plan.begun.load(Ordering::Relaxed),
             },
@@ -392,8 +441,13 @@ impl Multiplexed {
     }
 }
 
+/// Whether a whole response was received.
+fn is_complete(outcome: Outcome) -> bool {
+    matches!(outcome, Outcome::Good | Outcome::Status(_) | Outcome::BodyMismatch)
+}
+
 impl User {
-    fn new(index: usize, expect: Option<&[u8]>) -> Self {
+    fn new(index: usize, expect: Option<&[u8]>, session: Option<Session>) -> Self {
         Self {
             free: IdleUser { user: index, made: 0, since_us: 0 },
             next: None,
@@ -406,6 +460,9 @@ impl User {
             connect_us: 0,
             first_byte_us: 0,
             search: expect.map(Search::new),
+            session,
+            captured: Captured::default(),
+            messages: None,
         }
     }
 
@@ -413,9 +470,17 @@ impl User {
     fn begin(&mut self, turn: usize) {
         self.turn = turn;
         self.phase = Phase::Ready;
-        if let Some(search) = &mut self.search {
+        if let Some(session) = &self.session {
+            (self.search, self.captured) = (session.search(), session.capture());
+        } else if let Some(search) = &mut self.search {
             search.restart();
         }
+        self.messages = self.messages.take().map(|_| Messages::default());
+    }
+
+    /// Its request; `shared`: that of users without a scenario.
+    fn prepared<'p>(&'p self, shared: &'p Prepared) -> &'p Prepared {
+        self.session.as_ref().map_or(shared, Session::prepared)
     }
 
     /// The outcome of the complete response.

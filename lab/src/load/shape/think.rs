@@ -35,7 +35,7 @@ impl fmt::Display for Think {
 }
 
 impl Think {
-    pub(super) fn turn(self, free: IdleUser, seed: u64) -> NextStart {
+    pub(in crate::load) fn turn(self, free: IdleUser, seed: u64) -> NextStart {
         let pause_us = match self {
             Self::None => return NextStart::Now,
             Self::Constant { us } => us,
@@ -47,7 +47,7 @@ impl Think {
         NextStart::At(free.since_us.saturating_add(pause_us))
     }
 
-    pub(super) fn mean_us(self) -> u64 {
+    pub(in crate::load) fn mean_us(self) -> u64 {
         match self {
             Self::None => 0,
             Self::Constant { us } => us,
@@ -55,7 +55,7 @@ impl Think {
         }
     }
 
-    pub(super) fn check(self) -> Result<(), String> {
+    pub(in crate::load) fn check(self) -> Result<(), String> {
         let (from_us, to_us) = match self {
             Self::None => (0, 0),
             Self::Constant { us } => (us, us),

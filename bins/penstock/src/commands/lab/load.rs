@@ -1,7 +1,9 @@
 //! `penstock lab load`: one measurement.
 
 use std::io::IsTerminal;
+use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
@@ -9,7 +11,7 @@ use lab::agent;
 use lab::files;
 use lab::knee::Slo;
 use lab::load::shape::LOAD_SHAPES;
-use lab::load::{self, LoadError, Progress, Protocol, STREAMS, Stages, Think};
+use lab::load::{self, LoadError, Metrics, Progress, Protocol, STREAMS, Scenario, Stages, Think};
 use lab::recording::Recordings;
 
 use super::agent::read_secret;
@@ -25,10 +27,15 @@ use crate::failure::Failure;
 #[derive(Args)]
 #[command(after_help = after_help())]
 pub(crate) struct Load {
-    /// URL to send requests to (http:// or https://)
+    /// URL to send requests to (http:// or https://). With ws:// or wss://, each user opens a WebSocket, and a request is
+    /// the payload as a message that is answered by one
     url: String,
     #[command(flatten)]
     request: RequestArgs,
+    /// Send the requests of this scenario (TOML; docs/measuring.md), at the URL's host and below its path. `penstock
+    /// lab scenario` writes one from a HAR file, a curl command or an API description
+    #[arg(long, value_name = "FILE")]
+    scenario: Option<PathBuf>,
     /// Number of users, each with at most one request in flight; with --rate, the most requests in flight
     /// [default: 1; with --rate: 100]
     #[arg(long, value_name = "N")]
@@ -36,6 +43,13 @@ pub(crate) struct Load {
     /// Use HTTP/2: negotiated by ALPN for https URLs, with prior knowledge for http URLs
     #[arg(long)]
     http2: bool,
+    /// Make gRPC calls (needs --http2): the payload is the message, as bytes of its protocol buffer, and a call succeeds
+    /// if its status is 0. A call that streams is one request, which ends with its last response
+    #[arg(long, requires = "http2", conflicts_with_all = ["method", "scenario"])]
+    grpc: bool,
+    /// Send the message this many times in each call (client streaming)
+    #[arg(long, value_name = "N", requires = "grpc", default_value_t = 1)]
+    grpc_messages: usize,
     /// Number of connections. With --http2, the users share them evenly [default: as few as --streams allows];
     /// without it, each user has its own
     #[arg(long, value_name = "N")]
@@ -47,7 +61,7 @@ pub(crate) struct Load {
     #[arg(long, value_name = "R", conflicts_with = "think_time")]
     rate: Option<f64>,
     /// Pause between a response and the user's next request: 200ms, or 100ms..300ms for a random pause
-    #[arg(long, value_name = "TIME", value_parser = think)]
+    #[arg(long, value_name = "TIME", value_parser = load::parse_think)]
     think_time: Option<Think>,
     /// Start with FROM users (with --rate: FROM requests per second) and increase over the measured time
     #[arg(long, value_name = "FROM")]
@@ -88,6 +102,13 @@ pub(crate) struct Load {
     /// p95, p98, p99, p99.9, p99.99, max and errors, with `>` or `>=`
     #[arg(long, value_name = "CONDITIONS", value_parser = failures)]
     fail_if: Option<Slo>,
+    /// Serve the figures of the running measurement at this address, in Prometheus' format
+    #[arg(long, value_name = "ADDR")]
+    metrics: Option<SocketAddr>,
+    /// Show the CPU time of this process and its descendants [default: the process that listens on the URL's
+    /// port, if it runs on this machine]
+    #[arg(long, value_name = "PID")]
+    pid: Option<u32>,
     /// Write an HdrHistogram log (V2) with one interval per second, in microseconds; the file must not
     /// exist. Not available with --agent, which transfers totals only
     #[arg(long, value_name = "FILE")]
@@ -122,6 +143,9 @@ Examples:
       --ca penstock-data/data/tls.crt --expect payload --json result.json
   penstock lab load https://127.0.0.1:8243/echo/1.0.0/ --http2 --connections 10 --streams 10 --insecure
   penstock lab load https://127.0.0.1:8243/echo/1.0.0/ --requests 1000 --connection-per-request --insecure
+  penstock lab load http://127.0.0.1:8280/shop/ --users 50 --scenario orders.toml --json orders.json
+  penstock lab load http://127.0.0.1:50051/shop.Orders/Get --http2 --grpc --payload request.bin --users 50
+  penstock lab load ws://127.0.0.1:8280/chat/1.0.0/ --users 50 --payload-bytes 64
   penstock lab load http://127.0.0.1:8688/ --users 20 --fail-if 'p99 > 20ms, errors > 0.1%'
 
 Exit codes: 0 success, with or without warnings; 1 failure, or a condition of --fail-if holds; 2 usage error.",
@@ -130,17 +154,25 @@ Exit codes: 0 success, with or without warnings; 1 failure, or a condition of --
 }
 
 pub(crate) fn run(args: Load) -> Result<(), Failure> {
-    let (json, fail_if) = (args.json.clone(), args.fail_if.clone());
+    let (json, fail_if, metrics) = (args.json.clone(), args.fail_if.clone(), args.metrics);
     // Fail before the measurement rather than after it.
     if let Some(file) = &json {
         files::check_new(file).map_err(|error| not_written(file, &error))?;
     }
     let agents = args.agents.clone();
     let secret = args.agent_token_file.as_deref().map(read_secret).transpose()?;
+    let scenario =
+        args.scenario.as_deref().map(Scenario::read).transpose().map_err(Failure::Usage)?;
     let options = options(args).map_err(Failure::Usage)?;
+    let options = load::Options { scenario: scenario.map(Arc::new), ..options };
+    let metrics = metrics.map(serve_metrics).transpose()?;
+    let mut progress = |progress: &Progress| {
+        show(progress);
+        metrics.iter().for_each(|metrics| metrics.update(progress));
+    };
     let report = match secret {
-        Some(secret) => agent::run(&options, &agents, &secret, &mut show),
-        None => load::run(&options, &mut show),
+        Some(secret) => agent::run(&options, &agents, &secret, &mut progress),
+        None => load::run(&options, &mut progress),
     };
     let report = report.map_err(load_failure)?;
     stdout(&report.table())?;
@@ -151,6 +183,13 @@ pub(crate) fn run(args: Load) -> Result<(), Failure> {
         Some(broken) => Err(Failure::Error(format!("--fail-if: {broken}"))),
         None => Ok(()),
     }
+}
+
+fn serve_metrics(listen: SocketAddr) -> Result<Metrics, Failure> {
+    let failed = |error| Failure::error(format!("--metrics {listen}: {error}"));
+    let metrics = Metrics::start(listen).map_err(failed)?;
+    stderr(&format!("metrics at http://{}/metrics\n", metrics.addr()));
+    Ok(metrics)
 }
 
 fn failures(text: &str) -> Result<Slo, String> {
@@ -188,6 +227,8 @@ fn options(args: Load) -> Result<load::Options, String> {
         duration,
         requests: args.requests,
         connection_per_request: args.connection_per_request,
+        grpc_messages: args.grpc.then_some(args.grpc_messages),
+        target_pid: args.pid.or_else(|| load::listening_process(&args.url)),
         warm_up: args.warm_up.unwrap_or(default_warm_up),
         ctrl_c: true,
         ..args.request.options(args.url)
@@ -203,6 +244,8 @@ const WARM_UP: Duration = Duration::from_secs(3);
 /// The number of users, and how they share connections.
 fn protocol(args: &Load, default_users: usize) -> Result<(usize, Protocol), String> {
     let is_open = args.rate.is_some() || args.stages.is_some();
+    let is_websocket = args.url.starts_with("ws://") || args.url.starts_with("wss://");
+    let without_http2 = if is_websocket { Protocol::WebSocket } else { Protocol::Http1 };
     if !args.http2 {
         return match (args.users, args.connections) {
             (Some(users), Some(connections)) if users != connections => Err(format!(
@@ -210,7 +253,7 @@ fn protocol(args: &Load, default_users: usize) -> Result<(usize, Protocol), Stri
                  connection; omit one of them, or add --http2"
             )),
             (users, connections) => {
-                Ok((users.or(connections).unwrap_or(default_users), Protocol::Http1))
+                Ok((users.or(connections).unwrap_or(default_users), without_http2))
             }
         };
     }
@@ -270,17 +313,6 @@ fn show(progress: &Progress) {
         stderr(&format!("\r\x1b[K{progress}"));
     } else {
         stderr(&format!("{progress}\n"));
-    }
-}
-
-/// `200ms`, or `100ms..300ms`.
-fn think(text: &str) -> Result<Think, String> {
-    let us = |text| {
-        load::parse_duration(text).map(|time| u64::try_from(time.as_micros()).unwrap_or(u64::MAX))
-    };
-    match text.split_once("..") {
-        Some((from, to)) => Ok(Think::Uniform { from_us: us(from)?, to_us: us(to)? }),
-        None => Ok(Think::Constant { us: us(text)? }),
     }
 }
 

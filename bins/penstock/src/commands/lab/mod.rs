@@ -14,12 +14,14 @@ mod payload;
 mod report;
 mod request_args;
 mod run;
+mod scenario;
 mod table;
 
 /// Measure a gateway, or any HTTP server
 #[derive(Subcommand)]
 pub(crate) enum Command {
     Load(Box<load::Load>),
+    Scenario(scenario::Scenario),
     Payload(payload::Payload),
     Agent(agent::Agent),
     #[command(alias = "doubts")]
@@ -35,6 +37,7 @@ pub(crate) enum Command {
 pub(crate) fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Load(args) => load::run(*args),
+        Command::Scenario(args) => scenario::run(&args),
         Command::Payload(args) => payload::run(&args),
         Command::Agent(args) => agent::run(&args),
         Command::Check(args) => check::run(&args),

@@ -10,7 +10,7 @@ use base::SystemClock;
 use expression::limits;
 use formats::synapse::{self, Outside, Parameter};
 use mediation::unit_test::{Content, MockService, Setting, Subject, UnitTest};
-use mediation::{Compiler, Environment, LogLevel, Program};
+use mediation::{Compiler, Environment, LogLevel, Program, PropertyScope};
 use model::{ArtefactSet, Diagnostic, Place, Resource, Severity};
 
 use super::super::source::bounded;
@@ -284,6 +284,10 @@ impl Environment for Registry {
             Some("mediaType") => Some(Cow::Borrowed(&resource.media_type)),
             Some(_) => None,
         }
+    }
+
+    fn variable(&self, scope: PropertyScope, name: &str) -> Option<Cow<'_, str>> {
+        gateway::variable(scope, name)
     }
 
     fn log(&self, _: LogLevel, _: &str) {}

@@ -9,6 +9,7 @@ const RULE: Suspension = Suspension::Consecutive {
     failures: 2,
     lasts: SuspensionTime { initial_ms: 1_000, factor: 2.0, max_ms: 3_000 },
     codes: None,
+    marks: None,
 };
 
 pub(crate) fn endpoint(number: u16) -> Endpoint {
@@ -27,6 +28,10 @@ fn upstream(kind: UpstreamKind, count: u16, suspension: Suspension) -> Upstream 
 
 fn balancer(kind: UpstreamKind, count: u16, suspension: Suspension) -> Balancer {
     Balancer::new(&upstream(kind, count, suspension), None, &Pools::default())
+}
+
+fn broken(operation: usize) -> Failure {
+    Failure::Broken { operation }
 }
 
 #[track_caller]
@@ -65,9 +70,9 @@ fn check_two_workers(suspension: Suspension, script: &str, expect: &str) {
     run(&[worker(), worker()], script, expect);
 }
 
-/// Runs `script`: `?` selects an endpoint, `xN` records a failed connection to endpoint N, `bN` a broken
-/// exchange, `oN` a success, `sN` a 503, `+N` advances the clock by N milliseconds; `10*bN` is `bN` ten times;
-/// `|` changes to the other worker. `expect` lists the selections.
+/// Runs `script`: `?` selects an endpoint, `xN` records a failed connection to endpoint N, `bN` a broken exchange, `BN`
+/// one of another operation, `oN` a success, `ON` one of another operation, `sN` a 503, `+N` advances the clock by N
+/// milliseconds; `10*bN` is `bN` ten times; `|` changes to the other worker. `expect` lists the selections.
 #[track_caller]
 fn run(workers: &[Balancer], script: &str, expect: &str) {
     let (mut now_us, mut worker) = (0, 0);
@@ -92,9 +97,11 @@ fn run(workers: &[Balancer], script: &str, expect: &str) {
                 Err(_) => "303000".to_owned(),
             }),
             "x" => balancer.failed(endpoint.unwrap(), Failure::Unreachable, now_us),
-            "b" => balancer.failed(endpoint.unwrap(), Failure::Broken, now_us),
-            "o" => balancer.responded(endpoint.unwrap(), 200, now_us),
-            "s" => balancer.responded(endpoint.unwrap(), 503, now_us),
+            "b" => balancer.failed(endpoint.unwrap(), broken(1), now_us),
+            "B" => balancer.failed(endpoint.unwrap(), broken(2), now_us),
+            "o" => balancer.responded(endpoint.unwrap(), 200, 1, now_us),
+            "O" => balancer.responded(endpoint.unwrap(), 200, 3, now_us),
+            "s" => balancer.responded(endpoint.unwrap(), 503, 1, now_us),
             "|" => worker = 1 - worker,
             _ => now_us += u64::from(number) * 1_000,
         }
@@ -147,8 +154,8 @@ fn a_probe_without_outcome_expires() {
 #[test]
 fn a_probe_whose_client_closes_allows_the_next() {
     let balancer = balancer(UpstreamKind::Single, 1, RULE);
-    balancer.failed(&balancer.endpoints[0], Failure::Broken, 0);
-    balancer.failed(&balancer.endpoints[0], Failure::Broken, 0);
+    balancer.failed(&balancer.endpoints[0], broken(1), 0);
+    balancer.failed(&balancer.endpoints[0], broken(1), 0);
     let probe = balancer.choose(1_000_000, Tried::default()).unwrap();
     assert!(balancer.choose(1_000_000, Tried::default()).is_err());
     drop(probe);
@@ -174,10 +181,32 @@ fn half_of_a_set_stays_in_use_however_it_fails() {
 }
 
 #[test]
-fn one_path_that_breaks_suspends_no_endpoint_that_serves_others() {
-    check_outliers(2, "2*o0 10*b0 ?", "0");
-    check_outliers(2, "1*o0 10*b0 ?", "1");
-    check_outliers(2, "9*b0 ? b0 ?", "0 1");
+fn an_endpoint_whose_exchanges_nearly_all_break_is_suspended() {
+    check_outliers(2, "2*o0 B0 9*b0 ?", "0");
+    check_outliers(2, "1*o0 B0 9*b0 ?", "1");
+    check_outliers(2, "B0 8*b0 ? b0 ?", "0 1");
+}
+
+#[test]
+fn an_operation_that_breaks_at_one_endpoint_alone_is_evidence_about_it() {
+    check_outliers(2, "o1 9*b0 ?", "0");
+    check_outliers(2, "o1 10*b0 ?", "1");
+    check_outliers(2, "10*b0 o1 b0 ?", "1");
+    // It breaks there too, succeeds here too, or was served there long ago.
+    check_outliers(2, "9*o1 b1 20*b0 ?", "0");
+    check_outliers(2, "9*o1 o0 20*b0 ?", "0");
+    check_outliers(2, "9*o1 +5000 20*b0 ?", "0");
+}
+
+#[test]
+fn one_operation_that_breaks_suspends_no_endpoint() {
+    check_outliers(2, "1000*b0 ?", "0");
+    check_outliers(2, "1000*b0 B0 ?", "1");
+    // Two break, and two others succeed.
+    check_outliers(2, "o0 O0 20*b0 20*B0 ?", "0");
+    check_outliers(2, "O0 20*b0 20*B0 ?", "1");
+    check_outliers(2, "500*b0 +2000 b0 +2000 500*B0 ?", "1");
+    check_outliers(2, "500*b0 +4000 500*B0 ?", "0");
 }
 
 #[test]
@@ -217,8 +246,8 @@ fn a_failure_that_one_worker_finds_counts_for_all() {
 
 #[test]
 fn successes_of_other_workers_count_after_a_moment() {
-    check_two_workers(Suspension::Outliers, "20*o0 +250 o0 | 10*b0 ?", "0");
-    check_two_workers(Suspension::Outliers, "10*b0 ? | ?", "1 1");
+    check_two_workers(Suspension::Outliers, "20*o0 +250 o0 | B0 9*b0 ?", "0");
+    check_two_workers(Suspension::Outliers, "B0 | 9*b0 ? | ?", "1 1");
 }
 
 #[test]
@@ -249,8 +278,8 @@ fn least_requests_spreads_requests_evenly_over_open_endpoints() {
     let upstream = upstream(UpstreamKind::LeastRequests, 5, RULE);
     let mut balancer = Balancer::new(&upstream, None, &Pools::default());
     balancer.random = Random(Cell::new(1));
-    balancer.failed(&balancer.endpoints[2], Failure::Broken, 0);
-    balancer.failed(&balancer.endpoints[2], Failure::Broken, 0);
+    balancer.failed(&balancer.endpoints[2], broken(1), 0);
+    balancer.failed(&balancer.endpoints[2], broken(1), 0);
     let mut entered = Vec::new();
     for _ in 0..10_000 {
         let chosen = balancer.choose(0, Tried::default()).unwrap();
@@ -283,7 +312,7 @@ fn check_health(script: &str) {
             '-' | '+' => before = Some((first.health.checked(step == '+', &CHECK, 1), step)),
             'u' => assert_eq!(before, Some((Some(Checked::Unhealthy), '-')), "{script}"),
             'h' => assert_eq!(before, Some((Some(Checked::Healthy), '+')), "{script}"),
-            'o' => balancer.responded(first, 200, 1),
+            'o' => balancer.responded(first, 200, 1, 1),
             'x' => balancer.failed(first, Failure::Unreachable, 1),
             position => {
                 let chosen = balancer.choose(1, Tried::default()).unwrap().position;
@@ -327,9 +356,9 @@ fn share(kind: UpstreamKind, ms: u64) -> usize {
     let mut balancer = Balancer::new(&upstream, None, &Pools::default());
     balancer.random = Random(Cell::new(7));
     let endpoint = &balancer.endpoints[0];
-    balancer.failed(endpoint, Failure::Broken, 0);
-    balancer.failed(endpoint, Failure::Broken, 0);
-    balancer.responded(endpoint, 200, 1_000_000);
+    balancer.failed(endpoint, broken(1), 0);
+    balancer.failed(endpoint, broken(1), 0);
+    balancer.responded(endpoint, 200, 1, 1_000_000);
     let now_us = 1_000_000 + ms * 1_000;
     let chosen = || balancer.choose(now_us, Tried::default()).unwrap().position;
     (0..10_000).filter(|_| chosen() == 0).count() / 100

@@ -7,6 +7,8 @@ use std::task::{Context, Poll, Waker};
 use model::ConnectionLimits;
 
 use super::super::balance::tests::endpoint;
+use base::SystemEntropy;
+
 use super::*;
 use crate::flow::Held;
 use crate::forward::OwnBody;

@@ -75,6 +75,19 @@ fn a_token_that_is_not_active_is_rejected_for_a_while() {
 }
 
 #[test]
+fn a_revoked_token_is_rejected_without_asking() {
+    let mut fixture = Fixture::new(vec![introspected()]);
+    fixture.revoke(&["other"]);
+    conclude(&mut fixture, "token", r#"{"active":true,"jti":"id"}"#).unwrap();
+    fixture.revoke(&["id"]);
+    assert!(matches!(fixture.identify("token"), Identity::Known(_)), "its hash counts");
+    fixture.revoke(&["token"]);
+    fixture.check("token", Err(AuthFailure::Revoked), "it is cached");
+    let late = conclude(&mut fixture, "token", r#"{"active":true}"#);
+    assert_eq!(late, Err(AuthFailure::Revoked), "the response was on its way");
+}
+
+#[test]
 fn a_changed_issuer_is_asked_again() {
     let mut fixture = Fixture::new(vec![introspected()]);
     conclude(&mut fixture, "token", r#"{"active":true}"#).unwrap();

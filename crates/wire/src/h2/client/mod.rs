@@ -1,8 +1,9 @@
 //! The client's side of a connection, without I/O: bytes from the server in, events and bytes to the server out.
 //!
 //! Used by the lab's load generator. All requests of a connection have the same fields except for a bearer token
-//! ([`RequestFields`]), so that after the first request most of a head is a few bytes of references. Bodies and tokens
-//! belong to the caller, who passes them again while there is something left to send.
+//! ([`RequestFields`]), so that after the first request most of a head is a few bytes of references; a request with
+//! fields of its own is sent without the dynamic table. Bodies and tokens belong to the caller, who passes them again
+//! while there is something left to send.
 //!
 //! Each stream has a slot, a small number that is free again after [`Client::close`].
 //!
@@ -111,6 +112,8 @@ pub struct Client {
     continued: Option<Continued>,
     payload: Option<Payload>,
     unreturned: usize,
+    /// The fields of the last head or trailers, if they are wanted.
+    kept_fields: Option<Vec<u8>>,
     // --- sending ---
     out: Vec<u8>,
     written: usize,
@@ -141,6 +144,7 @@ impl Client {
             continued: None,
             payload: None,
             unreturned: 0,
+            kept_fields: None,
             out: Vec::new(),
             written: 0,
             send_window: WINDOW_DEFAULT,
@@ -152,6 +156,19 @@ impl Client {
         };
         client.send_preface();
         client
+    }
+
+    /// Keeps the fields of heads and trailers for [`Client::fields`].
+    #[must_use]
+    pub fn keeping_fields(self) -> Self {
+        Self { kept_fields: Some(Vec::new()), ..self }
+    }
+
+    /// The fields of the head or the trailers of the last event, one per line as in HTTP/1.1; empty for other events, and
+    /// without [`Client::keeping_fields`].
+    #[must_use]
+    pub fn fields(&self) -> &[u8] {
+        self.kept_fields.as_deref().unwrap_or_default()
     }
 
     /// Whether the server's settings have arrived.

@@ -29,6 +29,9 @@ impl Client {
     }
 
     fn step(&mut self, input: &[u8]) -> Result<ClientStep, Reason> {
+        if let Some(kept) = &mut self.kept_fields {
+            kept.clear();
+        }
         if let Some(payload) = self.payload {
             return Ok(self.data_part(payload, input));
         }
@@ -197,7 +200,13 @@ impl Client {
     /// A complete header block. It is decoded even if its stream is gone, since it changes the dynamic table.
     fn head(&mut self, id: u32, ends: bool, block: &[u8]) -> Result<Option<ClientEvent>, Reason> {
         let mut head = HeadReader::default();
-        let decoded = self.decoder.decode(block, |name, value| head.field(name, value));
+        let kept = &mut self.kept_fields;
+        let decoded = self.decoder.decode(block, |name, value| {
+            head.field(name, value);
+            if let Some(kept) = kept.as_mut() {
+                kept.extend_from_slice(&[name, b": ", value, b"\r\n"].concat());
+            }
+        });
         decoded.map_err(|_| Reason::CompressionError)?;
         let Some(slot) = self.find(id) else { return Ok(None) };
         let Some(stream) = self.streams.get_mut(slot) else { return Ok(None) };

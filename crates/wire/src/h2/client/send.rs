@@ -4,7 +4,7 @@ use base::limits::{
     H2_CONNECTION_SEND_BYTES, H2_RESPONSE_CONNECTION_WINDOW_BYTES, H2_RESPONSE_WINDOW_BYTES,
 };
 
-use super::{Client, Stream, Table};
+use super::{Client, RequestFields, Stream, Table};
 use crate::h2::frame::{self, HEADER_BYTES, PAYLOAD_BYTES_MAX, Reason, WINDOW_DEFAULT, code};
 use crate::h2::hpack::encode;
 use crate::h2::preface::PREFACE;
@@ -56,8 +56,13 @@ impl Client {
     }
 
     /// Opens a stream, if [`Client::can_open`]: sends the head, with `token` as bearer token. A body of `body_len` bytes,
-    /// if any, has to follow by [`Client::send_body`].
-    pub fn open(&mut self, token: Option<&[u8]>, body_len: Option<usize>) -> Option<usize> {
+    /// if any, has to follow by [`Client::send_body`]. `own`: the fields, if they are not those of the connection.
+    pub fn open(
+        &mut self,
+        own: Option<&RequestFields>,
+        token: Option<&[u8]>,
+        body_len: Option<usize>,
+    ) -> Option<usize> {
         if !self.can_open() {
             return None;
         }
@@ -65,12 +70,12 @@ impl Client {
         self.next_id += 2;
         let before = self.out.len();
         let end_stream = if body_len.is_some_and(|len| len > 0) { 0 } else { frame::END_STREAM };
-        self.send_head(id, token, end_stream);
+        self.send_head(id, own, token, end_stream);
         let stream = Stream {
             id,
             send_window: self.initial_window,
             unsent: body_len.unwrap_or(0),
-            is_head_method: self.fields.is_head_method,
+            is_head_method: own.unwrap_or(&self.fields).is_head_method,
             sent: (self.out.len() - before) as u64,
             ..Stream::default()
         };
@@ -86,13 +91,21 @@ impl Client {
     }
 
     /// Writes HEADERS, and CONTINUATION for what does not fit.
-    fn send_head(&mut self, id: u32, token: Option<&[u8]>, end_stream: u8) {
+    fn send_head(
+        &mut self,
+        id: u32,
+        own: Option<&RequestFields>,
+        token: Option<&[u8]>,
+        end_stream: u8,
+    ) {
         let at = self.out.len();
         frame::header(&mut self.out, 0, code::HEADERS, end_stream | frame::END_HEADERS, id);
         if std::mem::take(&mut self.is_resized) {
             encode::table_size(&mut self.out, self.table_bytes_max);
         }
-        if self.table == Table::Empty {
+        if let Some(own) = own {
+            self.out.extend_from_slice(&own.plain);
+        } else if self.table == Table::Empty {
             let fits = self.fields.table_bytes <= self.table_bytes_max;
             self.table = if fits { Table::Filled } else { Table::TooSmall };
             self.out.extend_from_slice(if fits { &self.fields.added } else { &self.fields.plain });

@@ -15,7 +15,7 @@ const OK: &[u8] = &[0, 0, 1, 1, 4, 0, 0, 0, 1, 0x88];
 fn requests_and_responses_pass_between_client_and_server() {
     let mut pair = Pair::new(&[("x-a", "b")]);
     for token in [None, Some(&b"one"[..]), Some(b"two")] {
-        let slot = pair.client.open(token, Some(5)).unwrap();
+        let slot = pair.client.open(None, token, Some(5)).unwrap();
         assert!(pair.client.send_body(slot, b"hello"));
         let head = pair.exchange(200, b"response");
         let bearer = token.map(|token| format!("Bearer {}", String::from_utf8_lossy(token)));
@@ -32,7 +32,7 @@ fn fields_are_sent_once_and_then_referred_to() {
     let long = "v".repeat(500);
     let mut pair = Pair::new(&[("x-long", &long)]);
     let sizes = [(); 3].map(|()| {
-        let slot = pair.client.open(None, None).unwrap();
+        let slot = pair.client.open(None, None, None).unwrap();
         let sent = pair.client.traffic(slot).0;
         assert!(pair.exchange(204, b"").contains(&long));
         pair.client.close(slot);
@@ -42,13 +42,46 @@ fn fields_are_sent_once_and_then_referred_to() {
 }
 
 #[test]
+fn a_request_with_fields_of_its_own_leaves_the_others_as_they_are() {
+    let mut pair = Pair::new(&[("x-a", "shared")]);
+    let own = RequestFields::new([(":method", "GET"), (":scheme", "http"), (":path", "/own")]);
+    for (own, line) in
+        [(None, "POST /p?q HTTP/"), (Some(&own), "GET /own HTTP/"), (None, "x-a: shared")]
+    {
+        let slot = pair.client.open(own, None, None).unwrap();
+        let head = pair.exchange(204, b"");
+        assert!(head.contains(line), "{head}");
+        pair.client.close(slot);
+    }
+}
+
+#[test]
+fn the_fields_of_heads_and_trailers_are_kept_on_request() {
+    for (client, head, trailers) in
+        [(client(), "", ""), (client().keeping_fields(), ":status: 200\r\n", "t: v\r\n")]
+    {
+        let mut client = client;
+        receive(&mut client, SETTINGS);
+        client.open(None, None, None).unwrap();
+        for (bytes, expect) in [
+            (OK, head),
+            (&frame(0, 0, b"hi"), ""),
+            (&frame(1, 5, &[0, 1, b't', 1, b'v']), trailers),
+        ] {
+            assert!(client.receive(bytes).unwrap().event.is_some());
+            assert_eq!(client.fields(), expect.as_bytes());
+        }
+    }
+}
+
+#[test]
 fn a_table_that_is_too_small_is_not_used() {
     let no_table = [0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0];
     let mut client = client();
     receive(&mut client, &no_table);
     for expect in [[0x20, 0x83], [0x83, 0x86]] {
         let before = client.output().len();
-        client.open(None, None).unwrap();
+        client.open(None, None, None).unwrap();
         assert_eq!(client.output()[before + 9..before + 11], expect);
     }
 }
@@ -57,7 +90,7 @@ fn a_table_that_is_too_small_is_not_used() {
 fn a_long_body_waits_for_windows_and_output() {
     let mut pair = Pair::new(&[]);
     let body = vec![b'x'; 1_000_000];
-    let slot = pair.client.open(None, Some(body.len())).unwrap();
+    let slot = pair.client.open(None, None, Some(body.len())).unwrap();
     let mut rounds = 0;
     while !pair.client.send_body(slot, &body) {
         pair.transfer();
@@ -72,7 +105,7 @@ fn a_long_body_waits_for_windows_and_output() {
 fn a_head_of_many_frames_is_complete() {
     let long = "v".repeat(40_000);
     let mut pair = Pair::new(&[("x-long", &long)]);
-    pair.client.open(Some(&[b't'; 4_000]), None).unwrap();
+    pair.client.open(None, Some(&[b't'; 4_000]), None).unwrap();
     assert!(pair.exchange(200, b"").contains(&long));
 }
 
@@ -120,24 +153,24 @@ fn servers_that_break_the_protocol_end_the_connection() {
 fn a_server_that_leaves_names_what_it_ignores() {
     let mut client = client();
     receive(&mut client, SETTINGS);
-    let slots = [(); 2].map(|()| client.open(None, None).unwrap());
+    let slots = [(); 2].map(|()| client.open(None, None, None).unwrap());
     let seen = receive(&mut client, &[0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0]);
     assert_eq!(seen, "leaving");
     assert_eq!(slots.map(|slot| client.is_unprocessed(slot)), [false, true]);
-    assert!(client.is_leaving() && client.open(None, None).is_none());
+    assert!(client.is_leaving() && client.open(None, None, None).is_none());
     assert_eq!(receive(&mut client, &[OK, &frame(0, 1, b"hi")].concat()), "head 200, data hi, end");
 }
 
 #[test]
 fn the_servers_limit_of_streams_is_kept() {
     let mut client = client();
-    assert!(client.open(None, None).is_none(), "before SETTINGS");
+    assert!(client.open(None, None, None).is_none(), "before SETTINGS");
     receive(&mut client, &[0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 1]);
-    let slot = client.open(None, None).unwrap();
-    assert!(client.open(None, None).is_none());
+    let slot = client.open(None, None, None).unwrap();
+    assert!(client.open(None, None, None).is_none());
     client.close(slot);
     assert!(client.output().ends_with(&[0, 0, 0, 8]), "the open request is cancelled");
-    assert_eq!(client.open(None, None), Some(slot));
+    assert_eq!(client.open(None, None, None), Some(slot));
 }
 
 proptest! {
@@ -181,12 +214,12 @@ fn check(frames: &[&[u8]], expect: &str) {
     let input = frames.concat();
     let mut client = client();
     receive(&mut client, SETTINGS);
-    client.open(None, None).unwrap();
+    client.open(None, None, None).unwrap();
     assert_eq!(receive(&mut client, &input), expect);
 
     let mut client = self::client();
     receive(&mut client, SETTINGS);
-    client.open(None, None).unwrap();
+    client.open(None, None, None).unwrap();
     let (mut unread, mut words) = (Vec::new(), Vec::new());
     for byte in input {
         unread.push(byte);

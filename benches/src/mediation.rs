@@ -1,0 +1,113 @@
+//! Mediation: what the engines cost that a proxy service needs, on the SOAP orders of the published tests, 1 KB.
+
+use std::hint::black_box;
+use std::path::Path;
+use std::sync::Arc;
+
+use ::mediation::{
+    Answer, Ask, BenchHead, Body, Compiler, Direction, Environment, Event, Format, LogLevel,
+    Message, Origin, PlainHead, Program, Run,
+};
+use expression::Budget;
+
+const ORDERS: &[u8] = include_bytes!("../data/buy-stocks.xml");
+
+macro_rules! artefacts {
+    ($($path:literal),*) => {
+        [$(($path, include_str!(concat!("../../examples/micro-integrator/synapse-configs/default/", $path)))),*]
+    };
+}
+
+pub(super) fn parse_soap(times: usize) {
+    for _ in 0..times {
+        let document = xml::Document::parse(black_box(ORDERS));
+        assert!(black_box(document).is_ok());
+    }
+}
+
+pub(super) fn direct_proxy(times: usize) {
+    proxy("DirectProxy", times);
+}
+
+pub(super) fn route_by_body(times: usize) {
+    proxy("CBRProxy", times);
+}
+
+pub(super) fn two_transforms(times: usize) {
+    proxy("XSLTProxy", times);
+}
+
+/// Takes requests through a proxy service whose endpoint echoes, to the bytes of the response.
+fn proxy(name: &str, times: usize) {
+    let program = program();
+    let flow = program.proxies().iter().find(|proxy| proxy.name == name).map(|proxy| proxy.flow);
+    let flow = flow.expect("it is among the artefacts");
+    for _ in 0..times {
+        let message = Message::new(Direction::Request, head(), Body::held(Format::Soap11, ORDERS));
+        let budget = Budget::large();
+        let mut run = Run::new(Arc::clone(&program), flow, message, budget);
+        let mut response = 0;
+        loop {
+            match run.next(&Host) {
+                Event::Ask(id, Ask::Exchange(exchange)) => {
+                    let sent = exchange.message.body.bytes(&Budget::large());
+                    let sent = sent.ok().flatten().expect("the body is held");
+                    let echo = Body::held(Format::Soap11, sent);
+                    let echo = Message::new(Direction::Response, head(), echo);
+                    run.answer(id, Answer::Response(echo));
+                }
+                Event::Respond(message, _) => {
+                    let bytes = message.body.bytes(&Budget::large());
+                    response = bytes.ok().flatten().map_or(0, |bytes| bytes.len());
+                }
+                Event::Done => break,
+                other @ (Event::Ask(..)
+                | Event::Accepted
+                | Event::Failed(_)
+                | Event::Heavy
+                | Event::Waiting) => panic!("{name}: {other:?}"),
+            }
+        }
+        assert!(response > 900, "{name}: a response of {response} bytes");
+    }
+}
+
+fn head() -> Box<BenchHead> {
+    let field = ("Content-Type".to_owned(), Format::Soap11.content_type().to_owned());
+    let plain =
+        PlainHead { method: "POST".to_owned(), target: "/".to_owned(), fields: vec![field] };
+    Box::new(BenchHead { plain, ..BenchHead::default() })
+}
+
+fn program() -> Arc<Program> {
+    let files = artefacts!(
+        "endpoints/RealService.xml",
+        "local-entries/xslt_transform.xml",
+        "local-entries/xslt_transform_reverse.xml",
+        "proxy-services/CBRProxy.xml",
+        "proxy-services/DirectProxy.xml",
+        "proxy-services/XSLTProxy.xml"
+    );
+    let documents = files.map(|(path, text)| {
+        (path, xml::Document::parse(text.as_bytes()).expect("the examples are well-formed"))
+    });
+    let origins: Vec<_> = documents
+        .iter()
+        .map(|(path, document)| Origin { file: Path::new(path), document })
+        .collect();
+    let (program, diagnostics) = Compiler::compile(&origins);
+    assert!(diagnostics.is_empty(), "{diagnostics:?}");
+    Arc::new(program)
+}
+
+struct Host;
+
+impl Environment for Host {
+    fn unix_ms(&self) -> i64 {
+        0
+    }
+
+    fn log(&self, _: LogLevel, line: &str) {
+        black_box(line);
+    }
+}

@@ -1,0 +1,236 @@
+//! Revoked tokens on disk, so that a restarted gateway rejects them while their issuer is down.
+//!
+//! The file is appended to: `HASH UNTIL` for each token, and `= REVISION` after each response. What a crash cut off is
+//! asked for again, since the last number that was written completely counts.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use base::limits;
+use jose::RevocationPage;
+use model::Revoked;
+
+use crate::revocations::until_s;
+use crate::write::write_private;
+
+/// Longest line, in bytes: a hash, a space, a number, a newline.
+const LINE_BYTES_MAX: usize = 43 + 1 + 20 + 1;
+/// The file is written again when it has so many lines more than twice the tokens that are left.
+const SPARE_LINES: usize = 4_096;
+
+/// The file of one issuer.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    file: PathBuf,
+    /// `usize::MAX`: it lacks something, and is written again.
+    lines: usize,
+}
+
+impl Kept {
+    /// The file of the issuer `iss` in `folder`.
+    pub(crate) fn of(folder: &Path, iss: &str) -> Self {
+        let hash = jose::sha256(iss.as_bytes());
+        let name: String = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        Self { file: folder.join(format!("revoked-{name}")), lines: 0 }
+    }
+
+    /// The number up to which all is known, and the tokens. If the file is damaged, the number is 0: all is asked for
+    /// again.
+    ///
+    /// # Errors
+    /// It exists and cannot be read.
+    pub(crate) fn read(&mut self) -> io::Result<(u64, Revoked)> {
+        let (mut revision, mut revoked) = (0, Revoked::default());
+        let opened = match File::open(&self.file) {
+            Ok(opened) => opened,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok((revision, revoked)),
+            Err(error) => return Err(error),
+        };
+        let (mut reader, mut line, mut damaged) = (BufReader::new(opened), Vec::new(), false);
+        while revoked.len() < limits::REVOKED_TOKENS_MAX {
+            line.clear();
+            let mut bounded = io::Read::take(&mut reader, LINE_BYTES_MAX as u64);
+            if bounded.read_until(b'\n', &mut line)? == 0 {
+                break;
+            }
+            self.lines = self.lines.saturating_add(1);
+            match parse(&line) {
+                Some(Line::Revision(number)) => revision = number,
+                Some(Line::Token(hash, until_s)) => {
+                    revoked.add(hash, until_s);
+                }
+                None => damaged = true,
+            }
+        }
+        if damaged {
+            revision = 0;
+            self.lines = usize::MAX;
+        }
+        Ok((revision, revoked))
+    }
+
+    /// Adds `page`. `revoked` is all that is known then.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub(crate) fn add(&mut self, page: &RevocationPage, revoked: &Revoked) -> io::Result<()> {
+        let most = revoked.len().saturating_mul(2).saturating_add(SPARE_LINES);
+        let added =
+            if self.lines > most { self.write(page.revision, revoked) } else { self.append(page) };
+        if added.is_err() {
+            // A later number would say that the file has what is missing now.
+            self.lines = usize::MAX;
+        }
+        added
+    }
+
+    fn append(&mut self, page: &RevocationPage) -> io::Result<()> {
+        let mut text = String::new();
+        for (hash, exp_s) in &page.revoked {
+            push(&mut text, hash, until_s(*exp_s));
+        }
+        text.push_str(&format!("= {}\n", page.revision));
+        if let Some(folder) = self.file.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        let opened = OpenOptions::new().append(true).create(true).mode(0o600).open(&self.file);
+        let mut opened = opened?;
+        opened.write_all(text.as_bytes())?;
+        opened.sync_data()?;
+        self.lines = self.lines.saturating_add(page.revoked.len()).saturating_add(1);
+        Ok(())
+    }
+
+    fn write(&mut self, revision: u64, revoked: &Revoked) -> io::Result<()> {
+        let mut text = String::new();
+        revoked.iter().for_each(|(hash, until_s)| push(&mut text, hash, until_s));
+        text.push_str(&format!("= {revision}\n"));
+        write_private(&self.file, text.as_bytes())?;
+        self.lines = revoked.len().saturating_add(1);
+        Ok(())
+    }
+
+    /// Whether something could not be written.
+    pub(crate) fn lacks_some(&self) -> bool {
+        self.lines == usize::MAX
+    }
+
+    pub(crate) fn file(&self) -> &Path {
+        &self.file
+    }
+}
+
+fn push(text: &mut String, hash: &[u8; 32], until_s: u64) {
+    text.push_str(&jose::token_hash_text(hash));
+    text.push_str(&format!(" {until_s}\n"));
+}
+
+enum Line {
+    Token([u8; 32], u64),
+    Revision(u64),
+}
+
+/// `None`: the line is damaged, or not complete.
+fn parse(line: &[u8]) -> Option<Line> {
+    let line = std::str::from_utf8(line).ok()?.strip_suffix('\n')?;
+    let (first, number) = line.split_once(' ')?;
+    let number = number.parse().ok()?;
+    if first == "=" {
+        return Some(Line::Revision(number));
+    }
+    Some(Line::Token(jose::token_hash(first)?, number))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot make its files has failed")]
+
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    /// The number and the tokens of a file, before and after a change of its bytes.
+    #[track_caller]
+    fn check(change: impl Fn(&mut Vec<u8>), expect: (u64, &[u8])) {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut kept, (revision, mut all)) = open(folder.path());
+        assert_eq!((revision, all.len()), (0, 0));
+        for (revision, bytes) in [(3, &[1_u8, 2][..]), (7, &[3])] {
+            let page = page(revision, bytes);
+            for (hash, exp_s) in &page.revoked {
+                all.add(*hash, until_s(*exp_s));
+            }
+            kept.add(&page, &all).unwrap();
+        }
+        let mut bytes = fs::read(kept.file()).unwrap();
+        change(&mut bytes);
+        fs::write(kept.file(), bytes).unwrap();
+        let (mut kept, (revision, revoked)) = open(folder.path());
+        let hashes: Vec<u8> = revoked.iter().map(|(hash, _)| hash[0]).collect();
+        assert_eq!((revision, hashes.as_slice()), expect);
+        // The next page makes it whole again.
+        kept.add(&page(9, &[]), &revoked).unwrap();
+        let (_, (revision, again)) = open(folder.path());
+        assert_eq!((revision, again.len()), (9, revoked.len()));
+        let mode = fs::metadata(kept.file()).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert_eq!(Kept::of(folder.path(), "b").read().unwrap().0, 0, "of another issuer");
+    }
+
+    fn open(folder: &Path) -> (Kept, (u64, Revoked)) {
+        let mut kept = Kept::of(folder, "a");
+        let read = kept.read().unwrap();
+        (kept, read)
+    }
+
+    fn page(revision: u64, bytes: &[u8]) -> RevocationPage {
+        let revoked = bytes.iter().map(|byte| ([*byte; 32], 1_000)).collect();
+        RevocationPage { revision, revoked }
+    }
+
+    #[test]
+    fn what_was_kept_is_read_again() {
+        check(|_| {}, (7, &[1, 2, 3]));
+    }
+
+    #[test]
+    fn what_is_cut_off_or_damaged_is_asked_for_again() {
+        check(|bytes| bytes.truncate(bytes.len() - 1), (0, &[1, 2, 3]));
+        check(|bytes| bytes.truncate(bytes.len() - 10), (0, &[1, 2]));
+        check(|bytes| bytes[3] = 0, (0, &[2, 3]));
+        check(|bytes| bytes.extend([0; 4_096]), (0, &[1, 2, 3]));
+        check(Vec::clear, (0, &[]));
+    }
+
+    #[test]
+    fn a_file_of_expired_tokens_is_written_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut kept = Kept::of(folder.path(), "a");
+        for revision in 1..100 {
+            kept.add(&page(revision, &[]), &Revoked::default()).unwrap();
+        }
+        assert!(fs::read(kept.file()).unwrap().len() > 300);
+        kept.lines = SPARE_LINES + 1;
+        kept.add(&page(100, &[]), &Revoked::default()).unwrap();
+        assert_eq!(fs::read_to_string(kept.file()).unwrap(), "= 100\n");
+    }
+
+    #[test]
+    fn what_could_not_be_written_is_written_with_the_next_response() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut kept = Kept::of(folder.path(), "a");
+        let mut all = Revoked::default();
+        fs::create_dir(kept.file()).unwrap();
+        all.add([1; 32], 9);
+        kept.add(&page(5, &[1]), &all).unwrap_err();
+        assert!(kept.lacks_some());
+        fs::remove_dir(kept.file()).unwrap();
+        all.add([2; 32], 9);
+        kept.add(&page(6, &[2]), &all).unwrap();
+        assert!(!kept.lacks_some());
+        let (revision, revoked) = Kept::of(folder.path(), "a").read().unwrap();
+        assert_eq!((revision, revoked.len()), (6, 2));
+    }
+}

@@ -1,0 +1,252 @@
+//! The revoked tokens of issuers: what is known, and when to ask for more.
+//!
+//! Architecture invariant: no files, sockets or clock: bytes and times are arguments.
+
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::thread;
+
+use base::{Now, limits};
+use jose::RevocationPage;
+use model::{IssuerSettings, Revocations, Revoked};
+
+/// Asks for what was revoked after a number, and waits for it for so many seconds. Blocks, within limits of its own.
+pub type AskRevocations =
+    Arc<dyn Fn(&Revocations, (u64, u64)) -> Result<Vec<u8>, String> + Send + Sync>;
+
+/// The response to one request.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    /// The `iss` of the issuer, and where it was asked.
+    pub(crate) issuer: (String, Revocations),
+    pub(crate) result: Result<Vec<u8>, String>,
+}
+
+/// An issuer whose revocations are followed.
+#[derive(Debug)]
+pub(crate) struct Followed {
+    /// The `name` and `iss` of the issuer.
+    pub(crate) name: String,
+    pub(crate) iss: String,
+    from: Revocations,
+    /// The number up to which all is known.
+    pub(crate) revision: u64,
+    pub(crate) revoked: Arc<Revoked>,
+    /// When to ask, in microseconds. `None`: a request is in progress.
+    due_us: Option<u64>,
+    failures: u32,
+    /// Whether the issuer has responded: from then on, requests wait for the next revocation.
+    responded: bool,
+    swept_s: u64,
+}
+
+/// What a response changes.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Changed {
+    /// What is new, to be kept.
+    pub(crate) page: Option<RevocationPage>,
+    /// Whether the revoked tokens are others than before.
+    pub(crate) revoked: bool,
+}
+
+impl Followed {
+    /// `kept`: what is known from an earlier run.
+    pub(crate) fn new(settings: &IssuerSettings, kept: (u64, Revoked), now: Now) -> Option<Self> {
+        let (revision, mut revoked) = kept;
+        revoked.sweep(now.unix_s);
+        Some(Self {
+            name: settings.name.clone(),
+            iss: settings.iss.clone(),
+            from: settings.revocations.clone()?,
+            revision,
+            revoked: Arc::new(revoked),
+            due_us: Some(now.mono_us),
+            failures: 0,
+            responded: false,
+            swept_s: now.unix_s,
+        })
+    }
+
+    /// Whether it is that of `settings`.
+    pub(crate) fn is_of(&self, settings: &IssuerSettings) -> bool {
+        self.name == settings.name
+            && self.iss == settings.iss
+            && settings.revocations.as_ref() == Some(&self.from)
+    }
+
+    /// Whether `asked` is a response for it.
+    pub(crate) fn has_asked(&self, asked: &Asked) -> bool {
+        let (iss, from) = &asked.issuer;
+        self.iss == *iss && self.from == *from && self.due_us.is_none()
+    }
+
+    /// Whether the first request is in progress.
+    pub(crate) fn is_first(&self) -> bool {
+        self.due_us.is_none() && !self.responded && self.failures == 0
+    }
+
+    pub(crate) fn due_us(&self) -> Option<u64> {
+        self.due_us
+    }
+
+    /// Starts a request if one is due. The result is sent to `sender` in every case.
+    pub(crate) fn ask<M: Send + 'static>(
+        &mut self,
+        ask: &AskRevocations,
+        now_us: u64,
+        sender: &Sender<M>,
+        wrap: fn(Asked) -> M,
+    ) {
+        if self.due_us.take_if(|due_us| *due_us <= now_us).is_none() {
+            return;
+        }
+        // The first response comes at once, since the gateway waits for it before it opens its listeners.
+        let wait_s = if self.responded { limits::REVOCATIONS_WAIT_S } else { 0 };
+        let (ask, request) = (Arc::clone(ask), (self.revision, wait_s));
+        let issuer = (self.iss.clone(), self.from.clone());
+        let (for_thread, on_failure) = ((issuer.clone(), sender.clone()), (issuer, sender.clone()));
+        let spawned = thread::Builder::new().name("revocations".to_owned()).spawn(move || {
+            let (issuer, sender) = for_thread;
+            let result = ask(&issuer.1, request);
+            // Fails if the follower has stopped.
+            drop(sender.send(wrap(Asked { issuer, result })));
+        });
+        if let Err(error) = spawned {
+            let (issuer, sender) = on_failure;
+            let result = Err(format!("cannot start a thread: {error}"));
+            drop(sender.send(wrap(Asked { issuer, result })));
+        }
+    }
+
+    /// Adds what a response has, and schedules the next request.
+    ///
+    /// # Errors
+    /// What is wrong with it. What is known stays in use.
+    pub(crate) fn conclude(
+        &mut self,
+        result: Result<Vec<u8>, String>,
+        now: Now,
+    ) -> Result<Changed, String> {
+        let page = result.and_then(|response| self.page(&response));
+        self.failures = if page.is_ok() { 0 } else { self.failures.saturating_add(1) };
+        self.responded |= page.is_ok();
+        let wait_ms = match self.failures {
+            0 => limits::REVOCATIONS_PAUSE_MS,
+            _ => (limits::REVOCATIONS_RETRY_MS_MIN << self.failures.saturating_sub(1).min(16))
+                .min(limits::REVOCATIONS_RETRY_MS_MAX),
+        };
+        self.due_us = Some(now.mono_us.saturating_add(wait_ms.saturating_mul(1_000)));
+        let mut changed = Changed::default();
+        let mut revoked = Revoked::clone(&self.revoked);
+        if now.unix_s.saturating_sub(self.swept_s) >= limits::REVOKED_SWEEP_S {
+            self.swept_s = now.unix_s;
+            changed.revoked |= revoked.sweep(now.unix_s);
+        }
+        if let Ok(Some(page)) = &page {
+            self.revision = page.revision;
+            for (hash, exp_s) in &page.revoked {
+                changed.revoked |= revoked.add(*hash, until_s(*exp_s));
+            }
+        }
+        if changed.revoked {
+            self.revoked = Arc::new(revoked);
+        }
+        changed.page = page?;
+        Ok(changed)
+    }
+
+    /// `None`: nothing is new.
+    fn page(&self, response: &[u8]) -> Result<Option<RevocationPage>, String> {
+        let page = jose::revocation_page(response)?;
+        if self.revoked.len().saturating_add(page.revoked.len()) > limits::REVOKED_TOKENS_MAX {
+            let most = limits::REVOKED_TOKENS_MAX;
+            return Err(format!("more than {most} revoked tokens; some have to expire first"));
+        }
+        Ok((page.revision != self.revision || !page.revoked.is_empty()).then_some(page))
+    }
+}
+
+/// Until when a token that expires at `exp_s` may be accepted.
+pub(crate) fn until_s(exp_s: u64) -> u64 {
+    exp_s.saturating_add(limits::LEEWAY_S_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+
+    use model::KeySource;
+
+    use super::*;
+
+    fn followed() -> Followed {
+        let from = Revocations {
+            url: "https://id.example/revocations".to_owned(),
+            client_id: "gateway".to_owned(),
+            client_secret: Vec::new(),
+        };
+        let settings = IssuerSettings {
+            name: "a".to_owned(),
+            iss: "a".to_owned(),
+            keys: KeySource::Absent,
+            algorithms: Vec::new(),
+            audiences: Vec::new(),
+            leeway_s: 0,
+            padded_segments: false,
+            allow_unlimited: false,
+            introspection: None,
+            revocations: Some(from),
+        };
+        Followed::new(&settings, (0, Revoked::default()), at(0)).unwrap()
+    }
+
+    fn at(s: u64) -> Now {
+        Now { unix_s: s, mono_us: s * 1_000_000 }
+    }
+
+    fn page(revision: u64, hashes: &[u8]) -> Result<Vec<u8>, String> {
+        let entry = |byte: &u8| {
+            let hash = jose::token_hash_text(&[*byte; 32]);
+            format!("{{\"hash\":\"{hash}\",\"exp\":1000}}")
+        };
+        let list: Vec<String> = hashes.iter().map(entry).collect();
+        Ok(format!("{{\"revision\":{revision},\"revoked\":[{}]}}", list.join(",")).into())
+    }
+
+    #[test]
+    fn a_response_adds_to_what_is_known_and_moves_the_number() {
+        let mut followed = followed();
+        let changed = followed.conclude(page(5, &[1, 2]), at(1)).unwrap();
+        assert!(changed.revoked && changed.page.is_some());
+        assert_eq!((followed.revision, followed.revoked.len()), (5, 2));
+        assert_eq!(followed.due_us(), Some(1_100_000), "the next request begins soon");
+        let before = Arc::clone(&followed.revoked);
+        assert_eq!(followed.conclude(page(5, &[]), at(2)), Ok(Changed::default()));
+        assert!(Arc::ptr_eq(&before, &followed.revoked), "nothing to publish");
+        let changed = followed.conclude(page(9, &[]), at(3)).unwrap();
+        assert!(!changed.revoked && changed.page.is_some(), "the number is kept");
+    }
+
+    #[test]
+    fn after_a_failure_what_is_known_stays_and_the_pause_doubles() {
+        let mut followed = followed();
+        followed.conclude(page(5, &[1]), at(1)).unwrap();
+        for wait_us in [250_000, 500_000, 1_000_000, 2_000_000, 2_000_000] {
+            followed.conclude(Err("no route".to_owned()), at(1)).unwrap_err();
+            assert_eq!(followed.due_us(), Some(1_000_000 + wait_us));
+        }
+        followed.conclude(Ok(b"{}".to_vec()), at(1)).unwrap_err();
+        assert_eq!((followed.revision, followed.revoked.len()), (5, 1));
+    }
+
+    #[test]
+    fn a_token_leaves_when_no_leeway_could_accept_it() {
+        let mut followed = followed();
+        followed.conclude(page(5, &[1]), at(1)).unwrap();
+        let last_s = 1_000 + limits::LEEWAY_S_MAX - 1;
+        assert!(!followed.conclude(page(5, &[]), at(last_s)).unwrap().revoked);
+        let later_s = last_s + limits::REVOKED_SWEEP_S;
+        assert!(followed.conclude(page(5, &[]), at(later_s)).unwrap().revoked);
+        assert!(followed.revoked.is_empty());
+    }
+}

@@ -1,0 +1,87 @@
+//! What the key manager says about the tokens that it revoked.
+
+use crate::base64url::{self, Padding};
+use crate::json::{self, Value};
+
+/// Revoked tokens, and the number after which the next ones come.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RevocationPage {
+    pub revision: u64,
+    /// SHA-256 of a `jti`, or of an opaque token; and when the token expires, in seconds since the Unix epoch.
+    pub revoked: Vec<([u8; 32], u64)>,
+}
+
+/// The response to a request for revocations.
+///
+/// # Errors
+/// What is wrong, for a diagnostic: a response is used completely or not at all.
+pub fn revocation_page(response: &[u8]) -> Result<RevocationPage, String> {
+    let object = json::parse_object(response)
+        .map_err(|error| format!("the response is not strict JSON: {error}"))?;
+    let revision = object.get("revision").and_then(whole).ok_or("there is no `revision`")?;
+    let list = object.get("revoked").and_then(Value::as_array).ok_or("there is no `revoked`")?;
+    let revoked = list.iter().map(entry).collect::<Option<_>>();
+    Ok(RevocationPage { revision, revoked: revoked.ok_or("`revoked` has a malformed entry")? })
+}
+
+fn entry(value: &Value<'_>) -> Option<([u8; 32], u64)> {
+    let object = value.as_object()?;
+    Some((token_hash(object.get("hash")?.as_str()?)?, whole(object.get("exp")?)?))
+}
+
+/// The 32 bytes of a SHA-256 in base64url.
+#[must_use]
+pub fn token_hash(text: &str) -> Option<[u8; 32]> {
+    base64url::decode(text.as_bytes(), Padding::Rejected)?.try_into().ok()
+}
+
+/// `hash` in base64url.
+#[must_use]
+pub fn token_hash_text(hash: &[u8; 32]) -> String {
+    base64url::encode(hash)
+}
+
+fn whole(value: &Value<'_>) -> Option<u64> {
+    match value {
+        Value::Unsigned(number) => Some(*number),
+        Value::Null
+        | Value::Bool(_)
+        | Value::Negative(_)
+        | Value::Number(_)
+        | Value::String(_)
+        | Value::Array(_)
+        | Value::Object(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONES: &str = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE";
+
+    #[test]
+    fn a_page_is_read_completely_or_not_at_all() {
+        let page = |json: &str| revocation_page(json.as_bytes());
+        let found = page(&format!(r#"{{"revision":7,"revoked":[{{"hash":"{ONES}","exp":9}}]}}"#));
+        let expect = RevocationPage { revision: 7, revoked: vec![([1; 32], 9)] };
+        assert_eq!(found, Ok(expect));
+        assert_eq!(token_hash_text(&[1; 32]), ONES);
+        assert_eq!(page(r#"{"revision":7,"revoked":[]}"#).map(|page| page.revoked), Ok(vec![]));
+        for wrong in [
+            "",
+            "[]",
+            r#"{"revoked":[]}"#,
+            r#"{"revision":"7","revoked":[]}"#,
+            r#"{"revision":-7,"revoked":[]}"#,
+            r#"{"revision":7}"#,
+            r#"{"revision":7,"revoked":{}}"#,
+            r#"{"revision":7,"revoked":[7]}"#,
+            r#"{"revision":7,"revoked":[{"hash":"AQEB","exp":9}]}"#,
+            &format!(r#"{{"revision":7,"revoked":[{{"hash":"{ONES}"}}]}}"#),
+            &format!(r#"{{"revision":7,"revoked":[{{"hash":"{ONES}","exp":9.5}}]}}"#),
+        ] {
+            assert!(page(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! Mediators of Micro Integrator that are not served, and what to use instead.
+
+const SERVICE: &str = "call a service that does it, with `call`";
+const DATABASE: &str = "call a service in front of the database, with `call`";
+const OPENAPI: &str = "put an OpenAPI description with security in front of the service";
+
+/// Element, and what to use instead. In the order of the alphabet.
+#[rustfmt::skip]
+pub(crate) const UNSERVED: &[(&str, &str)] = &[
+    ("bean",               "keep the values in properties or variables"),
+    ("builder",            "remove it: a body is read when a mediator needs it"),
+    ("callout",            "write `call` with `blocking=\"true\"`"),
+    ("class",              "write the logic as `script`, or call a service with `call`"),
+    ("dataServiceCall",    "call the data service over HTTP, with `call`"),
+    ("dblookup",           DATABASE),
+    ("dbreport",           DATABASE),
+    ("ejb",                SERVICE),
+    ("enqueue",            "write `sequence`: messages do not wait for threads"),
+    ("entitlementService", OPENAPI),
+    ("event",              SERVICE),
+    ("NTLM",               SERVICE),
+    ("oauthService",       OPENAPI),
+    ("opa",                "ask the policy server with `call`, and `filter` by its response"),
+    ("pojoCommand",        "write the logic as `script`, or call a service with `call`"),
+    ("publishEvent",       "send the event to a collector over HTTP, with `clone` or `call`"),
+    ("smooks",             "write `xslt`, `payloadFactory` or `script`"),
+    ("spring",             "write the logic as `script`, or call a service with `call`"),
+    ("store",              "send the message to a queue over HTTP, with `call`"),
+    ("transaction",        "undo what was done in the fault sequence: requests over HTTP are no transactions"),
+    ("xquery",             "write `xslt`"),
+];
+
+/// What to use instead of an element.
+pub(crate) fn instead_of(element: &str) -> Option<&'static str> {
+    UNSERVED.iter().find(|(known, _)| *known == element).map(|(_, instead)| *instead)
+}

@@ -1,0 +1,160 @@
+//! Access tokens that were revoked before they expired, numbered in the order in which they become visible, so that
+//! gateways follow them: whoever knows all up to one number asks for those after it.
+
+use sqlx::{AnyConnection, Row};
+
+use crate::database::{seconds, stored};
+use crate::{Store, StoreError};
+
+/// A revoked access token.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Revocation {
+    pub revision: u64,
+    /// SHA-256 in base64url: of an opaque token, or of the `jti` of a JWT.
+    pub hash: String,
+    pub expires_s: u64,
+}
+
+/// A token that is being revoked.
+pub(crate) struct Revoked {
+    pub(crate) hash: String,
+    pub(crate) client: String,
+    pub(crate) expires_s: i64,
+}
+
+impl Store {
+    /// Up to `most` revocations after the revision `after`, in their order.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn revocations(&self, after: u64, most: u32) -> Result<Vec<Revocation>, StoreError> {
+        let select = self.sql(
+            "SELECT revision, hash, expires_s FROM revocations WHERE revision > ? \
+             ORDER BY revision LIMIT ?",
+        );
+        let query = sqlx::query(select).bind(stored(after)).bind(i64::from(most));
+        let rows = query.fetch_all(&self.pool).await?;
+        let read = |row: &sqlx::any::AnyRow| {
+            Ok(Revocation {
+                revision: seconds(row.try_get(0)?),
+                hash: row.try_get(1)?,
+                expires_s: seconds(row.try_get(2)?),
+            })
+        };
+        rows.iter().map(read).collect()
+    }
+
+    /// The number of the last revocation. All up to it are visible.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn revision(&self) -> Result<u64, StoreError> {
+        let select = sqlx::query("SELECT last FROM revisions");
+        Ok(seconds(select.fetch_one(&self.pool).await?.try_get(0)?))
+    }
+
+    /// Makes `least` the least number of the next revocation. With a number that grows from start to start, a database
+    /// that was restored repeats none that a gateway has seen.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn skip_revisions(&self, least: u64) -> Result<(), StoreError> {
+        let update = self.sql("UPDATE revisions SET last = ? WHERE last < ?");
+        let query = sqlx::query(update).bind(stored(least)).bind(stored(least));
+        query.execute(&self.pool).await?;
+        Ok(())
+    }
+
+    /// Revokes the JWT whose `jti` has this hash. False: it was revoked before.
+    ///
+    /// # Errors
+    /// The database's; nothing is changed then.
+    pub async fn revoke_jwt(
+        &self,
+        hash: &str,
+        client: &str,
+        expires_s: u64,
+    ) -> Result<bool, StoreError> {
+        let mut transaction = self.pool.begin().await?;
+        let delete = self.sql("DELETE FROM tokens WHERE hash = ?");
+        sqlx::query(delete).bind(hash).execute(&mut *transaction).await?;
+        let revoked = Revoked {
+            hash: hash.to_owned(),
+            client: client.to_owned(),
+            expires_s: stored(expires_s),
+        };
+        let added = self.publish(&mut transaction, &[revoked]).await?;
+        transaction.commit().await?;
+        Ok(added == 1)
+    }
+
+    /// Whether the JWT `jti`, which has this hash, was revoked.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn is_revoked(&self, jti: &str, hash: &str) -> Result<bool, StoreError> {
+        // Version 6 of the schema had revoked JWTs in `revoked`.
+        let select = self.sql(
+            "SELECT expires_s FROM revocations WHERE hash = ? \
+             UNION ALL SELECT expires_s FROM revoked WHERE jti = ?",
+        );
+        let query = sqlx::query(select).bind(hash).bind(jti);
+        Ok(query.fetch_optional(&self.pool).await?.is_some())
+    }
+
+    /// Removes the tokens that `condition` selects with `values`. Those that are access tokens become part of `revoked`,
+    /// which [`Self::publish`] takes. Returns the number of tokens.
+    pub(crate) async fn remove_tokens(
+        &self,
+        connection: &mut AnyConnection,
+        condition: &str,
+        values: &[&str],
+        revoked: &mut Vec<Revoked>,
+    ) -> Result<usize, StoreError> {
+        let delete =
+            format!("DELETE FROM tokens WHERE {condition} RETURNING hash, client, expires_s, kind");
+        let mut query = sqlx::query(self.sql(&delete));
+        for value in values {
+            query = query.bind(*value);
+        }
+        let rows = query.fetch_all(connection).await?;
+        for row in &rows {
+            if row.try_get::<String, _>(3)? != "refresh" {
+                revoked.push(Revoked {
+                    hash: row.try_get(0)?,
+                    client: row.try_get(1)?,
+                    expires_s: row.try_get(2)?,
+                });
+            }
+        }
+        Ok(rows.len())
+    }
+
+    /// Numbers and adds revocations, as the last statements of a transaction: until it ends, other processes wait for the
+    /// row of `revisions`, so that a higher number is never visible before a lower one. Returns how many were new.
+    pub(crate) async fn publish(
+        &self,
+        connection: &mut AnyConnection,
+        revoked: &[Revoked],
+    ) -> Result<u64, StoreError> {
+        let count = i64::try_from(revoked.len()).unwrap_or(i64::MAX);
+        if count == 0 {
+            return Ok(0);
+        }
+        let take = self.sql("UPDATE revisions SET last = last + ? RETURNING last");
+        let row = sqlx::query(take).bind(count).fetch_one(&mut *connection).await?;
+        let first = row.try_get::<i64, _>(0)?.saturating_sub(count).saturating_add(1);
+        let mut added = 0_u64;
+        for (revision, Revoked { hash, client, expires_s }) in (first..).zip(revoked) {
+            let insert = self.sql(
+                "INSERT INTO revocations (revision, hash, client, expires_s) VALUES (?, ?, ?, ?) \
+                 ON CONFLICT (hash) DO NOTHING",
+            );
+            let query = sqlx::query(insert).bind(revision).bind(hash.as_str());
+            let query = query.bind(client.as_str()).bind(*expires_s);
+            let done = query.execute(&mut *connection).await?;
+            added = added.saturating_add(done.rows_affected());
+        }
+        Ok(added)
+    }
+}

@@ -1,0 +1,148 @@
+//! Tables of names that documents share, and what a thread keeps of one parse for the next: the messages of a service
+//! have the same names.
+
+use std::cell::Cell;
+use std::ops::Deref;
+use std::sync::{Arc, LazyLock};
+
+use crate::limits::{XML_KEPT_NAME_BYTES_MAX, XML_KEPT_NAMES_MAX};
+use crate::machine::Scratch;
+use crate::names::{NameId, Names, Symbol};
+
+/// A table of names. Whoever adds one to a table that is shared gets a copy.
+#[derive(Debug, Clone)]
+pub(crate) struct SharedNames(Arc<Names>);
+
+impl Deref for SharedNames {
+    type Target = Names;
+
+    #[inline]
+    fn deref(&self) -> &Names {
+        &self.0
+    }
+}
+
+impl SharedNames {
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(Names::new()))
+    }
+
+    /// A placeholder.
+    pub(crate) fn none() -> Self {
+        static NONE: LazyLock<Arc<Names>> = LazyLock::new(|| Arc::new(Names::none()));
+        Self(Arc::clone(&NONE))
+    }
+
+    pub(crate) fn symbol(&mut self, text: &str) -> Symbol {
+        match self.0.find_symbol(text) {
+            Some(found) => found,
+            None => Arc::make_mut(&mut self.0).symbol(text),
+        }
+    }
+
+    pub(crate) fn name(&mut self, uri: Symbol, local: Symbol) -> NameId {
+        match self.0.find_name(uri, local) {
+            Some(found) => found,
+            None => Arc::make_mut(&mut self.0).name(uri, local),
+        }
+    }
+
+    pub(crate) fn qname(&mut self, prefix: Symbol, name: NameId) -> u32 {
+        match self.0.find_qname(prefix, name) {
+            Some(found) => found,
+            None => Arc::make_mut(&mut self.0).qname(prefix, name),
+        }
+    }
+
+    /// Whether the next document may share them.
+    pub(crate) fn are_few(&self) -> bool {
+        self.symbols_len() <= XML_KEPT_NAMES_MAX as usize
+            && self.text_len() <= XML_KEPT_NAME_BYTES_MAX as usize
+    }
+
+    /// For a document, and for the thread's next parse: without what only a large table needs.
+    pub(crate) fn share(&mut self) -> Self {
+        self.shrink();
+        self.clone()
+    }
+
+    /// Releases the memory that only parsing needs, unless they are shared.
+    pub(crate) fn shrink(&mut self) {
+        if let Some(own) = Arc::get_mut(&mut self.0) {
+            own.shrink();
+        }
+    }
+}
+
+thread_local! {
+    static KEPT: Cell<Option<Scratch>> = const { Cell::new(None) };
+}
+
+/// What the last parse of this thread left, if it was kept.
+pub(crate) fn scratch() -> Scratch {
+    let kept = KEPT.try_with(Cell::take).ok().flatten();
+    kept.unwrap_or_else(Scratch::new)
+}
+
+pub(crate) fn keep(scratch: Scratch) {
+    // A thread that ends keeps nothing.
+    let _ = KEPT.try_with(|kept| kept.set(Some(scratch)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::KEPT;
+    use crate::{Document, Error, Node};
+
+    /// Names as written and as resolved, or the error.
+    fn described(text: &str) -> Result<Vec<String>, Error> {
+        let document = Document::parse(text.as_bytes())?;
+        let line = |node: Node<'_>| {
+            let declarations: Vec<_> = node.declarations().collect();
+            let name = (node.prefix(), node.namespace(), node.local_name());
+            format!("{name:?} {declarations:?} {:?}", node.text())
+        };
+        let nodes = document.root().descendants();
+        Ok(nodes.flat_map(|node| node.attributes().chain([node])).map(line).collect())
+    }
+
+    #[test]
+    fn a_document_after_others_is_as_it_is_alone() {
+        let many: String = (0..300).map(|number| format!("<n{number}/>")).collect();
+        let texts = [
+            "<a:b xmlns:a='u'><a:b>1</a:b><c>2</c></a:b>",
+            "<a:b xmlns:a='v'><a:b>1</a:b><c>2</c></a:b>",
+            "<a:b><c/></a:b>",
+            "<b xmlns='u' x='1'><c>2</c></b>",
+            "<b x='1' x='2'><c/></b>",
+            "<b xmlns='u'><c xmlns=''>2</c><c>3</c>",
+            "<b><c>2</c><c>3</c></b>",
+            "<b xmlns='u'><c xmlns=''>2</c><c>3</c></b>",
+            "<b xmlns:p='u' xmlns:q='u' p:x='1' q:x='2'/>",
+            "<b xmlns:p='u' xmlns:q='v' p:x='1' q:x='2'/>",
+            &format!("<b xmlns='u'>{many}</b>"),
+            "<b xmlns:p='v' p:x='1'><c>2</c></b>",
+        ];
+        let alone = texts.map(|text| {
+            KEPT.take();
+            described(text)
+        });
+        for _ in 0..2 {
+            for (text, alone) in texts.iter().zip(&alone) {
+                for _ in 0..2 {
+                    assert_eq!(&described(text), alone, "{text}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_document_with_many_names_leaves_none() {
+        let many: String = (0..300).map(|number| format!("<n{number}/>")).collect();
+        let document = Document::parse(format!("<b>{many}</b>").as_bytes()).unwrap();
+        assert_eq!(document.names_len(), 302);
+        assert!(KEPT.take().is_none());
+        assert_eq!(Document::parse(b"<b/>").unwrap().names_len(), 2);
+        assert!(KEPT.take().is_some());
+    }
+}

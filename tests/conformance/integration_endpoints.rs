@@ -1,0 +1,303 @@
+//! Endpoints of artefacts: groups, what suspends a member, what is sent again, and what the gateway responds itself.
+
+use std::sync::Arc;
+
+use harness::{CannedResponse, Gateway, Response, Upstream, artefact};
+use model::{ArtefactSet, CompositeApplication, Resource};
+
+fn proxy(target: &str) -> Gateway {
+    Gateway::mediating(&format!("<proxy name=\"it\"><target>{target}</target></proxy>")).start()
+}
+
+fn post(gateway: &Gateway, fields: &str, body: &str) -> Response {
+    let mut client = gateway.connect();
+    let fields = format!("{fields}Content-Length: {}\r\n", body.len());
+    client.send(format!("POST /services/it HTTP/1.1\r\nHost: me\r\n{fields}\r\n{body}"));
+    client.read()
+}
+
+fn plain(gateway: &Gateway) -> Response {
+    post(gateway, "Content-Type: text/plain\r\n", "x")
+}
+
+/// An endpoint with these children.
+fn address(upstream: &Upstream, children: &str) -> String {
+    let uri = format!("http://{}/", upstream.address());
+    format!("<endpoint><address uri=\"{uri}\">{children}</address></endpoint>")
+}
+
+/// Closes the connection instead of responding.
+fn closing() -> Upstream {
+    Upstream::responding(|_| CannedResponse::bytes("").then_close())
+}
+
+#[test]
+fn a_soap_request_gets_a_soap_fault_and_any_other_json() {
+    let gateway = proxy(&address(&Upstream::refusing(), ""));
+    let fault = |content_type: &str| {
+        let response = post(&gateway, &format!("Content-Type: {content_type}\r\n"), "<a/>");
+        assert_eq!(response.status, 500, "{content_type}");
+        (response.header("content-type").unwrap_or_default().to_owned(), response.text())
+    };
+    let (content_type, soap11) = fault("text/xml");
+    assert_eq!(content_type, "text/xml; charset=UTF-8");
+    for part in [
+        "http://schemas.xmlsoap.org/soap/envelope/",
+        "<faultcode>soapenv:Server</faultcode><faultstring>Runtime Error</faultstring><detail>",
+        "<am:fault xmlns:am=\"http://wso2.org/apimanager\"><am:code>101503</am:code>",
+        "<am:description>Error connecting to the back end</am:description></am:fault></detail>",
+    ] {
+        assert!(soap11.contains(part), "{part}: {soap11}");
+    }
+    let (content_type, soap12) = fault("application/soap+xml; action=\"urn:x\"");
+    assert_eq!(content_type, "application/soap+xml; charset=UTF-8");
+    assert!(soap12.contains("<soapenv:Value>soapenv:Receiver</soapenv:Value>"), "{soap12}");
+    assert!(soap12.contains("http://www.w3.org/2003/05/soap-envelope"), "{soap12}");
+    assert!(fault("application/xml").1.starts_with("{\"code\":\"101503\""));
+}
+
+/// Codes of the responses to as many requests.
+fn codes(gateway: &Gateway, count: usize) -> Vec<String> {
+    (0..count).map(|_| plain(gateway).status_and_code()).collect()
+}
+
+#[test]
+fn an_error_suspends_an_endpoint_at_once_and_one_that_marks_it_after_its_retries() {
+    const REFUSED: &str = "500 101503";
+    const CLOSED: &str = "500 101505";
+    const SUSPENDED: &str = "500 303001";
+    let refusing = Upstream::refusing();
+    let closing = closing();
+    let mark = |codes: &str, retries: u32| {
+        format!(
+            "<markForSuspension>{codes}<retriesBeforeSuspension>{retries}</retriesBeforeSuspension></markForSuspension>"
+        )
+    };
+    let codes_of = |codes: &str| format!("<errorCodes>{codes}</errorCodes>");
+    let suspend = |inner: &str| format!("<suspendOnFailure>{inner}</suspendOnFailure>");
+    let cases: [(&Upstream, String, &[&str]); 7] = [
+        // Written as the default is.
+        (&refusing, suspend("<initialDuration>-1</initialDuration>"), &[REFUSED, SUSPENDED]),
+        (&refusing, suspend(&codes_of("101505")), &[REFUSED, REFUSED]),
+        (&refusing, suspend(&codes_of("-1")), &[REFUSED, REFUSED]),
+        (&refusing, suspend("<initialDuration>0</initialDuration>"), &[REFUSED, REFUSED]),
+        // A request that is refused is tried twice, and each try counts.
+        (&refusing, mark(&codes_of("101503"), 2), &[REFUSED, REFUSED, SUSPENDED]),
+        (&refusing, mark(&codes_of("101504"), 2), &[REFUSED, SUSPENDED]),
+        // A connection that is closed marks it without being named.
+        (&closing, mark("", 1), &[CLOSED, CLOSED, SUSPENDED]),
+    ];
+    for (upstream, rule, expect) in cases {
+        let gateway = proxy(&address(upstream, &rule));
+        assert_eq!(gateway.diagnostics(), "", "{rule}");
+        assert_eq!(codes(&gateway, expect.len()), expect, "{rule}");
+    }
+}
+
+#[test]
+fn a_group_repeats_a_post_only_after_an_error_that_its_member_lists() {
+    let retry = |codes: &str| {
+        let closing = closing();
+        let working = Upstream::fixed("second");
+        let rule = match codes {
+            "" => String::new(),
+            codes => {
+                format!("<retryConfig><enabledErrorCodes>{codes}</enabledErrorCodes></retryConfig>")
+            }
+        };
+        let members = format!("{}{}", address(&closing, &rule), address(&working, ""));
+        ["failover", "loadbalance"].map(|group| {
+            let gateway = proxy(&format!("<endpoint><{group}>{members}</{group}></endpoint>"));
+            let response = plain(&gateway);
+            if response.status == 200 { response.text() } else { response.status_and_code() }
+        })
+    };
+    assert_eq!(retry("101505"), ["second", "second"]);
+    assert_eq!(retry("101504"), ["500 101505", "500 101505"]);
+    assert_eq!(retry(""), ["500 101505", "500 101505"], "a POST may have had its effect");
+}
+
+#[test]
+fn each_recipient_has_a_response_and_an_aggregate_joins_them() {
+    let from = |body: &'static str| {
+        Upstream::responding(move |_| {
+            let head =
+                "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n";
+            CannedResponse::bytes(format!("{head}{body}"))
+        })
+    };
+    let (one, two) = (from("{\"from\":1}"), from("{\"from\":2}"));
+    let dynamic = format!("http://{}/,http://{}/", one.address(), two.address());
+    let lists = [
+        format!("{}{}", address(&one, ""), address(&two, "")),
+        format!("<endpoints value=\"{dynamic}\"/>"),
+        "<endpoints value=\"{$ctx:all}\"/>".to_owned(),
+    ];
+    for list in lists {
+        let endpoint = format!("<endpoint><recipientlist>{list}</recipientlist></endpoint>");
+        let gateway = proxy(&format!(
+            "<inSequence><property name=\"all\" value=\"{dynamic}\"/><send>{endpoint}</send></inSequence>\
+             <outSequence><property name=\"messageType\" value=\"application/json\" scope=\"axis2\"/>\
+             <aggregate><completeCondition><messageCount min=\"2\" max=\"2\"/></completeCondition>\
+             <onComplete expression=\"json-eval($.from)\"><respond/></onComplete></aggregate></outSequence>"
+        ));
+        let response = post(&gateway, "Content-Type: application/json\r\n", "1");
+        assert_eq!(response.text(), "[1,2]", "{list}");
+    }
+}
+
+#[test]
+fn a_failover_that_is_not_dynamic_stays_with_the_member_that_works() {
+    for (dynamic, tries) in [("true", 3), ("false", 1)] {
+        let (first, second) = (closing(), Upstream::fixed("second"));
+        let never = "<suspendOnFailure><errorCodes>-1</errorCodes></suspendOnFailure>\
+                     <markForSuspension><errorCodes>-1</errorCodes></markForSuspension>\
+                     <retryConfig><enabledErrorCodes>101505</enabledErrorCodes></retryConfig>";
+        let members = format!("{}{}", address(&first, never), address(&second, ""));
+        let gateway = proxy(&format!(
+            "<endpoint><failover dynamic=\"{dynamic}\">{members}</failover></endpoint>"
+        ));
+        let texts: Vec<_> = (0..3).map(|_| plain(&gateway).text()).collect();
+        assert_eq!(texts, ["second"; 3], "{dynamic}");
+        assert_eq!(first.requests().len(), tries, "{dynamic}");
+    }
+}
+
+#[test]
+fn a_member_by_host_gets_the_path_of_the_message() {
+    let upstream = Upstream::fixed("member");
+    let (host, port) = (upstream.address().ip(), upstream.address().port());
+    let gateway = proxy(&format!(
+        "<endpoint><loadbalance><member hostName=\"{host}\" httpPort=\"{port}\"/></loadbalance></endpoint>"
+    ));
+    assert_eq!(gateway.fetch("GET /services/it/a/b?c=d", "").text(), "member");
+    assert_eq!(upstream.requests()[0].line(), "GET /a/b?c=d HTTP/1.1");
+}
+
+#[test]
+fn an_endpoint_has_a_format() {
+    let upstream = Upstream::echo();
+    for (format, line, content_type) in [
+        ("pox", "POST / HTTP/1.1", Some("application/xml; charset=UTF-8")),
+        ("soap11", "POST / HTTP/1.1", Some("text/xml; charset=UTF-8")),
+        ("get", "GET / HTTP/1.1", None),
+    ] {
+        let uri = format!("http://{}/", upstream.address());
+        let gateway =
+            proxy(&format!("<endpoint><address uri=\"{uri}\" format=\"{format}\"/></endpoint>"));
+        post(&gateway, "Content-Type: application/json\r\n", "{\"a\":1}");
+        let requests = upstream.requests();
+        let request = requests.last().unwrap();
+        assert_eq!(request.line(), line, "{format}");
+        if content_type.is_some() {
+            assert_eq!(request.header("content-type"), content_type, "{format}");
+        }
+    }
+}
+
+#[test]
+fn what_no_resource_serves_goes_to_the_handlers() {
+    let handler = |name: &str, text: &str| {
+        format!(
+            "<sequence name=\"{name}\"><payloadFactory media-type=\"text\"><format>{text}</format><args/>\
+             </payloadFactory><property name=\"HTTP_SC\" value=\"418\" scope=\"axis2\"/><respond/></sequence>"
+        )
+    };
+    let gateway = Gateway::mediating(&format!(
+        "<api name=\"pets\" context=\"/pets\"><resource methods=\"GET\" uri-template=\"/{{id}}\"><inSequence><respond/>\
+         </inSequence></resource></api>{}{}",
+        handler("_resource_mismatch_handler_", "no such resource"),
+        handler("_method_not_allowed_handler_", "no such method"),
+    ))
+    .start();
+    let of = |request: &str| {
+        let response = gateway.fetch(request, "");
+        (response.status, response.text())
+    };
+    assert_eq!(of("GET /pets/1/2"), (418, "no such resource".to_owned()));
+    assert_eq!(of("DELETE /pets/1"), (418, "no such method".to_owned()));
+}
+
+#[test]
+fn properties_of_the_transport_shape_status_line_and_request() {
+    let upstream = Upstream::echo();
+    let set = |name: &str, value: &str| {
+        format!("<property name=\"{name}\" value=\"{value}\" scope=\"axis2\"/>")
+    };
+    let uri = format!("http://{}/orders", upstream.address());
+    let gateway = proxy(&format!(
+        "<inSequence>{}{}<call><endpoint><address uri=\"{uri}\"/></endpoint></call>{}{}<respond/></inSequence>",
+        set("NO_KEEPALIVE", "true"),
+        set("POST_TO_URI", "true"),
+        set("HTTP_SC", "409"),
+        set("HTTP_SC_DESC", "Out of stock"),
+    ));
+    let mut client = gateway.connect();
+    client.send(
+        "POST /services/it HTTP/1.1\r\nHost: me\r\nContent-Length: 1\r\nConnection: close\r\n\r\nx",
+    );
+    let whole = client.read_until_close();
+    assert!(whole.starts_with("HTTP/1.1 409 Out of stock\r\n"), "{whole}");
+    let request = &upstream.requests()[0];
+    assert_eq!(request.line(), format!("POST {uri} HTTP/1.1"));
+    assert_eq!(request.header("connection"), Some("close"));
+}
+
+#[test]
+fn artefacts_read_the_environment() {
+    let path = std::env::var("PATH").unwrap();
+    let gateway = proxy(
+        "<inSequence><payloadFactory media-type=\"text\"><format>$1 $2 $3</format><args><arg expression=\"$env:PATH\"/>\
+         <arg expression=\"get-property('system', 'PATH')\"/><arg expression=\"$env:NO_SUCH_VARIABLE\"/></args>\
+         </payloadFactory><respond/></inSequence>",
+    );
+    assert_eq!(gateway.fetch("GET /services/it", "").text(), format!("{path} {path} "));
+}
+
+/// An archive with a proxy of this name, which responds with a resource, and another artefact.
+fn archive(name: &str, text: &str, other: &str) -> ArtefactSet {
+    let application = Arc::new(CompositeApplication {
+        name: name.to_owned(),
+        version: "1.0.0".to_owned(),
+        file: format!("{name}.car").into(),
+    });
+    let entry = format!("/_system/governance/{name}/text");
+    let proxy = format!(
+        "<proxy name=\"{name}\"><target><inSequence><payloadFactory media-type=\"text\"><format key=\"{entry}\"/><args/>\
+         </payloadFactory><respond/></inSequence></target></proxy>"
+    );
+    let parts = [("proxy", &*proxy), ("other", other)];
+    let artefacts = parts.map(|(part, text)| {
+        let mut artefact = artefact(&format!("{name}.car!/{part}.xml"), text);
+        artefact.application = Some(Arc::clone(&application));
+        artefact
+    });
+    let resource = Resource {
+        file: format!("{name}.car!/text").into(),
+        media_type: "text/plain".to_owned(),
+        bytes: text.as_bytes().into(),
+    };
+    ArtefactSet {
+        artefacts: artefacts.to_vec(),
+        resources: [(format!("gov:/{name}/text"), resource)].into(),
+    }
+}
+
+#[test]
+fn an_archive_with_an_error_is_not_served_at_all_or_as_it_was() {
+    const FINE: &str = "<sequence name=\"s\"/>";
+    const BROKEN: &str = "<sequence name=\"s\"><nothing/></sequence>";
+    let gateway = Gateway::mediating("<sequence name=\"unused\"/>").start();
+    let response = || {
+        let response = gateway.fetch("GET /services/it", "");
+        (response.status, response.text())
+    };
+    gateway.apply_set(archive("it", "first", BROKEN));
+    assert_eq!(response().0, 404, "its proxy has no error");
+    gateway.apply_set(archive("it", "first", FINE));
+    assert_eq!(response(), (200, "first".to_owned()));
+    gateway.apply_set(archive("it", "second", BROKEN));
+    assert_eq!(response(), (200, "first".to_owned()), "with its own resources");
+    gateway.apply_set(archive("it", "third", FINE));
+    assert_eq!(response(), (200, "third".to_owned()));
+}

@@ -1,0 +1,201 @@
+//! A revoked token is rejected by every gateway that follows the key manager, cached or not, also after restarts.
+
+use std::time::Instant;
+
+use harness::{Client, Files, PATIENCE, Process, Response, Upstream};
+use serde_json::{Value, json};
+
+use crate::key_manager::{ISS, KeyManager, Login, basic, error, success};
+
+/// A gateway that follows the revocations of `manager` as the client `login`. Keys are in a file, so that it can start
+/// while the key manager is down.
+fn gateway(manager: &KeyManager, login: Login<'_>, upstream: &Upstream) -> (Files, Process) {
+    let description = format!(
+        "openapi: 3.0.3\ninfo: {{title: A, version: '1'}}\nx-wso2-basePath: /a\n\
+         x-wso2-production-endpoints: {{urls: ['{}']}}\n\
+         paths:\n  /*:\n    get: {{responses: {{'200': {{description: ok}}}}}}\n",
+        upstream.url()
+    );
+    let files = Files::new().api("a.yaml", &description).toml(&toml(manager, login));
+    files.write("secret", login.1);
+    // A copy, since the key manager's files go with it.
+    files.write("ca.crt", &std::fs::read_to_string(manager.files.path("tls.crt")).unwrap());
+    files.write("keys.json", &manager.get("/oauth2/jwks").text());
+    let process = Process::gateway(&files);
+    (files, process)
+}
+
+fn toml(manager: &KeyManager, (id, _): Login<'_>) -> String {
+    let origin = format!("https://{}", manager.process.address("https"));
+    let asked = |path: &str| {
+        format!(
+            "{{ url = \"{origin}/oauth2/{path}\", client_id = \"{id}\", \
+             client_secret = {{ file = \"secret\" }} }}"
+        )
+    };
+    let (introspection, revocations) = (asked("introspect"), asked("revocations"));
+    format!(
+        "[[issuer]]\nname = \"resident\"\niss = \"{ISS}\"\njwks = \"keys.json\"\n\
+         introspection = {introspection}\nrevocations = {revocations}\n\
+         [upstream_tls]\nca = [\"ca.crt\"]\nsystem_roots = false\n"
+    )
+}
+
+fn fetch(gateway: &Process, token: &str) -> Response {
+    let fields = format!("Authorization: Bearer {token}\r\n");
+    Client::connect(gateway.address("http")).fetch("GET /a/x", &fields)
+}
+
+/// Sends the token until it is rejected.
+#[track_caller]
+fn wait_until_rejected(gateway: &Process, token: &str) {
+    let begun = Instant::now();
+    while fetch(gateway, token).status_and_code() != "401 900901" {
+        assert!(begun.elapsed() < PATIENCE, "it is still accepted");
+    }
+}
+
+fn text<'a>(issued: &'a Value, name: &str) -> &'a str {
+    issued[name].as_str().unwrap()
+}
+
+fn revoke(manager: &KeyManager, login: Login<'_>, token: &str) {
+    let revoked = manager.post("/oauth2/revoke", Some(login), &format!("token={token}"));
+    assert_eq!(revoked.status, 200);
+}
+
+#[test]
+fn a_revoked_token_is_rejected_by_every_gateway_although_it_is_cached() {
+    let manager = KeyManager::start();
+    let own = manager.register("gateway", json!({}));
+    let own = (own.0.as_str(), own.1.as_str());
+    let upstream = Upstream::fixed("from the upstream");
+    let (one, other) = (gateway(&manager, own, &upstream), gateway(&manager, own, &upstream));
+    for (name, token_type) in [("jwt", "JWT"), ("opaque", "OAUTH")] {
+        let login = manager.register(name, json!({ "tokenType": token_type }));
+        let login = (login.0.as_str(), login.1.as_str());
+        let [kept, revoked, unseen] =
+            [(); 3].map(|()| manager.token(login, "grant_type=client_credentials"));
+        let [kept, revoked, unseen] =
+            [&kept, &revoked, &unseen].map(|issued| text(issued, "access_token"));
+        for (_, process) in [&one, &other] {
+            assert_eq!(fetch(process, kept).status, 200);
+            assert_eq!(fetch(process, revoked).status, 200);
+        }
+        revoke(&manager, login, revoked);
+        revoke(&manager, login, unseen);
+        for (_, process) in [&one, &other] {
+            wait_until_rejected(process, revoked);
+            wait_until_rejected(process, unseen);
+            assert_eq!(fetch(process, kept).status, 200);
+        }
+    }
+}
+
+#[test]
+fn a_restarted_gateway_rejects_revoked_tokens_while_the_key_manager_is_down() {
+    let manager = KeyManager::start();
+    let login = manager.register("gateway", json!({}));
+    let login = (login.0.as_str(), login.1.as_str());
+    let upstream = Upstream::fixed("from the upstream");
+    let [kept, revoked] = [(); 2].map(|()| manager.token(login, "grant_type=client_credentials"));
+    let [kept, revoked] = [&kept, &revoked].map(|issued| text(issued, "access_token"));
+    revoke(&manager, login, revoked);
+    let (files, process) = gateway(&manager, login, &upstream);
+    assert_eq!(fetch(&process, revoked).status_and_code(), "401 900901", "known at the start");
+    drop(process);
+    drop(manager);
+    let process = Process::gateway(&files);
+    assert_eq!(fetch(&process, revoked).status_and_code(), "401 900901");
+    assert_eq!(fetch(&process, kept).status, 200);
+}
+
+#[test]
+fn a_gateway_that_was_cut_off_catches_up() {
+    let manager = KeyManager::start();
+    let login = manager.register("gateway", json!({}));
+    let login = (login.0.as_str(), login.1.as_str());
+    let upstream = Upstream::fixed("from the upstream");
+    let [before, while_down] =
+        [(); 2].map(|()| manager.token(login, "grant_type=client_credentials"));
+    let [before, while_down] = [&before, &while_down].map(|issued| text(issued, "access_token"));
+    let (files, process) = gateway(&manager, login, &upstream);
+    revoke(&manager, login, before);
+    wait_until_rejected(&process, before);
+    assert_eq!(fetch(&process, while_down).status, 200);
+    let (old, manager) = (toml(&manager, login), manager.restart());
+    revoke(&manager, login, while_down);
+    let configuration = std::fs::read_to_string(files.path("penstock.toml")).unwrap();
+    assert!(configuration.contains(&old));
+    // The key manager listens on another port now.
+    files.write("penstock.toml", &configuration.replace(&old, &toml(&manager, login)));
+    wait_until_rejected(&process, while_down);
+    assert_eq!(fetch(&process, before).status_and_code(), "401 900901");
+}
+
+#[test]
+fn a_stolen_refresh_token_and_a_new_password_end_the_jwts_of_a_user() {
+    let manager = KeyManager::start();
+    let login = manager.register("a", json!({ "grantType": "password refresh_token" }));
+    let login = (login.0.as_str(), login.1.as_str());
+    let upstream = Upstream::fixed("from the upstream");
+    let (_files, process) = gateway(&manager, login, &upstream);
+    let form = "grant_type=password&username=admin&password=correct+horse+battery";
+    let first = manager.token(login, form);
+    let refresh =
+        format!("grant_type=refresh_token&refresh_token={}", text(&first, "refresh_token"));
+    let second = manager.token(login, &refresh);
+    let other = manager.token(login, form);
+    for issued in [&first, &second, &other] {
+        assert_eq!(fetch(&process, text(issued, "access_token")).status, 200);
+    }
+    let reused = manager.post("/oauth2/token", Some(login), &refresh);
+    assert_eq!(error(&reused), "400 invalid_grant");
+    wait_until_rejected(&process, text(&first, "access_token"));
+    wait_until_rejected(&process, text(&second, "access_token"));
+    assert_eq!(fetch(&process, text(&other, "access_token")).status, 200, "another sign-in");
+    assert!(!manager.is_active(login, text(&second, "access_token")));
+    let (code, output) = manager.command(&["user", "password", "admin"]);
+    assert_eq!(code, Some(0), "{output}");
+    wait_until_rejected(&process, text(&other, "access_token"));
+}
+
+#[test]
+fn the_list_of_revoked_tokens_is_for_clients_and_has_hashes_only() {
+    let manager = KeyManager::start();
+    let login = manager.register("a", json!({ "tokenType": "OAUTH" }));
+    let login = (login.0.as_str(), login.1.as_str());
+    let list = |login: Option<Login<'_>>, query: &str| {
+        let request = format!("GET /oauth2/revocations{query}");
+        manager.connect().fetch(&request, &basic(login))
+    };
+    for (wrong, expect) in [
+        (None, "401 invalid_client"),
+        (Some((login.0, "wrong")), "401 invalid_client"),
+        (Some(("admin", crate::key_manager::PASSWORD)), "401 invalid_client"),
+    ] {
+        assert_eq!(error(&list(wrong, "")), expect);
+    }
+    for wrong in ["?after=x", "?after=-1", "?after=1&after=2", "?wait_s=1.5"] {
+        assert_eq!(error(&list(Some(login), wrong)), "400 invalid_request", "{wrong}");
+    }
+    let empty = success(&list(Some(login), "?after=0"));
+    assert_eq!(empty["revoked"], json!([]));
+    let after = format!("?wait_s=20&after={}", empty["revision"]);
+    let issued = manager.token(login, "grant_type=client_credentials");
+    let token = text(&issued, "access_token");
+    let found = std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| success(&list(Some(login), &after)));
+        revoke(&manager, login, token);
+        waiting.join().unwrap()
+    });
+    let hash = jose::token_hash_text(&jose::sha256(token.as_bytes()));
+    assert_eq!(found["revoked"][0]["hash"], json!(hash));
+    assert!(found["revision"].as_u64() > empty["revision"].as_u64());
+    // A database that is restored does not repeat a number that gateways have seen.
+    let manager = manager.restart();
+    manager.sqlite("UPDATE revisions SET last = 0");
+    let manager = manager.restart();
+    let response = manager.connect().fetch("GET /oauth2/revocations", &basic(Some(login)));
+    assert!(success(&response)["revision"].as_u64() >= found["revision"].as_u64());
+}

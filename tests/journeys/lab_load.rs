@@ -1,0 +1,125 @@
+//! `penstock lab load` as a program: its end by Ctrl-C, its metrics, and scenarios made from a curl command.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+
+use harness::{Files, Process};
+use lab::echo::{self, Echo};
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+#[test]
+fn ctrl_c_ends_a_measurement_with_a_report_of_what_was_measured() {
+    let files = Files::new();
+    let echo = start_echo();
+    let url = format!("http://{}/", echo.addr());
+    let own = std::process::id().to_string();
+    let mut process = Process::start(
+        files.folder(),
+        &[
+            "lab",
+            "load",
+            &url,
+            "--warm-up",
+            "0s",
+            "--duration",
+            "1h",
+            "--json",
+            "out.json",
+            "--metrics",
+            "127.0.0.1:0",
+            "--pid",
+            &own,
+        ],
+    );
+    // The target's CPU time is that of this process, which serves the requests.
+    let text = process.wait_for(" % CPU, target ");
+    let metrics = scrape(&text);
+    for name in ["requests_total", "errors_total", "generator_cpus", "target_cpus", "left_seconds"]
+    {
+        assert!(metrics.contains(&format!("\npenstock_lab_{name} ")), "{name}: {metrics}");
+    }
+    process.signal(Signal::SIGINT);
+    let status = process.wait();
+    let text = process.text();
+    assert_eq!(status.code(), Some(0), "{text}");
+    assert!(text.contains("latency p99") && text.contains("error: interrupted: "), "{text}");
+    let report: Value =
+        serde_json::from_str(&std::fs::read_to_string(files.path("out.json")).unwrap()).unwrap();
+    assert!(report["requests"].as_u64().unwrap() > 0, "{report}");
+    assert_eq!(report["requests_in_all"], echo.requests());
+}
+
+#[test]
+fn ctrl_c_does_not_wait_for_a_target_that_never_responds() {
+    let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let url = format!("http://{}/", silent.local_addr().unwrap());
+    let files = Files::new();
+    let arguments =
+        ["lab", "load", &url, "--warm-up", "0s", "--duration", "1h", "--timeout", "10m"];
+    let mut process = Process::start(files.folder(), &arguments);
+    process.wait_for("measuring: 0 requests");
+    process.signal(Signal::SIGINT);
+    let status = process.wait();
+    assert_eq!(status.code(), Some(0), "{}", process.text());
+    assert!(process.text().contains("error: nothing-measured: "), "{}", process.text());
+}
+
+#[test]
+fn a_curl_command_becomes_a_scenario_that_can_be_measured() {
+    let files = Files::new();
+    let echo = start_echo();
+    let base = format!("http://{}", echo.addr());
+    let command = format!("curl {base}/orders -H 'X-Tenant: a' -d '{{\"id\": 7}}'");
+    let arguments = ["lab", "scenario", "from-curl", &command, "--out", "orders.toml"];
+    let (code, text) = Process::run(files.folder(), &arguments);
+    assert_eq!(code, Some(0), "{text}");
+    // The echo backend returns the body, from which the next request takes its value.
+    let sequence = "\n[[sequence]]\n[[sequence.request]]\nname = \"first\"\npath = \"/\"\nbody = '{\"id\": 8}'\n\
+        extract.id = { json = \"$.id\" }\n[[sequence.request]]\nname = \"second\"\npath = \"/\"\n\
+        body = \"{{id}}\"\nexpect = \"8\"\n";
+    files.write(
+        "orders.toml",
+        &(std::fs::read_to_string(files.path("orders.toml")).unwrap() + sequence),
+    );
+    let arguments = [
+        "lab",
+        "load",
+        &base,
+        "--scenario",
+        "orders.toml",
+        "--requests",
+        "90",
+        "--json",
+        "out.json",
+    ];
+    let (code, text) = Process::run(files.folder(), &arguments);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains("orders.toml at http://"), "{text}");
+    let report: Value =
+        serde_json::from_str(&std::fs::read_to_string(files.path("out.json")).unwrap()).unwrap();
+    assert_eq!((report["errors"].as_u64(), echo.requests()), (Some(0), 90), "{text}");
+    let names: Vec<_> =
+        report["by_request"].as_array().unwrap().iter().map(|one| &one["name"]).collect();
+    assert_eq!(names, ["POST /orders", "first", "second"]);
+
+    files.write("orders.toml", "[[request]]\nname = \"a\"\npath = \"b\"\n");
+    let (code, text) = Process::run(files.folder(), &arguments[..5]);
+    assert_eq!(code, Some(2), "{text}");
+    assert!(text.contains("orders.toml:3:8: error: a path begins with `/`"), "{text}");
+}
+
+/// The response of the address that `text` names.
+fn scrape(text: &str) -> String {
+    let from = text.split("metrics at http://").nth(1).unwrap();
+    let mut stream = TcpStream::connect(from.split('/').next().unwrap()).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    response
+}
+
+fn start_echo() -> Echo {
+    let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    Echo::start(echo::Options { listen, delay_ms: 0, tls: None, workers: Some(1) }).unwrap()
+}
