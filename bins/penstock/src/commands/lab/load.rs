@@ -167,8 +167,9 @@ pub(crate) fn run(args: Load) -> Result<(), Failure> {
     let options = load::Options { scenario: scenario.map(Arc::new), ..options };
     let metrics = metrics.map(serve_metrics).transpose()?;
     let mut progress = |progress: &Progress| {
-        show(progress);
+        // Whoever reads the line can scrape what it says.
         metrics.iter().for_each(|metrics| metrics.update(progress));
+        show(progress);
     };
     let report = match secret {
         Some(secret) => agent::run(&options, &agents, &secret, &mut progress),
