@@ -5,8 +5,10 @@ use std::task::{Context, Poll};
 use wire::http1::Rejection;
 
 use crate::flow::{FlowError, Source};
-use crate::forward::{Pass, RequestBody, UpstreamBody};
+use crate::forward::UpstreamBody;
+use crate::gate::Pass;
 use crate::message::{Framing, Head, Request};
+use crate::request_body::RequestBody;
 
 /// A client's side of one exchange. Each protocol has an adapter in `listen`.
 pub(crate) trait Client: RequestBody {

@@ -13,8 +13,9 @@ use wire::http1::{BodyFraming, Rejection};
 use super::{OpenStream, Shared};
 use crate::client::{Begin, Client};
 use crate::flow::{BodyError, FlowError, Source};
-use crate::forward::{RequestBody, UpstreamBody};
+use crate::forward::UpstreamBody;
 use crate::message::{Head, Request};
+use crate::request_body::RequestBody;
 use crate::watch::Watch;
 
 /// The request's body, the response, and the client that may reset the stream.
