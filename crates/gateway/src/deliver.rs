@@ -12,7 +12,6 @@ use crate::flow::{Empty, FlowError, Tapped};
 use crate::request_body::upstream_fault;
 use crate::resources::Resources;
 use crate::response::{Body, Response};
-use crate::share::Places;
 use crate::watch::Pace;
 
 /// How responses are delivered.
@@ -51,13 +50,14 @@ pub(crate) async fn deliver<C: Client>(
             Ok(Response { head, body: Body::Streaming(mut upstream), .. })
                 if head.status() == 101 =>
             {
-                exchange.record.status = 101;
-                exchange.record.places = Places::default();
+                let record = &mut exchange.record;
+                record.status = 101;
                 exchange.worker.count_tunnel();
                 // Boxed, so that it does not enlarge every task.
-                Box::pin(client.tunnel(exchange.request, &head, &mut upstream)).await;
+                let tunnel = Box::pin(client.tunnel(exchange.request, &head, &mut upstream));
+                (record.received, record.sent) = tunnel.await;
                 exchange.worker.resources.release_head(head);
-                Ok(())
+                break;
             }
             Ok(mut response) => {
                 let record = &mut exchange.record;

@@ -261,7 +261,11 @@ impl Worker {
         let now_ms = self.quota_ms(now_us);
         record.quota.settle(record.received.saturating_add(record.sent), now_ms);
         match &record.api {
-            Some(api) => api.count(record.operation, record.status, us, record.sent),
+            Some(api) => {
+                // That of a tunnel is the time until it began.
+                let latency_us = record.upstream_us.filter(|_| record.status == 101).unwrap_or(us);
+                api.count(record.operation, record.status, latency_us, record.sent);
+            }
             None => self.tally.unrouted(record.status),
         }
         if let Some(blame) = record.blame {

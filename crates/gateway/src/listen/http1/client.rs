@@ -182,9 +182,14 @@ impl Client for Connection<'_> {
         };
     }
 
-    async fn tunnel(&mut self, request: &Request, head: &Head, upstream: &mut UpstreamBody) {
-        tunnel::run(self, request, head, upstream).await;
+    async fn tunnel(
+        &mut self,
+        request: &Request,
+        head: &Head,
+        upstream: &mut UpstreamBody,
+    ) -> (u64, u64) {
         self.after = After::Close;
+        tunnel::run(self, request, head, upstream).await
     }
 }
 

@@ -333,5 +333,8 @@ impl Client for StreamClient<'_> {
     }
 
     /// No HTTP/2 request asks for an upgrade, so no upstream agrees to one.
-    async fn tunnel(&mut self, _: &Request, _: &Head, _: &mut UpstreamBody) {}
+    /// Never called: no HTTP/2 request may switch protocols.
+    async fn tunnel(&mut self, _: &Request, _: &Head, _: &mut UpstreamBody) -> (u64, u64) {
+        (0, 0)
+    }
 }
