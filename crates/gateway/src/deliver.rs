@@ -8,7 +8,7 @@ use model::{Fault, FaultStatus};
 use crate::client::{Begin, Client};
 use crate::compiled::Live;
 use crate::exchange::Exchange;
-use crate::flow::{Empty, FlowError, Tapped};
+use crate::flow::{Empty, FlowError, Source, Tap, Tapped};
 use crate::request_body::upstream_fault;
 use crate::resources::Resources;
 use crate::response::{Body, Response};
@@ -137,13 +137,10 @@ impl Sending<'_> {
         let run = match &mut self.response.body {
             _ if self.is_bodiless => client.poll_send(cx, &mut Empty),
             Body::Empty => client.poll_send(cx, &mut Empty),
-            Body::Held(body) => client.poll_send(cx, body),
+            Body::Held(body) => poll_tapped(cx, client, body, &mut self.response.tap),
             Body::Streaming(body) => {
-                let source = body.source(&self.resources.buffers);
-                match self.response.tap.as_deref_mut() {
-                    None => client.poll_send(cx, &mut { source }),
-                    Some(tap) => client.poll_send(cx, &mut Tapped { source, tap }),
-                }
+                let mut source = body.source(&self.resources.buffers);
+                poll_tapped(cx, client, &mut source, &mut self.response.tap)
             }
         };
         let is_complete = match run {
@@ -181,5 +178,18 @@ impl Sending<'_> {
             return Poll::Ready(Err(if waits { stalled() } else { Fault::ClientLeft }));
         }
         Poll::Pending
+    }
+}
+
+/// Sends what there is of `source`, seen by the tap if there is one.
+fn poll_tapped<C: Client, S: Source>(
+    cx: &mut Context<'_>,
+    client: &mut C,
+    source: &mut S,
+    tap: &mut Option<Box<dyn Tap>>,
+) -> Poll<Result<(), FlowError>> {
+    match tap {
+        None => client.poll_send(cx, source),
+        Some(tap) => client.poll_send(cx, &mut Tapped { source, tap: &mut **tap }),
     }
 }
