@@ -26,25 +26,25 @@ struct Case {
 
 #[rustfmt::skip]
 const CASES: &[Case] = &[
-    // About 15 % above the counts when they were set (docs/performance.md).
-    Case { name: "parse_request_head",   instructions_max: 5_600, run: codec::parse_request_head },
-    Case { name: "parse_response_head",  instructions_max: 2_400, run: codec::parse_response_head },
-    Case { name: "write_request_head",   instructions_max: 1_000, run: codec::write_request_head },
-    Case { name: "decode_chunked_1_kib", instructions_max: 850, run: codec::decode_chunked },
-    Case { name: "route_of_1000_apis",   instructions_max: 1_350, run: decisions::route },
-    Case { name: "token_cache_hit",      instructions_max: 500, run: decisions::token_cache_hit },
-    Case { name: "opaque_token_hit",     instructions_max: 500, run: decisions::opaque_token_hit },
+    // 5 % above the counts when they were set (docs/performance.md): other processors take other paths through memchr.
+    Case { name: "parse_request_head",   instructions_max: 4_800, run: codec::parse_request_head },
+    Case { name: "parse_response_head",  instructions_max: 1_950, run: codec::parse_response_head },
+    Case { name: "write_request_head",   instructions_max: 790, run: codec::write_request_head },
+    Case { name: "decode_chunked_1_kib", instructions_max: 730, run: codec::decode_chunked },
+    Case { name: "route_of_1000_apis",   instructions_max: 1_230, run: decisions::route },
+    Case { name: "token_cache_hit",      instructions_max: 440, run: decisions::token_cache_hit },
+    Case { name: "opaque_token_hit",     instructions_max: 330, run: decisions::opaque_token_hit },
     // Subscription check, application limit, subscription limit and burst: 0.8 us.
     Case { name: "subscription_and_quotas", instructions_max: 2_000, run: decisions::subscription_and_quotas },
     // A core must record at least 20 million per second: 50 ns each.
     Case { name: "record_latency",       instructions_max: 95, run: records::record_latency },
     // SOAP orders of 1 KB through the examples' proxy services, without the network.
-    Case { name: "parse_soap_1_kb",      instructions_max: 22_000, run: mediation::parse_soap },
-    Case { name: "direct_proxy",         instructions_max: 14_500, run: mediation::direct_proxy },
-    Case { name: "route_by_body",        instructions_max: 45_000, run: mediation::route_by_body },
-    Case { name: "two_transforms",       instructions_max: 165_000, run: mediation::two_transforms },
+    Case { name: "parse_soap_1_kb",      instructions_max: 21_000, run: mediation::parse_soap },
+    Case { name: "direct_proxy",         instructions_max: 13_200, run: mediation::direct_proxy },
+    Case { name: "route_by_body",        instructions_max: 42_500, run: mediation::route_by_body },
+    Case { name: "two_transforms",       instructions_max: 155_000, run: mediation::two_transforms },
     // The budget of all decisions before a request is forwarded.
-    Case { name: "pure_pipeline",        instructions_max: 3_000, run: decisions::pure_pipeline },
+    Case { name: "pure_pipeline",        instructions_max: 2_400, run: decisions::pure_pipeline },
 ];
 
 fn main() -> ExitCode {

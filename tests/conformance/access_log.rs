@@ -64,6 +64,45 @@ fn a_tunnel_is_logged_when_it_ends_with_the_bytes_of_both_directions() {
 }
 
 #[test]
+fn what_a_shutdown_cuts_off_is_logged() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("access.log");
+    let upstream = Upstream::manual();
+    let gateway = Gateway::of(api("/a").open("GET /*").to(&upstream))
+        .settings(|settings| {
+            settings.access_log = AccessLog::File(file.clone());
+            settings.gateway.drain_s = 0;
+        })
+        .start();
+    let (mut tunnel, mut download) = (gateway.connect(), gateway.connect());
+    let upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\n";
+    tunnel.send(format!("GET /a/socket HTTP/1.1\r\nHost: me\r\n{upgrade}\r\n"));
+    let mut socket = upstream.accept();
+    socket.request();
+    socket.send(format!("HTTP/1.1 101 Switching Protocols\r\n{upgrade}\r\n"));
+    assert_eq!(tunnel.read().status, 101);
+    tunnel.send("up");
+    assert_eq!(socket.read_exactly(2), b"up");
+    download.send("GET /a/long HTTP/1.1\r\nHost: me\r\n\r\n");
+    let mut long = upstream.accept();
+    long.request();
+    long.send("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nbegin");
+    assert_eq!(download.read_exactly(12), b"HTTP/1.1 200");
+    assert!(!gateway.drain(), "both are cut");
+    let lines = std::fs::read_to_string(&file).unwrap();
+    let mut lines: Vec<Value> =
+        lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    lines.sort_by_key(|line| line["status"].as_u64());
+    let seen: Vec<_> = lines
+        .iter()
+        .map(|line| {
+            (line["status"].as_u64(), line["received_bytes"].as_u64(), line["truncated"].as_bool())
+        })
+        .collect();
+    assert_eq!(seen, [(Some(101), Some(2), Some(true)), (Some(200), Some(0), Some(true))]);
+}
+
+#[test]
 fn a_rejected_head_is_logged_with_the_clients_address() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("access.log");

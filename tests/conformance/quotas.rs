@@ -325,6 +325,29 @@ fn bytes_of_both_bodies_are_counted_when_an_exchange_is_settled() {
 }
 
 #[test]
+fn bytes_of_a_tunnel_are_counted_while_it_is_open() {
+    let (upstream, issuer) = (Upstream::manual(), Issuer::new("resident"));
+    let applications = [("app", application("app", "", "plan = \"Kilobyte\""))];
+    let gateway = files(&issuer, &description(&upstream, "", ALL), &applications).start();
+    let app = of(&issuer, "app");
+    let mut client = gateway.connect();
+    let upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\n";
+    client.send(format!("GET /a/socket HTTP/1.1\r\nHost: me\r\n{upgrade}{app}\r\n"));
+    let mut connection = upstream.accept();
+    connection.request();
+    connection.send(format!("HTTP/1.1 101 Switching Protocols\r\n{upgrade}\r\n"));
+    assert_eq!(client.read().status, 101);
+    client.send("u".repeat(1_024));
+    connection.read_exactly(1_024);
+    // The gateway counts the bytes right after it wrote them, before it reads what follows.
+    connection.send("d");
+    assert_eq!(client.read_exactly(1), b"d");
+    assert_eq!(gateway.fetch("GET /a/x", &app).status_and_code(), "429 900804");
+    client.half_close();
+    connection.half_close();
+}
+
+#[test]
 fn a_token_that_lists_its_subscriptions_needs_no_store() {
     let (upstream, issuer) = (Upstream::fixed("in"), Issuer::new("resident"));
     let description = description(&upstream, "", ALL);

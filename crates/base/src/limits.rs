@@ -63,9 +63,6 @@ pub const PIPE_BYTES: i32 = 256 * 1_024;
 pub const PIPES_MAX: usize = 128;
 /// Pipes that a worker keeps for reuse. More: closed.
 pub const SPARE_PIPES_MAX: usize = 32;
-/// Largest body a mediator may hold, in bytes. Larger: 413. An untouched body streams, without limit.
-pub const BODY_BYTES_MAX: u32 = 10 * MIB;
-
 /// Size of the blocks in which a worker hands over its access log, in bytes.
 pub const ACCESS_LOG_BLOCK_BYTES: usize = 32 * KIB as usize;
 /// Maximum number of blocks of access log that wait for the disk. More: dropped and counted.

@@ -21,8 +21,8 @@ use tokio::task::{AbortHandle, LocalSet};
 use tokio::time::timeout;
 use wire::http1::{Parsed, Rejection, RequestHead, write};
 
-use crate::StartError;
 use crate::account::{WorkerFigures, expose};
+use crate::bind::StartError;
 use crate::runner::Command;
 
 /// Contents of the admin port that other crates provide.

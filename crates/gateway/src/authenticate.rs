@@ -54,7 +54,7 @@ pub(crate) async fn authenticate<C: Client>(
     confirmed.map(Some).map_err(|failure| reject(&mut exchange.record, failure))
 }
 
-/// Whether the caller may use the operation, and with which endpoints. Returns what that uses.
+/// Whether the caller may use the operation. Returns what that uses.
 ///
 /// # Errors
 /// [`Fault::Denied`].
@@ -63,15 +63,6 @@ pub(crate) fn authorise(
     route: &mut Route<'_>,
     caller: Option<&Caller>,
 ) -> Result<Grant, Fault> {
-    let grant = grant(revision, route, caller)?;
-    let operation = route.operation()?;
-    let set = rules::upstream(&route.api.routes().api, operation, grant.key_type);
-    let set = set.map_err(Fault::Denied)?;
-    (route.key_type, route.set) = (grant.key_type, set);
-    Ok(grant)
-}
-
-fn grant(revision: &Compiled, route: &Route<'_>, caller: Option<&Caller>) -> Result<Grant, Fault> {
     let (rule, caller) = match (&route.operation()?.security, caller) {
         (Security::Open, _) => return Ok(Grant::default()),
         (Security::Token(_), None) => return Err(Fault::Denied(Denial::MissingCredentials)),
@@ -85,6 +76,7 @@ fn grant(revision: &Compiled, route: &Route<'_>, caller: Option<&Caller>) -> Res
     let grant = rules::subscription(of, to, quotas.subscribers.as_deref(), &quotas.plans);
     let grant = grant.map_err(Fault::Denied)?;
     rules::grant(caller, rule).map_err(Fault::Denied)?;
+    route.key_type = grant.key_type;
     Ok(grant)
 }
 
@@ -100,6 +92,7 @@ async fn ask<C: Client>(
 ) -> Result<Outcome, Fault> {
     let Exchange { worker, request, .. } = exchange;
     drop(client.take_turn());
+    let is_key_set = matches!(question, Question::KeySet { .. });
     let (asked, deadline_us, failure) = match question {
         Question::KeySet { issuer } => {
             let issuer = revision.routes.issuers().get(issuer);
@@ -121,12 +114,20 @@ async fn ask<C: Client>(
             Err(Unwanted::Left(fault)) => return Err(fault),
         }
     }
-    // The answer is in the current revision, which may be newer than the request's, or among the worker's tokens.
-    Ok(match worker.identify(&worker.compiled(), token) {
-        Identity::Known(caller) => Ok(caller),
+    // A key set is in the current revision, which may be newer than the request's. The answer about a token may be among
+    // the worker's tokens, if others asked meanwhile.
+    let current = if is_key_set { worker.compiled() } else { Rc::clone(revision) };
+    Ok(match worker.identify(&current, token) {
+        Identity::Known(caller) if is_same_issuer(revision, &current, caller.issuer) => Ok(caller),
         Identity::Rejected(failure) => Err(failure),
-        Identity::Ask(_) => Err(failure),
+        Identity::Known(_) | Identity::Ask(_) => Err(failure),
     })
+}
+
+/// Whether an issuer has the same number in two revisions.
+fn is_same_issuer(one: &Compiled, other: &Compiled, number: usize) -> bool {
+    let name = |of: &Compiled| of.routes.issuers().get(number).map(|issuer| issuer.name.clone());
+    name(one) == name(other)
 }
 
 /// The request's token.

@@ -74,7 +74,7 @@ impl Account {
         record.upstream_us = Some(self.worker.resources.now_us().saturating_sub(record.started_us));
         record.status = status;
         record.sent = sent;
-        self.worker.settle(record, &self.request);
+        self.worker.settle(&record, &self.request);
     }
 
     /// The number of closed records of this API.

@@ -44,14 +44,15 @@ pub(crate) trait Client: RequestBody {
     /// Ends the response. If it is not `complete`, the client is made to notice.
     async fn end(&mut self, complete: bool);
 
-    /// Sends the head of a 101, then copies bytes in both directions until both sides have ended or are idle. Returns the
-    /// bytes that went up, and those that went down, the head included.
+    /// Sends the head of a 101, then copies bytes in both directions until both sides have ended or are idle.
+    /// `moved` gets the bytes that went up so far, and those that went down, the head included.
     async fn tunnel(
         &mut self,
         request: &Request,
         head: &Head,
         upstream: &mut UpstreamBody,
-    ) -> (u64, u64);
+        moved: &dyn Fn(u64, u64),
+    );
 }
 
 /// A response that is about to be sent.

@@ -54,8 +54,9 @@ pub(crate) async fn deliver<C: Client>(
                 record.status = 101;
                 exchange.worker.count_tunnel();
                 // Boxed, so that it does not enlarge every task.
-                let tunnel = Box::pin(client.tunnel(exchange.request, &head, &mut upstream));
-                (record.received, record.sent) = tunnel.await;
+                let tunnelled = |up, down| exchange.tunnelled(up, down);
+                let request = exchange.request;
+                Box::pin(client.tunnel(request, &head, &mut upstream, &tunnelled)).await;
                 exchange.worker.resources.release_head(head);
                 break;
             }

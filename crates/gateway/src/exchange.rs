@@ -1,4 +1,7 @@
-//! What the stages of one exchange share: the worker, the request, and what is recorded of them.
+//! What the stages of one exchange share: the worker, the request, and what is recorded of them. The record is closed
+//! when the exchange is dropped, whether it came to its end or was cut off.
+
+use std::cell::Cell;
 
 use model::{Fault, FaultStatus};
 
@@ -14,13 +17,18 @@ pub(crate) struct Exchange<'a> {
     pub(crate) worker: &'a Worker,
     pub(crate) request: &'a Request,
     pub(crate) record: Record,
+    /// What its tunnel has moved up and down, if it became one.
+    tunnelled: Cell<(u64, u64)>,
+    /// It was not cut off.
+    pub(crate) is_over: bool,
     _busy: Counted<'a>,
 }
 
 impl<'a> Exchange<'a> {
     pub(crate) fn open(worker: &'a Worker, request: &'a Request) -> Self {
         let record = Record::open(worker.number, &worker.resources);
-        Self { worker, request, record, _busy: worker.busy() }
+        let tunnelled = Cell::default();
+        Self { worker, request, record, tunnelled, is_over: false, _busy: worker.busy() }
     }
 
     /// Records that the head of the upstream's response is there.
@@ -55,8 +63,22 @@ impl<'a> Exchange<'a> {
         Some(response)
     }
 
-    /// Closes the record: updates the counters and writes to the access log if that is on.
-    pub(crate) fn settle(self) {
-        self.worker.settle(self.record, self.request);
+    /// Records what its tunnel has moved so far, in bytes. Quotas of bytes do not wait for its end.
+    pub(crate) fn tunnelled(&self, up: u64, down: u64) {
+        self.tunnelled.set((up, down));
+        let now_ms = self.worker.quota_ms(self.worker.resources.coarse_us());
+        self.record.quota.settle(up.saturating_add(down), now_ms);
+    }
+}
+
+/// The last byte is out: the record is closed.
+impl Drop for Exchange<'_> {
+    fn drop(&mut self) {
+        let record = &mut self.record;
+        record.truncated |= !self.is_over;
+        if record.status == 101 {
+            (record.received, record.sent) = self.tunnelled.get();
+        }
+        self.worker.settle(record, self.request);
     }
 }

@@ -11,7 +11,7 @@ use base::limits::{INBOUND_LISTENERS_MAX, INBOUND_RETRIES_MAX, INBOUND_RETRY_MS}
 use model::{Diagnostic, Settings};
 
 use crate::artefacts::Integration;
-use crate::bind_all;
+use crate::bind::bind_all;
 use crate::listen::{Listener, Protocol};
 use crate::message::Serves;
 use crate::runner::{self, Command, Commands, Running};

@@ -15,6 +15,7 @@ mod ask;
 mod authenticate;
 #[doc(hidden)]
 pub mod bench;
+mod bind;
 mod buffer;
 mod cache;
 mod caching;
@@ -57,7 +58,6 @@ mod watch;
 mod worker;
 mod worker_api;
 
-use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -74,6 +74,7 @@ use wire::tls::{ClientAuth, ClientTls, ServerCertificates};
 use account::{AccessLines, AccessLogger};
 use artefacts::Integration;
 use artefacts::policies::PolicyTable;
+use bind::Bound;
 use compiled::{Compiled, Live};
 use descriptors::Descriptors;
 use heavy::HeavyPool;
@@ -84,34 +85,10 @@ use quotas::Quotas;
 use runner::{Command, Running};
 
 pub use admin::AdminPages;
+pub use bind::StartError;
 pub use forward::fetch::{Bounds, FetchError, Fetched};
 pub use integration::variable;
 pub use upstreams::Upstreams;
-
-/// Why the gateway did not start. Messages name the setting to change.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    #[error("address {address} is in use; choose another port with `{setting}`")]
-    AddressInUse { address: SocketAddr, setting: &'static str },
-    #[error("cannot listen on {address} (`{setting}`): {source}")]
-    Listen { address: SocketAddr, setting: &'static str, source: io::Error },
-    #[error("cannot open the access log (`[access_log] to`): {0}")]
-    AccessLog(io::Error),
-    #[error("cannot start a worker: {0}")]
-    Worker(io::Error),
-    #[error("no listener: set `http` or `https` of `[gateway]` or `[integration]`")]
-    NoListener,
-}
-
-impl StartError {
-    fn listen(address: SocketAddr, setting: &'static str, source: io::Error) -> Self {
-        if source.kind() == io::ErrorKind::AddrInUse {
-            Self::AddressInUse { address, setting }
-        } else {
-            Self::Listen { address, setting, source }
-        }
-    }
-}
 
 /// What the gateway needs besides settings and snapshot.
 pub struct Parts {
@@ -445,42 +422,6 @@ fn meters(settings: &Settings, clock: &SystemClock) -> (Arc<Meters>, Option<Reco
     let meters = Arc::new(Meters::linked(Arc::clone(&link)));
     let reconciler = Reconciler::new(Arc::clone(&meters), link, queue);
     (meters, Some(Reconciliation { reconciler, clock: clock.clone() }))
-}
-
-/// The listeners of one setting, one per worker.
-#[derive(Default)]
-struct Bound {
-    address: Option<SocketAddr>,
-    listeners: Vec<std::net::TcpListener>,
-}
-
-impl Bound {
-    fn of(
-        address: Option<SocketAddr>,
-        setting: &'static str,
-        count: usize,
-    ) -> Result<Self, StartError> {
-        let Some(address) = address else { return Ok(Self::default()) };
-        let bound = bind_all(address, count);
-        let failed = |error| StartError::listen(address, setting, error);
-        let (address, listeners) = bound.map_err(failed)?;
-        Ok(Self { address: Some(address), listeners })
-    }
-}
-
-/// As many listeners of one address, which nobody else listens on.
-fn bind_all(
-    mut address: SocketAddr,
-    count: usize,
-) -> io::Result<(SocketAddr, Vec<std::net::TcpListener>)> {
-    runner::probe(address)?;
-    let mut listeners = Vec::with_capacity(count);
-    for _ in 0..count {
-        let listener = runner::bind(address)?;
-        address = listener.local_addr()?;
-        listeners.push(listener);
-    }
-    Ok((address, listeners))
 }
 
 const _: () = {

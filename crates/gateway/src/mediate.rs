@@ -21,18 +21,10 @@ use crate::route::Route;
 
 /// What becomes of a request.
 pub(crate) enum Mediated {
-    Forward(Forwarded),
+    /// It is forwarded with these changes, and perhaps the cache looks at its response.
+    Forward { edits: Box<HeadEdits>, caching: Option<Box<Caching>> },
     /// The response is there.
     Response(Box<Response>),
-}
-
-/// A request that is forwarded.
-pub(crate) struct Forwarded {
-    pub(crate) edits: Box<HeadEdits>,
-    /// The cache looks at its response.
-    caching: Option<Box<Caching>>,
-    /// What it holds until the head of the response.
-    pub(crate) admitted: Admitted,
 }
 
 /// Changes a request, or finds its response.
@@ -43,14 +35,15 @@ pub(crate) async fn mediate_request<C: Client>(
     exchange: &mut Exchange<'_>,
     revision: &Rc<Compiled>,
     route: &Route<'_>,
-    admitted: Admitted,
+    admitted: &mut Admitted,
     client: &mut C,
 ) -> Result<Mediated, Fault> {
     let Exchange { worker, request, .. } = *exchange;
     let (routes, operation) = (route.api.routes(), route.operation()?);
     let api: &Api = &routes.api;
     if operation.policies.as_ref().is_some_and(|policies| policies.mediate_exchanges()) {
-        let mediated = policies::respond(exchange, revision, route, admitted, client);
+        let mediated =
+            policies::respond(exchange, revision, route, std::mem::take(admitted), client);
         // Boxed, so that it does not enlarge every task.
         let response = Box::pin(mediated).await?;
         if api.caches {
@@ -74,23 +67,21 @@ pub(crate) async fn mediate_request<C: Client>(
     if !api.forward_auth_header {
         edits.remove(api.auth_header.as_bytes());
     }
-    Ok(Mediated::Forward(Forwarded { edits, caching, admitted }))
+    Ok(Mediated::Forward { edits, caching })
 }
 
-/// Changes the response to a request that was forwarded. What that held is given back.
+/// Changes the response to a request that was forwarded.
 pub(crate) fn mediate_response(
     exchange: &Exchange<'_>,
-    forwarded: Forwarded,
+    caching: Option<Box<Caching>>,
     response: Response,
 ) -> Response {
     let mut response = response;
-    let resources = &exchange.worker.resources;
-    resources.release_edits(forwarded.edits);
     let head = &mut *response.head;
     if head.parsed.find(Known::Date).is_none() {
-        resources.append_date(&mut head.edits);
+        exchange.worker.resources.append_date(&mut head.edits);
     }
-    match forwarded.caching {
+    match caching {
         Some(caching) => caching.conclude(exchange.request, response),
         None => response,
     }

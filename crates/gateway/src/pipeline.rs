@@ -13,14 +13,14 @@ use crate::deliver::{Delivery, deliver};
 use crate::exchange::Exchange;
 use crate::forward::{self, Forwarding};
 use crate::integration::{self, policies};
-use crate::mediate::{Forwarded, Mediated, mediate_request, mediate_response};
-use crate::message::{Outgoing, Request, Serves};
+use crate::mediate::{Mediated, mediate_request, mediate_response};
+use crate::message::{HeadEdits, Outgoing, Request, Serves};
 use crate::response::{Body, Response};
 use crate::route::{Route, Routed, route};
 use crate::throttle::throttle;
 use crate::worker::Worker;
 
-/// One exchange, from a parsed or rejected head to the last byte of the response.
+/// One exchange, from a parsed or rejected head to the last byte of the response. It is settled when it is dropped.
 pub(crate) async fn exchange<C: Client>(
     worker: &Worker,
     parsed: Result<(), Fault>,
@@ -42,13 +42,15 @@ pub(crate) async fn exchange<C: Client>(
         let caller = authenticate(&mut exchange, &revision, &route, client).await?;
         let grant = authorise(&revision, &mut route, caller.as_deref())?;
         throttle(&mut exchange, &revision, &route, caller, grant)?;
-        let admitted = admit(&mut exchange, &revision.live, &route.api, client).await?;
-        let mediated = mediate_request(&mut exchange, &revision, &route, admitted, client).await?;
+        route.choose_endpoints()?;
+        let mut admitted = admit(&mut exchange, &revision.live, &route.api, client).await?;
+        let mediated =
+            mediate_request(&mut exchange, &revision, &route, &mut admitted, client).await?;
         let mut response = match mediated {
-            Mediated::Forward(mut forwarded) => {
-                let sent = forward(&mut exchange, &revision, &route, &mut forwarded, client);
-                let response = sent.await?;
-                mediate_response(&exchange, forwarded, response)
+            Mediated::Forward { edits, caching } => {
+                let held = (edits, admitted);
+                let response = forward(&mut exchange, &revision, &route, held, client).await?;
+                mediate_response(&exchange, caching, response)
             }
             Mediated::Response(response) => *response,
         };
@@ -56,15 +58,17 @@ pub(crate) async fn exchange<C: Client>(
         Ok(response)
     }
     .await;
-    let responded = policies::mediate_fault(&mut exchange, &revision, responded).await;
+    let mut responded = responded;
+    policies::mediate_fault(&mut exchange, &revision, &mut responded).await;
     let delivery = Delivery::of(&revision.live);
     // Dropped now, so that a long body does not keep a revision alive.
     drop(revision);
     deliver(&mut exchange, responded, delivery, client).await;
-    exchange.settle();
+    exchange.is_over = true;
 }
 
-/// Sends the request to one of its endpoints, and waits for the head of the response.
+/// Sends the request to one of its endpoints, and waits for the head of the response. Until then it holds what it was
+/// admitted with.
 ///
 /// # Errors
 /// Any [`Fault`] of the upstream or of the client.
@@ -72,7 +76,7 @@ async fn forward<C: Client>(
     exchange: &mut Exchange<'_>,
     revision: &Compiled,
     route: &Route<'_>,
-    forwarded: &mut Forwarded,
+    (edits, admitted): (Box<HeadEdits>, Admitted),
     client: &mut C,
 ) -> Result<Response, Fault> {
     let Exchange { worker, request, .. } = *exchange;
@@ -84,9 +88,10 @@ async fn forward<C: Client>(
         ..revision.live.forwarding(retries, route.balancer()?, begun_us)
     };
     let upgrades = may_upgrade(request, api);
-    let outgoing = Outgoing::of(request, route.remainder, &forwarded.edits, upgrades);
+    let outgoing = Outgoing::of(request, route.remainder, &edits, upgrades);
     let response = forward::exchange(&worker.resources, &forwarding, &outgoing, client).await;
-    forwarded.admitted = Admitted::default();
+    drop(admitted);
+    worker.resources.release_edits(edits);
     let response = response?;
     exchange.upstream_responded();
     Ok(Response { head: response.head, body: Body::Streaming(response.body), tap: None })

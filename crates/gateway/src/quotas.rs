@@ -1,5 +1,6 @@
 //! Subscriptions and quotas: what a revision compiles of them, and what an exchange records of them.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use model::{Operation, PlanUse, Quantity, Snapshot};
@@ -85,22 +86,25 @@ pub(crate) struct Quota {
     is_refused: bool,
     /// Counters that get the bytes of the exchange.
     bytes: Vec<Arc<Counter>>,
+    /// What they got.
+    settled: Cell<u64>,
 }
 
 impl Quota {
     pub(crate) fn of(admitted: Result<Admitted, Refused>) -> Self {
         match admitted {
-            Ok(Admitted { tightest, bytes }) => Self { limit: tightest, is_refused: false, bytes },
+            Ok(Admitted { tightest, bytes }) => Self { limit: tightest, bytes, ..Self::default() },
             Err(refused) => {
-                Self { limit: Some(refused.limit), is_refused: true, bytes: Vec::new() }
+                Self { limit: Some(refused.limit), is_refused: true, ..Self::default() }
             }
         }
     }
 
-    /// Adds the bytes of an exchange that is over.
+    /// Adds the bytes of an exchange, of which there are so many by now.
     pub(crate) fn settle(&self, bytes: u64, now_ms: u64) {
+        let more = bytes.saturating_sub(self.settled.replace(bytes));
         for counter in &self.bytes {
-            counter.add(bytes, now_ms);
+            counter.add(more, now_ms);
         }
     }
 

@@ -5,6 +5,7 @@
 use std::rc::Rc;
 
 use model::{Denial, Fault, KeyType, Operation};
+use stages::authorise;
 
 use crate::compiled::Compiled;
 use crate::cross_origin;
@@ -22,7 +23,7 @@ pub(crate) struct Route<'a> {
     pub(crate) remainder: &'a [u8],
     /// Of the caller's credential. `None`: the operation needs none.
     pub(crate) key_type: Option<KeyType>,
-    /// The number of the endpoint set, as soon as the caller is authorised.
+    /// The number of the endpoint set, once it is chosen.
     pub(crate) set: usize,
 }
 
@@ -32,6 +33,16 @@ impl Route<'_> {
     pub(crate) fn operation(&self) -> Result<&Operation, Fault> {
         let operations = &self.api.routes().api.operations;
         operations.get(self.operation).ok_or(Fault::Denied(Denial::NoResource))
+    }
+
+    /// Chooses the endpoints for the caller's kind of key.
+    ///
+    /// # Errors
+    /// The operation has none for it.
+    pub(crate) fn choose_endpoints(&mut self) -> Result<(), Fault> {
+        let set = authorise::upstream(&self.api.routes().api, self.operation()?, self.key_type);
+        self.set = set.map_err(Fault::Denied)?;
+        Ok(())
     }
 
     /// The endpoints.

@@ -1,7 +1,6 @@
 //! Worker threads: each has its own runtime and listeners, and receives commands.
 
 use std::io;
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -9,10 +8,9 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use base::SystemClock;
-use base::limits::{ACCEPT_BACKLOG, APPLY_MS_MAX, SWEEP_MS, WORKERS_MAX};
+use base::limits::{APPLY_MS_MAX, SWEEP_MS, WORKERS_MAX};
 use model::Settings;
 use nix::sys::resource::{UsageWho, getrusage};
-use socket2::{Domain, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -267,30 +265,6 @@ fn queued<T>(mut accept: impl FnMut() -> io::Result<T>) -> impl Iterator<Item = 
 
 fn concerns_one_connection(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::ConnectionAborted || error.kind() == io::ErrorKind::Interrupted
-}
-
-/// Binds a worker's listener. The workers share the address through `SO_REUSEPORT`.
-///
-/// # Errors
-/// The kernel's.
-pub(crate) fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
-    socket.set_reuse_address(true)?;
-    socket.set_reuse_port(true)?;
-    socket.set_nonblocking(true)?;
-    socket.bind(&address.into())?;
-    socket.listen(ACCEPT_BACKLOG)?;
-    Ok(socket.into())
-}
-
-/// Fails if another process listens on `address`, even if it would share the port.
-///
-/// # Errors
-/// The kernel's; `AddrInUse` if the address is in use.
-pub(crate) fn probe(address: SocketAddr) -> io::Result<()> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
-    socket.set_reuse_address(true)?;
-    socket.bind(&address.into())
 }
 
 /// How many workers there are with these settings.

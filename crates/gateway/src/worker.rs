@@ -254,8 +254,12 @@ impl Worker {
         self.meters.borrow().time_ms(self.resources.unix_us(us) / 1_000)
     }
 
-    /// Closes a record: updates the counters and writes to the access log if that is on.
-    pub(crate) fn settle(&self, record: Record, request: &Request) {
+    /// Closes a record: updates the counters and writes to the access log if that is on. One without a status is of an
+    /// exchange that was cut off before its response.
+    pub(crate) fn settle(&self, record: &Record, request: &Request) {
+        if record.status == 0 {
+            return;
+        }
         let now_us = self.resources.now_us();
         let us = now_us.saturating_sub(record.started_us);
         let now_ms = self.quota_ms(now_us);
@@ -272,7 +276,7 @@ impl Worker {
             self.tally.blame(blame);
         }
         if self.access.is_on() {
-            self.access.write(&self.tally, &record, request, us);
+            self.access.write(&self.tally, record, request, us);
         }
     }
 
@@ -337,5 +341,12 @@ impl Worker {
 
     pub(crate) fn count_tunnel(&self) {
         bump(&self.tally.tunnels);
+    }
+}
+
+/// What is cut off by a shutdown is logged, too.
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.access.flush(&self.tally);
     }
 }

@@ -103,6 +103,9 @@ impl WorkerApis {
             return Rc::clone(existing);
         }
         let edited = entry.as_ref().filter(|old| is_same_api(old.routes(), routes));
+        if let Some(old) = edited {
+            old.account.replaced();
+        }
         let kept = edited.map(|old| old.kept()).or_else(|| self.returned(routes));
         let created = Rc::new(WorkerApi::new(routes, pools, self.serves, kept.unwrap_or_default()));
         *entry = Some(Rc::clone(&created));
@@ -134,9 +137,11 @@ impl WorkerApis {
             match routes {
                 Some(routes) if Arc::ptr_eq(api.routes(), routes) => {}
                 Some(routes) if is_same_api(api.routes(), routes) => {
+                    api.account.replaced();
                     *entry = Some(Rc::new(WorkerApi::new(routes, pools, self.serves, api.kept())));
                 }
                 Some(_) | None => {
+                    api.account.replaced();
                     if gone.len() >= GONE_APIS_MAX {
                         gone.pop_front();
                     }

@@ -48,8 +48,13 @@ fn imports(tree: &Tree, folder: &Path, found: &mut Vec<Finding>) -> Imports {
         let mentions = parsed(source::mentions(&tree.text(file)), file, found);
         for mention in mentions.unwrap_or_default() {
             let Some(to) = top_level(&mention, own.len()) else { continue };
-            if to != from && modules.contains(to) {
-                let at = (file.clone(), mention.line);
+            let at = (file.clone(), mention.line);
+            if !modules.contains(to) {
+                let (file, line) = at;
+                let what = format!("`{from}` imports `{to}` of the crate's root, which imports it");
+                let instead = "move it to a module below".to_owned();
+                found.push(Finding { file, line, what, instead });
+            } else if to != from {
                 imports.entry((from.clone(), to.clone())).or_insert(at);
             }
         }
@@ -95,13 +100,14 @@ mod tests {
             ("crates/gateway/src/b/mod.rs", "mod inner;\nuse super::d;"),
             ("crates/gateway/src/b/inner.rs", "use super::B;\nfn f() { super::super::c::g() }"),
             ("crates/gateway/src/c.rs", "use crate::{d::D,\na::A};\n#[cfg(test)] use crate::b;"),
-            ("crates/gateway/src/d.rs", "use std::fmt;"),
+            ("crates/gateway/src/d.rs", "use std::fmt;\nuse crate::Item;"),
         ];
         let found: Vec<_> = one_way(&tree("modules", &files))
             .into_iter()
             .map(|one| format!("{}:{}", one.file.display(), one.line))
             .collect();
         let expect = [
+            "crates/gateway/src/d.rs:2",
             "crates/gateway/src/a.rs:1",
             "crates/gateway/src/b/inner.rs:2",
             "crates/gateway/src/c.rs:2",

@@ -1,6 +1,6 @@
 //! One API's account on one worker.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -15,6 +15,8 @@ pub(crate) struct ApiAccount {
     pub(crate) counters: Rc<ApiCounters>,
     /// By operation, created at first use. The last one is for requests that matched no operation.
     operations: RefCell<Vec<Option<Rc<OperationCounters>>>>,
+    /// Another revision took its place.
+    is_replaced: Cell<bool>,
 }
 
 impl ApiAccount {
@@ -23,7 +25,14 @@ impl ApiAccount {
             operations: RefCell::new(vec![None; routes.api.operations.len() + 1]),
             routes: Arc::clone(routes),
             counters,
+            is_replaced: Cell::new(false),
         }
+    }
+
+    /// Holds no counters from now on, since an exchange may hold this account for long, such as a tunnel.
+    pub(crate) fn replaced(&self) {
+        self.is_replaced.set(true);
+        self.operations.borrow_mut().fill(None);
     }
 
     /// Drops the counters of operations that the API no longer has.
@@ -49,5 +58,8 @@ impl ApiAccount {
             }
         });
         self.counters.add(handle, status, us, sent);
+        if self.is_replaced.get() {
+            handles.fill(None);
+        }
     }
 }

@@ -72,7 +72,6 @@ pub(crate) async fn respond<C: Client>(
     let mut waiting = Some(Waiting { client, framing, early_upload, turn });
     let outcome = session.go(&mut waiting).await?;
     drop(waiting.as_mut().and_then(|waiting| waiting.turn.take()));
-    exchange.upstream_responded();
     conclude(exchange, session, outcome, waiting).await
 }
 
@@ -215,21 +214,20 @@ fn describe(
     Ok(())
 }
 
-/// The response to a fault, through the policies for it, if there are any. If one of them fails, the response remains as
+/// Replaces a fault by its response, through the policies for it, if there are any. If one of them fails, the response remains as
 /// it is.
 pub(crate) async fn mediate_fault(
     exchange: &mut Exchange<'_>,
     revision: &Rc<Compiled>,
-    responded: Result<Response, Fault>,
-) -> Result<Response, Fault> {
-    if let Err(fault) = &responded
+    responded: &mut Result<Response, Fault>,
+) {
+    if let Err(fault) = responded
         && handle_fault(&exchange.record, fault)
         && let Some(own) = exchange.fault(fault, revision.live.fault_status)
     {
         // Boxed, so that it does not enlarge every task.
-        return Ok(Box::pin(mediate_own(exchange, revision, own)).await);
+        *responded = Ok(Box::pin(mediate_own(exchange, revision, own)).await);
     }
-    responded
 }
 
 /// Whether policies look at the response to a fault.

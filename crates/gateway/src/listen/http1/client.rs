@@ -187,9 +187,10 @@ impl Client for Connection<'_> {
         request: &Request,
         head: &Head,
         upstream: &mut UpstreamBody,
-    ) -> (u64, u64) {
+        moved: &dyn Fn(u64, u64),
+    ) {
         self.after = After::Close;
-        tunnel::run(self, request, head, upstream).await
+        tunnel::run(self, request, head, upstream, moved).await;
     }
 }
 

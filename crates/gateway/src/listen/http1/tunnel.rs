@@ -16,13 +16,14 @@ use crate::flow::{Lend, poll_read};
 use crate::forward::UpstreamBody;
 use crate::message::{Framing, Head, Request};
 
-/// Turns the client's connection into a tunnel, after the upstream's 101. Returns the bytes that went up and down.
+/// Turns the client's connection into a tunnel, after the upstream's 101. See [`crate::client::Client::tunnel`].
 pub(super) async fn run(
     connection: &mut Connection<'_>,
     request: &Request,
     head: &Head,
     upstream: &mut UpstreamBody,
-) -> (u64, u64) {
+    moved: &dyn Fn(u64, u64),
+) {
     let buffers = &connection.worker.resources.buffers;
     let mut text = buffers.text();
     head.write(&mut text, Framing::None);
@@ -38,10 +39,11 @@ pub(super) async fn run(
     connection.wait_at_most(TUNNEL_IDLE_MS_MAX);
     poll_fn(|cx| {
         let (client, upstream) = (&mut connection.stream, &mut upstream.stream);
-        let moved = (up.moved, down.moved);
+        let before = (up.moved, down.moved);
         let ups = up.poll_run(cx, client, upstream, buffers);
         let downs = down.poll_run(cx, upstream, client, buffers);
-        if (up.moved, down.moved) != moved {
+        if (up.moved, down.moved) != before {
+            moved(up.moved, down.moved);
             connection.watch.set(connection.worker.resources.deadline_us(TUNNEL_IDLE_MS_MAX));
         }
         match (ups, downs) {
@@ -52,12 +54,10 @@ pub(super) async fn run(
         }
     })
     .await;
-    let moved = (up.moved, down.moved);
     for direction in [up, down] {
         buffers.release(direction.buffer);
         buffers.release_text(direction.text);
     }
-    moved
 }
 
 /// One direction of a tunnel.

@@ -333,8 +333,5 @@ impl Client for StreamClient<'_> {
     }
 
     /// No HTTP/2 request asks for an upgrade, so no upstream agrees to one.
-    /// Never called: no HTTP/2 request may switch protocols.
-    async fn tunnel(&mut self, _: &Request, _: &Head, _: &mut UpstreamBody) -> (u64, u64) {
-        (0, 0)
-    }
+    async fn tunnel(&mut self, _: &Request, _: &Head, _: &mut UpstreamBody, _: &dyn Fn(u64, u64)) {}
 }
