@@ -7,7 +7,6 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::time::Duration;
 
 use base::limits::{
     INTROSPECTION_BYTES_MAX, INTROSPECTION_MS_MAX, INTROSPECTIONS_MAX,
@@ -27,6 +26,7 @@ use crate::flow::Held;
 use crate::forward::{self, OwnBody, Pass, Unwanted, while_wanted};
 use crate::message::{HeadEdits, Outgoing, Peer, Request};
 use crate::share::Share;
+use crate::tasks;
 use crate::worker::Worker;
 
 /// The caller, or why the token is rejected.
@@ -152,7 +152,7 @@ fn start(worker: &Worker, revision: &Rc<Compiled>, token: &[u8], places: Places)
     });
     worker.introspections.0.borrow_mut().push(Rc::clone(&pending));
     let asking = Asking { worker: worker.this(), pending: Rc::clone(&pending), _places: places };
-    tokio::task::spawn_local(run(asking, Rc::clone(revision)));
+    tasks::spawn(run(asking, Rc::clone(revision)));
     pending
 }
 
@@ -233,8 +233,7 @@ async fn ask(
     introspection: &Introspection,
     token: &[u8],
 ) -> Result<Vec<u8>, String> {
-    let limit = Duration::from_millis(u64::from(INTROSPECTION_MS_MAX));
-    let asked = tokio::time::timeout(limit, async {
+    let asked = tasks::within(INTROSPECTION_MS_MAX, async {
         match post(worker, revision, introspection, token).await {
             // The server may close a connection just when it is used again, and asking twice does no harm.
             Err(FetchError::Fault(Fault::Closed { .. })) => {
@@ -244,8 +243,8 @@ async fn ask(
         }
     });
     let fetched = match asked.await {
-        Ok(fetched) => fetched.map_err(|error| error.to_string())?,
-        Err(_) => return Err(format!("no complete response within {INTROSPECTION_MS_MAX} ms")),
+        Some(fetched) => fetched.map_err(|error| error.to_string())?,
+        None => return Err(format!("no complete response within {INTROSPECTION_MS_MAX} ms")),
     };
     match fetched.status {
         200 => Ok(fetched.body),

@@ -42,6 +42,7 @@ mod share;
 #[cfg(test)]
 mod simulation;
 mod spares;
+mod tasks;
 mod upstreams;
 mod watch;
 mod worker;

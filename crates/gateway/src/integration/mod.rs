@@ -35,6 +35,7 @@ use crate::flow::Held;
 use crate::forward::{IDENTITY, OwnBody, Pass, RequestBody};
 use crate::message::{Head, Request, RequestCopy};
 use crate::response::{Body as ResponseBody, Response};
+use crate::tasks;
 use crate::worker::Worker;
 
 use artefacts::{Service, Target};
@@ -248,7 +249,7 @@ async fn conclude<B: RequestBody>(
     if session.is_waiting() {
         // The response has its own.
         session.places = record.places.each_ref().map(|place| place.as_ref().map(Pass::again));
-        tokio::task::spawn_local(finish(session));
+        tasks::spawn(finish(session));
     }
     response
 }
