@@ -18,6 +18,15 @@ pub(crate) struct Share {
     pub(crate) introspections: Rc<Gate>,
 }
 
+#[cfg(test)]
+impl Share {
+    /// Whether nothing is held.
+    pub(crate) fn is_free(&self) -> bool {
+        let gates = [&self.requests, &self.early_uploads, &self.introspections];
+        gates.iter().all(|gate| gate.passed() == 0 && gate.waiting() == 0)
+    }
+}
+
 /// Whose requests give way to one that waits at a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Whose {

@@ -122,7 +122,8 @@ impl Client {
     async fn write(&mut self, end: &End, progress: &Progress) {
         for (position, id) in self.requests.clone().into_iter().enumerate() {
             let pause_us = self.random.pause_us(100_000);
-            self.network.sleep(pause_us).await;
+            let wants = self.ledger.borrow()[id].wants;
+            self.network.sleep(pause_us + wants.map_or(0, |wants| wants.pause_us)).await;
             if !self.pipelines {
                 wait_until(|| progress.responses.get() == position || progress.closed.get()).await;
             }

@@ -79,7 +79,9 @@ impl Stream<'_> {
     }
 
     async fn run(self, streams: SendRequest<Bytes>, mut random: Random) {
-        self.network.sleep(random.pause_us(100_000)).await;
+        let wants = self.record(|it| it.wants);
+        let pause_us = random.pause_us(100_000) + wants.map_or(0, |wants| wants.pause_us);
+        self.network.sleep(pause_us).await;
         let Ok(mut streams) = streams.ready().await else { return };
         let (head, is_all) = self.record(|it| (head(it), it.framing == Framing::None));
         let Ok((response, up)) = streams.send_request(head, is_all) else { return };

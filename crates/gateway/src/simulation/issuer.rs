@@ -210,6 +210,11 @@ impl Server {
         self.asked.borrow().was_silent
     }
 
+    /// How often it was asked for anything.
+    pub(super) fn asked(&self) -> usize {
+        self.asked.borrow().counts.values().map(|(_, ever)| ever).sum()
+    }
+
     /// The gateway asks for `what`. Returns how often anything was asked for.
     fn begin(&self, what: &str) -> usize {
         let all = &mut self.asked.borrow_mut().counts;

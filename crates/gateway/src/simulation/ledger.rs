@@ -123,6 +123,12 @@ impl Exchange {
         }
     }
 
+    /// It asks for something, without a body.
+    pub(super) fn becomes_get(&mut self) {
+        (self.method, self.framing, self.len) = ("GET", Framing::None, 0);
+        (self.expects, self.fault) = (false, None);
+    }
+
     /// The name in each block of its payload.
     pub(super) fn name(&self) -> String {
         format!("q{}", self.id)
@@ -260,7 +266,14 @@ impl Exchange {
             Service::Cached => own <= 1,
             // A 503 is retried.
             Service::Held => own >= 1,
-            _ => own == 1,
+            Service::One
+            | Service::Turn
+            | Service::Next
+            | Service::Jwt
+            | Service::Opaque
+            | Service::Policies
+            | Service::Call
+            | Service::Clone => own == 1,
         };
         let copied = copies == usize::from(self.service == Service::Clone);
         let complete = matches!(self.outcome, Outcome::Complete { .. });

@@ -57,12 +57,12 @@ impl Service {
     /// Those of one world.
     pub(super) fn of_world(random: &mut Random) -> &'static [Self] {
         use Service::{Cached, Call, Clone, Held, Jwt, Next, One, Opaque, Policies, Turn};
-        match random.below(10) {
+        match random.below(12) {
             0..=3 => PLAIN,
-            4 => &[Jwt, Jwt, Opaque, Opaque, One],
-            5 => &[Policies, Held],
-            6 => &[Call, Clone],
-            7 => &[Cached],
+            4 | 5 => &[Jwt, Jwt, Opaque, Opaque, One],
+            6 => &[Policies, Held],
+            7 => &[Call, Clone],
+            8 | 9 => &[Cached],
             _ => &[One, Turn, Next, Jwt, Opaque, Policies, Held, Cached, Call, Clone],
         }
     }

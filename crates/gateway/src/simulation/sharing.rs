@@ -10,14 +10,17 @@ pub(super) struct Wants {
     lang: &'static str,
     /// It has a cookie.
     is_personal: bool,
+    /// The client waits for so long before it sends it.
+    pub(super) pause_us: u64,
 }
 
 impl Wants {
-    pub(super) fn plan(random: &mut Random) -> Self {
+    pub(super) fn plan(random: &mut Random, pauses: bool) -> Self {
         Self {
             resource: random.below(2),
             lang: random.pick(&["a", "a", "b"]),
             is_personal: random.percent(15),
+            pause_us: if random.percent(30) && pauses { random.below(4_000_000) as u64 } else { 0 },
         }
     }
 
@@ -148,7 +151,9 @@ fn last_seen(all: &[Exchange], id: usize, begun_us: u64) -> usize {
     let seen = its.filter(|it| it.ended_us.is_some_and(|ended_us| ended_us < begun_us));
     let made = seen.filter_map(|it| match it.outcome {
         Outcome::Complete { of, attempt, .. } if of == it.id => it.attempts[attempt].changed,
-        _ => None,
+        Outcome::Complete { .. } | Outcome::Nothing | Outcome::Truncated | Outcome::Own { .. } => {
+            None
+        }
     });
     made.max().unwrap_or(0)
 }

@@ -31,6 +31,7 @@ use crate::heavy::HeavyPool;
 use crate::listen::{OpenConnection, serve_stream};
 use crate::message::{Peer, Serves};
 use crate::worker::{Parts, Worker};
+use crate::worker_api::WorkerApis;
 
 /// A simulation that lasts longer does not end, in microseconds.
 const LONGEST_US: u64 = 600_000_000;
@@ -69,6 +70,10 @@ impl World {
 
     pub(super) fn has_large_bodies(&self) -> bool {
         self.large > 3_000
+    }
+
+    pub(super) fn serves(&self, service: Service) -> bool {
+        self.services.contains(&service)
     }
 
     pub(super) fn drains(&self) -> bool {
@@ -153,7 +158,9 @@ impl World {
 
     /// Runs it to its end, and checks everything. Returns the number of exchanges.
     pub(super) fn run(&mut self) -> usize {
-        for number in 0..self.random.between(1, 5) {
+        // Several have to ask for the same.
+        let more = if self.services == [Service::Cached] { 3 } else { 0 };
+        for number in 0..self.random.between(1, 5) + more {
             self.add_client(number as u64);
         }
         self.run_until(|executor| {
@@ -199,10 +206,12 @@ impl World {
         let (ours, theirs) = self.network.accept();
         let (network, worker) = (self.network.clone(), Rc::clone(&self.worker));
         let start_us = random.pause_us(1_000_000);
-        let connection = OpenConnection::new(&worker);
+        let (connection, clients) = (OpenConnection::new(&worker), Rc::clone(&worker));
+        let host = if random.percent(70) { 1 } else { 2 };
         self.executor.spawn(Role::Gateway, async move {
             network.sleep(start_us).await;
-            let mut peer = Peer::new(([192, 0, 2, 1], 1_024).into(), false, &[]);
+            let mut peer = Peer::new(([192, 0, 2, host], 1_024).into(), false, &[]);
+            peer.connection = clients.clients.connect(peer.address, 100);
             peer.serves = serves;
             let peer = Rc::new(peer);
             let stream = Stream::Simulated(Box::new(theirs));
@@ -223,8 +232,13 @@ impl World {
             exchange.service = **random.pick(&here.iter().collect::<Vec<_>>());
         }
         exchange.token = Token::plan(exchange.service, self.seed, &mut random);
-        let is_cached = exchange.service == Service::Cached;
-        exchange.wants = is_cached.then(|| Wants::plan(&mut random));
+        if exchange.service == Service::Cached {
+            // A drain closes connections that are idle for long.
+            exchange.wants = Some(Wants::plan(&mut random, !self.drains()));
+            if random.percent(60) {
+                exchange.becomes_get();
+            }
+        }
     }
 
     /// Runs tasks in random order; when all of them wait, the time moves on.
@@ -274,7 +288,7 @@ impl World {
 
     /// When everything waits, only requests that wait for upstreams have turns: others would stop these.
     fn check_turns(&self) {
-        if self.services.contains(&Service::Held) {
+        if self.serves(Service::Held) {
             // One that pauses before a retry keeps its turn.
             return;
         }
@@ -299,10 +313,14 @@ impl World {
     /// Everything that was lent or counted is back.
     fn check_released(&mut self) {
         let worker = Rc::clone(&self.worker);
-        let exchanges = self.ledger.borrow().len();
+        let sent: usize = self.ledger.borrow().iter().map(|it| it.attempts.len()).sum();
+        let asked = self.issuer.asked();
         worker.pools.each(|_, port, pool| {
             assert_eq!((pool.in_use, pool.waiting), (0, 0), "connections to port {port}");
-            assert!(pool.idle <= exchanges as u64, "idle connections to port {port}: {pool:?}");
+            assert!(
+                pool.idle <= (sent + asked) as u64,
+                "idle connections to port {port}: {pool:?}"
+            );
         });
         assert_eq!(worker.busy.get(), 0, "requests in progress");
         assert_eq!(worker.connections.get(), 0, "connections");
@@ -313,6 +331,9 @@ impl World {
         }
         assert_eq!(worker.held.used(), 0, "bytes of held bodies");
         assert_eq!(worker.saturation.in_use(), 0, "turns");
+        assert_eq!(worker.clients.len(), 0, "clients");
+        let apis = [&worker.apis, &worker.services].map(WorkerApis::are_free);
+        assert!(worker.share.is_free() && apis == [true, true], "places");
         worker.responses.check();
         // Idle connections are closed in time, so that their upstreams end.
         let idle_us = u64::from(IDLE_UPSTREAM_MS_MAX) * 1_000;
