@@ -4,7 +4,8 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use crate::forward::{Gate, Pass, RequestBody, Unwanted};
+use crate::gate::{Gate, Pass};
+use crate::request_body::{RequestBody, Unwanted};
 use crate::watch::Watches;
 
 /// What one client, one API, or the whole worker holds.
@@ -26,6 +27,9 @@ impl Share {
         gates.iter().all(|gate| gate.passed() == 0 && gate.waiting() == 0)
     }
 }
+
+/// A request's places in up to three shares, until dropped.
+pub(crate) type Places = [Option<Pass>; 3];
 
 /// Whose requests give way to one that waits at a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,9 +16,8 @@ use super::network::{End, Network};
 use super::random::Random;
 use super::services::{self, Service};
 use super::{STARTED_UNIX_S, TestClock, UP_US};
-use crate::ask::Question;
 use crate::compiled::Live;
-use crate::fetch::{self, Bounds, Fetched};
+use crate::forward::fetch::{self, Bounds, Fetched};
 use crate::forward::{Pools, Shared};
 use crate::resources::Resources;
 use crate::worker::Worker;
@@ -292,16 +291,16 @@ impl KeyFetcher {
         self.pools.sweep(self.resources.sweep());
     }
 
-    /// Answers the worker's questions.
+    /// Fetches each key set that is wanted.
     pub(super) async fn run(
         self: Rc<Self>,
         worker: Rc<Worker>,
-        mut questions: Receiver<Question>,
+        mut wanted: Receiver<String>,
         live: Live,
     ) {
         let tls = ClientTls::insecure();
         let bounds = Bounds { bytes_max: JWKS_BYTES_MAX, total_ms: JWKS_FETCH_MS_MAX };
-        while let Some(question) = questions.recv().await {
+        while let Some(issuer) = wanted.recv().await {
             let url = format!("http://127.0.0.1:{PORT}/keys");
             let (endpoint, target) = fetch::endpoint(&url).unwrap();
             let own = (&self.resources, &self.pools);
@@ -312,7 +311,7 @@ impl KeyFetcher {
                 assert_eq!(String::from_utf8(body).unwrap(), jwks(true), "the issuer's keys");
                 worker.apply(services::compiled(live.clone(), true));
             }
-            worker.questions.answered(&question, worker.resources.coarse_us());
+            worker.questions.key_set_arrived(&issuer, worker.resources.coarse_us());
         }
     }
 

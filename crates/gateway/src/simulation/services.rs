@@ -17,9 +17,9 @@ use super::ledger::Exchange;
 use super::message::Framing;
 use super::random::Random;
 use super::sharing::DEFAULT_AGE_S;
+use crate::artefacts::Integration;
+use crate::artefacts::policies::PolicyTable;
 use crate::compiled::{Compiled, Live};
-use crate::integration::Integration;
-use crate::integration::policies::PolicyTable;
 use crate::message::Serves;
 use crate::quotas::Quotas;
 

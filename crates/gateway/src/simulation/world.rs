@@ -120,7 +120,7 @@ impl World {
                 number: 0,
                 compiled: services::compiled(live.clone(), false),
                 access: AccessLines::default(),
-                questions,
+                key_sets: questions,
                 descriptors,
                 upstreams,
                 heavy: HeavyPool::start(0).expect("no thread is needed"),
