@@ -212,7 +212,9 @@ impl Caching {
         self.worker.resources.release_head(head);
         let response = response(&self.worker, &renewed, request);
         let responses = &self.worker.responses;
-        if freshness.is_some() && self.stores && responses.reserve(renewed.size()) {
+        let is_current = responses.invalidations() == self.invalidations;
+        let stays = freshness.is_some() && self.stores && is_current;
+        if stays && responses.reserve(renewed.size()) {
             responses.insert(renewed);
         }
         response

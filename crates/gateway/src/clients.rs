@@ -51,7 +51,7 @@ impl Clients {
     }
 
     #[cfg(test)]
-    fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.by_network.borrow().len()
     }
 }

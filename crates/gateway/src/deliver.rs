@@ -156,15 +156,19 @@ impl Sending<'_> {
         };
         let (waits, sent, now_us) =
             (client.waits_for_body(), client.sent(), self.resources.coarse_us());
-        if waits {
-            self.pace.restart(sent, now_us);
-            moved |= sent != before;
-        } else {
-            moved |= sent != before && self.pace.is_kept(sent, now_us);
-        }
-        client.watch().client_is_slow(!waits, now_us);
+        let holds_up = !waits && !is_complete;
         if moved {
-            client.watch().set(self.resources.deadline_us(self.stall.ms));
+            self.pace.restart(sent);
+        }
+        moved |= self.pace.is_kept(sent, now_us) || waits && sent != before;
+        moved |= self.pace.holds_up(holds_up);
+        client.watch().client_is_slow(!waits, now_us);
+        let held_ms = if holds_up { self.pace.held_ms() } else { 0 };
+        if held_ms > self.stall.ms {
+            return Poll::Ready(Err(Fault::ClientLeft));
+        }
+        if moved {
+            client.watch().set(self.resources.deadline_us(self.stall.ms.saturating_sub(held_ms)));
         }
         if waits && client.poll_gone(cx) {
             return Poll::Ready(Err(Fault::ClientLeft));

@@ -6,7 +6,6 @@
 //! and about fewer of one client.
 
 use std::rc::Rc;
-use std::time::Duration;
 
 use base::limits::{
     INTROSPECTION_BYTES_MAX, INTROSPECTION_MS_MAX, INTROSPECTIONS_MAX,
@@ -28,6 +27,7 @@ use crate::gate::Pass;
 use crate::message::{HeadEdits, Outgoing, Peer, Request};
 use crate::request_body::Unwanted;
 use crate::share::Share;
+use crate::tasks;
 use crate::worker::Worker;
 
 /// Asks about `token`, unless that waits for its answer. `None`: it was answered meanwhile, or the worker asks too much.
@@ -112,7 +112,7 @@ fn start(
     let asked = worker.questions.begin(question, worker.resources.coarse_us(), u64::MAX);
     let (worker, outcome) = (worker.this(), None);
     let asking = Asking { worker, asked: Rc::clone(&asked), outcome, _places: places };
-    tokio::task::spawn_local(run(asking, Rc::clone(revision)));
+    tasks::spawn(run(asking, Rc::clone(revision)));
     asked
 }
 
@@ -193,8 +193,7 @@ async fn ask_issuer(
     introspection: &Introspection,
     token: &[u8],
 ) -> Result<Vec<u8>, String> {
-    let limit = Duration::from_millis(u64::from(INTROSPECTION_MS_MAX));
-    let asked = tokio::time::timeout(limit, async {
+    let asked = tasks::within(INTROSPECTION_MS_MAX, async {
         match post(worker, revision, introspection, token).await {
             // The server may close a connection just when it is used again, and asking twice does no harm.
             Err(FetchError::Fault(Fault::Closed { .. })) => {
@@ -204,8 +203,8 @@ async fn ask_issuer(
         }
     });
     let fetched = match asked.await {
-        Ok(fetched) => fetched.map_err(|error| error.to_string())?,
-        Err(_) => return Err(format!("no complete response within {INTROSPECTION_MS_MAX} ms")),
+        Some(fetched) => fetched.map_err(|error| error.to_string())?,
+        None => return Err(format!("no complete response within {INTROSPECTION_MS_MAX} ms")),
     };
     match fetched.status {
         200 => Ok(fetched.body),

@@ -52,6 +52,7 @@ mod share;
 #[cfg(test)]
 mod simulation;
 mod spares;
+mod tasks;
 mod throttle;
 mod upstreams;
 mod watch;

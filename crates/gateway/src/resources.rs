@@ -1,12 +1,13 @@
 //! What exchanges borrow from their worker: time, deadlines, buffers and heads. Knows no stage and no protocol.
 
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 
 use base::{Clock, Now, limits};
 use time::OffsetDateTime;
 
 use crate::buffer::Buffers;
-use crate::message::{Head, HeadEdits, Request, RequestCopy};
+use crate::message::{Head, HeadEdits, Peer, Request, RequestCopy};
 use crate::spares::Spares;
 use crate::watch::Watches;
 
@@ -24,6 +25,8 @@ pub(crate) struct Resources {
     pub(crate) watches: Watches,
     /// Boxed like the others, so that a connection's future holds and moves a pointer.
     requests: Spares<Box<Request>>,
+    /// The peer of spare requests, so that they keep no client's connection in its count.
+    nobody: Rc<Peer>,
     copies: Spares<Box<RequestCopy>>,
     heads: Spares<Box<Head>>,
     edits: Spares<Box<HeadEdits>>,
@@ -48,6 +51,7 @@ impl Resources {
             buffers: Buffers::new(pipes_max),
             watches: Watches::default(),
             requests: Spares::default(),
+            nobody: Rc::default(),
             copies: Spares::default(),
             heads: Spares::default(),
             edits: Spares::default(),
@@ -94,6 +98,7 @@ impl Resources {
     pub(crate) fn release_request(&self, mut request: Box<Request>) {
         if request.bytes.capacity() <= limits::HEAD_BUFFER_BYTES as usize {
             request.bytes.clear();
+            request.peer = Rc::clone(&self.nobody);
             self.requests.keep(request, limits::SPARE_HEADS_MAX);
         }
     }

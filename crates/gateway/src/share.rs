@@ -19,6 +19,15 @@ pub(crate) struct Share {
     pub(crate) introspections: Rc<Gate>,
 }
 
+#[cfg(test)]
+impl Share {
+    /// Whether nothing is held.
+    pub(crate) fn is_free(&self) -> bool {
+        let gates = [&self.requests, &self.early_uploads, &self.introspections];
+        gates.iter().all(|gate| gate.passed() == 0 && gate.waiting() == 0)
+    }
+}
+
 /// A request's places in up to three shares, until dropped.
 pub(crate) type Places = [Option<Pass>; 3];
 

@@ -99,36 +99,54 @@ impl Watch {
 }
 
 /// Progress that is fast enough to extend a deadline. Otherwise a peer could hold an exchange for ever with a byte now and
-/// then.
+/// then. Only the time counts in which the peer holds it up, and what it owes is not forgiven when others do.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
     /// Bytes per second; 0: any progress counts.
     min_rate: u32,
-    /// The last time that the deadline was extended, and the bytes that had moved.
-    since_us: u64,
+    /// When it was looked at last, and whether the peer held it up from then on.
+    seen_us: u64,
+    holds_up: bool,
+    /// For how long the peer has held it up since it was fast enough, and the bytes that had moved then.
+    held_us: u64,
     moved: u64,
 }
 
 impl Pace {
+    /// The peer holds it up from now on.
     pub(crate) fn new(min_rate: u32, now_us: u64) -> Self {
-        Self { min_rate, since_us: now_us, moved: 0 }
+        Self { min_rate, seen_us: now_us, holds_up: true, held_us: 0, moved: 0 }
     }
 
     /// Whether the deadline is extended at `now_us`, when `moved` bytes have moved in all.
     pub(crate) fn is_kept(&mut self, moved: u64, now_us: u64) -> bool {
+        if self.holds_up {
+            let waited_us = now_us.saturating_sub(self.seen_us);
+            self.held_us = self.held_us.saturating_add(waited_us);
+        }
+        self.seen_us = now_us;
         let bytes = moved.saturating_sub(self.moved);
-        let waited_us = now_us.saturating_sub(self.since_us);
-        let due = u64::from(self.min_rate).saturating_mul(waited_us) / 1_000_000;
+        let due = u64::from(self.min_rate).saturating_mul(self.held_us) / 1_000_000;
         let kept = bytes > 0 && bytes >= due;
         if kept {
-            self.restart(moved, now_us);
+            self.restart(moved);
         }
         kept
     }
 
-    /// Everything that was there has moved: the time before does not count.
-    pub(crate) fn restart(&mut self, moved: u64, now_us: u64) {
-        (self.since_us, self.moved) = (now_us, moved);
+    /// Whether the peer holds it up, from the time that it was looked at last. Returns whether that is new.
+    pub(crate) fn holds_up(&mut self, holds_up: bool) -> bool {
+        std::mem::replace(&mut self.holds_up, holds_up) != holds_up
+    }
+
+    /// For how long the peer has held it up without being fast enough, in milliseconds.
+    pub(crate) fn held_ms(&self) -> u32 {
+        u32::try_from(self.held_us / 1_000).unwrap_or(u32::MAX)
+    }
+
+    /// The time before does not count, after which `moved` bytes had moved.
+    pub(crate) fn restart(&mut self, moved: u64) {
+        (self.held_us, self.moved) = (0, moved);
     }
 }
 
@@ -256,8 +274,18 @@ mod tests {
         assert!(!pace.is_kept(2, S));
         assert!(!pace.is_kept(1_000, 10 * S), "99.9 bytes per second");
         assert!(pace.is_kept(1_001, 10 * S));
-        pace.restart(1_001, 60 * S);
+        pace.holds_up(false);
+        assert!(!pace.is_kept(1_001, 60 * S), "nothing moved");
+        pace.holds_up(true);
         assert!(pace.is_kept(1_101, 61 * S), "time with nothing to send does not count");
+        // As much at once as it may take in ten seconds, every twenty seconds, after which others hold it up for a moment.
+        let mut sent = 1_101;
+        for burst in 1..=3 {
+            sent += 1_000;
+            assert!(!pace.is_kept(sent, (61 + 20 * burst) * S), "burst {burst}");
+            assert!(pace.holds_up(false) && pace.holds_up(true));
+            assert_eq!(u64::from(pace.held_ms()), 20_000 * burst, "what it owes is not forgiven");
+        }
         let mut any = Pace::new(0, 0);
         assert!(any.is_kept(1, 3_600 * S) && !any.is_kept(1, 3_601 * S), "nothing moved");
     }

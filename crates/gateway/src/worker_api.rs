@@ -112,6 +112,12 @@ impl WorkerApis {
         created
     }
 
+    /// Whether none of their places are taken.
+    #[cfg(test)]
+    pub(crate) fn are_free(&self) -> bool {
+        self.by_slot.borrow().iter().flatten().all(|api| api.share.is_free())
+    }
+
     /// What is left of an API that was gone.
     fn returned(&self, routes: &ApiRoutes) -> Option<Kept> {
         let mut all = self.gone.borrow_mut();

@@ -133,6 +133,15 @@ impl ResponseCache {
         removed.unwrap_or_default().iter().for_each(|stored| self.left(stored));
     }
 
+    /// What is stored uses what is taken, and nothing else does.
+    #[cfg(test)]
+    pub(crate) fn check(&self) {
+        let by_key = self.by_key.borrow();
+        let stored = by_key.values().flatten();
+        assert_eq!(stored.clone().count(), self.count.get(), "stored responses");
+        assert_eq!(stored.map(|one| one.size()).sum::<usize>(), self.used.get(), "their bytes");
+    }
+
     pub(crate) fn invalidations(&self) -> u64 {
         self.invalidations.get()
     }

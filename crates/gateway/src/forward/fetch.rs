@@ -4,7 +4,6 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
-use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -21,6 +20,7 @@ use crate::held::{HeldBytes, Hold, HoldError};
 use crate::message::{HeadEdits, Outgoing, Peer, Request};
 use crate::request_body::upstream_fault;
 use crate::resources::Resources;
+use crate::tasks;
 
 /// Limits of one request.
 #[derive(Clone, Copy, Debug)]
@@ -90,8 +90,7 @@ pub(crate) async fn within(
     bounds: Bounds,
 ) -> Result<Fetched, FetchError> {
     let total_ms = bounds.total_ms;
-    let limit = Duration::from_millis(u64::from(total_ms));
-    let fetched = tokio::time::timeout(limit, exchange(own, endpoint, target, tls, bounds)).await;
+    let fetched = tasks::within(total_ms, exchange(own, endpoint, target, tls, bounds)).await;
     fetched.unwrap_or(Err(FetchError::Timeout { total_ms }))
 }
 
@@ -136,6 +135,17 @@ pub(crate) async fn whole(
     mut response: UpstreamResponse,
     bytes_max: usize,
 ) -> Result<Fetched, FetchError> {
+    let fetched = read(resources, &mut response, bytes_max).await;
+    response.body.release(resources, fetched.is_ok());
+    resources.release_head(response.head);
+    fetched
+}
+
+async fn read(
+    resources: &Resources,
+    response: &mut UpstreamResponse,
+    bytes_max: usize,
+) -> Result<Fetched, FetchError> {
     let status = response.head.status();
     if let 301 | 302 | 303 | 307 | 308 = status {
         let location = response.head.parsed.find(Known::Location);
@@ -151,10 +161,7 @@ pub(crate) async fn whole(
         Err(error) => Err(error),
     };
     match held {
-        Ok(body) => {
-            response.release(resources);
-            Ok(Fetched { status, body: body.into() })
-        }
+        Ok(body) => Ok(Fetched { status, body: body.into() }),
         Err(HoldError::TooLarge | HoldError::Exhausted) => Err(FetchError::TooLarge { bytes_max }),
         Err(HoldError::Body(error)) => Err(upstream_fault(&authority, &error).into()),
     }

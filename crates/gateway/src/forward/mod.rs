@@ -24,7 +24,6 @@ mod shared;
 use std::io;
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use model::Fault;
 use wire::tls::ClientTls;
@@ -45,6 +44,7 @@ use crate::flow::{FlowError, Http1Source};
 use crate::message::{Head, Outgoing};
 use crate::request_body::{RequestBody, Unwanted, while_wanted};
 use crate::resources::Resources;
+use crate::tasks;
 use crate::watch::Pace;
 
 use attempt::{FailedAttempt, attempt};
@@ -268,7 +268,7 @@ async fn pause<B: RequestBody>(
     body: &mut B,
 ) -> Result<(), Fault> {
     body.watch().set(resources.deadline_us(pause_ms.saturating_mul(2)));
-    let pause = tokio::time::sleep(Duration::from_millis(u64::from(pause_ms)));
+    let pause = tasks::sleep(pause_ms.into());
     match while_wanted(body, pause).await {
         Ok(()) | Err(Unwanted::TimeUp) => Ok(()),
         Err(Unwanted::Left(fault)) => Err(fault),

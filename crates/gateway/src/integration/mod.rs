@@ -37,6 +37,7 @@ use crate::gate::Pass;
 use crate::message::{Head, Request, RequestCopy};
 use crate::request_body::RequestBody;
 use crate::response::{Body as ResponseBody, Response};
+use crate::tasks;
 use crate::worker::Worker;
 
 use session::{Outcome, Session, Waiting};
@@ -240,7 +241,7 @@ async fn conclude<B: RequestBody>(
     if session.is_waiting() {
         // The response has its own.
         session.places = record.places.each_ref().map(|place| place.as_ref().map(Pass::again));
-        tokio::task::spawn_local(finish(session));
+        tasks::spawn(finish(session));
     }
     response
 }

@@ -4,7 +4,6 @@ use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use base::limits::MEDIATED_EXCHANGES_MAX;
 use bytes::Bytes;
@@ -28,6 +27,7 @@ use crate::message::Peer;
 use crate::request_body::{RequestBody, Unwanted, while_wanted};
 use crate::resources::Resources;
 use crate::share::Places;
+use crate::tasks;
 use crate::worker::Worker;
 
 /// What a run waits for.
@@ -170,7 +170,7 @@ impl Session {
             match self.next(client).await? {
                 Event::Ask(ask, Ask::Timer(ms)) => {
                     let future = Box::pin(async move {
-                        tokio::time::sleep(Duration::from_millis(ms)).await;
+                        tasks::sleep(ms).await;
                         Answered { ask, answer: Answer::Elapsed, stream: None }
                     });
                     self.pending.push(Pending { is_exchange: false, future });
@@ -374,6 +374,15 @@ impl Session {
                 answers.into_iter().for_each(|answered| self.answer(answered));
                 Ok(held)
             }
+        }
+    }
+}
+
+/// Whatever ends it, what it borrowed is released.
+impl Drop for Session {
+    fn drop(&mut self) {
+        while let Some(stream) = self.streams.take(|_| true) {
+            stream.release(&self.worker.resources, false);
         }
     }
 }

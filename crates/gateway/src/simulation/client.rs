@@ -11,6 +11,7 @@ use super::ledger::{ClientFault, Exchange, Outcome};
 use super::message::{Body, Cut, Framing, Reader, payload, write};
 use super::network::{End, Network};
 use super::random::Random;
+use super::sharing;
 
 pub(super) type Ledger = Rc<RefCell<Vec<Exchange>>>;
 
@@ -86,7 +87,12 @@ impl Client {
             if self.http2 {
                 return http2::talk(&self, Rc::clone(&end)).await;
             }
-            let reader = Reading { ledger: &ledger, progress: &progress, requests: &requests };
+            let reader = Reading {
+                network: &network,
+                ledger: &ledger,
+                progress: &progress,
+                requests: &requests,
+            };
             let mut random = self.random.clone();
             both(self.write(&end, &progress), reader.run(&end, &mut random)).await;
         };
@@ -116,7 +122,8 @@ impl Client {
     async fn write(&mut self, end: &End, progress: &Progress) {
         for (position, id) in self.requests.clone().into_iter().enumerate() {
             let pause_us = self.random.pause_us(100_000);
-            self.network.sleep(pause_us).await;
+            let wants = self.ledger.borrow()[id].wants;
+            self.network.sleep(pause_us + wants.map_or(0, |wants| wants.pause_us)).await;
             if !self.pipelines {
                 wait_until(|| progress.responses.get() == position || progress.closed.get()).await;
             }
@@ -139,7 +146,7 @@ impl Client {
             let Exchange { framing, fault, expects, .. } = *exchange;
             (exchange.head(), exchange.payload(), exchange.trailers(), framing, fault, expects)
         };
-        self.ledger.borrow_mut()[id].begun = true;
+        self.ledger.borrow_mut()[id].begun_us = Some(self.network.now_us());
         progress.may_continue.set(false);
         self.pieces(end, head.as_bytes(), false).await?;
         if expects {
@@ -220,6 +227,7 @@ pub(super) async fn wait_until(condition: impl Fn() -> bool) {
 
 /// The reading half of a client.
 struct Reading<'a> {
+    network: &'a Network,
     ledger: &'a Ledger,
     progress: &'a Progress,
     requests: &'a [usize],
@@ -235,7 +243,7 @@ impl Reading<'_> {
             let outcome = self.response(*id, &mut reader).await;
             self.progress.begun.set(false);
             if let Ok((outcome, closes)) = outcome {
-                overtaken = self.ledger.borrow_mut()[*id].ended(outcome);
+                overtaken = self.ledger.borrow_mut()[*id].ended(outcome, self.network.now_us());
                 self.progress.responses.set(self.progress.responses.get() + 1);
                 if !closes {
                     continue;
@@ -281,16 +289,16 @@ impl Reading<'_> {
             let code = text.split('"').nth(3).unwrap_or_default().to_owned();
             return Ok((Outcome::Own { status, code }, closes));
         };
-        let (whose, attempt) = tag.split_once('.').unwrap();
-        assert_eq!(whose, format!("r{id}"), "a response to another request");
-        let attempt: usize = attempt.parse().unwrap();
-        let len = self.ledger.borrow()[id].attempts[attempt].answer.unwrap();
+        let (of, attempt) = sharing::received(&self.ledger.borrow(), id, tag);
+        let adds = self.ledger.borrow()[id].service.adds_fields();
+        assert_eq!(head.field("x-out"), adds.then_some("out"), "{head:?} to {id}");
+        let len = self.ledger.borrow()[of].attempts[attempt].answer.unwrap();
         let expected = payload(tag, if bodiless { 0 } else { len });
         let mut body = Body::of(expected);
         let trailers = reader.body(framing, &mut body).await?;
         assert!(bodiless || body.bytes.len() == len, "{} of {len} to {id}", body.bytes.len());
         let trailer = format!("X-Trailer: {tag}");
         assert!(trailers.iter().all(|line| *line == trailer), "{trailers:?} to {id}");
-        Ok((Outcome::Complete { status, attempt }, closes))
+        Ok((Outcome::Complete { status, of, attempt }, closes))
     }
 }

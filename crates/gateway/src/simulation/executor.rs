@@ -17,6 +17,8 @@ pub(super) enum Role {
     /// The gateway's side of a client's connection.
     Gateway,
     Upstream,
+    /// Never ends.
+    KeyFetcher,
 }
 
 #[derive(Default)]

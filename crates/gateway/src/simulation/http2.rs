@@ -17,6 +17,7 @@ use super::ledger::{ClientFault, Exchange, Outcome};
 use super::message::{Body, Framing, payload};
 use super::network::{End, Network};
 use super::random::Random;
+use super::sharing;
 
 type Bytes = io::Cursor<Vec<u8>>;
 
@@ -78,11 +79,14 @@ impl Stream<'_> {
     }
 
     async fn run(self, streams: SendRequest<Bytes>, mut random: Random) {
-        self.network.sleep(random.pause_us(100_000)).await;
+        let wants = self.record(|it| it.wants);
+        let pause_us = random.pause_us(100_000) + wants.map_or(0, |wants| wants.pause_us);
+        self.network.sleep(pause_us).await;
         let Ok(mut streams) = streams.ready().await else { return };
         let (head, is_all) = self.record(|it| (head(it), it.framing == Framing::None));
         let Ok((response, up)) = streams.send_request(head, is_all) else { return };
-        self.record(|it| (it.begun, it.sent) = (true, is_all));
+        let begun_us = Some(self.network.now_us());
+        self.record(|it| (it.begun_us, it.sent) = (begun_us, is_all));
         let pause = random.next();
         let uploads = async {
             if !is_all {
@@ -148,7 +152,9 @@ impl Stream<'_> {
         let tag = field(&head.headers, "x-tag");
         let planned = tag.as_ref().map(|tag| self.planned(tag));
         let mut body = match (&tag, planned) {
-            (Some(tag), Some((_, len))) => Body::of(payload(tag, if bodiless { 0 } else { len })),
+            (Some(tag), Some((_, _, len))) => {
+                Body::of(payload(tag, if bodiless { 0 } else { len }))
+            }
             _ => Body::any(),
         };
         while let Some(piece) = poll_fn(|cx| down.poll_data(cx)).await {
@@ -163,10 +169,10 @@ impl Stream<'_> {
         let trailer = trailers.and_then(|trailers| field(&trailers, "x-trailer"));
         assert!(trailer.is_none() || trailer == tag, "{trailer:?} to {}", self.id);
         let outcome = match planned {
-            Some((attempt, len)) => {
+            Some((of, attempt, len)) => {
                 let read = body.bytes.len();
                 assert!(bodiless || read == len, "{read} of {len} to {}", self.id);
-                Outcome::Complete { status, attempt }
+                Outcome::Complete { status, of, attempt }
             }
             None => {
                 let text = String::from_utf8(body.bytes).unwrap();
@@ -174,26 +180,26 @@ impl Stream<'_> {
                 Outcome::Own { status, code }
             }
         };
-        self.record(|it| it.ended(outcome));
+        self.record(|it| it.ended(outcome, self.network.now_us()));
     }
 
-    /// Attempt and length of the response called `tag`.
-    fn planned(&self, tag: &str) -> (usize, usize) {
-        let (whose, attempt) = tag.split_once('.').unwrap();
-        assert_eq!(whose, format!("r{}", self.id), "a response to another request");
-        let attempt: usize = attempt.parse().unwrap();
-        (attempt, self.record(|it| it.attempts[attempt].answer.unwrap()))
+    /// Exchange, attempt and length of the response called `tag`.
+    fn planned(&self, tag: &str) -> (usize, usize, usize) {
+        let all = self.ledger.borrow();
+        let (of, attempt) = sharing::received(&all, self.id, tag);
+        (of, attempt, all[of].attempts[attempt].answer.unwrap())
     }
 }
 
 fn head(exchange: &Exchange) -> Request<()> {
-    let Exchange { id, method, api, framing, .. } = exchange;
-    let mut head = Request::builder()
-        .method(*method)
-        .uri(format!("http://gw{api}/e/{id}"))
-        .header("x-tag", exchange.name());
-    match framing {
-        Framing::Length(len) => head = head.header("content-length", *len),
+    let (base_path, path) = (exchange.service.base_path(), exchange.path());
+    let mut head =
+        Request::builder().method(exchange.method).uri(format!("http://gw{base_path}{path}"));
+    for (name, value) in exchange.fields() {
+        head = head.header(name, value);
+    }
+    match exchange.framing {
+        Framing::Length(len) => head = head.header("content-length", len),
         Framing::Chunked => head = head.header("te", "trailers"),
         Framing::None | Framing::UntilClose => {}
     }

@@ -1,15 +1,20 @@
 //! What was sent, what arrived, and whether that may be.
 
+use super::issuer::{Token, Valid};
 use super::message::{Framing, payload};
 use super::random::Random;
+use super::services::Service;
+use super::sharing::{Sharing, Wants};
 
 /// One request, as its client plans it, and what became of it.
 #[derive(Debug)]
 pub(super) struct Exchange {
     pub(super) id: usize,
     pub(super) method: &'static str,
-    /// The API, by its base path.
-    pub(super) api: &'static str,
+    pub(super) service: Service,
+    pub(super) token: Option<Token>,
+    /// If its service is cached.
+    pub(super) wants: Option<Wants>,
     pub(super) http10: bool,
     pub(super) framing: Framing,
     pub(super) len: usize,
@@ -18,8 +23,11 @@ pub(super) struct Exchange {
     /// Its `Connection` field names `X-Hop`, which is also a trailer.
     pub(super) hops: bool,
     pub(super) fault: Option<ClientFault>,
-    /// The client began to write it, and wrote all of it.
-    pub(super) begun: bool,
+    /// When the client began to write it.
+    pub(super) begun_us: Option<u64>,
+    /// When its response was complete.
+    pub(super) ended_us: Option<u64>,
+    /// The client wrote all of it.
     pub(super) sent: bool,
     /// The client's connection was cut, by itself or by the network.
     pub(super) cut: bool,
@@ -41,11 +49,21 @@ pub(super) enum ClientFault {
 /// What an upstream got of it, once.
 #[derive(Debug, Default)]
 pub(super) struct Attempt {
+    /// It is a copy, not the request itself.
+    pub(super) is_copy: bool,
     pub(super) complete: bool,
     /// Length of the response that it began to send.
     pub(super) answer: Option<usize>,
     /// It sent all of the response.
     pub(super) answered: bool,
+    /// Who else may get the response.
+    pub(super) sharing: Option<Sharing>,
+    /// Of the resource, when the attempt arrived, or when the upstream last said that the response is valid.
+    pub(super) version: usize,
+    /// When that was.
+    pub(super) valid_us: u64,
+    /// The version of the resource that it made.
+    pub(super) changed: Option<usize>,
 }
 
 /// What a client got.
@@ -59,9 +77,10 @@ pub(super) enum Outcome {
         status: u16,
         code: String,
     },
-    /// An upstream's, complete.
+    /// An upstream's, complete: that to an attempt of this exchange, or from the cache.
     Complete {
         status: u16,
+        of: usize,
         attempt: usize,
     },
 }
@@ -85,20 +104,29 @@ impl Exchange {
         Self {
             id,
             method,
-            api: random.pick(&["/one", "/turn", "/next"]),
+            service: random.pick(&[Service::One, Service::Turn, Service::Next]),
+            token: None,
+            wants: None,
             http10,
             framing,
             len,
             expects: len > 0 && !http10 && random.percent(15),
             hops: random.percent(15),
             fault,
-            begun: false,
+            begun_us: None,
+            ended_us: None,
             sent: false,
             cut: false,
             ignored: false,
             attempts: Vec::new(),
             outcome: Outcome::Nothing,
         }
+    }
+
+    /// It asks for something, without a body.
+    pub(super) fn becomes_get(&mut self) {
+        (self.method, self.framing, self.len) = ("GET", Framing::None, 0);
+        (self.expects, self.fault) = (false, None);
     }
 
     /// The name in each block of its payload.
@@ -115,13 +143,31 @@ impl Exchange {
         payload(&self.name(), self.len)
     }
 
+    /// The path below that of its service.
+    pub(super) fn path(&self) -> String {
+        match &self.wants {
+            Some(wants) => format!("/c/{}", wants.resource),
+            None => format!("/e/{}", self.id),
+        }
+    }
+
+    /// The fields of its head, without those of framing and connection.
+    pub(super) fn fields(&self) -> Vec<(&'static str, String)> {
+        let mut fields = vec![("x-tag", self.name())];
+        if let Some(token) = &self.token {
+            fields.push(("authorization", format!("Bearer {}", token.text)));
+        }
+        self.wants.iter().for_each(|wants| wants.append_fields(&mut fields));
+        fields
+    }
+
     pub(super) fn head(&self) -> String {
-        let Self { id, method, api, .. } = self;
         let version = if self.http10 { "1.0" } else { "1.1" };
-        let mut head = format!(
-            "{method} {api}/e/{id} HTTP/{version}\r\nHost: gw\r\nX-Tag: {}\r\n",
-            self.name()
-        );
+        let (method, base_path, path) = (self.method, self.service.base_path(), self.path());
+        let mut head = format!("{method} {base_path}{path} HTTP/{version}\r\nHost: gw\r\n");
+        for (name, value) in self.fields() {
+            head += &format!("{name}: {value}\r\n");
+        }
         match self.framing {
             Framing::Length(len) => head += &format!("Content-Length: {len}\r\n"),
             Framing::Chunked => head += "Transfer-Encoding: chunked\r\nTE: trailers\r\n",
@@ -149,38 +195,93 @@ impl Exchange {
 
     /// Whether its client gave the gateway a reason to blame it.
     pub(super) fn is_clients_fault(&self) -> bool {
-        self.cut || self.fault.is_some()
+        self.cut || self.fault.is_some() || self.may_be_denied()
+    }
+
+    /// Whether its token may not be good for it.
+    pub(super) fn may_be_denied(&self) -> bool {
+        self.token.as_ref().is_some_and(|token| token.valid != Valid::Always)
+    }
+
+    /// Whether its token allows nothing.
+    fn must_be_denied(&self) -> bool {
+        let begun_us = self.begun_us.unwrap_or_default();
+        self.token.as_ref().is_some_and(|token| token.is_bad(begun_us))
+    }
+
+    /// The attempts for which the client waits.
+    fn own_attempts(&self) -> impl Iterator<Item = &Attempt> {
+        self.attempts.iter().filter(|attempt| !attempt.is_copy)
     }
 
     /// Records the response. Returns whether it overtook the upload.
-    pub(super) fn ended(&mut self, outcome: Outcome) -> bool {
-        self.outcome = outcome;
-        self.attempts.iter().any(|attempt| !attempt.complete)
+    pub(super) fn ended(&mut self, outcome: Outcome, now_us: u64) -> bool {
+        (self.outcome, self.ended_us) = (outcome, Some(now_us));
+        self.own_attempts().any(|attempt| !attempt.complete)
     }
 
-    /// What must be true of every exchange in the end.
-    pub(super) fn check(&self, calm: bool) {
+    /// What must be true of every exchange in the end. `all`: this one and the others.
+    pub(super) fn check(&self, all: &[Self], calm: bool) {
+        let most = if self.is_idempotent() { self.service.most_attempts() } else { 1 };
+        let own = self.own_attempts().count();
+        assert!(own <= most, "sent {own} times: {self:?}");
+        let copies = self.attempts.len() - own;
         let most = if self.is_idempotent() { 2 } else { 1 };
-        assert!(self.attempts.len() <= most, "sent {} times: {self:?}", self.attempts.len());
+        assert!(copies <= most, "{copies} copies were sent: {self:?}");
         for attempt in &self.attempts {
             assert!(!attempt.complete || self.sent, "more arrived than was sent: {self:?}");
         }
-        if let Outcome::Complete { attempt, .. } = self.outcome {
+        if let Outcome::Complete { of, attempt, .. } = self.outcome {
             // A response to HEAD is complete with its head.
-            let complete = self.attempts[attempt].answered || self.method == "HEAD";
-            assert!(complete, "a complete response that is none: {self:?}");
+            let attempt = &all[of].attempts[attempt];
+            let complete = attempt.answered || self.method == "HEAD";
+            assert!(complete && !attempt.is_copy, "a complete response that is none: {self:?}");
         }
+        let denied = self.must_be_denied();
+        assert!(!denied || self.attempts.is_empty(), "forwarded with a bad token: {self:?}");
+        let is_denial = matches!(self.outcome, Outcome::Own { status: 401 | 403, .. });
+        assert!(!is_denial || self.may_be_denied(), "denied without reason: {self:?}");
         // A response that is cut off may be lost as a whole, to the reset of a connection on which more arrives. An
         // upstream that closes before it has read the request may cut off its own.
         let is_whole = |it: &Attempt| it.answered && it.complete;
-        let cut_off = self.attempts.iter().any(|it| it.answer.is_some() && !is_whole(it));
-        let ignored = self.ignored && self.begun && !self.is_clients_fault() && !cut_off;
+        let cut_off = self.own_attempts().any(|it| it.answer.is_some() && !is_whole(it));
+        let begun = self.begun_us.is_some();
+        let ignored = self.ignored && begun && !self.is_clients_fault() && !cut_off;
         assert!(!ignored, "the connection was closed without a response: {self:?}");
         if calm {
-            let complete = matches!(self.outcome, Outcome::Complete { .. });
-            let arrived = self.attempts.len() == 1 && self.attempts[0].complete;
-            assert!(complete && arrived, "nothing failed, but this did: {self:?}");
+            self.check_calm(own, copies);
         }
+    }
+
+    /// What must be true in the end if nothing failed.
+    fn check_calm(&self, own: usize, copies: usize) {
+        let is_brief = matches!(self.token, Some(Token { valid: Valid::Until(_), .. }));
+        let is_denial = matches!(self.outcome, Outcome::Own { status: 401 | 403, .. });
+        if self.must_be_denied() || is_brief && is_denial {
+            assert!(is_denial, "not denied: {self:?}");
+            return;
+        }
+        let arrived = match self.service {
+            // Out of the cache.
+            Service::Cached => own <= 1,
+            // A 503 is retried.
+            Service::Held => own >= 1,
+            Service::One
+            | Service::Turn
+            | Service::Next
+            | Service::Jwt
+            | Service::Opaque
+            | Service::Policies
+            | Service::Call
+            | Service::Clone => own == 1,
+        };
+        let copied = copies == usize::from(self.service == Service::Clone);
+        let complete = matches!(self.outcome, Outcome::Complete { .. });
+        let all_arrived = self.attempts.iter().all(|attempt| attempt.complete);
+        assert!(
+            complete && arrived && copied && all_arrived,
+            "nothing failed, but this did: {self:?}"
+        );
     }
 }
 
@@ -201,6 +302,10 @@ pub(super) struct Answer {
     pub(super) hops: bool,
     pub(super) fault: Option<AnswerFault>,
     pub(super) then: Then,
+    /// Who else may get it.
+    pub(super) sharing: Option<Sharing>,
+    /// It says that what is stored is valid.
+    pub(super) confirms: bool,
 }
 
 /// How a response goes wrong.
@@ -287,6 +392,8 @@ impl Answer {
             hops: random.percent(15),
             fault,
             then,
+            sharing: None,
+            confirms: false,
         }
     }
 }

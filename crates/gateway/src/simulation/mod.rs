@@ -16,31 +16,57 @@
 mod client;
 mod executor;
 mod http2;
+mod issuer;
 mod ledger;
 mod message;
 mod network;
 mod random;
 mod seeds;
+mod services;
+mod sharing;
 mod state;
 mod upstream;
 mod world;
 
 use std::cell::{Cell, RefCell};
+use std::future::Future;
 use std::io;
+use std::pin::Pin;
 
 use base::{Clock, Now, SystemClock};
 use wire::stream::Stream;
 
 use network::Network;
 use random::Random;
+pub(crate) use services::api;
 use state::Weather;
-pub(crate) use world::api;
 
 thread_local! {
     /// The network of the simulation that runs on this thread.
     static NETWORK: RefCell<Option<Network>> = const { RefCell::new(None) };
     /// Attempts to connect for which there were no descriptors; `None`: there are enough.
     static LACKED: Cell<Option<usize>> = const { Cell::new(None) };
+    /// Tasks of the gateway that are to run.
+    static SPAWNED: RefCell<Vec<Task>> = const { RefCell::new(Vec::new()) };
+}
+
+type Task = Pin<Box<dyn Future<Output = ()>>>;
+
+/// Whether a simulation runs on this thread.
+pub(crate) fn is_running() -> bool {
+    NETWORK.with_borrow(Option::is_some)
+}
+
+/// Runs `task` in the simulation.
+pub(crate) fn spawn(task: impl Future<Output = ()> + 'static) {
+    SPAWNED.with_borrow_mut(|spawned| spawned.push(Box::pin(task)));
+}
+
+/// Sleeps in simulated time. Returns false, at once, outside a simulation.
+pub(crate) async fn sleep(ms: u64) -> bool {
+    let Some(network) = NETWORK.with_borrow(Clone::clone) else { return false };
+    network.sleep(ms * 1_000).await;
+    true
 }
 
 /// A connection to an upstream on `port`; `None` outside a simulation.

@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use base::{Entropy, SystemClock, SystemEntropy};
 
+use super::services::Service;
 use super::world::World;
 
 /// Seeds of `cargo test`.
@@ -28,6 +29,21 @@ const FOUND: &[Found] = &[
         fault: "a response whose upload had stalled was recorded as 499",
         seeds: &[],
         needs: |world| world.has_large_bodies() && !world.is_calm(),
+    },
+    Found {
+        fault: "the body of a response that no mediator had read was not released with its run",
+        seeds: &[23],
+        needs: |world| world.serves(Service::Clone) && !world.is_calm(),
+    },
+    Found {
+        fault: "a closed connection stayed in its client's count, since a spare request knew it",
+        seeds: &[0],
+        needs: |_| true,
+    },
+    Found {
+        fault: "a validation that crossed a change stored what was there before it",
+        seeds: &[99_099_517_010_015],
+        needs: |world| world.serves(Service::Cached),
     },
 ];
 

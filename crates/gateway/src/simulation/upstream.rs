@@ -10,6 +10,8 @@ use super::ledger::{Answer, AnswerFault, Attempt, Then};
 use super::message::{Body, Framing, Head, Reader, payload, write};
 use super::network::{End, Network};
 use super::random::Random;
+use super::services::COPIES_PORT;
+use super::sharing::{self, Sharing};
 
 #[derive(Clone)]
 pub(super) struct Upstream {
@@ -40,8 +42,16 @@ impl Upstream {
             let (id, attempt) = self.arrived(port, &head);
             let mut random = Random::new(self.seed, (id * 8 + attempt + 1_000) as u64);
             let answer = Answer::plan(&mut random, self.calm, self.large);
+            let answer = self.share(id, attempt, &head, answer);
             self.network.log(|| format!("connection {} got q{id}: {answer:?}", end.connection));
-            let exchange = Exchange { upstream: &self, end: &end, id, attempt, answer };
+            let exchange = Exchange {
+                upstream: &self,
+                end: &end,
+                id,
+                attempt,
+                framing: head.framing(Framing::None),
+                answer,
+            };
             match exchange.run(&mut reader, &mut random).await {
                 Some(Then::Keep) => idle_us = None,
                 Some(Then::CloseIdle(us)) => idle_us = Some(us),
@@ -52,16 +62,48 @@ impl Upstream {
 
     /// Records and checks a request's head. Returns its id and the number of the attempt.
     fn arrived(&self, port: u16, head: &Head) -> (usize, usize) {
-        let id = head.line.split(' ').nth(1).and_then(|target| target.strip_prefix("/e/"));
-        let id: usize = id.and_then(|id| id.parse().ok()).unwrap_or_else(|| panic!("{head:?}"));
-        let exchange = &mut self.ledger.borrow_mut()[id];
-        assert_eq!(head.line, format!("{} /e/{id} HTTP/1.1", exchange.method));
-        assert_eq!(head.field("x-tag"), Some(exchange.name().as_str()), "{head:?}");
+        let id = head.field("x-tag").and_then(|name| name.strip_prefix('q')?.parse().ok());
+        let id: usize = id.unwrap_or_else(|| panic!("{head:?}"));
+        let all = &mut *self.ledger.borrow_mut();
+        let attempt = sharing::arrives(all, id, self.network.now_us());
+        let exchange = &mut all[id];
+        assert_eq!(head.line, format!("{} {} HTTP/1.1", exchange.method, exchange.path()));
+        assert!(head.field("authorization").is_none(), "the client's token: {head:?}");
+        let adds = exchange.service.adds_fields();
+        assert_eq!(head.field("x-in"), adds.then_some("in"), "{head:?}");
         assert_eq!(head.field("host"), Some(format!("127.0.0.1:{port}").as_str()), "{head:?}");
         assert!(head.field("x-hop").is_none(), "a hop-by-hop field: {head:?}");
-        assert_eq!(head.framing(Framing::None), exchange.framing, "{head:?}");
-        exchange.attempts.push(Attempt::default());
+        assert!(exchange.may_be_framed(head.framing(Framing::None)), "{head:?}");
+        exchange.attempts.push(Attempt { is_copy: port == COPIES_PORT, ..attempt });
         (id, exchange.attempts.len() - 1)
+    }
+
+    /// What the answer says about its use for others. One that is validated may be valid.
+    fn share(&self, id: usize, attempt: usize, head: &Head, answer: Answer) -> Answer {
+        let all = &mut *self.ledger.borrow_mut();
+        let mut random = Random::new(self.seed, (id * 8 + attempt + 500_000) as u64);
+        if all[id].wants.is_none() {
+            return answer;
+        }
+        let sharing = Sharing::plan(&mut random);
+        all[id].attempts[attempt].sharing = Some(sharing);
+        let answer = Answer { sharing: Some(sharing), ..answer };
+        let Some(etag) = head.field("if-none-match") else {
+            // Nobody asked whether anything is valid.
+            let has_body = answer.framing != Framing::None;
+            let status = match answer.status {
+                304 => 204,
+                _ if has_body && random.percent(60) => 200,
+                other => other,
+            };
+            return Answer { status, ..answer };
+        };
+        if answer.status != 304 && random.percent(40) {
+            return answer;
+        }
+        sharing::confirms(all, id, etag.trim_matches('"'), self.network.now_us());
+        let (framing, sharing) = (Framing::None, None);
+        Answer { status: 304, len: 0, framing, sharing, confirms: true, ..answer }
     }
 }
 
@@ -71,6 +113,8 @@ struct Exchange<'a> {
     end: &'a End,
     id: usize,
     attempt: usize,
+    /// Of the request.
+    framing: Framing,
     answer: Answer,
 }
 
@@ -106,14 +150,12 @@ impl Exchange<'_> {
     }
 
     async fn body(&self, reader: &mut Reader<'_>) -> Option<()> {
-        let (framing, hops, name, expected) =
-            self.record(|it| (it.framing, it.hops, it.name(), it.payload()));
+        let (has_trailer, name, expected) =
+            self.record(|it| (it.forwards_trailer(), it.name(), it.payload()));
         let len = expected.len();
         let mut body = Body::of(expected);
-        let trailers = reader.body(framing, &mut body).await.ok()?;
+        let trailers = reader.body(self.framing, &mut body).await.ok()?;
         assert_eq!(body.bytes.len(), len, "a body that is short, of {name}");
-        // If `Connection` names fields, no trailer is forwarded.
-        let has_trailer = framing == Framing::Chunked && !hops;
         let expected = has_trailer.then(|| format!("x-trailer: {name}"));
         let trailers: Vec<_> = trailers.iter().map(|line| line.to_ascii_lowercase()).collect();
         assert!(trailers.iter().eq(&expected), "{trailers:?} of {name}");
@@ -127,6 +169,15 @@ impl Exchange<'_> {
             it.attempts[self.attempt].answer = Some(answer.len);
             (it.answer_name(self.attempt), it.method == "HEAD")
         });
+        let now_us = network.now_us();
+        let status = answer.status;
+        sharing::answers(
+            &mut self.upstream.ledger.borrow_mut(),
+            self.id,
+            self.attempt,
+            status,
+            now_us,
+        );
         for _ in 0..answer.interim {
             let interim = random.pick(&["100 Continue", "102 Processing", "103 Early Hints"]);
             write(end, format!("HTTP/1.1 {interim}\r\nX-Tag: {name}\r\n\r\n").as_bytes())
@@ -209,7 +260,11 @@ impl Exchange<'_> {
 
 impl Answer {
     fn head(&self, name: &str) -> Vec<u8> {
-        let mut head = format!("HTTP/1.1 {} Status\r\nX-Tag: {name}\r\n", self.status);
+        let mut head = format!("HTTP/1.1 {} Status\r\n", self.status);
+        if !self.confirms {
+            head += &format!("X-Tag: {name}\r\n");
+        }
+        self.sharing.iter().for_each(|sharing| head += &sharing.lines(name));
         match self.framing {
             Framing::Length(len) => head += &format!("Content-Length: {len}\r\n"),
             Framing::Chunked => head += "Transfer-Encoding: chunked\r\n",

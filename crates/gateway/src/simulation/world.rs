@@ -1,17 +1,12 @@
 //! One simulation: from a seed to what must be true in the end.
 
 use std::rc::Rc;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use base::Method;
 use base::limits::{
     HELD_BODY_BYTES_DEFAULT, HELD_BYTES_DEFAULT, IDLE_UPSTREAM_MS_MAX, MIN_RATE_DEFAULT, SWEEP_MS,
 };
-use model::{
-    Api, ApiState, Endpoint, FaultStatus, LoadedApi, Operation, Scheme, Security, Snapshot,
-    Upstream as EndpointSet, UpstreamKind,
-};
-use stages::Routes;
+use model::FaultStatus;
 use tokio::sync::mpsc::channel;
 use wire::stream::Stream;
 use wire::tls::ClientTls;
@@ -19,22 +14,24 @@ use wire::tls::ClientTls;
 use super::client::{Client, Ledger};
 use super::executor::{Executor, Role};
 use super::http2;
+use super::issuer::{self, KeyFetcher, Server, Token};
 use super::ledger::Exchange;
 use super::network::Network;
 use super::random::Random;
+use super::services::{self, Service};
+use super::sharing::Wants;
 use super::state::Weather;
 use super::upstream::Upstream;
-use super::{NETWORK, TestClock};
+use super::{NETWORK, SPAWNED, TestClock};
 use crate::account::AccessLines;
-use crate::artefacts::Integration;
-use crate::compiled::{Compiled, Live};
+use crate::compiled::Live;
 use crate::descriptors::Descriptors;
 use crate::forward::Shared;
 use crate::heavy::HeavyPool;
 use crate::listen::{OpenConnection, serve_stream};
-use crate::message::Peer;
-use crate::quotas::Quotas;
+use crate::message::{Peer, Serves};
 use crate::worker::{Parts, Worker};
+use crate::worker_api::WorkerApis;
 
 /// A simulation that lasts longer does not end, in microseconds.
 const LONGEST_US: u64 = 600_000_000;
@@ -53,6 +50,9 @@ pub(super) struct World {
     executor: Executor,
     random: Random,
     worker: Rc<Worker>,
+    services: &'static [Service],
+    issuer: Server,
+    key_fetcher: Rc<KeyFetcher>,
     ledger: Ledger,
     next_sweep_us: u64,
     /// When the gateway is told to drain.
@@ -70,6 +70,10 @@ impl World {
 
     pub(super) fn has_large_bodies(&self) -> bool {
         self.large > 3_000
+    }
+
+    pub(super) fn serves(&self, service: Service) -> bool {
+        self.services.contains(&service)
     }
 
     pub(super) fn drains(&self) -> bool {
@@ -99,20 +103,26 @@ impl World {
         let few = |random: &mut Random| {
             if crowded && random.percent(60) { random.between(1, 3) } else { 100 }
         };
-        let limits =
-            Limits { worker: few(&mut random), client: few(&mut random), api: few(&mut random) };
-        let descriptors =
-            Descriptors { connections_max: 100, requests_max: limits.worker, pipes_max: 0 };
+        let (worker, client, api) = (few(&mut random), few(&mut random), few(&mut random));
+        let mut of_services = Random::new(seed, 7);
+        let services = Service::of_world(&mut of_services);
+        let is_short = crowded && of_services.percent(30);
+        let held_bytes = if is_short { 4_000 } else { HELD_BYTES_DEFAULT };
+        let live = Limits { client, api, held_bytes }.live();
+        let descriptors = Descriptors { connections_max: 100, requests_max: worker, pipes_max: 0 };
         let clock = TestClock::Simulated(network.clone());
+        let upstreams = Shared::new(1, &Random::new(seed, 4));
+        let key_fetcher = Rc::new(KeyFetcher::new(clock.clone(), Arc::clone(&upstreams)));
+        let (questions, asked) = channel(8);
         let worker = Worker::new(
             clock,
             Parts {
                 number: 0,
-                compiled: compiled(&limits),
+                compiled: services::compiled(live.clone(), false),
                 access: AccessLines::default(),
-                key_sets: channel(1).0,
+                key_sets: questions,
                 descriptors,
-                upstreams: Shared::new(1, &Random::new(seed, 4)),
+                upstreams,
                 heavy: HeavyPool::start(0).expect("no thread is needed"),
                 meters: Arc::default(),
             },
@@ -121,13 +131,19 @@ impl World {
         if crowded && turns.percent(50) {
             worker.saturation.limit_to(turns.between(1, 3));
         }
+        let executor = Executor::default();
+        executor
+            .spawn(Role::KeyFetcher, Rc::clone(&key_fetcher).run(Rc::clone(&worker), asked, live));
         Self {
             seed,
+            services,
+            key_fetcher,
+            issuer: Server { network: network.clone(), asked: Rc::default(), seed, calm },
             calm,
             crowded,
             large,
             network,
-            executor: Executor::default(),
+            executor,
             random,
             worker,
             ledger: Rc::default(),
@@ -142,7 +158,9 @@ impl World {
 
     /// Runs it to its end, and checks everything. Returns the number of exchanges.
     pub(super) fn run(&mut self) -> usize {
-        for number in 0..self.random.between(1, 5) {
+        // Several have to ask for the same.
+        let more = if self.services == [Service::Cached] { 3 } else { 0 };
+        for number in 0..self.random.between(1, 5) + more {
             self.add_client(number as u64);
         }
         self.run_until(|executor| {
@@ -157,17 +175,21 @@ impl World {
     fn add_client(&mut self, number: u64) {
         let mut random = Random::new(self.seed, 10 + number);
         let http2 = Random::new(self.seed, 50 + number).percent(20);
+        let serves = Random::new(self.seed, 90 + number).pick(self.services).serves();
         let mut requests = Vec::new();
         for _ in 0..random.between(1, 4) {
             let mut ledger = self.ledger.borrow_mut();
             let id = ledger.len();
             let mut exchange = Exchange::plan(id, &mut random, self.calm, self.large);
+            self.choose_service(&mut exchange, serves);
             if http2 {
                 http2::adapt(&mut exchange);
             }
             ledger.push(exchange);
             requests.push(id);
-            if ledger[id].http10 {
+            // A denied upload ends its connection.
+            let is_last = self.calm && ledger[id].may_be_denied();
+            if ledger[id].http10 || is_last {
                 break;
             }
         }
@@ -184,10 +206,14 @@ impl World {
         let (ours, theirs) = self.network.accept();
         let (network, worker) = (self.network.clone(), Rc::clone(&self.worker));
         let start_us = random.pause_us(1_000_000);
-        let connection = OpenConnection::new(&worker);
+        let (connection, clients) = (OpenConnection::new(&worker), Rc::clone(&worker));
+        let host = if random.percent(70) { 1 } else { 2 };
         self.executor.spawn(Role::Gateway, async move {
             network.sleep(start_us).await;
-            let peer = Rc::new(Peer::new(([192, 0, 2, 1], 1_024).into(), false, &[]));
+            let mut peer = Peer::new(([192, 0, 2, host], 1_024).into(), false, &[]);
+            peer.connection = clients.clients.connect(peer.address, 100);
+            peer.serves = serves;
+            let peer = Rc::new(peer);
             let stream = Stream::Simulated(Box::new(theirs));
             serve_stream(connection, stream, peer, true).await;
         });
@@ -198,10 +224,34 @@ impl World {
         });
     }
 
+    /// What the request is sent to, of the services on the listener that it came to.
+    fn choose_service(&self, exchange: &mut Exchange, serves: Serves) {
+        let mut random = Random::new(self.seed, 200 + exchange.id as u64);
+        let here: Vec<_> = self.services.iter().filter(|of| of.serves() == serves).collect();
+        if self.services.len() > 3 || here.len() < 3 {
+            exchange.service = **random.pick(&here.iter().collect::<Vec<_>>());
+        }
+        exchange.token = Token::plan(exchange.service, self.seed, &mut random);
+        if exchange.service == Service::Cached {
+            // A drain closes connections that are idle for long.
+            exchange.wants = Some(Wants::plan(&mut random, !self.drains()));
+            if random.percent(60) {
+                exchange.becomes_get();
+            }
+        }
+    }
+
     /// Runs tasks in random order; when all of them wait, the time moves on.
     fn run_until(&mut self, done: impl Fn(&Executor) -> bool) {
         loop {
+            for task in SPAWNED.take() {
+                self.executor.spawn(Role::Gateway, task);
+            }
             while let Some((port, end)) = self.network.next_upstream() {
+                if port == issuer::PORT {
+                    self.executor.spawn(Role::Upstream, self.issuer.clone().serve(end));
+                    continue;
+                }
                 let upstream = Upstream {
                     network: self.network.clone(),
                     ledger: Rc::clone(&self.ledger),
@@ -224,6 +274,7 @@ impl World {
             self.network.advance(next_us);
             if next_us == self.next_sweep_us {
                 self.worker.sweep();
+                self.key_fetcher.sweep();
                 self.next_sweep_us += SWEEP_US;
             }
             if next_us == self.drains_us {
@@ -237,6 +288,10 @@ impl World {
 
     /// When everything waits, only requests that wait for upstreams have turns: others would stop these.
     fn check_turns(&self) {
+        if self.serves(Service::Held) {
+            // One that pauses before a retry keeps its turn.
+            return;
+        }
         let mut upstream = 0;
         self.worker.pools.each(|_, _, pool| upstream += pool.in_use + pool.waiting);
         let turns = self.worker.saturation.in_use();
@@ -245,7 +300,7 @@ impl World {
 
     fn check(&self) {
         let ledger = self.ledger.borrow();
-        ledger.iter().for_each(|exchange| exchange.check(self.calm));
+        ledger.iter().for_each(|exchange| exchange.check(&ledger, self.calm));
         let at_fault = ledger.iter().filter(|exchange| exchange.is_clients_fault()).count() as u64;
         let blamed = self.worker.tally.faults_client.get();
         // In a crowd, slow clients give way.
@@ -258,14 +313,28 @@ impl World {
     /// Everything that was lent or counted is back.
     fn check_released(&mut self) {
         let worker = Rc::clone(&self.worker);
-        let exchanges = self.ledger.borrow().len();
+        let sent: usize = self.ledger.borrow().iter().map(|it| it.attempts.len()).sum();
+        let asked = self.issuer.asked();
         worker.pools.each(|_, port, pool| {
             assert_eq!((pool.in_use, pool.waiting), (0, 0), "connections to port {port}");
-            assert!(pool.idle <= exchanges as u64, "idle connections to port {port}: {pool:?}");
+            assert!(
+                pool.idle <= (sent + asked) as u64,
+                "idle connections to port {port}: {pool:?}"
+            );
         });
         assert_eq!(worker.busy.get(), 0, "requests in progress");
         assert_eq!(worker.connections.get(), 0, "connections");
-        assert_eq!(worker.resources.buffers.lent(), 0, "buffers");
+        // An exchange that is abandoned while it waits frees its buffers instead of releasing them.
+        let is_abandoned = |it: &Exchange| it.service.mediates() && (it.cut || it.fault.is_some());
+        if !self.ledger.borrow().iter().any(is_abandoned) && !self.issuer.was_silent() {
+            assert_eq!(worker.resources.buffers.lent(), 0, "buffers");
+        }
+        assert_eq!(worker.held.used(), 0, "bytes of held bodies");
+        assert_eq!(worker.saturation.in_use(), 0, "turns");
+        assert_eq!(worker.clients.len(), 0, "clients");
+        let apis = [&worker.apis, &worker.services].map(WorkerApis::are_free);
+        assert!(worker.share.is_free() && apis == [true, true], "places");
+        worker.responses.check();
         // Idle connections are closed in time, so that their upstreams end.
         let idle_us = u64::from(IDLE_UPSTREAM_MS_MAX) * 1_000;
         let (network, until_us) =
@@ -275,85 +344,43 @@ impl World {
         });
         worker.pools.each(|_, port, pool| assert_eq!(pool.idle, 0, "idle connections to {port}"));
         assert_eq!(worker.resources.watches.len(), 0, "deadlines");
+        self.key_fetcher.check_released();
     }
 }
 
 impl Drop for World {
     fn drop(&mut self) {
+        SPAWNED.take();
         NETWORK.set(None);
     }
 }
 
-/// Maximum numbers of requests in progress.
+/// Maximum numbers of requests in progress, and of bytes in held bodies.
 struct Limits {
-    worker: usize,
     client: usize,
     api: usize,
+    held_bytes: usize,
 }
 
-/// Three APIs: one endpoint, two in turn, and a second one as replacement.
-fn compiled(limits: &Limits) -> Compiled {
-    static ROUTES: OnceLock<Arc<Routes>> = OnceLock::new();
-    let routes = ROUTES.get_or_init(|| {
-        let apis = [
-            api("/one", UpstreamKind::Single, &[9_001]),
-            api("/turn", UpstreamKind::RoundRobin, &[9_001, 9_002]),
-            api("/next", UpstreamKind::Failover, &[9_003, 9_002]),
-        ];
-        let apis = apis.map(|api| LoadedApi { api: Arc::new(api), state: ApiState::Serving });
-        let snapshot = Snapshot { revision: 1, apis: apis.to_vec(), ..Snapshot::default() };
-        Arc::new(Routes::compile(&snapshot, None))
-    });
-    let live = Live {
-        cors: None,
-        fault_status: FaultStatus::Http,
-        connect_ms: 1_000,
-        head_ms: 10_000,
-        idle_ms: 20_000,
-        stall_ms: 5_000,
-        connections_max: 100,
-        client_connections_max: 100,
-        client_requests_max: limits.client,
-        api_requests_max: limits.api,
-        min_rate: MIN_RATE_DEFAULT,
-        held_body_bytes_max: HELD_BODY_BYTES_DEFAULT,
-        held_bytes_max: HELD_BYTES_DEFAULT,
-        drain_s: 10,
-        trusted_proxies: Vec::new(),
-        client_tls: ClientTls::insecure(),
-    };
-    let integration = Integration::compile(&Snapshot::default(), None, None);
-    let (routes, policies) = (Arc::clone(routes), Arc::default());
-    let quotas = Quotas::compile(&Snapshot::default(), &routes, None);
-    Compiled { routes, integration, policies, quotas, live: Arc::new(live) }
-}
-
-pub(crate) fn api(base_path: &str, kind: UpstreamKind, ports: &[u16]) -> Api {
-    let endpoint = |port: &u16| Endpoint {
-        scheme: Scheme::Http,
-        host: "127.0.0.1".to_owned(),
-        port: *port,
-        path: String::new(),
-        authority: format!("127.0.0.1:{port}"),
-    };
-    let operation = |method| Operation {
-        method,
-        template: "/*".to_owned(),
-        security: Security::Open,
-        production: None,
-        sandbox: None,
-        plan: None,
-        policies: None,
-        response_cache: None,
-    };
-    let methods = [Method::Get, Method::Head, Method::Post, Method::Put, Method::Delete];
-    Api {
-        operations: methods.into_iter().map(operation).collect(),
-        upstreams: vec![EndpointSet {
-            response_head_ms: 8_000,
-            ..EndpointSet::new(kind, ports.iter().map(endpoint).collect())
-        }],
-        production: Some(0),
-        ..Api::new(base_path.to_owned(), "1".to_owned(), base_path.to_owned())
+impl Limits {
+    fn live(&self) -> Live {
+        Live {
+            cors: None,
+            fault_status: FaultStatus::Http,
+            connect_ms: 1_000,
+            head_ms: 10_000,
+            idle_ms: 20_000,
+            stall_ms: 5_000,
+            connections_max: 100,
+            client_connections_max: 100,
+            client_requests_max: self.client,
+            api_requests_max: self.api,
+            min_rate: MIN_RATE_DEFAULT,
+            held_body_bytes_max: HELD_BODY_BYTES_DEFAULT,
+            held_bytes_max: self.held_bytes,
+            drain_s: 10,
+            trusted_proxies: Vec::new(),
+            client_tls: ClientTls::insecure(),
+        }
     }
 }
