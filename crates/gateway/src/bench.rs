@@ -36,7 +36,7 @@ impl Account {
     #[must_use]
     pub fn of(routes: Arc<Routes>) -> Self {
         let live = Arc::new(Live {
-            cors: None,
+            rules: model::ArtefactRules::default(),
             fault_status: FaultStatus::Wso2,
             connect_ms: limits::CONNECT_MS_MAX,
             head_ms: limits::HEAD_MS_MAX,
@@ -53,7 +53,8 @@ impl Account {
             trusted_proxies: Vec::new(),
             client_tls: ClientTls::insecure(),
         });
-        let integration = Integration::compile(&Snapshot::default(), None, None);
+        let integration =
+            Integration::compile(&Snapshot::default(), &model::ArtefactRules::default(), None);
         let quotas = Quotas::compile(&Snapshot::default(), &routes, None);
         let heavy = HeavyPool::start(0).expect("no thread is needed");
         let worker = Worker::new(

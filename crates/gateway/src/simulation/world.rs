@@ -305,7 +305,7 @@ fn compiled(limits: &Limits) -> Compiled {
         Arc::new(Routes::compile(&snapshot, None))
     });
     let live = Live {
-        cors: None,
+        rules: model::ArtefactRules::default(),
         fault_status: FaultStatus::Http,
         connect_ms: 1_000,
         head_ms: 10_000,
@@ -322,7 +322,8 @@ fn compiled(limits: &Limits) -> Compiled {
         trusted_proxies: Vec::new(),
         client_tls: ClientTls::insecure(),
     };
-    let integration = Integration::compile(&Snapshot::default(), None, None);
+    let integration =
+        Integration::compile(&Snapshot::default(), &model::ArtefactRules::default(), None);
     let (routes, policies) = (Arc::clone(routes), Arc::default());
     let quotas = Quotas::compile(&Snapshot::default(), &routes, None);
     Compiled { routes, integration, policies, quotas, live: Arc::new(live) }

@@ -102,13 +102,13 @@ impl Mediator for Enrich {
             }
             Target::Envelope => replace_all(piece, message, scene.budget)?,
             Target::Body(root) if is_json && self.action == Action::Child => {
-                let text = piece.to_json(scene.budget)?;
+                let text = piece.to_json(message.body.mapping(), scene.budget)?;
                 json_target::edit(root, Edit::Child(&text), scene, message)?;
             }
             Target::Body(_) => self.to_body(piece, message, scene.budget)?,
             Target::Custom(target) => self.to_nodes(target, &piece, scene, message)?,
             Target::Json(targets) => {
-                let text = piece.to_json(scene.budget)?;
+                let text = piece.to_json(message.body.mapping(), scene.budget)?;
                 let edit = match self.action {
                     Action::Child => Edit::Child(&text),
                     Action::Replace | Action::Sibling | Action::Remove => Edit::Replace(&text),

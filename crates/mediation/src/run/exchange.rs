@@ -98,7 +98,8 @@ pub(super) fn finish(message: &mut Message, budget: &Budget) -> Result<(), Failu
     let bytes = message.finish(budget)?;
     // The body keeps what was written, unless that is nothing (`NO_ENTITY_BODY`).
     if bytes.is_some_and(|bytes| bytes.is_empty()) && !message.body.is_empty() {
-        message.body = Body::held(message.body.format(), Bytes::new());
+        let empty = Body::held(message.body.format(), Bytes::new());
+        message.body = empty.mapped_as(&message.body);
     }
     message.body.settle(budget);
     Ok(())
@@ -387,6 +388,10 @@ impl Run {
         context: Context<'_>,
     ) -> Turn {
         let wait = std::mem::take(&mut branch.wait);
+        let mut answer = answer;
+        if let Answer::Response(message) | Answer::Failed(_, Some(message)) = &mut answer {
+            message.body.set_mapping(context.program.mapping.clone());
+        }
         let answer = match answer {
             Answer::Response(response) => match self.check_fault(&branch.message, &response) {
                 Ok(()) => Answer::Response(response),

@@ -115,6 +115,8 @@ impl Run {
     #[must_use]
     pub fn new(program: Arc<Program>, flow: Flow, message: Message, budget: Budget) -> Self {
         let flow = Flow { fault: flow.fault.or_else(|| program.sequence("fault")), ..flow };
+        let mut message = message;
+        message.body.set_mapping(program.mapping.clone());
         let mut first = Branch::new(0, message, Source::Request, End::Request);
         first.handlers.extend(flow.fault);
         first.restart(&program, flow.request);
