@@ -219,6 +219,8 @@ pub struct Endpoint {
     /// Whether a group tries its next member after an error of this one.
     pub retry: Retry,
     pub credentials: Option<Credentials>,
+    /// A WSDL says where it is.
+    pub is_wsdl: bool,
 }
 
 /// `retryConfig`: the errors after which a group tries its next member.

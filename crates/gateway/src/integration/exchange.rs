@@ -403,9 +403,11 @@ pub(super) fn response(head: Box<Head>, is_empty: bool, body_bytes_max: usize) -
     Message::new(Direction::Response, head, body.decoded_up_to(body_bytes_max))
 }
 
-/// A fault as mediation's error handlers see it.
+/// A fault as mediation's error handlers see it. Addresses and causes are in its detail: `ERROR_MESSAGE` often goes to
+/// clients.
 pub(super) fn failure(fault: &Fault) -> Failure {
-    Failure::new(Code(fault::code(fault)), fault.to_string())
+    let code = fault::code(fault);
+    Failure::new(Code(code), fault::description(code)).with_detail(fault.to_string())
 }
 
 /// A body that its run has written already.

@@ -387,8 +387,7 @@ impl Run {
             }
             Next::Send { to, receive } => return self.send(branch, to, receive, context),
             Next::Exchange { to, part } => {
-                let part = part.map(|part| (at, part));
-                return self.exchange(branch, to, part, context);
+                return self.exchange(branch, (Some(at), to), part, context);
             }
             Next::Fork(fork) => return self.fork(branch, fork, context),
             Next::Scatter(scatter) => return self.scatter(branch, at, scatter, context),
@@ -442,7 +441,7 @@ impl Run {
                 if branch.owner.is_some() {
                     // The response is what the part becomes.
                     branch.end = End::Nothing;
-                    return self.exchange(branch, to, None, context);
+                    return self.exchange(branch, (None, to), None, context);
                 }
                 self.send(branch, to, None, context)
             }
