@@ -106,7 +106,7 @@ pub const MEDIATORS: &[Row] = &[
     Row { element: "throwError",        compile: throw_error::compile,        about: "fails, so that the error handler takes over", attributes: "`type`, `errorMessage`", differs: "" },
     Row { element: "validate",          compile: validate::compile,           about: "checks JSON against a JSON Schema, and runs `on-fail` if it does not conform", attributes: "`source`, `cache-schema`; `schema`: `key`; `on-fail`", differs: "XML Schema is rejected; an XML body is checked in its JSON form. One `schema`; it may not refer to others. Regular expressions have no look-around and no back-references. For a schema with `$ref`, `anyOf`, `oneOf`, `not` or `if`, the message does not name the violation. The texts of `ERROR_MESSAGE` are Penstock's. `make run` builds without it." },
     Row { element: "variable",          compile: property::variable,          about: "sets or removes a variable", attributes: "`name`, `value` or `expression`, `type`, `action`", differs: "" },
-    Row { element: "xslt",              compile: xslt::compile,               about: "transforms the payload by a stylesheet", attributes: "`key`, `source`, `target`, `useCache`; `property`", differs: "`feature` and `resource` are rejected." },
+    Row { element: "xslt",              compile: xslt::compile,               about: "transforms the payload by a stylesheet", attributes: "`key`, `source`, `target`, `useCache`; `property` (of the type `OM`: nodes instead of their text)", differs: "`feature` and `resource` are rejected." },
 ];
 
 const PAGE: &str = "\
