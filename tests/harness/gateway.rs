@@ -2,17 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Instant;
 
-use base::limits;
 use formats::declarative::read_plans;
 use gateway::{Addresses, AdminPages, Parts};
 use model::{
-    AccessLog, AdminSettings, Artefact, ArtefactKind, ArtefactSet, ClientCertificates, FaultStatus,
-    GatewaySettings, LogFormat, LogSettings, Plans, Settings, Snapshot, TlsSettings, UpstreamTls,
+    AdminSettings, Artefact, ArtefactKind, ArtefactSet, ClientCertificates, FaultStatus,
+    GatewaySettings, LogSettings, Plans, Settings, Snapshot,
 };
 use wire::tls::{ClientAuth, ClientTls, EndpointTls, ServerCertificates};
 
@@ -143,13 +141,13 @@ impl Builder {
     }
 }
 
-/// Answers every question at once: the key sets do not change.
+/// Answers every wish for a key set at once: they do not change.
 fn answer_all(running: &Arc<gateway::Gateway>) {
-    let (mut questions, running) = (running.take_questions().unwrap(), Arc::downgrade(running));
+    let (mut wanted, running) = (running.take_wanted_key_sets().unwrap(), Arc::downgrade(running));
     std::thread::spawn(move || {
-        while let Some(question) = questions.blocking_recv() {
+        while let Some(issuer) = wanted.blocking_recv() {
             if let Some(running) = running.upgrade() {
-                running.answered(&question);
+                running.key_set_arrived(&issuer);
             }
         }
     });
@@ -396,45 +394,13 @@ pub fn artefact(file: &str, artefacts: &str) -> Artefact {
 #[must_use]
 pub fn settings() -> Settings {
     let any = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
-    Settings {
-        gateway: GatewaySettings {
-            http: any,
-            https: any,
-            workers: Some(1),
-            apis: Vec::new(),
-            data: PathBuf::new(),
-            plans: model::PlanFiles::default(),
-            applications: Vec::new(),
-            trusted_proxies: Vec::new(),
-            fault_status: FaultStatus::Wso2,
-            http2: model::Http2Listeners::ALL,
-            strict_paths: false,
-            drain_s: u32::try_from(PATIENCE.as_secs()).unwrap(),
-            response_head_ms: limits::RESPONSE_HEAD_MS_MAX,
-            try_ms: None,
-            retry_budget_percent: limits::RETRY_BUDGET_PERCENT,
-            connect_ms: limits::CONNECT_MS_MAX,
-            nameservers: Vec::new(),
-            stall_ms: limits::STALL_MS_MAX,
-            head_ms: limits::HEAD_MS_MAX,
-            idle_ms: limits::IDLE_CLIENT_MS_MAX,
-            connections_max: limits::CLIENT_CONNECTIONS_MAX,
-            client_connections_max: limits::CLIENT_CONNECTIONS_DEFAULT,
-            client_requests_max: limits::CLIENT_REQUESTS_DEFAULT,
-            api_requests_max: limits::API_REQUESTS_DEFAULT,
-            min_rate: limits::MIN_RATE_DEFAULT,
-            held_body_bytes_max: limits::HELD_BODY_BYTES_DEFAULT,
-            held_bytes_max: limits::HELD_BYTES_DEFAULT,
-        },
-        integration: model::IntegrationSettings::default(),
-        tls: TlsSettings::default(),
-        admin: AdminSettings { listen: any },
-        upstream_tls: UpstreamTls::default(),
-        access_log: AccessLog::Off,
-        log: LogSettings { level: "warn".to_owned(), format: LogFormat::Text },
-        issuers: Vec::new(),
-        plans: Plans::default(),
-        control: None,
-        quotas: None,
-    }
+    let gateway = GatewaySettings {
+        http: any,
+        https: any,
+        workers: Some(1),
+        drain_s: u32::try_from(PATIENCE.as_secs()).unwrap(),
+        ..GatewaySettings::default()
+    };
+    let log = LogSettings { level: "warn".to_owned(), ..LogSettings::default() };
+    Settings { gateway, admin: AdminSettings { listen: any }, log, ..Settings::default() }
 }

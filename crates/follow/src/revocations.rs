@@ -175,8 +175,6 @@ pub(crate) fn until_s(exp_s: u64) -> u64 {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
 
-    use model::KeySource;
-
     use super::*;
 
     fn followed() -> Followed {
@@ -185,17 +183,12 @@ mod tests {
             client_id: "gateway".to_owned(),
             client_secret: Vec::new(),
         };
+        let name = "a".to_owned();
         let settings = IssuerSettings {
-            name: "a".to_owned(),
-            iss: "a".to_owned(),
-            keys: KeySource::Absent,
-            algorithms: Vec::new(),
-            audiences: Vec::new(),
-            leeway_s: 0,
-            padded_segments: false,
-            allow_unlimited: false,
-            introspection: None,
+            iss: name.clone(),
+            name,
             revocations: Some(from),
+            ..IssuerSettings::default()
         };
         Followed::new(&settings, (0, Revoked::default()), at(0)).unwrap()
     }

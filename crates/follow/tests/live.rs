@@ -20,10 +20,7 @@ use std::time::Duration;
 
 use base::{Clock, Now, SystemClock, limits};
 use jose::SigningKey;
-use model::{
-    AccessLog, AdminSettings, ApiState, FaultStatus, GatewaySettings, IssuerSettings, KeySource,
-    LogFormat, LogSettings, Settings, Snapshot, TlsSettings, UpstreamTls,
-};
+use model::{ApiState, GatewaySettings, IssuerSettings, KeySource, Settings, Snapshot};
 use penstock_follow::{
     AskRevocations, Change, Fetch, Follower, Handle, OnUnknownKid, Options, Status,
 };
@@ -722,60 +719,12 @@ fn jwks(number: u8) -> String {
 }
 
 fn issuer(keys: KeySource) -> IssuerSettings {
-    IssuerSettings {
-        name: "main".to_owned(),
-        iss: "https://issuer.example".to_owned(),
-        keys,
-        algorithms: Vec::new(),
-        audiences: Vec::new(),
-        leeway_s: 0,
-        padded_segments: false,
-        allow_unlimited: false,
-        introspection: None,
-        revocations: None,
-    }
+    let (name, iss) = ("main".to_owned(), "https://issuer.example".to_owned());
+    IssuerSettings { name, iss, keys, ..IssuerSettings::default() }
 }
 
 fn settings(folder: &Path) -> Settings {
-    Settings {
-        gateway: GatewaySettings {
-            http: None,
-            https: None,
-            workers: None,
-            apis: vec![folder.join("apis")],
-            data: folder.join("data"),
-            plans: model::PlanFiles::default(),
-            applications: Vec::new(),
-            trusted_proxies: Vec::new(),
-            fault_status: FaultStatus::Wso2,
-            strict_paths: false,
-            http2: model::Http2Listeners::ALL,
-            drain_s: limits::DRAIN_S_DEFAULT,
-            response_head_ms: limits::RESPONSE_HEAD_MS_MAX,
-            try_ms: None,
-            retry_budget_percent: limits::RETRY_BUDGET_PERCENT,
-            connect_ms: limits::CONNECT_MS_MAX,
-            nameservers: Vec::new(),
-            stall_ms: limits::STALL_MS_MAX,
-            head_ms: limits::HEAD_MS_MAX,
-            idle_ms: limits::IDLE_CLIENT_MS_MAX,
-            connections_max: limits::CLIENT_CONNECTIONS_MAX,
-            client_connections_max: limits::CLIENT_CONNECTIONS_DEFAULT,
-            client_requests_max: limits::CLIENT_REQUESTS_DEFAULT,
-            api_requests_max: limits::API_REQUESTS_DEFAULT,
-            min_rate: limits::MIN_RATE_DEFAULT,
-            held_body_bytes_max: limits::HELD_BODY_BYTES_DEFAULT,
-            held_bytes_max: limits::HELD_BYTES_DEFAULT,
-        },
-        integration: model::IntegrationSettings::default(),
-        tls: TlsSettings::default(),
-        admin: AdminSettings { listen: None },
-        upstream_tls: UpstreamTls::default(),
-        access_log: AccessLog::Off,
-        log: LogSettings { level: "info".to_owned(), format: LogFormat::Text },
-        issuers: Vec::new(),
-        plans: model::Plans::default(),
-        control: None,
-        quotas: None,
-    }
+    let (apis, data) = (vec![folder.join("apis")], folder.join("data"));
+    let gateway = GatewaySettings { apis, data, ..GatewaySettings::default() };
+    Settings { gateway, ..Settings::default() }
 }

@@ -3,18 +3,18 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use base::{SystemClock, SystemEntropy, limits};
-use model::{FaultStatus, Snapshot};
+use base::{SystemClock, SystemEntropy};
+use model::{Settings, Snapshot};
 use stages::{ApiRoutes, Routes};
 use tokio::sync::mpsc::channel;
 use wire::tls::ClientTls;
 
 use crate::account::{AccessLines, Record};
+use crate::artefacts::Integration;
 use crate::compiled::{Compiled, Live};
 use crate::descriptors::Descriptors;
 use crate::forward::Shared;
 use crate::heavy::HeavyPool;
-use crate::integration::Integration;
 use crate::message::Request;
 use crate::quotas::Quotas;
 use crate::worker::{Parts, Worker};
@@ -35,26 +35,8 @@ impl Account {
     /// For a worker that serves `routes`, without access log.
     #[must_use]
     pub fn of(routes: Arc<Routes>) -> Self {
-        let live = Arc::new(Live {
-            rules: model::ArtefactRules::default(),
-            fault_status: FaultStatus::Wso2,
-            connect_ms: limits::CONNECT_MS_MAX,
-            head_ms: limits::HEAD_MS_MAX,
-            idle_ms: limits::IDLE_CLIENT_MS_MAX,
-            stall_ms: limits::STALL_MS_MAX,
-            connections_max: limits::CLIENT_CONNECTIONS_MAX,
-            client_connections_max: limits::CLIENT_CONNECTIONS_DEFAULT,
-            client_requests_max: limits::CLIENT_REQUESTS_DEFAULT,
-            api_requests_max: limits::API_REQUESTS_DEFAULT,
-            min_rate: limits::MIN_RATE_DEFAULT,
-            held_body_bytes_max: limits::HELD_BODY_BYTES_DEFAULT,
-            held_bytes_max: limits::HELD_BYTES_DEFAULT,
-            drain_s: limits::DRAIN_S_DEFAULT,
-            trusted_proxies: Vec::new(),
-            client_tls: ClientTls::insecure(),
-        });
-        let integration =
-            Integration::compile(&Snapshot::default(), &model::ArtefactRules::default(), None);
+        let live = Arc::new(Live::new(&Settings::default(), ClientTls::insecure()));
+        let integration = Integration::compile(&Snapshot::default(), &live.rules, None);
         let quotas = Quotas::compile(&Snapshot::default(), &routes, None);
         let heavy = HeavyPool::start(0).expect("no thread is needed");
         let worker = Worker::new(
@@ -63,7 +45,7 @@ impl Account {
                 number: 0,
                 compiled: Compiled { routes, integration, policies: Arc::default(), quotas, live },
                 access: AccessLines::default(),
-                questions: channel(1).0,
+                key_sets: channel(1).0,
                 descriptors: Descriptors::of_process(1),
                 upstreams: Shared::new(1, &SystemEntropy),
                 heavy,

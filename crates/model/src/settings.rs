@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use base::limits;
+
 use crate::{Cors, Plans};
 
 /// All settings of `penstock gateway --config`. Relative paths are resolved against the file's folder.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settings {
     pub gateway: GatewaySettings,
     pub integration: IntegrationSettings,
@@ -92,6 +94,41 @@ pub struct GatewaySettings {
     pub held_body_bytes_max: usize,
     /// `held_bytes_max`: memory for all held bodies, per worker, in bytes.
     pub held_bytes_max: usize,
+}
+
+/// Without listeners and files.
+impl Default for GatewaySettings {
+    fn default() -> Self {
+        Self {
+            http: None,
+            https: None,
+            workers: None,
+            apis: Vec::new(),
+            plans: PlanFiles::default(),
+            applications: Vec::new(),
+            data: PathBuf::new(),
+            trusted_proxies: Vec::new(),
+            fault_status: FaultStatus::default(),
+            http2: Http2Listeners::ALL,
+            strict_paths: false,
+            drain_s: limits::DRAIN_S_DEFAULT,
+            response_head_ms: limits::RESPONSE_HEAD_MS_MAX,
+            try_ms: None,
+            retry_budget_percent: limits::RETRY_BUDGET_PERCENT,
+            connect_ms: limits::CONNECT_MS_MAX,
+            nameservers: Vec::new(),
+            stall_ms: limits::STALL_MS_MAX,
+            head_ms: limits::HEAD_MS_MAX,
+            idle_ms: limits::IDLE_CLIENT_MS_MAX,
+            connections_max: limits::CLIENT_CONNECTIONS_MAX,
+            client_connections_max: limits::CLIENT_CONNECTIONS_DEFAULT,
+            client_requests_max: limits::CLIENT_REQUESTS_DEFAULT,
+            api_requests_max: limits::API_REQUESTS_DEFAULT,
+            min_rate: limits::MIN_RATE_DEFAULT,
+            held_body_bytes_max: limits::HELD_BODY_BYTES_DEFAULT,
+            held_bytes_max: limits::HELD_BYTES_DEFAULT,
+        }
+    }
 }
 
 /// `[integration]`: Synapse artefacts. Without the section nothing is read and no listener is opened.
@@ -206,7 +243,7 @@ pub struct EndpointTls {
 }
 
 /// `[admin]`
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AdminSettings {
     /// `listen`: address of `/healthz /readyz /metrics /diagnostics`; absent: not opened.
     pub listen: Option<SocketAddr>,
@@ -319,6 +356,12 @@ pub struct LogSettings {
     pub format: LogFormat,
 }
 
+impl Default for LogSettings {
+    fn default() -> Self {
+        Self { level: "info".to_owned(), format: LogFormat::default() }
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogFormat {
     #[default]
@@ -327,7 +370,7 @@ pub enum LogFormat {
 }
 
 /// `[[issuer]]`: an accepted token issuer.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct IssuerSettings {
     pub name: String,
     /// `iss`, or `issuer`: must equal the claim byte for byte.
@@ -388,7 +431,7 @@ impl std::fmt::Debug for Introspection {
 }
 
 /// Where an issuer's keys come from.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub enum KeySource {
     /// `jwks = "file"`
     JwksFile(PathBuf),
@@ -401,6 +444,7 @@ pub enum KeySource {
     /// `secret = { env = "NAME" }` or `{ file = "path" }`, for HS*; the secret itself.
     Secret(Vec<u8>),
     /// Only `introspection`: its JWTs are not accepted.
+    #[default]
     Absent,
 }
 

@@ -136,16 +136,6 @@ fn by_secret(algorithms: &[Algorithm]) -> IssuerSettings {
 }
 
 fn settings(keys: KeySource, algorithms: &[Algorithm]) -> IssuerSettings {
-    IssuerSettings {
-        name: "main".to_owned(),
-        iss: "https://issuer.example".to_owned(),
-        keys,
-        algorithms: algorithms.to_vec(),
-        audiences: Vec::new(),
-        leeway_s: 0,
-        padded_segments: false,
-        allow_unlimited: false,
-        introspection: None,
-        revocations: None,
-    }
+    let (name, iss) = ("main".to_owned(), "https://issuer.example".to_owned());
+    IssuerSettings { name, iss, keys, algorithms: algorithms.to_vec(), ..IssuerSettings::default() }
 }

@@ -76,6 +76,7 @@ fn gateway(
     }
     let default_apis = || if listens { vec![outside.path("apis/")] } else { Vec::new() };
     let ms = 1..=limits::CONFIGURED_MS_MAX;
+    let default = GatewaySettings::default();
     GatewaySettings {
         http,
         https,
@@ -96,42 +97,40 @@ fn gateway(
         strict_paths: table.flag("strict_paths", false, report),
         drain_s: table
             .number("drain_s", 0..=limits::DRAIN_S_MAX, report)
-            .unwrap_or(limits::DRAIN_S_DEFAULT),
+            .unwrap_or(default.drain_s),
         response_head_ms: table
             .number("response_head_ms", ms.clone(), report)
-            .unwrap_or(limits::RESPONSE_HEAD_MS_MAX),
+            .unwrap_or(default.response_head_ms),
         try_ms: table.number("try_ms", ms.clone(), report),
         retry_budget_percent: table
             .number("retry_budget_percent", 0..=100, report)
-            .unwrap_or(limits::RETRY_BUDGET_PERCENT),
-        connect_ms: table
-            .number("connect_ms", ms.clone(), report)
-            .unwrap_or(limits::CONNECT_MS_MAX),
+            .unwrap_or(default.retry_budget_percent),
+        connect_ms: table.number("connect_ms", ms.clone(), report).unwrap_or(default.connect_ms),
         nameservers: nameservers(table, report),
-        stall_ms: table.number("stall_ms", ms.clone(), report).unwrap_or(limits::STALL_MS_MAX),
-        head_ms: table.number("head_ms", ms.clone(), report).unwrap_or(limits::HEAD_MS_MAX),
-        idle_ms: table.number("idle_ms", ms, report).unwrap_or(limits::IDLE_CLIENT_MS_MAX),
+        stall_ms: table.number("stall_ms", ms.clone(), report).unwrap_or(default.stall_ms),
+        head_ms: table.number("head_ms", ms.clone(), report).unwrap_or(default.head_ms),
+        idle_ms: table.number("idle_ms", ms, report).unwrap_or(default.idle_ms),
         connections_max: table
             .number("connections_max", 1..=limits::CLIENT_CONNECTIONS_MAX, report)
-            .unwrap_or(limits::CLIENT_CONNECTIONS_MAX),
+            .unwrap_or(default.connections_max),
         client_connections_max: table
             .number("client_connections_max", 1..=limits::CLIENT_CONNECTIONS_MAX, report)
-            .unwrap_or(limits::CLIENT_CONNECTIONS_DEFAULT),
+            .unwrap_or(default.client_connections_max),
         client_requests_max: table
             .number("client_requests_max", 1..=limits::REQUESTS_MAX, report)
-            .unwrap_or(limits::CLIENT_REQUESTS_DEFAULT),
+            .unwrap_or(default.client_requests_max),
         api_requests_max: table
             .number("api_requests_max", 1..=limits::REQUESTS_MAX, report)
-            .unwrap_or(limits::API_REQUESTS_DEFAULT),
+            .unwrap_or(default.api_requests_max),
         min_rate: table
             .number("min_rate", 0..=limits::MIN_RATE_MAX, report)
-            .unwrap_or(limits::MIN_RATE_DEFAULT),
+            .unwrap_or(default.min_rate),
         held_body_bytes_max: table
             .number("held_body_bytes_max", 1..=limits::HELD_BODY_BYTES_MAX, report)
-            .unwrap_or(limits::HELD_BODY_BYTES_DEFAULT),
+            .unwrap_or(default.held_body_bytes_max),
         held_bytes_max: table
             .number("held_bytes_max", 1..=limits::HELD_BYTES_MAX, report)
-            .unwrap_or(limits::HELD_BYTES_DEFAULT),
+            .unwrap_or(default.held_bytes_max),
     }
 }
 
