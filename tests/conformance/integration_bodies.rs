@@ -202,3 +202,44 @@ fn a_broken_version_of_an_artefact_leaves_the_last_good_one_in_service() {
     gateway.apply_artefacts(&[("test.xml", broken)]);
     assert_eq!(gateway.fetch("GET /services/it", "").status, 404, "it never was good");
 }
+
+#[test]
+fn xml_becomes_json_as_configured() {
+    let upstream = Upstream::echo();
+    let target = "<inSequence><property name=\"messageType\" value=\"application/json\" scope=\"axis2\"/>\
+        <call><endpoint><address uri=\"HERE/\"/></endpoint></call><respond/></inSequence>";
+    let default = proxy(&upstream, target);
+    let artefact = format!("<proxy name=\"it\"><target>{target}</target></proxy>")
+        .replace("HERE", &format!("http://{}", upstream.address()));
+    let configured = Gateway::mediating(&artefact).settings(|settings| {
+        let json = [
+            ("synapse.commons.json.output.disableAutoPrimitive.regex", "0.*"),
+            ("synapse.commons.enableXmlNullForEmptyElement", "false"),
+        ];
+        settings.integration.rules.json = json.map(|(name, value)| (name, value.to_owned())).into();
+    });
+    let configured = configured.start();
+    let xml = "<a><b>0.50</b><c/></a>";
+    assert_eq!(post(&default, XML, xml).text(), r#"{"a":{"b":0.50,"c":null}}"#);
+    assert_eq!(post(&configured, XML, xml).text(), r#"{"a":{"b":"0.50","c":""}}"#);
+}
+
+#[test]
+fn what_no_mediator_edits_survives_byte_for_byte() {
+    let upstream = Upstream::echo();
+    // Every view is read: XML by XPath, JSON by path, text.
+    let gateway = proxy(
+        &upstream,
+        "<inSequence><property name=\"x\" expression=\"count(//*)\"/>\
+         <property name=\"j\" expression=\"json-eval($.b)\"/><log level=\"full\"/>\
+         <call><endpoint><address uri=\"HERE/\"/></endpoint></call>\
+         <property name=\"x\" expression=\"count(//*)\"/><respond/></inSequence>",
+    );
+    for body in [
+        r#" {"z": 1.10, "a":[ 1E+2 ], "b" : [], "e":{}, "n":null, "s":"\u00e9\/", "z":-0} "#,
+        "[123456789012345678901234567890.5,\n[[1]], {}]",
+    ] {
+        let response = post(&gateway, "Content-Type: application/json\r\n", body);
+        assert_eq!((response.status, response.text()), (200, body.to_owned()));
+    }
+}

@@ -26,7 +26,7 @@ fn gateway(upstream: &Upstream, origins: &[&str]) -> Gateway {
     };
     let cors = (!origins.is_empty()).then_some(cors);
     let builder = Gateway::mediating(&artefacts);
-    let gateway = builder.settings(|settings| settings.integration.cors = cors).start();
+    let gateway = builder.settings(|settings| settings.integration.rules.cors = cors).start();
     assert_eq!(gateway.diagnostics(), "");
     gateway
 }

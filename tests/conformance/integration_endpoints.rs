@@ -56,6 +56,21 @@ fn a_soap_request_gets_a_soap_fault_and_any_other_json() {
     assert!(fault("application/xml").1.starts_with("{\"code\":\"101503\""));
 }
 
+#[test]
+fn the_message_of_an_error_is_fit_for_clients_and_its_detail_names_the_address() {
+    let refusing = Upstream::refusing();
+    let gateway = proxy(&format!(
+        "<inSequence><call blocking=\"true\">{}</call></inSequence><faultSequence><payloadFactory media-type=\"text\">\
+         <format>$1|$2|$3</format><args><arg expression=\"$ctx:ERROR_CODE\"/><arg expression=\"$ctx:ERROR_MESSAGE\"/>\
+         <arg expression=\"$ctx:ERROR_DETAIL\"/></args></payloadFactory><respond/></faultSequence>",
+        address(&refusing, "")
+    ));
+    let text = plain(&gateway).text();
+    let detail = format!("no connection to {}: ", refusing.address());
+    let expect = format!("401001|Error connecting to the back end|{detail}");
+    assert!(text.starts_with(&expect), "{text}");
+}
+
 /// Codes of the responses to as many requests.
 fn codes(gateway: &Gateway, count: usize) -> Vec<String> {
     (0..count).map(|_| plain(gateway).status_and_code()).collect()

@@ -1,26 +1,17 @@
-//! Every scenario of suites/micro-integrator.toml, once: the response, and how many requests its upstream got.
+//! Every scenario of suites/micro-integrator.toml, once: what its upstream got, and the whole response (scenarios.txt).
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use harness::{CannedResponse, Client, Files, Process, Request, Response, Upstream};
 use lab::suite::definition::Suite;
 use lab::suite::scenario::Scenario;
 
-const ORDERS: usize = 3;
+/// The size of the payloads, which have few orders then.
+const BYTES: usize = 700;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
-
-/// A SOAP message with the header that scenarios route by.
-fn soap() -> String {
-    let order = "<order><symbol>IBM</symbol><buyerID>john</buyerID><price>140.34</price><volume>2000</volume></order>\n";
-    format!(
-        "<soapenv:Envelope xmlns:soapenv=\"http://schemas.xmlsoap.org/soap/envelope/\"><soapenv:Header>\
-         <routing xmlns=\"http://someuri\">xadmin;server1;community#1.0##</routing></soapenv:Header><soapenv:Body>\
-         <m:buyStocks xmlns:m=\"http://services.samples/xsd\">\n{}</m:buyStocks></soapenv:Body></soapenv:Envelope>",
-        order.repeat(ORDERS)
-    )
 }
 
 /// Returns the body, with its content type.
@@ -52,11 +43,7 @@ fn copy_examples(from: &Path, to: &Path, upstream: &Upstream) {
 }
 
 fn payload(scenario: &Scenario) -> String {
-    match scenario.path.as_str() {
-        "/echo" => String::new(),
-        "/services/JsonToSOAPProxy" => "{\"payload\":{\"symbol\":[\"json\"]}}".to_owned(),
-        _ => soap(),
-    }
+    scenario.payload.file(BYTES).map(|made| made.unwrap().1).unwrap_or_default()
 }
 
 fn send(process: &Process, scenario: &Scenario, body: &str) -> Response {
@@ -70,27 +57,30 @@ fn send(process: &Process, scenario: &Scenario, body: &str) -> Response {
     client.read()
 }
 
-/// What the upstream gets of a scenario that changes the request, and its client does not send. The responses of `enrich`
-/// are the requests again.
-const SENT: [(&str, &str); 9] = [
-    ("xslt", "<redro><lobmys>"),
-    ("xslt-enhanced", "<lobmys>"),
-    ("message-building", "<payload"),
-    ("enrich", "<hello"),
-    ("xslt-transform", "XYZ"),
-    ("datamapper", "XYZ"),
-    ("payload-factory-20", "XYZ"),
-    ("iterate", "<order"),
-    ("json-to-soap", "http://www.w3.org/2003/05/soap-envelope"),
-];
-
-/// Scenarios whose response is what was sent: they forward, or route.
-fn is_unchanged(name: &str) -> bool {
-    name.starts_with("direct-") || name.starts_with("cbr") || name == "enrich" || name == "echo-api"
+/// What the upstream got, which may be several requests at once, and what the client gets.
+fn shown(title: &str, body: &str, sent: &[Request], response: &Response) -> String {
+    let mut text = format!("== {title}\n");
+    let mut bodies: Vec<_> = sent.iter().map(Request::text).collect();
+    bodies.sort();
+    for same in bodies.chunk_by(|one, other| one == other) {
+        let is_request = same[0] == body;
+        let sent = if is_request { "the request\n" } else { &format!("\n{}\n", same[0]) };
+        let _ = write!(text, "-- sent {} times: {sent}", same.len());
+    }
+    let of = response.header("content-type").unwrap_or_default();
+    let _ = writeln!(text, "-- {} {of}", response.status);
+    match response.text() {
+        response if response == body => text.push_str("the request\n"),
+        response if bodies.first() == Some(&response) => text.push_str("what was sent\n"),
+        response => {
+            let _ = writeln!(text, "{response}");
+        }
+    }
+    text
 }
 
 #[test]
-fn every_scenario_is_answered_after_as_many_requests_as_it_says() {
+fn every_scenario_has_its_whole_response_after_as_many_requests_as_it_says() {
     let suite = Suite::read(&root().join("suites/micro-integrator.toml")).unwrap();
     // `forward` is what the others are compared with.
     let scenarios: Vec<_> = suite.scenarios.iter().filter(|one| one.name != "forward").collect();
@@ -103,43 +93,37 @@ fn every_scenario_is_answered_after_as_many_requests_as_it_says() {
     );
     let process = Process::start(files.folder(), &["gateway", "--config", "penstock.toml"]);
     process.wait_for(" serving ");
-    for scenario in scenarios {
+    let mut all = String::new();
+    let run = |title: &str, scenario: &Scenario, body: &str| {
         let before = upstream.requests().len();
+        let response = send(&process, scenario, body);
+        let sent = upstream.requests().split_off(before);
+        (shown(title, body, &sent, &response), sent.len() as u64, response.text())
+    };
+    for scenario in scenarios {
         let body = payload(scenario);
-        let response = send(&process, scenario, &body);
-        let (name, text) = (&scenario.name, response.text());
-        assert_eq!(response.status, 200, "{name}: {text}");
+        let (shown, sent, text) = run(&scenario.name, scenario, &body);
         let expect = scenario.expect.as_deref().unwrap_or_default();
-        assert!(text.contains(expect), "{name}: no {expect} in {text}");
-        let is_plain = body.contains(expect);
-        assert_eq!(is_plain, is_unchanged(name), "{name}: a mediator that does nothing passes");
-        let sent_body = upstream.requests().last().map(Request::text).unwrap_or_default();
-        if let Some((_, part)) = SENT.iter().find(|(of, _)| of == name) {
-            assert!(sent_body.contains(part), "{name}: no {part} in {sent_body}");
-        }
+        assert!(text.contains(expect), "{}: no {expect} in {text}", scenario.name);
         // Those of suites/scenarios.toml are proxies.
         let declared = scenario.upstream_requests.as_ref();
-        let sent = declared.map_or(1, |declared| declared.of(&body));
-        assert_eq!((upstream.requests().len() - before) as u64, sent, "{name}: {text}");
+        let expect = declared.map_or(1, |declared| declared.of(&body));
+        assert_eq!(sent, expect, "{}", scenario.name);
+        all.push_str(&shown);
     }
-    routes_by_what_a_request_says(&process, &suite, upstream.requests().len(), &upstream);
-}
-
-/// Without the header, or with another block, a router sends nothing.
-fn routes_by_what_a_request_says(
-    process: &Process,
-    suite: &Suite,
-    before: usize,
-    upstream: &Upstream,
-) {
-    let scenario =
-        |name: &str| suite.scenarios.iter().find(|one| one.name == name).unwrap().clone();
-    let mut by_field = scenario("cbr-header");
+    // Without the header, or with another block, a router sends nothing.
+    let named = |name: &str| suite.scenarios.iter().find(|one| one.name == name).unwrap().clone();
+    let (mut by_field, by_block) = (named("cbr-header"), named("cbr-soap-header"));
     by_field.headers.retain(|name, _| name != "routing");
-    let by_block = scenario("cbr-soap-header");
-    for (scenario, body) in [(by_field, soap()), (by_block, soap().replace("server1", "server2"))] {
-        let text = send(process, &scenario, &body).text();
-        assert!(text.contains("Invalid routing header"), "{}: {text}", scenario.name);
+    let soap = payload(&by_field);
+    all.push_str(&run("cbr-header, without the header", &by_field, &soap).0);
+    let other = soap.replace("server1", "server2");
+    all.push_str(&run("cbr-soap-header, with another block", &by_block, &other).0);
+
+    let file = root().join("tests/journeys/scenarios.txt");
+    if std::env::var_os("PENSTOCK_BLESS").is_some() {
+        std::fs::write(&file, &all).unwrap();
     }
-    assert_eq!(upstream.requests().len(), before);
+    let expect = std::fs::read_to_string(&file).unwrap();
+    assert!(all == expect, "PENSTOCK_BLESS=1 writes {}, to compare:\n{all}", file.display());
 }

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 pub use xpath::synapse::PropertyScope;
 
 use crate::json::Ref;
+use crate::mapping::Rules;
 use crate::{Error, Value};
 
 /// The kind of a parameter.
@@ -61,6 +62,10 @@ pub trait EvalContext {
     /// A parameter.
     fn parameter(&self, _kind: ParameterKind, _name: &str) -> Option<Cow<'_, str>> {
         None
+    }
+    /// How XML becomes JSON.
+    fn mapping(&self) -> &Rules {
+        &Rules::DEFAULT
     }
     /// A configured value (`configs.x`).
     fn config(&self, _name: &str) -> Option<Cow<'_, str>> {

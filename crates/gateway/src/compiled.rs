@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use model::{Cors, FaultStatus, Settings};
+use model::{ArtefactRules, FaultStatus, Settings};
 use stages::Routes;
 use wire::tls::ClientTls;
 
@@ -40,7 +40,7 @@ pub(crate) struct Live {
     pub(crate) drain_s: u32,
     pub(crate) trusted_proxies: Vec<(IpAddr, u8)>,
     /// Of Synapse's APIs.
-    pub(crate) cors: Option<Cors>,
+    pub(crate) rules: ArtefactRules,
     pub(crate) client_tls: Arc<ClientTls>,
 }
 
@@ -83,7 +83,7 @@ impl Live {
             held_bytes_max: gateway.held_bytes_max,
             drain_s: gateway.drain_s,
             trusted_proxies: gateway.trusted_proxies.clone(),
-            cors: settings.integration.cors.clone(),
+            rules: settings.integration.rules.clone(),
             client_tls,
         }
     }

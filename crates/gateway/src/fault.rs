@@ -100,7 +100,10 @@ const RUNTIME: &[(u32, &str, u16)] = &[
     (103_501, "The interceptor service returned an invalid response", 502),
     (303_000, "No endpoint of the set is ready",               503),
     (303_001, "The endpoint is suspended",                     503),
+    (303_002, "The endpoint is suspended",                     503),
     (305_100, "The endpoint does not exist",                   500),
+    (401_001, "The blocking call failed",                      502),
+    (401_003, "The message has no valid address",              500),
     (500_000, "The back end returned a SOAP fault",            502),
     (502_001, "The response of the back end is too large",     502),
     (502_002, "A policy refuses the response of the back end", 502),
@@ -143,25 +146,27 @@ fn malformed(status: u16, description: &str) -> FaultResponse {
     report(status, u32::from(status), message, description)
 }
 
+/// What a client is told of a fault that is no denial.
+pub(crate) fn description(code: u32) -> &'static str {
+    let known = RUNTIME.iter().find(|(known, ..)| *known == code);
+    known.map_or("The message could not be processed", |(_, description, _)| description)
+}
+
 /// In WSO2 every upstream fault has status 500; `fault_status = "http"` distinguishes them.
 fn runtime(code: u32, statuses: FaultStatus) -> FaultResponse {
-    let known = RUNTIME.iter().find(|(known, ..)| *known == code);
-    let (description, http) = match known {
-        Some((_, description, http)) => (*description, *http),
-        None => {
-            let http = match code {
-                303_000..=303_999 | 503_000..=503_999 => 503,
-                101_000..=101_999 | 502_000..=502_999 => 502,
-                _ => 500,
-            };
-            ("The message could not be processed", http)
-        }
+    let http = match RUNTIME.iter().find(|(known, ..)| *known == code) {
+        Some((.., http)) => *http,
+        None => match code {
+            303_000..=303_999 | 503_000..=503_999 => 503,
+            101_000..=101_999 | 502_000..=502_999 => 502,
+            _ => 500,
+        },
     };
     let status = match statuses {
         FaultStatus::Wso2 => 500,
         FaultStatus::Http => http,
     };
-    report(status, code, "Runtime Error", description)
+    report(status, code, "Runtime Error", description(code))
 }
 
 fn report(status: u16, code: u32, message: &str, description: &str) -> FaultResponse {

@@ -184,7 +184,7 @@ impl Gateway {
             policies: PolicyTable::compile(&routes, None),
             quotas: Quotas::compile(snapshot, &routes, None),
             routes,
-            integration: Integration::compile(snapshot, settings.integration.cors.as_ref(), None),
+            integration: Integration::compile(snapshot, &settings.integration.rules, None),
             live: Arc::new(Live::new(settings, parts.client_tls)),
         };
         let (meters, reconciliation) = meters(settings, &clock);
@@ -309,12 +309,12 @@ impl Gateway {
     pub fn apply(&self, snapshot: &Snapshot) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let routes = Arc::new(Routes::compile(snapshot, Some(&current.routes)));
-        let cors = current.live.cors.as_ref();
+        let rules = &current.live.rules;
         let next = Compiled {
             policies: PolicyTable::compile(&routes, Some(&current.policies)),
             quotas: Quotas::compile(snapshot, &routes, Some(&current.quotas)),
             routes,
-            integration: Integration::compile(snapshot, cors, Some(&current.integration)),
+            integration: Integration::compile(snapshot, rules, Some(&current.integration)),
             live: Arc::clone(&current.live),
         };
         // Dropped here, not by a worker that has requests to serve.
@@ -344,7 +344,7 @@ impl Gateway {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         self.upstreams.shared().set_client_tls(Arc::clone(&client_tls));
         let live = Arc::new(Live::new(settings, client_tls));
-        let integration = current.integration.with_cors(live.cors.as_ref());
+        let integration = current.integration.with_rules(&live.rules);
         let next = Compiled { live, integration, ..current.clone() };
         let last = std::mem::replace(&mut *current, next);
         self.publish(&current);

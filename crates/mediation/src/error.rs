@@ -36,6 +36,12 @@ impl Code {
     pub const REQUEST_MISMATCH: Self = Self(400);
     /// The same for a response.
     pub const RESPONSE_MISMATCH: Self = Self(500);
+    /// The endpoint, which a WSDL describes, is suspended.
+    pub const WSDL_SUSPENDED: Self = Self(303_002);
+    /// A `call` with `blocking` failed, whatever the reason.
+    pub const BLOCKING_CALL: Self = Self(401_001);
+    /// The message cannot be sent, since it has no valid address.
+    pub const NOT_SENT: Self = Self(401_003);
     /// The endpoint returned a SOAP fault, which `FORCE_ERROR_ON_SOAP_FAULT` makes a failure.
     pub const SOAP_FAULT: Self = Self(500_000);
     /// There is no endpoint of this name.
@@ -44,10 +50,12 @@ impl Code {
 
 /// Why a message could not be mediated. An error handler sees it as `ERROR_CODE`, `ERROR_MESSAGE` and `ERROR_DETAIL`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
+#[error("{message}{}", detail.as_ref().map(|detail| format!(": {detail}")).unwrap_or_default())]
 pub struct Failure {
     pub code: Code,
     pub message: String,
+    /// What only the log should say, such as an address.
+    pub detail: Option<String>,
     /// The mediator, such as `log at proxy.xml:3:5`; added by the run.
     pub place: Option<String>,
     /// `throwError`'s `type`, which is the `ERROR_CODE` then.
@@ -59,7 +67,12 @@ pub struct Failure {
 impl Failure {
     #[must_use]
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), place: None, kind: None, denial: None }
+        Self { code, message: message.into(), detail: None, place: None, kind: None, denial: None }
+    }
+
+    #[must_use]
+    pub fn with_detail(self, detail: String) -> Self {
+        Self { detail: Some(detail), ..self }
     }
 
     /// A policy refuses the message.

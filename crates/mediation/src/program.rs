@@ -1,8 +1,10 @@
 //! Compiled artefacts: sequences and endpoints by number.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+use std::sync::Arc;
 
+use expression::mapping::Rules;
 use expression::{BodyUse, Expression};
 
 use crate::Mediator;
@@ -27,7 +29,7 @@ impl EndpointId {
 /// A position in an artefact, for messages.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Site {
-    pub(crate) file: std::sync::Arc<str>,
+    pub(crate) file: Arc<str>,
     pub(crate) line: u32,
     pub(crate) column: u32,
 }
@@ -74,6 +76,8 @@ pub struct Program {
     pub(crate) inbounds: Vec<Inbound>,
     /// What expressions read as `configs.NAME`.
     pub(crate) configs: HashMap<String, String>,
+    /// Between JSON and XML; `None`: the default.
+    pub(crate) mapping: Option<Arc<Rules>>,
     pub(crate) caches: Vec<crate::mediators::CachePolicy>,
     /// The number of them.
     pub(crate) throttles: usize,
@@ -81,7 +85,7 @@ pub struct Program {
     pub(crate) throttle_groups: Vec<String>,
     /// Those of policies, by draft and text, while it is compiled: operations share them.
     #[cfg(feature = "validate")]
-    pub(crate) schemas: HashMap<String, std::sync::Arc<crate::mediators::Schema>>,
+    pub(crate) schemas: HashMap<String, Arc<crate::mediators::Schema>>,
     /// What each sequence needs of the body, with all that it may enter.
     pub(crate) body_uses: Vec<BodyUse>,
 }
@@ -137,6 +141,13 @@ impl Program {
     #[must_use]
     pub fn inbounds(&self) -> &[Inbound] {
         &self.inbounds
+    }
+
+    /// Maps between JSON and XML as these properties of Synapse say. Invalid ones were reported already.
+    pub fn map_json(&mut self, properties: &BTreeMap<&'static str, String>) {
+        let mut rules = Rules::DEFAULT;
+        let valid = properties.iter().filter(|(name, value)| rules.set(name, value).is_ok());
+        self.mapping = (valid.count() > 0).then(|| Arc::new(rules));
     }
 
     /// What a run of `sequence` may need of the body, with all that it may enter.
@@ -208,6 +219,8 @@ pub struct Endpoint {
     /// Whether a group tries its next member after an error of this one.
     pub retry: Retry,
     pub credentials: Option<Credentials>,
+    /// A WSDL says where it is.
+    pub is_wsdl: bool,
 }
 
 /// `retryConfig`: the errors after which a group tries its next member.

@@ -196,11 +196,11 @@ fn head_can_be_written(message: &Message) {
 pub fn mapping(input: &[u8]) {
     let budget = Budget::large();
     let round = |document: &json::Document<'_>| {
-        let xml = mapping::to_xml(document.root(), &budget).ok()?;
+        let xml = mapping::to_xml(document.root(), &mapping::Rules::DEFAULT, &budget).ok()?;
         let bytes = xml.write(xml::WriterOptions::default()).ok()?;
         let read = xml::Document::parse(&bytes);
         let read = read.unwrap_or_else(|error| panic!("{error}: {}", document.text()));
-        mapping::to_json(read.element()?, &budget).ok()
+        mapping::to_json(read.element()?, &mapping::Rules::DEFAULT, &budget).ok()
     };
     let Ok(document) = json::Document::parse(input) else { return };
     views(&document, &budget);

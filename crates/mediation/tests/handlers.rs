@@ -39,6 +39,53 @@ fn the_failure_of_an_endpoint_has_its_code_and_the_message_that_was_sent() {
     assert_eq!(ran.body(), "1");
 }
 
+/// The code of what a call fails with, and its text, if the endpoint fails with `code`.
+fn failed(call: &str, code: u32) -> String {
+    let fault = handler("f", "<respond/>");
+    let target = format!(" faultSequence=\"f\"><inSequence>{call}</inSequence>");
+    let fails = move |_: &str, _: &str| {
+        let failure = Failure::new(Code(code), "refused").with_detail("127.0.0.1:1".to_owned());
+        Some(Answer::Failed(failure, None))
+    };
+    proxy(&fault, &target, &fails).log.join("; ")
+}
+
+#[test]
+fn a_blocking_call_fails_with_a_code_of_its_own() {
+    let call = |attributes: &str| format!("<call{attributes}><endpoint key=\"a\"/></call>");
+    let (other, blocking) = (call(""), call(" blocking=\"true\""));
+    assert_eq!(failed(&other, 101_503), "f = 101503, m = refused");
+    for code in [101_503, 101_504, 303_001, 500_000] {
+        assert_eq!(failed(&blocking, code), "f = 401001, m = refused", "{code}");
+    }
+    assert_eq!(failed(&blocking, 503_001), "f = 503001, m = refused", "a limit of the host");
+    let stored = blocking.replace("</call>", "<target type=\"variable\">v</target></call>");
+    assert_eq!(failed(&stored, 101_503), "f = 401001, m = refused");
+}
+
+#[test]
+fn a_suspended_endpoint_of_a_wsdl_and_a_message_without_address_have_codes() {
+    let wsdl = "<call><endpoint><wsdl service=\"S\" port=\"P\"><definitions xmlns=\"http://schemas.xmlsoap.org/wsdl/\">\
+        <service name=\"S\"><port name=\"P\"><address xmlns=\"http://schemas.xmlsoap.org/wsdl/soap/\" \
+        location=\"http://w/\"/></port></service></definitions></wsdl></endpoint></call>";
+    assert_eq!(failed(wsdl, 303_001), "f = 303002, m = refused");
+    assert_eq!(failed(wsdl, 101_503), "f = 101503, m = refused");
+    let nowhere = failed("<call><endpoint><default/></endpoint></call>", 0);
+    assert!(nowhere.starts_with("f = 401003, m = the message has no address"), "{nowhere}");
+}
+
+#[test]
+fn the_message_of_an_error_does_not_name_addresses_and_its_detail_does() {
+    let fault = "<sequence name=\"f\"><log level=\"custom\"><property name=\"d\" expression=\"$ctx:ERROR_DETAIL\"/>\
+        <property name=\"e\" expression=\"$ctx:ERROR_EXCEPTION\"/></log><respond/></sequence>";
+    let fails = |_: &str, _: &str| {
+        let failure = Failure::new(Code::NOT_CONNECTED, "refused");
+        Some(Answer::Failed(failure.with_detail("127.0.0.1:1".to_owned()), None))
+    };
+    let ran = proxy(fault, " endpoint=\"a\" faultSequence=\"f\">", &fails);
+    assert_eq!(ran.log, ["d = 127.0.0.1:1, e = refused: 127.0.0.1:1"]);
+}
+
 #[test]
 fn handlers_of_each_other_that_fail_do_not_do_so_for_ever() {
     let throwing = |name: &str, handler: &str| {

@@ -92,7 +92,7 @@ impl Fault {
             Self::Mediation { code: 400 | 601_000, .. } => Blame::Client,
             // Those of sending and of endpoints.
             Self::Mediation {
-                code: 500 | 101_000..=101_999 | 103_500..=103_501 | 303_000..=305_999,
+                code: 500 | 101_000..=101_999 | 103_500..=103_501 | 303_000..=305_999 | 401_001,
                 ..
             } => Blame::Upstream,
             Self::Mediation { .. } => Blame::Gateway,

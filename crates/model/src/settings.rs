@@ -1,6 +1,7 @@
 //! The settings of the configuration file `penstock.toml`, loaded and checked by `formats`, which also has
 //! the manual of the keys.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -141,8 +142,16 @@ pub struct IntegrationSettings {
     pub http2: Option<Http2Listeners>,
     /// `artifacts`: files, folders and `.car` archives, followed while running.
     pub artefacts: Vec<PathBuf>,
+    pub rules: ArtefactRules,
+}
+
+/// What `[integration]` says of all artefacts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ArtefactRules {
     /// `cors_origins` and `cors_headers`: the rules of all Synapse APIs; absent: they answer no cross-origin request.
     pub cors: Option<Cors>,
+    /// `json_*`: how XML becomes JSON, by the names of Synapse's properties. All are valid.
+    pub json: BTreeMap<&'static str, String>,
 }
 
 /// `[gateway] plans`

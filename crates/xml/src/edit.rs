@@ -12,7 +12,7 @@ use crate::document::{
 use crate::error::{Error, ErrorKind};
 use crate::limits::XML_BYTES_CEILING;
 use crate::names::{EMPTY, XML_NAMESPACE, XMLNS_NAMESPACE, number};
-use crate::node::Kind;
+use crate::node::{Kind, Node};
 
 pub(crate) use chains::ChainIndexes;
 
@@ -126,6 +126,37 @@ impl Document {
         Ok(())
     }
 
+    /// Moves `child` behind `after`.
+    ///
+    /// # Errors
+    /// As [`Document::insert_before`].
+    pub fn insert_after(&mut self, after: NodeId, child: NodeId) -> Edit {
+        let index = self.index_of(after)?;
+        if index & ATTRIBUTE == 0 && after != child {
+            self.create_links();
+            if let Some(next) = self.node(after).and_then(Node::next_sibling).map(Node::id) {
+                // It is behind `after` already.
+                return if next == child { Ok(()) } else { self.insert_before(next, child) };
+            }
+            if let Some(parent) = self.node(after).and_then(Node::parent).map(Node::id) {
+                return self.append(parent, child);
+            }
+        }
+        if after == child { Ok(()) } else { Err(ErrorKind::WrongKind(self.kind_of(index)).into()) }
+    }
+
+    /// Detaches the children of `parent`, and moves `new` there.
+    ///
+    /// # Errors
+    /// As [`Document::append`].
+    pub fn replace_children(&mut self, parent: NodeId, new: &[NodeId]) -> Edit {
+        let old = self.node(parent).into_iter().flat_map(Node::children);
+        for child in old.map(Node::id).collect::<Vec<_>>() {
+            self.detach(child)?;
+        }
+        new.iter().try_for_each(|child| self.append(parent, *child))
+    }
+
     /// Detaches a node with everything below it; an attribute is removed.
     ///
     /// # Errors
@@ -174,8 +205,8 @@ impl Document {
             Kind::Attribute => {
                 let qname = self.intern_attribute(name)?;
                 let wanted = self.names.get_qname(qname).name;
-                let owner = self.node(node).and_then(crate::Node::parent);
-                let mut others = owner.into_iter().flat_map(crate::Node::attributes);
+                let owner = self.node(node).and_then(Node::parent);
+                let mut others = owner.into_iter().flat_map(Node::attributes);
                 if others.any(|other| other.index() != index && other.name() == wanted) {
                     return Err(ErrorKind::DuplicateAttribute(name.local.to_owned()).into());
                 }
@@ -235,11 +266,11 @@ impl Document {
     }
 
     fn index_of(&self, id: NodeId) -> Edit<u32> {
-        self.node(id).map(crate::Node::index).ok_or_else(|| ErrorKind::UnknownNode.into())
+        self.node(id).map(Node::index).ok_or_else(|| ErrorKind::UnknownNode.into())
     }
 
     fn kind_of(&self, index: u32) -> Kind {
-        crate::Node::new(self, index).kind()
+        Node::new(self, index).kind()
     }
 
     fn element_index(&self, id: NodeId) -> Edit<u32> {

@@ -560,3 +560,42 @@ fn many_attributes_are_written_once_each_with_their_last_value() {
         assert_eq!(element.attribute("urn:1", "x9"), Some("new"));
     }
 }
+
+#[test]
+fn a_node_is_inserted_behind_another() {
+    check(
+        "<a><b/>t<c/></a>",
+        |it| it.insert_after(find(it, "b"), find(it, "c")),
+        Ok("<a><b/><c/>t</a>"),
+    );
+    check(
+        "<a><b/><c/></a>",
+        |it| it.insert_after(find(it, "b"), find(it, "c")),
+        Ok("<a><b/><c/></a>"),
+    );
+    check(
+        "<a><b/><c/></a>",
+        |it| it.insert_after(find(it, "c"), find(it, "b")),
+        Ok("<a><c/><b/></a>"),
+    );
+    check(
+        "<a><b/><c/></a>",
+        |it| it.insert_after(find(it, "b"), find(it, "b")),
+        Ok("<a><b/><c/></a>"),
+    );
+    check("<a><b/></a>", |it| it.insert_after(find(it, "b"), find(it, "a")), Err(ErrorKind::Cycle));
+    let mut document = parse("<a><b/><c/></a>");
+    let detached = find(&document, "b");
+    document.detach(detached).unwrap();
+    assert!(document.insert_after(detached, find(&document, "c")).is_err());
+}
+
+#[test]
+fn children_are_replaced() {
+    check(
+        "<a>t<b/><c><d/></c></a>",
+        |it| it.replace_children(find(it, "a"), &[find(it, "d"), find(it, "b")]),
+        Ok("<a><d/><b/></a>"),
+    );
+    check("<a><b/></a>", |it| it.replace_children(find(it, "a"), &[]), Ok("<a/>"));
+}

@@ -65,6 +65,11 @@ pub trait StaticContext {
         None
     }
 
+    /// A namespace in which the functions of the core library are too.
+    fn core_namespace(&self) -> Option<&str> {
+        None
+    }
+
     /// The number of a variable; if none, the expression is rejected.
     fn variable(&self, name: &ExpandedName) -> Option<VariableId> {
         let _ = name;

@@ -1,5 +1,6 @@
 //! XPath with the extensions of WSO2's Synapse: the variables `$ctx:name`, `$trp:name`, `$body` and so on,
-//! and the functions `get-property()`, `base64Encode()`, `base64Decode()` and `url-encode()`.
+//! and the functions `get-property()`, `base64Encode()`, `base64Decode()` and `url-encode()`; those of Jaxen that XPath 1.0
+//! does not have, and in the namespace of XPath 2.0's functions, `fn:`, these and a few others beside the core library.
 //!
 //! It uses the public API alone, so it is also an example of how to extend XPath. A prefix that is bound to
 //! a namespace takes precedence over a scope of the same name. A property that isn't set is the empty
@@ -13,6 +14,7 @@ use xml::{Document, Node};
 
 use crate::dates::{self, Dialect};
 use crate::encoding;
+use crate::regex::Regex;
 use crate::{
     Budget, Context, Environment, Error, ExpandedName, FunctionId, NodeSet, StaticContext, Value,
     VariableId,
@@ -107,15 +109,47 @@ enum Function {
     Base64Encode,
     Base64Decode,
     UrlEncode,
+    UpperCase,
+    LowerCase,
+    EndsWith,
+    Matches,
+    StringJoin,
+    Abs,
+    Exists,
+    Empty,
+    CurrentDateTime,
 }
 
-/// Name, function, fewest and most arguments. A [`FunctionId`] is an index of this table.
+/// The namespace of XPath 2.0's functions, which the prefix `fn` has unless it is bound to another.
+const FN: &str = "http://www.w3.org/2005/xpath-functions";
+const FN_PREFIX: &str = "fn";
+
+/// How a function is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Named {
+    Plain,
+    /// In the namespace [`FN`].
+    Fn,
+    Both,
+}
+
+/// Name, how it is called, function, fewest and most arguments. A [`FunctionId`] is an index of this table. Source of
+/// those that are called both ways: Jaxen's `XPathFunctionContext`.
 #[rustfmt::skip]
-const FUNCTIONS: &[(&str, Function, usize, usize)] = &[
-    ("get-property", Function::GetProperty,  1, 3),
-    ("base64Encode", Function::Base64Encode, 1, 2),
-    ("base64Decode", Function::Base64Decode, 1, 2),
-    ("url-encode",   Function::UrlEncode,    1, 2),
+const FUNCTIONS: &[(&str, Named, Function, usize, usize)] = &[
+    ("get-property",     Named::Plain, Function::GetProperty,     1, 3),
+    ("base64Encode",     Named::Plain, Function::Base64Encode,    1, 2),
+    ("base64Decode",     Named::Plain, Function::Base64Decode,    1, 2),
+    ("url-encode",       Named::Plain, Function::UrlEncode,       1, 2),
+    ("upper-case",       Named::Both,  Function::UpperCase,       1, 1),
+    ("lower-case",       Named::Both,  Function::LowerCase,       1, 1),
+    ("ends-with",        Named::Both,  Function::EndsWith,        2, 2),
+    ("matches",          Named::Fn,    Function::Matches,         2, 3),
+    ("string-join",      Named::Fn,    Function::StringJoin,      1, 2),
+    ("abs",              Named::Fn,    Function::Abs,             1, 1),
+    ("exists",           Named::Fn,    Function::Exists,          1, 1),
+    ("empty",            Named::Fn,    Function::Empty,           1, 1),
+    ("current-dateTime", Named::Fn,    Function::CurrentDateTime, 0, 0),
 ];
 
 /// The namespace of a scope's prefix while an expression is compiled. URIs contain no spaces.
@@ -163,7 +197,12 @@ impl StaticContext for Names<'_> {
     fn namespace(&self, prefix: &str) -> Option<String> {
         let bound = self.namespaces.iter().find(|(known, _)| known == prefix);
         let scope = || PropertyScope::of_prefix(prefix).map(|_| [RESERVED, prefix].concat());
-        bound.map(|(_, uri)| uri.clone()).or_else(scope)
+        let functions = || (prefix == FN_PREFIX).then(|| FN.to_owned());
+        bound.map(|(_, uri)| uri.clone()).or_else(scope).or_else(functions)
+    }
+
+    fn core_namespace(&self) -> Option<&str> {
+        Some(FN)
     }
 
     fn variable(&self, name: &ExpandedName) -> Option<VariableId> {
@@ -186,10 +225,13 @@ impl StaticContext for Names<'_> {
     }
 
     fn function(&self, name: &ExpandedName, arguments: usize) -> Option<FunctionId> {
-        let index = FUNCTIONS.iter().position(|(known, _, least, most)| {
-            name.namespace.is_empty()
-                && *known == name.local
-                && (*least..=*most).contains(&arguments)
+        let is_named = |named: Named| match &*name.namespace {
+            "" => named != Named::Fn,
+            FN => named != Named::Plain,
+            _ => false,
+        };
+        let index = FUNCTIONS.iter().position(|(known, named, _, least, most)| {
+            is_named(*named) && *known == name.local && (*least..=*most).contains(&arguments)
         })?;
         u32::try_from(index).ok().map(FunctionId)
     }
@@ -302,9 +344,12 @@ impl<'d> Environment<'d> for Bound<'_, 'd> {
         arguments: Vec<Value<'d>>,
         budget: &Budget,
     ) -> Result<Value<'d>, Error> {
-        let Some((_, function, ..)) = FUNCTIONS.get(id.0 as usize) else {
+        let Some((_, _, function, ..)) = FUNCTIONS.get(id.0 as usize) else {
             return Err(Error::NoFunction(id.0));
         };
+        if let Some(value) = self.of_values(*function, &arguments, budget)? {
+            return Ok(value);
+        }
         let texts = arguments
             .iter()
             .map(|value| value.charged_string(budget))
@@ -313,6 +358,7 @@ impl<'d> Environment<'d> for Bound<'_, 'd> {
             return self.get_property(&texts, budget);
         }
         let text = texts.first().map_or("", AsRef::as_ref);
+        // Or another second argument.
         let charset = texts.get(1).map_or("UTF-8", AsRef::as_ref);
         budget.charge_scanning(text.len())?;
         budget.charge_memory(text.len().saturating_mul(ENCODED_BYTES_PER_BYTE))?;
@@ -324,15 +370,31 @@ impl<'d> Environment<'d> for Bound<'_, 'd> {
                 decode(bytes, charset)?
             }
             Function::Base64Encode => encoding::base64_encode(&encode(text, charset)?),
-            Function::UrlEncode | Function::GetProperty => {
-                encoding::form_encode(&encode(text, charset)?)
+            Function::UrlEncode => encoding::form_encode(&encode(text, charset)?),
+            Function::UpperCase => text.to_uppercase(),
+            Function::LowerCase => text.to_lowercase(),
+            Function::EndsWith => return Ok(Value::Boolean(text.ends_with(charset))),
+            Function::Matches => {
+                let flags = texts.get(2).map_or("", AsRef::as_ref);
+                let regex = Regex::compile_within(charset, flags, PATTERN_BYTES_MAX, budget)?;
+                let regex = regex.or_else(|error| fail(format!("fn:matches(): {error}")))?;
+                return Ok(Value::Boolean(regex.is_match(text, budget)?));
             }
+            Function::GetProperty
+            | Function::StringJoin
+            | Function::Abs
+            | Function::Exists
+            | Function::Empty
+            | Function::CurrentDateTime => return Err(Error::NoFunction(id.0)),
         };
         Ok(Value::String(converted))
     }
 }
 
-/// URL encoding makes three bytes of one; a character of ISO-8859-1 becomes up to two.
+/// Maximum memory of a pattern of `fn:matches()`.
+const PATTERN_BYTES_MAX: usize = 256 * 1024;
+/// URL encoding makes three bytes of one; a character of ISO-8859-1 becomes up to two, and one in the other case up to
+/// three.
 const ENCODED_BYTES_PER_BYTE: usize = 3;
 
 /// The date format of `SYSTEM_DATE` without an argument: that of Java's locale `en_US`.
@@ -357,6 +419,47 @@ impl<'d> Bound<'_, 'd> {
             budget.charge_memory(text.len())?;
         }
         Ok(value)
+    }
+
+    /// Those of `fn:` whose arguments are not texts; `None`: another function.
+    fn of_values(
+        &self,
+        function: Function,
+        arguments: &[Value<'d>],
+        budget: &Budget,
+    ) -> Result<Option<Value<'d>>, Error> {
+        let is_empty =
+            || matches!(arguments.first(), Some(Value::NodeSet(nodes)) if nodes.is_empty());
+        Ok(Some(match (function, arguments) {
+            (Function::Exists, _) => Value::Boolean(!is_empty()),
+            (Function::Empty, _) => Value::Boolean(is_empty()),
+            (Function::Abs, [value]) => {
+                let text = value.charged_string(budget)?;
+                budget.charge_scanning(text.len())?;
+                Value::Number(crate::string_to_number(&text).abs())
+            }
+            (Function::StringJoin, [Value::NodeSet(nodes), rest @ ..]) => {
+                let between = rest.first().map(|value| value.charged_string(budget)).transpose()?;
+                let between = between.unwrap_or_default();
+                let mut joined = String::new();
+                for (at, item) in nodes.iter().enumerate() {
+                    let text = item.charged_string_value(budget)?;
+                    budget.charge_memory(text.len().saturating_add(between.len()))?;
+                    if at > 0 {
+                        joined.push_str(&between);
+                    }
+                    joined.push_str(&text);
+                }
+                Value::String(joined)
+            }
+            (Function::StringJoin, [value, ..]) => value.copy(budget)?,
+            (Function::CurrentDateTime, _) => {
+                let now = self.message.unix_ms().unwrap_or_default();
+                let pattern = "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'";
+                Value::String(dates::format(now, pattern, Dialect::SimpleDateFormat, budget)?)
+            }
+            _ => return Ok(None),
+        }))
     }
 
     /// `get-property(name)`, `get-property(scope, name)`, and with a date format after the name

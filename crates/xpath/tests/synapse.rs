@@ -121,6 +121,45 @@ fn variables_and_functions_read_the_message() {
 }
 
 #[test]
+fn functions_of_xpath_2_are_called_by_their_prefix() {
+    let xml = b"<all><a>x</a><a>Y</a><n>-1.5</n></all>";
+    for (text, expect) in [
+        ("fn:concat('a', 'b')", "ab"),
+        ("fn:substring-after(//a, '')", "x"),
+        ("fn:upper-case(//a)", "X"),
+        ("lower-case('A\u{c4}')", "a\u{e4}"),
+        ("ends-with('order', 'der')", "true"),
+        ("fn:ends-with('order', 'ord')", "false"),
+        ("fn:matches('order 17', '[0-9]{2}')", "true"),
+        ("fn:matches('ORDER', 'order')", "false"),
+        ("fn:matches('ORDER', 'order', 'i')", "true"),
+        ("fn:string-join(//a, '-')", "x-Y"),
+        ("fn:string-join(//none, '-')", ""),
+        ("fn:abs(//n)", "1.5"),
+        ("fn:exists(//n)", "true"),
+        ("fn:empty(//n)", "false"),
+        ("fn:empty(//none)", "true"),
+        ("fn:current-dateTime()", "2023-11-14T22:13:20.789Z"),
+    ] {
+        assert_eq!(string(text, xml), expect, "{text}");
+    }
+    for (text, error) in [
+        ("fn:tokenize('a', 'b')", "unknown function"),
+        ("matches('a', 'b')", "unknown function"),
+        ("fn:get-property('a')", "unknown function"),
+        ("fn:concat('a')", "takes at least 2 arguments"),
+        ("fn:matches('a', '(')", "fn:matches(): "),
+    ] {
+        let found = evaluate(text, xml).unwrap_err();
+        assert!(found.contains(error), "{text}: {found}");
+    }
+    let bound = [("fn".to_owned(), "urn:mine".to_owned())];
+    assert!(SynapseXPath::compile("fn:concat('a', 'b')", &bound).is_err());
+    let other = [("f".to_owned(), "http://www.w3.org/2005/xpath-functions".to_owned())];
+    assert!(SynapseXPath::compile("f:concat('a', 'b')", &other).is_ok());
+}
+
+#[test]
 fn wrong_arguments_are_errors() {
     #[rustfmt::skip]
     let cases = [

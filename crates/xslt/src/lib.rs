@@ -111,4 +111,17 @@ impl Stylesheet {
         }
         Ok(())
     }
+
+    /// The same, with a document as the result, which is neither written nor parsed: `xsl:output` has no effect.
+    ///
+    /// # Errors
+    /// As [`Stylesheet::transform`].
+    pub fn transform_to_document(
+        &self,
+        source: &xml::Document,
+        options: &Options<'_>,
+        budget: &Budget,
+    ) -> Result<xml::Document, Error> {
+        run::transform_to_document(&self.program, source, options, budget)
+    }
 }

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use xpath::{ExpandedName, Value};
+use xml::Node;
+use xpath::{ExpandedName, Item, NodeSet, Value};
 
 use crate::error::{Error, ErrorKind};
 use crate::load::{NoResolver, Resolver};
@@ -12,13 +13,14 @@ use crate::program::Program;
 #[derive(Clone, Copy)]
 pub struct Options<'a> {
     pub(crate) params: Option<&'a Params>,
+    pub(crate) nodes: &'a [(String, Vec<Node<'a>>)],
     pub(crate) resolver: &'a dyn Resolver,
     pub(crate) now_ms: Option<i64>,
 }
 
 impl Default for Options<'_> {
     fn default() -> Self {
-        Self { params: None, resolver: &NoResolver, now_ms: None }
+        Self { params: None, nodes: &[], resolver: &NoResolver, now_ms: None }
     }
 }
 
@@ -31,6 +33,12 @@ impl<'a> Options<'a> {
     #[must_use]
     pub fn params(self, params: &'a Params) -> Self {
         Self { params: Some(params), ..self }
+    }
+
+    /// Parameters whose values are node-sets, by name as in [`Params`]. They take precedence.
+    #[must_use]
+    pub fn nodes(self, nodes: &'a [(String, Vec<Node<'a>>)]) -> Self {
+        Self { nodes, ..self }
     }
 
     /// Provides what `document()` names, and receives messages. Default: [`NoResolver`].
@@ -90,9 +98,7 @@ impl Params {
     }
 
     fn with(mut self, name: &str, value: Param) -> Self {
-        let split = name.strip_prefix('{').and_then(|rest| rest.split_once('}'));
-        let (namespace, local) = split.unwrap_or(("", name));
-        self.values.insert(ExpandedName::new(namespace, local), value);
+        self.values.insert(expanded(name), value);
         self
     }
 
@@ -103,19 +109,40 @@ impl Params {
             Param::Boolean(value) => Value::Boolean(*value),
         })
     }
+}
+
+impl<'a> Options<'a> {
+    /// The value of a parameter.
+    pub(crate) fn value(&self, name: &ExpandedName) -> Option<Value<'a>> {
+        match self.nodes.iter().find(|(known, _)| expanded(known) == *name) {
+            Some((_, nodes)) => {
+                let items = nodes.iter().map(|node| Item::from(*node)).collect();
+                Some(Value::NodeSet(NodeSet::from_unordered(items)))
+            }
+            None => self.params?.value(name),
+        }
+    }
 
     pub(crate) fn check(&self, program: &Program) -> Result<(), Error> {
         let declared = |name: &ExpandedName| {
             program.globals.iter().any(|global| global.is_param && global.name == *name)
         };
-        let Some(unknown) = self.values.keys().find(|name| !declared(name)) else { return Ok(()) };
+        let params = self.params.into_iter().flat_map(|params| params.values.keys().cloned());
+        let mut given = params.chain(self.nodes.iter().map(|(name, _)| expanded(name)));
+        let Some(unknown) = given.find(|name| !declared(name)) else { return Ok(()) };
         let known = program.globals.iter().filter(|global| global.is_param);
         let known: Vec<String> = known.map(|global| param_name(&global.name)).collect();
         let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-        let unknown = param_name(unknown);
+        let unknown = param_name(&unknown);
         let message = format!("unknown parameter `{unknown}`; the stylesheet declares: {known}");
         Err(Error::without_place(ErrorKind::Parameter, message))
     }
+}
+
+fn expanded(name: &str) -> ExpandedName {
+    let split = name.strip_prefix('{').and_then(|rest| rest.split_once('}'));
+    let (namespace, local) = split.unwrap_or(("", name));
+    ExpandedName::new(namespace, local)
 }
 
 /// As [`Params`] takes it.

@@ -17,7 +17,7 @@ use xpath::{Budget, BudgetExceeded, Context, Item, NodeSet, Value};
 
 use crate::error::{Error, ErrorKind, Place};
 use crate::load::Resolver;
-use crate::options::{Options, Params};
+use crate::options::Options;
 use crate::output::{Output, unencodable};
 use crate::pool::Pool;
 use crate::program::{Global, Program};
@@ -165,11 +165,39 @@ pub(crate) fn transform(
     options: &Options<'_>,
     budget: &Budget,
 ) -> Result<Vec<u8>, Error> {
-    if let Some(params) = options.params {
-        params.check(program)?;
-    }
+    let output = || crate::deferred::output(&program.output);
+    run_into(program, source, options, budget, output, written)
+}
+
+pub(crate) fn transform_to_document(
+    program: &Program,
+    source: &Document,
+    options: &Options<'_>,
+    budget: &Budget,
+) -> Result<Document, Error> {
+    let output = || Ok(Output::Tree(Box::new(xml::Builder::new())));
+    run_into(program, source, options, budget, output, |output, _| match output {
+        Output::Tree(builder) => Ok(builder.finish()),
+        Output::Writer(_)
+        | Output::Html(_)
+        | Output::Plain(..)
+        | Output::Text(_)
+        | Output::Deferred(_) => Err("internal error: the output is no tree".into()),
+    })
+}
+
+fn run_into<T>(
+    program: &Program,
+    source: &Document,
+    options: &Options<'_>,
+    budget: &Budget,
+    output: impl FnOnce() -> RunResult<Output>,
+    finish: impl FnOnce(Output, &Program) -> RunResult<T>,
+) -> Result<T, Error> {
+    options.check(program)?;
     let pool = Pool::default();
-    run(program, source, options, budget, &pool).map_err(|error| error.into_error(program))
+    let made = output().and_then(|output| run(program, source, options, budget, (&pool, output)));
+    made.and_then(|made| finish(made, program)).map_err(|error| error.into_error(program))
 }
 
 fn run<'d>(
@@ -177,16 +205,15 @@ fn run<'d>(
     source: &'d Document,
     options: &Options<'d>,
     budget: &'d Budget,
-    pool: &'d Pool,
-) -> RunResult<Vec<u8>> {
+    (pool, output): (&'d Pool, Output),
+) -> RunResult<Output> {
     let source = if program.spaces.strips_any() {
         pool.add(crate::space::stripped(source, &program.spaces, budget)?).unwrap_or(source)
     } else {
         source
     };
     let value = |global: &Global| {
-        let param = options.params.filter(|_| global.is_param);
-        let value = param.and_then(|params: &Params| params.value(&global.name));
+        let value = if global.is_param { options.value(&global.name) } else { None };
         value.map_or(GlobalValue::Unknown, GlobalValue::Known)
     };
     let mut state = State {
@@ -209,10 +236,13 @@ fn run<'d>(
         patterns: crate::exslt::Patterns::default(),
         raised: None,
     };
-    let output = crate::deferred::output(&program.output)?;
     let mut machine = Machine::new(&mut state, Context::new(source.root()), output);
     machine.start_at_root()?;
-    let mut output = machine.into_output();
+    Ok(machine.into_output())
+}
+
+/// As bytes.
+fn written(mut output: Output, program: &Program) -> RunResult<Vec<u8>> {
     output.resolve_method(false).map_err(|error| error.located(program, None))?;
     match output {
         Output::Html(writer) => {

@@ -129,6 +129,27 @@ fn messages_are_passed_on_and_may_terminate_the_run() {
 }
 
 #[test]
+fn a_parameter_may_be_nodes_and_the_result_a_document() {
+    let sheet = "<xsl:stylesheet version='1.0' xmlns:xsl='http://www.w3.org/1999/XSL/Transform'>\
+        <xsl:output method='text'/><xsl:param name='p'/><xsl:template match='/'>\
+        <o n='{count($p)}'><xsl:copy-of select='$p[2]'/><xsl:value-of select='a'/></o></xsl:template></xsl:stylesheet>";
+    let sheet = Stylesheet::compile(sheet.as_bytes(), &NoResolver).unwrap();
+    let source = xml::Document::parse(b"<a>text</a>").unwrap();
+    let others = xml::Document::parse(b"<x><y/><z c='d'/></x>").unwrap();
+    let all: Vec<_> = others.element().unwrap().children().collect();
+    let nodes = [("p".to_owned(), all)];
+    let options = Options::new().nodes(&nodes);
+    let made = sheet.transform_to_document(&source, &options, &Budget::default()).unwrap();
+    let plain = xml::WriterOptions { declaration: false, ..Default::default() };
+    let written = String::from_utf8(made.write(plain).unwrap()).unwrap();
+    assert_eq!(written, "<o n=\"2\"><z c=\"d\"/>text</o>");
+    let unknown = [("q".to_owned(), Vec::new())];
+    let options = Options::new().nodes(&unknown);
+    let error = sheet.transform_to_document(&source, &options, &Budget::default()).unwrap_err();
+    assert_eq!(error.kind, Parameter, "{error}");
+}
+
+#[test]
 fn parameters_take_the_values_given_and_unknown_ones_are_errors() {
     let files = Files(&[], Mutex::default());
     let main = "<xsl:param name='p' select='1'/><xsl:param name='q' select='2'/>\

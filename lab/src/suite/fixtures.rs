@@ -16,10 +16,8 @@ use base::{Clock, SystemClock};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 
-use super::buy_stocks;
-use super::scenario::{Scenario, ScenarioPayload, TokenKind, Tokens};
+use super::scenario::{Scenario, TokenKind, Tokens};
 use crate::load::Payload;
-use crate::payload::JsonShape;
 use crate::random::SplitMix64;
 use crate::target::template::Values;
 
@@ -110,20 +108,15 @@ impl Fixtures {
     /// The scenario's request body, `bytes` long.
     pub(crate) fn payload(&self, scenario: &Scenario, bytes: u64) -> Result<Payload, String> {
         let bytes = usize::try_from(bytes).map_err(|error| error.to_string())?;
-        let made = |shape| Ok(Payload::Made { shape, bytes });
-        match scenario.payload {
-            ScenarioPayload::None => Ok(Payload::None),
-            ScenarioPayload::Array => made(JsonShape::Array),
-            ScenarioPayload::Simple => made(JsonShape::Simple),
-            ScenarioPayload::Object => made(JsonShape::Object),
-            ScenarioPayload::BuyStocks => {
-                let name = format!("{bytes}B_buyStocks.xml");
-                if !self.file(&name).is_file() {
-                    self.keep(&name, buy_stocks::make(bytes)?.as_bytes())?;
-                }
-                Ok(Payload::File(self.file(&name)))
-            }
+        if let Some(shape) = scenario.payload.shape() {
+            return Ok(Payload::Made { shape, bytes });
         }
+        let Some(made) = scenario.payload.file(bytes) else { return Ok(Payload::None) };
+        let (name, text) = made?;
+        if !self.file(&name).is_file() {
+            self.keep(&name, text.as_bytes())?;
+        }
+        Ok(Payload::File(self.file(&name)))
     }
 
     fn make_token_key(&self) -> Result<(), String> {

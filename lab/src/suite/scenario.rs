@@ -131,19 +131,46 @@ pub enum ScenarioPayload {
     Object,
     /// The SOAP orders of the Micro Integrator's tests.
     BuyStocks,
+    /// The same orders without an envelope, all for IBM.
+    Elements,
+    /// The JSON of those tests.
+    SymbolsJson,
 }
 
 impl ScenarioPayload {
     /// # Errors
     /// `bytes` is below the minimum of this payload, or too large.
     pub(crate) fn check(self, bytes: usize) -> Result<(), String> {
-        match self {
-            Self::None => Ok(()),
-            Self::Array => payload::make(JsonShape::Array, bytes).map(drop),
-            Self::Simple => payload::make(JsonShape::Simple, bytes).map(drop),
-            Self::Object => payload::make(JsonShape::Object, bytes).map(drop),
-            Self::BuyStocks => buy_stocks::make(bytes).map(drop),
+        match (self.shape(), self.file(bytes)) {
+            (Some(shape), _) => payload::make(shape, bytes).map(drop),
+            (None, Some(made)) => made.map(drop),
+            (None, None) => Ok(()),
         }
+    }
+
+    pub(crate) fn shape(self) -> Option<JsonShape> {
+        match self {
+            Self::Array => Some(JsonShape::Array),
+            Self::Simple => Some(JsonShape::Simple),
+            Self::Object => Some(JsonShape::Object),
+            Self::None | Self::BuyStocks | Self::Elements | Self::SymbolsJson => None,
+        }
+    }
+
+    /// Name and content of its file, if it is one of the Micro Integrator's tests.
+    ///
+    /// # Errors
+    /// As [`ScenarioPayload::check`].
+    pub fn file(self, bytes: usize) -> Option<Result<(String, String), String>> {
+        let (name, made) = match self {
+            Self::BuyStocks => (format!("{bytes}B_buyStocks.xml"), buy_stocks::make(bytes)),
+            Self::Elements => (format!("{bytes}B_elements.xml"), buy_stocks::make_elements(bytes)),
+            Self::SymbolsJson => {
+                (format!("{bytes}B_JSONPayload.json"), buy_stocks::make_json(bytes))
+            }
+            Self::None | Self::Array | Self::Simple | Self::Object => return None,
+        };
+        Some(made.map(|text| (name, text)))
     }
 }
 

@@ -203,7 +203,7 @@ impl PayloadTemplate {
                     match argument.document(&value, *place, budget)? {
                         Some(document) if is_content => output.nodes(&[document.root()], rest)?,
                         Some(document) => {
-                            let json = as_json(&document, budget)?;
+                            let json = as_json(&document, context.mapping(), budget)?;
                             output.value(&json, *place, Some(argument), rest)?;
                         }
                         None => output.value(&value, *place, Some(argument), rest)?,
@@ -273,9 +273,13 @@ impl Argument {
     }
 }
 
-fn as_json(document: &xml::Document, budget: &Budget) -> Result<Value<'static>, Error> {
+fn as_json(
+    document: &xml::Document,
+    rules: &mapping::Rules,
+    budget: &Budget,
+) -> Result<Value<'static>, Error> {
     Ok(match document.element() {
-        Some(root) => Value::Made(Box::new(mapping::to_json(root, budget)?)),
+        Some(root) => Value::Made(Box::new(mapping::to_json(root, rules, budget)?)),
         None => Value::Null,
     })
 }

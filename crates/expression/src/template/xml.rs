@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use crate::json::{Elements, Kind, Members, Ref};
+use crate::mapping::element_name;
 use crate::{Budget, Error};
 
 /// Appends `text` as character data, or as part of an attribute in either quote. Characters that XML 1.0 does not
@@ -58,7 +59,7 @@ pub(super) fn push_json(into: &mut Vec<u8>, value: Ref<'_>, budget: &Budget) -> 
                 elements.next().map(|element| (Rc::clone(name), element))
             }
             Work::Members(members) => {
-                members.next().map(|(name, value)| (tag(&name).into(), value))
+                members.next().map(|(name, value)| (element_name(&name).into(), value))
             }
             Work::Close(name) => {
                 charge_tag(name, budget)?;
@@ -113,24 +114,6 @@ fn push_scalar(into: &mut Vec<u8>, value: Ref<'_>, budget: &Budget) -> Result<()
 pub(super) fn escaped_len(text: &str) -> usize {
     let longer = text.bytes().filter(|byte| b"&<>\"'\n\t\r".contains(byte) || *byte < b' ').count();
     text.len() + 5 * longer
-}
-
-/// A member name as an XML name; characters that are not allowed become `_xHHHH_`.
-fn tag(name: &str) -> String {
-    let mut made = String::new();
-    for next in name.chars() {
-        // Fewer characters are allowed at the start than after it.
-        let mut with_it = [b'_'; 5];
-        let length = next.encode_utf8(&mut with_it[1..]).len();
-        let from = usize::from(made.is_empty());
-        let tried = with_it.get(from..=length).and_then(|bytes| str::from_utf8(bytes).ok());
-        if tried.is_some_and(xml::is_ncname) {
-            made.push(next);
-        } else {
-            made.push_str(&format!("_x{:04X}_", u32::from(next)));
-        }
-    }
-    if made.is_empty() { "_".to_owned() } else { made }
 }
 
 /// Appends JSON text with `&`, `<` and `>`, which occur in strings only, as XML references.

@@ -1,13 +1,15 @@
 //! The sections of the file, except `[[issuer]]`, which has its own module.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use base::limits;
+use expression::mapping::Rules;
 use model::{
-    AccessLog, AdminSettings, CertificateFiles, ClientCertificates, Cors, EndpointTls, FaultStatus,
-    GatewaySettings, Http2Listeners, IntegrationSettings, LogFormat, LogSettings, Place, PlanFiles,
-    Settings, SniCertificate, TlsSettings, UpstreamTls,
+    AccessLog, AdminSettings, ArtefactRules, CertificateFiles, ClientCertificates, Cors,
+    EndpointTls, FaultStatus, GatewaySettings, Http2Listeners, IntegrationSettings, LogFormat,
+    LogSettings, Place, PlanFiles, Settings, SniCertificate, TlsSettings, UpstreamTls,
 };
 use toml::Spanned;
 use toml::de::DeTable;
@@ -148,9 +150,9 @@ fn integration(
     }
     let artefacts = paths(table, "artifacts", outside, report);
     let artefacts = artefacts.unwrap_or_else(|| vec![outside.path("artifacts/")]);
-    let cors = cors(table, report);
+    let rules = ArtefactRules { cors: cors(table, report), json: json(table, report) };
     let http2 = table.get("http2").is_some().then(|| http2(table, report));
-    IntegrationSettings { http, https, http2, artefacts, cors }
+    IntegrationSettings { http, https, http2, artefacts, rules }
 }
 
 /// Micro Integrator's rules for all APIs: `synapse.rest.CORSConfig.*` of its `synapse.properties`.
@@ -178,6 +180,45 @@ fn cors(table: &Table<'_>, report: &mut Report) -> Option<Cors> {
         expose_headers: Vec::new(),
         allow_credentials: false,
     })
+}
+
+/// The keys by which XML becomes JSON, and the properties of Synapse that they replace.
+const JSON_KEYS: [(&str, &str); 10] = [
+    ("json_auto_primitive", "synapse.commons.json.output.autoPrimitive"),
+    ("json_string_pattern", "synapse.commons.json.output.disableAutoPrimitive.regex"),
+    ("json_auto_array", "synapse.commons.json.output.jsonoutAutoArray"),
+    ("json_read_multiple", "synapse.commons.json.output.jsonoutMultiplePI"),
+    ("json_write_multiple", "synapse.commons.json.output.xmloutMultiplePI"),
+    ("json_null_for_empty", "synapse.commons.enableXmlNullForEmptyElement"),
+    ("json_nil", "synapse.commons.enableXmlNilReadWrite"),
+    ("json_namespaces", "synapse.commons.json.preserve.namespace"),
+    ("json_namespace_separator", "synapse.commons.json.output.namespaceSepChar"),
+    ("json_namespace_declarations", "synapse.commons.json.output.enableNSDeclarations"),
+];
+
+fn json(table: &Table<'_>, report: &mut Report) -> BTreeMap<&'static str, String> {
+    let mut valid = BTreeMap::new();
+    for (key, property) in JSON_KEYS {
+        let Some(item) = table.get(key) else { continue };
+        let value = match key {
+            "json_string_pattern" | "json_namespace_separator" => {
+                table.text(key, report).map(|(text, _)| text.to_owned())
+            }
+            _ => Some(table.flag(key, true, report).to_string()),
+        };
+        let Some(value) = value else { continue };
+        let mut rules = Rules::DEFAULT;
+        match rules.set(property, &value) {
+            Ok(()) => {
+                valid.insert(property, value);
+            }
+            Err(error) => {
+                let help = "write a regular expression, or one character as a separator";
+                report.error(item.place, error, help);
+            }
+        }
+    }
+    valid
 }
 
 /// `http` and `https`.

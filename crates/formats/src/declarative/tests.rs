@@ -46,6 +46,16 @@ http2 = "http"
 artifacts = ["orders.car", "/srv/mi"]
 cors_origins = ["https://Shop.example:443"]
 cors_headers = ["X-Mine"]
+json_auto_primitive = false
+json_string_pattern = "0.*"
+json_auto_array = false
+json_read_multiple = false
+json_write_multiple = true
+json_null_for_empty = false
+json_nil = true
+json_namespaces = true
+json_namespace_separator = "-"
+json_namespace_declarations = true
 [tls]
 cert = "tls.crt"
 key = "tls.key"
@@ -141,9 +151,12 @@ fn every_key_reaches_the_settings() {
     assert_eq!(integration.https, "127.0.0.1:8253".parse().ok());
     assert_eq!(integration.http2, Some(Http2Listeners { http: true, https: false }));
     assert_eq!(integration.artefacts, [Path::new("etc/orders.car"), Path::new("/srv/mi")]);
-    let cors = integration.cors.as_ref().expect("it has origins");
+    let cors = integration.rules.cors.as_ref().expect("it has origins");
     assert_eq!(cors.allow_origins, ["https://shop.example"]);
     assert_eq!(cors.allow_headers, ["X-Mine"]);
+    let json: Vec<_> = integration.rules.json.values().map(String::as_str).collect();
+    let expect = ["true", "false", "false", "0.*", "true", "false", "false", "-", "true", "true"];
+    assert_eq!(json, expect);
     assert_eq!(gateway.data, Path::new("etc/var"));
     let proxies: Vec<String> =
         gateway.trusted_proxies.iter().map(|(ip, bits)| format!("{ip}/{bits}")).collect();
@@ -340,6 +353,9 @@ fn listeners_on_the_same_address_are_rejected() {
     check(here, "");
     check(&format!("{here}cors_origins = [\"ftp://a\"]\n"), "3:17: ");
     check(&format!("{here}cors_headers = [\"X\"]\n"), "3:16: no effect without `cors_origins`");
+    check(&format!("{here}json_nil = \"true\"\n"), "3:12: ");
+    check(&format!("{here}json_string_pattern = \"(\"\n"), "3:23: `(`: ");
+    check(&format!("{here}json_namespace_separator = \"::\"\n"), "3:28: is one character");
 }
 
 #[test]

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use expression::Budget;
 use mediation::{Bindings, Compiler, Failure, InboundTarget, Memory, Program, SequenceId};
 use model::{
-    Api, ApiState, Artefact, ArtefactSet, Cors, Denial, Diagnostic, Fault, LoadedApi, Resource,
-    Severity, Snapshot, Transports,
+    Api, ApiState, Artefact, ArtefactRules, ArtefactSet, Cors, Denial, Diagnostic, Fault,
+    LoadedApi, Resource, Severity, Snapshot, Transports,
 };
 use stages::{ApiRoutes, NotFound, Routes};
 
@@ -26,8 +26,8 @@ pub(crate) struct Integration {
     found: Arc<ArtefactSet>,
     /// What the program was compiled from.
     pub(crate) artefacts: Arc<ArtefactSet>,
-    /// The rules of its APIs.
-    cors: Option<Cors>,
+    /// How it was compiled.
+    rules: ArtefactRules,
     /// The units of it that are broken nevertheless.
     broken: BTreeSet<PathBuf>,
     /// The problems of what was found.
@@ -70,8 +70,9 @@ struct Compiled {
 }
 
 impl Compiled {
-    fn of(artefacts: Arc<ArtefactSet>) -> Self {
-        let (program, diagnostics) = Compiler::compile_set(&artefacts);
+    fn of(artefacts: Arc<ArtefactSet>, rules: &ArtefactRules) -> Self {
+        let (mut program, diagnostics) = Compiler::compile_set(&artefacts);
+        program.map_json(&rules.json);
         let errors = diagnostics.iter().filter(|one| one.severity == Severity::Error);
         let broken = errors.map(|one| file_of(&artefacts, &one.file)).collect();
         Self { artefacts, program, diagnostics, broken }
@@ -80,7 +81,7 @@ impl Compiled {
 
 impl Compiled {
     /// Without the archives that have errors: an archive is served whole or not at all. Others may use what they had.
-    fn whole(self) -> Self {
+    fn whole(self, rules: &ArtefactRules) -> Self {
         let mut compiled = self;
         loop {
             let all = &compiled.artefacts.artefacts;
@@ -97,7 +98,7 @@ impl Compiled {
             let mut artefacts = ArtefactSet::clone(&compiled.artefacts);
             artefacts.artefacts.retain(|one| !broken.contains(unit(one)));
             artefacts.resources.retain(|_, one| !broken.iter().any(|file| is_in(one, file)));
-            let mut rest = Self::of(Arc::new(artefacts));
+            let mut rest = Self::of(Arc::new(artefacts), rules);
             rest.broken.append(&mut compiled.broken);
             compiled = rest;
         }
@@ -109,17 +110,17 @@ impl Integration {
     /// `previous`, if it was not broken there.
     pub(crate) fn compile(
         snapshot: &Snapshot,
-        cors: Option<&Cors>,
+        rules: &ArtefactRules,
         previous: Option<&Arc<Self>>,
     ) -> Arc<Self> {
         let found = &snapshot.artefacts;
         if let Some(previous) = previous
             && Arc::ptr_eq(&previous.found, found)
-            && previous.cors.as_ref() == cors
+            && previous.rules == *rules
         {
             return Arc::clone(previous);
         }
-        let new = Compiled::of(Arc::clone(found));
+        let new = Compiled::of(Arc::clone(found), rules);
         for diagnostic in &new.diagnostics {
             match diagnostic.severity {
                 Severity::Error => tracing::error!(target: LOG, "{diagnostic}"),
@@ -128,11 +129,11 @@ impl Integration {
         }
         let kept = previous.and_then(|previous| previous.keep(&new));
         let (compiled, diagnostics) = match kept {
-            Some(kept) => (Compiled::of(Arc::new(kept)), new.diagnostics),
+            Some(kept) => (Compiled::of(Arc::new(kept), rules), new.diagnostics),
             None => (Compiled { diagnostics: Vec::new(), ..new }, new.diagnostics),
         };
-        let Compiled { artefacts, program, broken, .. } = compiled.whole();
-        let served = services(&program, cors);
+        let Compiled { artefacts, program, broken, .. } = compiled.whole(rules);
+        let served = services(&program, rules.cors.as_ref());
         let apis = served
             .iter()
             .map(|(_, api)| LoadedApi { api: Arc::clone(api), state: ApiState::Serving });
@@ -150,7 +151,7 @@ impl Integration {
         Arc::new(Self {
             found: Arc::clone(found),
             artefacts,
-            cors: cors.cloned(),
+            rules: rules.clone(),
             broken,
             diagnostics,
             memory: Memory::new(&program),
@@ -161,10 +162,10 @@ impl Integration {
     }
 
     /// The same with other rules.
-    pub(crate) fn with_cors(self: &Arc<Self>, cors: Option<&Cors>) -> Arc<Self> {
+    pub(crate) fn with_rules(self: &Arc<Self>, rules: &ArtefactRules) -> Arc<Self> {
         let (revision, artefacts) = (self.routes.revision(), Arc::clone(&self.found));
         let snapshot = Snapshot { revision, artefacts, ..Snapshot::default() };
-        Self::compile(&snapshot, cors, Some(self))
+        Self::compile(&snapshot, rules, Some(self))
     }
 
     /// The set of `new` with this one's version of what is broken there. `None`: there is none of it here.

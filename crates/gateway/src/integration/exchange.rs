@@ -15,6 +15,7 @@ use wire::http1::{BodyFraming, Field};
 use super::RunEnvironment;
 use crate::artefacts::origins::{Address, Configured};
 use crate::compiled::Compiled;
+use crate::fault;
 use crate::forward::{self, Balancer, Forwarding, UpstreamResponse};
 use crate::message::{Head, HeadEdits, Outgoing, Peer, RequestCopy};
 use crate::request_body::RequestBody;
@@ -403,9 +404,11 @@ pub(super) fn response(head: Box<Head>, is_empty: bool, body_bytes_max: usize) -
     Message::new(Direction::Response, head, body.decoded_up_to(body_bytes_max))
 }
 
-/// A fault as mediation's error handlers see it.
+/// A fault as mediation's error handlers see it. Addresses and causes are in its detail: `ERROR_MESSAGE` often goes to
+/// clients.
 pub(super) fn failure(fault: &Fault) -> Failure {
-    Failure::new(Code(fault.code()), fault.to_string())
+    let code = fault.code();
+    Failure::new(Code(code), fault::description(code)).with_detail(fault.to_string())
 }
 
 /// A body that its run has written already.

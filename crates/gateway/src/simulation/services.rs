@@ -174,8 +174,11 @@ fn serve(issuer: Issuer, previous: Option<&Served>) -> Served {
         ..Snapshot::default()
     };
     let routes = Arc::new(Routes::compile(&snapshot, previous.map(|known| &*known.routes)));
-    let integration =
-        Integration::compile(&snapshot, None, previous.map(|known| &known.integration));
+    let integration = Integration::compile(
+        &snapshot,
+        &model::ArtefactRules::default(),
+        previous.map(|known| &known.integration),
+    );
     assert!(integration.diagnostics.is_empty(), "{:?}", integration.diagnostics);
     Served {
         policies: PolicyTable::compile(&routes, previous.map(|known| &*known.policies)),

@@ -3,10 +3,8 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use base::limits::{
-    HELD_BODY_BYTES_DEFAULT, HELD_BYTES_DEFAULT, IDLE_UPSTREAM_MS_MAX, MIN_RATE_DEFAULT, SWEEP_MS,
-};
-use model::FaultStatus;
+use base::limits::{HELD_BYTES_DEFAULT, IDLE_UPSTREAM_MS_MAX, SWEEP_MS};
+use model::{FaultStatus, Settings};
 use tokio::sync::mpsc::channel;
 use wire::stream::Stream;
 use wire::tls::ClientTls;
@@ -365,7 +363,6 @@ struct Limits {
 impl Limits {
     fn live(&self) -> Live {
         Live {
-            cors: None,
             fault_status: FaultStatus::Http,
             connect_ms: 1_000,
             head_ms: 10_000,
@@ -375,12 +372,9 @@ impl Limits {
             client_connections_max: 100,
             client_requests_max: self.client,
             api_requests_max: self.api,
-            min_rate: MIN_RATE_DEFAULT,
-            held_body_bytes_max: HELD_BODY_BYTES_DEFAULT,
             held_bytes_max: self.held_bytes,
             drain_s: 10,
-            trusted_proxies: Vec::new(),
-            client_tls: ClientTls::insecure(),
+            ..Live::new(&Settings::default(), ClientTls::insecure())
         }
     }
 }

@@ -200,7 +200,8 @@ impl Compiler {
             ("get", Some(EndpointFormat::Get)),
         ];
         let format = child.choice(self, "format", &formats)?;
-        let mut endpoint = Endpoint { kind, format, ..Endpoint::default() };
+        let is_wsdl = child.name() == "wsdl";
+        let mut endpoint = Endpoint { kind, format, is_wsdl, ..Endpoint::default() };
         for part in child.children().filter(|part| !is_note(part)) {
             match part.name() {
                 "timeout" => endpoint.timeout = self.timeout(&part)?,

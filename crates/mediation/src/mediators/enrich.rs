@@ -102,13 +102,13 @@ impl Mediator for Enrich {
             }
             Target::Envelope => replace_all(piece, message, scene.budget)?,
             Target::Body(root) if is_json && self.action == Action::Child => {
-                let text = piece.to_json(scene.budget)?;
+                let text = piece.to_json(message.body.mapping(), scene.budget)?;
                 json_target::edit(root, Edit::Child(&text), scene, message)?;
             }
             Target::Body(_) => self.to_body(piece, message, scene.budget)?,
             Target::Custom(target) => self.to_nodes(target, &piece, scene, message)?,
             Target::Json(targets) => {
-                let text = piece.to_json(scene.budget)?;
+                let text = piece.to_json(message.body.mapping(), scene.budget)?;
                 let edit = match self.action {
                     Action::Child => Edit::Child(&text),
                     Action::Replace | Action::Sibling | Action::Remove => Edit::Replace(&text),
@@ -300,13 +300,8 @@ fn insert(
             roots.map(|root| document.import(root)).collect::<Result<Vec<_>, _>>()?
         }
         Piece::Text(text) if action == Action::Replace && is_element => {
-            let children: Vec<_> =
-                document.node(at).into_iter().flat_map(Node::children).map(Node::id).collect();
-            for child in children {
-                document.detach(child)?;
-            }
             let text = document.create_text(text)?;
-            document.append(at, text)?;
+            document.replace_children(at, &[text])?;
             return Ok(());
         }
         Piece::Text(text) if is_element => vec![document.create_text(text)?],
@@ -318,16 +313,15 @@ fn insert(
             return Err(fail("this source does not fit the target".to_owned()));
         }
     };
-    let next = document.node(at).and_then(Node::next_sibling).map(Node::id);
-    let parent = document.node(at).and_then(Node::parent).map(Node::id);
+    let mut last = at;
     for node in new {
-        match (action, next, parent) {
-            (Action::Child, ..) => document.append(at, node)?,
-            (Action::Replace, ..) => document.insert_before(at, node)?,
-            (Action::Sibling, Some(next), _) => document.insert_before(next, node)?,
-            (Action::Sibling, None, Some(parent)) => document.append(parent, node)?,
-            (Action::Sibling, None, None) | (Action::Remove, ..) => {}
+        match action {
+            Action::Child => document.append(at, node)?,
+            Action::Replace => document.insert_before(at, node)?,
+            Action::Sibling => document.insert_after(last, node)?,
+            Action::Remove => {}
         }
+        last = node;
     }
     if action == Action::Replace {
         document.detach(at)?;

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use expression::{Budget, Value, json, mapping};
+use expression::mapping::{self, Rules};
+use expression::{Budget, Value, json};
 
 use super::split::json_text;
 use crate::Failure;
@@ -47,7 +48,7 @@ impl Piece {
     }
 
     /// As JSON: text that spells a JSON value is that value, as in Synapse.
-    pub(super) fn to_json(&self, budget: &Budget) -> Result<String, Failure> {
+    pub(super) fn to_json(&self, rules: &Rules, budget: &Budget) -> Result<String, Failure> {
         let text = match self {
             Self::Json(document) => document.text().to_owned(),
             Self::Text(text) if json::Document::parse(text.trim().as_bytes()).is_ok() => {
@@ -56,7 +57,7 @@ impl Piece {
             Self::Text(text) => json_text(Value::Text((&**text).into())),
             Self::Xml(documents) => match documents.first().and_then(|document| document.element())
             {
-                Some(root) => mapping::to_json(root, budget)?.text().to_owned(),
+                Some(root) => mapping::to_json(root, rules, budget)?.text().to_owned(),
                 None => "null".to_owned(),
             },
         };

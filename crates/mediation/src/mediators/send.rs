@@ -7,7 +7,7 @@ use crate::mediator::To;
 use crate::message::{Direction, Format};
 use crate::program::SequenceId;
 use crate::run::Scene;
-use crate::{Body, Failure, Mediator, Message, Next, PropertyScope, PropertyValue};
+use crate::{Body, Code, Failure, Mediator, Message, Next, PropertyScope, PropertyValue};
 
 #[derive(Debug)]
 struct Send {
@@ -56,6 +56,8 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
 #[derive(Debug)]
 struct Call {
     to: To,
+    /// No thread waits for it nevertheless: a failure has another code.
+    blocking: bool,
     /// What is sent instead of the body.
     source: Option<Source>,
     /// Where the response is stored instead of in the body.
@@ -82,6 +84,13 @@ impl Mediator for Call {
             (Some(_), None) => BodyUse::Rewritten,
             (_, Some(_)) => BodyUse::Read,
         }
+    }
+
+    /// Source: Synapse's `CallMediator.handleFault`.
+    fn exchange_failed(&self, failure: Failure) -> Failure {
+        let is_sending = matches!(failure.code.0, 101_000..=101_999 | 303_000..=305_999 | 500_000);
+        let code = if self.blocking && is_sending { Code::BLOCKING_CALL } else { failure.code };
+        Failure { code, ..failure }
     }
 
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
@@ -185,8 +194,7 @@ fn stored(response: &Message, scene: &Scene<'_>) -> Result<PropertyValue, Failur
 }
 
 pub(super) fn call(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<dyn Mediator>> {
-    // Nothing blocks here: a message waits, and its thread does not.
-    element.flag(compiler, "blocking", false)?;
+    let blocking = element.flag(compiler, "blocking", false)?;
     element.flag(compiler, "initAxis2ClientOptions", true)?;
     let source = match element.child("source") {
         Some(child) => Some(call_source(compiler, &child)?),
@@ -196,7 +204,7 @@ pub(super) fn call(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box
         Some(child) => call_target(compiler, &child)?,
         None => None,
     };
-    Some(Box::new(Call { to: endpoint(compiler, element)?, source, target }))
+    Some(Box::new(Call { to: endpoint(compiler, element)?, blocking, source, target }))
 }
 
 /// `source type="body|property|inline|custom" contentType="..."`.

@@ -19,7 +19,14 @@ struct Xslt {
     source: Option<Expression>,
     /// The property that gets the result, instead of the source's place.
     target: Option<Box<str>>,
-    params: Vec<(String, Expression)>,
+    params: Vec<Parameter>,
+}
+
+struct Parameter {
+    name: String,
+    value: Expression,
+    /// `type="OM"`: the nodes that it selects, instead of their text.
+    is_nodes: bool,
 }
 
 impl fmt::Debug for Xslt {
@@ -50,42 +57,45 @@ impl Mediator for Xslt {
             scene.environment.log(crate::LogLevel::Warn, "xslt: the body is empty");
             return Ok(Next::Continue);
         }
-        let (result, place) = self.transform(scene, message)?;
-        if let Some(target) = &self.target {
-            let document = self.parse(&result, scene.budget)?;
-            let value = PropertyValue::Xml(Arc::new(document));
-            message.set(PropertyScope::Synapse, target, value, scene.budget)?;
-        } else if let Some(place) = place {
-            let document = self.parse(&result, scene.budget)?;
-            put(&document, place, message, scene.budget)?;
-        } else {
-            message.body.replace_payload(result, scene.budget)?;
+        match (self.transform(scene, message)?, &self.target) {
+            (Made::Tree(document, _), Some(target)) => {
+                let value = PropertyValue::Xml(Arc::new(document));
+                message.set(PropertyScope::Synapse, target, value, scene.budget)?;
+            }
+            (Made::Tree(document, place), None) => put(&document, place, message, scene.budget)?,
+            (Made::Payload(result), _) => message.body.replace_payload(result, scene.budget)?,
         }
         Ok(Next::Continue)
     }
 }
 
+/// The result, as its place wants it.
+enum Made {
+    /// Of the payload, or of the whole envelope.
+    Payload(Vec<u8>),
+    Tree(xml::Document, Place),
+}
+
 /// Where the result goes. The children of the result take the place of those of a part of the envelope.
+#[derive(Clone, Copy)]
 enum Place {
     Node(NodeId),
     Children(NodeId),
 }
 
 impl Xslt {
-    /// The result as XML, and its place in the body; none: that of the payload, or of the whole envelope.
-    fn transform(
-        &self,
-        scene: &Scene<'_>,
-        message: &Message,
-    ) -> Result<(Vec<u8>, Option<Place>), Failure> {
-        let mut params = Params::new();
-        for (name, value) in &self.params {
-            if let Some(text) = subject(value, scene, message)? {
+    fn transform(&self, scene: &Scene<'_>, message: &Message) -> Result<Made, Failure> {
+        let view = scene.view(message);
+        let (mut params, mut nodes) = (Params::new(), Vec::new());
+        for Parameter { name, value, is_nodes } in &self.params {
+            if *is_nodes {
+                nodes.push((name.clone(), value.nodes(&view, scene.budget)?));
+            } else if let Some(text) = subject(value, scene, message)? {
                 params = params.string(name, &text);
             }
         }
-        let options = Options::new().params(&params).now_ms(scene.environment.unix_ms());
-        let view = scene.view(message);
+        let options = Options::new().params(&params).nodes(&nodes);
+        let options = options.now_ms(scene.environment.unix_ms());
         let payload = message.body.payload(scene.budget)?;
         let source = match &self.source {
             Some(source) => source.nodes(&view, scene.budget)?.first().copied(),
@@ -113,18 +123,30 @@ impl Xslt {
         let own = source.document().element() != Some(source);
         let copy = own.then(|| markup::copy(source, scene.budget)).transpose()?;
         let document = copy.as_ref().unwrap_or_else(|| source.document());
+        let failed = |error: xslt::Error| fail(&error.to_string());
+        if (self.target.is_some() || place.is_some()) && !self.sheet.is_text() {
+            let made = self.sheet.transform_to_document(document, &options, scene.budget);
+            let made = made.map_err(failed)?;
+            if made.element().is_none() {
+                return Err(fail("the result has no element"));
+            }
+            return Ok(Made::Tree(made, place.unwrap_or(Place::Node(source.id()))));
+        }
         let mut out = Vec::new();
         let result = self.sheet.transform_with(document, &options, scene.budget, &mut out);
-        result.map_err(|error| fail(&error.to_string()))?;
+        result.map_err(failed)?;
         if self.sheet.is_text() {
             let text = String::from_utf8_lossy(&out);
             let wrapped = formatter::text_as_xml(&text, scene.budget)?;
+            if self.target.is_some() || place.is_some() {
+                return Ok(Made::Tree(wrapped, place.unwrap_or(Place::Node(source.id()))));
+            }
             out = markup::write(wrapped.root(), scene.budget)?;
         } else if std::str::from_utf8(&out).is_err() {
             // The stylesheet chose another encoding.
             out = markup::write(self.parse(&out, scene.budget)?.root(), scene.budget)?;
         }
-        Ok((out, place))
+        Ok(Made::Payload(out))
     }
 
     fn parse(&self, result: &[u8], budget: &Budget) -> Result<xml::Document, Failure> {
@@ -152,15 +174,9 @@ fn put(
             document.replace(old, new)?;
         }
         Place::Children(parent) => {
-            let old = document.node(parent).into_iter().flat_map(xml::Node::children);
-            let old: Vec<_> = old.map(xml::Node::id).collect();
-            for child in old {
-                document.detach(child)?;
-            }
-            for child in root.children().filter(|child| child.is_element()) {
-                let new = document.import(child)?;
-                document.append(parent, new)?;
-            }
+            let new = root.children().filter(|child| child.is_element());
+            let new: Vec<_> = new.map(|child| document.import(child)).collect::<Result<_, _>>()?;
+            document.replace_children(parent, &new)?;
         }
     }
     Ok(())
@@ -224,8 +240,14 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
         if child.name() == "property" {
             let name = child.required(compiler, "name")?;
             let value = child.value_or_expression(compiler)?;
+            let types = [("STRING", false), ("OM", true)];
+            let is_nodes = child.choice(compiler, "type", &types)?;
+            if is_nodes && !value.selects_nodes() {
+                let message = format!("`{name}` of type OM needs an XPath that selects nodes");
+                compiler.error(&child, message, None);
+            }
             if sheet.params().any(|param| param == name) {
-                params.push((name.to_owned(), value));
+                params.push(Parameter { name: name.to_owned(), value, is_nodes });
             } else {
                 let message = format!("the stylesheet `{key}` has no parameter `{name}`");
                 compiler.warning(&child, message, None);

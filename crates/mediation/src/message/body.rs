@@ -1,9 +1,11 @@
 //! The body, and its views: made when somebody reads them, kept until somebody edits.
 
 use std::cell::{Cell, OnceCell};
+use std::sync::Arc;
 
 use bytes::Bytes;
-use expression::{BodyUse, Budget, json, mapping, markup};
+use expression::mapping::{self, Rules};
+use expression::{BodyUse, Budget, json, markup};
 
 use super::coding::Coding;
 use super::{Format, form, formatter, multipart, soap};
@@ -34,6 +36,8 @@ pub struct Body {
     plain: OnceCell<Bytes>,
     /// Text in ISO-8859-1, as UTF-8.
     decoded: OnceCell<Bytes>,
+    /// Between JSON and XML; `None`: [`Rules::DEFAULT`].
+    mapping: Option<Arc<Rules>>,
     /// Its limit when it is decoded, in bytes; `None`: [`DECODED_BYTES_MAX`].
     decoded_max: Option<usize>,
     /// Its bytes count as those that arrived, but are new.
@@ -84,6 +88,21 @@ impl Body {
     /// The bytes of a body that was streaming.
     pub(super) fn hold(&mut self, bytes: impl Into<Bytes>) {
         self.source = Source::Bytes(bytes.into());
+    }
+
+    /// How it becomes JSON or XML.
+    pub(crate) fn set_mapping(&mut self, mapping: Option<Arc<Rules>>) {
+        self.mapping = mapping;
+    }
+
+    pub(crate) fn mapping(&self) -> &Rules {
+        self.mapping.as_deref().unwrap_or(&Rules::DEFAULT)
+    }
+
+    /// As another body of the same run, unless it says so itself.
+    pub(crate) fn mapped_as(self, other: &Self) -> Self {
+        let mapping = self.mapping.clone().or_else(|| other.mapping.clone());
+        Self { mapping, ..self }
     }
 
     /// The boundary of a multipart body, which its content type says.
@@ -193,7 +212,7 @@ impl Body {
         let (coding, is_noted) = (self.coding.clone(), self.is_noted);
         let (format, decoded_max, is_adopted) = (self.format, self.decoded_max, self.is_adopted);
         let copy = Self { format, boundary, is_latin, coding, is_noted, ..Self::default() };
-        Ok(Self { decoded_max, is_adopted, source, ..copy })
+        Ok(Self { decoded_max, is_adopted, source, ..copy.mapped_as(self) })
     }
 
     /// Replaces it by `bytes` in `format`, which are checked when somebody reads them.
@@ -214,7 +233,8 @@ impl Body {
 
     fn become_new(&mut self, format: Format, source: Source, budget: &Budget) {
         budget.release_memory(usize::try_from(self.charged.take()).unwrap_or(usize::MAX));
-        *self = Self { format, source, ..Self::default() };
+        let mapping = self.mapping.take();
+        *self = Self { format, source, mapping, ..Self::default() };
     }
 
     fn decoded_max(&self) -> usize {
@@ -260,7 +280,7 @@ impl Body {
             if let Some(bytes) = self.plain_bytes(budget)? {
                 let bytes = match self.payload(budget) {
                     Ok(Some(payload)) if formatter::is_wrapper(payload) => {
-                        formatter::write(payload, format, None, budget)?.0.into()
+                        formatter::write(payload, format, None, (self.mapping(), budget))?.0.into()
                     }
                     _ => bytes,
                 };
@@ -273,7 +293,8 @@ impl Body {
             // An envelope without a payload.
             return self.replace(format, Bytes::new(), budget);
         };
-        let (bytes, boundary) = formatter::write(payload, format, boundary.as_deref(), budget)?;
+        let (bytes, boundary) =
+            formatter::write(payload, format, boundary.as_deref(), (self.mapping(), budget))?;
         if format.is_xml() {
             // The header goes with an envelope of another version.
             self.replace(Format::Xml, Bytes::new(), budget)?;
@@ -357,7 +378,7 @@ impl Body {
             | Format::Form
             | Format::Multipart => {
                 let Some(payload) = self.payload(budget)? else { return Ok(None) };
-                self.charge(budget, || Ok(mapping::to_json(payload, budget)?))?
+                self.charge(budget, || Ok(mapping::to_json(payload, self.mapping(), budget)?))?
             }
         };
         Ok(Some(self.json.get_or_init(|| Box::new(document))))
@@ -373,7 +394,8 @@ impl Body {
         }
         if self.format == Format::Json {
             let Some(document) = self.json(budget)? else { return Ok(None) };
-            let document = self.charge(budget, || Ok(mapping::to_xml(document.root(), budget)?))?;
+            let document = self
+                .charge(budget, || Ok(mapping::to_xml(document.root(), self.mapping(), budget)?))?;
             return Ok(Some(self.xml.get_or_init(|| Box::new(document))));
         }
         let Some(bytes) = self.content(budget)? else { return Ok(None) };
@@ -464,7 +486,13 @@ impl Body {
             return Ok(markup::write(document.root(), budget)?);
         }
         match soap::payload(document) {
-            Some(payload) => Ok(formatter::write(payload, self.format, self.boundary(), budget)?.0),
+            Some(payload) => Ok(formatter::write(
+                payload,
+                self.format,
+                self.boundary(),
+                (self.mapping(), budget),
+            )?
+            .0),
             None => Ok(Vec::new()),
         }
     }

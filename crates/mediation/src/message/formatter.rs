@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use expression::{Budget, mapping, markup};
+use expression::mapping::{self, Rules};
+use expression::{Budget, markup};
 use xml::{Node, QNameRef, Sink as _};
 use xpath::encoding;
 
@@ -60,13 +61,13 @@ pub(crate) fn write(
     payload: Node<'_>,
     format: Format,
     boundary: Option<&str>,
-    budget: &Budget,
+    (rules, budget): (&Rules, &Budget),
 ) -> Result<(Vec<u8>, Option<String>), Failure> {
     let bytes = match format {
         Format::Json => match wrapped_text(payload) {
             // Text that is JSON stays as it is.
             Some(text) if is_json(&text, budget)? => text.into_owned().into_bytes(),
-            _ => mapping::to_json(payload, budget)?.text().as_bytes().to_vec(),
+            _ => mapping::to_json(payload, rules, budget)?.text().as_bytes().to_vec(),
         },
         Format::Form => form::write(payload, budget)?,
         Format::Multipart => {

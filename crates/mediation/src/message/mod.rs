@@ -303,7 +303,7 @@ impl Message {
     pub fn become_response(&mut self, head: Box<dyn Head>, body: Body) {
         self.direction = Direction::Response;
         self.head = head;
-        self.body = body;
+        self.body = body.mapped_as(&self.body);
         self.note_unless_streaming();
         self.properties
             .retain(|scope| !matches!(scope, PropertyScope::Axis2 | PropertyScope::Axis2Client));

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use expression::mapping::Rules;
 use expression::{Budget, Error, EvalContext, ParameterKind, Value, json, markup};
 use xpath::synapse::PropertyScope;
 
@@ -200,6 +201,10 @@ impl EvalContext for View<'_> {
             }
             ParameterKind::Query | _ => self.message.head.parameter(kind, name),
         }
+    }
+
+    fn mapping(&self) -> &Rules {
+        self.message.body.mapping()
     }
 
     fn config(&self, name: &str) -> Option<Cow<'_, str>> {

@@ -103,12 +103,14 @@ pub(super) enum Wait {
     Body,
     /// A response that takes the place of the message, in the direction that it had.
     Call {
+        /// The step that sent it.
+        at: Option<At>,
         direction: Direction,
         endpoint: Option<EndpointId>,
     },
     /// A response that a step joins with the message.
     Part {
-        at: At,
+        at: Option<At>,
         endpoint: Option<EndpointId>,
     },
     /// A response that continues on its own.
@@ -310,11 +312,12 @@ impl Branch {
             return Ok(());
         }
         let code = failure.kind.clone().unwrap_or_else(|| failure.code.0.to_string());
+        let detail = failure.detail.as_ref().or(failure.place.as_ref());
         let texts = [
             ("ERROR_CODE", code),
             ("ERROR_MESSAGE", failure.message.clone()),
-            ("ERROR_DETAIL", failure.place.clone().unwrap_or_default()),
-            ("ERROR_EXCEPTION", failure.message.clone()),
+            ("ERROR_DETAIL", detail.cloned().unwrap_or_default()),
+            ("ERROR_EXCEPTION", failure.to_string()),
         ];
         for (name, text) in texts {
             let value = PropertyValue::new(text);

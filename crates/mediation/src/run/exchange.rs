@@ -6,7 +6,7 @@ use expression::{BodyUse, Budget};
 use super::branch::{self, At, Branch, End, Split, Wait};
 use super::{AskId, Context, Event, Run, Scene, Target, Turn, Waiter};
 use crate::message::{NoHead, PlainHead, is_token, soap};
-use crate::program::{EndpointId, EndpointKind, SequenceId, TimeoutAction};
+use crate::program::{Endpoint, EndpointKind, SequenceId, TimeoutAction};
 use crate::{
     Body, Code, Direction, Failure, Format, Message, Properties, PropertyScope, PropertyValue, To,
     limits,
@@ -98,7 +98,8 @@ pub(super) fn finish(message: &mut Message, budget: &Budget) -> Result<(), Failu
     let bytes = message.finish(budget)?;
     // The body keeps what was written, unless that is nothing (`NO_ENTITY_BODY`).
     if bytes.is_some_and(|bytes| bytes.is_empty()) && !message.body.is_empty() {
-        message.body = Body::held(message.body.format(), Bytes::new());
+        let empty = Body::held(message.body.format(), Bytes::new());
+        message.body = empty.mapped_as(&message.body);
     }
     message.body.settle(budget);
     Ok(())
@@ -226,13 +227,13 @@ impl Run {
     pub(super) fn exchange(
         &mut self,
         mut branch: Box<Branch>,
-        to: To,
-        part: Option<(At, Box<Message>)>,
+        (at, to): (Option<At>, To),
+        part: Option<Box<Message>>,
         context: Context<'_>,
     ) -> Turn {
         let (direction, is_one_way) = (branch.message.direction, branch.is_one_way());
         branch.has_called = true;
-        let Some((at, mut part)) = part else {
+        let Some(mut part) = part else {
             let needs_body = is_one_way && branch.needs_body(context.program);
             let target = match self.prepare(&mut branch, to, needs_body, context) {
                 Ok(Some(target)) => target,
@@ -241,7 +242,7 @@ impl Run {
             };
             let endpoint = target.endpoint;
             if !is_one_way {
-                self.depart(branch, target, Wait::Call { direction, endpoint }, None);
+                self.depart(branch, target, Wait::Call { at, direction, endpoint }, None);
                 return Turn::Gone;
             }
             return match self.leave_copy(&mut branch) {
@@ -387,6 +388,10 @@ impl Run {
         context: Context<'_>,
     ) -> Turn {
         let wait = std::mem::take(&mut branch.wait);
+        let mut answer = answer;
+        if let Answer::Response(message) | Answer::Failed(_, Some(message)) = &mut answer {
+            message.body.set_mapping(context.program.mapping.clone());
+        }
         let answer = match answer {
             Answer::Response(response) => match self.check_fault(&branch.message, &response) {
                 Ok(()) => Answer::Response(response),
@@ -408,7 +413,7 @@ impl Run {
                 taken
             }
             (Wait::Part { at, .. }, Answer::Response(response)) => {
-                branch.joined = Some((at, vec![Some(response)]));
+                branch.joined = at.map(|at| (at, vec![Some(response)]));
                 Ok(())
             }
             (Wait::Send { receive, .. }, Answer::Response(response)) => {
@@ -446,7 +451,15 @@ impl Run {
         message: Option<Message>,
         context: Context<'_>,
     ) -> Turn {
+        let is_timeout = failure.code == Code::TIMEOUT;
+        if let Wait::Call { at, .. } | Wait::Part { at, .. } = wait
+            && let Some(step) = at.and_then(|at| at.step(context.program))
+        {
+            failure = step.mediator.exchange_failed(failure);
+            failure.place.get_or_insert_with(|| step.to_string());
+        }
         let endpoint = match wait {
+            Wait::Part { endpoint, .. } => endpoint,
             Wait::Call { endpoint, .. }
             | Wait::Send { endpoint, .. }
             | Wait::OneWay { endpoint } => {
@@ -458,20 +471,14 @@ impl Run {
                 }
                 endpoint
             }
-            Wait::Part { at, endpoint } => {
-                if let Some(step) = at.step(context.program) {
-                    failure = step.mediator.exchange_failed(failure);
-                    failure.place.get_or_insert_with(|| step.to_string());
-                }
-                endpoint
-            }
             Wait::Nothing | Wait::Body | Wait::Scatter => None,
         };
-        let discards = |id: EndpointId| {
-            let endpoint = context.program.endpoint_at(id);
-            endpoint.is_some_and(|endpoint| endpoint.timeout.action == TimeoutAction::Discard)
-        };
-        if failure.code == Code::TIMEOUT && endpoint.is_some_and(discards) {
+        let endpoint = endpoint.and_then(|id| context.program.endpoint_at(id));
+        if failure.code == Code::SUSPENDED && endpoint.is_some_and(|endpoint| endpoint.is_wsdl) {
+            failure.code = Code::WSDL_SUSPENDED;
+        }
+        let discards = |of: &Endpoint| of.timeout.action == TimeoutAction::Discard;
+        if is_timeout && endpoint.is_some_and(discards) {
             self.leave(&branch);
             return Turn::Gone;
         }

@@ -115,6 +115,8 @@ impl Run {
     #[must_use]
     pub fn new(program: Arc<Program>, flow: Flow, message: Message, budget: Budget) -> Self {
         let flow = Flow { fault: flow.fault.or_else(|| program.sequence("fault")), ..flow };
+        let mut message = message;
+        message.body.set_mapping(program.mapping.clone());
         let mut first = Branch::new(0, message, Source::Request, End::Request);
         first.handlers.extend(flow.fault);
         first.restart(&program, flow.request);
@@ -385,8 +387,7 @@ impl Run {
             }
             Next::Send { to, receive } => return self.send(branch, to, receive, context),
             Next::Exchange { to, part } => {
-                let part = part.map(|part| (at, part));
-                return self.exchange(branch, to, part, context);
+                return self.exchange(branch, (Some(at), to), part, context);
             }
             Next::Fork(fork) => return self.fork(branch, fork, context),
             Next::Scatter(scatter) => return self.scatter(branch, at, scatter, context),
@@ -440,7 +441,7 @@ impl Run {
                 if branch.owner.is_some() {
                     // The response is what the part becomes.
                     branch.end = End::Nothing;
-                    return self.exchange(branch, to, None, context);
+                    return self.exchange(branch, (None, to), None, context);
                 }
                 self.send(branch, to, None, context)
             }

@@ -143,7 +143,7 @@ fn host(message: &Message) -> Result<Option<String>, Failure> {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:[]".contains(&byte);
     if host.is_empty() || !host.bytes().all(is_part) {
         let text = format!("`{}` in REQUEST_HOST_HEADER is not a host", host.escape_debug());
-        return Err(Failure::new(Code::MEDIATION, text));
+        return Err(Failure::new(Code::NOT_SENT, text));
     }
     Ok(Some(host))
 }
@@ -159,7 +159,7 @@ fn own_address(message: &Message) -> Result<String, Failure> {
     let is_absolute = |address: &String| address.contains("://");
     address.filter(is_absolute).ok_or_else(|| {
         let text = "the message has no address: set the header `To`, or name an endpoint";
-        Failure::new(Code::MEDIATION, text)
+        Failure::new(Code::NOT_SENT, text)
     })
 }
 

@@ -47,7 +47,11 @@ impl Parser<'_> {
 
     fn call(&mut self, raw: RawName<'_>, place: usize) -> Parsed<Expr> {
         let arguments = self.arguments()?;
-        if raw.prefix.is_empty()
+        let is_core = || {
+            let core = self.names.core_namespace();
+            core.is_some() && self.names.namespace(raw.prefix).as_deref() == core
+        };
+        if (raw.prefix.is_empty() || is_core())
             && let Some(core) = Core::named(raw.local, arguments.len())
         {
             let core = core.map_err(|message| Error::syntax(place, message))?;
