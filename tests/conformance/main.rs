@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 mod access_log;
+mod api_keys;
 mod auth_failures;
 mod bodies;
 mod descriptions;

@@ -338,6 +338,13 @@ pub const RESPONSE_CACHE_S: u32 = 300;
 
 /// Longest credential, in bytes. Longer: 900901. It must fit in a head.
 pub const TOKEN_BYTES_MAX: usize = 16 * KIB as usize;
+/// Most addresses, and most referrers, that may be listed for an API key. Others of a signed key are ignored, so that it may
+/// not be used from there; in an application's file they are an error.
+pub const PERMITTED_MAX: usize = 100;
+/// Longest `Referer` that is compared with those of an API key, in bytes. Longer: 900908.
+pub const REFERER_BYTES_MAX: usize = 2 * KIB as usize;
+/// Most places of an operation's API keys. More: an error of the description.
+pub const KEY_PLACES_MAX: usize = 8;
 /// Memory of one worker's cache of verified tokens, in bytes. Full: the oldest are evicted.
 pub const TOKEN_CACHE_BYTES_MAX: usize = 32 * MIB as usize;
 /// Longest time a verified token stays cached, in seconds. Source: WSO2's token cache, 15 minutes.

@@ -193,6 +193,7 @@ mod tests {
             audiences: Vec::new(),
             leeway_s: 0,
             padded_segments: false,
+            api_keys: false,
             allow_unlimited: false,
             introspection: None,
             revocations: Some(from),

@@ -730,6 +730,7 @@ fn issuer(keys: KeySource) -> IssuerSettings {
         audiences: Vec::new(),
         leeway_s: 0,
         padded_segments: false,
+        api_keys: false,
         allow_unlimited: false,
         introspection: None,
         revocations: None,

@@ -18,6 +18,7 @@ mod cache;
 mod client;
 mod clients;
 mod compiled;
+mod credentials;
 mod cross_origin;
 mod deliver;
 mod descriptors;

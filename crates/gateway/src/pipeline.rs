@@ -6,9 +6,10 @@ use std::rc::Rc;
 use base::Method;
 use base::limits::KEY_SET_WAIT_MS_MAX;
 use model::{
-    Api, AuthFailure, Caller, Denial, Fault, FaultStatus, Grant, KeyType, Operation, Security,
+    Accepts, Api, AuthFailure, Caller, CredentialKind, Denial, Fault, FaultStatus, Grant, KeyType,
+    Operation, Security,
 };
-use stages::{ApiRoutes, Identity, authenticate, authorise};
+use stages::{ApiRoutes, Identity, authorise};
 use wire::http1::{BodyFraming, Field, Known, Upgrade};
 
 use crate::account::Record;
@@ -17,6 +18,7 @@ use crate::ask::Question;
 use crate::cache::{self, Looked};
 use crate::client::Client;
 use crate::compiled::Compiled;
+use crate::credentials::{self, Presented, VisibleQuery};
 use crate::cross_origin;
 use crate::deliver::{Stall, deliver};
 use crate::fault;
@@ -117,8 +119,8 @@ async fn respond<C: Client>(
     }
     let caller = match &operation.security {
         Security::Open => None,
-        Security::Token(_) => {
-            Some(authenticate(worker, revision, request, api, client, record).await?)
+        Security::Required(accepts) => {
+            authenticate(worker, revision, request, (api, accepts), client, record).await?
         }
     };
     let key_type = {
@@ -168,19 +170,22 @@ async fn respond<C: Client>(
     if let Some(caching) = &caching {
         caching.validate(&mut edits);
     }
-    if !api.forward_auth_header {
-        edits.remove(api.auth_header.as_bytes());
-    }
+    credentials::hide(request, api, &mut edits);
+    let query = VisibleQuery::of(request, api, &worker.resources);
     let retries = &worker.tally.retries;
     let forwarding = Forwarding {
         operation: number,
         forward_fields: &api.forward_fields,
         ..revision.live.forwarding(retries, balancer, record.started_us)
     };
-    let outgoing = Outgoing::of(request, remainder, &edits, may_upgrade(request, api));
+    let outgoing = Outgoing {
+        query: query.bytes(request),
+        ..Outgoing::of(request, remainder, &edits, may_upgrade(request, api))
+    };
     let upstream = forward::exchange(&worker.resources, &forwarding, &outgoing, client).await;
     drop((early_upload, turn));
     worker.resources.release_edits(edits);
+    query.release(&worker.resources);
     let upstream = upstream?;
     record.upstream_us = Some(worker.resources.now_us().saturating_sub(record.started_us));
     let body = Body::Streaming(upstream.body);
@@ -206,15 +211,14 @@ fn is_personal(request: &Request, api: &Api) -> bool {
         Known::XJwtAssertion,
     ];
     let head = &request.head;
-    let is_credential = |name: &[u8]| name.eq_ignore_ascii_case(api.auth_header.as_bytes());
+    let is_credential = |name: &[u8]| credentials::is_field(api, name);
     let is_kept =
         |field: &Field| api.forward_auth_header || !is_credential(field.name.of(&request.bytes));
     let sends = |known| head.find(known).is_some_and(is_kept);
     let sends_user = |name: &&str| head.find_name(&request.bytes, name.as_bytes()).is_some();
     request.peer.certificate.is_some()
         || PERSONAL.into_iter().any(sends)
-        || api.forward_auth_header
-            && head.find_name(&request.bytes, api.auth_header.as_bytes()).is_some()
+        || api.forward_auth_header && credentials::are_sent(request, api)
         || head.find(Known::Identity).is_some()
             && ["remote-user", "x-remote-user"].iter().any(sends_user)
 }
@@ -270,34 +274,39 @@ fn route<'a>(
     Ok(Routed::Operation(Route { api: worker_api, operation, remainder }))
 }
 
-/// Identifies the caller. If the token names a key that its issuer's key set lacks, the request waits for the key
+/// Identifies the caller; `None`: it has no credential, and needs none. If the token names a key that its issuer's key set lacks, the request waits for the key
 /// set to be fetched again; if the token is opaque and new, it waits for the issuer.
 async fn authenticate<C: Client>(
     worker: &Worker,
     revision: &Rc<Compiled>,
     request: &Request,
-    api: &Api,
+    (api, accepts): (&Api, &Accepts),
     client: &mut C,
     record: &mut Record,
-) -> Result<Rc<Caller>, Fault> {
-    let token = token(request, api).map_err(|failure| reject(record, failure))?;
-    let mut identity = identify(worker, revision, token);
+) -> Result<Option<Rc<Caller>>, Fault> {
+    let presented = credentials::find(request, api, accepts);
+    let Some(presented) = presented.map_err(|failure| reject(record, failure))? else {
+        return Ok(None);
+    };
+    let mut identity = identify(worker, revision, &presented);
     if let Identity::UnknownKid { issuer } = identity
         && let Some(issuer) = revision.routes.issuers().get(issuer)
     {
         ask(worker, Question::KeySet { issuer: issuer.name.clone() }, client).await?;
         // The answer is in the current revision, which may be newer than the request's.
-        identity = identify(worker, &worker.compiled(), token);
+        identity = identify(worker, &worker.compiled(), &presented);
     }
     let known = match identity {
         Identity::Known(caller) => Ok(caller),
         // Boxed, so that the rare case does not enlarge every future.
-        Identity::Opaque => Box::pin(introspect(worker, revision, request, token, client)).await?,
+        Identity::Opaque => {
+            Box::pin(introspect(worker, revision, request, presented.bytes(), client)).await?
+        }
         Identity::Rejected(failure) => Err(failure),
         Identity::UnknownKid { .. } => Err(AuthFailure::UnknownKid),
     };
     let confirmed = known.and_then(|caller| {
-        authenticate::confirm(&caller, request.peer.certificate.as_ref()).map(|()| caller)
+        credentials::confirm(revision, request, &presented, &caller).map(|()| Some(caller))
     });
     confirmed.map_err(|failure| reject(record, failure))
 }
@@ -309,18 +318,21 @@ fn authorise(
     operation: &Operation,
     caller: Option<&Caller>,
 ) -> Result<Grant, Denial> {
-    let (rule, caller) = match (&operation.security, caller) {
+    let (accepts, caller) = match (&operation.security, caller) {
         (Security::Open, _) => return Ok(Grant::default()),
-        (Security::Token(_), None) => return Err(Denial::MissingCredentials),
-        (Security::Token(rule), Some(caller)) => (rule, caller),
+        (Security::Required(accepts), None) if accepts.optional => return Ok(Grant::default()),
+        (Security::Required(_), None) => return Err(Denial::MissingCredentials),
+        (Security::Required(accepts), Some(caller)) => (accepts, caller),
     };
     let quotas = &revision.quotas;
     let subscribers = quotas.subscribers.as_deref();
-    let issuer =
-        revision.routes.issuers().get(caller.issuer).map_or("", |issuer| issuer.iss.as_str());
+    let issuer = caller.issuer.and_then(|number| revision.routes.issuers().get(number));
+    let issuer = issuer.map_or("", |issuer| issuer.iss.as_str());
     let (of, to) = ((caller, issuer), (&*routes.api, routes.key));
     let grant = authorise::subscription(of, to, subscribers, &quotas.plans)?;
-    authorise::grant(caller, rule)?;
+    if let (CredentialKind::Token, Some(rule)) = (&caller.kind, &accepts.token) {
+        authorise::grant(caller, rule)?;
+    }
     Ok(grant)
 }
 
@@ -338,29 +350,14 @@ async fn ask<C: Client>(worker: &Worker, question: Question, client: &mut C) -> 
     }
 }
 
-fn identify(worker: &Worker, revision: &Compiled, token: &[u8]) -> Identity {
+fn identify(worker: &Worker, revision: &Compiled, presented: &Presented<'_>) -> Identity {
     let mut tokens = worker.tokens.borrow_mut();
-    let issuers = revision.routes.issuers();
-    let identity = authenticate::identify(&mut tokens, token, issuers, worker.resources.coarse());
+    let identity = presented.identify(&mut tokens, revision, worker.resources.coarse());
     if matches!(identity, Identity::Rejected(AuthFailure::NotYetValid)) {
         // Perhaps it was by the last sweep, and was issued since.
-        return authenticate::identify(&mut tokens, token, issuers, worker.resources.exact());
+        return presented.identify(&mut tokens, revision, worker.resources.exact());
     }
     identity
-}
-
-/// The request's token.
-fn token<'a>(request: &'a Request, api: &Api) -> Result<&'a [u8], AuthFailure> {
-    let field = if api.auth_header == "authorization" {
-        request.head.find(Known::Authorization)
-    } else {
-        request.head.find_name(&request.bytes, api.auth_header.as_bytes())
-    };
-    let field = field.ok_or(AuthFailure::MissingCredential)?;
-    if is_repeated(request, field) {
-        return Err(AuthFailure::RepeatedHeader);
-    }
-    authenticate::bearer(field.value.of(&request.bytes))
 }
 
 /// Records why the credential was rejected. The response contains only [`AuthFailure::denial`].
@@ -371,16 +368,6 @@ fn reject(record: &mut Record, failure: AuthFailure) -> Fault {
         api.counters.auth_failed(failure);
     }
     Fault::Denied(failure.denial())
-}
-
-/// Whether another field has the same name. An upstream that gets both could read the other one.
-fn is_repeated(request: &Request, field: &Field) -> bool {
-    if field.known == Known::Authorization {
-        return request.head.has_several(Known::Authorization);
-    }
-    let name = field.name.of(&request.bytes);
-    let same = |other: &&Field| other.name.of(&request.bytes).eq_ignore_ascii_case(name);
-    request.head.fields().iter().filter(same).count() > 1
 }
 
 /// Whether this request may turn its connection into a tunnel: always for WebSocket, for other

@@ -105,7 +105,7 @@ pub(crate) fn throttle(
         return Ok(());
     }
     let user = caller.and_then(|caller| {
-        let issuer = revision.routes.issuers().get(caller.issuer)?;
+        let issuer = revision.routes.issuers().get(caller.issuer?)?;
         Some((issuer.iss.as_str(), caller.subject.as_deref()?))
     });
     let network = || network(client_address(request, &revision.live.trusted_proxies));
@@ -127,7 +127,7 @@ pub(crate) fn throttle(
 }
 
 /// The client's address. Of a trusted proxy: the last address in `X-Forwarded-For` that is not one of a trusted proxy.
-fn client_address(request: &Request, trusted: &[(IpAddr, u8)]) -> IpAddr {
+pub(crate) fn client_address(request: &Request, trusted: &[(IpAddr, u8)]) -> IpAddr {
     let peer = &request.peer;
     if !peer.trusted {
         return peer.address;

@@ -22,6 +22,10 @@ pub enum Denial {
     WrongAudience,
     /// The issuer of an opaque token cannot be asked now.
     IssuerUnavailable,
+    /// The API key may not be used from here.
+    NotPermitted,
+    /// The operation is for tokens of applications, or of users.
+    WrongTokenType,
     /// The token lacks the scopes that the operation requires.
     ScopeMissing,
     /// The caller's application is not subscribed to the API.
@@ -128,6 +132,8 @@ pub const TABLE: &[DenialRow] = &[
     auth(Denial::ExpiredToken,           401, 900_901, "Invalid Credentials", "Invalid Credentials. Make sure you have provided the correct security credentials"),
     auth(Denial::WrongAudience,          403, 900_914, "Invalid Credentials", "The access token is not meant for this API"),
     report(Denial::IssuerUnavailable,    503, 503_003, "Service Unavailable", "The credentials cannot be checked at the moment. Please try again later."),
+    auth(Denial::NotPermitted,           403, 900_908, "Resource forbidden", "User is NOT authorized to access the Resource. Access forbidden for the invocations"),
+    auth(Denial::WrongTokenType,         401, 900_905, "Incorrect Access Token Type is provided", "Incorrect Access Token Type is provided"),
     auth(Denial::ScopeMissing,           403, 900_910, "The access token does not allow you to access the requested resource", "User is NOT authorized to access the Resource. Scope validation failed."),
     auth(Denial::Unsubscribed,           403, 900_908, "Resource forbidden", "User is NOT authorized to access the Resource. API Subscription validation failed."),
     auth(Denial::SubscriptionBlocked,    401, 900_907, "The requested API is temporarily blocked", "The subscription to the API is blocked"),

@@ -20,15 +20,18 @@ mod settings;
 mod snapshot;
 mod upstream;
 
-pub use api::{Api, Cors, IDENTITY_FIELDS, Operation, ScopeRule, Security, Transports};
+pub use api::{
+    Accepts, Api, Cors, IDENTITY_FIELDS, KeyPlace, Operation, ScopeRule, Security, TokenRule,
+    Transports,
+};
 pub use application::{
-    Application, ApplicationKey, KeyCredential, Subscription, SubscriptionState,
+    Application, ApplicationKey, KeyCredential, Permitted, Subscription, SubscriptionState,
 };
 pub use artefact::{
     Artefact, ArtefactKind, ArtefactSet, CompositeApplication, Resource, resource_path,
 };
 pub use auth_failure::AuthFailure;
-pub use caller::{Caller, KeyType};
+pub use caller::{Caller, CredentialKind, KeyType, TokenType};
 pub use denial::{Denial, DenialRow, TABLE};
 pub use diagnostic::{Diagnostic, Place, Severity};
 pub use fault::{Blame, Fault};

@@ -332,6 +332,8 @@ pub struct IssuerSettings {
     pub leeway_s: u64,
     /// `padded_segments`: accept base64url with `=` padding.
     pub padded_segments: bool,
+    /// `api_keys`: its tokens are API keys.
+    pub api_keys: bool,
     /// `allow_unlimited`: accept tokens without `exp`.
     pub allow_unlimited: bool,
     /// `introspection`: absent: no opaque tokens.

@@ -144,6 +144,7 @@ fn settings(keys: KeySource, algorithms: &[Algorithm]) -> IssuerSettings {
         audiences: Vec::new(),
         leeway_s: 0,
         padded_segments: false,
+        api_keys: false,
         allow_unlimited: false,
         introspection: None,
         revocations: None,

@@ -92,6 +92,7 @@ pub const MANUAL: &[(&str, &str, &str)] = &[
     ("issuer.leeway_s", "0 to 300 seconds; default: 0", "Tolerated clock skew for `exp` and `nbf`."),
     ("issuer.padded_segments", "true or false; default: false", "Whether tokens may use base64url with `=` padding, as WSO2's own generator does."),
     ("issuer.allow_unlimited", "true or false; default: false", "Whether tokens without `exp` are accepted. Such a token never expires: only removing the issuer or its key invalidates it."),
+    ("issuer.api_keys", "true or false; default: false", "Whether its tokens are API keys, such as those of API Microgateway, which are accepted where an API asks for a key, and nowhere else. A token whose claim `token_type` is `apiKey`, as in API Manager, is one without this. Another issuer may have the same `iss`."),
 ];
 
 /// The keys of files of plans.
@@ -114,6 +115,8 @@ pub(super) const APPLICATION: &[Row] = &[
     ("application.plan", "name of a plan; absent: unlimited", "Plan for all requests of the application."),
     ("application.keys.client_id", "string", "`client_id`, or `azp`, of the tokens of the application. Each key has either `client_id` or `api_key_sha256`."),
     ("application.keys.api_key_sha256", "64 hexadecimal digits", "SHA-256 hash of an API key."),
+    ("application.keys.addresses", "list of IP addresses and CIDR blocks; absent: all", "With `api_key_sha256`: addresses of clients that may use the key."),
+    ("application.keys.referers", "list of strings; absent: all", "With `api_key_sha256`: values of `Referer` with which the key may be used, such as `https://*.example.org/*`; `*` stands for anything but spaces."),
     ("application.keys.type", "\"production\" or \"sandbox\"; default: \"production\"", "Endpoints that the key gives access to."),
     ("application.subscriptions.api", "string", "`info.title` of the API."),
     ("application.subscriptions.version", "string", "`info.version` of the API."),

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use model::{KeyCredential, KeyType, Limit, Plan, Plans, SubscriptionState};
+use model::{KeyCredential, KeyType, Limit, Permitted, Plan, Plans, SubscriptionState};
 
 use super::*;
 use crate::report::assert_lines;
@@ -107,7 +107,7 @@ const FULL: &str = r#"[application]
 name = "orders"
 owner = "admin"
 plan = "50PerMin"
-keys = [{ client_id = "abc" }, { api_key_sha256 = "00000000000000000000000000000000000000000000000000000000000000fF", type = "sandbox" }]
+keys = [{ client_id = "abc" }, { api_key_sha256 = "00000000000000000000000000000000000000000000000000000000000000fF", type = "sandbox", addresses = ["10.0.0.0/8", "::1"], referers = ["https://*.a/*"] }]
 subscriptions = [
   { api = "Echo", version = "1.0.0", plan = "gold" },
   { api = "Pay", version = "2", state = "production_blocked" },
@@ -131,6 +131,10 @@ fn every_key_of_an_application_is_read() {
     let client = KeyCredential::ClientId("abc".to_owned());
     let api_key = KeyCredential::ApiKeySha256(hash);
     assert_eq!(keys, [(&client, KeyType::Production), (&api_key, KeyType::Sandbox)]);
+    let permitted: Vec<_> = application.keys.iter().map(|key| key.permitted.as_deref()).collect();
+    let blocks = vec![("10.0.0.0".parse().unwrap(), 8), ("::1".parse().unwrap(), 128)];
+    let referers = vec!["https://*.a/*".to_owned()];
+    assert_eq!(permitted, [None, Some(&Permitted { addresses: Some(blocks), referers })]);
     let to = application
         .subscriptions
         .iter()
@@ -154,6 +158,14 @@ fn what_is_wrong_with_an_application_is_reported_with_its_place() {
         ("50PerMin", "50PerMinute", "4:8: error: no plan `50PerMinute`"),
         ("gold", "golden", "7:45: error: no plan `golden`"),
         ("client_id = \"abc\"", "type = \"sandbox\"", "5:9: error: either"),
+        (
+            "client_id = \"abc\"",
+            "client_id = \"abc\", referers = [\"a\"]",
+            "5:41: error: `referers` has no effect",
+        ),
+        ("\"10.0.0.0/8\", \"::1\"", "", "5:149: error: `addresses` must list"),
+        ("\"https://*.a/*\"", "", "5:183: error: `referers` must list"),
+        ("10.0.0.0/8", "10.0.0.1/8", "5:150: error: not an IP address"),
         ("client_id = \"abc\"", "client_id = \"\"", "5:23: error: `client_id` is empty"),
         ("fF\"", "f\"", "5:51: error: not a SHA-256"),
         ("fF\"", "fG\"", "5:51: error: not a SHA-256"),

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use base::limits::RESPONSE_CACHE_S;
-use model::{Cors, Transports};
+use model::{Cors, Place, Transports};
 
 use super::cors;
 use super::values;
@@ -41,7 +41,7 @@ pub(super) fn read(root: &Map<'_>, report: &mut Report) -> General {
 }
 
 /// Whether `x-wso2-mutual-ssl` is `mandatory`; other values are diagnostics of the extension.
-fn mutual_tls(root: &Map<'_>) -> bool {
+pub(super) fn mutual_tls(root: &Map<'_>) -> bool {
     let text = root.get("x-wso2-mutual-ssl").and_then(|node| node.as_text());
     text.is_some_and(|text| text.eq_ignore_ascii_case("mandatory"))
 }
@@ -127,14 +127,18 @@ fn auth_header(root: &Map<'_>, report: &mut Report) -> String {
     let name = "x-wso2-auth-header";
     let default = || "authorization".to_owned();
     let Some(node) = root.get(name) else { return default() };
-    let Some(text) = values::text(node, name, report) else { return default() };
+    values::text(node, name, report).map_or_else(default, |text| field(text, node.place, report))
+}
+
+/// The name of a header field with a credential, in lower case.
+pub(super) fn field(text: &str, place: Place, report: &mut Report) -> String {
     let lower = text.to_ascii_lowercase();
     if !cors::is_token(text) {
         let message = format!("`{}` is not a valid header field name", shorten(text));
-        report.error(node.place, message, "use letters, digits and `-`");
+        report.error(place, message, "use letters, digits and `-`");
     } else if RESERVED.contains(&lower.as_str()) {
-        let message = format!("the header field `{}` cannot carry a token", shorten(text));
-        report.error(node.place, message, "use another one");
+        let message = format!("the header field `{}` cannot carry a credential", shorten(text));
+        report.error(place, message, "use another one");
     }
     lower
 }

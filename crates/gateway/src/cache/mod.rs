@@ -16,6 +16,7 @@ use bytes::Bytes;
 use stages::ApiRoutes;
 use wire::http1::{BodyFraming, Known};
 
+use crate::credentials;
 use crate::cross_origin;
 use crate::flow::{Held, Tap};
 use crate::message::{Framing, Head, HeadEdits, Request};
@@ -121,7 +122,7 @@ fn key(routes: &ApiRoutes, set: usize, request: &Request, secure: bool) -> Key {
     key.extend_from_slice(head.path(bytes));
     if let Some(query) = head.query(bytes) {
         key.push(b'?');
-        key.extend_from_slice(query);
+        credentials::write_query(&routes.api, query, &mut key);
     }
     key.into()
 }

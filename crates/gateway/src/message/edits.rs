@@ -78,6 +78,11 @@ impl HeadEdits {
         write::field(&mut self.lines, name, value);
     }
 
+    /// The added field lines.
+    pub(crate) fn lines(&self) -> &[u8] {
+        &self.lines
+    }
+
     /// The added field lines, to append complete lines.
     pub(crate) fn lines_mut(&mut self) -> &mut Vec<u8> {
         &mut self.lines
