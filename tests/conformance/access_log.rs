@@ -34,6 +34,36 @@ fn the_sizes_of_both_bodies_are_logged() {
 }
 
 #[test]
+fn a_tunnel_is_logged_when_it_ends_with_the_bytes_of_both_directions() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("access.log");
+    let upstream = Upstream::manual();
+    let gateway = Gateway::of(api("/a").open("GET /*").to(&upstream))
+        .settings(|settings| settings.access_log = AccessLog::File(file.clone()))
+        .start();
+    let mut client = gateway.connect();
+    let upgrade = "Connection: Upgrade\r\nUpgrade: websocket\r\n";
+    client.send(format!("GET /a/socket HTTP/1.1\r\nHost: me\r\n{upgrade}\r\n"));
+    let mut connection = upstream.accept();
+    connection.request();
+    connection.send(format!("HTTP/1.1 101 Switching Protocols\r\n{upgrade}\r\n"));
+    assert_eq!(client.read().status, 101);
+    let (up, down) = ("u".repeat(70_000), "d".repeat(90_000));
+    client.send(&up).half_close();
+    assert_eq!(connection.read_until_close(), up);
+    connection.send(&down).half_close();
+    assert_eq!(client.read_until_close(), down);
+    assert!(gateway.drain());
+    let line: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    assert_eq!(
+        (line["status"].as_u64(), line["received_bytes"].as_u64()),
+        (Some(101), Some(70_000))
+    );
+    let sent = line["sent_bytes"].as_u64().unwrap();
+    assert!((90_001..91_000).contains(&sent), "head included: {sent}");
+}
+
+#[test]
 fn a_rejected_head_is_logged_with_the_clients_address() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("access.log");

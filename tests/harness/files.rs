@@ -155,16 +155,16 @@ impl Files {
         };
         let running = Arc::new(gateway::Gateway::start(&settings, &snapshot, parts).unwrap());
         let gateway = Arc::clone(&running);
-        let mut questions = running.take_questions().unwrap();
+        let mut wanted = running.take_wanted_key_sets().unwrap();
         let fetch_keys = follower.on_unknown_kid();
         std::thread::spawn(move || {
-            while let Some(gateway::Question::KeySet { issuer }) = questions.blocking_recv() {
+            while let Some(issuer) = wanted.blocking_recv() {
                 fetch_keys(&issuer);
             }
         });
         let publish = move |change| match change {
             Change::Snapshot(snapshot) => gateway.apply(&snapshot),
-            Change::Keys(issuer) => gateway.answered(&gateway::Question::KeySet { issuer }),
+            Change::Keys(issuer) => gateway.key_set_arrived(&issuer),
             Change::Settings(settings) => {
                 gateway.apply_settings(&settings, Arc::clone(&client_tls))
             }

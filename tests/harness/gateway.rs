@@ -143,13 +143,13 @@ impl Builder {
     }
 }
 
-/// Answers every question at once: the key sets do not change.
+/// Answers every wish for a key set at once: they do not change.
 fn answer_all(running: &Arc<gateway::Gateway>) {
-    let (mut questions, running) = (running.take_questions().unwrap(), Arc::downgrade(running));
+    let (mut wanted, running) = (running.take_wanted_key_sets().unwrap(), Arc::downgrade(running));
     std::thread::spawn(move || {
-        while let Some(question) = questions.blocking_recv() {
+        while let Some(issuer) = wanted.blocking_recv() {
             if let Some(running) = running.upgrade() {
-                running.answered(&question);
+                running.key_set_arrived(&issuer);
             }
         }
     });

@@ -3,7 +3,7 @@
 
 use proc_macro2::{Ident, TokenStream, TokenTree};
 use syn::visit::{self, Visit};
-use syn::{Attribute, ImplItem, Item, Macro, Meta, Stmt, TraitItem, UseTree};
+use syn::{Attribute, Expr, ImplItem, Item, Macro, Meta, Stmt, TraitItem, UseTree};
 
 /// One path as written, with the line (from 1) that it begins on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -148,6 +148,7 @@ impl<'a> Visit<'a> for Paths {
         let tested = match statement {
             Stmt::Local(local) => is_test(&local.attrs),
             Stmt::Macro(call) => is_test(&call.attrs),
+            Stmt::Expr(Expr::If(branch), _) => is_test(&branch.attrs),
             Stmt::Item(_) | Stmt::Expr(..) => false,
         };
         if !tested {

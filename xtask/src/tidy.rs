@@ -3,6 +3,7 @@
 
 mod direction;
 mod housekeeping;
+mod modules;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -70,6 +71,7 @@ const RULES: &[Rule] = &[
     ("direction of dependencies", direction::dependencies),
     ("pure crates", direction::bans),
     ("stages do not import stages", direction::stages),
+    ("modules import one way", modules::one_way),
     ("no unsafe code", direction::unsafe_code),
     ("fuzz targets have seeds", housekeeping::fuzz_targets),
     ("docs/limits.md is up to date", limits::drift),

@@ -1,6 +1,6 @@
 //! Admission: may this request be forwarded now?
 //!
-//! Life of a request: authorise -> **admit** -> forward. A request counts in the share of its client, of its API and of
+//! Life of a request: throttle -> **admit** -> mediate. A request counts in the share of its client, of its API and of
 //! the whole worker ([`Share`]), so that no client and no API takes all upstream connections. It waits for its place
 //! rather than being rejected, since a place is often free a moment later.
 
@@ -15,14 +15,13 @@ use wire::http1::BodyFraming;
 
 use crate::client::Client;
 use crate::compiled::Live;
-use crate::forward::{Pass, Unwanted, body_fault};
+use crate::exchange::Exchange;
+use crate::gate::Pass;
 use crate::message::Request;
-use crate::share::{Share, Whose};
+use crate::request_body::{Unwanted, body_fault};
+use crate::share::{Places, Share, Whose};
 use crate::worker::Worker;
 use crate::worker_api::WorkerApi;
-
-/// A request's places in up to three shares, until dropped.
-pub(crate) type Places = [Option<Pass>; 3];
 
 /// One of the shares that a request counts in, and its limits.
 struct Limited<'a> {
@@ -38,27 +37,25 @@ struct Limited<'a> {
 /// The shares of a request.
 struct Shares<'a>([Option<Limited<'a>>; 3]);
 
-/// What an admitted request holds.
+/// What an admitted request holds until the head of the response.
+#[derive(Default)]
 pub(crate) struct Admitted {
-    /// Until the end of the response.
-    pub(crate) places: Places,
-    /// Until the head of the response, if its body had not begun.
+    /// If its body had not begun.
     pub(crate) early_upload: Places,
-    /// Until the head of the response.
     pub(crate) turn: Option<Pass>,
 }
 
-/// Waits until the request's body flows, for its places, and for its turn.
+/// Waits until the request's body flows, for its places, which the record holds, and for its turn.
 ///
 /// # Errors
 /// [`Denial::ClientBusy`] or [`Denial::Overloaded`]; the body is malformed; or the client left or sent nothing in time.
 pub(crate) async fn admit<C: Client>(
-    worker: &Worker,
+    exchange: &mut Exchange<'_>,
     live: &Live,
-    request: &Request,
     api: &WorkerApi,
     client: &mut C,
 ) -> Result<Admitted, Fault> {
+    let Exchange { worker, request, .. } = *exchange;
     let shares = Shares::of(worker, live, request, api);
     let early_upload = if request.head.framing() == BodyFraming::None {
         Places::default()
@@ -81,7 +78,8 @@ pub(crate) async fn admit<C: Client>(
         }
         None => Some(worker.saturation.turn(&worker.resources, client).await?),
     };
-    Ok(Admitted { places, early_upload, turn })
+    exchange.record.places = places;
+    Ok(Admitted { early_upload, turn })
 }
 
 /// Waits for the first byte of the body, or all of a short one. After `UPLOAD_START_MS` the request may go on without it,

@@ -3,74 +3,123 @@
 //! A stage returns what it needs to know; the pipeline asks, waits as long as the client does, and runs the stage
 //! again.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use base::limits::{KEY_SET_WAIT_MS_MAX, QUESTION_PAUSE_MS};
+use model::{AuthFailure, Caller};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::Sender;
 
+/// The caller, or why the token is rejected.
+pub(crate) type Outcome = Result<Rc<Caller>, AuthFailure>;
+
 /// What a stage needs to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Question {
-    /// The current key set of an issuer, because a token names a key that the known one lacks. The answer is a
-    /// new revision.
+pub(crate) enum Question {
+    /// The current key set of an issuer. Whoever follows issuers answers with a new revision.
     KeySet { issuer: String },
+    /// Whose an opaque token is. The issuers of this revision answer with an [`Outcome`].
+    Token { token: Box<[u8]>, revision: u64 },
 }
 
 /// A worker's questions.
 #[derive(Debug)]
 pub(crate) struct Questions {
-    pending: RefCell<Vec<Pending>>,
-    sender: Sender<Question>,
+    all: RefCell<Vec<Rc<Asked>>>,
+    /// To whoever follows issuers: the issuer's name.
+    key_sets: Sender<String>,
 }
 
+/// A question that waits for its answer, or was answered just before.
 #[derive(Debug)]
-struct Pending {
+pub(crate) struct Asked {
     question: Question,
     /// Until then it is not asked again, on the worker's clock.
-    until_us: u64,
-    /// `None` once it was answered.
-    answer: Option<Rc<Notify>>,
+    until_us: Cell<u64>,
+    is_answered: Cell<bool>,
+    outcome: RefCell<Option<Outcome>>,
+    notify: Notify,
+}
+
+impl Asked {
+    pub(crate) fn question(&self) -> &Question {
+        &self.question
+    }
+
+    /// Waits for the answer. `None`: it is found where the stage looks.
+    pub(crate) async fn answer(&self) -> Option<Outcome> {
+        if !self.is_answered.get() {
+            self.notify.notified().await;
+        }
+        self.outcome.borrow().clone()
+    }
+
+    fn end(&self, outcome: Option<Outcome>) {
+        self.outcome.replace(outcome);
+        self.is_answered.set(true);
+        self.notify.notify_waiters();
+    }
 }
 
 impl Questions {
-    /// `sender` passes the questions on; [`Questions::answered`] reports each answer.
-    pub(crate) fn new(sender: Sender<Question>) -> Self {
-        Self { pending: RefCell::default(), sender }
+    /// `key_sets` gets the names of issuers whose key sets are wanted; [`Questions::key_set_arrived`] reports each answer.
+    pub(crate) fn new(key_sets: Sender<String>) -> Self {
+        Self { all: RefCell::default(), key_sets }
     }
 
-    /// Ready when `question` is answered; at once if it was answered just before, or if too many are pending.
-    pub(crate) async fn ask(&self, question: Question, now_us: u64) {
-        if let Some(answer) = self.answer(question, now_us) {
-            answer.notified().await;
-        }
+    /// The question, if it waits for its answer, or was answered just before.
+    pub(crate) fn find(&self, question: &Question, now_us: u64) -> Option<Rc<Asked>> {
+        let all = self.all.borrow();
+        let same = |asked: &&Rc<Asked>| asked.question == *question;
+        all.iter().find(same).filter(|asked| asked.until_us.get() > now_us).cloned()
     }
 
-    fn answer(&self, question: Question, now_us: u64) -> Option<Rc<Notify>> {
-        let mut pending = self.pending.borrow_mut();
-        let known = pending.iter().find(|asked| asked.question == question);
-        if let Some(asked) = known.filter(|asked| asked.until_us > now_us) {
-            return asked.answer.clone();
+    /// Adds a question that is asked now. Whoever asks it bounds how many there are.
+    pub(crate) fn begin(&self, question: Question, now_us: u64, until_us: u64) -> Rc<Asked> {
+        let mut all = self.all.borrow_mut();
+        all.retain(|asked| asked.until_us.get() > now_us || !asked.is_answered.get());
+        let waits = |asked: &&Rc<Asked>| asked.question == question && !asked.is_answered.get();
+        if let Some(asked) = all.iter().find(waits) {
+            // Asked again: requests may still wait for the first answer.
+            asked.until_us.set(until_us);
+            return Rc::clone(asked);
         }
-        self.sender.try_send(question.clone()).ok()?;
+        let asked = Rc::new(Asked {
+            question,
+            until_us: Cell::new(until_us),
+            is_answered: Cell::default(),
+            outcome: RefCell::default(),
+            notify: Notify::new(),
+        });
+        all.push(Rc::clone(&asked));
+        asked
+    }
+
+    /// Wakes the requests that wait for the answer, and forgets the question.
+    pub(crate) fn answer(&self, asked: &Rc<Asked>, outcome: Option<Outcome>) {
+        self.all.borrow_mut().retain(|other| !Rc::ptr_eq(other, asked));
+        asked.end(outcome);
+    }
+
+    /// Asks for the key set of `issuer`, unless that waits for its answer. `None`: too many questions wait to be asked.
+    pub(crate) fn key_set(&self, issuer: &str, now_us: u64) -> Option<Rc<Asked>> {
+        let question = Question::KeySet { issuer: issuer.to_owned() };
+        if let Some(asked) = self.find(&question, now_us) {
+            return Some(asked);
+        }
+        self.key_sets.try_send(issuer.to_owned()).ok()?;
         let until_us = now_us.saturating_add(u64::from(KEY_SET_WAIT_MS_MAX) * 1_000);
-        // Asked again: requests may still wait for the first answer.
-        let answer = known.and_then(|asked| asked.answer.clone()).unwrap_or_default();
-        pending.retain(|asked| asked.question != question && asked.until_us > now_us);
-        pending.push(Pending { question, until_us, answer: Some(Rc::clone(&answer)) });
-        Some(answer)
+        Some(self.begin(question, now_us, until_us))
     }
 
-    /// Wakes the requests that wait for the answer. The question is not asked again for
-    /// `QUESTION_PAUSE_MS`, so that invalid tokens cost little.
-    pub(crate) fn answered(&self, question: &Question, now_us: u64) {
-        let mut pending = self.pending.borrow_mut();
-        for asked in pending.iter_mut().filter(|asked| asked.question == *question) {
-            if let Some(answer) = asked.answer.take() {
-                answer.notify_waiters();
-            }
-            asked.until_us = now_us.saturating_add(u64::from(QUESTION_PAUSE_MS) * 1_000);
+    /// Wakes the requests that wait for the key set of `issuer`. It is not asked for again for `QUESTION_PAUSE_MS`, so
+    /// that invalid tokens cost little.
+    pub(crate) fn key_set_arrived(&self, issuer: &str, now_us: u64) {
+        let is_it = |question: &Question| matches!(question, Question::KeySet { issuer: name } if name == issuer);
+        for asked in self.all.borrow().iter().filter(|asked| is_it(&asked.question)) {
+            asked.until_us.set(now_us.saturating_add(u64::from(QUESTION_PAUSE_MS) * 1_000));
+            asked.end(None);
         }
     }
 }
@@ -89,39 +138,63 @@ mod tests {
     fn a_question_is_sent_once_and_its_answer_wakes_everyone() {
         let (sender, mut receiver) = channel(8);
         let (questions, mut cx) = (Questions::new(sender), Context::from_waker(Waker::noop()));
-        let key_set = || Question::KeySet { issuer: "main".to_owned() };
-        let mut first = pin!(questions.ask(key_set(), 0));
-        let mut second = pin!(questions.ask(key_set(), 10));
+        let asked = [questions.key_set("main", 0).unwrap(), questions.key_set("main", 10).unwrap()];
+        let [mut first, mut second] = asked.each_ref().map(|asked| Box::pin(asked.answer()));
         assert!(
             first.as_mut().poll(&mut cx).is_pending() && second.as_mut().poll(&mut cx).is_pending()
         );
-        assert_eq!(receiver.try_recv().unwrap(), key_set());
+        assert_eq!(receiver.try_recv().unwrap(), "main");
         assert!(receiver.try_recv().is_err(), "it is asked once");
-        questions.answered(&key_set(), 30);
-        assert!(first.poll(&mut cx).is_ready() && second.poll(&mut cx).is_ready());
-        assert!(pin!(questions.ask(key_set(), 40)).poll(&mut cx).is_ready(), "just answered");
-        let later_us = 30 + u64::from(QUESTION_PAUSE_MS) * 1_000;
-        assert!(pin!(questions.ask(key_set(), later_us)).poll(&mut cx).is_pending());
+        questions.key_set_arrived("main", 30);
+        assert!(
+            first.as_mut().poll(&mut cx).is_ready() && second.as_mut().poll(&mut cx).is_ready()
+        );
+        let just_answered = questions.key_set("main", 40).unwrap();
+        assert!(pin!(just_answered.answer()).poll(&mut cx).is_ready());
+        let later = questions.key_set("main", 30 + u64::from(QUESTION_PAUSE_MS) * 1_000).unwrap();
+        assert!(pin!(later.answer()).poll(&mut cx).is_pending());
         assert!(receiver.try_recv().is_ok(), "it is asked again");
     }
 
     #[test]
-    fn an_unanswered_question_is_asked_again_after_the_limit() {
+    fn an_unanswered_question_is_asked_again_after_the_limit_and_both_get_the_answer() {
         let (sender, mut receiver) = channel(8);
         let (questions, mut cx) = (Questions::new(sender), Context::from_waker(Waker::noop()));
-        let key_set = || Question::KeySet { issuer: "main".to_owned() };
-        assert!(pin!(questions.ask(key_set(), 0)).poll(&mut cx).is_pending());
         let limit_us = u64::from(KEY_SET_WAIT_MS_MAX) * 1_000;
-        assert!(pin!(questions.ask(key_set(), limit_us)).poll(&mut cx).is_pending());
+        let asked = [0, limit_us].map(|now_us| questions.key_set("main", now_us).unwrap());
+        let [mut first, mut second] = asked.each_ref().map(|asked| Box::pin(asked.answer()));
+        assert!(
+            first.as_mut().poll(&mut cx).is_pending() && second.as_mut().poll(&mut cx).is_pending()
+        );
         assert!(receiver.try_recv().is_ok() && receiver.try_recv().is_ok());
+        questions.key_set_arrived("main", limit_us);
+        assert!(
+            first.as_mut().poll(&mut cx).is_ready() && second.as_mut().poll(&mut cx).is_ready()
+        );
     }
 
     #[test]
     fn a_full_queue_is_no_reason_to_wait() {
         let (sender, _receiver) = channel(1);
-        let (questions, mut cx) = (Questions::new(sender), Context::from_waker(Waker::noop()));
-        let key_set = |issuer: &str| Question::KeySet { issuer: issuer.to_owned() };
-        assert!(pin!(questions.ask(key_set("a"), 0)).poll(&mut cx).is_pending());
-        assert!(pin!(questions.ask(key_set("b"), 0)).poll(&mut cx).is_ready());
+        let questions = Questions::new(sender);
+        assert!(questions.key_set("a", 0).is_some());
+        assert!(questions.key_set("b", 0).is_none());
+    }
+
+    #[test]
+    fn an_answered_question_is_forgotten_and_its_answer_stays_with_those_who_waited() {
+        let questions = Questions::new(channel(1).0);
+        let question = || Question::Token { token: Box::from(*b"x"), revision: 1 };
+        let asked = questions.begin(question(), 0, u64::MAX);
+        let found = questions.find(&question(), 5).unwrap();
+        assert!(
+            questions.find(&Question::Token { token: Box::from(*b"x"), revision: 2 }, 5).is_none()
+        );
+        questions.answer(&asked, Some(Err(AuthFailure::InactiveToken)));
+        let mut cx = Context::from_waker(Waker::noop());
+        let answer =
+            pin!(found.answer()).poll(&mut cx).map(|outcome| outcome.unwrap().unwrap_err());
+        assert_eq!(answer, std::task::Poll::Ready(AuthFailure::InactiveToken));
+        assert!(questions.find(&question(), 5).is_none() && questions.all.borrow().is_empty());
     }
 }

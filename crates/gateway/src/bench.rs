@@ -10,11 +10,11 @@ use tokio::sync::mpsc::channel;
 use wire::tls::ClientTls;
 
 use crate::account::{AccessLines, Record};
+use crate::artefacts::Integration;
 use crate::compiled::{Compiled, Live};
 use crate::descriptors::Descriptors;
 use crate::forward::Shared;
 use crate::heavy::HeavyPool;
-use crate::integration::Integration;
 use crate::message::Request;
 use crate::quotas::Quotas;
 use crate::worker::{Parts, Worker};
@@ -62,7 +62,7 @@ impl Account {
                 number: 0,
                 compiled: Compiled { routes, integration, policies: Arc::default(), quotas, live },
                 access: AccessLines::default(),
-                questions: channel(1).0,
+                key_sets: channel(1).0,
                 descriptors: Descriptors::of_process(1),
                 upstreams: Shared::new(1, &SystemEntropy),
                 heavy,

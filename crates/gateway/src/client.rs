@@ -5,8 +5,10 @@ use std::task::{Context, Poll};
 use wire::http1::Rejection;
 
 use crate::flow::{FlowError, Source};
-use crate::forward::{Pass, RequestBody, UpstreamBody};
+use crate::forward::UpstreamBody;
+use crate::gate::Pass;
 use crate::message::{Framing, Head, Request};
+use crate::request_body::RequestBody;
 
 /// A client's side of one exchange. Each protocol has an adapter in `listen`.
 pub(crate) trait Client: RequestBody {
@@ -42,8 +44,14 @@ pub(crate) trait Client: RequestBody {
     /// Ends the response. If it is not `complete`, the client is made to notice.
     async fn end(&mut self, complete: bool);
 
-    /// Sends the head of a 101, then copies bytes in both directions until both sides have ended or are idle.
-    async fn tunnel(&mut self, request: &Request, head: &Head, upstream: &mut UpstreamBody);
+    /// Sends the head of a 101, then copies bytes in both directions until both sides have ended or are idle. Returns the
+    /// bytes that went up, and those that went down, the head included.
+    async fn tunnel(
+        &mut self,
+        request: &Request,
+        head: &Head,
+        upstream: &mut UpstreamBody,
+    ) -> (u64, u64);
 }
 
 /// A response that is about to be sent.

@@ -7,9 +7,9 @@ use model::{Cors, FaultStatus, Settings};
 use stages::Routes;
 use wire::tls::ClientTls;
 
+use crate::artefacts::Integration;
+use crate::artefacts::policies::PolicyTable;
 use crate::forward::{Balancer, Forwarding, RetryCounts};
-use crate::integration::Integration;
-use crate::integration::policies::PolicyTable;
 use crate::quotas::Quotas;
 
 /// A compiled revision. Workers share its parts.

@@ -14,7 +14,6 @@ use wire::http1::{Field, Known};
 
 use crate::compiled::Compiled;
 use crate::message::{HeadEdits, Request, contains};
-use crate::quotas::client_address;
 use crate::resources::Resources;
 
 /// The credential of a request, as it came.
@@ -163,7 +162,7 @@ pub(crate) fn confirm(
         | (Presented::Key(_), CredentialKind::Token) => return Err(AuthFailure::WrongKind),
     };
     let Some(permitted) = permitted else { return Ok(()) };
-    let address = client_address(request, &revision.live.trusted_proxies);
+    let address = request.client_address(&revision.live.trusted_proxies);
     let referer = request.head.find_name(&request.bytes, b"referer");
     let referer = referer.map_or(&b""[..], |field| field.value.of(&request.bytes));
     if permits(permitted, address, referer) { Ok(()) } else { Err(AuthFailure::NotPermitted) }

@@ -3,27 +3,94 @@
 use std::future::poll_fn;
 use std::task::{Context, Poll};
 
-use model::Fault;
+use model::{Fault, FaultStatus};
 
 use crate::client::{Begin, Client};
-use crate::flow::{BodyError, Empty, FlowError, Tapped};
-use crate::message::Request;
+use crate::compiled::Live;
+use crate::exchange::Exchange;
+use crate::flow::{Empty, FlowError, Source, Tap, Tapped};
+use crate::request_body::upstream_fault;
 use crate::resources::Resources;
 use crate::response::{Body, Response};
 use crate::watch::Pace;
 
-/// Sends `response` to the client. `stall`: longest time without progress.
+/// How responses are delivered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Delivery {
+    stall: Stall,
+    statuses: FaultStatus,
+}
+
+impl Delivery {
+    pub(crate) fn of(live: &Live) -> Self {
+        let stall = Stall { ms: live.stall_ms, min_rate: live.min_rate };
+        Self { stall, statuses: live.fault_status }
+    }
+}
+
+/// The limit for bodies without progress.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stall {
+    /// Longest time without it.
+    pub(crate) ms: u32,
+    /// Least progress, in bytes per second.
+    pub(crate) min_rate: u32,
+}
+
+/// Sends a response to the client: that of a fault, if `responded` is one or the response fails before its first byte.
+pub(crate) async fn deliver<C: Client>(
+    exchange: &mut Exchange<'_>,
+    responded: Result<Response, Fault>,
+    delivery: Delivery,
+    client: &mut C,
+) {
+    let mut outcome = responded;
+    for attempt in 0..2 {
+        let delivered = match outcome {
+            Ok(Response { head, body: Body::Streaming(mut upstream), .. })
+                if head.status() == 101 =>
+            {
+                let record = &mut exchange.record;
+                record.status = 101;
+                exchange.worker.count_tunnel();
+                // Boxed, so that it does not enlarge every task.
+                let tunnel = Box::pin(client.tunnel(exchange.request, &head, &mut upstream));
+                (record.received, record.sent) = tunnel.await;
+                exchange.worker.resources.release_head(head);
+                break;
+            }
+            Ok(mut response) => {
+                let record = &mut exchange.record;
+                let now_ms = exchange.worker.quota_ms(record.started_us);
+                record.quota.write_fields(now_ms, response.head.edits.lines_mut());
+                record.status = response.head.status();
+                send(exchange, client, response, delivery.stall).await
+            }
+            Err(fault) => Err(fault),
+        };
+        let record = &mut exchange.record;
+        (record.received, record.sent) = (client.consumed(), client.sent());
+        let Err(fault) = delivered else { break };
+        match exchange.fault(&fault, delivery.statuses) {
+            Some(response) if attempt == 0 => outcome = Ok(response),
+            Some(_) | None => break,
+        }
+    }
+    client.watch().holds_place(None);
+}
+
+/// Sends `response` to the client, while the rest of the request may still be sent to the upstream.
 ///
 /// # Errors
 /// [`Fault::ClientLeft`], or a fault of the upstream, whose body ended early or is invalid. While [`Client::sent`]
 /// is zero, another response can be delivered.
-pub(crate) async fn deliver<C: Client>(
-    resources: &Resources,
+async fn send<C: Client>(
+    exchange: &Exchange<'_>,
     client: &mut C,
-    request: &Request,
     mut response: Response,
     stall: Stall,
 ) -> Result<(), Fault> {
+    let (request, resources) = (exchange.request, &exchange.worker.resources);
     let framing = response.framing(request);
     let uploads = response.uploads();
     if !uploads {
@@ -38,8 +105,8 @@ pub(crate) async fn deliver<C: Client>(
             client.watch().set(resources.deadline_us(stall.ms));
             let pace = Pace::new(stall.min_rate, resources.coarse_us());
             let response = &mut response;
-            let mut delivery = Delivery { resources, response, is_bodiless, stall, pace };
-            poll_fn(|cx| delivery.poll(cx, client)).await
+            let mut sending = Sending { resources, response, is_bodiless, stall, pace };
+            poll_fn(|cx| sending.poll(cx, client)).await
         }
         Err(rejection) => Err(response.violation(rejection.reason)),
     };
@@ -53,17 +120,8 @@ pub(crate) async fn deliver<C: Client>(
     result
 }
 
-/// The limit for bodies without progress.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Stall {
-    /// Longest time without it.
-    pub(crate) ms: u32,
-    /// Least progress, in bytes per second.
-    pub(crate) min_rate: u32,
-}
-
 /// A response that is being sent.
-struct Delivery<'a> {
+struct Sending<'a> {
     resources: &'a Resources,
     response: &'a mut Response,
     is_bodiless: bool,
@@ -72,20 +130,17 @@ struct Delivery<'a> {
     pace: Pace,
 }
 
-impl Delivery<'_> {
+impl Sending<'_> {
     fn poll<C: Client>(&mut self, cx: &mut Context<'_>, client: &mut C) -> Poll<Result<(), Fault>> {
         let before = client.sent();
         let mut moved = self.response.poll_upload(cx, client, self.resources);
         let run = match &mut self.response.body {
             _ if self.is_bodiless => client.poll_send(cx, &mut Empty),
             Body::Empty => client.poll_send(cx, &mut Empty),
-            Body::Held(body) => client.poll_send(cx, body),
+            Body::Held(body) => poll_tapped(cx, client, body, &mut self.response.tap),
             Body::Streaming(body) => {
-                let source = body.source(&self.resources.buffers);
-                match self.response.tap.as_deref_mut() {
-                    None => client.poll_send(cx, &mut { source }),
-                    Some(tap) => client.poll_send(cx, &mut Tapped { source, tap }),
-                }
+                let mut source = body.source(&self.resources.buffers);
+                poll_tapped(cx, client, &mut source, &mut self.response.tap)
             }
         };
         let is_complete = match run {
@@ -126,13 +181,15 @@ impl Delivery<'_> {
     }
 }
 
-/// The fault of an upstream whose response's body failed.
-pub(crate) fn upstream_fault(authority: &str, error: &BodyError) -> Fault {
-    let authority = authority.to_owned();
-    match error {
-        BodyError::Closed => Fault::Truncated { authority, reason: "the connection was closed" },
-        BodyError::Malformed(rejection) => {
-            Fault::ProtocolViolation { authority, reason: rejection.reason }
-        }
+/// Sends what there is of `source`, seen by the tap if there is one.
+fn poll_tapped<C: Client, S: Source>(
+    cx: &mut Context<'_>,
+    client: &mut C,
+    source: &mut S,
+    tap: &mut Option<Box<dyn Tap>>,
+) -> Poll<Result<(), FlowError>> {
+    match tap {
+        None => client.poll_send(cx, source),
+        Some(tap) => client.poll_send(cx, &mut Tapped { source, tap: &mut **tap }),
     }
 }

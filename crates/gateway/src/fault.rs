@@ -55,25 +55,14 @@ pub(crate) fn format(request: &Request) -> Format {
     content_type.map_or(Format::Json, |value| Format::of(&String::from_utf8_lossy(value)))
 }
 
-/// WSO2's code of `fault`.
-pub(crate) fn code(fault: &Fault) -> u32 {
-    response(fault, MethodSet::default(), FaultStatus::default()).code
-}
-
 /// The response to `fault`. `allow`: the methods of the path, for 405.
 pub(crate) fn response(fault: &Fault, allow: MethodSet, statuses: FaultStatus) -> FaultResponse {
     match fault {
         Fault::Denied(denial) => denial_response(*denial, allow),
         Fault::Malformed { status, reason } => malformed(*status, reason),
         Fault::ClientTimeout => malformed(408, "The request did not arrive in time"),
-        // Never sent; the record needs a code.
+        // Never sent.
         Fault::ClientLeft => malformed(400, "The client closed the connection"),
-        Fault::Unreachable { .. } => runtime(101_503, statuses),
-        Fault::ConnectTimeout { .. } => runtime(101_508, statuses),
-        Fault::ResponseTimeout { .. } => runtime(101_504, statuses),
-        Fault::Closed { .. } | Fault::Truncated { .. } => runtime(101_505, statuses),
-        Fault::SendFailed { .. } => runtime(101_500, statuses),
-        Fault::ProtocolViolation { .. } => runtime(101_506, statuses),
         Fault::Mediation { code: 400, reason } => {
             let description =
                 escaped(&format!("Schema validation failed in the Request: {reason}"));
@@ -85,9 +74,16 @@ pub(crate) fn response(fault: &Fault, allow: MethodSet, statuses: FaultStatus) -
             let description = "Schema validation failed in the Response:";
             json(status, 500, None, "Internal Server Error", description)
         }
-        Fault::Mediation { code, .. } => runtime(*code, statuses),
-        Fault::NotReady { .. } => runtime(303_001, statuses),
-        Fault::NoReadyChild { .. } => runtime(303_000, statuses),
+        Fault::Unreachable { .. }
+        | Fault::ConnectTimeout { .. }
+        | Fault::ResponseTimeout { .. }
+        | Fault::Closed { .. }
+        | Fault::Truncated { .. }
+        | Fault::SendFailed { .. }
+        | Fault::ProtocolViolation { .. }
+        | Fault::Mediation { .. }
+        | Fault::NotReady { .. }
+        | Fault::NoReadyChild { .. } => runtime(fault.code(), statuses),
     }
 }
 

@@ -10,8 +10,8 @@ use std::time::Duration;
 use base::limits::{INBOUND_LISTENERS_MAX, INBOUND_RETRIES_MAX, INBOUND_RETRY_MS};
 use model::{Diagnostic, Settings};
 
+use crate::artefacts::Integration;
 use crate::bind_all;
-use crate::integration::Integration;
 use crate::listen::{Listener, Protocol};
 use crate::message::Serves;
 use crate::runner::{self, Command, Commands, Running};

@@ -5,7 +5,6 @@
 //! in the token cache, whether or not a client still waits. A worker asks about `INTROSPECTIONS_MAX` tokens at a time,
 //! and about fewer of one client.
 
-use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -13,94 +12,55 @@ use base::limits::{
     INTROSPECTION_BYTES_MAX, INTROSPECTION_MS_MAX, INTROSPECTIONS_MAX,
     INTROSPECTIONS_PER_CLIENT_MAX,
 };
-use model::{AuthFailure, Caller, Fault, Introspection, Issuer};
+use model::{AuthFailure, Fault, Introspection, Issuer};
 use percent_encoding::percent_encode;
 use stages::{Identity, authenticate};
-use tokio::sync::Notify;
 use wire::http1::BodyFraming;
 
 use crate::account::bump;
+use crate::ask::{Asked, Outcome, Question};
 use crate::client::Client;
 use crate::compiled::Compiled;
-use crate::fetch::{self, FORM, FetchError, Fetched};
+use crate::credentials::Presented;
 use crate::flow::Held;
-use crate::forward::{self, OwnBody, Pass, Unwanted, while_wanted};
+use crate::forward::fetch::{self, FORM, FetchError, Fetched};
+use crate::forward::{self, OwnBody};
+use crate::gate::Pass;
 use crate::message::{HeadEdits, Outgoing, Peer, Request};
+use crate::request_body::Unwanted;
 use crate::share::Share;
 use crate::worker::Worker;
 
-/// The caller, or why the token is rejected.
-pub(crate) type Outcome = Result<Rc<Caller>, AuthFailure>;
-
-/// The tokens that a worker asks about.
-#[derive(Default)]
-pub(crate) struct Introspections(RefCell<Vec<Rc<Pending>>>);
-
-/// A token that is asked about.
-struct Pending {
-    token: Box<[u8]>,
-    /// The issuers that are asked are those of this revision.
-    revision: u64,
-    outcome: RefCell<Option<Outcome>>,
-    done: Notify,
-}
-
-impl Pending {
-    async fn outcome(&self) -> Outcome {
-        self.done.notified().await;
-        self.outcome.borrow().clone().unwrap_or(Err(AuthFailure::IssuerUnavailable))
-    }
-}
-
-impl Introspections {
-    fn find(&self, token: &[u8], revision: u64) -> Option<Rc<Pending>> {
-        let pending = self.0.borrow();
-        let same = |known: &&Rc<Pending>| known.revision == revision && *known.token == *token;
-        pending.iter().find(same).cloned()
-    }
-}
-
-/// Waits until the issuers have told whose `token` is.
+/// Asks about `token`, unless that waits for its answer. `None`: it was answered meanwhile, or the worker asks too much.
 ///
 /// # Errors
 /// The client left meanwhile.
-pub(crate) async fn introspect<C: Client>(
+pub(crate) async fn ask<C: Client>(
     worker: &Worker,
     revision: &Rc<Compiled>,
     request: &Request,
     token: &[u8],
     client: &mut C,
-) -> Result<Outcome, Fault> {
-    drop(client.take_turn());
-    let number = revision.routes.revision();
-    let find = || worker.introspections.find(token, number);
-    let pending = if let Some(pending) = find() {
-        pending
-    } else if let Some(places) = try_places(worker, request) {
-        start(worker, revision, token, places)
-    } else {
-        client.watch().set(worker.resources.deadline_us(INTROSPECTION_MS_MAX));
-        let places = match wait_for_places(worker, request, client).await {
-            Ok(places) => places,
-            Err(Unwanted::TimeUp) => return Ok(Err(AuthFailure::IssuerUnavailable)),
-            Err(Unwanted::Left(fault)) => return Err(fault),
-        };
-        // Others may have asked meanwhile.
-        let (issuers, now) = (revision.routes.issuers(), worker.resources.coarse());
-        match authenticate::identify(&mut worker.tokens.borrow_mut(), token, issuers, now) {
-            Identity::Known(caller) => return Ok(Ok(caller)),
-            Identity::Rejected(failure) => return Ok(Err(failure)),
-            Identity::Opaque | Identity::UnknownKid { .. } => {}
-        }
-        find().unwrap_or_else(|| start(worker, revision, token, places))
-    };
-    // Asking has limits of its own.
-    client.watch().set(u64::MAX);
-    match while_wanted(client, pending.outcome()).await {
-        Ok(outcome) => Ok(outcome),
-        Err(Unwanted::Left(fault)) => Err(fault),
-        Err(Unwanted::TimeUp) => Err(Fault::ClientLeft),
+) -> Result<Option<Rc<Asked>>, Fault> {
+    let question = Question::Token { token: token.into(), revision: revision.routes.revision() };
+    let find = || worker.questions.find(&question, worker.resources.coarse_us());
+    if let Some(asked) = find() {
+        return Ok(Some(asked));
     }
+    if let Some(places) = try_places(worker, request) {
+        return Ok(Some(start(worker, revision, question, places)));
+    }
+    client.watch().set(worker.resources.deadline_us(INTROSPECTION_MS_MAX));
+    let places = match wait_for_places(worker, request, client).await {
+        Ok(places) => places,
+        Err(Unwanted::TimeUp) => return Ok(None),
+        Err(Unwanted::Left(fault)) => return Err(fault),
+    };
+    // Others may have asked meanwhile.
+    if !matches!(worker.identify(revision, &Presented::Token(token)), Identity::Ask(_)) {
+        return Ok(None);
+    }
+    Ok(Some(find().unwrap_or_else(|| start(worker, revision, question, places))))
 }
 
 type Places = [Option<Pass>; 2];
@@ -143,39 +103,40 @@ async fn wait_for_places<C: Client>(
     Ok(places)
 }
 
-fn start(worker: &Worker, revision: &Rc<Compiled>, token: &[u8], places: Places) -> Rc<Pending> {
-    let pending = Rc::new(Pending {
-        token: token.into(),
-        revision: revision.routes.revision(),
-        outcome: RefCell::default(),
-        done: Notify::new(),
-    });
-    worker.introspections.0.borrow_mut().push(Rc::clone(&pending));
-    let asking = Asking { worker: worker.this(), pending: Rc::clone(&pending), _places: places };
+fn start(
+    worker: &Worker,
+    revision: &Rc<Compiled>,
+    question: Question,
+    places: Places,
+) -> Rc<Asked> {
+    // Asking has limits of its own.
+    let asked = worker.questions.begin(question, worker.resources.coarse_us(), u64::MAX);
+    let (worker, outcome) = (worker.this(), None);
+    let asking = Asking { worker, asked: Rc::clone(&asked), outcome, _places: places };
     tokio::task::spawn_local(run(asking, Rc::clone(revision)));
-    pending
+    asked
 }
 
 /// Wakes those who wait when it is dropped, even by a panic.
 struct Asking {
     worker: Rc<Worker>,
-    pending: Rc<Pending>,
+    asked: Rc<Asked>,
+    outcome: Option<Outcome>,
     _places: Places,
 }
 
 impl Drop for Asking {
     fn drop(&mut self) {
-        let mut all = self.worker.introspections.0.borrow_mut();
-        all.retain(|other| !Rc::ptr_eq(other, &self.pending));
-        self.pending.done.notify_waiters();
+        self.worker.questions.answer(&self.asked, self.outcome.take());
     }
 }
 
-async fn run(asking: Asking, revision: Rc<Compiled>) {
+async fn run(mut asking: Asking, revision: Rc<Compiled>) {
     let worker = Rc::clone(&asking.worker);
     let busy = worker.busy();
-    let outcome = ask_each(&worker, &revision, &asking.pending.token).await;
-    asking.pending.outcome.replace(Some(outcome));
+    if let Question::Token { token, .. } = asking.asked.question() {
+        asking.outcome = Some(ask_each(&worker, &revision, token).await);
+    }
     drop(asking);
     drop(busy);
     worker.notice_the_end();
@@ -188,7 +149,7 @@ async fn ask_each(worker: &Worker, revision: &Compiled, token: &[u8]) -> Outcome
     let mut undecided = false;
     for (number, issuer) in issuers.iter().enumerate() {
         let Some(introspection) = &issuer.introspection else { continue };
-        let asked = ask(worker, revision, introspection, token).await;
+        let asked = ask_issuer(worker, revision, introspection, token).await;
         let concluded = asked.and_then(|response| {
             let (mut tokens, now) = (worker.tokens.borrow_mut(), worker.resources.exact());
             match authenticate::conclude(&mut tokens, token, issuers, number, &response, now) {
@@ -227,7 +188,7 @@ fn report(issuer: &Issuer, problem: &str) {
 }
 
 /// The body of a successful response.
-async fn ask(
+async fn ask_issuer(
     worker: &Worker,
     revision: &Compiled,
     introspection: &Introspection,

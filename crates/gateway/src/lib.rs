@@ -10,11 +10,14 @@
 mod account;
 mod admin;
 mod admission;
+mod artefacts;
 mod ask;
+mod authenticate;
 #[doc(hidden)]
 pub mod bench;
 mod buffer;
 mod cache;
+mod caching;
 mod client;
 mod clients;
 mod compiled;
@@ -22,27 +25,34 @@ mod credentials;
 mod cross_origin;
 mod deliver;
 mod descriptors;
+mod exchange;
 mod fault;
-mod fetch;
 mod flow;
 mod forward;
+mod gate;
 mod heavy;
 mod held;
+mod http2_tasks;
 mod inbound;
 mod integration;
 mod introspect;
 mod listen;
+mod mediate;
 mod message;
+mod own_connections;
 mod pipeline;
 mod quotas;
+mod request_body;
 mod resources;
 mod response;
+mod route;
 mod runner;
 mod saturation;
 mod share;
 #[cfg(test)]
 mod simulation;
 mod spares;
+mod throttle;
 mod upstreams;
 mod watch;
 mod worker;
@@ -63,20 +73,19 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use wire::tls::{ClientAuth, ClientTls, ServerCertificates};
 
 use account::{AccessLines, AccessLogger};
+use artefacts::Integration;
+use artefacts::policies::PolicyTable;
 use compiled::{Compiled, Live};
 use descriptors::Descriptors;
 use heavy::HeavyPool;
 use inbound::Inbounds;
-use integration::Integration;
-use integration::policies::PolicyTable;
 use listen::{Listener, Protocol};
 use message::Serves;
 use quotas::Quotas;
 use runner::{Command, Running};
 
 pub use admin::AdminPages;
-pub use ask::Question;
-pub use fetch::{Bounds, FetchError, Fetched};
+pub use forward::fetch::{Bounds, FetchError, Fetched};
 pub use integration::variable;
 pub use upstreams::Upstreams;
 
@@ -140,7 +149,7 @@ pub struct Gateway {
     /// What the workers currently serve.
     current: Mutex<Compiled>,
     access: Option<AccessLogger>,
-    questions: Mutex<Option<Receiver<Question>>>,
+    key_sets: Mutex<Option<Receiver<String>>>,
     upstreams: Arc<Upstreams>,
     inbounds: Inbounds,
     /// The counts of limits.
@@ -189,7 +198,7 @@ impl Gateway {
         let integration_http = Bound::of(integration.http, "[integration] http", count)?;
         let integration_https = Bound::of(integration.https, "[integration] https", count)?;
         let access = AccessLogger::start(&settings.access_log).map_err(StartError::AccessLog)?;
-        let (sender, questions) = channel(QUESTIONS_MAX);
+        let (sender, key_sets) = channel(QUESTIONS_MAX);
         let upstreams = parts.upstreams;
         let clock = upstreams.clock.clone();
         upstreams.shared().set_client_tls(Arc::clone(&parts.client_tls));
@@ -223,7 +232,7 @@ impl Gateway {
             ready: Arc::clone(&ready),
             current: Mutex::new(current),
             access,
-            questions: Mutex::new(Some(questions)),
+            key_sets: Mutex::new(Some(key_sets)),
             upstreams,
             inbounds: Inbounds::new(settings, &own_clear, &own_tls),
             meters,
@@ -258,7 +267,7 @@ impl Gateway {
         count: usize,
         listeners: [(Bound, Listener); 4],
         clock: &SystemClock,
-        questions: &Sender<Question>,
+        key_sets: &Sender<String>,
         heavy: &HeavyPool,
     ) -> Result<(), StartError> {
         let mut listeners = listeners.map(|(bound, kind)| (bound.listeners.into_iter(), kind));
@@ -271,7 +280,7 @@ impl Gateway {
                 number,
                 compiled: self.compiled(),
                 access: self.access.as_ref().map_or_else(AccessLines::default, AccessLogger::lines),
-                questions: questions.clone(),
+                key_sets: key_sets.clone(),
                 descriptors,
                 upstreams: Arc::clone(self.upstreams.shared()),
                 heavy: heavy.clone(),
@@ -298,10 +307,10 @@ impl Gateway {
         self.addresses
     }
 
-    /// Receives the questions of stages. Each must be answered with [`Gateway::answered`]. Returns `None` when
-    /// called again.
-    pub fn take_questions(&self) -> Option<Receiver<Question>> {
-        self.questions.lock().unwrap_or_else(PoisonError::into_inner).take()
+    /// Receives the names of issuers whose current key sets are wanted. Each must be answered with
+    /// [`Gateway::key_set_arrived`]. Returns `None` when called again.
+    pub fn take_wanted_key_sets(&self) -> Option<Receiver<String>> {
+        self.key_sets.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// With `[quotas]`: what is to be reconciled with other gateways. Returns `None` when called again.
@@ -309,12 +318,12 @@ impl Gateway {
         self.reconciliation.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Resumes the requests that wait for the answer to `question`: an earlier [`Gateway::apply`] brought it, or there
-    /// is none.
-    pub fn answered(&self, question: &Question) {
+    /// Resumes the requests that wait for the key set of `issuer`: an earlier [`Gateway::apply`] brought it, or there is
+    /// no newer one.
+    pub fn key_set_arrived(&self, issuer: &str) {
         for worker in &self.workers {
             // Fails only if the worker has ended.
-            let _ = worker.commands.send(Command::Answered(question.clone()));
+            let _ = worker.commands.send(Command::KeySet(issuer.to_owned()));
         }
     }
 

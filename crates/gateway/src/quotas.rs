@@ -1,19 +1,12 @@
-//! Subscriptions and quotas: what a revision compiles of them, and the throttle stage of a request.
+//! Subscriptions and quotas: what a revision compiles of them, and what an exchange records of them.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
-use model::{Caller, Fault, Grant, Operation, PlanUse, Quantity, Snapshot};
-use stages::throttle::{self, Allowance, Counter, Level, Sender};
+use model::{Operation, PlanUse, Quantity, Snapshot};
+use stages::throttle::{Admitted, Allowance, Counter, Refused};
 use stages::{ApiRoutes, PlanTable, Routes, Subscribers};
 use time::OffsetDateTime;
 use wire::http1::write;
-
-use crate::account::Record;
-use crate::clients::network;
-use crate::compiled::Compiled;
-use crate::message::{Request, contains};
-use crate::worker::Worker;
 
 /// Plans, applications, and the plans of APIs. Workers share them.
 #[derive(Debug)]
@@ -52,6 +45,20 @@ impl Quotas {
     }
 }
 
+impl Quotas {
+    /// The plans of an API and of one of its operations.
+    pub(crate) fn of(
+        &self,
+        routes: &ApiRoutes,
+        operation: usize,
+    ) -> (Option<PlanUse>, Option<PlanUse>) {
+        match self.apis.get(routes.slot as usize) {
+            Some(Some(plans)) => (plans.api, plans.operations.get(operation).copied().flatten()),
+            Some(None) | None => (None, None),
+        }
+    }
+}
+
 impl ApiPlans {
     fn of(routes: &ApiRoutes, plans: &PlanTable) -> Option<Self> {
         let api = &routes.api;
@@ -80,74 +87,16 @@ pub(crate) struct Quota {
     bytes: Vec<Arc<Counter>>,
 }
 
-/// Counts the request, unless a limit is reached.
-///
-/// # Errors
-/// The quota that is used up.
-pub(crate) fn throttle(
-    worker: &Worker,
-    revision: &Compiled,
-    request: &Request,
-    (routes, operation): (&ApiRoutes, usize),
-    (grant, caller): (&Grant, Option<&Caller>),
-    record: &mut Record,
-) -> Result<(), Fault> {
-    let quotas = &revision.quotas;
-    let of_api = quotas.apis.get(routes.slot as usize).and_then(Option::as_ref);
-    let of_operation = of_api.and_then(|plans| plans.operations.get(operation).copied().flatten());
-    let uses = [
-        (Level::Api, of_api.and_then(|plans| plans.api)),
-        (Level::Operation, of_operation),
-        (Level::Subscription, grant.subscription),
-        (Level::Application, grant.application),
-    ];
-    if uses.iter().all(|(_, uses)| uses.is_none()) {
-        return Ok(());
-    }
-    let user = caller.and_then(|caller| {
-        let issuer = revision.routes.issuers().get(caller.issuer?)?;
-        Some((issuer.iss.as_str(), caller.subject.as_deref()?))
-    });
-    let network = || network(client_address(request, &revision.live.trusted_proxies));
-    let sender = Sender { user, network: &network };
-    let now_ms = worker.quota_ms(record.started_us);
-    let mut meters = worker.meters.borrow_mut();
-    match throttle::admit(&mut meters, &quotas.plans, &uses, sender, now_ms) {
-        Ok(admitted) => {
-            record.quota =
-                Quota { limit: admitted.tightest, is_refused: false, bytes: admitted.bytes };
-            Ok(())
-        }
-        Err(refused) => {
-            let limit = Some(refused.limit);
-            record.quota = Quota { limit, is_refused: true, bytes: Vec::new() };
-            Err(Fault::Denied(refused.denial))
-        }
-    }
-}
-
-/// The client's address. Of a trusted proxy: the last address in `X-Forwarded-For` that is not one of a trusted proxy.
-pub(crate) fn client_address(request: &Request, trusted: &[(IpAddr, u8)]) -> IpAddr {
-    let peer = &request.peer;
-    if !peer.trusted {
-        return peer.address;
-    }
-    let fields = request.head.fields().iter().rev();
-    let fields = fields
-        .filter(|field| field.name.of(&request.bytes).eq_ignore_ascii_case(b"x-forwarded-for"));
-    let addresses = fields.flat_map(|field| field.value.of(&request.bytes).rsplit(|b| *b == b','));
-    let address = |text: &[u8]| std::str::from_utf8(text).ok()?.trim().parse::<IpAddr>().ok();
-    for text in addresses {
-        let Some(address) = address(text) else { break };
-        let address = address.to_canonical();
-        if !trusted.iter().any(|block| contains(*block, address)) {
-            return address;
-        }
-    }
-    peer.address
-}
-
 impl Quota {
+    pub(crate) fn of(admitted: Result<Admitted, Refused>) -> Self {
+        match admitted {
+            Ok(Admitted { tightest, bytes }) => Self { limit: tightest, is_refused: false, bytes },
+            Err(refused) => {
+                Self { limit: Some(refused.limit), is_refused: true, bytes: Vec::new() }
+            }
+        }
+    }
+
     /// Adds the bytes of an exchange that is over.
     pub(crate) fn settle(&self, bytes: u64, now_ms: u64) {
         for counter in &self.bytes {

@@ -7,8 +7,9 @@ use model::Fault;
 use wire::http1::{ResponseFraming, Version};
 
 use crate::flow::{Held, Tap};
-use crate::forward::{RequestBody, Upload, UpstreamBody};
+use crate::forward::{Upload, UpstreamBody};
 use crate::message::{Framing, Head, Request};
+use crate::request_body::RequestBody;
 use crate::resources::Resources;
 
 /// A response: an upstream's, or the gateway's own.

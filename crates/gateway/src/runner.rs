@@ -19,7 +19,6 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Notify, oneshot};
 
 use crate::account::WorkerFigures;
-use crate::ask::Question;
 use crate::compiled::Compiled;
 use crate::listen::{self, Listener, OpenConnection};
 use crate::message::Serves;
@@ -33,8 +32,8 @@ pub(crate) enum Command {
     Open(Listener, std::net::TcpListener),
     /// Serve the accept queue and close the listener. The sender is notified when that is in effect.
     Close(Serves, std::sync::mpsc::Sender<()>),
-    /// Resume the requests that wait for this.
-    Answered(Question),
+    /// Resume the requests that wait for the key set of this issuer.
+    KeySet(String),
     Scrape(oneshot::Sender<WorkerFigures>),
     /// Accept the queued connections, then no more; end with the last connection.
     Drain,
@@ -155,8 +154,8 @@ async fn run(start: Start, mut commands: UnboundedReceiver<Command>) -> usize {
                 }
                 let _ = done.send(());
             }
-            Some(Command::Answered(question)) => {
-                worker.questions.answered(&question, worker.resources.now_us());
+            Some(Command::KeySet(issuer)) => {
+                worker.questions.key_set_arrived(&issuer, worker.resources.now_us());
             }
             Some(Command::Scrape(reply)) => {
                 let worker = Rc::clone(&worker);

@@ -15,7 +15,8 @@ use base::limits::{
 };
 use model::{Denial, Fault};
 
-use crate::forward::{Gate, Pass, RequestBody, Unwanted};
+use crate::gate::{Gate, Pass};
+use crate::request_body::{RequestBody, Unwanted};
 use crate::resources::Resources;
 
 /// How many requests of a worker may wait for a response head at once.

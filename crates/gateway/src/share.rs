@@ -4,7 +4,8 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use crate::forward::{Gate, Pass, RequestBody, Unwanted};
+use crate::gate::{Gate, Pass};
+use crate::request_body::{RequestBody, Unwanted};
 use crate::watch::Watches;
 
 /// What one client, one API, or the whole worker holds.
@@ -17,6 +18,9 @@ pub(crate) struct Share {
     /// Opaque tokens that issuers are asked about.
     pub(crate) introspections: Rc<Gate>,
 }
+
+/// A request's places in up to three shares, until dropped.
+pub(crate) type Places = [Option<Pass>; 3];
 
 /// Whose requests give way to one that waits at a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

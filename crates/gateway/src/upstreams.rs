@@ -16,7 +16,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::{LocalSet, spawn_local};
 use wire::tls::ClientTls;
 
-use crate::fetch::{self, Bounds, Fetch, FetchError, Fetched};
+use crate::forward::fetch::{self, Bounds, Fetch, FetchError, Fetched};
 use crate::forward::{Checked, CheckedEndpoint, Follower, Pools, Shared, Watched};
 use crate::resources::Resources;
 use crate::runner;

@@ -5,24 +5,27 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 use base::{Entropy as _, SystemEntropy, limits};
-use stages::TokenCache;
+use model::AuthFailure;
 use stages::throttle::{Meters, WorkerMeters};
+use stages::{Identity, TokenCache};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::Sender;
 
 use crate::account::{AccessLines, Record, Tally, WorkerFigures, bump};
-use crate::ask::{Question, Questions};
+use crate::artefacts::Integration;
+use crate::artefacts::origins::Origins;
+use crate::ask::Questions;
 use crate::cache::ResponseCache;
 use crate::clients::Clients;
 use crate::compiled::Compiled;
+use crate::credentials::Presented;
 use crate::descriptors::Descriptors;
-use crate::forward::{OwnConnections, Pools, Shared};
+use crate::forward::{Pools, Shared};
 use crate::heavy::HeavyPool;
 use crate::held::HeldBytes;
-use crate::integration::{Integration, Origins};
-use crate::introspect::Introspections;
-use crate::listen::TaskPool;
+use crate::http2_tasks::TaskPool;
 use crate::message::{Request, Serves};
+use crate::own_connections::OwnConnections;
 use crate::resources::{Resources, WorkerClock};
 use crate::response::{Body, Response};
 use crate::saturation::Saturation;
@@ -62,7 +65,6 @@ pub(crate) struct Worker {
     pub(crate) responses: ResponseCache,
     pub(crate) heavy: HeavyPool,
     pub(crate) tokens: RefCell<TokenCache>,
-    pub(crate) introspections: Introspections,
     pub(crate) meters: RefCell<WorkerMeters>,
     pub(crate) tally: Tally,
     pub(crate) access: AccessLines,
@@ -91,7 +93,7 @@ pub(crate) struct Parts {
     pub(crate) number: usize,
     pub(crate) compiled: Compiled,
     pub(crate) access: AccessLines,
-    pub(crate) questions: Sender<Question>,
+    pub(crate) key_sets: Sender<String>,
     pub(crate) descriptors: Descriptors,
     pub(crate) upstreams: Arc<Shared>,
     pub(crate) heavy: HeavyPool,
@@ -100,7 +102,7 @@ pub(crate) struct Parts {
 
 impl Worker {
     pub(crate) fn new(clock: impl Into<WorkerClock>, parts: Parts) -> Rc<Self> {
-        let Parts { number, compiled, access, questions, descriptors, upstreams, heavy, meters } =
+        let Parts { number, compiled, access, key_sets, descriptors, upstreams, heavy, meters } =
             parts;
         Rc::new_cyclic(|this| Self {
             this: Weak::clone(this),
@@ -116,7 +118,6 @@ impl Worker {
             responses: ResponseCache::default(),
             heavy,
             tokens: RefCell::new(TokenCache::new(limits::TOKEN_CACHE_BYTES_MAX, &SystemEntropy)),
-            introspections: Introspections::default(),
             meters: RefCell::new(WorkerMeters::new(meters)),
             tally: Tally::default(),
             access,
@@ -128,7 +129,7 @@ impl Worker {
             crowds: Crowds::default(),
             draining: Cell::new(false),
             emptied: Notify::new(),
-            questions: Questions::new(questions),
+            questions: Questions::new(key_sets),
             run_id: Cell::new(u128::from(SystemEntropy.u64()) << 64),
             http2_tasks: TaskPool::default(),
         })
@@ -184,6 +185,17 @@ impl Worker {
             self.origins.clear();
             self.services.update(&compiled.integration.routes, &self.pools, now_us);
         }
+    }
+
+    /// What is known of a credential.
+    pub(crate) fn identify(&self, revision: &Compiled, presented: &Presented<'_>) -> Identity {
+        let mut tokens = self.tokens.borrow_mut();
+        let identity = presented.identify(&mut tokens, revision, self.resources.coarse());
+        if matches!(identity, Identity::Rejected(AuthFailure::NotYetValid)) {
+            // Perhaps it was by the last sweep, and was issued since.
+            return presented.identify(&mut tokens, revision, self.resources.exact());
+        }
+        identity
     }
 
     /// An empty response of the gateway's own.
@@ -250,7 +262,11 @@ impl Worker {
         let now_ms = self.quota_ms(now_us);
         record.quota.settle(record.received.saturating_add(record.sent), now_ms);
         match &record.api {
-            Some(api) => api.count(record.operation, record.status, us, record.sent),
+            Some(api) => {
+                // That of a tunnel is the time until it began.
+                let latency_us = record.upstream_us.filter(|_| record.status == 101).unwrap_or(us);
+                api.count(record.operation, record.status, latency_us, record.sent);
+            }
             None => self.tally.unrouted(record.status),
         }
         if let Some(blame) = record.blame {

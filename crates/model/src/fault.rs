@@ -58,6 +58,27 @@ pub enum Blame {
 }
 
 impl Fault {
+    /// WSO2's code.
+    #[must_use]
+    pub fn code(&self) -> u32 {
+        match self {
+            Self::Denied(denial) => denial.row().code,
+            Self::Malformed { status, .. } => u32::from(*status),
+            Self::ClientTimeout => 408,
+            // Never sent; the record needs a code.
+            Self::ClientLeft => 400,
+            Self::Unreachable { .. } => 101_503,
+            Self::ConnectTimeout { .. } => 101_508,
+            Self::ResponseTimeout { .. } => 101_504,
+            Self::Closed { .. } | Self::Truncated { .. } => 101_505,
+            Self::SendFailed { .. } => 101_500,
+            Self::ProtocolViolation { .. } => 101_506,
+            Self::Mediation { code, .. } => *code,
+            Self::NotReady { .. } => 303_001,
+            Self::NoReadyChild { .. } => 303_000,
+        }
+    }
+
     /// Who caused this fault.
     #[must_use]
     pub fn blame(&self) -> Blame {

@@ -22,7 +22,7 @@ pub mod properties;
 pub mod route;
 pub mod throttle;
 
-pub use authenticate::{Identity, TokenCache};
+pub use authenticate::{Identity, Question, TokenCache};
 pub use model::MethodSet;
 pub use plans::PlanTable;
 pub use route::{ApiRoutes, Found, NotFound, Routes};

@@ -189,7 +189,7 @@ fn touches(mention: &Mention, pattern: &str) -> bool {
 }
 
 /// What was read from `file`; a file that is not Rust becomes a finding.
-fn parsed<T>(read: syn::Result<T>, file: &Path, found: &mut Vec<Finding>) -> Option<T> {
+pub(super) fn parsed<T>(read: syn::Result<T>, file: &Path, found: &mut Vec<Finding>) -> Option<T> {
     read.map_err(|error| {
         found.push(Finding {
             file: file.to_path_buf(),
@@ -209,7 +209,7 @@ impl Ban {
 }
 
 /// Test code is exempt: integration tests, benches, examples, and modules named after tests.
-fn is_test(file: &Path) -> bool {
+pub(super) fn is_test(file: &Path) -> bool {
     let folders = file.components().any(|part| {
         matches!(part.as_os_str().to_str(), Some("tests" | "benches" | "examples" | "testing"))
     });
@@ -293,14 +293,14 @@ pub(super) fn unsafe_code(tree: &Tree) -> Vec<Finding> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::path::PathBuf;
 
     use super::*;
     use crate::workspace;
 
     /// A work tree of `files` alone, in a folder of its own below cargo's target folder.
-    fn tree(name: &str, files: &[(&str, &str)]) -> Tree {
+    pub(in crate::tidy) fn tree(name: &str, files: &[(&str, &str)]) -> Tree {
         let root = workspace::target_dir(&workspace::root()).join("xtask-tests").join(name);
         for (file, text) in files {
             let path = root.join(file);

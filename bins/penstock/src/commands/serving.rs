@@ -7,7 +7,7 @@ use std::thread;
 
 use base::{SystemClock, SystemEntropy};
 use follow::{AskRevocations, Change, Fetch, Follower, Handle, Options, Status};
-use gateway::{Addresses, AdminPages, Gateway, Parts, Question, StartError, Upstreams};
+use gateway::{Addresses, AdminPages, Gateway, Parts, StartError, Upstreams};
 use model::{ClientCertificates, Diagnostic, Settings, UpstreamTls};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::sync::oneshot;
@@ -104,7 +104,7 @@ impl Serving {
             .map_err(|error| not_started(&error, configuration))?;
         let gateway = Arc::new(gateway);
         let reconciliation = reconciliation(&gateway, &settings, figures)?;
-        forward_questions(&gateway, &follower)?;
+        forward_wanted_key_sets(&gateway, &follower)?;
         let status = follower.status();
         status.compiled(gateway.diagnostics());
         let publish = publish(Arc::clone(&gateway), status, trust);
@@ -169,7 +169,7 @@ fn publish(gateway: Arc<Gateway>, status: Arc<Status>, trust: Trust) -> follow::
             gateway.apply(&snapshot);
             status.compiled(gateway.diagnostics());
         }
-        Change::Keys(issuer) => gateway.answered(&Question::KeySet { issuer }),
+        Change::Keys(issuer) => gateway.key_set_arrived(&issuer),
         Change::Settings(settings) => {
             let mut trusted = trust.lock().unwrap_or_else(PoisonError::into_inner);
             match client_tls(&settings.upstream_tls) {
@@ -235,15 +235,13 @@ fn client_tls(settings: &UpstreamTls) -> Result<Arc<ClientTls>, String> {
         .map_err(|error| format!("`[upstream_tls]`: {error}"))
 }
 
-/// Passes the gateway's questions to the follower. Its answers come as changes.
-fn forward_questions(gateway: &Gateway, follower: &Follower) -> Result<(), Failure> {
-    let Some(mut questions) = gateway.take_questions() else { return Ok(()) };
+/// Tells the follower whose key sets the gateway wants. They come as changes.
+fn forward_wanted_key_sets(gateway: &Gateway, follower: &Follower) -> Result<(), Failure> {
+    let Some(mut wanted) = gateway.take_wanted_key_sets() else { return Ok(()) };
     let fetch_keys = follower.on_unknown_kid();
-    let spawned = thread::Builder::new().name("questions".to_owned()).spawn(move || {
-        while let Some(question) = questions.blocking_recv() {
-            match question {
-                Question::KeySet { issuer } => fetch_keys(&issuer),
-            }
+    let spawned = thread::Builder::new().name("key-sets".to_owned()).spawn(move || {
+        while let Some(issuer) = wanted.blocking_recv() {
+            fetch_keys(&issuer);
         }
     });
     spawned.map(drop).map_err(|error| Failure::Error(format!("cannot start a thread: {error}")))

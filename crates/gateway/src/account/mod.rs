@@ -15,9 +15,9 @@ use std::rc::Rc;
 
 use model::{AuthFailure, Blame, Fault, MethodSet};
 
-use crate::admission::Places;
 use crate::quotas::Quota;
 use crate::resources::Resources;
+use crate::share::Places;
 
 pub(crate) use access_log::{AccessLines, AccessLogger};
 pub(crate) use api::ApiAccount;

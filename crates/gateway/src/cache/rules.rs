@@ -7,10 +7,10 @@ use crate::message::{Framing, Head, Request};
 
 /// The directives of `Cache-Control` that matter here. Source: RFC 9111 section 5.2.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Directives {
-    pub(super) no_store: bool,
+pub(crate) struct Directives {
+    pub(crate) no_store: bool,
     /// The response has to be validated first; so has one with `max-age=0`.
-    pub(super) no_cache: bool,
+    pub(crate) no_cache: bool,
     private: bool,
     /// A response to a request that says who the client is may be stored: `public`, `must-revalidate` or `s-maxage`. Source:
     /// section 3.5.
@@ -44,7 +44,7 @@ impl Directives {
         found
     }
 
-    pub(super) fn of_request(request: &Request) -> Self {
+    pub(crate) fn of_request(request: &Request) -> Self {
         let values = |name| request_values(request, name);
         let mut found = Self::parse(values(b"cache-control"));
         let mut pragma = values(b"pragma");
@@ -62,7 +62,7 @@ fn least(known: Option<u64>, value: Option<&[u8]>) -> Option<u64> {
 }
 
 /// The values of all fields of this name.
-pub(super) fn request_values<'r>(
+pub(crate) fn request_values<'r>(
     request: &'r Request,
     name: &'r [u8],
 ) -> impl Iterator<Item = &'r [u8]> {
@@ -76,7 +76,7 @@ pub(super) fn request_values<'r>(
 }
 
 /// The same for a response.
-pub(super) fn values<'h>(head: &'h Head, name: &'h str) -> impl Iterator<Item = &'h [u8]> {
+pub(crate) fn values<'h>(head: &'h Head, name: &'h str) -> impl Iterator<Item = &'h [u8]> {
     let all = head.fields(Framing::Length(0));
     let named = all.filter(move |(known, _)| known.eq_ignore_ascii_case(name.as_bytes()));
     named.map(|(_, value)| value)
@@ -84,13 +84,13 @@ pub(super) fn values<'h>(head: &'h Head, name: &'h str) -> impl Iterator<Item = 
 
 /// How long a response may be used, in seconds, and by whom.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Freshness {
+pub(crate) struct Freshness {
     /// From when the upstream made it.
-    pub(super) lifetime_s: u64,
+    pub(crate) lifetime_s: u64,
     /// Its age when it arrived.
-    pub(super) age_s: u64,
+    pub(crate) age_s: u64,
     /// It says that it is for everybody.
-    pub(super) is_shared: bool,
+    pub(crate) is_shared: bool,
 }
 
 /// Whether the response may be stored, and for how long it is fresh. `is_personal`: the upstream learnt who the client is;
@@ -98,7 +98,7 @@ pub(super) struct Freshness {
 ///
 /// Stricter than the RFC: only 200; nothing with `Set-Cookie`, `Content-Range` or `no-cache`; nothing encoded without
 /// `Vary: Accept-Encoding`.
-pub(super) fn storable(head: &Head, is_personal: bool, default_s: u64) -> Option<Freshness> {
+pub(crate) fn storable(head: &Head, is_personal: bool, default_s: u64) -> Option<Freshness> {
     let control = Directives::parse(values(head, "cache-control"));
     let has = |name| values(head, name).next().is_some();
     let varies = |name: &[u8]| vary(head).any(|varied| varied.eq_ignore_ascii_case(name));
@@ -127,7 +127,7 @@ pub(super) fn storable(head: &Head, is_personal: bool, default_s: u64) -> Option
 }
 
 /// The names in `Vary`.
-pub(super) fn vary(head: &Head) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn vary(head: &Head) -> impl Iterator<Item = &[u8]> {
     let names = values(head, "vary").flat_map(|value| value.split(|byte| *byte == b','));
     names.map(<[u8]>::trim_ascii).filter(|name| !name.is_empty())
 }
@@ -146,7 +146,7 @@ fn http_date(value: &[u8]) -> Option<u64> {
 }
 
 /// Whether a client that has `etags` has this one. Source: RFC 9110 section 13.1.2, weak comparison.
-pub(super) fn matches(etags: &[u8], etag: &[u8]) -> bool {
+pub(crate) fn matches(etags: &[u8], etag: &[u8]) -> bool {
     let strong = |etag: &[u8]| -> Vec<u8> {
         let etag = etag.trim_ascii();
         etag.strip_prefix(b"W/").unwrap_or(etag).to_vec()

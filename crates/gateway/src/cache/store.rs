@@ -13,31 +13,31 @@ use super::rules::{self, Freshness};
 use crate::message::Request;
 
 /// What a request asks for: API, endpoint set, host, target.
-pub(super) type Key = Rc<[u8]>;
+pub(crate) type Key = Rc<[u8]>;
 
 /// A field that a response varies with, and its values.
-pub(super) type Varied = (Box<[u8]>, Vec<Box<[u8]>>);
+pub(crate) type Varied = (Box<[u8]>, Vec<Box<[u8]>>);
 
 /// A stored response.
 #[derive(Debug)]
-pub(super) struct Stored {
-    pub(super) key: Key,
+pub(crate) struct Stored {
+    pub(crate) key: Key,
     /// An edited API does not find it any more.
-    pub(super) routes: Arc<ApiRoutes>,
+    pub(crate) routes: Arc<ApiRoutes>,
     /// The fields in `Vary`, each with the values that the request had.
-    pub(super) varies: Vec<Varied>,
+    pub(crate) varies: Vec<Varied>,
     /// Field lines, each with its CRLF, without `Age`.
-    pub(super) lines: Box<[u8]>,
-    pub(super) etag: Option<Box<[u8]>>,
-    pub(super) body: Bytes,
-    pub(super) freshness: Freshness,
+    pub(crate) lines: Box<[u8]>,
+    pub(crate) etag: Option<Box<[u8]>>,
+    pub(crate) body: Bytes,
+    pub(crate) freshness: Freshness,
     /// When it arrived, on the worker's clock.
-    pub(super) arrived_us: u64,
+    pub(crate) arrived_us: u64,
 }
 
 impl Stored {
     /// Memory, in bytes, roughly.
-    pub(super) fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         const OVERHEAD: usize = 512;
         let varies = self.varies.iter().map(|(name, values)| {
             name.len() + values.iter().map(|value| value.len() + 32).sum::<usize>() + 64
@@ -50,12 +50,12 @@ impl Stored {
     }
 
     /// Its age at `now_us`, in seconds. Source: RFC 9111 section 4.2.3.
-    pub(super) fn age_s(&self, now_us: u64) -> u64 {
+    pub(crate) fn age_s(&self, now_us: u64) -> u64 {
         let resident_s = now_us.saturating_sub(self.arrived_us) / 1_000_000;
         self.freshness.age_s.saturating_add(resident_s)
     }
 
-    pub(super) fn is_fresh(&self, now_us: u64) -> bool {
+    pub(crate) fn is_fresh(&self, now_us: u64) -> bool {
         self.age_s(now_us) < self.freshness.lifetime_s
     }
 
@@ -82,7 +82,7 @@ pub(crate) struct ResponseCache {
 }
 
 impl ResponseCache {
-    pub(super) fn find(
+    pub(crate) fn find(
         &self,
         key: &[u8],
         routes: &Arc<ApiRoutes>,
@@ -96,7 +96,7 @@ impl ResponseCache {
     }
 
     /// Stores a response whose size is reserved, in the place of one for the same requests.
-    pub(super) fn insert(&self, stored: Stored) {
+    pub(crate) fn insert(&self, stored: Stored) {
         let stored = Rc::new(stored);
         let mut by_key = self.by_key.borrow_mut();
         let variants = by_key.entry(Rc::clone(&stored.key)).or_default();
@@ -127,18 +127,18 @@ impl ResponseCache {
     }
 
     /// Removes what is stored for `key`. What is being fetched meanwhile is not stored.
-    pub(super) fn invalidate(&self, key: &[u8]) {
+    pub(crate) fn invalidate(&self, key: &[u8]) {
         self.invalidations.set(self.invalidations.get().wrapping_add(1));
         let removed = self.by_key.borrow_mut().remove(key);
         removed.unwrap_or_default().iter().for_each(|stored| self.left(stored));
     }
 
-    pub(super) fn invalidations(&self) -> u64 {
+    pub(crate) fn invalidations(&self) -> u64 {
         self.invalidations.get()
     }
 
     /// Takes `bytes`; the oldest responses make room. Whether there is some.
-    pub(super) fn reserve(&self, bytes: usize) -> bool {
+    pub(crate) fn reserve(&self, bytes: usize) -> bool {
         while self.used.get().saturating_add(bytes) > RESPONSE_CACHE_BYTES_MAX {
             let Some(oldest) = self.order.borrow_mut().pop_front() else { return false };
             let Some(oldest) = oldest.upgrade() else { continue };
@@ -156,7 +156,7 @@ impl ResponseCache {
         true
     }
 
-    pub(super) fn release(&self, bytes: usize) {
+    pub(crate) fn release(&self, bytes: usize) {
         self.used.set(self.used.get().saturating_sub(bytes));
     }
 }

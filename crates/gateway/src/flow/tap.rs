@@ -13,7 +13,7 @@ pub(crate) trait Tap {
 
 /// A body with a tap. It is never spliced, since its bytes would not be seen.
 pub(crate) struct Tapped<'t, S> {
-    pub(crate) source: S,
+    pub(crate) source: &'t mut S,
     pub(crate) tap: &'t mut dyn Tap,
 }
 

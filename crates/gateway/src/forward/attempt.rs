@@ -9,11 +9,11 @@ use model::Fault;
 use wire::http1::{BodyFraming, Known, Parsed, ResponseHead};
 
 use super::balance::EndpointState;
-use super::body::RequestBody;
 use super::pool::{ConnectFailure, Connection, Freshness, Lease, Leasing};
-use super::{Forwarding, Upload, UpstreamBody, UpstreamResponse, body_fault, head};
+use super::{Forwarding, Upload, UpstreamBody, UpstreamResponse, head};
 use crate::flow::{FlowError, Lend, Outflow, poll_read};
 use crate::message::{Head, Outgoing};
+use crate::request_body::{RequestBody, body_fault};
 use crate::resources::Resources;
 use crate::watch::Pace;
 

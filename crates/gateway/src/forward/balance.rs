@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use model::{Endpoint, Fault, Retry, Suspension, Upstream, UpstreamKind};
 
-use super::gate::SetLimits;
 use super::health::{Admission, Failure, Health, Successes, half_window_us};
 use super::pool::{Pool, Pools};
 use super::retry::RetryBudget;
+use crate::gate::SetLimits;
 
 /// A worker's state of an endpoint set.
 #[derive(Debug)]
@@ -226,7 +226,7 @@ impl Balancer {
         let Suspension::Consecutive { codes, marks, .. } = &self.suspension else {
             return Some(Failure::of(fault, operation));
         };
-        let code = crate::fault::code(fault);
+        let code = fault.code();
         let has = |codes: &Vec<u32>| codes.contains(&code);
         match (marks, codes) {
             (Some(marks), _) if has(marks) => Some(Failure::of(fault, operation)),

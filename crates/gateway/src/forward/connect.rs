@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 use wire::stream::Stream;
 use wire::tls::ClientTls;
 
-use super::own::{OwnConnection, OwnConnections};
+use crate::own_connections::{OwnConnection, OwnConnections};
 
 /// Where a connection leads.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -10,14 +10,13 @@
 mod addresses;
 mod attempt;
 mod balance;
-mod body;
 mod connect;
-mod gate;
+pub(crate) mod fetch;
 mod head;
 mod health;
 mod lookup;
 mod names;
-mod own;
+mod own_body;
 mod pool;
 mod retry;
 mod shared;
@@ -33,19 +32,18 @@ use wire::tls::ClientTls;
 pub(crate) use balance::Balancer;
 #[cfg(test)]
 pub(crate) use balance::tests::endpoint;
-pub(crate) use body::{OwnBody, RequestBody, Unwanted, while_wanted};
-pub(crate) use gate::{Gate, Pass};
 pub(crate) use head::IDENTITY;
 pub(crate) use health::Checked;
 pub(crate) use names::Follower;
-pub(crate) use own::OwnConnections;
+pub(crate) use own_body::OwnBody;
 pub(crate) use pool::{Connection, Lease, PoolFigures, Pools};
 pub(crate) use retry::RetryCounts;
 pub(crate) use shared::{CheckedEndpoint, Shared, Watched};
 
 use crate::buffer::Buffers;
-use crate::flow::{BodyError, FlowError, Http1Source};
+use crate::flow::{FlowError, Http1Source};
 use crate::message::{Head, Outgoing};
+use crate::request_body::{RequestBody, Unwanted, while_wanted};
 use crate::resources::Resources;
 use crate::watch::Pace;
 
@@ -295,15 +293,5 @@ fn is_retryable(fault: &Fault, balancer: &Balancer) -> bool {
         | Fault::Mediation { .. }
         | Fault::ClientTimeout
         | Fault::ClientLeft => false,
-    }
-}
-
-/// The fault of a client whose request body failed.
-pub(crate) fn body_fault(error: BodyError) -> Fault {
-    match error {
-        BodyError::Closed => Fault::ClientLeft,
-        BodyError::Malformed(rejection) => {
-            Fault::Malformed { status: rejection.status, reason: rejection.reason }
-        }
     }
 }

@@ -13,14 +13,14 @@ use wire::stream::Stream;
 use wire::tls::ClientTls;
 
 use super::addresses::{Addresses, Pooled};
-use super::body::{RequestBody, Unwanted, while_wanted};
 use super::connect::{Address, Connected, Report, connect, is_local, lacks_descriptors};
-use super::gate::{ConnectionGate, Pass, Refusal, SetLimits, Waiting};
 use super::names::{self, Name, Resolution};
-use super::own::{OwnConnection, OwnConnections};
 use super::shared::Shared;
 use crate::buffer::{Buffer, Buffers};
 use crate::flow::{BodyReader, Outflow};
+use crate::gate::{ConnectionGate, Pass, Refusal, SetLimits, Waiting};
+use crate::own_connections::{OwnConnection, OwnConnections};
+use crate::request_body::{RequestBody, Unwanted, while_wanted};
 use crate::resources::Resources;
 
 /// A worker's pools by address: endpoints with different paths share connections.

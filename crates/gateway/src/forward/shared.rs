@@ -11,10 +11,10 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use wire::tls::ClientTls;
 
 use super::balance::SetName;
+use super::fetch::Fetch;
 use super::health::Health;
 use super::names::Name;
-use super::own::OwnConnections;
-use crate::fetch::Fetch;
+use crate::own_connections::OwnConnections;
 
 /// Shared by all workers of a gateway.
 pub(crate) struct Shared {

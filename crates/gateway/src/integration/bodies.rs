@@ -11,10 +11,12 @@ use model::{Denial, Fault};
 use wire::http1::BodyFraming;
 
 use super::exchange;
-use crate::deliver::{Stall, upstream_fault};
+use crate::deliver::Stall;
 use crate::flow::{BodyError, Source as _};
-use crate::forward::{OwnBody, Pass, RequestBody, Upload, UpstreamBody, body_fault};
+use crate::forward::{OwnBody, Upload, UpstreamBody};
+use crate::gate::Pass;
 use crate::held::{Hold, HoldError, Holding};
+use crate::request_body::{RequestBody, body_fault, upstream_fault};
 use crate::resources::Resources;
 use crate::watch::Pace;
 use crate::worker::Worker;

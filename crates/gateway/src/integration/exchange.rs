@@ -13,11 +13,11 @@ use model::{Blame, Fault};
 use wire::http1::{BodyFraming, Field};
 
 use super::RunEnvironment;
-use super::origins::{Address, Configured};
+use crate::artefacts::origins::{Address, Configured};
 use crate::compiled::Compiled;
-use crate::fault;
-use crate::forward::{self, Balancer, Forwarding, RequestBody, UpstreamResponse};
+use crate::forward::{self, Balancer, Forwarding, UpstreamResponse};
 use crate::message::{Head, HeadEdits, Outgoing, Peer, RequestCopy};
+use crate::request_body::RequestBody;
 use crate::resources::Resources;
 use crate::worker::Worker;
 use crate::worker_api::WorkerApi;
@@ -220,7 +220,7 @@ impl Sender {
     fn may_send_again(&self, target: &Target, fault: &Fault) -> bool {
         let endpoint = target.endpoint.and_then(|id| self.environment.program().endpoint_at(id));
         let retry = endpoint.map(|endpoint| &endpoint.retry);
-        if retry.is_some_and(|retry| !retry.includes(fault::code(fault))) {
+        if retry.is_some_and(|retry| !retry.includes(fault.code())) {
             return false;
         }
         // Who lists the code wants it repeated, whatever the method.
@@ -405,7 +405,7 @@ pub(super) fn response(head: Box<Head>, is_empty: bool, body_bytes_max: usize) -
 
 /// A fault as mediation's error handlers see it.
 pub(super) fn failure(fault: &Fault) -> Failure {
-    Failure::new(Code(fault::code(fault)), fault.to_string())
+    Failure::new(Code(fault.code()), fault.to_string())
 }
 
 /// A body that its run has written already.

@@ -3,11 +3,9 @@
 //! Life of a request: route -> **mediate** -> deliver. A [`mediation::Run`] decides what happens to the message; this
 //! module sends what it asks to send, reads the bodies that it asks for, and hands its response to the pipeline.
 
-mod artefacts;
 mod bodies;
 mod exchange;
 mod head;
-mod origins;
 pub(crate) mod policies;
 mod session;
 mod variables;
@@ -20,32 +18,30 @@ use base::Method;
 use bytes::Bytes;
 use expression::Budget;
 use mediation::{
-    Body, BodyUse, Direction, Environment, Failure, Flow, Format, Found, LogLevel, Matched, Memory,
-    Message, PlainHead, Program, PropertyScope, Run, SequenceId, Source,
+    Body, BodyUse, Direction, Environment, Flow, Format, Found, LogLevel, Matched, Memory, Message,
+    PlainHead, Program, PropertyScope, Run, SequenceId, Source,
 };
 use model::{Denial, Fault, MethodSet};
 use wire::http1::BodyFraming;
 
 use crate::account::Record;
-use crate::admission;
+use crate::admission::{Admitted, admit};
+use crate::artefacts::{Integration, LOG, Service, Target, fault_of};
 use crate::client::Client;
 use crate::compiled::{Compiled, Live};
 use crate::cross_origin;
+use crate::exchange::Exchange;
 use crate::flow::Held;
-use crate::forward::{IDENTITY, OwnBody, Pass, RequestBody};
+use crate::forward::{IDENTITY, OwnBody};
+use crate::gate::Pass;
 use crate::message::{Head, Request, RequestCopy};
+use crate::request_body::RequestBody;
 use crate::response::{Body as ResponseBody, Response};
 use crate::worker::Worker;
 
-use artefacts::{Service, Target};
 use session::{Outcome, Session, Waiting};
 
-pub(crate) use artefacts::Integration;
-pub(crate) use origins::Origins;
 pub use variables::variable;
-
-/// The target of what artefacts and their authors log: each line says something else.
-const LOG: &str = "penstock_mediation::log";
 
 /// What expressions read besides the message, and the mediators' log.
 #[derive(Clone)]
@@ -137,12 +133,11 @@ impl Environment for RunEnvironment {
 /// # Errors
 /// Any [`Fault`].
 pub(crate) async fn respond<C: Client>(
-    worker: &Worker,
+    exchange: &mut Exchange<'_>,
     revision: &Rc<Compiled>,
-    request: &Request,
     client: &mut C,
-    record: &mut Record,
 ) -> Result<Response, Fault> {
+    let Exchange { worker, request, .. } = *exchange;
     let integration = &revision.integration;
     let (head, bytes) = (&request.head, request.bytes.as_slice());
     if head.path(bytes) == b"*" {
@@ -150,7 +145,7 @@ pub(crate) async fn respond<C: Client>(
     }
     let Target { routes, service: service_at, remainder, is_served } = integration.find(request)?;
     let service = worker.services.get(routes, &worker.pools);
-    record.api = Some(Rc::clone(&service.account));
+    exchange.record.api = Some(Rc::clone(&service.account));
     if !is_served {
         return Err(Fault::Denied(Denial::UnsupportedTransport));
     }
@@ -165,8 +160,7 @@ pub(crate) async fn respond<C: Client>(
     if let Some((content_type, text)) =
         description(&integration.program, service_at, request, prefix_len)
     {
-        let admitted = admission::admit(worker, &revision.live, request, &service, client).await?;
-        record.places = admitted.places;
+        admit(exchange, &revision.live, &service, client).await?;
         let mut response = worker.own_response(200);
         response.head.edits.append(b"Content-Type", content_type.as_bytes());
         let body = Held::new(Bytes::from(text));
@@ -182,7 +176,7 @@ pub(crate) async fn respond<C: Client>(
     let budget = budget(&revision.live);
     let program = &integration.program;
     let mut message = message(head, framing, revision.live.held_body_bytes_max);
-    let (flow, resource) = flow(program, service_at, request, remainder, record)?;
+    let (flow, resource) = flow(program, service_at, request, remainder, &mut exchange.record)?;
     if let Some(resource) = resource {
         resource.describe(&mut message, &budget).map_err(fault_of)?;
     }
@@ -190,17 +184,15 @@ pub(crate) async fn respond<C: Client>(
     if sequences.into_iter().flatten().any(|of| program.body_use(of) != BodyUse::Untouched) {
         ask_for_whole_body(&mut message);
     }
-    let admitted = admission::admit(worker, &revision.live, request, &service, client).await?;
-    record.places = admitted.places;
+    let Admitted { early_upload, turn } = admit(exchange, &revision.live, &service, client).await?;
     let run = Run::new(Arc::clone(program), flow, message, budget);
     let environment = RunEnvironment::new(worker, &revision.live, program, Some(integration));
     let (owner, revision) = (worker.this(), Rc::clone(revision));
     let mut session = Session::new(owner, revision, Rc::clone(&request.peer), environment, run);
-    let early_upload = admitted.early_upload;
-    let mut waiting = Some(Waiting { client, framing, early_upload, turn: admitted.turn });
+    let mut waiting = Some(Waiting { client, framing, early_upload, turn });
     let outcome = session.go(&mut waiting).await?;
     drop(waiting.as_mut().and_then(|waiting| waiting.turn.take()));
-    let mut response = conclude(worker, session, outcome, waiting, record).await?;
+    let mut response = conclude(exchange, session, outcome, waiting).await?;
     cross_origin::mediate(request, routes, &mut response.head.edits);
     Ok(response)
 }
@@ -231,12 +223,12 @@ fn ask_for_whole_body(message: &mut Message) {
 /// # Errors
 /// The run failed, or its response cannot be held.
 async fn conclude<B: RequestBody>(
-    worker: &Worker,
+    exchange: &mut Exchange<'_>,
     mut session: Session,
     outcome: Outcome,
     mut waiting: Option<Waiting<'_, B>>,
-    record: &mut Record,
 ) -> Result<Response, Fault> {
+    let Exchange { worker, record, .. } = exchange;
     let response = match outcome {
         Outcome::Respond(message, source) => {
             deliverable(worker, &mut session, message, source, &mut waiting).await
@@ -441,14 +433,6 @@ fn response_head(worker: &Worker, head: Box<dyn mediation::Head>) -> Box<Head> {
         }
     }
     head
-}
-
-/// What a client gets if no sequence handles a failure.
-fn fault_of(failure: Failure) -> Fault {
-    if let Some(denial) = failure.denial {
-        return Fault::Denied(denial);
-    }
-    Fault::Mediation { code: failure.code.0, reason: failure.to_string() }
 }
 
 /// Takes a run to its end after its client has the response. A shutdown waits for it.

@@ -1,10 +1,9 @@
 //! Policies of APIs: sequences of mediation around the forwarding of a request.
 //!
-//! Life of a request: admit -> **mediate** -> forward -> **mediate** -> deliver. An operation without policies never
+//! An operation without policies never
 //! comes here. One with policies takes a [`mediation::Run`] whose endpoints are those of the operation. Policies that
 //! touch heads alone leave bodies streaming, both ways.
 
-use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -12,87 +11,42 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use expression::{Budget, json};
 use mediation::{
-    ApiPolicies, BodyUse, CLAIMS, Direction, Flow, Format, INVOCATION, Message, OperationFlow,
-    PropertyScope, PropertyValue, Run,
+    BodyUse, CLAIMS, Direction, Flow, Format, INVOCATION, Message, OperationFlow, PropertyScope,
+    PropertyValue, Run,
 };
 use model::{Accepts, Api, Fault, KeyType, Security};
-use stages::{ApiRoutes, Routes, authenticate};
+use stages::authenticate;
 
 use super::exchange::ApiUpstream;
 use super::session::{Outcome, Session, Waiting};
-use super::{RunEnvironment, ask_for_whole_body, budget, conclude, deliverable, fault_of, message};
+use super::{RunEnvironment, ask_for_whole_body, budget, conclude, deliverable, message};
 use crate::account::Record;
-use crate::admission::Places;
+use crate::admission::Admitted;
+use crate::artefacts::{fault_of, policies::Served};
 use crate::client::Client;
 use crate::compiled::Compiled;
 use crate::credentials::{self, VisibleQuery};
+use crate::exchange::Exchange;
 use crate::flow::Source as _;
-use crate::forward::{Balancer, IDENTITY, OwnBody, Pass};
+use crate::forward::{IDENTITY, OwnBody};
 use crate::message::{Request, RequestCopy};
 use crate::response::{Body, Response};
+use crate::route::Route;
 use crate::worker::Worker;
-use crate::worker_api::WorkerApi;
-
-/// The policies of all APIs. Workers share them.
-#[derive(Default)]
-pub(crate) struct PolicyTable {
-    /// By slot in the routes.
-    apis: HashMap<u32, Arc<Served>>,
-}
-
-struct Served {
-    routes: Arc<ApiRoutes>,
-    policies: ApiPolicies,
-}
-
-impl PolicyTable {
-    /// Compiles the policies of `routes`; those of unchanged APIs are kept.
-    pub(crate) fn compile(routes: &Routes, previous: Option<&Self>) -> Arc<Self> {
-        let apis = routes.apis().filter_map(|routes| {
-            let known = previous.and_then(|previous| previous.apis.get(&routes.slot));
-            if let Some(known) = known.filter(|known| Arc::ptr_eq(&known.routes, routes)) {
-                return Some((routes.slot, Arc::clone(known)));
-            }
-            let policies = ApiPolicies::compile(&routes.api)?;
-            let routes = Arc::clone(routes);
-            Some((routes.slot, Arc::new(Served { routes, policies })))
-        });
-        Arc::new(Self { apis: apis.collect() })
-    }
-
-    fn find(&self, routes: &ApiRoutes, operation: usize) -> Option<(&Arc<Served>, OperationFlow)> {
-        let served = self.apis.get(&routes.slot)?;
-        let flow = served.policies.operations.get(operation).copied().flatten()?;
-        Some((served, flow))
-    }
-}
-
-/// Where a request goes when its policies are done with it.
-pub(crate) struct Forwarded<'r> {
-    pub(crate) api: &'r Rc<WorkerApi>,
-    pub(crate) operation: usize,
-    pub(crate) balancer: &'r Rc<Balancer>,
-    /// Of the token, if the operation needs one.
-    pub(crate) key_type: Option<KeyType>,
-    /// The path below the API's base path.
-    pub(crate) remainder: &'r [u8],
-    pub(crate) early_upload: Places,
-    pub(crate) turn: Option<Pass>,
-}
 
 /// From an admitted request to its response, through the policies of its operation.
 ///
 /// # Errors
 /// Any [`Fault`].
 pub(crate) async fn respond<C: Client>(
-    worker: &Worker,
+    exchange: &mut Exchange<'_>,
     revision: &Rc<Compiled>,
-    request: &Request,
-    to: Forwarded<'_>,
+    route: &Route<'_>,
+    admitted: Admitted,
     client: &mut C,
-    record: &mut Record,
 ) -> Result<Response, Fault> {
-    let found = revision.policies.find(to.api.routes(), to.operation);
+    let Exchange { worker, request, .. } = *exchange;
+    let found = revision.policies.find(route.api.routes(), route.operation);
     // Both were compiled from one snapshot.
     let (served, operation) = found.ok_or_else(|| Fault::Mediation {
         code: 0,
@@ -100,7 +54,7 @@ pub(crate) async fn respond<C: Client>(
     })?;
     let budget = budget(&revision.live);
     let body_bytes_max = revision.live.held_body_bytes_max;
-    let message = request_message(worker, request, &to, (operation, body_bytes_max), &budget);
+    let message = request_message(worker, request, route, (operation, body_bytes_max), &budget);
     let mut message = message.map_err(fault_of)?;
     let program = &served.policies.program;
     if operation.flow.response.is_some_and(|of| program.body_use(of) != BodyUse::Untouched) {
@@ -109,17 +63,18 @@ pub(crate) async fn respond<C: Client>(
     let run = Run::new(Arc::clone(program), operation.flow, message, budget);
     let mut session = session(worker, revision, request, served, run);
     session.upstream = Some(ApiUpstream {
-        api: Rc::clone(to.api),
-        balancer: Rc::clone(to.balancer),
-        operation: to.operation,
+        api: Rc::clone(&route.api),
+        balancer: Rc::clone(route.balancer()?),
+        operation: route.operation,
         wants_trailers: crate::message::wants_trailers(request),
     });
-    let (framing, early_upload) = (request.head.framing(), to.early_upload);
-    let mut waiting = Some(Waiting { client, framing, early_upload, turn: to.turn });
+    let Admitted { early_upload, turn } = admitted;
+    let framing = request.head.framing();
+    let mut waiting = Some(Waiting { client, framing, early_upload, turn });
     let outcome = session.go(&mut waiting).await?;
     drop(waiting.as_mut().and_then(|waiting| waiting.turn.take()));
-    record.upstream_us = Some(worker.resources.now_us().saturating_sub(record.started_us));
-    conclude(worker, session, outcome, waiting, record).await
+    exchange.upstream_responded();
+    conclude(exchange, session, outcome, waiting).await
 }
 
 fn session(
@@ -138,7 +93,7 @@ fn session(
 fn request_message(
     worker: &Worker,
     request: &Request,
-    to: &Forwarded<'_>,
+    to: &Route<'_>,
     (operation, body_bytes_max): (OperationFlow, usize),
     budget: &Budget,
 ) -> Result<Message, mediation::Failure> {
@@ -203,7 +158,7 @@ fn claims(request: &Request, field: &str) -> Option<json::Document<'static>> {
 fn invocation(
     request: &Request,
     target: &[u8],
-    to: &Forwarded<'_>,
+    to: &Route<'_>,
     api: &Api,
 ) -> json::Document<'static> {
     let (head, bytes) = (&request.head, request.bytes.as_slice());
@@ -253,7 +208,7 @@ fn invocation(
 /// WSO2's properties of the API and the operation, and the parameters of the path.
 fn describe(
     message: &mut Message,
-    to: &Forwarded<'_>,
+    to: &Route<'_>,
     budget: &Budget,
 ) -> Result<(), mediation::Failure> {
     let api = &to.api.routes().api;
@@ -276,8 +231,25 @@ fn describe(
     Ok(())
 }
 
+/// The response to a fault, through the policies for it, if there are any. If one of them fails, the response remains as
+/// it is.
+pub(crate) async fn mediate_fault(
+    exchange: &mut Exchange<'_>,
+    revision: &Rc<Compiled>,
+    responded: Result<Response, Fault>,
+) -> Result<Response, Fault> {
+    if let Err(fault) = &responded
+        && handle_fault(&exchange.record, fault)
+        && let Some(own) = exchange.fault(fault, revision.live.fault_status)
+    {
+        // Boxed, so that it does not enlarge every task.
+        return Ok(Box::pin(mediate_own(exchange, revision, own)).await);
+    }
+    responded
+}
+
 /// Whether policies look at the response to a fault.
-pub(crate) fn handle_fault(record: &Record, fault: &Fault) -> bool {
+fn handle_fault(record: &Record, fault: &Fault) -> bool {
     if *fault == Fault::ClientLeft {
         return false;
     }
@@ -287,14 +259,12 @@ pub(crate) fn handle_fault(record: &Record, fault: &Fault) -> bool {
     policies.is_some_and(|policies| !policies.fault.is_empty())
 }
 
-/// The response to a fault, through the policies for it. If one of them fails, the response remains as it is.
-pub(crate) async fn mediate_fault(
-    worker: &Worker,
+async fn mediate_own(
+    exchange: &Exchange<'_>,
     revision: &Rc<Compiled>,
-    request: &Request,
-    record: &Record,
     response: Response,
 ) -> Response {
+    let Exchange { worker, request, record, .. } = exchange;
     let bytes = match &response.body {
         Body::Held(body) => bytes::Bytes::copy_from_slice(body.data()),
         Body::Empty | Body::Streaming(_) => bytes::Bytes::new(),

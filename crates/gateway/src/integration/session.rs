@@ -18,16 +18,16 @@ use super::RunEnvironment;
 use super::bodies::{Streams, exhausted, hold_answer, hold_request, hold_response, skip_rest};
 use super::exchange::{self, ApiUpstream, Sender};
 use crate::account::bump;
-use crate::admission::Places;
 use crate::compiled::Compiled;
 use crate::deliver::Stall;
 use crate::flow::Held;
-use crate::forward::{
-    OwnBody, Pass, RequestBody, Unwanted, Upload, UpstreamBody, UpstreamResponse, while_wanted,
-};
+use crate::forward::{OwnBody, Upload, UpstreamBody, UpstreamResponse};
+use crate::gate::Pass;
 use crate::held::{Charge, Holding};
 use crate::message::Peer;
+use crate::request_body::{RequestBody, Unwanted, while_wanted};
 use crate::resources::Resources;
+use crate::share::Places;
 use crate::worker::Worker;
 
 /// What a run waits for.

@@ -21,7 +21,6 @@ use wire::stream::Stream;
 use wire::tls::ALPN_H2;
 
 use http1::Http2;
-pub(crate) use http2::TaskPool;
 
 use crate::account::bump;
 use crate::buffer::Buffer;

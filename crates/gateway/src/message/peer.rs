@@ -9,7 +9,7 @@ use stages::authenticate;
 use wire::http1::write;
 
 use crate::clients::ClientConnection;
-use crate::forward::OwnConnections;
+use crate::own_connections::OwnConnections;
 use crate::share::Share;
 
 /// What the requests of a listener are for.

@@ -26,11 +26,11 @@ use super::state::Weather;
 use super::upstream::Upstream;
 use super::{NETWORK, TestClock};
 use crate::account::AccessLines;
+use crate::artefacts::Integration;
 use crate::compiled::{Compiled, Live};
 use crate::descriptors::Descriptors;
 use crate::forward::Shared;
 use crate::heavy::HeavyPool;
-use crate::integration::Integration;
 use crate::listen::{OpenConnection, serve_stream};
 use crate::message::Peer;
 use crate::quotas::Quotas;
@@ -110,7 +110,7 @@ impl World {
                 number: 0,
                 compiled: compiled(&limits),
                 access: AccessLines::default(),
-                questions: channel(1).0,
+                key_sets: channel(1).0,
                 descriptors,
                 upstreams: Shared::new(1, &Random::new(seed, 4)),
                 heavy: HeavyPool::start(0).expect("no thread is needed"),

@@ -30,13 +30,22 @@ use cache::TokenId;
 pub enum Identity {
     Known(Rc<Caller>),
     Rejected(AuthFailure),
-    /// The token is opaque: only an issuer can tell whose it is. See [`conclude`].
-    Opaque,
-    /// Rejected with [`AuthFailure::UnknownKid`]; fetching the issuer's keys again may help.
-    UnknownKid {
+    /// Only the network can tell. To be called again with the answer.
+    Ask(Question),
+}
+
+/// What [`identify`] needs to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Question {
+    /// The current key set of an issuer: the known one lacks the key that the token names. Without an answer the token
+    /// is rejected with [`AuthFailure::UnknownKid`].
+    KeySet {
         /// Index in the `issuers` argument.
         issuer: usize,
     },
+    /// Whose the token is, which is opaque: only an issuer can tell. See [`conclude`]. Without an answer the token is
+    /// rejected with [`AuthFailure::IssuerUnavailable`].
+    Token,
 }
 
 /// Extracts the token from the value of the credential's header field: `Bearer` in any case, white
@@ -126,7 +135,7 @@ fn opaque(cache: &TokenCache, token: &[u8], issuers: &[Arc<Issuer>], now: Now) -
     } else if cache.refused.has(token, now) {
         Identity::Rejected(AuthFailure::InactiveToken)
     } else {
-        Identity::Opaque
+        Identity::Ask(Question::Token)
     })
 }
 
@@ -277,8 +286,10 @@ fn verify<'i>(
         };
         match result {
             Ok(()) => return Ok((caller(claims, index, issuer), issuer)),
-            Err(AuthFailure::UnknownKid) => rejected = Identity::UnknownKid { issuer: index },
-            Err(failure) if !matches!(rejected, Identity::UnknownKid { .. }) => {
+            Err(AuthFailure::UnknownKid) => {
+                rejected = Identity::Ask(Question::KeySet { issuer: index })
+            }
+            Err(failure) if !matches!(rejected, Identity::Ask(_)) => {
                 rejected = Identity::Rejected(failure);
             }
             Err(_) => {}

@@ -9,7 +9,7 @@ use base::{Entropy, Now, limits};
 use jose::{Algorithm, Confirmation, Header, KeySet, SigningKey};
 use model::{AuthFailure, Caller, Issuer, KeyType, Revoked};
 
-use super::{Identity, TokenCache, bearer, confirm, identify, thumbprint};
+use super::{Identity, Question, TokenCache, bearer, confirm, identify, thumbprint};
 
 const ISS: &str = "https://idp.example/token";
 const SECRET: &[u8; 32] = b"0123456789abcdef0123456789abcdef";
@@ -265,7 +265,7 @@ fn an_unknown_kid_names_the_issuer_whose_keys_to_fetch() {
     let mut fixture = Fixture::new(vec![elsewhere, Issuer { keys, ..issuer(1) }]);
     fixture.known(&sign_with(rsa(), Some("new"), &claims(1)));
     let token = sign_with(rsa(), Some("newer"), &claims(1));
-    assert_eq!(fixture.identify(&token), Identity::UnknownKid { issuer: 1 });
+    assert_eq!(fixture.identify(&token), Identity::Ask(Question::KeySet { issuer: 1 }));
     let unknown = sign_with(rsa(), Some("newer"), r#"{"iss":"unknown"}"#);
     fixture.check(
         &unknown,
@@ -492,7 +492,7 @@ impl Fixture {
     fn known(&mut self, token: &str) -> Rc<Caller> {
         match self.identify(token) {
             Identity::Known(caller) => caller,
-            other @ (Identity::Rejected(_) | Identity::Opaque | Identity::UnknownKid { .. }) => {
+            other @ (Identity::Rejected(_) | Identity::Ask(_)) => {
                 panic!("{other:?}")
             }
         }
@@ -503,7 +503,7 @@ impl Fixture {
         let result = match self.identify(token) {
             Identity::Known(_) => Ok(()),
             Identity::Rejected(failure) => Err(failure),
-            other @ (Identity::Opaque | Identity::UnknownKid { .. }) => panic!("{what}: {other:?}"),
+            other @ Identity::Ask(_) => panic!("{what}: {other:?}"),
         };
         assert_eq!(result, expect, "{what}");
     }

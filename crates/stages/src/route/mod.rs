@@ -61,17 +61,17 @@ pub struct ApiRoutes {
 
 /// The operation of a request.
 #[derive(Clone, Copy, Debug)]
-pub struct Found<'a> {
+pub struct Found<'a, 'p> {
     pub api: &'a Arc<ApiRoutes>,
     /// Index in `api.api.operations`.
     pub operation: usize,
     /// The path after the base path that matched: empty, or starts with `/`.
-    pub remainder: &'a [u8],
+    pub remainder: &'p [u8],
 }
 
 /// Why no operation was found.
 #[derive(Clone, Copy, Debug)]
-pub struct NotFound<'a> {
+pub struct NotFound<'a, 'p> {
     /// `NoApi`, `NoResource`, `MethodNotAllowed`, `UnsupportedTransport` or `ApiUnloaded`.
     pub denial: Denial,
     /// `None` only with `NoApi`.
@@ -79,7 +79,7 @@ pub struct NotFound<'a> {
     /// With `MethodNotAllowed`: the methods of the path.
     pub allow: MethodSet,
     /// The path after the base path that matched; empty with `NoApi`.
-    pub remainder: &'a [u8],
+    pub remainder: &'p [u8],
 }
 
 impl Routes {
@@ -89,13 +89,13 @@ impl Routes {
     /// # Errors
     /// [`NotFound`], with the first of these reasons: no API, not loaded, not on this listener, no template, no
     /// method.
-    pub fn find<'a>(
+    pub fn find<'a, 'p>(
         &'a self,
         host: &[u8],
         method: Method,
-        path: &'a [u8],
+        path: &'p [u8],
         secure: bool,
-    ) -> Result<Found<'a>, NotFound<'a>> {
+    ) -> Result<Found<'a, 'p>, NotFound<'a, 'p>> {
         let (api, remainder) = self.api(host, path).ok_or(NotFound::NO_API)?;
         let not_found = |denial, allow| NotFound { denial, api: Some(api), allow, remainder };
         match api.state {
@@ -112,7 +112,7 @@ impl Routes {
         }
     }
 
-    fn api<'a>(&'a self, host: &[u8], path: &'a [u8]) -> Option<(&'a Arc<ApiRoutes>, &'a [u8])> {
+    fn api<'p>(&self, host: &[u8], path: &'p [u8]) -> Option<(&Arc<ApiRoutes>, &'p [u8])> {
         if !matches!(path, [] | [b'/', ..]) {
             return None; // `OPTIONS *` concerns the server, not an API.
         }
@@ -155,7 +155,7 @@ fn escaped_len(prefix: &[u8], path: &[u8]) -> usize {
     starts.nth(slashes).map_or(path.len(), |(at, _)| at)
 }
 
-impl NotFound<'_> {
+impl NotFound<'_, '_> {
     const NO_API: Self =
         Self { denial: Denial::NoApi, api: None, allow: MethodSet::EMPTY, remainder: b"" };
 }

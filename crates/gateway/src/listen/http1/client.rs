@@ -13,8 +13,10 @@ use crate::client::{Begin, Client};
 use crate::flow::{
     BodyError, FlowError, Http1Source, Lend, OutFraming, Outflow, Source, Unread, poll_read,
 };
-use crate::forward::{Pass, RequestBody, UpstreamBody};
+use crate::forward::UpstreamBody;
+use crate::gate::Pass;
 use crate::message::{Framing, Head, Request};
+use crate::request_body::RequestBody;
 use crate::watch::Watch;
 
 impl Source for Connection<'_> {
@@ -180,9 +182,14 @@ impl Client for Connection<'_> {
         };
     }
 
-    async fn tunnel(&mut self, request: &Request, head: &Head, upstream: &mut UpstreamBody) {
-        tunnel::run(self, request, head, upstream).await;
+    async fn tunnel(
+        &mut self,
+        request: &Request,
+        head: &Head,
+        upstream: &mut UpstreamBody,
+    ) -> (u64, u64) {
         self.after = After::Close;
+        tunnel::run(self, request, head, upstream).await
     }
 }
 

@@ -18,7 +18,8 @@ use wire::stream::Stream;
 
 use crate::buffer::Buffer;
 use crate::flow::{BodyReader, Lend, Outflow, poll_read};
-use crate::forward::{OwnBody, Pass};
+use crate::forward::OwnBody;
+use crate::gate::Pass;
 use crate::message::{Peer, Request};
 use crate::pipeline;
 use crate::watch::Watch;

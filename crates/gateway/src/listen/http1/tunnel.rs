@@ -16,13 +16,13 @@ use crate::flow::{Lend, poll_read};
 use crate::forward::UpstreamBody;
 use crate::message::{Framing, Head, Request};
 
-/// Turns the client's connection into a tunnel, after the upstream's 101.
+/// Turns the client's connection into a tunnel, after the upstream's 101. Returns the bytes that went up and down.
 pub(super) async fn run(
     connection: &mut Connection<'_>,
     request: &Request,
     head: &Head,
     upstream: &mut UpstreamBody,
-) {
+) -> (u64, u64) {
     let buffers = &connection.worker.resources.buffers;
     let mut text = buffers.text();
     head.write(&mut text, Framing::None);
@@ -52,10 +52,12 @@ pub(super) async fn run(
         }
     })
     .await;
+    let moved = (up.moved, down.moved);
     for direction in [up, down] {
         buffers.release(direction.buffer);
         buffers.release_text(direction.text);
     }
+    moved
 }
 
 /// One direction of a tunnel.

@@ -13,8 +13,9 @@ use wire::http1::{BodyFraming, Rejection};
 use super::{OpenStream, Shared};
 use crate::client::{Begin, Client};
 use crate::flow::{BodyError, FlowError, Source};
-use crate::forward::{RequestBody, UpstreamBody};
+use crate::forward::UpstreamBody;
 use crate::message::{Head, Request};
+use crate::request_body::RequestBody;
 use crate::watch::Watch;
 
 /// The request's body, the response, and the client that may reset the stream.
@@ -332,5 +333,8 @@ impl Client for StreamClient<'_> {
     }
 
     /// No HTTP/2 request asks for an upgrade, so no upstream agrees to one.
-    async fn tunnel(&mut self, _: &Request, _: &Head, _: &mut UpstreamBody) {}
+    /// Never called: no HTTP/2 request may switch protocols.
+    async fn tunnel(&mut self, _: &Request, _: &Head, _: &mut UpstreamBody) -> (u64, u64) {
+        (0, 0)
+    }
 }

@@ -15,12 +15,12 @@ use wire::http1::Rejection;
 use wire::stream::Stream;
 
 use super::stream::{Opened, parse_head};
-use super::tasks::Tasks;
 use super::wakes::{Parts, READ, TIME, WRITE, Wakes};
 use super::{OpenStream, Shared};
 use crate::account::bump;
 use crate::buffer::Buffer;
 use crate::flow::{Lend, poll_read};
+use crate::http2_tasks::Tasks;
 use crate::message::Request;
 
 /// Rounds and reads before other connections get their turn.

@@ -10,7 +10,6 @@ mod client;
 mod driver;
 mod inbox;
 mod stream;
-mod tasks;
 mod wakes;
 
 use std::cell::{Cell, RefCell};
@@ -19,8 +18,6 @@ use std::rc::Rc;
 use base::limits::DRAIN_MS_MAX;
 use wire::h2::Connection;
 use wire::stream::Stream;
-
-pub(crate) use tasks::TaskPool;
 
 use super::OpenConnection;
 use crate::buffer::Buffer;

@@ -8,13 +8,13 @@ use jose::KeySet;
 use model::{AuthFailure, Caller, Introspection, Issuer};
 
 use super::{Fixture, SECRET, issuer};
-use crate::authenticate::{self, Identity, refuse};
+use crate::authenticate::{self, Identity, Question, refuse};
 
 #[test]
 fn a_token_with_other_than_two_dots_is_left_to_the_issuers() {
     let mut fixture = Fixture::new(vec![issuer(1), introspected()]);
     for token in ["x", "a.b", "a.b.c.d", "a.b.c.d.e", "2YotnFZFEjr1zCsicMWpAA", "a/b+c~d=="] {
-        assert_eq!(fixture.identify(token), Identity::Opaque, "{token}");
+        assert_eq!(fixture.identify(token), Identity::Ask(Question::Token), "{token}");
     }
     for token in ["a.b.c", "..", "a b", "=", "", "a=b"] {
         fixture.check(token, Err(AuthFailure::MalformedToken), token);
@@ -27,8 +27,8 @@ fn a_token_with_other_than_two_dots_is_left_to_the_issuers() {
 fn an_active_token_is_cached_until_it_expires_or_cache_s_is_over() {
     for (response, until_s, then) in [
         (r#"{"active":true,"exp":1700000060}"#, 60, Identity::Rejected(AuthFailure::Expired)),
-        (r#"{"active":true,"exp":1700009999}"#, 100, Identity::Opaque),
-        (r#"{"active":true}"#, 100, Identity::Opaque),
+        (r#"{"active":true,"exp":1700009999}"#, 100, Identity::Ask(Question::Token)),
+        (r#"{"active":true}"#, 100, Identity::Ask(Question::Token)),
     ] {
         let mut fixture = Fixture::new(vec![introspected()]);
         let known = conclude(&mut fixture, "token", response).unwrap().unwrap();
@@ -36,7 +36,7 @@ fn an_active_token_is_cached_until_it_expires_or_cache_s_is_over() {
         assert_eq!(fixture.identify("token"), Identity::Known(known), "{response}");
         fixture.after_s(1);
         assert_eq!(fixture.identify("token"), then, "{response}");
-        assert_eq!(fixture.identify("token"), Identity::Opaque, "{response}");
+        assert_eq!(fixture.identify("token"), Identity::Ask(Question::Token), "{response}");
     }
 }
 
@@ -50,28 +50,32 @@ fn the_callers_of_similar_tokens_are_kept_apart() {
         conclude(&mut fixture, token, &response).unwrap();
     }
     // Their keys are the same, so that the second has replaced the first.
-    assert_eq!(fixture.identify(&tokens[0]), Identity::Opaque);
+    assert_eq!(fixture.identify(&tokens[0]), Identity::Ask(Question::Token));
     assert_eq!(fixture.known(&tokens[1]).subject.as_deref(), Some(&*tokens[1]));
-    assert_eq!(fixture.identify(tail), Identity::Opaque);
+    assert_eq!(fixture.identify(tail), Identity::Ask(Question::Token));
 }
 
 #[test]
 fn a_token_that_is_not_active_is_rejected_for_a_while() {
     let mut fixture = Fixture::new(vec![introspected()]);
     assert_eq!(conclude(&mut fixture, "token", r#"{"active":false}"#), Ok(None));
-    assert_eq!(fixture.identify("token"), Identity::Opaque, "another issuer may know it");
+    assert_eq!(
+        fixture.identify("token"),
+        Identity::Ask(Question::Token),
+        "another issuer may know it"
+    );
     refuse(&mut fixture.cache, b"token", fixture.now);
     fixture.check("token", Err(AuthFailure::InactiveToken), "just asked about");
     for other in ["toke", "token0", "tokem", "token\0", "0token"] {
         let expect = if other.contains('\0') {
             Identity::Rejected(AuthFailure::MalformedToken)
         } else {
-            Identity::Opaque
+            Identity::Ask(Question::Token)
         };
         assert_eq!(fixture.identify(other), expect, "{other}");
     }
     fixture.after_s(limits::INACTIVE_TOKEN_S);
-    assert_eq!(fixture.identify("token"), Identity::Opaque);
+    assert_eq!(fixture.identify("token"), Identity::Ask(Question::Token));
 }
 
 #[test]
@@ -92,7 +96,7 @@ fn a_changed_issuer_is_asked_again() {
     let mut fixture = Fixture::new(vec![introspected()]);
     conclude(&mut fixture, "token", r#"{"active":true}"#).unwrap();
     fixture.issuers = vec![Arc::new(Issuer { revision: 2, ..introspected() })];
-    assert_eq!(fixture.identify("token"), Identity::Opaque);
+    assert_eq!(fixture.identify("token"), Identity::Ask(Question::Token));
     // Without an introspection endpoint, none of its opaque tokens is accepted any more.
     conclude(&mut fixture, "token", r#"{"active":true}"#).unwrap();
     fixture.issuers = vec![Arc::new(issuer(3))];

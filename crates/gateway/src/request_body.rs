@@ -1,14 +1,12 @@
-//! What forwarding needs from the sender of the request.
+//! The body of a request as `forward` sees it, and what is left of an exchange when its sender leaves.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use model::Fault;
 
-use crate::flow::{BodyError, Held, Source};
-use crate::resources::Resources;
+use crate::flow::{BodyError, Source};
 use crate::watch::Watch;
 
 /// The body of a request that is sent upstream, and its sender's interest in the response.
@@ -28,67 +26,6 @@ pub(crate) trait RequestBody: Source {
     fn watch(&self) -> &Watch;
     /// The client sends no more, but may still read.
     fn has_half_closed(&self) -> bool;
-}
-
-/// The body of a request of the gateway's own, whose sender waits until the end.
-pub(crate) struct OwnBody {
-    held: Held,
-    watch: Rc<Watch>,
-}
-
-impl OwnBody {
-    pub(crate) fn new(held: Held, resources: &Resources) -> Self {
-        Self { held, watch: resources.watches.add() }
-    }
-
-    /// No body, and the watch of what waits.
-    pub(crate) fn empty(watch: &Rc<Watch>) -> Self {
-        Self { held: Held::default(), watch: Rc::clone(watch) }
-    }
-}
-
-impl Source for OwnBody {
-    fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
-        self.held.poll_fill(cx)
-    }
-
-    fn data(&self) -> &[u8] {
-        self.held.data()
-    }
-
-    fn consume(&mut self, count: usize) {
-        self.held.consume(count);
-    }
-
-    fn trailers(&self) -> &[u8] {
-        self.held.trailers()
-    }
-}
-
-impl RequestBody for OwnBody {
-    fn poll_left(&mut self, _: &mut Context<'_>, _: bool) -> Poll<Fault> {
-        Poll::Pending
-    }
-
-    fn consumed(&self) -> u64 {
-        self.held.consumed()
-    }
-
-    fn can_restart(&self) -> bool {
-        true
-    }
-
-    fn restart(&mut self) {
-        self.held.restart();
-    }
-
-    fn watch(&self) -> &Watch {
-        &self.watch
-    }
-
-    fn has_half_closed(&self) -> bool {
-        false
-    }
 }
 
 /// Why a wait ended without its result.
@@ -121,4 +58,25 @@ pub(crate) async fn while_wanted<B: RequestBody, F: Future>(
         Poll::Pending
     })
     .await
+}
+
+/// The fault of a client whose request body failed.
+pub(crate) fn body_fault(error: BodyError) -> Fault {
+    match error {
+        BodyError::Closed => Fault::ClientLeft,
+        BodyError::Malformed(rejection) => {
+            Fault::Malformed { status: rejection.status, reason: rejection.reason }
+        }
+    }
+}
+
+/// The fault of an upstream whose response's body failed.
+pub(crate) fn upstream_fault(authority: &str, error: &BodyError) -> Fault {
+    let authority = authority.to_owned();
+    match error {
+        BodyError::Closed => Fault::Truncated { authority, reason: "the connection was closed" },
+        BodyError::Malformed(rejection) => {
+            Fault::ProtocolViolation { authority, reason: rejection.reason }
+        }
+    }
 }

@@ -26,7 +26,7 @@ impl OwnConnections {
     }
 
     /// `None`: the connection leads to another machine. To be called before anything is sent.
-    pub(super) fn open(&self, tcp: &TcpStream) -> Option<OwnConnection> {
+    pub(crate) fn open(&self, tcp: &TcpStream) -> Option<OwnConnection> {
         let (from, to) = tcp.local_addr().ok().zip(tcp.peer_addr().ok())?;
         if from.ip() != to.ip() {
             return None;

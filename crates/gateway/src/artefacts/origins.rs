@@ -8,7 +8,7 @@ use base::limits::{CONFIGURED_MS_MAX, MEDIATED_ORIGINS_MAX};
 use mediation::{Endpoint as MediatedEndpoint, EndpointId, Suspend};
 use model::{Endpoint, Suspension, SuspensionTime, Upstream, UpstreamKind};
 
-use crate::fetch::endpoint;
+use crate::forward::fetch::endpoint;
 use crate::forward::{Balancer, Pools};
 
 /// A worker's balancers.
@@ -101,7 +101,7 @@ impl Key {
 
 impl<'u> Address<'u> {
     /// `target`: path and query below the path of an endpoint.
-    pub(super) fn below(balancer: Rc<Balancer>, target: &'u str) -> Self {
+    pub(crate) fn below(balancer: Rc<Balancer>, target: &'u str) -> Self {
         let (path, query) = split(target);
         Self { balancer, path, query }
     }
@@ -168,7 +168,7 @@ impl Origins {
     }
 
     /// Whose turn it is in a group: the position of a member.
-    pub(super) fn turn(&self, weights: &[u32]) -> usize {
+    pub(crate) fn turn(&self, weights: &[u32]) -> usize {
         let turn = self.turn.get();
         self.turn.set(turn.wrapping_add(1));
         let total: u64 = weights.iter().map(|weight| u64::from(*weight)).sum();
@@ -185,12 +185,12 @@ impl Origins {
     }
 
     /// The member of a group that worked last.
-    pub(super) fn stayed(&self, group: Option<EndpointId>) -> usize {
+    pub(crate) fn stayed(&self, group: Option<EndpointId>) -> usize {
         let known = self.stayed.borrow();
         group.and_then(|id| known.get(id.index()).copied()).unwrap_or_default()
     }
 
-    pub(super) fn stay(&self, group: Option<EndpointId>, member: usize) {
+    pub(crate) fn stay(&self, group: Option<EndpointId>, member: usize) {
         let Some(id) = group else { return };
         let mut known = self.stayed.borrow_mut();
         if known.len() <= id.index() {

@@ -8,7 +8,7 @@ use base::limits::{UPSTREAM_CONNECTIONS_MAX, UPSTREAM_IDLE_MAX, UPSTREAM_WAITERS
 use model::ConnectionLimits;
 use tokio::sync::Notify;
 
-use super::body::{RequestBody, Unwanted, while_wanted};
+use crate::request_body::{RequestBody, Unwanted, while_wanted};
 
 /// A count with a limit. Those that find it full may wait in turn.
 #[derive(Debug, Default)]

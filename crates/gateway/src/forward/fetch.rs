@@ -15,11 +15,11 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use wire::http1::{Known, Parsed, write};
 use wire::tls::ClientTls;
 
-use crate::deliver::upstream_fault;
+use super::{Balancer, Forwarding, OwnBody, Pools, RetryCounts, UpstreamResponse};
 use crate::flow::Held;
-use crate::forward::{self, Balancer, Forwarding, OwnBody, Pools, RetryCounts, UpstreamResponse};
 use crate::held::{HeldBytes, Hold, HoldError};
 use crate::message::{HeadEdits, Outgoing, Peer, Request};
+use crate::request_body::upstream_fault;
 use crate::resources::Resources;
 
 /// Limits of one request.
@@ -126,7 +126,7 @@ async fn exchange(
     let path = request.head.path(&request.bytes);
     let outgoing = Outgoing::of(&request, path, &edits, false);
     let mut nothing = OwnBody::new(Held::default(), resources);
-    let response = forward::exchange(resources, &forwarding, &outgoing, &mut nothing).await?;
+    let response = super::exchange(resources, &forwarding, &outgoing, &mut nothing).await?;
     whole(resources, response, bytes_max).await
 }
 

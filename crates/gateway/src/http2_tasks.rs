@@ -20,7 +20,7 @@ pub(crate) struct TaskPool(OnceCell<Rc<dyn Any>>);
 struct Spares<F>(RefCell<Vec<Task<F>>>);
 
 /// The futures of one connection, by slot.
-pub(super) struct Tasks<F> {
+pub(crate) struct Tasks<F> {
     slots: Vec<Option<Task<F>>>,
     running: usize,
     /// `None` if the pool is of another type, which never happens: then memory is allocated.
@@ -28,19 +28,19 @@ pub(super) struct Tasks<F> {
 }
 
 impl<F: Future<Output = ()> + 'static> Tasks<F> {
-    pub(super) fn new(pool: &TaskPool) -> Self {
+    pub(crate) fn new(pool: &TaskPool) -> Self {
         let spares = pool.0.get_or_init(|| Rc::new(Spares::<F>(RefCell::default())));
         let spares = Rc::clone(spares).downcast::<Spares<F>>().ok();
         Self { slots: Vec::new(), running: 0, spares }
     }
 
     /// Whether none runs.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.running == 0
     }
 
     /// Adds the future of `slot`, which has none.
-    pub(super) fn add(&mut self, slot: usize, future: F) {
+    pub(crate) fn add(&mut self, slot: usize, future: F) {
         let spare = self.spares.as_ref().and_then(|spares| spares.0.borrow_mut().pop());
         let mut task = spare.unwrap_or_else(|| Box::pin(None));
         task.set(Some(future));
@@ -54,7 +54,7 @@ impl<F: Future<Output = ()> + 'static> Tasks<F> {
     }
 
     /// Polls the future of `slot`, if it has one. A panic ends that future and no other.
-    pub(super) fn poll(&mut self, slot: usize, cx: &mut Context<'_>) {
+    pub(crate) fn poll(&mut self, slot: usize, cx: &mut Context<'_>) {
         let Some(place) = self.slots.get_mut(slot) else { return };
         let Some(task) = place else { return };
         let poll = || task.as_mut().as_pin_mut().map_or(Poll::Ready(()), |future| future.poll(cx));

@@ -1,44 +1,49 @@
 //! Artefacts as they are served: compiled, with the last good version of those that are broken.
 
+pub(crate) mod origins;
+pub(crate) mod policies;
+
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use expression::Budget;
-use mediation::{Bindings, Compiler, InboundTarget, Memory, Program, SequenceId};
+use mediation::{Bindings, Compiler, Failure, InboundTarget, Memory, Program, SequenceId};
 use model::{
     Api, ApiState, Artefact, ArtefactSet, Cors, Denial, Diagnostic, Fault, LoadedApi, Resource,
     Severity, Snapshot, Transports,
 };
 use stages::{ApiRoutes, NotFound, Routes};
 
-use super::{LOG, fault_of};
 use crate::message::{Request, Serves};
+
+/// The target of what artefacts and their authors log: each line says something else.
+pub(crate) const LOG: &str = "penstock_mediation::log";
 
 /// Compiled artefacts. Workers share them.
 pub(crate) struct Integration {
     /// What was found: compiled again only if that changed.
     found: Arc<ArtefactSet>,
     /// What the program was compiled from.
-    pub(super) artefacts: Arc<ArtefactSet>,
+    pub(crate) artefacts: Arc<ArtefactSet>,
     /// The rules of its APIs.
     cors: Option<Cors>,
     /// The units of it that are broken nevertheless.
     broken: BTreeSet<PathBuf>,
     /// The problems of what was found.
     pub(crate) diagnostics: Vec<Diagnostic>,
-    pub(super) program: Arc<Program>,
+    pub(crate) program: Arc<Program>,
     /// The base paths of the services, and their accounts. None has operations: the artefact says what it serves.
     pub(crate) routes: Arc<Routes>,
     /// By slot in `routes`.
-    pub(super) services: Vec<Option<Service>>,
+    pub(crate) services: Vec<Option<Service>>,
     /// What its mediators keep between messages, for all workers.
-    pub(super) memory: Memory,
+    pub(crate) memory: Memory,
 }
 
 /// The number of a service in its program.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Service {
+pub(crate) enum Service {
     Proxy(usize),
     Api(usize),
     /// An inbound endpoint's own sequence, at no base path.
@@ -48,12 +53,12 @@ pub(super) enum Service {
 }
 
 /// What a request is for.
-pub(super) struct Target<'r> {
-    pub(super) routes: &'r Arc<ApiRoutes>,
-    pub(super) service: Service,
-    pub(super) remainder: &'r [u8],
+pub(crate) struct Target<'r> {
+    pub(crate) routes: &'r Arc<ApiRoutes>,
+    pub(crate) service: Service,
+    pub(crate) remainder: &'r [u8],
     /// Not on another transport alone.
-    pub(super) is_served: bool,
+    pub(crate) is_served: bool,
 }
 
 /// A compiled set.
@@ -201,7 +206,7 @@ impl Integration {
     ///
     /// # Errors
     /// No service has the path; the budget of `dispatch.filter.pattern`.
-    pub(super) fn find<'r>(&'r self, request: &'r Request) -> Result<Target<'r>, Fault> {
+    pub(crate) fn find<'r>(&'r self, request: &'r Request) -> Result<Target<'r>, Fault> {
         let Serves::Inbound(port) = request.peer.serves else {
             return self.bound(request, |bindings| bindings.default);
         };
@@ -366,4 +371,12 @@ fn services(program: &Program, cors: Option<&Cors>) -> Vec<(Service, Arc<Api>)> 
     });
     // Of two services with one path, the first is served: an API at `/` comes before.
     proxies.chain(apis).chain(inbounds).chain(main).collect()
+}
+
+/// What a client gets if no sequence handles a failure.
+pub(crate) fn fault_of(failure: Failure) -> Fault {
+    if let Some(denial) = failure.denial {
+        return Fault::Denied(denial);
+    }
+    Fault::Mediation { code: failure.code.0, reason: failure.to_string() }
 }

@@ -1,0 +1,143 @@
+//! Authentication and authorisation of an exchange: who calls, and may they?
+//!
+//! Life of a request: route -> **authenticate** -> **authorise** -> throttle. What a credential means, and what a
+//! caller may do, is decided in `stages`; here questions are asked, and failures recorded.
+
+use std::rc::Rc;
+
+use base::limits::KEY_SET_WAIT_MS_MAX;
+use model::{Api, AuthFailure, Caller, CredentialKind, Denial, Fault, Grant, Security};
+use stages::{Identity, Question, authorise as rules};
+
+use crate::account::Record;
+use crate::ask::Outcome;
+use crate::client::Client;
+use crate::compiled::Compiled;
+use crate::credentials::{self, Presented};
+use crate::exchange::Exchange;
+use crate::introspect;
+use crate::request_body::{Unwanted, while_wanted};
+use crate::route::Route;
+
+/// The caller. `None`: there is no credential, and none is needed. If only the network can tell whose a token is, the request
+/// waits for that.
+///
+/// # Errors
+/// [`Fault::Denied`], or the client left while it waited.
+pub(crate) async fn authenticate<C: Client>(
+    exchange: &mut Exchange<'_>,
+    revision: &Rc<Compiled>,
+    route: &Route<'_>,
+    client: &mut C,
+) -> Result<Option<Rc<Caller>>, Fault> {
+    let request = exchange.request;
+    let api: &Api = &route.api.routes().api;
+    if api.mutual_tls && request.peer.certificate.is_none() {
+        return Err(Fault::Denied(Denial::NoCertificate));
+    }
+    let Security::Required(accepts) = &route.operation()?.security else { return Ok(None) };
+    let presented = credentials::find(request, api, accepts);
+    let presented = presented.map_err(|failure| reject(&mut exchange.record, failure))?;
+    let Some(presented) = presented else { return Ok(None) };
+    let known = match exchange.worker.identify(revision, &presented) {
+        Identity::Known(caller) => Ok(caller),
+        Identity::Rejected(failure) => Err(failure),
+        // Boxed, so that the rare case does not enlarge every future.
+        Identity::Ask(question) => {
+            Box::pin(ask(exchange, revision, (&presented, question), client)).await?
+        }
+    };
+    let confirmed = known.and_then(|caller| {
+        credentials::confirm(revision, request, &presented, &caller).map(|()| caller)
+    });
+    confirmed.map(Some).map_err(|failure| reject(&mut exchange.record, failure))
+}
+
+/// Whether the caller may use the operation, and with which endpoints. Returns what that uses.
+///
+/// # Errors
+/// [`Fault::Denied`].
+pub(crate) fn authorise(
+    revision: &Compiled,
+    route: &mut Route<'_>,
+    caller: Option<&Caller>,
+) -> Result<Grant, Fault> {
+    let grant = grant(revision, route, caller)?;
+    let operation = route.operation()?;
+    let set = rules::upstream(&route.api.routes().api, operation, grant.key_type);
+    let set = set.map_err(Fault::Denied)?;
+    (route.key_type, route.set) = (grant.key_type, set);
+    Ok(grant)
+}
+
+fn grant(revision: &Compiled, route: &Route<'_>, caller: Option<&Caller>) -> Result<Grant, Fault> {
+    let (accepts, caller) = match (&route.operation()?.security, caller) {
+        (Security::Open, _) => return Ok(Grant::default()),
+        (Security::Required(accepts), None) if accepts.optional => return Ok(Grant::default()),
+        (Security::Required(_), None) => return Err(Fault::Denied(Denial::MissingCredentials)),
+        (Security::Required(accepts), Some(caller)) => (accepts, caller),
+    };
+    let quotas = &revision.quotas;
+    let issuer = caller.issuer.and_then(|number| revision.routes.issuers().get(number));
+    let of = (caller, issuer.map_or("", |issuer| issuer.iss.as_str()));
+    let routes = route.api.routes();
+    let to = (&*routes.api, routes.key);
+    let grant = rules::subscription(of, to, quotas.subscribers.as_deref(), &quotas.plans);
+    let grant = grant.map_err(Fault::Denied)?;
+    if let (CredentialKind::Token, Some(rule)) = (&caller.kind, &accepts.token) {
+        rules::grant(caller, rule).map_err(Fault::Denied)?;
+    }
+    Ok(grant)
+}
+
+/// Waits for the answer to a question, as long as the client does, then identifies the caller.
+///
+/// # Errors
+/// The client left meanwhile.
+async fn ask<C: Client>(
+    exchange: &Exchange<'_>,
+    revision: &Rc<Compiled>,
+    (presented, question): (&Presented<'_>, Question),
+    client: &mut C,
+) -> Result<Outcome, Fault> {
+    let Exchange { worker, request, .. } = exchange;
+    drop(client.take_turn());
+    let (asked, deadline_us, failure) = match question {
+        Question::KeySet { issuer } => {
+            let issuer = revision.routes.issuers().get(issuer);
+            let now_us = worker.resources.coarse_us();
+            let asked = issuer.and_then(|issuer| worker.questions.key_set(&issuer.name, now_us));
+            (asked, worker.resources.deadline_us(KEY_SET_WAIT_MS_MAX), AuthFailure::UnknownKid)
+        }
+        Question::Token => {
+            let asked =
+                introspect::ask(worker, revision, request, presented.bytes(), client).await?;
+            // Asking has limits of its own.
+            (asked, u64::MAX, AuthFailure::IssuerUnavailable)
+        }
+    };
+    if let Some(asked) = asked {
+        client.watch().set(deadline_us);
+        match while_wanted(client, asked.answer()).await {
+            Ok(Some(outcome)) => return Ok(outcome),
+            Ok(None) | Err(Unwanted::TimeUp) => {}
+            Err(Unwanted::Left(fault)) => return Err(fault),
+        }
+    }
+    // The answer is in the current revision, which may be newer than the request's, or among the worker's tokens.
+    Ok(match worker.identify(&worker.compiled(), presented) {
+        Identity::Known(caller) => Ok(caller),
+        Identity::Rejected(failure) => Err(failure),
+        Identity::Ask(_) => Err(failure),
+    })
+}
+
+/// Records why the credential was rejected. The response contains only [`AuthFailure::denial`].
+#[cold]
+fn reject(record: &mut Record, failure: AuthFailure) -> Fault {
+    record.auth_failure = Some(failure);
+    if let Some(api) = &record.api {
+        api.counters.auth_failed(failure);
+    }
+    Fault::Denied(failure.denial())
+}

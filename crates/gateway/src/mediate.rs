@@ -1,0 +1,121 @@
+//! Mediation of an exchange: what the gateway changes of a request before it is forwarded, and of the response.
+//!
+//! Life of a request: admit -> **mediate** -> forward -> **mediate** -> deliver. Most exchanges are forwarded as they
+//! are, but for a few header fields; others pass through the response cache, or through policies, which forward by
+//! themselves, as often as they say.
+
+use std::rc::Rc;
+
+use model::{Api, Fault};
+use wire::http1::{Field, Known};
+
+use crate::admission::Admitted;
+use crate::caching::{self, Caching, Looked};
+use crate::client::Client;
+use crate::compiled::Compiled;
+use crate::credentials::{self, VisibleQuery};
+use crate::exchange::Exchange;
+use crate::integration::policies;
+use crate::message::{HeadEdits, Request};
+use crate::response::Response;
+use crate::route::Route;
+
+/// What becomes of a request.
+pub(crate) enum Mediated {
+    Forward(Forwarded),
+    /// The response is there.
+    Response(Box<Response>),
+}
+
+/// A request that is forwarded.
+pub(crate) struct Forwarded {
+    pub(crate) edits: Box<HeadEdits>,
+    pub(crate) query: VisibleQuery,
+    /// The cache looks at its response.
+    caching: Option<Box<Caching>>,
+    /// What it holds until the head of the response.
+    pub(crate) admitted: Admitted,
+}
+
+/// Changes a request, or finds its response.
+///
+/// # Errors
+/// Any [`Fault`] of its policies.
+pub(crate) async fn mediate_request<C: Client>(
+    exchange: &mut Exchange<'_>,
+    revision: &Rc<Compiled>,
+    route: &Route<'_>,
+    admitted: Admitted,
+    client: &mut C,
+) -> Result<Mediated, Fault> {
+    let Exchange { worker, request, .. } = *exchange;
+    let (routes, operation) = (route.api.routes(), route.operation()?);
+    let api: &Api = &routes.api;
+    if operation.policies.as_ref().is_some_and(|policies| policies.mediate_exchanges()) {
+        let mediated = policies::respond(exchange, revision, route, admitted, client);
+        // Boxed, so that it does not enlarge every task.
+        let response = Box::pin(mediated).await?;
+        if api.caches {
+            caching::invalidate(worker, routes, request, response.head.status());
+        }
+        return Ok(Mediated::Response(Box::new(response)));
+    }
+    let mut caching = None;
+    if api.caches {
+        let (is_personal, default_s) = (is_personal(request, api), operation.response_cache);
+        match caching::look_up(worker, routes, route.set, request, is_personal, default_s) {
+            Looked::Hit(response) => return Ok(Mediated::Response(response)),
+            Looked::Miss(forwarded) => caching = Some(forwarded),
+            Looked::Bypass => {}
+        }
+    }
+    let mut edits = worker.resources.edits();
+    if let Some(caching) = &caching {
+        caching.validate(&mut edits);
+    }
+    credentials::hide(request, api, &mut edits);
+    let query = VisibleQuery::of(request, api, &worker.resources);
+    Ok(Mediated::Forward(Forwarded { edits, query, caching, admitted }))
+}
+
+/// Changes the response to a request that was forwarded. What that held is given back.
+pub(crate) fn mediate_response(
+    exchange: &Exchange<'_>,
+    forwarded: Forwarded,
+    response: Response,
+) -> Response {
+    let mut response = response;
+    let resources = &exchange.worker.resources;
+    resources.release_edits(forwarded.edits);
+    forwarded.query.release(resources);
+    let head = &mut *response.head;
+    if head.parsed.find(Known::Date).is_none() {
+        resources.append_date(&mut head.edits);
+    }
+    match forwarded.caching {
+        Some(caching) => caching.conclude(exchange.request, response),
+        None => response,
+    }
+}
+
+/// Whether the upstream gets something that says who the client is, so that its response may be for that client only.
+fn is_personal(request: &Request, api: &Api) -> bool {
+    const PERSONAL: [Known; 5] = [
+        Known::Authorization,
+        Known::Cookie,
+        Known::ApiKey,
+        Known::InternalKey,
+        Known::XJwtAssertion,
+    ];
+    let head = &request.head;
+    let is_credential = |name: &[u8]| credentials::is_field(api, name);
+    let is_kept =
+        |field: &Field| api.forward_auth_header || !is_credential(field.name.of(&request.bytes));
+    let sends = |known| head.find(known).is_some_and(is_kept);
+    let sends_user = |name: &&str| head.find_name(&request.bytes, name.as_bytes()).is_some();
+    request.peer.certificate.is_some()
+        || PERSONAL.into_iter().any(sends)
+        || api.forward_auth_header && credentials::are_sent(request, api)
+        || head.find(Known::Identity).is_some()
+            && ["remote-user", "x-remote-user"].iter().any(sends_user)
+}

@@ -1,0 +1,93 @@
+//! Routing: which operation of which API a request is for.
+//!
+//! Life of a request: **route** -> authenticate. The routes are those of `stages::route`.
+
+use std::rc::Rc;
+
+use model::{Denial, Fault, KeyType, Operation};
+
+use crate::compiled::Compiled;
+use crate::cross_origin;
+use crate::exchange::Exchange;
+use crate::forward::Balancer;
+use crate::response::Response;
+use crate::worker_api::WorkerApi;
+
+/// Where a request goes.
+pub(crate) struct Route<'a> {
+    pub(crate) api: Rc<WorkerApi>,
+    /// The number of the operation.
+    pub(crate) operation: usize,
+    /// The path below the API's base path.
+    pub(crate) remainder: &'a [u8],
+    /// Of the caller's credential. `None`: the operation needs none.
+    pub(crate) key_type: Option<KeyType>,
+    /// The number of the endpoint set, as soon as the caller is authorised.
+    pub(crate) set: usize,
+}
+
+impl Route<'_> {
+    /// # Errors
+    /// There is none of this number, which no route has.
+    pub(crate) fn operation(&self) -> Result<&Operation, Fault> {
+        let operations = &self.api.routes().api.operations;
+        operations.get(self.operation).ok_or(Fault::Denied(Denial::NoResource))
+    }
+
+    /// The endpoints.
+    ///
+    /// # Errors
+    /// The API has none for this kind of key.
+    pub(crate) fn balancer(&self) -> Result<&Rc<Balancer>, Fault> {
+        self.api.balancers.get(self.set).ok_or(Fault::Denied(match self.key_type {
+            Some(KeyType::Sandbox) => Denial::NoSandboxEndpoint,
+            Some(KeyType::Production) | None => Denial::NoProductionEndpoint,
+        }))
+    }
+}
+
+pub(crate) enum Routed<'a> {
+    Operation(Route<'a>),
+    /// The gateway's own response.
+    Own(Box<Response>),
+}
+
+/// Finds the operation, and records what is known of it even if there is none.
+///
+/// # Errors
+/// [`Fault::Denied`].
+pub(crate) fn route<'a>(
+    exchange: &mut Exchange<'a>,
+    revision: &Compiled,
+) -> Result<Routed<'a>, Fault> {
+    let Exchange { worker, request, record, .. } = exchange;
+    let (head, bytes) = (&request.head, request.bytes.as_slice());
+    let (host, path) = (head.host(bytes), head.path(bytes));
+    if path == b"*" {
+        return Ok(Routed::Own(Box::new(worker.own_response(200))));
+    }
+    let (api, remainder, found) =
+        match revision.routes.find(host, head.method(), path, request.secure) {
+            Ok(found) => (Some(found.api), found.remainder, Ok(found.operation)),
+            Err(not_found) => {
+                record.allow = not_found.allow;
+                (not_found.api, not_found.remainder, Err(not_found.denial))
+            }
+        };
+    let Some(routes) = api else {
+        return Err(Fault::Denied(found.err().unwrap_or(Denial::NoApi)));
+    };
+    let api = worker.apis.get(routes, &worker.pools);
+    record.api = Some(Rc::clone(&api.account));
+    record.operation = found.ok();
+    if found.is_ok() && routes.api.strict_paths && head.has_ambiguous_path() {
+        return Err(Fault::Denied(Denial::AmbiguousPath));
+    }
+    if matches!(found, Ok(_) | Err(Denial::MethodNotAllowed))
+        && let Some(fields) = cross_origin::preflight(request, routes, || routes.methods(remainder))
+    {
+        return Ok(Routed::Own(Box::new(worker.own_response_with(204, &fields))));
+    }
+    let operation = found.map_err(Fault::Denied)?;
+    Ok(Routed::Operation(Route { api, operation, remainder, key_type: None, set: 0 }))
+}

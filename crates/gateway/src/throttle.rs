@@ -1,0 +1,51 @@
+//! Throttling: may this caller send another request now?
+//!
+//! Life of a request: authorise -> **throttle** -> admit.
+
+use std::rc::Rc;
+
+use model::{Caller, Fault, Grant};
+use stages::throttle::{self, Level, Sender};
+
+use crate::clients::network;
+use crate::compiled::Compiled;
+use crate::exchange::Exchange;
+use crate::quotas::Quota;
+use crate::route::Route;
+
+/// Counts the request, unless a limit is reached.
+///
+/// # Errors
+/// The quota that is used up.
+pub(crate) fn throttle(
+    exchange: &mut Exchange<'_>,
+    revision: &Compiled,
+    route: &Route<'_>,
+    caller: Option<Rc<Caller>>,
+    grant: Grant,
+) -> Result<(), Fault> {
+    let Exchange { worker, request, record, .. } = exchange;
+    let quotas = &revision.quotas;
+    let (of_api, of_operation) = quotas.of(route.api.routes(), route.operation);
+    let uses = [
+        (Level::Api, of_api),
+        (Level::Operation, of_operation),
+        (Level::Subscription, grant.subscription),
+        (Level::Application, grant.application),
+    ];
+    if uses.iter().all(|(_, uses)| uses.is_none()) {
+        return Ok(());
+    }
+    let user = caller.as_ref().and_then(|caller| {
+        let issuer = revision.routes.issuers().get(caller.issuer?)?;
+        Some((issuer.iss.as_str(), caller.subject.as_deref()?))
+    });
+    let network = || network(request.client_address(&revision.live.trusted_proxies));
+    let sender = Sender { user, network: &network };
+    let now_ms = worker.quota_ms(record.started_us);
+    let mut meters = worker.meters.borrow_mut();
+    let admitted = throttle::admit(&mut meters, &quotas.plans, &uses, sender, now_ms);
+    let denial = admitted.as_ref().err().map(|refused| refused.denial);
+    record.quota = Quota::of(admitted);
+    denial.map_or(Ok(()), |denial| Err(Fault::Denied(denial)))
+}
