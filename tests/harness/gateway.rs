@@ -436,5 +436,6 @@ pub fn settings() -> Settings {
         plans: Plans::default(),
         control: None,
         quotas: None,
+        backend_jwt: None,
     }
 }

@@ -11,6 +11,7 @@ use stages::{Identity, Question, authorise as rules};
 
 use crate::account::Record;
 use crate::ask::Outcome;
+use crate::backend_jwt::Asserted;
 use crate::client::Client;
 use crate::compiled::Compiled;
 use crate::credentials::{self, Presented};
@@ -88,6 +89,32 @@ fn grant(revision: &Compiled, route: &Route<'_>, caller: Option<&Caller>) -> Res
         rules::grant(caller, rule).map_err(Fault::Denied)?;
     }
     Ok(grant)
+}
+
+/// Signs what says to the upstream who the caller is, if that is configured.
+pub(crate) fn assert_caller(
+    exchange: &Exchange<'_>,
+    revision: &Compiled,
+    route: &mut Route<'_>,
+    caller: Option<&Rc<Caller>>,
+) {
+    let (Some(signer), Some(caller)) = (&revision.live.backend_jwt, caller) else { return };
+    let Exchange { worker, request, .. } = exchange;
+    let routes = route.api.routes();
+    let credential = revision.quotas.subscribers.as_deref().and_then(|all| all.of_caller(caller));
+    let of = Asserted {
+        caller,
+        routes,
+        subscriber: credential.map(|credential| &credential.subscriber),
+        key_type: route.key_type.unwrap_or_default(),
+    };
+    let presented = || {
+        let Security::Required(accepts) = &route.operation().ok()?.security else { return None };
+        credentials::find(request, &routes.api, accepts).ok()?
+    };
+    let token = || presented().map(|presented| presented.bytes().to_vec());
+    let now_s = worker.resources.coarse().unix_s;
+    route.assertion = worker.backend_jwts.assertion(signer, &of, token, now_s);
 }
 
 /// Waits for the answer to a question, as long as the client does, then identifies the caller.

@@ -52,6 +52,7 @@ impl Account {
             drain_s: limits::DRAIN_S_DEFAULT,
             trusted_proxies: Vec::new(),
             client_tls: ClientTls::insecure(),
+            backend_jwt: None,
         });
         let integration = Integration::compile(&Snapshot::default(), None, None);
         let quotas = Quotas::compile(&Snapshot::default(), &routes, None);

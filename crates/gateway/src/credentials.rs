@@ -153,9 +153,9 @@ pub(crate) fn confirm(
     let permitted = match (presented, &caller.kind) {
         (Presented::Token(_), CredentialKind::Token) => return Ok(()),
         (Presented::Key(_), CredentialKind::ApiKey) => caller.permitted.as_deref(),
-        (Presented::Key(_), CredentialKind::ApplicationKey(hash)) => {
+        (Presented::Key(_), CredentialKind::ApplicationKey(_)) => {
             let subscribers = revision.quotas.subscribers.as_deref();
-            let known = subscribers.and_then(|all| all.of_api_key(hash));
+            let known = subscribers.and_then(|all| all.of_caller(caller));
             known.ok_or(AuthFailure::UnknownKey)?.permitted.as_deref()
         }
         (Presented::Token(_), CredentialKind::ApiKey | CredentialKind::ApplicationKey(_))

@@ -13,6 +13,7 @@ mod admission;
 mod artefacts;
 mod ask;
 mod authenticate;
+mod backend_jwt;
 #[doc(hidden)]
 pub mod bench;
 mod buffer;

@@ -62,7 +62,8 @@ pub(crate) async fn mediate_request<C: Client>(
     }
     let mut caching = None;
     if api.caches {
-        let (is_personal, default_s) = (is_personal(request, api), operation.response_cache);
+        let is_personal = route.assertion.is_some() || is_personal(request, api);
+        let default_s = operation.response_cache;
         match caching::look_up(worker, routes, route.set, request, is_personal, default_s) {
             Looked::Hit(response) => return Ok(Mediated::Response(response)),
             Looked::Miss(forwarded) => caching = Some(forwarded),
@@ -74,6 +75,9 @@ pub(crate) async fn mediate_request<C: Client>(
         caching.validate(&mut edits);
     }
     credentials::hide(request, api, &mut edits);
+    if let Some(signer) = &revision.live.backend_jwt {
+        signer.write(route.assertion.as_deref(), &mut edits);
+    }
     let query = VisibleQuery::of(request, api, &worker.resources);
     Ok(Mediated::Forward(Forwarded { edits, query, caching, admitted }))
 }

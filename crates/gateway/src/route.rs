@@ -22,6 +22,8 @@ pub(crate) struct Route<'a> {
     pub(crate) remainder: &'a [u8],
     /// Of the caller's credential. `None`: the operation needs none.
     pub(crate) key_type: Option<KeyType>,
+    /// What says to the upstream who the caller is.
+    pub(crate) assertion: Option<Rc<str>>,
     /// The number of the endpoint set, as soon as the caller is authorised.
     pub(crate) set: usize,
 }
@@ -89,5 +91,6 @@ pub(crate) fn route<'a>(
         return Ok(Routed::Own(Box::new(worker.own_response_with(204, &fields))));
     }
     let operation = found.map_err(Fault::Denied)?;
-    Ok(Routed::Operation(Route { api, operation, remainder, key_type: None, set: 0 }))
+    let (key_type, assertion, set) = (None, None, 0);
+    Ok(Routed::Operation(Route { api, operation, remainder, key_type, assertion, set }))
 }

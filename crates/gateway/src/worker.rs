@@ -15,6 +15,7 @@ use crate::account::{AccessLines, Record, Tally, WorkerFigures, bump};
 use crate::artefacts::Integration;
 use crate::artefacts::origins::Origins;
 use crate::ask::Questions;
+use crate::backend_jwt::BackendJwts;
 use crate::cache::ResponseCache;
 use crate::clients::Clients;
 use crate::compiled::Compiled;
@@ -65,6 +66,7 @@ pub(crate) struct Worker {
     pub(crate) responses: ResponseCache,
     pub(crate) heavy: HeavyPool,
     pub(crate) tokens: RefCell<TokenCache>,
+    pub(crate) backend_jwts: BackendJwts,
     pub(crate) meters: RefCell<WorkerMeters>,
     pub(crate) tally: Tally,
     pub(crate) access: AccessLines,
@@ -117,6 +119,7 @@ impl Worker {
             held: HeldBytes::default(),
             responses: ResponseCache::default(),
             heavy,
+            backend_jwts: BackendJwts::default(),
             tokens: RefCell::new(TokenCache::new(limits::TOKEN_CACHE_BYTES_MAX, &SystemEntropy)),
             meters: RefCell::new(WorkerMeters::new(meters)),
             tally: Tally::default(),

@@ -41,8 +41,8 @@ pub use plan::{Limit, LimitBy, Plan, Plans, Quantity};
 pub use policy::{Policies, Policy, PolicyFlow};
 pub use revoked::Revoked;
 pub use settings::{
-    AccessLog, AdminSettings, CertificateFiles, ClientCertificates, ControlSettings, EndpointTls,
-    FaultStatus, GatewaySettings, Http2Listeners, IntegrationSettings, Introspection,
+    AccessLog, AdminSettings, BackendJwt, CertificateFiles, ClientCertificates, ControlSettings,
+    EndpointTls, FaultStatus, GatewaySettings, Http2Listeners, IntegrationSettings, Introspection,
     IssuerSettings, KeySource, LogFormat, LogSettings, PlanFiles, QuotaSettings, Revocations,
     Settings, SniCertificate, StoreSettings, TlsSettings, UpstreamTls, WhenDown,
 };

@@ -23,6 +23,8 @@ pub struct Settings {
     pub control: Option<ControlSettings>,
     /// `[quotas]`; absent: each gateway counts alone.
     pub quotas: Option<QuotaSettings>,
+    /// `[backend_jwt]`; absent: upstreams get no assertion.
+    pub backend_jwt: Option<BackendJwt>,
 }
 
 impl Settings {
@@ -223,6 +225,30 @@ pub struct ControlSettings {
 impl std::fmt::Debug for ControlSettings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ControlSettings").field("https", &self.https).finish_non_exhaustive()
+    }
+}
+
+/// `[backend_jwt]`: the JWT by which upstreams learn who the caller is.
+#[derive(Clone, PartialEq, Eq)]
+pub struct BackendJwt {
+    /// `key`: a private key in PEM.
+    pub key: Vec<u8>,
+    /// `header`: the field that carries it.
+    pub header: String,
+    /// `issuer`: its `iss`.
+    pub issuer: String,
+    /// `dialect`: what the names of its own claims begin with.
+    pub dialect: String,
+    /// `expires_s`
+    pub expires_s: u64,
+}
+
+/// The key is not printed.
+impl std::fmt::Debug for BackendJwt {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { header, issuer, .. } = self;
+        let mut shown = f.debug_struct("BackendJwt");
+        shown.field("header", header).field("issuer", issuer).finish_non_exhaustive()
     }
 }
 

@@ -44,8 +44,8 @@ pub fn subscription(
     subscribers: Option<&Subscribers>,
     plans: &PlanTable,
 ) -> Result<Grant, Denial> {
-    if let CredentialKind::ApplicationKey(hash) = &caller.kind {
-        let found = subscribers.and_then(|all| all.of_api_key(hash));
+    if matches!(caller.kind, CredentialKind::ApplicationKey(_)) {
+        let found = subscribers.and_then(|all| all.of_caller(caller));
         let found = found.ok_or(Denial::InvalidCredentials)?;
         if api.subscription {
             return of_application(found, api_key);
@@ -58,7 +58,7 @@ pub fn subscription(
     let Some(subscribers) = subscribers.filter(|_| api.subscription) else {
         return Ok(Grant { key_type: Some(caller.key_type), ..Grant::default() });
     };
-    let found = caller.client_id.as_ref().and_then(|id| subscribers.of_client(id));
+    let found = subscribers.of_caller(caller);
     of_application(found.ok_or(Denial::Unsubscribed)?, api_key)
 }
 

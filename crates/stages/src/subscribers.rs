@@ -5,8 +5,8 @@ use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
 use model::{
-    Application, ApplicationKey, KeyCredential, KeyType, Permitted, PlanUse, Subscription,
-    SubscriptionState,
+    Application, ApplicationKey, Caller, CredentialKind, KeyCredential, KeyType, Permitted,
+    PlanUse, Subscription, SubscriptionState,
 };
 
 use crate::hash::{LoadedKeysState, mix};
@@ -91,6 +91,17 @@ impl Subscribers {
     #[must_use]
     pub fn of_api_key(&self, hash: &[u8; 32]) -> Option<&Credential> {
         self.shards.get(shard_of(hash))?.api_keys.get(hash)
+    }
+
+    /// The application of a caller: that of its API key, or of its `client_id`.
+    #[must_use]
+    pub fn of_caller(&self, caller: &Caller) -> Option<&Credential> {
+        match &caller.kind {
+            CredentialKind::ApplicationKey(hash) => self.of_api_key(hash),
+            CredentialKind::Token | CredentialKind::ApiKey => {
+                self.of_client(caller.client_id.as_ref()?)
+            }
+        }
     }
 
     fn shard(&mut self, number: usize) -> &mut Shard {

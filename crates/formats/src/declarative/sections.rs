@@ -13,6 +13,7 @@ use toml::Spanned;
 use toml::de::DeTable;
 
 use super::Outside;
+use super::backend_jwt;
 use super::control;
 use super::issuers;
 use super::manual::MANUAL;
@@ -37,6 +38,11 @@ pub(super) fn settings(
     let settings = Settings {
         control: control::read(&control, &store, outside, report),
         quotas: quotas::read(&root.section("quotas", "quotas", report), outside, report),
+        backend_jwt: backend_jwt::read(
+            &root.section("backend_jwt", "backend_jwt", report),
+            outside,
+            report,
+        ),
         gateway,
         integration: self::integration(&integration, outside, report),
         tls: tls(&root.section("tls", "tls", report), outside, report),

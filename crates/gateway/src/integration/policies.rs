@@ -24,7 +24,7 @@ use crate::account::Record;
 use crate::admission::Admitted;
 use crate::artefacts::{fault_of, policies::Served};
 use crate::client::Client;
-use crate::compiled::Compiled;
+use crate::compiled::{Compiled, Live};
 use crate::credentials::{self, VisibleQuery};
 use crate::exchange::Exchange;
 use crate::flow::Source as _;
@@ -53,8 +53,7 @@ pub(crate) async fn respond<C: Client>(
         reason: "the policies were not compiled".to_owned(),
     })?;
     let budget = budget(&revision.live);
-    let body_bytes_max = revision.live.held_body_bytes_max;
-    let message = request_message(worker, request, route, (operation, body_bytes_max), &budget);
+    let message = request_message(worker, request, route, (operation, &revision.live), &budget);
     let mut message = message.map_err(fault_of)?;
     let program = &served.policies.program;
     if operation.flow.response.is_some_and(|of| program.body_use(of) != BodyUse::Untouched) {
@@ -94,7 +93,7 @@ fn request_message(
     worker: &Worker,
     request: &Request,
     to: &Route<'_>,
-    (operation, body_bytes_max): (OperationFlow, usize),
+    (operation, live): (OperationFlow, &Live),
     budget: &Budget,
 ) -> Result<Message, mediation::Failure> {
     let api = &to.api.routes().api;
@@ -114,6 +113,9 @@ fn request_message(
     let reads_claims = operation.reads_claims && has_token(api, to.operation);
     let claims = reads_claims.then(|| claims(request, &api.auth_header));
     credentials::hide(request, api, &mut head.edits);
+    if let Some(signer) = &live.backend_jwt {
+        signer.write(to.assertion.as_deref(), &mut head.edits);
+    }
     let query = VisibleQuery::of(request, api, &worker.resources);
     if let Some(rest) = query.rest() {
         let RequestCopy { head, bytes, .. } = &mut *head;
@@ -121,7 +123,7 @@ fn request_message(
     }
     query.release(&worker.resources);
     let target = operation.reads_invocation.then(|| head.head.target(&head.bytes).to_vec());
-    let mut message = message(head, request.head.framing(), body_bytes_max);
+    let mut message = message(head, request.head.framing(), live.held_body_bytes_max);
     if let Some(claims) = claims.flatten() {
         let claims = PropertyValue::Json(Arc::new(claims));
         message.set(PropertyScope::Synapse, CLAIMS, claims, budget)?;

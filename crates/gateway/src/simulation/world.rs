@@ -321,6 +321,7 @@ fn compiled(limits: &Limits) -> Compiled {
         drain_s: 10,
         trusted_proxies: Vec::new(),
         client_tls: ClientTls::insecure(),
+        backend_jwt: None,
     };
     let integration = Integration::compile(&Snapshot::default(), None, None);
     let (routes, policies) = (Arc::clone(routes), Arc::default());
