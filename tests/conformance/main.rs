@@ -6,6 +6,7 @@ mod api_keys;
 mod auth_failures;
 mod backend_jwt;
 mod bodies;
+mod denials;
 mod descriptions;
 mod disconnects;
 mod endpoints;

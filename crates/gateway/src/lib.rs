@@ -25,6 +25,7 @@ mod compiled;
 mod credentials;
 mod cross_origin;
 mod deliver;
+mod deny;
 mod descriptors;
 mod exchange;
 mod fault;

@@ -4,7 +4,7 @@
 
 use std::rc::Rc;
 
-use model::{Denial, Fault, KeyType, Operation};
+use model::{Denial, Fault, KeyType, Lifecycle, Operation};
 
 use crate::compiled::Compiled;
 use crate::cross_origin;
@@ -82,6 +82,13 @@ pub(crate) fn route<'a>(
     let api = worker.apis.get(routes, &worker.pools);
     record.api = Some(Rc::clone(&api.account));
     record.operation = found.ok();
+    let state = match routes.api.lifecycle {
+        Lifecycle::Published | Lifecycle::Deprecated => Ok(()),
+        Lifecycle::Created => Err(Denial::Unsubscribed),
+        Lifecycle::Blocked => Err(Denial::ApiBlocked),
+        Lifecycle::Retired => Err(Denial::NoApi),
+    };
+    state.map_err(Fault::Denied)?;
     if found.is_ok() && routes.api.strict_paths && head.has_ambiguous_path() {
         return Err(Fault::Denied(Denial::AmbiguousPath));
     }

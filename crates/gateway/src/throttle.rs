@@ -4,7 +4,7 @@
 
 use std::rc::Rc;
 
-use model::{Caller, Fault, Grant};
+use model::{Caller, Denial, Fault, Grant};
 use stages::throttle::{self, Level, Sender};
 
 use crate::clients::network;
@@ -13,10 +13,10 @@ use crate::exchange::Exchange;
 use crate::quotas::Quota;
 use crate::route::Route;
 
-/// Counts the request, unless a limit is reached.
+/// Counts the request, unless it is denied or a limit is reached.
 ///
 /// # Errors
-/// The quota that is used up.
+/// [`Denial::Blocked`], or the quota that is used up.
 pub(crate) fn throttle(
     exchange: &mut Exchange<'_>,
     revision: &Compiled,
@@ -26,6 +26,14 @@ pub(crate) fn throttle(
 ) -> Result<(), Fault> {
     let Exchange { worker, request, record, .. } = exchange;
     let quotas = &revision.quotas;
+    let address = || request.client_address(&revision.live.trusted_proxies);
+    if let Some(deny) = &quotas.deny {
+        let base_path = &route.api.routes().api.base_path;
+        let subscribers = quotas.subscribers.as_deref();
+        if deny.denies(base_path, caller.as_deref(), subscribers, address) {
+            return Err(Fault::Denied(Denial::Blocked));
+        }
+    }
     let (of_api, of_operation) = quotas.of(route.api.routes(), route.operation);
     let uses = [
         (Level::Api, of_api),
@@ -40,7 +48,7 @@ pub(crate) fn throttle(
         let issuer = revision.routes.issuers().get(caller.issuer?)?;
         Some((issuer.iss.as_str(), caller.subject.as_deref()?))
     });
-    let network = || network(request.client_address(&revision.live.trusted_proxies));
+    let network = || network(address());
     let sender = Sender { user, network: &network };
     let now_ms = worker.quota_ms(record.started_us);
     let mut meters = worker.meters.borrow_mut();

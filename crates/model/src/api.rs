@@ -40,6 +40,7 @@ pub struct Api {
     pub caches: bool,
     /// Name of the plan for all its requests. It takes precedence over those of operations.
     pub plan: Option<String>,
+    pub lifecycle: Lifecycle,
     /// Whether callers need a subscription, if there are applications.
     pub subscription: bool,
     /// Protocols besides `websocket` that may be tunnelled after a 101, in lower case.
@@ -78,6 +79,7 @@ impl Api {
             cors: None,
             caches: false,
             plan: None,
+            lifecycle: Lifecycle::Published,
             subscription: true,
             upgrades: Vec::new(),
             operations: Vec::new(),
@@ -88,6 +90,21 @@ impl Api {
             source: PathBuf::new(),
         }
     }
+}
+
+/// WSO2's states of an API.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Lifecycle {
+    /// Not published yet: nobody can be subscribed to it.
+    Created,
+    #[default]
+    Published,
+    /// For a while: 503.
+    Blocked,
+    /// Served as before.
+    Deprecated,
+    /// As if there were none.
+    Retired,
 }
 
 /// The listeners that serve an API. Requests on another get 403, "Unsupported Transport".

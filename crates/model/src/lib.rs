@@ -21,8 +21,8 @@ mod snapshot;
 mod upstream;
 
 pub use api::{
-    Accepts, Api, Cors, IDENTITY_FIELDS, KeyPlace, Operation, ScopeRule, Security, TokenRule,
-    Transports,
+    Accepts, Api, Cors, IDENTITY_FIELDS, KeyPlace, Lifecycle, Operation, ScopeRule, Security,
+    TokenRule, Transports,
 };
 pub use application::{
     Application, ApplicationKey, KeyCredential, Permitted, Subscription, SubscriptionState,
@@ -37,7 +37,7 @@ pub use diagnostic::{Diagnostic, Place, Severity};
 pub use fault::{Blame, Fault};
 pub use grant::{Grant, PlanUse};
 pub use methods::MethodSet;
-pub use plan::{Limit, LimitBy, Plan, Plans, Quantity};
+pub use plan::{Deny, Limit, LimitBy, Plan, Plans, Quantity};
 pub use policy::{Policies, Policy, PolicyFlow};
 pub use revoked::Revoked;
 pub use settings::{

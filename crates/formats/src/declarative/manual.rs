@@ -111,6 +111,11 @@ pub(super) const PLANS: &[Row] = &[
     ("plan.limits.by", "\"user\" or \"address\"; absent: one count", "Count each user, or each client address, separately."),
     ("plan.burst.requests", "integer", "Requests within each short window, written as `burst = { requests = 50, per = \"1s\" }`."),
     ("plan.burst.per", "such as \"1s\"", "Length of the window."),
+    ("deny.api", "path", "Base path of an API that nobody may call. Each [[deny]] has one of `api`, `application`, `user` and `addresses`; its requests get 403, 900805."),
+    ("deny.application", "string", "Name of an application that may not call."),
+    ("deny.user", "string", "`sub` of tokens that may not call."),
+    ("deny.addresses", "list of IP addresses and CIDR blocks", "Clients that may not call."),
+    ("deny.inverted", "true or false; default: false", "With `addresses`: all other clients may not call."),
 ];
 
 /// The keys of an application's file.
@@ -187,7 +192,7 @@ fn tables(manual: &'static [Row], out: &mut String) {
 }
 
 /// Tables of which there can be several.
-const REPEATED: [&str; 4] = ["issuer", "plan", "tls.sni", "upstream_tls.endpoint"];
+const REPEATED: [&str; 5] = ["deny", "issuer", "plan", "tls.sni", "upstream_tls.endpoint"];
 
 /// The table as written in the file.
 pub(super) fn heading(table: &str) -> String {

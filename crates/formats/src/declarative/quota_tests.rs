@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use model::{KeyCredential, KeyType, Limit, Permitted, Plan, Plans, SubscriptionState};
+use model::{Deny, KeyCredential, KeyType, Limit, Permitted, Plan, Plans, SubscriptionState};
 
 use super::*;
 use crate::report::assert_lines;
@@ -101,6 +101,34 @@ fn policies_of_the_microgateway_load_as_they_are() {
         "p.yaml:1:45: warning: `stopOnQuotaReach`",
     );
     check("p.yaml", "A: 1\n", "p.yaml:1:4: error: a list of policies");
+}
+
+#[test]
+fn deny_policies_are_read() {
+    let text = "[[deny]]\napi = \"/pets/1.0.0/\"\n[[deny]]\napplication = \"orders\"\n\
+        [[deny]]\nuser = \"ann\"\n[[deny]]\naddresses = [\"10.0.0.0/8\"]\ninverted = true\n";
+    let (plans, diagnostics) = read_plans(&[("plans.toml".into(), Ok(text.into()))]);
+    assert_eq!(diagnostics, []);
+    let blocks = vec![("10.0.0.0".parse().unwrap(), 8)];
+    let expect = [
+        Deny::Api("/pets/1.0.0".to_owned()),
+        Deny::Application("orders".to_owned()),
+        Deny::User("ann".to_owned()),
+        Deny::Addresses { blocks, is_inverted: true },
+    ];
+    assert_eq!(plans.deny, expect);
+    for (text, expect) in [
+        ("[[deny]]\n", "p.toml:1:1: error: needs one of"),
+        ("[[deny]]\nuser = \"a\"\napi = \"/a\"\n", "p.toml:1:1: error: needs one of"),
+        ("[[deny]]\nuser = \"a\"\ninverted = true\n", "p.toml:3:12: error: `inverted`"),
+        ("[[deny]]\naddresses = []\n", "p.toml:2:13: error: `addresses` must list"),
+        (
+            "[[deny]]\naddress = \"a\"\n",
+            "p.toml:1:1: error: needs one of; p.toml:2:1: error: unknown key",
+        ),
+    ] {
+        check("p.toml", text, expect);
+    }
 }
 
 const FULL: &str = r#"[application]

@@ -144,6 +144,7 @@ impl<'n> Document<'n> {
             cors: settings.cors,
             caches: paths.found.iter().any(|operation| operation.response_cache.is_some()),
             plan: paths.plan(),
+            lifecycle: settings.lifecycle,
             subscription: settings.subscription,
             upgrades: settings.upgrades,
             operations: paths.found,

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use base::limits::RESPONSE_CACHE_S;
-use model::{Cors, Place, Transports};
+use model::{Cors, Lifecycle, Place, Transports};
 
 use super::cors;
 use super::values;
 use crate::address;
-use crate::report::{Report, shorten, suggest};
+use crate::report::{Report, one_of, shorten, suggest};
 use crate::tree::Map;
 
 pub(super) struct General {
@@ -20,6 +20,7 @@ pub(super) struct General {
     pub(super) mutual_tls: bool,
     pub(super) cors: Option<Cors>,
     pub(super) response_cache: Option<u32>,
+    pub(super) lifecycle: Lifecycle,
     pub(super) subscription: bool,
     pub(super) upgrades: Vec<String>,
 }
@@ -35,9 +36,35 @@ pub(super) fn read(root: &Map<'_>, report: &mut Report) -> General {
         strict_paths: flag(root, "x-penstock-strict-paths", report),
         cors: root.get("x-wso2-cors").and_then(|node| cors::read(node, report)),
         response_cache: response_cache(root, report),
+        lifecycle: lifecycle(root, report),
         subscription: flag(root, "x-penstock-subscription", report).unwrap_or(true),
         upgrades: upgrades(root, report),
     }
+}
+
+/// `x-penstock-lifecycle`
+fn lifecycle(root: &Map<'_>, report: &mut Report) -> Lifecycle {
+    const NAME: &str = "x-penstock-lifecycle";
+    const STATES: [(&str, Lifecycle); 5] = [
+        ("created", Lifecycle::Created),
+        ("published", Lifecycle::Published),
+        ("blocked", Lifecycle::Blocked),
+        ("deprecated", Lifecycle::Deprecated),
+        ("retired", Lifecycle::Retired),
+    ];
+    let node = root.get(NAME);
+    let text = node.and_then(|node| Some((values::text(node, NAME, report)?, node.place)));
+    let Some((text, place)) = text else { return Lifecycle::default() };
+    let found = STATES.into_iter().find(|(name, _)| text.eq_ignore_ascii_case(name));
+    found.map_or_else(
+        || {
+            let names = || STATES.into_iter().map(|(name, _)| name);
+            let help = suggest(text, names(), || format!("write {}", one_of(names())));
+            report.error(place, format!("unknown state `{}`", shorten(text)), help);
+            Lifecycle::default()
+        },
+        |(_, state)| state,
+    )
 }
 
 /// Whether `x-wso2-mutual-ssl` is `mandatory`; other values are diagnostics of the extension.

@@ -435,6 +435,26 @@ fn a_secured_api_needs_an_issuer() {
 }
 
 #[test]
+fn an_api_has_a_state() {
+    use model::Lifecycle::{Blocked, Created, Deprecated, Published, Retired};
+    let state = |text: &str| {
+        let outcome = load(&format!("{HEAD}{text}\n"), &[]);
+        outcome.api.map(|api| api.lifecycle)
+    };
+    assert_eq!(state(""), Some(Published));
+    for (text, expect) in [
+        ("created", Created),
+        ("PUBLISHED", Published),
+        ("blocked", Blocked),
+        ("Deprecated", Deprecated),
+        ("retired", Retired),
+    ] {
+        assert_eq!(state(&format!("x-penstock-lifecycle: {text}")), Some(expect));
+    }
+    security("x-penstock-lifecycle: blokced", "", "9:23: error: unknown state `blokced`");
+}
+
+#[test]
 fn an_api_may_require_client_certificates() {
     for (value, expect) in [("mandatory", true), ("Mandatory", true), ("optional", false)] {
         let outcome = load(&format!("{HEAD}x-wso2-mutual-ssl: {value}\n"), &[]);
