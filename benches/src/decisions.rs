@@ -7,9 +7,9 @@ use base::{Entropy, Method, Now};
 use gateway::bench::Account;
 use jose::{Algorithm, Header, KeySet, SigningKey};
 use model::{
-    Api, ApiState, Application, ApplicationKey, Endpoint, Introspection, Issuer, KeyCredential,
-    KeyType, Limit, LimitBy, LoadedApi, Operation, Plan, Plans, Quantity, Scheme, ScopeRule,
-    Security, Snapshot, Subscription, SubscriptionState, Upstream, UpstreamKind,
+    Accepts, Api, ApiState, Application, ApplicationKey, Endpoint, Introspection, Issuer,
+    KeyCredential, KeyType, Limit, LimitBy, LoadedApi, Operation, Plan, Plans, Quantity, Scheme,
+    ScopeRule, Security, Snapshot, Subscription, SubscriptionState, Upstream, UpstreamKind,
 };
 use stages::throttle::{self, Level, Meters, Sender, WorkerMeters};
 use stages::{Identity, PlanTable, Routes, Subscribers, TokenCache, authenticate, authorise};
@@ -88,7 +88,9 @@ pub(super) fn pure_pipeline(times: usize) {
         let Some(operation) = api.operations.get(found.operation) else {
             panic!("no such operation")
         };
-        let Security::Token(rule) = &operation.security else { panic!("not secured") };
+        let Security::Required(Accepts { token: Some(rule), .. }) = &operation.security else {
+            panic!("not secured")
+        };
         let caller = known(&mut cache, black_box(credential), routes.issuers());
         assert_eq!(authorise::grant(&caller, rule), Ok(()));
         let upstream = authorise::upstream(api, operation, Some(caller.key_type));
@@ -139,6 +141,7 @@ fn application(number: usize) -> Arc<Application> {
     let key = ApplicationKey {
         credential: KeyCredential::ClientId(client),
         key_type: KeyType::Production,
+        permitted: None,
     };
     let subscription = |api| Subscription {
         api: format!("Orders {api:04}"),
@@ -200,6 +203,7 @@ fn issuer() -> Issuer {
         audiences: vec!["bench".to_owned()],
         leeway_s: 0,
         padded_segments: false,
+        api_keys: false,
         allow_unlimited: false,
         introspection: None,
         revoked: None,
@@ -217,7 +221,9 @@ fn api(number: usize) -> Api {
     let operation = |method, template: &str| Operation {
         method,
         template: template.to_owned(),
-        security: Security::Token(ScopeRule::AnyOf(vec!["orders:write".to_owned()])),
+        security: Security::Required(Accepts::token(ScopeRule::AnyOf(vec![
+            "orders:write".to_owned(),
+        ]))),
         production: None,
         sandbox: None,
         plan: None,

@@ -3,13 +3,14 @@
 use std::collections::HashSet;
 
 use harness::{CannedResponse, Gateway, Issuer, Upstream, api};
-use model::{AccessLog, AuthFailure, Denial};
+use model::{Accepts, AccessLog, AuthFailure, Denial, KeyPlace, ScopeRule, Security};
 use serde_json::{Value, json};
 
 /// A rejected credential for each reason: the header fields, and the reason.
 fn rejected(issuer: &Issuer, stranger: &Issuer) -> Vec<(String, AuthFailure)> {
     let bearer = |token: String| format!("Authorization: Bearer {token}\r\n");
     let token = issuer.token().claim("aud", "shop");
+    let key = token.clone().claim("token_type", "apiKey");
     let valid = token.sign();
     let (_, claims_and_signature) = valid.split_once('.').unwrap();
     vec![
@@ -45,6 +46,12 @@ fn rejected(issuer: &Issuer, stranger: &Issuer) -> Vec<(String, AuthFailure)> {
             bearer(token.clone().claim("cnf", json!({"jkt": "key"})).sign()),
             AuthFailure::Unconfirmed,
         ),
+        ("apikey: unknown\r\n".to_owned(), AuthFailure::UnknownKey),
+        (bearer(key.sign()), AuthFailure::WrongKind),
+        (
+            format!("apikey: {}\r\n", key.claim("permittedIP", "192.0.2.1").sign()),
+            AuthFailure::NotPermitted,
+        ),
     ]
 }
 
@@ -59,7 +66,13 @@ fn each_reason_is_counted_and_logged_and_in_no_response() {
     });
     let issuer = Issuer::new("resident").audiences(&["shop"]).introspected_by(&server);
     let rejected = rejected(&issuer, &Issuer::new("resident"));
-    let gateway = Gateway::of(api("/a").secured("GET /*").to(&upstream))
+    let keys = Accepts {
+        api_keys: vec![KeyPlace::Header("apikey".to_owned())],
+        ..Accepts::token(ScopeRule::Anything)
+    };
+    let security = Security::Required(keys);
+    let api = api("/a").secured("GET /*").to(&upstream);
+    let gateway = Gateway::of(api.with(|api| api.operations[0].security = security.clone()))
         .issuer(&issuer)
         .settings(|settings| settings.access_log = AccessLog::File(file.clone()))
         .start();

@@ -2,8 +2,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 mod access_log;
+mod api_keys;
 mod auth_failures;
+mod backend_jwt;
 mod bodies;
+mod denials;
 mod descriptions;
 mod disconnects;
 mod endpoints;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use base::Method;
 use model::{
-    Api, ApiState, Cors, LoadedApi, Operation, ScopeRule, Security, Suspension, SuspensionTime,
-    UpstreamKind,
+    Accepts, Api, ApiState, Cors, LoadedApi, Operation, ScopeRule, Security, Suspension,
+    SuspensionTime, UpstreamKind,
 };
 
 use crate::Upstream;
@@ -37,21 +37,21 @@ impl ApiBuilder {
     /// Operations that need a token.
     #[must_use]
     pub fn secured(self, operations: &str) -> Self {
-        self.operations(operations, &Security::Token(ScopeRule::Anything))
+        self.operations(operations, &Security::Required(Accepts::token(ScopeRule::Anything)))
     }
 
     /// Operations that need a token with one of `scopes`.
     #[must_use]
     pub fn any_scope(self, operations: &str, scopes: &[&str]) -> Self {
         let scopes = scopes.iter().map(|&scope| scope.to_owned()).collect();
-        self.operations(operations, &Security::Token(ScopeRule::AnyOf(scopes)))
+        self.operations(operations, &Security::Required(Accepts::token(ScopeRule::AnyOf(scopes))))
     }
 
     /// Operations that need a token with all of `scopes`.
     #[must_use]
     pub fn all_scopes(self, operations: &str, scopes: &[&str]) -> Self {
         let scopes = scopes.iter().map(|&scope| scope.to_owned()).collect();
-        self.operations(operations, &Security::Token(ScopeRule::AllOf(scopes)))
+        self.operations(operations, &Security::Required(Accepts::token(ScopeRule::AllOf(scopes))))
     }
 
     /// These identity fields are forwarded from every client.

@@ -26,6 +26,7 @@ pub struct Issuer {
     audiences: Vec<String>,
     leeway_s: u64,
     allow_unlimited: bool,
+    api_keys: bool,
     introspection: Option<Introspection>,
 }
 
@@ -52,6 +53,7 @@ impl Issuer {
             audiences: Vec::new(),
             leeway_s: 0,
             allow_unlimited: false,
+            api_keys: false,
             introspection: None,
         }
     }
@@ -74,6 +76,13 @@ impl Issuer {
     #[must_use]
     pub fn allow_unlimited(mut self) -> Self {
         self.allow_unlimited = true;
+        self
+    }
+
+    /// Its tokens are API keys.
+    #[must_use]
+    pub fn api_keys(mut self) -> Self {
+        self.api_keys = true;
         self
     }
 
@@ -112,6 +121,7 @@ impl Issuer {
             audiences: self.audiences.clone(),
             leeway_s: self.leeway_s,
             padded_segments: false,
+            api_keys: self.api_keys,
             allow_unlimited: self.allow_unlimited,
             introspection: self.introspection.clone(),
             revoked: None,

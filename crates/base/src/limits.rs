@@ -335,6 +335,25 @@ pub const RESPONSE_CACHE_S: u32 = 300;
 
 /// Longest credential, in bytes. Longer: 900901. It must fit in a head.
 pub const TOKEN_BYTES_MAX: usize = 16 * KIB as usize;
+/// Most addresses, and most referrers, that may be listed for an API key. Others of a signed key are ignored, so that it may
+/// not be used from there; in an application's file they are an error.
+pub const PERMITTED_MAX: usize = 100;
+/// Longest `Referer` that is compared with those of an API key, in bytes. Longer: 900908.
+pub const REFERER_BYTES_MAX: usize = 2 * KIB as usize;
+/// Most places of an operation's API keys. More: an error of the description.
+pub const KEY_PLACES_MAX: usize = 8;
+/// Most deny policies. More: an error of the configuration.
+pub const DENY_MAX: usize = 1_000;
+/// How long a backend JWT is valid, in seconds. Source: WSO2's `expiry_time`.
+pub const BACKEND_JWT_S: u64 = 900;
+/// Least `expires_s`, in seconds.
+pub const BACKEND_JWT_S_MIN: u64 = 60;
+/// Largest `expires_s`, in seconds.
+pub const BACKEND_JWT_S_MAX: u64 = 24 * 60 * 60;
+/// So long before it expires, a backend JWT is signed again, in seconds: an upstream may look at it late.
+pub const BACKEND_JWT_MARGIN_S: u64 = 30;
+/// Memory of one worker's signed backend JWTs, in bytes. Full: all are forgotten, and signed again when needed.
+pub const BACKEND_JWTS_BYTES_MAX: usize = 16 * MIB as usize;
 /// Memory of one worker's cache of verified tokens, in bytes. Full: the oldest are evicted.
 pub const TOKEN_CACHE_BYTES_MAX: usize = 32 * MIB as usize;
 /// Longest time a verified token stays cached, in seconds. Source: WSO2's token cache, 15 minutes.
@@ -498,6 +517,7 @@ const _: () = assert!(
     INTROSPECTIONS_PER_CLIENT_MAX < INTROSPECTIONS_MAX,
     "one client must leave places to others"
 );
+const _: () = assert!(BACKEND_JWT_MARGIN_S < BACKEND_JWT_S_MIN, "a new one is used for a while");
 const _: () = assert!(TOKEN_BYTES_MAX < HEAD_BYTES_MAX as usize, "a token must fit in a head");
 const _: () = assert!(CONTENT_LENGTH_BYTES_MAX == (1 << 53) - 1, "exact as a double");
 const _: () = assert!(IDLE_UPSTREAM_MS_MAX < 60_000, "the gateway closes before the upstream does");

@@ -112,6 +112,7 @@ pub fn defaults(settings: &Settings) -> Defaults {
         try_ms: settings.gateway.try_ms,
         retry_budget_percent: settings.gateway.retry_budget_percent,
         issuers_configured: !settings.issuers.is_empty(),
+        applications_configured: !settings.gateway.applications.is_empty(),
         strict_paths: settings.gateway.strict_paths,
         plans: settings.plans.iter().map(|plan| plan.name.clone()).collect(),
     }

@@ -256,6 +256,7 @@ fn issuer(settings: &IssuerSettings, keys: KeySet, revision: u64) -> Issuer {
         audiences: settings.audiences.clone(),
         leeway_s: settings.leeway_s,
         padded_segments: settings.padded_segments,
+        api_keys: settings.api_keys,
         allow_unlimited: settings.allow_unlimited,
         introspection: settings.introspection.clone(),
         revoked: None,

@@ -4,14 +4,14 @@
 
 use std::path::Path;
 
-use model::{Api, ScopeRule, Security, UpstreamKind};
+use model::{Accepts, Api, ScopeRule, Security, UpstreamKind};
 use penstock_formats::openapi::{Defaults, read};
 
 #[test]
 fn the_echo_example_is_secured_on_every_method() {
     let api = load("echo.yaml");
     assert_eq!((api.base_path.as_str(), api.operations.len()), ("/echo/1.0.0", 7));
-    let secured = Security::Token(ScopeRule::Anything);
+    let secured = Security::Required(Accepts::token(ScopeRule::Anything));
     assert!(api.operations.iter().all(|op| op.template == "/*" && op.security == secured));
     assert_eq!(api.upstreams[api.production.unwrap()].endpoints[0].authority, "127.0.0.1:8688");
 }
@@ -30,9 +30,12 @@ fn the_pets_example_shows_scopes_endpoints_and_cors() {
         .map(|op| {
             let security = match &op.security {
                 Security::Open => "open".to_owned(),
-                Security::Token(ScopeRule::Anything) => "token".to_owned(),
-                Security::Token(ScopeRule::AnyOf(scopes)) => format!("any {}", scopes.join(" ")),
-                Security::Token(ScopeRule::AllOf(scopes)) => format!("all {}", scopes.join(" ")),
+                Security::Required(accepts) => match accepts.token.as_ref().map(|it| &it.scopes) {
+                    None => "keys".to_owned(),
+                    Some(ScopeRule::Anything) => "token".to_owned(),
+                    Some(ScopeRule::AnyOf(scopes)) => format!("any {}", scopes.join(" ")),
+                    Some(ScopeRule::AllOf(scopes)) => format!("all {}", scopes.join(" ")),
+                },
             };
             let own = op.production.map_or("", |_| " own endpoints");
             format!("{} {} {security}{own}", op.method.as_str(), op.template)

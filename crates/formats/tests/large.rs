@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::LazyLock;
 
-use model::{ScopeRule, Security};
+use model::{Accepts, ScopeRule, Security};
 use penstock_formats::openapi::{Defaults, Outcome, read};
 
 const RESOURCES: usize = 203;
@@ -45,7 +45,8 @@ fn every_operation_of_the_document_is_served_and_secured() {
         for method in item.as_object().unwrap().keys().filter(|key| *key != "parameters") {
             declared += 1;
             let operation = served[&(template.to_owned(), method.clone())];
-            assert_eq!(operation.security, Security::Token(ScopeRule::Anything), "{method} {path}");
+            let token = Security::Required(Accepts::token(ScopeRule::Anything));
+            assert_eq!(operation.security, token, "{method} {path}");
         }
     }
     assert_eq!(declared, OPERATIONS + 1);

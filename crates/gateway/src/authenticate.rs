@@ -1,26 +1,26 @@
 //! Authentication and authorisation of an exchange: who calls, and may they?
 //!
 //! Life of a request: route -> **authenticate** -> **authorise** -> throttle. What a credential means, and what a
-//! caller may do, is decided in `stages`; here the credential is taken from the request, and questions are asked.
+//! caller may do, is decided in `stages`; here questions are asked, and failures recorded.
 
 use std::rc::Rc;
 
 use base::limits::KEY_SET_WAIT_MS_MAX;
-use model::{Api, AuthFailure, Caller, Denial, Fault, Grant, Security};
-use stages::{Identity, Question, authenticate as stage, authorise as rules};
-use wire::http1::{Field, Known};
+use model::{Api, AuthFailure, Caller, CredentialKind, Denial, Fault, Grant, Security};
+use stages::{Identity, Question, authorise as rules};
 
 use crate::account::Record;
 use crate::ask::Outcome;
+use crate::backend_jwt::Asserted;
 use crate::client::Client;
 use crate::compiled::Compiled;
+use crate::credentials::{self, Presented};
 use crate::exchange::Exchange;
 use crate::introspect;
-use crate::message::Request;
 use crate::request_body::{Unwanted, while_wanted};
 use crate::route::Route;
 
-/// The caller. `None`: the operation needs no credential. If only the network can tell whose a token is, the request
+/// The caller. `None`: there is no credential, and none is needed. If only the network can tell whose a token is, the request
 /// waits for that.
 ///
 /// # Errors
@@ -36,20 +36,20 @@ pub(crate) async fn authenticate<C: Client>(
     if api.mutual_tls && request.peer.certificate.is_none() {
         return Err(Fault::Denied(Denial::NoCertificate));
     }
-    if matches!(route.operation()?.security, Security::Open) {
-        return Ok(None);
-    }
-    let token = token(request, api).map_err(|failure| reject(&mut exchange.record, failure))?;
-    let known = match exchange.worker.identify(revision, token) {
+    let Security::Required(accepts) = &route.operation()?.security else { return Ok(None) };
+    let presented = credentials::find(request, api, accepts);
+    let presented = presented.map_err(|failure| reject(&mut exchange.record, failure))?;
+    let Some(presented) = presented else { return Ok(None) };
+    let known = match exchange.worker.identify(revision, &presented) {
         Identity::Known(caller) => Ok(caller),
         Identity::Rejected(failure) => Err(failure),
         // Boxed, so that the rare case does not enlarge every future.
         Identity::Ask(question) => {
-            Box::pin(ask(exchange, revision, (token, question), client)).await?
+            Box::pin(ask(exchange, revision, (&presented, question), client)).await?
         }
     };
     let confirmed = known.and_then(|caller| {
-        stage::confirm(&caller, request.peer.certificate.as_ref()).map(|()| caller)
+        credentials::confirm(revision, request, &presented, &caller).map(|()| caller)
     });
     confirmed.map(Some).map_err(|failure| reject(&mut exchange.record, failure))
 }
@@ -63,21 +63,50 @@ pub(crate) fn authorise(
     route: &mut Route<'_>,
     caller: Option<&Caller>,
 ) -> Result<Grant, Fault> {
-    let (rule, caller) = match (&route.operation()?.security, caller) {
+    let (accepts, caller) = match (&route.operation()?.security, caller) {
         (Security::Open, _) => return Ok(Grant::default()),
-        (Security::Token(_), None) => return Err(Fault::Denied(Denial::MissingCredentials)),
-        (Security::Token(rule), Some(caller)) => (rule, caller),
+        (Security::Required(accepts), None) if accepts.optional => return Ok(Grant::default()),
+        (Security::Required(_), None) => return Err(Fault::Denied(Denial::MissingCredentials)),
+        (Security::Required(accepts), Some(caller)) => (accepts, caller),
     };
     let quotas = &revision.quotas;
-    let issuer = revision.routes.issuers().get(caller.issuer);
+    let issuer = caller.issuer.and_then(|number| revision.routes.issuers().get(number));
     let of = (caller, issuer.map_or("", |issuer| issuer.iss.as_str()));
     let routes = route.api.routes();
     let to = (&*routes.api, routes.key);
     let grant = rules::subscription(of, to, quotas.subscribers.as_deref(), &quotas.plans);
     let grant = grant.map_err(Fault::Denied)?;
-    rules::grant(caller, rule).map_err(Fault::Denied)?;
+    if let (CredentialKind::Token, Some(rule)) = (&caller.kind, &accepts.token) {
+        rules::grant(caller, rule).map_err(Fault::Denied)?;
+    }
     route.key_type = grant.key_type;
     Ok(grant)
+}
+
+/// Signs what says to the upstream who the caller is, if that is configured.
+pub(crate) fn assert_caller(
+    exchange: &Exchange<'_>,
+    revision: &Compiled,
+    route: &mut Route<'_>,
+    caller: Option<&Rc<Caller>>,
+) {
+    let (Some(signer), Some(caller)) = (&revision.live.backend_jwt, caller) else { return };
+    let Exchange { worker, request, .. } = exchange;
+    let routes = route.api.routes();
+    let credential = revision.quotas.subscribers.as_deref().and_then(|all| all.of_caller(caller));
+    let of = Asserted {
+        caller,
+        routes,
+        subscriber: credential.map(|credential| &credential.subscriber),
+        key_type: route.key_type.unwrap_or_default(),
+    };
+    let presented = || {
+        let Security::Required(accepts) = &route.operation().ok()?.security else { return None };
+        credentials::find(request, &routes.api, accepts).ok()?
+    };
+    let token = || presented().map(|presented| presented.bytes().to_vec());
+    let now_s = worker.resources.coarse().unix_s;
+    route.assertion = worker.backend_jwts.assertion(signer, &of, token, now_s);
 }
 
 /// Waits for the answer to a question, as long as the client does, then identifies the caller.
@@ -87,7 +116,7 @@ pub(crate) fn authorise(
 async fn ask<C: Client>(
     exchange: &Exchange<'_>,
     revision: &Rc<Compiled>,
-    (token, question): (&[u8], Question),
+    (presented, question): (&Presented<'_>, Question),
     client: &mut C,
 ) -> Result<Outcome, Fault> {
     let Exchange { worker, request, .. } = exchange;
@@ -101,7 +130,8 @@ async fn ask<C: Client>(
             (asked, worker.resources.deadline_us(KEY_SET_WAIT_MS_MAX), AuthFailure::UnknownKid)
         }
         Question::Token => {
-            let asked = introspect::ask(worker, revision, request, token, client).await?;
+            let asked =
+                introspect::ask(worker, revision, request, presented.bytes(), client).await?;
             // Asking has limits of its own.
             (asked, u64::MAX, AuthFailure::IssuerUnavailable)
         }
@@ -117,31 +147,20 @@ async fn ask<C: Client>(
     // A key set is in the current revision, which may be newer than the request's. The answer about a token may be among
     // the worker's tokens, if others asked meanwhile.
     let current = if is_key_set { worker.compiled() } else { Rc::clone(revision) };
-    Ok(match worker.identify(&current, token) {
-        Identity::Known(caller) if is_same_issuer(revision, &current, caller.issuer) => Ok(caller),
+    Ok(match worker.identify(&current, presented) {
+        Identity::Known(caller) if is_same_issuer(revision, &current, &caller) => Ok(caller),
         Identity::Rejected(failure) => Err(failure),
         Identity::Known(_) | Identity::Ask(_) => Err(failure),
     })
 }
 
-/// Whether an issuer has the same number in two revisions.
-fn is_same_issuer(one: &Compiled, other: &Compiled, number: usize) -> bool {
-    let name = |of: &Compiled| of.routes.issuers().get(number).map(|issuer| issuer.name.clone());
-    name(one) == name(other)
-}
-
-/// The request's token.
-fn token<'a>(request: &'a Request, api: &Api) -> Result<&'a [u8], AuthFailure> {
-    let field = if api.auth_header == "authorization" {
-        request.head.find(Known::Authorization)
-    } else {
-        request.head.find_name(&request.bytes, api.auth_header.as_bytes())
+/// Whether the caller's issuer has the same number in two revisions.
+fn is_same_issuer(one: &Compiled, other: &Compiled, caller: &Caller) -> bool {
+    let name = |of: &Compiled| {
+        let issuer = of.routes.issuers().get(caller.issuer?)?;
+        Some(issuer.name.clone())
     };
-    let field = field.ok_or(AuthFailure::MissingCredential)?;
-    if is_repeated(request, field) {
-        return Err(AuthFailure::RepeatedHeader);
-    }
-    stage::bearer(field.value.of(&request.bytes))
+    name(one) == name(other)
 }
 
 /// Records why the credential was rejected. The response contains only [`AuthFailure::denial`].
@@ -152,14 +171,4 @@ fn reject(record: &mut Record, failure: AuthFailure) -> Fault {
         api.counters.auth_failed(failure);
     }
     Fault::Denied(failure.denial())
-}
-
-/// Whether another field has the same name. An upstream that gets both could read the other one.
-fn is_repeated(request: &Request, field: &Field) -> bool {
-    if field.known == Known::Authorization {
-        return request.head.has_several(Known::Authorization);
-    }
-    let name = field.name.of(&request.bytes);
-    let same = |other: &&Field| other.name.of(&request.bytes).eq_ignore_ascii_case(name);
-    request.head.fields().iter().filter(same).count() > 1
 }

@@ -14,6 +14,7 @@ use stages::ApiRoutes;
 use wire::http1::{BodyFraming, Known};
 
 use crate::cache::{Directives, Freshness, Key, Stored, rules};
+use crate::credentials;
 use crate::cross_origin;
 use crate::flow::{Held, Tap};
 use crate::message::{Framing, Head, HeadEdits, Request};
@@ -114,7 +115,7 @@ fn key(routes: &ApiRoutes, set: usize, request: &Request, secure: bool) -> Key {
     key.extend_from_slice(head.path(bytes));
     if let Some(query) = head.query(bytes) {
         key.push(b'?');
-        key.extend_from_slice(query);
+        credentials::write_query(&routes.api, query, &mut key);
     }
     key.into()
 }

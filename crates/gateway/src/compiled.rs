@@ -9,6 +9,7 @@ use wire::tls::ClientTls;
 
 use crate::artefacts::Integration;
 use crate::artefacts::policies::PolicyTable;
+use crate::backend_jwt::Signer;
 use crate::forward::{Balancer, Forwarding, RetryCounts};
 use crate::quotas::Quotas;
 
@@ -42,6 +43,7 @@ pub(crate) struct Live {
     /// Of Synapse's APIs.
     pub(crate) rules: ArtefactRules,
     pub(crate) client_tls: Arc<ClientTls>,
+    pub(crate) backend_jwt: Option<Arc<Signer>>,
 }
 
 impl Live {
@@ -85,6 +87,7 @@ impl Live {
             trusted_proxies: gateway.trusted_proxies.clone(),
             rules: settings.integration.rules.clone(),
             client_tls,
+            backend_jwt: settings.backend_jwt.as_ref().and_then(Signer::new),
         }
     }
 }

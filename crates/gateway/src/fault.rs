@@ -113,8 +113,7 @@ const RUNTIME: &[(u32, &str, u16)] = &[
 
 fn denial_response(denial: Denial, allow: MethodSet) -> FaultResponse {
     let row = denial.row();
-    let kind = row.status_report.then_some("Status report");
-    let mut fault = json(row.status, row.code, kind, row.message, row.description);
+    let mut fault = json(row.status, row.code, row.kind, row.message, row.description);
     let lines = &mut fault.lines;
     if row.status == 401 {
         lines.extend_from_slice(b"WWW-Authenticate: OAuth2 realm=\"WSO2 API Manager\"");
@@ -188,10 +187,12 @@ fn json(
     message: &str,
     description: &str,
 ) -> FaultResponse {
-    let kind = kind.map(|kind| format!("\"type\":\"{kind}\",")).unwrap_or_default();
-    let body = format!(
-        "{{\"code\":\"{code}\",{kind}\"message\":\"{message}\",\"description\":\"{description}\"}}"
-    );
+    let member = |name: &str, text: &str| match text {
+        "" => String::new(),
+        text => format!("\"{name}\":\"{text}\","),
+    };
+    let (kind, message) = (member("type", kind.unwrap_or_default()), member("message", message));
+    let body = format!("{{\"code\":\"{code}\",{kind}{message}\"description\":\"{description}\"}}");
     FaultResponse { status, code, lines: Vec::new(), body: body.into_bytes() }
 }
 

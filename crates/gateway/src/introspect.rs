@@ -20,6 +20,7 @@ use crate::account::bump;
 use crate::ask::{Asked, Outcome, Question};
 use crate::client::Client;
 use crate::compiled::Compiled;
+use crate::credentials::Presented;
 use crate::flow::Held;
 use crate::forward::fetch::{self, FORM, FetchError, Fetched};
 use crate::forward::{self, OwnBody};
@@ -56,7 +57,7 @@ pub(crate) async fn ask<C: Client>(
         Err(Unwanted::Left(fault)) => return Err(fault),
     };
     // Others may have asked meanwhile.
-    if !matches!(worker.identify(revision, token), Identity::Ask(_)) {
+    if !matches!(worker.identify(revision, &Presented::Token(token)), Identity::Ask(_)) {
         return Ok(None);
     }
     Ok(Some(find().unwrap_or_else(|| start(worker, revision, question, places))))

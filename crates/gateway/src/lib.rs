@@ -13,6 +13,7 @@ mod admission;
 mod artefacts;
 mod ask;
 mod authenticate;
+mod backend_jwt;
 #[doc(hidden)]
 pub mod bench;
 mod bind;
@@ -22,8 +23,10 @@ mod caching;
 mod client;
 mod clients;
 mod compiled;
+mod credentials;
 mod cross_origin;
 mod deliver;
+mod deny;
 mod descriptors;
 mod exchange;
 mod fault;

@@ -13,6 +13,7 @@ use crate::admission::Admitted;
 use crate::caching::{self, Caching, Looked};
 use crate::client::Client;
 use crate::compiled::Compiled;
+use crate::credentials;
 use crate::exchange::Exchange;
 use crate::integration::policies;
 use crate::message::{HeadEdits, Request};
@@ -53,7 +54,8 @@ pub(crate) async fn mediate_request<C: Client>(
     }
     let mut caching = None;
     if api.caches {
-        let (is_personal, default_s) = (is_personal(request, api), operation.response_cache);
+        let is_personal = route.assertion.is_some() || is_personal(request, api);
+        let default_s = operation.response_cache;
         match caching::look_up(worker, routes, route.set, request, is_personal, default_s) {
             Looked::Hit(response) => return Ok(Mediated::Response(response)),
             Looked::Miss(forwarded) => caching = Some(forwarded),
@@ -64,8 +66,9 @@ pub(crate) async fn mediate_request<C: Client>(
     if let Some(caching) = &caching {
         caching.validate(&mut edits);
     }
-    if !api.forward_auth_header {
-        edits.remove(api.auth_header.as_bytes());
+    credentials::hide(request, api, &mut edits);
+    if let Some(signer) = &revision.live.backend_jwt {
+        signer.write(route.assertion.as_deref(), &mut edits);
     }
     Ok(Mediated::Forward { edits, caching })
 }
@@ -97,15 +100,14 @@ fn is_personal(request: &Request, api: &Api) -> bool {
         Known::XJwtAssertion,
     ];
     let head = &request.head;
-    let is_credential = |name: &[u8]| name.eq_ignore_ascii_case(api.auth_header.as_bytes());
+    let is_credential = |name: &[u8]| credentials::is_field(api, name);
     let is_kept =
         |field: &Field| api.forward_auth_header || !is_credential(field.name.of(&request.bytes));
     let sends = |known| head.find(known).is_some_and(is_kept);
     let sends_user = |name: &&str| head.find_name(&request.bytes, name.as_bytes()).is_some();
     request.peer.certificate.is_some()
         || PERSONAL.into_iter().any(sends)
-        || api.forward_auth_header
-            && head.find_name(&request.bytes, api.auth_header.as_bytes()).is_some()
+        || api.forward_auth_header && credentials::are_sent(request, api)
         || head.find(Known::Identity).is_some()
             && ["remote-user", "x-remote-user"].iter().any(sends_user)
 }

@@ -24,6 +24,29 @@ pub(crate) struct Request {
     pub(crate) secure: bool,
 }
 
+impl Request {
+    /// The client's address. Of a trusted proxy: the last address in `X-Forwarded-For` that is not one of a trusted proxy.
+    pub(crate) fn client_address(&self, trusted: &[(IpAddr, u8)]) -> IpAddr {
+        let peer = &self.peer;
+        if !peer.trusted {
+            return peer.address;
+        }
+        let fields = self.head.fields().iter().rev();
+        let fields = fields
+            .filter(|field| field.name.of(&self.bytes).eq_ignore_ascii_case(b"x-forwarded-for"));
+        let addresses = fields.flat_map(|field| field.value.of(&self.bytes).rsplit(|b| *b == b','));
+        let address = |text: &[u8]| std::str::from_utf8(text).ok()?.trim().parse::<IpAddr>().ok();
+        for text in addresses {
+            let Some(address) = address(text) else { break };
+            let address = address.to_canonical();
+            if !trusted.iter().any(|block| contains(*block, address)) {
+                return address;
+            }
+        }
+        peer.address
+    }
+}
+
 /// A copy of a client's request head, and changes to it. Lent by the worker. It may outlive the request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RequestCopy {

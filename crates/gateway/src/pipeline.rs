@@ -5,7 +5,7 @@ use model::{Api, Fault};
 use wire::http1::{BodyFraming, Known, Upgrade};
 
 use crate::admission::{Admitted, admit};
-use crate::authenticate::{authenticate, authorise};
+use crate::authenticate::{assert_caller, authenticate, authorise};
 use crate::client::Client;
 use crate::compiled::Compiled;
 use crate::cross_origin;
@@ -41,6 +41,7 @@ pub(crate) async fn exchange<C: Client>(
         };
         let caller = authenticate(&mut exchange, &revision, &route, client).await?;
         let grant = authorise(&revision, &mut route, caller.as_deref())?;
+        assert_caller(&exchange, &revision, &mut route, caller.as_ref());
         throttle(&mut exchange, &revision, &route, caller, grant)?;
         route.choose_endpoints()?;
         let mut admitted = admit(&mut exchange, &revision.live, &route.api, client).await?;

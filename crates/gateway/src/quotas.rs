@@ -9,12 +9,16 @@ use stages::{ApiRoutes, PlanTable, Routes, Subscribers};
 use time::OffsetDateTime;
 use wire::http1::write;
 
+use crate::deny::DenyTable;
+
 /// Plans, applications, and the plans of APIs. Workers share them.
 #[derive(Debug)]
 pub(crate) struct Quotas {
     pub(crate) plans: Arc<PlanTable>,
     /// `None`: callers need no subscription.
     pub(crate) subscribers: Option<Arc<Subscribers>>,
+    /// `None`: nobody is denied.
+    pub(crate) deny: Option<DenyTable>,
     /// By slot in the routes.
     apis: Vec<Option<ApiPlans>>,
 }
@@ -42,7 +46,8 @@ impl Quotas {
                 *entry = ApiPlans::of(routes, &plans);
             }
         }
-        Arc::new(Self { plans, subscribers, apis })
+        let deny = DenyTable::compile(&snapshot.plans.deny);
+        Arc::new(Self { plans, subscribers, deny, apis })
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::rc::Rc;
 
-use model::{Denial, Fault, KeyType, Operation};
+use model::{Denial, Fault, KeyType, Lifecycle, Operation};
 use stages::authorise;
 
 use crate::compiled::Compiled;
@@ -23,6 +23,8 @@ pub(crate) struct Route<'a> {
     pub(crate) remainder: &'a [u8],
     /// Of the caller's credential. `None`: the operation needs none.
     pub(crate) key_type: Option<KeyType>,
+    /// What says to the upstream who the caller is.
+    pub(crate) assertion: Option<Rc<str>>,
     /// The number of the endpoint set, once it is chosen.
     pub(crate) set: usize,
 }
@@ -91,6 +93,13 @@ pub(crate) fn route<'a>(
     let api = worker.apis.get(routes, &worker.pools);
     record.api = Some(Rc::clone(&api.account));
     record.operation = found.ok();
+    let state = match routes.api.lifecycle {
+        Lifecycle::Published | Lifecycle::Deprecated => Ok(()),
+        Lifecycle::Created => Err(Denial::Unsubscribed),
+        Lifecycle::Blocked => Err(Denial::ApiBlocked),
+        Lifecycle::Retired => Err(Denial::NoApi),
+    };
+    state.map_err(Fault::Denied)?;
     if found.is_ok() && routes.api.strict_paths && head.has_ambiguous_path() {
         return Err(Fault::Denied(Denial::AmbiguousPath));
     }
@@ -100,5 +109,6 @@ pub(crate) fn route<'a>(
         return Ok(Routed::Own(Box::new(worker.own_response_with(204, &fields))));
     }
     let operation = found.map_err(Fault::Denied)?;
-    Ok(Routed::Operation(Route { api, operation, remainder, key_type: None, set: 0 }))
+    let (key_type, assertion, set) = (None, None, 0);
+    Ok(Routed::Operation(Route { api, operation, remainder, key_type, assertion, set }))
 }

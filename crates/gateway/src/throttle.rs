@@ -2,23 +2,21 @@
 //!
 //! Life of a request: authorise -> **throttle** -> admit.
 
-use std::net::IpAddr;
 use std::rc::Rc;
 
-use model::{Caller, Fault, Grant};
+use model::{Caller, Denial, Fault, Grant};
 use stages::throttle::{self, Level, Sender};
 
 use crate::clients::network;
 use crate::compiled::Compiled;
 use crate::exchange::Exchange;
-use crate::message::{Request, contains};
 use crate::quotas::Quota;
 use crate::route::Route;
 
-/// Counts the request, unless a limit is reached.
+/// Counts the request, unless it is denied or a limit is reached.
 ///
 /// # Errors
-/// The quota that is used up.
+/// [`Denial::Blocked`], or the quota that is used up.
 pub(crate) fn throttle(
     exchange: &mut Exchange<'_>,
     revision: &Compiled,
@@ -28,6 +26,14 @@ pub(crate) fn throttle(
 ) -> Result<(), Fault> {
     let Exchange { worker, request, record, .. } = exchange;
     let quotas = &revision.quotas;
+    let address = || request.client_address(&revision.live.trusted_proxies);
+    if let Some(deny) = &quotas.deny {
+        let base_path = &route.api.routes().api.base_path;
+        let subscribers = quotas.subscribers.as_deref();
+        if deny.denies(base_path, caller.as_deref(), subscribers, address) {
+            return Err(Fault::Denied(Denial::Blocked));
+        }
+    }
     let (of_api, of_operation) = quotas.of(route.api.routes(), route.operation);
     let uses = [
         (Level::Api, of_api),
@@ -39,10 +45,10 @@ pub(crate) fn throttle(
         return Ok(());
     }
     let user = caller.as_ref().and_then(|caller| {
-        let issuer = revision.routes.issuers().get(caller.issuer)?;
+        let issuer = revision.routes.issuers().get(caller.issuer?)?;
         Some((issuer.iss.as_str(), caller.subject.as_deref()?))
     });
-    let network = || network(client_address(request, &revision.live.trusted_proxies));
+    let network = || network(address());
     let sender = Sender { user, network: &network };
     let now_ms = worker.quota_ms(record.started_us);
     let mut meters = worker.meters.borrow_mut();
@@ -50,25 +56,4 @@ pub(crate) fn throttle(
     let denial = admitted.as_ref().err().map(|refused| refused.denial);
     record.quota = Quota::of(admitted);
     denial.map_or(Ok(()), |denial| Err(Fault::Denied(denial)))
-}
-
-/// The client's address. Of a trusted proxy: the last address in `X-Forwarded-For` that is not one of a trusted proxy.
-fn client_address(request: &Request, trusted: &[(IpAddr, u8)]) -> IpAddr {
-    let peer = &request.peer;
-    if !peer.trusted {
-        return peer.address;
-    }
-    let fields = request.head.fields().iter().rev();
-    let fields = fields
-        .filter(|field| field.name.of(&request.bytes).eq_ignore_ascii_case(b"x-forwarded-for"));
-    let addresses = fields.flat_map(|field| field.value.of(&request.bytes).rsplit(|b| *b == b','));
-    let address = |text: &[u8]| std::str::from_utf8(text).ok()?.trim().parse::<IpAddr>().ok();
-    for text in addresses {
-        let Some(address) = address(text) else { break };
-        let address = address.to_canonical();
-        if !trusted.iter().any(|block| contains(*block, address)) {
-            return address;
-        }
-    }
-    peer.address
 }

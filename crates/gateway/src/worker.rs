@@ -7,7 +7,7 @@ use std::sync::Arc;
 use base::{Entropy as _, SystemEntropy, limits};
 use model::AuthFailure;
 use stages::throttle::{Meters, WorkerMeters};
-use stages::{Identity, TokenCache, authenticate};
+use stages::{Identity, TokenCache};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::Sender;
 
@@ -15,9 +15,11 @@ use crate::account::{AccessLines, Record, Tally, WorkerFigures, bump};
 use crate::artefacts::Integration;
 use crate::artefacts::origins::Origins;
 use crate::ask::Questions;
+use crate::backend_jwt::BackendJwts;
 use crate::cache::ResponseCache;
 use crate::clients::Clients;
 use crate::compiled::Compiled;
+use crate::credentials::Presented;
 use crate::descriptors::Descriptors;
 use crate::forward::{Pools, Shared};
 use crate::heavy::HeavyPool;
@@ -64,6 +66,7 @@ pub(crate) struct Worker {
     pub(crate) responses: ResponseCache,
     pub(crate) heavy: HeavyPool,
     pub(crate) tokens: RefCell<TokenCache>,
+    pub(crate) backend_jwts: BackendJwts,
     pub(crate) meters: RefCell<WorkerMeters>,
     pub(crate) tally: Tally,
     pub(crate) access: AccessLines,
@@ -116,6 +119,7 @@ impl Worker {
             held: HeldBytes::default(),
             responses: ResponseCache::default(),
             heavy,
+            backend_jwts: BackendJwts::default(),
             tokens: RefCell::new(TokenCache::new(limits::TOKEN_CACHE_BYTES_MAX, &SystemEntropy)),
             meters: RefCell::new(WorkerMeters::new(meters)),
             tally: Tally::default(),
@@ -186,13 +190,13 @@ impl Worker {
         }
     }
 
-    /// What is known of a token.
-    pub(crate) fn identify(&self, revision: &Compiled, token: &[u8]) -> Identity {
-        let (mut tokens, issuers) = (self.tokens.borrow_mut(), revision.routes.issuers());
-        let identity = authenticate::identify(&mut tokens, token, issuers, self.resources.coarse());
+    /// What is known of a credential.
+    pub(crate) fn identify(&self, revision: &Compiled, presented: &Presented<'_>) -> Identity {
+        let mut tokens = self.tokens.borrow_mut();
+        let identity = presented.identify(&mut tokens, revision, self.resources.coarse());
         if matches!(identity, Identity::Rejected(AuthFailure::NotYetValid)) {
             // Perhaps it was by the last sweep, and was issued since.
-            return authenticate::identify(&mut tokens, token, issuers, self.resources.exact());
+            return presented.identify(&mut tokens, revision, self.resources.exact());
         }
         identity
     }

@@ -26,6 +26,14 @@ pub struct Claims {
     /// From `scope` and `scp`: each a string separated by spaces, or an array.
     pub scopes: Vec<String>,
     pub keytype: Option<String>,
+    /// `aut`: whether it was issued for an application or a user, in WSO2's words.
+    pub aut: Option<String>,
+    /// `token_type`, which is `apiKey` in WSO2's API keys.
+    pub token_type: Option<String>,
+    /// `permittedIP`: addresses and blocks, separated by commas.
+    pub permitted_ip: Option<String>,
+    /// `permittedReferer`: patterns, separated by commas.
+    pub permitted_referer: Option<String>,
     /// Whether it has `at_hash`, the claim that ties an ID token to its access token.
     pub is_id_token: bool,
     /// `cnf`: the key that whoever presents the token has to prove.
@@ -68,6 +76,14 @@ impl Claims {
             azp: string(object, "azp", "`azp` is not a string")?,
             scopes: scopes(object)?,
             keytype: string(object, "keytype", "`keytype` is not a string")?,
+            aut: text(object, "aut"),
+            token_type: text(object, "token_type"),
+            permitted_ip: string(object, "permittedIP", "`permittedIP` is not a string")?,
+            permitted_referer: string(
+                object,
+                "permittedReferer",
+                "`permittedReferer` is not a string",
+            )?,
             confirmation: confirmation(object)?,
             is_id_token: object.has("at_hash"),
             subscriptions: TokenSubscriptions::of(object)?,
@@ -88,6 +104,11 @@ impl std::fmt::Debug for Claims {
 /// If either text isn't strict JSON, or the first isn't an object.
 pub fn with_member(object_json: &str, name: &str, value_json: &str) -> Result<String, JsonError> {
     json::with_member(object_json, name, value_json)
+}
+
+/// A claim that other issuers may use for something else.
+fn text(object: &Object<'_>, name: &str) -> Option<String> {
+    object.get(name).and_then(Value::as_str).map(str::to_owned)
 }
 
 fn string(
@@ -207,7 +228,8 @@ mod tests {
         let claims = read(
             r#"{"iss":"https://localhost:9443/oauth2/token","sub":"admin@carbon.super","aud":"key","exp":1900000000,
                 "nbf":1600000000,"iat":1600000001,"jti":"j","client_id":"key","azp":"key",
-                "scope":"am_application_scope default","keytype":"PRODUCTION","other":[{"x":null}]}"#,
+                "scope":"am_application_scope default","keytype":"PRODUCTION","aut":"APPLICATION",
+                "token_type":"apiKey","permittedIP":"10.0.0.1","permittedReferer":"a,b","other":[{"x":null}]}"#,
         );
         let expect = Claims {
             iss: Some("https://localhost:9443/oauth2/token".into()),
@@ -221,6 +243,10 @@ mod tests {
             azp: Some("key".into()),
             scopes: vec!["am_application_scope".into(), "default".into()],
             keytype: Some("PRODUCTION".into()),
+            aut: Some("APPLICATION".into()),
+            token_type: Some("apiKey".into()),
+            permitted_ip: Some("10.0.0.1".into()),
+            permitted_referer: Some("a,b".into()),
             is_id_token: false,
             confirmation: None,
             subscriptions: None,
@@ -253,11 +279,14 @@ mod tests {
 
     #[test]
     fn a_claim_of_another_type_is_rejected() {
-        for name in ["iss", "jti", "client_id", "azp", "keytype"] {
+        let texts =
+            ["iss", "jti", "client_id", "azp", "keytype", "permittedIP", "permittedReferer"];
+        for name in texts {
             for value in ["true", "1", "[]", "[\"a\"]", "{}"] {
                 rejected(&format!("{{\"{name}\":{value}}}"));
             }
         }
+        assert!(read(r#"{"aut":1,"token_type":["Bearer"]}"#) == Ok(Claims::default()));
         for value in ["true", "[]", "[1]", "{}", "1.5", "1e3", "-0", "18446744073709551616"] {
             rejected(&format!("{{\"sub\":{value}}}"));
         }
@@ -298,7 +327,7 @@ mod tests {
 
     #[test]
     fn a_claim_that_is_null_counts_as_absent() {
-        let names = "iss sub aud exp nbf iat jti client_id azp scope scp keytype cnf";
+        let names = "iss sub aud exp nbf iat jti client_id azp scope scp keytype cnf permittedIP";
         for name in names.split(' ') {
             assert!(read(&format!("{{\"{name}\":null}}")) == Ok(Claims::default()), "{name}");
         }

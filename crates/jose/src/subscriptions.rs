@@ -18,6 +18,7 @@ pub struct TokenSubscriptions {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubscribedApi {
     pub name: String,
+    /// `*`: any.
     pub version: String,
     /// `subscriptionTier`. Absent as well if `stopOnQuotaReach` is false.
     pub tier: Option<String>,
@@ -38,14 +39,15 @@ impl TokenSubscriptions {
         self.apis.iter().map(api).chain(own).fold(0, usize::saturating_add)
     }
 
-    /// Of a token without the claim, or with an empty list: none.
+    /// Of a token without the claim, or with an empty list: none. `allowedAPIs` is the list of Microgateway's API keys.
     ///
     /// # Errors
     /// [`TokenError::Malformed`] if `subscribedAPIs` is not a list of APIs with name and version.
     pub(crate) fn of(claims: &Object<'_>) -> Result<Option<Box<Self>>, TokenError> {
         const PROBLEM: TokenError =
             TokenError::Malformed("`subscribedAPIs` is not a list of APIs with name and version");
-        let listed = match claims.get("subscribedAPIs") {
+        let list = claims.get("subscribedAPIs").or_else(|| claims.get("allowedAPIs"));
+        let listed = match list {
             None => return Ok(None),
             Some(Value::Array(listed)) => listed,
             Some(_) => return Err(PROBLEM),
@@ -137,6 +139,8 @@ mod tests {
         let lenient =
             r#"{"subscribedAPIs":[{"name":"a","version":"1"}],"application":1,"tierInfo":"x"}"#;
         assert!(read(lenient).is_ok_and(|found| found.is_some()));
+        let allowed = read(r#"{"allowedAPIs":[{"name":"a","version":"*"}]}"#);
+        assert!(allowed.is_ok_and(|found| found.is_some_and(|of| of.apis[0].version == "*")));
     }
 
     fn read(claims: &str) -> Result<Option<Box<TokenSubscriptions>>, TokenError> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use base::Method;
 
-use crate::{Policies, Upstream};
+use crate::{Policies, TokenType, Upstream};
 
 /// One API in one version.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,7 +24,9 @@ pub struct Api {
     pub transports: Transports,
     /// Name of the credential's header field, in lower case. Default: `authorization`.
     pub auth_header: String,
-    /// Whether the credential is forwarded to the upstream.
+    /// Where its operations accept API keys, without duplicates. No upstream gets what is there.
+    pub key_places: Vec<KeyPlace>,
+    /// Whether credentials are forwarded to the upstream.
     pub forward_auth_header: bool,
     /// Those of [`IDENTITY_FIELDS`] that are forwarded from every client, in lower case.
     pub forward_fields: Vec<String>,
@@ -38,6 +40,7 @@ pub struct Api {
     pub caches: bool,
     /// Name of the plan for all its requests. It takes precedence over those of operations.
     pub plan: Option<String>,
+    pub lifecycle: Lifecycle,
     /// Whether callers need a subscription, if there are applications.
     pub subscription: bool,
     /// Protocols besides `websocket` that may be tunnelled after a 101, in lower case.
@@ -68,6 +71,7 @@ impl Api {
             hosts: Vec::new(),
             transports: Transports { http: true, https: true },
             auth_header: "authorization".to_owned(),
+            key_places: Vec::new(),
             forward_auth_header: false,
             forward_fields: Vec::new(),
             strict_paths: false,
@@ -75,6 +79,7 @@ impl Api {
             cors: None,
             caches: false,
             plan: None,
+            lifecycle: Lifecycle::Published,
             subscription: true,
             upgrades: Vec::new(),
             operations: Vec::new(),
@@ -85,6 +90,21 @@ impl Api {
             source: PathBuf::new(),
         }
     }
+}
+
+/// WSO2's states of an API.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Lifecycle {
+    /// Not published yet: nobody can be subscribed to it.
+    Created,
+    #[default]
+    Published,
+    /// For a while: 503.
+    Blocked,
+    /// Served as before.
+    Deprecated,
+    /// As if there were none.
+    Retired,
 }
 
 /// The listeners that serve an API. Requests on another get 403, "Unsupported Transport".
@@ -118,8 +138,45 @@ pub struct Operation {
 pub enum Security {
     /// None; the file says so explicitly.
     Open,
+    /// One of these.
+    Required(Accepts),
+}
+
+/// The credentials that an operation accepts. One of them suffices.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Accepts {
     /// A valid token of one of the configured issuers.
-    Token(ScopeRule),
+    pub token: Option<TokenRule>,
+    /// An API key in one of these places; the first that has something counts.
+    pub api_keys: Vec<KeyPlace>,
+    /// None, if the request has none: the API requires a client certificate, which is enough.
+    pub optional: bool,
+}
+
+impl Accepts {
+    /// Tokens only.
+    #[must_use]
+    pub fn token(scopes: ScopeRule) -> Self {
+        Self { token: Some(TokenRule { scopes, of: None }), ..Self::default() }
+    }
+}
+
+/// What a token needs besides being valid.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenRule {
+    pub scopes: ScopeRule,
+    /// `None`: both types.
+    pub of: Option<TokenType>,
+}
+
+/// Where a request has its API key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeyPlace {
+    /// The header field of this name, in lower case.
+    Header(String),
+    /// The parameter of the query.
+    Query(String),
+    Cookie(String),
 }
 
 /// The scopes that a token needs.

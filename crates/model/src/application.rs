@@ -1,6 +1,8 @@
 //! Applications, and the APIs to which they are subscribed.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::KeyType;
 
@@ -24,6 +26,17 @@ pub struct Application {
 pub struct ApplicationKey {
     pub credential: KeyCredential,
     pub key_type: KeyType,
+    /// `None`: it may be used from everywhere.
+    pub permitted: Option<Arc<Permitted>>,
+}
+
+/// From where an API key may be used.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Permitted {
+    /// CIDR blocks. `None`: from everywhere.
+    pub addresses: Option<Vec<(IpAddr, u8)>>,
+    /// Values of `Referer`; `*` stands for anything but spaces. Empty: not checked.
+    pub referers: Vec<String>,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]

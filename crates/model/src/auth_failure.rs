@@ -43,10 +43,16 @@ pub enum AuthFailure {
     Revoked,
     /// The token is bound to a key (`cnf`), and the client has not proven that it has this key.
     Unconfirmed,
+    /// No application has the API key, and no issuer has signed it.
+    UnknownKey,
+    /// An API key in the place of a token, or a token in the place of an API key.
+    WrongKind,
+    /// The API key may not be used from the client's address, or with its `Referer`.
+    NotPermitted,
 }
 
 impl AuthFailure {
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 22] = [
         Self::MissingCredential,
         Self::UnsupportedScheme,
         Self::RepeatedHeader,
@@ -66,6 +72,9 @@ impl AuthFailure {
         Self::IssuerUnavailable,
         Self::Revoked,
         Self::Unconfirmed,
+        Self::UnknownKey,
+        Self::WrongKind,
+        Self::NotPermitted,
     ];
 
     /// Its name in the metrics and the access log.
@@ -91,6 +100,9 @@ impl AuthFailure {
             Self::IssuerUnavailable => "issuer_unavailable",
             Self::Revoked => "revoked",
             Self::Unconfirmed => "unconfirmed",
+            Self::UnknownKey => "unknown_key",
+            Self::WrongKind => "wrong_kind",
+            Self::NotPermitted => "not_permitted",
         }
     }
 
@@ -112,10 +124,13 @@ impl AuthFailure {
             | Self::NotYetValid
             | Self::InactiveToken
             | Self::Revoked
-            | Self::Unconfirmed => Denial::InvalidCredentials,
+            | Self::Unconfirmed
+            | Self::UnknownKey
+            | Self::WrongKind => Denial::InvalidCredentials,
             Self::Expired => Denial::ExpiredToken,
             Self::WrongAudience => Denial::WrongAudience,
             Self::IssuerUnavailable => Denial::IssuerUnavailable,
+            Self::NotPermitted => Denial::NotPermitted,
         }
     }
 }
@@ -133,6 +148,6 @@ mod tests {
         }
         let names: HashSet<_> = AuthFailure::ALL.into_iter().map(AuthFailure::as_str).collect();
         assert_eq!(names.len(), AuthFailure::ALL.len());
-        assert_eq!(AuthFailure::ALL.last(), Some(&AuthFailure::Unconfirmed));
+        assert_eq!(AuthFailure::ALL.last(), Some(&AuthFailure::NotPermitted));
     }
 }

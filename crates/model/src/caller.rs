@@ -1,5 +1,9 @@
 //! The authenticated identity of a client.
 
+use std::sync::Arc;
+
+use crate::Permitted;
+
 /// The claims of a verified token that later stages use.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Caller {
@@ -12,8 +16,12 @@ pub struct Caller {
     pub key_type: KeyType,
     /// Those that the token itself lists.
     pub subscriptions: Option<Box<jose::TokenSubscriptions>>,
-    /// Index of the issuer in `Snapshot::issuers`.
-    pub issuer: usize,
+    /// Index of the issuer in `Snapshot::issuers`; `None`: the caller has presented a key of an application.
+    pub issuer: Option<usize>,
+    pub kind: CredentialKind,
+    pub token_type: TokenType,
+    /// From where the API key may be used, if an issuer has signed it; an application's key is looked up.
+    pub permitted: Option<Arc<Permitted>>,
     /// `jti`.
     pub token_id: Option<String>,
     /// `aud`, whether a string or an array.
@@ -35,6 +43,25 @@ impl std::fmt::Debug for Caller {
             .field("key_type", key_type)
             .finish_non_exhaustive()
     }
+}
+
+/// What a caller has presented. Each kind is accepted only where an API asks for it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum CredentialKind {
+    /// An access token.
+    Token,
+    /// An API key that an issuer has signed.
+    ApiKey,
+    /// The API key of an application with this SHA-256 hash.
+    ApplicationKey([u8; 32]),
+}
+
+/// For whom a token was issued (WSO2's claim `aut`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TokenType {
+    #[default]
+    Application,
+    ApplicationUser,
 }
 
 /// The endpoints that a key gives access to (WSO2's claim `keytype`).

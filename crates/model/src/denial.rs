@@ -22,6 +22,10 @@ pub enum Denial {
     WrongAudience,
     /// The issuer of an opaque token cannot be asked now.
     IssuerUnavailable,
+    /// The API key may not be used from here.
+    NotPermitted,
+    /// The operation is for tokens of applications, or of users.
+    WrongTokenType,
     /// The token lacks the scopes that the operation requires.
     ScopeMissing,
     /// The caller's application is not subscribed to the API.
@@ -46,6 +50,10 @@ pub enum Denial {
     NoSandboxEndpoint,
     /// A production key, and no production endpoint.
     NoProductionEndpoint,
+    /// The API is blocked (`x-penstock-lifecycle`).
+    ApiBlocked,
+    /// A deny policy names the API, the application, the user or the address.
+    Blocked,
     /// The API's file never loaded, although its base path could be read.
     ApiUnloaded,
     /// The client has too many requests in progress.
@@ -76,10 +84,11 @@ pub struct DenialRow {
     pub denial: Denial,
     pub status: u16,
     pub code: u32,
+    /// Empty: the body has none.
     pub message: &'static str,
     pub description: &'static str,
-    /// Whether the body has WSO2's `"type":"Status report"`.
-    pub status_report: bool,
+    /// WSO2's `type`, in the body.
+    pub kind: Option<&'static str>,
 }
 
 const fn auth(
@@ -89,7 +98,7 @@ const fn auth(
     message: &'static str,
     description: &'static str,
 ) -> DenialRow {
-    DenialRow { denial, status, code, message, description, status_report: false }
+    DenialRow { denial, status, code, message, description, kind: None }
 }
 
 const fn report(
@@ -99,7 +108,7 @@ const fn report(
     message: &'static str,
     description: &'static str,
 ) -> DenialRow {
-    DenialRow { denial, status, code, message, description, status_report: true }
+    DenialRow { denial, status, code, message, description, kind: Some("Status report") }
 }
 
 /// WSO2's `_throttle_out_handler_`. When the quota is available again follows the description.
@@ -128,6 +137,8 @@ pub const TABLE: &[DenialRow] = &[
     auth(Denial::ExpiredToken,           401, 900_901, "Invalid Credentials", "Invalid Credentials. Make sure you have provided the correct security credentials"),
     auth(Denial::WrongAudience,          403, 900_914, "Invalid Credentials", "The access token is not meant for this API"),
     report(Denial::IssuerUnavailable,    503, 503_003, "Service Unavailable", "The credentials cannot be checked at the moment. Please try again later."),
+    auth(Denial::NotPermitted,           403, 900_908, "Resource forbidden", "User is NOT authorized to access the Resource. Access forbidden for the invocations"),
+    auth(Denial::WrongTokenType,         401, 900_905, "Incorrect Access Token Type is provided", "Incorrect Access Token Type is provided"),
     auth(Denial::ScopeMissing,           403, 900_910, "The access token does not allow you to access the requested resource", "User is NOT authorized to access the Resource. Scope validation failed."),
     auth(Denial::Unsubscribed,           403, 900_908, "Resource forbidden", "User is NOT authorized to access the Resource. API Subscription validation failed."),
     auth(Denial::SubscriptionBlocked,    401, 900_907, "The requested API is temporarily blocked", "The subscription to the API is blocked"),
@@ -140,6 +151,8 @@ pub const TABLE: &[DenialRow] = &[
     quota(Denial::ApplicationBurst,      900_809),
     auth(Denial::NoSandboxEndpoint,      403, 900_901, "Invalid Credentials", "Sandbox key offered to the API with no sandbox endpoint"),
     auth(Denial::NoProductionEndpoint,   403, 900_901, "Invalid Credentials", "Production key offered to the API with no production endpoint"),
+    DenialRow { denial: Denial::ApiBlocked, status: 503, code: 700_700, kind: Some("API blocked"), message: "", description: "This API has been blocked temporarily. Please try again later or contact the system administrators." },
+    auth(Denial::Blocked,                403, 900_805, "Message blocked", "You have been blocked from accessing the resource"),
     report(Denial::ApiUnloaded,          503, 700_700, "Service Unavailable", "The API is not available at the moment. Please try again later or contact the system administrators."),
     report(Denial::ClientBusy,           429, 429,     "Too Many Requests", "Too many requests of this client are in progress"),
     report(Denial::Overloaded,           503, 503,     "Service Unavailable", "Too many requests are in progress"),

@@ -20,28 +20,32 @@ mod settings;
 mod snapshot;
 mod upstream;
 
-pub use api::{Api, Cors, IDENTITY_FIELDS, Operation, ScopeRule, Security, Transports};
+pub use api::{
+    Accepts, Api, Cors, IDENTITY_FIELDS, KeyPlace, Lifecycle, Operation, ScopeRule, Security,
+    TokenRule, Transports,
+};
 pub use application::{
-    Application, ApplicationKey, KeyCredential, Subscription, SubscriptionState,
+    Application, ApplicationKey, KeyCredential, Permitted, Subscription, SubscriptionState,
 };
 pub use artefact::{
     Artefact, ArtefactKind, ArtefactSet, CompositeApplication, Resource, resource_path,
 };
 pub use auth_failure::AuthFailure;
-pub use caller::{Caller, KeyType};
+pub use caller::{Caller, CredentialKind, KeyType, TokenType};
 pub use denial::{Denial, DenialRow, TABLE};
 pub use diagnostic::{Diagnostic, Place, Severity};
 pub use fault::{Blame, Fault};
 pub use grant::{Grant, PlanUse};
 pub use methods::MethodSet;
-pub use plan::{Limit, LimitBy, Plan, Plans, Quantity};
+pub use plan::{Deny, Limit, LimitBy, Plan, Plans, Quantity};
 pub use policy::{Policies, Policy, PolicyFlow};
 pub use revoked::Revoked;
 pub use settings::{
-    AccessLog, AdminSettings, ArtefactRules, CertificateFiles, ClientCertificates, ControlSettings,
-    EndpointTls, FaultStatus, GatewaySettings, Http2Listeners, IntegrationSettings, Introspection,
-    IssuerSettings, KeySource, LogFormat, LogSettings, PlanFiles, QuotaSettings, Revocations,
-    Settings, SniCertificate, StoreSettings, TlsSettings, UpstreamTls, WhenDown,
+    AccessLog, AdminSettings, ArtefactRules, BackendJwt, CertificateFiles, ClientCertificates,
+    ControlSettings, EndpointTls, FaultStatus, GatewaySettings, Http2Listeners,
+    IntegrationSettings, Introspection, IssuerSettings, KeySource, LogFormat, LogSettings,
+    PlanFiles, QuotaSettings, Revocations, Settings, SniCertificate, StoreSettings, TlsSettings,
+    UpstreamTls, WhenDown,
 };
 pub use snapshot::{ApiState, Issuer, LoadedApi, Snapshot};
 pub use upstream::{

@@ -1,6 +1,7 @@
 //! Plans: how much may be used within which time.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// A named set of limits, for an API, an operation, an application or a subscription.
@@ -47,6 +48,21 @@ pub enum LimitBy {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plans {
     by_name: BTreeMap<String, Arc<Plan>>,
+    /// Who may not call, whatever the plans.
+    pub deny: Vec<Deny>,
+}
+
+/// Who may not call (WSO2's deny policies).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Deny {
+    /// Anybody the API with this base path.
+    Api(String),
+    /// The application of this name.
+    Application(String),
+    /// The subject of tokens.
+    User(String),
+    /// The addresses in these CIDR blocks, or all others.
+    Addresses { blocks: Vec<(IpAddr, u8)>, is_inverted: bool },
 }
 
 impl Plans {

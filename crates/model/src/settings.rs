@@ -26,6 +26,8 @@ pub struct Settings {
     pub control: Option<ControlSettings>,
     /// `[quotas]`; absent: each gateway counts alone.
     pub quotas: Option<QuotaSettings>,
+    /// `[backend_jwt]`; absent: upstreams get no assertion.
+    pub backend_jwt: Option<BackendJwt>,
 }
 
 impl Settings {
@@ -272,6 +274,30 @@ impl std::fmt::Debug for ControlSettings {
     }
 }
 
+/// `[backend_jwt]`: the JWT by which upstreams learn who the caller is.
+#[derive(Clone, PartialEq, Eq)]
+pub struct BackendJwt {
+    /// `key`: a private key in PEM.
+    pub key: Vec<u8>,
+    /// `header`: the field that carries it.
+    pub header: String,
+    /// `issuer`: its `iss`.
+    pub issuer: String,
+    /// `dialect`: what the names of its own claims begin with.
+    pub dialect: String,
+    /// `expires_s`
+    pub expires_s: u64,
+}
+
+/// The key is not printed.
+impl std::fmt::Debug for BackendJwt {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { header, issuer, .. } = self;
+        let mut shown = f.debug_struct("BackendJwt");
+        shown.field("header", header).field("issuer", issuer).finish_non_exhaustive()
+    }
+}
+
 /// `[quotas]`: where gateways share the counts of their limits.
 #[derive(Clone, PartialEq, Eq)]
 pub struct QuotaSettings {
@@ -384,6 +410,8 @@ pub struct IssuerSettings {
     pub leeway_s: u64,
     /// `padded_segments`: accept base64url with `=` padding.
     pub padded_segments: bool,
+    /// `api_keys`: its tokens are API keys.
+    pub api_keys: bool,
     /// `allow_unlimited`: accept tokens without `exp`.
     pub allow_unlimited: bool,
     /// `introspection`: absent: no opaque tokens.

@@ -49,6 +49,8 @@ pub struct Issuer {
     pub padded_segments: bool,
     /// Accept tokens without `exp`.
     pub allow_unlimited: bool,
+    /// Its tokens are API keys.
+    pub api_keys: bool,
     /// Where to ask about opaque tokens.
     pub introspection: Option<Introspection>,
     /// `None`: not followed.

@@ -5,23 +5,26 @@
 
 use jose::TokenSubscriptions;
 use model::{
-    Api, Caller, Denial, Grant, KeyType, Limit, LimitBy, Operation, PlanUse, Quantity, ScopeRule,
-    SubscriptionState,
+    Api, Caller, CredentialKind, Denial, Grant, KeyType, Limit, LimitBy, Operation, PlanUse,
+    Quantity, ScopeRule, SubscriptionState, TokenRule,
 };
 
 use crate::hash::mix;
 use crate::plans::{PlanTable, key_of};
 use crate::subscribers::{Credential, Subscribers};
 
-/// Checks that the token has the scopes that the operation requires. Scopes are case-sensitive (RFC 6749
-/// section 3.3).
+/// Checks that the token is of the type, and has the scopes, that the operation requires. Scopes are case-sensitive
+/// (RFC 6749 section 3.3).
 ///
 /// # Errors
-/// [`Denial::ScopeMissing`] if the token has none of [`ScopeRule::AnyOf`], or lacks one of
+/// [`Denial::WrongTokenType`]; [`Denial::ScopeMissing`] if the token has none of [`ScopeRule::AnyOf`], or lacks one of
 /// [`ScopeRule::AllOf`]. No token satisfies an empty `AnyOf`.
-pub fn grant(caller: &Caller, rule: &ScopeRule) -> Result<(), Denial> {
+pub fn grant(caller: &Caller, rule: &TokenRule) -> Result<(), Denial> {
+    if rule.of.is_some_and(|of| of != caller.token_type) {
+        return Err(Denial::WrongTokenType);
+    }
     let has = |scope: &String| caller.scopes.contains(scope);
-    let granted = match rule {
+    let granted = match &rule.scopes {
         ScopeRule::Anything => true,
         ScopeRule::AnyOf(scopes) => scopes.iter().any(has),
         ScopeRule::AllOf(scopes) => scopes.iter().all(has),
@@ -33,29 +36,35 @@ pub fn grant(caller: &Caller, rule: &ScopeRule) -> Result<(), Denial> {
 /// subscriptions needs no other; `issuer` is its `iss`. Without `subscribers` no caller needs one.
 ///
 /// # Errors
-/// [`Denial::Unsubscribed`], [`Denial::SubscriptionBlocked`], [`Denial::SubscriptionInactive`].
+/// [`Denial::Unsubscribed`], [`Denial::SubscriptionBlocked`], [`Denial::SubscriptionInactive`];
+/// [`Denial::InvalidCredentials`] for an application's key that none has.
 pub fn subscription(
     (caller, issuer): (&Caller, &str),
     (api, api_key): (&Api, u64),
     subscribers: Option<&Subscribers>,
     plans: &PlanTable,
 ) -> Result<Grant, Denial> {
+    if matches!(caller.kind, CredentialKind::ApplicationKey(_)) {
+        let found = subscribers.and_then(|all| all.of_caller(caller));
+        let found = found.ok_or(Denial::InvalidCredentials)?;
+        if api.subscription {
+            return of_application(found, api_key);
+        }
+        return Ok(Grant { key_type: Some(found.key_type), ..Grant::default() });
+    }
     if let Some(listed) = &caller.subscriptions {
         return listed_subscription((caller, issuer), listed, (api, api_key), plans);
     }
     let Some(subscribers) = subscribers.filter(|_| api.subscription) else {
         return Ok(Grant { key_type: Some(caller.key_type), ..Grant::default() });
     };
-    let found = caller.client_id.as_ref().and_then(|id| subscribers.of_client(id));
+    let found = subscribers.of_caller(caller);
     of_application(found.ok_or(Denial::Unsubscribed)?, api_key)
 }
 
 /// The grant of an application's key.
-///
-/// # Errors
-/// As [`subscription`].
-pub fn of_application(credential: &Credential, api_key: u64) -> Result<Grant, Denial> {
-    let Credential { subscriber, key_type } = credential;
+fn of_application(credential: &Credential, api_key: u64) -> Result<Grant, Denial> {
+    let Credential { subscriber, key_type, permitted: _ } = credential;
     let (state, subscription) = subscriber.subscription(api_key).ok_or(Denial::Unsubscribed)?;
     match (state, key_type) {
         (SubscriptionState::Active, _) => {}
@@ -75,7 +84,9 @@ fn listed_subscription(
     (api, api_key): (&Api, u64),
     plans: &PlanTable,
 ) -> Result<Grant, Denial> {
-    let is_it = |one: &&jose::SubscribedApi| one.name == api.name && one.version == api.version;
+    let is_it = |one: &&jose::SubscribedApi| {
+        one.name == api.name && (one.version == api.version || one.version == "*")
+    };
     let found = listed.apis.iter().find(is_it).ok_or(Denial::Unsubscribed)?;
     let application = listed.application.as_ref().or(caller.client_id.as_ref());
     let application = application.or(caller.subject.as_ref()).map_or("", String::as_str);
@@ -151,6 +162,21 @@ mod tests {
     }
 
     #[test]
+    fn an_operation_may_be_for_tokens_of_one_type() {
+        use model::TokenType::{Application, ApplicationUser};
+        for (of, token_type, expect) in [
+            (None, ApplicationUser, Ok(())),
+            (Some(Application), Application, Ok(())),
+            (Some(Application), ApplicationUser, Err(Denial::WrongTokenType)),
+            (Some(ApplicationUser), Application, Err(Denial::WrongTokenType)),
+        ] {
+            let caller = Caller { token_type, ..samples::caller() };
+            let rule = TokenRule { scopes: ScopeRule::Anything, of };
+            assert_eq!(grant(&caller, &rule), expect, "{of:?} {token_type:?}");
+        }
+    }
+
+    #[test]
     fn endpoints_are_chosen_by_key_type_and_an_operations_own_take_precedence() {
         let (none, api, own) = (None, Some(0), Some(1));
         for (api, operation, key_type, expect) in [
@@ -172,20 +198,10 @@ mod tests {
 
     #[track_caller]
     fn check_grant(scopes: &str, rule: &ScopeRule, granted: bool) {
-        let caller = Caller {
-            subject: None,
-            client_id: None,
-            scopes: scopes.split_whitespace().map(str::to_owned).collect(),
-            key_type: Production,
-            subscriptions: None,
-            issuer: 0,
-            token_id: None,
-            audiences: Vec::new(),
-            expires_s: None,
-            not_before_s: None,
-            confirmation: None,
-        };
-        assert_eq!(grant(&caller, rule).is_ok(), granted, "{scopes:?} against {rule:?}");
+        let scopes = scopes.split_whitespace().map(str::to_owned).collect();
+        let caller = Caller { scopes, ..samples::caller() };
+        let rule = TokenRule { scopes: rule.clone(), of: None };
+        assert_eq!(grant(&caller, &rule).is_ok(), granted, "{:?} {rule:?}", caller.scopes);
     }
 
     /// Pairs are production and sandbox.

@@ -1,7 +1,9 @@
 //! APIs for tests.
 
 use base::Method;
-use model::{Api, Operation, ScopeRule, Security};
+use model::{
+    Accepts, Api, Caller, CredentialKind, KeyType, Operation, ScopeRule, Security, TokenType,
+};
 
 /// An API called `base_path`, for every host, on both listeners, without endpoints.
 pub(crate) fn api(base_path: &str, operations: &[&str]) -> Api {
@@ -17,11 +19,31 @@ pub(crate) fn operation(line: &str) -> Operation {
     Operation {
         method: Method::from_bytes(method.as_bytes()),
         template: template.to_owned(),
-        security: Security::Token(ScopeRule::Anything),
+        security: Security::Required(Accepts::token(ScopeRule::Anything)),
         production: None,
         sandbox: None,
         plan: None,
         policies: None,
         response_cache: None,
+    }
+}
+
+/// The caller of a token without claims.
+pub(crate) fn caller() -> Caller {
+    Caller {
+        subject: None,
+        client_id: None,
+        scopes: Vec::new(),
+        key_type: KeyType::Production,
+        subscriptions: None,
+        issuer: Some(0),
+        kind: CredentialKind::Token,
+        token_type: TokenType::Application,
+        permitted: None,
+        token_id: None,
+        audiences: Vec::new(),
+        expires_s: None,
+        not_before_s: None,
+        confirmation: None,
     }
 }

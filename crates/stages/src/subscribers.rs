@@ -5,7 +5,8 @@ use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
 use model::{
-    Application, ApplicationKey, KeyCredential, KeyType, PlanUse, Subscription, SubscriptionState,
+    Application, ApplicationKey, Caller, CredentialKind, KeyCredential, KeyType, Permitted,
+    PlanUse, Subscription, SubscriptionState,
 };
 
 use crate::hash::{LoadedKeysState, mix};
@@ -32,6 +33,7 @@ struct Shard {
 pub struct Credential {
     pub subscriber: Arc<Subscriber>,
     pub key_type: KeyType,
+    pub permitted: Option<Arc<Permitted>>,
 }
 
 /// A compiled application.
@@ -91,6 +93,17 @@ impl Subscribers {
         self.shards.get(shard_of(hash))?.api_keys.get(hash)
     }
 
+    /// The application of a caller: that of its API key, or of its `client_id`.
+    #[must_use]
+    pub fn of_caller(&self, caller: &Caller) -> Option<&Credential> {
+        match &caller.kind {
+            CredentialKind::ApplicationKey(hash) => self.of_api_key(hash),
+            CredentialKind::Token | CredentialKind::ApiKey => {
+                self.of_client(caller.client_id.as_ref()?)
+            }
+        }
+    }
+
     fn shard(&mut self, number: usize) -> &mut Shard {
         let shard = self.shards.get_mut(number).expect("there are SHARDS, and numbers are below");
         Arc::make_mut(shard)
@@ -109,8 +122,12 @@ impl Subscribers {
 
     fn insert(&mut self, application: &Arc<Application>, plans: &PlanTable) {
         let subscriber = Arc::new(Subscriber::compile(application, plans));
-        for ApplicationKey { credential, key_type } in &application.keys {
-            let found = Credential { subscriber: Arc::clone(&subscriber), key_type: *key_type };
+        for ApplicationKey { credential, key_type, permitted } in &application.keys {
+            let found = Credential {
+                subscriber: Arc::clone(&subscriber),
+                key_type: *key_type,
+                permitted: permitted.clone(),
+            };
             match credential {
                 KeyCredential::ClientId(id) => {
                     let clients = &mut self.shard(shard_of(id.as_str())).clients;
@@ -230,6 +247,7 @@ mod tests {
         let key = |id: &str| ApplicationKey {
             credential: KeyCredential::ClientId(id.to_owned()),
             key_type: KeyType::Production,
+            permitted: None,
         };
         Arc::new(Application {
             name: name.to_owned(),

@@ -1,14 +1,17 @@
 //! Files of applications: who may use which APIs, under which plans.
 
 use std::path::Path;
+use std::sync::Arc;
 
+use base::limits;
 use model::{
-    Application, ApplicationKey, Diagnostic, KeyCredential, KeyType, Place, Subscription,
-    SubscriptionState,
+    Application, ApplicationKey, Diagnostic, KeyCredential, KeyType, Permitted, Place,
+    Subscription, SubscriptionState,
 };
 
 use super::manual::APPLICATION;
 use super::plans::{check_name, name};
+use super::sections::blocks;
 use super::table::{self, Table};
 use crate::report::{Report, shorten};
 
@@ -75,9 +78,34 @@ fn keys(table: &Table<'_>, report: &mut Report) -> Vec<ApplicationKey> {
         if keys.iter().any(|key| key.credential == credential) {
             report.error(place, "duplicate key", "remove it");
         }
-        keys.push(ApplicationKey { credential, key_type });
+        let permitted = permitted(&table, &credential, report);
+        keys.push(ApplicationKey { credential, key_type, permitted });
     }
     keys
+}
+
+/// `addresses` and `referers`, of an API key.
+fn permitted(
+    table: &Table<'_>,
+    credential: &KeyCredential,
+    report: &mut Report,
+) -> Option<Arc<Permitted>> {
+    let listed = table.texts("referers", report).unwrap_or_default();
+    let addresses = table.get("addresses").map(|_| blocks(table, "addresses", report));
+    let counts = [addresses.as_ref().map(Vec::len), table.get("referers").map(|_| listed.len())];
+    for (key, count) in ["addresses", "referers"].into_iter().zip(counts) {
+        let (Some(count), Some(item)) = (count, table.get(key)) else { continue };
+        if matches!(credential, KeyCredential::ClientId(_)) {
+            let message = format!("`{key}` has no effect on tokens");
+            report.error(item.place, message, "remove it, or write `api_key_sha256`");
+        } else if count == 0 || count > limits::PERMITTED_MAX {
+            let message = format!("`{key}` must list 1 to {} of them", limits::PERMITTED_MAX);
+            report.error(item.place, message, "list some, or remove it to permit all");
+        }
+    }
+    let referers: Vec<_> = listed.into_iter().map(|(text, _)| text.to_owned()).collect();
+    let is_restricted = addresses.is_some() || !referers.is_empty();
+    is_restricted.then(|| Arc::new(Permitted { addresses, referers }))
 }
 
 /// The hash is not repeated in a diagnostic.

@@ -16,7 +16,8 @@ pub(super) fn read(
 ) -> Vec<IssuerSettings> {
     let mut issuers: Vec<IssuerSettings> = Vec::new();
     let mut names: Vec<&str> = Vec::new();
-    let mut claims: Vec<&str> = Vec::new();
+    // API keys may have the `iss` of tokens, with other keys.
+    let (mut claims, mut key_claims): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
     for table in root.sections("issuer", "issuer", report) {
         let discovered = discovered(&table, report);
         let iss = match discovered {
@@ -28,7 +29,9 @@ pub(super) fn read(
             None => required(&table, "name", report),
         };
         unique(name, &mut names, "name", report);
-        unique(iss, &mut claims, "iss", report);
+        let api_keys = table.flag("api_keys", false, report);
+        let claims = if api_keys { &mut key_claims } else { &mut claims };
+        unique(iss, claims, "iss", report);
         let algorithms = algorithms(&table, report);
         let introspection = introspection(&table, outside, report);
         let revocations = revocations(&table, outside, report);
@@ -43,6 +46,7 @@ pub(super) fn read(
             leeway_s: table.number("leeway_s", 0..=limits::LEEWAY_S_MAX, report).unwrap_or(0),
             padded_segments: table.flag("padded_segments", false, report),
             allow_unlimited: table.flag("allow_unlimited", false, report),
+            api_keys,
             introspection,
             revocations,
         };

@@ -71,6 +71,12 @@ pub const MANUAL: &[(&str, &str, &str)] = &[
     ("quotas.password.file", "path", "The same from a file, written as `password = { file = \"path\" }`. A trailing newline is not part of the password."),
     ("quotas.ca", "list of paths of PEM files; default: the CAs of the operating system", "The only CAs that may have issued its certificate."),
     ("quotas.when_down", "\"local\", \"open\" or \"closed\"; default: \"local\"", "While it does not answer: `local` counts in each gateway alone, from the counts that it knows; `open` admits every request; `closed` rejects, with 429, every request to which a limit applies."),
+    ("backend_jwt.key.file", "path", "Private key in PEM (PKCS#8, PKCS#1 or SEC1) that signs the JWT by which upstreams learn who the caller is, written as `key = { file = \"path\" }`. Watched for changes. Absent section: upstreams get none. docs/credentials.md has its claims."),
+    ("backend_jwt.key.env", "name of an environment variable", "The same from an environment variable, written as `key = { env = \"NAME\" }`."),
+    ("backend_jwt.header", "name of a header field; default: \"X-JWT-Assertion\"", "The field that carries it. What clients send in it is removed."),
+    ("backend_jwt.issuer", "string; default: \"wso2.org/products/am\"", "Its `iss`."),
+    ("backend_jwt.dialect", "string; default: \"http://wso2.org/claims\"", "What the names of its own claims begin with."),
+    ("backend_jwt.expires_s", "60 to 86,400 seconds; default: 900", "Time after which it expires. It is signed again shortly before, once for each caller, API and worker."),
     ("upstream_tls.ca", "list of paths of PEM files; default: []", "Additional CAs for upstream certificates."),
     ("upstream_tls.system_roots", "true or false; default: true", "Whether the CAs of the operating system are trusted. Upstream certificates are always verified."),
     ("upstream_tls.endpoint.hosts", "list of host names and IP addresses", "Hosts of the endpoints that the section is for. `*.example.org` matches exactly one label."),
@@ -102,6 +108,7 @@ pub const MANUAL: &[(&str, &str, &str)] = &[
     ("issuer.leeway_s", "0 to 300 seconds; default: 0", "Tolerated clock skew for `exp` and `nbf`."),
     ("issuer.padded_segments", "true or false; default: false", "Whether tokens may use base64url with `=` padding, as WSO2's own generator does."),
     ("issuer.allow_unlimited", "true or false; default: false", "Whether tokens without `exp` are accepted. Such a token never expires: only removing the issuer or its key invalidates it."),
+    ("issuer.api_keys", "true or false; default: false", "Whether its tokens are API keys, such as those of API Microgateway, which are accepted where an API asks for a key, and nowhere else. A token whose claim `token_type` is `apiKey`, as in API Manager, is one without this. Another issuer may have the same `iss`."),
 ];
 
 /// The keys of files of plans.
@@ -114,6 +121,11 @@ pub(super) const PLANS: &[Row] = &[
     ("plan.limits.by", "\"user\" or \"address\"; absent: one count", "Count each user, or each client address, separately."),
     ("plan.burst.requests", "integer", "Requests within each short window, written as `burst = { requests = 50, per = \"1s\" }`."),
     ("plan.burst.per", "such as \"1s\"", "Length of the window."),
+    ("deny.api", "path", "Base path of an API that nobody may call. Each [[deny]] has one of `api`, `application`, `user` and `addresses`; its requests get 403, 900805."),
+    ("deny.application", "string", "Name of an application that may not call."),
+    ("deny.user", "string", "`sub` of tokens that may not call."),
+    ("deny.addresses", "list of IP addresses and CIDR blocks", "Clients that may not call."),
+    ("deny.inverted", "true or false; default: false", "With `addresses`: all other clients may not call."),
 ];
 
 /// The keys of an application's file.
@@ -124,6 +136,8 @@ pub(super) const APPLICATION: &[Row] = &[
     ("application.plan", "name of a plan; absent: unlimited", "Plan for all requests of the application."),
     ("application.keys.client_id", "string", "`client_id`, or `azp`, of the tokens of the application. Each key has either `client_id` or `api_key_sha256`."),
     ("application.keys.api_key_sha256", "64 hexadecimal digits", "SHA-256 hash of an API key."),
+    ("application.keys.addresses", "list of IP addresses and CIDR blocks; absent: all", "With `api_key_sha256`: addresses of clients that may use the key."),
+    ("application.keys.referers", "list of strings; absent: all", "With `api_key_sha256`: values of `Referer` with which the key may be used, such as `https://*.example.org/*`; `*` stands for anything but spaces."),
     ("application.keys.type", "\"production\" or \"sandbox\"; default: \"production\"", "Endpoints that the key gives access to."),
     ("application.subscriptions.api", "string", "`info.title` of the API."),
     ("application.subscriptions.version", "string", "`info.version` of the API."),
@@ -188,7 +202,7 @@ fn tables(manual: &'static [Row], out: &mut String) {
 }
 
 /// Tables of which there can be several.
-const REPEATED: [&str; 4] = ["issuer", "plan", "tls.sni", "upstream_tls.endpoint"];
+const REPEATED: [&str; 5] = ["deny", "issuer", "plan", "tls.sni", "upstream_tls.endpoint"];
 
 /// The table as written in the file.
 pub(super) fn heading(table: &str) -> String {

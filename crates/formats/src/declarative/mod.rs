@@ -6,6 +6,7 @@
 //! Architecture invariant: no diagnostic contains a secret.
 
 mod applications;
+mod backend_jwt;
 mod control;
 mod issuers;
 mod manual;

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use base::limits;
-use model::{Diagnostic, Limit, LimitBy, Place, Plan, Plans, Quantity};
+use model::{Deny, Diagnostic, Limit, LimitBy, Place, Plan, Plans, Quantity};
 
 use super::manual::PLANS;
+use super::sections::blocks;
 use super::table::{self, Table};
 use crate::report::{Report, one_of, shorten, suggest};
 use crate::tree::{self, Keep, Node};
@@ -68,7 +69,9 @@ pub fn read_plans(files: &[(PathBuf, Result<Vec<u8>, String>)]) -> (Plans, Vec<D
     let mut owners: BTreeMap<String, &Path> = BTreeMap::new();
     for (file, text) in files {
         let mut report = Report::new(file);
-        for (plan, place) in read(file, text, &mut report) {
+        let (found, deny) = read(file, text, &mut report);
+        plans.deny.extend(deny);
+        for (plan, place) in found {
             if let Some(owner) = owners.insert(plan.name.to_ascii_lowercase(), file) {
                 let (name, owner) = (shorten(&plan.name), owner.display());
                 let message = format!("the plan `{name}` is already defined in {owner}");
@@ -76,27 +79,65 @@ pub fn read_plans(files: &[(PathBuf, Result<Vec<u8>, String>)]) -> (Plans, Vec<D
             }
             plans.insert(plan);
         }
+        if plans.deny.len() > limits::DENY_MAX {
+            let message = format!("there are more than {} deny policies", limits::DENY_MAX);
+            report.error(None, message, "list several addresses in one of them");
+        }
         diagnostics.extend(report.finish(file));
     }
     (plans, diagnostics)
 }
 
-fn read(file: &Path, text: &Result<Vec<u8>, String>, report: &mut Report) -> Vec<Found> {
+fn read(
+    file: &Path,
+    text: &Result<Vec<u8>, String>,
+    report: &mut Report,
+) -> (Vec<Found>, Vec<Deny>) {
+    let nothing = || (Vec::new(), Vec::new());
     let text = match text {
         Ok(text) => text,
         Err(problem) => {
             report.error(None, problem.as_str(), "correct the path or its permissions");
-            return Vec::new();
+            return nothing();
         }
     };
     if file.extension().is_some_and(|extension| extension == "yaml" || extension == "yml") {
-        return policies(text, report);
+        return (policies(text, report), Vec::new());
     }
-    let Some(text) = table::text(text, report) else { return Vec::new() };
-    let Some(root) = table::parse(text, report) else { return Vec::new() };
+    let Some(text) = table::text(text, report) else { return nothing() };
+    let Some(root) = table::parse(text, report) else { return nothing() };
     let root = Table::root(PLANS, &root, text, report);
     let sections = root.sections("plan", "plan", report);
-    sections.iter().filter_map(|section| plan(section, report)).collect()
+    let plans = sections.iter().filter_map(|section| plan(section, report)).collect();
+    let sections = root.sections("deny", "deny", report);
+    (plans, sections.iter().filter_map(|section| deny(section, report)).collect())
+}
+
+fn deny(table: &Table<'_>, report: &mut Report) -> Option<Deny> {
+    const KEYS: [&str; 4] = ["api", "application", "user", "addresses"];
+    let text = |key: &str, report: &mut Report| Some(table.text(key, report)?.0.to_owned());
+    let given = KEYS.into_iter().filter(|key| table.get(key).is_some()).count();
+    if given != 1 {
+        let message = "[[deny]] needs one of `api`, `application`, `user` and `addresses`";
+        report.error(table.place, message, "write another [[deny]] for each of them");
+    }
+    let is_inverted = table.flag("inverted", false, report);
+    if let (Some(item), None) = (table.get("inverted"), table.get("addresses")) {
+        report.error(item.place, "`inverted` is for `addresses`", "remove it");
+    }
+    let named = text("api", report)
+        .map(|path| Deny::Api(path.trim_end_matches('/').to_owned()))
+        .or_else(|| text("application", report).map(Deny::Application))
+        .or_else(|| text("user", report).map(Deny::User));
+    named.or_else(|| {
+        let item = table.get("addresses")?;
+        let blocks = blocks(table, "addresses", report);
+        if !(1..=limits::PERMITTED_MAX).contains(&blocks.len()) {
+            let message = format!("`addresses` must list 1 to {}", limits::PERMITTED_MAX);
+            report.error(item.place, message, "write another [[deny]] for the others");
+        }
+        Some(Deny::Addresses { blocks, is_inverted })
+    })
 }
 
 /// The name under `key`, which a table needs.

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use model::{KeyCredential, KeyType, Limit, Plan, Plans, SubscriptionState};
+use model::{Deny, KeyCredential, KeyType, Limit, Permitted, Plan, Plans, SubscriptionState};
 
 use super::*;
 use crate::report::assert_lines;
@@ -103,11 +103,39 @@ fn policies_of_the_microgateway_load_as_they_are() {
     check("p.yaml", "A: 1\n", "p.yaml:1:4: error: a list of policies");
 }
 
+#[test]
+fn deny_policies_are_read() {
+    let text = "[[deny]]\napi = \"/pets/1.0.0/\"\n[[deny]]\napplication = \"orders\"\n\
+        [[deny]]\nuser = \"ann\"\n[[deny]]\naddresses = [\"10.0.0.0/8\"]\ninverted = true\n";
+    let (plans, diagnostics) = read_plans(&[("plans.toml".into(), Ok(text.into()))]);
+    assert_eq!(diagnostics, []);
+    let blocks = vec![("10.0.0.0".parse().unwrap(), 8)];
+    let expect = [
+        Deny::Api("/pets/1.0.0".to_owned()),
+        Deny::Application("orders".to_owned()),
+        Deny::User("ann".to_owned()),
+        Deny::Addresses { blocks, is_inverted: true },
+    ];
+    assert_eq!(plans.deny, expect);
+    for (text, expect) in [
+        ("[[deny]]\n", "p.toml:1:1: error: needs one of"),
+        ("[[deny]]\nuser = \"a\"\napi = \"/a\"\n", "p.toml:1:1: error: needs one of"),
+        ("[[deny]]\nuser = \"a\"\ninverted = true\n", "p.toml:3:12: error: `inverted`"),
+        ("[[deny]]\naddresses = []\n", "p.toml:2:13: error: `addresses` must list"),
+        (
+            "[[deny]]\naddress = \"a\"\n",
+            "p.toml:1:1: error: needs one of; p.toml:2:1: error: unknown key",
+        ),
+    ] {
+        check("p.toml", text, expect);
+    }
+}
+
 const FULL: &str = r#"[application]
 name = "orders"
 owner = "admin"
 plan = "50PerMin"
-keys = [{ client_id = "abc" }, { api_key_sha256 = "00000000000000000000000000000000000000000000000000000000000000fF", type = "sandbox" }]
+keys = [{ client_id = "abc" }, { api_key_sha256 = "00000000000000000000000000000000000000000000000000000000000000fF", type = "sandbox", addresses = ["10.0.0.0/8", "::1"], referers = ["https://*.a/*"] }]
 subscriptions = [
   { api = "Echo", version = "1.0.0", plan = "gold" },
   { api = "Pay", version = "2", state = "production_blocked" },
@@ -131,6 +159,10 @@ fn every_key_of_an_application_is_read() {
     let client = KeyCredential::ClientId("abc".to_owned());
     let api_key = KeyCredential::ApiKeySha256(hash);
     assert_eq!(keys, [(&client, KeyType::Production), (&api_key, KeyType::Sandbox)]);
+    let permitted: Vec<_> = application.keys.iter().map(|key| key.permitted.as_deref()).collect();
+    let blocks = vec![("10.0.0.0".parse().unwrap(), 8), ("::1".parse().unwrap(), 128)];
+    let referers = vec!["https://*.a/*".to_owned()];
+    assert_eq!(permitted, [None, Some(&Permitted { addresses: Some(blocks), referers })]);
     let to = application
         .subscriptions
         .iter()
@@ -154,6 +186,14 @@ fn what_is_wrong_with_an_application_is_reported_with_its_place() {
         ("50PerMin", "50PerMinute", "4:8: error: no plan `50PerMinute`"),
         ("gold", "golden", "7:45: error: no plan `golden`"),
         ("client_id = \"abc\"", "type = \"sandbox\"", "5:9: error: either"),
+        (
+            "client_id = \"abc\"",
+            "client_id = \"abc\", referers = [\"a\"]",
+            "5:41: error: `referers` has no effect",
+        ),
+        ("\"10.0.0.0/8\", \"::1\"", "", "5:149: error: `addresses` must list"),
+        ("\"https://*.a/*\"", "", "5:183: error: `referers` must list"),
+        ("10.0.0.0/8", "10.0.0.1/8", "5:150: error: not an IP address"),
         ("client_id = \"abc\"", "client_id = \"\"", "5:23: error: `client_id` is empty"),
         ("fF\"", "f\"", "5:51: error: not a SHA-256"),
         ("fF\"", "fG\"", "5:51: error: not a SHA-256"),

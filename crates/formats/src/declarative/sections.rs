@@ -15,6 +15,7 @@ use toml::Spanned;
 use toml::de::DeTable;
 
 use super::Outside;
+use super::backend_jwt;
 use super::control;
 use super::issuers;
 use super::manual::MANUAL;
@@ -39,6 +40,11 @@ pub(super) fn settings(
     let settings = Settings {
         control: control::read(&control, &store, outside, report),
         quotas: quotas::read(&root.section("quotas", "quotas", report), outside, report),
+        backend_jwt: backend_jwt::read(
+            &root.section("backend_jwt", "backend_jwt", report),
+            outside,
+            report,
+        ),
         gateway,
         integration: self::integration(&integration, outside, report),
         tls: tls(&root.section("tls", "tls", report), outside, report),
@@ -85,7 +91,7 @@ fn gateway(
         plans: plan_files(table, outside, report),
         applications: paths(table, "applications", outside, report).unwrap_or_default(),
         data: path(table, "data", outside, report).unwrap_or_else(|| outside.path("data/")),
-        trusted_proxies: trusted_proxies(table, report),
+        trusted_proxies: blocks(table, "trusted_proxies", report),
         fault_status: table
             .choice(
                 "fault_status",
@@ -352,9 +358,10 @@ fn nameservers(table: &Table<'_>, report: &mut Report) -> Vec<SocketAddr> {
     servers
 }
 
-fn trusted_proxies(table: &Table<'_>, report: &mut Report) -> Vec<(IpAddr, u8)> {
+/// A list of addresses and blocks.
+pub(super) fn blocks(table: &Table<'_>, key: &str, report: &mut Report) -> Vec<(IpAddr, u8)> {
     let mut blocks = Vec::new();
-    for (text, place) in table.texts("trusted_proxies", report).unwrap_or_default() {
+    for (text, place) in table.texts(key, report).unwrap_or_default() {
         match block(text) {
             Some(block) => blocks.push(block),
             None => {

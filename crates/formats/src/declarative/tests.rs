@@ -94,6 +94,12 @@ redis = "rediss://gateway@redis.example:6380/1"
 password = { env = "SHARED" }
 ca = ["etc/redis.pem"]
 when_down = "closed"
+[backend_jwt]
+key = { env = "SIGNING" }
+header = "X-Who"
+issuer = "gateway"
+dialect = "https://claims.example"
+expires_s = 60
 [[issuer]]
 name = "resident"
 iss = "https://localhost:9443/oauth2/token"
@@ -102,6 +108,7 @@ algorithms = ["RS256", "ES256"]
 audiences = ["a", "b"]
 leeway_s = 300
 padded_segments = true
+api_keys = true
 allow_unlimited = true
 [[issuer]]
 name = "partner"
@@ -219,7 +226,8 @@ fn every_source_of_keys_reaches_its_issuer() {
     assert_eq!(keys.len(), expect.len());
     let first = issuers.first().expect("there are six");
     let names: Vec<&str> = first.algorithms.iter().map(|algorithm| algorithm.as_str()).collect();
-    assert_eq!((names, first.leeway_s, first.padded_segments), (vec!["RS256", "ES256"], 300, true));
+    assert_eq!((names, first.leeway_s), (vec!["RS256", "ES256"], 300));
+    assert!(first.padded_segments && first.api_keys);
     let unlimited: Vec<bool> = issuers.iter().map(|issuer| issuer.allow_unlimited).collect();
     assert_eq!(unlimited, [true, false, false, false, false, false]);
     assert_eq!(first.audiences, ["a", "b"]);
@@ -578,6 +586,20 @@ fn the_control_plane_and_its_store_are_checked() {
 }
 
 #[test]
+fn what_is_wrong_with_the_backend_jwt_is_reported() {
+    let section = |line: &str| format!("[backend_jwt]\nkey = {{ env = \"SIGNING\" }}\n{line}");
+    for (lines, expect) in [
+        ("[backend_jwt]", "3:1: no `key`"),
+        ("[backend_jwt]\nkey = { env = \"SHARED\" }", "4:7: not a private key"),
+        (&section("header = \"Host\""), "5:10: cannot carry"),
+        (&section("header = \"a b\""), "5:10: cannot carry"),
+        (&section("expires_s = 5"), "5:13: `expires_s`"),
+    ] {
+        gateway(lines, expect);
+    }
+}
+
+#[test]
 fn what_is_wrong_with_shared_quotas_is_reported_without_the_password() {
     for (lines, expect) in [
         ("[quotas]", "3:1: no `redis`"),
@@ -637,9 +659,18 @@ fn check(text: &str, expect: &str) {
     assert_eq!(settings.is_some(), expect.is_empty(), "{text}");
 }
 
+/// Of these tests, for nothing else.
+const SIGNING: &str = "-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgTL3dXhdrO7R9BdVG
+BeCEangdVytV54UlvkZdgmVNCqmhRANCAASRsydxg5v67/Bf88EIxu/rvfDdxPbH
++9V/Ktidyf1LnSfWz0jgGM3m7C0g/0qU4+ksaAXqjg+Vi1m0e2PA95zp
+-----END PRIVATE KEY-----
+";
+
 fn load(text: &str) -> (Option<Settings>, Vec<Diagnostic>) {
     let env = |name: &str| match name {
         "SHARED" => Some(SECRET.to_owned()),
+        "SIGNING" => Some(SIGNING.to_owned()),
         "SHORT" => Some("swordfish".to_owned()),
         "EMPTY" => Some(String::new()),
         _ => None,

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use model::{Api, Operation, Place};
+use model::{Api, Operation, Place, Security};
 
 use super::contract;
 use super::endpoints::Upstreams;
@@ -12,7 +12,8 @@ use super::general;
 use super::paths::{Common, Paths};
 use super::policies;
 use super::refs::Resolver;
-use super::security::{self, Schemes};
+use super::schemes::Schemes;
+use super::security;
 use super::servers::{self, Server};
 use super::tiers;
 use super::values;
@@ -87,7 +88,7 @@ impl<'n> Document<'n> {
         let mut upstreams = Upstreams::new(self.defaults);
         let (production, sandbox) = self.endpoints(servers, &mut upstreams, report);
         let mut resolver = Resolver::new(self.file.to_owned(), self.tree, self.refs);
-        let schemes = Schemes::read(self.schemes(), &mut resolver, report);
+        let schemes = Schemes::read(self.schemes(), self.root, &mut resolver, report);
         let api = security::Level::read(self.root, &schemes, report);
         let endpoints_explicit = self.root.get("x-wso2-production-endpoints").is_some();
         let policies = policies::OfApi::read(self.root, report);
@@ -104,7 +105,7 @@ impl<'n> Document<'n> {
             report.warning(place, message, "add operations, such as `paths: {/*: {get: {}}}`");
         }
         let named_upstreams = paths.named_upstreams(report);
-        if paths.any_secured() && !self.defaults.issuers_configured {
+        if paths.found.iter().any(|operation| self.is_closed(&operation.security)) {
             self.no_issuer(report);
         }
         if production.is_none() && sandbox.is_none() {
@@ -135,6 +136,7 @@ impl<'n> Document<'n> {
             hosts: outcome.hosts.clone(),
             transports: settings.transports,
             auth_header: settings.auth_header,
+            key_places: security::key_places(&paths.found),
             forward_auth_header: settings.forward_auth_header,
             forward_fields: settings.forward_fields,
             strict_paths: settings.strict_paths.unwrap_or(self.defaults.strict_paths),
@@ -142,6 +144,7 @@ impl<'n> Document<'n> {
             cors: settings.cors,
             caches: paths.found.iter().any(|operation| operation.response_cache.is_some()),
             plan: paths.plan(),
+            lifecycle: settings.lifecycle,
             subscription: settings.subscription,
             upgrades: settings.upgrades,
             operations: paths.found,
@@ -206,13 +209,25 @@ impl<'n> Document<'n> {
         report.error(self.tree.place, "the API has no endpoint", servers::ADD_ENDPOINTS);
     }
 
+    /// Whether no credential can be valid that it accepts.
+    fn is_closed(&self, security: &Security) -> bool {
+        let Defaults { issuers_configured, applications_configured, .. } = *self.defaults;
+        match security {
+            Security::Open => false,
+            Security::Required(accepts) => {
+                let by_key = applications_configured && !accepts.api_keys.is_empty();
+                !issuers_configured && !by_key && !accepts.optional
+            }
+        }
+    }
+
     fn no_issuer(&self, report: &mut Report) {
         let place = self
             .root
             .member("security")
             .or_else(|| self.root.member("paths"))
             .map(|member| member.key_place);
-        let message = "the API requires a token, but no issuer is configured";
+        let message = "the API requires a credential, but no issuer is configured";
         let help = "add an [[issuer]] to penstock.toml, or write `x-wso2-disable-security: true` for public access";
         report.error(place, message, help);
     }

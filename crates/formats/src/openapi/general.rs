@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use base::limits::RESPONSE_CACHE_S;
-use model::{Cors, Transports};
+use model::{Cors, Lifecycle, Place, Transports};
 
 use super::cors;
 use super::values;
 use crate::address;
-use crate::report::{Report, shorten, suggest};
+use crate::report::{Report, one_of, shorten, suggest};
 use crate::tree::Map;
 
 pub(super) struct General {
@@ -20,6 +20,7 @@ pub(super) struct General {
     pub(super) mutual_tls: bool,
     pub(super) cors: Option<Cors>,
     pub(super) response_cache: Option<u32>,
+    pub(super) lifecycle: Lifecycle,
     pub(super) subscription: bool,
     pub(super) upgrades: Vec<String>,
 }
@@ -35,13 +36,39 @@ pub(super) fn read(root: &Map<'_>, report: &mut Report) -> General {
         strict_paths: flag(root, "x-penstock-strict-paths", report),
         cors: root.get("x-wso2-cors").and_then(|node| cors::read(node, report)),
         response_cache: response_cache(root, report),
+        lifecycle: lifecycle(root, report),
         subscription: flag(root, "x-penstock-subscription", report).unwrap_or(true),
         upgrades: upgrades(root, report),
     }
 }
 
+/// `x-penstock-lifecycle`
+fn lifecycle(root: &Map<'_>, report: &mut Report) -> Lifecycle {
+    const NAME: &str = "x-penstock-lifecycle";
+    const STATES: [(&str, Lifecycle); 5] = [
+        ("created", Lifecycle::Created),
+        ("published", Lifecycle::Published),
+        ("blocked", Lifecycle::Blocked),
+        ("deprecated", Lifecycle::Deprecated),
+        ("retired", Lifecycle::Retired),
+    ];
+    let node = root.get(NAME);
+    let text = node.and_then(|node| Some((values::text(node, NAME, report)?, node.place)));
+    let Some((text, place)) = text else { return Lifecycle::default() };
+    let found = STATES.into_iter().find(|(name, _)| text.eq_ignore_ascii_case(name));
+    found.map_or_else(
+        || {
+            let names = || STATES.into_iter().map(|(name, _)| name);
+            let help = suggest(text, names(), || format!("write {}", one_of(names())));
+            report.error(place, format!("unknown state `{}`", shorten(text)), help);
+            Lifecycle::default()
+        },
+        |(_, state)| state,
+    )
+}
+
 /// Whether `x-wso2-mutual-ssl` is `mandatory`; other values are diagnostics of the extension.
-fn mutual_tls(root: &Map<'_>) -> bool {
+pub(super) fn mutual_tls(root: &Map<'_>) -> bool {
     let text = root.get("x-wso2-mutual-ssl").and_then(|node| node.as_text());
     text.is_some_and(|text| text.eq_ignore_ascii_case("mandatory"))
 }
@@ -127,14 +154,18 @@ fn auth_header(root: &Map<'_>, report: &mut Report) -> String {
     let name = "x-wso2-auth-header";
     let default = || "authorization".to_owned();
     let Some(node) = root.get(name) else { return default() };
-    let Some(text) = values::text(node, name, report) else { return default() };
+    values::text(node, name, report).map_or_else(default, |text| field(text, node.place, report))
+}
+
+/// The name of a header field with a credential, in lower case.
+pub(super) fn field(text: &str, place: Place, report: &mut Report) -> String {
     let lower = text.to_ascii_lowercase();
     if !cors::is_token(text) {
         let message = format!("`{}` is not a valid header field name", shorten(text));
-        report.error(node.place, message, "use letters, digits and `-`");
+        report.error(place, message, "use letters, digits and `-`");
     } else if RESERVED.contains(&lower.as_str()) {
-        let message = format!("the header field `{}` cannot carry a token", shorten(text));
-        report.error(node.place, message, "use another one");
+        let message = format!("the header field `{}` cannot carry a credential", shorten(text));
+        report.error(place, message, "use another one");
     }
     lower
 }

@@ -17,6 +17,7 @@ mod paths;
 mod policies;
 mod refs;
 mod resilience;
+mod schemes;
 mod security;
 mod servers;
 mod tiers;
@@ -42,8 +43,10 @@ pub struct Defaults {
     pub try_ms: Option<u32>,
     /// Retries as a percentage of the requests to an endpoint set.
     pub retry_budget_percent: u32,
-    /// Whether an `[[issuer]]` is configured, which a secured API needs.
+    /// Whether an `[[issuer]]` is configured, which an API that requires tokens needs.
     pub issuers_configured: bool,
+    /// Whether `applications` are configured, whose keys an API may accept.
+    pub applications_configured: bool,
     /// Whether paths with more than one interpretation are rejected, unless the file says otherwise.
     pub strict_paths: bool,
     /// The names of plans.
@@ -57,6 +60,7 @@ impl Default for Defaults {
             try_ms: None,
             retry_budget_percent: limits::RETRY_BUDGET_PERCENT,
             issuers_configured: true,
+            applications_configured: true,
             strict_paths: false,
             plans: declarative::shipped().iter().map(|plan| plan.name.clone()).collect(),
         }

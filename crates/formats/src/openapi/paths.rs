@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use base::{Method, limits};
-use model::{Operation, Place, Security};
+use model::{Operation, Place};
 
 use super::contract::{self, Described};
 use super::endpoints::Upstreams;
@@ -13,7 +13,8 @@ use super::extensions;
 use super::interceptors::{self, Interceptors};
 use super::policies;
 use super::refs::{Chain, Resolver};
-use super::security::{self, Schemes};
+use super::schemes::Schemes;
+use super::security;
 use super::servers;
 use super::tiers;
 use super::values;
@@ -264,11 +265,6 @@ impl<'n, 'r> Paths<'n, 'r> {
     /// The API's own plan.
     pub(super) fn plan(&self) -> Option<String> {
         self.common.tiers.plan.clone()
-    }
-
-    /// Whether an operation requires a token.
-    pub(super) fn any_secured(&self) -> bool {
-        self.found.iter().any(|operation| operation.security != Security::Open)
     }
 }
 

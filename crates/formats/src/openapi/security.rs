@@ -1,110 +1,43 @@
-//! The security of operations: schemes, requirements, scopes, and the extensions that change them.
+//! The security of operations: requirements, scopes, and the extensions that change them.
 //!
-//! Architecture invariant: an operation requires a token unless the file explicitly says otherwise.
+//! Architecture invariant: an operation requires a credential unless the file explicitly says otherwise, and a token
+//! unless it asks for another kind.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use model::{Place, ScopeRule, Security};
+use base::limits::KEY_PLACES_MAX;
+use model::{Accepts, KeyPlace, Operation, Place, ScopeRule, Security, TokenRule, TokenType};
 
-use super::refs::Resolver;
+use super::schemes::{Application, Kind, Schemes};
 use super::values;
 use crate::report::{Report, one_of, shorten, suggest};
 use crate::tree::{Map, Node, Value};
-
-/// The kinds of credential that a file can require.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    /// A token of an issuer: oauth2, openIdConnect, http bearer.
-    Token,
-    /// Not supported yet; the name for diagnostics.
-    Unsupported(&'static str),
-    /// Not valid, which has been reported.
-    Invalid,
-}
-
-/// The security schemes of a document, by name.
-#[derive(Debug, Default)]
-pub(super) struct Schemes<'n> {
-    list: BTreeMap<&'n str, Kind>,
-}
-
-impl<'n> Schemes<'n> {
-    /// Reads `components.securitySchemes` (OpenAPI 3) or `securityDefinitions` (Swagger 2.0).
-    pub(super) fn read(
-        node: Option<&'n Node<'n>>,
-        resolver: &mut Resolver<'n, '_>,
-        report: &mut Report,
-    ) -> Self {
-        let Some(map) = node.and_then(|node| values::map(node, "securitySchemes", report)) else {
-            return Self::default();
-        };
-        let mut list = BTreeMap::new();
-        for member in map.iter() {
-            let mut found = Kind::Invalid;
-            resolver.resolve(&member.value, REFERABLE, report, &mut |node, report| {
-                found = kind(node, report).unwrap_or(Kind::Invalid);
-            });
-            list.insert(member.key.as_ref(), found);
-        }
-        Self { list }
-    }
-
-    fn kind(&self, name: &str) -> Option<Kind> {
-        self.list.get(name).copied()
-    }
-}
-
-/// Where a `$ref` within the document may find a security scheme.
-const REFERABLE: &[&[&str]] = &[&["components", "securitySchemes"], &["securityDefinitions"]];
-
-const TYPES: [&str; 6] = ["oauth2", "openIdConnect", "http", "apiKey", "basic", "mutualTLS"];
-
-fn kind(node: &Node<'_>, report: &mut Report) -> Option<Kind> {
-    let map = values::map(node, "securitySchemes", report)?;
-    let Some(of) = map.get("type") else {
-        report.error(node.place, "the security scheme has no `type`", "add `type: oauth2`");
-        return None;
-    };
-    let written = values::text(of, "type", report)?;
-    match written {
-        "oauth2" | "openIdConnect" => Some(Kind::Token),
-        "apiKey" => Some(Kind::Unsupported("API keys are")),
-        "basic" => Some(Kind::Unsupported("Basic authentication is")),
-        "mutualTLS" => Some(Kind::Unsupported("client certificates are")),
-        "http" => match map.get("scheme").and_then(Node::as_text) {
-            Some(scheme) if scheme.eq_ignore_ascii_case("bearer") => Some(Kind::Token),
-            Some(scheme) if scheme.eq_ignore_ascii_case("basic") => {
-                Some(Kind::Unsupported("Basic authentication is"))
-            }
-            Some(_) => Some(Kind::Unsupported("this HTTP authentication scheme is")),
-            None => {
-                report.error(
-                    node.place,
-                    "the http security scheme has no `scheme`",
-                    "add `scheme: bearer`",
-                );
-                None
-            }
-        },
-        other => {
-            let help = suggest(other, TYPES, || format!("write {}", one_of(TYPES)));
-            report.error(
-                of.place,
-                format!("unknown type of security scheme `{}`", shorten(other)),
-                help,
-            );
-            None
-        }
-    }
-}
 
 /// The supported part of a `security` list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Requirement {
     /// `security: []`
     Open,
-    /// The scopes of each alternative that a token can satisfy.
-    Token(Vec<Vec<String>>),
+    Credential {
+        /// The scopes of each alternative that a token can satisfy.
+        tokens: Vec<Vec<String>>,
+        /// The alternatives that an API key can satisfy.
+        keys: Vec<KeyPlace>,
+    },
+}
+
+impl Requirement {
+    const INVALID: Self = Self::Credential { tokens: Vec::new(), keys: Vec::new() };
+
+    /// Whether it accepts tokens, and where API keys.
+    fn accepts(&self) -> (bool, Vec<KeyPlace>) {
+        match self {
+            Self::Open => (true, Vec::new()),
+            Self::Credential { tokens, keys } => {
+                (!tokens.is_empty() || keys.is_empty(), keys.clone())
+            }
+        }
+    }
 }
 
 /// Reads a `security` list. An invalid one is reported and still requires a token.
@@ -114,33 +47,37 @@ pub(super) fn requirement(
     report: &mut Report,
 ) -> Requirement {
     let Some(items) = values::list(node, "security", report) else {
-        return Requirement::Token(Vec::new());
+        return Requirement::INVALID;
     };
     if items.is_empty() {
         return Requirement::Open;
     }
-    let mut served = Vec::new();
+    let (mut tokens, mut keys) = (Vec::new(), Vec::new());
     let mut unsupported = Vec::new();
     for item in items {
         match alternative(item, schemes, report) {
-            Some(Alternative::Served(scopes)) => served.push(scopes),
+            Some(Alternative::Token(scopes)) => tokens.push(scopes),
+            Some(Alternative::Key(place)) if keys.contains(&place) => {}
+            Some(Alternative::Key(place)) => keys.push(place),
             Some(Alternative::Unsupported(what)) => unsupported.push((item.place, what)),
             None => {}
         }
     }
     for (place, what) in unsupported {
-        if served.is_empty() {
-            let help = "require a token (`oauth2`, `openIdConnect` or `http` with `bearer`), or write `security: []` for public access";
+        if tokens.is_empty() && keys.is_empty() {
+            let help = "require a token (`oauth2`, `openIdConnect` or `http` with `bearer`) or an API key, or write `security: []` for public access";
             report.error(place, format!("{what} not supported yet"), help);
         } else {
-            report.warning(place, format!("{what} not supported yet: clients need a token"), "");
+            let message = format!("{what} not supported yet: clients need another credential");
+            report.warning(place, message, "");
         }
     }
-    Requirement::Token(served)
+    Requirement::Credential { tokens, keys }
 }
 
 enum Alternative {
-    Served(Vec<String>),
+    Token(Vec<String>),
+    Key(KeyPlace),
     Unsupported(&'static str),
 }
 
@@ -153,7 +90,7 @@ fn alternative(node: &Node<'_>, schemes: &Schemes<'_>, report: &mut Report) -> O
         return None;
     }
     let mut scopes: Option<Vec<String>> = None;
-    let mut unsupported = None;
+    let (mut key, mut unsupported) = (None, None);
     for member in map.iter() {
         let Some(kind) = schemes.kind(&member.key) else {
             let names = schemes.list.keys().copied();
@@ -175,7 +112,12 @@ fn alternative(node: &Node<'_>, schemes: &Schemes<'_>, report: &mut Report) -> O
         let listed: Vec<String> = listed.into_iter().map(|(scope, _)| scope.to_owned()).collect();
         match kind {
             Kind::Invalid => return None,
-            Kind::Unsupported(what) => unsupported = Some(what),
+            Kind::Unsupported(what) => unsupported = Some(*what),
+            Kind::Key(_) if key.is_some() => {
+                one_credential(member.key_place, report);
+                return None;
+            }
+            Kind::Key(place) => key = Some(place.clone()),
             Kind::Token => match &scopes {
                 Some(before) if !before.is_empty() && !listed.is_empty() && *before != listed => {
                     let message = "two schemes require different scopes of one token";
@@ -187,19 +129,30 @@ fn alternative(node: &Node<'_>, schemes: &Schemes<'_>, report: &mut Report) -> O
             },
         }
     }
-    Some(
-        unsupported.map_or_else(
-            || Alternative::Served(scopes.unwrap_or_default()),
-            Alternative::Unsupported,
-        ),
-    )
+    match (unsupported, key, scopes) {
+        (Some(what), _, _) => Some(Alternative::Unsupported(what)),
+        (None, Some(_), Some(_)) => {
+            one_credential(node.place, report);
+            None
+        }
+        (None, Some(key), None) => Some(Alternative::Key(key)),
+        (None, None, scopes) => Some(Alternative::Token(scopes.unwrap_or_default())),
+    }
+}
+
+fn one_credential(place: Place, report: &mut Report) {
+    let message = "a request needs one credential, not several at once";
+    report.error(place, message, "write each in an item of its own, of which one suffices");
 }
 
 /// The security settings of one level: the API, a path item or an operation.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Level {
-    /// `x-wso2-disable-security`, `x-auth-type`: whether no token is required.
+    /// `x-wso2-disable-security`, `x-auth-type`: whether no credential is required.
     open: Option<bool>,
+    /// `x-auth-type`: the type of token that is required, if only one is accepted.
+    of: Option<Option<TokenType>>,
+    application: Application,
     requirement: Option<(Requirement, Place)>,
     /// `x-scope`, `x-scopes`.
     scopes: Option<(Vec<String>, Place)>,
@@ -209,12 +162,12 @@ pub(super) struct Level {
 
 impl Level {
     pub(super) fn read(map: &Map<'_>, schemes: &Schemes<'_>, report: &mut Report) -> Self {
-        if let Some(node) = map.get("x-wso2-application-security") {
-            application_security(node, report);
-        }
         let security = map.get("security");
+        let (open, of) = open(map, report);
         Self {
-            open: open(map, report),
+            open,
+            of,
+            application: Application::read(map, schemes, report),
             requirement: security.map(|node| (requirement(node, schemes, report), node.place)),
             scopes: scopes(map, report),
             all: map.get("x-penstock-scopes").and_then(|node| all(node, report)),
@@ -252,9 +205,11 @@ fn ignore_path_requirement(
     let message = "`security` on a path item is not part of OpenAPI and has no effect";
     let harmless = match (ignored, applies) {
         (Requirement::Open, _) => true,
-        (Requirement::Token(_), Security::Open) => false,
-        (Requirement::Token(_), Security::Token(required)) => {
-            rule(ignored, false).is_ok_and(|rule| rule == ScopeRule::Anything || rule == *required)
+        (Requirement::Credential { .. }, Security::Open) => false,
+        (Requirement::Credential { keys, .. }, Security::Required(accepts)) => {
+            let required = accepts.token.as_ref().map(|rule| &rule.scopes);
+            let covers = |rule| rule == ScopeRule::Anything || Some(&rule) == required;
+            keys.is_empty() && accepts.api_keys.is_empty() && rule(ignored, false).is_ok_and(covers)
         }
     };
     if harmless {
@@ -276,7 +231,7 @@ fn without_path_requirement(
 ) -> Security {
     if is_open(api, path, operation, report) {
         if let Some((_, place)) = &operation.scopes {
-            let message = "the scopes have no effect: the operation requires no token";
+            let message = "the scopes have no effect: the operation requires no credential";
             report.warning(*place, message, "remove them");
         }
         return Security::Open;
@@ -293,7 +248,67 @@ fn without_path_requirement(
         report.error(place, message, "keep one alternative, or remove `x-penstock-scopes: all`");
         ScopeRule::Anything
     });
-    Security::Token(with_extension(required, operation.scopes.as_ref(), all, report))
+    let scopes = with_extension(required, operation.scopes.as_ref(), all, report);
+    let of = operation.of.or(path.of).or(api.of).flatten();
+    let (token, api_keys) = kinds(api, path, operation, source, report);
+    let levels = [operation, path, api];
+    let optional = levels.into_iter().find_map(|level| level.application.optional);
+    Security::Required(Accepts {
+        token: token.then_some(TokenRule { scopes, of }),
+        api_keys,
+        optional: optional.unwrap_or_default(),
+    })
+}
+
+/// Whether tokens are accepted, and where API keys: `security-types` of the innermost level that has it decides, else
+/// `security`.
+fn kinds(
+    api: &Level,
+    path: &Level,
+    operation: &Level,
+    source: Option<&(Requirement, Place)>,
+    report: &mut Report,
+) -> (bool, Vec<KeyPlace>) {
+    let (mut token, mut keys) =
+        source.map_or((true, Vec::new()), |(requirement, _)| requirement.accepts());
+    let levels = [operation, path, api];
+    if let Some(types) = levels.into_iter().find_map(|level| level.application.types.as_ref()) {
+        token = types.token;
+        keys = match &types.keys {
+            Some(default) if keys.is_empty() => default.clone(),
+            Some(_) => keys,
+            None => {
+                if let (false, Some((_, place))) = (keys.is_empty(), &operation.requirement) {
+                    let message =
+                        "API keys are not accepted here: `security-types` does not list `api_key`";
+                    report.warning(*place, message, "add it to `x-wso2-application-security`");
+                }
+                Vec::new()
+            }
+        };
+    }
+    if keys.len() > KEY_PLACES_MAX {
+        let message = format!("more than {KEY_PLACES_MAX} places of API keys");
+        report.error(source.map(|(_, place)| *place), message, "remove some of them");
+    }
+    if let (false, Some((_, place))) = (token, &operation.scopes) {
+        report.warning(*place, "the scopes have no effect: API keys have none", "remove them");
+    }
+    (token, keys)
+}
+
+/// Where operations accept API keys.
+pub(super) fn key_places(operations: &[Operation]) -> Vec<KeyPlace> {
+    let mut places = Vec::new();
+    for operation in operations {
+        let Security::Required(accepts) = &operation.security else { continue };
+        for place in &accepts.api_keys {
+            if !places.contains(place) {
+                places.push(place.clone());
+            }
+        }
+    }
+    places
 }
 
 fn is_open(api: &Level, path: &Level, operation: &Level, report: &mut Report) -> bool {
@@ -304,8 +319,7 @@ fn is_open(api: &Level, path: &Level, operation: &Level, report: &mut Report) ->
     if let Some((requirement, place)) = &operation.requirement {
         let open = *requirement == Requirement::Open;
         if !open && around == Some(true) {
-            let message =
-                "the operation requires a token, although security is disabled for the API or path";
+            let message = "the operation requires a credential, although security is disabled for the API or path";
             let help = "for public access, write `x-wso2-disable-security: true` here";
             report.warning(*place, message, help);
         }
@@ -319,7 +333,7 @@ fn is_open(api: &Level, path: &Level, operation: &Level, report: &mut Report) ->
 fn rule(requirement: &Requirement, all: bool) -> Result<ScopeRule, &'static str> {
     let alternatives = match requirement {
         Requirement::Open => return Ok(ScopeRule::Anything),
-        Requirement::Token(alternatives) => alternatives,
+        Requirement::Credential { tokens, .. } => tokens,
     };
     if alternatives.iter().any(Vec::is_empty) {
         return Ok(ScopeRule::Anything);
@@ -366,39 +380,31 @@ fn with_extension(
     }
 }
 
-fn open(map: &Map<'_>, report: &mut Report) -> Option<bool> {
+/// Whether no credential is required, and the type of token that is.
+fn open(map: &Map<'_>, report: &mut Report) -> (Option<bool>, Option<Option<TokenType>>) {
     let disabled = map.get("x-wso2-disable-security").and_then(|node| {
         Some((values::flag(node, "x-wso2-disable-security", report)?, node.place))
     });
     let by_type = map.get("x-auth-type").and_then(|node| auth_type(node, report));
-    if let (Some((disabled, place)), Some(open)) = (disabled, by_type)
+    if let (Some((disabled, place)), Some((open, _))) = (disabled, by_type)
         && disabled != open
     {
         let message = "`x-wso2-disable-security` and `x-auth-type` contradict each other";
         report.error(place, message, "keep one of the two");
     }
-    disabled.map(|(disabled, _)| disabled).or(by_type)
+    let open = disabled.map(|(disabled, _)| disabled).or(by_type.map(|(open, _)| open));
+    (open, by_type.map(|(_, of)| of))
 }
 
-/// Whether no token is required. Two of WSO2's types restrict the kind of token, which is not
-/// supported yet.
-fn auth_type(node: &Node<'_>, report: &mut Report) -> Option<bool> {
+/// Whether no credential is required, and the type of token that is.
+fn auth_type(node: &Node<'_>, report: &mut Report) -> Option<(bool, Option<TokenType>)> {
     const TYPES: [&str; 5] =
         ["None", "Any", "Application & Application User", "Application", "Application User"];
     match values::text(node, "x-auth-type", report)? {
-        "None" => Some(true),
-        "Any" | "Application & Application User" => Some(false),
-        some @ ("Application" | "Application User") => {
-            let message = format!(
-                "`x-auth-type: {some}` is not supported yet: any valid token would be accepted"
-            );
-            report.error(
-                node.place,
-                message,
-                "if that is fine, write `Application & Application User`",
-            );
-            None
-        }
+        "None" => Some((true, None)),
+        "Any" | "Application & Application User" => Some((false, None)),
+        "Application" => Some((false, Some(TokenType::Application))),
+        "Application User" => Some((false, Some(TokenType::ApplicationUser))),
         other => {
             let help = suggest(other, TYPES, || format!("write {}", one_of(["None", "Any"])));
             report.error(
@@ -449,53 +455,5 @@ fn all(node: &Node<'_>, report: &mut Report) -> Option<bool> {
             );
             None
         }
-    }
-}
-
-/// `{security-types: [...], optional: ...}`: a token must be among the types.
-fn application_security(node: &Node<'_>, report: &mut Report) {
-    const TYPES: [&str; 4] = ["oauth2", "jwt", "api_key", "basic_auth"];
-    let name = "x-wso2-application-security";
-    let Some(map) = values::map(node, name, report) else { return };
-    let types =
-        map.get("security-types").and_then(|node| values::texts(node, "security-types", report));
-    let token = types.iter().flatten().any(|(kind, _)| matches!(*kind, "oauth2" | "jwt"));
-    for (kind, place) in types.iter().flatten() {
-        match *kind {
-            "oauth2" | "jwt" => {}
-            "api_key" | "basic_auth" if token => {
-                report.warning(
-                    *place,
-                    format!("`{kind}` is not supported yet: clients need a token"),
-                    "",
-                );
-            }
-            "api_key" | "basic_auth" => {
-                report.error(
-                    *place,
-                    format!("`{kind}` is not supported yet"),
-                    "add `oauth2` to the list",
-                );
-            }
-            other => {
-                let help = suggest(other, TYPES, || format!("write {}", one_of(TYPES)));
-                report.error(*place, format!("unknown security type `{}`", shorten(other)), help);
-            }
-        }
-    }
-    if let Some(node) = map.get("optional")
-        && values::flag(node, "optional", report) == Some(true)
-    {
-        let help = "for public access, write `x-wso2-disable-security: true`";
-        report.warning(
-            node.place,
-            "`optional: true` is not supported yet: clients need a token",
-            help,
-        );
-    }
-    for member in map.iter().filter(|m| !matches!(m.key.as_ref(), "security-types" | "optional")) {
-        let help = suggest(&member.key, ["security-types", "optional"], || "remove it".to_owned());
-        let message = format!("unknown key `{}` in `{name}`", shorten(&member.key));
-        report.error(member.key_place, message, help);
     }
 }

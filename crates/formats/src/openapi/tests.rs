@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::LazyLock;
 
-use model::{Api, ScopeRule, Security, UpstreamKind};
+use model::{Accepts, Api, KeyPlace, ScopeRule, Security, UpstreamKind};
 
 use super::*;
 use crate::report::assert_lines;
@@ -15,7 +15,7 @@ info: {title: Pets, version: 1.0.0}
 x-wso2-basePath: /pets/1.0.0
 x-wso2-production-endpoints: {urls: ['http://b:1']}
 components:
-  securitySchemes: {o: {type: oauth2}, b: {type: http, scheme: bearer}, k: {type: apiKey}, m: {type: mutualTLS}}
+  securitySchemes: {o: {type: oauth2}, b: {type: http, scheme: bearer}, k: {type: apiKey, in: header, name: X-Key}, m: {type: mutualTLS}}
 paths:
   /*: {get: {}}
 ";
@@ -62,10 +62,9 @@ fn one_scope_suffices_unless_all_are_required() {
 
 #[test]
 fn unsupported_security_is_rejected() {
-    security("security: [{k: []}]", "", "9:12: error: API keys are not");
     security("security: [{m: []}]", "", "9:12: error: client certificates are not");
-    security("security: [{o: [], k: []}]", "", "9:12: error: API keys are not");
-    security("security: [{k: []}, {o: [r]}]", "", "9:12: warning: API keys are not; GET /* any(r)");
+    security("security: [{o: [], k: []}]", "", "9:12: error: one credential");
+    security("security: [{m: []}, {o: [r]}]", "", "9:12: warning: client cert; GET /* any(r)");
     security("security: [{}]", "", "9:12: error: optional");
     security("security: [{o: []}, {}]", "", "9:21: error: optional");
     security("security: [{p: []}]", "", "9:13: error: `p`");
@@ -77,16 +76,16 @@ fn unsupported_security_is_rejected() {
         "9:11: error: different scopes",
     );
     security("security: [{o: [a]}]", "x-scope: b", "8:14: error: different scopes");
-    security("x-auth-type: Application User", "", "9:14: error: Application User");
+    security("x-auth-type: Developer", "", "9:14: error: Developer");
     security(
-        "x-wso2-application-security: {security-types: [api_key]}",
+        "x-wso2-application-security: {security-types: [basic_auth]}",
         "",
-        "9:48: error: `api_key`",
+        "9:48: error: `basic_auth`",
     );
     security(
-        "x-wso2-application-security: {security-types: [oauth2, api_key]}",
+        "x-wso2-application-security: {security-types: [oauth2, basic_auth]}",
         "",
-        "9:56: warning: `api_key`; GET /* token",
+        "9:56: warning: `basic_auth`; GET /* token",
     );
     security(
         "x-wso2-application-security: {security-types: [oauth2], optional: true}",
@@ -99,11 +98,69 @@ fn unsupported_security_is_rejected() {
 }
 
 #[test]
+fn an_operation_accepts_api_keys_where_the_file_says_so() {
+    security("security: [{k: []}]", "", "GET /* header:x-key");
+    security("security: [{o: [r]}, {k: []}]", "", "GET /* any(r) header:x-key");
+    security("security: [{k: []}]", "security: [{o: []}]", "GET /* token");
+    security("security: [{k: []}]", "x-scope: r", "8:14: warning: no effect; GET /* header:x-key");
+    for (scheme, expect) in [
+        ("in: query, name: key", "GET /* query:key"),
+        ("in: cookie, name: Key", "GET /* cookie:Key"),
+        ("in: header, name: Authorization", "GET /* header:authorization"),
+        ("in: head, name: Key", "6:95: error: unknown place `head`"),
+        ("in: header, name: Host", "6:109: error: cannot carry"),
+        ("in: header", "6:76: error: needs `in` and `name`"),
+    ] {
+        let text = HEAD
+            .replace("type: apiKey, in: header, name: X-Key", &format!("type: apiKey, {scheme}"));
+        check(&format!("{text}security: [{{k: []}}]\n"), &[], expect);
+    }
+}
+
+#[test]
+fn security_types_decide_which_kinds_are_accepted() {
+    let types = |types: &str| format!("x-wso2-application-security: {{security-types: [{types}]}}");
+    let (key, both) = (types("api_key"), types("oauth2, api_key"));
+    security(&key, "", "GET /* header:apikey query:apikey");
+    security(&both, "", "GET /* token header:apikey query:apikey");
+    security(&types("jwt"), "", "GET /* token");
+    security(&both, &types("oauth2"), "GET /* token");
+    security(&both, "security: [{o: [r]}]", "GET /* any(r) header:apikey query:apikey");
+    security(&key, "security: [{o: []}]", "GET /* header:apikey query:apikey");
+    security(&both, "security: [{k: []}]", "GET /* token header:x-key");
+    security(
+        &types("oauth2"),
+        "security: [{o: [r]}, {k: []}]",
+        "8:24: warning: `security-types`; GET /* any(r)",
+    );
+    let renamed = format!("x-wso2-api-key-header: X-Key\n{key}");
+    security(&renamed, "", "GET /* header:x-key query:apikey");
+    security(&format!("x-wso2-disable-security: true\n{key}"), "", "GET /* open");
+}
+
+#[test]
+fn a_credential_is_optional_only_beside_a_certificate() {
+    let optional = "x-wso2-application-security: {optional: true}";
+    let certificate = format!("x-wso2-mutual-ssl: mandatory\n{optional}");
+    security(&certificate, "", "GET /* token optional");
+    security(&certificate, "x-wso2-application-security: {optional: false}", "GET /* token");
+    security(optional, "", "9:41: warning: `optional: true`; GET /* token");
+}
+
+#[test]
+fn an_operation_may_be_for_one_type_of_token() {
+    security("x-auth-type: Application", "", "GET /* token Application");
+    security("x-auth-type: Application User", "", "GET /* token ApplicationUser");
+    security("x-auth-type: Application", "x-auth-type: Any", "GET /* token");
+    security("x-auth-type: Any", "x-auth-type: Application", "GET /* token Application");
+}
+
+#[test]
 fn contradictory_settings_still_require_a_token() {
     security(
         "x-wso2-disable-security: true",
         "security: [{o: [r]}]",
-        "8:24: warning: requires a token; GET /* any(r)",
+        "8:24: warning: requires a credential; GET /* any(r)",
     );
     security(
         "",
@@ -221,7 +278,7 @@ fn security_schemes_may_be_references() {
     );
     scheme("{$ref: '#/components/securitySchemes/o'}", &[], "GET /* any(s)");
     scheme("{$ref: 'common.yaml#/schemes/a'}", &[common], "GET /* any(s)");
-    scheme("{$ref: '#/components/securitySchemes/k'}", &[], "9:12: error: API keys");
+    scheme("{$ref: '#/components/securitySchemes/k'}", &[], "GET /* header:x-key");
     scheme("{$ref: 'common.yaml#/schemes/c'}", &[common], "common.yaml 4:6: error: map");
     scheme("{$ref: 'common.yaml#/schemes/d'}", &[common], "6:31: error: does not exist");
     scheme("{$ref: '#/components/securitySchemes/r'}", &[], "6:31: error: back to itself");
@@ -338,7 +395,7 @@ fn unknown_misplaced_and_unsupported_extensions_are_reported() {
     security("x-throttling-limit: {requestCount: 1}", "", "9:1: error: `x-throttling-limit`");
     security("x-mgw-cors: {}", "", "9:1: warning: `x-mgw-cors`; GET /* token");
     security("x-mgw-throttling-tier: Gold", "", "9:1: error: `x-mgw-throttling-tier`");
-    security("x-wso2-api-key-header: K", "", "9:1: warning: API keys; GET /* token");
+    security("x-wso2-api-key-header: K", "", "GET /* token");
     security("x-penstock-host: a", "", "9:1: error: `x-penstock-host`");
     security("x-mine: a", "", "GET /* token");
     security("x-wso2-owner: me\nx-wso2-label: []", "", "GET /* token");
@@ -367,8 +424,34 @@ fn a_secured_api_needs_an_issuer() {
     assert_eq!(outcome.api, None);
     assert_lines(&shown(&outcome), "7:1: error: no issuer");
     assert_eq!(outcome.base_path.as_deref(), Some("/pets/1.0.0"));
+    let keys = format!("{HEAD}security: [{{k: []}}]\n");
+    let keys = |applications_configured| {
+        let closed = Defaults { applications_configured, ..closed.clone() };
+        read("api.yaml".as_ref(), keys.as_bytes(), &no_files, &closed).api.is_some()
+    };
+    assert!(keys(true) && !keys(false), "applications have keys");
     let open = format!("{HEAD}security: []\n");
     assert!(read("api.yaml".as_ref(), open.as_bytes(), &no_files, &closed).api.is_some());
+}
+
+#[test]
+fn an_api_has_a_state() {
+    use model::Lifecycle::{Blocked, Created, Deprecated, Published, Retired};
+    let state = |text: &str| {
+        let outcome = load(&format!("{HEAD}{text}\n"), &[]);
+        outcome.api.map(|api| api.lifecycle)
+    };
+    assert_eq!(state(""), Some(Published));
+    for (text, expect) in [
+        ("created", Created),
+        ("PUBLISHED", Published),
+        ("blocked", Blocked),
+        ("Deprecated", Deprecated),
+        ("retired", Retired),
+    ] {
+        assert_eq!(state(&format!("x-penstock-lifecycle: {text}")), Some(expect));
+    }
+    security("x-penstock-lifecycle: blokced", "", "9:23: error: unknown state `blokced`");
 }
 
 #[test]
@@ -721,7 +804,7 @@ fn cors_is_read_in_both_spellings() {
 #[test]
 fn all_problems_are_reported_at_once_with_help() {
     let text =
-        format!("{HEAD}x-wso2-mutual-ssl: always\nsecurity: [{{k: []}}]\nx-penstock-hots: [a]\n")
+        format!("{HEAD}x-wso2-mutual-ssl: always\nsecurity: [{{m: []}}]\nx-penstock-hots: [a]\n")
             .replace("/*: {get: {}}", "a: {}\n  /*: {get: {x-throttling-tier: Golden}}");
     let outcome = load(&text, &[]);
     assert_eq!(outcome.diagnostics.len(), 5, "{:?}", shown(&outcome));
@@ -800,13 +883,27 @@ fn shown(outcome: &Outcome) -> Vec<String> {
     lines.collect()
 }
 
+fn accepted(accepts: &Accepts) -> String {
+    let token = accepts.token.as_ref().map(|rule| match &rule.scopes {
+        ScopeRule::Anything => "token".to_owned(),
+        ScopeRule::AnyOf(scopes) => format!("any({})", scopes.join(" ")),
+        ScopeRule::AllOf(scopes) => format!("all({})", scopes.join(" ")),
+    });
+    let of = accepts.token.iter().filter_map(|rule| rule.of).map(|of| format!("{of:?}"));
+    let keys = accepts.api_keys.iter().map(|place| match place {
+        KeyPlace::Header(name) => format!("header:{name}"),
+        KeyPlace::Query(name) => format!("query:{name}"),
+        KeyPlace::Cookie(name) => format!("cookie:{name}"),
+    });
+    let optional = accepts.optional.then(|| "optional".to_owned());
+    token.into_iter().chain(of).chain(keys).chain(optional).collect::<Vec<_>>().join(" ")
+}
+
 fn operations(api: &Api) -> Vec<String> {
     let line = |op: &model::Operation| {
         let requires = match &op.security {
             Security::Open => "open".to_owned(),
-            Security::Token(ScopeRule::Anything) => "token".to_owned(),
-            Security::Token(ScopeRule::AnyOf(scopes)) => format!("any({})", scopes.join(" ")),
-            Security::Token(ScopeRule::AllOf(scopes)) => format!("all({})", scopes.join(" ")),
+            Security::Required(accepts) => accepted(accepts),
         };
         format!("{} {} {requires}", op.method.as_str(), op.template)
     };

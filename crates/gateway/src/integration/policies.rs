@@ -11,10 +11,10 @@ use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use expression::{Budget, json};
 use mediation::{
-    BodyUse, CLAIMS, Direction, Flow, Format, Head as _, INVOCATION, Message, OperationFlow,
-    PropertyScope, PropertyValue, Run,
+    BodyUse, CLAIMS, Direction, Flow, Format, INVOCATION, Message, OperationFlow, PropertyScope,
+    PropertyValue, Run,
 };
-use model::{Api, Fault, KeyType, Security};
+use model::{Accepts, Api, Fault, KeyType, Security};
 use stages::authenticate;
 
 use super::exchange::ApiUpstream;
@@ -24,11 +24,12 @@ use crate::account::Record;
 use crate::admission::Admitted;
 use crate::artefacts::{fault_of, policies::Served};
 use crate::client::Client;
-use crate::compiled::Compiled;
+use crate::compiled::{Compiled, Live};
+use crate::credentials;
 use crate::exchange::Exchange;
 use crate::flow::Source as _;
 use crate::forward::{IDENTITY, OwnBody};
-use crate::message::Request;
+use crate::message::{Request, RequestCopy};
 use crate::response::{Body, Response};
 use crate::route::Route;
 use crate::worker::Worker;
@@ -52,8 +53,7 @@ pub(crate) async fn respond<C: Client>(
         reason: "the policies were not compiled".to_owned(),
     })?;
     let budget = budget(&revision.live);
-    let body_bytes_max = revision.live.held_body_bytes_max;
-    let message = request_message(worker, request, route, (operation, body_bytes_max), &budget);
+    let message = request_message(worker, request, route, (operation, &revision.live), &budget);
     let mut message = message.map_err(fault_of)?;
     let program = &served.policies.program;
     if operation.flow.response.is_some_and(|of| program.body_use(of) != BodyUse::Untouched) {
@@ -92,7 +92,7 @@ fn request_message(
     worker: &Worker,
     request: &Request,
     to: &Route<'_>,
-    (operation, body_bytes_max): (OperationFlow, usize),
+    (operation, live): (OperationFlow, &Live),
     budget: &Budget,
 ) -> Result<Message, mediation::Failure> {
     let api = &to.api.routes().api;
@@ -109,26 +109,37 @@ fn request_message(
             }
         }
     }
-    let security = api.operations.get(to.operation).map(|operation| &operation.security);
-    // Nobody verified the token of an open operation.
-    let reads_claims = operation.reads_claims && matches!(security, Some(Security::Token(_)));
+    let reads_claims = operation.reads_claims && has_token(api, to.operation);
     let claims = reads_claims.then(|| claims(request, &api.auth_header));
-    if !api.forward_auth_header {
-        head.remove_field(&api.auth_header);
+    credentials::hide(request, api, &mut head.edits);
+    if let Some(signer) = &live.backend_jwt {
+        signer.write(to.assertion.as_deref(), &mut head.edits);
     }
-    let mut message = message(head, request.head.framing(), body_bytes_max);
+    // Mediators read it from the head.
+    let RequestCopy { head: parsed, bytes, edits, .. } = &mut *head;
+    if let Some(query) = edits.take_query() {
+        parsed.shorten_query(bytes, &query);
+    }
+    let target = operation.reads_invocation.then(|| head.head.target(&head.bytes).to_vec());
+    let mut message = message(head, request.head.framing(), live.held_body_bytes_max);
     if let Some(claims) = claims.flatten() {
         let claims = PropertyValue::Json(Arc::new(claims));
         message.set(PropertyScope::Synapse, CLAIMS, claims, budget)?;
     }
-    if operation.reads_invocation {
-        let invocation = PropertyValue::Json(Arc::new(invocation(request, to, api)));
+    if let Some(target) = target {
+        let invocation = PropertyValue::Json(Arc::new(invocation(request, &target, to, api)));
         message.set(PropertyScope::Synapse, INVOCATION, invocation, budget)?;
     }
     if operation.has_templates {
         describe(&mut message, to, budget)?;
     }
     Ok(message)
+}
+
+/// Whether a token in the request was verified: not if the operation is open, or for API keys only.
+fn has_token(api: &Api, operation: usize) -> bool {
+    let security = api.operations.get(operation).map(|operation| &operation.security);
+    matches!(security, Some(Security::Required(Accepts { token: Some(_), .. })))
 }
 
 /// The claims of the token, which was verified.
@@ -144,7 +155,12 @@ fn claims(request: &Request, field: &str) -> Option<json::Document<'static>> {
 
 /// What an interceptor service may know of the request besides its parts. Source: Choreo Connect's `InvocationContext`;
 /// names of Envoy's clusters mean nothing here.
-fn invocation(request: &Request, to: &Route<'_>, api: &Api) -> json::Document<'static> {
+fn invocation(
+    request: &Request,
+    target: &[u8],
+    to: &Route<'_>,
+    api: &Api,
+) -> json::Document<'static> {
     let (head, bytes) = (&request.head, request.bytes.as_slice());
     let mut context = json::Builder::new();
     context.begin_object();
@@ -160,7 +176,7 @@ fn invocation(request: &Request, to: &Route<'_>, api: &Api) -> json::Document<'s
     text("vhost", head.host(bytes));
     text("method", head.method_bytes(bytes));
     text("basePath", api.base_path.as_bytes());
-    text("path", head.target(bytes));
+    text("path", target);
     let forwarded = head.find_name(bytes, b"x-forwarded-for").filter(|_| request.peer.trusted);
     match forwarded {
         Some(field) => text("source", field.value.of(bytes)),
@@ -178,7 +194,8 @@ fn invocation(request: &Request, to: &Route<'_>, api: &Api) -> json::Document<'s
             KeyType::Production => "PRODUCTION",
             KeyType::Sandbox => "SANDBOX",
         };
-        let field = head.find_name(bytes, api.auth_header.as_bytes());
+        let field = has_token(api, to.operation).then_some(api.auth_header.as_bytes());
+        let field = field.and_then(|name| head.find_name(bytes, name));
         let token = field.and_then(|field| authenticate::bearer(field.value.of(bytes)).ok());
         context.key("authenticationContext").begin_object();
         context.key("tokenType").string("JWT").key("keyType").string(key_type);

@@ -9,6 +9,9 @@ pub(crate) struct HeadEdits {
     status: Option<u16>,
     /// Of the status line.
     reason: Option<Box<[u8]>>,
+    /// Whether a request's query is replaced by `query`.
+    has_query: bool,
+    query: Vec<u8>,
     removed: KnownSet,
     /// Removed names without a [`Known`] of their own, each followed by `:`, which no name contains.
     removed_names: Vec<u8>,
@@ -20,6 +23,8 @@ impl HeadEdits {
     pub(crate) fn clear(&mut self) {
         self.status = None;
         self.reason = None;
+        self.has_query = false;
+        self.query.clear();
         self.removed = KnownSet::EMPTY;
         self.removed_names.clear();
         self.lines.clear();
@@ -27,7 +32,8 @@ impl HeadEdits {
 
     /// Its memory, in bytes.
     pub(crate) fn capacity(&self) -> usize {
-        self.removed_names.capacity().saturating_add(self.lines.capacity())
+        let bytes = self.removed_names.capacity().saturating_add(self.lines.capacity());
+        bytes.saturating_add(self.query.capacity())
     }
 
     /// The new status. Its reason phrase is the standard one, unless it has one of its own.
@@ -45,6 +51,24 @@ impl HeadEdits {
 
     pub(crate) fn set_status(&mut self, status: u16) {
         self.status = Some(status);
+    }
+
+    /// Replaces a request's query by what is written here; by none if nothing is.
+    pub(crate) fn new_query(&mut self) -> &mut Vec<u8> {
+        self.has_query = true;
+        self.query.clear();
+        &mut self.query
+    }
+
+    /// The new query, which is then no longer one of the changes.
+    pub(crate) fn take_query(&mut self) -> Option<Vec<u8>> {
+        std::mem::take(&mut self.has_query).then(|| std::mem::take(&mut self.query))
+    }
+
+    /// The query of a request that came with `query`.
+    pub(crate) fn query<'a>(&'a self, query: Option<&'a [u8]>) -> Option<&'a [u8]> {
+        let new = self.query.as_slice();
+        if self.has_query { Some(new).filter(|new| !new.is_empty()) } else { query }
     }
 
     /// Removes all fields of these kinds that the peer sent.

@@ -48,7 +48,7 @@ impl<'a> Outgoing<'a> {
             method: head.method(),
             method_name: head.method_bytes(bytes),
             path,
-            query: head.query(bytes),
+            query: edits.query(head.query(bytes)),
             bytes,
             fields: head.fields(),
             edits,

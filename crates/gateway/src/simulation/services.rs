@@ -6,9 +6,9 @@ use std::sync::{Arc, OnceLock};
 
 use base::Method;
 use model::{
-    Api, ApiState, Artefact, ArtefactKind, ArtefactSet, Endpoint, Issuer, LoadedApi, Operation,
-    Place, Policies, Policy, Retry, Scheme, ScopeRule, Security, Snapshot, Upstream as EndpointSet,
-    UpstreamKind,
+    Accepts, Api, ApiState, Artefact, ArtefactKind, ArtefactSet, Endpoint, Issuer, LoadedApi,
+    Operation, Place, Policies, Policy, Retry, Scheme, ScopeRule, Security, Snapshot,
+    Upstream as EndpointSet, UpstreamKind,
 };
 use stages::Routes;
 
@@ -190,7 +190,7 @@ fn serve(issuer: Issuer, previous: Option<&Served>) -> Served {
 
 fn apis() -> Vec<LoadedApi> {
     let api = |service: Service, kind, ports: &[u16]| api(service.base_path(), kind, ports);
-    let token = Security::Token(ScopeRule::AnyOf(vec![SCOPE.to_owned()]));
+    let token = Security::Required(Accepts::token(ScopeRule::AnyOf(vec![SCOPE.to_owned()])));
     let (mut jwt, mut opaque) = (
         api(Service::Jwt, UpstreamKind::Single, &[9_001]),
         api(Service::Opaque, UpstreamKind::Single, &[9_002]),

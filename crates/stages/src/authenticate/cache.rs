@@ -13,7 +13,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use base::{Entropy, Now};
-use model::{Caller, Issuer};
+use model::{Caller, Issuer, Permitted};
 
 use super::refused::Refused;
 use crate::hash::fold;
@@ -46,8 +46,8 @@ struct Entry {
     key: u64,
     token: Box<[u8]>,
     caller: Rc<Caller>,
-    /// The issuer that verified the token.
-    issuer: Arc<Issuer>,
+    /// The issuer that verified the token; `None`: it is a key of an application.
+    issuer: Option<Arc<Issuer>>,
     /// By which the issuer revokes it.
     id: Option<TokenId>,
     /// On the clock of `Now::mono_us`.
@@ -159,12 +159,13 @@ impl TokenCache {
         (*entry.token == *token).then_some(index)
     }
 
-    /// Caches a token that `issuer` verified and revokes by `id`, for up to `fresh_s` seconds. Replaces an entry with the same key.
+    /// Caches a token for up to `fresh_s` seconds. `by`: the issuer that verified it, and by what it revokes it. Replaces an
+    /// entry with the same key.
     pub(super) fn insert(
         &mut self,
         token: &[u8],
         caller: &Rc<Caller>,
-        (issuer, id): (&Arc<Issuer>, Option<TokenId>),
+        by: Option<(&Arc<Issuer>, Option<TokenId>)>,
         fresh_s: u64,
         now: Now,
     ) {
@@ -174,8 +175,8 @@ impl TokenCache {
             key,
             token: token.into(),
             caller: Rc::clone(caller),
-            issuer: Arc::clone(issuer),
-            id,
+            issuer: by.map(|(issuer, _)| Arc::clone(issuer)),
+            id: by.and_then(|(_, id)| id),
             fresh_until_us: now.mono_us.saturating_add(fresh_s.saturating_mul(1_000_000)),
             used: false,
         };
@@ -223,22 +224,25 @@ impl TokenCache {
 
 impl Entry {
     /// Whether `issuers` has the verifying issuer at the same index, with the same keys and rules, and it has not revoked
-    /// the token.
+    /// the token. An application's key has none.
     fn is_verified_by(&mut self, issuers: &[Arc<Issuer>]) -> bool {
-        issuers.get(self.caller.issuer).is_some_and(|issuer| {
-            Arc::ptr_eq(issuer, &self.issuer) || self.is_verified_by_changed(issuer)
-        })
+        let Some(number) = self.caller.issuer else { return true };
+        let Some(issuer) = issuers.get(number) else { return false };
+        self.issuer.as_ref().is_some_and(|known| Arc::ptr_eq(known, issuer))
+            || self.is_verified_by_changed(issuer)
     }
 
     /// The same for an issuer that was published again. It is remembered, so that the next lookup only compares a pointer.
     #[cold]
     fn is_verified_by_changed(&mut self, issuer: &Arc<Issuer>) -> bool {
-        let same = issuer.revision == self.issuer.revision
-            && issuer.name == self.issuer.name
-            && issuer.iss == self.issuer.iss;
+        let same = self.issuer.as_ref().is_some_and(|known| {
+            issuer.revision == known.revision
+                && issuer.name == known.name
+                && issuer.iss == known.iss
+        });
         let valid = same && !super::is_revoked(issuer, self.id.as_ref());
         if valid {
-            self.issuer = Arc::clone(issuer);
+            self.issuer = Some(Arc::clone(issuer));
         }
         valid
     }
@@ -251,6 +255,9 @@ impl Entry {
             key_type: _,
             subscriptions,
             issuer: _,
+            kind: _,
+            token_type: _,
+            permitted,
             token_id,
             audiences,
             expires_s: _,
@@ -261,8 +268,20 @@ impl Entry {
         let listed =
             scopes.iter().chain(audiences).map(|text| text.len() + size_of::<String>() + 16);
         let subscribed = subscriptions.as_ref().map_or(0, |of| of.bytes());
-        ENTRY_BYTES + subscribed + self.token.len() + texts.sum::<usize>() + listed.sum::<usize>()
+        let permitted = permitted.as_ref().map_or(0, |of| permitted_bytes(of));
+        ENTRY_BYTES
+            + subscribed
+            + permitted
+            + self.token.len()
+            + texts.sum::<usize>()
+            + listed.sum::<usize>()
     }
+}
+
+fn permitted_bytes(permitted: &Permitted) -> usize {
+    let addresses = permitted.addresses.as_ref().map_or(0, |of| size_of_val(of.as_slice()));
+    let referers = permitted.referers.iter().map(|text| text.len() + size_of::<String>() + 16);
+    size_of::<Permitted>() + addresses + referers.sum::<usize>()
 }
 
 /// The keys are hashes already.

@@ -8,6 +8,7 @@
 //! Architecture invariant: a token that did not verify is never cached, and no part of a token is ever
 //! logged, printed or sent in a response.
 
+mod api_key;
 mod cache;
 mod refused;
 #[cfg(test)]
@@ -18,8 +19,9 @@ use std::sync::Arc;
 
 use base::{Now, limits};
 use jose::{Claims, Compact, Confirmation, Padding, TokenError};
-use model::{AuthFailure, Caller, Issuer, KeyType};
+use model::{AuthFailure, Caller, CredentialKind, Issuer, KeyType, TokenType};
 
+pub use api_key::identify_key;
 pub use cache::TokenCache;
 use cache::TokenId;
 
@@ -78,34 +80,45 @@ pub fn identify(
     now: Now,
 ) -> Identity {
     let key = cache.key(token);
-    let cached = cache.find(key, token, issuers, now);
-    let is_cached = cached.is_some();
-    if !is_cached && let Some(identity) = opaque(cache, token, issuers, now) {
-        return identity;
+    match cache.find(key, token, issuers, now) {
+        Some(caller) => cached(cache, key, caller, issuers, now),
+        None => opaque(cache, token, issuers, now)
+            .unwrap_or_else(|| verified(cache, token, issuers, now)),
     }
-    let caller = match cached.map_or_else(|| verify(token, issuers).map(Rc::new), Ok) {
-        Ok(caller) => caller,
+}
+
+/// The caller of a cached token, if it is still valid.
+fn cached(
+    cache: &mut TokenCache,
+    key: u64,
+    caller: Rc<Caller>,
+    issuers: &[Arc<Issuer>],
+    now: Now,
+) -> Identity {
+    let issuer = caller.issuer.and_then(|number| issuers.get(number));
+    match issuer.map_or(Ok(()), |issuer| check_claims(&caller, issuer, now)) {
+        Ok(()) => Identity::Known(caller),
+        Err(failure) => {
+            cache.remove(key);
+            Identity::Rejected(failure)
+        }
+    }
+}
+
+/// The caller of a token that is not cached, and is from now on if its issuer's keys verify it.
+fn verified(cache: &mut TokenCache, token: &[u8], issuers: &[Arc<Issuer>], now: Now) -> Identity {
+    let (caller, issuer) = match verify(token, issuers) {
+        Ok((caller, issuer)) => (Rc::new(caller), issuer),
         Err(rejected) => return rejected,
     };
-    let Some(issuer) = issuers.get(caller.issuer) else {
-        return Identity::Rejected(AuthFailure::UnknownIssuer);
-    };
-    match check_claims(&caller, issuer, now) {
-        Err(failure) => {
-            if is_cached {
-                cache.remove(key);
-            }
-            return Identity::Rejected(failure);
-        }
-        Ok(()) if is_cached => {}
-        Ok(()) => {
-            let id = id(issuer, &caller, token);
-            if is_revoked(issuer, id.as_ref()) {
-                return Identity::Rejected(AuthFailure::Revoked);
-            }
-            cache.insert(token, &caller, (issuer, id), limits::TOKEN_CACHE_S_MAX, now);
-        }
+    if let Err(failure) = check_claims(&caller, issuer, now) {
+        return Identity::Rejected(failure);
     }
+    let id = id(issuer, &caller, token);
+    if is_revoked(issuer, id.as_ref()) {
+        return Identity::Rejected(AuthFailure::Revoked);
+    }
+    cache.insert(token, &caller, Some((issuer, id)), limits::TOKEN_CACHE_S_MAX, now);
     Identity::Known(caller)
 }
 
@@ -188,7 +201,7 @@ pub fn conclude(
     })?;
     let is_its = |claims: &Claims| claims.iss.as_ref().is_none_or(|iss| *iss == issuer.iss);
     let Some(claims) = claims.filter(is_its) else { return Ok(None) };
-    let mut caller = caller(claims, number);
+    let mut caller = caller(claims, number, issuer);
     // RFC 7662 has no rule for a token without `exp`; this one is asked about again after `cache_s`.
     caller.expires_s.get_or_insert(u64::MAX);
     check_claims(&caller, issuer, now)?;
@@ -197,7 +210,7 @@ pub fn conclude(
         return Err(AuthFailure::Revoked);
     }
     let caller = Rc::new(caller);
-    cache.insert(token, &caller, (issuer, id), introspection.cache_s, now);
+    cache.insert(token, &caller, Some((issuer, id)), introspection.cache_s, now);
     Ok(Some(caller))
 }
 
@@ -253,7 +266,10 @@ fn check_claims(caller: &Caller, issuer: &Issuer, now: Now) -> Result<(), AuthFa
 /// Verifies `token` with the keys of the issuers that its `iss` names. The `iss` is unverified until a
 /// signature verifies, which then covers it. Several issuers may share an `iss`; the first whose keys
 /// verify the token wins.
-fn verify(token: &[u8], issuers: &[Arc<Issuer>]) -> Result<Caller, Identity> {
+fn verify<'i>(
+    token: &[u8],
+    issuers: &'i [Arc<Issuer>],
+) -> Result<(Caller, &'i Arc<Issuer>), Identity> {
     let jws = parse(token, issuers).map_err(Identity::Rejected)?;
     let claims = jws.unverified_claims().map_err(|error| Identity::Rejected(failure(error)))?;
     if claims.is_id_token {
@@ -261,7 +277,7 @@ fn verify(token: &[u8], issuers: &[Arc<Issuer>]) -> Result<Caller, Identity> {
         return Err(Identity::Rejected(AuthFailure::UnsupportedHeader));
     }
     let mut rejected = Identity::Rejected(AuthFailure::UnknownIssuer);
-    let named = |issuer: &Issuer| claims.iss.as_ref() == Some(&issuer.iss);
+    let named = |issuer: &Arc<Issuer>| claims.iss.as_ref() == Some(&issuer.iss);
     for (index, issuer) in issuers.iter().enumerate().filter(|(_, issuer)| named(issuer)) {
         let result = if jws.is_padded() && !issuer.padded_segments {
             Err(AuthFailure::PaddedToken)
@@ -269,7 +285,7 @@ fn verify(token: &[u8], issuers: &[Arc<Issuer>]) -> Result<Caller, Identity> {
             jws.verify_signature(&issuer.keys).map_err(failure)
         };
         match result {
-            Ok(()) => return Ok(caller(claims, index)),
+            Ok(()) => return Ok((caller(claims, index, issuer), issuer)),
             Err(AuthFailure::UnknownKid) => {
                 rejected = Identity::Ask(Question::KeySet { issuer: index })
             }
@@ -306,15 +322,31 @@ fn failure(error: TokenError) -> AuthFailure {
     }
 }
 
-fn caller(claims: Claims, issuer: usize) -> Caller {
-    let is_sandbox = claims.keytype.is_some_and(|it| it.eq_ignore_ascii_case("SANDBOX"));
+/// The caller of a token of `issuer`, which has the index `number`.
+fn caller(claims: Claims, number: usize, issuer: &Issuer) -> Caller {
+    let is_sandbox = claims.keytype.as_ref().is_some_and(|it| it.eq_ignore_ascii_case("SANDBOX"));
+    let is_key = claims.token_type.as_ref().is_some_and(|it| it.eq_ignore_ascii_case("apiKey"));
+    let permitted = api_key::permitted(&claims);
+    let client_id = claims.client_id.or(claims.azp);
+    let of_user = match &claims.aut {
+        Some(aut) => aut.eq_ignore_ascii_case("APPLICATION_USER"),
+        // A client is the subject of the tokens that it gets for itself (RFC 9068 section 2.2).
+        None => claims.sub.is_some() && claims.sub != client_id,
+    };
     Caller {
         subject: claims.sub,
-        client_id: claims.client_id.or(claims.azp),
+        client_id,
+        kind: if is_key || issuer.api_keys {
+            CredentialKind::ApiKey
+        } else {
+            CredentialKind::Token
+        },
+        token_type: if of_user { TokenType::ApplicationUser } else { TokenType::Application },
+        permitted,
         scopes: claims.scopes,
         key_type: if is_sandbox { KeyType::Sandbox } else { KeyType::Production },
         subscriptions: claims.subscriptions,
-        issuer,
+        issuer: Some(number),
         token_id: claims.jti,
         audiences: claims.aud,
         expires_s: claims.exp,

@@ -66,7 +66,7 @@ fn a_verified_token_identifies_its_caller() {
         assert_eq!(caller.token_id.as_deref(), Some("id-1"));
         assert_eq!(caller.expires_s, Some(NOON + 60));
         assert_eq!(caller.not_before_s, Some(NOON - 1));
-        assert_eq!((caller.issuer, caller.key_type), (0, KeyType::Production));
+        assert_eq!((caller.issuer, caller.key_type), (Some(0), KeyType::Production));
     }
     fixture.expect_counts(1, 1);
 }
@@ -243,8 +243,8 @@ fn only_the_keys_of_the_issuer_named_by_iss_are_used() {
     let second = Issuer { iss: "second".to_owned(), keys: keys(OTHER_SECRET), ..issuer(1) };
     let mut fixture = Fixture::new(vec![issuer(1), second]);
     let other = SigningKey::from_secret(OTHER_SECRET).unwrap();
-    assert_eq!(fixture.known(&sign_with(&other, None, r#"{"iss":"second"}"#)).issuer, 1);
-    assert_eq!(fixture.known(&token(1)).issuer, 0);
+    assert_eq!(fixture.known(&sign_with(&other, None, r#"{"iss":"second"}"#)).issuer, Some(1));
+    assert_eq!(fixture.known(&token(1)).issuer, Some(0));
     let forged = sign_with(&other, None, &claims(1));
     fixture.check(&forged, Err(AuthFailure::BadSignature), "signed by the second, names the first");
 }
@@ -254,7 +254,7 @@ fn issuers_that_share_an_iss_are_tried_in_turn() {
     let second = Issuer { name: "second".to_owned(), keys: keys(OTHER_SECRET), ..issuer(1) };
     let mut fixture = Fixture::new(vec![issuer(1), second]);
     let other = SigningKey::from_secret(OTHER_SECRET).unwrap();
-    assert_eq!(fixture.known(&sign_with(&other, None, &claims(1))).issuer, 1);
+    assert_eq!(fixture.known(&sign_with(&other, None, &claims(1))).issuer, Some(1));
 }
 
 #[test]
@@ -300,10 +300,10 @@ fn a_token_of_a_removed_issuer_is_rejected_when_another_has_its_index() {
     let mut fixture = Fixture::new(Vec::new());
     fixture.issuers = vec![Arc::clone(&first), Arc::clone(&second)];
     let (one, two) = (token(1), sign(r#"{"iss":"second"}"#));
-    assert_eq!((fixture.known(&one).issuer, fixture.known(&two).issuer), (0, 1));
+    assert_eq!((fixture.known(&one).issuer, fixture.known(&two).issuer), (Some(0), Some(1)));
     fixture.issuers = vec![second];
     fixture.check(&one, Err(AuthFailure::UnknownIssuer), "removed");
-    assert_eq!(fixture.known(&two).issuer, 0);
+    assert_eq!(fixture.known(&two).issuer, Some(0));
 }
 
 #[test]
@@ -405,7 +405,7 @@ fn neither_tokens_nor_seeds_nor_claims_are_printed() {
     let caller = fixture.known(&sign(&claims(1).replace("\"jti\"", "\"sub\":\"alice\",\"jti\"")));
     assert_eq!(caller.subject.as_deref(), Some("alice"));
     assert_eq!(format!("{:?}", fixture.cache), "TokenCache { len: 1, .. }");
-    let expect = "Known(Caller { issuer: 0, key_type: Production, .. })";
+    let expect = "Known(Caller { issuer: Some(0), key_type: Production, .. })";
     assert_eq!(format!("{:?}", Identity::Known(caller)), expect);
 }
 
@@ -523,6 +523,7 @@ fn issuer(revision: u64) -> Issuer {
         audiences: Vec::new(),
         leeway_s: 0,
         padded_segments: false,
+        api_keys: false,
         allow_unlimited: false,
         introspection: None,
         revoked: None,

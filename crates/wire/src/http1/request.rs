@@ -154,6 +154,18 @@ impl RequestHead {
         self.target.query.map(|span| span.of(buf))
     }
 
+    /// Replaces the query by one that is not longer; an empty one is none. The bytes that are left over belong to nothing.
+    pub fn shorten_query(&mut self, buf: &mut [u8], query: &[u8]) {
+        let Some(span) = self.target.query.filter(|span| query.len() <= span.len()) else { return };
+        let end = span.end.saturating_sub(u32::try_from(span.len() - query.len()).unwrap_or(0));
+        let kept = buf.get_mut(span.start as usize..end as usize).unwrap_or_default();
+        kept.iter_mut().zip(query).for_each(|(to, byte)| *to = *byte);
+        let is_empty = query.is_empty();
+        self.target.query = (!is_empty).then_some(Span { start: span.start, end });
+        // The question mark goes too.
+        self.whole_target.end = end.saturating_sub(u32::from(is_empty));
+    }
+
     /// The authority as sent: from the absolute-form, else from Host. Empty only for HTTP/1.0 without Host.
     #[must_use]
     pub fn host<'a>(&self, buf: &'a [u8]) -> &'a [u8] {

@@ -6,6 +6,23 @@ use super::super::{Known, Parsed, RequestHead, Upgrade, Version};
 use super::{check, check_all, check_fields, with_fields};
 
 #[test]
+fn a_query_is_shortened_in_place() {
+    for (query, target, expect) in [
+        ("key=b", "/a?key=b", Some("key=b")),
+        ("", "/a", None),
+        ("key=1&more=2&x", "/a?key=1&more=2", Some("key=1&more=2")),
+    ] {
+        let mut bytes = b"GET /a?key=1&more=2 HTTP/1.1\r\nHost: me\r\n\r\n".to_vec();
+        let mut head = RequestHead::default();
+        assert_eq!(head.parse(&bytes), Ok(Parsed::Complete));
+        head.shorten_query(&mut bytes, query.as_bytes());
+        assert_eq!(head.query(&bytes), expect.map(str::as_bytes), "{query}");
+        assert_eq!((head.target(&bytes), head.path(&bytes)), (target.as_bytes(), &b"/a"[..]));
+        assert_eq!(head.host(&bytes), b"me");
+    }
+}
+
+#[test]
 fn a_valid_head_is_parsed() {
     let bytes = b"GET /pizza/1.0.0/menu?size=l&x=/../ HTTP/1.1\r\nHost: api.example.org:8243\r\n\
         Accept:  text/html \t\r\nEmpty:\r\nauthorization:Bearer a.b.c\r\n\r\nbody";

@@ -1,0 +1,325 @@
+//! The credentials of requests: where they are, what they need besides being valid, and that no upstream gets them.
+//!
+//! Life of a request: route -> **find** -> authenticate (stages) -> **confirm** -> authorise; **hide** -> forward.
+
+use std::borrow::Cow;
+use std::net::IpAddr;
+
+use base::Now;
+use base::limits::{REFERER_BYTES_MAX, TOKEN_BYTES_MAX};
+use model::{Accepts, Api, AuthFailure, Caller, CredentialKind, KeyPlace, Permitted};
+use percent_encoding::percent_decode;
+use stages::{Identity, TokenCache, authenticate};
+use wire::http1::{Field, Known};
+
+use crate::compiled::Compiled;
+use crate::message::{HeadEdits, Request, contains};
+
+/// The credential of a request, as it came.
+pub(crate) enum Presented<'r> {
+    Token(&'r [u8]),
+    Key(Cow<'r, [u8]>),
+}
+
+impl Presented<'_> {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Token(token) => token,
+            Self::Key(key) => key,
+        }
+    }
+
+    pub(crate) fn identify(
+        &self,
+        cache: &mut TokenCache,
+        revision: &Compiled,
+        now: Now,
+    ) -> Identity {
+        let issuers = revision.routes.issuers();
+        match self {
+            Self::Token(token) => authenticate::identify(cache, token, issuers, now),
+            Self::Key(key) => {
+                let subscribers = revision.quotas.subscribers.as_deref();
+                authenticate::identify_key(cache, key, issuers, subscribers, now)
+            }
+        }
+    }
+}
+
+/// Finds the credential: a token, else an API key, as in WSO2. `None`: there is none, and none is needed.
+pub(crate) fn find<'r>(
+    request: &'r Request,
+    api: &Api,
+    accepts: &Accepts,
+) -> Result<Option<Presented<'r>>, AuthFailure> {
+    let token = match &accepts.token {
+        Some(_) => token(request, api),
+        None => Err(AuthFailure::MissingCredential),
+    };
+    let missing = match token {
+        Ok(token) => return Ok(Some(Presented::Token(token))),
+        Err(missing @ (AuthFailure::MissingCredential | AuthFailure::UnsupportedScheme)) => missing,
+        Err(failure) => return Err(failure),
+    };
+    for place in &accepts.api_keys {
+        let Some(key) = key_at(request, place)? else { continue };
+        if key.len() > TOKEN_BYTES_MAX {
+            return Err(AuthFailure::TokenTooLong);
+        }
+        return Ok(Some(Presented::Key(key)));
+    }
+    let is_needed = !accepts.optional || missing != AuthFailure::MissingCredential;
+    if is_needed { Err(missing) } else { Ok(None) }
+}
+
+/// The request's token.
+fn token<'r>(request: &'r Request, api: &Api) -> Result<&'r [u8], AuthFailure> {
+    let field = field(request, &api.auth_header)?.ok_or(AuthFailure::MissingCredential)?;
+    authenticate::bearer(field.value.of(&request.bytes))
+}
+
+/// The field of this name, in lower case. An upstream that gets two of them could read the other one.
+fn field<'r>(request: &'r Request, name: &str) -> Result<Option<&'r Field>, AuthFailure> {
+    let head = &request.head;
+    let (found, is_repeated) = match name {
+        "authorization" => {
+            (head.find(Known::Authorization), head.has_several(Known::Authorization))
+        }
+        name => {
+            let is_it = |field: &&Field| {
+                field.name.of(&request.bytes).eq_ignore_ascii_case(name.as_bytes())
+            };
+            let mut fields = head.fields().iter().filter(is_it);
+            (fields.next(), fields.next().is_some())
+        }
+    };
+    if is_repeated { Err(AuthFailure::RepeatedHeader) } else { Ok(found) }
+}
+
+/// The API key at `place`, if there is one.
+fn key_at<'r>(
+    request: &'r Request,
+    place: &KeyPlace,
+) -> Result<Option<Cow<'r, [u8]>>, AuthFailure> {
+    let bytes = request.bytes.as_slice();
+    let key = match place {
+        KeyPlace::Header(name) => {
+            field(request, name)?.map(|field| Cow::Borrowed(field.value.of(bytes).trim_ascii()))
+        }
+        KeyPlace::Query(name) => {
+            let value = only(parameters(request.head.query(bytes).unwrap_or_default()), name)?;
+            value.map(|value| percent_decode(value).into())
+        }
+        KeyPlace::Cookie(name) => only(cookies(request), name)?.map(Cow::Borrowed),
+    };
+    Ok(key.filter(|key| !key.is_empty()))
+}
+
+/// The value of the only pair of this name.
+fn only<'r>(
+    pairs: impl Iterator<Item = &'r [u8]>,
+    name: &str,
+) -> Result<Option<&'r [u8]>, AuthFailure> {
+    let mut values = pairs.filter_map(|pair| value_of(pair, name));
+    let found = values.next();
+    if values.next().is_some() { Err(AuthFailure::RepeatedHeader) } else { Ok(found) }
+}
+
+/// The value of `NAME=VALUE`, if it has this name.
+fn value_of<'r>(pair: &'r [u8], name: &str) -> Option<&'r [u8]> {
+    pair.strip_prefix(name.as_bytes())?.strip_prefix(b"=")
+}
+
+fn parameters(query: &[u8]) -> impl Iterator<Item = &[u8]> {
+    query.split(|byte| *byte == b'&')
+}
+
+fn cookies(request: &Request) -> impl Iterator<Item = &[u8]> {
+    let fields = request.head.fields().iter().filter(|field| field.known == Known::Cookie);
+    let pairs = fields.flat_map(|field| field.value.of(&request.bytes).split(|byte| *byte == b';'));
+    pairs.map(<[u8]>::trim_ascii).filter(|pair| !pair.is_empty())
+}
+
+/// Checks what a valid credential needs besides: that it is of the kind that was asked for, that the client has the key
+/// that it is bound to, and that an API key may be used from here.
+pub(crate) fn confirm(
+    revision: &Compiled,
+    request: &Request,
+    presented: &Presented<'_>,
+    caller: &Caller,
+) -> Result<(), AuthFailure> {
+    authenticate::confirm(caller, request.peer.certificate.as_ref())?;
+    let permitted = match (presented, &caller.kind) {
+        (Presented::Token(_), CredentialKind::Token) => return Ok(()),
+        (Presented::Key(_), CredentialKind::ApiKey) => caller.permitted.as_deref(),
+        (Presented::Key(_), CredentialKind::ApplicationKey(_)) => {
+            let subscribers = revision.quotas.subscribers.as_deref();
+            let known = subscribers.and_then(|all| all.of_caller(caller));
+            known.ok_or(AuthFailure::UnknownKey)?.permitted.as_deref()
+        }
+        (Presented::Token(_), CredentialKind::ApiKey | CredentialKind::ApplicationKey(_))
+        | (Presented::Key(_), CredentialKind::Token) => return Err(AuthFailure::WrongKind),
+    };
+    let Some(permitted) = permitted else { return Ok(()) };
+    let address = request.client_address(&revision.live.trusted_proxies);
+    let referer = request.head.find_name(&request.bytes, b"referer");
+    let referer = referer.map_or(&b""[..], |field| field.value.of(&request.bytes));
+    if permits(permitted, address, referer) { Ok(()) } else { Err(AuthFailure::NotPermitted) }
+}
+
+fn permits(permitted: &Permitted, address: IpAddr, referer: &[u8]) -> bool {
+    let Permitted { addresses, referers } = permitted;
+    let from_here = |blocks: &Vec<_>| blocks.iter().any(|block| contains(*block, address));
+    let fits = |pattern: &String| matches(pattern.as_bytes(), referer);
+    addresses.as_ref().is_none_or(from_here)
+        && (referers.is_empty()
+            || (1..=REFERER_BYTES_MAX).contains(&referer.len()) && referers.iter().any(fits))
+}
+
+/// Whether `text` fits `pattern`, in which `*` stands for anything but spaces.
+fn matches(pattern: &[u8], text: &[u8]) -> bool {
+    let (mut pattern, mut text) = (pattern, text);
+    // After the last `*`: the pattern, and the text that it does not stand for yet.
+    let mut star: Option<(&[u8], &[u8])> = None;
+    loop {
+        match (pattern.split_first(), text.split_first()) {
+            (Some((b'*', after)), _) => {
+                (pattern, star) = (after, Some((after, text)));
+            }
+            (Some((expected, after)), Some((found, rest))) if expected == found => {
+                (pattern, text) = (after, rest);
+            }
+            (None, None) => return true,
+            (_, _) => match star {
+                Some((after, [taken, rest @ ..])) if *taken != b' ' => {
+                    (pattern, text, star) = (after, rest, Some((after, rest)));
+                }
+                Some(_) | None => return false,
+            },
+        }
+    }
+}
+
+/// Whether credentials are in fields of this name.
+pub(crate) fn is_field(api: &Api, name: &[u8]) -> bool {
+    let is_it = |known: &String| name.eq_ignore_ascii_case(known.as_bytes());
+    let has_keys = |place: &KeyPlace| matches!(place, KeyPlace::Header(known) if is_it(known));
+    is_it(&api.auth_header) || api.key_places.iter().any(has_keys)
+}
+
+/// Whether the request may have a credential in one of these fields, or in its query.
+pub(crate) fn are_sent(request: &Request, api: &Api) -> bool {
+    let fields = request.head.fields().iter();
+    let query = request.head.query(&request.bytes).unwrap_or_default();
+    fields.into_iter().any(|field| is_field(api, field.name.of(&request.bytes)))
+        || parameters(query).any(|pair| is_key(api, pair))
+}
+
+/// Removes credentials from the fields of a request that is forwarded.
+pub(crate) fn hide(request: &Request, api: &Api, edits: &mut HeadEdits) {
+    if api.forward_auth_header {
+        return;
+    }
+    edits.remove(api.auth_header.as_bytes());
+    let mut is_hidden = false;
+    for place in &api.key_places {
+        match place {
+            KeyPlace::Header(name) => edits.remove(name.as_bytes()),
+            KeyPlace::Cookie(name) => {
+                is_hidden |= cookies(request).any(|pair| value_of(pair, name).is_some());
+            }
+            KeyPlace::Query(_) => {}
+        }
+    }
+    if is_hidden {
+        hide_cookies(request, api, edits);
+    }
+    let query = request.head.query(&request.bytes).filter(|_| !api.key_places.is_empty());
+    if let Some(query) = query.filter(|query| parameters(query).any(|pair| is_key(api, pair))) {
+        write_query(api, query, edits.new_query());
+    }
+}
+
+fn hide_cookies(request: &Request, api: &Api, edits: &mut HeadEdits) {
+    edits.remove(b"cookie");
+    let is_key = |pair: &[u8]| {
+        let is_it = |place: &KeyPlace| matches!(place, KeyPlace::Cookie(name) if value_of(pair, name).is_some());
+        api.key_places.iter().any(is_it)
+    };
+    let lines = edits.lines_mut();
+    let mut separator = &b"Cookie: "[..];
+    for pair in cookies(request).filter(|pair| !is_key(pair)) {
+        lines.extend_from_slice(separator);
+        lines.extend_from_slice(pair);
+        separator = b"; ";
+    }
+    if separator == b"; " {
+        lines.extend_from_slice(b"\r\n");
+    }
+}
+
+/// Appends the parameters of `query`, unless they are API keys.
+pub(crate) fn write_query(api: &Api, query: &[u8], out: &mut Vec<u8>) {
+    let mut is_first = true;
+    for pair in parameters(query).filter(|pair| !is_key(api, pair)) {
+        if !is_first {
+            out.push(b'&');
+        }
+        out.extend_from_slice(pair);
+        is_first = false;
+    }
+}
+
+/// Whether a parameter of the query is an API key.
+fn is_key(api: &Api, pair: &[u8]) -> bool {
+    let is_it =
+        |place: &KeyPlace| matches!(place, KeyPlace::Query(name) if value_of(pair, name).is_some());
+    api.key_places.iter().any(is_it)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_stands_for_anything_but_spaces() {
+        for (pattern, text, expect) in [
+            ("https://a/", "https://a/", true),
+            ("https://a/", "https://a/b", false),
+            ("https://*.a/*", "https://x.y.a/b?c", true),
+            ("https://*.a/*", "https://a/", false),
+            ("*", "", true),
+            ("a*b*c", "a12b3bc", true),
+            ("a*b*c", "a1 2bc", false),
+            ("a.c", "abc", false),
+            ("", "a", false),
+            ("**a", "bca", true),
+        ] {
+            assert_eq!(matches(pattern.as_bytes(), text.as_bytes()), expect, "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn a_key_may_be_restricted_to_addresses_and_referrers() {
+        let blocks = |text: &str| Some(vec![(text.parse().unwrap(), 8)]);
+        let here = IpAddr::from([10, 1, 2, 3]);
+        for (addresses, referers, referer, expect) in [
+            (None, "", "", true),
+            (blocks("10.0.0.0"), "", "", true),
+            (blocks("11.0.0.0"), "", "", false),
+            (Some(Vec::new()), "", "", false),
+            (None, "https://a/*", "https://a/b", true),
+            (None, "https://a/*", "", false),
+            (None, "*", "", false),
+            (blocks("11.0.0.0"), "https://a/*", "https://a/b", false),
+            (blocks("10.0.0.0"), "https://a/*", "https://b/", false),
+        ] {
+            let referers: Vec<_> = referers.split_whitespace().map(str::to_owned).collect();
+            let permitted = Permitted { addresses, referers };
+            assert_eq!(permits(&permitted, here, referer.as_bytes()), expect, "{permitted:?}");
+        }
+        let any = Permitted { addresses: None, referers: vec!["*".to_owned()] };
+        assert!(permits(&any, here, &[b'a'; REFERER_BYTES_MAX]));
+        assert!(!permits(&any, here, &[b'a'; REFERER_BYTES_MAX + 1]));
+    }
+}
