@@ -15,9 +15,10 @@ use crate::client::Client;
 use crate::compiled::Compiled;
 use crate::credentials;
 use crate::exchange::Exchange;
+use crate::forward::UpstreamResponse;
 use crate::integration::policies;
 use crate::message::{HeadEdits, Request};
-use crate::response::Response;
+use crate::response::{Body, Response};
 use crate::route::Route;
 
 /// What becomes of a request.
@@ -73,21 +74,27 @@ pub(crate) async fn mediate_request<C: Client>(
     Ok(Mediated::Forward { edits, caching })
 }
 
-/// Changes the response to a request that was forwarded.
+/// Changes the response to a request that was forwarded with these changes.
+///
+/// # Errors
+/// The fault of the upstream or of the client.
 pub(crate) fn mediate_response(
-    exchange: &Exchange<'_>,
-    caching: Option<Box<Caching>>,
-    response: Response,
-) -> Response {
-    let mut response = response;
-    let head = &mut *response.head;
+    exchange: &mut Exchange<'_>,
+    (edits, caching): (Box<HeadEdits>, Option<Box<Caching>>),
+    response: Result<UpstreamResponse, Fault>,
+) -> Result<Response, Fault> {
+    let resources = &exchange.worker.resources;
+    resources.release_edits(edits);
+    let UpstreamResponse { mut head, body } = response?;
     if head.parsed.find(Known::Date).is_none() {
-        exchange.worker.resources.append_date(&mut head.edits);
+        resources.append_date(&mut head.edits);
     }
-    match caching {
+    exchange.upstream_responded();
+    let response = Response { head, body: Body::Streaming(body), tap: None };
+    Ok(match caching {
         Some(caching) => caching.conclude(exchange.request, response),
         None => response,
-    }
+    })
 }
 
 /// Whether the upstream gets something that says who the client is, so that its response may be for that client only.

@@ -4,18 +4,17 @@ use base::Method;
 use model::{Api, Fault};
 use wire::http1::{BodyFraming, Known, Upgrade};
 
-use crate::admission::{Admitted, admit};
+use crate::admission::admit;
 use crate::authenticate::{assert_caller, authenticate, authorise};
 use crate::client::Client;
 use crate::compiled::Compiled;
 use crate::cross_origin;
 use crate::deliver::{Delivery, deliver};
 use crate::exchange::Exchange;
-use crate::forward::{self, Forwarding};
+use crate::forward::{Forwarding, exchange as forward};
 use crate::integration::{self, policies};
 use crate::mediate::{Mediated, mediate_request, mediate_response};
 use crate::message::{HeadEdits, Outgoing, Request, Serves};
-use crate::response::{Body, Response};
 use crate::route::{Route, Routed, route};
 use crate::throttle::throttle;
 use crate::worker::Worker;
@@ -29,7 +28,7 @@ pub(crate) async fn exchange<C: Client>(
 ) {
     let revision = worker.compiled();
     let mut exchange = Exchange::open(worker, request);
-    let responded = async {
+    let mut responded = async {
         parsed?;
         if request.peer.serves != Serves::Apis {
             // Boxed, so that it does not enlarge every task.
@@ -49,9 +48,10 @@ pub(crate) async fn exchange<C: Client>(
             mediate_request(&mut exchange, &revision, &route, &mut admitted, client).await?;
         let mut response = match mediated {
             Mediated::Forward { edits, caching } => {
-                let held = (edits, admitted);
-                let response = forward(&mut exchange, &revision, &route, held, client).await?;
-                mediate_response(&exchange, caching, response)
+                let (how, outgoing) = outgoing(&exchange, &revision, &route, &edits)?;
+                let response = forward(&worker.resources, &how, &outgoing, client).await;
+                drop(admitted);
+                mediate_response(&mut exchange, (edits, caching), response)?
             }
             Mediated::Response(response) => *response,
         };
@@ -59,7 +59,6 @@ pub(crate) async fn exchange<C: Client>(
         Ok(response)
     }
     .await;
-    let mut responded = responded;
     policies::mediate_fault(&mut exchange, &revision, &mut responded).await;
     let delivery = Delivery::of(&revision.live);
     // Dropped now, so that a long body does not keep a revision alive.
@@ -68,34 +67,25 @@ pub(crate) async fn exchange<C: Client>(
     exchange.is_over = true;
 }
 
-/// Sends the request to one of its endpoints, and waits for the head of the response. Until then it holds what it was
-/// admitted with.
+/// How a request is forwarded, and as what.
 ///
 /// # Errors
-/// Any [`Fault`] of the upstream or of the client.
-async fn forward<C: Client>(
-    exchange: &mut Exchange<'_>,
-    revision: &Compiled,
-    route: &Route<'_>,
-    (edits, admitted): (Box<HeadEdits>, Admitted),
-    client: &mut C,
-) -> Result<Response, Fault> {
+/// The API has no such endpoints.
+fn outgoing<'r>(
+    exchange: &Exchange<'r>,
+    revision: &'r Compiled,
+    route: &'r Route<'_>,
+    edits: &'r HeadEdits,
+) -> Result<(Forwarding<'r>, Outgoing<'r>), Fault> {
     let Exchange { worker, request, .. } = *exchange;
     let api = &route.api.routes().api;
     let (retries, begun_us) = (&worker.tally.retries, exchange.record.started_us);
-    let forwarding = Forwarding {
+    let how = Forwarding {
         operation: route.operation,
         forward_fields: &api.forward_fields,
         ..revision.live.forwarding(retries, route.balancer()?, begun_us)
     };
-    let upgrades = may_upgrade(request, api);
-    let outgoing = Outgoing::of(request, route.remainder, &edits, upgrades);
-    let response = forward::exchange(&worker.resources, &forwarding, &outgoing, client).await;
-    drop(admitted);
-    worker.resources.release_edits(edits);
-    let response = response?;
-    exchange.upstream_responded();
-    Ok(Response { head: response.head, body: Body::Streaming(response.body), tap: None })
+    Ok((how, Outgoing::of(request, route.remainder, edits, may_upgrade(request, api))))
 }
 
 /// Whether this request may turn its connection into a tunnel: always for WebSocket, for other
