@@ -118,7 +118,7 @@ build-and-test-steps = "build" "cargo build --workspace --bin penstock --tests" 
 ##@ Measure
 
 # Suites of `make bench` (suites/bench-*.toml), the folder of their results, and the document with their tables.
-SUITES ?= cpu mediation latency workers overload start change
+SUITES ?= cpu http2 mediation latency workers overload start change
 BENCH_OUT := $(or $(BENCH_OUT),$(TARGET_DIR)/bench/$(shell date +%Y-%m-%d-%H%M%S))
 DOCUMENT ?= docs/performance.md
 

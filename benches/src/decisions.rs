@@ -101,6 +101,28 @@ pub(super) fn pure_pipeline(times: usize) {
     assert_eq!(account.closed(found.api), times as u64);
 }
 
+/// One turn of a scrape: the counters of 200 APIs with four operations each, which have responses of three statuses.
+/// However many APIs there are, requests wait for one turn at most.
+pub(super) fn scrape_turn(times: usize) {
+    let routes = Arc::new(Routes::compile(&snapshot(), None));
+    let account = Account::of(Arc::clone(&routes));
+    for api in routes.apis() {
+        for (operation, status) in
+            (0..4).flat_map(|operation| [200, 404, 500].map(|status| (operation, status)))
+        {
+            let mut record = account.open();
+            account.found(&mut record, api, operation);
+            account.close(record, status, 1_024);
+        }
+    }
+    let mut from = 0;
+    for _ in 0..times {
+        let (next, copied) = account.scrape(black_box(from));
+        assert_eq!(copied, 200);
+        from = next.unwrap_or(0);
+    }
+}
+
 /// What a subscription and its plans add to a token: the subscription check, a limit of the application, one of the
 /// subscription, and its burst. 1,000 applications are subscribed to ten APIs each.
 pub(super) fn subscription_and_quotas(times: usize) {

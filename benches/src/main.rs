@@ -36,6 +36,8 @@ const CASES: &[Case] = &[
     Case { name: "opaque_token_hit",     instructions_max: 330, run: decisions::opaque_token_hit },
     // Subscription check, application limit, subscription limit and burst: 0.8 us.
     Case { name: "subscription_and_quotas", instructions_max: 2_000, run: decisions::subscription_and_quotas },
+    // A worker serves no request meanwhile: 1 ms at most.
+    Case { name: "scrape_turn",          instructions_max: 500_000, run: decisions::scrape_turn },
     // A core must record at least 20 million per second: 50 ns each.
     Case { name: "record_latency",       instructions_max: 95, run: records::record_latency },
     // SOAP orders of 1 KB through the examples' proxy services, without the network.

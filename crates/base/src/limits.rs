@@ -316,9 +316,10 @@ pub const KEY_SET_WAIT_MS_MAX: u32 = 3_000;
 pub const ADMIN_CONNECTIONS_MAX: usize = 64;
 /// Maximum number of APIs that are gone and whose counters a worker still reports. More: the oldest are dropped.
 pub const GONE_APIS_MAX: usize = 1_000;
-/// Fewest APIs whose counters a worker visits in one turn, for a scrape or to drop what is gone. Between two turns it
-/// serves requests: a visit of all 5,000 at once would take milliseconds.
-pub const APIS_PER_TURN: usize = 64;
+/// Counters that a worker visits in one turn, for a scrape or to drop what is gone: one for each API, operation and
+/// upstream address; an API that has more is visited alone. Between two turns it serves requests: a visit of 5,000 APIs
+/// at once would take milliseconds.
+pub const COUNTERS_PER_TURN: usize = 1_000;
 /// Maximum number of worker threads.
 pub const WORKERS_MAX: usize = 256;
 

@@ -9,7 +9,7 @@ use stages::{ApiRoutes, Routes};
 use tokio::sync::mpsc::channel;
 use wire::tls::ClientTls;
 
-use crate::account::{AccessLines, Record};
+use crate::account::{AccessLines, Record, WorkerFigures};
 use crate::artefacts::Integration;
 use crate::compiled::{Compiled, Live};
 use crate::descriptors::Descriptors;
@@ -75,6 +75,15 @@ impl Account {
         record.status = status;
         record.sent = sent;
         self.worker.settle(&record, &self.request);
+    }
+
+    /// One turn of a scrape, from position `from` on. Returns the next position, if there are more, and the number of APIs
+    /// that it copied.
+    #[must_use]
+    pub fn scrape(&self, from: usize) -> (Option<usize>, usize) {
+        let mut figures = WorkerFigures::default();
+        let next = self.worker.copy_some(&self.worker.apis, from, &mut figures);
+        (next, figures.apis.len())
     }
 
     /// The number of closed records of this API.

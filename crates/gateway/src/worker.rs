@@ -21,7 +21,7 @@ use crate::clients::Clients;
 use crate::compiled::Compiled;
 use crate::credentials::Presented;
 use crate::descriptors::Descriptors;
-use crate::forward::{Pools, Shared};
+use crate::forward::{Address, Pools, Shared};
 use crate::heavy::HeavyPool;
 use crate::held::HeldBytes;
 use crate::http2_tasks::TaskPool;
@@ -284,28 +284,48 @@ impl Worker {
         }
     }
 
-    /// A copy of all counters, for a scrape. Those of APIs are copied in turns, between which requests are served.
+    /// A copy of all counters, for a scrape. Those of APIs and upstreams are copied in turns, between which requests are
+    /// served.
     pub(crate) async fn figures(&self) -> WorkerFigures {
         let mut figures = self.totals();
-        let now_us = self.resources.now_us();
         for apis in [&self.apis, &self.services] {
             let mut next = Some(0);
             while let Some(from) = next {
-                next = apis.visit(from, |account, suspended| {
-                    let api = &account.routes.api;
-                    let suspended = suspended(now_us);
-                    figures.apis.push(account.counters.figures(&api.name, &api.version, suspended));
-                });
+                next = self.copy_some(apis, from, &mut figures);
                 tokio::task::yield_now().await;
             }
         }
-        figures
+        let mut last = None;
+        loop {
+            last = self.pools.visit(last.as_ref(), |Address { host, port, .. }, pool| {
+                figures.upstreams.push((format!("{host}:{port}"), pool));
+            });
+            if last.is_none() {
+                return figures;
+            }
+            tokio::task::yield_now().await;
+        }
     }
 
-    /// The counters that belong to no API, and those of upstreams.
+    /// One turn of a scrape, from position `from` on. Returns the next position, if there are more.
+    pub(crate) fn copy_some(
+        &self,
+        apis: &WorkerApis,
+        from: usize,
+        figures: &mut WorkerFigures,
+    ) -> Option<usize> {
+        let now_us = self.resources.now_us();
+        apis.visit(from, |account, suspended| {
+            let api = &account.routes.api;
+            let suspended = suspended(now_us);
+            figures.apis.push(account.counters.figures(&api.name, &api.version, suspended));
+        })
+    }
+
+    /// The counters that belong to no API and no upstream.
     fn totals(&self) -> WorkerFigures {
         let (tally, tokens) = (&self.tally, self.tokens.borrow());
-        let mut figures = WorkerFigures {
+        WorkerFigures {
             worker: self.number,
             connections: self.connections.get() as u64,
             accepted: tally.accepted.get(),
@@ -333,10 +353,7 @@ impl Worker {
             revision: self.compiled.borrow().routes.revision(),
             apis: Vec::new(),
             upstreams: Vec::new(),
-        };
-        self.pools
-            .each(|host, port, pool| figures.upstreams.push((format!("{host}:{port}"), pool)));
-        figures
+        }
     }
 
     pub(crate) fn own_connections(&self) -> &OwnConnections {

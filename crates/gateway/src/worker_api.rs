@@ -2,11 +2,10 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use base::limits::{APIS_PER_TURN, GONE_APIS_MAX};
+use base::limits::{COUNTERS_PER_TURN, GONE_APIS_MAX};
 use stages::{ApiRoutes, Routes};
 
 use crate::account::{ApiAccount, ApiCounters, GONE_COUNTERS_US};
@@ -167,47 +166,40 @@ impl WorkerApis {
         mut visit: impl FnMut(&ApiAccount, &dyn Fn(u64) -> u64),
     ) -> Option<usize> {
         let (by_slot, gone) = (self.by_slot.borrow(), self.gone.borrow());
-        let turn = Turn::at(from, by_slot.len(), gone.len());
-        for api in by_slot.get(turn.slots).unwrap_or_default().iter().flatten() {
-            visit(&api.account, &|now_us| api.suspended(now_us));
+        let mut left = COUNTERS_PER_TURN;
+        for position in from..by_slot.len().saturating_add(gone.len()) {
+            if left == 0 {
+                return Some(position);
+            }
+            let mut counters = 1;
+            if let Some(slot) = by_slot.get(position) {
+                if let Some(api) = slot {
+                    counters = api.account.counters.len();
+                    visit(&api.account, &|now_us| api.suspended(now_us));
+                }
+            } else if let Some(gone) = gone.get(position.saturating_sub(by_slot.len())) {
+                counters = gone.account.counters.len();
+                visit(&gone.account, &|_| 0);
+            }
+            left = left.saturating_sub(counters);
         }
-        gone.range(turn.gone).for_each(|gone| visit(&gone.account, &|_| 0));
-        turn.next
+        None
     }
 
-    /// Drops counters that are no longer reported: some APIs in each sweep.
+    /// Drops counters that are no longer reported: some in each sweep.
     pub(crate) fn sweep(&self, now_us: u64) {
         let mut gone = self.gone.borrow_mut();
-        while gone
-            .front()
-            .is_some_and(|oldest| now_us.saturating_sub(oldest.since_us) >= GONE_COUNTERS_US)
+        let mut left = COUNTERS_PER_TURN;
+        while left > 0
+            && let Some(oldest) = gone.front()
+            && now_us.saturating_sub(oldest.since_us) >= GONE_COUNTERS_US
         {
+            left = left.saturating_sub(oldest.account.counters.len());
             gone.pop_front();
         }
         drop(gone);
         let next = self.visit(self.sweep_from.get(), |account, _| account.forget_gone(now_us));
         self.sweep_from.set(next.unwrap_or(0));
-    }
-}
-
-/// What is visited in one turn.
-#[derive(Debug, PartialEq, Eq)]
-struct Turn {
-    slots: Range<usize>,
-    gone: Range<usize>,
-    next: Option<usize>,
-}
-
-impl Turn {
-    /// The turn that begins at position `from` of `slots`, followed by `gone`.
-    fn at(from: usize, slots: usize, gone: usize) -> Self {
-        let until = from.saturating_add(APIS_PER_TURN);
-        let of_gone = |position: usize| position.saturating_sub(slots).min(gone);
-        Self {
-            slots: from.min(slots)..until.min(slots),
-            gone: of_gone(from)..of_gone(until),
-            next: (until < slots.saturating_add(gone)).then_some(until),
-        }
     }
 }
 
@@ -253,18 +245,41 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_visits_few_apis_and_all_turns_together_each_once() {
-        for (slots, gone, expect) in
-            [(0, 0, 1), (64, 0, 1), (65, 0, 2), (5_000, 0, 79), (10, 60, 2)]
-        {
-            let (mut turns, mut seen, mut next) = (0, (0, 0), Some(0));
-            while let Some(from) = next {
-                let turn = Turn::at(from, slots, gone);
-                assert!(turn.slots.len() + turn.gone.len() <= APIS_PER_TURN);
-                assert_eq!((turn.slots.start, turn.gone.start), seen, "none is skipped");
-                (turns, seen, next) = (turns + 1, (turn.slots.end, turn.gone.end), turn.next);
-            }
-            assert_eq!((turns, seen), (expect, (slots, gone)));
+    fn a_turn_visits_a_limited_number_of_counters_and_no_turn_skips_one() {
+        let (pools, apis) = (Pools::default(), WorkerApis::default());
+        let count = COUNTERS_PER_TURN / 2 + 10;
+        let loaded = (0..count).map(|number| {
+            let api = crate::simulation::api(&format!("/{number}"), UpstreamKind::Single, &[]);
+            LoadedApi { api: Arc::new(api), state: ApiState::Serving }
+        });
+        let snapshot = Snapshot { revision: 1, apis: loaded.collect(), ..Snapshot::default() };
+        let all = Routes::compile(&snapshot, None);
+        // Each has one operation with requests, so that two counters are visited.
+        for routes in all.apis() {
+            apis.get(routes, &pools).account.count(Some(0), 200, 1, 1);
         }
+        let turn = |from: usize| {
+            let mut visited = Vec::new();
+            let next = apis.visit(from, |account, _| visited.push(account.routes.slot));
+            (visited, next)
+        };
+        let (first, next) = turn(0);
+        assert_eq!((first.len(), next), (COUNTERS_PER_TURN / 2, Some(COUNTERS_PER_TURN / 2)));
+        let (second, next) = turn(COUNTERS_PER_TURN / 2);
+        assert_eq!((second.len(), next), (10, None));
+        let slots: std::collections::BTreeSet<_> = first.iter().chain(&second).collect();
+        assert_eq!(slots.len(), count);
+        // Gone, they are visited after the empty slots, and dropped in turns.
+        apis.update(
+            &Routes::compile(&Snapshot { revision: 2, ..Snapshot::default() }, Some(&all)),
+            &pools,
+            1,
+        );
+        let left = || apis.gone.borrow().len();
+        assert_eq!(left(), count);
+        apis.sweep(1 + GONE_COUNTERS_US);
+        assert_eq!(left(), 10);
+        apis.sweep(1 + GONE_COUNTERS_US);
+        assert_eq!(left(), 0);
     }
 }

@@ -109,6 +109,11 @@ impl ApiCounters {
         created
     }
 
+    /// The number of its counters: its own, and those of its operations.
+    pub(crate) fn len(&self) -> usize {
+        self.operations.borrow().len().saturating_add(1)
+    }
+
     /// Counts one finished request.
     pub(crate) fn add(&self, operation: &OperationCounters, status: u16, us: u64, sent: u64) {
         self.latency.borrow_mut().add(us);

@@ -31,6 +31,7 @@ use wire::tls::ClientTls;
 pub(crate) use balance::Balancer;
 #[cfg(test)]
 pub(crate) use balance::tests::endpoint;
+pub(crate) use connect::Address;
 pub(crate) use head::IDENTITY;
 pub(crate) use health::Checked;
 pub(crate) use names::Follower;

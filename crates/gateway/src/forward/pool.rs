@@ -4,9 +4,11 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
+use std::ops::Bound;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
+use base::limits::COUNTERS_PER_TURN;
 use model::{Endpoint, Fault};
 use tokio::sync::watch;
 use wire::stream::Stream;
@@ -123,7 +125,23 @@ impl Pools {
         });
     }
 
+    /// Visits some pools, those after `last`. Returns the last one, if there are more.
+    pub(crate) fn visit(
+        &self,
+        last: Option<&Address>,
+        mut visit: impl FnMut(&Address, PoolFigures),
+    ) -> Option<Address> {
+        let pools = self.all.by_address.borrow();
+        let from = last.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut after = pools.range::<Address, _>((from, Bound::Unbounded));
+        let turn = after.by_ref().take(COUNTERS_PER_TURN);
+        let last = turn.inspect(|(address, pool)| visit(address, pool.figures())).last();
+        let is_more = after.next().is_some();
+        last.filter(|_| is_more).map(|(address, _)| address.clone())
+    }
+
     /// Visits every pool: host, port and figures.
+    #[cfg(test)]
     pub(crate) fn each(&self, mut visit: impl FnMut(&str, u16, PoolFigures)) {
         for pool in self.all.by_address.borrow().values() {
             visit(&pool.address.host, pool.address.port, pool.figures());
