@@ -31,7 +31,7 @@ use wire::tls::ClientTls;
 
 pub(crate) use balance::Balancer;
 #[cfg(test)]
-pub(crate) use balance::tests::endpoint;
+pub(crate) use balance::tests::{endpoint, run as run_balancer};
 pub(crate) use head::IDENTITY;
 pub(crate) use health::Checked;
 pub(crate) use names::Follower;
