@@ -4,6 +4,7 @@
 
 mod connections;
 mod frames;
+mod hazard_table;
 mod hazards;
 mod heads;
 mod mediation;

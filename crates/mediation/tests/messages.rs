@@ -560,3 +560,20 @@ fn a_proxy_that_does_not_start_and_an_api_of_one_host_are_not_served() {
     assert!(program.proxies().is_empty() && program.apis().is_empty(), "{diagnostics:?}");
     assert_eq!(diagnostics.len(), 2, "{diagnostics:?}");
 }
+
+#[test]
+fn what_a_body_reserves_is_what_it_is_charged() {
+    let budget = Budget::new(u64::MAX, 1 << 20);
+    let mut body = Body::held(Format::Text, "x");
+    let mut bytes = Vec::with_capacity(100_000);
+    bytes.extend_from_slice(b"written");
+    body.replace(Format::Text, bytes, &budget).unwrap();
+    let written = body.bytes(&budget).unwrap().unwrap();
+    drop(body);
+    let reserved = Vec::from(written).capacity();
+    assert!(
+        reserved as u64 <= budget.bytes_used() + 8,
+        "{reserved} bytes for {}",
+        budget.bytes_used()
+    );
+}

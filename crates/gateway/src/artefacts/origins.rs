@@ -253,3 +253,57 @@ fn suspension(suspend: &Suspend) -> Suspension {
         },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use mediation::{Compiler, Origin};
+
+    use super::upstream;
+    use crate::forward::{Balancer, Pools, endpoint, run_balancer};
+
+    /// An endpoint with this `suspendOnFailure`, through the failures and times of `script`.
+    #[track_caller]
+    fn check(rule: &str, script: &str, expect: &str) {
+        let text = format!(
+            "<definitions xmlns=\"http://ws.apache.org/ns/synapse\"><endpoint name=\"e\"><address uri=\"http://a/\">\
+             <suspendOnFailure>{rule}</suspendOnFailure></address></endpoint></definitions>"
+        );
+        let document = xml::Document::parse(text.as_bytes()).unwrap();
+        let origin = Origin { file: "e.xml".as_ref(), document: &document };
+        let (program, diagnostics) = Compiler::compile(&[origin]);
+        assert!(diagnostics.is_empty(), "{diagnostics:?}");
+        let configured = program.endpoint_at(program.endpoint("e").unwrap());
+        let upstream = upstream(endpoint(0), configured);
+        run_balancer(&[Balancer::new(&upstream, None, &Pools::default())], script, expect);
+    }
+
+    const INITIAL: &str = "<initialDuration>1000</initialDuration>";
+
+    #[test]
+    fn each_suspension_is_longer_by_the_factor_up_to_the_maximum() {
+        let rule = |factor: &str, maximum: &str| {
+            format!(
+                "{INITIAL}<progressionFactor>{factor}</progressionFactor>\
+                 <maximumDuration>{maximum}</maximumDuration>"
+            )
+        };
+        check(
+            &rule("2.0", "3000"),
+            "x0 +999 ? +1 ? x0 +1999 ? +1 ? x0 +2999 ? +1 ? x0 +2999 ? +1 ?",
+            "303001 0 303001 0 303001 0 303001 0",
+        );
+        check(
+            &rule("1.5", "60000"),
+            "x0 +1000 ? x0 +1499 ? +1 ? x0 +2249 ? +1 ?",
+            "0 303001 0 303001 0",
+        );
+        check(INITIAL, "x0 +1000 ? x0 +999 ? +1 ?", "0 303001 0");
+        check(&rule("2.0", "400"), "x0 +399 ? +1 ?", "303001 0");
+    }
+
+    #[test]
+    fn a_success_begins_with_the_initial_duration_again() {
+        let rule = format!("{INITIAL}<progressionFactor>4</progressionFactor>");
+        check(&rule, "x0 +1000 ? x0 +4000 ? o0 x0 +999 ? +1 ?", "0 0 303001 0");
+    }
+}

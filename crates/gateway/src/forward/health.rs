@@ -231,8 +231,9 @@ impl Health {
         }
         let duration_ms = match self.suspended_ms.load(Relaxed) {
             0 => lasts.initial_ms,
-            last => longer(last, lasts.factor).min(lasts.max_ms),
+            last => longer(last, lasts.factor),
         };
+        let duration_ms = duration_ms.min(lasts.max_ms);
         let end_us = now_us.saturating_add(u64::from(duration_ms) * 1_000).max(1);
         self.suspended_until_us.compare_exchange(until_us, end_us, Relaxed, Relaxed).ok()?;
         self.suspended_ms.store(duration_ms, Relaxed);

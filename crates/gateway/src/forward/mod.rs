@@ -30,7 +30,7 @@ use wire::tls::ClientTls;
 
 pub(crate) use balance::Balancer;
 #[cfg(test)]
-pub(crate) use balance::tests::endpoint;
+pub(crate) use balance::tests::{endpoint, run as run_balancer};
 pub(crate) use connect::Address;
 pub(crate) use head::IDENTITY;
 pub(crate) use health::Checked;

@@ -45,10 +45,6 @@ struct Answered {
 }
 
 /// What a run has for its client.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "one per request: a box would be one more allocation"
-)]
 pub(super) enum Outcome {
     Respond(Message, Source),
     /// An empty 202, and the run goes on.

@@ -1,7 +1,6 @@
 //! Targets of `enrich` inside JSON: what a path selects is replaced, added to, or removed. The rest of the text stays
 //! as it is, byte for byte.
 
-use bytes::Bytes;
 use expression::{Budget, Expression, json};
 
 use super::split::{fail, place};
@@ -50,7 +49,7 @@ pub(super) fn edit(
         };
     }
     let text = edited(document.root(), &matches, edit, scene.budget)?;
-    message.body.replace(Format::Json, Bytes::from(text), scene.budget)
+    message.body.replace(Format::Json, text, scene.budget)
 }
 
 /// The text of `root` with the edit of each of `matches`, which are in its order.

@@ -395,6 +395,8 @@ fn said(error: CaughtError<'_>) -> String {
     }
     let text = error.to_string();
     let what = text.lines().next().unwrap_or_default().trim_start_matches("Error: ");
+    // What it throws when it still can.
+    let what = if what.ends_with("out of memory") { "it needs too much memory" } else { what };
     let place = text.lines().skip(1).find_map(|line| line.split_once(NAME)?.1.strip_prefix(':'));
     match place.and_then(|place| place.trim_end_matches(')').split_once(':')) {
         Some((line, column)) => format!("{what} (line {line}, column {column} of the script)"),

@@ -59,7 +59,7 @@ impl Mediator for Xslt {
         }
         match (self.transform(scene, message)?, &self.target) {
             (Made::Tree(document, _), Some(target)) => {
-                let value = PropertyValue::Xml(Arc::new(document));
+                let value = PropertyValue::Xml(Arc::new(*document));
                 message.set(PropertyScope::Synapse, target, value, scene.budget)?;
             }
             (Made::Tree(document, place), None) => put(&document, place, message, scene.budget)?,
@@ -73,7 +73,7 @@ impl Mediator for Xslt {
 enum Made {
     /// Of the payload, or of the whole envelope.
     Payload(Vec<u8>),
-    Tree(xml::Document, Place),
+    Tree(Box<xml::Document>, Place),
 }
 
 /// Where the result goes. The children of the result take the place of those of a part of the envelope.
@@ -130,7 +130,7 @@ impl Xslt {
             if made.element().is_none() {
                 return Err(fail("the result has no element"));
             }
-            return Ok(Made::Tree(made, place.unwrap_or(Place::Node(source.id()))));
+            return Ok(Made::Tree(Box::new(made), place.unwrap_or(Place::Node(source.id()))));
         }
         let mut out = Vec::new();
         let result = self.sheet.transform_with(document, &options, scene.budget, &mut out);
@@ -139,7 +139,10 @@ impl Xslt {
             let text = String::from_utf8_lossy(&out);
             let wrapped = formatter::text_as_xml(&text, scene.budget)?;
             if self.target.is_some() || place.is_some() {
-                return Ok(Made::Tree(wrapped, place.unwrap_or(Place::Node(source.id()))));
+                return Ok(Made::Tree(
+                    Box::new(wrapped),
+                    place.unwrap_or(Place::Node(source.id())),
+                ));
             }
             out = markup::write(wrapped.root(), scene.budget)?;
         } else if std::str::from_utf8(&out).is_err() {

@@ -222,10 +222,19 @@ impl Body {
     pub fn replace(
         &mut self,
         format: Format,
-        bytes: impl Into<Bytes>,
+        bytes: impl Into<Vec<u8>>,
         budget: &Budget,
     ) -> Result<(), Failure> {
-        let bytes = bytes.into();
+        self.replace_shared(format, exact(bytes), budget)
+    }
+
+    /// The same by bytes that another body may have, too.
+    fn replace_shared(
+        &mut self,
+        format: Format,
+        bytes: Bytes,
+        budget: &Budget,
+    ) -> Result<(), Failure> {
         let charged = bytes.len();
         self.become_new(format, Source::Written(bytes), budget);
         self.charge(budget, || Ok(budget.charge_memory(charged)?))
@@ -284,20 +293,20 @@ impl Body {
                     }
                     _ => bytes,
                 };
-                self.replace(format, bytes, budget)?;
+                self.replace_shared(format, bytes, budget)?;
             }
             return Ok(());
         }
         let boundary = self.boundary.take();
         let Some(payload) = self.payload(budget)? else {
             // An envelope without a payload.
-            return self.replace(format, Bytes::new(), budget);
+            return self.replace(format, Vec::new(), budget);
         };
         let (bytes, boundary) =
             formatter::write(payload, format, boundary.as_deref(), (self.mapping(), budget))?;
         if format.is_xml() {
             // The header goes with an envelope of another version.
-            self.replace(Format::Xml, Bytes::new(), budget)?;
+            self.replace(Format::Xml, Vec::new(), budget)?;
             self.format = format;
             return self.replace_payload(bytes, budget);
         }
@@ -470,7 +479,7 @@ impl Body {
         if self.written.get().is_none() {
             let bytes = self.charge(budget, write)?;
             // The cell was empty.
-            let _ = self.written.set(bytes.into());
+            let _ = self.written.set(exact(bytes));
         }
         Ok(self.written.get().cloned())
     }
@@ -587,6 +596,16 @@ impl Body {
         let message = format!("the body is not {}: {error}", self.format.noun());
         Failure::new(Code::MALFORMED_BODY, message)
     }
+}
+
+/// Bytes that reserve no more than their length, by which they are charged.
+fn exact(bytes: impl Into<Vec<u8>>) -> Bytes {
+    let mut bytes = bytes.into();
+    // Not for a few bytes: it may copy them.
+    if bytes.capacity().saturating_sub(bytes.len()) > bytes.len() / 8 {
+        bytes.shrink_to_fit();
+    }
+    bytes.into()
 }
 
 fn not_held() -> Failure {

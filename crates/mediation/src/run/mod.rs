@@ -191,6 +191,12 @@ impl Run {
         self.budget.bytes_used()
     }
 
+    /// The steps that it was charged.
+    #[must_use]
+    pub fn steps_used(&self) -> u64 {
+        self.budget.steps_used()
+    }
+
     /// Whether nothing is left to do: [`Run::next`] returns [`Event::Done`] for ever.
     #[must_use]
     pub fn is_done(&self) -> bool {

@@ -74,7 +74,7 @@ fn check_two_workers(suspension: Suspension, script: &str, expect: &str) {
 /// one of another operation, `oN` a success, `ON` one of another operation, `sN` a 503, `+N` advances the clock by N
 /// milliseconds; `10*bN` is `bN` ten times; `|` changes to the other worker. `expect` lists the selections.
 #[track_caller]
-fn run(workers: &[Balancer], script: &str, expect: &str) {
+pub(crate) fn run(workers: &[Balancer], script: &str, expect: &str) {
     let (mut now_us, mut worker) = (0, 0);
     let mut selected = Vec::new();
     let repeated = script.split(' ').flat_map(|word| {

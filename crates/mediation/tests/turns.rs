@@ -1,0 +1,43 @@
+//! How long a worker is busy with one message: the steps that a run takes on its thread between two events. What takes
+//! longer is left to a thread for heavy work.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may panic")]
+
+#[path = "../../../tests/attacks/hazard_table.rs"]
+mod hazard_table;
+mod host;
+
+use std::sync::Arc;
+
+use hazard_table::{HAZARDS, OTHERS};
+use host::{World, flow, message, program};
+use penstock_mediation::{Direction, Event, Format, Run, limits};
+use xpath::Budget;
+
+/// A step begins if less than `HEAVY_STEPS` were taken, and may take as many itself.
+const TURN_STEPS_MAX: u64 = 2 * limits::HEAVY_STEPS + limits::MEDIATOR_STEPS;
+
+#[test]
+fn no_hazard_keeps_a_worker_for_long() {
+    for hazard in HAZARDS {
+        let proxy = format!("{OTHERS}<proxy name=\"P\"><target>{}</target></proxy>", hazard.target);
+        let program = program(&proxy);
+        let message =
+            message(Direction::Request, Format::of(hazard.content_type), &(hazard.body)());
+        let mut run = Run::new(Arc::clone(&program), flow(&program), message, Budget::default());
+        let (world, mut is_heavy) = (World::of(&program), false);
+        let failure = loop {
+            let before = run.steps_used();
+            let event = if is_heavy { run.next_heavy(&world) } else { run.next(&world) };
+            let steps = run.steps_used() - before;
+            assert!(is_heavy || steps <= TURN_STEPS_MAX, "{}: {steps} steps", hazard.name);
+            is_heavy = matches!(event, Event::Heavy);
+            match event {
+                Event::Heavy => {}
+                Event::Failed(failure) => break failure,
+                other => panic!("{}: {other:?}", hazard.name),
+            }
+        };
+        assert!(failure.to_string().contains(hazard.fault), "{}: {failure}", hazard.name);
+    }
+}
