@@ -778,5 +778,6 @@ fn settings(folder: &Path) -> Settings {
         plans: model::Plans::default(),
         control: None,
         quotas: None,
+        backend_jwt: None,
     }
 }
