@@ -147,8 +147,7 @@ pub(super) fn subscription_and_quotas(times: usize) {
     let sender = Sender { user: None, network: &|| 0 };
     for number in 0..times {
         let (api, key) = (black_box(&*found.api.api), found.api.key);
-        let granted =
-            authorise::subscription((&caller, ""), (api, key), Some(&subscribers), &plans);
+        let granted = authorise::subscription(&caller, (api, key), Some(&subscribers), &plans);
         let Ok(grant) = granted else { panic!("it is subscribed") };
         let uses =
             [(Level::Subscription, grant.subscription), (Level::Application, grant.application)];

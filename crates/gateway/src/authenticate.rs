@@ -70,11 +70,9 @@ pub(crate) fn authorise(
         (Security::Required(accepts), Some(caller)) => (accepts, caller),
     };
     let quotas = &revision.quotas;
-    let issuer = caller.issuer.and_then(|number| revision.routes.issuers().get(number));
-    let of = (caller, issuer.map_or("", |issuer| issuer.iss.as_str()));
     let routes = route.api.routes();
     let to = (&*routes.api, routes.key);
-    let grant = rules::subscription(of, to, quotas.subscribers.as_deref(), &quotas.plans);
+    let grant = rules::subscription(caller, to, quotas.subscribers.as_deref(), &quotas.plans);
     let grant = grant.map_err(Fault::Denied)?;
     if let (CredentialKind::Token, Some(rule)) = (&caller.kind, &accepts.token) {
         rules::grant(caller, rule).map_err(Fault::Denied)?;

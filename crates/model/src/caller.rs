@@ -16,6 +16,8 @@ pub struct Caller {
     pub key_type: KeyType,
     /// Those that the token itself lists.
     pub subscriptions: Option<Box<jose::TokenSubscriptions>>,
+    /// Identifies the application of a token that lists its subscriptions.
+    pub application_key: u64,
     /// Index of the issuer in `Snapshot::issuers`; `None`: the caller has presented a key of an application.
     pub issuer: Option<usize>,
     pub kind: CredentialKind,

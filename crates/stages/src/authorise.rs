@@ -10,7 +10,7 @@ use model::{
 };
 
 use crate::hash::mix;
-use crate::plans::{PlanTable, key_of};
+use crate::plans::PlanTable;
 use crate::subscribers::{Credential, Subscribers};
 
 /// Checks that the token is of the type, and has the scopes, that the operation requires. Scopes are case-sensitive
@@ -33,13 +33,13 @@ pub fn grant(caller: &Caller, rule: &TokenRule) -> Result<(), Denial> {
 }
 
 /// Checks the subscription of the caller's application to `api`, whose key is `api_key`. A token that lists its
-/// subscriptions needs no other; `issuer` is its `iss`. Without `subscribers` no caller needs one.
+/// subscriptions needs no other. Without `subscribers` no caller needs one.
 ///
 /// # Errors
 /// [`Denial::Unsubscribed`], [`Denial::SubscriptionBlocked`], [`Denial::SubscriptionInactive`];
 /// [`Denial::InvalidCredentials`] for an application's key that none has.
 pub fn subscription(
-    (caller, issuer): (&Caller, &str),
+    caller: &Caller,
     (api, api_key): (&Api, u64),
     subscribers: Option<&Subscribers>,
     plans: &PlanTable,
@@ -53,7 +53,7 @@ pub fn subscription(
         return Ok(Grant { key_type: Some(found.key_type), ..Grant::default() });
     }
     if let Some(listed) = &caller.subscriptions {
-        return listed_subscription((caller, issuer), listed, (api, api_key), plans);
+        return listed_subscription(caller, listed, (api, api_key), plans);
     }
     let Some(subscribers) = subscribers.filter(|_| api.subscription) else {
         return Ok(Grant { key_type: Some(caller.key_type), ..Grant::default() });
@@ -79,7 +79,7 @@ fn of_application(credential: &Credential, api_key: u64) -> Result<Grant, Denial
 
 /// The grant of a token that lists its subscriptions.
 fn listed_subscription(
-    (caller, issuer): (&Caller, &str),
+    caller: &Caller,
     listed: &TokenSubscriptions,
     (api, api_key): (&Api, u64),
     plans: &PlanTable,
@@ -88,9 +88,7 @@ fn listed_subscription(
         one.name == api.name && (one.version == api.version || one.version == "*")
     };
     let found = listed.apis.iter().find(is_it).ok_or(Denial::Unsubscribed)?;
-    let application = listed.application.as_ref().or(caller.client_id.as_ref());
-    let application = application.or(caller.subject.as_ref()).map_or("", String::as_str);
-    let key = key_of(&["token", issuer, application]);
+    let key = caller.application_key;
     let burst = found.burst.map(|(amount, period_ms)| Limit {
         quantity: Quantity::Requests,
         amount,

@@ -10,7 +10,8 @@ pub(crate) fn fold(left: u64, right: u64) -> u64 {
     low ^ high
 }
 
-/// Combines two words into one that depends on all bits of both.
+/// Combines two words into one that depends on all bits of both. Gateways name the counts that they share by it, so it
+/// stays as it is.
 pub(crate) fn mix(left: u64, right: u64) -> u64 {
     fold(left ^ MIX, right ^ SPREAD)
 }

@@ -2,7 +2,6 @@
 //! not be compiled again.
 
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use model::{Limit, LimitBy, Plan, Plans, Quantity};
@@ -63,9 +62,32 @@ fn closed() -> Plan {
     Plan { name: String::new(), limits: vec![nothing], burst: None }
 }
 
-/// Identifies a thing by the texts of the configuration that name it, across changes and processes.
+/// Identifies a thing by the texts of the configuration that name it, across changes, processes and versions: gateways
+/// name the counts that they share by it.
 pub(crate) fn key_of(texts: &[&str]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    texts.hash(&mut hasher);
-    hasher.finish()
+    let mut parts = Vec::with_capacity(128);
+    for text in texts {
+        parts.extend_from_slice(&(text.len() as u64).to_le_bytes());
+        parts.extend_from_slice(text.as_bytes());
+    }
+    number_of(&parts)
+}
+
+/// The first 64 bits of the SHA-256 of `bytes`.
+pub(crate) fn number_of(bytes: &[u8]) -> u64 {
+    let hash = jose::sha256(bytes);
+    hash.first_chunk().map_or(0, |first| u64::from_le_bytes(*first))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The numbers are those of `printf '\003\0\0\0\0\0\0\0api' | sha256sum` and the like.
+    #[test]
+    fn names_are_the_same_in_every_version() {
+        assert_eq!(key_of(&["api"]), 0xa483_23b3_5f50_76e6);
+        assert_eq!(key_of(&["ab", "c"]), 0xca01_de79_5565_ee43);
+        assert_ne!(key_of(&["ab", "c"]), key_of(&["a", "bc"]));
+    }
 }

@@ -36,6 +36,7 @@ pub(crate) fn caller() -> Caller {
         scopes: Vec::new(),
         key_type: KeyType::Production,
         subscriptions: None,
+        application_key: 0,
         issuer: Some(0),
         kind: CredentialKind::Token,
         token_type: TokenType::Application,

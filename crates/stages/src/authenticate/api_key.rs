@@ -46,6 +46,7 @@ fn of_application(hash: [u8; 32]) -> Caller {
         // That of the key is looked up.
         key_type: KeyType::Production,
         subscriptions: None,
+        application_key: 0,
         issuer: None,
         kind: CredentialKind::ApplicationKey(hash),
         token_type: TokenType::Application,

@@ -254,6 +254,7 @@ impl Entry {
             scopes,
             key_type: _,
             subscriptions,
+            application_key: _,
             issuer: _,
             kind: _,
             token_type: _,

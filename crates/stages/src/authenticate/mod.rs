@@ -21,6 +21,8 @@ use base::{Now, limits};
 use jose::{Claims, Compact, Confirmation, Padding, TokenError};
 use model::{AuthFailure, Caller, CredentialKind, Issuer, KeyType, TokenType};
 
+use crate::plans::key_of;
+
 pub use api_key::identify_key;
 pub use cache::TokenCache;
 use cache::TokenId;
@@ -333,7 +335,13 @@ fn caller(claims: Claims, number: usize, issuer: &Issuer) -> Caller {
         // A client is the subject of the tokens that it gets for itself (RFC 9068 section 2.2).
         None => claims.sub.is_some() && claims.sub != client_id,
     };
+    let application_key = claims.subscriptions.as_ref().map_or(0, |listed| {
+        let application = listed.application.as_ref().or(client_id.as_ref());
+        let application = application.or(claims.sub.as_ref()).map_or("", String::as_str);
+        key_of(&["token", &issuer.iss, application])
+    });
     Caller {
+        application_key,
         subject: claims.sub,
         client_id,
         kind: if is_key || issuer.api_keys {

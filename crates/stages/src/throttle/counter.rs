@@ -21,7 +21,7 @@ pub struct Counter {
     word: AtomicU64,
     period_ms: u64,
     /// The same number in all gateways.
-    hash: u64,
+    name: u64,
     /// With other gateways.
     link: Option<Arc<Link>>,
     /// What other gateways have counted of it, in the form of `word`. Written by the reconciliation alone.
@@ -38,13 +38,13 @@ struct State {
 }
 
 impl Counter {
-    pub(crate) fn new(hash: u64, period_ms: u64, link: Option<&Arc<Link>>, now_ms: u64) -> Self {
+    pub(crate) fn new(name: u64, period_ms: u64, link: Option<&Arc<Link>>, now_ms: u64) -> Self {
         let period_ms = period_ms.max(1);
         let empty = State { window: (now_ms / period_ms) & WINDOW_MASK, count: 0 }.word();
         Self {
             word: AtomicU64::new(empty),
             period_ms,
-            hash,
+            name,
             link: link.cloned(),
             others: AtomicU64::new(empty),
             queued: AtomicBool::new(false),
@@ -111,7 +111,7 @@ impl Counter {
         let others = State::of(self.others.load(Ordering::Relaxed));
         let others = if others.window == window { others.count } else { 0 };
         Own {
-            hash: self.hash,
+            name: self.name,
             period_ms: self.period_ms,
             window,
             count: count.saturating_sub(others),
@@ -167,7 +167,7 @@ impl Counter {
 /// What a gateway has counted in a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Own {
-    pub(super) hash: u64,
+    pub(super) name: u64,
     pub(super) period_ms: u64,
     /// The lowest bits of its number.
     pub(super) window: u64,

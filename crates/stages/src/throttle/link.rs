@@ -1,7 +1,6 @@
 //! What the workers of a gateway know of the other gateways: which counters are to be reconciled, the time that windows
 //! go by, and whether limits apply at the moment. Atomic numbers and a queue without a lock; nobody waits.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -9,6 +8,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use model::WhenDown;
 
 use super::counter::Counter;
+use super::meters::Client;
+use crate::plans::number_of;
 
 /// Shared by the workers and the reconciliation.
 #[derive(Debug)]
@@ -19,8 +20,8 @@ pub struct Link {
     when_down: WhenDown,
     /// What Redis' clock is ahead of this machine's.
     ahead_ms: AtomicI64,
-    /// Of the hashes of users and addresses.
-    seed: [u64; 2],
+    /// Part of the names of the counts of users and addresses.
+    secret: [u8; 32],
 }
 
 /// How limits are applied.
@@ -39,17 +40,12 @@ impl Link {
     #[must_use]
     pub fn new(when_down: WhenDown, secret: &[u8]) -> (Arc<Self>, Receiver<Arc<Counter>>) {
         let (queue, receiver) = channel();
-        let half = |number: u64| {
-            let mut hasher = DefaultHasher::new();
-            (number, secret).hash(&mut hasher);
-            hasher.finish()
-        };
         let link = Self {
             queue,
             mode: AtomicU8::new(0),
             when_down,
             ahead_ms: AtomicI64::new(0),
-            seed: [half(0), half(1)],
+            secret: jose::sha256(secret),
         };
         link.set_connected(false);
         (Arc::new(link), receiver)
@@ -74,8 +70,20 @@ impl Link {
         let _ = self.queue.send(counter);
     }
 
-    pub(super) fn seed(&self) -> [u64; 2] {
-        self.seed
+    /// Names the count of `client` under a limit, in every gateway and version the same. Nobody else can tell which client
+    /// it is.
+    pub(super) fn name(&self, of_limit: u64, client: Client<'_>) -> u64 {
+        let mut parts = self.secret.to_vec();
+        parts.extend_from_slice(&of_limit.to_le_bytes());
+        match client {
+            Client::User(issuer, subject) => {
+                parts.extend_from_slice(&(issuer.len() as u64).to_le_bytes());
+                parts.extend_from_slice(issuer.as_bytes());
+                parts.extend_from_slice(subject.as_bytes());
+            }
+            Client::Network(network) => parts.extend_from_slice(&network.to_be_bytes()),
+        }
+        number_of(&parts)
     }
 
     /// `now_ms` of this machine's clock, on Redis' clock.
@@ -89,5 +97,22 @@ impl Link {
             2 => Mode::Closed,
             _ => Mode::Limited,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_have_the_same_names_in_every_version() {
+        let (link, _queue) = Link::new(WhenDown::Local, b"secret");
+        assert_eq!(link.name(7, Client::User("iss", "ann")), 0xdc07_5cf7_c62a_7fb3);
+        assert_eq!(link.name(7, Client::Network(0x7f00_0001)), 0xe167_2081_aea4_ddce);
+        let (other, _queue) = Link::new(WhenDown::Local, b"other");
+        let user = Client::User("iss", "ann");
+        assert_ne!(other.name(7, user), link.name(7, user));
+        assert_ne!(link.name(8, user), link.name(7, user));
+        assert_ne!(link.name(7, Client::User("is", "sann")), link.name(7, user));
     }
 }

@@ -4,7 +4,7 @@
 //! table of the process, behind the lock of one of many shards. A counter whose window is over is dropped by both.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, DefaultHasher, Hash, Hasher, RandomState};
+use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use base::limits::{QUOTA_KEYS_MAX, QUOTA_SHARDS};
@@ -17,11 +17,22 @@ type Table = HashMap<u64, Arc<Counter>, LoadedKeysState>;
 
 /// What finds a counter.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Key {
+pub(crate) struct Key<'s> {
     pub(crate) hash: u64,
     pub(crate) period_ms: u64,
-    /// Of a key that clients choose: what it shares with others if there are too many.
-    pub(crate) crowd: Option<u64>,
+    /// Of the limit. A key that clients choose shares it with others if there are too many.
+    pub(crate) of_limit: u64,
+    /// Whom the limit counts separately.
+    pub(crate) client: Option<Client<'s>>,
+}
+
+/// Whom a limit counts separately.
+#[derive(Clone, Copy, Debug, Hash)]
+pub(crate) enum Client<'s> {
+    /// `iss` and subject of a token.
+    User(&'s str, &'s str),
+    /// An address, or the network of one.
+    Network(u128),
 }
 
 /// The counters of the process.
@@ -77,14 +88,19 @@ impl Meters {
 
     /// If there are too many, keys that clients choose share a counter, so that a limit is reached early instead of
     /// never.
-    fn counter(&self, key: Key, now_ms: u64) -> Arc<Counter> {
+    fn counter(&self, key: Key<'_>, now_ms: u64) -> Arc<Counter> {
         let shard = self.shards.get(shard_of(key.hash));
         let shard = shard.expect("numbers of shards are below their count");
         let mut table = shard.lock().unwrap_or_else(PoisonError::into_inner);
         let has_room = table.len() < self.shard_keys_max || table.contains_key(&key.hash);
-        let hash = key.crowd.filter(|_| !has_room).unwrap_or(key.hash);
+        let client = key.client.filter(|_| has_room);
+        let hash = if client.is_some() { key.hash } else { key.of_limit };
         let link = self.link.as_ref();
-        let new = || Arc::new(Counter::new(hash, key.period_ms, link, now_ms));
+        let name = || {
+            let named = client.zip(link).map(|(client, link)| link.name(key.of_limit, client));
+            named.unwrap_or(key.of_limit)
+        };
+        let new = || Arc::new(Counter::new(name(), key.period_ms, link, now_ms));
         Arc::clone(table.entry(hash).or_insert_with(new))
     }
 
@@ -108,7 +124,7 @@ impl WorkerMeters {
         Self { shared, shards, next: 0 }
     }
 
-    pub(crate) fn counter(&mut self, key: Key, now_ms: u64) -> &Arc<Counter> {
+    pub(crate) fn counter(&mut self, key: Key<'_>, now_ms: u64) -> &Arc<Counter> {
         let table = self.shards.get_mut(shard_of(key.hash)).expect("as many as of the process");
         if table.len() >= self.shared.shard_keys_max && !table.contains_key(&key.hash) {
             table.clear(); // The process still has those whose windows are not over.
@@ -117,12 +133,9 @@ impl WorkerMeters {
         table.entry(key.hash).or_insert_with(|| shared.counter(key, now_ms))
     }
 
-    /// Hashes what a client says of itself. Gateways that share their counts need the same hash.
+    /// Hashes what a client says of itself.
     pub(crate) fn hash(&self, name: impl Hash) -> u64 {
-        let Some(link) = &self.shared.link else { return self.shared.hashing.hash_one(name) };
-        let mut hasher = DefaultHasher::new();
-        (link.seed(), name).hash(&mut hasher);
-        hasher.finish()
+        self.shared.hashing.hash_one(name)
     }
 
     /// The time that windows go by: that of Redis, if other gateways use it.

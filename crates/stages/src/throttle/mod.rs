@@ -31,7 +31,7 @@ pub use reconcile::{Reconciler, Reply, Report};
 
 use base::limits::{QUOTA_DOWN_MS, QUOTA_MAX};
 use link::Mode;
-use meters::Key;
+use meters::{Client, Key};
 
 /// What a limit is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -203,16 +203,19 @@ impl Step {
     }
 
     /// Of the limit's amount the key is independent, so that a changed one applies to the window that has begun.
-    fn key(self, meters: &WorkerMeters, sender: Sender<'_>) -> Key {
+    fn key<'s>(self, meters: &WorkerMeters, sender: Sender<'s>) -> Key<'s> {
         let Limit { quantity, period_ms, by, .. } = self.limit;
         let kind = (quantity as u64) << 3 | (by as u64) << 1 | u64::from(self.is_burst);
         let of_limit = mix(self.key, mix(period_ms, kind));
         let client = match (by, sender.user) {
-            (LimitBy::All, _) => return Key { hash: of_limit, period_ms, crowd: None },
-            (LimitBy::User, Some(user)) => meters.hash(user),
-            (LimitBy::User, None) | (LimitBy::Address, _) => meters.hash((sender.network)()),
+            (LimitBy::All, _) => {
+                return Key { hash: of_limit, period_ms, of_limit, client: None };
+            }
+            (LimitBy::User, Some((issuer, subject))) => Client::User(issuer, subject),
+            (LimitBy::User, None) | (LimitBy::Address, _) => Client::Network((sender.network)()),
         };
-        Key { hash: mix(of_limit, client), period_ms, crowd: Some(of_limit) }
+        let hash = mix(of_limit, meters.hash(client));
+        Key { hash, period_ms, of_limit, client: Some(client) }
     }
 }
 

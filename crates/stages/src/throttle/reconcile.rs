@@ -78,7 +78,7 @@ impl Reconciler {
             let own = counter.own(now_ms);
             let keep_ms = own.period_ms.saturating_add(QUOTA_KEEP_MS);
             reports.push(Report {
-                counter: own.hash,
+                counter: own.name,
                 window: own.window,
                 count: own.count,
                 keep_ms,
