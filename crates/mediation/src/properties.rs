@@ -189,18 +189,42 @@ fn head_can_be_written(message: &Message) {
     });
 }
 
+/// Settings of the mapping, which a round trip stands.
+const MAPPINGS: [&[(&str, &str)]; 3] = [
+    &[],
+    &[
+        ("synapse.commons.json.output.xmloutMultiplePI", "true"),
+        ("synapse.commons.enableXmlNilReadWrite", "true"),
+        ("synapse.commons.enableXmlNullForEmptyElement", "false"),
+    ],
+    &[
+        ("synapse.commons.json.output.autoPrimitive", "false"),
+        ("synapse.commons.json.preserve.namespace", "true"),
+    ],
+];
+
 /// JSON that became XML and JSON again does not change any more.
 ///
 /// # Panics
 /// If the property does not hold.
 pub fn mapping(input: &[u8]) {
+    for properties in MAPPINGS {
+        let mut rules = mapping::Rules::DEFAULT;
+        for (name, value) in properties {
+            rules.set(name, value).unwrap_or_else(|error| panic!("{error}"));
+        }
+        mapping_with(&rules, input);
+    }
+}
+
+fn mapping_with(rules: &mapping::Rules, input: &[u8]) {
     let budget = Budget::large();
     let round = |document: &json::Document<'_>| {
-        let xml = mapping::to_xml(document.root(), &mapping::Rules::DEFAULT, &budget).ok()?;
+        let xml = mapping::to_xml(document.root(), rules, &budget).ok()?;
         let bytes = xml.write(xml::WriterOptions::default()).ok()?;
         let read = xml::Document::parse(&bytes);
         let read = read.unwrap_or_else(|error| panic!("{error}: {}", document.text()));
-        mapping::to_json(read.element()?, &mapping::Rules::DEFAULT, &budget).ok()
+        mapping::to_json(read.element()?, rules, &budget).ok()
     };
     let Ok(document) = json::Document::parse(input) else { return };
     views(&document, &budget);

@@ -35,11 +35,11 @@ fn no_hazard_keeps_a_worker_for_long() {
             match event {
                 Event::Heavy => {}
                 Event::Failed(failure) => break failure,
-                other @ (Event::Ask(..)
+                event @ (Event::Ask(..)
                 | Event::Respond(..)
                 | Event::Accepted
                 | Event::Waiting
-                | Event::Done) => panic!("{}: {other:?}", hazard.name),
+                | Event::Done) => panic!("{}: {event:?}", hazard.name),
             }
         };
         assert!(failure.to_string().contains(hazard.fault), "{}: {failure}", hazard.name);
