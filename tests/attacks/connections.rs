@@ -47,3 +47,21 @@ fn connections_that_come_and_go_leave_nothing() {
     target.wait_for_metric("penstock_connections", 1);
     target.serves_others_within(16 * MIB);
 }
+
+#[test]
+fn connections_that_are_gone_leave_the_count_of_their_client() {
+    // The other client has the same address.
+    let mut target = Target::with("client_connections_max = 20\n");
+    for round in 1..=3 {
+        let mut clients: Vec<Client> = (0..15).map(|_| target.connect()).collect();
+        for client in &mut clients {
+            assert_eq!(client.fetch("GET /a/x", "").status, 200, "round {round}");
+            client.send("GET /b/y HTTP/1.1\r\nHost: me\r\n\r\n");
+        }
+        // All have a request in progress at the same time.
+        while target.silent.count("GET /y") < 15 * round {}
+        drop(clients);
+        target.wait_for_metric("penstock_connections", 1);
+    }
+    target.serves_others_within(16 * MIB);
+}

@@ -32,7 +32,7 @@ const FOUND: &[Found] = &[
     },
     Found {
         fault: "the body of a response that no mediator had read was not released with its run",
-        seeds: &[23],
+        seeds: &[39],
         needs: |world| world.serves(Service::Clone) && !world.is_calm(),
     },
     Found {
