@@ -22,6 +22,7 @@ mod caching;
 mod client;
 mod clients;
 mod compiled;
+mod conditions;
 mod credentials;
 mod cross_origin;
 mod deliver;
