@@ -442,3 +442,26 @@ conditions = [
         check(&gateway, &requests, &expect.join(", "));
     }
 }
+
+#[test]
+fn a_condition_on_a_claim_believes_no_token_that_nobody_verified() {
+    const CONDITIONS: &str = r#"
+[[plan]]
+name = "Two"
+limits = [{ requests = 2, per = "1y" }]
+conditions = [{ when = [{ claim = "tier", value = "gold" }], limits = [] }]
+"#;
+    let (upstream, issuer) = (Upstream::fixed("in"), Issuer::new("resident"));
+    let operations = "{/*: {get: {security: []}}, /closed: {get: {}}}";
+    let limited = description(
+        &upstream,
+        "x-wso2-throttling-tier: Two\nx-penstock-subscription: false",
+        operations,
+    );
+    let files = files(&issuer, &limited, &[]);
+    files.write("plans.toml", CONDITIONS);
+    let gateway = files.start();
+    let gold = field(&issuer.token().claim("tier", "gold"));
+    check(&gateway, &[("GET /a/closed", gold.as_str()); 3], "200, 200, 200");
+    check(&gateway, &[("GET /a/x", gold.as_str()); 3], "200, 200, 429 900800");
+}

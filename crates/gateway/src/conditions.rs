@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use model::{Api, Condition, Subject};
+use model::{Condition, Subject};
 use percent_encoding::percent_decode;
 use stages::authenticate::bearer;
 
@@ -13,7 +13,8 @@ use crate::message::{Request, contains};
 /// What conditions look at.
 pub(crate) struct Conditions<'r> {
     pub(crate) request: &'r Request,
-    pub(crate) api: &'r Api,
+    /// Where the token is, if one was verified: what any other says counts for nothing.
+    pub(crate) token_field: Option<&'r [u8]>,
     pub(crate) address: &'r dyn Fn() -> IpAddr,
 }
 
@@ -40,10 +41,9 @@ impl Conditions<'_> {
         is_met != condition.is_inverted
     }
 
-    /// Of a token, which was verified: whoever is throttled is known, or needs no token.
     fn has_claim(&self, name: &str, value: &str) -> bool {
         let (head, bytes) = (&self.request.head, self.request.bytes.as_slice());
-        let field = head.find_name(bytes, self.api.auth_header.as_bytes());
+        let field = self.token_field.and_then(|name| head.find_name(bytes, name));
         let token = field.and_then(|field| bearer(field.value.of(bytes)).ok());
         let claims = token.and_then(payload);
         let claim = claims.as_ref().and_then(|claims| claims.root().get(name));

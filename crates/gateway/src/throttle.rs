@@ -4,7 +4,7 @@
 
 use std::rc::Rc;
 
-use model::{Caller, Denial, Fault, Grant};
+use model::{Caller, CredentialKind, Denial, Fault, Grant};
 use stages::throttle::{self, Level, Sender};
 
 use crate::clients::network;
@@ -43,7 +43,10 @@ pub(crate) fn throttle(
         (Level::Application, grant.application),
     ];
     if quotas.plans.has_conditions() {
-        let met = Conditions { request, api: &route.api.routes().api, address: &address };
+        let is_token = |caller: &Rc<Caller>| matches!(caller.kind, CredentialKind::Token);
+        let token_field = caller.as_ref().filter(|caller| is_token(caller));
+        let token_field = token_field.map(|_| route.api.routes().api.auth_header.as_bytes());
+        let met = Conditions { request, token_field, address: &address };
         for of in uses.iter_mut().filter_map(|(_, of)| of.as_mut()) {
             *of = quotas.plans.choose(*of, |condition| met.meets(condition));
         }
