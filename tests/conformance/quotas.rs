@@ -428,3 +428,63 @@ fn workers_together_admit_exactly_the_limit() {
     assert_eq!(admitted.load(Ordering::Relaxed), limit);
     assert_eq!(upstream.requests().len(), limit);
 }
+
+#[test]
+fn a_plan_has_other_limits_for_requests_that_meet_conditions() {
+    const CONDITIONS: &str = r#"
+[[plan]]
+name = "Two"
+limits = [{ requests = 2, per = "1y" }]
+conditions = [
+  { when = [{ header = "X-Tier", value = "gold*" }, { addresses = ["127.0.0.0/8"] }], limits = [] },
+  { when = [{ query = "b", value = "*1" }], limits = [{ requests = 1, per = "1y" }] },
+  { when = [{ claim = "tier", value = "silver" }], limits = [{ requests = 3, per = "1y" }] },
+  { when = [{ addresses = ["127.0.0.0/8"], inverted = true }], limits = [] },
+]
+"#;
+    let (upstream, issuer) = (Upstream::fixed("in"), Issuer::new("resident"));
+    let limited = description(&upstream, "x-wso2-throttling-tier: Two", ALL);
+    let files = files(&issuer, &limited, &[("app", application("app", "", ""))]);
+    files.write("applications/app.toml", &application("app", "", "plan = \"Unlimited\""));
+    files.write("plans.toml", CONDITIONS);
+    let gateway = files.start();
+    let plain = of(&issuer, "app");
+    let gold = format!("{plain}X-Tier: gold-7\r\n");
+    let iron = format!("{plain}X-Tier: iron\r\n");
+    let silver = field(&issuer.token().claim("client_id", "app").claim("tier", "silver"));
+    let (in_, out) = ("200", "429 900800");
+    for (request, field, expect) in [
+        ("GET /a/x", &plain, [in_, in_, out, out]),
+        ("GET /a/x", &iron, [out; 4]),
+        ("GET /a/x", &gold, [in_; 4]),
+        ("GET /a/x?a=2&b=%31", &plain, [in_, out, out, out]),
+        ("GET /a/x?b=1", &silver, [out; 4]),
+        ("GET /a/x?b=12", &silver, [in_, in_, in_, out]),
+    ] {
+        let requests = [(request, field.as_str()); 4];
+        check(&gateway, &requests, &expect.join(", "));
+    }
+}
+
+#[test]
+fn a_condition_on_a_claim_believes_no_token_that_nobody_verified() {
+    const CONDITIONS: &str = r#"
+[[plan]]
+name = "Two"
+limits = [{ requests = 2, per = "1y" }]
+conditions = [{ when = [{ claim = "tier", value = "gold" }], limits = [] }]
+"#;
+    let (upstream, issuer) = (Upstream::fixed("in"), Issuer::new("resident"));
+    let operations = "{/*: {get: {security: []}}, /closed: {get: {}}}";
+    let limited = description(
+        &upstream,
+        "x-wso2-throttling-tier: Two\nx-penstock-subscription: false",
+        operations,
+    );
+    let files = files(&issuer, &limited, &[]);
+    files.write("plans.toml", CONDITIONS);
+    let gateway = files.start();
+    let gold = field(&issuer.token().claim("tier", "gold"));
+    check(&gateway, &[("GET /a/closed", gold.as_str()); 3], "200, 200, 200");
+    check(&gateway, &[("GET /a/x", gold.as_str()); 3], "200, 200, 429 900800");
+}

@@ -343,6 +343,10 @@ pub const PERMITTED_MAX: usize = 100;
 pub const REFERER_BYTES_MAX: usize = 2 * KIB as usize;
 /// Most places of an operation's API keys. More: an error of the description.
 pub const KEY_PLACES_MAX: usize = 8;
+/// Most groups of conditions of a plan. More: an error of the configuration.
+pub const CONDITION_GROUPS_MAX: usize = 16;
+/// Most conditions of a group. More: an error of the configuration.
+pub const CONDITIONS_MAX: usize = 8;
 /// Most deny policies. More: an error of the configuration.
 pub const DENY_MAX: usize = 1_000;
 /// How long a backend JWT is valid, in seconds. Source: WSO2's `expiry_time`.

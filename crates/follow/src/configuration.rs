@@ -114,7 +114,10 @@ pub fn defaults(settings: &Settings) -> Defaults {
         issuers_configured: !settings.issuers.is_empty(),
         applications_configured: !settings.gateway.applications.is_empty(),
         strict_paths: settings.gateway.strict_paths,
-        plans: settings.plans.iter().map(|plan| plan.name.clone()).collect(),
+        // Those of conditions have a line break in their name.
+        plans: (settings.plans.iter().map(|plan| plan.name.clone()))
+            .filter(|name| !name.contains('\n'))
+            .collect(),
     }
 }
 

@@ -145,7 +145,7 @@ impl Kept {
 }
 
 /// The claims of a JWT that was verified before.
-fn payload(token: &[u8]) -> Option<Document<'static>> {
+pub(crate) fn payload(token: &[u8]) -> Option<Document<'static>> {
     let mut parts = token.split(|byte| *byte == b'.');
     let (_, payload) = (parts.next()?, parts.next()?);
     let payload = payload.trim_ascii_end().strip_suffix(b"==").unwrap_or(payload);

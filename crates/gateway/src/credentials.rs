@@ -126,11 +126,11 @@ fn only<'r>(
 }
 
 /// The value of `NAME=VALUE`, if it has this name.
-fn value_of<'r>(pair: &'r [u8], name: &str) -> Option<&'r [u8]> {
+pub(crate) fn value_of<'r>(pair: &'r [u8], name: &str) -> Option<&'r [u8]> {
     pair.strip_prefix(name.as_bytes())?.strip_prefix(b"=")
 }
 
-fn parameters(query: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn parameters(query: &[u8]) -> impl Iterator<Item = &[u8]> {
     query.split(|byte| *byte == b'&')
 }
 
@@ -177,7 +177,7 @@ fn permits(permitted: &Permitted, address: IpAddr, referer: &[u8]) -> bool {
 }
 
 /// Whether `text` fits `pattern`, in which `*` stands for anything but spaces.
-fn matches(pattern: &[u8], text: &[u8]) -> bool {
+pub(crate) fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut pattern, mut text) = (pattern, text);
     // After the last `*`: the pattern, and the text that it does not stand for yet.
     let mut star: Option<(&[u8], &[u8])> = None;

@@ -23,6 +23,7 @@ mod caching;
 mod client;
 mod clients;
 mod compiled;
+mod conditions;
 mod credentials;
 mod cross_origin;
 mod deliver;

@@ -4,11 +4,12 @@
 
 use std::rc::Rc;
 
-use model::{Caller, Denial, Fault, Grant};
+use model::{Caller, CredentialKind, Denial, Fault, Grant};
 use stages::throttle::{self, Level, Sender};
 
 use crate::clients::network;
 use crate::compiled::Compiled;
+use crate::conditions::Conditions;
 use crate::exchange::Exchange;
 use crate::quotas::Quota;
 use crate::route::Route;
@@ -35,12 +36,21 @@ pub(crate) fn throttle(
         }
     }
     let (of_api, of_operation) = quotas.of(route.api.routes(), route.operation);
-    let uses = [
+    let mut uses = [
         (Level::Api, of_api),
         (Level::Operation, of_operation),
         (Level::Subscription, grant.subscription),
         (Level::Application, grant.application),
     ];
+    if quotas.plans.has_conditions() {
+        let is_token = |caller: &Rc<Caller>| matches!(caller.kind, CredentialKind::Token);
+        let token_field = caller.as_ref().filter(|caller| is_token(caller));
+        let token_field = token_field.map(|_| route.api.routes().api.auth_header.as_bytes());
+        let met = Conditions { request, token_field, address: &address };
+        for of in uses.iter_mut().filter_map(|(_, of)| of.as_mut()) {
+            *of = quotas.plans.choose(*of, |condition| met.meets(condition));
+        }
+    }
     if uses.iter().all(|(_, uses)| uses.is_none()) {
         return Ok(());
     }

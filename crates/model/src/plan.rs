@@ -48,8 +48,46 @@ pub enum LimitBy {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plans {
     by_name: BTreeMap<String, Arc<Plan>>,
+    /// By the name of a plan in lower case: the first whose conditions a request meets replaces the limits of the plan.
+    pub conditions: BTreeMap<String, Vec<ConditionGroup>>,
     /// Who may not call, whatever the plans.
     pub deny: Vec<Deny>,
+}
+
+/// Limits for some of the requests under a plan (WSO2's conditional groups).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConditionGroup {
+    /// All must be met.
+    pub when: Vec<Condition>,
+    /// Name of the plan with the limits.
+    pub plan: String,
+}
+
+/// What a request must be like.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Condition {
+    pub subject: Subject,
+    pub is_inverted: bool,
+}
+
+/// What a condition looks at. In values, `*` stands for anything but spaces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// CIDR blocks, of which one has the client.
+    Addresses(Vec<(IpAddr, u8)>),
+    Header {
+        name: String,
+        value: String,
+    },
+    Query {
+        name: String,
+        value: String,
+    },
+    /// Of the token.
+    Claim {
+        name: String,
+        value: String,
+    },
 }
 
 /// Who may not call (WSO2's deny policies).

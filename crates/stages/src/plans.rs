@@ -4,7 +4,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use model::{Limit, LimitBy, Plan, Plans, Quantity};
+use model::{Condition, ConditionGroup, Limit, LimitBy, Plan, PlanUse, Plans, Quantity};
+
+use crate::hash::mix;
 
 /// All plans by number.
 #[derive(Debug)]
@@ -14,6 +16,8 @@ pub struct PlanTable {
     /// By their names in lower case, and as they are spelt, so that a request that names one allocates nothing.
     numbers: HashMap<String, u32>,
     plans: Vec<Arc<Plan>>,
+    /// By the number of a plan, each group with the number of its own plan.
+    groups: HashMap<u32, Vec<(Vec<Condition>, u32)>>,
 }
 
 /// The number of the plan that admits nothing, which stands for plans that do not exist.
@@ -41,7 +45,30 @@ impl PlanTable {
                 None => plans.push(Arc::clone(plan)),
             }
         }
-        Arc::new(Self { source: Arc::clone(source), numbers, plans })
+        let mut table = Self { source: Arc::clone(source), numbers, plans, groups: HashMap::new() };
+        for (name, groups) in &source.conditions {
+            let group = |group: &ConditionGroup| (group.when.clone(), table.number(&group.plan));
+            let groups = groups.iter().map(group).collect();
+            table.groups.insert(table.number(name), groups);
+        }
+        Arc::new(table)
+    }
+
+    /// What a request uses instead of `of`: the first group of its plan whose conditions are all met.
+    #[must_use]
+    pub fn choose(&self, of: PlanUse, is_met: impl Fn(&Condition) -> bool) -> PlanUse {
+        let groups = self.groups.get(&of.plan).map_or(&[][..], Vec::as_slice);
+        let chosen = groups.iter().position(|(when, _)| when.iter().all(&is_met));
+        let Some((at, (_, plan))) = chosen.and_then(|at| Some((at, groups.get(at)?))) else {
+            return of;
+        };
+        PlanUse { plan: *plan, key: mix(of.key, at as u64), burst: of.burst }
+    }
+
+    /// Whether requests have to be looked at to choose their limits.
+    #[must_use]
+    pub fn has_conditions(&self) -> bool {
+        !self.groups.is_empty()
     }
 
     /// The number of the plan of this name, which is the same in every later table.

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use base::limits;
-use model::{Deny, Diagnostic, Limit, LimitBy, Place, Plan, Plans, Quantity};
+use model::{
+    Condition, ConditionGroup, Deny, Diagnostic, Limit, LimitBy, Place, Plan, Plans, Quantity,
+    Subject,
+};
 
 use super::manual::PLANS;
 use super::sections::blocks;
@@ -42,8 +45,8 @@ const SHIPPED: &[(&str, Option<u64>)] = &[
     ("50KPerMin", Some(50_000)),
 ];
 
-/// A plan as it was read, with its place.
-type Found = (Plan, Place);
+/// A plan as it was read, with its place, and the limits of requests that meet conditions.
+type Found = (Plan, Place, Vec<(Vec<Condition>, Vec<Limit>)>);
 
 /// The plans that WSO2 ships.
 #[must_use]
@@ -71,7 +74,20 @@ pub fn read_plans(files: &[(PathBuf, Result<Vec<u8>, String>)]) -> (Plans, Vec<D
         let mut report = Report::new(file);
         let (found, deny) = read(file, text, &mut report);
         plans.deny.extend(deny);
-        for (plan, place) in found {
+        for (plan, place, groups) in found {
+            let group = |(at, (when, limits)): (usize, (Vec<Condition>, Vec<Limit>))| {
+                // No name of a plan has a line break.
+                let name = format!("{}\n{at}", plan.name);
+                plans.insert(Plan { name: name.clone(), limits, burst: None });
+                ConditionGroup { when, plan: name }
+            };
+            let groups: Vec<_> = groups.into_iter().enumerate().map(group).collect();
+            let name = plan.name.to_ascii_lowercase();
+            if groups.is_empty() {
+                plans.conditions.remove(&name);
+            } else {
+                plans.conditions.insert(name, groups);
+            }
             if let Some(owner) = owners.insert(plan.name.to_ascii_lowercase(), file) {
                 let (name, owner) = (shorten(&plan.name), owner.display());
                 let message = format!("the plan `{name}` is already defined in {owner}");
@@ -163,12 +179,14 @@ pub(crate) fn check_name(name: &str, place: Place, plans: &[String], report: &mu
 
 fn plan(table: &Table<'_>, report: &mut Report) -> Option<Found> {
     let found = name(table, "name", report);
-    let sections = table.sections("limits", "plan.limits", report);
-    if sections.len() > limits::PLAN_LIMITS_MAX {
-        let message = format!("a plan has at most {} limits", limits::PLAN_LIMITS_MAX);
+    let limits = limits_of(table, "plan.limits", report);
+    let sections = table.sections("conditions", "plan.conditions", report);
+    if sections.len() > limits::CONDITION_GROUPS_MAX {
+        let most = limits::CONDITION_GROUPS_MAX;
+        let message = format!("a plan has at most {most} groups of conditions");
         report.error(table.place, message, "remove some");
     }
-    let limits: Vec<Limit> = sections.iter().filter_map(|section| limit(section, report)).collect();
+    let groups = sections.iter().map(|section| group(section, report)).collect();
     let same =
         |a: &Limit, b: &Limit| (a.quantity, a.period_ms, a.by) == (b.quantity, b.period_ms, b.by);
     let mut pairs = limits.iter().enumerate();
@@ -177,7 +195,55 @@ fn plan(table: &Table<'_>, report: &mut Report) -> Option<Found> {
     }
     let section = table.section("burst", "plan.burst", report);
     let burst = section.is_present().then(|| limit(&section, report)).flatten();
-    found.map(|(name, place)| (Plan { name, limits, burst }, place))
+    found.map(|(name, place)| (Plan { name, limits, burst }, place, groups))
+}
+
+/// `limits` of a plan, or of a group of conditions.
+fn limits_of(table: &Table<'_>, name: &'static str, report: &mut Report) -> Vec<Limit> {
+    let sections = table.sections("limits", name, report);
+    if sections.len() > limits::PLAN_LIMITS_MAX {
+        let message = format!("a plan has at most {} limits", limits::PLAN_LIMITS_MAX);
+        report.error(table.place, message, "remove some");
+    }
+    sections.iter().filter_map(|section| limit(section, report)).collect()
+}
+
+/// `{ when = [...], limits = [...] }`
+fn group(table: &Table<'_>, report: &mut Report) -> (Vec<Condition>, Vec<Limit>) {
+    let sections = table.sections("when", "plan.conditions.when", report);
+    if !(1..=limits::CONDITIONS_MAX).contains(&sections.len()) {
+        let message = format!("a group has 1 to {} conditions", limits::CONDITIONS_MAX);
+        report.error(table.place, message, "write when = [{ header = \"...\", value = \"...\" }]");
+    }
+    let when = sections.iter().filter_map(|section| condition(section, report)).collect();
+    (when, limits_of(table, "plan.conditions.limits", report))
+}
+
+fn condition(table: &Table<'_>, report: &mut Report) -> Option<Condition> {
+    const NAMED: [&str; 3] = ["header", "query", "claim"];
+    let is_inverted = table.flag("inverted", false, report);
+    let given: Vec<_> = NAMED.into_iter().filter(|key| table.get(key).is_some()).collect();
+    let has_addresses = table.get("addresses").is_some();
+    let has_value = table.get("value").is_some();
+    if given.len() + usize::from(has_addresses) != 1 || has_value == has_addresses {
+        let message =
+            "a condition needs `addresses`, or one of `header`, `query` and `claim` with `value`";
+        report.error(table.place, message, "write another condition for each of them");
+        return None;
+    }
+    if has_addresses {
+        let subject = Subject::Addresses(blocks(table, "addresses", report));
+        return Some(Condition { subject, is_inverted });
+    }
+    let value = table.text("value", report)?.0.to_owned();
+    let key = given.first()?;
+    let name = table.text(key, report)?.0.to_owned();
+    let subject = match *key {
+        "header" => Subject::Header { name, value },
+        "query" => Subject::Query { name, value },
+        _ => Subject::Claim { name, value },
+    };
+    Some(Condition { subject, is_inverted })
 }
 
 fn limit(table: &Table<'_>, report: &mut Report) -> Option<Limit> {
@@ -289,5 +355,5 @@ fn policy(item: &Node<'_>, report: &mut Report) -> Option<Found> {
         by: LimitBy::All,
     };
     let plan = Plan { name: first.key.clone().into_owned(), limits: vec![limit], burst: None };
-    Some((plan, first.key_place))
+    Some((plan, first.key_place, Vec::new()))
 }

@@ -2,7 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use model::{Deny, KeyCredential, KeyType, Limit, Permitted, Plan, Plans, SubscriptionState};
+use model::{
+    Condition, Deny, KeyCredential, KeyType, Limit, Permitted, Plan, Plans, Subject,
+    SubscriptionState,
+};
 
 use super::*;
 use crate::report::assert_lines;
@@ -101,6 +104,48 @@ fn policies_of_the_microgateway_load_as_they_are() {
         "p.yaml:1:45: warning: `stopOnQuotaReach`",
     );
     check("p.yaml", "A: 1\n", "p.yaml:1:4: error: a list of policies");
+}
+
+#[test]
+fn conditions_of_a_plan_are_read() {
+    let when = "{ addresses = [\"10.0.0.0/8\"], inverted = true }, { header = \"X-Tier\", value = \"gold*\" }";
+    let other = "{ query = \"q\", value = \"1\" }, { claim = \"aut\", value = \"APPLICATION\" }";
+    let limit = "[{ requests = 7, per = \"1m\" }]";
+    let text = format!(
+        "[[plan]]\nname = \"A\"\nlimits = [{{ requests = 1, per = \"1m\" }}]\n\
+         conditions = [{{ when = [{when}], limits = {limit} }}, {{ when = [{other}], limits = [] }}]\n"
+    );
+    let (plans, diagnostics) = read_plans(&[("plans.toml".into(), Ok(text.clone().into()))]);
+    assert_eq!(diagnostics, []);
+    let text_of = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let blocks = vec![("10.0.0.0".parse().unwrap(), 8)];
+    let (name, value) = text_of("X-Tier", "gold*");
+    let met = |subject| Condition { subject, is_inverted: false };
+    let first = vec![
+        Condition { subject: Subject::Addresses(blocks), is_inverted: true },
+        met(Subject::Header { name, value }),
+    ];
+    let (name, value) = text_of("q", "1");
+    let query = met(Subject::Query { name, value });
+    let (name, value) = text_of("aut", "APPLICATION");
+    let second = vec![query, met(Subject::Claim { name, value })];
+    let groups = &plans.conditions["a"];
+    assert_eq!([&groups[0].when, &groups[1].when], [&first, &second]);
+    let limits = |at: usize| plans.get(&groups[at].plan).expect("it has a plan").limits.clone();
+    assert_eq!(limits(0).iter().map(|limit| limit.amount).collect::<Vec<_>>(), [7]);
+    assert_eq!(limits(1), []);
+    for (from, to, expect) in [
+        (", value = \"1\"", "", "4:168: error: a condition needs"),
+        ("query = \"q\"", "query = \"q\", claim = \"c\"", "4:168: error: a condition needs"),
+        (other, "", "4:158: error: a group has 1 to"),
+        ("{ query", "{ qery", "4:168: error: a condition needs; 4:170: error: unknown key"),
+    ] {
+        check(
+            "plans.toml",
+            &text.replace(from, to),
+            &format!("plans.toml:{}", expect.replace("; ", "; plans.toml:")),
+        );
+    }
 }
 
 #[test]

@@ -1,0 +1,154 @@
+//! Which credentials operations require.
+
+use super::{HEAD, check, security};
+
+#[test]
+fn an_operation_is_secured_unless_the_file_says_otherwise() {
+    let secured = "GET /* token";
+    security("", "", secured);
+    security("security: []", "", "GET /* open");
+    security("x-wso2-disable-security: true", "", "GET /* open");
+    security("x-wso2-disable-security: false", "", secured);
+    security("x-auth-type: None", "", "GET /* open");
+    security("x-auth-type: Any", "", secured);
+    security("x-auth-type: Application & Application User", "", secured);
+    security("", "security: []", "GET /* open");
+    security("", "x-wso2-disable-security: true", "GET /* open");
+    security("", "x-auth-type: None", "GET /* open");
+    security("security: []", "security: [{b: []}]", secured);
+    security("security: [{b: []}]", "security: []", "GET /* open");
+    security("x-wso2-disable-security: true", "x-wso2-disable-security: false", secured);
+    security("security: []", "x-wso2-disable-security: false", secured);
+}
+
+#[test]
+fn one_scope_suffices_unless_all_are_required() {
+    security("security: [{o: [read, write]}]", "", "GET /* any(read write)");
+    security("security: [{o: [read]}]", "security: [{o: [write]}]", "GET /* any(write)");
+    security("security: [{o: [read]}, {b: [write]}]", "", "GET /* any(read write)");
+    security("security: [{o: [read]}, {b: []}]", "", "GET /* token");
+    security("security: [{o: [read], b: []}]", "", "GET /* any(read)");
+    security("security: [{o: [read, write]}]", "x-penstock-scopes: all", "GET /* all(read write)");
+    security(
+        "security: [{o: [a, b]}]\nx-penstock-scopes: all",
+        "x-penstock-scopes: any",
+        "GET /* any(a b)",
+    );
+    security("", "x-scope: read", "GET /* any(read)");
+    security("", "x-scope: 'read, write'", "GET /* any(read write)");
+    security("", "x-scopes: [read, write]", "GET /* any(read write)");
+    security("x-penstock-scopes: all", "x-scopes: [read, write]", "GET /* all(read write)");
+    security("security: [{o: [read]}]", "x-scope: read", "GET /* any(read)");
+    security("security: [{o: [read]}]", "x-wso2-disable-security: false", "GET /* any(read)");
+}
+
+#[test]
+fn unsupported_security_is_rejected() {
+    security("security: [{m: []}]", "", "9:12: error: client certificates are not");
+    security("security: [{o: [], k: []}]", "", "9:12: error: one credential");
+    security("security: [{m: []}, {o: [r]}]", "", "9:12: warning: client cert; GET /* any(r)");
+    security("security: [{}]", "", "9:12: error: optional");
+    security("security: [{o: []}, {}]", "", "9:21: error: optional");
+    security("security: [{p: []}]", "", "9:13: error: `p`");
+    security("security: {o: []}", "", "9:11: error: `security`");
+    security("security: [{o: [a], b: [b]}]", "", "9:21: error: different scopes");
+    security(
+        "security: [{o: [a]}, {o: [b]}]",
+        "x-penstock-scopes: all",
+        "9:11: error: different scopes",
+    );
+    security("security: [{o: [a]}]", "x-scope: b", "8:14: error: different scopes");
+    security("x-auth-type: Developer", "", "9:14: error: Developer");
+    security(
+        "x-wso2-application-security: {security-types: [basic_auth]}",
+        "",
+        "9:48: error: `basic_auth`",
+    );
+    security(
+        "x-wso2-application-security: {security-types: [oauth2, basic_auth]}",
+        "",
+        "9:56: warning: `basic_auth`; GET /* token",
+    );
+    security(
+        "x-wso2-application-security: {security-types: [oauth2], optional: true}",
+        "",
+        "9:67: warning: `optional; GET /* token",
+    );
+    security("x-wso2-mutual-ssl: mandatory", "", "GET /* token");
+    security("x-wso2-mutual-ssl: required", "", "9:1: error: `x-wso2-mutual-ssl`");
+    security("x-wso2-mutual-ssl: optional", "", "9:1: warning: `x-wso2-mutual-ssl`; GET /* token");
+}
+
+#[test]
+fn an_operation_accepts_api_keys_where_the_file_says_so() {
+    security("security: [{k: []}]", "", "GET /* header:x-key");
+    security("security: [{o: [r]}, {k: []}]", "", "GET /* any(r) header:x-key");
+    security("security: [{k: []}]", "security: [{o: []}]", "GET /* token");
+    security("security: [{k: []}]", "x-scope: r", "8:14: warning: no effect; GET /* header:x-key");
+    for (scheme, expect) in [
+        ("in: query, name: key", "GET /* query:key"),
+        ("in: cookie, name: Key", "GET /* cookie:Key"),
+        ("in: header, name: Authorization", "GET /* header:authorization"),
+        ("in: head, name: Key", "6:95: error: unknown place `head`"),
+        ("in: header, name: Host", "6:109: error: cannot carry"),
+        ("in: header", "6:76: error: needs `in` and `name`"),
+    ] {
+        let text = HEAD
+            .replace("type: apiKey, in: header, name: X-Key", &format!("type: apiKey, {scheme}"));
+        check(&format!("{text}security: [{{k: []}}]\n"), &[], expect);
+    }
+}
+
+#[test]
+fn security_types_decide_which_kinds_are_accepted() {
+    let types = |types: &str| format!("x-wso2-application-security: {{security-types: [{types}]}}");
+    let (key, both) = (types("api_key"), types("oauth2, api_key"));
+    security(&key, "", "GET /* header:apikey query:apikey");
+    security(&both, "", "GET /* token header:apikey query:apikey");
+    security(&types("jwt"), "", "GET /* token");
+    security(&both, &types("oauth2"), "GET /* token");
+    security(&both, "security: [{o: [r]}]", "GET /* any(r) header:apikey query:apikey");
+    security(&key, "security: [{o: []}]", "GET /* header:apikey query:apikey");
+    security(&both, "security: [{k: []}]", "GET /* token header:x-key");
+    security(
+        &types("oauth2"),
+        "security: [{o: [r]}, {k: []}]",
+        "8:24: warning: `security-types`; GET /* any(r)",
+    );
+    let renamed = format!("x-wso2-api-key-header: X-Key\n{key}");
+    security(&renamed, "", "GET /* header:x-key query:apikey");
+    security(&format!("x-wso2-disable-security: true\n{key}"), "", "GET /* open");
+}
+
+#[test]
+fn a_credential_is_optional_only_beside_a_certificate() {
+    let optional = "x-wso2-application-security: {optional: true}";
+    let certificate = format!("x-wso2-mutual-ssl: mandatory\n{optional}");
+    security(&certificate, "", "GET /* token optional");
+    security(&certificate, "x-wso2-application-security: {optional: false}", "GET /* token");
+    security(optional, "", "9:41: warning: `optional: true`; GET /* token");
+}
+
+#[test]
+fn an_operation_may_be_for_one_type_of_token() {
+    security("x-auth-type: Application", "", "GET /* token Application");
+    security("x-auth-type: Application User", "", "GET /* token ApplicationUser");
+    security("x-auth-type: Application", "x-auth-type: Any", "GET /* token");
+    security("x-auth-type: Any", "x-auth-type: Application", "GET /* token Application");
+}
+
+#[test]
+fn contradictory_settings_still_require_a_token() {
+    security(
+        "x-wso2-disable-security: true",
+        "security: [{o: [r]}]",
+        "8:24: warning: requires a credential; GET /* any(r)",
+    );
+    security(
+        "",
+        "x-wso2-disable-security: true, x-auth-type: Any",
+        "8:39: error: `x-wso2-disable-security`",
+    );
+    security("x-wso2-disable-security: maybe", "", "9:26: error: `x-wso2-disable-security`");
+    security("", "security: [], x-scope: r", "8:28: warning: no effect; GET /* open");
+}

@@ -1,0 +1,56 @@
+//! The conditions of plans: which requests have limits of their own.
+
+use std::net::IpAddr;
+
+use model::{Condition, Subject};
+use percent_encoding::percent_decode;
+use stages::authenticate::bearer;
+
+use crate::backend_jwt::payload;
+use crate::credentials::{matches, parameters, value_of};
+use crate::message::{Request, contains};
+
+/// What conditions look at.
+pub(crate) struct Conditions<'r> {
+    pub(crate) request: &'r Request,
+    /// Where the token is, if one was verified: what any other says counts for nothing.
+    pub(crate) token_field: Option<&'r [u8]>,
+    pub(crate) address: &'r dyn Fn() -> IpAddr,
+}
+
+impl Conditions<'_> {
+    pub(crate) fn meets(&self, condition: &Condition) -> bool {
+        let (head, bytes) = (&self.request.head, self.request.bytes.as_slice());
+        let is_met = match &condition.subject {
+            Subject::Addresses(blocks) => {
+                let address = (self.address)();
+                blocks.iter().any(|block| contains(*block, address))
+            }
+            Subject::Header { name, value } => {
+                let found = head.find_name(bytes, name.as_bytes());
+                found.is_some_and(|field| matches(value.as_bytes(), field.value.of(bytes)))
+            }
+            Subject::Query { name, value } => {
+                let mut pairs = parameters(head.query(bytes).unwrap_or_default());
+                let found = pairs.find_map(|pair| value_of(pair, name));
+                let found = found.map(|found| percent_decode(found).collect::<Vec<_>>());
+                found.is_some_and(|found| matches(value.as_bytes(), &found))
+            }
+            Subject::Claim { name, value } => self.has_claim(name, value),
+        };
+        is_met != condition.is_inverted
+    }
+
+    fn has_claim(&self, name: &str, value: &str) -> bool {
+        let (head, bytes) = (&self.request.head, self.request.bytes.as_slice());
+        let field = self.token_field.and_then(|name| head.find_name(bytes, name));
+        let token = field.and_then(|field| bearer(field.value.of(bytes)).ok());
+        let claims = token.and_then(payload);
+        let claim = claims.as_ref().and_then(|claims| claims.root().get(name));
+        let text = claim.map(|claim| match claim.string() {
+            Some(text) => text.into_owned(),
+            None => claim.raw().to_owned(),
+        });
+        text.is_some_and(|text| matches(value.as_bytes(), text.as_bytes()))
+    }
+}
