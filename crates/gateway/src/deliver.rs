@@ -40,42 +40,46 @@ pub(crate) struct Stall {
 /// Sends a response to the client: that of a fault, if `responded` is one or the response fails before its first byte.
 pub(crate) async fn deliver<C: Client>(
     exchange: &mut Exchange<'_>,
-    responded: Result<Response, Fault>,
+    mut responded: Result<Response, Fault>,
     delivery: Delivery,
     client: &mut C,
 ) {
-    let mut outcome = responded;
     for attempt in 0..2 {
-        let delivered = match outcome {
-            Ok(Response { head, body: Body::Streaming(mut upstream), .. })
-                if head.status() == 101 =>
-            {
-                let record = &mut exchange.record;
-                record.status = 101;
-                exchange.worker.count_tunnel();
-                // Boxed, so that it does not enlarge every task.
-                let tunnelled = |up, down| exchange.tunnelled(up, down);
-                let request = exchange.request;
-                Box::pin(client.tunnel(request, &head, &mut upstream, &tunnelled)).await;
-                exchange.worker.resources.release_head(head);
-                break;
+        let delivered = match &mut responded {
+            Ok(response) if response.is_tunnel() => {
+                return tunnel(exchange, response, client).await;
             }
-            Ok(mut response) => {
+            Ok(response) => {
                 let record = &mut exchange.record;
                 let now_ms = exchange.worker.quota_ms(record.started_us);
                 record.quota.write_fields(now_ms, response.head.edits.lines_mut());
                 record.status = response.head.status();
                 send(exchange, client, response, delivery.stall).await
             }
-            Err(fault) => Err(fault),
+            Err(fault) => Err(std::mem::replace(fault, Fault::ClientLeft)),
         };
+        if let Ok(response) = std::mem::replace(&mut responded, Err(Fault::ClientLeft)) {
+            response.release(&exchange.worker.resources, delivered.is_ok());
+        }
         let record = &mut exchange.record;
         (record.received, record.sent) = (client.consumed(), client.sent());
         let Err(fault) = delivered else { break };
         match exchange.fault(&fault, delivery.statuses) {
-            Some(response) if attempt == 0 => outcome = Ok(response),
+            Some(response) if attempt == 0 => responded = Ok(response),
             Some(_) | None => break,
         }
+    }
+    client.watch().holds_place(None);
+}
+
+/// Turns the client's connection into a tunnel.
+async fn tunnel<C: Client>(exchange: &mut Exchange<'_>, response: &mut Response, client: &mut C) {
+    exchange.record.status = 101;
+    exchange.worker.count_tunnel();
+    let (request, tunnelled) = (exchange.request, |up, down| exchange.tunnelled(up, down));
+    if let Body::Streaming(upstream) = &mut response.body {
+        // Boxed, so that it does not enlarge every task.
+        Box::pin(client.tunnel(request, &response.head, upstream, &tunnelled)).await;
     }
     client.watch().holds_place(None);
 }
@@ -88,7 +92,7 @@ pub(crate) async fn deliver<C: Client>(
 async fn send<C: Client>(
     exchange: &Exchange<'_>,
     client: &mut C,
-    mut response: Response,
+    response: &mut Response,
     stall: Stall,
 ) -> Result<(), Fault> {
     let (request, resources) = (exchange.request, &exchange.worker.resources);
@@ -105,7 +109,7 @@ async fn send<C: Client>(
         Ok(()) => {
             client.watch().set(resources.deadline_us(stall.ms));
             let pace = Pace::new(stall.min_rate, resources.coarse_us());
-            let response = &mut response;
+            let response = &mut *response;
             let mut sending = Sending { resources, response, is_bodiless, stall, pace };
             poll_fn(|cx| sending.poll(cx, client)).await
         }
@@ -117,7 +121,6 @@ async fn send<C: Client>(
     if let Some(tap) = response.tap.take() {
         tap.end(result.is_ok());
     }
-    response.release(resources, result.is_ok());
     result
 }
 

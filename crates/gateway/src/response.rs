@@ -63,6 +63,11 @@ fn is_without_body(status: u16, request: &Request) -> bool {
 }
 
 impl Response {
+    /// Whether the upstream has agreed to another protocol.
+    pub(crate) fn is_tunnel(&self) -> bool {
+        self.head.status() == 101 && matches!(self.body, Body::Streaming(_))
+    }
+
     /// Whether no payload is sent after the head.
     pub(crate) fn is_bodiless(&self, request: &Request) -> bool {
         match &self.body {

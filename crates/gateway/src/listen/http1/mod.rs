@@ -5,7 +5,7 @@ mod tunnel;
 
 use std::future::poll_fn;
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
 
@@ -129,13 +129,12 @@ pub(super) async fn serve(
             Ok(Next::Request(request)) => {
                 connection.after = After::Close;
                 connection.out = Outflow::idle();
-                let has_waited = connection.turn.is_some();
-                let exchange = pipeline::exchange(worker, Ok(()), &request, &mut connection);
-                if has_waited {
+                if connection.turn.is_some() {
                     // Memory that has just been used costs less than what this task last used long ago.
-                    Box::pin(exchange).await;
+                    Box::pin(pipeline::exchange(worker, Ok(()), &request, &mut connection)).await;
                 } else {
-                    exchange.await;
+                    // Pinned where it is made: it is large.
+                    pin!(pipeline::exchange(worker, Ok(()), &request, &mut connection)).await;
                 }
                 worker.resources.release_request(request);
                 connection.after
