@@ -162,6 +162,25 @@ fn a_token_is_verified_before_a_stored_response_is_served() {
 }
 
 #[test]
+fn a_body_long_enough_to_be_spliced_is_stored_whole() {
+    let long: String = (0..60_000).map(|number| format!("{number},")).collect();
+    let (body, count) = (long.clone(), AtomicUsize::new(0));
+    let upstream = Upstream::responding(move |_: &Request| {
+        let asked = count.fetch_add(1, Ordering::Relaxed);
+        let body = if asked == 0 { body.as_str() } else { "asked again" };
+        CannedResponse::bytes(format!(
+            "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        ))
+    });
+    let gateway = gateway(&upstream, OPEN);
+    let mut client = gateway.connect();
+    for _ in 0..2 {
+        assert!(client.fetch("GET /a/x", "").text() == long);
+    }
+}
+
+#[test]
 fn a_response_that_ends_early_or_is_too_long_is_not_stored() {
     let upstream = Upstream::manual();
     let gateway = gateway(&upstream, OPEN);
