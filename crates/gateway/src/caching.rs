@@ -1,8 +1,8 @@
 //! What passes through the response cache.
 //!
-//! Life of a request: admit -> **look up** -> forward -> **conclude** -> deliver. Requests are authenticated and
-//! authorised before they come here. What is stored is what passes to the client: a [`Tap`] copies it, and stores it
-//! after its last byte. Stale responses with an `ETag` are validated instead of fetched.
+//! Life of a request: admit -> mediate (**look up**) -> forward -> mediate (**conclude**) -> deliver. Requests are
+//! authenticated and authorised before they come here. What is stored is what passes to the client: a [`Tap`] copies it,
+//! and stores it after its last byte. Stale responses with an `ETag` are validated instead of fetched.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -48,9 +48,13 @@ pub(crate) struct Caching {
     invalidations: u64,
 }
 
-/// Looks for a stored response. `default_s`: how long responses of the operation are stored that do not say it; `None`: they
-/// are not stored, but an unsafe request that succeeds invalidates. `set`: the endpoints that the request would go to; `is_personal`: the upstream would learn
-/// who the client is, so that only a response that says that it is for everybody will do.
+/// Looks for a stored response.
+///
+/// - `set`: the endpoints that the request would go to.
+/// - `is_personal`: the upstream would learn who the client is, so that only a response will do that says that it is for
+///   everybody.
+/// - `default_s`: how long responses of the operation are stored that do not say it. `None`: they are not stored, but an
+///   unsafe request that succeeds invalidates.
 pub(crate) fn look_up(
     worker: &Worker,
     routes: &Arc<ApiRoutes>,

@@ -376,8 +376,8 @@ impl Gateway {
     }
 
     /// Shuts down gracefully, within `drain_s`: `/readyz` fails first, then queued connections are accepted,
-    /// every connection completes the request in progress with `Connection: close`, and idle ones are closed at once.
-    /// Returns the number of requests and tunnels that were cut off; idle connections are closed and not counted.
+    /// every connection completes the request in progress with `Connection: close`, and idle ones are closed within
+    /// `DRAIN_MS_MAX`. Returns the number of requests and tunnels that were cut off; idle connections are not counted.
     pub fn drain(mut self) -> usize {
         let clock = SystemClock::new();
         let allowed = Duration::from_secs(u64::from(self.compiled().live.drain_s));

@@ -1,6 +1,6 @@
 //! Saturation: a worker that never sleeps gains nothing from more requests at once.
 //!
-//! Life of a request: authorise -> admit (**turn**) -> forward. Each request that waits for an upstream's response costs
+//! Life of a request: throttle -> admit (**turn**) -> mediate. Each request that waits for an upstream's response costs
 //! a connection, memory and cache misses; with ten times as many as keep the worker busy, each costs half as much CPU
 //! time again. While a worker is saturated, fewer are forwarded at once, and the others wait for their turn, those of
 //! HTTP/1.1 before they are read; when it sleeps again, more. Mostly the newest one is next: its connection was used last,

@@ -1,6 +1,6 @@
 //! Forwarding: choose an endpoint, lease a connection, send the request, wait for the response head.
 //!
-//! Life of a request: authorise -> **forward** -> deliver. Reads an [`Outgoing`] request, a [`RequestBody`] and the
+//! Life of a request: mediate -> **forward** -> mediate. Reads an [`Outgoing`] request, a [`RequestBody`] and the
 //! operation's endpoints; returns an [`UpstreamResponse`]: a response head, its body still on the wire. Whether a
 //! client or the gateway itself sends the request makes no difference here.
 //!

@@ -1,8 +1,7 @@
 //! Policies of APIs: sequences of mediation around the forwarding of a request.
 //!
-//! An operation without policies never
-//! comes here. One with policies takes a [`mediation::Run`] whose endpoints are those of the operation. Policies that
-//! touch heads alone leave bodies streaming, both ways.
+//! An operation without policies never comes here. One with policies takes a [`mediation::Run`] whose endpoints are those
+//! of the operation. Policies that touch heads alone leave bodies streaming, both ways.
 
 use std::rc::Rc;
 use std::sync::Arc;

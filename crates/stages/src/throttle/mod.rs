@@ -1,6 +1,6 @@
 //! Throttling: may this request proceed now, and if not, when?
 //!
-//! Life of a request: authorise -> **throttle** -> mediate. Reads the plans that a request uses, who sends it, and the
+//! Life of a request: authorise -> **throttle** -> admit. Reads the plans that a request uses, who sends it, and the
 //! time; returns what is left of the tightest limit, or a [`Refused`]. Requests are counted when they are admitted,
 //! bytes when an exchange is settled.
 //!
