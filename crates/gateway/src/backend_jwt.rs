@@ -9,13 +9,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use base::limits::{BACKEND_JWT_MARGIN_S, BACKEND_JWTS_BYTES_MAX};
-use base64::Engine as _;
-use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use expression::json::{self, Document};
 use jose::{Header, SigningKey};
 use model::{BackendJwt, Caller, KeyType, TokenType};
 use stages::{ApiRoutes, Subscriber};
 
+use crate::credentials::claims_of;
 use crate::message::HeadEdits;
 
 /// `[backend_jwt]`, compiled.
@@ -48,7 +47,7 @@ impl Signer {
     }
 
     fn sign(&self, of: &Asserted<'_>, token: Option<&[u8]>, now_s: u64) -> Option<Rc<str>> {
-        let claims = claims(&self.settings, of, token.and_then(payload).as_ref(), now_s);
+        let claims = claims(&self.settings, of, token.and_then(claims_of).as_ref(), now_s);
         match self.key.sign(&self.header, claims.text()) {
             Ok(signed) => Some(signed.into()),
             Err(error) => {
@@ -142,16 +141,6 @@ impl Kept {
         let before = self.entries.insert(key, entry).map_or(0, |entry| entry.bytes());
         self.bytes = self.bytes.saturating_sub(before).saturating_add(bytes);
     }
-}
-
-/// The claims of a JWT that was verified before.
-pub(crate) fn payload(token: &[u8]) -> Option<Document<'static>> {
-    let mut parts = token.split(|byte| *byte == b'.');
-    let (_, payload) = (parts.next()?, parts.next()?);
-    let payload = payload.trim_ascii_end().strip_suffix(b"==").unwrap_or(payload);
-    let payload = payload.strip_suffix(b"=").unwrap_or(payload);
-    let claims = BASE64_URL_SAFE_NO_PAD.decode(payload).ok()?;
-    Document::parse(&claims).ok().map(Document::into_owned)
 }
 
 /// Claims of the token that are its own affair, or whose content is in the others.

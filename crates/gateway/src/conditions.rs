@@ -1,13 +1,14 @@
 //! The conditions of plans: which requests have limits of their own.
 
+use std::cell::OnceCell;
 use std::net::IpAddr;
 
+use expression::json::Document;
 use model::{Condition, Subject};
 use percent_encoding::percent_decode;
 use stages::authenticate::bearer;
 
-use crate::backend_jwt::payload;
-use crate::credentials::{matches, parameters, value_of};
+use crate::credentials::{claims_of, matches, parameters, value_of};
 use crate::message::{Request, contains};
 
 /// What conditions look at.
@@ -16,6 +17,8 @@ pub(crate) struct Conditions<'r> {
     /// Where the token is, if one was verified: what any other says counts for nothing.
     pub(crate) token_field: Option<&'r [u8]>,
     pub(crate) address: &'r dyn Fn() -> IpAddr,
+    /// Those of the token, decoded when a condition first asks.
+    pub(crate) claims: OnceCell<Option<Document<'static>>>,
 }
 
 impl Conditions<'_> {
@@ -41,12 +44,15 @@ impl Conditions<'_> {
         is_met != condition.is_inverted
     }
 
-    fn has_claim(&self, name: &str, value: &str) -> bool {
+    fn claims(&self) -> Option<Document<'static>> {
         let (head, bytes) = (&self.request.head, self.request.bytes.as_slice());
-        let field = self.token_field.and_then(|name| head.find_name(bytes, name));
-        let token = field.and_then(|field| bearer(field.value.of(bytes)).ok());
-        let claims = token.and_then(payload);
-        let claim = claims.as_ref().and_then(|claims| claims.root().get(name));
+        let field = head.find_name(bytes, self.token_field?)?;
+        claims_of(bearer(field.value.of(bytes)).ok()?)
+    }
+
+    fn has_claim(&self, name: &str, value: &str) -> bool {
+        let claims = self.claims.get_or_init(|| self.claims()).as_ref();
+        let claim = claims.and_then(|claims| claims.root().get(name));
         let text = claim.map(|claim| match claim.string() {
             Some(text) => text.into_owned(),
             None => claim.raw().to_owned(),

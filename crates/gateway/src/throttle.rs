@@ -2,6 +2,7 @@
 //!
 //! Life of a request: authorise -> **throttle** -> admit.
 
+use std::cell::OnceCell;
 use std::rc::Rc;
 
 use model::{Caller, CredentialKind, Denial, Fault, Grant};
@@ -46,7 +47,7 @@ pub(crate) fn throttle(
         let is_token = |caller: &Rc<Caller>| matches!(caller.kind, CredentialKind::Token);
         let token_field = caller.as_ref().filter(|caller| is_token(caller));
         let token_field = token_field.map(|_| route.api.routes().api.auth_header.as_bytes());
-        let met = Conditions { request, token_field, address: &address };
+        let met = Conditions { request, token_field, address: &address, claims: OnceCell::new() };
         for of in uses.iter_mut().filter_map(|(_, of)| of.as_mut()) {
             *of = quotas.plans.choose(*of, |condition| met.meets(condition));
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::Permitted;
 
 /// The claims of a verified token that later stages use.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Caller {
     /// `sub`; a whole number is its decimal text.
     pub subject: Option<String>,
@@ -48,9 +48,10 @@ impl std::fmt::Debug for Caller {
 }
 
 /// What a caller has presented. Each kind is accepted only where an API asks for it.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub enum CredentialKind {
     /// An access token.
+    #[default]
     Token,
     /// An API key that an issuer has signed.
     ApiKey,

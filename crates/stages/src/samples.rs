@@ -1,9 +1,7 @@
 //! APIs for tests.
 
 use base::Method;
-use model::{
-    Accepts, Api, Caller, CredentialKind, KeyType, Operation, ScopeRule, Security, TokenType,
-};
+use model::{Accepts, Api, Caller, Operation, ScopeRule, Security};
 
 /// An API called `base_path`, for every host, on both listeners, without endpoints.
 pub(crate) fn api(base_path: &str, operations: &[&str]) -> Api {
@@ -30,21 +28,5 @@ pub(crate) fn operation(line: &str) -> Operation {
 
 /// The caller of a token without claims.
 pub(crate) fn caller() -> Caller {
-    Caller {
-        subject: None,
-        client_id: None,
-        scopes: Vec::new(),
-        key_type: KeyType::Production,
-        subscriptions: None,
-        application_key: 0,
-        issuer: Some(0),
-        kind: CredentialKind::Token,
-        token_type: TokenType::Application,
-        permitted: None,
-        token_id: None,
-        audiences: Vec::new(),
-        expires_s: None,
-        not_before_s: None,
-        confirmation: None,
-    }
+    Caller { issuer: Some(0), ..Caller::default() }
 }

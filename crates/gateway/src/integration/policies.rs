@@ -6,8 +6,6 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use expression::{Budget, json};
 use mediation::{
     BodyUse, CLAIMS, Direction, Flow, Format, INVOCATION, Message, OperationFlow, PropertyScope,
@@ -145,11 +143,7 @@ fn has_token(api: &Api, operation: usize) -> bool {
 fn claims(request: &Request, field: &str) -> Option<json::Document<'static>> {
     let field = request.head.find_name(&request.bytes, field.as_bytes())?;
     let token = authenticate::bearer(field.value.of(&request.bytes)).ok()?;
-    let payload = token.split(|byte| *byte == b'.').nth(1)?;
-    let padding = payload.iter().rev().take_while(|byte| **byte == b'=').count();
-    let payload = payload.get(..payload.len().saturating_sub(padding))?;
-    let claims = BASE64_URL_SAFE_NO_PAD.decode(payload).ok()?;
-    json::Document::parse(&claims).ok().map(json::Document::into_owned)
+    credentials::claims_of(token)
 }
 
 /// What an interceptor service may know of the request besides its parts. Source: Choreo Connect's `InvocationContext`;

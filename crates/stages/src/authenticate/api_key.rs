@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use base::{Now, limits};
 use jose::Claims;
-use model::{AuthFailure, Caller, CredentialKind, Issuer, KeyType, Permitted, TokenType};
+use model::{AuthFailure, Caller, CredentialKind, Issuer, Permitted};
 
 use super::{Identity, TokenCache, cached, is_jwt, verified};
 use crate::subscribers::Subscribers;
@@ -39,24 +39,8 @@ pub fn identify_key(
 
 /// Whoever has the key of an application with this hash.
 fn of_application(hash: [u8; 32]) -> Caller {
-    Caller {
-        subject: None,
-        client_id: None,
-        scopes: Vec::new(),
-        // That of the key is looked up.
-        key_type: KeyType::Production,
-        subscriptions: None,
-        application_key: 0,
-        issuer: None,
-        kind: CredentialKind::ApplicationKey(hash),
-        token_type: TokenType::Application,
-        permitted: None,
-        token_id: None,
-        audiences: Vec::new(),
-        expires_s: None,
-        not_before_s: None,
-        confirmation: None,
-    }
+    // The type of the key is looked up.
+    Caller { kind: CredentialKind::ApplicationKey(hash), ..Caller::default() }
 }
 
 /// From where a signed key may be used. Source: WSO2's claims `permittedIP` and `permittedReferer`. What is no address
