@@ -14,7 +14,7 @@ use jose::{Header, SigningKey};
 use model::{BackendJwt, Caller, KeyType, TokenType};
 use stages::{ApiRoutes, Subscriber};
 
-use crate::credentials::claims_of;
+use crate::claims::claims_of;
 use crate::message::HeadEdits;
 
 /// `[backend_jwt]`, compiled.

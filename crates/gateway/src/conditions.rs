@@ -8,7 +8,8 @@ use model::{Condition, Subject};
 use percent_encoding::percent_decode;
 use stages::authenticate::bearer;
 
-use crate::credentials::{claims_of, matches, parameters, value_of};
+use crate::claims::claims_of;
+use crate::credentials::{matches, parameters, value_of};
 use crate::message::{Request, contains};
 
 /// What conditions look at.

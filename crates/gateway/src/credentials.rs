@@ -7,9 +7,6 @@ use std::net::IpAddr;
 
 use base::Now;
 use base::limits::{REFERER_BYTES_MAX, TOKEN_BYTES_MAX};
-use base64::Engine as _;
-use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use expression::json::Document;
 use model::{Accepts, Api, AuthFailure, Caller, CredentialKind, KeyPlace, Permitted};
 use percent_encoding::percent_decode;
 use stages::{Identity, TokenCache, authenticate};
@@ -201,15 +198,6 @@ pub(crate) fn matches(pattern: &[u8], text: &[u8]) -> bool {
             },
         }
     }
-}
-
-/// The claims of a JWT that was verified before.
-pub(crate) fn claims_of(token: &[u8]) -> Option<Document<'static>> {
-    let payload = token.split(|byte| *byte == b'.').nth(1)?;
-    let padding = payload.iter().rev().take_while(|byte| **byte == b'=').count();
-    let payload = payload.get(..payload.len().saturating_sub(padding))?;
-    let claims = BASE64_URL_SAFE_NO_PAD.decode(payload).ok()?;
-    Document::parse(&claims).ok().map(Document::into_owned)
 }
 
 /// Whether credentials are in fields of this name.

@@ -20,6 +20,7 @@ mod bind;
 mod buffer;
 mod cache;
 mod caching;
+mod claims;
 mod client;
 mod clients;
 mod compiled;

@@ -20,6 +20,7 @@ use super::{RunEnvironment, ask_for_whole_body, budget, conclude, deliverable, m
 use crate::account::Record;
 use crate::admission::Admitted;
 use crate::artefacts::{fault_of, policies::Served};
+use crate::claims::claims_of;
 use crate::client::Client;
 use crate::compiled::{Compiled, Live};
 use crate::credentials;
@@ -143,7 +144,7 @@ fn has_token(api: &Api, operation: usize) -> bool {
 fn claims(request: &Request, field: &str) -> Option<json::Document<'static>> {
     let field = request.head.find_name(&request.bytes, field.as_bytes())?;
     let token = authenticate::bearer(field.value.of(&request.bytes)).ok()?;
-    credentials::claims_of(token)
+    claims_of(token)
 }
 
 /// What an interceptor service may know of the request besides its parts. Source: Choreo Connect's `InvocationContext`;
