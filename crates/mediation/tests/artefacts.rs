@@ -274,8 +274,16 @@ fn what_an_endpoint_cannot_do_is_said_by_name() {
             "`basicAuth` needs a `password`",
         ),
         (
-            "<address uri=\"http://h\"><markForSuspension><retryDelay>9</retryDelay></markForSuspension></address>",
-            "warning: `retryDelay` has no effect",
+            "<address uri=\"http://h\"/><property name=\"a\" expression=\"$body//a\"/>",
+            "the body is not read on the way to an endpoint",
+        ),
+        (
+            "<failover><endpoint><address uri=\"http://h\"/><property name=\"a\" value=\"1\"/></endpoint></failover>",
+            "a property of a member is not served",
+        ),
+        (
+            "<address uri=\"http://h\"><suspendOnFailure><progressionFactor>-1</progressionFactor></suspendOnFailure></address>",
+            "`progressionFactor` is `-1`",
         ),
         (
             "<address uri=\"http://h\"><retryConfig><codes/></retryConfig></address>",
@@ -284,6 +292,26 @@ fn what_an_endpoint_cannot_do_is_said_by_name() {
     ] {
         let found = diagnostics(&format!("{ENDPOINTS}<endpoint name=\"e\">{endpoint}</endpoint>"));
         assert!(found.iter().any(|text| text.contains(expect)), "{expect}\n{found:#?}");
+    }
+}
+
+#[test]
+fn what_an_endpoint_sets_is_sent_with_the_message() {
+    let named = "<endpoint name=\"e\"><http uri-template=\"http://h/{uri.var.id}\"/>\
+        <property name=\"X-From\" expression=\"$ctx:from\" scope=\"transport\"/>\
+        <property name=\"uri.var.id\" value=\"7\"/>\
+        <property name=\"HTTP_METHOD\" value=\"PUT\" scope=\"axis2\"/></endpoint>";
+    for to in ["key=\"e\"", "key-expression=\"'e'\""] {
+        let target = format!(
+            "><inSequence><property name=\"from\" value=\"me\"/><call><endpoint {to}/></call></inSequence>"
+        );
+        let text = format!("{named}<proxy name=\"P\"><target{target}</target></proxy>");
+        let program = program(&text);
+        let mut run =
+            Run::new(Arc::clone(&program), flow(&program), request("1"), Budget::default());
+        let Event::Ask(_, Ask::Exchange(exchange)) = run.next(&World::default()) else { panic!() };
+        assert_eq!(exchange.target.url, "http://h/7");
+        assert_eq!(exchange.message.head.field("X-From").as_deref(), Some("me"));
     }
 }
 

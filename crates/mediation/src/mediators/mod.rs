@@ -23,7 +23,7 @@ mod make_fault;
 mod pattern;
 mod payload_factory;
 mod piece;
-mod property;
+pub(crate) mod property;
 mod rewrite;
 mod scatter_gather;
 #[cfg(feature = "script")]
@@ -80,7 +80,7 @@ pub const MEDIATORS: &[Row] = &[
     Row { element: "conditionalRouter", compile: conditional_router::compile, about: "runs the targets of the routes whose conditions hold", attributes: "`continueAfter`; `conditionalRoute`: `breakRoute`; `condition` as in `rewrite`; `target`: `sequence` or `endpoint`, `to`, `soapAction`", differs: "`asynchronous` routes are rejected. A target that ends the message ends it, with `continueAfter` too." },
     Row { element: "datamapper",        compile: datamapper::compile,         about: "transforms the payload by the stylesheet of a mapping", attributes: "`xsltStyleSheet`, `inputType`, `outputType`", differs: "A mapping without `xsltStyleSheet` is rejected: write it as `xslt` or `payloadFactory`." },
     Row { element: "drop",              compile: flow::drop_message,          about: "ends the message", attributes: "", differs: "" },
-    Row { element: "enrich",            compile: enrich::compile,             about: "copies a part of the message to another place", attributes: "`source`: `type`, `clone`, `xpath`, `property`, `key`; `target`: `type`, `action`, `xpath`, `property`", differs: "In JSON, `child` puts the members of an object into an object, and `remove` takes several paths; `sibling` and the type `key` are rejected. An envelope or a property can only be replaced. A source that does not exist is logged, and nothing is copied." },
+    Row { element: "enrich",            compile: enrich::compile,             about: "copies a part of the message to another place", attributes: "`source`: `type`, `clone`, `xpath`, `property`, `key`; `target`: `type`, `action`, `xpath`, `property`", differs: "In JSON, `child` puts the members of an object into an object, and `sibling` is rejected. `remove` takes the paths, also several in JSON, from `xpath` of the target, or from that of the source for the targets `body` and `property`; in XML too. An envelope can only be replaced. A source that does not exist is logged, and nothing is copied." },
     Row { element: "fastXSLT",          compile: xslt::compile,               about: "transforms the payload by a stylesheet", attributes: "as `xslt`", differs: "" },
     Row { element: "filter",            compile: filter::compile,             about: "runs one of two branches, by an expression or a pattern", attributes: "`xpath`, or `source` and `regex`; `then`, `else`", differs: "" },
     Row { element: "foreach",           compile: for_each::compile,         about: "runs a sequence on each item of the body, and puts the results in their places", attributes: "`expression`, `sequence`; or `collection`, `parallel-execution`, `update-original`, `target-variable`, `counter-variable`, `result-content-type`, `result-enclosing-element`, `continue-without-aggregation`; `sequence`", differs: "The sequence may send and call. `continueLoopOnFailure` is rejected." },
@@ -106,7 +106,7 @@ pub const MEDIATORS: &[Row] = &[
     Row { element: "throwError",        compile: throw_error::compile,        about: "fails, so that the error handler takes over", attributes: "`type`, `errorMessage`", differs: "" },
     Row { element: "validate",          compile: validate::compile,           about: "checks JSON against a JSON Schema, and runs `on-fail` if it does not conform", attributes: "`source`, `cache-schema`; `schema`: `key`; `on-fail`", differs: "XML Schema is rejected; an XML body is checked in its JSON form. One `schema`; it may not refer to others. Regular expressions have no look-around and no back-references. For a schema with `$ref`, `anyOf`, `oneOf`, `not` or `if`, the message does not name the violation. The texts of `ERROR_MESSAGE` are Penstock's. `make run` builds without it." },
     Row { element: "variable",          compile: property::variable,          about: "sets or removes a variable", attributes: "`name`, `value` or `expression`, `type`, `action`", differs: "" },
-    Row { element: "xslt",              compile: xslt::compile,               about: "transforms the payload by a stylesheet", attributes: "`key`, `source`, `target`, `useCache`; `property` (of the type `OM`: nodes instead of their text)", differs: "`feature` and `resource` are rejected." },
+    Row { element: "xslt",              compile: xslt::compile,               about: "transforms the payload by a stylesheet", attributes: "`key`, `source`, `target`, `useCache`; `property` (of the type `OM`: nodes instead of their text); `resource`: `location`, `key`", differs: "`feature` and `attribute` have no effect." },
 ];
 
 const PAGE: &str = "\
@@ -120,10 +120,15 @@ Served are `definitions` with `sequence`, `template`, `endpoint`, `proxy`, `api`
 endpoint is an `address`, `http` (with `basicAuth`), `default`, `wsdl`, `loadbalance` (in turns, by weight), `failover`
 or `recipientlist` (all at once; each response goes its own way after a `send`, and after a `call` the first one
 counts), one of a template, or one by `key-expression`; groups may be inside groups. It has `timeout`,
-`suspendOnFailure`, `markForSuspension` (without `retryDelay`) and `retryConfig`: after an error that a member lists in
-`enabledErrorCodes`, a group sends any request to the next member, and else only one that is safe to repeat. The
-sequence `main` gets the requests that no proxy and no API takes, and `fault` handles the errors that nothing else does.
-What no sequence handles gets the gateway's error in JSON, and a SOAP fault if the request was SOAP.
+`suspendOnFailure`, `markForSuspension` and `retryConfig`: after an error that a member lists in `enabledErrorCodes`, a
+group sends any request to the next member, and else only one that is safe to repeat. Each `property` of an endpoint,
+though not of a member of a group, is set on the messages that are sent there; its expression cannot read the body.
+
+An `api` may have a `hostname` and a `port`, and a `resource` a `protocol`, a `content-type` and a pattern for the
+`user-agent`, as in Synapse: what they do not admit they do not serve. `OPTIONS` gets the methods of the path in `Allow`
+unless a resource mediates it. The sequence `main` gets the requests that no proxy and no API takes, and `fault` handles
+the errors that nothing else does. What no sequence handles gets the gateway's error in JSON, and a SOAP fault if the
+request was SOAP.
 
 A part of `iterate` or `clone` that made a `call` continues after the mediator, where an `aggregate` may wait for it;
 one that made none ends with its target.

@@ -214,7 +214,7 @@ fn convert(
     }
 }
 
-pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<dyn Mediator>> {
+pub(crate) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<dyn Mediator>> {
     let scope = element.choice(compiler, "scope", SCOPES)?;
     let property = read(compiler, element, scope, Type::Text)?;
     Some(Box::new(property))
