@@ -9,7 +9,7 @@ use std::sync::Arc;
 use host::{
     ENDPOINTS, Outcome, World, diagnostics, drive, echo, flow, program, proxy, request, streaming,
 };
-use penstock_mediation::{Ask, Code, Event, Flow, Run};
+use penstock_mediation::{Ask, Code, Compiler, Event, Flow, Run};
 use xpath::Budget;
 
 #[test]
@@ -366,4 +366,51 @@ fn endpoint_templates_and_groups_that_multiply_are_rejected() {
     let groups = [group("g0", "g1"), group("g1", "g2"), group("g2", "a")].concat();
     let ran = proxy(&groups, " endpoint=\"g0\">", &echo);
     assert!(ran.failure().message.contains("more than 256 endpoints"), "{:?}", ran.failure());
+}
+
+#[test]
+fn sequences_and_endpoints_of_the_registry_are_artefacts_where_they_are_named() {
+    const NS: &str = "xmlns=\"http://ws.apache.org/ns/synapse\"";
+    let bytes = |text: String| Arc::<[u8]>::from(text.into_bytes());
+    let proxy = format!(
+        "<proxy {NS} name=\"P\"><target inSequence=\"conf:/in.xml\"><endpoint key=\"gov:e.xml\"/></target></proxy>"
+    );
+    let artefact = model::Artefact {
+        kind: model::ArtefactKind::Proxy,
+        name: "P".to_owned(),
+        version: String::new(),
+        file: "p.xml".into(),
+        bytes: bytes(proxy),
+        configs: std::collections::BTreeMap::default(),
+        documents: std::collections::BTreeMap::default(),
+        contains: Vec::new(),
+        application: None,
+    };
+    let inner = "<sequence key=\"/_system/governance/inner.xml\"/>";
+    let diagnostics = |inner_text: &str| {
+        let resources = [
+            ("conf:/in.xml", format!("<sequence {NS} name=\"any\">{inner}</sequence>")),
+            ("gov:/inner.xml", format!("<sequence {NS} name=\"any\">{inner_text}</sequence>")),
+            ("gov:/e.xml", format!("<endpoint {NS}><address uri=\"http://a/\"/></endpoint>")),
+            ("gov:/unused.xml", format!("<sequence {NS}><unknown/></sequence>")),
+        ];
+        let resource = |(path, text): (&str, String)| {
+            let file = format!("{}.xml", path.replace([':', '/'], "_")).into();
+            let media_type = String::new();
+            (path.to_owned(), model::Resource { file, media_type, bytes: bytes(text) })
+        };
+        let resources = resources.map(resource).into_iter().collect();
+        let artefacts = vec![artefact.clone()];
+        let set = model::ArtefactSet { artefacts, resources };
+        let (program, diagnostics) = Compiler::compile_set(&set);
+        let served = program.proxies().len();
+        (served, diagnostics.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+    };
+    assert_eq!(diagnostics("<log/>"), (1, String::new()));
+    let (served, found) = diagnostics("<unknown/>");
+    assert_eq!(served, 0, "{found}");
+    assert!(
+        found.contains("gov__inner.xml.xml:1:") && found.contains("uses the sequence"),
+        "{found}"
+    );
 }

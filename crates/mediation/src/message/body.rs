@@ -363,12 +363,6 @@ impl Body {
         self.replace(self.format, written, budget)
     }
 
-    /// Replaces it by an XML document; `format` is one of XML.
-    pub fn replace_xml(&mut self, format: Format, document: xml::Document, budget: &Budget) {
-        self.become_new(format, Source::Xml, budget);
-        self.xml = OnceCell::from(Box::new(document));
-    }
-
     /// Replaces it by a JSON document.
     pub fn replace_json(&mut self, document: json::Document<'static>, budget: &Budget) {
         self.become_new(Format::Json, Source::Json, budget);

@@ -131,9 +131,9 @@ pub(super) type Types = Vec<(String, String)>;
 /// As [`to_xml`].
 pub(super) fn types(bytes: &[u8], boundary: &str, budget: &Budget) -> Result<Types, Failure> {
     budget.charge_scanning(bytes.len())?;
-    let of_text = |part: Part<'_>| part.media.filter(|_| part.file.is_none());
-    let parts = parts(bytes, boundary)?.into_iter();
-    Ok(parts.filter_map(|part| Some((part.name.clone(), of_text(part)?))).collect())
+    let parts = parts(bytes, boundary)?.into_iter().filter(|part| part.file.is_none());
+    let is_plain = |media: &String| !media.chars().any(char::is_control);
+    Ok(parts.filter_map(|part| Some((part.name, part.media.filter(is_plain)?))).collect())
 }
 
 /// Each child of `payload` as a part, and the boundary between them: `boundary`, unless a part contains it.
@@ -195,11 +195,13 @@ fn head(part: Node<'_>, name: &str, file: Option<&str>, known: Option<&str>) -> 
         None => known,
         Some(file) => {
             head.push_str(&format!("; filename=\"{}\"", escape(file)));
-            let media = part.attribute("", TYPE).filter(|media| {
+            let is_valid = |media: &&str| {
                 format::parameter(media, "boundary").is_none()
                     && !media.chars().any(char::is_control)
-            });
-            media.filter(|media| !media.is_empty()).or(Some("application/octet-stream"))
+            };
+            let media = part.attribute("", TYPE).filter(is_valid);
+            // One that had none is written without one.
+            Some(media.unwrap_or("application/octet-stream")).filter(|media| !media.is_empty())
         }
     };
     head.push_str("\r\n");
