@@ -260,7 +260,7 @@ impl Bench for Shown {
         let body = Body::held(format, response.bytes.clone());
         let message = Message::new(Direction::Response, Box::new(head), body);
         *self.last.borrow_mut() = describe(&message);
-        Some(Answer::Response(message))
+        Some(Answer::Response(Box::new(message)))
     }
 
     fn respond(&self, message: Message) {

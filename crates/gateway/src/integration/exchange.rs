@@ -122,25 +122,21 @@ impl ApiUpstream {
 }
 
 impl Sender {
-    /// Messages may go to these endpoints.
-    pub(super) fn with_upstream(self, upstream: Option<ApiUpstream>) -> Self {
-        Self { upstream, ..self }
-    }
-
-    /// `properties`: the message's; `framing`: of the body that is sent.
+    /// `properties`: the message's; `framing`: of the body that is sent; `upstream`: endpoints that it may go to.
     pub(super) fn new(
         environment: RunEnvironment,
-        exchange: Exchange,
+        exchange: Box<Exchange>,
         properties: Option<&Properties>,
         peer: &Rc<Peer>,
         framing: BodyFraming,
+        upstream: Option<ApiUpstream>,
     ) -> Self {
         let method = exchange.named_method(properties);
         let says = |name| {
             let set = properties.and_then(|all| all.get(PropertyScope::Axis2, name));
             set.is_some_and(|value| value.value().truth())
         };
-        let Exchange { target, message, .. } = exchange;
+        let Exchange { target, message, .. } = *exchange;
         Self {
             direction: message.direction,
             format: message.body.format(),
@@ -150,7 +146,7 @@ impl Sender {
             framing,
             target,
             environment,
-            upstream: None,
+            upstream,
             closes: says("NO_KEEPALIVE"),
             is_absolute: says("POST_TO_URI"),
         }
@@ -169,7 +165,8 @@ impl Sender {
         if self.target.members.is_empty() {
             return self.run_to(&self.target, worker, revision, body).await;
         }
-        self.run_group(&self.target, worker, revision, body).await
+        // Boxed, as in `run_group`: rare, and large.
+        Box::pin(self.run_group(&self.target, worker, revision, body)).await
     }
 
     async fn run_group<B: RequestBody>(

@@ -368,11 +368,11 @@ fn message(head: Box<RequestCopy>, framing: BodyFraming, body_bytes_max: usize) 
 async fn deliverable<B: RequestBody>(
     worker: &Worker,
     session: &mut Session,
-    message: Message,
+    message: Box<Message>,
     source: Source,
     waiting: &mut Option<Waiting<'_, B>>,
 ) -> Result<Response, Fault> {
-    let Message { head, body, properties, .. } = message;
+    let Message { head, body, properties, .. } = *message;
     let mut head = response_head(worker, head);
     let axis2 = |name| properties.get(PropertyScope::Axis2, name);
     let status = axis2("HTTP_SC").and_then(|status| status.text().parse().ok());
@@ -390,7 +390,9 @@ async fn deliverable<B: RequestBody>(
             ResponseBody::Empty
         }
         None if is_bodiless => ResponseBody::Empty,
-        None if is_streaming => held(session.hold(source, waiting).await?.map_err(fault_of)?),
+        None if is_streaming => {
+            held(Box::pin(session.hold(source, waiting)).await?.map_err(fault_of)?)
+        }
         None => match session.charged(&body).map_err(fault_of)? {
             bytes if bytes.is_empty() => ResponseBody::Empty,
             bytes => held(bytes),

@@ -78,9 +78,9 @@ pub enum Source {
 #[derive(Debug)]
 pub enum Answer {
     /// Of an exchange: head and body; properties are ignored.
-    Response(Message),
+    Response(Box<Message>),
     /// Synapse's code, and the message that was not sent, if the host still has it: the error handler reads it.
-    Failed(Failure, Option<Message>),
+    Failed(Failure, Option<Box<Message>>),
     Body(Bytes),
     Elapsed,
 }
@@ -417,16 +417,16 @@ impl Run {
                 Ok(())
             }
             (Wait::Call { direction, .. }, Answer::Response(response)) => {
-                let taken = branch.respond_with(ask, response, &self.budget);
+                let taken = branch.respond_with(ask, *response, &self.budget);
                 branch.message.direction = direction;
                 taken
             }
             (Wait::Part { at, .. }, Answer::Response(response)) => {
-                branch.joined = at.map(|at| (at, vec![Some(response)]));
+                branch.joined = at.map(|at| (at, vec![Some(*response)]));
                 Ok(())
             }
             (Wait::Send { receive, .. }, Answer::Response(response)) => {
-                let taken = branch.respond_with(ask, response, &self.budget);
+                let taken = branch.respond_with(ask, *response, &self.budget);
                 self.turn_round(&mut branch, context.program);
                 if receive.is_some() {
                     branch.restart(context.program, receive);
@@ -457,7 +457,7 @@ impl Run {
         mut branch: Box<Branch>,
         wait: Wait,
         mut failure: Failure,
-        message: Option<Message>,
+        message: Option<Box<Message>>,
         context: Context<'_>,
     ) -> Turn {
         let is_timeout = failure.code == Code::TIMEOUT;

@@ -336,11 +336,11 @@ impl Bench for Host<'_> {
             self.log.borrow_mut().push(instead.note().to_owned());
         }
         Some(match answer {
-            Ok(response) => Answer::Response(response),
-            Err(Instead::NotFound(_)) => Answer::Response(mock::not_found()),
+            Ok(response) => Answer::Response(Box::new(response)),
+            Err(Instead::NotFound(_)) => Answer::Response(Box::new(mock::not_found())),
             Err(Instead::Unmocked(note)) => {
                 let failure = Failure::new(Code::NOT_CONNECTED, note);
-                Answer::Failed(failure, Some(exchange.message))
+                Answer::Failed(failure, Some(Box::new(exchange.message)))
             }
         })
     }
