@@ -136,13 +136,14 @@ pub enum Suspension {
     #[default]
     Outliers,
     /// After so many failures in a row, even the only endpoint; 0: never. `codes`: those that count, if not all. `marks`:
-    /// if only these are counted, and any other of the `codes` suspends it at once. Source: Synapse `suspendOnFailure`,
-    /// `markForSuspension`.
+    /// if only these are counted, and any other of the `codes` suspends it at once. `mark_ms`: after one that is only
+    /// counted, it is not used so long. Source: Synapse `suspendOnFailure`, `markForSuspension`.
     Consecutive {
         failures: u32,
         lasts: SuspensionTime,
         codes: Option<Vec<u32>>,
         marks: Option<Vec<u32>>,
+        mark_ms: u32,
     },
     /// If too many of its exchanges fail, even the only endpoint. Source: API Microgateway `circuitBreaker`.
     Ratio(CircuitBreaker),

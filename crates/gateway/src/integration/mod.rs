@@ -18,8 +18,8 @@ use base::Method;
 use bytes::Bytes;
 use expression::Budget;
 use mediation::{
-    Body, BodyUse, Direction, Environment, Flow, Format, Found, LogLevel, Matched, Memory, Message,
-    PlainHead, Program, PropertyScope, Run, SequenceId, Source,
+    Asked, Body, BodyUse, Direction, Environment, Flow, Format, Found, LogLevel, Matched, Memory,
+    Message, PlainHead, Program, PropertyScope, Run, SequenceId, Source,
 };
 use model::{Denial, Fault, MethodSet};
 use wire::http1::BodyFraming;
@@ -158,6 +158,11 @@ pub(crate) async fn respond<C: Client>(
     {
         return Ok(worker.own_response_with(204, &fields));
     }
+    if let Service::Api(number) = service_at
+        && let Some(allow) = allowed(&integration.program, number, request, remainder)
+    {
+        return Ok(worker.own_response_with(200, allow.as_bytes()));
+    }
     if let Some((content_type, text)) =
         description(&integration.program, service_at, request, prefix_len)
     {
@@ -177,7 +182,8 @@ pub(crate) async fn respond<C: Client>(
     let budget = budget(&revision.live);
     let program = &integration.program;
     let mut message = message(head, framing, revision.live.held_body_bytes_max);
-    let (flow, resource) = flow(program, service_at, request, remainder, &mut exchange.record)?;
+    let (flow, resource) =
+        flow(program, service_at, (request, &message), remainder, &mut exchange.record)?;
     if let Some(resource) = resource {
         resource.describe(&mut message, &budget).map_err(fault_of)?;
     }
@@ -277,6 +283,16 @@ fn description(
     }
 }
 
+/// What the gateway says of `OPTIONS` where resources have other methods alone. Source: Synapse's `Resource.sendOptions`.
+fn allowed(program: &Program, api: usize, request: &Request, remainder: &[u8]) -> Option<String> {
+    if request.head.method() != Method::Options {
+        return None;
+    }
+    let all = methods(program, api, request, remainder);
+    let is_mediated = all.is_empty() || all.contains(Method::Options);
+    (!is_mediated).then(|| format!("Allow: {all}\r\n"))
+}
+
 /// A run gets no more memory than all bodies of its worker.
 fn budget(live: &Live) -> Budget {
     let most = Budget::default();
@@ -291,7 +307,7 @@ fn budget(live: &Live) -> Budget {
 fn flow<'p>(
     program: &'p Program,
     service: Service,
-    request: &Request,
+    (request, message): (&Request, &Message),
     remainder: &[u8],
     record: &mut Record,
 ) -> Result<(Flow, Option<Found<'p>>), Fault> {
@@ -319,7 +335,9 @@ fn flow<'p>(
     let method = String::from_utf8_lossy(request.head.method_bytes(&request.bytes));
     let rest = String::from_utf8_lossy(remainder);
     let query = request.head.query(&request.bytes).unwrap_or_default();
-    match program.resource_of(api, &method, &rest, &String::from_utf8_lossy(query)) {
+    let (secure, has_body) = (request.secure, !message.body.is_empty());
+    let asked = Asked { method: &method, secure, head: &*message.head, has_body };
+    match program.resource_of(api, &asked, &rest, &String::from_utf8_lossy(query)) {
         Matched::Resource(found) => Ok((found.resource.flow, Some(found))),
         Matched::MethodNotAllowed { handler, allowed, .. } => {
             let allowed = allowed.iter().map(|name| Method::from_bytes(name.as_bytes()));
