@@ -225,6 +225,7 @@ fn issuer() -> Issuer {
         leeway_s: 0,
         padded_segments: false,
         api_keys: false,
+        internal_keys: false,
         allow_unlimited: false,
         introspection: None,
         revoked: None,

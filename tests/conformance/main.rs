@@ -22,6 +22,7 @@ mod integration_codings;
 mod integration_cors;
 mod integration_endpoints;
 mod interceptors;
+mod internal_keys;
 mod introspection;
 mod keep_alive;
 mod lifecycle;

@@ -7,10 +7,12 @@ use std::net::IpAddr;
 
 use base::Now;
 use base::limits::{REFERER_BYTES_MAX, TOKEN_BYTES_MAX};
-use model::{Accepts, Api, AuthFailure, Caller, CredentialKind, KeyPlace, Permitted};
+use model::{
+    Accepts, Api, AuthFailure, Caller, CredentialKind, KeyPlace, Lifecycle, Permitted, Security,
+};
 use percent_encoding::percent_decode;
 use stages::{Identity, TokenCache, authenticate};
-use wire::http1::{Field, Known};
+use wire::http1::{Field, Known, KnownSet};
 
 use crate::compiled::Compiled;
 use crate::message::{HeadEdits, Request, contains};
@@ -18,13 +20,14 @@ use crate::message::{HeadEdits, Request, contains};
 /// The credential of a request, as it came.
 pub(crate) enum Presented<'r> {
     Token(&'r [u8]),
+    InternalKey(&'r [u8]),
     Key(Cow<'r, [u8]>),
 }
 
 impl Presented<'_> {
     pub(crate) fn bytes(&self) -> &[u8] {
         match self {
-            Self::Token(token) => token,
+            Self::Token(bytes) | Self::InternalKey(bytes) => bytes,
             Self::Key(key) => key,
         }
     }
@@ -38,6 +41,7 @@ impl Presented<'_> {
         let issuers = revision.routes.issuers();
         match self {
             Self::Token(token) => authenticate::identify(cache, token, issuers, now),
+            Self::InternalKey(key) => authenticate::identify_internal_key(cache, key, issuers, now),
             Self::Key(key) => {
                 let subscribers = revision.quotas.subscribers.as_deref();
                 authenticate::identify_key(cache, key, issuers, subscribers, now)
@@ -46,8 +50,37 @@ impl Presented<'_> {
     }
 }
 
-/// Finds the credential: a token, else an API key, as in WSO2. `None`: there is none, and none is needed.
+/// Finds the credential: an internal key, else a token, else an API key, as in WSO2. `None`: there is none, and none is
+/// needed.
 pub(crate) fn find<'r>(
+    request: &'r Request,
+    api: &Api,
+    security: &Security,
+    revision: &Compiled,
+) -> Result<Option<Presented<'r>>, AuthFailure> {
+    let accepts = match security {
+        Security::Open if api.lifecycle != Lifecycle::Created => return Ok(None),
+        Security::Open => None,
+        Security::Required(accepts) => Some(accepts),
+    };
+    let is_signed = || revision.routes.issuers().iter().any(|issuer| issuer.internal_keys);
+    if let Some(field) = request.head.find(Known::InternalKey)
+        && is_signed()
+    {
+        if request.head.has_several(Known::InternalKey) {
+            return Err(AuthFailure::RepeatedHeader);
+        }
+        let key = field.value.of(&request.bytes).trim_ascii();
+        if key.len() > TOKEN_BYTES_MAX {
+            return Err(AuthFailure::TokenTooLong);
+        }
+        return Ok(Some(Presented::InternalKey(key)));
+    }
+    accepts.map_or(Ok(None), |accepts| accepted(request, api, accepts))
+}
+
+/// A token, else an API key.
+fn accepted<'r>(
     request: &'r Request,
     api: &Api,
     accepts: &Accepts,
@@ -150,15 +183,25 @@ pub(crate) fn confirm(
 ) -> Result<(), AuthFailure> {
     authenticate::confirm(caller, request.peer.certificate.as_ref())?;
     let permitted = match (presented, &caller.kind) {
-        (Presented::Token(_), CredentialKind::Token) => return Ok(()),
+        (Presented::Token(_), CredentialKind::Token)
+        | (Presented::InternalKey(_), CredentialKind::InternalKey) => return Ok(()),
         (Presented::Key(_), CredentialKind::ApiKey) => caller.permitted.as_deref(),
         (Presented::Key(_), CredentialKind::ApplicationKey(_)) => {
             let subscribers = revision.quotas.subscribers.as_deref();
             let known = subscribers.and_then(|all| all.of_caller(caller));
             known.ok_or(AuthFailure::UnknownKey)?.permitted.as_deref()
         }
-        (Presented::Token(_), CredentialKind::ApiKey | CredentialKind::ApplicationKey(_))
-        | (Presented::Key(_), CredentialKind::Token) => return Err(AuthFailure::WrongKind),
+        (
+            Presented::Token(_),
+            CredentialKind::ApiKey
+            | CredentialKind::ApplicationKey(_)
+            | CredentialKind::InternalKey,
+        )
+        | (Presented::Key(_), CredentialKind::Token | CredentialKind::InternalKey)
+        | (
+            Presented::InternalKey(_),
+            CredentialKind::Token | CredentialKind::ApiKey | CredentialKind::ApplicationKey(_),
+        ) => return Err(AuthFailure::WrongKind),
     };
     let Some(permitted) = permitted else { return Ok(()) };
     let address = request.client_address(&revision.live.trusted_proxies);
@@ -204,7 +247,9 @@ pub(crate) fn matches(pattern: &[u8], text: &[u8]) -> bool {
 pub(crate) fn is_field(api: &Api, name: &[u8]) -> bool {
     let is_it = |known: &String| name.eq_ignore_ascii_case(known.as_bytes());
     let has_keys = |place: &KeyPlace| matches!(place, KeyPlace::Header(known) if is_it(known));
-    is_it(&api.auth_header) || api.key_places.iter().any(has_keys)
+    is_it(&api.auth_header)
+        || Known::of(name) == Known::InternalKey
+        || api.key_places.iter().any(has_keys)
 }
 
 /// Whether the request may have a credential in one of these fields, or in its query.
@@ -221,6 +266,7 @@ pub(crate) fn hide(request: &Request, api: &Api, edits: &mut HeadEdits) {
         return;
     }
     edits.remove(api.auth_header.as_bytes());
+    edits.remove_known(KnownSet::of(&[Known::InternalKey]));
     let mut is_hidden = false;
     for place in &api.key_places {
         match place {

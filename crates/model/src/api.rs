@@ -95,7 +95,7 @@ impl Api {
 /// WSO2's states of an API.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Lifecycle {
-    /// Not published yet: nobody can be subscribed to it.
+    /// Not published yet: for internal keys only.
     Created,
     #[default]
     Published,

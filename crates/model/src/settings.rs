@@ -412,6 +412,8 @@ pub struct IssuerSettings {
     pub padded_segments: bool,
     /// `api_keys`: its tokens are API keys.
     pub api_keys: bool,
+    /// `internal_keys`: its tokens may be internal keys.
+    pub internal_keys: bool,
     /// `allow_unlimited`: accept tokens without `exp`.
     pub allow_unlimited: bool,
     /// `introspection`: absent: no opaque tokens.

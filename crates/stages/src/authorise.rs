@@ -5,8 +5,8 @@
 
 use jose::TokenSubscriptions;
 use model::{
-    Api, Caller, CredentialKind, Denial, Grant, KeyType, Limit, LimitBy, Operation, PlanUse,
-    Quantity, ScopeRule, SubscriptionState, TokenRule,
+    Api, Caller, CredentialKind, Denial, Grant, KeyType, Lifecycle, Limit, LimitBy, Operation,
+    PlanUse, Quantity, ScopeRule, SubscriptionState, TokenRule,
 };
 
 use crate::hash::mix;
@@ -33,7 +33,8 @@ pub fn grant(caller: &Caller, rule: &TokenRule) -> Result<(), Denial> {
 }
 
 /// Checks the subscription of the caller's application to `api`, whose key is `api_key`. A token that lists its
-/// subscriptions needs no other. Without `subscribers` no caller needs one.
+/// subscriptions needs no other, and an internal key has to. Without `subscribers` no other caller needs one. An API that
+/// was not published is for internal keys only.
 ///
 /// # Errors
 /// [`Denial::Unsubscribed`], [`Denial::SubscriptionBlocked`], [`Denial::SubscriptionInactive`];
@@ -44,6 +45,10 @@ pub fn subscription(
     subscribers: Option<&Subscribers>,
     plans: &PlanTable,
 ) -> Result<Grant, Denial> {
+    let is_internal = caller.kind == CredentialKind::InternalKey;
+    if !is_internal && api.lifecycle == Lifecycle::Created {
+        return Err(Denial::Unsubscribed);
+    }
     if matches!(caller.kind, CredentialKind::ApplicationKey(_)) {
         let found = subscribers.and_then(|all| all.of_caller(caller));
         let found = found.ok_or(Denial::InvalidCredentials)?;
@@ -54,6 +59,9 @@ pub fn subscription(
     }
     if let Some(listed) = &caller.subscriptions {
         return listed_subscription(caller, listed, (api, api_key), plans);
+    }
+    if is_internal {
+        return Err(Denial::Unsubscribed);
     }
     let Some(subscribers) = subscribers.filter(|_| api.subscription) else {
         return Ok(Grant { key_type: Some(caller.key_type), ..Grant::default() });

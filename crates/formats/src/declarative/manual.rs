@@ -109,6 +109,7 @@ pub const MANUAL: &[(&str, &str, &str)] = &[
     ("issuer.padded_segments", "true or false; default: false", "Whether tokens may use base64url with `=` padding, as WSO2's own generator does."),
     ("issuer.allow_unlimited", "true or false; default: false", "Whether tokens without `exp` are accepted. Such a token never expires: only removing the issuer or its key invalidates it."),
     ("issuer.api_keys", "true or false; default: false", "Whether its tokens are API keys, such as those of API Microgateway, which are accepted where an API asks for a key, and nowhere else. A token whose claim `token_type` is `apiKey`, as in API Manager, is one without this. Another issuer may have the same `iss`."),
+    ("issuer.internal_keys", "true or false; default: false", "Whether its tokens with the claim `token_type` `InternalKey` are accepted in `Internal-Key`, with which API Manager's publisher tries an API, whatever its state. Another issuer may have the same `iss`. Without such an issuer, `Internal-Key` has no effect."),
 ];
 
 /// The keys of files of plans.

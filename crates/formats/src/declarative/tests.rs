@@ -109,6 +109,7 @@ audiences = ["a", "b"]
 leeway_s = 300
 padded_segments = true
 api_keys = true
+internal_keys = true
 allow_unlimited = true
 [[issuer]]
 name = "partner"
@@ -227,7 +228,7 @@ fn every_source_of_keys_reaches_its_issuer() {
     let first = issuers.first().expect("there are six");
     let names: Vec<&str> = first.algorithms.iter().map(|algorithm| algorithm.as_str()).collect();
     assert_eq!((names, first.leeway_s), (vec!["RS256", "ES256"], 300));
-    assert!(first.padded_segments && first.api_keys);
+    assert!(first.padded_segments && first.api_keys && first.internal_keys);
     let unlimited: Vec<bool> = issuers.iter().map(|issuer| issuer.allow_unlimited).collect();
     assert_eq!(unlimited, [true, false, false, false, false, false]);
     assert_eq!(first.audiences, ["a", "b"]);

@@ -290,9 +290,11 @@ fn an_api_has_a_state() {
     use model::Lifecycle::{Blocked, Created, Deprecated, Published, Retired};
     let state = |text: &str| {
         let outcome = load(&format!("{HEAD}{text}\n"), &[]);
-        outcome.api.map(|api| api.lifecycle)
+        outcome.api.map(|api| (api.lifecycle, api.subscription))
     };
-    assert_eq!(state(""), Some(Published));
+    assert_eq!(state(""), Some((Published, true)));
+    let prototype = state("x-penstock-lifecycle: Prototyped");
+    assert_eq!(prototype, Some((Published, false)), "it needs no subscription");
     for (text, expect) in [
         ("created", Created),
         ("PUBLISHED", Published),
@@ -300,7 +302,8 @@ fn an_api_has_a_state() {
         ("Deprecated", Deprecated),
         ("retired", Retired),
     ] {
-        assert_eq!(state(&format!("x-penstock-lifecycle: {text}")), Some(expect));
+        let found = state(&format!("x-penstock-lifecycle: {text}"));
+        assert_eq!(found, Some((expect, true)));
     }
     security("x-penstock-lifecycle: blokced", "", "9:23: error: unknown state `blokced`");
 }

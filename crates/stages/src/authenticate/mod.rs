@@ -23,7 +23,7 @@ use model::{AuthFailure, Caller, CredentialKind, Issuer, KeyType, TokenType};
 
 use crate::plans::key_of;
 
-pub use api_key::identify_key;
+pub use api_key::{identify_internal_key, identify_key};
 pub use cache::TokenCache;
 use cache::TokenId;
 
@@ -327,7 +327,14 @@ fn failure(error: TokenError) -> AuthFailure {
 /// The caller of a token of `issuer`, which has the index `number`.
 fn caller(claims: Claims, number: usize, issuer: &Issuer) -> Caller {
     let is_sandbox = claims.keytype.as_ref().is_some_and(|it| it.eq_ignore_ascii_case("SANDBOX"));
-    let is_key = claims.token_type.as_ref().is_some_and(|it| it.eq_ignore_ascii_case("apiKey"));
+    let is_of = |kind| claims.token_type.as_ref().is_some_and(|it| it.eq_ignore_ascii_case(kind));
+    let kind = if is_of("InternalKey") {
+        CredentialKind::InternalKey
+    } else if issuer.api_keys || is_of("apiKey") {
+        CredentialKind::ApiKey
+    } else {
+        CredentialKind::Token
+    };
     let permitted = api_key::permitted(&claims);
     let client_id = claims.client_id.or(claims.azp);
     let of_user = match &claims.aut {
@@ -344,11 +351,7 @@ fn caller(claims: Claims, number: usize, issuer: &Issuer) -> Caller {
         application_key,
         subject: claims.sub,
         client_id,
-        kind: if is_key || issuer.api_keys {
-            CredentialKind::ApiKey
-        } else {
-            CredentialKind::Token
-        },
+        kind,
         token_type: if of_user { TokenType::ApplicationUser } else { TokenType::Application },
         permitted,
         scopes: claims.scopes,
