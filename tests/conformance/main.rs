@@ -26,6 +26,7 @@ mod internal_keys;
 mod introspection;
 mod keep_alive;
 mod lifecycle;
+mod logins;
 mod long_bodies;
 mod mediation;
 mod mutual_tls;

@@ -6,7 +6,9 @@
 use std::rc::Rc;
 
 use base::limits::KEY_SET_WAIT_MS_MAX;
-use model::{Api, AuthFailure, Caller, CredentialKind, Denial, Fault, Grant, Lifecycle, Security};
+use model::{
+    Accepts, Api, AuthFailure, Caller, CredentialKind, Denial, Fault, Grant, Lifecycle, Security,
+};
 use stages::{Identity, Question, authorise as rules};
 
 use crate::account::Record;
@@ -71,17 +73,24 @@ pub(crate) fn authorise(
         (Security::Open, _) => return Ok(Grant::default()),
         (Security::Required(accepts), None) if accepts.optional => return Ok(Grant::default()),
         (Security::Required(_), None) => return Err(Fault::Denied(Denial::MissingCredentials)),
-        (Security::Required(accepts), Some(caller)) => (accepts.token.as_ref(), caller),
+        (Security::Required(accepts), Some(caller)) => (Some(accepts), caller),
     };
     let quotas = &revision.quotas;
     let routes = route.api.routes();
     let to = (&*routes.api, routes.key);
     let grant = rules::subscription(caller, to, quotas.subscribers.as_deref(), &quotas.plans);
     let grant = grant.map_err(Fault::Denied)?;
-    if let (CredentialKind::Token, Some(rule)) = (&caller.kind, accepts) {
-        rules::grant(caller, rule).map_err(Fault::Denied)?;
-        route.has_token = true;
-    }
+    let granted = match (caller.kind, accepts) {
+        (CredentialKind::Token, Some(Accepts { token: Some(rule), .. })) => {
+            rules::grant(caller, rule)
+        }
+        (CredentialKind::Login, Some(Accepts { login: Some(rule), .. })) => {
+            rules::scopes(caller, rule)
+        }
+        (_, _) => Ok(()),
+    };
+    granted.map_err(Fault::Denied)?;
+    route.has_token = caller.kind == CredentialKind::Token;
     route.key_type = grant.key_type;
     Ok(grant)
 }
@@ -131,9 +140,8 @@ async fn ask<C: Client>(
             let asked = issuer.and_then(|issuer| worker.questions.key_set(&issuer.name, now_us));
             (asked, worker.resources.deadline_us(KEY_SET_WAIT_MS_MAX), AuthFailure::UnknownKid)
         }
-        Question::Token => {
-            let asked =
-                introspect::ask(worker, revision, request, presented.bytes(), client).await?;
+        Question::Token | Question::Password => {
+            let asked = introspect::ask(worker, revision, request, presented, client).await?;
             // Asking has limits of its own.
             (asked, u64::MAX, AuthFailure::IssuerUnavailable)
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use model::{ArtefactRules, FaultStatus, Settings};
 use stages::Routes;
+use stages::authenticate::Users;
 use wire::tls::ClientTls;
 
 use crate::artefacts::Integration;
@@ -44,6 +45,7 @@ pub(crate) struct Live {
     pub(crate) rules: ArtefactRules,
     pub(crate) client_tls: Arc<ClientTls>,
     pub(crate) backend_jwt: Option<Arc<Signer>>,
+    pub(crate) users: Arc<Users>,
 }
 
 impl Live {
@@ -88,6 +90,7 @@ impl Live {
             rules: settings.integration.rules.clone(),
             client_tls,
             backend_jwt: settings.backend_jwt.as_ref().and_then(Signer::new),
+            users: Users::compile(&settings.users),
         }
     }
 }

@@ -21,13 +21,15 @@ use crate::message::{HeadEdits, Request, contains};
 pub(crate) enum Presented<'r> {
     Token(&'r [u8]),
     InternalKey(&'r [u8]),
+    /// Name and password, in base64.
+    Login(&'r [u8]),
     Key(Cow<'r, [u8]>),
 }
 
 impl Presented<'_> {
     pub(crate) fn bytes(&self) -> &[u8] {
         match self {
-            Self::Token(bytes) | Self::InternalKey(bytes) => bytes,
+            Self::Token(bytes) | Self::InternalKey(bytes) | Self::Login(bytes) => bytes,
             Self::Key(key) => key,
         }
     }
@@ -41,6 +43,9 @@ impl Presented<'_> {
         let issuers = revision.routes.issuers();
         match self {
             Self::Token(token) => authenticate::identify(cache, token, issuers, now),
+            Self::Login(login) => {
+                authenticate::identify_login(cache, login, &revision.live.users, now)
+            }
             Self::InternalKey(key) => authenticate::identify_internal_key(cache, key, issuers, now),
             Self::Key(key) => {
                 let subscribers = revision.quotas.subscribers.as_deref();
@@ -79,18 +84,14 @@ pub(crate) fn find<'r>(
     accepts.map_or(Ok(None), |accepts| accepted(request, api, accepts))
 }
 
-/// A token, else an API key.
+/// A token or a password, else an API key.
 fn accepted<'r>(
     request: &'r Request,
     api: &Api,
     accepts: &Accepts,
 ) -> Result<Option<Presented<'r>>, AuthFailure> {
-    let token = match &accepts.token {
-        Some(_) => token(request, api),
-        None => Err(AuthFailure::MissingCredential),
-    };
-    let missing = match token {
-        Ok(token) => return Ok(Some(Presented::Token(token))),
+    let missing = match of_header(request, api, accepts) {
+        Ok(presented) => return Ok(Some(presented)),
         Err(missing @ (AuthFailure::MissingCredential | AuthFailure::UnsupportedScheme)) => missing,
         Err(failure) => return Err(failure),
     };
@@ -102,13 +103,35 @@ fn accepted<'r>(
         return Ok(Some(Presented::Key(key)));
     }
     let is_needed = !accepts.optional || missing != AuthFailure::MissingCredential;
-    if is_needed { Err(missing) } else { Ok(None) }
+    let is_only_login = accepts.token.is_none() && accepts.api_keys.is_empty();
+    match is_needed {
+        true if is_only_login => Err(AuthFailure::MissingLogin),
+        true => Err(missing),
+        false => Ok(None),
+    }
 }
 
-/// The request's token.
-fn token<'r>(request: &'r Request, api: &Api) -> Result<&'r [u8], AuthFailure> {
+/// The token or the password in the credential's field.
+fn of_header<'r>(
+    request: &'r Request,
+    api: &Api,
+    accepts: &Accepts,
+) -> Result<Presented<'r>, AuthFailure> {
+    if accepts.token.is_none() && accepts.login.is_none() {
+        return Err(AuthFailure::MissingCredential);
+    }
     let field = field(request, &api.auth_header)?.ok_or(AuthFailure::MissingCredential)?;
-    authenticate::bearer(field.value.of(&request.bytes))
+    let value = field.value.of(&request.bytes);
+    let mut found = Err(AuthFailure::UnsupportedScheme);
+    if accepts.token.is_some() {
+        found = authenticate::bearer(value).map(Presented::Token);
+    }
+    match found {
+        Err(AuthFailure::UnsupportedScheme) if accepts.login.is_some() => {
+            authenticate::login(value).map(Presented::Login)
+        }
+        found => found,
+    }
 }
 
 /// The field of this name, in lower case. An upstream that gets two of them could read the other one.
@@ -184,7 +207,8 @@ pub(crate) fn confirm(
     authenticate::confirm(caller, request.peer.certificate.as_ref())?;
     let permitted = match (presented, &caller.kind) {
         (Presented::Token(_), CredentialKind::Token)
-        | (Presented::InternalKey(_), CredentialKind::InternalKey) => return Ok(()),
+        | (Presented::InternalKey(_), CredentialKind::InternalKey)
+        | (Presented::Login(_), CredentialKind::Login) => return Ok(()),
         (Presented::Key(_), CredentialKind::ApiKey) => caller.permitted.as_deref(),
         (Presented::Key(_), CredentialKind::ApplicationKey(_)) => {
             let subscribers = revision.quotas.subscribers.as_deref();
@@ -192,15 +216,15 @@ pub(crate) fn confirm(
             known.ok_or(AuthFailure::UnknownKey)?.permitted.as_deref()
         }
         (
-            Presented::Token(_),
-            CredentialKind::ApiKey
-            | CredentialKind::ApplicationKey(_)
-            | CredentialKind::InternalKey,
-        )
-        | (Presented::Key(_), CredentialKind::Token | CredentialKind::InternalKey)
-        | (
-            Presented::InternalKey(_),
-            CredentialKind::Token | CredentialKind::ApiKey | CredentialKind::ApplicationKey(_),
+            Presented::Token(_)
+            | Presented::InternalKey(_)
+            | Presented::Login(_)
+            | Presented::Key(_),
+            CredentialKind::Token
+            | CredentialKind::InternalKey
+            | CredentialKind::Login
+            | CredentialKind::ApiKey
+            | CredentialKind::ApplicationKey(_),
         ) => return Err(AuthFailure::WrongKind),
     };
     let Some(permitted) = permitted else { return Ok(()) };

@@ -115,7 +115,9 @@ fn denial_response(denial: Denial, allow: MethodSet) -> FaultResponse {
     let row = denial.row();
     let mut fault = json(row.status, row.code, row.kind, row.message, row.description);
     let lines = &mut fault.lines;
-    if row.status == 401 {
+    if matches!(denial, Denial::MissingLogin | Denial::WrongPassword) {
+        lines.extend_from_slice(b"WWW-Authenticate: Basic realm=\"WSO2 API Manager\"\r\n");
+    } else if row.status == 401 {
         lines.extend_from_slice(b"WWW-Authenticate: OAuth2 realm=\"WSO2 API Manager\"");
         if denial != Denial::MissingCredentials {
             lines.extend_from_slice(b", error=\"invalid_token\"");

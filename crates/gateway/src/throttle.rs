@@ -56,8 +56,12 @@ pub(crate) fn throttle(
         return Ok(());
     }
     let user = caller.as_ref().and_then(|caller| {
+        let subject = caller.subject.as_deref()?;
+        if caller.kind == CredentialKind::Login {
+            return Some(("", subject));
+        }
         let issuer = revision.routes.issuers().get(caller.issuer?)?;
-        Some((issuer.iss.as_str(), caller.subject.as_deref()?))
+        Some((issuer.iss.as_str(), subject))
     });
     let network = || network(address());
     let sender = Sender { user, network: &network };

@@ -32,6 +32,7 @@ mod jwk;
 mod jws;
 mod key;
 mod keyset;
+mod password;
 mod pem;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod properties;
@@ -58,6 +59,7 @@ pub use introspection::introspected;
 pub use json::JsonError;
 pub use jws::{Compact, Header};
 pub use keyset::{KeySet, Skipped};
+pub use password::{PasswordHash, SALT_BYTES};
 pub use revocations::{RevocationPage, revocation_page, token_hash, token_hash_text};
 pub use sign::SigningKey;
 pub use subscriptions::{SubscribedApi, TokenSubscriptions};

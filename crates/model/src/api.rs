@@ -147,6 +147,8 @@ pub enum Security {
 pub struct Accepts {
     /// A valid token of one of the configured issuers.
     pub token: Option<TokenRule>,
+    /// The password of a configured user with these scopes.
+    pub login: Option<ScopeRule>,
     /// An API key in one of these places; the first that has something counts.
     pub api_keys: Vec<KeyPlace>,
     /// None, if the request has none: the API requires a client certificate, which is enough.

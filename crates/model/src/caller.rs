@@ -55,6 +55,8 @@ pub enum CredentialKind {
     Token,
     /// An API key that an issuer has signed.
     ApiKey,
+    /// The name and password of a configured user.
+    Login,
     /// The key with which a publisher tries an API, whatever its state.
     InternalKey,
     /// The API key of an application with this SHA-256 hash.

@@ -45,7 +45,7 @@ pub use settings::{
     ControlSettings, EndpointTls, FaultStatus, GatewaySettings, Http2Listeners,
     IntegrationSettings, Introspection, IssuerSettings, KeySource, LogFormat, LogSettings,
     PlanFiles, QuotaSettings, Revocations, Settings, SniCertificate, StoreSettings, TlsSettings,
-    UpstreamTls, WhenDown,
+    UpstreamTls, User, WhenDown,
 };
 pub use snapshot::{ApiState, Issuer, LoadedApi, Snapshot};
 pub use upstream::{

@@ -20,6 +20,8 @@ pub struct Settings {
     pub access_log: AccessLog,
     pub log: LogSettings,
     pub issuers: Vec<IssuerSettings>,
+    /// `[[user]]`: who may call APIs with a password. No two have the same name.
+    pub users: Vec<User>,
     /// Those that WSO2 ships, and those of `[gateway] plans`.
     pub plans: Plans,
     /// `[control]`; absent: no control plane.
@@ -393,6 +395,16 @@ pub enum LogFormat {
     #[default]
     Text,
     Json,
+}
+
+/// `[[user]]`: who may call APIs with a password.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct User {
+    pub name: String,
+    /// `password_hash`
+    pub password: jose::PasswordHash,
+    /// `scopes`: those that operations may require.
+    pub scopes: Vec<String>,
 }
 
 /// `[[issuer]]`: an accepted token issuer.

@@ -23,8 +23,16 @@ pub fn grant(caller: &Caller, rule: &TokenRule) -> Result<(), Denial> {
     if rule.of.is_some_and(|of| of != caller.token_type) {
         return Err(Denial::WrongTokenType);
     }
+    scopes(caller, &rule.scopes)
+}
+
+/// Checks that the caller has the scopes.
+///
+/// # Errors
+/// [`Denial::ScopeMissing`], as [`grant`].
+pub fn scopes(caller: &Caller, rule: &ScopeRule) -> Result<(), Denial> {
     let has = |scope: &String| caller.scopes.contains(scope);
-    let granted = match &rule.scopes {
+    let granted = match rule {
         ScopeRule::Anything => true,
         ScopeRule::AnyOf(scopes) => scopes.iter().any(has),
         ScopeRule::AllOf(scopes) => scopes.iter().all(has),
@@ -34,7 +42,7 @@ pub fn grant(caller: &Caller, rule: &TokenRule) -> Result<(), Denial> {
 
 /// Checks the subscription of the caller's application to `api`, whose key is `api_key`. A token that lists its
 /// subscriptions needs no other, and an internal key has to. Without `subscribers` no other caller needs one. An API that
-/// was not published is for internal keys only.
+/// was not published is for internal keys only. Users with passwords have no applications, and need none.
 ///
 /// # Errors
 /// [`Denial::Unsubscribed`], [`Denial::SubscriptionBlocked`], [`Denial::SubscriptionInactive`];
@@ -48,6 +56,9 @@ pub fn subscription(
     let is_internal = caller.kind == CredentialKind::InternalKey;
     if !is_internal && api.lifecycle == Lifecycle::Created {
         return Err(Denial::Unsubscribed);
+    }
+    if caller.kind == CredentialKind::Login {
+        return Ok(Grant { key_type: Some(caller.key_type), ..Grant::default() });
     }
     if matches!(caller.kind, CredentialKind::ApplicationKey(_)) {
         let found = subscribers.and_then(|all| all.of_caller(caller));

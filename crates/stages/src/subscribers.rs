@@ -98,6 +98,7 @@ impl Subscribers {
     pub fn of_caller(&self, caller: &Caller) -> Option<&Credential> {
         match &caller.kind {
             CredentialKind::ApplicationKey(hash) => self.of_api_key(hash),
+            CredentialKind::Login => None,
             CredentialKind::Token | CredentialKind::ApiKey | CredentialKind::InternalKey => {
                 self.of_client(caller.client_id.as_ref()?)
             }

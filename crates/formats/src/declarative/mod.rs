@@ -16,6 +16,7 @@ mod render;
 mod secret;
 mod sections;
 mod table;
+mod users;
 
 use std::path::{Path, PathBuf};
 

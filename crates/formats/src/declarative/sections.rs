@@ -21,6 +21,7 @@ use super::issuers;
 use super::manual::MANUAL;
 use super::quotas;
 use super::table::Table;
+use super::users;
 use crate::address::{Wrong, host_pattern};
 use crate::openapi::cors::{header, origin};
 use crate::report::{Report, shorten};
@@ -60,6 +61,7 @@ pub(super) fn settings(
         access_log: access_log(&root.section("access_log", "access_log", report), outside, report),
         log: log(&root.section("log", "log", report), report),
         issuers: issuers::read(&root, outside, report),
+        users: users::read(&root, report),
         plans: super::plans::shipped(),
     };
     listeners_differ(&root, report);

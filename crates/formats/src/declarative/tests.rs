@@ -119,6 +119,10 @@ jwks = "https://partner.example/keys?v=1"
 name = "pem"
 iss = "pem"
 pem = "keys/key.pem"
+[[user]]
+name = "ann"
+password_hash = "$argon2id$v=19$m=64,t=2,p=1$c2FsdHNhbHQ$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+scopes = ["read"]
 [[issuer]]
 name = "shared"
 iss = "shared"

@@ -47,6 +47,8 @@ pub struct Defaults {
     pub issuers_configured: bool,
     /// Whether `applications` are configured, whose keys an API may accept.
     pub applications_configured: bool,
+    /// Whether a `[[user]]` is configured, whose passwords an API may accept.
+    pub users_configured: bool,
     /// Whether paths with more than one interpretation are rejected, unless the file says otherwise.
     pub strict_paths: bool,
     /// The names of plans.
@@ -61,6 +63,7 @@ impl Default for Defaults {
             retry_budget_percent: limits::RETRY_BUDGET_PERCENT,
             issuers_configured: true,
             applications_configured: true,
+            users_configured: true,
             strict_paths: false,
             plans: declarative::shipped().iter().map(|plan| plan.name.clone()).collect(),
         }

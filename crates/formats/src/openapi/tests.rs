@@ -17,7 +17,7 @@ info: {title: Pets, version: 1.0.0}
 x-wso2-basePath: /pets/1.0.0
 x-wso2-production-endpoints: {urls: ['http://b:1']}
 components:
-  securitySchemes: {o: {type: oauth2}, b: {type: http, scheme: bearer}, k: {type: apiKey, in: header, name: X-Key}, m: {type: mutualTLS}}
+  securitySchemes: {o: {type: oauth2}, b: {type: http, scheme: bearer}, k: {type: apiKey, in: header, name: X-Key}, m: {type: mutualTLS}, l: {type: http, scheme: basic}}
 paths:
   /*: {get: {}}
 ";
@@ -738,19 +738,25 @@ fn shown(outcome: &Outcome) -> Vec<String> {
 }
 
 fn accepted(accepts: &Accepts) -> String {
-    let token = accepts.token.as_ref().map(|rule| match &rule.scopes {
-        ScopeRule::Anything => "token".to_owned(),
+    let scopes = |rule: &ScopeRule, any: &str| match rule {
+        ScopeRule::Anything => any.to_owned(),
         ScopeRule::AnyOf(scopes) => format!("any({})", scopes.join(" ")),
         ScopeRule::AllOf(scopes) => format!("all({})", scopes.join(" ")),
-    });
+    };
+    let token = accepts.token.as_ref().map(|rule| scopes(&rule.scopes, "token"));
     let of = accepts.token.iter().filter_map(|rule| rule.of).map(|of| format!("{of:?}"));
+    let login = accepts.login.as_ref().map(|rule| match scopes(rule, "").as_str() {
+        "" => "login".to_owned(),
+        scopes => format!("login:{scopes}"),
+    });
     let keys = accepts.api_keys.iter().map(|place| match place {
         KeyPlace::Header(name) => format!("header:{name}"),
         KeyPlace::Query(name) => format!("query:{name}"),
         KeyPlace::Cookie(name) => format!("cookie:{name}"),
     });
     let optional = accepts.optional.then(|| "optional".to_owned());
-    token.into_iter().chain(of).chain(keys).chain(optional).collect::<Vec<_>>().join(" ")
+    let all = token.into_iter().chain(of).chain(login).chain(keys).chain(optional);
+    all.collect::<Vec<_>>().join(" ")
 }
 
 fn operations(api: &Api) -> Vec<String> {

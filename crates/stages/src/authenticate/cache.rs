@@ -16,13 +16,14 @@ use base::{Entropy, Now};
 use model::{Caller, Issuer, Permitted};
 
 use super::refused::Refused;
-use crate::hash::fold;
+use crate::hash::{fold, siphash};
 
 /// One worker's verified tokens.
 pub struct TokenCache {
     bytes_max: usize,
     bytes: usize,
     seeds: [u64; 5],
+    tag_key: [u64; 2],
     /// Index in `entries` by key.
     index_by_key: HashMap<u64, usize, BuildHasherDefault<IdentityHasher>>,
     entries: Vec<Option<Entry>>,
@@ -76,6 +77,7 @@ impl TokenCache {
             bytes_max,
             bytes: 0,
             seeds: std::array::from_fn(|_| entropy.u64()),
+            tag_key: std::array::from_fn(|_| entropy.u64()),
             index_by_key: HashMap::default(),
             entries: Vec::new(),
             vacant: Vec::new(),
@@ -128,6 +130,13 @@ impl TokenCache {
         let left = fold(next() ^ first, next() ^ second);
         let right = fold(next() ^ third, next() ^ fourth);
         fold(left ^ right, last ^ token.len() as u64)
+    }
+
+    /// Stands for a credential that is not kept itself, together with `context`. Nobody who does not know the key can find
+    /// another one with the same tag.
+    pub(super) fn tag(&self, credential: &[u8], context: u64) -> [u8; 16] {
+        let [first, second] = self.tag_key;
+        siphash([first, second ^ context], credential)
     }
 
     /// The caller of a cached `token`. An entry that is outdated, or whose issuer changed, is removed.

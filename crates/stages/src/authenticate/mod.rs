@@ -10,6 +10,7 @@
 
 mod api_key;
 mod cache;
+mod login;
 mod refused;
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,7 @@ use crate::plans::key_of;
 pub use api_key::{identify_internal_key, identify_key};
 pub use cache::TokenCache;
 use cache::TokenId;
+pub use login::{Users, conclude_login, identify_login, login};
 
 /// The outcome of [`identify`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +50,9 @@ pub enum Question {
     /// Whose the token is, which is opaque: only an issuer can tell. See [`conclude`]. Without an answer the token is
     /// rejected with [`AuthFailure::IssuerUnavailable`].
     Token,
+    /// Whether a user has this password, whose verification takes long. See [`conclude_login`]. Without an answer it is
+    /// rejected with [`AuthFailure::IssuerUnavailable`].
+    Password,
 }
 
 /// Extracts the token from the value of the credential's header field: `Bearer` in any case, white
@@ -59,18 +64,24 @@ pub enum Question {
 ///
 /// Source: RFC 6750 section 2.1, RFC 9110 section 11.4.
 pub fn bearer(value: &[u8]) -> Result<&[u8], AuthFailure> {
-    const SCHEME: &[u8] = b"Bearer";
-    let (scheme, rest) =
-        value.trim_ascii().split_at_checked(SCHEME.len()).ok_or(AuthFailure::UnsupportedScheme)?;
-    let token = rest.trim_ascii_start();
-    let is_apart = token.len() < rest.len();
-    if !scheme.eq_ignore_ascii_case(SCHEME) || !is_apart || token.is_empty() {
-        return Err(AuthFailure::UnsupportedScheme);
+    credentials_of(b"Bearer", value, limits::TOKEN_BYTES_MAX)
+}
+
+/// What follows `expected`, a scheme, of at most `most` bytes.
+#[inline]
+fn credentials_of<'v>(
+    expected: &[u8],
+    value: &'v [u8],
+    most: usize,
+) -> Result<&'v [u8], AuthFailure> {
+    let unsupported = AuthFailure::UnsupportedScheme;
+    let (scheme, rest) = value.trim_ascii().split_at_checked(expected.len()).ok_or(unsupported)?;
+    let found = rest.trim_ascii_start();
+    let is_apart = found.len() < rest.len();
+    if !scheme.eq_ignore_ascii_case(expected) || !is_apart || found.is_empty() {
+        return Err(unsupported);
     }
-    if token.len() > limits::TOKEN_BYTES_MAX {
-        return Err(AuthFailure::TokenTooLong);
-    }
-    Ok(token)
+    if found.len() > most { Err(AuthFailure::TokenTooLong) } else { Ok(found) }
 }
 
 /// Identifies the bearer of `token`, from the cache or by verifying it with its issuer's keys. A token that is no JWT is

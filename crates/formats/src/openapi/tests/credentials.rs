@@ -60,16 +60,6 @@ fn unsupported_security_is_rejected() {
     security("security: [{o: [a]}]", "x-scope: b", "8:14: error: different scopes");
     security("x-auth-type: Developer", "", "9:14: error: Developer");
     security(
-        "x-wso2-application-security: {security-types: [basic_auth]}",
-        "",
-        "9:48: error: `basic_auth`",
-    );
-    security(
-        "x-wso2-application-security: {security-types: [oauth2, basic_auth]}",
-        "",
-        "9:56: warning: `basic_auth`; GET /* token",
-    );
-    security(
         "x-wso2-application-security: {security-types: [oauth2], optional: true}",
         "",
         "9:67: warning: `optional; GET /* token",
@@ -151,4 +141,27 @@ fn contradictory_settings_still_require_a_token() {
     );
     security("x-wso2-disable-security: maybe", "", "9:26: error: `x-wso2-disable-security`");
     security("", "security: [], x-scope: r", "8:28: warning: no effect; GET /* open");
+}
+
+#[test]
+fn an_operation_may_accept_passwords() {
+    let types = |types: &str| format!("x-wso2-application-security: {{security-types: [{types}]}}");
+    let scopes = "security: [{o: [read]}]";
+    for (api, operation, expect) in [
+        (types("basic_auth"), "", "GET /* login"),
+        (types("oauth2, basic_auth"), "", "GET /* token login"),
+        (types("api_key, basic_auth"), "", "GET /* login header:apikey query:apikey"),
+        // As in API Manager, scopes concern every kind of credential that has some.
+        (types("oauth2, basic_auth"), scopes, "GET /* any(read) login:any(read)"),
+        (types("basic_auth"), "x-scope: read", "GET /* login:any(read)"),
+        (types("basic_auth"), "x-basic-auth-scopes: [a, b]", "GET /* login:any(a b)"),
+        (types("oauth2"), "security: [{l: []}]", "GET /* token"),
+        // In OpenAPI, each alternative has its own.
+        (String::new(), "security: [{l: []}]", "GET /* login"),
+        (String::new(), "security: [{o: [read]}, {l: []}]", "GET /* any(read) login"),
+        (String::new(), "security: [{o: [], l: []}]", "8:25: error: one credential"),
+        (String::new(), "security: [{k: [], l: []}]", "8:33: error: one credential"),
+    ] {
+        security(&api, operation, expect);
+    }
 }
