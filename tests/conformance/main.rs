@@ -4,6 +4,7 @@
 mod access_log;
 mod api_keys;
 mod auth_failures;
+mod backend_auth;
 mod backend_jwt;
 mod bodies;
 mod denials;

@@ -11,6 +11,7 @@ use wire::tls::ClientTls;
 use crate::artefacts::Integration;
 use crate::artefacts::policies::PolicyTable;
 use crate::backend_jwt::Signer;
+use crate::backend_tokens::Credentials;
 use crate::forward::{Balancer, Forwarding, RetryCounts};
 use crate::quotas::Quotas;
 
@@ -46,6 +47,7 @@ pub(crate) struct Live {
     pub(crate) client_tls: Arc<ClientTls>,
     pub(crate) backend_jwt: Option<Arc<Signer>>,
     pub(crate) users: Arc<Users>,
+    pub(crate) credentials: Credentials,
 }
 
 impl Live {
@@ -91,6 +93,7 @@ impl Live {
             client_tls,
             backend_jwt: settings.backend_jwt.as_ref().and_then(Signer::new),
             users: Users::compile(&settings.users),
+            credentials: settings.credentials.iter().cloned().collect(),
         }
     }
 }

@@ -101,6 +101,7 @@ const RUNTIME: &[(u32, &str, u16)] = &[
     (303_000, "No endpoint of the set is ready",               503),
     (303_001, "The endpoint is suspended",                     503),
     (303_002, "The endpoint is suspended",                     503),
+    (303_003, "The gateway cannot authenticate at the back end", 502),
     (305_100, "The endpoint does not exist",                   500),
     (401_001, "The blocking call failed",                      502),
     (401_003, "The message has no valid address",              500),

@@ -17,18 +17,16 @@ use base64::prelude::BASE64_STANDARD;
 use model::{AuthFailure, Fault, Introspection, Issuer};
 use percent_encoding::percent_encode;
 use stages::{Identity, authenticate};
-use wire::http1::BodyFraming;
 
 use crate::account::bump;
 use crate::ask::{Asked, Outcome, Question};
 use crate::client::Client;
 use crate::compiled::Compiled;
 use crate::credentials::Presented;
-use crate::flow::Held;
-use crate::forward::fetch::{self, FORM, FetchError, Fetched};
-use crate::forward::{self, OwnBody};
+use crate::form_post::{self, Form};
+use crate::forward::fetch::FORM;
 use crate::gate::{Gate, Pass};
-use crate::message::{HeadEdits, Outgoing, Peer, Request};
+use crate::message::Request;
 use crate::request_body::Unwanted;
 use crate::tasks;
 use crate::worker::Worker;
@@ -150,7 +148,7 @@ async fn run(mut asking: Asking, revision: Rc<Compiled>) {
     asking.outcome = match asking.asked.question() {
         Question::Token { token, .. } => Some(ask_each(&worker, &revision, token).await),
         Question::Password { login, .. } => Some(verify(&worker, &revision, login).await),
-        Question::KeySet { .. } => None,
+        Question::KeySet { .. } | Question::BackendToken { .. } => None,
     };
     drop(asking);
     drop(busy);
@@ -224,52 +222,13 @@ async fn ask_issuer(
     introspection: &Introspection,
     token: &[u8],
 ) -> Result<Vec<u8>, String> {
-    let asked = tasks::within(INTROSPECTION_MS_MAX, async {
-        match post(worker, revision, introspection, token).await {
-            // The server may close a connection just when it is used again, and asking twice does no harm.
-            Err(FetchError::Fault(Fault::Closed { .. })) => {
-                post(worker, revision, introspection, token).await
-            }
-            other => other,
-        }
-    });
-    let fetched = match asked.await {
-        Some(fetched) => fetched.map_err(|error| error.to_string())?,
-        None => return Err(format!("no complete response within {INTROSPECTION_MS_MAX} ms")),
+    let text = format!("token={}&token_type_hint=access_token", percent_encode(token, FORM));
+    let form = Form {
+        url: &introspection.url,
+        client: (&introspection.client_id, &introspection.client_secret),
+        text: &text,
+        bytes_max: INTROSPECTION_BYTES_MAX,
+        total_ms: INTROSPECTION_MS_MAX,
     };
-    match fetched.status {
-        200 => Ok(fetched.body),
-        401 => Err("status 401: the server rejects `client_id` and `client_secret`".to_owned()),
-        status => Err(format!("the server responded with status {status}")),
-    }
-}
-
-async fn post(
-    worker: &Worker,
-    revision: &Compiled,
-    introspection: &Introspection,
-    token: &[u8],
-) -> Result<Fetched, FetchError> {
-    let resources = &worker.resources;
-    let found = worker.origins.find(&introspection.url, None, true, &worker.pools);
-    let address = found.map_err(FetchError::Url)?;
-    let mut edits = HeadEdits::default();
-    let login = fetch::basic(&introspection.client_id, &introspection.client_secret);
-    edits.append(b"Authorization", login.as_bytes());
-    edits.append(b"Content-Type", b"application/x-www-form-urlencoded");
-    edits.append(b"Accept", b"application/json");
-    edits.append(b"User-Agent", b"penstock");
-    let body = format!("token={}&token_type_hint=access_token", percent_encode(token, FORM));
-    // As if it came from a trusted client, so that nothing is added to it.
-    let peer = Peer { trusted: true, ..Peer::default() };
-    let outgoing = Outgoing {
-        framing: BodyFraming::Length(body.len() as u64),
-        query: address.query.map(str::as_bytes),
-        ..Outgoing::own(b"POST", address.path.as_bytes(), &edits, &peer)
-    };
-    let (retries, now_us) = (&worker.tally.retries, resources.now_us());
-    let forwarding = revision.live.forwarding(retries, &address.balancer, now_us);
-    let mut body = OwnBody::new(Held::new(body.into()), resources);
-    let response = forward::exchange(resources, &forwarding, &outgoing, &mut body).await?;
-    fetch::whole(resources, response, INTROSPECTION_BYTES_MAX).await
+    form_post::send(worker, revision, &form).await
 }

@@ -16,6 +16,7 @@ use crate::artefacts::Integration;
 use crate::artefacts::origins::Origins;
 use crate::ask::Questions;
 use crate::backend_jwt::BackendJwts;
+use crate::backend_tokens::BackendTokens;
 use crate::cache::ResponseCache;
 use crate::clients::Clients;
 use crate::compiled::Compiled;
@@ -67,6 +68,7 @@ pub(crate) struct Worker {
     pub(crate) heavy: HeavyPool,
     pub(crate) tokens: RefCell<TokenCache>,
     pub(crate) backend_jwts: BackendJwts,
+    pub(crate) backend_tokens: BackendTokens,
     pub(crate) meters: RefCell<WorkerMeters>,
     pub(crate) tally: Tally,
     pub(crate) access: AccessLines,
@@ -120,6 +122,7 @@ impl Worker {
             responses: ResponseCache::default(),
             heavy,
             backend_jwts: BackendJwts::default(),
+            backend_tokens: BackendTokens::default(),
             tokens: RefCell::new(TokenCache::new(limits::TOKEN_CACHE_BYTES_MAX, &SystemEntropy)),
             meters: RefCell::new(WorkerMeters::new(meters)),
             tally: Tally::default(),

@@ -40,6 +40,7 @@ mod revocations;
 mod roca;
 mod sign;
 mod subscriptions;
+mod token_response;
 
 pub use algorithm::{Algorithm, UnknownAlgorithm};
 pub use base64url::Padding;
@@ -63,3 +64,4 @@ pub use password::{PasswordHash, SALT_BYTES};
 pub use revocations::{RevocationPage, revocation_page, token_hash, token_hash_text};
 pub use sign::SigningKey;
 pub use subscriptions::{SubscribedApi, TokenSubscriptions};
+pub use token_response::access_token;

@@ -7,6 +7,7 @@ mod api;
 mod application;
 mod artefact;
 mod auth_failure;
+mod backend;
 mod caller;
 mod denial;
 mod diagnostic;
@@ -31,6 +32,7 @@ pub use artefact::{
     Artefact, ArtefactKind, ArtefactSet, CompositeApplication, Resource, resource_path,
 };
 pub use auth_failure::AuthFailure;
+pub use backend::{BackendAuth, BackendClient, BackendCredential};
 pub use caller::{Caller, CredentialKind, KeyType, TokenType};
 pub use denial::{Denial, DenialRow, TABLE};
 pub use diagnostic::{Diagnostic, Place, Severity};

@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use base::limits;
 
-use crate::{Cors, Plans};
+use crate::{BackendCredential, Cors, Plans};
 
 /// All settings of `penstock gateway --config`. Relative paths are resolved against the file's folder.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -20,6 +21,8 @@ pub struct Settings {
     pub access_log: AccessLog,
     pub log: LogSettings,
     pub issuers: Vec<IssuerSettings>,
+    /// `[[credential]]`: with what the gateway authenticates itself at upstreams, by name.
+    pub credentials: Vec<(String, Arc<BackendCredential>)>,
     /// `[[user]]`: who may call APIs with a password. No two have the same name.
     pub users: Vec<User>,
     /// Those that WSO2 ships, and those of `[gateway] plans`.

@@ -236,7 +236,7 @@ fn jwks(table: &Table<'_>, outside: &Outside<'_>, report: &mut Report) -> Option
 }
 
 /// Whether nobody on the way can read or replace `what`.
-fn fetched_safely(url: &str, place: Place, what: &str, report: &mut Report) -> bool {
+pub(super) fn fetched_safely(url: &str, place: Place, what: &str, report: &mut Report) -> bool {
     match crate::address::is_confidential(url) {
         Ok(true) => return true,
         Ok(false) => report.error(

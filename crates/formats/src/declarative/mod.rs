@@ -8,6 +8,7 @@
 mod applications;
 mod backend_jwt;
 mod control;
+mod credentials;
 mod issuers;
 mod manual;
 mod plans;

@@ -17,6 +17,7 @@ use toml::de::DeTable;
 use super::Outside;
 use super::backend_jwt;
 use super::control;
+use super::credentials;
 use super::issuers;
 use super::manual::MANUAL;
 use super::quotas;
@@ -62,6 +63,7 @@ pub(super) fn settings(
         log: log(&root.section("log", "log", report), report),
         issuers: issuers::read(&root, outside, report),
         users: users::read(&root, report),
+        credentials: credentials::read(&root, outside, report),
         plans: super::plans::shipped(),
     };
     listeners_differ(&root, report);

@@ -119,6 +119,28 @@ jwks = "https://partner.example/keys?v=1"
 name = "pem"
 iss = "pem"
 pem = "keys/key.pem"
+[[credential]]
+name = "basic"
+type = "basic"
+username = "gateway"
+password = { env = "SHARED" }
+[[credential]]
+name = "header"
+type = "api_key"
+header = "X-Key"
+key = { file = "keys/secret" }
+[[credential]]
+name = "query"
+type = "api_key"
+query = "key"
+key = { env = "SHARED" }
+[[credential]]
+name = "client"
+type = "oauth2"
+token_url = "https://idp.example/token"
+client_id = "gateway"
+client_secret = { env = "SHARED" }
+scopes = ["orders"]
 [[user]]
 name = "ann"
 password_hash = "$argon2id$v=19$m=64,t=2,p=1$c2FsdHNhbHQ$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
@@ -619,6 +641,8 @@ fn what_is_wrong_with_shared_quotas_is_reported_without_the_password() {
         gateway(lines, expect);
     }
 }
+
+mod credentials;
 
 /// `lines` follow a gateway with one listener: they begin on line 3.
 #[track_caller]

@@ -18,7 +18,7 @@ pub(super) fn read(root: &Table<'_>, report: &mut Report) -> Vec<User> {
         let (name, hash) = (table.text("name", report), table.text("password_hash", report));
         let scopes = table.texts("scopes", report).unwrap_or_default();
         let (Some((name, place)), Some((hash, hash_place))) = (name, hash) else { continue };
-        if name.is_empty() || name.contains(':') || name.contains(char::is_control) {
+        if name.contains(':') || name.contains(char::is_control) {
             report.error(place, "a name of a user that no client can send", "remove colons");
         }
         if users.iter().any(|user| user.name == name) {

@@ -479,7 +479,6 @@ fn invalid_and_unsupported_endpoint_sets_are_reported() {
     case("{url: ['http://b']}", "4:30: error: `urls`; 4:31: warning: `url`");
     case("{urls: ['etcd(b)']}", "4:38: error: `b`");
     case("{urls: ['http://u:p@b']}", "4:38: error: password");
-    case("{urls: ['http://b'], securityConfig: {type: BASIC}}", "4:51: error: `securityConfig`");
     case(
         "{urls: ['http://b'], advanceEndpointConfig: {timeoutInMillis: 0}}",
         "4:92: error: timeoutInMillis",

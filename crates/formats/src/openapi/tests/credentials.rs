@@ -1,6 +1,10 @@
 //! Which credentials operations require.
 
-use super::{HEAD, check, security};
+use model::{BackendAuth, BackendCredential};
+
+use super::{DEFAULTS, HEAD, check, no_files, security, shown};
+use crate::openapi::{Defaults, read};
+use crate::report::assert_lines;
 
 #[test]
 fn an_operation_is_secured_unless_the_file_says_otherwise() {
@@ -163,5 +167,74 @@ fn an_operation_may_accept_passwords() {
         (String::new(), "security: [{k: [], l: []}]", "8:33: error: one credential"),
     ] {
         security(&api, operation, expect);
+    }
+}
+
+/// The credential of a set with this `securityConfig`, or the diagnostics.
+#[track_caller]
+fn backend(written: &str, expect: &str) -> Option<BackendAuth> {
+    let text = format!(
+        "openapi: 3.0.3\ninfo: {{title: A, version: 1}}\npaths: {{/*: {{get: {{}}}}}}\nsecurity: []\n\
+         x-wso2-production-endpoints: {{urls: ['http://b'], securityConfig: {written}}}\n"
+    );
+    let defaults = Defaults { credentials: vec!["orders".to_owned()], ..DEFAULTS.clone() };
+    let outcome = read("api.yaml".as_ref(), text.as_bytes(), &no_files, &defaults);
+    assert_lines(&shown(&outcome), expect);
+    outcome.api.and_then(|api| api.upstreams.first()?.credential.clone())
+}
+
+#[test]
+fn an_endpoint_set_may_need_a_credential_of_the_gateway() {
+    let warning = "5:67: warning: secret";
+    let named = backend("{credential: orders}", "");
+    assert_eq!(named, Some(BackendAuth::Named("orders".to_owned())));
+    assert_eq!(backend("{enabled: false, type: BASIC}", ""), None);
+    assert_eq!(backend("{type: NONE}", ""), None);
+    let own = |written: &str| match backend(written, warning) {
+        Some(BackendAuth::Own(found)) => (*found).clone(),
+        other => panic!("{other:?}"),
+    };
+    let basic = own("{type: BASIC, username: a, password: b}");
+    let (username, password) = ("a".to_owned(), b"b".to_vec());
+    assert_eq!(basic, BackendCredential::Basic { username, password });
+    assert_eq!(format!("{basic:?}"), "Basic(..)");
+    let key = "type: apikey, apiKeyIdentifier: k, apiKeyValue: 'a b'";
+    let header = BackendCredential::Header { name: "k".to_owned(), value: b"a b".to_vec() };
+    assert_eq!(own(&format!("{{{key}}}")), header);
+    assert_eq!(own(&format!("{{{key}, apiKeyIdentifierType: HEADER}}")), header);
+    let query = own(&format!("{{{key}, apiKeyIdentifierType: QUERY_PARAMETER}}"));
+    assert_eq!(query, BackendCredential::query("k", b"a b"));
+    let oauth = "type: OAUTH, grantType: CLIENT_CREDENTIALS, clientId: a, clientSecret: b";
+    let BackendCredential::ClientCredentials(client) =
+        own(&format!("{{{oauth}, tokenUrl: 'https://c/t'}}"))
+    else {
+        panic!("it is a client")
+    };
+    assert_eq!((client.client_id.as_str(), client.token_url.as_str()), ("a", "https://c/t"));
+}
+
+#[test]
+fn what_is_wrong_with_a_credential_of_the_gateway_is_reported() {
+    for (written, expect) in [
+        ("{credential: order}", "5:80: error: undefined credential `order`"),
+        ("{}", "5:67: error: `credential`"),
+        ("{type: BASIC}", "5:67: error: `password`; 5:67: error: `username`"),
+        ("{type: BASIC, username: a, password: ''}", "5:104: error: `password`"),
+        ("{type: DIGEST, username: a, password: b}", "5:74: error: `DIGEST`"),
+        ("{type: BASIC, usr: a, enabled: false}", "5:81: error: `usr`"),
+        (
+            "{type: apikey, apiKeyIdentifier: 'a b', apiKeyValue: c}",
+            "5:67: error: `apiKeyIdentifier`",
+        ),
+        (
+            "{type: OAUTH, tokenUrl: 'http://b/t', clientId: a, clientSecret: b}",
+            "5:67: error: http; 5:67: warning: secret",
+        ),
+        (
+            "{type: OAUTH, grantType: PASSWORD, tokenUrl: 'https://b/t', clientId: a, clientSecret: b}",
+            "5:67: warning: secret; 5:92: error: grant type",
+        ),
+    ] {
+        assert_eq!(backend(written, expect), None, "{written}");
     }
 }
