@@ -39,6 +39,7 @@ mod resilience;
 mod response_cache;
 mod routing;
 mod schemas;
+mod token_urls;
 mod tokens;
 mod upgrades;
 mod uploads;

@@ -7,9 +7,9 @@ use expression::json::Document;
 use model::{Condition, Subject};
 use percent_encoding::percent_decode;
 use stages::authenticate::bearer;
+use stages::authenticate::places::{matches, parameters, value_of};
 
 use crate::claims::claims_of;
-use crate::credentials::{matches, parameters, value_of};
 use crate::message::{Request, contains};
 
 /// What conditions look at.
@@ -31,14 +31,19 @@ impl Conditions<'_> {
                 blocks.iter().any(|block| contains(*block, address))
             }
             Subject::Header { name, value } => {
-                let found = head.find_name(bytes, name.as_bytes());
-                found.is_some_and(|field| matches(value.as_bytes(), field.value.of(bytes)))
+                let name = name.as_bytes();
+                let mut fields = head.fields().iter();
+                fields.any(|field| {
+                    field.name.of(bytes).eq_ignore_ascii_case(name)
+                        && matches(value.as_bytes(), field.value.of(bytes))
+                })
             }
             Subject::Query { name, value } => {
-                let mut pairs = parameters(head.query(bytes).unwrap_or_default());
-                let found = pairs.find_map(|pair| value_of(pair, name));
-                let found = found.map(|found| percent_decode(found).collect::<Vec<_>>());
-                found.is_some_and(|found| matches(value.as_bytes(), &found))
+                let pairs = parameters(head.query(bytes).unwrap_or_default());
+                let mut found = pairs.filter_map(|pair| value_of(pair, name));
+                found.any(|found| {
+                    matches(value.as_bytes(), &percent_decode(found).collect::<Vec<_>>())
+                })
             }
             Subject::Claim { name, value } => self.has_claim(name, value),
         };

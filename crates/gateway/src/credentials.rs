@@ -11,6 +11,9 @@ use model::{
     Accepts, Api, AuthFailure, Caller, CredentialKind, KeyPlace, Lifecycle, Permitted, Security,
 };
 use percent_encoding::percent_decode;
+use stages::authenticate::places::{
+    self, is_key, matches, only, parameters, value_of, write_query,
+};
 use stages::{Identity, TokenCache, authenticate};
 use wire::http1::{Field, Known, KnownSet};
 
@@ -102,7 +105,8 @@ fn accepted<'r>(
         }
         return Ok(Some(Presented::Key(key)));
     }
-    let is_needed = !accepts.optional || missing != AuthFailure::MissingCredential;
+    let is_enough = accepts.optional && request.peer.certificate.is_some();
+    let is_needed = !is_enough || missing != AuthFailure::MissingCredential;
     let is_only_login = accepts.token.is_none() && accepts.api_keys.is_empty();
     match is_needed {
         true if is_only_login => Err(AuthFailure::MissingLogin),
@@ -171,29 +175,9 @@ fn key_at<'r>(
     Ok(key.filter(|key| !key.is_empty()))
 }
 
-/// The value of the only pair of this name.
-fn only<'r>(
-    pairs: impl Iterator<Item = &'r [u8]>,
-    name: &str,
-) -> Result<Option<&'r [u8]>, AuthFailure> {
-    let mut values = pairs.filter_map(|pair| value_of(pair, name));
-    let found = values.next();
-    if values.next().is_some() { Err(AuthFailure::RepeatedHeader) } else { Ok(found) }
-}
-
-/// The value of `NAME=VALUE`, if it has this name.
-pub(crate) fn value_of<'r>(pair: &'r [u8], name: &str) -> Option<&'r [u8]> {
-    pair.strip_prefix(name.as_bytes())?.strip_prefix(b"=")
-}
-
-pub(crate) fn parameters(query: &[u8]) -> impl Iterator<Item = &[u8]> {
-    query.split(|byte| *byte == b'&')
-}
-
 fn cookies(request: &Request) -> impl Iterator<Item = &[u8]> {
     let fields = request.head.fields().iter().filter(|field| field.known == Known::Cookie);
-    let pairs = fields.flat_map(|field| field.value.of(&request.bytes).split(|byte| *byte == b';'));
-    pairs.map(<[u8]>::trim_ascii).filter(|pair| !pair.is_empty())
+    fields.flat_map(|field| places::cookies(field.value.of(&request.bytes)))
 }
 
 /// Checks what a valid credential needs besides: that it is of the kind that was asked for, that the client has the key
@@ -243,30 +227,6 @@ fn permits(permitted: &Permitted, address: IpAddr, referer: &[u8]) -> bool {
             || (1..=REFERER_BYTES_MAX).contains(&referer.len()) && referers.iter().any(fits))
 }
 
-/// Whether `text` fits `pattern`, in which `*` stands for anything but spaces.
-pub(crate) fn matches(pattern: &[u8], text: &[u8]) -> bool {
-    let (mut pattern, mut text) = (pattern, text);
-    // After the last `*`: the pattern, and the text that it does not stand for yet.
-    let mut star: Option<(&[u8], &[u8])> = None;
-    loop {
-        match (pattern.split_first(), text.split_first()) {
-            (Some((b'*', after)), _) => {
-                (pattern, star) = (after, Some((after, text)));
-            }
-            (Some((expected, after)), Some((found, rest))) if expected == found => {
-                (pattern, text) = (after, rest);
-            }
-            (None, None) => return true,
-            (_, _) => match star {
-                Some((after, [taken, rest @ ..])) if *taken != b' ' => {
-                    (pattern, text, star) = (after, rest, Some((after, rest)));
-                }
-                Some(_) | None => return false,
-            },
-        }
-    }
-}
-
 /// Whether credentials are in fields of this name.
 pub(crate) fn is_field(api: &Api, name: &[u8]) -> bool {
     let is_it = |known: &String| name.eq_ignore_ascii_case(known.as_bytes());
@@ -281,7 +241,7 @@ pub(crate) fn are_sent(request: &Request, api: &Api) -> bool {
     let fields = request.head.fields().iter();
     let query = request.head.query(&request.bytes).unwrap_or_default();
     fields.into_iter().any(|field| is_field(api, field.name.of(&request.bytes)))
-        || parameters(query).any(|pair| is_key(api, pair))
+        || parameters(query).any(|pair| is_key(&api.key_places, pair))
 }
 
 /// Removes credentials from the fields of a request that is forwarded.
@@ -305,8 +265,10 @@ pub(crate) fn hide(request: &Request, api: &Api, edits: &mut HeadEdits) {
         hide_cookies(request, api, edits);
     }
     let query = request.head.query(&request.bytes).filter(|_| !api.key_places.is_empty());
-    if let Some(query) = query.filter(|query| parameters(query).any(|pair| is_key(api, pair))) {
-        write_query(api, query, edits.new_query());
+    if let Some(query) =
+        query.filter(|query| parameters(query).any(|pair| is_key(&api.key_places, pair)))
+    {
+        write_query(&api.key_places, query, edits.new_query());
     }
 }
 
@@ -328,46 +290,9 @@ fn hide_cookies(request: &Request, api: &Api, edits: &mut HeadEdits) {
     }
 }
 
-/// Appends the parameters of `query`, unless they are API keys.
-pub(crate) fn write_query(api: &Api, query: &[u8], out: &mut Vec<u8>) {
-    let mut is_first = true;
-    for pair in parameters(query).filter(|pair| !is_key(api, pair)) {
-        if !is_first {
-            out.push(b'&');
-        }
-        out.extend_from_slice(pair);
-        is_first = false;
-    }
-}
-
-/// Whether a parameter of the query is an API key.
-fn is_key(api: &Api, pair: &[u8]) -> bool {
-    let is_it =
-        |place: &KeyPlace| matches!(place, KeyPlace::Query(name) if value_of(pair, name).is_some());
-    api.key_places.iter().any(is_it)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_pattern_stands_for_anything_but_spaces() {
-        for (pattern, text, expect) in [
-            ("https://a/", "https://a/", true),
-            ("https://a/", "https://a/b", false),
-            ("https://*.a/*", "https://x.y.a/b?c", true),
-            ("https://*.a/*", "https://a/", false),
-            ("*", "", true),
-            ("a*b*c", "a12b3bc", true),
-            ("a*b*c", "a1 2bc", false),
-            ("a.c", "abc", false),
-            ("", "a", false),
-            ("**a", "bca", true),
-        ] {
-            assert_eq!(matches(pattern.as_bytes(), text.as_bytes()), expect, "{pattern} {text}");
-        }
-    }
 
     #[test]
     fn a_key_may_be_restricted_to_addresses_and_referrers() {

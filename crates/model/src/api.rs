@@ -151,7 +151,7 @@ pub struct Accepts {
     pub login: Option<ScopeRule>,
     /// An API key in one of these places; the first that has something counts.
     pub api_keys: Vec<KeyPlace>,
-    /// None, if the request has none: the API requires a client certificate, which is enough.
+    /// None, if the request has none and its client has a certificate, which is enough.
     pub optional: bool,
 }
 

@@ -70,6 +70,12 @@ fn lifecycle(root: &Map<'_>, report: &mut Report) -> (Lifecycle, bool) {
     )
 }
 
+/// Whether `x-wso2-mutual-ssl` has a value that makes client certificates count: `mandatory`, or `optional`.
+pub(super) fn has_certificates(root: &Map<'_>) -> bool {
+    let text = root.get("x-wso2-mutual-ssl").and_then(|node| node.as_text());
+    mutual_tls(root) || text.is_some_and(|text| text.eq_ignore_ascii_case("optional"))
+}
+
 /// Whether `x-wso2-mutual-ssl` is `mandatory`; other values are diagnostics of the extension.
 pub(super) fn mutual_tls(root: &Map<'_>) -> bool {
     let text = root.get("x-wso2-mutual-ssl").and_then(|node| node.as_text());

@@ -30,8 +30,8 @@ pub(super) struct Schemes<'n> {
     pub(super) list: BTreeMap<&'n str, Kind>,
     /// `x-wso2-api-key-header`, in lower case.
     key_header: String,
-    /// Whether the API requires client certificates.
-    mutual_tls: bool,
+    /// Whether client certificates count.
+    certificates: bool,
 }
 
 impl<'n> Schemes<'n> {
@@ -51,8 +51,8 @@ impl<'n> Schemes<'n> {
             });
             list.insert(member.key.as_ref(), found);
         }
-        let (key_header, mutual_tls) = (key_header(root, report), general::mutual_tls(root));
-        Self { list, key_header, mutual_tls }
+        let certificates = general::has_certificates(root);
+        Self { list, key_header: key_header(root, report), certificates }
     }
 
     pub(super) fn kind(&self, name: &str) -> Option<&Kind> {
@@ -168,12 +168,12 @@ impl Application {
         let types = map.get(KEYS[0]).and_then(|node| types(node, schemes, report));
         let node = map.get(KEYS[1]);
         let optional = node.and_then(|node| values::flag(node, KEYS[1], report));
-        if let (Some(node), Some(true), false) = (node, optional, schemes.mutual_tls) {
+        if let (Some(node), Some(true), false) = (node, optional, schemes.certificates) {
             let message = "`optional: true` has no effect without client certificates: clients need a credential";
-            let help = "write `x-wso2-mutual-ssl: mandatory` as well, or `x-wso2-disable-security: true` for public access";
+            let help = "write `x-wso2-mutual-ssl: mandatory` or `optional` as well, or `x-wso2-disable-security: true` for public access";
             report.warning(node.place, message, help);
         }
-        Self { types, optional: optional.map(|optional| optional && schemes.mutual_tls) }
+        Self { types, optional: optional.map(|optional| optional && schemes.certificates) }
     }
 }
 

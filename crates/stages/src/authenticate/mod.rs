@@ -11,6 +11,7 @@
 mod api_key;
 mod cache;
 mod login;
+pub mod places;
 mod refused;
 #[cfg(test)]
 mod tests;

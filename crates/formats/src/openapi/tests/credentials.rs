@@ -70,7 +70,9 @@ fn unsupported_security_is_rejected() {
     );
     security("x-wso2-mutual-ssl: mandatory", "", "GET /* token");
     security("x-wso2-mutual-ssl: required", "", "9:1: error: `x-wso2-mutual-ssl`");
-    security("x-wso2-mutual-ssl: optional", "", "9:1: warning: `x-wso2-mutual-ssl`; GET /* token");
+    security("x-wso2-mutual-ssl: optional", "", "GET /* token");
+    let either = "x-wso2-mutual-ssl: Optional\nx-wso2-application-security: {optional: true}";
+    security(either, "", "GET /* token optional");
 }
 
 #[test]
