@@ -2,9 +2,10 @@
 
 use std::cell::OnceCell;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use expression::json::Document;
-use model::{Condition, Subject};
+use model::{Caller, Condition, Subject};
 use percent_encoding::percent_decode;
 use stages::authenticate::bearer;
 use stages::authenticate::places::{matches, parameters, value_of};
@@ -18,7 +19,10 @@ pub(crate) struct Conditions<'r> {
     /// Where the token is, if one was verified: what any other says counts for nothing.
     pub(crate) token_field: Option<&'r [u8]>,
     pub(crate) address: &'r dyn Fn() -> IpAddr,
-    /// Those of the token, decoded when a condition first asks.
+    /// The caller, and the claims that are kept of new tokens.
+    pub(crate) caller: Option<&'r Caller>,
+    pub(crate) kept: &'r Arc<[String]>,
+    /// Those of the token, decoded when a condition first asks, if they are not kept.
     pub(crate) claims: OnceCell<Option<Document<'static>>>,
 }
 
@@ -57,6 +61,12 @@ impl Conditions<'_> {
     }
 
     fn has_claim(&self, name: &str, value: &str) -> bool {
+        let kept = self.caller.and_then(|caller| caller.claims.as_ref());
+        if let Some(kept) = kept.filter(|kept| Arc::ptr_eq(&kept.names, self.kept)) {
+            let mut all = kept.names.iter().zip(&kept.texts);
+            let text = all.find_map(|(known, text)| (known == name).then_some(text.as_ref()?));
+            return text.is_some_and(|text| matches(value.as_bytes(), text.as_bytes()));
+        }
         let claims = self.claims.get_or_init(|| self.claims()).as_ref();
         let claim = claims.and_then(|claims| claims.root().get(name));
         let text = claim.map(|claim| match claim.string() {

@@ -45,9 +45,10 @@ pub(crate) fn throttle(
     ];
     if quotas.plans.has_conditions() {
         let is_token = |caller: &Rc<Caller>| matches!(caller.kind, CredentialKind::Token);
-        let token_field = caller.as_ref().filter(|caller| is_token(caller));
-        let token_field = token_field.map(|_| route.api.routes().api.auth_header.as_bytes());
-        let met = Conditions { request, token_field, address: &address, claims: OnceCell::new() };
+        let caller = caller.as_ref().filter(|caller| is_token(caller)).map(|caller| &**caller);
+        let token_field = caller.map(|_| route.api.routes().api.auth_header.as_bytes());
+        let (kept, claims) = (quotas.plans.claims(), OnceCell::new());
+        let met = Conditions { request, token_field, address: &address, caller, kept, claims };
         for of in uses.iter_mut().filter_map(|(_, of)| of.as_mut()) {
             *of = quotas.plans.choose(*of, |condition| met.meets(condition));
         }

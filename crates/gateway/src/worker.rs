@@ -108,6 +108,8 @@ impl Worker {
     pub(crate) fn new(clock: impl Into<WorkerClock>, parts: Parts) -> Rc<Self> {
         let Parts { number, compiled, access, key_sets, descriptors, upstreams, heavy, meters } =
             parts;
+        let mut tokens = TokenCache::new(limits::TOKEN_CACHE_BYTES_MAX, &SystemEntropy);
+        tokens.keep_claims(compiled.quotas.plans.claims());
         Rc::new_cyclic(|this| Self {
             this: Weak::clone(this),
             number,
@@ -123,7 +125,7 @@ impl Worker {
             heavy,
             backend_jwts: BackendJwts::default(),
             backend_tokens: BackendTokens::default(),
-            tokens: RefCell::new(TokenCache::new(limits::TOKEN_CACHE_BYTES_MAX, &SystemEntropy)),
+            tokens: RefCell::new(tokens),
             meters: RefCell::new(WorkerMeters::new(meters)),
             tally: Tally::default(),
             access,
@@ -184,6 +186,7 @@ impl Worker {
     /// theirs.
     pub(crate) fn apply(&self, compiled: Compiled) {
         let compiled = Rc::new(compiled);
+        self.tokens.borrow_mut().keep_claims(compiled.quotas.plans.claims());
         let previous = self.compiled.replace(Rc::clone(&compiled));
         let now_us = self.resources.coarse_us();
         self.apis.update(&compiled.routes, &self.pools, now_us);

@@ -53,7 +53,7 @@ pub fn sha256(bytes: &[u8]) -> [u8; 32] {
     hash
 }
 
-pub use claims::{Claims, Confirmation, with_member};
+pub use claims::{Claims, Confirmation, claim_texts, with_member};
 pub use discovery::jwks_uri;
 pub use error::{KeyError, SignError, TokenError};
 pub use introspection::introspected;

@@ -32,8 +32,18 @@ pub struct Caller {
     pub expires_s: Option<u64>,
     /// `nbf`, seconds since the Unix epoch.
     pub not_before_s: Option<u64>,
+    /// Claims that conditions of plans look at.
+    pub claims: Option<Box<KeptClaims>>,
     /// `cnf`: what the client has to prove besides.
     pub confirmation: Option<jose::Confirmation>,
+}
+
+/// The claims that conditions looked at when the token was verified.
+#[derive(Clone, PartialEq, Eq)]
+pub struct KeptClaims {
+    pub names: Arc<[String]>,
+    /// The text of each.
+    pub texts: Vec<Option<String>>,
 }
 
 /// Claims are personal data and aren't printed.

@@ -33,7 +33,7 @@ pub use artefact::{
 };
 pub use auth_failure::AuthFailure;
 pub use backend::{BackendAuth, BackendClient, BackendCredential};
-pub use caller::{Caller, CredentialKind, KeyType, TokenType};
+pub use caller::{Caller, CredentialKind, KeptClaims, KeyType, TokenType};
 pub use denial::{Denial, DenialRow, TABLE};
 pub use diagnostic::{Diagnostic, Place, Severity};
 pub use fault::{Blame, Fault};

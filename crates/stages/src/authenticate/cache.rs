@@ -13,7 +13,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use base::{Entropy, Now};
-use model::{Caller, Issuer, Permitted};
+use model::{Caller, Issuer, KeptClaims, Permitted};
 
 use super::refused::Refused;
 use crate::hash::{fold, siphash};
@@ -34,6 +34,8 @@ pub struct TokenCache {
     hits: u64,
     misses: u64,
     pub(super) refused: Refused,
+    /// The claims that are kept of new tokens.
+    pub(super) claims: Arc<[String]>,
 }
 
 /// Credentials are never printed.
@@ -85,7 +87,13 @@ impl TokenCache {
             hits: 0,
             misses: 0,
             refused: Refused::new(entropy),
+            claims: Arc::default(),
         }
+    }
+
+    /// Keeps these claims of tokens that are verified from now on.
+    pub fn keep_claims(&mut self, names: &Arc<[String]>) {
+        self.claims = Arc::clone(names);
     }
 
     /// Number of cached tokens.
@@ -268,6 +276,7 @@ impl Entry {
             kind: _,
             token_type: _,
             permitted,
+            claims,
             token_id,
             audiences,
             expires_s: _,
@@ -278,14 +287,21 @@ impl Entry {
         let listed =
             scopes.iter().chain(audiences).map(|text| text.len() + size_of::<String>() + 16);
         let subscribed = subscriptions.as_ref().map_or(0, |of| of.bytes());
+        let claims = claims.as_ref().map_or(0, |of| claims_bytes(of));
         let permitted = permitted.as_ref().map_or(0, |of| permitted_bytes(of));
         ENTRY_BYTES
             + subscribed
             + permitted
+            + claims
             + self.token.len()
             + texts.sum::<usize>()
             + listed.sum::<usize>()
     }
+}
+
+fn claims_bytes(claims: &KeptClaims) -> usize {
+    let texts = claims.texts.iter().flatten().map(String::len).sum::<usize>();
+    size_of::<KeptClaims>() + texts + claims.texts.len() * (size_of::<Option<String>>() + 16)
 }
 
 fn permitted_bytes(permitted: &Permitted) -> usize {

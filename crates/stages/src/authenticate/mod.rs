@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use base::{Now, limits};
 use jose::{Claims, Compact, Confirmation, Padding, TokenError};
-use model::{AuthFailure, Caller, CredentialKind, Issuer, KeyType, TokenType};
+use model::{AuthFailure, Caller, CredentialKind, Issuer, KeptClaims, KeyType, TokenType};
 
 use crate::plans::key_of;
 
@@ -121,10 +121,16 @@ fn cached(
 
 /// The caller of a token that is not cached, and is from now on if its issuer's keys verify it.
 fn verified(cache: &mut TokenCache, token: &[u8], issuers: &[Arc<Issuer>], now: Now) -> Identity {
-    let (caller, issuer) = match verify(token, issuers) {
-        Ok((caller, issuer)) => (Rc::new(caller), issuer),
+    let (mut caller, issuer) = match verify(token, issuers) {
+        Ok(verified) => verified,
         Err(rejected) => return rejected,
     };
+    if !cache.claims.is_empty() {
+        let texts = jose::claim_texts(token, &cache.claims);
+        let kept = texts.map(|texts| KeptClaims { names: Arc::clone(&cache.claims), texts });
+        caller.claims = kept.map(Box::new);
+    }
+    let caller = Rc::new(caller);
     if let Err(failure) = check_claims(&caller, issuer, now) {
         return Identity::Rejected(failure);
     }
@@ -374,6 +380,7 @@ fn caller(claims: Claims, number: usize, issuer: &Issuer) -> Caller {
         audiences: claims.aud,
         expires_s: claims.exp,
         not_before_s: claims.nbf,
+        claims: None,
         confirmation: claims.confirmation,
     }
 }
