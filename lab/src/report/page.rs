@@ -4,6 +4,8 @@
 use std::cmp::Reverse;
 use std::fmt::{self, Write};
 
+use serde_json::Value;
+
 use super::chart::{Chart, Setting, escaped, page_style, short};
 use super::intervals;
 use super::ranking::{self, Place, Ranking};
@@ -94,6 +96,7 @@ fn write_page(out: &mut String, views: &[CaseView], charts: &[Chart]) -> fmt::Re
     write_warnings(out, views)?;
     write_charts(out, charts)?;
     write_results(out, views)?;
+    write_requests(out, views)?;
     write_scaling(out, views)?;
     write_environment(out, views)?;
     writeln!(out, "</main><script>{SCRIPT}</script></body></html>")
@@ -276,6 +279,34 @@ fn write_results(out: &mut String, views: &[CaseView]) -> fmt::Result {
         write!(out, "<td class=\"text\">{}</td></tr>", escaped(&codes(view)))?;
     }
     out.write_str("</tbody></table></div></section>")
+}
+
+/// The requests of scenarios, if there are any.
+fn write_requests(out: &mut String, views: &[CaseView]) -> fmt::Result {
+    const COLUMNS: [&str; 9] = [
+        "request", "case", "requests", "errors", "mean ms", "p50 ms", "p99 ms", "p99.9 ms",
+        "max ms",
+    ];
+    const KEYS: [&str; 7] =
+        ["requests", "errors", "mean_ms", "p50_ms", "p99_ms", "p999_ms", "max_ms"];
+    let rows = views.iter().flat_map(|view| {
+        view.by_request().map(move |(request, figures)| {
+            let figure = |key: &&str| of(figures.get(*key).and_then(Value::as_f64), 3);
+            let words = [request.to_owned(), name(view)];
+            words.into_iter().chain(KEYS.iter().map(figure)).collect::<Vec<_>>()
+        })
+    });
+    let rows: Vec<Vec<String>> = rows.collect();
+    if rows.is_empty() {
+        return Ok(());
+    }
+    out.write_str(
+        "<section aria-labelledby=\"requests\"><h2 id=\"requests\">Requests of scenarios</h2>\
+         <div class=\"wide\" role=\"region\" aria-labelledby=\"requests\" tabindex=\"0\">\
+         <table class=\"sortable\"><thead><tr>",
+    )?;
+    write_cells(out, &COLUMNS, &rows)?;
+    out.write_str("</div></section>")
 }
 
 /// The codes of the warnings, or why the case was not measured.
