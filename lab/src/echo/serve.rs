@@ -138,10 +138,13 @@ impl<'a> Connection<'a> {
     fn compose_head(&mut self, start: usize) {
         let request = self.input.get(start..).unwrap_or_default();
         let target = self.head.target(request);
-        self.asked = match self.head.method() {
-            Method::Get if target == REQUESTS_TARGET.as_bytes() => Asked::Count,
-            Method::Post if target == INTROSPECTION_TARGET.as_bytes() => Asked::Introspection,
-            _ => Asked::Echo,
+        let is = |method, wanted: &str| self.head.method() == method && target == wanted.as_bytes();
+        self.asked = if is(Method::Get, REQUESTS_TARGET) {
+            Asked::Count
+        } else if is(Method::Post, INTROSPECTION_TARGET) {
+            Asked::Introspection
+        } else {
+            Asked::Echo
         };
         self.output.clear();
         self.output.extend_from_slice(b"HTTP/1.1 200 OK\r\n");

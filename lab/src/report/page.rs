@@ -2,6 +2,7 @@
 //! and the tables. Its only script sorts tables; without it everything else works.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::fmt::{self, Write};
 
 use serde_json::Value;
@@ -92,7 +93,9 @@ fn write_page(out: &mut String, views: &[CaseView], charts: &[Chart]) -> fmt::Re
         escaped(&ranking::headline(views)),
         escaped(&summary::counts(views))
     )?;
-    write_rankings(out, &ranking::rankings(views))?;
+    let measured = views.iter().filter(|view| view.result().state == State::Measured);
+    let targets = measured.map(CaseView::name).collect();
+    write_rankings(out, &ranking::rankings(views), &targets)?;
     write_warnings(out, views)?;
     write_charts(out, charts)?;
     write_results(out, views)?;
@@ -103,7 +106,11 @@ fn write_page(out: &mut String, views: &[CaseView], charts: &[Chart]) -> fmt::Re
 }
 
 /// One table per metric, if there are several targets.
-fn write_rankings(out: &mut String, rankings: &[Ranking]) -> fmt::Result {
+fn write_rankings(
+    out: &mut String,
+    rankings: &[Ranking],
+    targets: &BTreeSet<String>,
+) -> fmt::Result {
     let several = || rankings.iter().filter(|ranking| ranking.places.len() > 1);
     if several().next().is_none() {
         return Ok(());
@@ -119,14 +126,14 @@ fn write_rankings(out: &mut String, rankings: &[Ranking]) -> fmt::Result {
         write!(
             out,
             "<div><h3>{} <span class=\"soft\">(usable in {usable} of {all} cases)</span></h3>\
-             <div class=\"wide\"><table><thead><tr>",
+             <div class=\"wide\"><table class=\"sortable\"><thead><tr>",
             metric.name
         )?;
         let header =
             ["target", "relative", "interval", "pairs", &format!("median {}", metric.unit)];
         let rows: Vec<[String; 5]> = ranking.places.iter().enumerate().map(place_row).collect();
         write_cells(out, &header, &rows)?;
-        let picture = intervals::picture(ranking).unwrap_or_default();
+        let picture = intervals::picture(ranking, targets).unwrap_or_default();
         write!(out, "</div>{picture}</div>")?;
     }
     out.write_str("</div></section>")
