@@ -26,6 +26,7 @@ pub(super) struct Executor {
     tasks: RefCell<BTreeMap<usize, Task>>,
     created: Cell<usize>,
     queue: Arc<Mutex<Vec<usize>>>,
+    allocations: Cell<u64>,
 }
 
 struct Task {
@@ -77,10 +78,22 @@ impl Executor {
         let Some(mut task) = self.tasks.borrow_mut().remove(&next) else { return true };
         task.wakes.queued.store(false, Ordering::Relaxed);
         let waker = Waker::from(Arc::clone(&task.wakes));
-        if task.future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
+        let mut is_pending = false;
+        let allocated = allocation_counter::measure(|| {
+            is_pending = task.future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending();
+        });
+        if task.role == Role::Gateway {
+            self.allocations.set(self.allocations.get() + allocated.count_total);
+        }
+        if is_pending {
             self.tasks.borrow_mut().insert(next, task);
         }
         true
+    }
+
+    /// How often the gateway's tasks have allocated memory.
+    pub(super) fn allocations(&self) -> u64 {
+        self.allocations.get()
     }
 
     pub(super) fn running(&self, role: Role) -> usize {

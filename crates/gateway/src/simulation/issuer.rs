@@ -110,6 +110,11 @@ fn jwt(holder: usize, random: &mut Random) -> Token {
     Token { text: sign(kid, holder, scope, exp_s), valid }
 }
 
+/// A token that any API takes.
+pub(super) fn lasting_token() -> String {
+    sign(0, 0, SCOPE, u64::MAX >> 12)
+}
+
 fn opaque(holder: usize, world: u64, random: &mut Random) -> Token {
     let (kind, valid) = match random.below(6) {
         0..=2 => ("active", Valid::OnRequest),

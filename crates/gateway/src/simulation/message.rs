@@ -179,6 +179,14 @@ impl<'a> Reader<'a> {
         Ok(Vec::new())
     }
 
+    /// The next `count` bytes.
+    pub(super) async fn take(&mut self, count: usize) -> Result<Vec<u8>, Cut> {
+        while self.buffer.len() < count {
+            self.more().await?;
+        }
+        Ok(self.buffer.drain(..count).collect())
+    }
+
     async fn payload(&mut self, mut left: usize, body: &mut Body) -> Result<(), Cut> {
         while left > 0 {
             if self.buffer.is_empty() {

@@ -25,6 +25,7 @@ mod seeds;
 mod services;
 mod sharing;
 mod state;
+mod steady;
 mod upstream;
 mod world;
 

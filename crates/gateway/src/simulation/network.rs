@@ -1,4 +1,5 @@
-//! Connections in memory: bytes arrive late, in pieces, or not at all, as the seed decides.
+//! Connections in memory: bytes arrive late, in pieces, or not at all, as the seed decides. What they allocate is not
+//! counted.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, ErrorKind, IoSlice};
@@ -87,6 +88,14 @@ impl Network {
         End { network: self.clone(), connection, side, resets }
     }
 
+    /// How often the gateway wrote to the client of `connection`, and to upstreams.
+    pub(super) fn writes(&self, connection: usize) -> [usize; 2] {
+        let state = self.state();
+        let to_client = state.connections[connection].pipes[1].writes;
+        let upstreams = state.connections.iter().enumerate().filter(|(at, _)| *at != connection);
+        [to_client, upstreams.map(|(_, of)| of.pipes[0].writes).sum()]
+    }
+
     pub(super) async fn sleep(&self, us: u64) {
         if us == 0 {
             return;
@@ -134,6 +143,13 @@ impl Network {
     }
 }
 
+/// Runs `act`, whose allocations are not counted.
+fn uncounted<T>(act: impl FnOnce() -> T) -> T {
+    let mut result = None;
+    allocation_counter::opt_out(|| result = Some(act()));
+    result.expect("it ran")
+}
+
 /// One side of a connection. Dropping it closes the connection.
 #[derive(Debug)]
 pub(super) struct End {
@@ -149,6 +165,10 @@ impl End {
         cx: &Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        uncounted(|| self.read(cx, buf))
+    }
+
+    fn read(&self, cx: &Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let mut state = self.network.state();
         let again = state.weather.again;
         if state.connections[self.connection].random.percent(again) {
@@ -164,6 +184,10 @@ impl End {
     }
 
     pub(super) fn poll_write(&self, cx: &Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        uncounted(|| self.write(cx, bytes))
+    }
+
+    fn write(&self, cx: &Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let mut state = self.network.state();
         let again = state.weather.again;
         if state.connections[self.connection].random.percent(again) {
@@ -260,8 +284,10 @@ impl AsyncWrite for End {
         cx: &mut Context<'_>,
         bufs: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let bytes: Vec<u8> = bufs.iter().flat_map(|buf| buf.iter().copied()).collect();
-        Self::poll_write(&self, cx, &bytes)
+        uncounted(|| {
+            let bytes: Vec<u8> = bufs.iter().flat_map(|buf| buf.iter().copied()).collect();
+            self.write(cx, &bytes)
+        })
     }
 
     fn is_write_vectored(&self) -> bool {

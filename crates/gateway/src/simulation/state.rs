@@ -68,6 +68,7 @@ pub(super) struct Pipe {
     pub(super) segments: VecDeque<(u64, Vec<u8>)>,
     pub(super) in_transit: usize,
     pub(super) sent: usize,
+    pub(super) writes: usize,
     pub(super) last_arrival_us: u64,
     /// When the end arrives.
     pub(super) ended_us: Option<u64>,
@@ -240,6 +241,7 @@ impl State {
         pipe.segments.push_back((at_us, bytes[..count].to_vec()));
         pipe.in_transit += count;
         pipe.sent += count;
+        pipe.writes += 1;
         self.schedule(at_us, Event::Arrival { connection, from: side });
         self.log(|| {
             let shown = String::from_utf8_lossy(&bytes[..count.min(60)]).into_owned();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use base::limits::{HELD_BYTES_DEFAULT, IDLE_UPSTREAM_MS_MAX, SWEEP_MS};
 use model::{FaultStatus, Settings};
-use tokio::sync::mpsc::channel;
+use tokio::sync::mpsc::{Receiver, channel};
 use wire::stream::Stream;
 use wire::tls::ClientTls;
 
@@ -22,7 +22,7 @@ use super::state::Weather;
 use super::upstream::Upstream;
 use super::{NETWORK, SPAWNED, TestClock};
 use crate::account::AccessLines;
-use crate::compiled::Live;
+use crate::compiled::{Compiled, Live};
 use crate::descriptors::Descriptors;
 use crate::forward::Shared;
 use crate::heavy::HeavyPool;
@@ -107,24 +107,11 @@ impl World {
         let is_short = crowded && of_services.percent(30);
         let held_bytes = if is_short { 4_000 } else { HELD_BYTES_DEFAULT };
         let live = Limits { client, api, held_bytes }.live();
-        let descriptors = Descriptors { connections_max: 100, requests_max: worker, pipes_max: 0 };
-        let clock = TestClock::Simulated(network.clone());
+        let compiled = services::compiled(live.clone(), false);
         let upstreams = Shared::new(1, &Random::new(seed, 4));
-        let key_fetcher = Rc::new(KeyFetcher::new(clock.clone(), Arc::clone(&upstreams)));
-        let (questions, asked) = channel(8);
-        let worker = Worker::new(
-            clock,
-            Parts {
-                number: 0,
-                compiled: services::compiled(live.clone(), false),
-                access: AccessLines::default(),
-                key_sets: questions,
-                descriptors,
-                upstreams,
-                heavy: HeavyPool::start(0).expect("no thread is needed"),
-                meters: Arc::default(),
-            },
-        );
+        let (worker, asked) = start_worker(&network, compiled, worker, Arc::clone(&upstreams));
+        let clock = TestClock::Simulated(network.clone());
+        let key_fetcher = Rc::new(KeyFetcher::new(clock, upstreams));
         let mut turns = Random::new(seed, 6);
         if crowded && turns.percent(50) {
             worker.saturation.limit_to(turns.between(1, 3));
@@ -344,6 +331,27 @@ impl World {
         assert_eq!(worker.resources.watches.len(), 0, "deadlines");
         self.key_fetcher.check_released();
     }
+}
+
+/// A worker in a network, and what it asks the fetcher of keys.
+pub(super) fn start_worker(
+    network: &Network,
+    compiled: Compiled,
+    requests_max: usize,
+    upstreams: Arc<Shared>,
+) -> (Rc<Worker>, Receiver<String>) {
+    let (key_sets, asked) = channel(8);
+    let parts = Parts {
+        number: 0,
+        compiled,
+        access: AccessLines::default(),
+        key_sets,
+        descriptors: Descriptors { connections_max: 100, requests_max, pipes_max: 0 },
+        upstreams,
+        heavy: HeavyPool::start(0).expect("no thread is needed"),
+        meters: Arc::default(),
+    };
+    (Worker::new(TestClock::Simulated(network.clone()), parts), asked)
 }
 
 impl Drop for World {
