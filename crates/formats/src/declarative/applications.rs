@@ -14,6 +14,7 @@ use super::plans::{check_name, name};
 use super::sections::blocks;
 use super::table::{self, Table};
 use crate::report::{Report, shorten};
+use crate::tree::Lines;
 
 /// Reads the file of an application. `plans`: the names of plans. The application is absent if any diagnostic is an
 /// error.
@@ -36,7 +37,8 @@ fn application(
 ) -> Option<Application> {
     let text = table::text(text, report)?;
     let root = table::parse(text, report)?;
-    let root = Table::root(APPLICATION, &root, text, report);
+    let lines = Lines::new(text);
+    let root = Table::root(APPLICATION, &root, &lines, report);
     let table = root.section("application", "application", report);
     if !table.is_present() {
         let help = "write `[application]` and `name = \"...\"`";

@@ -13,7 +13,7 @@ use super::manual::PLANS;
 use super::sections::blocks;
 use super::table::{self, Table};
 use crate::report::{Report, one_of, shorten, suggest};
-use crate::tree::{self, Keep, Node};
+use crate::tree::{self, Keep, Lines, Node};
 
 const KIBIBYTE: u64 = 1024;
 const MINUTE_MS: u64 = 60_000;
@@ -122,7 +122,8 @@ fn read(
     }
     let Some(text) = table::text(text, report) else { return nothing() };
     let Some(root) = table::parse(text, report) else { return nothing() };
-    let root = Table::root(PLANS, &root, text, report);
+    let lines = Lines::new(text);
+    let root = Table::root(PLANS, &root, &lines, report);
     let sections = root.sections("plan", "plan", report);
     let plans = sections.iter().filter_map(|section| plan(section, report)).collect();
     let sections = root.sections("deny", "deny", report);

@@ -26,6 +26,7 @@ use super::users;
 use crate::address::{Wrong, host_pattern};
 use crate::openapi::cors::{header, origin};
 use crate::report::{Report, shorten};
+use crate::tree::Lines;
 
 pub(super) fn settings(
     root: &Spanned<DeTable<'_>>,
@@ -33,7 +34,8 @@ pub(super) fn settings(
     outside: &Outside<'_>,
     report: &mut Report,
 ) -> Settings {
-    let root = Table::root(MANUAL, root, text, report);
+    let lines = Lines::new(text);
+    let root = Table::root(MANUAL, root, &lines, report);
     let integration = root.section("integration", "integration", report);
     let control = root.section("control", "control", report);
     let others = integration.is_present() || control.is_present();

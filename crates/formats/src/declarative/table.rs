@@ -9,7 +9,7 @@ use toml::de::{DeTable, DeValue};
 
 use super::manual::{self, Row};
 use crate::report::{Report, shorten, suggest};
-use crate::tree::place_of;
+use crate::tree::Lines;
 
 /// Parses the file and reports all syntax errors.
 pub(super) fn parse<'t>(text: &'t str, report: &mut Report) -> Option<Spanned<DeTable<'t>>> {
@@ -24,8 +24,9 @@ pub(super) fn parse<'t>(text: &'t str, report: &mut Report) -> Option<Spanned<De
         return None;
     }
     let (table, errors) = DeTable::parse_recoverable(text);
+    let lines = (!errors.is_empty()).then(|| Lines::new(text));
     for error in &errors {
-        let place = error.span().map(|span| place_of(text, span.start));
+        let place = lines.as_ref().zip(error.span()).map(|(lines, at)| lines.place(at.start));
         let message = error.message().lines().collect::<Vec<_>>().join(", ");
         report.error(place, format!("invalid TOML: {message}"), "correct the TOML");
     }
@@ -47,7 +48,7 @@ pub(super) struct Table<'t> {
     /// The keys of the file.
     manual: &'static [Row],
     name: &'static str,
-    text: &'t str,
+    lines: &'t Lines<'t>,
     table: Option<&'t DeTable<'t>>,
     pub(super) place: Option<Place>,
 }
@@ -63,10 +64,10 @@ impl<'t> Table<'t> {
     pub(super) fn root(
         manual: &'static [Row],
         root: &'t Spanned<DeTable<'t>>,
-        text: &'t str,
+        lines: &'t Lines<'t>,
         report: &mut Report,
     ) -> Self {
-        Self { manual, name: "", text, table: Some(root.get_ref()), place: None }.checked(report)
+        Self { manual, name: "", lines, table: Some(root.get_ref()), place: None }.checked(report)
     }
 
     /// The table under `key`; an empty one if the file does not have it.
@@ -93,7 +94,7 @@ impl<'t> Table<'t> {
         };
         let mut tables = Vec::new();
         for item in items {
-            let place = place_of(self.text, item.span().start);
+            let place = self.lines.place(item.span().start);
             match item.get_ref().as_table() {
                 Some(table) => {
                     let table = Self { name, table: Some(table), place: Some(place), ..*self };
@@ -119,7 +120,7 @@ impl<'t> Table<'t> {
                 [] => "remove it".to_owned(),
                 known => format!("valid keys are {}", known.join(", ")),
             });
-            let place = place_of(self.text, key.span().start);
+            let place = self.lines.place(key.span().start);
             let table = match self.name {
                 "" => String::new(),
                 table => format!(" in {}", manual::heading(table)),
@@ -140,7 +141,7 @@ impl<'t> Table<'t> {
 
     fn item(&self, value: &'t Spanned<DeValue<'t>>) -> Item<'t> {
         let Range { start, .. } = value.span();
-        Item { value: value.get_ref(), place: place_of(self.text, start) }
+        Item { value: value.get_ref(), place: self.lines.place(start) }
     }
 
     /// A string that is not empty.

@@ -84,7 +84,8 @@ pub(crate) fn read<'a>(text: &'a [u8], keep: Keep, report: &mut Report) -> Optio
         Ok(text) => text.strip_prefix('\u{feff}').unwrap_or(text),
         Err(error) => {
             let before = text.get(..error.valid_up_to()).unwrap_or_default();
-            let place = place_of(&String::from_utf8_lossy(before), before.len());
+            let before = String::from_utf8_lossy(before);
+            let place = Lines::new(&before).place(before.len());
             report.error(place, "invalid UTF-8", "save the file as UTF-8");
             return None;
         }
@@ -113,15 +114,29 @@ fn is_json(text: &str, report: &Report) -> bool {
     }
 }
 
-/// Line and column of the byte at `offset`.
-pub(crate) fn place_of(text: &str, offset: usize) -> Place {
-    let bytes = text.as_bytes();
-    let before = bytes.get(..offset).unwrap_or(bytes);
-    let line_start = before.iter().rposition(|b| *b == b'\n').map_or(0, |at| at.saturating_add(1));
-    let lines = before.iter().filter(|b| **b == b'\n').count();
-    let on_line = before.get(line_start..).unwrap_or_default();
-    let characters = on_line.iter().filter(|b| (**b & 0xc0) != 0x80).count();
-    Place { line: count(lines).saturating_add(1), column: count(characters).saturating_add(1) }
+/// Where the lines of a text begin.
+pub(crate) struct Lines<'t> {
+    text: &'t [u8],
+    /// Without the first.
+    starts: Vec<usize>,
+}
+
+impl<'t> Lines<'t> {
+    pub(crate) fn new(text: &'t str) -> Self {
+        let text = text.as_bytes();
+        let ends = text.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
+        Self { text, starts: ends.map(|(at, _)| at.saturating_add(1)).collect() }
+    }
+
+    /// Line and column of the byte at `offset`.
+    pub(crate) fn place(&self, offset: usize) -> Place {
+        let lines = self.starts.partition_point(|start| *start <= offset);
+        let start = lines.checked_sub(1).and_then(|line| self.starts.get(line)).copied();
+        let end = offset.min(self.text.len());
+        let on_line = self.text.get(start.unwrap_or(0)..end).unwrap_or_default();
+        let characters = on_line.iter().filter(|b| (**b & 0xc0) != 0x80).count();
+        Place { line: count(lines).saturating_add(1), column: count(characters).saturating_add(1) }
+    }
 }
 
 /// A count as a line or column; documents are far smaller than 4 GiB
