@@ -139,7 +139,7 @@ fn agents_generate_the_load_of_a_suite() {
     files.write("secret", "the secret of this journey");
     let start = || {
         let arguments = ["lab", "agent", "--listen", "127.0.0.1:0", "--token-file", "secret"];
-        let mut agent = Process::start(files.folder(), &arguments);
+        let agent = Process::start(files.folder(), &arguments);
         agent.wait_for("agent listening on");
         let addr = agent.text().split_whitespace().last().unwrap().to_owned();
         (agent, addr)
