@@ -54,7 +54,7 @@ fn proxy(name: &str, times: usize) {
                     let sent = sent.ok().flatten().expect("the body is held");
                     let echo = Body::held(Format::Soap11, sent);
                     let echo = Message::new(Direction::Response, head(), echo);
-                    run.answer(id, Answer::Response(echo));
+                    run.answer(id, Answer::Response(Box::new(echo)));
                 }
                 Event::Respond(message, _) => {
                     let bytes = message.body.bytes(&Budget::large());

@@ -275,7 +275,7 @@ impl Environment for Host {
 
 impl Bench for Host {
     fn exchange(&self, exchange: Exchange, _: Option<&Properties>) -> Option<Answer> {
-        Some(Answer::Response(exchange.message))
+        Some(Answer::Response(Box::new(exchange.message)))
     }
 
     fn respond(&self, message: Message) {

@@ -9,6 +9,7 @@
 //! attribute names lose their prefixes, texts that spell a JSON number, `true`, `false` or `null` become such values, and
 //! elements without content become `null`. [`Rules`] say otherwise.
 
+mod restore;
 mod to_json;
 mod to_xml;
 
@@ -18,6 +19,7 @@ use xpath::regex::Regex;
 
 use crate::{limits, pattern};
 
+pub use restore::restore;
 pub use to_json::to_json;
 pub use to_xml::to_xml;
 

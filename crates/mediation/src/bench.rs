@@ -43,7 +43,7 @@ pub fn perform(mut run: Run, bench: &impl Bench) -> Result<(), Failure> {
                 let failure = Failure::new(Code::MEDIATION, "the body was not held");
                 run.answer(id, Answer::Failed(failure, None));
             }
-            Event::Respond(message, _) => bench.respond(message),
+            Event::Respond(message, _) => bench.respond(*message),
             Event::Accepted => bench.accept(),
             Event::Failed(failure) => return Err(failure),
             Event::Heavy => {}

@@ -66,6 +66,6 @@ pub use program::{
 };
 pub use run::{Answer, Ask, AskId, Event, Exchange, Run, Scene, Source, Target};
 pub use service::{
-    Api, Bindings, Flow, Found, Inbound, InboundTarget, Matched, Proxy, Resource, ResourcePath,
-    Transports,
+    Api, Asked, Bindings, Flow, Found, Inbound, InboundTarget, Matched, Proxy, Resource,
+    ResourcePath, Transports,
 };

@@ -221,6 +221,8 @@ pub struct Endpoint {
     pub credentials: Option<Credentials>,
     /// A WSDL says where it is.
     pub is_wsdl: bool,
+    /// What is set on every message that is sent there; not of a member of a group.
+    pub(crate) properties: Arc<[Box<dyn Mediator>]>,
 }
 
 /// `retryConfig`: the errors after which a group tries its next member.
@@ -344,6 +346,8 @@ pub struct Suspend {
     pub marking_codes: Vec<u32>,
     /// Tries that a marked endpoint has before it is suspended.
     pub retries: u32,
+    /// How long it waits before each of them.
+    pub retry_delay_ms: u32,
 }
 
 impl Default for Suspend {
@@ -351,6 +355,14 @@ impl Default for Suspend {
         let (initial_ms, maximum_ms) = (30_000, u32::MAX);
         // A timeout, and a connection that was closed. Source: Synapse's `AbstractEndpoint.isTimeout`.
         let (codes, marking_codes) = (None, vec![101_504, 101_505]);
-        Self { codes, initial_ms, factor: 1.0, maximum_ms, marking_codes, retries: 0 }
+        Self {
+            codes,
+            initial_ms,
+            factor: 1.0,
+            maximum_ms,
+            marking_codes,
+            retries: 0,
+            retry_delay_ms: 0,
+        }
     }
 }

@@ -8,7 +8,7 @@ use model::{Diagnostic, Place, Severity};
 use crate::description::Wsdl;
 use crate::mediators::Pattern;
 use crate::program::{EndpointId, Program, SequenceId, Site};
-use crate::{Failure, Message, PropertyScope, PropertyValue, template};
+use crate::{Failure, Head, Message, PropertyScope, PropertyValue, template};
 
 /// What becomes of a message that comes in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -116,6 +116,7 @@ pub struct Api {
     /// `binds-to`
     pub bindings: Bindings,
     pub resources: Vec<Resource>,
+    pub(crate) conditions: Conditions,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,6 +125,56 @@ pub struct Resource {
     pub methods: Vec<String>,
     pub path: ResourcePath,
     pub flow: Flow,
+    pub(crate) conditions: Conditions,
+}
+
+/// What an API or a resource expects of a request besides its path and method. Source: Synapse's `API.canProcess` and
+/// `Resource.canProcess`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Conditions {
+    /// `hostname`
+    pub(crate) host: Option<String>,
+    pub(crate) port: Option<u16>,
+    /// `protocol`: whether it comes over TLS.
+    pub(crate) secure: Option<bool>,
+    pub(crate) content_type: Option<String>,
+    pub(crate) user_agent: Option<Pattern>,
+}
+
+/// A request whose resource is looked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'r> {
+    pub method: &'r str,
+    pub secure: bool,
+    pub head: &'r dyn Head,
+    /// Without one, its content type does not matter.
+    pub has_body: bool,
+}
+
+impl Conditions {
+    fn hold(&self, asked: &Asked<'_>) -> bool {
+        if *self == Self::default() {
+            return true;
+        }
+        let host = asked.head.field("Host").unwrap_or_default();
+        let (name, port) = match host.rsplit_once(':') {
+            Some((name, port)) if !port.contains(']') => (name, port.parse().ok()),
+            Some(_) | None => (&*host, Some(if asked.secure { 443 } else { 80 })),
+        };
+        // A pattern without budget matches nothing.
+        let is_agent = |pattern: &Pattern| {
+            let agent = asked.head.field("User-Agent");
+            agent.is_some_and(|agent| pattern.matches(&agent, &Budget::default()).unwrap_or(false))
+        };
+        let is_type = |expected: &String| {
+            asked.head.field("Content-Type").is_some_and(|is| is.eq_ignore_ascii_case(expected))
+        };
+        self.host.as_ref().is_none_or(|expected| name.eq_ignore_ascii_case(expected))
+            && self.port.is_none_or(|expected| port == Some(expected))
+            && self.secure.is_none_or(|expected| asked.secure == expected)
+            && (!asked.has_body || self.content_type.as_ref().is_none_or(is_type))
+            && self.user_agent.as_ref().is_none_or(is_agent)
+    }
 }
 
 /// Which paths below the API's a resource serves.
@@ -201,7 +252,7 @@ impl Found<'_> {
 impl Program {
     /// The resource for a request. `target`: path and query.
     #[must_use]
-    pub fn resource(&self, method: &str, target: &str) -> Matched<'_> {
+    pub fn resource(&self, asked: &Asked<'_>, target: &str) -> Matched<'_> {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let rest = |api: &Api| {
             let rest = path.strip_prefix(&*api.base_path)?;
@@ -212,7 +263,7 @@ impl Program {
         let Some((rest, api)) = apis.min_by_key(|(rest, _)| *rest) else {
             return Matched::NoApi { handler: self.sequence("main") };
         };
-        self.resource_of(api, method, path.get(path.len() - rest..).unwrap_or_default(), query)
+        self.resource_of(api, asked, path.get(path.len() - rest..).unwrap_or_default(), query)
     }
 
     /// The same for a request whose API is known. `rest`: the path below the API's base path.
@@ -220,18 +271,21 @@ impl Program {
     pub fn resource_of<'p>(
         &'p self,
         api: &'p Api,
-        method: &str,
+        asked: &Asked<'_>,
         rest: &str,
         query: &str,
     ) -> Matched<'p> {
+        if !api.conditions.hold(asked) {
+            return Matched::NoApi { handler: self.sequence("main") };
+        }
         let rest = if rest.is_empty() { "/" } else { rest };
         let target = if query.is_empty() { rest.to_owned() } else { format!("{rest}?{query}") };
         let best = |resource: &'_ Resource| resource.matches(rest, &target);
         let of_path = || {
-            let all = api.resources.iter();
+            let all = api.resources.iter().filter(|resource| resource.conditions.hold(asked));
             all.filter_map(|resource| Some((resource, best(resource)?)))
         };
-        let of_method = of_path().filter(|(resource, _)| resource.serves(method));
+        let of_method = of_path().filter(|(resource, _)| resource.serves(asked.method));
         let Some((resource, (_, variables))) = of_method.max_by(|one, other| {
             // Of several as good ones the first.
             one.1.0.cmp(&other.1.0).then(std::cmp::Ordering::Greater)

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use host::{
     ENDPOINTS, Outcome, World, diagnostics, drive, echo, flow, program, proxy, request, streaming,
 };
-use penstock_mediation::{Ask, Code, Event, Flow, Run};
+use penstock_mediation::{Ask, Code, Compiler, Event, Flow, Run};
 use xpath::Budget;
 
 #[test]
@@ -274,8 +274,16 @@ fn what_an_endpoint_cannot_do_is_said_by_name() {
             "`basicAuth` needs a `password`",
         ),
         (
-            "<address uri=\"http://h\"><markForSuspension><retryDelay>9</retryDelay></markForSuspension></address>",
-            "warning: `retryDelay` has no effect",
+            "<address uri=\"http://h\"/><property name=\"a\" expression=\"$body//a\"/>",
+            "the body is not read on the way to an endpoint",
+        ),
+        (
+            "<failover><endpoint><address uri=\"http://h\"/><property name=\"a\" value=\"1\"/></endpoint></failover>",
+            "a property of a member is not served",
+        ),
+        (
+            "<address uri=\"http://h\"><suspendOnFailure><progressionFactor>-1</progressionFactor></suspendOnFailure></address>",
+            "`progressionFactor` is `-1`",
         ),
         (
             "<address uri=\"http://h\"><retryConfig><codes/></retryConfig></address>",
@@ -284,6 +292,26 @@ fn what_an_endpoint_cannot_do_is_said_by_name() {
     ] {
         let found = diagnostics(&format!("{ENDPOINTS}<endpoint name=\"e\">{endpoint}</endpoint>"));
         assert!(found.iter().any(|text| text.contains(expect)), "{expect}\n{found:#?}");
+    }
+}
+
+#[test]
+fn what_an_endpoint_sets_is_sent_with_the_message() {
+    let named = "<endpoint name=\"e\"><http uri-template=\"http://h/{uri.var.id}\"/>\
+        <property name=\"X-From\" expression=\"$ctx:from\" scope=\"transport\"/>\
+        <property name=\"uri.var.id\" value=\"7\"/>\
+        <property name=\"HTTP_METHOD\" value=\"PUT\" scope=\"axis2\"/></endpoint>";
+    for to in ["key=\"e\"", "key-expression=\"'e'\""] {
+        let target = format!(
+            "><inSequence><property name=\"from\" value=\"me\"/><call><endpoint {to}/></call></inSequence>"
+        );
+        let text = format!("{named}<proxy name=\"P\"><target{target}</target></proxy>");
+        let program = program(&text);
+        let mut run =
+            Run::new(Arc::clone(&program), flow(&program), request("1"), Budget::default());
+        let Event::Ask(_, Ask::Exchange(exchange)) = run.next(&World::default()) else { panic!() };
+        assert_eq!(exchange.target.url, "http://h/7");
+        assert_eq!(exchange.message.head.field("X-From").as_deref(), Some("me"));
     }
 }
 
@@ -338,4 +366,51 @@ fn endpoint_templates_and_groups_that_multiply_are_rejected() {
     let groups = [group("g0", "g1"), group("g1", "g2"), group("g2", "a")].concat();
     let ran = proxy(&groups, " endpoint=\"g0\">", &echo);
     assert!(ran.failure().message.contains("more than 256 endpoints"), "{:?}", ran.failure());
+}
+
+#[test]
+fn sequences_and_endpoints_of_the_registry_are_artefacts_where_they_are_named() {
+    const NS: &str = "xmlns=\"http://ws.apache.org/ns/synapse\"";
+    let bytes = |text: String| Arc::<[u8]>::from(text.into_bytes());
+    let proxy = format!(
+        "<proxy {NS} name=\"P\"><target inSequence=\"conf:/in.xml\"><endpoint key=\"gov:e.xml\"/></target></proxy>"
+    );
+    let artefact = model::Artefact {
+        kind: model::ArtefactKind::Proxy,
+        name: "P".to_owned(),
+        version: String::new(),
+        file: "p.xml".into(),
+        bytes: bytes(proxy),
+        configs: std::collections::BTreeMap::default(),
+        documents: std::collections::BTreeMap::default(),
+        contains: Vec::new(),
+        application: None,
+    };
+    let inner = "<sequence key=\"/_system/governance/inner.xml\"/>";
+    let diagnostics = |inner_text: &str| {
+        let resources = [
+            ("conf:/in.xml", format!("<sequence {NS} name=\"any\">{inner}</sequence>")),
+            ("gov:/inner.xml", format!("<sequence {NS} name=\"any\">{inner_text}</sequence>")),
+            ("gov:/e.xml", format!("<endpoint {NS}><address uri=\"http://a/\"/></endpoint>")),
+            ("gov:/unused.xml", format!("<sequence {NS}><unknown/></sequence>")),
+        ];
+        let resource = |(path, text): (&str, String)| {
+            let file = format!("{}.xml", path.replace([':', '/'], "_")).into();
+            let media_type = String::new();
+            (path.to_owned(), model::Resource { file, media_type, bytes: bytes(text) })
+        };
+        let resources = resources.map(resource).into_iter().collect();
+        let artefacts = vec![artefact.clone()];
+        let set = model::ArtefactSet { artefacts, resources };
+        let (program, diagnostics) = Compiler::compile_set(&set);
+        let served = program.proxies().len();
+        (served, diagnostics.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+    };
+    assert_eq!(diagnostics("<log/>"), (1, String::new()));
+    let (served, found) = diagnostics("<unknown/>");
+    assert_eq!(served, 0, "{found}");
+    assert!(
+        found.contains("gov__inner.xml.xml:1:") && found.contains("uses the sequence"),
+        "{found}"
+    );
 }

@@ -110,7 +110,7 @@ fn the_message_type_survives_a_call_and_other_transport_properties_do_not() {
     let target = "><inSequence><property name=\"messageType\" value=\"application/json\" scope=\"axis2\"/>\
                   <property name=\"HTTP_SC\" value=\"299\" scope=\"axis2\"/>\
                   <call><endpoint key=\"a\"/></call><respond/></inSequence>";
-    let xml = |_: &str, _: &str| Some(Answer::Response(response("<a><b>1</b></a>")));
+    let xml = |_: &str, _: &str| Some(Answer::Response(Box::new(response("<a><b>1</b></a>"))));
     let ran = proxy("", target, &xml);
     assert_eq!(ran.body(), r#"{"a":{"b":1}}"#);
     let Outcome::Responded(message) = ran.outcome else { panic!() };
@@ -199,7 +199,7 @@ fn a_body_that_nobody_reads_streams_both_ways() {
         (Source::Request, penstock_mediation::BodyUse::Untouched)
     );
     assert!(matches!(run.next(&world), Event::Waiting));
-    run.answer(id, Answer::Response(streaming()));
+    run.answer(id, Answer::Response(Box::new(streaming())));
     let Event::Respond(message, source) = run.next(&world) else { panic!() };
     assert_eq!(
         (source, message.body.state()),
@@ -298,7 +298,7 @@ fn many_small_parts_make_their_splitter_and_their_join_heavy() {
     }
     let large = format!("\"{}\"", "x".repeat(50_000));
     for id in asks {
-        run.answer(id, Answer::Response(response(&large)));
+        run.answer(id, Answer::Response(Box::new(response(&large))));
     }
     assert!(matches!(run.next(&world), Event::Heavy), "each response is small, and all are not");
     let Event::Respond(message, _) = run.next_heavy(&world) else { panic!() };
@@ -312,8 +312,8 @@ fn an_answer_that_nobody_waits_for_is_ignored() {
     let world = World::default();
     let mut run = Run::new(Arc::clone(&program), flow(&program), request("1"), Budget::default());
     let Event::Ask(id, _) = run.next(&world) else { panic!() };
-    run.answer(id, Answer::Response(response("2")));
-    run.answer(id, Answer::Response(response("3")));
+    run.answer(id, Answer::Response(Box::new(response("2"))));
+    run.answer(id, Answer::Response(Box::new(response("3"))));
     assert!(!run.is_done());
     let Event::Respond(message, _) = run.next(&world) else { panic!() };
     assert!(run.is_done());

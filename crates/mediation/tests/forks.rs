@@ -16,11 +16,12 @@ const ENDPOINTS: &str = "<endpoint name=\"a\"><address uri=\"http://a/\"/></endp
 /// Returns what was sent, in a property with the endpoint's name.
 fn echo(url: &str, body: &str) -> Option<Answer> {
     let name = url.trim_start_matches("http://").trim_end_matches('/');
-    Some(Answer::Response(response(&if body.starts_with('<') {
+    let body = if body.starts_with('<') {
         format!("<{name}>{body}</{name}>")
     } else {
         format!("{{\"{name}\":{body}}}")
-    })))
+    };
+    Some(Answer::Response(Box::new(response(&body))))
 }
 
 fn silent(_: &str, _: &str) -> Option<Answer> {

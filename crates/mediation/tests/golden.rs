@@ -93,11 +93,12 @@ fn echo(url: &str, body: &str) -> Option<Answer> {
     if url.starts_with("http://refused/") {
         return refuse(url, body);
     }
-    Some(Answer::Response(response(&match body {
+    let body = match body {
         "" => format!("{{\"from\":\"{url}\"}}"),
         body if body.starts_with('<') => format!("<from url=\"{url}\">{body}</from>"),
         body => format!("{{\"from\":\"{url}\",\"got\":{body}}}"),
-    })))
+    };
+    Some(Answer::Response(Box::new(response(&body))))
 }
 
 fn shown(ran: &Ran) -> String {

@@ -32,7 +32,7 @@ fn the_failure_of_an_endpoint_has_its_code_and_the_message_that_was_sent() {
     let target = " endpoint=\"a\" faultSequence=\"f\">";
     let returned = |_: &str, body: &str| {
         let failure = Failure::new(Code::NOT_CONNECTED, "refused");
-        Some(Answer::Failed(failure, Some(request(body))))
+        Some(Answer::Failed(failure, Some(Box::new(request(body)))))
     };
     let ran = proxy(&fault, target, &returned);
     assert_eq!(ran.log, ["f = 101503, m = refused"]);
@@ -197,7 +197,7 @@ fn a_loop_of_calls_ends_with_the_budget() {
     let flow = Flow { request: program.sequence("again"), ..Flow::default() };
     let budget = Budget::new(10_000, 1 << 20);
     let run = Run::new(Arc::clone(&program), flow, request("1"), budget);
-    let ran = drive_run(run, &|_, _| Some(Answer::Response(response("1"))));
+    let ran = drive_run(run, &|_, _| Some(Answer::Response(Box::new(response("1")))));
     assert!(ran.failure().message.contains("10000 steps"), "{:?}", ran.outcome);
     assert!(ran.sent.len() < 300, "{}", ran.sent.len());
 }

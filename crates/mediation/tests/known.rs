@@ -50,7 +50,7 @@ fn a_soap_fault_is_a_failure_if_the_message_says_so() {
         let fault = format!(
             "<s:Envelope xmlns:s=\"{version}\"><s:Body><s:Fault>{body}</s:Fault></s:Body></s:Envelope>"
         );
-        move |_: &str, _: &str| Some(Answer::Response(response(&fault)))
+        move |_: &str, _: &str| Some(Answer::Response(Box::new(response(&fault))))
     };
     let soap11 = fault(
         "http://schemas.xmlsoap.org/soap/envelope/",

@@ -400,6 +400,15 @@ fn forms_and_multipart_are_xml_to_expressions() {
         (written, &*field),
         (parts.replace("one", "two"), "multipart/form-data; boundary=\"B\"")
     );
+    // A text keeps its content type, and one with the boundary changes that.
+    let typed = parts.replace("\"a\"\r\n", "\"a\"\r\nContent-Type: text/csv\r\n");
+    let typed = || message("multipart/form-data; boundary=\"B\"", &typed);
+    let edited = "<enrich><source type=\"inline\">x--B</source><target xpath=\"//a\"/></enrich>";
+    let (written, field) = run(edited, typed()).finish();
+    assert_eq!(field, "multipart/form-data; boundary=penstock-00000000");
+    assert!(written.starts_with(
+        "--penstock-00000000\r\nContent-Disposition: form-data; name=\"a\"\r\nContent-Type: text/csv\r\n\r\nx--B\r\n"
+    ), "{written}");
     let as_multipart =
         "<property name=\"messageType\" value=\"multipart/form-data\" scope=\"axis2\"/>";
     let (written, field) =
@@ -550,15 +559,13 @@ fn all_fields_can_be_removed_and_credentials_are_not_logged() {
 }
 
 #[test]
-fn a_proxy_that_does_not_start_and_an_api_of_one_host_are_not_served() {
+fn a_proxy_that_does_not_start_is_not_served() {
     let proxy = "<proxy name=\"p\" startOnLoad=\"false\"><target><inSequence><respond/></inSequence>\
         </target></proxy>";
-    let api = "<api name=\"a\" context=\"/a\" hostname=\"internal.example\"><resource><inSequence>\
-        <respond/></inSequence></resource></api>";
     let of_a_server = "<registry provider=\"x\"/><taskManager provider=\"x\"/>";
-    let (program, diagnostics) = compile(&format!("{of_a_server}{proxy}{api}"));
-    assert!(program.proxies().is_empty() && program.apis().is_empty(), "{diagnostics:?}");
-    assert_eq!(diagnostics.len(), 2, "{diagnostics:?}");
+    let (program, diagnostics) = compile(&format!("{of_a_server}{proxy}"));
+    assert!(program.proxies().is_empty(), "{diagnostics:?}");
+    assert_eq!(diagnostics.len(), 1, "{diagnostics:?}");
 }
 
 #[test]

@@ -5,7 +5,7 @@
 mod host;
 
 use host::{diagnostics, program};
-use penstock_mediation::{Matched, Program};
+use penstock_mediation::{Asked, Matched, PlainHead, Program};
 
 /// Resources whose fault sequence tells which they are.
 fn api(attributes: &str, resources: &[&str]) -> String {
@@ -18,7 +18,16 @@ fn api(attributes: &str, resources: &[&str]) -> String {
 
 /// `API number variables query`, or what became of the request.
 fn find(program: &Program, method: &str, target: &str) -> String {
-    match program.resource(method, target) {
+    find_with(program, method, target, &[])
+}
+
+/// The same of a request with these header fields.
+fn find_with(program: &Program, method: &str, target: &str, fields: &[(&str, &str)]) -> String {
+    let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+    let fields = fields.iter().map(own).collect();
+    let head = PlainHead { fields, ..PlainHead::default() };
+    let asked = Asked { method, secure: method == "PUT", head: &head, has_body: method != "GET" };
+    match program.resource(&asked, target) {
         Matched::Resource(found) => {
             let mut resources = found.api.resources.iter();
             let number = resources.position(|resource| std::ptr::eq(resource, found.resource));
@@ -123,5 +132,49 @@ fn a_path_that_cannot_be_matched_is_rejected() {
     for resource in ["uri-template=\"x\"", "uri-template=\"/{a\"", "url-mapping=\"a*\""] {
         let found = diagnostics(&api("name=\"A\" context=\"/a\"", &[resource]));
         assert!(found.iter().any(|text| text.contains("the path `")), "{resource} {found:?}");
+    }
+}
+
+#[test]
+fn resources_are_chosen_by_content_type_user_agent_and_protocol() {
+    let program = program(&api(
+        "name=\"A\" context=\"/a\"",
+        &[
+            "methods=\"POST GET\" uri-template=\"/x\" content-type=\"text/csv\"",
+            "uri-template=\"/x\" user-agent=\"curl/.*\"",
+            "uri-template=\"/x\" protocol=\"https\"",
+            "uri-template=\"/y\" protocol=\"http\"",
+        ],
+    ));
+    for (request, fields, expect) in [
+        ("POST /a/x", [("Content-Type", "Text/CSV"), ("User-Agent", "x")], "A 0"),
+        ("GET /a/x", [("Content-Type", "text/xml"), ("User-Agent", "x")], "A 0"),
+        ("POST /a/x", [("Content-Type", "text/xml"), ("User-Agent", "curl/8")], "A 1"),
+        ("POST /a/x", [("Content-Type", "text/xml"), ("User-Agent", "a curl/8")], "404"),
+        ("PUT /a/x", [("Content-Type", "text/xml"), ("User-Agent", "x")], "A 2"),
+        ("PUT /a/y", [("Content-Type", "text/xml"), ("User-Agent", "x")], "404"),
+        ("POST /a/y", [("Content-Type", "text/xml"), ("User-Agent", "x")], "A 3"),
+    ] {
+        let (method, target) = request.split_once(' ').unwrap();
+        assert_eq!(find_with(&program, method, target, &fields), expect, "{request} {fields:?}");
+    }
+}
+
+#[test]
+fn an_api_with_a_host_serves_no_other() {
+    let resource = &["uri-template=\"/x\""];
+    let program = program(&api(
+        "name=\"A\" context=\"/a\" hostname=\"shop.example\" port=\"8290\"",
+        resource,
+    ));
+    for (host, expect) in [
+        ("shop.example:8290", "A 0"),
+        ("Shop.Example:8290", "A 0"),
+        ("shop.example", "no API"),
+        ("other.example:8290", "no API"),
+        ("[::1]:8290", "no API"),
+        ("[::1]", "no API"),
+    ] {
+        assert_eq!(find_with(&program, "GET", "/a/x", &[("Host", host)]), expect, "{host}");
     }
 }

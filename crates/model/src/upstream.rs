@@ -3,6 +3,8 @@
 
 use base::limits;
 
+use crate::BackendAuth;
+
 /// The endpoints of an operation. Never empty.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Upstream {
@@ -18,6 +20,8 @@ pub struct Upstream {
     pub health_check: Option<HealthCheck>,
     /// Time for which an endpoint that is active again gets a growing share of the requests, in milliseconds; 0: none.
     pub slow_start_ms: u32,
+    /// With what the gateway authenticates itself.
+    pub credential: Option<BackendAuth>,
 }
 
 impl Upstream {
@@ -34,6 +38,7 @@ impl Upstream {
             connections: ConnectionLimits::default(),
             health_check: None,
             slow_start_ms: 0,
+            credential: None,
         }
     }
 }
@@ -136,13 +141,14 @@ pub enum Suspension {
     #[default]
     Outliers,
     /// After so many failures in a row, even the only endpoint; 0: never. `codes`: those that count, if not all. `marks`:
-    /// if only these are counted, and any other of the `codes` suspends it at once. Source: Synapse `suspendOnFailure`,
-    /// `markForSuspension`.
+    /// if only these are counted, and any other of the `codes` suspends it at once. `mark_ms`: after one that is only
+    /// counted, it is not used so long. Source: Synapse `suspendOnFailure`, `markForSuspension`.
     Consecutive {
         failures: u32,
         lasts: SuspensionTime,
         codes: Option<Vec<u32>>,
         marks: Option<Vec<u32>>,
+        mark_ms: u32,
     },
     /// If too many of its exchanges fail, even the only endpoint. Source: API Microgateway `circuitBreaker`.
     Ratio(CircuitBreaker),

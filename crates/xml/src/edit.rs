@@ -145,6 +145,15 @@ impl Document {
         if after == child { Ok(()) } else { Err(ErrorKind::WrongKind(self.kind_of(index)).into()) }
     }
 
+    /// Moves `around` to the place of `child`, and `child` to the end of its children.
+    ///
+    /// # Errors
+    /// As [`Document::insert_before`] and [`Document::append`].
+    pub fn wrap(&mut self, child: NodeId, around: NodeId) -> Edit {
+        self.insert_before(child, around)?;
+        self.append(around, child)
+    }
+
     /// Detaches the children of `parent`, and moves `new` there.
     ///
     /// # Errors

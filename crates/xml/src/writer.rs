@@ -149,12 +149,6 @@ impl Writer {
         Ok(())
     }
 
-    /// The number of bytes, as UTF-8, that [`Writer::take`] would return.
-    #[must_use]
-    pub fn pending_bytes(&self) -> usize {
-        self.out.len()
-    }
-
     /// Returns the bytes written so far, so that a large output needn't be held in memory.
     pub fn take(&mut self) -> Vec<u8> {
         if std::mem::take(&mut self.in_cdata) {

@@ -591,6 +591,21 @@ fn a_node_is_inserted_behind_another() {
 }
 
 #[test]
+fn nodes_are_wrapped_in_others() {
+    check(
+        "<a><b>1</b><c/></a>",
+        |it| {
+            let around = it.create_element(QNameRef::local("w"))?;
+            it.wrap(find(it, "b"), around)
+        },
+        Ok("<a><w><b>1</b></w><c/></a>"),
+    );
+    let wrap = |it: &mut Document| it.wrap(find(it, "b"), find(it, "c"));
+    check("<a><b/><c><d/></c></a>", wrap, Ok("<a><c><d/><b/></c></a>"));
+    check("<a><c><b/></c></a>", wrap, Err(ErrorKind::Cycle));
+}
+
+#[test]
 fn children_are_replaced() {
     check(
         "<a>t<b/><c><d/></c></a>",

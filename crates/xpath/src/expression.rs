@@ -6,7 +6,7 @@ use crate::budget::Budget;
 use crate::context::{Context, Environment, FunctionId, StaticContext, VariableId};
 use crate::error::Error;
 use crate::evaluate::Run;
-use crate::item::{Item, NodeSet};
+use crate::item::NodeSet;
 use crate::name::ExpandedName;
 use crate::parser;
 use crate::plan::{Expr, Path, Segment, Start, Type};
@@ -99,19 +99,6 @@ impl Expression {
         budget: &Budget,
     ) -> Result<f64, Error> {
         self.run(environment, budget)?.number(&self.plan, context)
-    }
-
-    /// The first node of a node-set in document order.
-    ///
-    /// # Errors
-    /// As [`Expression::evaluate`]; [`Error::NotANodeSet`].
-    pub fn evaluate_first<'d>(
-        &self,
-        context: Context<'d>,
-        environment: &mut dyn Environment<'d>,
-        budget: &Budget,
-    ) -> Result<Option<Item<'d>>, Error> {
-        self.run(environment, budget)?.first(&self.plan, context)
     }
 
     /// All nodes, in document order.

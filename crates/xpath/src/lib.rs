@@ -53,6 +53,7 @@ mod plan;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod properties;
 pub mod regex;
+mod replace;
 mod scan;
 mod sink;
 pub mod synapse;

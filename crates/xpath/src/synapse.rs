@@ -15,6 +15,7 @@ use xml::{Document, Node};
 use crate::dates::{self, Dialect};
 use crate::encoding;
 use crate::regex::Regex;
+use crate::replace::replace;
 use crate::{
     Budget, Context, Environment, Error, ExpandedName, FunctionId, NodeSet, StaticContext, Value,
     VariableId,
@@ -113,6 +114,7 @@ enum Function {
     LowerCase,
     EndsWith,
     Matches,
+    Replace,
     StringJoin,
     Abs,
     Exists,
@@ -145,6 +147,7 @@ const FUNCTIONS: &[(&str, Named, Function, usize, usize)] = &[
     ("lower-case",       Named::Both,  Function::LowerCase,       1, 1),
     ("ends-with",        Named::Both,  Function::EndsWith,        2, 2),
     ("matches",          Named::Fn,    Function::Matches,         2, 3),
+    ("replace",          Named::Fn,    Function::Replace,         3, 4),
     ("string-join",      Named::Fn,    Function::StringJoin,      1, 2),
     ("abs",              Named::Fn,    Function::Abs,             1, 1),
     ("exists",           Named::Fn,    Function::Exists,          1, 1),
@@ -380,6 +383,12 @@ impl<'d> Environment<'d> for Bound<'_, 'd> {
                 let regex = regex.or_else(|error| fail(format!("fn:matches(): {error}")))?;
                 return Ok(Value::Boolean(regex.is_match(text, budget)?));
             }
+            Function::Replace => {
+                let flags = texts.get(3).map_or("", AsRef::as_ref);
+                let regex = Regex::compile_within(charset, flags, PATTERN_BYTES_MAX, budget)?;
+                let regex = regex.or_else(|error| fail(format!("fn:replace(): {error}")))?;
+                replace(text, &regex, texts.get(2).map_or("", AsRef::as_ref), budget)?
+            }
             Function::GetProperty
             | Function::StringJoin
             | Function::Abs
@@ -391,7 +400,7 @@ impl<'d> Environment<'d> for Bound<'_, 'd> {
     }
 }
 
-/// Maximum memory of a pattern of `fn:matches()`.
+/// Maximum memory of a pattern of `fn:matches()` and `fn:replace()`.
 const PATTERN_BYTES_MAX: usize = 256 * 1024;
 /// URL encoding makes three bytes of one; a character of ISO-8859-1 becomes up to two, and one in the other case up to
 /// three.

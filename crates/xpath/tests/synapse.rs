@@ -133,6 +133,10 @@ fn functions_of_xpath_2_are_called_by_their_prefix() {
         ("fn:matches('order 17', '[0-9]{2}')", "true"),
         ("fn:matches('ORDER', 'order')", "false"),
         ("fn:matches('ORDER', 'order', 'i')", "true"),
+        ("fn:replace('a-b-c', '-', '+')", "a+b+c"),
+        ("fn:replace('order 17', '([a-z]+) ([0-9]+)', '$2: $1$3')", "17: order"),
+        ("fn:replace('abc', '[A-B]', '\\$', 'i')", "$$c"),
+        ("fn:replace('abc', 'x', 'y')", "abc"),
         ("fn:string-join(//a, '-')", "x-Y"),
         ("fn:string-join(//none, '-')", ""),
         ("fn:abs(//n)", "1.5"),
@@ -149,6 +153,10 @@ fn functions_of_xpath_2_are_called_by_their_prefix() {
         ("fn:get-property('a')", "unknown function"),
         ("fn:concat('a')", "takes at least 2 arguments"),
         ("fn:matches('a', '(')", "fn:matches(): "),
+        ("fn:replace('a', '(', '')", "fn:replace(): "),
+        ("fn:replace('a', 'x*', '')", "matches an empty text"),
+        ("fn:replace('a', 'a', '$x')", "`$` and"),
+        ("fn:replace('a', 'a', '\\')", "`$` and"),
     ] {
         let found = evaluate(text, xml).unwrap_err();
         assert!(found.contains(error), "{text}: {found}");

@@ -74,8 +74,10 @@ fn cells(suite: &Suite) -> Vec<Cell> {
     let matrix = &suite.matrix;
     let mut cells = Vec::new();
     for scenario in &suite.scenarios {
+        let own = scenario.payload.own_bytes().map(|bytes| vec![bytes]);
+        let sizes = own.unwrap_or_else(|| matrix.bytes.clone());
         for &users in &matrix.users {
-            for &bytes in &matrix.bytes {
+            for &bytes in &sizes {
                 cells.extend(matrix.delays_ms.iter().map(|&delay_ms| Cell {
                     scenario: scenario.name.clone(),
                     users,

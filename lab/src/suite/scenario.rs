@@ -131,8 +131,13 @@ pub enum ScenarioPayload {
     Object,
     /// The SOAP orders of the Micro Integrator's tests.
     BuyStocks,
-    /// The same orders without an envelope, all for IBM.
-    Elements,
+    /// So many of these orders without an envelope, whatever the sizes of the matrix.
+    #[serde(rename = "20-elements")]
+    Elements20,
+    #[serde(rename = "50-elements")]
+    Elements50,
+    #[serde(rename = "100-elements")]
+    Elements100,
     /// The JSON of those tests.
     SymbolsJson,
 }
@@ -153,8 +158,33 @@ impl ScenarioPayload {
             Self::Array => Some(JsonShape::Array),
             Self::Simple => Some(JsonShape::Simple),
             Self::Object => Some(JsonShape::Object),
-            Self::None | Self::BuyStocks | Self::Elements | Self::SymbolsJson => None,
+            Self::None
+            | Self::BuyStocks
+            | Self::Elements20
+            | Self::Elements50
+            | Self::Elements100
+            | Self::SymbolsJson => None,
         }
+    }
+
+    /// The number of orders, which is not that of the matrix.
+    fn count(self) -> Option<usize> {
+        match self {
+            Self::Elements20 => Some(20),
+            Self::Elements50 => Some(50),
+            Self::Elements100 => Some(100),
+            Self::None
+            | Self::Array
+            | Self::Simple
+            | Self::Object
+            | Self::BuyStocks
+            | Self::SymbolsJson => None,
+        }
+    }
+
+    /// Its size, if that is not one of the matrix.
+    pub(crate) fn own_bytes(self) -> Option<u64> {
+        u64::try_from(buy_stocks::make_elements(self.count()?).len()).ok()
     }
 
     /// Name and content of its file, if it is one of the Micro Integrator's tests.
@@ -162,13 +192,22 @@ impl ScenarioPayload {
     /// # Errors
     /// As [`ScenarioPayload::check`].
     pub fn file(self, bytes: usize) -> Option<Result<(String, String), String>> {
+        if let Some(count) = self.count() {
+            let text = buy_stocks::make_elements(count);
+            return Some(Ok((format!("{count}Elements_buyStocks.xml"), text)));
+        }
         let (name, made) = match self {
             Self::BuyStocks => (format!("{bytes}B_buyStocks.xml"), buy_stocks::make(bytes)),
-            Self::Elements => (format!("{bytes}B_elements.xml"), buy_stocks::make_elements(bytes)),
             Self::SymbolsJson => {
                 (format!("{bytes}B_JSONPayload.json"), buy_stocks::make_json(bytes))
             }
-            Self::None | Self::Array | Self::Simple | Self::Object => return None,
+            Self::None
+            | Self::Array
+            | Self::Simple
+            | Self::Object
+            | Self::Elements20
+            | Self::Elements50
+            | Self::Elements100 => return None,
         };
         Some(made.map(|text| (name, text)))
     }

@@ -10,8 +10,8 @@ use clap::Args;
 use expression::{Budget, limits};
 use formats::openapi::Defaults;
 use mediation::{
-    Answer, Bench, BenchHead, Body, Compiler, Direction, Environment, Exchange, Flow, Format,
-    LogLevel, Matched, Message, Origin, PlainHead, Program, Properties, PropertyScope, Run,
+    Answer, Asked, Bench, BenchHead, Body, Compiler, Direction, Environment, Exchange, Flow,
+    Format, LogLevel, Matched, Message, Origin, PlainHead, Program, Properties, PropertyScope, Run,
     SequenceId, Step, Target, perform,
 };
 use model::{ArtefactSet, Diagnostic, Severity};
@@ -96,7 +96,8 @@ fn resource(
         Some(request) => Ok(Flow { request: Some(request), ..Flow::default() }),
         None => Err(Failure::Error(problem)),
     };
-    match program.resource(method, path) {
+    let has_body = !message.body.is_empty();
+    match program.resource(&Asked { method, secure: false, head: &*message.head, has_body }, path) {
         Matched::Resource(found) => {
             found.describe(message, &Budget::large()).map_err(|failure| failed(&failure))?;
             Ok(found.resource.flow)
@@ -200,11 +201,12 @@ fn request(arguments: &Arguments, program: &Program) -> Result<Message, Failure>
     let target = arguments.path.clone().unwrap_or_else(|| "/".to_owned());
     let plain = PlainHead { method: arguments.method.clone(), target, fields };
     // What follows is added to an endpoint's address.
-    let prefix_len =
-        match arguments.path.as_deref().map(|path| program.resource(&plain.method, path)) {
-            Some(Matched::Resource(found)) => found.api.base_path.len(),
-            Some(_) | None => plain.target.len(),
-        };
+    let (method, has_body) = (&*plain.method, !body.is_empty());
+    let asked = Asked { method, secure: false, head: &plain, has_body };
+    let prefix_len = match arguments.path.as_deref().map(|path| program.resource(&asked, path)) {
+        Some(Matched::Resource(found)) => found.api.base_path.len(),
+        Some(_) | None => plain.target.len(),
+    };
     let head = BenchHead { plain, prefix_len, status: None };
     Ok(Message::new(Direction::Request, Box::new(head), body))
 }
@@ -258,7 +260,7 @@ impl Bench for Shown {
         let body = Body::held(format, response.bytes.clone());
         let message = Message::new(Direction::Response, Box::new(head), body);
         *self.last.borrow_mut() = describe(&message);
-        Some(Answer::Response(message))
+        Some(Answer::Response(Box::new(message)))
     }
 
     fn respond(&self, message: Message) {

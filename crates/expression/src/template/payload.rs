@@ -68,27 +68,19 @@ pub struct Settings {
     pub media: MediaType,
     /// `escapeXmlChars="true"`: `&`, `<` and `>` in values for JSON become XML references.
     pub escape_xml: bool,
-    /// The mode of `${...}`.
-    pub mode: Mode,
 }
 
 impl Settings {
-    /// Compatible mode, without `escapeXmlChars`.
+    /// Without `escapeXmlChars`.
     #[must_use]
     pub fn new(media: MediaType) -> Self {
-        Self { media, escape_xml: false, mode: Mode::Compatible }
+        Self { media, escape_xml: false }
     }
 
     /// Sets `escape_xml`.
     #[must_use]
     pub fn with_escape_xml(self, escape_xml: bool) -> Self {
         Self { escape_xml, ..self }
-    }
-
-    /// Sets `mode`.
-    #[must_use]
-    pub fn with_mode(self, mode: Mode) -> Self {
-        Self { mode, ..self }
     }
 }
 
@@ -131,7 +123,7 @@ impl PayloadTemplate {
             scan.advance(found);
             let rest = format.get(found + 1..).unwrap_or_default();
             let (segment, length) = if rest.starts_with('{') {
-                inline(format, found, scan.place(), settings.mode)?
+                inline(format, found, scan.place())?
             } else if rest.starts_with(|next: char| next.is_ascii_digit()) {
                 numbered(format, found, scan.place(), arguments.len())?
             } else {
@@ -284,18 +276,13 @@ fn as_json(
     })
 }
 
-fn inline(
-    format: &str,
-    at: usize,
-    place: Place,
-    mode: Mode,
-) -> Result<(Segment, usize), SyntaxError> {
+fn inline(format: &str, at: usize, place: Place) -> Result<(Segment, usize), SyntaxError> {
     let rest = format.get(at..).unwrap_or_default();
     let read = || {
         let most = rest.floor_char_boundary(limits::EXPRESSION_BYTES_MAX);
         let mut cursor = Cursor::new(rest.get(..most).unwrap_or_default())?;
         cursor.eat("${");
-        let expression = SynapseExpression::at(&mut cursor, mode, &[])?;
+        let expression = SynapseExpression::at(&mut cursor, Mode::Compatible, &[])?;
         cursor.expect("}")?;
         Ok((Segment::Inline(Box::new(expression), place), cursor.at))
     };

@@ -246,6 +246,7 @@ fn suspension(suspend: &Suspend) -> Suspension {
         failures: if suspend.initial_ms == 0 { 0 } else { suspend.retries.saturating_add(1) },
         codes: suspend.codes.clone(),
         marks: Some(suspend.marking_codes.clone()),
+        mark_ms: suspend.retry_delay_ms,
         lasts: SuspensionTime {
             initial_ms: suspend.initial_ms,
             factor: suspend.factor,
@@ -264,9 +265,14 @@ mod tests {
     /// An endpoint with this `suspendOnFailure`, through the failures and times of `script`.
     #[track_caller]
     fn check(rule: &str, script: &str, expect: &str) {
+        check_all(&format!("<suspendOnFailure>{rule}</suspendOnFailure>"), script, expect);
+    }
+
+    #[track_caller]
+    fn check_all(rules: &str, script: &str, expect: &str) {
         let text = format!(
             "<definitions xmlns=\"http://ws.apache.org/ns/synapse\"><endpoint name=\"e\"><address uri=\"http://a/\">\
-             <suspendOnFailure>{rule}</suspendOnFailure></address></endpoint></definitions>"
+             {rules}</address></endpoint></definitions>"
         );
         let document = xml::Document::parse(text.as_bytes()).unwrap();
         let origin = Origin { file: "e.xml".as_ref(), document: &document };
@@ -298,7 +304,22 @@ mod tests {
             "0 303001 0 303001 0",
         );
         check(INITIAL, "x0 +1000 ? x0 +999 ? +1 ?", "0 303001 0");
+        check(&rule("0.5", "60000"), "x0 +1000 ? x0 +499 ? +1 ? x0 +250 ?", "0 303001 0 0");
         check(&rule("2.0", "400"), "x0 +399 ? +1 ?", "303001 0");
+    }
+
+    #[test]
+    fn a_marked_endpoint_waits_before_each_try() {
+        let rules = format!(
+            "<suspendOnFailure>{INITIAL}</suspendOnFailure><markForSuspension>\
+             <retriesBeforeSuspension>2</retriesBeforeSuspension><retryDelay>500</retryDelay>\
+             </markForSuspension>"
+        );
+        check_all(
+            &rules,
+            "x0 +499 ? +1 ? x0 +499 ? +1 ? x0 +999 ? +1 ?",
+            "303001 0 303001 0 303001 0",
+        );
     }
 
     #[test]

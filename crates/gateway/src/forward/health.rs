@@ -193,7 +193,8 @@ impl Health {
         if until_us == UNTIL_CHECKED {
             return None;
         }
-        let was_suspended = until_us > 0;
+        // After a mark it was not.
+        let was_suspended = until_us > 0 && self.suspended_ms.load(Relaxed) > 0;
         match rule {
             Suspension::Outliers if !may => {
                 // It is used although it fails, like a single endpoint.
@@ -205,10 +206,16 @@ impl Health {
                 due.then(|| self.suspend(&SuspensionTime::default(), now_us)).flatten()
             }
             Suspension::Consecutive { failures: 0, .. } => None,
-            Suspension::Consecutive { failures: most, lasts, .. } => {
+            Suspension::Consecutive { failures: most, lasts, mark_ms, .. } => {
                 let is_final = failure == Failure::Final;
-                let due = was_suspended || is_final || failures >= *most;
-                due.then(|| self.suspend(lasts, now_us)).flatten()
+                if was_suspended || is_final || failures >= *most {
+                    return self.suspend(lasts, now_us);
+                }
+                let end_us = now_us.saturating_add(u64::from(*mark_ms) * 1_000);
+                if *mark_ms > 0 && until_us <= now_us {
+                    self.suspended_until_us.store(end_us, Relaxed);
+                }
+                None
             }
             Suspension::Ratio(breaker) => {
                 let lasts = SuspensionTime {
@@ -231,7 +238,8 @@ impl Health {
         }
         let duration_ms = match self.suspended_ms.load(Relaxed) {
             0 => lasts.initial_ms,
-            last => longer(last, lasts.factor),
+            // Zero is before the first one.
+            last => longer(last, lasts.factor).max(1),
         };
         let duration_ms = duration_ms.min(lasts.max_ms);
         let end_us = now_us.saturating_add(u64::from(duration_ms) * 1_000).max(1);
@@ -249,7 +257,7 @@ impl Health {
     reason = "clamped before the cast"
 )]
 pub(crate) fn longer(last_ms: u32, factor: f64) -> u32 {
-    (f64::from(last_ms) * factor.max(1.0)).clamp(0.0, f64::from(u32::MAX)) as u32
+    (f64::from(last_ms) * factor).clamp(0.0, f64::from(u32::MAX)) as u32
 }
 
 /// Length of half a window of outlier detection, in microseconds.

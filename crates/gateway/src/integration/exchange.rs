@@ -14,6 +14,7 @@ use wire::http1::{BodyFraming, Field};
 
 use super::RunEnvironment;
 use crate::artefacts::origins::{Address, Configured};
+use crate::backend_auth;
 use crate::compiled::Compiled;
 use crate::fault;
 use crate::forward::{self, Balancer, Forwarding, UpstreamResponse};
@@ -122,25 +123,21 @@ impl ApiUpstream {
 }
 
 impl Sender {
-    /// Messages may go to these endpoints.
-    pub(super) fn with_upstream(self, upstream: Option<ApiUpstream>) -> Self {
-        Self { upstream, ..self }
-    }
-
-    /// `properties`: the message's; `framing`: of the body that is sent.
+    /// `properties`: the message's; `framing`: of the body that is sent; `upstream`: endpoints that it may go to.
     pub(super) fn new(
         environment: RunEnvironment,
-        exchange: Exchange,
+        exchange: Box<Exchange>,
         properties: Option<&Properties>,
         peer: &Rc<Peer>,
         framing: BodyFraming,
+        upstream: Option<ApiUpstream>,
     ) -> Self {
         let method = exchange.named_method(properties);
         let says = |name| {
             let set = properties.and_then(|all| all.get(PropertyScope::Axis2, name));
             set.is_some_and(|value| value.value().truth())
         };
-        let Exchange { target, message, .. } = exchange;
+        let Exchange { target, message, .. } = *exchange;
         Self {
             direction: message.direction,
             format: message.body.format(),
@@ -150,7 +147,7 @@ impl Sender {
             framing,
             target,
             environment,
-            upstream: None,
+            upstream,
             closes: says("NO_KEEPALIVE"),
             is_absolute: says("POST_TO_URI"),
         }
@@ -169,7 +166,8 @@ impl Sender {
         if self.target.members.is_empty() {
             return self.run_to(&self.target, worker, revision, body).await;
         }
-        self.run_group(&self.target, worker, revision, body).await
+        // Boxed, as in `run_group`: rare, and large.
+        Box::pin(self.run_group(&self.target, worker, revision, body)).await
     }
 
     async fn run_group<B: RequestBody>(
@@ -247,12 +245,19 @@ impl Sender {
         let (address, upstream) = self.address(target, worker)?;
         let (bytes, fields, edits) = self.head.parts();
         let mut own_edits = HeadEdits::default();
-        let edits = match &target.authorization {
-            None => edits,
-            Some(value) => {
+        let query = address.query.map(str::as_bytes);
+        let edits = match (&target.authorization, &address.balancer.credential) {
+            (None, None) => edits,
+            (Some(value), None) => {
                 own_edits.clone_from(edits);
                 own_edits.remove(b"Authorization");
                 own_edits.append(b"Authorization", value.as_bytes());
+                &own_edits
+            }
+            (_, Some(_)) => {
+                own_edits.clone_from(edits);
+                let (to, edits) = (&address.balancer, &mut own_edits);
+                backend_auth::apply(worker, revision, to, (query, edits), body).await?;
                 &own_edits
             }
         };
@@ -266,7 +271,7 @@ impl Sender {
             host: self.head.host(),
             wants_trailers: upstream.is_some_and(|upstream| upstream.wants_trailers),
             authority: target.host.as_deref().map(str::as_bytes),
-            query: address.query.map(str::as_bytes),
+            query: own_edits.query(query),
             closes: self.closes,
             is_absolute: self.is_absolute,
             ..Outgoing::own(method, path, edits, &self.peer)
@@ -277,7 +282,9 @@ impl Sender {
             forward_fields: upstream.map_or(&[], ApiUpstream::forward_fields),
             ..revision.live.forwarding(retries, &address.balancer, now_us)
         };
-        forward::exchange(&worker.resources, &forwarding, &outgoing, body).await
+        let response = forward::exchange(&worker.resources, &forwarding, &outgoing, body).await;
+        backend_auth::responded(worker, revision, &address.balancer, &response);
+        response
     }
 
     /// Of a request its own, unless something names another one.

@@ -18,8 +18,8 @@ use base::Method;
 use bytes::Bytes;
 use expression::Budget;
 use mediation::{
-    Body, BodyUse, Direction, Environment, Flow, Format, Found, LogLevel, Matched, Memory, Message,
-    PlainHead, Program, PropertyScope, Run, SequenceId, Source,
+    Asked, Body, BodyUse, Direction, Environment, Flow, Format, Found, LogLevel, Matched, Memory,
+    Message, PlainHead, Program, PropertyScope, Run, SequenceId, Source,
 };
 use model::{Denial, Fault, MethodSet};
 use wire::http1::BodyFraming;
@@ -158,6 +158,11 @@ pub(crate) async fn respond<C: Client>(
     {
         return Ok(worker.own_response_with(204, &fields));
     }
+    if let Service::Api(number) = service_at
+        && let Some(allow) = allowed(&integration.program, number, request, remainder)
+    {
+        return Ok(worker.own_response_with(200, allow.as_bytes()));
+    }
     if let Some((content_type, text)) =
         description(&integration.program, service_at, request, prefix_len)
     {
@@ -173,11 +178,16 @@ pub(crate) async fn respond<C: Client>(
         // No artefact believes what a client says of itself.
         head.edits.remove_known(IDENTITY);
     }
+    if let Some(signer) = &revision.live.backend_jwt {
+        // It says nothing of callers here, and no client may.
+        signer.write(None, &mut head.edits);
+    }
     let framing = request.head.framing();
     let budget = budget(&revision.live);
     let program = &integration.program;
     let mut message = message(head, framing, revision.live.held_body_bytes_max);
-    let (flow, resource) = flow(program, service_at, request, remainder, &mut exchange.record)?;
+    let (flow, resource) =
+        flow(program, service_at, (request, &message), remainder, &mut exchange.record)?;
     if let Some(resource) = resource {
         resource.describe(&mut message, &budget).map_err(fault_of)?;
     }
@@ -277,6 +287,16 @@ fn description(
     }
 }
 
+/// What the gateway says of `OPTIONS` where resources have other methods alone. Source: Synapse's `Resource.sendOptions`.
+fn allowed(program: &Program, api: usize, request: &Request, remainder: &[u8]) -> Option<String> {
+    if request.head.method() != Method::Options {
+        return None;
+    }
+    let all = methods(program, api, request, remainder);
+    let is_mediated = all.is_empty() || all.contains(Method::Options);
+    (!is_mediated).then(|| format!("Allow: {all}\r\n"))
+}
+
 /// A run gets no more memory than all bodies of its worker.
 fn budget(live: &Live) -> Budget {
     let most = Budget::default();
@@ -291,7 +311,7 @@ fn budget(live: &Live) -> Budget {
 fn flow<'p>(
     program: &'p Program,
     service: Service,
-    request: &Request,
+    (request, message): (&Request, &Message),
     remainder: &[u8],
     record: &mut Record,
 ) -> Result<(Flow, Option<Found<'p>>), Fault> {
@@ -319,7 +339,9 @@ fn flow<'p>(
     let method = String::from_utf8_lossy(request.head.method_bytes(&request.bytes));
     let rest = String::from_utf8_lossy(remainder);
     let query = request.head.query(&request.bytes).unwrap_or_default();
-    match program.resource_of(api, &method, &rest, &String::from_utf8_lossy(query)) {
+    let (secure, has_body) = (request.secure, !message.body.is_empty());
+    let asked = Asked { method: &method, secure, head: &*message.head, has_body };
+    match program.resource_of(api, &asked, &rest, &String::from_utf8_lossy(query)) {
         Matched::Resource(found) => Ok((found.resource.flow, Some(found))),
         Matched::MethodNotAllowed { handler, allowed, .. } => {
             let allowed = allowed.iter().map(|name| Method::from_bytes(name.as_bytes()));
@@ -350,11 +372,11 @@ fn message(head: Box<RequestCopy>, framing: BodyFraming, body_bytes_max: usize) 
 async fn deliverable<B: RequestBody>(
     worker: &Worker,
     session: &mut Session,
-    message: Message,
+    message: Box<Message>,
     source: Source,
     waiting: &mut Option<Waiting<'_, B>>,
 ) -> Result<Response, Fault> {
-    let Message { head, body, properties, .. } = message;
+    let Message { head, body, properties, .. } = *message;
     let mut head = response_head(worker, head);
     let axis2 = |name| properties.get(PropertyScope::Axis2, name);
     let status = axis2("HTTP_SC").and_then(|status| status.text().parse().ok());
@@ -372,7 +394,9 @@ async fn deliverable<B: RequestBody>(
             ResponseBody::Empty
         }
         None if is_bodiless => ResponseBody::Empty,
-        None if is_streaming => held(session.hold(source, waiting).await?.map_err(fault_of)?),
+        None if is_streaming => {
+            held(Box::pin(session.hold(source, waiting)).await?.map_err(fault_of)?)
+        }
         None => match session.charged(&body).map_err(fault_of)? {
             bytes if bytes.is_empty() => ResponseBody::Empty,
             bytes => held(bytes),

@@ -46,7 +46,7 @@ struct Answered {
 
 /// What a run has for its client.
 pub(super) enum Outcome {
-    Respond(Message, Source),
+    Respond(Box<Message>, Source),
     /// An empty 202, and the run goes on.
     Accepted,
     Failed(Failure),
@@ -66,7 +66,7 @@ pub(super) struct Waiting<'c, B> {
 
 /// A run, and what its messages are charged for.
 struct Charged {
-    run: Run,
+    run: Box<Run>,
     charge: Charge,
 }
 
@@ -116,7 +116,7 @@ impl Session {
             peer,
             environment,
             upstream: None,
-            run: Some(Charged { run, charge: holding.charge() }),
+            run: Some(Charged { run: Box::new(run), charge: holding.charge() }),
             holding,
             places: Places::default(),
             pending: Vec::new(),
@@ -172,13 +172,14 @@ impl Session {
                     self.pending.push(Pending { is_exchange: false, future });
                 }
                 Event::Ask(ask, Ask::Body(source)) => {
-                    let held = self.hold(source, client).await?;
+                    // Boxed, so that it does not enlarge every run.
+                    let held = Box::pin(self.hold(source, client)).await?;
                     let failed = |failure| Answer::Failed(failure, None);
                     let answer = held.map_or_else(failed, Answer::Body);
                     self.answer(Answered { ask, answer, stream: None });
                 }
                 Event::Ask(ask, Ask::Exchange(exchange)) => {
-                    self.send(ask, *exchange, client).await?;
+                    self.send(ask, exchange, client).await?;
                 }
                 Event::Waiting => {
                     self.release_unread().await;
@@ -233,7 +234,7 @@ impl Session {
     async fn send<B: RequestBody>(
         &mut self,
         ask: AskId,
-        exchange: Exchange,
+        exchange: Box<Exchange>,
         client: &mut Option<Waiting<'_, B>>,
     ) -> Result<(), Fault> {
         let is_streaming = exchange.message.body.state() == BodyUse::Untouched;
@@ -260,14 +261,14 @@ impl Session {
             return Ok(());
         }
         let held = if is_streaming {
-            self.hold(exchange.source, client).await?
+            Box::pin(self.hold(exchange.source, client)).await?
         } else {
             self.charged(&exchange.message.body)
         };
         let bytes = match held {
             Ok(bytes) => bytes,
             Err(failure) => {
-                let answer = Answer::Failed(failure, Some(exchange.message));
+                let answer = Answer::Failed(failure, Some(Box::new(exchange.message)));
                 self.answer(Answered { ask, answer, stream: None });
                 return Ok(());
             }
@@ -308,11 +309,11 @@ impl Session {
         Stall { ms: live.stall_ms, min_rate: live.min_rate }
     }
 
-    fn sender(&self, ask: AskId, exchange: Exchange, framing: BodyFraming) -> Sender {
+    fn sender(&self, ask: AskId, exchange: Box<Exchange>, framing: BodyFraming) -> Sender {
         let properties = self.run.as_ref().and_then(|of| of.run.properties(ask));
         let environment = self.environment.clone();
-        let sender = Sender::new(environment, exchange, properties, &self.peer, framing);
-        sender.with_upstream(self.upstream.clone())
+        let upstream = self.upstream.clone();
+        Sender::new(environment, exchange, properties, &self.peer, framing, upstream)
     }
 
     fn answer(&mut self, answered: Answered) {
@@ -457,10 +458,10 @@ fn answered(
             } else {
                 Some(body)
             };
-            Answered { ask, answer: Answer::Response(message), stream }
+            Answered { ask, answer: Answer::Response(Box::new(message)), stream }
         }
         Err(fault) => {
-            let message = Some(sender.into_message(bytes));
+            let message = Some(Box::new(sender.into_message(bytes)));
             let answer = Answer::Failed(exchange::failure(&fault), message);
             Answered { ask, answer, stream: None }
         }

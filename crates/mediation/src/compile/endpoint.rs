@@ -1,15 +1,16 @@
 //! `endpoint`: where messages are sent.
 
-use expression::Expression;
+use expression::{BodyUse, Expression};
 use model::Place;
 
 use super::{Compiler, Element};
-use crate::limits;
+use crate::mediators::property;
 use crate::message::is_token;
 use crate::program::{
     Credentials, Endpoint, EndpointFormat, EndpointId, EndpointKind, Retry, Suspend, Timeout,
     TimeoutAction,
 };
+use crate::{Mediator, limits};
 
 /// Of a port of a service in WSDL.
 fn address(wsdl: xml::Node<'_>, service: &str, port: &str) -> Option<String> {
@@ -51,16 +52,19 @@ impl Compiler {
         if let Some(name) = element.optional("template") {
             return self.endpoint_of_template(element, name);
         }
-        let mut children = element.children().filter(|child| !is_note(child));
-        let Some(child) = children.next() else {
+        let (others, kinds): (Vec<_>, Vec<_>) = element
+            .children()
+            .filter(|child| !is_note(child))
+            .partition(|child| matches!(child.name(), "property" | "session"));
+        let mut properties = Vec::new();
+        let mut kinds = kinds.into_iter();
+        let Some(child) = kinds.next() else {
             self.error(element, "the endpoint is empty".to_owned(), None);
             return None;
         };
-        for other in children {
+        for other in others.into_iter().chain(kinds) {
             if other.name() == "property" {
-                let help = "set it by `property` before the message is sent".to_owned();
-                let message = "properties of endpoints are not served".to_owned();
-                self.error(&other, message, Some(help));
+                properties.extend(self.endpoint_property(&other));
                 continue;
             }
             if other.name() == "session" {
@@ -75,7 +79,19 @@ impl Compiler {
         let endpoint = self.deeper(&child, Self::endpoint_kind);
         child.ignore(IGNORED);
         child.finish(self);
-        endpoint
+        Some(Endpoint { properties: properties.into(), ..endpoint? })
+    }
+
+    /// What is set on every message that is sent there.
+    fn endpoint_property(&mut self, element: &Element<'_>) -> Option<Box<dyn Mediator>> {
+        let property = property::compile(self, element)?;
+        element.finish(self);
+        if property.body_use() != BodyUse::Untouched {
+            let message = "the body is not read on the way to an endpoint".to_owned();
+            let help = "set it by `property` before the message is sent".to_owned();
+            self.error(element, message, Some(help));
+        }
+        Some(property)
     }
 
     /// What `compile` makes of an endpoint inside another.
@@ -200,6 +216,8 @@ impl Compiler {
             ("get", Some(EndpointFormat::Get)),
         ];
         let format = child.choice(self, "format", &formats)?;
+        // Of what is written, which may have no other.
+        child.choice(self, "encoding", &[("UTF-8", ())])?;
         let is_wsdl = child.name() == "wsdl";
         let mut endpoint = Endpoint { kind, format, is_wsdl, ..Endpoint::default() };
         for part in child.children().filter(|part| !is_note(part)) {
@@ -312,6 +330,12 @@ impl Compiler {
 
     /// What a member has of its own although one message is written for all, and one wait is theirs.
     fn check_members(&mut self, child: &Element<'_>, members: &[(EndpointId, u32)]) {
+        let mut endpoints = members.iter().filter_map(|(id, _)| self.program.endpoint_at(*id));
+        if endpoints.any(|one| !one.properties.is_empty()) {
+            let help = "give it to the group, or set it by `property` before".to_owned();
+            let message = "a property of a member is not served".to_owned();
+            self.error(child, message, Some(help));
+        }
         // Each recipient gets a copy.
         if child.name() == "recipientlist" {
             return;
@@ -377,7 +401,13 @@ impl Compiler {
                 "maximumDuration" => {
                     suspend.maximum_ms = self.duration(&part)?.unwrap_or(suspend.maximum_ms);
                 }
-                "progressionFactor" => suspend.factor = self.number(&part)?,
+                "progressionFactor" => {
+                    suspend.factor = self.number(&part)?;
+                    if !suspend.factor.is_finite() || suspend.factor < 0.0 {
+                        let message = format!("`progressionFactor` is `{}`", text(&part));
+                        self.error(&part, message, Some("write 0 or more".to_owned()));
+                    }
+                }
                 other => {
                     self.error(&part, format!("`suspendOnFailure` has no child `{other}`"), None);
                 }
@@ -433,11 +463,7 @@ impl Compiler {
                 "errorCodes" => suspend.marking_codes = self.codes(&part)?,
                 "retriesBeforeSuspension" => suspend.retries = self.number(&part)?,
                 "retryDelay" => {
-                    if self.duration(&part)?.is_some_and(|ms| ms > 0) {
-                        let message = "`retryDelay` has no effect".to_owned();
-                        let help = "a marked endpoint gets the next message at once".to_owned();
-                        self.warning(&part, message, Some(help));
-                    }
+                    suspend.retry_delay_ms = self.duration(&part)?.unwrap_or_default();
                 }
                 other => {
                     self.error(&part, format!("`markForSuspension` has no child `{other}`"), None);

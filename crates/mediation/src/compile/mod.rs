@@ -6,6 +6,7 @@ mod endpoint;
 mod inbound;
 mod service;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::Arc;
@@ -93,8 +94,14 @@ impl Compiler {
             };
             artefact.documents.iter().map(of)
         });
+        let registry = in_registry(set, parsed.iter().map(|(_, document)| document));
         let compiler = Self { resources, documents: documents.collect(), ..Self::default() };
-        let (mut program, diagnostics) = compiler.compile_all(&origins.collect::<Vec<_>>());
+        let mut units: Vec<_> = origins.collect::<Vec<_>>().iter().flat_map(units).collect();
+        let of_registry = registry.iter().filter_map(|(key, file, document)| {
+            Some(Unit { file, node: document.element()?, key: Some(key) })
+        });
+        units.extend(of_registry);
+        let (mut program, diagnostics) = compiler.compile_all(&units);
         let configs = set.artefacts.iter().flat_map(|artefact| artefact.configs.clone());
         program.configs = configs.collect();
         (program, diagnostics)
@@ -103,21 +110,20 @@ impl Compiler {
     /// Compiles all `files` together, since artefacts refer to each other by name.
     #[must_use]
     pub fn compile(files: &[Origin<'_>]) -> (Program, Vec<Diagnostic>) {
-        Self::default().compile_all(files)
+        Self::default().compile_all(&files.iter().flat_map(units).collect::<Vec<_>>())
     }
 
-    fn compile_all(self, files: &[Origin<'_>]) -> (Program, Vec<Diagnostic>) {
+    fn compile_all(self, units: &[Unit<'_>]) -> (Program, Vec<Diagnostic>) {
         let mut compiler = self;
-        let artefacts: Vec<_> = files.iter().flat_map(artefacts).collect();
-        for (number, (file, artefact)) in artefacts.iter().enumerate() {
-            compiler.enter_artefact(number, file);
-            compiler.declare(*artefact);
+        for (number, unit) in units.iter().enumerate() {
+            compiler.enter_artefact(number, unit.file);
+            compiler.declare(unit);
         }
-        for (number, (file, artefact)) in artefacts.iter().enumerate() {
-            compiler.enter_artefact(number, file);
-            compiler.define(*artefact);
+        for (number, unit) in units.iter().enumerate() {
+            compiler.enter_artefact(number, unit.file);
+            compiler.define(unit.node);
         }
-        compiler.reject(&artefacts);
+        compiler.reject(units);
         compiler.program.link();
         (compiler.program, compiler.diagnostics)
     }
@@ -128,9 +134,10 @@ impl Compiler {
     }
 
     /// Notes the names that others may refer to, and the local entries.
-    fn declare(&mut self, artefact: xml::Node<'_>) {
+    fn declare(&mut self, unit: &Unit<'_>) {
+        let artefact = unit.node;
         let element = Element::new(artefact);
-        let name = artefact.attribute("", "name").unwrap_or_default().to_owned();
+        let name = unit.key.or(artefact.attribute("", "name")).unwrap_or_default().to_owned();
         match artefact.local_name() {
             "sequence" => {
                 let id = self.new_sequence();
@@ -370,6 +377,7 @@ impl Compiler {
         element: &Element<'_>,
         name: &str,
     ) -> Option<SequenceId> {
+        let name = &*in_registry_or(name);
         let found = self.program.sequence(name);
         if found.is_none() {
             let help = nearest(name, self.program.sequence_names.keys());
@@ -418,6 +426,7 @@ impl Compiler {
         element: &Element<'_>,
         name: &str,
     ) -> Option<EndpointId> {
+        let name = &*in_registry_or(name);
         let found = self.program.endpoint(name);
         if found.is_none() {
             let help = nearest(name, self.program.endpoint_names.keys());
@@ -491,11 +500,11 @@ impl Compiler {
     }
 
     /// Takes out the artefacts with errors, and those that use them.
-    fn reject(&mut self, all: &[(&Path, xml::Node<'_>)]) {
+    fn reject(&mut self, all: &[Unit<'_>]) {
         for (number, (kind, name)) in self.artefacts.spread() {
-            let Some((file, artefact)) = all.get(number) else { continue };
-            self.enter_artefact(number, file);
-            let element = Element::new(*artefact);
+            let Some(unit) = all.get(number) else { continue };
+            self.enter_artefact(number, unit.file);
+            let element = Element::new(unit.node);
             let message = format!("uses the {kind} `{name}`, which has errors");
             self.error(&element, message, None);
         }
@@ -514,14 +523,59 @@ fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n String>) -> Option<St
     nearest.map(|name| format!("did you mean `{name}`?"))
 }
 
+/// An artefact that is compiled.
+struct Unit<'o> {
+    file: &'o Path,
+    node: xml::Node<'o>,
+    /// Its path in the registry, which is its name then.
+    key: Option<&'o str>,
+}
+
 /// The artefacts of a file: its document element, or each child of `definitions`.
-fn artefacts<'o>(origin: &Origin<'o>) -> Vec<(&'o Path, xml::Node<'o>)> {
+fn units<'o>(origin: &Origin<'o>) -> Vec<Unit<'o>> {
+    let file = origin.file;
+    let unit = |node| Unit { file, node, key: None };
     let Some(root) = origin.document.element() else { return Vec::new() };
     if root.local_name() == "definitions" {
-        let children = root.children().filter(|child| child.is_element());
-        return children.map(|child| (origin.file, child)).collect();
+        return root.children().filter(|child| child.is_element()).map(unit).collect();
     }
-    vec![(origin.file, root)]
+    vec![unit(root)]
+}
+
+/// A name of a sequence or an endpoint; of one in the registry, its path there.
+fn in_registry_or(name: &str) -> Cow<'_, str> {
+    model::resource_path(name).map_or(Cow::Borrowed(name), Cow::Owned)
+}
+
+/// The sequences and endpoints of the registry that `artefacts` name, and those that these name, by their paths.
+fn in_registry<'s>(
+    set: &'s ArtefactSet,
+    artefacts: impl Iterator<Item = &'s xml::Document>,
+) -> Vec<(String, &'s Path, xml::Document)> {
+    let mut paths: BTreeSet<String> = artefacts.flat_map(named_paths).collect();
+    let mut left: Vec<_> = paths.iter().cloned().collect();
+    let mut found = Vec::new();
+    while let Some(path) = left.pop() {
+        let Some(resource) = set.resources.get(&path) else { continue };
+        let Ok(document) = xml::Document::parse(&resource.bytes) else { continue };
+        let is_artefact = document.element().is_some_and(|root| {
+            root.namespace() == NAMESPACE && matches!(root.local_name(), "sequence" | "endpoint")
+        });
+        if is_artefact {
+            let new = named_paths(&document).into_iter().filter(|path| !paths.contains(path));
+            left.extend(new);
+            paths.extend(left.iter().cloned());
+            found.push((path, resource.file.as_path(), document));
+        }
+    }
+    found
+}
+
+/// The paths in the registry that its attributes name.
+fn named_paths(document: &xml::Document) -> Vec<String> {
+    let elements = document.root().descendants().filter(|node| node.is_element());
+    let keys = elements.flat_map(|element| element.attributes().map(|one| one.text()));
+    keys.filter_map(model::resource_path).collect()
 }
 
 /// `node` as a document of its own, with the namespaces in scope.

@@ -2,8 +2,9 @@
 
 use super::{Compiler, Element, Entry, serialise};
 use crate::description::Wsdl;
+use crate::mediators::Pattern;
 use crate::program::SequenceId;
-use crate::service::{Api, Bindings, Flow, Proxy, Resource, ResourcePath, Transports};
+use crate::service::{Api, Bindings, Conditions, Flow, Proxy, Resource, ResourcePath, Transports};
 
 const DEFAULT_TRANSPORTS: &str = "http https";
 
@@ -90,17 +91,6 @@ impl Compiler {
         let is_first = self.claims("api", &name, element);
         let context = element.required(self, "context")?;
         element.ignore(&["publishSwagger"]);
-        let instead = [
-            ("hostname", "remove it if any will do, or `filter` by `$trp:Host`"),
-            ("port", "remove it if any will do, or name an `inboundEndpoint` in `binds-to`"),
-        ];
-        for (name, help) in instead {
-            if element.optional(name).is_some() {
-                let message =
-                    format!("`{name}` of an API is not served: it would answer any other too");
-                self.error(element, message, Some(help.to_owned()));
-            }
-        }
         if !context.starts_with('/') {
             let help = "start it with `/`".to_owned();
             self.error(element, format!("`context` is `{context}`"), Some(help));
@@ -148,7 +138,13 @@ impl Compiler {
         }
         if is_first {
             let version = element.optional("version").map(str::to_owned);
-            let api = Api { name, base_path, version, transports, bindings, resources };
+            let host = element.optional("hostname").map(str::to_owned);
+            let port = match element.number(self, "port", 0)? {
+                0 => None,
+                port => Some(port),
+            };
+            let conditions = Conditions { host, port, ..Conditions::default() };
+            let api = Api { name, base_path, version, transports, bindings, resources, conditions };
             self.program.apis.push(api);
         }
         Some(())
@@ -200,19 +196,16 @@ impl Compiler {
                 return None;
             }
         };
-        let instead = [
-            ("protocol", "write `transports` of the API"),
-            ("content-type", "`filter` by `$trp:Content-Type`"),
-            ("user-agent", "`filter` by `$trp:User-Agent`"),
-        ];
-        for (name, help) in instead {
-            if element.optional(name).is_some() {
-                let message = format!("`{name}` of a resource is not served");
-                self.error(element, message, Some(help.to_owned()));
-            }
-        }
+        let protocols = [("", None), ("http", Some(false)), ("https", Some(true))];
+        let secure = element.choice(self, "protocol", &protocols)?;
+        let content_type = element.optional("content-type").map(str::to_owned);
+        let user_agent = match element.optional("user-agent") {
+            Some(pattern) => Some(Pattern::compile(self, element, pattern)?),
+            None => None,
+        };
+        let conditions = Conditions { secure, content_type, user_agent, ..Conditions::default() };
         let flow = self.flow(element)?;
-        let resource = Resource { methods, path, flow };
+        let resource = Resource { methods, path, flow, conditions };
         if let Some(problem) = resource.problem() {
             self.error(element, problem, None);
             return None;

@@ -34,6 +34,7 @@ enum Excluded {
     All,
     /// In lower case.
     These(Vec<String>),
+    AllBut(Vec<String>),
 }
 
 /// The property (operation) of a request that was not found: the number of its cache, and its key. As Synapse calls it.
@@ -105,17 +106,20 @@ impl Policy {
             return Ok(None);
         }
         let mut key = format!("{method} {}\n", axis2("TransportInURL").unwrap_or_default());
-        if let Excluded::These(excluded) = &self.excluded {
-            let mut fields = Vec::new();
-            message.head.fields(&mut |name, value| {
-                let name = name.to_ascii_lowercase();
-                if !VOLATILE.contains(&&*name) && !excluded.contains(&name) {
-                    fields.push(format!("{name}: {value}\n"));
-                }
-            });
-            fields.sort();
-            key.extend(fields);
-        }
+        let counts = |name: &String| match &self.excluded {
+            Excluded::All => false,
+            Excluded::These(names) => !VOLATILE.contains(&&**name) && !names.contains(name),
+            Excluded::AllBut(names) => names.contains(name),
+        };
+        let mut fields = Vec::new();
+        message.head.fields(&mut |name, value| {
+            let name = name.to_ascii_lowercase();
+            if counts(&name) {
+                fields.push(format!("{name}: {value}\n"));
+            }
+        });
+        fields.sort();
+        key.extend(fields);
         let body = message.body.bytes(scene.budget)?.unwrap_or_default();
         if !body.is_empty() {
             let Ok(body) = std::str::from_utf8(&body) else { return Ok(None) };
@@ -303,6 +307,12 @@ fn read_protocol(
                     policy.methods.clear();
                 }
             }
+            "headersToIncludeInHash" => {
+                let names = words().map(str::to_ascii_lowercase).collect();
+                policy.excluded = Excluded::AllBut(names);
+            }
+            // Those that are included count alone.
+            "headersToExcludeInHash" if matches!(policy.excluded, Excluded::AllBut(_)) => {}
             "headersToExcludeInHash" if text == "*" => policy.excluded = Excluded::All,
             "headersToExcludeInHash" => {
                 let names = words().map(str::to_ascii_lowercase).collect();

@@ -9,7 +9,7 @@ use super::json_target::{self, Edit};
 use super::piece::Piece;
 use super::split::json_text;
 use crate::compile::{Compiler, Element, Entry, serialise};
-use crate::message::{Format, LogLevel};
+use crate::message::{Format, LogLevel, NO_ENTITY_BODY};
 use crate::run::Scene;
 use crate::{Code, Failure, Mediator, Message, Next, PropertyScope, PropertyValue};
 
@@ -36,6 +36,10 @@ enum Target {
     Custom(Expression),
     /// Values inside a JSON body; several only for `remove`.
     Json(Vec<Expression>),
+    /// The name of a member of an object.
+    Key(Expression),
+    /// What is removed from a property in JSON.
+    InProperty(Box<str>, Vec<Expression>),
     Envelope,
     /// And the whole of a body in JSON.
     Body(Expression),
@@ -59,24 +63,19 @@ impl Mediator for Enrich {
             Source::Property(_) | Source::Inline(_) => BodyUse::Untouched,
         };
         match self.target {
+            Target::InProperty(..) => BodyUse::Untouched,
             Target::Property(_) => source,
-            Target::Custom(_) | Target::Json(_) | Target::Envelope | Target::Body(_) => {
-                BodyUse::Rewritten
-            }
+            Target::Custom(_)
+            | Target::Json(_)
+            | Target::Key(_)
+            | Target::Envelope
+            | Target::Body(_) => BodyUse::Rewritten,
         }
     }
 
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
         if self.action == Action::Remove {
-            match &self.target {
-                Target::Custom(target) => detach(target, scene, message)?,
-                Target::Json(targets) => {
-                    for target in targets {
-                        json_target::edit(target, Edit::Remove, scene, message)?;
-                    }
-                }
-                Target::Envelope | Target::Body(_) | Target::Property(_) => {}
-            }
+            self.remove(scene, message)?;
             return Ok(Next::Continue);
         }
         let is_json = message.body.format() == Format::Json;
@@ -85,9 +84,12 @@ impl Mediator for Enrich {
             Target::Body(_) if is_json && self.action == Action::Child => {
                 self.json_piece(scene, message)?
             }
-            Target::Custom(_) | Target::Envelope | Target::Body(_) | Target::Property(_) => {
-                self.piece(scene, message)?
-            }
+            Target::Custom(_)
+            | Target::Key(_)
+            | Target::InProperty(..)
+            | Target::Envelope
+            | Target::Body(_)
+            | Target::Property(_) => self.piece(scene, message)?,
         };
         let Some(piece) = piece else {
             // As Synapse does.
@@ -95,34 +97,75 @@ impl Mediator for Enrich {
             scene.environment.log(LogLevel::Error, line);
             return Ok(Next::Continue);
         };
-        match &self.target {
-            Target::Property(name) => {
-                let value = property(piece, scene.budget)?;
-                message.set(PropertyScope::Synapse, name, value, scene.budget)?;
-            }
-            Target::Envelope => replace_all(piece, message, scene.budget)?,
-            Target::Body(root) if is_json && self.action == Action::Child => {
-                let text = piece.to_json(message.body.mapping(), scene.budget)?;
-                json_target::edit(root, Edit::Child(&text), scene, message)?;
-            }
-            Target::Body(_) => self.to_body(piece, message, scene.budget)?,
-            Target::Custom(target) => self.to_nodes(target, &piece, scene, message)?,
-            Target::Json(targets) => {
-                let text = piece.to_json(message.body.mapping(), scene.budget)?;
-                let edit = match self.action {
-                    Action::Child => Edit::Child(&text),
-                    Action::Replace | Action::Sibling | Action::Remove => Edit::Replace(&text),
-                };
-                for target in targets {
-                    json_target::edit(target, edit, scene, message)?;
-                }
-            }
-        }
+        self.put(piece, scene, message)?;
         Ok(Next::Continue)
     }
 }
 
 impl Enrich {
+    fn remove(&self, scene: &Scene<'_>, message: &mut Message) -> Result<(), Failure> {
+        match &self.target {
+            Target::Custom(target) => detach(target, scene, message),
+            Target::Json(targets) => targets
+                .iter()
+                .try_for_each(|target| json_target::edit(target, Edit::Remove, scene, message)),
+            Target::InProperty(name, targets) => {
+                let Some(document) = json_property(name, message, scene.budget)? else {
+                    return Ok(());
+                };
+                let edited = json_target::without(targets, document, scene)?;
+                message.set(PropertyScope::Synapse, name, edited, scene.budget)
+            }
+            Target::Key(_) | Target::Envelope | Target::Body(_) | Target::Property(_) => Ok(()),
+        }
+    }
+
+    fn put(&self, piece: Piece, scene: &Scene<'_>, message: &mut Message) -> Result<(), Failure> {
+        let budget = scene.budget;
+        match &self.target {
+            Target::Property(name) => {
+                let value = match self.action {
+                    Action::Child => with_child(name, &piece, message, budget)?,
+                    Action::Replace | Action::Sibling | Action::Remove => property(piece, budget)?,
+                };
+                message.set(PropertyScope::Synapse, name, value, budget)
+            }
+            Target::Envelope => {
+                message.remove(PropertyScope::Axis2, NO_ENTITY_BODY);
+                replace_all(piece, message, budget)
+            }
+            Target::Body(root) => {
+                message.remove(PropertyScope::Axis2, NO_ENTITY_BODY);
+                if message.body.format() == Format::Json && self.action == Action::Child {
+                    let text = piece.to_json(message.body.mapping(), budget)?;
+                    return json_target::edit(root, Edit::Child(&text), scene, message);
+                }
+                self.to_body(piece, message, budget)
+            }
+            Target::Custom(target) => self.to_nodes(target, &piece, scene, message),
+            Target::Json(targets) => {
+                let text = piece.to_json(message.body.mapping(), budget)?;
+                let edit = match self.action {
+                    Action::Child => Edit::Child(&text),
+                    Action::Replace | Action::Sibling | Action::Remove => Edit::Replace(&text),
+                };
+                targets
+                    .iter()
+                    .try_for_each(|target| json_target::edit(target, edit, scene, message))
+            }
+            Target::Key(target) => match &piece {
+                Piece::Text(name) => {
+                    let name = json_text(Value::Text((&**name).into()));
+                    json_target::edit(target, Edit::Rename(&name), scene, message)
+                }
+                Piece::Xml(_) | Piece::Json(_) => {
+                    Err(fail("the new name of a member must be a text".to_owned()))
+                }
+            },
+            Target::InProperty(..) => Ok(()),
+        }
+    }
+
     /// `None`: the source does not exist.
     fn piece(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Option<Piece>, Failure> {
         let piece = match &self.source {
@@ -191,12 +234,17 @@ impl Enrich {
             (Action::Replace, Piece::Xml(documents)) => {
                 message.body.replace_payload(all_written(&documents, budget)?, budget)
             }
-            (action, piece) => {
-                let payload = message.body.payload(budget)?.map(Node::id);
-                let payload =
-                    payload.ok_or_else(|| fail("there is no XML in the body".to_owned()))?;
-                insert(message, payload, &piece, action, budget)
-            }
+            (action, piece) => match (message.body.payload(budget)?.map(Node::id), piece) {
+                (Some(payload), piece) => match message.body.edit_xml(budget)? {
+                    Some(document) => insert(document, payload, &piece, action, budget),
+                    None => Ok(()),
+                },
+                // As Synapse does: what has nothing beside it is the payload.
+                (None, Piece::Xml(documents)) => {
+                    message.body.replace_payload(all_written(&documents, budget)?, budget)
+                }
+                (None, _) => Err(fail("there is no XML in the body".to_owned())),
+            },
         }
     }
 
@@ -207,9 +255,12 @@ impl Enrich {
         scene: &Scene<'_>,
         message: &mut Message,
     ) -> Result<(), Failure> {
-        let nodes = selected(target, scene, message)?;
+        let (holder, nodes) = selected(target, scene, message)?;
         let first = nodes.first().ok_or_else(|| fail(format!("`{target}` selects nothing")))?;
-        insert(message, *first, piece, self.action, scene.budget)
+        match holder.edit(message, scene.budget)? {
+            Some(document) => insert(document, *first, piece, self.action, scene.budget),
+            None => Ok(()),
+        }
     }
 }
 
@@ -247,17 +298,49 @@ fn fail(message: String) -> Failure {
     Failure::new(Code::MEDIATION, message)
 }
 
-/// The nodes of the body that `expression` selects.
+/// Where the nodes are that an expression selects.
+enum Holder {
+    Body,
+    Property(PropertyScope, String),
+}
+
+impl Holder {
+    fn edit<'m>(
+        &self,
+        message: &'m mut Message,
+        budget: &Budget,
+    ) -> Result<Option<&'m mut xml::Document>, Failure> {
+        match self {
+            Self::Body => message.body.edit_xml(budget),
+            Self::Property(scope, name) => message.properties.edit_xml(*scope, name, budget),
+        }
+    }
+}
+
+/// The nodes that `expression` selects in the body, or else in the property of the first.
 fn selected(
     expression: &Expression,
     scene: &Scene<'_>,
     message: &Message,
-) -> Result<Vec<NodeId>, Failure> {
+) -> Result<(Holder, Vec<NodeId>), Failure> {
     let view = scene.view(message);
     let body = message.body.xml(scene.budget)?;
-    let is_in_body = |node: &Node<'_>| body.is_some_and(|body| std::ptr::eq(node.document(), body));
     let nodes = expression.nodes(&view, scene.budget)?;
-    Ok(nodes.into_iter().filter(is_in_body).map(Node::id).collect())
+    let is_in = |node: &Node<'_>, document| std::ptr::eq(node.document(), document);
+    let in_body = body.filter(|body| nodes.iter().any(|node| is_in(node, *body)));
+    let (holder, document) = match (in_body, nodes.first()) {
+        (Some(body), _) => (Holder::Body, body),
+        (None, None) => return Ok((Holder::Body, Vec::new())),
+        (None, Some(first)) => {
+            let found = message.properties.holder(first.document());
+            let (scope, name) = found.ok_or_else(|| {
+                fail(format!("`{expression}` selects nothing that can be changed"))
+            })?;
+            (Holder::Property(scope, name.to_owned()), first.document())
+        }
+    };
+    let ids = nodes.iter().filter(|node| is_in(node, document)).map(|node| node.id()).collect();
+    Ok((holder, ids))
 }
 
 fn detach(
@@ -265,11 +348,11 @@ fn detach(
     scene: &Scene<'_>,
     message: &mut Message,
 ) -> Result<(), Failure> {
-    let nodes = selected(expression, scene, message)?;
+    let (holder, nodes) = selected(expression, scene, message)?;
     if nodes.is_empty() {
         return Ok(());
     }
-    if let Some(document) = message.body.edit_xml(scene.budget)? {
+    if let Some(document) = holder.edit(message, scene.budget)? {
         for node in nodes {
             document.detach(node)?;
         }
@@ -279,13 +362,12 @@ fn detach(
 
 /// Puts `piece` in the place of `at`, below it, or behind it.
 fn insert(
-    message: &mut Message,
+    document: &mut xml::Document,
     at: NodeId,
     piece: &Piece,
     action: Action,
     budget: &Budget,
 ) -> Result<(), Failure> {
-    let Some(document) = message.body.edit_xml(budget)? else { return Ok(()) };
     match piece {
         Piece::Xml(pieces) => {
             budget.charge_memory(pieces.iter().map(|piece| piece.heap_bytes()).sum())?;
@@ -382,6 +464,47 @@ fn property(piece: Piece, budget: &Budget) -> Result<PropertyValue, Failure> {
     })
 }
 
+/// The JSON in a property; `None`: there is no property.
+fn json_property(
+    name: &str,
+    message: &Message,
+    budget: &Budget,
+) -> Result<Option<Arc<json::Document<'static>>>, Failure> {
+    let value = message.properties.get(PropertyScope::Synapse, name);
+    let piece = match value {
+        None => return Ok(None),
+        Some(PropertyValue::Json(document)) => Piece::Json(Arc::clone(document)),
+        Some(value) => Piece::read(&value.text(), budget)?,
+    };
+    match piece {
+        Piece::Json(document) => Ok(Some(document)),
+        Piece::Xml(_) | Piece::Text(_) => Err(fail(format!("the property `{name}` is not JSON"))),
+    }
+}
+
+/// The property with `piece` as another child: of its element, of its array, or as members of its object.
+fn with_child(
+    name: &str,
+    piece: &Piece,
+    message: &Message,
+    budget: &Budget,
+) -> Result<PropertyValue, Failure> {
+    let value = message.properties.get(PropertyScope::Synapse, name);
+    if let Some(PropertyValue::Xml(document)) = value {
+        budget.charge_memory(document.heap_bytes())?;
+        let mut document = xml::Document::clone(document);
+        if let Some(root) = document.element().map(Node::id) {
+            insert(&mut document, root, piece, Action::Child, budget)?;
+        }
+        return Ok(PropertyValue::Xml(Arc::new(document)));
+    }
+    let document = json_property(name, message, budget)?;
+    let document = document.ok_or_else(|| fail(format!("there is no property `{name}`")))?;
+    let child = piece.to_json(message.body.mapping(), budget)?;
+    let text = json_target::with_child(document.root(), &child, budget)?;
+    property(Piece::read(&text, budget)?, budget)
+}
+
 /// The documents, one after another.
 fn all_written(documents: &[Arc<xml::Document>], budget: &Budget) -> Result<Vec<u8>, Failure> {
     let mut all = Vec::new();
@@ -403,8 +526,7 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
         return None;
     };
     let moves = !from.flag(compiler, "clone", true)?;
-    let source = source(compiler, &from)?;
-    from.finish(compiler);
+    from.ignore(&["type"]);
     let actions = [
         ("replace", Action::Replace),
         ("child", Action::Child),
@@ -412,7 +534,16 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
         ("remove", Action::Remove),
     ];
     let action = to.choice(compiler, "action", &actions)?;
-    let target = target(compiler, &to, action)?;
+    let is_removed_there = action == Action::Remove
+        && matches!(to.optional("type"), Some("body" | "property"))
+        && from.optional("xpath").is_some();
+    let target = if is_removed_there {
+        removed(compiler, &from, &to)?
+    } else {
+        target(compiler, &to, action)?
+    };
+    let source = if is_removed_there { Source::Body } else { source(compiler, &from)? };
+    from.finish(compiler);
     to.finish(compiler);
     let is_json = match &source {
         Source::Custom(expression) => expression.is_json_path(),
@@ -458,38 +589,69 @@ fn source(compiler: &mut Compiler, from: &Element<'_>) -> Option<Source> {
     }
 }
 
+/// What `source` selects, removed from the body or a property. Source: Synapse's `Target.removeJsonFromBody`.
+fn removed(compiler: &mut Compiler, from: &Element<'_>, to: &Element<'_>) -> Option<Target> {
+    let path = from.required(compiler, "xpath")?;
+    let paths = json_target::paths(compiler, from, path, true)?;
+    let is_property = to.optional("type") == Some("property");
+    match (is_property, paths.is_empty()) {
+        (true, false) => Some(Target::InProperty(to.required(compiler, "property")?.into(), paths)),
+        (false, false) => Some(Target::Json(paths)),
+        (false, true) => nodes(compiler, from, path).map(Target::Custom),
+        (true, true) => {
+            let help = "write `json-eval(...)`, or the type `custom` and `$ctx:name//...`";
+            let message = format!("`{path}` selects nothing in a property");
+            compiler.error(from, message, Some(help.to_owned()));
+            None
+        }
+    }
+}
+
+/// A path that selects nodes.
+fn nodes(compiler: &mut Compiler, at: &Element<'_>, path: &str) -> Option<Expression> {
+    let path = at.compiled(compiler, path)?;
+    if !path.selects_nodes() {
+        compiler.error(at, format!("`{path}` selects no part of the body"), None);
+        return None;
+    }
+    Some(path)
+}
+
 fn target(compiler: &mut Compiler, to: &Element<'_>, action: Action) -> Option<Target> {
     let of = to.optional("type").unwrap_or("custom");
     let target = match of {
         "custom" => {
             let source = to.required(compiler, "xpath")?;
             match json_target::paths(compiler, to, source, action == Action::Remove)? {
-                paths if paths.is_empty() => {
-                    let path = to.compiled(compiler, source)?;
-                    if !path.selects_nodes() {
-                        let message = format!("`{path}` selects no part of the body");
-                        compiler.error(to, message, None);
-                        return None;
-                    }
-                    Target::Custom(path)
-                }
+                paths if paths.is_empty() => Target::Custom(nodes(compiler, to, source)?),
                 paths => Target::Json(paths),
             }
         }
         "envelope" => Target::Envelope,
         "body" => Target::Body(to.compiled(compiler, "json-eval($)")?),
         "property" => Target::Property(to.required(compiler, "property")?.into()),
+        "key" => {
+            let source = to.required(compiler, "xpath")?;
+            let paths = json_target::paths(compiler, to, source, false)?;
+            let Some(path) = paths.into_iter().next() else {
+                let message = format!("`{source}` names no member of an object");
+                compiler.error(to, message, Some("write `json-eval($.name)`".to_owned()));
+                return None;
+            };
+            Target::Key(path)
+        }
         other => {
-            let help = "write `custom`, `envelope`, `body` or `property`".to_owned();
+            let help = "write `custom`, `envelope`, `body`, `property` or `key`".to_owned();
             compiler.error(to, format!("`type` is `{other}`"), Some(help));
             return None;
         }
     };
     let fits = match target {
-        Target::Custom(_) => true,
+        Target::Custom(_) | Target::InProperty(..) => true,
         Target::Json(_) => action != Action::Sibling,
         Target::Body(_) => action != Action::Remove,
-        Target::Envelope | Target::Property(_) => action == Action::Replace,
+        Target::Property(_) => matches!(action, Action::Replace | Action::Child),
+        Target::Envelope | Target::Key(_) => action == Action::Replace,
     };
     if !fits {
         let help = "replace it, or name a part of the body by `xpath`".to_owned();

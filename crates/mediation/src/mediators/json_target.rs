@@ -1,13 +1,16 @@
 //! Targets of `enrich` inside JSON: what a path selects is replaced, added to, or removed. The rest of the text stays
 //! as it is, byte for byte.
 
-use expression::{Budget, Expression, json};
+use std::ops::Range;
+use std::sync::Arc;
+
+use expression::{Budget, EvalContext, Expression, json};
 
 use super::split::{fail, place};
 use crate::compile::{Compiler, Element};
 use crate::message::Format;
 use crate::run::Scene;
-use crate::{Failure, Message};
+use crate::{Failure, Message, PropertyValue};
 
 /// What happens to each value that the path selects.
 #[derive(Clone, Copy, Debug)]
@@ -15,6 +18,8 @@ pub(super) enum Edit<'e> {
     Replace(&'e str),
     /// It is added to an array, or its members are put into an object.
     Child(&'e str),
+    /// The member gets another name, which is a JSON string.
+    Rename(&'e str),
     Remove,
 }
 
@@ -35,21 +40,70 @@ pub(super) fn edit(
         return Err(fail(format!("the body is empty, so there is no `{target}`")));
     };
     let view = scene.view(message);
-    let mut matches = match target.json_matches(&view, scene.budget) {
+    match edited_at(target, &view, document.root(), edit, scene.budget)? {
+        Some(text) => message.body.replace(Format::Json, text, scene.budget),
+        None => Ok(()),
+    }
+}
+
+/// A document without what `targets` select in it.
+pub(super) fn without(
+    targets: &[Expression],
+    mut document: Arc<json::Document<'static>>,
+    scene: &Scene<'_>,
+) -> Result<PropertyValue, Failure> {
+    for target in targets {
+        let context = Alone(document.root(), scene.environment.unix_ms());
+        let text = edited_at(target, &context, document.root(), Edit::Remove, scene.budget)?;
+        match text {
+            Some(text) if text.trim().is_empty() => return Ok(PropertyValue::new("")),
+            Some(text) => {
+                let parsed = json::Document::parse_within(text.as_bytes(), scene.budget)?;
+                document = Arc::new(parsed.into_owned());
+            }
+            None => {}
+        }
+    }
+    Ok(PropertyValue::Json(document))
+}
+
+/// A document that expressions see as the body.
+struct Alone<'d>(json::Ref<'d>, i64);
+
+impl EvalContext for Alone<'_> {
+    fn json(&self) -> Result<Option<json::Ref<'_>>, expression::Error> {
+        Ok(Some(self.0))
+    }
+
+    fn unix_ms(&self) -> i64 {
+        self.1
+    }
+}
+
+/// The text of `root` with the edit of what `target` selects in it; `None`: there is nothing to remove.
+fn edited_at(
+    target: &Expression,
+    context: &dyn EvalContext,
+    root: json::Ref<'_>,
+    edit: Edit<'_>,
+    budget: &Budget,
+) -> Result<Option<String>, Failure> {
+    let mut matches = match target.json_matches(context, budget) {
         Err(expression::Error::Missing(_)) => Vec::new(),
         matches => matches?,
     };
     // A value that the path made is not a part of the body.
-    matches.retain(|value| place(document.root(), *value).is_some());
+    matches.retain(|value| place(root, *value).is_some());
     matches.sort_by_key(|value| value.offset());
     if matches.is_empty() {
         return match edit {
-            Edit::Remove => Ok(()),
-            Edit::Replace(_) | Edit::Child(_) => Err(fail(format!("`{target}` selects nothing"))),
+            Edit::Remove => Ok(None),
+            Edit::Replace(_) | Edit::Child(_) | Edit::Rename(_) => {
+                Err(fail(format!("`{target}` selects nothing")))
+            }
         };
     }
-    let text = edited(document.root(), &matches, edit, scene.budget)?;
-    message.body.replace(Format::Json, text, scene.budget)
+    edited(root, &matches, edit, budget).map(Some)
 }
 
 /// The text of `root` with the edit of each of `matches`, which are in its order.
@@ -75,8 +129,18 @@ fn edited(
                 budget.charge_memory(new.len().saturating_add(value.raw().len()))?;
                 out.push_str(&with_child(*value, new, budget)?);
             }
+            Edit::Rename(new) => {
+                budget.charge_memory(new.len())?;
+                let Some(name) = name_at_end(&out) else {
+                    return Err(fail("an item of an array has no name"));
+                };
+                out.replace_range(name, new);
+                out.push_str(value.raw());
+            }
             Edit::Remove => {
-                leave_name(&mut out);
+                if let Some(name) = name_at_end(&out) {
+                    out.truncate(name.start);
+                }
                 at += leave_comma(&mut out, text.get(at..).unwrap_or_default());
             }
         }
@@ -85,7 +149,11 @@ fn edited(
     Ok(out)
 }
 
-fn with_child(value: json::Ref<'_>, new: &str, budget: &Budget) -> Result<String, Failure> {
+pub(super) fn with_child(
+    value: json::Ref<'_>,
+    new: &str,
+    budget: &Budget,
+) -> Result<String, Failure> {
     let document = json::Document::parse_within(new.as_bytes(), budget)?;
     let mut out = json::Builder::new();
     match (value.kind(), document.root().kind()) {
@@ -115,18 +183,16 @@ fn with_child(value: json::Ref<'_>, new: &str, budget: &Budget) -> Result<String
     Ok(out.finish().text().to_owned())
 }
 
-/// Takes the name and the colon of a member from the end of `out`; an element of an array has none.
-fn leave_name(out: &mut String) {
-    let Some(rest) = out.trim_end().strip_suffix(':') else { return };
-    let Some(name) = rest.trim_end().strip_suffix('"') else { return };
+/// The name of a member, in quotes, before the value that comes behind `out`; an element of an array has none.
+fn name_at_end(out: &str) -> Option<Range<usize>> {
+    let rest = out.trim_end().strip_suffix(':')?.trim_end();
+    let name = rest.strip_suffix('"')?;
     let is_escaped = |at: usize| {
         let before = name.get(..at).unwrap_or_default();
         (before.len() - before.trim_end_matches('\\').len()) % 2 == 1
     };
     let mut quotes = name.rmatch_indices('"').map(|(at, _)| at);
-    if let Some(start) = quotes.find(|at| !is_escaped(*at)) {
-        out.truncate(start);
-    }
+    Some(quotes.find(|at| !is_escaped(*at))?..rest.len())
 }
 
 /// Takes the comma behind the value from `rest`, or the one before it from `out`. Returns the length of the former.

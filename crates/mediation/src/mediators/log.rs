@@ -5,7 +5,9 @@ use expression::{BodyUse, Budget, Expression};
 use crate::compile::{Compiler, Element};
 use crate::message::LogLevel;
 use crate::run::Scene;
-use crate::{Failure, Mediator, Message, Next};
+use crate::{Failure, Mediator, Message, Next, PropertyScope};
+
+const MESSAGE_ID: &str = "MessageID";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Level {
@@ -24,6 +26,8 @@ struct Log {
     properties: Vec<(Box<str>, Expression)>,
     /// `<message>` of Micro Integrator 4.4: text with `${...}`, in pieces.
     message: Option<super::text::Text>,
+    /// `logMessageID`
+    has_id: bool,
 }
 
 impl Mediator for Log {
@@ -40,11 +44,16 @@ impl Mediator for Log {
         if let Some(text) = &self.message {
             line.add("", &text.render(scene, message)?)?;
         }
+        if self.has_id {
+            let id = scene.view(message).text_property(PropertyScope::Synapse, MESSAGE_ID);
+            line.add(MESSAGE_ID, &id.unwrap_or_default())?;
+        }
         match self.level {
             Level::Simple | Level::Full => {
-                for name in ["To", "MessageID"] {
-                    if let Some(value) = message.properties.get(crate::PropertyScope::Synapse, name)
-                    {
+                let known = if self.has_id { &["To"][..] } else { &["To", MESSAGE_ID] };
+                for name in known {
+                    let value = message.properties.get(PropertyScope::Synapse, name);
+                    if let Some(value) = value {
                         line.add(name, &value.text())?;
                     }
                 }
@@ -124,6 +133,7 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
     let level = if is_new && element.optional("level").is_none() { Level::Custom } else { level };
     let level = if element.flag(compiler, "logFullPayload", false)? { Level::Full } else { level };
     let category = element.choice(compiler, "category", &categories)?;
+    let has_id = element.flag(compiler, "logMessageID", false)?;
     let separator = element.optional("separator").unwrap_or(", ").into();
     let (mut properties, mut message) = (Vec::new(), None);
     for child in element.children() {
@@ -140,7 +150,7 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
         }
         child.finish(compiler);
     }
-    Some(Box::new(Log { level, category, separator, properties, message }))
+    Some(Box::new(Log { level, category, separator, properties, message, has_id }))
 }
 
 /// Fields that no log should hold.

@@ -23,7 +23,7 @@ mod make_fault;
 mod pattern;
 mod payload_factory;
 mod piece;
-mod property;
+pub(crate) mod property;
 mod rewrite;
 mod scatter_gather;
 #[cfg(feature = "script")]
@@ -73,14 +73,14 @@ pub struct Row {
 #[rustfmt::skip]
 pub const MEDIATORS: &[Row] = &[
     Row { element: "aggregate",         compile: aggregate::compile,        about: "joins messages that were split, or that have a value in common", attributes: "`id`; `correlateOn`, `completeCondition` (`timeout`, `messageCount`), `onComplete` (`expression`, `sequence`, `enclosingElementProperty`, `aggregateElementType` without effect, as in Synapse)", differs: "Messages of one request only, in the order in which they were split. Completes early if no more messages can arrive. Several elements without an envelope and without `enclosingElementProperty` are put in an element `aggregate`." },
-    Row { element: "cache",             compile: cache::compile,              about: "keeps responses, and returns them to requests that are the same", attributes: "`timeout` (s), `maxMessageSize`, `collector`; `onCacheHit`: `sequence`; `protocol`: `methods`, `headersToExcludeInHash`, `responseCodes`, `enableCacheControl`, `includeAgeHeader`; `implementation`: `maxSize`", differs: "Requests are compared as a whole: method, URL, fields but `Date` and `User-Agent`, and body. `id`, `scope` and `hashGenerator` have no effect. Responses with `Set-Cookie` are not kept, nor, by `enableCacheControl`, those with `no-cache` or `private`. All workers share what is kept; it is empty after a change of the artefacts." },
+    Row { element: "cache",             compile: cache::compile,              about: "keeps responses, and returns them to requests that are the same", attributes: "`timeout` (s), `maxMessageSize`, `collector`; `onCacheHit`: `sequence`; `protocol`: `methods`, `headersToExcludeInHash`, `headersToIncludeInHash`, `responseCodes`, `enableCacheControl`, `includeAgeHeader`; `implementation`: `maxSize`", differs: "Requests are compared as a whole: method, URL, fields but `Date` and `User-Agent`, and body. `id`, `scope` and `hashGenerator` have no effect. Responses with `Set-Cookie` are not kept, nor, by `enableCacheControl`, those with `no-cache` or `private`. All workers share what is kept; it is empty after a change of the artefacts." },
     Row { element: "call",              compile: send::call,                  about: "sends the message to an endpoint and waits for the response", attributes: "endpoint child; `blocking`; `source`, `target`", differs: "A blocking call holds no thread; whatever fails has the code 401001." },
     Row { element: "call-template",     compile: call_template::compile,      about: "runs a sequence template with parameters", attributes: "`target`, `onError`; `with-param`", differs: "" },
     Row { element: "clone",             compile: clone::compile,            about: "sends copies of the message to targets", attributes: "`id`, `continueParent`, `sequential`; `target`: `sequence`, `endpoint`, `to`, `soapAction`", differs: "With `sequential`, the next copy starts when the last one is done or was sent by `send`." },
     Row { element: "conditionalRouter", compile: conditional_router::compile, about: "runs the targets of the routes whose conditions hold", attributes: "`continueAfter`; `conditionalRoute`: `breakRoute`; `condition` as in `rewrite`; `target`: `sequence` or `endpoint`, `to`, `soapAction`", differs: "`asynchronous` routes are rejected. A target that ends the message ends it, with `continueAfter` too." },
     Row { element: "datamapper",        compile: datamapper::compile,         about: "transforms the payload by the stylesheet of a mapping", attributes: "`xsltStyleSheet`, `inputType`, `outputType`", differs: "A mapping without `xsltStyleSheet` is rejected: write it as `xslt` or `payloadFactory`." },
     Row { element: "drop",              compile: flow::drop_message,          about: "ends the message", attributes: "", differs: "" },
-    Row { element: "enrich",            compile: enrich::compile,             about: "copies a part of the message to another place", attributes: "`source`: `type`, `clone`, `xpath`, `property`, `key`; `target`: `type`, `action`, `xpath`, `property`", differs: "In JSON, `child` puts the members of an object into an object, and `remove` takes several paths; `sibling` and the type `key` are rejected. An envelope or a property can only be replaced. A source that does not exist is logged, and nothing is copied." },
+    Row { element: "enrich",            compile: enrich::compile,             about: "copies a part of the message to another place", attributes: "`source`: `type`, `clone`, `xpath`, `property`, `key`; `target`: `type`, `action`, `xpath`, `property`", differs: "In JSON, `child` puts the members of an object into an object, and `sibling` is rejected. `remove` takes the paths, also several in JSON, from `xpath` of the target, or from that of the source for the targets `body` and `property`; in XML too. An envelope can only be replaced. A source that does not exist is logged, and nothing is copied." },
     Row { element: "fastXSLT",          compile: xslt::compile,               about: "transforms the payload by a stylesheet", attributes: "as `xslt`", differs: "" },
     Row { element: "filter",            compile: filter::compile,             about: "runs one of two branches, by an expression or a pattern", attributes: "`xpath`, or `source` and `regex`; `then`, `else`", differs: "" },
     Row { element: "foreach",           compile: for_each::compile,         about: "runs a sequence on each item of the body, and puts the results in their places", attributes: "`expression`, `sequence`; or `collection`, `parallel-execution`, `update-original`, `target-variable`, `counter-variable`, `result-content-type`, `result-enclosing-element`, `continue-without-aggregation`; `sequence`", differs: "The sequence may send and call. `continueLoopOnFailure` is rejected." },
@@ -88,12 +88,12 @@ pub const MEDIATORS: &[Row] = &[
     Row { element: "in",                compile: flow::request_only,          about: "runs its mediators on requests only", attributes: "", differs: "" },
     Row { element: "iterate",           compile: iterate::compile,          about: "sends each element or array item to a target", attributes: "`id`, `expression`, `attachPath`, `preservePayload`, `continueParent`, `sequential`; `target`", differs: "With `sequential`, the next item starts when the last one is done or was sent by `send`." },
     Row { element: "jsontransform",     compile: json_transform::compile,     about: "makes the payload JSON with the types that a JSON Schema says", attributes: "`schema`; `property`", differs: "Of the properties, `synapse.commons.json.output.autoPrimitive` alone. The result must conform to the whole schema; types are those of `properties`, `additionalProperties` and `items`, and `$ref` is not followed for them. `make run` builds without it." },
-    Row { element: "log",               compile: log::compile,                about: "writes a line to the log", attributes: "`level`, `category`, `separator`, `logFullPayload`; `property`, `message`", differs: "Level `headers` logs the fields of HTTP, without credentials. The others begin with `Direction` alone." },
+    Row { element: "log",               compile: log::compile,                about: "writes a line to the log", attributes: "`level`, `category`, `separator`, `logFullPayload`, `logMessageID`; `property`, `message`", differs: "Level `headers` logs the fields of HTTP, without credentials. The others begin with `Direction` alone." },
     Row { element: "loopback",          compile: flow::loopback,              about: "continues with the sequence for responses", attributes: "", differs: "" },
     Row { element: "makefault",         compile: make_fault::compile,         about: "turns the message into a fault", attributes: "`version`, `response`; `code`, `reason`, `detail`, `node`, `role`", differs: "The prefix of a code is that of the envelope." },
     Row { element: "out",               compile: flow::response_only,         about: "runs its mediators on responses only", attributes: "", differs: "" },
     Row { element: "payloadFactory",    compile: payload_factory::compile,    about: "replaces the body by a template's output", attributes: "`media-type`, `template-type`, `escapeXmlChars`; `format`, `args`", differs: "The output is always well-formed. Of FreeMarker, the subset that docs/expressions.md lists." },
-    Row { element: "property",          compile: property::compile,           about: "sets or removes a property", attributes: "`name`, `value` or `expression`, `scope`, `type`, `action`, `pattern`, `group`; a child element", differs: "A name in braces is an expression. The scopes registry, system and env cannot be written." },
+    Row { element: "property",          compile: property::compile,           about: "sets or removes a property", attributes: "`name`, `value` or `expression`, `scope`, `type`, `action`, `pattern`, `group`; a child element", differs: "A name in braces is an expression. The scopes registry, system and env cannot be written; trace and analytics have no effect." },
     Row { element: "propertyGroup",     compile: property::group,             about: "sets several properties", attributes: "`property`", differs: "" },
     Row { element: "respond",           compile: flow::respond,               about: "sends the message back to the client", attributes: "", differs: "" },
     Row { element: "rewrite",           compile: rewrite::compile,            about: "changes the parts of the message's address", attributes: "`inProperty`, `outProperty`; `rewriterule`: `condition` of `and`, `or`, `not`, `equal`, `match`; `action`: `type`, `fragment`, `value` or `xpath`, `regex`", differs: "Escapes in an address stay as they are. Conditions look at `url`, `header`, `param` and `property`." },
@@ -106,7 +106,7 @@ pub const MEDIATORS: &[Row] = &[
     Row { element: "throwError",        compile: throw_error::compile,        about: "fails, so that the error handler takes over", attributes: "`type`, `errorMessage`", differs: "" },
     Row { element: "validate",          compile: validate::compile,           about: "checks JSON against a JSON Schema, and runs `on-fail` if it does not conform", attributes: "`source`, `cache-schema`; `schema`: `key`; `on-fail`", differs: "XML Schema is rejected; an XML body is checked in its JSON form. One `schema`; it may not refer to others. Regular expressions have no look-around and no back-references. For a schema with `$ref`, `anyOf`, `oneOf`, `not` or `if`, the message does not name the violation. The texts of `ERROR_MESSAGE` are Penstock's. `make run` builds without it." },
     Row { element: "variable",          compile: property::variable,          about: "sets or removes a variable", attributes: "`name`, `value` or `expression`, `type`, `action`", differs: "" },
-    Row { element: "xslt",              compile: xslt::compile,               about: "transforms the payload by a stylesheet", attributes: "`key`, `source`, `target`, `useCache`; `property` (of the type `OM`: nodes instead of their text)", differs: "`feature` and `resource` are rejected." },
+    Row { element: "xslt",              compile: xslt::compile,               about: "transforms the payload by a stylesheet", attributes: "`key`, `source`, `target`, `useCache`; `property` (of the type `OM`: nodes instead of their text); `resource`: `location`, `key`", differs: "`feature` and `attribute` have no effect." },
 ];
 
 const PAGE: &str = "\
@@ -120,10 +120,15 @@ Served are `definitions` with `sequence`, `template`, `endpoint`, `proxy`, `api`
 endpoint is an `address`, `http` (with `basicAuth`), `default`, `wsdl`, `loadbalance` (in turns, by weight), `failover`
 or `recipientlist` (all at once; each response goes its own way after a `send`, and after a `call` the first one
 counts), one of a template, or one by `key-expression`; groups may be inside groups. It has `timeout`,
-`suspendOnFailure`, `markForSuspension` (without `retryDelay`) and `retryConfig`: after an error that a member lists in
-`enabledErrorCodes`, a group sends any request to the next member, and else only one that is safe to repeat. The
-sequence `main` gets the requests that no proxy and no API takes, and `fault` handles the errors that nothing else does.
-What no sequence handles gets the gateway's error in JSON, and a SOAP fault if the request was SOAP.
+`suspendOnFailure`, `markForSuspension` and `retryConfig`: after an error that a member lists in `enabledErrorCodes`, a
+group sends any request to the next member, and else only one that is safe to repeat. Each `property` of an endpoint,
+though not of a member of a group, is set on the messages that are sent there; its expression cannot read the body.
+
+An `api` may have a `hostname` and a `port`, and a `resource` a `protocol`, a `content-type` and a pattern for the
+`user-agent`, as in Synapse: what they do not admit they do not serve. `OPTIONS` gets the methods of the path in `Allow`
+unless a resource mediates it. The sequence `main` gets the requests that no proxy and no API takes, and `fault` handles
+the errors that nothing else does. What no sequence handles gets the gateway's error in JSON, and a SOAP fault if the
+request was SOAP.
 
 A part of `iterate` or `clone` that made a `call` continues after the mediator, where an `aggregate` may wait for it;
 one that made none ends with its target.

@@ -12,6 +12,14 @@ use crate::{Failure, Message};
 #[derive(Clone, Debug)]
 pub(crate) struct Pattern(Regex);
 
+impl PartialEq for Pattern {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.source() == other.0.source()
+    }
+}
+
+impl Eq for Pattern {}
+
 fn whole(source: &str) -> String {
     format!("\\A(?:{source})\\z")
 }

@@ -214,7 +214,13 @@ fn convert(
     }
 }
 
-pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<dyn Mediator>> {
+pub(crate) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<dyn Mediator>> {
+    if let Some(scope @ ("trace" | "analytics")) = element.attribute("scope") {
+        element.ignore(&["name", "value", "expression", "scope", "type", "action"]);
+        let message = format!("a property of the scope `{scope}` has no effect");
+        compiler.warning(element, message, None);
+        return Some(Box::new(Group(Vec::new())));
+    }
     let scope = element.choice(compiler, "scope", SCOPES)?;
     let property = read(compiler, element, scope, Type::Text)?;
     Some(Box::new(property))

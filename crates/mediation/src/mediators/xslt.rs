@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use expression::{BodyUse, Budget, Expression, markup};
 use xml::NodeId;
-use xslt::{NoResolver, Options, Params, Stylesheet};
+use xslt::{Options, Params, Resolver, Resource, Stylesheet};
 
 use super::pattern::subject;
 use crate::compile::{Compiler, Element, Entry};
@@ -189,26 +189,38 @@ fn fail(message: &str) -> Failure {
     Failure::new(Code::MEDIATION, message)
 }
 
+/// What stylesheets import and include, by the names that they have there.
+#[derive(Default)]
+struct Resources(Vec<(String, Arc<[u8]>)>);
+
+impl Resolver for Resources {
+    fn read(&self, href: &str, _: &str) -> Result<Resource, String> {
+        let found = self.0.iter().find(|(location, _)| location == href);
+        let (uri, bytes) = found.ok_or_else(|| {
+            format!(
+                "`{href}` is not there: name it with `<resource location=\"{href}\" key=\"...\"/>`"
+            )
+        })?;
+        Ok(Resource { bytes: bytes.to_vec(), uri: uri.clone() })
+    }
+}
+
 /// The stylesheet in a local entry or in the registry.
 fn stylesheet(
     compiler: &mut Compiler,
     element: &Element<'_>,
     key: &str,
+    resources: &Resources,
 ) -> Option<Arc<Stylesheet>> {
-    let entry = compiler.entry(element, key)?;
-    let sheet = match compiler.stylesheets.get(key) {
-        Some(known) => known.clone(),
-        None => {
-            let bytes = match entry {
-                Entry::Xml(bytes) => bytes,
-                Entry::Text(text) => text.as_bytes().into(),
-            };
-            let sheet = Stylesheet::compile(&bytes, &NoResolver);
-            let sheet = sheet.map(Arc::new).map_err(|error| error.to_string());
-            compiler.stylesheets.insert(key.to_owned(), sheet.clone());
-            sheet
-        }
-    };
+    let bytes = bytes(compiler.entry(element, key)?);
+    let known = compiler.stylesheets.get(key).filter(|_| resources.0.is_empty());
+    let sheet = known.cloned().unwrap_or_else(|| {
+        let sheet = Stylesheet::compile(&bytes, resources);
+        sheet.map(Arc::new).map_err(|error| error.to_string())
+    });
+    if resources.0.is_empty() {
+        compiler.stylesheets.insert(key.to_owned(), sheet.clone());
+    }
     match sheet {
         Ok(sheet) => Some(sheet),
         Err(error) => {
@@ -218,19 +230,33 @@ fn stylesheet(
     }
 }
 
+fn bytes(entry: Entry) -> Arc<[u8]> {
+    match entry {
+        Entry::Xml(bytes) => bytes,
+        Entry::Text(text) => text.as_bytes().into(),
+    }
+}
+
 /// A transformation of the payload by the stylesheet in a local entry.
 pub(super) fn of_payload(
     compiler: &mut Compiler,
     element: &Element<'_>,
     key: &str,
 ) -> Option<impl Mediator + use<>> {
-    let sheet = stylesheet(compiler, element, key)?;
+    let sheet = stylesheet(compiler, element, key, &Resources::default())?;
     Some(Xslt { sheet, source: None, target: None, params: Vec::new() })
 }
 
 pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<dyn Mediator>> {
     let key = element.required(compiler, "key")?;
-    let sheet = stylesheet(compiler, element, key)?;
+    let mut resources = Resources::default();
+    for child in element.children().filter(|child| child.name() == "resource") {
+        let location = child.required(compiler, "location")?.to_owned();
+        let key = child.required(compiler, "key")?;
+        resources.0.push((location, bytes(compiler.entry(&child, key)?)));
+        child.finish(compiler);
+    }
+    let sheet = stylesheet(compiler, element, key, &resources)?;
     let source = match element.optional("source") {
         Some(source) => Some(element.compiled(compiler, source)?),
         None => None,
@@ -240,26 +266,41 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
     element.flag(compiler, "useCache", true)?;
     let mut params = Vec::new();
     for child in element.children() {
-        if child.name() == "property" {
-            let name = child.required(compiler, "name")?;
-            let value = child.value_or_expression(compiler)?;
-            let types = [("STRING", false), ("OM", true)];
-            let is_nodes = child.choice(compiler, "type", &types)?;
-            if is_nodes && !value.selects_nodes() {
-                let message = format!("`{name}` of type OM needs an XPath that selects nodes");
-                compiler.error(&child, message, None);
-            }
-            if sheet.params().any(|param| param == name) {
-                params.push(Parameter { name: name.to_owned(), value, is_nodes });
-            } else {
-                let message = format!("the stylesheet `{key}` has no parameter `{name}`");
+        match child.name() {
+            "property" => params.extend(parameter(compiler, &child, (key, &sheet))?),
+            "resource" => continue,
+            "feature" | "attribute" => {
+                child.ignore(&["name", "value"]);
+                let message = format!("`{}` of a Java processor has no effect", child.name());
                 compiler.warning(&child, message, None);
             }
-        } else {
-            let message = format!("`{}` of `xslt` is not served", child.name());
-            compiler.error(&child, message, None);
+            other => {
+                let message = format!("`{}` has no child `{other}`", element.name());
+                compiler.error(&child, message, None);
+            }
         }
         child.finish(compiler);
     }
     Some(Box::new(Xslt { sheet, source, target, params }))
+}
+
+/// A `property`, which a parameter of the stylesheet gets.
+fn parameter(
+    compiler: &mut Compiler,
+    child: &Element<'_>,
+    (key, sheet): (&str, &Stylesheet),
+) -> Option<Option<Parameter>> {
+    let name = child.required(compiler, "name")?;
+    let value = child.value_or_expression(compiler)?;
+    let is_nodes = child.choice(compiler, "type", &[("STRING", false), ("OM", true)])?;
+    if is_nodes && !value.selects_nodes() {
+        let message = format!("`{name}` of type OM needs an XPath that selects nodes");
+        compiler.error(child, message, None);
+    }
+    if sheet.params().any(|param| param == name) {
+        return Some(Some(Parameter { name: name.to_owned(), value, is_nodes }));
+    }
+    let message = format!("the stylesheet `{key}` has no parameter `{name}`");
+    compiler.warning(child, message, None);
+    Some(None)
 }

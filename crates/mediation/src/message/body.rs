@@ -28,6 +28,8 @@ pub struct Body {
     /// Boxed, since messages are moved often, and most are not read.
     json: OnceCell<Box<json::Document<'static>>>,
     xml: OnceCell<Box<xml::Document>>,
+    /// Of a body that is edited as XML and is none.
+    before: Option<Box<Before>>,
     /// An envelope up to its body.
     xml_header: OnceCell<Box<xml::Document>>,
     /// An edited view, written.
@@ -44,6 +46,16 @@ pub struct Body {
     is_adopted: bool,
     /// Memory that this body was charged, and releases when it is replaced.
     charged: Cell<u64>,
+}
+
+/// What a body was before it was edited as XML, so that what nobody touched stays as it was.
+#[derive(Debug, Default)]
+struct Before {
+    json: Option<json::Document<'static>>,
+    /// Of the texts in a multipart body.
+    part_types: multipart::Types,
+    /// That of the multipart body, when it is written.
+    boundary: OnceCell<Box<str>>,
 }
 
 /// The authoritative form; views are made of it.
@@ -111,7 +123,8 @@ impl Body {
     }
 
     pub(super) fn boundary(&self) -> Option<&str> {
-        self.boundary.as_deref()
+        let written = self.before.as_ref().and_then(|before| before.boundary.get());
+        written.or(self.boundary.as_ref()).map(|boundary| &**boundary)
     }
 
     /// The coding that its head says; new bytes have none.
@@ -208,7 +221,7 @@ impl Body {
             }
             Source::Streaming => return Err(not_held()),
         };
-        let (boundary, is_latin) = (self.boundary.clone(), self.is_latin);
+        let (boundary, is_latin) = (self.boundary().map(Into::into), self.is_latin);
         let (coding, is_noted) = (self.coding.clone(), self.is_noted);
         let (format, decoded_max, is_adopted) = (self.format, self.decoded_max, self.is_adopted);
         let copy = Self { format, boundary, is_latin, coding, is_noted, ..Self::default() };
@@ -350,12 +363,6 @@ impl Body {
         self.replace(self.format, written, budget)
     }
 
-    /// Replaces it by an XML document; `format` is one of XML.
-    pub fn replace_xml(&mut self, format: Format, document: xml::Document, budget: &Budget) {
-        self.become_new(format, Source::Xml, budget);
-        self.xml = OnceCell::from(Box::new(document));
-    }
-
     /// Replaces it by a JSON document.
     pub fn replace_json(&mut self, document: json::Document<'static>, budget: &Budget) {
         self.become_new(Format::Json, Source::Json, budget);
@@ -387,10 +394,26 @@ impl Body {
             | Format::Form
             | Format::Multipart => {
                 let Some(payload) = self.payload(budget)? else { return Ok(None) };
-                self.charge(budget, || Ok(mapping::to_json(payload, self.mapping(), budget)?))?
+                self.charge(budget, || self.json_of(payload, budget))?
             }
         };
         Ok(Some(self.json.get_or_init(|| Box::new(document))))
+    }
+
+    /// The JSON of an XML payload. Of JSON that was edited as XML, what nobody touched is as it was.
+    fn json_of(
+        &self,
+        payload: xml::Node<'_>,
+        budget: &Budget,
+    ) -> Result<json::Document<'static>, Failure> {
+        let rules = self.mapping();
+        let edited = mapping::to_json(payload, rules, budget)?;
+        let original = self.before.as_ref().and_then(|before| before.json.as_ref());
+        let Some(original) = original else { return Ok(edited) };
+        let tree = mapping::to_xml(original.root(), rules, budget)?;
+        let Some(root) = tree.element() else { return Ok(edited) };
+        let mapped = mapping::to_json(root, rules, budget)?;
+        Ok(mapping::restore(original.root(), mapped.root(), edited.root(), budget)?)
     }
 
     /// As XML; JSON, forms, text and bytes are converted. `None` if it is empty.
@@ -460,10 +483,35 @@ impl Body {
         if self.xml(budget)?.is_none() {
             return Ok(None);
         }
+        if !matches!(self.source, Source::Xml) {
+            self.before = self.before_edits(budget)?;
+        } else if let Some(before) = &mut self.before {
+            before.boundary = OnceCell::new();
+        }
         self.source = Source::Xml;
         (self.json, self.xml_header) = Default::default();
         self.written = OnceCell::new();
         Ok(self.xml.get_mut().map(|document| &mut **document))
+    }
+
+    fn before_edits(&mut self, budget: &Budget) -> Result<Option<Box<Before>>, Failure> {
+        let before = match self.format {
+            Format::Json => Before { json: self.json.take().map(|it| *it), ..Before::default() },
+            Format::Multipart => {
+                let (Some(boundary), Some(bytes)) = (self.boundary(), self.content(budget)?) else {
+                    return Ok(None);
+                };
+                let part_types = multipart::types(bytes, boundary, budget)?;
+                Before { part_types, ..Before::default() }
+            }
+            Format::Xml
+            | Format::Soap11
+            | Format::Soap12
+            | Format::Form
+            | Format::Text
+            | Format::Binary => return Ok(None),
+        };
+        Ok(Some(Box::new(before)))
     }
 
     /// The bytes to send; `None` if the host still streams them.
@@ -495,13 +543,22 @@ impl Body {
             return Ok(markup::write(document.root(), budget)?);
         }
         match soap::payload(document) {
-            Some(payload) => Ok(formatter::write(
-                payload,
-                self.format,
-                self.boundary(),
-                (self.mapping(), budget),
-            )?
-            .0),
+            Some(payload) => match (&self.before, self.format) {
+                (Some(_), Format::Json) if formatter::wrapped_text(payload).is_none() => {
+                    Ok(self.json_of(payload, budget)?.text().as_bytes().to_vec())
+                }
+                (Some(before), Format::Multipart) => {
+                    let (old, types) = (self.boundary.as_deref(), &before.part_types);
+                    let (bytes, boundary) = multipart::write(payload, old, types, budget)?;
+                    // The cell is empty, since a tree is written once.
+                    let _ = before.boundary.set(boundary.into());
+                    Ok(bytes)
+                }
+                _ => {
+                    let (old, how) = (self.boundary.as_deref(), (self.mapping(), budget));
+                    Ok(formatter::write(payload, self.format, old, how)?.0)
+                }
+            },
             None => Ok(Vec::new()),
         }
     }

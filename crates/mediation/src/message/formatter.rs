@@ -71,7 +71,7 @@ pub(crate) fn write(
         },
         Format::Form => form::write(payload, budget)?,
         Format::Multipart => {
-            let (bytes, boundary) = multipart::write(payload, boundary, budget)?;
+            let (bytes, boundary) = multipart::write(payload, boundary, &[], budget)?;
             return Ok((bytes, Some(boundary)));
         }
         Format::Text | Format::Binary => match (wrapped_text(payload), wrapped_bytes(payload)) {

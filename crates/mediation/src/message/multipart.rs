@@ -124,13 +124,27 @@ fn quoted(disposition: &str, wanted: &str) -> Option<String> {
     }
 }
 
+/// The content types of parts that are text, by name, which their elements do not say.
+pub(super) type Types = Vec<(String, String)>;
+
+/// # Errors
+/// As [`to_xml`].
+pub(super) fn types(bytes: &[u8], boundary: &str, budget: &Budget) -> Result<Types, Failure> {
+    budget.charge_scanning(bytes.len())?;
+    let parts = parts(bytes, boundary)?.into_iter().filter(|part| part.file.is_none());
+    let is_plain = |media: &String| !media.chars().any(char::is_control);
+    Ok(parts.filter_map(|part| Some((part.name, part.media.filter(is_plain)?))).collect())
+}
+
 /// Each child of `payload` as a part, and the boundary between them: `boundary`, unless a part contains it.
 pub(crate) fn write(
     payload: Node<'_>,
     boundary: Option<&str>,
+    types: &[(String, String)],
     budget: &Budget,
 ) -> Result<(Vec<u8>, String), Failure> {
     let mut parts = Vec::new();
+    let mut types: Vec<_> = types.iter().collect();
     for child in payload.children().filter(|child| child.is_element()) {
         let value = child.string_value();
         budget.charge_scanning(value.len())?;
@@ -138,7 +152,12 @@ pub(crate) fn write(
         let file = child.attribute("", FILE_NAME);
         let decoded = file.and_then(|_| encoding::base64_decode(value.trim()));
         let content = decoded.unwrap_or_else(|| value.as_bytes().to_vec());
-        parts.push((head(child, file), content));
+        let name = mapping::member_name(child.local_name());
+        budget.charge_steps(types.len() as u64)?;
+        // Of several parts of one name each has its own.
+        let known = types.iter().position(|(known, _)| *known == *name);
+        let known = known.filter(|_| file.is_none()).map(|at| &*types.remove(at).1);
+        parts.push((head(child, &name, file, known), content));
     }
     let is_free = |boundary: &str| {
         !parts.iter().any(|(_, content)| memmem::find(content, boundary.as_bytes()).is_some())
@@ -167,20 +186,29 @@ pub(crate) fn write(
     Ok((out, boundary))
 }
 
-fn head(part: Node<'_>, file: Option<&str>) -> String {
+/// `known`: the content type that a text had.
+fn head(part: Node<'_>, name: &str, file: Option<&str>, known: Option<&str>) -> String {
     let escape = |text: &str| text.replace('"', "%22").replace('\r', "%0D").replace('\n', "%0A");
-    let name = escape(&mapping::member_name(part.local_name()));
-    let Some(file) = file else {
-        return format!("Content-Disposition: form-data; name=\"{name}\"\r\n");
+    let name = escape(name);
+    let mut head = format!("Content-Disposition: form-data; name=\"{name}\"");
+    let media = match file {
+        None => known,
+        Some(file) => {
+            head.push_str(&format!("; filename=\"{}\"", escape(file)));
+            let is_valid = |media: &&str| {
+                format::parameter(media, "boundary").is_none()
+                    && !media.chars().any(char::is_control)
+            };
+            let media = part.attribute("", TYPE).filter(is_valid);
+            // One that had none is written without one.
+            Some(media.unwrap_or("application/octet-stream")).filter(|media| !media.is_empty())
+        }
     };
-    let media = part.attribute("", TYPE).filter(|media| {
-        format::parameter(media, "boundary").is_none() && !media.chars().any(char::is_control)
-    });
-    let media = media.filter(|media| !media.is_empty()).unwrap_or("application/octet-stream");
-    format!(
-        "Content-Disposition: form-data; name=\"{name}\"; filename=\"{}\"\r\nContent-Type: {media}\r\n",
-        escape(file)
-    )
+    head.push_str("\r\n");
+    if let Some(media) = media {
+        head.push_str(&format!("Content-Type: {media}\r\n"));
+    }
+    head
 }
 
 fn malformed(error: &str) -> Failure {
@@ -215,12 +243,36 @@ mod tests {
     fn what_is_written_is_read_again() {
         let budget = Budget::default();
         let document = to_xml(BODY.as_bytes(), Some("B"), &budget).unwrap();
-        let (written, boundary) = write(document.element().unwrap(), Some("B"), &budget).unwrap();
+        let (written, boundary) =
+            write(document.element().unwrap(), Some("B"), &[], &budget).unwrap();
         assert_ne!(boundary, "B", "a part contains it");
         let again = to_xml(&written, Some(&boundary), &budget).unwrap();
         let text =
             |document: &xml::Document| document.write(xml::WriterOptions::default()).unwrap();
         assert_eq!(text(&document), text(&again));
+    }
+
+    #[test]
+    fn texts_keep_their_content_types() {
+        let budget = Budget::default();
+        let part = |name: &str, media: &str, text: &str| {
+            let media =
+                if media.is_empty() { String::new() } else { format!("Content-Type: {media}\r\n") };
+            format!(
+                "--B\r\nContent-Disposition: form-data; name=\"{name}\"\r\n{media}\r\n{text}\r\n"
+            )
+        };
+        let body = [
+            part("a", "application/json", "{}"),
+            part("b", "", "1"),
+            part("a", "text/plain; charset=utf-8", "2"),
+            "--B--\r\n".to_owned(),
+        ]
+        .concat();
+        let document = to_xml(body.as_bytes(), Some("B"), &budget).unwrap();
+        let types = types(body.as_bytes(), "B", &budget).unwrap();
+        let (written, _) = write(document.element().unwrap(), Some("B"), &types, &budget).unwrap();
+        assert_eq!(String::from_utf8(written).unwrap(), body);
     }
 
     #[test]

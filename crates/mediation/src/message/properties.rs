@@ -171,6 +171,33 @@ impl Properties {
         self.0.retain(|(of, known, _)| *of != scope || **known != *name);
     }
 
+    /// The property that holds this document.
+    pub(crate) fn holder(&self, document: &xml::Document) -> Option<(PropertyScope, &str)> {
+        let is_it =
+            |value: &PropertyValue| value.xml().is_some_and(|it| std::ptr::eq(it, document));
+        let found = self.0.iter().find(|(.., value)| is_it(value));
+        found.map(|(scope, name, _)| (*scope, &**name))
+    }
+
+    /// The XML of a property, to edit it. Who adds to it charges that.
+    ///
+    /// # Errors
+    /// The budget, if other messages have it too.
+    pub(crate) fn edit_xml(
+        &mut self,
+        scope: PropertyScope,
+        name: &str,
+        budget: &Budget,
+    ) -> Result<Option<&mut xml::Document>, Failure> {
+        let mut all = self.0.iter_mut();
+        let found = all.find(|(of, known, _)| *of == scope && **known == *name);
+        let Some((.., PropertyValue::Xml(document))) = found else { return Ok(None) };
+        if Arc::strong_count(document) > 1 {
+            budget.charge_memory(document.heap_bytes())?;
+        }
+        Ok(Some(Arc::make_mut(document)))
+    }
+
     /// Keeps the properties whose scope `keeps`.
     pub(crate) fn retain(&mut self, keeps: impl Fn(PropertyScope) -> bool) {
         self.0.retain(|(scope, ..)| keeps(*scope));

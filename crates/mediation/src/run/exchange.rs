@@ -3,7 +3,8 @@
 use bytes::Bytes;
 use expression::{BodyUse, Budget};
 
-use super::branch::{self, At, Branch, End, Split, Wait};
+use super::branch::{self, At, Branch, End, Frame, Split, Wait};
+use super::target;
 use super::{AskId, Context, Event, Run, Scene, Target, Turn, Waiter};
 use crate::message::{NoHead, PlainHead, is_token, soap};
 use crate::program::{Endpoint, EndpointKind, SequenceId, TimeoutAction};
@@ -77,9 +78,9 @@ pub enum Source {
 #[derive(Debug)]
 pub enum Answer {
     /// Of an exchange: head and body; properties are ignored.
-    Response(Message),
+    Response(Box<Message>),
     /// Synapse's code, and the message that was not sent, if the host still has it: the error handler reads it.
-    Failed(Failure, Option<Message>),
+    Failed(Failure, Option<Box<Message>>),
     Body(Bytes),
     Elapsed,
 }
@@ -114,7 +115,7 @@ impl Run {
         receive: Option<SequenceId>,
         context: Context<'_>,
     ) -> Turn {
-        match self.recipients(&branch, to, context) {
+        match self.recipients(&mut branch, to, context) {
             Ok(None) => {}
             Ok(Some(_)) if branch.message.body.state() == BodyUse::Untouched => {
                 branch.rewind();
@@ -151,7 +152,7 @@ impl Run {
     /// Where the copies of the message go, if the endpoint is a list of recipients: their own addresses, or endpoints.
     fn recipients(
         &self,
-        branch: &Branch,
+        branch: &mut Branch,
         to: To,
         context: Context<'_>,
     ) -> Result<Option<Vec<Recipient>>, Failure> {
@@ -159,14 +160,15 @@ impl Run {
         let Some(endpoint) = context.program.endpoint_at(id) else { return Ok(None) };
         // They are resolved within the limits of groups, those inside them included.
         if let EndpointKind::RecipientList { members } = &endpoint.kind {
-            self.target(branch, to, context)?;
+            self.target((&branch.stack, &mut branch.message), to, context)?;
             let members = members.iter().map(|member| (None, To::Endpoint(*member)));
             return Ok(Some(members.collect()));
         }
         if !matches!(endpoint.kind, EndpointKind::Recipients(_)) {
             return Ok(None);
         }
-        let members = self.target(branch, to, context)?.members.into_iter();
+        let target = self.target((&branch.stack, &mut branch.message), to, context)?;
+        let members = target.members.into_iter();
         Ok(Some(members.map(|member| (Some(member.url), To::Implied)).collect()))
     }
 
@@ -272,7 +274,7 @@ impl Run {
         needs_body: bool,
         context: Context<'_>,
     ) -> Result<Option<Target>, Failure> {
-        let target = self.target(branch, to, context)?;
+        let target = self.target((&branch.stack, &mut branch.message), to, context)?;
         let message = &branch.message;
         let is_streaming = message.body.state() == BodyUse::Untouched;
         // A client that does not wait for the response does not send its body meanwhile.
@@ -302,7 +304,7 @@ impl Run {
         to: To,
         context: Context<'_>,
     ) -> Result<Target, Failure> {
-        let target = self.target(branch, to, context)?;
+        let target = self.target((&branch.stack, part), to, context)?;
         if let Some(content_type) = target.content_type {
             let value = PropertyValue::new(content_type);
             part.set(PropertyScope::Axis2, "messageType", value, &self.budget)?;
@@ -311,14 +313,21 @@ impl Run {
         Ok(target)
     }
 
-    fn target(&self, branch: &Branch, to: To, context: Context<'_>) -> Result<Target, Failure> {
+    /// Where the message goes, with what that endpoint sets on it.
+    fn target(
+        &self,
+        (stack, message): (&[Frame], &mut Message),
+        to: To,
+        context: Context<'_>,
+    ) -> Result<Target, Failure> {
         let scene = Scene {
             program: context.program,
             environment: context.environment,
             budget: &self.budget,
-            parameters: branch::parameters(&branch.stack),
+            parameters: branch::parameters(stack),
         };
-        Target::resolve(&scene, &branch.message, to)
+        target::set_properties(&scene, message, to)?;
+        Target::resolve(&scene, message, to)
     }
 
     /// The message in a branch of its own, with a copy in this one.
@@ -408,16 +417,16 @@ impl Run {
                 Ok(())
             }
             (Wait::Call { direction, .. }, Answer::Response(response)) => {
-                let taken = branch.respond_with(ask, response, &self.budget);
+                let taken = branch.respond_with(ask, *response, &self.budget);
                 branch.message.direction = direction;
                 taken
             }
             (Wait::Part { at, .. }, Answer::Response(response)) => {
-                branch.joined = at.map(|at| (at, vec![Some(response)]));
+                branch.joined = at.map(|at| (at, vec![Some(*response)]));
                 Ok(())
             }
             (Wait::Send { receive, .. }, Answer::Response(response)) => {
-                let taken = branch.respond_with(ask, response, &self.budget);
+                let taken = branch.respond_with(ask, *response, &self.budget);
                 self.turn_round(&mut branch, context.program);
                 if receive.is_some() {
                     branch.restart(context.program, receive);
@@ -448,7 +457,7 @@ impl Run {
         mut branch: Box<Branch>,
         wait: Wait,
         mut failure: Failure,
-        message: Option<Message>,
+        message: Option<Box<Message>>,
         context: Context<'_>,
     ) -> Turn {
         let is_timeout = failure.code == Code::TIMEOUT;

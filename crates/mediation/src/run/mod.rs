@@ -35,12 +35,11 @@ pub struct AskId(u32);
 
 /// Why a run stopped.
 #[derive(Debug)]
-#[allow(clippy::large_enum_variant, reason = "an event lives until the host has matched it")]
 pub enum Event {
     /// The host performs this and calls [`Run::answer`]; other branches may go on meanwhile.
     Ask(AskId, Ask),
     /// The response to the client; there is at most one. A body that still streams is that of the source.
-    Respond(Message, Source),
+    Respond(Box<Message>, Source),
     /// The client gets an empty 202 now, and the run goes on: the message said so (`FORCE_SC_ACCEPTED`), or nobody waits
     /// for the response to what was sent (`OUT_ONLY`). Comes at most once, and instead of the other two.
     Accepted,
@@ -482,7 +481,7 @@ impl Run {
         }
         self.has_responded = true;
         self.leave(&branch);
-        self.events.push_back(Event::Respond(branch.message, branch.source));
+        self.events.push_back(Event::Respond(Box::new(branch.message), branch.source));
         Turn::Gone
     }
 

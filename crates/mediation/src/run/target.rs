@@ -28,6 +28,28 @@ pub struct Target {
     pub(super) content_type: Option<&'static str>,
 }
 
+/// Sets the properties of the endpoint on a message that is about to be sent there.
+///
+/// # Errors
+/// There is no such endpoint, or a property cannot be set.
+pub(super) fn set_properties(
+    scene: &Scene<'_>,
+    message: &mut Message,
+    to: To,
+) -> Result<(), Failure> {
+    let To::Endpoint(mut id) = to else { return Ok(()) };
+    for _ in 0..=limits::ENDPOINT_DEPTH_MAX {
+        let endpoint = scene.program.endpoint_at(id).ok_or_else(|| unknown("endpoint"))?;
+        for property in &*endpoint.properties {
+            property.mediate(scene, message)?;
+        }
+        let EndpointKind::Computed(name) = &endpoint.kind else { break };
+        let name = scene.text(name, message)?;
+        id = scene.program.endpoint(&name).ok_or_else(|| unknown(&name))?;
+    }
+    Ok(())
+}
+
 impl Target {
     /// # Errors
     /// There is no address, or no such endpoint.

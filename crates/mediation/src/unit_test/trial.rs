@@ -11,8 +11,8 @@ use super::mock::{self, Instead, MockService, Sent};
 use super::{Actual, Assertion, Case, HARNESS, Subject};
 use crate::bench::{Bench, BenchHead, perform};
 use crate::{
-    Answer, Body, Code, Direction, Environment, Exchange, Failure, Flow, Format, LogLevel, Matched,
-    Message, PlainHead, Program, Properties, PropertyScope, PropertyValue, Run, View,
+    Answer, Asked, Body, Code, Direction, Environment, Exchange, Failure, Flow, Format, LogLevel,
+    Matched, Message, PlainHead, Program, Properties, PropertyScope, PropertyValue, Run, View,
 };
 
 /// What the cases of a unit test share.
@@ -109,7 +109,15 @@ impl Setting<'_> {
                 or_status(proxy.map(|proxy| proxy.flow), 404)
             }
             Subject::Api(_) => {
-                match self.program.resource(&self.method(case), &self.target(case)) {
+                let method = self.method(case);
+                let asked = Asked {
+                    method: &method,
+                    secure: false,
+                    head: &*message.head,
+                    has_body: !message.body.is_empty(),
+                };
+                let found = self.program.resource(&asked, &self.target(case));
+                match found {
                     Matched::Resource(found) => {
                         found.describe(message, &Budget::large())?;
                         (Some(found.resource.flow), None)
@@ -328,11 +336,11 @@ impl Bench for Host<'_> {
             self.log.borrow_mut().push(instead.note().to_owned());
         }
         Some(match answer {
-            Ok(response) => Answer::Response(response),
-            Err(Instead::NotFound(_)) => Answer::Response(mock::not_found()),
+            Ok(response) => Answer::Response(Box::new(response)),
+            Err(Instead::NotFound(_)) => Answer::Response(Box::new(mock::not_found())),
             Err(Instead::Unmocked(note)) => {
                 let failure = Failure::new(Code::NOT_CONNECTED, note);
-                Answer::Failed(failure, Some(exchange.message))
+                Answer::Failed(failure, Some(Box::new(exchange.message)))
             }
         })
     }

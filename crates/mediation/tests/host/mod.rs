@@ -183,7 +183,7 @@ pub(crate) fn drive_in(world: &World, mut run: Run, endpoint: &Endpoint) -> Ran 
                 run.answer(id, Answer::Body(STREAMED.into()));
             }
             Event::Respond(message, _) => {
-                answer_client(Outcome::Responded(Box::new(message)), &mut ran);
+                answer_client(Outcome::Responded(message), &mut ran);
             }
             Event::Accepted => answer_client(Outcome::Accepted, &mut ran),
             Event::Failed(failure) => answer_client(Outcome::Failed(failure), &mut ran),
@@ -216,7 +216,7 @@ pub(crate) const ENDPOINTS: &str = "<endpoint name=\"a\"><address uri=\"http://a
 
 /// An endpoint that returns where and what was sent.
 pub(crate) fn echo(url: &str, body: &str) -> Option<Answer> {
-    Some(Answer::Response(response(&format!("{{\"from\":\"{url}\",\"got\":{body}}}"))))
+    Some(Answer::Response(Box::new(response(&format!("{{\"from\":\"{url}\",\"got\":{body}}}")))))
 }
 
 pub(crate) fn refuse(_: &str, _: &str) -> Option<Answer> {

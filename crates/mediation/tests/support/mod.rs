@@ -87,7 +87,7 @@ pub(crate) fn run_main(artefacts: &str, message: Message, budget: Budget) -> Ran
     let world = World::default();
     let mut run = Run::new(Arc::new(program), flow, message, budget);
     let (outcome, message) = match run.next_heavy(&world) {
-        Event::Respond(message, _) => (Outcome::Ended, message),
+        Event::Respond(message, _) => (Outcome::Ended, *message),
         Event::Failed(failure) => (Outcome::Failed(failure), self::message("text/plain", "")),
         event
         @ (Event::Accepted | Event::Ask(..) | Event::Heavy | Event::Waiting | Event::Done) => {

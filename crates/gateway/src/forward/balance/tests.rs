@@ -10,6 +10,7 @@ const RULE: Suspension = Suspension::Consecutive {
     lasts: SuspensionTime { initial_ms: 1_000, factor: 2.0, max_ms: 3_000 },
     codes: None,
     marks: None,
+    mark_ms: 0,
 };
 
 pub(crate) fn endpoint(number: u16) -> Endpoint {
