@@ -117,8 +117,8 @@ build-and-test-steps = "build" "cargo build --workspace --bin penstock --tests" 
 
 ##@ Measure
 
-# Suites of `make bench` (suites/bench-*.toml), the folder of their results, and the document with their tables.
-SUITES ?= cpu http2 mediation latency workers overload start change
+# Suites of `make bench` (suites/bench-*.toml, or suites/*.toml), the folder of their results, and the document with their tables.
+SUITES ?= cpu http2 mediation latency workers overload start change cost
 BENCH_OUT := $(or $(BENCH_OUT),$(TARGET_DIR)/bench/$(shell date +%Y-%m-%d-%H%M%S))
 DOCUMENT ?= docs/performance.md
 # The CPU time of a row is relative to that of the first of these targets that has one in the same cell.
@@ -128,7 +128,8 @@ bench: build-needs ## measure and write the tables of docs/performance.md; SUITE
 	cargo build --release --package penstock
 	export PATH="$(CURDIR)/bench/peers/bin:$$PATH:/usr/sbin:/usr/local/sbin"; set -e; \
 	for suite in $(SUITES); do \
-	  $(TARGET_DIR)/release/penstock lab run suites/bench-$$suite.toml --out $(BENCH_OUT)/$$suite $(ARGS); \
+	  file=suites/bench-$$suite.toml; [ -e $$file ] || file=suites/$$suite.toml; \
+	  $(TARGET_DIR)/release/penstock lab run $$file --out $(BENCH_OUT)/$$suite $(ARGS); \
 	  $(TARGET_DIR)/release/penstock lab report $(BENCH_OUT)/$$suite; \
 	  $(TARGET_DIR)/release/penstock lab table $(BENCH_OUT)/$$suite $(addprefix --relative-to ,$(RELATIVE_TO)) --into $(DOCUMENT); \
 	done

@@ -216,6 +216,15 @@ pub struct Machine {
     pub limits: Vec<String>,
 }
 
+impl Machine {
+    /// This machine.
+    pub(crate) fn here() -> Self {
+        let (cpu, kernel, memory_bytes) = crate::target::proc::machine();
+        let cores = crate::machine::cpus() as u64;
+        Self { cpu, cores, kernel, memory_bytes, limits: Vec::new() }
+    }
+}
+
 /// A program involved in the measurement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Version {
@@ -271,13 +280,15 @@ impl CaseResult {
         let options = load.get("options")?;
         let text = |name: &str| options.get(name).and_then(Value::as_str).unwrap_or_default();
         let number = |name: &str| options.get(name).and_then(Value::as_u64).unwrap_or(0);
-        let (url, method) = (text("url").to_owned(), text("method").to_owned());
+        let url = text("url").to_owned();
+        // The method of a single request, or the file of several.
+        let scenario = format!("{}{}", text("method"), text("scenario"));
         load.get("throughput_per_s")?.as_f64()?;
         let began_ms = load.get("measured_from_ms").and_then(Value::as_u64).unwrap_or(0);
         let case = Case {
             id: format!("load/{url}"),
             target: url,
-            scenario: method,
+            scenario,
             users: u32::try_from(number("users")).ok()?,
             payload_bytes: number("payload_bytes"),
             delay_ms: 0,
@@ -304,7 +315,10 @@ impl CaseResult {
             changes: None,
             calibration: None,
             environment: Environment::default(),
-            machine: Machine::default(),
+            machine: load
+                .get("machine")
+                .and_then(|machine| serde_json::from_value(machine.clone()).ok())
+                .unwrap_or_default(),
             versions: Vec::new(),
             config_sha256: String::new(),
             seed: number("seed"),

@@ -131,10 +131,12 @@ fn requests_of_scenarios_and_all_series_over_time_are_drawn() {
     let request = |name: &str, p99: f64| serde_json::json!({"name": name, "requests": 4, "errors": 1, "p99_ms": p99});
     let second = |errors: u64| serde_json::json!({"rate_per_s": 9.0, "p50_ms": 1.0, "p99_ms": 2.0, "errors": errors, "target_cpus": 0.5});
     let load = serde_json::json!({
-        "requests": 8, "errors": 2, "throughput_per_s": 2.0, "measured_from_ms": 1_800_000_000_000_u64,
+        "requests": 8, "errors": 2, "error_percent": 25.0, "throughput_per_s": 2.0,
+        "measured_from_ms": 1_800_000_000_000_u64,
+        "machine": {"cpu": "a CPU", "cores": 2, "kernel": "a kernel", "memory_bytes": 1 << 30, "limits": []},
         "by_request": [request("create <order>", 20.5), request("read", 3.25)],
         "series": [second(0), second(3), second(0)],
-        "options": {"url": "http://127.0.0.1:1/", "scenario": "orders", "users": 1, "seed": 1},
+        "options": {"url": "http://127.0.0.1:1/", "method": null, "scenario": "orders", "users": 1, "seed": 1},
         "warnings": [],
     });
     fs::write(&file, load.to_string()).unwrap();
@@ -153,6 +155,8 @@ fn requests_of_scenarios_and_all_series_over_time_are_drawn() {
     );
     assert!(rows[0][1].starts_with("20.5"), "{rows:?}");
     let page = report::page(&views, &charts);
+    assert!(by_request.title.ends_with(": orders, 1 users, 0B"), "{}", by_request.title);
+    assert!(page.contains("<li>a CPU, 2 CPUs, 1GiB, a kernel</li>"), "{page}");
     assert!(page.contains("id=\"requests\"") && page.contains("create &lt;order&gt;"), "{page}");
 }
 

@@ -13,6 +13,7 @@ use crate::load::shape::{Shape, Think};
 use crate::load::statistics::{Latency, Measured, Open, Tally, Times};
 use crate::load::{Protocol, Scenario};
 use crate::machine;
+use crate::result::Machine;
 use crate::validity::{self, Warning};
 
 /// Progress of a measurement. `Display` formats it as one line.
@@ -377,6 +378,7 @@ impl Report {
     pub fn json(&self) -> Value {
         let mut value = self.figures();
         value["series"] = json!(self.series);
+        value["machine"] = json!(Machine::here());
         value["warnings"] = json!(self.warnings());
         value
     }

@@ -98,10 +98,10 @@ pub fn charts(views: &[CaseView]) -> Vec<Chart> {
             charts.extend(matrix.by_scenario(metric, &published));
         }
         if matrix.users.len() > 1 {
-            charts.extend(matrix.by_users(metric, &published));
+            charts.extend(matrix.along(Axis::Users, metric, &published));
         }
         if matrix.sizes.len() > 1 && (metric.by_size || matrix.users.len() < 2) {
-            charts.extend(matrix.by_size(metric, &published));
+            charts.extend(matrix.along(Axis::Size, metric, &published));
         }
     }
     charts.extend(matrix.distributions());
@@ -168,108 +168,55 @@ impl<'a> Matrix<'a> {
         Some(Point { value, warning: codes.into_iter().collect::<Vec<_>>().join(", ") })
     }
 
-    fn by_users(&self, metric: &Metric, published: &[PublishedRow]) -> Vec<Chart> {
-        let mut charts = Vec::new();
-        for (scenario, bytes, delay_ms) in self.planes(&self.sizes) {
-            let keys: Vec<u64> = self.users.iter().map(|&users| u64::from(users)).collect();
-            let place = Cell { scenario, users: None, bytes: Some(bytes), delay_ms };
-            let at = |users: u32| Cell { users: Some(users), ..place };
+    /// Lines along one dimension, for each combination of the others.
+    fn along(&self, axis: Axis, metric: &Metric, published: &[PublishedRow]) -> Vec<Chart> {
+        let keys = self.keys(axis);
+        let of_row = |row: Cell<'a>| {
             let mut series = self.of_targets(|target| {
-                self.users
-                    .iter()
-                    .map(|&users| self.point(target, at(users), metric.figures, metric.of))
-                    .collect()
+                let point =
+                    |key: &u64| self.point(target, axis.at(row, *key), metric.figures, metric.of);
+                keys.iter().map(point).collect()
             });
             if series.is_empty() {
-                continue;
+                return None;
             }
-            series.extend(
-                metric
-                    .published
-                    .into_iter()
-                    .flat_map(|figure| published::series(published, place, &keys, figure)),
-            );
-            let title = format!("{}: {scenario}, {}{}", metric.title, size(bytes), delay(delay_ms));
-            let categories = self.users.iter().map(u32::to_string).collect();
-            let id = format!("{}-by-users-{scenario}-{bytes}-{delay_ms}", metric.id);
-            charts.push(chart(
-                &id,
-                title,
-                ("users", metric.y_name),
-                Plot::Lines { categories, series },
-            ));
-        }
-        charts
+            let figure = metric.published.into_iter();
+            series.extend(figure.flat_map(|of| published::series(published, row, &keys, of)));
+            let categories = keys.iter().map(|&key| axis.category(key)).collect();
+            let plot = Plot::Lines { categories, series };
+            let id = format!("{}-{}", metric.id, axis.id());
+            Some(row.chart(&id, metric.title, (axis.name(), metric.y_name), plot))
+        };
+        self.cells(Some(axis)).into_iter().filter_map(of_row).collect()
     }
 
-    fn by_size(&self, metric: &Metric, published: &[PublishedRow]) -> Vec<Chart> {
-        let users: BTreeSet<u64> = self.users.iter().map(|&users| u64::from(users)).collect();
-        let mut charts = Vec::new();
-        for (scenario, users, delay_ms) in self.planes(&users) {
-            let Ok(users) = u32::try_from(users) else { continue };
-            let keys: Vec<u64> = self.sizes.iter().copied().collect();
-            let place = Cell { scenario, users: Some(users), bytes: None, delay_ms };
-            let at = |bytes: u64| Cell { bytes: Some(bytes), ..place };
-            let mut series = self.of_targets(|target| {
-                keys.iter()
-                    .map(|&bytes| self.point(target, at(bytes), metric.figures, metric.of))
-                    .collect()
-            });
-            if series.is_empty() {
-                continue;
-            }
-            series.extend(
-                metric
-                    .published
-                    .into_iter()
-                    .flat_map(|figure| published::series(published, place, &keys, figure)),
-            );
-            let title = format!("{}: {scenario}, {users} users{}", metric.title, delay(delay_ms));
-            let categories = self.sizes.iter().map(|&bytes| size(bytes)).collect();
-            let id = format!("{}-by-size-{scenario}-{users}-{delay_ms}", metric.id);
-            let names = ("message size", metric.y_name);
-            charts.push(chart(&id, title, names, Plot::Lines { categories, series }));
-        }
-        charts
-    }
-
+    /// The percentiles of each target by users.
     fn percentiles(&self) -> Vec<Chart> {
+        let keys = self.keys(Axis::Users);
         let mut charts = Vec::new();
-        for (scenario, bytes, delay_ms) in self.planes(&self.sizes) {
+        for row in self.cells(Some(Axis::Users)) {
             for (number, target) in self.targets.iter().enumerate() {
-                let at = |users: u32| Cell {
-                    scenario,
-                    users: Some(users),
-                    bytes: Some(bytes),
-                    delay_ms,
-                };
-                let of = |name: &&(&str, &str)| {
-                    let points = self.users.iter().map(|&users| {
-                        let of = |view: &CaseView| view.exact(name.1);
-                        self.point(target, at(users), Figures::Latency, of)
-                    });
-                    let points: Vec<Option<Point>> = points.collect();
+                let of = |(name, key): &(&str, &'static str)| {
+                    let key = *key;
+                    let point = |&users: &u64| {
+                        let place = Axis::Users.at(row, users);
+                        self.point(target, place, Figures::Latency, |view| view.exact(key))
+                    };
+                    let points: Vec<Option<Point>> = keys.iter().map(point).collect();
+                    let colour = Some(number);
+                    let name = (*name).to_owned();
                     let some = points.iter().any(Option::is_some);
-                    some.then(|| Series {
-                        name: name.0.to_owned(),
-                        points,
-                        published: false,
-                        colour: Some(number),
-                    })
+                    some.then_some(Series { name, points, published: false, colour })
                 };
-                let series: Vec<Series> = PERCENTILES.iter().filter_map(|name| of(&name)).collect();
+                let series: Vec<Series> = PERCENTILES.iter().filter_map(of).collect();
                 if series.is_empty() {
                     continue;
                 }
-                let title = format!(
-                    "Percentiles: {target}, {scenario}, {}{}",
-                    size(bytes),
-                    delay(delay_ms)
-                );
-                let categories = self.users.iter().map(u32::to_string).collect();
-                let id = format!("percentiles-{target}-{scenario}-{bytes}-{delay_ms}");
+                let categories = keys.iter().map(u64::to_string).collect();
+                let (id, title) =
+                    (format!("percentiles-{target}"), format!("Percentiles of {target}"));
                 let names = ("users", "response time (ms)");
-                charts.push(chart(&id, title, names, Plot::Lines { categories, series }));
+                charts.push(row.chart(&id, &title, names, Plot::Lines { categories, series }));
             }
         }
         charts
@@ -277,70 +224,52 @@ impl<'a> Matrix<'a> {
 
     /// The percentiles of all targets in one picture, for each cell.
     fn distributions(&self) -> Vec<Chart> {
-        let mut charts = Vec::new();
-        for (scenario, bytes, delay_ms) in self.planes(&self.sizes) {
-            for &users in &self.users {
-                let place = Cell { scenario, users: Some(users), bytes: Some(bytes), delay_ms };
-                let series = self.of_targets(|target| {
-                    let of = |(_, key): &(&str, &'static str)| {
-                        let key = *key;
-                        self.point(target, place, Figures::Latency, |view| view.exact(key))
-                    };
-                    PERCENTILES.iter().map(of).collect()
-                });
-                if series.is_empty() {
-                    continue;
-                }
-                let title = format!(
-                    "Distribution: {scenario}, {users} users, {}{}",
-                    size(bytes),
-                    delay(delay_ms)
-                );
-                let categories = PERCENTILES.iter().map(|(name, _)| (*name).to_owned()).collect();
-                let id = format!("distribution-{scenario}-{users}-{bytes}-{delay_ms}");
-                let names = ("percentile", "response time (ms)");
-                charts.push(chart(&id, title, names, Plot::Lines { categories, series }));
-            }
-        }
-        charts
+        let of_cell = |place: Cell<'a>| {
+            let series = self.of_targets(|target| {
+                let of = |(_, key): &(&str, &'static str)| {
+                    let key = *key;
+                    self.point(target, place, Figures::Latency, |view| view.exact(key))
+                };
+                PERCENTILES.iter().map(of).collect()
+            });
+            let categories = PERCENTILES.iter().map(|(name, _)| (*name).to_owned()).collect();
+            let names = ("percentile", "response time (ms)");
+            let is_empty = series.is_empty();
+            let plot = Plot::Lines { categories, series };
+            (!is_empty).then(|| place.chart("distribution", "Distribution", names, plot))
+        };
+        self.cells(None).into_iter().filter_map(of_cell).collect()
     }
 
     /// The 99th percentile of each request of a scenario, for each cell.
     fn by_request(&self) -> Vec<Chart> {
         let mut charts = Vec::new();
-        for (scenario, bytes, delay_ms) in self.planes(&self.sizes) {
-            for &users in &self.users {
-                let place = Cell { scenario, users: Some(users), bytes: Some(bytes), delay_ms };
-                let here = |target: &str| self.repetitions(target, place, Figures::Latency);
-                let mut categories: Vec<String> = Vec::new();
-                for view in self.targets.iter().flat_map(|target| here(target)) {
-                    for (name, _) in view.by_request() {
-                        if !categories.iter().any(|known| known == name) {
-                            categories.push(name.to_owned());
-                        }
+        for place in self.cells(None) {
+            let here = |target: &str| self.repetitions(target, place, Figures::Latency);
+            let mut categories: Vec<String> = Vec::new();
+            for view in self.targets.iter().flat_map(|target| here(target)) {
+                for (name, _) in view.by_request() {
+                    if !categories.iter().any(|known| known == name) {
+                        categories.push(name.to_owned());
                     }
                 }
-                let series = self.of_targets(|target| {
-                    let p99 = |wanted: &String| {
-                        self.point(target, place, Figures::Latency, |view| {
-                            let found = view.by_request().find(|(name, _)| *name == wanted);
-                            found.and_then(|(_, figures)| figures.get("p99_ms")?.as_f64())
-                        })
-                    };
-                    categories.iter().map(p99).collect()
-                });
-                if series.is_empty() {
-                    continue;
-                }
-                let title = format!(
-                    "99th percentile by request: {scenario}, {users} users, {}{}",
-                    size(bytes),
-                    delay(delay_ms)
-                );
-                let id = format!("p99-by-request-{scenario}-{users}-{bytes}-{delay_ms}");
-                let names = ("request", "99th percentile of response time (ms)");
-                charts.push(chart(&id, title, names, Plot::Rows { categories, series }));
             }
+            let series = self.of_targets(|target| {
+                let p99 = |wanted: &String| {
+                    self.point(target, place, Figures::Latency, |view| {
+                        let found = view.by_request().find(|(name, _)| name == wanted);
+                        found.and_then(|(_, figures)| figures.get("p99_ms")?.as_f64())
+                    })
+                };
+                categories.iter().map(p99).collect()
+            });
+            if series.is_empty() {
+                continue;
+            }
+            let names = ("request", "99th percentile of response time (ms)");
+            let title = "99th percentile by request";
+            let plot = Plot::Rows { categories, series };
+            charts.push(place.chart("p99-by-request", title, names, plot));
         }
         charts
     }
@@ -348,30 +277,21 @@ impl<'a> Matrix<'a> {
     /// One line per target, of its first usable repetition, for each cell.
     fn over_time(&self, metric: &OverTime) -> Vec<Chart> {
         let mut charts = Vec::new();
-        for (scenario, bytes, delay_ms) in self.planes(&self.sizes) {
-            for &users in &self.users {
-                let place = Cell { scenario, users: Some(users), bytes: Some(bytes), delay_ms };
-                let mut series = self.of_targets(|target| {
-                    let found = self.repetitions(target, place, metric.figures);
-                    found.first().map_or_else(Vec::new, |view| seconds(view, metric))
-                });
-                let length = series.iter().map(|one| one.points.len()).max().unwrap_or(0);
-                // Nothing to see: no errors.
-                if length < SECONDS_MIN || all_zero(&series) {
-                    continue;
-                }
-                series.iter_mut().for_each(|one| one.points.resize(length, None));
-                let title = format!(
-                    "{}: {scenario}, {users} users, {}{}",
-                    metric.title,
-                    size(bytes),
-                    delay(delay_ms)
-                );
-                let categories = (0..length).map(|second| format!("{second} s")).collect();
-                let id = format!("{}-{scenario}-{users}-{bytes}-{delay_ms}", metric.id);
-                let names = ("time since the start of the measured time", metric.y_name);
-                charts.push(chart(&id, title, names, Plot::Lines { categories, series }));
+        for place in self.cells(None) {
+            let mut series = self.of_targets(|target| {
+                let found = self.repetitions(target, place, metric.figures);
+                found.first().map_or_else(Vec::new, |view| seconds(view, metric))
+            });
+            let length = series.iter().map(|one| one.points.len()).max().unwrap_or(0);
+            // Nothing to see: no errors.
+            if length < SECONDS_MIN || all_zero(&series) {
+                continue;
             }
+            series.iter_mut().for_each(|one| one.points.resize(length, None));
+            let categories = (0..length).map(|second| format!("{second} s")).collect();
+            let names = ("time since the start of the measured time", metric.y_name);
+            let plot = Plot::Lines { categories, series };
+            charts.push(place.chart(metric.id, metric.title, names, plot));
         }
         charts
     }
@@ -447,14 +367,91 @@ impl<'a> Matrix<'a> {
         series.filter(|one| one.points.iter().any(Option::is_some)).collect()
     }
 
-    fn planes(&self, second: &BTreeSet<u64>) -> Vec<(&'a str, u64, u64)> {
-        let mut planes = Vec::new();
+    /// The values of a dimension.
+    fn keys(&self, axis: Axis) -> Vec<u64> {
+        match axis {
+            Axis::Users => self.users.iter().map(|&users| u64::from(users)).collect(),
+            Axis::Size => self.sizes.iter().copied().collect(),
+        }
+    }
+
+    /// Every combination of scenario, users, size and delay, without the dimension of the axis.
+    fn cells(&self, axis: Option<Axis>) -> Vec<Cell<'a>> {
+        let users: Vec<Option<u32>> = match axis {
+            Some(Axis::Users) => vec![None],
+            Some(Axis::Size) | None => self.users.iter().copied().map(Some).collect(),
+        };
+        let sizes: Vec<Option<u64>> = match axis {
+            Some(Axis::Size) => vec![None],
+            Some(Axis::Users) | None => self.sizes.iter().copied().map(Some).collect(),
+        };
+        let mut cells = Vec::new();
         for &scenario in &self.scenarios {
-            for &key in second {
-                planes.extend(self.delays.iter().map(|&delay_ms| (scenario, key, delay_ms)));
+            for &bytes in &sizes {
+                for &users in &users {
+                    let cell = |&delay_ms: &u64| Cell { scenario, users, bytes, delay_ms };
+                    cells.extend(self.delays.iter().map(cell));
+                }
             }
         }
-        planes
+        cells
+    }
+}
+
+/// A dimension along which a chart is drawn.
+#[derive(Clone, Copy)]
+enum Axis {
+    Users,
+    Size,
+}
+
+impl Axis {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Users => "users",
+            Self::Size => "message size",
+        }
+    }
+
+    fn id(self) -> &'static str {
+        match self {
+            Self::Users => "by-users",
+            Self::Size => "by-size",
+        }
+    }
+
+    fn category(self, key: u64) -> String {
+        match self {
+            Self::Users => key.to_string(),
+            Self::Size => size(key),
+        }
+    }
+
+    fn at(self, row: Cell<'_>, key: u64) -> Cell<'_> {
+        match self {
+            Self::Users => Cell { users: u32::try_from(key).ok(), ..row },
+            Self::Size => Cell { bytes: Some(key), ..row },
+        }
+    }
+}
+
+impl Cell<'_> {
+    /// A chart whose id and title say which cell it is of.
+    fn chart(self, id: &str, title: &str, names: (&str, &str), plot: Plot) -> Chart {
+        let Cell { scenario, users, bytes, delay_ms } = self;
+        let mut ids = vec![id.to_owned(), scenario.to_owned()];
+        let mut words = vec![scenario.to_owned()];
+        if let Some(users) = users {
+            ids.push(users.to_string());
+            words.push(format!("{users} users"));
+        }
+        if let Some(bytes) = bytes {
+            ids.push(bytes.to_string());
+            words.push(size(bytes));
+        }
+        ids.push(delay_ms.to_string());
+        let title = format!("{title}: {}{}", words.join(", "), delay(delay_ms));
+        chart(&ids.join("-"), title, names, plot)
     }
 }
 

@@ -180,9 +180,12 @@ impl Ranking {
 
 /// The verdict in one line: the first ranking with several targets, or the figures of a single target.
 pub(super) fn headline(views: &[CaseView]) -> String {
-    let rankings = rankings(views);
-    let sentence = rankings.iter().find_map(Ranking::sentence);
-    sentence.unwrap_or_else(|| single(views, &rankings))
+    verdict(views).unwrap_or_else(|| single(views, &rankings(views)))
+}
+
+/// The first ranking with several targets, in one line.
+pub(super) fn verdict(views: &[CaseView]) -> Option<String> {
+    rankings(views).iter().find_map(Ranking::sentence)
 }
 
 /// The best figures of the only target, with their case.

@@ -253,8 +253,12 @@ pub fn counts(views: &[CaseView]) -> String {
 pub fn environment(result: &CaseResult) -> Vec<String> {
     let machine = &result.machine;
     let memory = size(machine.memory_bytes);
-    let mut lines =
-        vec![format!("{}, {} CPUs, {memory}, {}", machine.cpu, machine.cores, machine.kernel)];
+    let mut lines = Vec::new();
+    // Files of earlier versions of `penstock lab load --json` do not say which.
+    if machine.cores > 0 {
+        lines
+            .push(format!("{}, {} CPUs, {memory}, {}", machine.cpu, machine.cores, machine.kernel));
+    }
     lines.extend(machine.limits.iter().cloned());
     let versions = &result.versions;
     lines.extend(versions.iter().map(|program| format!("{} {}", program.name, program.version)));

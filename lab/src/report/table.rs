@@ -55,7 +55,7 @@ struct Group<'v> {
     views: Vec<&'v CaseView>,
 }
 
-/// The table, with the CPU time relative to the first of `references` that has one in the same cell.
+/// The table, with the CPU time relative to the first of `references` that has one in the same cell, if any was measured.
 #[must_use]
 pub fn table(views: &[CaseView], references: &[String]) -> String {
     let mut out = String::new();
@@ -63,6 +63,8 @@ pub fn table(views: &[CaseView], references: &[String]) -> String {
         let _ = writeln!(out, "{}", wrapped(&line));
     }
     let groups = groups(views);
+    let has_one = groups.iter().any(|group| references.contains(&group.target()));
+    let references = if has_one { references } else { &[] };
     let used: Vec<&Column> = COLUMNS
         .iter()
         .filter(|column| groups.iter().any(|group| group.cell(column).is_some()))
@@ -114,7 +116,8 @@ fn not_served(views: &[CaseView]) -> String {
 fn origin(views: &[CaseView]) -> Vec<String> {
     let measured =
         || views.iter().map(CaseView::result).filter(|found| found.state == State::Measured);
-    let mut lines = vec![format!("- {}", ranking::headline(views))];
+    let mut lines: Vec<String> =
+        ranking::verdict(views).map(|verdict| format!("- {verdict}")).into_iter().collect();
     let commands: BTreeSet<String> = measured().map(|found| command(&found.command)).collect();
     lines.extend(commands.into_iter().map(|command| format!("- `{command}`")));
     let days: BTreeSet<&str> =
@@ -323,7 +326,8 @@ mod tests {
                 ["penstock", "lab", "run", "--out", "/var/x"].map(str::to_owned).into();
             views.push(one);
         }
-        let text = table(&views, &[]);
+        let text = table(&views, &["absent".to_owned()]);
+        assert!(!text.contains("CPU of absent's"), "{text}");
         let rows: Vec<&str> =
             text.lines().filter(|line| line.starts_with("| passthrough")).collect();
         let starts =

@@ -49,8 +49,7 @@ pub(crate) struct Runner<'r> {
     listen: SocketAddrV4,
     /// Hash of the suite.
     config_sha256: String,
-    /// CPU name, kernel release, memory in bytes.
-    machine: (String, String, u64),
+    machine: Machine,
     backend: Option<(u64, Process)>,
     target: Option<RunningTarget>,
     /// Number of targets started so far; used in folder names.
@@ -117,7 +116,7 @@ impl<'r> Runner<'r> {
             agent_secret,
             listen,
             config_sha256: suite.sha256(),
-            machine: proc::machine(),
+            machine: Machine::here(),
             backend: None,
             target: None,
             started: 0,
@@ -538,8 +537,6 @@ impl<'r> Runner<'r> {
     }
 
     fn blank(&self, case: &Case, started: String) -> CaseResult {
-        let (cpu, kernel, memory_bytes) = self.machine.clone();
-        let cores = crate::machine::cpus() as u64;
         let lab = env!("CARGO_PKG_VERSION").to_owned();
         CaseResult {
             format: result::FORMAT,
@@ -560,7 +557,7 @@ impl<'r> Runner<'r> {
             changes: None,
             calibration: None,
             environment: result::Environment::default(),
-            machine: Machine { cpu, cores, kernel, memory_bytes, limits: Vec::new() },
+            machine: self.machine.clone(),
             versions: vec![Version { name: "lab".to_owned(), version: lab }],
             config_sha256: self.config_sha256(case),
             seed: self.suite.load.seed,
