@@ -49,13 +49,12 @@ pub(crate) async fn exchange<C: Client>(
             mediate_request(&mut exchange, &revision, &route, &mut admitted, client).await?;
         let mut response = match mediated {
             Mediated::Forward { mut edits, caching } => {
-                let (balancer, query) = (route.balancer()?, request.head.query(&request.bytes));
-                let authenticated = (query, &mut *edits);
-                backend_auth::apply(worker, &revision, balancer, authenticated, client).await?;
+                let (query, to) = (request.head.query(&request.bytes), route.balancer()?);
+                backend_auth::apply(worker, &revision, to, (query, &mut *edits), client).await?;
                 let (how, outgoing) = outgoing(&exchange, &revision, &route, &edits)?;
                 let response = forward(&worker.resources, &how, &outgoing, client).await;
                 drop(admitted);
-                backend_auth::responded(worker, &revision, balancer, &response);
+                backend_auth::responded(worker, &revision, to, &response);
                 mediate_response(&mut exchange, (edits, caching), response)?
             }
             Mediated::Response(response) => *response,
