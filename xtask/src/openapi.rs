@@ -19,8 +19,9 @@ reports everything that is wrong with it, with line, column and what to write in
   `x-auth-type: None` or `security: []` says otherwise. Of several scopes one suffices, unless `x-penstock-scopes: all`.
   `oauth2`, `openIdConnect` and `http` with `bearer` are tokens; `apiKey` is an [API key](credentials.md), in a header
   field, the query or a cookie, which has no scopes. Of several alternatives one suffices; one that asks for two
-  credentials at once is an error. Basic authentication and client certificates are not supported yet: an alternative
-  that asks for one is ignored with a warning, and an error if there is no other.
+  credentials at once is an error. `http` with `basic` is the [password](credentials.md) of a user. Client certificates
+  count by `x-wso2-mutual-ssl` alone: an alternative that asks for one is ignored with a warning, and an error if there
+  is no other.
 - **Base path**: `x-wso2-basePath`, else the path of the first server, else `/TITLE/VERSION`.
 - **Endpoints**: `x-wso2-production-endpoints` and `x-wso2-sandbox-endpoints`, else `servers`.
 - **Paths**: a literal segment takes precedence over a parameter; `/*` at the end matches any remainder. Two paths that

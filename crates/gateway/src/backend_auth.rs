@@ -11,12 +11,11 @@ use base::limits::{
     BACKEND_TOKEN_MARGIN_S, BACKEND_TOKEN_MS_MAX, BACKEND_TOKEN_PAUSE_S, BACKEND_TOKEN_S,
     BACKEND_TOKEN_S_MAX, INTROSPECTION_BYTES_MAX, TOKEN_BYTES_MAX,
 };
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
-use model::{BackendAuth, BackendClient, BackendCredential, Fault};
+use model::{BackendClient, Fault};
 use percent_encoding::percent_encode;
 
 use crate::ask::{Asked, Question};
+use crate::backend_tokens::{Credential, OfSet};
 use crate::compiled::Compiled;
 use crate::form_post::{self, Form};
 use crate::forward::fetch::FORM;
@@ -32,11 +31,11 @@ use crate::worker::Worker;
 fn credential<'a>(
     revision: &'a Compiled,
     balancer: &'a Balancer,
-) -> Result<Option<&'a Arc<BackendCredential>>, Fault> {
+) -> Result<Option<&'a Arc<Credential>>, Fault> {
     match &balancer.credential {
         None => Ok(None),
-        Some(BackendAuth::Own(credential)) => Ok(Some(credential)),
-        Some(BackendAuth::Named(name)) => {
+        Some(OfSet::Own(credential)) => Ok(Some(credential)),
+        Some(OfSet::Named(name)) => {
             let found = revision.live.credentials.get(name);
             found.map(Some).ok_or_else(|| fault("the credential is not configured any more"))
         }
@@ -56,13 +55,10 @@ pub(crate) async fn apply<B: RequestBody>(
 ) -> Result<(), Fault> {
     let Some(credential) = credential(revision, balancer)? else { return Ok(()) };
     match &**credential {
-        BackendCredential::Basic { username, password } => {
-            let login = [username.as_bytes(), b":", password].concat();
-            set(edits, b"Authorization", &[b"Basic ", BASE64_STANDARD.encode(login).as_bytes()]);
-        }
-        BackendCredential::Header { name, value } => set(edits, name.as_bytes(), &[value]),
-        BackendCredential::Query { name, pair } => {
-            let known = edits.query(query).unwrap_or_default().to_vec();
+        Credential::Field { name, value } => set(edits, name, value),
+        Credential::Parameter { name, pair } => {
+            let own = edits.take_query();
+            let known = own.as_deref().or(query).unwrap_or_default();
             let new = edits.new_query();
             for other in known.split(|byte| *byte == b'&').filter(|other| !other.is_empty()) {
                 if !is_named(other, name) {
@@ -72,10 +68,14 @@ pub(crate) async fn apply<B: RequestBody>(
             }
             new.extend_from_slice(pair.as_bytes());
         }
-        BackendCredential::ClientCredentials(client) => {
-            // Boxed, so that the rare case does not enlarge every future.
-            let value = Box::pin(token(worker, (credential, client), body)).await?;
-            set(edits, b"Authorization", &[value.as_bytes()]);
+        Credential::Token(client) => {
+            let known = worker.backend_tokens.find(credential, worker.resources.coarse_us());
+            let value = match known {
+                Some(known) => known.ok_or_else(no_token)?,
+                // Boxed, so that the rare case does not enlarge every future.
+                None => Box::pin(token(worker, (credential, client), body)).await?,
+            };
+            set(edits, b"Authorization", value.as_bytes());
         }
     }
     Ok(())
@@ -95,9 +95,9 @@ pub(crate) fn responded(
     }
 }
 
-fn set(edits: &mut HeadEdits, name: &[u8], value: &[&[u8]]) {
+fn set(edits: &mut HeadEdits, name: &[u8], value: &[u8]) {
     edits.remove(name);
-    edits.append(name, &value.concat());
+    edits.append(name, value);
 }
 
 /// Whether a parameter of the query has this name, which may be escaped.
@@ -113,14 +113,10 @@ fn fault(reason: &str) -> Fault {
 /// The value of `Authorization`, as soon as there is one.
 async fn token<B: RequestBody>(
     worker: &Worker,
-    (credential, client): (&Arc<BackendCredential>, &BackendClient),
+    (credential, client): (&Arc<Credential>, &BackendClient),
     body: &mut B,
 ) -> Result<Rc<str>, Fault> {
-    let none = || fault("the server issued no token");
-    let (known, now_us) = (&worker.backend_tokens, worker.resources.coarse_us());
-    if let Some(found) = known.find(credential, now_us) {
-        return found.ok_or_else(none);
-    }
+    let now_us = worker.resources.coarse_us();
     let question = Question::BackendToken { credential: Arc::as_ptr(credential).addr() };
     let asked = worker.questions.find(&question, now_us).unwrap_or_else(|| {
         let asked = worker.questions.begin(question, now_us, u64::MAX);
@@ -139,15 +135,19 @@ async fn token<B: RequestBody>(
         Ok(_) | Err(Unwanted::TimeUp) => {}
         Err(Unwanted::Left(fault)) => return Err(fault),
     }
-    let found = known.find(credential, worker.resources.coarse_us());
-    found.flatten().ok_or_else(none)
+    let found = worker.backend_tokens.find(credential, worker.resources.coarse_us());
+    found.flatten().ok_or_else(no_token)
+}
+
+fn no_token() -> Fault {
+    fault("the server issued no token")
 }
 
 /// Wakes those who wait when it is dropped, even by a panic.
 struct Asking {
     worker: Rc<Worker>,
     asked: Rc<Asked>,
-    credential: Arc<BackendCredential>,
+    credential: Arc<Credential>,
     /// The token, and for how long it is used, in seconds.
     got: Option<(Rc<str>, u64)>,
 }

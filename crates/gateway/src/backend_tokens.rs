@@ -2,23 +2,82 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use base::limits::{BACKEND_TOKEN_PAUSE_S, BACKEND_TOKENS_MAX};
-use model::BackendCredential;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use model::{BackendAuth, BackendClient, BackendCredential};
 
 /// `[[credential]]` by name.
-pub(crate) type Credentials = HashMap<String, Arc<BackendCredential>>;
+pub(crate) type Credentials = HashMap<String, Arc<Credential>>;
+
+/// What a request to an upstream gets, as it is written.
+pub(crate) enum Credential {
+    Field {
+        name: Vec<u8>,
+        value: Vec<u8>,
+    },
+    /// `pair`: `NAME=VALUE`, escaped.
+    Parameter {
+        name: String,
+        pair: String,
+    },
+    /// A token that is to be asked for.
+    Token(BackendClient),
+}
+
+impl From<&BackendCredential> for Credential {
+    fn from(of: &BackendCredential) -> Self {
+        match of {
+            BackendCredential::Basic { username, password } => {
+                let login = BASE64_STANDARD.encode([username.as_bytes(), b":", password].concat());
+                let (name, value) = (b"Authorization".to_vec(), format!("Basic {login}"));
+                Self::Field { name, value: value.into_bytes() }
+            }
+            BackendCredential::Header { name, value } => {
+                Self::Field { name: name.as_bytes().to_vec(), value: value.clone() }
+            }
+            BackendCredential::Query { name, pair } => {
+                Self::Parameter { name: name.clone(), pair: pair.clone() }
+            }
+            BackendCredential::ClientCredentials(client) => Self::Token((**client).clone()),
+        }
+    }
+}
+
+/// The credential of an endpoint set.
+pub(crate) enum OfSet {
+    Named(String),
+    Own(Arc<Credential>),
+}
+
+impl From<&BackendAuth> for OfSet {
+    fn from(of: &BackendAuth) -> Self {
+        match of {
+            BackendAuth::Named(name) => Self::Named(name.clone()),
+            BackendAuth::Own(own) => Self::Own(Arc::new(Credential::from(&**own))),
+        }
+    }
+}
+
+/// Secrets are never printed.
+impl fmt::Debug for OfSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OfSet(..)")
+    }
+}
 
 const SECOND_US: u64 = 1_000_000;
 
 /// A worker's tokens, by the addresses of the credentials that they were got with, which the entries keep alive.
 #[derive(Default)]
-pub(crate) struct BackendTokens(RefCell<HashMap<*const BackendCredential, Entry>>);
+pub(crate) struct BackendTokens(RefCell<HashMap<*const Credential, Entry>>);
 
 struct Entry {
-    _credential: Arc<BackendCredential>,
+    _credential: Arc<Credential>,
     /// The value of `Authorization`. `None`: the server issued none.
     value: Option<Rc<str>>,
     since_us: u64,
@@ -29,7 +88,7 @@ impl BackendTokens {
     /// What is known now; inside, `None`: the server issued none just before.
     pub(crate) fn find(
         &self,
-        credential: &Arc<BackendCredential>,
+        credential: &Arc<Credential>,
         now_us: u64,
     ) -> Option<Option<Rc<str>>> {
         let all = self.0.borrow();
@@ -39,7 +98,7 @@ impl BackendTokens {
 
     pub(crate) fn insert(
         &self,
-        credential: &Arc<BackendCredential>,
+        credential: &Arc<Credential>,
         value: Option<Rc<str>>,
         (since_us, valid_s): (u64, u64),
     ) {
@@ -56,7 +115,7 @@ impl BackendTokens {
     }
 
     /// An endpoint rejected the token. One that is new is not asked for again at once.
-    pub(crate) fn reject(&self, credential: &Arc<BackendCredential>, now_us: u64) {
+    pub(crate) fn reject(&self, credential: &Arc<Credential>, now_us: u64) {
         let pause_us = BACKEND_TOKEN_PAUSE_S.saturating_mul(SECOND_US);
         let mut all = self.0.borrow_mut();
         if let Some(entry) = all.get_mut(&Arc::as_ptr(credential)) {
@@ -73,7 +132,7 @@ mod tests {
     #[test]
     fn a_token_is_used_until_it_expires_or_is_rejected_but_not_asked_for_too_often() {
         let tokens = BackendTokens::default();
-        let credential = Arc::new(BackendCredential::query("k", b"v"));
+        let credential = Arc::new(Credential::from(&BackendCredential::query("k", b"v")));
         let value = |at_s: u64| {
             let found = tokens.find(&credential, at_s * SECOND_US);
             found.map(|value| value.as_deref().unwrap_or("none").to_owned())
@@ -90,7 +149,7 @@ mod tests {
         assert_eq!(value(230), None);
         tokens.insert(&credential, None, (300 * SECOND_US, BACKEND_TOKEN_PAUSE_S));
         assert_eq!(value(300), Some("none".to_owned()));
-        let other = Arc::new(BackendCredential::query("k", b"v"));
+        let other = Arc::new(Credential::from(&BackendCredential::query("k", b"v")));
         assert_eq!(tokens.find(&other, 300 * SECOND_US), None);
     }
 
@@ -98,7 +157,7 @@ mod tests {
     fn the_number_of_tokens_is_limited() {
         let tokens = BackendTokens::default();
         for _ in 0..=BACKEND_TOKENS_MAX {
-            let credential = Arc::new(BackendCredential::query("k", b"v"));
+            let credential = Arc::new(Credential::from(&BackendCredential::query("k", b"v")));
             tokens.insert(&credential, None, (0, 1));
         }
         assert_eq!(tokens.0.borrow().len(), 1);

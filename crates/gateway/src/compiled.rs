@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use model::{ArtefactRules, FaultStatus, Settings};
+use model::{ArtefactRules, BackendCredential, FaultStatus, Settings};
 use stages::Routes;
 use stages::authenticate::Users;
 use wire::tls::ClientTls;
@@ -11,7 +11,7 @@ use wire::tls::ClientTls;
 use crate::artefacts::Integration;
 use crate::artefacts::policies::PolicyTable;
 use crate::backend_jwt::Signer;
-use crate::backend_tokens::Credentials;
+use crate::backend_tokens::{Credential, Credentials};
 use crate::forward::{Balancer, Forwarding, RetryCounts};
 use crate::quotas::Quotas;
 
@@ -93,7 +93,11 @@ impl Live {
             client_tls,
             backend_jwt: settings.backend_jwt.as_ref().and_then(Signer::new),
             users: Users::compile(&settings.users),
-            credentials: settings.credentials.iter().cloned().collect(),
+            credentials: settings.credentials.iter().map(prepared).collect(),
         }
     }
+}
+
+fn prepared((name, credential): &(String, Arc<BackendCredential>)) -> (String, Arc<Credential>) {
+    (name.clone(), Arc::new(Credential::from(&**credential)))
 }

@@ -4,11 +4,12 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use model::{BackendAuth, Endpoint, Fault, Retry, Suspension, Upstream, UpstreamKind};
+use model::{Endpoint, Fault, Retry, Suspension, Upstream, UpstreamKind};
 
 use super::health::{Admission, Failure, Health, Successes, half_window_us};
 use super::pool::{Pool, Pools};
 use super::retry::RetryBudget;
+use crate::backend_tokens::OfSet;
 use crate::gate::SetLimits;
 
 /// A worker's state of an endpoint set.
@@ -24,7 +25,7 @@ pub(crate) struct Balancer {
     next: Cell<usize>,
     random: Random,
     slow_start_us: u64,
-    pub(crate) credential: Option<BackendAuth>,
+    pub(crate) credential: Option<OfSet>,
     pub(crate) endpoints: Vec<EndpointState>,
 }
 
@@ -96,7 +97,7 @@ impl Balancer {
             next: Cell::new(0),
             random: Random(Cell::new(shared.seed())),
             slow_start_us: u64::from(upstream.slow_start_ms) * 1_000,
-            credential: upstream.credential.clone(),
+            credential: upstream.credential.as_ref().map(OfSet::from),
             endpoints: upstream.endpoints.iter().enumerate().map(endpoint).collect(),
         }
     }
