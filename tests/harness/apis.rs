@@ -137,7 +137,8 @@ impl ApiBuilder {
         let lasts = SuspensionTime { initial_ms, factor: 1.0, max_ms: initial_ms };
         for upstream in &mut self.api.upstreams {
             let (failures, codes) = (after_failures, None);
-            upstream.suspension = Suspension::Consecutive { failures, lasts, codes, marks: None };
+            upstream.suspension =
+                Suspension::Consecutive { failures, lasts, codes, marks: None, mark_ms: 0 };
         }
         self
     }
