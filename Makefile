@@ -36,7 +36,7 @@ need = command -v $(1) >/dev/null 2>&1 || { echo >&2 "missing: $(1). On Debian: 
 # $(call unless-no,VARIABLE,COMMAND): COMMAND, or with VARIABLE=no a step that .ci/steps reports as not run.
 unless-no = $(if $(filter no,$($(1))),skip: $(1)=no,$(2))
 
-.PHONY: help run release install deb image test test-quick check packages-check fuzz bench bench-peers \
+.PHONY: help run release install deb image test test-quick check packages-check fuzz bench bench-peers bench-generator compare \
 	bench-instructions build-needs test-needs
 
 help: ## this list
@@ -121,6 +121,8 @@ build-and-test-steps = "build" "cargo build --workspace --bin penstock --tests" 
 SUITES ?= cpu http2 mediation latency workers overload start change
 BENCH_OUT := $(or $(BENCH_OUT),$(TARGET_DIR)/bench/$(shell date +%Y-%m-%d-%H%M%S))
 DOCUMENT ?= docs/performance.md
+# The CPU time of a row is relative to that of the first of these targets that has one in the same cell.
+RELATIVE_TO ?= nginx
 
 bench: build-needs ## measure and write the tables of docs/performance.md; SUITES='cpu latency' ARGS='--only REGEX'
 	cargo build --release --package penstock
@@ -128,11 +130,19 @@ bench: build-needs ## measure and write the tables of docs/performance.md; SUITE
 	for suite in $(SUITES); do \
 	  $(TARGET_DIR)/release/penstock lab run suites/bench-$$suite.toml --out $(BENCH_OUT)/$$suite $(ARGS); \
 	  $(TARGET_DIR)/release/penstock lab report $(BENCH_OUT)/$$suite; \
-	  $(TARGET_DIR)/release/penstock lab table $(BENCH_OUT)/$$suite --relative-to nginx --into $(DOCUMENT); \
+	  $(TARGET_DIR)/release/penstock lab table $(BENCH_OUT)/$$suite $(addprefix --relative-to ,$(RELATIVE_TO)) --into $(DOCUMENT); \
 	done
+
+compare: ## measure all proxies in the published scenarios and write docs/peers.md; ARGS='--only REGEX'
+	$(MAKE) --no-print-directory bench SUITES=peers DOCUMENT=docs/peers.md \
+	  RELATIVE_TO="penstock penstock-integration"
 
 bench-peers: ## install the proxies that `make bench` compares with
 	bench/install-peers
+
+bench-generator: build-needs ## the lab's generator against wrk and h2load, into docs/performance.md
+	cargo build --release --package penstock
+	PENSTOCK=$(TARGET_DIR)/release/penstock DOCUMENT=$(DOCUMENT) bench/generator
 
 bench-instructions: build-needs ## instruction counts of the codec and the stages, against their limits
 	@$(call need,valgrind,apt-get install valgrind)

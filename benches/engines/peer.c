@@ -1,4 +1,4 @@
-/* libxml2 and libxslt in `cargo xtask bench engines`, with the line protocol of src/main.rs.
+/* libxml2 and libxslt in `cargo xtask engines`, with the line protocol of src/main.rs.
  * Built with `cc -O2 peer.c -lexslt -lxslt -lxml2`.
  *
  * The parser has its default options, without network access; documents are not numbered for sorting node sets; results

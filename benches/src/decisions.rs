@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use base::{Entropy, Method, Now};
 use gateway::bench::Account;
-use jose::{Algorithm, Header, KeySet, SigningKey};
+use jose::{Algorithm, Header, KeySet, PasswordHash, SALT_BYTES, SigningKey};
 use model::{
     Accepts, Api, ApiState, Application, ApplicationKey, Endpoint, Introspection, Issuer,
     KeyCredential, KeyType, Limit, LimitBy, LoadedApi, Operation, Plan, Plans, Quantity, Scheme,
-    ScopeRule, Security, Snapshot, Subscription, SubscriptionState, Upstream, UpstreamKind,
+    ScopeRule, Security, Snapshot, Subscription, SubscriptionState, Upstream, UpstreamKind, User,
 };
+use stages::authenticate::Users;
 use stages::throttle::{self, Level, Meters, Sender, WorkerMeters};
 use stages::{Identity, PlanTable, Routes, Subscribers, TokenCache, authenticate, authorise};
 
@@ -69,6 +70,27 @@ pub(super) fn opaque_token_hit(times: usize) {
         tokens.iter().map(|token| [b"Bearer ", &token[..]].concat()).collect();
     for credential in credentials.iter().cycle().take(times) {
         black_box(known(&mut cache, black_box(credential), &issuers));
+    }
+}
+
+pub(super) fn login_hit(times: usize) {
+    let made = PasswordHash::create(b"a long password", [7; SALT_BYTES]).expect("there is memory");
+    let password = PasswordHash::parse(&made).expect("it was made just now");
+    let user = User { name: "user 1".to_owned(), password, scopes: Vec::new() };
+    let users = Users::compile(&[user]);
+    let mut cache = TokenCache::new(CACHE_BYTES, &Fixed);
+    // As long as name and password of 22 bytes in all.
+    let fields: Vec<_> =
+        (0..TOKENS).map(|n| format!("Basic dXNlciAxOmEgbG9uZyBwYXNz{n:06}==")).collect();
+    for field in &fields {
+        let login = authenticate::login(field.as_bytes()).expect("it is Basic");
+        let user = users.find("user 1").0;
+        assert!(authenticate::conclude_login(&mut cache, login, &users, user, NOW).is_ok());
+    }
+    for field in fields.iter().cycle().take(times) {
+        let login = authenticate::login(black_box(field.as_bytes())).expect("it is Basic");
+        let found = authenticate::identify_login(&mut cache, login, &users, NOW);
+        assert!(matches!(black_box(found), Identity::Known(_)));
     }
 }
 
@@ -225,6 +247,7 @@ fn issuer() -> Issuer {
         leeway_s: 0,
         padded_segments: false,
         api_keys: false,
+        internal_keys: false,
         allow_unlimited: false,
         introspection: None,
         revoked: None,

@@ -34,6 +34,7 @@ const CASES: &[Case] = &[
     Case { name: "route_of_1000_apis",   instructions_max: 1_230, run: decisions::route },
     Case { name: "token_cache_hit",      instructions_max: 440, run: decisions::token_cache_hit },
     Case { name: "opaque_token_hit",     instructions_max: 330, run: decisions::opaque_token_hit },
+    Case { name: "login_hit",            instructions_max: 440, run: decisions::login_hit },
     // Subscription check, application limit, subscription limit and burst: 0.8 us.
     Case { name: "subscription_and_quotas", instructions_max: 2_000, run: decisions::subscription_and_quotas },
     // A worker serves no request meanwhile: 1 ms at most.

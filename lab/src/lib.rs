@@ -21,6 +21,8 @@ pub mod limits;
 pub mod load;
 mod machine;
 pub mod payload;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod properties;
 mod random;
 pub mod recording;
 pub mod report;

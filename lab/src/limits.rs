@@ -78,8 +78,8 @@ pub const METRICS_MS_MAX: u64 = 1_000;
 pub const AGENT_SECRET_BYTES_MIN: usize = 16;
 /// Longest secret shared by controllers and agents, in bytes. Longer: rejected at the start.
 pub const AGENT_SECRET_BYTES_MAX: usize = 4 * KIB as usize;
-/// Largest first frame of an unauthenticated peer, in bytes. Larger: connection closed.
-pub const AGENT_FIRST_FRAME_BYTES_MAX: usize = KIB as usize;
+/// Maximum number of seconds that wait for an agent which has not reported them. More: reported without it.
+pub const AGENT_SECONDS_PENDING_MAX: usize = 30;
 /// Largest frame between controller and agent, in bytes; a plan includes its payload and tokens. Larger:
 /// rejected.
 pub const AGENT_FRAME_BYTES_MAX: usize = 256 * MIB as usize;

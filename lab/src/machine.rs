@@ -30,6 +30,12 @@ pub(crate) fn process_cpu_us() -> u64 {
     cpu_us(UsageWho::RUSAGE_SELF)
 }
 
+/// The most memory that the process has used so far, in bytes.
+pub(crate) fn peak_rss_bytes() -> u64 {
+    let kib = getrusage(UsageWho::RUSAGE_SELF).map_or(0, |usage| usage.max_rss());
+    u64::try_from(kib).unwrap_or(0).saturating_mul(1_024)
+}
+
 /// CPU time of the calling thread so far, user and system, in microseconds.
 pub(crate) fn thread_cpu_us() -> u64 {
     cpu_us(UsageWho::RUSAGE_THREAD)

@@ -4,6 +4,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -44,6 +45,46 @@ fn two_agents_make_one_measurement() {
 }
 
 #[test]
+fn the_seconds_of_all_agents_are_one_series() {
+    let echo = start_echo();
+    let agents = [start(false), start(false)];
+    let folder = tempfile::tempdir().unwrap();
+    let hlog = folder.path().join("run.hlog");
+    let recordings = Recordings { hlog: Some(hlog.clone()), jtl: None };
+    let shape = Shape::Arrivals { rate_per_s: 200.0 };
+    let duration = Duration::from_millis(2_500);
+    let options = Options { shape, duration, recordings, ..options(&echo) };
+    let mut shown = Vec::new();
+    let secret = secret("the secret of these tests");
+    let report =
+        agent::run(&options, &names(&agents), &secret, &mut |progress| shown.push(*progress));
+    let report = report.unwrap();
+    let starts: Vec<f64> = report.series.iter().map(|point| point.from_s.round()).collect();
+    assert_eq!(starts, [0.0, 1.0, 2.0]);
+    assert_eq!(report.series.iter().map(|point| point.requests).sum::<u64>(), report.requests);
+    assert_eq!(std::fs::read_to_string(hlog).unwrap().matches("Tag=service").count(), 3);
+    assert!(shown.iter().any(|progress| progress.p99_ms.is_some()), "{shown:?}");
+}
+
+#[test]
+fn nobody_on_the_network_can_read_tokens_payloads_or_results() {
+    let echo = start_echo();
+    let agent = start(false);
+    let folder = tempfile::tempdir().unwrap();
+    let tokens = folder.path().join("tokens");
+    std::fs::write(&tokens, "a-precious-token\n").unwrap();
+    let seen: Arc<Mutex<Vec<u8>>> = Arc::default();
+    let proxied = tapped(agent.addr(), Arc::clone(&seen));
+    run(&Options { tokens: Some(tokens), ..options(&echo) }, &[proxied.to_string()]).unwrap();
+    let seen = seen.lock().unwrap();
+    let has = |text: &str| seen.windows(text.len()).any(|part| part == text.as_bytes());
+    assert!(seen.len() > 1_000);
+    for text in ["precious", "payload", "latencies", "requests"] {
+        assert!(!has(text), "{text}");
+    }
+}
+
+#[test]
 fn a_stop_reaches_every_agent() {
     let echo = start_echo();
     let agents = [start(false), start(false)];
@@ -57,9 +98,9 @@ fn a_stop_reaches_every_agent() {
 
 #[test]
 fn a_lost_agent_is_a_warning_and_the_others_count() {
-    let echo = start_echo();
+    let echo = Arc::new(start_echo());
     let (good, proxied) = (start(false), start(false));
-    let dying = dying_after_begin(proxied.addr());
+    let dying = dying_after_begin(proxied.addr(), &echo);
     let names = [good.addr().to_string(), dying.to_string()];
     let report = run(&options(&echo), &names).unwrap();
     let lost =
@@ -136,6 +177,7 @@ fn connections_without_a_valid_handshake_are_closed() {
         let mut response = Vec::new();
         // A reset counts as closed.
         let _ = peer.read_to_end(&mut response);
+        // An alert at most.
         assert!(closed.is_err() || response.len() <= 32, "{response:?}");
     }
     assert!(run(&options(&echo), &[agent.addr().to_string()]).is_ok());
@@ -160,38 +202,49 @@ fn the_kubernetes_manifests_are_valid_and_complete() {
     assert!(text.contains("--token-file") && text.contains("--once"));
 }
 
-/// A proxy to an agent that forwards the preparation (responses to the first frame, the plan and 16 clock
-/// requests) and then closes at the first message about the load.
-fn dying_after_begin(agent: SocketAddr) -> SocketAddr {
+/// A proxy to an agent that closes its connections at the agent's first message after the target has had a request.
+fn dying_after_begin(agent: SocketAddr, echo: &Arc<Echo>) -> SocketAddr {
+    let echo = Arc::clone(echo);
+    proxy(agent, move |is_agent, _| is_agent && echo.requests() > 0)
+}
+
+/// A proxy to an agent that keeps all bytes of both directions.
+fn tapped(agent: SocketAddr, seen: Arc<Mutex<Vec<u8>>>) -> SocketAddr {
+    proxy(agent, move |_, bytes| {
+        seen.lock().unwrap().extend(bytes);
+        false
+    })
+}
+
+/// A proxy to an agent. `dies` gets the bytes of either direction, with whether they are the agent's, and says whether to
+/// close instead of forwarding them.
+fn proxy(
+    agent: SocketAddr,
+    dies: impl Fn(bool, &[u8]) -> bool + Clone + Send + 'static,
+) -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let addr = listener.local_addr().unwrap();
     thread::spawn(move || {
         for controller in listener.incoming().flatten() {
             let agent = TcpStream::connect(agent).unwrap();
-            let (mut to, mut from) = (agent.try_clone().unwrap(), controller.try_clone().unwrap());
-            thread::spawn(move || std::io::copy(&mut from, &mut to));
-            let mut greeting = [0; 32];
-            (&agent).read_exact(&mut greeting).unwrap();
-            (&controller).write_all(&greeting).unwrap();
-            for _ in 0..18 {
-                (&controller).write_all(&frame(&agent)).unwrap();
-            }
-            frame(&agent);
-            controller.shutdown(std::net::Shutdown::Both).unwrap();
-            agent.shutdown(std::net::Shutdown::Both).unwrap();
+            let copy = |is_agent: bool, mut from: TcpStream, mut to: TcpStream| {
+                let dies = dies.clone();
+                thread::spawn(move || {
+                    let mut bytes = [0; 4_096];
+                    while let Ok(read @ 1..) = from.read(&mut bytes) {
+                        if dies(is_agent, &bytes[..read]) || to.write_all(&bytes[..read]).is_err() {
+                            break;
+                        }
+                    }
+                    let _ = from.shutdown(std::net::Shutdown::Both);
+                    let _ = to.shutdown(std::net::Shutdown::Both);
+                })
+            };
+            copy(true, agent.try_clone().unwrap(), controller.try_clone().unwrap());
+            copy(false, controller, agent);
         }
     });
     addr
-}
-
-/// Reads a frame: length, body, HMAC.
-fn frame(mut stream: &TcpStream) -> Vec<u8> {
-    let mut bytes = vec![0; 4];
-    stream.read_exact(&mut bytes).unwrap();
-    let length = u32::from_be_bytes(bytes[..].try_into().unwrap()) as usize;
-    bytes.resize(4 + length + 32, 0);
-    stream.read_exact(&mut bytes[4..]).unwrap();
-    bytes
 }
 
 fn run(options: &Options, names: &[String]) -> Result<Report, LoadError> {

@@ -160,6 +160,21 @@ fn the_count_can_be_requested_and_is_not_counted() {
 }
 
 #[test]
+fn tokens_are_introspected_and_that_is_not_counted() {
+    let echo = start(0);
+    let mut client = connect(echo.addr());
+    let request = "POST /.penstock/introspect HTTP/1.1\r\nHost: e\r\nConnection: close\r\n\
+        Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 7\r\n\r\ntoken=a";
+    client.write_all(request.as_bytes()).unwrap();
+    assert_eq!(
+        rest(client),
+        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 33\r\n\
+         connection: close\r\n\r\n{\"active\":true,\"client_id\":\"lab\"}"
+    );
+    assert_eq!(echo.requests(), 0);
+}
+
+#[test]
 fn only_served_requests_are_counted() {
     let echo = start(0);
     let response = |bytes: &[u8]| {

@@ -125,6 +125,38 @@ fn the_output_of_lab_load_has_a_report_too() {
 }
 
 #[test]
+fn requests_of_scenarios_and_all_series_over_time_are_drawn() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("load.json");
+    let request = |name: &str, p99: f64| serde_json::json!({"name": name, "requests": 4, "errors": 1, "p99_ms": p99});
+    let second = |errors: u64| serde_json::json!({"rate_per_s": 9.0, "p50_ms": 1.0, "p99_ms": 2.0, "errors": errors, "target_cpus": 0.5});
+    let load = serde_json::json!({
+        "requests": 8, "errors": 2, "throughput_per_s": 2.0, "measured_from_ms": 1_800_000_000_000_u64,
+        "by_request": [request("create <order>", 20.5), request("read", 3.25)],
+        "series": [second(0), second(3), second(0)],
+        "options": {"url": "http://127.0.0.1:1/", "scenario": "orders", "users": 1, "seed": 1},
+        "warnings": [],
+    });
+    fs::write(&file, load.to_string()).unwrap();
+    let views = views(&file);
+    let charts = report::charts(&views);
+    let ids: Vec<&str> = charts.iter().map(|chart| chart.id.as_str()).collect();
+    for figure in ["rate", "p50", "p99", "errors", "cpu"] {
+        let start = format!("{figure}-over-time-");
+        assert!(ids.iter().any(|id| id.starts_with(&start)), "{figure}: {ids:?}");
+    }
+    let by_request = charts.iter().find(|chart| chart.id.starts_with("p99-by-request-")).unwrap();
+    let rows = by_request.table().1;
+    assert_eq!(
+        rows.iter().map(|row| row[0].as_str()).collect::<Vec<_>>(),
+        ["create <order>", "read"]
+    );
+    assert!(rows[0][1].starts_with("20.5"), "{rows:?}");
+    let page = report::page(&views, &charts);
+    assert!(page.contains("id=\"requests\"") && page.contains("create &lt;order&gt;"), "{page}");
+}
+
+#[test]
 fn published_results_are_drawn_behind_ours_with_their_hardware() {
     let out = written();
     let svg = read(out, "charts/throughput-by-users-passthrough-1024-0.svg");

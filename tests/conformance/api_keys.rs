@@ -271,6 +271,28 @@ fn a_certificate_may_be_enough() {
 }
 
 #[test]
+fn a_certificate_or_a_credential_may_be_needed() {
+    let (upstream, client) = (Upstream::fixed("in"), Identity::of(&["client.example"]));
+    let issuer = Issuer::new("resident");
+    let either = both(&upstream).with(|api| {
+        let Security::Required(accepts) = &mut api.operations[0].security else { unreachable!() };
+        accepts.optional = true;
+    });
+    let gateway = Gateway::of(either).issuer(&issuer).client_certificates(&client, false).start();
+    let token = format!("Authorization: {}\r\n", issuer.token().claim("scope", "read").bearer());
+    let (mut known, mut stranger) = (gateway.connect_tls_as(&client), gateway.connect_tls());
+    for (fields, of_known, of_stranger) in [
+        ("", "200", "401 900902"),
+        (token.as_str(), "200", "200"),
+        ("apikey: other\r\n", "401 900901", "401 900901"),
+    ] {
+        let found =
+            [&mut known, &mut stranger].map(|it| it.fetch("GET /a/x", fields).status_and_code());
+        assert_eq!(found, [of_known, of_stranger], "{fields}");
+    }
+}
+
+#[test]
 fn an_operation_may_be_for_tokens_of_applications_or_of_users() {
     let (upstream, issuer) = (Upstream::fixed("in"), Issuer::new("resident"));
     let paths = "paths: {/app: {get: {x-auth-type: Application}}, /user: {get: {x-auth-type: Application User}}}";

@@ -52,6 +52,8 @@ fn rejected(issuer: &Issuer, stranger: &Issuer) -> Vec<(String, AuthFailure)> {
             format!("apikey: {}\r\n", key.claim("permittedIP", "192.0.2.1").sign()),
             AuthFailure::NotPermitted,
         ),
+        (String::new(), AuthFailure::MissingLogin),
+        ("Authorization: Basic YTpi\r\n".to_owned(), AuthFailure::WrongPassword),
     ]
 }
 
@@ -70,15 +72,20 @@ fn each_reason_is_counted_and_logged_and_in_no_response() {
         api_keys: vec![KeyPlace::Header("apikey".to_owned())],
         ..Accepts::token(ScopeRule::Anything)
     };
-    let security = Security::Required(keys);
-    let api = api("/a").secured("GET /*").to(&upstream);
-    let gateway = Gateway::of(api.with(|api| api.operations[0].security = security.clone()))
+    let login = Accepts { login: Some(ScopeRule::Anything), ..Accepts::default() };
+    let api = api("/a").secured("GET /*, GET /login").to(&upstream).with(|api| {
+        api.operations[0].security = Security::Required(keys);
+        api.operations[1].security = Security::Required(login);
+    });
+    let gateway = Gateway::of(api)
         .issuer(&issuer)
         .settings(|settings| settings.access_log = AccessLog::File(file.clone()))
         .start();
     let mut responses: Vec<(Denial, HashSet<String>)> = Vec::new();
     for (fields, reason) in &rejected {
-        let response = gateway.fetch("GET /a/x", fields);
+        let is_login = matches!(reason, AuthFailure::MissingLogin | AuthFailure::WrongPassword);
+        let target = if is_login { "GET /a/login" } else { "GET /a/x" };
+        let response = gateway.fetch(target, fields);
         let denial = reason.denial();
         assert_eq!(response.status, denial.row().status, "{reason:?}");
         // All but the time.

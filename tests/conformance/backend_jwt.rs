@@ -169,3 +169,17 @@ fn responses_to_callers_are_stored_only_if_they_are_for_everybody() {
     }
     assert_eq!(upstream.requests().len(), 2);
 }
+
+#[test]
+fn artefacts_and_their_upstreams_believe_no_client_either() {
+    let (upstream, signer) = (Upstream::fixed("in"), Issuer::new("gateway"));
+    let proxy = format!(
+        "<proxy name=\"it\"><target><endpoint><address uri=\"{}/\"/></endpoint></target></proxy>",
+        upstream.url()
+    );
+    let gateway = signing(Gateway::mediating(&proxy).trusting_loopback_clients(), &signer, "X-Who");
+    let fields = "X-Who: forged\r\nx-who: forged\r\nX-Other: mine\r\n";
+    assert_eq!(gateway.fetch("GET /services/it", fields).status, 200);
+    let request = upstream.requests().remove(0);
+    assert_eq!((request.header("X-Who"), request.header("X-Other")), (None, Some("mine")));
+}

@@ -457,6 +457,8 @@ conditions = [
         ("GET /a/x", &plain, [in_, in_, out, out]),
         ("GET /a/x", &iron, [out; 4]),
         ("GET /a/x", &gold, [in_; 4]),
+        // A condition is met if any field of the name meets it.
+        ("GET /a/x", &format!("{iron}X-Tier: gold\r\n"), [in_; 4]),
         ("GET /a/x?a=2&b=%31", &plain, [in_, out, out, out]),
         ("GET /a/x?b=1", &silver, [out; 4]),
         ("GET /a/x?b=12", &silver, [in_, in_, in_, out]),

@@ -136,9 +136,13 @@ impl ApiBuilder {
     pub fn suspend_after(mut self, after_failures: u32, initial_ms: u32) -> Self {
         let lasts = SuspensionTime { initial_ms, factor: 1.0, max_ms: initial_ms };
         for upstream in &mut self.api.upstreams {
-            let (failures, codes) = (after_failures, None);
-            upstream.suspension =
-                Suspension::Consecutive { failures, lasts, codes, marks: None, mark_ms: 0 };
+            upstream.suspension = Suspension::Consecutive {
+                failures: after_failures,
+                lasts,
+                codes: None,
+                marks: None,
+                mark_ms: 0,
+            };
         }
         self
     }

@@ -27,6 +27,7 @@ pub struct Issuer {
     leeway_s: u64,
     allow_unlimited: bool,
     api_keys: bool,
+    internal_keys: bool,
     introspection: Option<Introspection>,
 }
 
@@ -54,6 +55,7 @@ impl Issuer {
             leeway_s: 0,
             allow_unlimited: false,
             api_keys: false,
+            internal_keys: false,
             introspection: None,
         }
     }
@@ -83,6 +85,13 @@ impl Issuer {
     #[must_use]
     pub fn api_keys(mut self) -> Self {
         self.api_keys = true;
+        self
+    }
+
+    /// Its tokens may be internal keys.
+    #[must_use]
+    pub fn internal_keys(mut self) -> Self {
+        self.internal_keys = true;
         self
     }
 
@@ -122,6 +131,7 @@ impl Issuer {
             leeway_s: self.leeway_s,
             padded_segments: false,
             api_keys: self.api_keys,
+            internal_keys: self.internal_keys,
             allow_unlimited: self.allow_unlimited,
             introspection: self.introspection.clone(),
             revoked: None,

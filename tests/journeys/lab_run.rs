@@ -134,6 +134,52 @@ fn a_suite_measures_the_requests_of_a_scenario_file() {
 }
 
 #[test]
+fn agents_generate_the_load_of_a_suite() {
+    let files = Files::new();
+    files.write("secret", "the secret of this journey");
+    let start = || {
+        let arguments = ["lab", "agent", "--listen", "127.0.0.1:0", "--token-file", "secret"];
+        let agent = Process::start(files.folder(), &arguments);
+        agent.wait_for("agent listening on");
+        let addr = agent.text().split_whitespace().last().unwrap().to_owned();
+        (agent, addr)
+    };
+    let agents = [start(), start()];
+    let (one, other) = (&agents[0].1, &agents[1].1);
+    let suite = suite("'penstock'", "'passthrough'", "3s", "").replace("jtl = true", "");
+    let with_agents =
+        format!("{suite}agents = ['{one}', '{other}']\nagent_token_file = 'secret'\n");
+    files.write("suite.toml", &with_agents);
+    let (code, text) = run(&files, &[]);
+    assert_eq!(code, Some(0), "{text}");
+    let found = result(&files, "passthrough/penstock");
+    let shares = found.load["agents"].as_array().unwrap();
+    let requests: Vec<u64> =
+        shares.iter().map(|share| share["requests"].as_u64().unwrap()).collect();
+    assert!(requests.len() == 2 && requests.iter().all(|&count| count > 0), "{requests:?}");
+    assert_eq!(found.figure("requests"), Some(requests.iter().sum::<u64>() as f64));
+    let series = found.load["series"].as_array().unwrap();
+    assert_eq!(series.len(), 3, "{series:?}");
+    assert!(series.iter().all(|second| second["target_cpus"].as_f64().is_some()), "{series:?}");
+    let case = "out/passthrough/penstock/2_users/50B/0ms_sleep/1";
+    assert!(files.path(case).join("histogram.hlog").is_file());
+
+    for (change, problem) in [
+        ("agent_token_file = 'secret'", "need each other"),
+        ("jtl = true", "`jtl` is not available with agents"),
+        ("threads = 2", "need at least 4, not 2"),
+    ] {
+        let changed = match change.starts_with("agent") {
+            true => with_agents.replace(change, ""),
+            false => format!("{with_agents}{change}\n"),
+        };
+        files.write("suite.toml", &changed);
+        let (code, text) = run(&files, &[]);
+        assert!(code == Some(2) && text.contains(problem), "{change}: {text}");
+    }
+}
+
+#[test]
 fn an_interrupted_run_can_be_resumed() {
     let files = Files::new();
     files.write("suite.toml", &suite("'backend'", "'forward'", "1s", "repetitions = 2"));

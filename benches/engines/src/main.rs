@@ -1,4 +1,4 @@
-//! The engines' side of `cargo xtask bench engines`; peer.c is that of libxml2 and libxslt.
+//! The engines' side of `cargo xtask engines`; peer.c is that of libxml2 and libxslt.
 //!
 //! Both read commands from stdin, one per line with tab-separated words, and write one line each: the minimum time of one
 //! repetition in nanoseconds, and a checksum of the result, so that wrong results are noticed. `documents FOLDER` writes

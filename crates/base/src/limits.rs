@@ -377,6 +377,34 @@ pub const INTROSPECTION_MS_MAX: u32 = 3_000;
 pub const INTROSPECTIONS_MAX: usize = 64;
 /// Maximum number of them that one client causes. More wait likewise, so that other clients' tokens are asked about.
 pub const INTROSPECTIONS_PER_CLIENT_MAX: usize = 16;
+/// Longest wait for the verification of a password to begin, in milliseconds. Longer: 503003.
+pub const PASSWORD_WAIT_MS_MAX: u32 = 3_000;
+/// Number of passwords that one worker, or one client at one worker, has verified at a time on the threads for heavy work.
+/// More wait for up to `PASSWORD_WAIT_MS_MAX`, then 503003.
+pub const PASSWORD_CHECKS_MAX: usize = 1;
+/// Maximum memory of a password's hash, in KiB. More: a configuration error.
+pub const PASSWORD_MEMORY_KIB_MAX: u32 = 65_536;
+/// Maximum number of passes of a password's hash. More: a configuration error.
+pub const PASSWORD_PASSES_MAX: u32 = 10;
+/// Maximum number of lanes of a password's hash. More: a configuration error.
+pub const PASSWORD_LANES_MAX: u32 = 4;
+/// Maximum length of the value of HTTP Basic, in bytes. Longer: 401.
+pub const LOGIN_BYTES_MAX: usize = 1_024;
+/// Largest secret that upstreams get, in bytes. Larger: a configuration error.
+pub const BACKEND_CREDENTIAL_BYTES_MAX: usize = 4 * KIB as usize;
+/// Longest wait for the token that an upstream gets, in milliseconds. Longer: 303003.
+pub const BACKEND_TOKEN_MS_MAX: u32 = 5_000;
+/// Time for which a failed request for such a token is not repeated, nor the request for one in place of a token that is
+/// younger and that the upstream rejected, in seconds.
+pub const BACKEND_TOKEN_PAUSE_S: u64 = 5;
+/// Time before its expiry from which such a token is not used any more, in seconds; half of its lifetime, if that is less.
+pub const BACKEND_TOKEN_MARGIN_S: u64 = 30;
+/// Lifetime of such a token whose server does not say it, in seconds.
+pub const BACKEND_TOKEN_S: u64 = 300;
+/// Longest time for which such a token is used, in seconds.
+pub const BACKEND_TOKEN_S_MAX: u64 = 86_400;
+/// Maximum number of such tokens of a worker. More: all are asked for again.
+pub const BACKEND_TOKENS_MAX: usize = 1_024;
 /// Largest introspection response, in bytes. Larger: 503003.
 pub const INTROSPECTION_BYTES_MAX: usize = 64 * KIB as usize;
 /// Revoked tokens of one issuer that are known; a million takes about 100 MB, shared by the workers. More: they are

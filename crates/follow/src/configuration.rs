@@ -113,6 +113,8 @@ pub fn defaults(settings: &Settings) -> Defaults {
         retry_budget_percent: settings.gateway.retry_budget_percent,
         issuers_configured: !settings.issuers.is_empty(),
         applications_configured: !settings.gateway.applications.is_empty(),
+        credentials: settings.credentials.iter().map(|(name, _)| name.clone()).collect(),
+        users_configured: !settings.users.is_empty(),
         strict_paths: settings.gateway.strict_paths,
         // Those of conditions have a line break in their name.
         plans: (settings.plans.iter().map(|plan| plan.name.clone()))

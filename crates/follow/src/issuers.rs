@@ -257,6 +257,7 @@ fn issuer(settings: &IssuerSettings, keys: KeySet, revision: u64) -> Issuer {
         leeway_s: settings.leeway_s,
         padded_segments: settings.padded_segments,
         api_keys: settings.api_keys,
+        internal_keys: settings.internal_keys,
         allow_unlimited: settings.allow_unlimited,
         introspection: settings.introspection.clone(),
         revoked: None,

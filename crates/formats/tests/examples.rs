@@ -54,6 +54,13 @@ fn the_pets_example_shows_scopes_endpoints_and_cors() {
     );
 }
 
+#[test]
+fn the_token_urls_example_needs_no_credential_and_forwards_them() {
+    let api = load("token-urls.yaml");
+    assert!(api.base_path.is_empty() && api.forward_auth_header);
+    assert!(api.operations.iter().all(|op| op.security == Security::Open));
+}
+
 #[track_caller]
 fn load(name: &str) -> Api {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(name);

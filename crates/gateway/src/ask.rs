@@ -21,6 +21,10 @@ pub(crate) enum Question {
     KeySet { issuer: String },
     /// Whose an opaque token is. The issuers of this revision answer with an [`Outcome`].
     Token { token: Box<[u8]>, revision: u64 },
+    /// The token that upstreams get with this credential. It is found among the worker's.
+    BackendToken { credential: usize },
+    /// Which user has this name and password, in base64. The users of this revision answer with an [`Outcome`].
+    Password { login: Box<[u8]>, revision: u64 },
 }
 
 /// A worker's questions.

@@ -6,7 +6,9 @@
 use std::rc::Rc;
 
 use base::limits::KEY_SET_WAIT_MS_MAX;
-use model::{Api, AuthFailure, Caller, CredentialKind, Denial, Fault, Grant, Security};
+use model::{
+    Accepts, Api, AuthFailure, Caller, CredentialKind, Denial, Fault, Grant, Lifecycle, Security,
+};
 use stages::{Identity, Question, authorise as rules};
 
 use crate::account::Record;
@@ -36,8 +38,7 @@ pub(crate) async fn authenticate<C: Client>(
     if api.mutual_tls && request.peer.certificate.is_none() {
         return Err(Fault::Denied(Denial::NoCertificate));
     }
-    let Security::Required(accepts) = &route.operation()?.security else { return Ok(None) };
-    let presented = credentials::find(request, api, accepts);
+    let presented = credentials::find(request, api, &route.operation()?.security, revision);
     let presented = presented.map_err(|failure| reject(&mut exchange.record, failure))?;
     let Some(presented) = presented else { return Ok(None) };
     let known = match exchange.worker.identify(revision, &presented) {
@@ -63,20 +64,33 @@ pub(crate) fn authorise(
     route: &mut Route<'_>,
     caller: Option<&Caller>,
 ) -> Result<Grant, Fault> {
+    let is_created = route.api.routes().api.lifecycle == Lifecycle::Created;
     let (accepts, caller) = match (&route.operation()?.security, caller) {
+        (Security::Open | Security::Required(_), None) if is_created => {
+            return Err(Fault::Denied(Denial::Unsubscribed));
+        }
+        (Security::Open, Some(caller)) if is_created => (None, caller),
         (Security::Open, _) => return Ok(Grant::default()),
         (Security::Required(accepts), None) if accepts.optional => return Ok(Grant::default()),
         (Security::Required(_), None) => return Err(Fault::Denied(Denial::MissingCredentials)),
-        (Security::Required(accepts), Some(caller)) => (accepts, caller),
+        (Security::Required(accepts), Some(caller)) => (Some(accepts), caller),
     };
     let quotas = &revision.quotas;
     let routes = route.api.routes();
     let to = (&*routes.api, routes.key);
     let grant = rules::subscription(caller, to, quotas.subscribers.as_deref(), &quotas.plans);
     let grant = grant.map_err(Fault::Denied)?;
-    if let (CredentialKind::Token, Some(rule)) = (&caller.kind, &accepts.token) {
-        rules::grant(caller, rule).map_err(Fault::Denied)?;
-    }
+    let granted = match (caller.kind, accepts) {
+        (CredentialKind::Token, Some(Accepts { token: Some(rule), .. })) => {
+            rules::grant(caller, rule)
+        }
+        (CredentialKind::Login, Some(Accepts { login: Some(rule), .. })) => {
+            rules::scopes(caller, rule)
+        }
+        (_, _) => Ok(()),
+    };
+    granted.map_err(Fault::Denied)?;
+    route.has_token = caller.kind == CredentialKind::Token;
     route.key_type = grant.key_type;
     Ok(grant)
 }
@@ -99,8 +113,7 @@ pub(crate) fn assert_caller(
         key_type: route.key_type.unwrap_or_default(),
     };
     let presented = || {
-        let Security::Required(accepts) = &route.operation().ok()?.security else { return None };
-        credentials::find(request, &routes.api, accepts).ok()?
+        credentials::find(request, &routes.api, &route.operation().ok()?.security, revision).ok()?
     };
     let token = || presented().map(|presented| presented.bytes().to_vec());
     let now_s = worker.resources.coarse().unix_s;
@@ -127,9 +140,8 @@ async fn ask<C: Client>(
             let asked = issuer.and_then(|issuer| worker.questions.key_set(&issuer.name, now_us));
             (asked, worker.resources.deadline_us(KEY_SET_WAIT_MS_MAX), AuthFailure::UnknownKid)
         }
-        Question::Token => {
-            let asked =
-                introspect::ask(worker, revision, request, presented.bytes(), client).await?;
+        Question::Token | Question::Password => {
+            let asked = introspect::ask(worker, revision, request, presented, client).await?;
             // Asking has limits of its own.
             (asked, u64::MAX, AuthFailure::IssuerUnavailable)
         }

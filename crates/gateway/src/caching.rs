@@ -11,10 +11,10 @@ use base::Method;
 use base::limits::RESPONSE_CACHE_BODY_BYTES_MAX;
 use bytes::Bytes;
 use stages::ApiRoutes;
+use stages::authenticate::places::write_query;
 use wire::http1::{BodyFraming, Known};
 
 use crate::cache::{Directives, Freshness, Key, Stored, rules};
-use crate::credentials;
 use crate::cross_origin;
 use crate::flow::{Held, Tap};
 use crate::message::{Framing, Head, HeadEdits, Request};
@@ -119,7 +119,7 @@ fn key(routes: &ApiRoutes, set: usize, request: &Request, secure: bool) -> Key {
     key.extend_from_slice(head.path(bytes));
     if let Some(query) = head.query(bytes) {
         key.push(b'?');
-        credentials::write_query(&routes.api, query, &mut key);
+        write_query(&routes.api.key_places, query, &mut key);
     }
     key.into()
 }

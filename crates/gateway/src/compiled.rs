@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use model::{ArtefactRules, FaultStatus, Settings};
 use stages::Routes;
+use stages::authenticate::Users;
 use wire::tls::ClientTls;
 
 use crate::artefacts::Integration;
 use crate::artefacts::policies::PolicyTable;
 use crate::backend_jwt::Signer;
+use crate::backend_tokens::Credentials;
 use crate::forward::{Balancer, Forwarding, RetryCounts};
 use crate::quotas::Quotas;
 
@@ -44,6 +46,8 @@ pub(crate) struct Live {
     pub(crate) rules: ArtefactRules,
     pub(crate) client_tls: Arc<ClientTls>,
     pub(crate) backend_jwt: Option<Arc<Signer>>,
+    pub(crate) users: Arc<Users>,
+    pub(crate) credentials: Credentials,
 }
 
 impl Live {
@@ -88,6 +92,8 @@ impl Live {
             rules: settings.integration.rules.clone(),
             client_tls,
             backend_jwt: settings.backend_jwt.as_ref().and_then(Signer::new),
+            users: Users::compile(&settings.users),
+            credentials: settings.credentials.iter().cloned().collect(),
         }
     }
 }

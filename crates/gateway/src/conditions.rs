@@ -2,14 +2,15 @@
 
 use std::cell::OnceCell;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use expression::json::Document;
-use model::{Condition, Subject};
+use model::{Caller, Condition, Subject};
 use percent_encoding::percent_decode;
 use stages::authenticate::bearer;
+use stages::authenticate::places::{matches, parameters, value_of};
 
 use crate::claims::claims_of;
-use crate::credentials::{matches, parameters, value_of};
 use crate::message::{Request, contains};
 
 /// What conditions look at.
@@ -18,7 +19,10 @@ pub(crate) struct Conditions<'r> {
     /// Where the token is, if one was verified: what any other says counts for nothing.
     pub(crate) token_field: Option<&'r [u8]>,
     pub(crate) address: &'r dyn Fn() -> IpAddr,
-    /// Those of the token, decoded when a condition first asks.
+    /// The caller, and the claims that are kept of new tokens.
+    pub(crate) caller: Option<&'r Caller>,
+    pub(crate) kept: &'r Arc<[String]>,
+    /// Those of the token, decoded when a condition first asks, if they are not kept.
     pub(crate) claims: OnceCell<Option<Document<'static>>>,
 }
 
@@ -31,14 +35,19 @@ impl Conditions<'_> {
                 blocks.iter().any(|block| contains(*block, address))
             }
             Subject::Header { name, value } => {
-                let found = head.find_name(bytes, name.as_bytes());
-                found.is_some_and(|field| matches(value.as_bytes(), field.value.of(bytes)))
+                let name = name.as_bytes();
+                let mut fields = head.fields().iter();
+                fields.any(|field| {
+                    field.name.of(bytes).eq_ignore_ascii_case(name)
+                        && matches(value.as_bytes(), field.value.of(bytes))
+                })
             }
             Subject::Query { name, value } => {
-                let mut pairs = parameters(head.query(bytes).unwrap_or_default());
-                let found = pairs.find_map(|pair| value_of(pair, name));
-                let found = found.map(|found| percent_decode(found).collect::<Vec<_>>());
-                found.is_some_and(|found| matches(value.as_bytes(), &found))
+                let pairs = parameters(head.query(bytes).unwrap_or_default());
+                let mut found = pairs.filter_map(|pair| value_of(pair, name));
+                found.any(|found| {
+                    matches(value.as_bytes(), &percent_decode(found).collect::<Vec<_>>())
+                })
             }
             Subject::Claim { name, value } => self.has_claim(name, value),
         };
@@ -52,6 +61,12 @@ impl Conditions<'_> {
     }
 
     fn has_claim(&self, name: &str, value: &str) -> bool {
+        let kept = self.caller.and_then(|caller| caller.claims.as_ref());
+        if let Some(kept) = kept.filter(|kept| Arc::ptr_eq(&kept.names, self.kept)) {
+            let mut all = kept.names.iter().zip(&kept.texts);
+            let text = all.find_map(|(known, text)| (known == name).then_some(text.as_ref()?));
+            return text.is_some_and(|text| matches(value.as_bytes(), text.as_bytes()));
+        }
         let claims = self.claims.get_or_init(|| self.claims()).as_ref();
         let claim = claims.and_then(|claims| claims.root().get(name));
         let text = claim.map(|claim| match claim.string() {

@@ -7,10 +7,15 @@ use std::net::IpAddr;
 
 use base::Now;
 use base::limits::{REFERER_BYTES_MAX, TOKEN_BYTES_MAX};
-use model::{Accepts, Api, AuthFailure, Caller, CredentialKind, KeyPlace, Permitted};
+use model::{
+    Accepts, Api, AuthFailure, Caller, CredentialKind, KeyPlace, Lifecycle, Permitted, Security,
+};
 use percent_encoding::percent_decode;
+use stages::authenticate::places::{
+    self, is_key, matches, only, parameters, value_of, write_query,
+};
 use stages::{Identity, TokenCache, authenticate};
-use wire::http1::{Field, Known};
+use wire::http1::{Field, Known, KnownSet};
 
 use crate::compiled::Compiled;
 use crate::message::{HeadEdits, Request, contains};
@@ -18,13 +23,16 @@ use crate::message::{HeadEdits, Request, contains};
 /// The credential of a request, as it came.
 pub(crate) enum Presented<'r> {
     Token(&'r [u8]),
+    InternalKey(&'r [u8]),
+    /// Name and password, in base64.
+    Login(&'r [u8]),
     Key(Cow<'r, [u8]>),
 }
 
 impl Presented<'_> {
     pub(crate) fn bytes(&self) -> &[u8] {
         match self {
-            Self::Token(token) => token,
+            Self::Token(bytes) | Self::InternalKey(bytes) | Self::Login(bytes) => bytes,
             Self::Key(key) => key,
         }
     }
@@ -38,6 +46,10 @@ impl Presented<'_> {
         let issuers = revision.routes.issuers();
         match self {
             Self::Token(token) => authenticate::identify(cache, token, issuers, now),
+            Self::Login(login) => {
+                authenticate::identify_login(cache, login, &revision.live.users, now)
+            }
+            Self::InternalKey(key) => authenticate::identify_internal_key(cache, key, issuers, now),
             Self::Key(key) => {
                 let subscribers = revision.quotas.subscribers.as_deref();
                 authenticate::identify_key(cache, key, issuers, subscribers, now)
@@ -46,18 +58,43 @@ impl Presented<'_> {
     }
 }
 
-/// Finds the credential: a token, else an API key, as in WSO2. `None`: there is none, and none is needed.
+/// Finds the credential: an internal key, else a token, else an API key, as in WSO2. `None`: there is none, and none is
+/// needed.
 pub(crate) fn find<'r>(
+    request: &'r Request,
+    api: &Api,
+    security: &Security,
+    revision: &Compiled,
+) -> Result<Option<Presented<'r>>, AuthFailure> {
+    let accepts = match security {
+        Security::Open if api.lifecycle != Lifecycle::Created => return Ok(None),
+        Security::Open => None,
+        Security::Required(accepts) => Some(accepts),
+    };
+    let is_signed = || revision.routes.issuers().iter().any(|issuer| issuer.internal_keys);
+    if let Some(field) = request.head.find(Known::InternalKey)
+        && is_signed()
+    {
+        if request.head.has_several(Known::InternalKey) {
+            return Err(AuthFailure::RepeatedHeader);
+        }
+        let key = field.value.of(&request.bytes).trim_ascii();
+        if key.len() > TOKEN_BYTES_MAX {
+            return Err(AuthFailure::TokenTooLong);
+        }
+        return Ok(Some(Presented::InternalKey(key)));
+    }
+    accepts.map_or(Ok(None), |accepts| accepted(request, api, accepts))
+}
+
+/// A token or a password, else an API key.
+fn accepted<'r>(
     request: &'r Request,
     api: &Api,
     accepts: &Accepts,
 ) -> Result<Option<Presented<'r>>, AuthFailure> {
-    let token = match &accepts.token {
-        Some(_) => token(request, api),
-        None => Err(AuthFailure::MissingCredential),
-    };
-    let missing = match token {
-        Ok(token) => return Ok(Some(Presented::Token(token))),
+    let missing = match of_header(request, api, accepts) {
+        Ok(presented) => return Ok(Some(presented)),
         Err(missing @ (AuthFailure::MissingCredential | AuthFailure::UnsupportedScheme)) => missing,
         Err(failure) => return Err(failure),
     };
@@ -68,14 +105,37 @@ pub(crate) fn find<'r>(
         }
         return Ok(Some(Presented::Key(key)));
     }
-    let is_needed = !accepts.optional || missing != AuthFailure::MissingCredential;
-    if is_needed { Err(missing) } else { Ok(None) }
+    let is_enough = accepts.optional && request.peer.certificate.is_some();
+    let is_needed = !is_enough || missing != AuthFailure::MissingCredential;
+    let is_only_login = accepts.token.is_none() && accepts.api_keys.is_empty();
+    match is_needed {
+        true if is_only_login => Err(AuthFailure::MissingLogin),
+        true => Err(missing),
+        false => Ok(None),
+    }
 }
 
-/// The request's token.
-fn token<'r>(request: &'r Request, api: &Api) -> Result<&'r [u8], AuthFailure> {
+/// The token or the password in the credential's field.
+fn of_header<'r>(
+    request: &'r Request,
+    api: &Api,
+    accepts: &Accepts,
+) -> Result<Presented<'r>, AuthFailure> {
+    if accepts.token.is_none() && accepts.login.is_none() {
+        return Err(AuthFailure::MissingCredential);
+    }
     let field = field(request, &api.auth_header)?.ok_or(AuthFailure::MissingCredential)?;
-    authenticate::bearer(field.value.of(&request.bytes))
+    let value = field.value.of(&request.bytes);
+    let mut found = Err(AuthFailure::UnsupportedScheme);
+    if accepts.token.is_some() {
+        found = authenticate::bearer(value).map(Presented::Token);
+    }
+    match found {
+        Err(AuthFailure::UnsupportedScheme) if accepts.login.is_some() => {
+            authenticate::login(value).map(Presented::Login)
+        }
+        found => found,
+    }
 }
 
 /// The field of this name, in lower case. An upstream that gets two of them could read the other one.
@@ -115,29 +175,9 @@ fn key_at<'r>(
     Ok(key.filter(|key| !key.is_empty()))
 }
 
-/// The value of the only pair of this name.
-fn only<'r>(
-    pairs: impl Iterator<Item = &'r [u8]>,
-    name: &str,
-) -> Result<Option<&'r [u8]>, AuthFailure> {
-    let mut values = pairs.filter_map(|pair| value_of(pair, name));
-    let found = values.next();
-    if values.next().is_some() { Err(AuthFailure::RepeatedHeader) } else { Ok(found) }
-}
-
-/// The value of `NAME=VALUE`, if it has this name.
-pub(crate) fn value_of<'r>(pair: &'r [u8], name: &str) -> Option<&'r [u8]> {
-    pair.strip_prefix(name.as_bytes())?.strip_prefix(b"=")
-}
-
-pub(crate) fn parameters(query: &[u8]) -> impl Iterator<Item = &[u8]> {
-    query.split(|byte| *byte == b'&')
-}
-
 fn cookies(request: &Request) -> impl Iterator<Item = &[u8]> {
     let fields = request.head.fields().iter().filter(|field| field.known == Known::Cookie);
-    let pairs = fields.flat_map(|field| field.value.of(&request.bytes).split(|byte| *byte == b';'));
-    pairs.map(<[u8]>::trim_ascii).filter(|pair| !pair.is_empty())
+    fields.flat_map(|field| places::cookies(field.value.of(&request.bytes)))
 }
 
 /// Checks what a valid credential needs besides: that it is of the kind that was asked for, that the client has the key
@@ -150,15 +190,26 @@ pub(crate) fn confirm(
 ) -> Result<(), AuthFailure> {
     authenticate::confirm(caller, request.peer.certificate.as_ref())?;
     let permitted = match (presented, &caller.kind) {
-        (Presented::Token(_), CredentialKind::Token) => return Ok(()),
+        (Presented::Token(_), CredentialKind::Token)
+        | (Presented::InternalKey(_), CredentialKind::InternalKey)
+        | (Presented::Login(_), CredentialKind::Login) => return Ok(()),
         (Presented::Key(_), CredentialKind::ApiKey) => caller.permitted.as_deref(),
         (Presented::Key(_), CredentialKind::ApplicationKey(_)) => {
             let subscribers = revision.quotas.subscribers.as_deref();
             let known = subscribers.and_then(|all| all.of_caller(caller));
             known.ok_or(AuthFailure::UnknownKey)?.permitted.as_deref()
         }
-        (Presented::Token(_), CredentialKind::ApiKey | CredentialKind::ApplicationKey(_))
-        | (Presented::Key(_), CredentialKind::Token) => return Err(AuthFailure::WrongKind),
+        (
+            Presented::Token(_)
+            | Presented::InternalKey(_)
+            | Presented::Login(_)
+            | Presented::Key(_),
+            CredentialKind::Token
+            | CredentialKind::InternalKey
+            | CredentialKind::Login
+            | CredentialKind::ApiKey
+            | CredentialKind::ApplicationKey(_),
+        ) => return Err(AuthFailure::WrongKind),
     };
     let Some(permitted) = permitted else { return Ok(()) };
     let address = request.client_address(&revision.live.trusted_proxies);
@@ -176,35 +227,13 @@ fn permits(permitted: &Permitted, address: IpAddr, referer: &[u8]) -> bool {
             || (1..=REFERER_BYTES_MAX).contains(&referer.len()) && referers.iter().any(fits))
 }
 
-/// Whether `text` fits `pattern`, in which `*` stands for anything but spaces.
-pub(crate) fn matches(pattern: &[u8], text: &[u8]) -> bool {
-    let (mut pattern, mut text) = (pattern, text);
-    // After the last `*`: the pattern, and the text that it does not stand for yet.
-    let mut star: Option<(&[u8], &[u8])> = None;
-    loop {
-        match (pattern.split_first(), text.split_first()) {
-            (Some((b'*', after)), _) => {
-                (pattern, star) = (after, Some((after, text)));
-            }
-            (Some((expected, after)), Some((found, rest))) if expected == found => {
-                (pattern, text) = (after, rest);
-            }
-            (None, None) => return true,
-            (_, _) => match star {
-                Some((after, [taken, rest @ ..])) if *taken != b' ' => {
-                    (pattern, text, star) = (after, rest, Some((after, rest)));
-                }
-                Some(_) | None => return false,
-            },
-        }
-    }
-}
-
 /// Whether credentials are in fields of this name.
 pub(crate) fn is_field(api: &Api, name: &[u8]) -> bool {
     let is_it = |known: &String| name.eq_ignore_ascii_case(known.as_bytes());
     let has_keys = |place: &KeyPlace| matches!(place, KeyPlace::Header(known) if is_it(known));
-    is_it(&api.auth_header) || api.key_places.iter().any(has_keys)
+    is_it(&api.auth_header)
+        || Known::of(name) == Known::InternalKey
+        || api.key_places.iter().any(has_keys)
 }
 
 /// Whether the request may have a credential in one of these fields, or in its query.
@@ -212,7 +241,7 @@ pub(crate) fn are_sent(request: &Request, api: &Api) -> bool {
     let fields = request.head.fields().iter();
     let query = request.head.query(&request.bytes).unwrap_or_default();
     fields.into_iter().any(|field| is_field(api, field.name.of(&request.bytes)))
-        || parameters(query).any(|pair| is_key(api, pair))
+        || parameters(query).any(|pair| is_key(&api.key_places, pair))
 }
 
 /// Removes credentials from the fields of a request that is forwarded.
@@ -221,6 +250,7 @@ pub(crate) fn hide(request: &Request, api: &Api, edits: &mut HeadEdits) {
         return;
     }
     edits.remove(api.auth_header.as_bytes());
+    edits.remove_known(KnownSet::of(&[Known::InternalKey]));
     let mut is_hidden = false;
     for place in &api.key_places {
         match place {
@@ -235,8 +265,10 @@ pub(crate) fn hide(request: &Request, api: &Api, edits: &mut HeadEdits) {
         hide_cookies(request, api, edits);
     }
     let query = request.head.query(&request.bytes).filter(|_| !api.key_places.is_empty());
-    if let Some(query) = query.filter(|query| parameters(query).any(|pair| is_key(api, pair))) {
-        write_query(api, query, edits.new_query());
+    if let Some(query) =
+        query.filter(|query| parameters(query).any(|pair| is_key(&api.key_places, pair)))
+    {
+        write_query(&api.key_places, query, edits.new_query());
     }
 }
 
@@ -258,46 +290,9 @@ fn hide_cookies(request: &Request, api: &Api, edits: &mut HeadEdits) {
     }
 }
 
-/// Appends the parameters of `query`, unless they are API keys.
-pub(crate) fn write_query(api: &Api, query: &[u8], out: &mut Vec<u8>) {
-    let mut is_first = true;
-    for pair in parameters(query).filter(|pair| !is_key(api, pair)) {
-        if !is_first {
-            out.push(b'&');
-        }
-        out.extend_from_slice(pair);
-        is_first = false;
-    }
-}
-
-/// Whether a parameter of the query is an API key.
-fn is_key(api: &Api, pair: &[u8]) -> bool {
-    let is_it =
-        |place: &KeyPlace| matches!(place, KeyPlace::Query(name) if value_of(pair, name).is_some());
-    api.key_places.iter().any(is_it)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_pattern_stands_for_anything_but_spaces() {
-        for (pattern, text, expect) in [
-            ("https://a/", "https://a/", true),
-            ("https://a/", "https://a/b", false),
-            ("https://*.a/*", "https://x.y.a/b?c", true),
-            ("https://*.a/*", "https://a/", false),
-            ("*", "", true),
-            ("a*b*c", "a12b3bc", true),
-            ("a*b*c", "a1 2bc", false),
-            ("a.c", "abc", false),
-            ("", "a", false),
-            ("**a", "bca", true),
-        ] {
-            assert_eq!(matches(pattern.as_bytes(), text.as_bytes()), expect, "{pattern} {text}");
-        }
-    }
 
     #[test]
     fn a_key_may_be_restricted_to_addresses_and_referrers() {

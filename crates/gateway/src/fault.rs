@@ -101,6 +101,7 @@ const RUNTIME: &[(u32, &str, u16)] = &[
     (303_000, "No endpoint of the set is ready",               503),
     (303_001, "The endpoint is suspended",                     503),
     (303_002, "The endpoint is suspended",                     503),
+    (303_003, "The gateway cannot authenticate at the back end", 502),
     (305_100, "The endpoint does not exist",                   500),
     (401_001, "The blocking call failed",                      502),
     (401_003, "The message has no valid address",              500),
@@ -115,7 +116,9 @@ fn denial_response(denial: Denial, allow: MethodSet) -> FaultResponse {
     let row = denial.row();
     let mut fault = json(row.status, row.code, row.kind, row.message, row.description);
     let lines = &mut fault.lines;
-    if row.status == 401 {
+    if matches!(denial, Denial::MissingLogin | Denial::WrongPassword) {
+        lines.extend_from_slice(b"WWW-Authenticate: Basic realm=\"WSO2 API Manager\"\r\n");
+    } else if row.status == 401 {
         lines.extend_from_slice(b"WWW-Authenticate: OAuth2 realm=\"WSO2 API Manager\"");
         if denial != Denial::MissingCredentials {
             lines.extend_from_slice(b", error=\"invalid_token\"");

@@ -1,4 +1,5 @@
-//! Introspection: asks issuers about an opaque token, on the worker's own connections.
+//! Introspection: asks issuers about an opaque token, on the worker's own connections. Passwords are verified here, too,
+//! by a thread for heavy work.
 //!
 //! Life of a request: route -> authenticate -> **introspect**, if the token is not cached. The issuers are asked in the
 //! order of the configuration, once for all requests with the same token, until one calls it active. What they say ends
@@ -9,29 +10,28 @@ use std::rc::Rc;
 
 use base::limits::{
     INTROSPECTION_BYTES_MAX, INTROSPECTION_MS_MAX, INTROSPECTIONS_MAX,
-    INTROSPECTIONS_PER_CLIENT_MAX,
+    INTROSPECTIONS_PER_CLIENT_MAX, PASSWORD_CHECKS_MAX, PASSWORD_WAIT_MS_MAX,
 };
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use model::{AuthFailure, Fault, Introspection, Issuer};
 use percent_encoding::percent_encode;
 use stages::{Identity, authenticate};
-use wire::http1::BodyFraming;
 
 use crate::account::bump;
 use crate::ask::{Asked, Outcome, Question};
 use crate::client::Client;
 use crate::compiled::Compiled;
 use crate::credentials::Presented;
-use crate::flow::Held;
-use crate::forward::fetch::{self, FORM, FetchError, Fetched};
-use crate::forward::{self, OwnBody};
-use crate::gate::Pass;
-use crate::message::{HeadEdits, Outgoing, Peer, Request};
+use crate::form_post::{self, Form};
+use crate::forward::fetch::FORM;
+use crate::gate::{Gate, Pass};
+use crate::message::Request;
 use crate::request_body::Unwanted;
-use crate::share::Share;
 use crate::tasks;
 use crate::worker::Worker;
 
-/// Asks about `token`, unless that waits for its answer. `None`: it was answered meanwhile, or the worker asks too much.
+/// Asks about a credential, unless that waits for its answer. `None`: it was answered meanwhile, or the worker asks too much.
 ///
 /// # Errors
 /// The client left meanwhile.
@@ -39,25 +39,37 @@ pub(crate) async fn ask<C: Client>(
     worker: &Worker,
     revision: &Rc<Compiled>,
     request: &Request,
-    token: &[u8],
+    presented: &Presented<'_>,
     client: &mut C,
 ) -> Result<Option<Rc<Asked>>, Fault> {
-    let question = Question::Token { token: token.into(), revision: revision.routes.revision() };
+    let (bytes, number) = (presented.bytes().into(), revision.routes.revision());
+    let question = match presented {
+        Presented::Login(_) => Question::Password { login: bytes, revision: number },
+        Presented::Token(_) | Presented::Key(_) | Presented::InternalKey(_) => {
+            Question::Token { token: bytes, revision: number }
+        }
+    };
     let find = || worker.questions.find(&question, worker.resources.coarse_us());
     if let Some(asked) = find() {
         return Ok(Some(asked));
     }
-    if let Some(places) = try_places(worker, request) {
+    let shares = shares(worker, request, presented);
+    if let Some(places) = try_places(&shares) {
         return Ok(Some(start(worker, revision, question, places)));
     }
-    client.watch().set(worker.resources.deadline_us(INTROSPECTION_MS_MAX));
-    let places = match wait_for_places(worker, request, client).await {
+    let most_ms = if matches!(presented, Presented::Login(_)) {
+        PASSWORD_WAIT_MS_MAX
+    } else {
+        INTROSPECTION_MS_MAX
+    };
+    client.watch().set(worker.resources.deadline_us(most_ms));
+    let places = match wait_for_places(&shares, client).await {
         Ok(places) => places,
         Err(Unwanted::TimeUp) => return Ok(None),
         Err(Unwanted::Left(fault)) => return Err(fault),
     };
     // Others may have asked meanwhile.
-    if !matches!(worker.identify(revision, &Presented::Token(token)), Identity::Ask(_)) {
+    if !matches!(worker.identify(revision, presented), Identity::Ask(_)) {
         return Ok(None);
     }
     Ok(Some(find().unwrap_or_else(|| start(worker, revision, question, places))))
@@ -65,37 +77,36 @@ pub(crate) async fn ask<C: Client>(
 
 type Places = [Option<Pass>; 2];
 
-/// The shares that a token counts in, and their limits: that of the client, unless it is a trusted proxy, and the
+/// The gates at which a credential waits, and their limits: that of the client, unless it is a trusted proxy, and the
 /// worker's.
-fn shares<'a>(worker: &'a Worker, request: &'a Request) -> [(Option<&'a Share>, usize); 2] {
-    [
-        (request.peer.share(), INTROSPECTIONS_PER_CLIENT_MAX),
-        (Some(&worker.share), INTROSPECTIONS_MAX),
-    ]
+type Gates<'a> = [(Option<&'a Rc<Gate>>, usize); 2];
+
+fn shares<'a>(worker: &'a Worker, request: &'a Request, presented: &Presented<'_>) -> Gates<'a> {
+    let shares = [request.peer.share(), Some(&worker.share)];
+    if matches!(presented, Presented::Login(_)) {
+        return shares.map(|share| (share.map(|share| &share.passwords), PASSWORD_CHECKS_MAX));
+    }
+    let [client, all] = shares.map(|share| share.map(|share| &share.introspections));
+    [(client, INTROSPECTIONS_PER_CLIENT_MAX), (all, INTROSPECTIONS_MAX)]
 }
 
 /// A place in each share, if all have one now.
-fn try_places(worker: &Worker, request: &Request) -> Option<Places> {
+fn try_places(gates: &Gates<'_>) -> Option<Places> {
     let mut places = Places::default();
-    for (place, (share, most)) in places.iter_mut().zip(shares(worker, request)) {
-        if let Some(share) = share {
-            *place = Some(share.introspections.try_pass(most)?);
+    for (place, (gate, most)) in places.iter_mut().zip(gates) {
+        if let Some(gate) = gate {
+            *place = Some(gate.try_pass(*most)?);
         }
     }
     Some(places)
 }
 
 /// A place in each share, as soon as there is one.
-async fn wait_for_places<C: Client>(
-    worker: &Worker,
-    request: &Request,
-    client: &mut C,
-) -> Result<Places, Unwanted> {
+async fn wait_for_places<C: Client>(gates: &Gates<'_>, client: &mut C) -> Result<Places, Unwanted> {
     let mut places = Places::default();
-    for (place, (share, most)) in places.iter_mut().zip(shares(worker, request)) {
-        let Some(share) = share else { continue };
-        let gate = &share.introspections;
-        *place = match gate.try_pass(most) {
+    for (place, (gate, most)) in places.iter_mut().zip(gates) {
+        let Some(gate) = gate else { continue };
+        *place = match gate.try_pass(*most) {
             Some(pass) => Some(pass),
             None => Some(gate.wait(client).await?),
         };
@@ -134,12 +145,29 @@ impl Drop for Asking {
 async fn run(mut asking: Asking, revision: Rc<Compiled>) {
     let worker = Rc::clone(&asking.worker);
     let busy = worker.busy();
-    if let Question::Token { token, .. } = asking.asked.question() {
-        asking.outcome = Some(ask_each(&worker, &revision, token).await);
-    }
+    asking.outcome = match asking.asked.question() {
+        Question::Token { token, .. } => Some(ask_each(&worker, &revision, token).await),
+        Question::Password { login, .. } => Some(verify(&worker, &revision, login).await),
+        Question::KeySet { .. } | Question::BackendToken { .. } => None,
+    };
     drop(asking);
     drop(busy);
     worker.notice_the_end();
+}
+
+/// Verifies a password, on a thread for heavy work. One of an unknown user takes as long.
+async fn verify(worker: &Worker, revision: &Compiled, login: &[u8]) -> Outcome {
+    let users = &revision.live.users;
+    let decoded = BASE64_STANDARD.decode(login).unwrap_or_default();
+    let colon = decoded.iter().position(|byte| *byte == b':');
+    let (name, password) = decoded.split_at(colon.unwrap_or(decoded.len()));
+    let (user, hash) = users.find(std::str::from_utf8(name).unwrap_or_default());
+    let (hash, password) = (hash.clone(), password.get(1..).unwrap_or_default().to_vec());
+    let verified = worker.heavy.run(move || hash.verify(&password)).await;
+    let Ok(Some(is_verified)) = verified else { return Err(AuthFailure::IssuerUnavailable) };
+    let (mut tokens, now) = (worker.tokens.borrow_mut(), worker.resources.exact());
+    let user = user.filter(|_| is_verified);
+    authenticate::conclude_login(&mut tokens, login, users, user, now)
 }
 
 /// Asks one issuer after the other. One that fails leaves the token undecided unless another one calls it active.
@@ -194,52 +222,13 @@ async fn ask_issuer(
     introspection: &Introspection,
     token: &[u8],
 ) -> Result<Vec<u8>, String> {
-    let asked = tasks::within(INTROSPECTION_MS_MAX, async {
-        match post(worker, revision, introspection, token).await {
-            // The server may close a connection just when it is used again, and asking twice does no harm.
-            Err(FetchError::Fault(Fault::Closed { .. })) => {
-                post(worker, revision, introspection, token).await
-            }
-            other => other,
-        }
-    });
-    let fetched = match asked.await {
-        Some(fetched) => fetched.map_err(|error| error.to_string())?,
-        None => return Err(format!("no complete response within {INTROSPECTION_MS_MAX} ms")),
+    let text = format!("token={}&token_type_hint=access_token", percent_encode(token, FORM));
+    let form = Form {
+        url: &introspection.url,
+        client: (&introspection.client_id, &introspection.client_secret),
+        text: &text,
+        bytes_max: INTROSPECTION_BYTES_MAX,
+        total_ms: INTROSPECTION_MS_MAX,
     };
-    match fetched.status {
-        200 => Ok(fetched.body),
-        401 => Err("status 401: the server rejects `client_id` and `client_secret`".to_owned()),
-        status => Err(format!("the server responded with status {status}")),
-    }
-}
-
-async fn post(
-    worker: &Worker,
-    revision: &Compiled,
-    introspection: &Introspection,
-    token: &[u8],
-) -> Result<Fetched, FetchError> {
-    let resources = &worker.resources;
-    let found = worker.origins.find(&introspection.url, None, true, &worker.pools);
-    let address = found.map_err(FetchError::Url)?;
-    let mut edits = HeadEdits::default();
-    let login = fetch::basic(&introspection.client_id, &introspection.client_secret);
-    edits.append(b"Authorization", login.as_bytes());
-    edits.append(b"Content-Type", b"application/x-www-form-urlencoded");
-    edits.append(b"Accept", b"application/json");
-    edits.append(b"User-Agent", b"penstock");
-    let body = format!("token={}&token_type_hint=access_token", percent_encode(token, FORM));
-    // As if it came from a trusted client, so that nothing is added to it.
-    let peer = Peer { trusted: true, ..Peer::default() };
-    let outgoing = Outgoing {
-        framing: BodyFraming::Length(body.len() as u64),
-        query: address.query.map(str::as_bytes),
-        ..Outgoing::own(b"POST", address.path.as_bytes(), &edits, &peer)
-    };
-    let (retries, now_us) = (&worker.tally.retries, resources.now_us());
-    let forwarding = revision.live.forwarding(retries, &address.balancer, now_us);
-    let mut body = OwnBody::new(Held::new(body.into()), resources);
-    let response = forward::exchange(resources, &forwarding, &outgoing, &mut body).await?;
-    fetch::whole(resources, response, INTROSPECTION_BYTES_MAX).await
+    form_post::send(worker, revision, &form).await
 }

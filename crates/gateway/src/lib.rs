@@ -13,7 +13,9 @@ mod admission;
 mod artefacts;
 mod ask;
 mod authenticate;
+mod backend_auth;
 mod backend_jwt;
+mod backend_tokens;
 #[doc(hidden)]
 pub mod bench;
 mod bind;
@@ -33,6 +35,7 @@ mod descriptors;
 mod exchange;
 mod fault;
 mod flow;
+mod form_post;
 mod forward;
 mod gate;
 mod heavy;

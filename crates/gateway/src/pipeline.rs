@@ -6,6 +6,7 @@ use wire::http1::{BodyFraming, Known, Upgrade};
 
 use crate::admission::admit;
 use crate::authenticate::{assert_caller, authenticate, authorise};
+use crate::backend_auth;
 use crate::client::Client;
 use crate::compiled::Compiled;
 use crate::cross_origin;
@@ -47,10 +48,13 @@ pub(crate) async fn exchange<C: Client>(
         let mediated =
             mediate_request(&mut exchange, &revision, &route, &mut admitted, client).await?;
         let mut response = match mediated {
-            Mediated::Forward { edits, caching } => {
+            Mediated::Forward { mut edits, caching } => {
+                let (query, to) = (request.head.query(&request.bytes), route.balancer()?);
+                backend_auth::apply(worker, &revision, to, (query, &mut *edits), client).await?;
                 let (how, outgoing) = outgoing(&exchange, &revision, &route, &edits)?;
                 let response = forward(&worker.resources, &how, &outgoing, client).await;
                 drop(admitted);
+                backend_auth::responded(worker, &revision, to, &response);
                 mediate_response(&mut exchange, (edits, caching), response)?
             }
             Mediated::Response(response) => *response,

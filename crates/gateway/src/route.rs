@@ -23,6 +23,8 @@ pub(crate) struct Route<'a> {
     pub(crate) remainder: &'a [u8],
     /// Of the caller's credential. `None`: the operation needs none.
     pub(crate) key_type: Option<KeyType>,
+    /// Whether the caller has presented a token.
+    pub(crate) has_token: bool,
     /// What says to the upstream who the caller is.
     pub(crate) assertion: Option<Rc<str>>,
     /// The number of the endpoint set, once it is chosen.
@@ -94,8 +96,8 @@ pub(crate) fn route<'a>(
     record.api = Some(Rc::clone(&api.account));
     record.operation = found.ok();
     let state = match routes.api.lifecycle {
-        Lifecycle::Published | Lifecycle::Deprecated => Ok(()),
-        Lifecycle::Created => Err(Denial::Unsubscribed),
+        // What was not published yet is for internal keys: `authorise` checks it.
+        Lifecycle::Created | Lifecycle::Published | Lifecycle::Deprecated => Ok(()),
         Lifecycle::Blocked => Err(Denial::ApiBlocked),
         Lifecycle::Retired => Err(Denial::NoApi),
     };
@@ -109,6 +111,13 @@ pub(crate) fn route<'a>(
         return Ok(Routed::Own(Box::new(worker.own_response_with(204, &fields))));
     }
     let operation = found.map_err(Fault::Denied)?;
-    let (key_type, assertion, set) = (None, None, 0);
-    Ok(Routed::Operation(Route { api, operation, remainder, key_type, assertion, set }))
+    Ok(Routed::Operation(Route {
+        api,
+        operation,
+        remainder,
+        key_type: None,
+        has_token: false,
+        assertion: None,
+        set: 0,
+    }))
 }

@@ -17,13 +17,15 @@ pub(crate) struct Share {
     pub(crate) early_uploads: Rc<Gate>,
     /// Opaque tokens that issuers are asked about.
     pub(crate) introspections: Rc<Gate>,
+    /// Passwords that are verified.
+    pub(crate) passwords: Rc<Gate>,
 }
 
 #[cfg(test)]
 impl Share {
     /// Whether nothing is held.
     pub(crate) fn is_free(&self) -> bool {
-        let gates = [&self.requests, &self.early_uploads, &self.introspections];
+        let gates = [&self.requests, &self.early_uploads, &self.introspections, &self.passwords];
         gates.iter().all(|gate| gate.passed() == 0 && gate.waiting() == 0)
     }
 }

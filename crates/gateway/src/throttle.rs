@@ -45,9 +45,10 @@ pub(crate) fn throttle(
     ];
     if quotas.plans.has_conditions() {
         let is_token = |caller: &Rc<Caller>| matches!(caller.kind, CredentialKind::Token);
-        let token_field = caller.as_ref().filter(|caller| is_token(caller));
-        let token_field = token_field.map(|_| route.api.routes().api.auth_header.as_bytes());
-        let met = Conditions { request, token_field, address: &address, claims: OnceCell::new() };
+        let caller = caller.as_ref().filter(|caller| is_token(caller)).map(|caller| &**caller);
+        let token_field = caller.map(|_| route.api.routes().api.auth_header.as_bytes());
+        let (kept, claims) = (quotas.plans.claims(), OnceCell::new());
+        let met = Conditions { request, token_field, address: &address, caller, kept, claims };
         for of in uses.iter_mut().filter_map(|(_, of)| of.as_mut()) {
             *of = quotas.plans.choose(*of, |condition| met.meets(condition));
         }
@@ -56,8 +57,12 @@ pub(crate) fn throttle(
         return Ok(());
     }
     let user = caller.as_ref().and_then(|caller| {
+        let subject = caller.subject.as_deref()?;
+        if caller.kind == CredentialKind::Login {
+            return Some(("", subject));
+        }
         let issuer = revision.routes.issuers().get(caller.issuer?)?;
-        Some((issuer.iss.as_str(), caller.subject.as_deref()?))
+        Some((issuer.iss.as_str(), subject))
     });
     let network = || network(address());
     let sender = Sender { user, network: &network };

@@ -16,6 +16,7 @@ use crate::artefacts::Integration;
 use crate::artefacts::origins::Origins;
 use crate::ask::Questions;
 use crate::backend_jwt::BackendJwts;
+use crate::backend_tokens::BackendTokens;
 use crate::cache::ResponseCache;
 use crate::clients::Clients;
 use crate::compiled::Compiled;
@@ -67,6 +68,7 @@ pub(crate) struct Worker {
     pub(crate) heavy: HeavyPool,
     pub(crate) tokens: RefCell<TokenCache>,
     pub(crate) backend_jwts: BackendJwts,
+    pub(crate) backend_tokens: BackendTokens,
     pub(crate) meters: RefCell<WorkerMeters>,
     pub(crate) tally: Tally,
     pub(crate) access: AccessLines,
@@ -106,6 +108,8 @@ impl Worker {
     pub(crate) fn new(clock: impl Into<WorkerClock>, parts: Parts) -> Rc<Self> {
         let Parts { number, compiled, access, key_sets, descriptors, upstreams, heavy, meters } =
             parts;
+        let mut tokens = TokenCache::new(limits::TOKEN_CACHE_BYTES_MAX, &SystemEntropy);
+        tokens.keep_claims(compiled.quotas.plans.claims());
         Rc::new_cyclic(|this| Self {
             this: Weak::clone(this),
             number,
@@ -120,7 +124,8 @@ impl Worker {
             responses: ResponseCache::default(),
             heavy,
             backend_jwts: BackendJwts::default(),
-            tokens: RefCell::new(TokenCache::new(limits::TOKEN_CACHE_BYTES_MAX, &SystemEntropy)),
+            backend_tokens: BackendTokens::default(),
+            tokens: RefCell::new(tokens),
             meters: RefCell::new(WorkerMeters::new(meters)),
             tally: Tally::default(),
             access,
@@ -181,6 +186,7 @@ impl Worker {
     /// theirs.
     pub(crate) fn apply(&self, compiled: Compiled) {
         let compiled = Rc::new(compiled);
+        self.tokens.borrow_mut().keep_claims(compiled.quotas.plans.claims());
         let previous = self.compiled.replace(Rc::clone(&compiled));
         let now_us = self.resources.coarse_us();
         self.apis.update(&compiled.routes, &self.pools, now_us);

@@ -91,6 +91,24 @@ impl Claims {
     }
 }
 
+/// The claims `names` of a token that was verified, as texts, each in its place. `None`: one of them is of a type of which
+/// the token's own spelling would be needed.
+#[must_use]
+pub fn claim_texts(token: &[u8], names: &[String]) -> Option<Vec<Option<String>>> {
+    let payload = token.split(|byte| *byte == b'.').nth(1)?;
+    let payload = base64url::decode(payload, Padding::Allowed)?;
+    let object = json::parse_object(&payload).ok()?;
+    let text = |name: &String| match object.get(name) {
+        Some(Value::String(text)) => Some(Some(text.clone().into_owned())),
+        Some(Value::Bool(flag)) => Some(Some(flag.to_string())),
+        Some(Value::Unsigned(number)) => Some(Some(number.to_string())),
+        Some(Value::Negative(number)) => Some(Some(number.to_string())),
+        Some(Value::Null | Value::Number(_) | Value::Array(_) | Value::Object(_)) => None,
+        None => (!object.has(name)).then_some(None),
+    };
+    names.iter().map(text).collect()
+}
+
 /// Claims are personal data and aren't printed.
 impl std::fmt::Debug for Claims {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -222,6 +240,25 @@ fn whole_seconds(number: f64) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn claims_are_texts_if_their_spelling_is_certain() {
+        let check = |payload: &str, names: &str, expect: Option<&[Option<&str>]>| {
+            let token = format!("e30.{}.c2ln", base64url::encode(payload.as_bytes()));
+            let names: Vec<_> = names.split(' ').map(str::to_owned).collect();
+            let found = claim_texts(token.as_bytes(), &names);
+            let found =
+                found.as_ref().map(|all| all.iter().map(Option::as_deref).collect::<Vec<_>>());
+            assert_eq!(found.as_deref(), expect, "{payload} {names:?}");
+        };
+        let payload = r#"{"a":"x","b":7,"c":-1,"d":true,"e":[1],"f":1.50,"g":{},"h":null}"#;
+        check(payload, "a b c d z", Some(&[Some("x"), Some("7"), Some("-1"), Some("true"), None]));
+        for unclear in ["e", "f", "g", "h", "a h"] {
+            check(payload, unclear, None);
+        }
+        check("[]", "a", None);
+        assert_eq!(claim_texts(b"opaque", &["a".to_owned()]), None);
+    }
 
     #[test]
     fn every_claim_is_parsed() {

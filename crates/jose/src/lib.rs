@@ -32,6 +32,7 @@ mod jwk;
 mod jws;
 mod key;
 mod keyset;
+mod password;
 mod pem;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod properties;
@@ -39,6 +40,7 @@ mod revocations;
 mod roca;
 mod sign;
 mod subscriptions;
+mod token_response;
 
 pub use algorithm::{Algorithm, UnknownAlgorithm};
 pub use base64url::Padding;
@@ -51,13 +53,15 @@ pub fn sha256(bytes: &[u8]) -> [u8; 32] {
     hash
 }
 
-pub use claims::{Claims, Confirmation, with_member};
+pub use claims::{Claims, Confirmation, claim_texts, with_member};
 pub use discovery::jwks_uri;
 pub use error::{KeyError, SignError, TokenError};
 pub use introspection::introspected;
 pub use json::JsonError;
 pub use jws::{Compact, Header};
 pub use keyset::{KeySet, Skipped};
+pub use password::{PasswordHash, SALT_BYTES};
 pub use revocations::{RevocationPage, revocation_page, token_hash, token_hash_text};
 pub use sign::SigningKey;
 pub use subscriptions::{SubscribedApi, TokenSubscriptions};
+pub use token_response::access_token;

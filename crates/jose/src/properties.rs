@@ -97,6 +97,15 @@ pub fn introspection(input: &[u8]) {
     // Discovery documents are read the same way.
     let _ = crate::jwks_uri(input, "https://id.example");
     let _ = crate::revocation_page(input);
+    if let Ok((token, _)) = crate::access_token(input) {
+        assert!(!token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic()));
+    }
+    if let Ok(text) = std::str::from_utf8(input)
+        && let Some(hash) = crate::PasswordHash::parse(text)
+    {
+        let same = crate::PasswordHash::parse(text);
+        assert!(same.is_some_and(|same| same.fingerprint() == hash.fingerprint()));
+    }
     let Ok(Some(claims)) = crate::introspected(input) else { return };
     let as_jwt = crate::Claims::parse(input).expect("the same members are claims");
     let sub = as_jwt.sub.clone().or_else(|| claims.sub.clone());

@@ -95,7 +95,7 @@ impl Api {
 /// WSO2's states of an API.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Lifecycle {
-    /// Not published yet: nobody can be subscribed to it.
+    /// Not published yet: for internal keys only.
     Created,
     #[default]
     Published,
@@ -147,9 +147,11 @@ pub enum Security {
 pub struct Accepts {
     /// A valid token of one of the configured issuers.
     pub token: Option<TokenRule>,
+    /// The password of a configured user with these scopes.
+    pub login: Option<ScopeRule>,
     /// An API key in one of these places; the first that has something counts.
     pub api_keys: Vec<KeyPlace>,
-    /// None, if the request has none: the API requires a client certificate, which is enough.
+    /// None, if the request has none and its client has a certificate, which is enough.
     pub optional: bool,
 }
 

@@ -49,10 +49,14 @@ pub enum AuthFailure {
     WrongKind,
     /// The API key may not be used from the client's address, or with its `Referer`.
     NotPermitted,
+    /// There is no password, and nothing else is accepted.
+    MissingLogin,
+    /// No user has this name, or it has another password.
+    WrongPassword,
 }
 
 impl AuthFailure {
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 24] = [
         Self::MissingCredential,
         Self::UnsupportedScheme,
         Self::RepeatedHeader,
@@ -75,6 +79,8 @@ impl AuthFailure {
         Self::UnknownKey,
         Self::WrongKind,
         Self::NotPermitted,
+        Self::MissingLogin,
+        Self::WrongPassword,
     ];
 
     /// Its name in the metrics and the access log.
@@ -103,6 +109,8 @@ impl AuthFailure {
             Self::UnknownKey => "unknown_key",
             Self::WrongKind => "wrong_kind",
             Self::NotPermitted => "not_permitted",
+            Self::MissingLogin => "missing_login",
+            Self::WrongPassword => "wrong_password",
         }
     }
 
@@ -131,6 +139,8 @@ impl AuthFailure {
             Self::WrongAudience => Denial::WrongAudience,
             Self::IssuerUnavailable => Denial::IssuerUnavailable,
             Self::NotPermitted => Denial::NotPermitted,
+            Self::MissingLogin => Denial::MissingLogin,
+            Self::WrongPassword => Denial::WrongPassword,
         }
     }
 }
@@ -148,6 +158,6 @@ mod tests {
         }
         let names: HashSet<_> = AuthFailure::ALL.into_iter().map(AuthFailure::as_str).collect();
         assert_eq!(names.len(), AuthFailure::ALL.len());
-        assert_eq!(AuthFailure::ALL.last(), Some(&AuthFailure::NotPermitted));
+        assert_eq!(AuthFailure::ALL.last(), Some(&AuthFailure::WrongPassword));
     }
 }

@@ -32,8 +32,18 @@ pub struct Caller {
     pub expires_s: Option<u64>,
     /// `nbf`, seconds since the Unix epoch.
     pub not_before_s: Option<u64>,
+    /// Claims that conditions of plans look at.
+    pub claims: Option<Box<KeptClaims>>,
     /// `cnf`: what the client has to prove besides.
     pub confirmation: Option<jose::Confirmation>,
+}
+
+/// The claims that conditions looked at when the token was verified.
+#[derive(Clone, PartialEq, Eq)]
+pub struct KeptClaims {
+    pub names: Arc<[String]>,
+    /// The text of each.
+    pub texts: Vec<Option<String>>,
 }
 
 /// Claims are personal data and aren't printed.
@@ -55,6 +65,10 @@ pub enum CredentialKind {
     Token,
     /// An API key that an issuer has signed.
     ApiKey,
+    /// The name and password of a configured user.
+    Login,
+    /// The key with which a publisher tries an API, whatever its state.
+    InternalKey,
     /// The API key of an application with this SHA-256 hash.
     ApplicationKey([u8; 32]),
 }

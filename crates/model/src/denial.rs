@@ -18,6 +18,9 @@ pub enum Denial {
     MissingCredentials,
     InvalidCredentials,
     ExpiredToken,
+    /// The operation requires a password, and the request has none.
+    MissingLogin,
+    WrongPassword,
     /// The audience is not one of the issuer's `audiences`.
     WrongAudience,
     /// The issuer of an opaque token cannot be asked now.
@@ -135,6 +138,8 @@ pub const TABLE: &[DenialRow] = &[
     auth(Denial::MissingCredentials,     401, 900_902, "Missing Credentials", "Invalid Credentials. Make sure your API invocation call has a header: 'Authorization : Bearer ACCESS_TOKEN'"),
     auth(Denial::InvalidCredentials,     401, 900_901, "Invalid Credentials", "Invalid Credentials. Make sure you have provided the correct security credentials"),
     auth(Denial::ExpiredToken,           401, 900_901, "Invalid Credentials", "Invalid Credentials. Make sure you have provided the correct security credentials"),
+    auth(Denial::MissingLogin,           401, 900_913, "Missing Credentials", "Invalid Credentials. Make sure your API invocation call has a header: 'Authorization : Basic CREDENTIALS'"),
+    auth(Denial::WrongPassword,          401, 900_914, "Invalid Credentials", "Invalid Credentials. Make sure you have provided the correct security credentials"),
     auth(Denial::WrongAudience,          403, 900_914, "Invalid Credentials", "The access token is not meant for this API"),
     report(Denial::IssuerUnavailable,    503, 503_003, "Service Unavailable", "The credentials cannot be checked at the moment. Please try again later."),
     auth(Denial::NotPermitted,           403, 900_908, "Resource forbidden", "User is NOT authorized to access the Resource. Access forbidden for the invocations"),

@@ -7,6 +7,7 @@ mod api;
 mod application;
 mod artefact;
 mod auth_failure;
+mod backend;
 mod caller;
 mod denial;
 mod diagnostic;
@@ -31,7 +32,8 @@ pub use artefact::{
     Artefact, ArtefactKind, ArtefactSet, CompositeApplication, Resource, resource_path,
 };
 pub use auth_failure::AuthFailure;
-pub use caller::{Caller, CredentialKind, KeyType, TokenType};
+pub use backend::{BackendAuth, BackendClient, BackendCredential};
+pub use caller::{Caller, CredentialKind, KeptClaims, KeyType, TokenType};
 pub use denial::{Denial, DenialRow, TABLE};
 pub use diagnostic::{Diagnostic, Place, Severity};
 pub use fault::{Blame, Fault};
@@ -45,7 +47,7 @@ pub use settings::{
     ControlSettings, EndpointTls, FaultStatus, GatewaySettings, Http2Listeners,
     IntegrationSettings, Introspection, IssuerSettings, KeySource, LogFormat, LogSettings,
     PlanFiles, QuotaSettings, Revocations, Settings, SniCertificate, StoreSettings, TlsSettings,
-    UpstreamTls, WhenDown,
+    UpstreamTls, User, WhenDown,
 };
 pub use snapshot::{ApiState, Issuer, LoadedApi, Snapshot};
 pub use upstream::{

@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use base::limits;
 
-use crate::{Cors, Plans};
+use crate::{BackendCredential, Cors, Plans};
 
 /// All settings of `penstock gateway --config`. Relative paths are resolved against the file's folder.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -20,6 +21,10 @@ pub struct Settings {
     pub access_log: AccessLog,
     pub log: LogSettings,
     pub issuers: Vec<IssuerSettings>,
+    /// `[[credential]]`: with what the gateway authenticates itself at upstreams, by name.
+    pub credentials: Vec<(String, Arc<BackendCredential>)>,
+    /// `[[user]]`: who may call APIs with a password. No two have the same name.
+    pub users: Vec<User>,
     /// Those that WSO2 ships, and those of `[gateway] plans`.
     pub plans: Plans,
     /// `[control]`; absent: no control plane.
@@ -395,6 +400,16 @@ pub enum LogFormat {
     Json,
 }
 
+/// `[[user]]`: who may call APIs with a password.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct User {
+    pub name: String,
+    /// `password_hash`
+    pub password: jose::PasswordHash,
+    /// `scopes`: those that operations may require.
+    pub scopes: Vec<String>,
+}
+
 /// `[[issuer]]`: an accepted token issuer.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct IssuerSettings {
@@ -412,6 +427,8 @@ pub struct IssuerSettings {
     pub padded_segments: bool,
     /// `api_keys`: its tokens are API keys.
     pub api_keys: bool,
+    /// `internal_keys`: its tokens may be internal keys.
+    pub internal_keys: bool,
     /// `allow_unlimited`: accept tokens without `exp`.
     pub allow_unlimited: bool,
     /// `introspection`: absent: no opaque tokens.

@@ -51,6 +51,8 @@ pub struct Issuer {
     pub allow_unlimited: bool,
     /// Its tokens are API keys.
     pub api_keys: bool,
+    /// Its tokens may be internal keys.
+    pub internal_keys: bool,
     /// Where to ask about opaque tokens.
     pub introspection: Option<Introspection>,
     /// `None`: not followed.

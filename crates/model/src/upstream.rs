@@ -3,6 +3,8 @@
 
 use base::limits;
 
+use crate::BackendAuth;
+
 /// The endpoints of an operation. Never empty.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Upstream {
@@ -18,6 +20,8 @@ pub struct Upstream {
     pub health_check: Option<HealthCheck>,
     /// Time for which an endpoint that is active again gets a growing share of the requests, in milliseconds; 0: none.
     pub slow_start_ms: u32,
+    /// With what the gateway authenticates itself.
+    pub credential: Option<BackendAuth>,
 }
 
 impl Upstream {
@@ -34,6 +38,7 @@ impl Upstream {
             connections: ConnectionLimits::default(),
             health_check: None,
             slow_start_ms: 0,
+            credential: None,
         }
     }
 }

@@ -5,8 +5,8 @@
 
 use jose::TokenSubscriptions;
 use model::{
-    Api, Caller, CredentialKind, Denial, Grant, KeyType, Limit, LimitBy, Operation, PlanUse,
-    Quantity, ScopeRule, SubscriptionState, TokenRule,
+    Api, Caller, CredentialKind, Denial, Grant, KeyType, Lifecycle, Limit, LimitBy, Operation,
+    PlanUse, Quantity, ScopeRule, SubscriptionState, TokenRule,
 };
 
 use crate::hash::mix;
@@ -23,8 +23,16 @@ pub fn grant(caller: &Caller, rule: &TokenRule) -> Result<(), Denial> {
     if rule.of.is_some_and(|of| of != caller.token_type) {
         return Err(Denial::WrongTokenType);
     }
+    scopes(caller, &rule.scopes)
+}
+
+/// Checks that the caller has the scopes.
+///
+/// # Errors
+/// [`Denial::ScopeMissing`], as [`grant`].
+pub fn scopes(caller: &Caller, rule: &ScopeRule) -> Result<(), Denial> {
     let has = |scope: &String| caller.scopes.contains(scope);
-    let granted = match &rule.scopes {
+    let granted = match rule {
         ScopeRule::Anything => true,
         ScopeRule::AnyOf(scopes) => scopes.iter().any(has),
         ScopeRule::AllOf(scopes) => scopes.iter().all(has),
@@ -33,7 +41,8 @@ pub fn grant(caller: &Caller, rule: &TokenRule) -> Result<(), Denial> {
 }
 
 /// Checks the subscription of the caller's application to `api`, whose key is `api_key`. A token that lists its
-/// subscriptions needs no other. Without `subscribers` no caller needs one.
+/// subscriptions needs no other, and an internal key has to. Without `subscribers` no other caller needs one. An API that
+/// was not published is for internal keys only. Users with passwords have no applications, and need none.
 ///
 /// # Errors
 /// [`Denial::Unsubscribed`], [`Denial::SubscriptionBlocked`], [`Denial::SubscriptionInactive`];
@@ -44,6 +53,13 @@ pub fn subscription(
     subscribers: Option<&Subscribers>,
     plans: &PlanTable,
 ) -> Result<Grant, Denial> {
+    let is_internal = caller.kind == CredentialKind::InternalKey;
+    if !is_internal && api.lifecycle == Lifecycle::Created {
+        return Err(Denial::Unsubscribed);
+    }
+    if caller.kind == CredentialKind::Login {
+        return Ok(Grant { key_type: Some(caller.key_type), ..Grant::default() });
+    }
     if matches!(caller.kind, CredentialKind::ApplicationKey(_)) {
         let found = subscribers.and_then(|all| all.of_caller(caller));
         let found = found.ok_or(Denial::InvalidCredentials)?;
@@ -54,6 +70,9 @@ pub fn subscription(
     }
     if let Some(listed) = &caller.subscriptions {
         return listed_subscription(caller, listed, (api, api_key), plans);
+    }
+    if is_internal {
+        return Err(Denial::Unsubscribed);
     }
     let Some(subscribers) = subscribers.filter(|_| api.subscription) else {
         return Ok(Grant { key_type: Some(caller.key_type), ..Grant::default() });

@@ -1,10 +1,10 @@
 //! Plans, compiled for use by their numbers. A plan keeps its number across changes, so that whoever refers to it need
 //! not be compiled again.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use model::{Condition, ConditionGroup, Limit, LimitBy, Plan, PlanUse, Plans, Quantity};
+use model::{Condition, ConditionGroup, Limit, LimitBy, Plan, PlanUse, Plans, Quantity, Subject};
 
 use crate::hash::mix;
 
@@ -18,6 +18,7 @@ pub struct PlanTable {
     plans: Vec<Arc<Plan>>,
     /// By the number of a plan, each group with the number of its own plan.
     groups: HashMap<u32, Vec<(Vec<Condition>, u32)>>,
+    claims: Arc<[String]>,
 }
 
 /// The number of the plan that admits nothing, which stands for plans that do not exist.
@@ -45,7 +46,9 @@ impl PlanTable {
                 None => plans.push(Arc::clone(plan)),
             }
         }
-        let mut table = Self { source: Arc::clone(source), numbers, plans, groups: HashMap::new() };
+        let (source, groups) = (Arc::clone(source), HashMap::new());
+        let claims = claims_of(&source, previous);
+        let mut table = Self { source: Arc::clone(&source), numbers, plans, groups, claims };
         for (name, groups) in &source.conditions {
             let group = |group: &ConditionGroup| (group.when.clone(), table.number(&group.plan));
             let groups = groups.iter().map(group).collect();
@@ -65,6 +68,12 @@ impl PlanTable {
         PlanUse { plan: *plan, key: mix(of.key, at as u64), burst: of.burst }
     }
 
+    /// The names of the claims that conditions look at. The same allocation until they change.
+    #[must_use]
+    pub fn claims(&self) -> &Arc<[String]> {
+        &self.claims
+    }
+
     /// Whether requests have to be looked at to choose their limits.
     #[must_use]
     pub fn has_conditions(&self) -> bool {
@@ -81,6 +90,18 @@ impl PlanTable {
     pub(crate) fn get(&self, number: u32) -> Option<&Plan> {
         self.plans.get(number as usize).or(self.plans.first()).map(|plan| &**plan)
     }
+}
+
+fn claims_of(plans: &Plans, previous: Option<&Arc<PlanTable>>) -> Arc<[String]> {
+    let groups = plans.conditions.values().flatten();
+    let names = groups.flat_map(|group| &group.when).filter_map(|of| match &of.subject {
+        Subject::Claim { name, .. } => Some(name.clone()),
+        Subject::Addresses(_) | Subject::Header { .. } | Subject::Query { .. } => None,
+    });
+    let names: BTreeSet<_> = names.collect();
+    let before = previous.map(|previous| &previous.claims);
+    let same = before.filter(|before| before.iter().eq(&names));
+    same.map_or_else(|| names.into_iter().collect(), Arc::clone)
 }
 
 fn closed() -> Plan {

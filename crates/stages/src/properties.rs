@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use base::Method;
-use model::{ApiState, LoadedApi, Snapshot};
+use model::{ApiState, KeyPlace, LoadedApi, Snapshot};
 
+use crate::authenticate::{self, places};
 use crate::route::{Routes, reference};
 use crate::samples;
 
@@ -21,6 +22,40 @@ pub fn route(input: &[u8]) {
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
     trie_agrees_with_naive_search(&lines, &path);
     remainder_is_a_suffix(&lines, input);
+}
+
+/// Whatever a client sends, a credential is what it is called, and one that is removed is gone. `input`: the value of a
+/// field, a query and a pattern, each on a line.
+///
+/// # Panics
+/// If a property does not hold.
+pub fn credentials(input: &[u8]) {
+    let mut lines = input.splitn(3, |byte| *byte == b'\n');
+    let mut line = || lines.next().unwrap_or_default();
+    let (value, query, pattern) = (line(), line(), line());
+    let (token, login) = (authenticate::bearer(value), authenticate::login(value));
+    assert!(token.is_err() || login.is_err(), "one scheme");
+    for found in [token, login].into_iter().flatten() {
+        assert!(
+            !found.is_empty() && found.trim_ascii() == found && value.trim_ascii().ends_with(found)
+        );
+    }
+    let (places, mut left) = ([KeyPlace::Query("key".to_owned())], Vec::new());
+    places::write_query(&places, query, &mut left);
+    let keys = places::parameters(query).filter(|pair| pair.starts_with(b"key=")).count();
+    let found = places::only(places::parameters(query), "key");
+    assert_eq!(found.is_err(), keys > 1, "several keys are rejected");
+    assert_eq!(found.is_ok_and(|found| found.is_some()), keys == 1);
+    assert!(places::parameters(&left).all(|pair| !places::is_key(&places, pair)));
+    let others = places::parameters(query).filter(|pair| !pair.starts_with(b"key="));
+    let others: Vec<_> = others.collect();
+    assert_eq!(left, others.join(&b'&'), "the others stay");
+    for pair in places::cookies(value) {
+        assert!(!pair.is_empty() && !pair.contains(&b';'));
+    }
+    let fits = places::matches(pattern, query);
+    assert!(pattern.contains(&b'*') || fits == (pattern == query), "nothing stands for anything");
+    assert!(places::matches(query, query) || query.contains(&b' '), "it fits itself");
 }
 
 /// For each method, the trie finds the operation that the naive search finds, with or without escapes in

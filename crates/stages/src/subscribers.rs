@@ -98,7 +98,8 @@ impl Subscribers {
     pub fn of_caller(&self, caller: &Caller) -> Option<&Credential> {
         match &caller.kind {
             CredentialKind::ApplicationKey(hash) => self.of_api_key(hash),
-            CredentialKind::Token | CredentialKind::ApiKey => {
+            CredentialKind::Login => None,
+            CredentialKind::Token | CredentialKind::ApiKey | CredentialKind::InternalKey => {
                 self.of_client(caller.client_id.as_ref()?)
             }
         }

@@ -6,14 +6,15 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::Duration;
 
-use base::{SystemClock, SystemEntropy};
+use base::SystemClock;
 
 use crate::limits;
 
-use super::frame::{FrameReader, FrameWriter, Secret, Side, handshake};
+use super::frame::{self, FrameReader, FrameWriter, Secret};
 use super::message::{FromAgent, FromController, PlanMessage, too_few};
+use super::seconds::Seconds;
 use crate::load::Incident;
-use crate::load::monitor::CtrlC;
+use crate::load::monitor::{CpuTimes, CtrlC};
 use crate::load::report::Generator;
 use crate::load::report::{AgentShare, Collected, Progress};
 use crate::load::shape::Part;
@@ -46,13 +47,23 @@ pub fn run(
     }
     let lead_us = limits::AGENT_LEAD_MS * 1_000;
     let begin_us = clock.now_us().saturating_add(lead_us);
+    let us = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+    let from_us = begin_us.saturating_add(us(options.warm_up));
+    let until_us = from_us.saturating_add(us(options.duration));
+    let from_unix_us = from_us.saturating_add(clock.origin_unix_us());
+    let seconds = Seconds::new(options, connections.len(), from_unix_us)?;
     for agent in &mut connections {
         agent.begin(begin_us).map_err(|problem| lost(&agent.name, &problem))?;
     }
-    let results = Collector::new(&mut connections, options, progress)?.until_over()?;
+    let time = MeasuredTime { clock, from_us, until_us };
+    let (results, seconds) =
+        Collector::new(&mut connections, (options, time), seconds, progress)?.until_over()?;
+    let (series, log_problem) = seconds.finish();
     merge(&connections, results).map(|(found, shares, incidents)| {
         let mut report = Report::new(settings, &found);
         report.agents = shares;
+        report.series = series;
+        report.incidents.extend(log_problem.map(|problem| Incident::RawData { problem }));
         report.incidents.extend(incidents);
         report
     })
@@ -83,7 +94,8 @@ fn keeping_alive(
     })
 }
 
-fn check(options: &Options, agents: &[String]) -> Result<(), LoadError> {
+/// What can be checked before connecting.
+pub(crate) fn check(options: &Options, agents: &[String]) -> Result<(), LoadError> {
     options.check()?;
     let usage = |text: String| Err(LoadError::Usage(text));
     if agents.is_empty() || agents.len() > limits::AGENTS_MAX {
@@ -93,9 +105,9 @@ fn check(options: &Options, agents: &[String]) -> Result<(), LoadError> {
     if connections < agents.len() * options.threads {
         return usage(too_few(connections, agents.len(), options.threads));
     }
-    if options.recordings != crate::recording::Recordings::default() {
+    if options.recordings.jtl.is_some() {
         return usage(
-            "--hlog and --jtl are not available with agents, which transfer totals only".to_owned(),
+            "--jtl is not available with agents, which transfer no single requests".to_owned(),
         );
     }
     Ok(())
@@ -111,8 +123,8 @@ fn lost(name: &str, problem: &io::Error) -> LoadError {
 /// A connected agent.
 struct AgentConnection {
     name: String,
-    writer: FrameWriter<TcpStream>,
-    reader: Option<FrameReader<TcpStream>>,
+    writer: FrameWriter,
+    reader: Option<FrameReader>,
     clock_sample: ClockSample,
 }
 
@@ -169,25 +181,20 @@ impl AgentConnection {
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(silence))?;
         stream.set_read_timeout(Some(silence))?;
-        let session = handshake(&mut &stream, Side::Controller, secret, &SystemEntropy)?;
-        let mut writer = session.writer(stream.try_clone()?);
-        let mut reader = session.reader(stream.try_clone()?);
-        writer.send(&FromController::Alive)?;
-        // An agent that does not know the secret closes the connection.
+        // An agent that does not accept the proof closes the connection.
         let closed = [io::ErrorKind::UnexpectedEof, io::ErrorKind::ConnectionReset];
-        let known: FromAgent = reader.receive().map_err(|error| {
+        let (mut reader, mut writer) = frame::connect(stream, secret).map_err(|error| {
             if closed.contains(&error.kind()) {
                 let why = "connection closed by the agent: different secret or version, or too many connections";
                 return io::Error::new(io::ErrorKind::PermissionDenied, why);
             }
             error
         })?;
-        expect(known, |message| matches!(message, FromAgent::Alive).then_some(()))?;
         writer.send(&FromController::Prepare(Box::new(plan)))?;
         // The agent connects to the target before it is ready.
-        stream.set_read_timeout(Some(silence.saturating_add(options.timeout)))?;
+        reader.set_silence(silence.saturating_add(options.timeout))?;
         expect(reader.receive()?, |message| matches!(message, FromAgent::Ready).then_some(()))?;
-        stream.set_read_timeout(Some(silence))?;
+        reader.set_silence(silence)?;
         let clock_sample = compare(&mut writer, &mut reader, clock)?;
         Ok(Self { name: name.to_owned(), writer, reader: Some(reader), clock_sample })
     }
@@ -214,8 +221,8 @@ fn connect(name: &str, wait: Duration) -> io::Result<TcpStream> {
 
 /// Of several samples, the one with the shortest round trip is the most precise.
 fn compare(
-    writer: &mut FrameWriter<TcpStream>,
-    reader: &mut FrameReader<TcpStream>,
+    writer: &mut FrameWriter,
+    reader: &mut FrameReader,
     clock: &SystemClock,
 ) -> io::Result<ClockSample> {
     let mut best: Option<ClockSample> = None;
@@ -227,7 +234,7 @@ fn compare(
         let (mono_us, unix_us) = expect(message, |message| match message {
             FromAgent::Clock { mono_us, unix_us } => Some((*mono_us, *unix_us)),
             FromAgent::Ready | FromAgent::Rejected(_) | FromAgent::Alive => None,
-            FromAgent::Progress(_) | FromAgent::Collected(_) => None,
+            FromAgent::Progress(_) | FromAgent::Second(_) | FromAgent::Collected(_) => None,
         })?;
         let clock_sample =
             ClockSample::new((sent_us, received_us), clock.origin_unix_us(), mono_us, unix_us);
@@ -252,13 +259,22 @@ type Received = (usize, io::Result<FromAgent>);
 
 /// Waits until every agent has sent its results or is lost.
 struct Collector<'a> {
-    writers: Vec<&'a mut FrameWriter<TcpStream>>,
+    writers: Vec<&'a mut FrameWriter>,
     offsets_us: Vec<i64>,
     received: Receiver<Received>,
     results: Vec<Option<io::Result<Collected>>>,
     progresses: Vec<Option<Progress>>,
+    seconds: Seconds<'a>,
+    time: MeasuredTime,
     options: &'a Options,
     progress: &'a mut dyn FnMut(&Progress),
+}
+
+/// The measured time on the controller's clock.
+struct MeasuredTime {
+    clock: SystemClock,
+    from_us: u64,
+    until_us: u64,
 }
 
 /// How often to check for Ctrl-C or a stop requested by the program.
@@ -267,7 +283,8 @@ const POLL: Duration = Duration::from_millis(20);
 impl<'a> Collector<'a> {
     fn new(
         agents: &'a mut [AgentConnection],
-        options: &'a Options,
+        (options, time): (&'a Options, MeasuredTime),
+        seconds: Seconds<'a>,
         progress: &'a mut dyn FnMut(&Progress),
     ) -> Result<Self, LoadError> {
         let (sender, received) = mpsc::channel();
@@ -286,27 +303,43 @@ impl<'a> Collector<'a> {
         }
         let results = offsets_us.iter().map(|_| None).collect();
         let progresses = vec![None; offsets_us.len()];
-        Ok(Self { writers, offsets_us, received, results, progresses, options, progress })
+        Ok(Self {
+            writers,
+            offsets_us,
+            received,
+            results,
+            progresses,
+            seconds,
+            time,
+            options,
+            progress,
+        })
     }
 
-    fn until_over(mut self) -> Result<Vec<io::Result<Collected>>, LoadError> {
+    /// The results of each agent, and the time series.
+    fn until_over(mut self) -> Result<(Vec<io::Result<Collected>>, Seconds<'a>), LoadError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let mut ctrl_c = runtime.block_on(async { CtrlC::new(self.options.ctrl_c) })?;
-        let clock = SystemClock::new();
+        let mut spent = CpuTimes::now(self.options);
         let (mut stopped, mut alive_us) = (false, 0);
         while self.results.iter().any(Option::is_none) {
             while let Ok((index, message)) = self.received.try_recv() {
                 self.record(index, message);
             }
-            let now_us = clock.now_us();
+            let now_us = self.time.clock.now_us();
+            if now_us >= self.time.from_us {
+                self.seconds.begin();
+            }
             if !stopped && (ctrl_c.pressed() || self.options.stop.is_stopped()) {
                 stopped = true;
                 self.send(&FromController::Stop);
             }
             if now_us.saturating_sub(alive_us) >= limits::AGENT_ALIVE_MS * 1_000 {
+                let since_us = now_us.saturating_sub(alive_us);
                 alive_us = now_us;
                 self.send(&FromController::Alive);
-                self.report_progress();
+                let target_us = spent.advance(self.options).target_us;
+                self.report_progress(target_us.map(|us| us as f64 / since_us as f64));
             }
             runtime.block_on(async {
                 tokio::select! {
@@ -315,7 +348,7 @@ impl<'a> Collector<'a> {
                 }
             });
         }
-        Ok(self.results.into_iter().flatten().collect())
+        Ok((self.results.into_iter().flatten().collect(), self.seconds))
     }
 
     /// Sends to all agents that are still running. Failures are detected by their readers.
@@ -337,6 +370,10 @@ impl<'a> Collector<'a> {
                 return;
             }
             Ok(FromAgent::Alive) => return,
+            Ok(FromAgent::Second(second)) => match second.read() {
+                Ok(second) => return self.seconds.add(index, &second),
+                Err(error) => Err(error),
+            },
             Ok(FromAgent::Collected(found)) => found.read(offset_us),
             Ok(FromAgent::Rejected(why)) => Err(io::Error::other(why)),
             Ok(FromAgent::Ready | FromAgent::Clock { .. }) => {
@@ -356,33 +393,40 @@ impl<'a> Collector<'a> {
         };
         if let Some(slot @ None) = self.results.get_mut(index) {
             *slot = Some(result);
+            self.seconds.end(index);
         }
     }
 
     /// Reports the sum of the agents' last progress messages.
-    fn report_progress(&mut self) {
+    fn report_progress(&mut self, target_cpus: Option<f64>) {
+        let now_us = self.time.clock.now_us();
         let reported = || self.progresses.iter().flatten();
-        let Some(longest) = reported().max_by_key(|progress| progress.left) else {
+        if reported().next().is_none() {
             return;
-        };
+        }
         (self.progress)(&Progress {
             requests: reported().map(|progress| progress.requests).sum(),
             errors: reported().map(|progress| progress.errors).sum(),
             rate_per_s: reported().map(|progress| progress.rate_per_s).sum(),
-            // Percentiles of several agents cannot be combined.
-            p50_ms: None,
-            p99_ms: None,
+            p50_ms: self.seconds.last().map(|point| point.p50_ms),
+            p99_ms: self.seconds.last().map(|point| point.p99_ms),
+            target_cpus,
+            // As exactly as the controller's clock.
+            warming_up: now_us < self.time.from_us,
+            left: Duration::from_micros(self.time.until_us.saturating_sub(now_us)),
             generator_cpus: reported().map(|progress| progress.generator_cpus).sum(),
             requests_left: reported().map(|progress| progress.requests_left).sum(),
-            ..*longest
         });
     }
 }
 
-fn receive_all(index: usize, mut reader: FrameReader<TcpStream>, sender: &Sender<Received>) {
+fn receive_all(index: usize, mut reader: FrameReader, sender: &Sender<Received>) {
     loop {
         let message = reader.receive();
-        let last = !matches!(message, Ok(FromAgent::Alive | FromAgent::Progress(_)));
+        let last = !matches!(
+            message,
+            Ok(FromAgent::Alive | FromAgent::Progress(_) | FromAgent::Second(_))
+        );
         if sender.send((index, message)).is_err() || last {
             return;
         }
@@ -504,11 +548,7 @@ mod tests {
         let serve = move || -> io::Result<()> {
             let (stream, _) = listener.accept()?;
             let secret = Secret::new(SECRET).map_err(io::Error::other)?;
-            let session = handshake(&mut &stream, Side::Agent, &secret, &SystemEntropy)?;
-            let mut reader = session.reader(stream.try_clone()?);
-            let mut writer = session.writer(stream);
-            reader.receive::<FromController>()?;
-            writer.send(&FromAgent::Alive)?;
+            let (mut reader, mut writer) = frame::accept(stream, frame::agent_tls()?, &secret)?;
             reader.receive::<FromController>()?;
             if !ready() {
                 return Ok(());

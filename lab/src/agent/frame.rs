@@ -1,27 +1,34 @@
-//! The wire format between controller and agent: length-prefixed frames, each followed by an HMAC.
+//! The connection between controller and agent: TLS 1.3, and length-prefixed frames of JSON.
 //!
-//! Both sides send 32 random bytes and derive a session key from them and the shared secret. Every frame is
-//! authenticated with it, including its direction and sequence number, so a peer without the secret can
-//! neither send, change, replay nor reorder frames. Frames are not encrypted: use a tunnel on untrusted
-//! networks.
+//! The agent's certificate is generated when it starts and trusted by nobody. Both sides prove instead that they know the
+//! shared secret: each sends an HMAC of the session's exported keying material, which differs between the two sessions of
+//! a man in the middle. TLS protects everything else.
 //!
-//! Architecture invariant: nothing is parsed as JSON before its HMAC is verified, and every length is
-//! limited.
+//! Architecture invariant: nothing is parsed as JSON before the peer has proved that it knows the secret, and every length
+//! is limited.
 
 use std::fmt::Display;
 use std::io::{self, Read, Write};
+use std::net::TcpStream;
 use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use aws_lc_rs::hmac;
-use base::Entropy;
-
-use crate::{files, limits};
+use base::{Clock, SystemClock};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConnection, Connection, ProtocolVersion, ServerConnection};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use wire::tls::{CertificateSet, ClientTls, ServerCertificates, server_config};
 
-const NONCE_BYTES: usize = 32;
-const SEAL_BYTES: usize = 32;
-const PURPOSE: &[u8] = b"penstock lab agent 3";
+use crate::{files, limits};
+
+const PROOF_BYTES: usize = 32;
+/// Label of the exported keying material (RFC 5705).
+const LABEL: &[u8] = b"EXPERIMENTAL penstock lab agent 4";
+/// In the agent's certificate. Nobody compares it.
+const NAME: &str = "penstock-lab-agent";
 
 /// The secret shared by controllers and agents.
 #[derive(Clone)]
@@ -65,60 +72,110 @@ pub(super) enum Side {
     Agent,
 }
 
-/// Signs outgoing frames and verifies incoming ones.
-pub(super) struct Session {
-    key: hmac::Key,
-    side: Side,
-}
-
-/// Exchanges random bytes and derives the session key. The peer is authenticated by its first frame.
+/// An agent's side of TLS, with a certificate that lasts as long as the process.
 ///
 /// # Errors
-/// The connection failed.
-pub(super) fn handshake(
-    stream: &mut (impl Read + Write),
-    side: Side,
-    secret: &Secret,
-    entropy: &dyn Entropy,
-) -> io::Result<Session> {
-    let mut ours = [0; NONCE_BYTES];
-    entropy.fill(&mut ours);
-    stream.write_all(&ours)?;
-    stream.flush()?;
-    let mut theirs = [0; NONCE_BYTES];
-    stream.read_exact(&mut theirs)?;
-    let (controller, agent) = match side {
-        Side::Controller => (ours, theirs),
-        Side::Agent => (theirs, ours),
-    };
-    let shared = hmac::Key::new(hmac::HMAC_SHA256, &secret.0);
-    let session = hmac::sign(&shared, &[PURPOSE, &controller, &agent].concat());
-    Ok(Session { key: hmac::Key::new(hmac::HMAC_SHA256, session.as_ref()), side })
+/// The certificate cannot be generated.
+pub(super) fn agent_tls() -> io::Result<Arc<rustls::ServerConfig>> {
+    let now_s = SystemClock::new().now().unix_s;
+    let pair = wire::tls::generate_self_signed(&[NAME], now_s).map_err(io::Error::other)?;
+    let pair = Some((pair.0.as_bytes(), pair.1.as_bytes()));
+    let set = CertificateSet::load(pair, Vec::new()).map_err(io::Error::other)?;
+    Ok(server_config(Arc::new(ServerCertificates::new(set)), false))
 }
 
-impl Session {
-    pub(super) fn writer<W: Write>(&self, out: W) -> FrameWriter<W> {
-        FrameWriter { out, key: self.key.clone(), side: self.side, number: 0 }
+/// Connects to an agent by TLS and proves the secret.
+///
+/// # Errors
+/// The connection failed; `PermissionDenied`: the agent has another secret.
+pub(super) fn connect(tcp: TcpStream, secret: &Secret) -> io::Result<(FrameReader, FrameWriter)> {
+    let name = ServerName::try_from(NAME).map_err(io::Error::other)?;
+    let tls = ClientConnection::new(ClientTls::insecure().config(), name);
+    authenticate(tls.map_err(io::Error::other)?.into(), tcp, Side::Controller, secret)
+}
+
+/// The agent's side of [`connect`].
+///
+/// # Errors
+/// The connection failed; `PermissionDenied`: the controller has another secret.
+pub(super) fn accept(
+    tcp: TcpStream,
+    config: Arc<rustls::ServerConfig>,
+    secret: &Secret,
+) -> io::Result<(FrameReader, FrameWriter)> {
+    let tls = ServerConnection::new(config).map_err(io::Error::other)?;
+    authenticate(tls.into(), tcp, Side::Agent, secret)
+}
+
+/// Performs the TLS handshake, then exchanges proofs of the secret.
+fn authenticate(
+    mut tls: Connection,
+    tcp: TcpStream,
+    side: Side,
+    secret: &Secret,
+) -> io::Result<(FrameReader, FrameWriter)> {
+    while tls.is_handshaking() {
+        tls.complete_io(&mut &tcp)?;
+    }
+    // Only since 1.3 is exported keying material bound to the whole handshake.
+    if tls.protocol_version() != Some(ProtocolVersion::TLSv1_3) {
+        return Err(io::Error::other("the peer does not support TLS 1.3"));
+    }
+    let exported = tls.export_keying_material([0; 32], LABEL, None).map_err(io::Error::other)?;
+    let key = hmac::Key::new(hmac::HMAC_SHA256, &secret.0);
+    let said = |side: Side| [exported.as_slice(), side.name()].concat();
+    let (ours, theirs) = match side {
+        Side::Controller => (said(Side::Controller), said(Side::Agent)),
+        Side::Agent => (said(Side::Agent), said(Side::Controller)),
+    };
+    let channel = Channel { tls: Arc::new(Mutex::new(tls)), tcp: Arc::new(tcp) };
+    let mut reader = FrameReader { channel: channel.clone(), received: Vec::new() };
+    let mut writer = FrameWriter { channel };
+    writer.write(hmac::sign(&key, &ours).as_ref())?;
+    let mut proof = [0; PROOF_BYTES];
+    reader.read_exact(&mut proof)?;
+    if hmac::verify(&key, &theirs, &proof).is_err() {
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, "different secret"));
+    }
+    Ok((reader, writer))
+}
+
+impl Side {
+    fn name(self) -> &'static [u8] {
+        match self {
+            Self::Controller => b"controller",
+            Self::Agent => b"agent",
+        }
+    }
+}
+
+/// A TLS connection that one thread reads and another one writes.
+#[derive(Clone)]
+struct Channel {
+    tls: Arc<Mutex<Connection>>,
+    tcp: Arc<TcpStream>,
+}
+
+impl Channel {
+    /// Never held while waiting for the peer's bytes.
+    fn tls(&self) -> MutexGuard<'_, Connection> {
+        self.tls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn reader<R: Read>(&self, input: R) -> FrameReader<R> {
-        let side = match self.side {
-            Side::Controller => Side::Agent,
-            Side::Agent => Side::Controller,
-        };
-        FrameReader { input, key: self.key.clone(), side, number: 0 }
+    fn send_pending(&self, tls: &mut Connection) -> io::Result<()> {
+        while tls.wants_write() {
+            tls.write_tls(&mut &*self.tcp)?;
+        }
+        Ok(())
     }
 }
 
 /// Writes frames.
-pub(super) struct FrameWriter<W> {
-    out: W,
-    key: hmac::Key,
-    side: Side,
-    number: u64,
+pub(super) struct FrameWriter {
+    channel: Channel,
 }
 
-impl<W: Write> FrameWriter<W> {
+impl FrameWriter {
     /// # Errors
     /// The connection failed; `InvalidInput` for a message longer than [`limits::AGENT_FRAME_BYTES_MAX`].
     pub(super) fn send(&mut self, message: &impl Serialize) -> io::Result<()> {
@@ -131,61 +188,79 @@ impl<W: Write> FrameWriter<W> {
                 format!("a message of {} bytes is too long for an agent", body.len()),
             )
         })?;
-        let seal = sign(&self.key, self.side, self.number, &body);
-        self.number += 1;
-        // One write, so that the frame is not split over several packets.
-        self.out.write_all(&[&length.to_be_bytes()[..], &body, seal.as_ref()].concat())?;
-        self.out.flush()
+        // One write, so that a short frame is one packet.
+        self.write(&[&length.to_be_bytes()[..], &body].concat())
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let mut tls = self.channel.tls();
+        // Less than what rustls buffers.
+        for chunk in bytes.chunks(RECORD_BYTES) {
+            tls.writer().write_all(chunk)?;
+            self.channel.send_pending(&mut tls)?;
+        }
+        Ok(())
     }
 }
 
+/// The most bytes of a TLS record. Source: RFC 8446 section 5.1.
+const RECORD_BYTES: usize = 16 * 1_024;
+
 /// Reads frames.
-pub(super) struct FrameReader<R> {
-    input: R,
-    key: hmac::Key,
-    side: Side,
-    number: u64,
+pub(super) struct FrameReader {
+    channel: Channel,
+    /// Bytes of the socket that TLS has not consumed.
+    received: Vec<u8>,
 }
 
-impl<R: Read> FrameReader<R> {
+impl FrameReader {
     /// # Errors
-    /// The connection failed; `PermissionDenied` for a wrong HMAC; `InvalidData` for a frame that is too long
-    /// or invalid. The connection cannot be used afterwards.
+    /// The connection failed; `InvalidData` for a frame that is too long or invalid. The connection cannot be used
+    /// afterwards.
     pub(super) fn receive<T: DeserializeOwned>(&mut self) -> io::Result<T> {
         let mut length = [0; 4];
-        self.input.read_exact(&mut length)?;
+        self.read_exact(&mut length)?;
         let length = u32::from_be_bytes(length) as usize;
-        // A peer that is not authenticated yet may only send a small frame.
-        let most = match self.number {
-            0 => limits::AGENT_FIRST_FRAME_BYTES_MAX,
-            _ => limits::AGENT_FRAME_BYTES_MAX,
-        };
+        let most = limits::AGENT_FRAME_BYTES_MAX;
         if length > most {
             return Err(invalid(format!("frame of {length} bytes exceeds the limit of {most}")));
         }
         let mut body = vec![0; length];
-        self.input.read_exact(&mut body)?;
-        let mut seal = [0; SEAL_BYTES];
-        self.input.read_exact(&mut seal)?;
-        let sealed = sealed(self.side, self.number, &body);
-        if hmac::verify(&self.key, &sealed, &seal).is_err() {
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "wrong secret"));
-        }
-        self.number += 1;
+        self.read_exact(&mut body)?;
         serde_json::from_slice(&body).map_err(|error| invalid(error.to_string()))
+    }
+
+    /// The longest wait for a part of a frame.
+    pub(super) fn set_silence(&self, wait: Duration) -> io::Result<()> {
+        self.channel.tcp.set_read_timeout(Some(wait))
     }
 }
 
-fn sign(key: &hmac::Key, side: Side, number: u64, body: &[u8]) -> hmac::Tag {
-    hmac::sign(key, &sealed(side, number, body))
-}
-
-fn sealed(side: Side, number: u64, body: &[u8]) -> Vec<u8> {
-    let side = match side {
-        Side::Controller => b"c",
-        Side::Agent => b"a",
-    };
-    [&side[..], &number.to_be_bytes(), body].concat()
+impl Read for FrameReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let mut tls = self.channel.tls();
+            match tls.reader().read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                done => return done,
+            }
+            if !self.received.is_empty() {
+                let read = tls.read_tls(&mut self.received.as_slice())?;
+                self.received.drain(..read);
+                tls.process_new_packets().map_err(|error| invalid(error.to_string()))?;
+                // The response to an update of keys.
+                self.channel.send_pending(&mut tls)?;
+                continue;
+            }
+            drop(tls);
+            let mut bytes = [0; RECORD_BYTES];
+            let read = (&*self.channel.tcp).read(&mut bytes)?;
+            if read == 0 {
+                return Ok(0);
+            }
+            self.received.extend(bytes.iter().take(read));
+        }
+    }
 }
 
 fn invalid(text: String) -> io::Error {
@@ -195,49 +270,84 @@ fn invalid(text: String) -> io::Error {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
+    use std::net::TcpListener;
+    use std::thread;
+
     use super::*;
 
+    const SECRET: &[u8] = b"a secret of sixteen";
+
     #[test]
-    fn frames_are_received_in_order() {
-        let mut wire = Vec::new();
-        let mut writer = session(Side::Controller, b"a secret of sixteen").writer(&mut wire);
-        writer.send(&"one").unwrap();
-        writer.send(&vec![2; 5_000]).unwrap();
-        let mut reader = session(Side::Agent, b"a secret of sixteen").reader(&wire[..]);
-        assert_eq!(reader.receive::<String>().unwrap(), "one");
-        assert_eq!(reader.receive::<Vec<u32>>().unwrap().len(), 5_000);
-        assert_eq!(reader.receive::<String>().unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+    fn frames_are_received_in_order_in_both_directions_at_once() {
+        let ((mut reader, mut writer), agent) = pair(SECRET, SECRET);
+        let (mut agent_reader, mut agent_writer) = agent.unwrap();
+        // Larger than the buffers of the sockets.
+        let large = vec![2; 1_000_000];
+        let sent = large.clone();
+        let agent = thread::spawn(move || {
+            agent_writer.send(&sent).unwrap();
+            agent_writer.send(&"two").unwrap();
+            let received: Vec<u32> = agent_reader.receive().unwrap();
+            received.len()
+        });
+        let receiver = thread::spawn(move || {
+            assert_eq!(reader.receive::<Vec<u32>>().unwrap().len(), 1_000_000);
+            assert_eq!(reader.receive::<String>().unwrap(), "two");
+            reader.receive::<String>().unwrap_err().kind()
+        });
+        writer.send(&large).unwrap();
+        assert_eq!(agent.join().unwrap(), 1_000_000);
+        assert_eq!(receiver.join().unwrap(), io::ErrorKind::UnexpectedEof);
     }
 
     #[test]
-    fn wrong_secrets_changed_bytes_replays_and_reflections_are_rejected() {
-        let mut wire = Vec::new();
-        session(Side::Controller, b"a secret of sixteen").writer(&mut wire).send(&"one").unwrap();
-        let check_rejected = |side, secret, wire: &[u8], skip| {
-            let mut reader = session(side, secret).reader(wire);
-            for _ in 0..skip {
-                reader.receive::<String>().unwrap();
-            }
-            assert_eq!(
-                reader.receive::<String>().unwrap_err().kind(),
-                io::ErrorKind::PermissionDenied
-            );
-        };
-        check_rejected(Side::Agent, b"wrong secret of it", &wire, 0);
-        check_rejected(Side::Controller, b"a secret of sixteen", &wire, 0);
-        check_rejected(Side::Agent, b"a secret of sixteen", &[&wire[..], &wire[..]].concat(), 1);
-        for at in 4..wire.len() {
-            let mut changed = wire.clone();
-            changed[at] ^= 1;
-            check_rejected(Side::Agent, b"a secret of sixteen", &changed, 0);
+    fn a_peer_with_another_secret_is_rejected_by_both_sides() {
+        let kind = |result: io::Result<_>| result.err().map(|error| error.kind());
+        let (controller, agent) = try_pair(SECRET, b"wrong secret of it");
+        assert_eq!(kind(agent), Some(io::ErrorKind::PermissionDenied));
+        assert!(controller.is_err());
+    }
+
+    #[test]
+    fn a_man_in_the_middle_cannot_forward_proofs() {
+        // It has a TLS session with each side, and forwards what they send in them.
+        let secret = Secret::new(SECRET).unwrap();
+        let (controller, toward_controller) = sockets();
+        let (toward_agent, agent) = sockets();
+        let own = secret.clone();
+        let controller = thread::spawn(move || connect(controller, &own).is_err());
+        let agent = thread::spawn(move || accept(agent, agent_tls().unwrap(), &secret).is_err());
+        let server = ServerConnection::new(agent_tls().unwrap()).unwrap();
+        let name = ServerName::try_from(NAME).unwrap();
+        let client = ClientConnection::new(ClientTls::insecure().config(), name).unwrap();
+        let (mut server, mut client) = (Connection::from(server), Connection::from(client));
+        while server.is_handshaking() {
+            server.complete_io(&mut &toward_controller).unwrap();
         }
+        while client.is_handshaking() {
+            client.complete_io(&mut &toward_agent).unwrap();
+        }
+        let forward = |from: (&mut Connection, &TcpStream), to: (&mut Connection, &TcpStream)| {
+            let mut proof = [0; PROOF_BYTES];
+            while from.0.reader().read_exact(&mut proof).is_err() {
+                from.0.read_tls(&mut &*from.1).unwrap();
+                from.0.process_new_packets().unwrap();
+            }
+            to.0.writer().write_all(&proof).unwrap();
+            to.0.complete_io(&mut &*to.1).unwrap();
+        };
+        forward((&mut server, &toward_controller), (&mut client, &toward_agent));
+        forward((&mut client, &toward_agent), (&mut server, &toward_controller));
+        assert!(controller.join().unwrap() && agent.join().unwrap());
     }
 
     #[test]
-    fn unauthenticated_peers_cannot_send_large_frames() {
-        let wire = u32::try_from(limits::AGENT_FIRST_FRAME_BYTES_MAX + 1).unwrap().to_be_bytes();
-        let mut reader = session(Side::Agent, b"a secret of sixteen").reader(&wire[..]);
-        assert_eq!(reader.receive::<String>().unwrap_err().kind(), io::ErrorKind::InvalidData);
+    fn frames_have_a_limit() {
+        let ((_reader, mut writer), agent) = pair(SECRET, SECRET);
+        let length = u32::try_from(limits::AGENT_FRAME_BYTES_MAX + 1).unwrap();
+        writer.write(&length.to_be_bytes()).unwrap();
+        let error = agent.unwrap().0.receive::<String>().unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
     }
 
     #[test]
@@ -257,29 +367,25 @@ mod tests {
         assert!(error.starts_with("/dev/zero: larger than"), "{error}");
     }
 
-    /// One end of a session whose random bytes are all zero.
-    fn session(side: Side, secret: &[u8]) -> Session {
-        struct Zero;
-        impl Entropy for Zero {
-            fn fill(&self, bytes: &mut [u8]) {
-                bytes.fill(0);
-            }
-        }
-        struct Peer;
-        impl Read for Peer {
-            fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-                buffer.fill(0);
-                Ok(buffer.len())
-            }
-        }
-        impl Write for Peer {
-            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-                Ok(bytes.len())
-            }
-            fn flush(&mut self) -> io::Result<()> {
-                Ok(())
-            }
-        }
-        handshake(&mut Peer, side, &Secret::new(secret).unwrap(), &Zero).unwrap()
+    type Ends = io::Result<(FrameReader, FrameWriter)>;
+
+    #[track_caller]
+    fn pair(controller: &[u8], agent: &[u8]) -> ((FrameReader, FrameWriter), Ends) {
+        let (controller, agent) = try_pair(controller, agent);
+        (controller.unwrap(), agent)
+    }
+
+    fn try_pair(controller: &[u8], agent: &[u8]) -> (Ends, Ends) {
+        let (one, other) = sockets();
+        let secret = Secret::new(agent).unwrap();
+        let agent = thread::spawn(move || accept(other, agent_tls().unwrap(), &secret));
+        let controller = connect(one, &Secret::new(controller).unwrap());
+        (controller, agent.join().unwrap())
+    }
+
+    fn sockets() -> (TcpStream, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (one, listener.accept().unwrap().0)
     }
 }

@@ -18,8 +18,9 @@ use crate::load::report::Generator;
 use crate::load::report::{Collected, Progress};
 use crate::load::response::Outcome;
 use crate::load::shape::{Part, Shape};
-use crate::load::statistics::{Measured, Open, Tally, Times, WarmUp};
+use crate::load::statistics::{Interval, Measured, Open, Tally, Times, WarmUp};
 use crate::load::{Authorities, Inputs, Options, Protocol, Scenario};
+use crate::recording::hlog::TimedInterval;
 
 /// Messages from the controller.
 #[derive(Debug, Serialize, Deserialize)]
@@ -51,6 +52,7 @@ pub(super) enum FromAgent {
     Rejected(String),
     Alive,
     Progress(Progress),
+    Second(SecondMessage),
     Collected(Box<CollectedMessage>),
 }
 
@@ -148,6 +150,47 @@ impl PlanMessage {
         };
         let inputs = Inputs { payload, tokens: self.tokens, authorities: self.authorities };
         Ok((options, inputs, self.part))
+    }
+}
+
+/// A second of the measured time, counted from its start.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SecondMessage {
+    from_us: u64,
+    until_us: u64,
+    errors: u64,
+    latencies: String,
+    service: Option<String>,
+    cpu_us: u64,
+}
+
+impl SecondMessage {
+    /// # Errors
+    /// The histogram serialiser failed.
+    pub(super) fn new(second: &TimedInterval) -> io::Result<Self> {
+        let Interval { errors, latencies_us, service_us } = &second.interval;
+        Ok(Self {
+            from_us: second.from_us,
+            until_us: second.until_us,
+            errors: *errors,
+            latencies: encode(latencies_us)?,
+            service: service_us.as_ref().map(encode).transpose()?,
+            cpu_us: second.spent_us,
+        })
+    }
+
+    /// # Errors
+    /// `InvalidData`: not a message of this version.
+    pub(super) fn read(self) -> io::Result<TimedInterval> {
+        let mut interval = Interval::new(self.service.is_some());
+        interval.errors = self.errors;
+        decode(&self.latencies, &mut interval.latencies_us)?;
+        if let (Some(text), Some(into)) = (&self.service, &mut interval.service_us) {
+            decode(text, into)?;
+        }
+        let Self { from_us, until_us, cpu_us: spent_us, .. } = self;
+        Ok(TimedInterval { from_us, until_us, interval, spent_us })
     }
 }
 

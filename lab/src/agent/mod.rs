@@ -3,7 +3,7 @@
 //!
 //! The controller sends the plan, compares each agent's clock with its own, and starts all agents at the same
 //! time. Users, arrivals and tokens are divided as among threads: agent 2 of 3 has every third of each.
-//! Histograms are merged without loss.
+//! Histograms are merged without loss, those of each second too.
 //!
 //! - An agent serves controllers that know the shared secret, one measurement at a time. It reads no file
 //!   named in a plan: contents are part of the plan.
@@ -14,8 +14,10 @@
 mod controller;
 mod frame;
 mod message;
+mod seconds;
 mod server;
 
+pub(crate) use controller::check;
 pub use controller::run;
 pub use frame::Secret;
 pub use server::Agent;

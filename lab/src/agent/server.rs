@@ -4,18 +4,17 @@ use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use base::SystemEntropy;
-
 use crate::limits;
 
-use super::frame::{FrameReader, FrameWriter, Secret, Side, handshake};
-use super::message::{CollectedMessage, FromAgent, FromController, PlanMessage};
+use super::frame::{self, FrameReader, FrameWriter, Secret};
+use super::message::{CollectedMessage, FromAgent, FromController, PlanMessage, SecondMessage};
 use crate::load::report::{Collected, Progress};
 use crate::load::{LoadError, Measurement, Options, Stop};
+use crate::recording::hlog::TimedInterval;
 
 /// A listening agent with its own threads. Stops accepting controllers on drop.
 pub struct Agent {
@@ -26,6 +25,7 @@ pub struct Agent {
 
 struct Shared {
     secret: Secret,
+    tls: Arc<rustls::ServerConfig>,
     /// Exit after one measurement.
     once: bool,
     stopped: AtomicBool,
@@ -45,6 +45,7 @@ impl Agent {
         let addr = listener.local_addr()?;
         let shared = Arc::new(Shared {
             secret,
+            tls: frame::agent_tls()?,
             once,
             stopped: AtomicBool::new(false),
             busy: AtomicBool::new(false),
@@ -105,7 +106,7 @@ impl Shared {
             let serve = move || {
                 let counted = Reset(|| own.connections.fetch_sub(1, Ordering::AcqRel));
                 // The error of a broken connection cannot be reported to its controller.
-                let measured = own.serve(&stream).unwrap_or(false);
+                let measured = own.serve(stream).unwrap_or(false);
                 drop(counted);
                 if measured && own.once {
                     own.end();
@@ -124,19 +125,12 @@ impl Shared {
     }
 
     /// Serves one controller. Returns `true` if a measurement was made.
-    fn serve(&self, stream: &TcpStream) -> io::Result<bool> {
+    fn serve(&self, stream: TcpStream) -> io::Result<bool> {
         let silence = Duration::from_millis(limits::AGENT_SILENCE_MS_MAX);
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(silence))?;
         stream.set_write_timeout(Some(silence))?;
-        let session = handshake(&mut &*stream, Side::Agent, &self.secret, &SystemEntropy)?;
-        let mut reader = session.reader(stream.try_clone()?);
-        let mut writer = session.writer(stream.try_clone()?);
-        // The small first frame proves that the peer knows the secret.
-        let FromController::Alive = reader.receive()? else {
-            return reject(&mut writer, "expected `alive` first");
-        };
-        writer.send(&FromAgent::Alive)?;
+        let (mut reader, mut writer) = frame::accept(stream, Arc::clone(&self.tls), &self.secret)?;
         let FromController::Prepare(plan) = reader.receive()? else {
             return reject(&mut writer, "expected a plan");
         };
@@ -160,21 +154,21 @@ impl<T, F: Fn() -> T> Drop for Reset<T, F> {
 /// Delay before retrying after `accept` failed.
 const ACCEPT_RETRY: Duration = Duration::from_millis(20);
 
-fn reject(writer: &mut FrameWriter<TcpStream>, why: &str) -> io::Result<bool> {
+fn reject(writer: &mut FrameWriter, why: &str) -> io::Result<bool> {
     writer.send(&FromAgent::Rejected(why.to_owned())).map(|()| false)
 }
 
 /// Runs a measurement, from the plan to the results.
 fn measure(
     plan: PlanMessage,
-    mut reader: FrameReader<TcpStream>,
-    writer: &mut FrameWriter<TcpStream>,
+    mut reader: FrameReader,
+    writer: &mut FrameWriter,
 ) -> io::Result<bool> {
     let (options, inputs, part) = match plan.read() {
         Ok(read) => read,
         Err(problem) => return reject(writer, &problem),
     };
-    let measurement = match Measurement::prepare(&options, inputs, part) {
+    let mut measurement = match Measurement::prepare(&options, inputs, part) {
         Ok(measurement) => measurement,
         Err(problem) => return reject(writer, &problem.to_string()),
     };
@@ -192,23 +186,26 @@ fn measure(
             FromController::Prepare(_) => return reject(writer, "a plan was already received"),
         }
     };
-    work(measurement, at_us, options, reader, writer)
+    let (sender, events) = mpsc::channel();
+    let seconds = sender.clone();
+    // The receiver lives until the measurement is over.
+    measurement.on_second(move |second| drop(seconds.send(Event::Second(second))));
+    work((measurement, at_us, options), (sender, events), reader, writer)
 }
 
 enum Event {
     Progress(Progress),
+    Second(TimedInterval),
     Over(Box<Result<Collected, LoadError>>),
 }
 
 /// Generates the load on another thread, and reports progress to the controller.
 fn work(
-    measurement: Measurement,
-    at_us: u64,
-    options: Options,
-    reader: FrameReader<TcpStream>,
-    writer: &mut FrameWriter<TcpStream>,
+    (measurement, at_us, options): (Measurement, u64, Options),
+    (sender, events): (Sender<Event>, Receiver<Event>),
+    reader: FrameReader,
+    writer: &mut FrameWriter,
 ) -> io::Result<bool> {
-    let (sender, events) = mpsc::channel();
     let stop = options.stop.clone();
     let reader_stop = stop.clone();
     thread::Builder::new()
@@ -221,6 +218,8 @@ fn work(
     let result = loop {
         let sent = match events.recv_timeout(alive) {
             Ok(Event::Progress(progress)) => writer.send(&FromAgent::Progress(progress)),
+            Ok(Event::Second(second)) => SecondMessage::new(&second)
+                .and_then(|second| writer.send(&FromAgent::Second(second))),
             Ok(Event::Over(found)) => break Some(*found),
             Err(RecvTimeoutError::Timeout) => writer.send(&FromAgent::Alive),
             Err(RecvTimeoutError::Disconnected) => break None,
@@ -249,7 +248,7 @@ fn load(measurement: Measurement, at_us: u64, options: &Options, sender: &Sender
 }
 
 /// Returns when the controller requests a stop or the connection ends.
-fn listen(mut reader: FrameReader<TcpStream>, stop: &Stop) {
+fn listen(mut reader: FrameReader, stop: &Stop) {
     while let Ok(FromController::Alive | FromController::Clock) = reader.receive() {}
     stop.stop();
 }

@@ -15,7 +15,6 @@ mod interval;
 mod student;
 mod thresholds;
 
-use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use interval::{Confidence, Ratio, Samples, ratio};
@@ -120,17 +119,27 @@ pub fn compare(
     Ok(found)
 }
 
-/// Applies the Holm correction: the smallest p-value is compared with `alpha` divided by the number of
-/// comparisons, the next with `alpha` divided by one less, until one is not significant.
+/// Whether each p-value is significant, by the Holm correction: the smallest is compared with `alpha` divided by the
+/// number of comparisons, the next with `alpha` divided by one less, until one is not significant.
+pub(crate) fn significant(chances: &[f64], alpha: f64) -> Vec<bool> {
+    let mut order: Vec<(usize, f64)> = chances.iter().copied().enumerate().collect();
+    order.sort_by(|one, other| one.1.total_cmp(&other.1));
+    let mut found = vec![false; chances.len()];
+    for (place, (index, chance)) in order.into_iter().enumerate() {
+        if chance > alpha / (chances.len() - place) as f64 {
+            break;
+        }
+        found[index] = true;
+    }
+    found
+}
+
 fn correct_for_multiplicity(found: &mut [Comparison], alpha: f64) {
-    let chance = |one: &Comparison| one.ratio.map(|ratio| ratio.chance);
-    let mut order: Vec<&mut Comparison> =
+    let mut compared: Vec<&mut Comparison> =
         found.iter_mut().filter(|one| one.ratio.is_some()).collect();
-    order.sort_by(|one, other| chance(one).partial_cmp(&chance(other)).unwrap_or(Ordering::Equal));
-    let (all, mut significant) = (order.len(), true);
-    for (index, one) in order.into_iter().enumerate() {
-        let left = (all - index) as f64;
-        significant = significant && chance(one).is_some_and(|chance| chance <= alpha / left);
+    let chances = compared.iter().filter_map(|one| Some(one.ratio?.chance)).collect::<Vec<_>>();
+    let all = chances.len();
+    for (one, significant) in compared.iter_mut().zip(significant(&chances, alpha)) {
         if !significant && matches!(one.verdict, Verdict::Faster | Verdict::Slower) {
             one.verdict = Verdict::Inconclusive;
             let reason = format!("not significant among {all} comparisons");

@@ -1,44 +1,19 @@
-//! Student's t-distribution.
-//!
-//! Source: Abramowitz and Stegun, "Handbook of Mathematical Functions", 26.7.3 and 26.7.4: for whole degrees
-//! of freedom, the probability is a finite sum of powers of a cosine.
+//! Student's t-distribution, two-sided.
 
-use std::f64::consts::FRAC_2_PI;
+use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// Two-sided tail probability of `t`; `freedom` is at least 1.
 pub(super) fn beyond(t: f64, freedom: usize) -> f64 {
-    let angle = (t.abs() / (freedom as f64).sqrt()).atan();
-    let (sine, cosine) = angle.sin_cos();
-    let within = if freedom.is_multiple_of(2) {
-        sine * powers(cosine, 1.0, freedom / 2)
-    } else {
-        FRAC_2_PI * (angle + sine * cosine * powers(cosine, 2.0, freedom / 2))
-    };
-    (1.0 - within).clamp(0.0, 1.0)
+    2.0 * distribution(freedom).sf(t.abs())
 }
 
 /// The `t` with this two-sided tail probability.
 pub(super) fn quantile(share: f64, freedom: usize) -> f64 {
-    let (mut low, mut high) = (0.0, 1.0);
-    while beyond(high, freedom) > share && high < 1e9 {
-        high *= 2.0;
-    }
-    for _ in 0..100 {
-        let middle = f64::midpoint(low, high);
-        if beyond(middle, freedom) > share { low = middle } else { high = middle }
-    }
-    high
+    distribution(freedom).inverse_cdf(1.0 - share / 2.0)
 }
 
-/// The first `count` terms of 1 + n/(n+1) c^2 + n(n+2)/((n+1)(n+3)) c^4 + ...
-fn powers(cosine: f64, first: f64, count: usize) -> f64 {
-    let (mut term, mut sum, mut factor) = (1.0, 0.0, first);
-    for _ in 0..count {
-        sum += term;
-        term *= factor / (factor + 1.0) * cosine * cosine;
-        factor += 2.0;
-    }
-    sum
+fn distribution(freedom: usize) -> StudentsT {
+    StudentsT::new(0.0, 1.0, freedom as f64).expect("at least one degree of freedom")
 }
 
 #[cfg(test)]

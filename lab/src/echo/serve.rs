@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use base::Method;
 
-use super::{Counts, REQUESTS_TARGET};
+use super::{Counts, INTROSPECTION_TARGET, REQUESTS_TARGET};
 use crate::limits;
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use wire::http1::{
@@ -30,9 +30,18 @@ pub(super) struct Connection<'a> {
     unchunked: Vec<u8>,
     /// The response head.
     output: Vec<u8>,
-    /// Whether the current request is for the count.
-    is_for_count: bool,
+    asked: Asked,
 }
+
+/// What the current request is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    Echo,
+    Count,
+    Introspection,
+}
+
+const ACTIVE: &[u8] = br#"{"active":true,"client_id":"lab"}"#;
 
 /// The location of the current request's body.
 enum Body {
@@ -71,7 +80,7 @@ impl<'a> Connection<'a> {
             done: 0,
             unchunked: Vec::new(),
             output: Vec::new(),
-            is_for_count: false,
+            asked: Asked::Echo,
         }
     }
 
@@ -128,11 +137,20 @@ impl<'a> Connection<'a> {
     /// Writes the response head except for its length, while the request head is in the buffer.
     fn compose_head(&mut self, start: usize) {
         let request = self.input.get(start..).unwrap_or_default();
-        self.is_for_count = self.head.method() == Method::Get
-            && self.head.target(request) == REQUESTS_TARGET.as_bytes();
+        let target = self.head.target(request);
+        let is = |method, wanted: &str| self.head.method() == method && target == wanted.as_bytes();
+        self.asked = if is(Method::Get, REQUESTS_TARGET) {
+            Asked::Count
+        } else if is(Method::Post, INTROSPECTION_TARGET) {
+            Asked::Introspection
+        } else {
+            Asked::Echo
+        };
         self.output.clear();
         self.output.extend_from_slice(b"HTTP/1.1 200 OK\r\n");
-        if let Some(field) = self.head.find(Known::ContentType) {
+        if self.asked == Asked::Introspection {
+            self.output.extend_from_slice(b"content-type: application/json\r\n");
+        } else if let Some(field) = self.head.find(Known::ContentType) {
             self.output.extend_from_slice(b"content-type: ");
             self.output.extend_from_slice(field.value.of(request));
             self.output.extend_from_slice(b"\r\n");
@@ -205,11 +223,12 @@ impl<'a> Connection<'a> {
     }
 
     async fn respond(&mut self, body: &Body) -> Result<(), End> {
-        let count = self.is_for_count.then(|| self.counts.sum().to_string());
-        let body = match body {
-            _ if self.is_for_count => count.as_deref().unwrap_or_default().as_bytes(),
-            Body::Input(range) => self.input.get(range.clone()).unwrap_or_default(),
-            Body::Unchunked => &self.unchunked,
+        let count = (self.asked == Asked::Count).then(|| self.counts.sum().to_string());
+        let body = match (self.asked, body) {
+            (Asked::Count, _) => count.as_deref().unwrap_or_default().as_bytes(),
+            (Asked::Introspection, _) => ACTIVE,
+            (Asked::Echo, Body::Input(range)) => self.input.get(range.clone()).unwrap_or_default(),
+            (Asked::Echo, Body::Unchunked) => &self.unchunked,
         };
         self.output.extend_from_slice(b"content-length: ");
         push_decimal(&mut self.output, body.len());
@@ -219,7 +238,7 @@ impl<'a> Connection<'a> {
             b"\r\nconnection: close\r\n\r\n"
         });
         let body = if self.head.method() == Method::Head { &[] } else { body };
-        if !self.is_for_count {
+        if self.asked == Asked::Echo {
             self.counts.add();
         }
         write_both(&mut self.stream, &self.output, body).await?;

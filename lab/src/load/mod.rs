@@ -27,7 +27,7 @@ mod next_request;
 mod options;
 pub(crate) mod published_stats;
 pub(crate) mod report;
-mod request;
+pub(crate) mod request;
 pub(crate) mod response;
 pub mod scenario;
 mod search;
@@ -36,7 +36,7 @@ pub(crate) mod statistics;
 mod thread_state;
 mod user;
 mod wake_timer;
-mod websocket;
+pub(crate) mod websocket;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -61,6 +61,7 @@ pub use shape::{Shape, Stages, Think};
 pub use statistics::{Latency, Times};
 
 use crate::machine;
+use crate::recording::hlog::TimedInterval;
 use connect::Connector;
 pub(crate) use inputs::{Authorities, Inputs};
 use report::Collected;
@@ -138,6 +139,11 @@ impl Measurement {
     /// On the measurement's own clock.
     pub(crate) fn now_us(&self) -> u64 {
         self.plan.now_us()
+    }
+
+    /// `send` is called with each second of the measured time, counted from its start.
+    pub(crate) fn on_second(&mut self, send: impl Fn(TimedInterval) + Send + Sync + 'static) {
+        self.plan.on_second = Some(Box::new(send));
     }
 
     /// Unix time at the zero of the measurement's clock.
@@ -274,6 +280,7 @@ async fn prepare(
         running: AtomicUsize::new(options.threads),
         finished: Notify::new(),
         begun: AtomicUsize::new(0),
+        on_second: None,
         clock,
     };
     Ok((plan, settings))

@@ -125,7 +125,7 @@ impl<'a> Monitor<'a> {
                 self.ended = Some(self.snapshot());
                 return Ok(true);
             }
-            if now_us >= self.interval_us.saturating_add(us(SECOND)) {
+            if now_us >= self.next_second_us() {
                 self.take_interval(now_us);
             }
             if now_us.saturating_sub(self.last_progress.0) >= us(SECOND) {
@@ -144,11 +144,20 @@ impl<'a> Monitor<'a> {
     fn next_us(&self, now_us: u64) -> u64 {
         let mut next_us = now_us.saturating_add(us(STOP_LOOK)).min(self.plan.window.until_us());
         next_us = next_us.min(self.last_progress.0.saturating_add(us(SECOND)));
-        next_us = next_us.min(self.interval_us.saturating_add(us(SECOND)));
+        next_us = next_us.min(self.next_second_us());
         if self.began.is_none() {
             next_us = next_us.min(self.plan.window.from_us);
         }
         next_us
+    }
+
+    /// The end of the current interval: a whole second of the measured time. Intervals end a little later, which must not
+    /// add up: those of several agents belong together.
+    fn next_second_us(&self) -> u64 {
+        let from_us = self.plan.window.from_us;
+        let since_us = self.interval_us.saturating_sub(from_us);
+        let seconds = since_us.saturating_add(us(SECOND) / 2) / us(SECOND) + 1;
+        from_us.saturating_add(seconds.saturating_mul(us(SECOND)))
     }
 
     fn report_progress(&mut self, now_us: u64) {
@@ -202,13 +211,23 @@ impl<'a> Monitor<'a> {
             }
         }
         let begin_us = self.plan.window.from_us;
-        if let Some(point) = point((begin_us, from_us, until_us), &sum, spent)
+        let spent_us = spent.generator_us;
+        let second = TimedInterval { from_us, until_us, interval: sum, spent_us };
+        if let Some(point) = point(begin_us, &second, spent.target_us)
             && self.series.len() < limits::LOAD_SERIES_MAX
         {
             self.series.push(point);
         }
+        if let Some(send) = &self.plan.on_second {
+            send(TimedInterval {
+                from_us: from_us.saturating_sub(begin_us),
+                until_us: until_us.saturating_sub(begin_us),
+                interval: second.interval.clone(),
+                spent_us,
+            });
+        }
         if let Some(log) = &self.files.hlog {
-            log.push(TimedInterval { from_us, until_us, interval: sum });
+            log.push(second);
         }
     }
 
@@ -239,25 +258,25 @@ impl<'a> Monitor<'a> {
 
 /// CPU time in microseconds: of this process, and of the target with its descendants.
 #[derive(Clone, Copy, Default)]
-struct CpuTimes {
+pub(crate) struct CpuTimes {
     generator_us: u64,
-    target_us: Option<u64>,
+    pub(crate) target_us: Option<u64>,
 }
 
 impl CpuTimes {
-    fn now(options: &Options) -> Self {
-        let of_target = |pid| {
-            let used = proc::used(&proc::families(&[pid]));
+    pub(crate) fn now(options: &Options) -> Self {
+        let of_target = || {
+            let used = proc::used(&proc::families(&options.target_pids));
             used.cpu_user_us + used.cpu_system_us
         };
         Self {
             generator_us: machine::process_cpu_us(),
-            target_us: options.target_pid.map(of_target),
+            target_us: (!options.target_pids.is_empty()).then(of_target),
         }
     }
 
     /// What was spent since the last time.
-    fn advance(&mut self, options: &Options) -> Self {
+    pub(crate) fn advance(&mut self, options: &Options) -> Self {
         let before = std::mem::replace(self, Self::now(options));
         Self {
             generator_us: self.generator_us.saturating_sub(before.generator_us),
@@ -267,12 +286,14 @@ impl CpuTimes {
 }
 
 /// `None` for an interval without time or requests at the end of the measured time.
-fn point(
-    (begin_us, from_us, until_us): (u64, u64, u64),
-    interval: &Interval,
-    spent: CpuTimes,
+/// `begin_us`: the start of the measured time. `target_us`: the target's CPU time in the interval.
+pub(crate) fn point(
+    begin_us: u64,
+    second: &TimedInterval,
+    target_us: Option<u64>,
 ) -> Option<SeriesPoint> {
-    let seconds = until_us.saturating_sub(from_us) as f64 / 1_000_000.0;
+    let TimedInterval { from_us, until_us, interval, spent_us } = second;
+    let seconds = until_us.saturating_sub(*from_us) as f64 / 1_000_000.0;
     let latencies = &interval.latencies_us;
     let requests = latencies.len();
     if seconds <= 0.0 || (requests == 0 && seconds < SECOND.as_secs_f64()) {
@@ -288,8 +309,8 @@ fn point(
         p50_ms: ms(latencies.value_at_quantile(0.5)),
         p99_ms: ms(latencies.value_at_quantile(0.99)),
         max_ms: ms(latencies.max()),
-        generator_cpus: spent.generator_us as f64 / 1_000_000.0 / seconds,
-        target_cpus: spent.target_us.map(|us| us as f64 / 1_000_000.0 / seconds),
+        generator_cpus: *spent_us as f64 / 1_000_000.0 / seconds,
+        target_cpus: target_us.map(|us| us as f64 / 1_000_000.0 / seconds),
     })
 }
 

@@ -57,8 +57,8 @@ pub struct Options {
     pub recordings: Recordings,
     /// Random seed, used for think times from a range. Default: 0.
     pub seed: u64,
-    /// The process whose CPU time is shown, with its descendants.
-    pub target_pid: Option<u32>,
+    /// The processes whose CPU time is shown, with their descendants.
+    pub target_pids: Vec<u32>,
     /// Whether Ctrl-C (SIGINT) ends the measurement early, with a report.
     pub ctrl_c: bool,
     /// Ends the measurement early.
@@ -194,7 +194,7 @@ impl Options {
             shape: load::Shape::default(),
             recordings: Recordings::default(),
             seed: 0,
-            target_pid: None,
+            target_pids: Vec::new(),
             ctrl_c: false,
             stop: Stop::default(),
         }

@@ -19,6 +19,7 @@ use crate::load::scenario::{Compiled, Session};
 use crate::load::shape::{IdleUser, NextStart, Part, Scheduler, Shape, Timeline};
 use crate::load::statistics::{Interval, Sample, Tally};
 use crate::load::websocket::Handshake;
+use crate::recording::hlog::TimedInterval;
 use crate::recording::jtl;
 
 thread_local! {
@@ -56,6 +57,8 @@ pub(crate) struct Plan {
     pub(crate) finished: Notify,
     /// Users that have started; recorded in a JTL.
     pub(crate) begun: AtomicUsize,
+    /// Called with each second of the measured time, counted from its start.
+    pub(crate) on_second: Option<Box<dyn Fn(TimedInterval) + Send + Sync>>,
 }
 
 impl Plan {

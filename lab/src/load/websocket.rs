@@ -131,7 +131,7 @@ fn frame(opcode: u8, payload: &[u8], mask: [u8; 4]) -> Vec<u8> {
 }
 
 /// Reads the frames of a server.
-pub(super) struct MessageReader {
+pub(crate) struct MessageReader {
     search: Option<Search>,
     /// Bytes of the current frame's header so far.
     header: Vec<u8>,
@@ -148,7 +148,7 @@ pub(super) struct MessageReader {
 }
 
 impl MessageReader {
-    pub(super) fn new(expect: Option<&[u8]>) -> Self {
+    pub(crate) fn new(expect: Option<&[u8]>) -> Self {
         Self {
             search: expect.map(Search::new),
             header: Vec::new(),
@@ -186,7 +186,7 @@ impl MessageReader {
     }
 
     /// Processes the next bytes of the connection. `Some`: a message is complete, or the connection of no more use.
-    pub(super) fn feed(&mut self, mut bytes: &[u8]) -> Option<Outcome> {
+    pub(crate) fn feed(&mut self, mut bytes: &[u8]) -> Option<Outcome> {
         self.received += bytes.len() as u64;
         let mut complete = None;
         while let Some((first, rest)) = bytes.split_first() {

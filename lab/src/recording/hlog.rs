@@ -27,6 +27,8 @@ pub(crate) struct TimedInterval {
     pub(crate) from_us: u64,
     pub(crate) until_us: u64,
     pub(crate) interval: Interval,
+    /// The generator's CPU time; not part of the log.
+    pub(crate) spent_us: u64,
 }
 
 /// Writes the log on its own thread.
@@ -81,7 +83,7 @@ fn write(
         .with_max_value_divisor(US_PER_MS)
         .begin_log_with(&mut out, &mut serializer)?;
     log.write_comment(" values in microseconds, Interval_Max in milliseconds")?;
-    for TimedInterval { from_us, until_us, interval } in intervals {
+    for TimedInterval { from_us, until_us, interval, spent_us: _ } in intervals {
         let start = Duration::from_micros(from_us);
         let length = Duration::from_micros(until_us.saturating_sub(from_us));
         let tagged = [
@@ -125,7 +127,12 @@ mod tests {
             }
             written.push(interval.clone());
             let from_us = second * 1_000_000;
-            log.push(TimedInterval { from_us, until_us: from_us + 1_000_000, interval });
+            log.push(TimedInterval {
+                from_us,
+                until_us: from_us + 1_000_000,
+                interval,
+                spent_us: 0,
+            });
         }
         log.finish().unwrap();
         let expect: Vec<_> = written

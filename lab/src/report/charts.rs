@@ -70,8 +70,14 @@ struct OverTime {
 const OVER_TIME: &[OverTime] = &[
     OverTime { id: "rate-over-time", title: "Rate over time", y_name: "requests per second", figures: Figures::Rate,
         key: "rate_per_s" },
+    OverTime { id: "p50-over-time", title: "Median over time", y_name: "median response time (ms)",
+        figures: Figures::Latency, key: "p50_ms" },
     OverTime { id: "p99-over-time", title: "99th percentile over time", y_name: "99th percentile of response time (ms)",
         figures: Figures::Latency, key: "p99_ms" },
+    OverTime { id: "errors-over-time", title: "Errors over time", y_name: "failed requests", figures: Figures::Rate,
+        key: "errors" },
+    OverTime { id: "cpu-over-time", title: "CPU over time", y_name: "CPUs used by the target", figures: Figures::Cpu,
+        key: "target_cpus" },
 ];
 /// Shorter series are not drawn; longer ones are cut.
 const SECONDS_MIN: usize = 3;
@@ -99,6 +105,7 @@ pub fn charts(views: &[CaseView]) -> Vec<Chart> {
         }
     }
     charts.extend(matrix.distributions());
+    charts.extend(matrix.by_request());
     for over_time in OVER_TIME {
         charts.extend(matrix.over_time(over_time));
     }
@@ -298,6 +305,46 @@ impl<'a> Matrix<'a> {
         charts
     }
 
+    /// The 99th percentile of each request of a scenario, for each cell.
+    fn by_request(&self) -> Vec<Chart> {
+        let mut charts = Vec::new();
+        for (scenario, bytes, delay_ms) in self.planes(&self.sizes) {
+            for &users in &self.users {
+                let place = Cell { scenario, users: Some(users), bytes: Some(bytes), delay_ms };
+                let here = |target: &str| self.repetitions(target, place, Figures::Latency);
+                let mut categories: Vec<String> = Vec::new();
+                for view in self.targets.iter().flat_map(|target| here(target)) {
+                    for (name, _) in view.by_request() {
+                        if !categories.iter().any(|known| known == name) {
+                            categories.push(name.to_owned());
+                        }
+                    }
+                }
+                let series = self.of_targets(|target| {
+                    let p99 = |wanted: &String| {
+                        self.point(target, place, Figures::Latency, |view| {
+                            let found = view.by_request().find(|(name, _)| *name == wanted);
+                            found.and_then(|(_, figures)| figures.get("p99_ms")?.as_f64())
+                        })
+                    };
+                    categories.iter().map(p99).collect()
+                });
+                if series.is_empty() {
+                    continue;
+                }
+                let title = format!(
+                    "99th percentile by request: {scenario}, {users} users, {}{}",
+                    size(bytes),
+                    delay(delay_ms)
+                );
+                let id = format!("p99-by-request-{scenario}-{users}-{bytes}-{delay_ms}");
+                let names = ("request", "99th percentile of response time (ms)");
+                charts.push(chart(&id, title, names, Plot::Rows { categories, series }));
+            }
+        }
+        charts
+    }
+
     /// One line per target, of its first usable repetition, for each cell.
     fn over_time(&self, metric: &OverTime) -> Vec<Chart> {
         let mut charts = Vec::new();
@@ -309,7 +356,8 @@ impl<'a> Matrix<'a> {
                     found.first().map_or_else(Vec::new, |view| seconds(view, metric))
                 });
                 let length = series.iter().map(|one| one.points.len()).max().unwrap_or(0);
-                if length < SECONDS_MIN {
+                // Nothing to see: no errors.
+                if length < SECONDS_MIN || all_zero(&series) {
                     continue;
                 }
                 series.iter_mut().for_each(|one| one.points.resize(length, None));
@@ -362,8 +410,7 @@ impl<'a> Matrix<'a> {
                             .map(|name| self.point(target, at(name), metric.figures, metric.of))
                             .collect()
                     });
-                    let points = || series.iter().flat_map(|one| one.points.iter().flatten());
-                    if series.is_empty() || points().all(|point| point.value <= 0.0) {
+                    if all_zero(&series) {
                         continue;
                     }
                     if let Some(figure) = metric.published {
@@ -409,6 +456,11 @@ impl<'a> Matrix<'a> {
         }
         planes
     }
+}
+
+/// Also without series.
+fn all_zero(series: &[Series]) -> bool {
+    series.iter().flat_map(|one| one.points.iter().flatten()).all(|point| point.value <= 0.0)
 }
 
 /// The points of a case's time series; hollow if a warning concerns the figures.

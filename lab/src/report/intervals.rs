@@ -1,9 +1,10 @@
 //! A ranking in one picture: each target's ratio to the first with its interval, on a logarithmic axis. The line is at 1,
 //! where both are the same: a target whose interval crosses it can't be told from the first.
 
+use std::collections::BTreeSet;
 use std::fmt::{self, Write};
 
-use super::chart::{escaped, short};
+use super::chart::{colour_class, escaped, short};
 use super::ranking::{Place, Ranking};
 
 const WIDTH: f64 = 480.0;
@@ -13,8 +14,8 @@ const ROW: f64 = 22.0;
 /// Maximum length of a target's name, in characters.
 const NAME_CHARS: usize = 20;
 
-/// An SVG image; `None` if no target has a ratio.
-pub(super) fn picture(ranking: &Ranking) -> Option<String> {
+/// An SVG image; `None` if no target has a ratio. The place of a target in `targets` is that of its colour.
+pub(super) fn picture(ranking: &Ranking, targets: &BTreeSet<String>) -> Option<String> {
     let ends = |place: &Place| {
         let ratio = place.ratio.unwrap_or(1.0);
         let (low, high) = place.interval.unwrap_or((ratio, ratio));
@@ -27,19 +28,20 @@ pub(super) fn picture(ranking: &Ranking) -> Option<String> {
     }
     let low = ends.iter().copied().fold(1.0, f64::min);
     let high = ends.iter().copied().fold(1.0, f64::max);
-    let axis = Axis { low, high };
+    let axis = Axis { low, high, targets };
     let mut out = String::new();
     // Writing to a String cannot fail.
     let _ = write(&mut out, ranking, &axis);
     Some(out)
 }
 
-struct Axis {
+struct Axis<'t> {
     low: f64,
     high: f64,
+    targets: &'t BTreeSet<String>,
 }
 
-impl Axis {
+impl Axis<'_> {
     fn x(&self, ratio: f64) -> f64 {
         let width = (self.high / self.low).ln();
         let share = if width > 0.0 { (ratio / self.low).ln() / width } else { 0.5 };
@@ -47,16 +49,16 @@ impl Axis {
     }
 }
 
-fn write(out: &mut String, ranking: &Ranking, axis: &Axis) -> fmt::Result {
+fn write(out: &mut String, ranking: &Ranking, axis: &Axis<'_>) -> fmt::Result {
     let Some(first) = ranking.places.first() else { return Ok(()) };
     let rows = ranking.places.len() as f64;
     let (bottom, height) = (rows * ROW, (rows + 1.0) * ROW);
     let one = axis.x(1.0);
     write!(
         out,
-        "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{} relative to {}, as in the table\" \
-         font-size=\"12\" fill=\"currentColor\" stroke=\"none\">\
-         <line x1=\"{one:.1}\" x2=\"{one:.1}\" y1=\"0\" y2=\"{bottom}\" stroke=\"currentColor\" \
+        "<svg class=\"c\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"{} relative to {}, as in the table\" \
+         font-size=\"12\">\
+         <line class=\"a\" x1=\"{one:.1}\" x2=\"{one:.1}\" y1=\"0\" y2=\"{bottom}\" \
          stroke-dasharray=\"3 3\"/>",
         ranking.metric.name,
         escaped(&first.target)
@@ -84,23 +86,28 @@ fn write(out: &mut String, ranking: &Ranking, axis: &Axis) -> fmt::Result {
 
 fn write_row(
     out: &mut String,
-    axis: &Axis,
+    axis: &Axis<'_>,
     y: f64,
     place: &Place,
     ratio: Option<f64>,
 ) -> fmt::Result {
     let name: String = place.target.chars().take(NAME_CHARS).collect();
     write!(out, "<text x=\"0\" y=\"{:.1}\">{}</text>", y + 4.0, escaped(&name))?;
+    let colour = axis.targets.iter().position(|target| *target == place.target);
+    let class = colour_class(colour.unwrap_or(0));
     if let Some((low, high)) = place.interval {
         write!(
             out,
-            "<line x1=\"{:.1}\" x2=\"{:.1}\" y1=\"{y}\" y2=\"{y}\" stroke=\"currentColor\" stroke-width=\"2\"/>",
+            "<line class=\"{class} l\" x1=\"{:.1}\" x2=\"{:.1}\" y1=\"{y}\" y2=\"{y}\"/>",
             axis.x(low),
             axis.x(high)
         )?;
     }
     match ratio {
-        Some(ratio) => write!(out, "<circle cx=\"{:.1}\" cy=\"{y}\" r=\"4\"/>", axis.x(ratio)),
+        Some(ratio) => {
+            let x = axis.x(ratio);
+            write!(out, "<circle class=\"{class} f\" cx=\"{x:.1}\" cy=\"{y}\" r=\"4\"/>")
+        }
         None => write!(out, "<text x=\"{LEFT}\" y=\"{:.1}\">no case in common</text>", y + 4.0),
     }
 }
@@ -112,7 +119,8 @@ mod tests {
     use crate::report::ranking::tests::place;
 
     fn drawn(places: Vec<Place>) -> Option<String> {
-        picture(&Ranking::of_cpu(places))
+        let targets = places.iter().map(|place| place.target.clone()).collect();
+        picture(&Ranking::of_cpu(places), &targets)
     }
 
     #[test]
@@ -126,10 +134,10 @@ mod tests {
         let svg = drawn(half_and_double).unwrap();
         // 0.5, 1 and 2 are at even distances.
         for part in [
-            "<line x1=\"315.0\" x2=\"315.0\" y1=\"0\" y2=\"88\"",
-            "<circle cx=\"160.0\" cy=\"33\"",
-            "<line x1=\"160.0\" x2=\"315.0\" y1=\"33\"",
-            "<circle cx=\"470.0\" cy=\"55\"",
+            "<line class=\"a\" x1=\"315.0\" x2=\"315.0\" y1=\"0\" y2=\"88\"",
+            "<circle class=\"s0 f\" cx=\"160.0\" cy=\"33\"",
+            "<line class=\"s0 l\" x1=\"160.0\" x2=\"315.0\" y1=\"33\"",
+            "<circle class=\"s2 f\" cx=\"470.0\" cy=\"55\"",
             "&lt;b&gt;",
             "no case in common",
         ] {

@@ -2,7 +2,10 @@
 //! and the tables. Its only script sorts tables; without it everything else works.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::fmt::{self, Write};
+
+use serde_json::Value;
 
 use super::chart::{Chart, Setting, escaped, page_style, short};
 use super::intervals;
@@ -90,17 +93,24 @@ fn write_page(out: &mut String, views: &[CaseView], charts: &[Chart]) -> fmt::Re
         escaped(&ranking::headline(views)),
         escaped(&summary::counts(views))
     )?;
-    write_rankings(out, &ranking::rankings(views))?;
+    let measured = views.iter().filter(|view| view.result().state == State::Measured);
+    let targets = measured.map(CaseView::name).collect();
+    write_rankings(out, &ranking::rankings(views), &targets)?;
     write_warnings(out, views)?;
     write_charts(out, charts)?;
     write_results(out, views)?;
+    write_requests(out, views)?;
     write_scaling(out, views)?;
     write_environment(out, views)?;
     writeln!(out, "</main><script>{SCRIPT}</script></body></html>")
 }
 
 /// One table per metric, if there are several targets.
-fn write_rankings(out: &mut String, rankings: &[Ranking]) -> fmt::Result {
+fn write_rankings(
+    out: &mut String,
+    rankings: &[Ranking],
+    targets: &BTreeSet<String>,
+) -> fmt::Result {
     let several = || rankings.iter().filter(|ranking| ranking.places.len() > 1);
     if several().next().is_none() {
         return Ok(());
@@ -116,14 +126,14 @@ fn write_rankings(out: &mut String, rankings: &[Ranking]) -> fmt::Result {
         write!(
             out,
             "<div><h3>{} <span class=\"soft\">(usable in {usable} of {all} cases)</span></h3>\
-             <div class=\"wide\"><table><thead><tr>",
+             <div class=\"wide\"><table class=\"sortable\"><thead><tr>",
             metric.name
         )?;
         let header =
             ["target", "relative", "interval", "pairs", &format!("median {}", metric.unit)];
         let rows: Vec<[String; 5]> = ranking.places.iter().enumerate().map(place_row).collect();
         write_cells(out, &header, &rows)?;
-        let picture = intervals::picture(ranking).unwrap_or_default();
+        let picture = intervals::picture(ranking, targets).unwrap_or_default();
         write!(out, "</div>{picture}</div>")?;
     }
     out.write_str("</div></section>")
@@ -276,6 +286,34 @@ fn write_results(out: &mut String, views: &[CaseView]) -> fmt::Result {
         write!(out, "<td class=\"text\">{}</td></tr>", escaped(&codes(view)))?;
     }
     out.write_str("</tbody></table></div></section>")
+}
+
+/// The requests of scenarios, if there are any.
+fn write_requests(out: &mut String, views: &[CaseView]) -> fmt::Result {
+    const COLUMNS: [&str; 9] = [
+        "request", "case", "requests", "errors", "mean ms", "p50 ms", "p99 ms", "p99.9 ms",
+        "max ms",
+    ];
+    const KEYS: [&str; 7] =
+        ["requests", "errors", "mean_ms", "p50_ms", "p99_ms", "p999_ms", "max_ms"];
+    let rows = views.iter().flat_map(|view| {
+        view.by_request().map(move |(request, figures)| {
+            let figure = |key: &&str| of(figures.get(*key).and_then(Value::as_f64), 3);
+            let words = [request.to_owned(), name(view)];
+            words.into_iter().chain(KEYS.iter().map(figure)).collect::<Vec<_>>()
+        })
+    });
+    let rows: Vec<Vec<String>> = rows.collect();
+    if rows.is_empty() {
+        return Ok(());
+    }
+    out.write_str(
+        "<section aria-labelledby=\"requests\"><h2 id=\"requests\">Requests of scenarios</h2>\
+         <div class=\"wide\" role=\"region\" aria-labelledby=\"requests\" tabindex=\"0\">\
+         <table class=\"sortable\"><thead><tr>",
+    )?;
+    write_cells(out, &COLUMNS, &rows)?;
+    out.write_str("</div></section>")
 }
 
 /// The codes of the warnings, or why the case was not measured.

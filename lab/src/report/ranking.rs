@@ -1,13 +1,13 @@
 //! The ranking of targets, which is the headline of a report: who is first, by how much, and how surely.
 //!
 //! Targets are compared on the cases and repetitions that both have and whose figures are usable: the ratio is the
-//! geometric mean over these pairs, with the interval that `compare` computes. An interval that contains 1 is
-//! reported as no difference.
+//! geometric mean over these pairs, with the interval that `compare` computes. A difference that is not significant among
+//! all targets is reported as none.
 
 use std::collections::BTreeMap;
 
 use super::view::{CaseView, size, trimmed};
-use crate::compare::{Confidence, Ratio, Samples, ratio};
+use crate::compare::{Confidence, Samples, ratio, significant};
 use crate::warning::Figures;
 
 /// Targets in the order of one metric.
@@ -28,6 +28,8 @@ pub(super) struct Place {
     pub(super) ratio: Option<f64>,
     /// 95 %; `None` with fewer than two pairs.
     pub(super) interval: Option<(f64, f64)>,
+    /// Whether the difference is significant among all targets of the ranking.
+    pub(super) significant: bool,
     pub(super) pairs: usize,
     /// The median of its usable figures.
     pub(super) median: f64,
@@ -59,6 +61,9 @@ const METRICS: &[RankedMetric] = &[
     RankedMetric { name: "99th percentile", unit: "ms", best: "the lowest 99th percentile of response times",
         more_is_better: false, figures: Figures::Latency, kind: Kind::Load("p99_ms") },
 ];
+
+/// As that of the intervals.
+const SIGNIFICANCE: f64 = 0.05;
 
 /// A case and its repetition, without the target.
 type Key<'a> = (&'a str, u32, u64, u64, u32);
@@ -102,15 +107,23 @@ fn ranking(views: &[CaseView], metric: &'static RankedMetric) -> Option<Ranking>
     let places = order.iter().enumerate().map(|(place, (target, figures))| {
         let pairs = if place == 0 { Vec::new() } else { pairs(first, figures) };
         let sure = ratio(&Samples::Pairs(pairs.clone()), Confidence::Percent95);
-        Place {
+        let place = Place {
             target: (*target).clone(),
             ratio: mean_ratio(&pairs),
-            interval: sure.map(|Ratio { low, high, .. }| (low, high)),
+            interval: sure.map(|sure| (sure.low, sure.high)),
+            significant: false,
             pairs: pairs.len(),
             median: median(figures.values().copied()),
-        }
+        };
+        (place, sure.map(|sure| sure.chance))
     });
-    Some(Ranking { metric, places: places.collect(), usable })
+    let (mut places, chances): (Vec<Place>, Vec<Option<f64>>) = places.unzip();
+    let known: Vec<f64> = chances.iter().copied().flatten().collect();
+    let compared = places.iter_mut().filter(|place| place.interval.is_some());
+    for (place, significant) in compared.zip(significant(&known, SIGNIFICANCE)) {
+        place.significant = significant;
+    }
+    Some(Ranking { metric, places, usable })
 }
 
 fn pairs(of: &BTreeMap<Key<'_>, f64>, to: &BTreeMap<Key<'_>, f64>) -> Vec<(f64, f64)> {
@@ -138,7 +151,7 @@ impl Ranking {
         }
         let describe = |place: &Place| match (place.ratio, place.interval) {
             (None, _) => format!("{} has no case in common with it", place.target),
-            (Some(_), Some((low, high))) if low <= 1.0 && high >= 1.0 => {
+            (Some(_), Some(_)) if !place.significant => {
                 format!("{}: no significant difference", place.target)
             }
             (Some(ratio), Some((low, high))) => {
@@ -148,8 +161,7 @@ impl Ranking {
                 format!("{}: {ratio:.2} times that (measured once)", place.target)
             }
         };
-        let same =
-            |place: &Place| place.interval.is_some_and(|(low, high)| low <= 1.0 && high >= 1.0);
+        let same = |place: &Place| place.interval.is_some() && !place.significant;
         if others.iter().all(same) {
             let ratios = others.iter().filter_map(|place| Some((&place.target, place.ratio?)));
             let ratios: Vec<String> =
@@ -225,7 +237,8 @@ pub(super) mod tests {
         ratio: Option<f64>,
         interval: Option<(f64, f64)>,
     ) -> Place {
-        Place { target: target.to_owned(), ratio, interval, pairs: 2, median: 1.0 }
+        let significant = interval.is_some();
+        Place { target: target.to_owned(), ratio, interval, significant, pairs: 2, median: 1.0 }
     }
 
     #[test]
@@ -250,6 +263,25 @@ pub(super) mod tests {
             "a has the least CPU time per request; c: no significant difference; b: 2.00 times that (2.00 \
              to 2.00); d has no case in common with it."
         );
+    }
+
+    #[test]
+    fn a_difference_must_be_significant_among_all_targets() {
+        // The interval of `b` is just above 1. Among nine others like it, that happens by chance.
+        let noise = [1.02, 1.05, 1.03, 1.08];
+        let of = |others: usize| {
+            let mut views = Vec::new();
+            for (repetition, noise) in (1..).zip(noise) {
+                views.push(view("a", "plain", repetition, 10.0));
+                for other in 0..others {
+                    views.push(view(&format!("b{other}"), "plain", repetition, 10.0 * noise));
+                }
+            }
+            rankings(&views).swap_remove(0).places.swap_remove(1)
+        };
+        let (alone, among) = (of(1), of(9));
+        assert!(alone.significant && !among.significant, "{alone:?} {among:?}");
+        assert_eq!(alone.interval, among.interval);
     }
 
     #[test]

@@ -1,14 +1,14 @@
 //! The results of a run as one Markdown table, and its place in a document.
 //!
 //! A row has the medians of a case over the repetitions in which the figure is usable; `*` marks a figure that a
-//! warning concerns in all repetitions. Columns without a figure are left out. The table begins with the command, the
-//! date and the machine, so that the document needs nothing else.
+//! warning concerns in all repetitions. Columns without a figure are left out. The table begins with the verdict, the
+//! command, the date and the machine, and ends with what was not served, so that the document needs nothing else.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use super::summary;
 use super::view::{CaseView, size, trimmed};
+use super::{ranking, summary};
 use crate::compare::{Confidence, Ratio, Samples, ratio};
 use crate::result::{Case, State};
 use crate::warning::Figures;
@@ -55,9 +55,9 @@ struct Group<'v> {
     views: Vec<&'v CaseView>,
 }
 
-/// The table, with the CPU time relative to the target `reference` if one is given.
+/// The table, with the CPU time relative to the first of `references` that has one in the same cell.
 #[must_use]
-pub fn table(views: &[CaseView], reference: Option<&str>) -> String {
+pub fn table(views: &[CaseView], references: &[String]) -> String {
     let mut out = String::new();
     for line in origin(views) {
         let _ = writeln!(out, "{}", wrapped(&line));
@@ -70,7 +70,9 @@ pub fn table(views: &[CaseView], reference: Option<&str>) -> String {
     let mut header = vec!["scenario".to_owned(), "users".to_owned(), "size".to_owned()];
     header.push("target".to_owned());
     header.extend(used.iter().map(|column| column.name.to_owned()));
-    header.extend(reference.map(|name| format!("CPU of {name}'s")));
+    if !references.is_empty() {
+        header.push(format!("CPU of {}'s", references.join("'s or ")));
+    }
     let line = |cells: &[String]| format!("| {} |", cells.join(" | "));
     let numbers = "--:|".repeat(header.len() - 4);
     // Writing to a String cannot fail.
@@ -80,22 +82,39 @@ pub fn table(views: &[CaseView], reference: Option<&str>) -> String {
         let mut cells = vec![case.scenario.clone(), case.users.to_string()];
         cells.extend([size(case.payload_bytes), group.target().replace('|', "\\|")]);
         cells.extend(used.iter().map(|column| group.cell(column).unwrap_or_default()));
-        if let Some(name) = reference {
-            cells.push(group.relative_to(name, &groups));
+        if !references.is_empty() {
+            cells.push(group.relative_to(references, &groups));
         }
         let _ = writeln!(out, "{}", line(&cells));
     }
     if out.contains("* |") {
         out.push_str("\n`*`: a warning concerns this figure in all repetitions.\n");
     }
+    out.push_str(&not_served(views));
     out
 }
 
-/// Command, date and machine, one item each.
+/// What each target does not serve, with the reason.
+fn not_served(views: &[CaseView]) -> String {
+    let mut scenarios: BTreeMap<(String, &str), BTreeSet<&str>> = BTreeMap::new();
+    for found in views.iter().map(CaseView::result).filter(|one| one.state == State::NotServed) {
+        let reason = found.reason.clone().unwrap_or_default();
+        scenarios.entry((reason, &found.case.target)).or_default().insert(&found.case.scenario);
+    }
+    let mut out = String::new();
+    for ((reason, _), names) in scenarios {
+        let names: Vec<&str> = names.into_iter().collect();
+        let _ =
+            writeln!(out, "{}", wrapped(&format!("- {}: not served; {reason}", names.join(", "))));
+    }
+    if out.is_empty() { out } else { format!("\n{out}") }
+}
+
+/// Verdict, command, date and machine, one item each.
 fn origin(views: &[CaseView]) -> Vec<String> {
     let measured =
         || views.iter().map(CaseView::result).filter(|found| found.state == State::Measured);
-    let mut lines = Vec::new();
+    let mut lines = vec![format!("- {}", ranking::headline(views))];
     let commands: BTreeSet<String> = measured().map(|found| command(&found.command)).collect();
     lines.extend(commands.into_iter().map(|command| format!("- `{command}`")));
     let days: BTreeSet<&str> =
@@ -179,11 +198,14 @@ impl Group<'_> {
     }
 
     /// The ratio to the reference in the same cell, with its 95 % interval.
-    fn relative_to(&self, reference: &str, groups: &[Self]) -> String {
-        let same = |other: &&Self| {
-            other.target() == reference && self.cell_of_matrix() == other.cell_of_matrix()
+    fn relative_to(&self, references: &[String], groups: &[Self]) -> String {
+        let of_target = |name: &String| {
+            let same = |other: &&Self| {
+                other.target() == *name && self.cell_of_matrix() == other.cell_of_matrix()
+            };
+            groups.iter().find(same)
         };
-        let Some(other) = groups.iter().find(same) else { return String::new() };
+        let Some(other) = references.iter().find_map(of_target) else { return String::new() };
         let figures = |group: &Self| -> Vec<(u32, f64)> {
             let usable = group.views.iter().filter(|view| view.is_usable(Figures::Cpu));
             usable
@@ -198,7 +220,7 @@ impl Group<'_> {
                 Some((*theirs, mine))
             })
             .collect();
-        if self.target() == reference {
+        if self.target() == other.target() {
             return "1".to_owned();
         }
         match ratio(&Samples::Pairs(pairs.clone()), Confidence::Percent95) {
@@ -264,14 +286,23 @@ mod tests {
             ]);
         }
         views[1].warnings = vec![crate::validity::recorded("errors", "failed")];
-        let text = table(&views, Some("nginx"));
+        for scenario in ["xslt", "mediation"] {
+            let mut one = view("ours", 1, 1.0);
+            one.found.result.case.scenario = scenario.to_owned();
+            one.found.result.state = State::NotServed;
+            one.found.result.reason = Some("ours does not support xml".to_owned());
+            views.push(one);
+        }
+        let text = table(&views, &["other".to_owned(), "nginx".to_owned()]);
         for row in [
             "| scenario | users | size | target | CPU us/request | requests/s | p50 ms | peak MiB | ready ms | \
-             idle MiB | CPU of nginx's |",
+             idle MiB | CPU of other's or nginx's |",
+            "- ours has the least CPU time per request; nginx: 1.33 times that (1.33 to 1.33).",
+            "\n- mediation, xslt: not served; ours does not support xml\n",
             "| passthrough | 10 | 1KiB | nginx | 40 | 1000 | 1.25 | 3 | 17.5 | 8.6 | 1 |",
             "| passthrough | 10 | 1KiB | ours | 30 | 1000 | 1.25 | 3 | 17.5 | 8.6 | 0.750 (0.750 to 0.750) |",
             "- `penstock lab`",
-            "- measured on 2026-01-01; 6 cases: 6 measured (usable: CPU in 5, rate in 5, latency in 5), 0 not",
+            "- measured on 2026-01-01; 8 cases: 6 measured (usable: CPU in 5, rate in 5, latency in 5), 2 not",
         ] {
             assert!(text.contains(row), "{row}\n{text}");
         }
@@ -292,7 +323,7 @@ mod tests {
                 ["penstock", "lab", "run", "--out", "/var/x"].map(str::to_owned).into();
             views.push(one);
         }
-        let text = table(&views, None);
+        let text = table(&views, &[]);
         let rows: Vec<&str> =
             text.lines().filter(|line| line.starts_with("| passthrough")).collect();
         let starts =
@@ -310,7 +341,7 @@ mod tests {
         one.found.result.changes =
             Some(Changes { live: 9, lost: 1, p50_ms: 8.04, p99_ms: 20.0, max_ms: 30.0 });
         one.warnings = vec![crate::validity::recorded("errors", "failed")];
-        let text = table(&[one], None);
+        let text = table(&[one], &[]);
         assert!(
             text.contains(
                 "| ours | 15* | 1000* | 1.25* | 3* | 17.5* | 8.6* | 9* | 1* | 8* | 20* |"

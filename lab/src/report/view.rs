@@ -39,6 +39,14 @@ impl CaseView {
         self.result().load.get("published")?.get(name).and_then(Value::as_f64)
     }
 
+    /// The name and the figures of each request of a scenario.
+    pub fn by_request(&self) -> impl Iterator<Item = (&str, &Value)> {
+        let all = self.result().load.get("by_request").and_then(Value::as_array);
+        let named = |one: &'_ Value| one.get("name").and_then(Value::as_str).is_some();
+        let all = all.into_iter().flatten().filter(move |one| named(one));
+        all.map(|one| (one.get("name").and_then(Value::as_str).unwrap_or_default(), one))
+    }
+
     /// User and system CPU time of the target per request, in microseconds.
     #[must_use]
     pub fn cpu_us(&self) -> Option<f64> {

@@ -120,6 +120,10 @@ pub struct LoadPart {
     pub streams: Option<NonZeroUsize>,
     /// Open a connection for each request.
     pub connection_per_request: bool,
+    /// Addresses of `penstock lab agent` that generate the load instead of this process.
+    pub agents: Vec<String>,
+    /// File with the secret shared with the agents; relative to the suite.
+    pub agent_token_file: Option<PathBuf>,
 }
 
 impl LoadPart {
@@ -144,6 +148,8 @@ impl Default for LoadPart {
             http2: false,
             streams: None,
             connection_per_request: false,
+            agents: Vec::new(),
+            agent_token_file: None,
         }
     }
 }
@@ -236,7 +242,10 @@ impl Suite {
                 restart: file.matrix.restart,
             },
             time: file.time,
-            load: file.load,
+            load: LoadPart {
+                agent_token_file: file.load.agent_token_file.map(|name| folder.join(name)),
+                ..file.load
+            },
             cores: file.cores,
             backend,
             limits,

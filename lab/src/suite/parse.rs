@@ -14,6 +14,7 @@ use super::definition::{
 };
 use super::scenario::{self, Scenario};
 use super::source::Source;
+use crate::agent;
 use crate::load;
 use crate::target::definition::{self, Target};
 
@@ -266,7 +267,29 @@ fn check_load(source: &Source, file: &File) -> Result<(), String> {
         let name = source.name.display();
         return Err(format!("{name}: error: [load]: `streams` needs `http2 = true`"));
     }
-    options.check().map_err(describe)
+    options.check().map_err(describe)?;
+    check_agents(&options, file)
+        .map_err(|problem| format!("{}: error: [load]: {problem}", source.name.display()))
+}
+
+/// `options`: those of the case with the fewest users.
+fn check_agents(options: &load::Options, file: &File) -> Result<(), String> {
+    let LoadPart { agents, agent_token_file, .. } = &file.load;
+    if agents.is_empty() != agent_token_file.is_none() {
+        return Err("`agents` and `agent_token_file` need each other".to_owned());
+    }
+    if agents.is_empty() {
+        return Ok(());
+    }
+    if file.load.jtl {
+        return Err("`jtl` is not available with agents, which transfer no single requests".into());
+    }
+    if file.time.calibrate.is_some() {
+        return Err(
+            "`calibrate` is not available with agents, which cannot reach the backend".into()
+        );
+    }
+    agent::check(options, agents).map_err(|error| error.to_string())
 }
 
 /// Rejects delays for targets that do not forward to the lab's backend: the delay would have no effect.

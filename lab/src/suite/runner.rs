@@ -16,6 +16,7 @@ use super::run_folder::RunFolder;
 use super::scenario::Scenario;
 use super::upstream::UpstreamCount;
 use super::{Event, Run, RunError, rfc3339};
+use crate::agent::{self, Secret};
 use crate::load::{self, Options, Progress, Trust};
 use crate::recording::Recordings;
 use crate::result::{
@@ -43,6 +44,7 @@ pub(crate) struct Runner<'r> {
     folder: RunFolder,
     fixtures: Fixtures,
     reaper: Reaper,
+    agent_secret: Option<Secret>,
     /// The backend's address.
     listen: SocketAddrV4,
     /// Hash of the suite.
@@ -96,6 +98,8 @@ impl<'r> Runner<'r> {
     pub(crate) fn new(run: &'r Run, suite: &'r Suite, folder: RunFolder) -> Result<Self, RunError> {
         let fixtures = Fixtures::prepare(folder.fixtures(), &run.penstock, suite.load.seed)
             .map_err(RunError::Unable)?;
+        let token_file = suite.load.agent_token_file.as_deref();
+        let agent_secret = token_file.map(Secret::read).transpose().map_err(RunError::Unable)?;
         let reaper = Reaper::start().map_err(|error| RunError::Unable(format!("sh: {error}")))?;
         let listen = match suite.backend {
             Some(listen) => listen,
@@ -110,6 +114,7 @@ impl<'r> Runner<'r> {
             folder,
             fixtures,
             reaper,
+            agent_secret,
             listen,
             config_sha256: suite.sha256(),
             machine: proc::machine(),
@@ -216,6 +221,7 @@ impl<'r> Runner<'r> {
             threads: suite.load.threads.min(protocol.connections(case.users as usize)),
             shape: suite.load.shape.clone(),
             connection_per_request: suite.load.connection_per_request,
+            target_pids: watched.target.pids.clone(),
             ..self.options(case, scenario, url)?
         };
         // Sampling must not use the target's CPU.
@@ -319,7 +325,11 @@ impl<'r> Runner<'r> {
             span = (end_us.saturating_sub(us(options.duration)), end_us);
             on_event(&Event::Load(progress));
         };
-        let report = on_generator(self.suite, || load::run(options, &mut show));
+        let agents = &self.suite.load.agents;
+        let report = on_generator(self.suite, || match &self.agent_secret {
+            Some(secret) => agent::run(options, agents, secret, &mut show),
+            None => load::run(options, &mut show),
+        });
         let report = report.map_err(CaseError::Failed)?.map_err(|error| error.to_string());
         if self.run.stop.is_stopped() {
             return Err(CaseError::Interrupted);

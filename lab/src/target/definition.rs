@@ -23,6 +23,7 @@ pub const SHIPPED: &[(&str, &str)] = &[
     ("penstock-balanced", include_str!("../../../suites/targets/penstock-balanced.toml")),
     ("penstock-integration", include_str!("../../../suites/targets/penstock-integration.toml")),
     ("remote",            include_str!("../../../suites/targets/remote.toml")),
+    ("spring-cloud-gateway", include_str!("../../../suites/targets/spring-cloud-gateway.toml")),
     ("synapse",           include_str!("../../../suites/targets/synapse.toml")),
 ];
 
@@ -89,12 +90,35 @@ pub(crate) struct TemplatePart {
     /// Insert only if the scenario has this need.
     #[serde(default)]
     pub(crate) needs: Option<String>,
-    /// Insert only if the scenario does not have this need.
+    /// Insert only if the scenario has none of these needs.
     #[serde(default)]
-    pub(crate) unless: Option<String>,
+    pub(crate) unless: Unless,
     /// Insert once for each copy of this process.
     #[serde(default)]
     pub(crate) each: Option<String>,
+}
+
+/// One need, or several.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged, expecting = "`unless` must be a need, or a list of needs")]
+pub(crate) enum Unless {
+    One(String),
+    Several(Vec<String>),
+}
+
+impl Default for Unless {
+    fn default() -> Self {
+        Self::Several(Vec::new())
+    }
+}
+
+impl Unless {
+    pub(crate) fn needs(&self) -> &[String] {
+        match self {
+            Self::One(need) => std::slice::from_ref(need),
+            Self::Several(needs) => needs,
+        }
+    }
 }
 
 /// A process of the target. Processes start in order, each when the previous one is ready.

@@ -60,7 +60,7 @@ impl TemplateContext<'_> {
     fn part(&self, name: &str) -> Result<String, String> {
         let part = self.parts.get(name).ok_or_else(|| format!("unknown part `{name}`"))?;
         let wanted = |need: &String| self.needs.contains(need);
-        if !part.needs.as_ref().is_none_or(wanted) || part.unless.as_ref().is_some_and(wanted) {
+        if !part.needs.as_ref().is_none_or(wanted) || part.unless.needs().iter().any(wanted) {
             return Ok(String::new());
         }
         let plain = |values: &Values| {
@@ -143,6 +143,7 @@ pub(crate) fn pieces(template: &str) -> impl Iterator<Item = Piece<'_>> {
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
+    use crate::target::definition::Unless;
 
     #[test]
     fn names_are_replaced_and_other_braces_are_kept() {
@@ -162,7 +163,7 @@ mod tests {
             TemplatePart {
                 text: Spanned::new(0..0, text.to_owned()),
                 needs: needs.map(str::to_owned),
-                unless: unless.map(str::to_owned),
+                unless: Unless::Several(unless.into_iter().map(str::to_owned).collect()),
                 each: each.map(str::to_owned),
             }
         };

@@ -16,8 +16,8 @@ pub(super) fn read(
 ) -> Vec<IssuerSettings> {
     let mut issuers: Vec<IssuerSettings> = Vec::new();
     let mut names: Vec<&str> = Vec::new();
-    // API keys may have the `iss` of tokens, with other keys.
-    let (mut claims, mut key_claims): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
+    // API keys and internal keys may have the `iss` of tokens, with other keys.
+    let mut claims: [Vec<&str>; 3] = Default::default();
     for table in root.sections("issuer", "issuer", report) {
         let discovered = discovered(&table, report);
         let iss = match discovered {
@@ -30,8 +30,14 @@ pub(super) fn read(
         };
         unique(name, &mut names, "name", report);
         let api_keys = table.flag("api_keys", false, report);
-        let claims = if api_keys { &mut key_claims } else { &mut claims };
-        unique(iss, claims, "iss", report);
+        let internal_keys = table.flag("internal_keys", false, report);
+        let [of_tokens, of_keys, of_internal_keys] = &mut claims;
+        let before = match (api_keys, internal_keys) {
+            (true, _) => of_keys,
+            (false, true) => of_internal_keys,
+            (false, false) => of_tokens,
+        };
+        unique(iss, before, "iss", report);
         let algorithms = algorithms(&table, report);
         let introspection = introspection(&table, outside, report);
         let revocations = revocations(&table, outside, report);
@@ -47,6 +53,7 @@ pub(super) fn read(
             padded_segments: table.flag("padded_segments", false, report),
             allow_unlimited: table.flag("allow_unlimited", false, report),
             api_keys,
+            internal_keys,
             introspection,
             revocations,
         };
@@ -229,7 +236,7 @@ fn jwks(table: &Table<'_>, outside: &Outside<'_>, report: &mut Report) -> Option
 }
 
 /// Whether nobody on the way can read or replace `what`.
-fn fetched_safely(url: &str, place: Place, what: &str, report: &mut Report) -> bool {
+pub(super) fn fetched_safely(url: &str, place: Place, what: &str, report: &mut Report) -> bool {
     match crate::address::is_confidential(url) {
         Ok(true) => return true,
         Ok(false) => report.error(

@@ -8,6 +8,7 @@
 mod applications;
 mod backend_jwt;
 mod control;
+mod credentials;
 mod issuers;
 mod manual;
 mod plans;
@@ -16,6 +17,7 @@ mod render;
 mod secret;
 mod sections;
 mod table;
+mod users;
 
 use std::path::{Path, PathBuf};
 

@@ -17,10 +17,12 @@ use toml::de::DeTable;
 use super::Outside;
 use super::backend_jwt;
 use super::control;
+use super::credentials;
 use super::issuers;
 use super::manual::MANUAL;
 use super::quotas;
 use super::table::Table;
+use super::users;
 use crate::address::{Wrong, host_pattern};
 use crate::openapi::cors::{header, origin};
 use crate::report::{Report, shorten};
@@ -60,6 +62,8 @@ pub(super) fn settings(
         access_log: access_log(&root.section("access_log", "access_log", report), outside, report),
         log: log(&root.section("log", "log", report), report),
         issuers: issuers::read(&root, outside, report),
+        users: users::read(&root, report),
+        credentials: credentials::read(&root, outside, report),
         plans: super::plans::shipped(),
     };
     listeners_differ(&root, report);

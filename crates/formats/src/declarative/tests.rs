@@ -109,6 +109,7 @@ audiences = ["a", "b"]
 leeway_s = 300
 padded_segments = true
 api_keys = true
+internal_keys = true
 allow_unlimited = true
 [[issuer]]
 name = "partner"
@@ -118,6 +119,32 @@ jwks = "https://partner.example/keys?v=1"
 name = "pem"
 iss = "pem"
 pem = "keys/key.pem"
+[[credential]]
+name = "basic"
+type = "basic"
+username = "gateway"
+password = { env = "SHARED" }
+[[credential]]
+name = "header"
+type = "api_key"
+header = "X-Key"
+key = { file = "keys/secret" }
+[[credential]]
+name = "query"
+type = "api_key"
+query = "key"
+key = { env = "SHARED" }
+[[credential]]
+name = "client"
+type = "oauth2"
+token_url = "https://idp.example/token"
+client_id = "gateway"
+client_secret = { env = "SHARED" }
+scopes = ["orders"]
+[[user]]
+name = "ann"
+password_hash = "$argon2id$v=19$m=64,t=2,p=1$c2FsdHNhbHQ$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
+scopes = ["read"]
 [[issuer]]
 name = "shared"
 iss = "shared"
@@ -227,7 +254,7 @@ fn every_source_of_keys_reaches_its_issuer() {
     let first = issuers.first().expect("there are six");
     let names: Vec<&str> = first.algorithms.iter().map(|algorithm| algorithm.as_str()).collect();
     assert_eq!((names, first.leeway_s), (vec!["RS256", "ES256"], 300));
-    assert!(first.padded_segments && first.api_keys);
+    assert!(first.padded_segments && first.api_keys && first.internal_keys);
     let unlimited: Vec<bool> = issuers.iter().map(|issuer| issuer.allow_unlimited).collect();
     assert_eq!(unlimited, [true, false, false, false, false, false]);
     assert_eq!(first.audiences, ["a", "b"]);
@@ -614,6 +641,8 @@ fn what_is_wrong_with_shared_quotas_is_reported_without_the_password() {
         gateway(lines, expect);
     }
 }
+
+mod credentials;
 
 /// `lines` follow a gateway with one listener: they begin on line 3.
 #[track_caller]

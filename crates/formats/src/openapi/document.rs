@@ -211,12 +211,16 @@ impl<'n> Document<'n> {
 
     /// Whether no credential can be valid that it accepts.
     fn is_closed(&self, security: &Security) -> bool {
-        let Defaults { issuers_configured, applications_configured, .. } = *self.defaults;
+        let Defaults { issuers_configured, applications_configured, users_configured, .. } =
+            *self.defaults;
         match security {
             Security::Open => false,
             Security::Required(accepts) => {
                 let by_key = applications_configured && !accepts.api_keys.is_empty();
-                !issuers_configured && !by_key && !accepts.optional
+                let by_login = users_configured && accepts.login.is_some();
+                let is_signed = accepts.token.is_some() || !accepts.api_keys.is_empty();
+                let by_issuer = issuers_configured && is_signed;
+                !by_issuer && !by_key && !by_login && !accepts.optional
             }
         }
     }
@@ -228,7 +232,7 @@ impl<'n> Document<'n> {
             .or_else(|| self.root.member("paths"))
             .map(|member| member.key_place);
         let message = "the API requires a credential, but no issuer is configured";
-        let help = "add an [[issuer]] to penstock.toml, or write `x-wso2-disable-security: true` for public access";
+        let help = "add an [[issuer]] to penstock.toml, a [[user]] for passwords, or write `x-wso2-disable-security: true` for public access";
         report.error(place, message, help);
     }
 

@@ -4,7 +4,7 @@
 use model::{Endpoint, Place, Upstream, UpstreamKind};
 
 use super::extensions::{self, Level};
-use super::{Defaults, resilience, values};
+use super::{Defaults, backend_auth, resilience, values};
 use crate::address;
 use crate::report::{Report, one_of, shorten, suggest};
 use crate::tree::{Map, Member, Node};
@@ -116,9 +116,13 @@ impl<'n> Upstreams<'n> {
             );
         }
         check_unsupported(map, report);
+        let security = map.get("securityConfig");
+        let credential =
+            security.and_then(|node| backend_auth::read(node, &self.defaults.credentials, report));
         let endpoints = urls(map, node.place, report);
         let kind = kind(map, endpoints.as_ref().map_or(0, Vec::len), report);
         let mut upstream = self.upstream(kind?, endpoints?);
+        upstream.credential = credential;
         resilience::read(map, &mut upstream, report);
         Some(upstream)
     }
@@ -143,10 +147,6 @@ impl<'n> Upstreams<'n> {
 }
 
 fn check_unsupported(map: &Map<'_>, report: &mut Report) {
-    if let Some(member) = map.member("securityConfig") {
-        let message = "`securityConfig` is not supported yet: requests would be forwarded without these credentials";
-        report.error(member.key_place, message, "remove it if the upstream needs no credentials");
-    }
     let unverified = map.member("disableSslVerification");
     if let Some(member) = unverified.filter(|member| member.value.as_bool() != Some(false)) {
         let message = "`disableSslVerification` is not supported: certificates of upstreams are always verified";

@@ -26,6 +26,7 @@ pub(super) struct General {
 }
 
 pub(super) fn read(root: &Map<'_>, report: &mut Report) -> General {
+    let (lifecycle, is_prototype) = lifecycle(root, report);
     General {
         transports: transports(root, report),
         auth_header: auth_header(root, report),
@@ -36,17 +37,19 @@ pub(super) fn read(root: &Map<'_>, report: &mut Report) -> General {
         strict_paths: flag(root, "x-penstock-strict-paths", report),
         cors: root.get("x-wso2-cors").and_then(|node| cors::read(node, report)),
         response_cache: response_cache(root, report),
-        lifecycle: lifecycle(root, report),
-        subscription: flag(root, "x-penstock-subscription", report).unwrap_or(true),
+        lifecycle,
+        subscription: flag(root, "x-penstock-subscription", report).unwrap_or(!is_prototype),
         upgrades: upgrades(root, report),
     }
 }
 
-/// `x-penstock-lifecycle`
-fn lifecycle(root: &Map<'_>, report: &mut Report) -> Lifecycle {
+/// `x-penstock-lifecycle`, and whether it is that of a prototype, which needs no subscription.
+fn lifecycle(root: &Map<'_>, report: &mut Report) -> (Lifecycle, bool) {
     const NAME: &str = "x-penstock-lifecycle";
-    const STATES: [(&str, Lifecycle); 5] = [
+    const PROTOTYPE: &str = "prototyped";
+    const STATES: [(&str, Lifecycle); 6] = [
         ("created", Lifecycle::Created),
+        (PROTOTYPE, Lifecycle::Published),
         ("published", Lifecycle::Published),
         ("blocked", Lifecycle::Blocked),
         ("deprecated", Lifecycle::Deprecated),
@@ -54,17 +57,23 @@ fn lifecycle(root: &Map<'_>, report: &mut Report) -> Lifecycle {
     ];
     let node = root.get(NAME);
     let text = node.and_then(|node| Some((values::text(node, NAME, report)?, node.place)));
-    let Some((text, place)) = text else { return Lifecycle::default() };
+    let Some((text, place)) = text else { return (Lifecycle::default(), false) };
     let found = STATES.into_iter().find(|(name, _)| text.eq_ignore_ascii_case(name));
     found.map_or_else(
         || {
             let names = || STATES.into_iter().map(|(name, _)| name);
             let help = suggest(text, names(), || format!("write {}", one_of(names())));
             report.error(place, format!("unknown state `{}`", shorten(text)), help);
-            Lifecycle::default()
+            (Lifecycle::default(), false)
         },
-        |(_, state)| state,
+        |(name, state)| (state, name == PROTOTYPE),
     )
+}
+
+/// Whether `x-wso2-mutual-ssl` has a value that makes client certificates count: `mandatory`, or `optional`.
+pub(super) fn has_certificates(root: &Map<'_>) -> bool {
+    let text = root.get("x-wso2-mutual-ssl").and_then(|node| node.as_text());
+    mutual_tls(root) || text.is_some_and(|text| text.eq_ignore_ascii_case("optional"))
 }
 
 /// Whether `x-wso2-mutual-ssl` is `mandatory`; other values are diagnostics of the extension.

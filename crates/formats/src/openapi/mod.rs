@@ -6,6 +6,7 @@
 //!
 //! Architecture invariant: an operation requires a token unless the file explicitly says otherwise.
 
+mod backend_auth;
 mod contract;
 pub(crate) mod cors;
 mod document;
@@ -47,6 +48,10 @@ pub struct Defaults {
     pub issuers_configured: bool,
     /// Whether `applications` are configured, whose keys an API may accept.
     pub applications_configured: bool,
+    /// The names of `[[credential]]`.
+    pub credentials: Vec<String>,
+    /// Whether a `[[user]]` is configured, whose passwords an API may accept.
+    pub users_configured: bool,
     /// Whether paths with more than one interpretation are rejected, unless the file says otherwise.
     pub strict_paths: bool,
     /// The names of plans.
@@ -61,6 +66,8 @@ impl Default for Defaults {
             retry_budget_percent: limits::RETRY_BUDGET_PERCENT,
             issuers_configured: true,
             applications_configured: true,
+            credentials: Vec::new(),
+            users_configured: true,
             strict_paths: false,
             plans: declarative::shipped().iter().map(|plan| plan.name.clone()).collect(),
         }

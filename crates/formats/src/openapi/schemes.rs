@@ -16,6 +16,8 @@ pub(super) enum Kind {
     /// A token of an issuer: oauth2, openIdConnect, http bearer.
     Token,
     Key(KeyPlace),
+    /// The password of a user.
+    Login,
     /// Not supported yet; the name for diagnostics.
     Unsupported(&'static str),
     /// Not valid, which has been reported.
@@ -28,8 +30,8 @@ pub(super) struct Schemes<'n> {
     pub(super) list: BTreeMap<&'n str, Kind>,
     /// `x-wso2-api-key-header`, in lower case.
     key_header: String,
-    /// Whether the API requires client certificates.
-    mutual_tls: bool,
+    /// Whether client certificates count.
+    certificates: bool,
 }
 
 impl<'n> Schemes<'n> {
@@ -49,8 +51,8 @@ impl<'n> Schemes<'n> {
             });
             list.insert(member.key.as_ref(), found);
         }
-        let (key_header, mutual_tls) = (key_header(root, report), general::mutual_tls(root));
-        Self { list, key_header, mutual_tls }
+        let certificates = general::has_certificates(root);
+        Self { list, key_header: key_header(root, report), certificates }
     }
 
     pub(super) fn kind(&self, name: &str) -> Option<&Kind> {
@@ -85,13 +87,11 @@ fn kind(node: &Node<'_>, report: &mut Report) -> Option<Kind> {
     match written {
         "oauth2" | "openIdConnect" => Some(Kind::Token),
         "apiKey" => key(map, node.place, report).map(Kind::Key),
-        "basic" => Some(Kind::Unsupported("Basic authentication is")),
+        "basic" => Some(Kind::Login),
         "mutualTLS" => Some(Kind::Unsupported("client certificates are")),
         "http" => match map.get("scheme").and_then(Node::as_text) {
             Some(scheme) if scheme.eq_ignore_ascii_case("bearer") => Some(Kind::Token),
-            Some(scheme) if scheme.eq_ignore_ascii_case("basic") => {
-                Some(Kind::Unsupported("Basic authentication is"))
-            }
+            Some(scheme) if scheme.eq_ignore_ascii_case("basic") => Some(Kind::Login),
             Some(_) => Some(Kind::Unsupported("this HTTP authentication scheme is")),
             None => {
                 report.error(
@@ -148,6 +148,7 @@ pub(super) struct Application {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Types {
     pub(super) token: bool,
+    pub(super) login: bool,
     /// Where API keys are if no scheme says it, if they are accepted.
     pub(super) keys: Option<Vec<KeyPlace>>,
 }
@@ -167,12 +168,12 @@ impl Application {
         let types = map.get(KEYS[0]).and_then(|node| types(node, schemes, report));
         let node = map.get(KEYS[1]);
         let optional = node.and_then(|node| values::flag(node, KEYS[1], report));
-        if let (Some(node), Some(true), false) = (node, optional, schemes.mutual_tls) {
+        if let (Some(node), Some(true), false) = (node, optional, schemes.certificates) {
             let message = "`optional: true` has no effect without client certificates: clients need a credential";
-            let help = "write `x-wso2-mutual-ssl: mandatory` as well, or `x-wso2-disable-security: true` for public access";
+            let help = "write `x-wso2-mutual-ssl: mandatory` or `optional` as well, or `x-wso2-disable-security: true` for public access";
             report.warning(node.place, message, help);
         }
-        Self { types, optional: optional.map(|optional| optional && schemes.mutual_tls) }
+        Self { types, optional: optional.map(|optional| optional && schemes.certificates) }
     }
 }
 
@@ -180,24 +181,16 @@ fn types(node: &Node<'_>, schemes: &Schemes<'_>, report: &mut Report) -> Option<
     const TYPES: [&str; 4] = ["oauth2", "jwt", "api_key", "basic_auth"];
     let listed = values::texts(node, "security-types", report)?;
     let has = |kinds: &[&str]| listed.iter().any(|(kind, _)| kinds.contains(kind));
-    let (token, key) = (has(&["oauth2", "jwt"]), has(&["api_key"]));
+    let (token, key, login) = (has(&["oauth2", "jwt"]), has(&["api_key"]), has(&["basic_auth"]));
     for (kind, place) in &listed {
         match *kind {
-            "oauth2" | "jwt" | "api_key" => {}
-            "basic_auth" if token || key => {
-                let message =
-                    format!("`{kind}` is not supported yet: clients need another credential");
-                report.warning(*place, message, "");
-            }
-            "basic_auth" => {
-                let message = format!("`{kind}` is not supported yet");
-                report.error(*place, message, "add `oauth2` or `api_key` to the list");
-            }
+            "oauth2" | "jwt" | "api_key" | "basic_auth" => {}
             other => {
                 let help = suggest(other, TYPES, || format!("write {}", one_of(TYPES)));
                 report.error(*place, format!("unknown security type `{}`", shorten(other)), help);
             }
         }
     }
-    (token || key).then(|| Types { token, keys: key.then(|| schemes.key_places()) })
+    let keys = || key.then(|| schemes.key_places());
+    (token || key || login).then(|| Types { token, login, keys: keys() })
 }

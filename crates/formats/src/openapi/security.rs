@@ -11,7 +11,7 @@ use model::{Accepts, KeyPlace, Operation, Place, ScopeRule, Security, TokenRule,
 use super::schemes::{Application, Kind, Schemes};
 use super::values;
 use crate::report::{Report, one_of, shorten, suggest};
-use crate::tree::{Map, Node, Value};
+use crate::tree::{Map, Member, Node, Value};
 
 /// The supported part of a `security` list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,18 +23,21 @@ pub(super) enum Requirement {
         tokens: Vec<Vec<String>>,
         /// The alternatives that an API key can satisfy.
         keys: Vec<KeyPlace>,
+        /// Whether the password of a user satisfies one.
+        login: bool,
     },
 }
 
 impl Requirement {
-    const INVALID: Self = Self::Credential { tokens: Vec::new(), keys: Vec::new() };
+    const INVALID: Self = Self::Credential { tokens: Vec::new(), keys: Vec::new(), login: false };
 
-    /// Whether it accepts tokens, and where API keys.
-    fn accepts(&self) -> (bool, Vec<KeyPlace>) {
+    /// Whether it accepts tokens, and where API keys, and whether passwords.
+    fn accepts(&self) -> (bool, Vec<KeyPlace>, bool) {
         match self {
-            Self::Open => (true, Vec::new()),
-            Self::Credential { tokens, keys } => {
-                (!tokens.is_empty() || keys.is_empty(), keys.clone())
+            Self::Open => (true, Vec::new(), false),
+            Self::Credential { tokens, keys, login } => {
+                let is_other = !keys.is_empty() || *login;
+                (!tokens.is_empty() || !is_other, keys.clone(), *login)
             }
         }
     }
@@ -52,32 +55,34 @@ pub(super) fn requirement(
     if items.is_empty() {
         return Requirement::Open;
     }
-    let (mut tokens, mut keys) = (Vec::new(), Vec::new());
+    let (mut tokens, mut keys, mut login) = (Vec::new(), Vec::new(), false);
     let mut unsupported = Vec::new();
     for item in items {
         match alternative(item, schemes, report) {
             Some(Alternative::Token(scopes)) => tokens.push(scopes),
             Some(Alternative::Key(place)) if keys.contains(&place) => {}
             Some(Alternative::Key(place)) => keys.push(place),
+            Some(Alternative::Login) => login = true,
             Some(Alternative::Unsupported(what)) => unsupported.push((item.place, what)),
             None => {}
         }
     }
     for (place, what) in unsupported {
-        if tokens.is_empty() && keys.is_empty() {
-            let help = "require a token (`oauth2`, `openIdConnect` or `http` with `bearer`) or an API key, or write `security: []` for public access";
+        if tokens.is_empty() && keys.is_empty() && !login {
+            let help = "require a token (`oauth2`, `openIdConnect` or `http` with `bearer`), an API key or a password (`basic`), or write `security: []` for public access";
             report.error(place, format!("{what} not supported yet"), help);
         } else {
             let message = format!("{what} not supported yet: clients need another credential");
             report.warning(place, message, "");
         }
     }
-    Requirement::Credential { tokens, keys }
+    Requirement::Credential { tokens, keys, login }
 }
 
 enum Alternative {
     Token(Vec<String>),
     Key(KeyPlace),
+    Login,
     Unsupported(&'static str),
 }
 
@@ -90,7 +95,7 @@ fn alternative(node: &Node<'_>, schemes: &Schemes<'_>, report: &mut Report) -> O
         return None;
     }
     let mut scopes: Option<Vec<String>> = None;
-    let (mut key, mut unsupported) = (None, None);
+    let (mut other, mut unsupported) = (None, None);
     for member in map.iter() {
         let Some(kind) = schemes.kind(&member.key) else {
             let names = schemes.list.keys().copied();
@@ -113,11 +118,12 @@ fn alternative(node: &Node<'_>, schemes: &Schemes<'_>, report: &mut Report) -> O
         match kind {
             Kind::Invalid => return None,
             Kind::Unsupported(what) => unsupported = Some(*what),
-            Kind::Key(_) if key.is_some() => {
+            Kind::Key(_) | Kind::Login if other.is_some() => {
                 one_credential(member.key_place, report);
                 return None;
             }
-            Kind::Key(place) => key = Some(place.clone()),
+            Kind::Key(place) => other = Some(Alternative::Key(place.clone())),
+            Kind::Login => other = Some(Alternative::Login),
             Kind::Token => match &scopes {
                 Some(before) if !before.is_empty() && !listed.is_empty() && *before != listed => {
                     let message = "two schemes require different scopes of one token";
@@ -129,13 +135,13 @@ fn alternative(node: &Node<'_>, schemes: &Schemes<'_>, report: &mut Report) -> O
             },
         }
     }
-    match (unsupported, key, scopes) {
+    match (unsupported, other, scopes) {
         (Some(what), _, _) => Some(Alternative::Unsupported(what)),
         (None, Some(_), Some(_)) => {
             one_credential(node.place, report);
             None
         }
-        (None, Some(key), None) => Some(Alternative::Key(key)),
+        (None, Some(other), None) => Some(other),
         (None, None, scopes) => Some(Alternative::Token(scopes.unwrap_or_default())),
     }
 }
@@ -156,6 +162,8 @@ pub(super) struct Level {
     requirement: Option<(Requirement, Place)>,
     /// `x-scope`, `x-scopes`.
     scopes: Option<(Vec<String>, Place)>,
+    /// `x-basic-auth-scopes`: those of users with passwords.
+    login_scopes: Option<Vec<String>>,
     /// `x-penstock-scopes`: whether a token needs all scopes.
     all: Option<bool>,
 }
@@ -170,6 +178,9 @@ impl Level {
             application: Application::read(map, schemes, report),
             requirement: security.map(|node| (requirement(node, schemes, report), node.place)),
             scopes: scopes(map, report),
+            login_scopes: map
+                .member("x-basic-auth-scopes")
+                .and_then(|member| listed(member, report)),
             all: map.get("x-penstock-scopes").and_then(|node| all(node, report)),
         }
     }
@@ -206,10 +217,11 @@ fn ignore_path_requirement(
     let harmless = match (ignored, applies) {
         (Requirement::Open, _) => true,
         (Requirement::Credential { .. }, Security::Open) => false,
-        (Requirement::Credential { keys, .. }, Security::Required(accepts)) => {
+        (Requirement::Credential { keys, login, .. }, Security::Required(accepts)) => {
             let required = accepts.token.as_ref().map(|rule| &rule.scopes);
             let covers = |rule| rule == ScopeRule::Anything || Some(&rule) == required;
-            keys.is_empty() && accepts.api_keys.is_empty() && rule(ignored, false).is_ok_and(covers)
+            let others = accepts.api_keys.is_empty() && accepts.login.is_none();
+            keys.is_empty() && !login && others && rule(ignored, false).is_ok_and(covers)
         }
     };
     if harmless {
@@ -250,17 +262,25 @@ fn without_path_requirement(
     });
     let scopes = with_extension(required, operation.scopes.as_ref(), all, report);
     let of = operation.of.or(path.of).or(api.of).flatten();
-    let (token, api_keys) = kinds(api, path, operation, source, report);
+    let (token, api_keys, login) = kinds(api, path, operation, source, report);
+    let named = source.is_some_and(|(requirement, _)| requirement.accepts().2);
+    let login = login.then(|| match (&operation.login_scopes, &operation.scopes) {
+        (Some(scopes), _) => ScopeRule::AnyOf(unique(scopes)),
+        // What a scheme of OpenAPI requires of tokens does not concern passwords.
+        (None, None) if named => ScopeRule::Anything,
+        (None, _) => scopes.clone(),
+    });
     let levels = [operation, path, api];
     let optional = levels.into_iter().find_map(|level| level.application.optional);
     Security::Required(Accepts {
         token: token.then_some(TokenRule { scopes, of }),
+        login,
         api_keys,
         optional: optional.unwrap_or_default(),
     })
 }
 
-/// Whether tokens are accepted, and where API keys: `security-types` of the innermost level that has it decides, else
+/// Whether tokens are accepted, where API keys, and whether passwords: `security-types` of the innermost level that has it decides, else
 /// `security`.
 fn kinds(
     api: &Level,
@@ -268,12 +288,12 @@ fn kinds(
     operation: &Level,
     source: Option<&(Requirement, Place)>,
     report: &mut Report,
-) -> (bool, Vec<KeyPlace>) {
-    let (mut token, mut keys) =
-        source.map_or((true, Vec::new()), |(requirement, _)| requirement.accepts());
+) -> (bool, Vec<KeyPlace>, bool) {
+    let (mut token, mut keys, mut login) =
+        source.map_or((true, Vec::new(), false), |(requirement, _)| requirement.accepts());
     let levels = [operation, path, api];
     if let Some(types) = levels.into_iter().find_map(|level| level.application.types.as_ref()) {
-        token = types.token;
+        (token, login) = (types.token, types.login);
         keys = match &types.keys {
             Some(default) if keys.is_empty() => default.clone(),
             Some(_) => keys,
@@ -291,10 +311,10 @@ fn kinds(
         let message = format!("more than {KEY_PLACES_MAX} places of API keys");
         report.error(source.map(|(_, place)| *place), message, "remove some of them");
     }
-    if let (false, Some((_, place))) = (token, &operation.scopes) {
+    if let (false, Some((_, place))) = (token || login, &operation.scopes) {
         report.warning(*place, "the scopes have no effect: API keys have none", "remove them");
     }
-    (token, keys)
+    (token, keys, login)
 }
 
 /// Where operations accept API keys.
@@ -427,6 +447,11 @@ fn scopes(map: &Map<'_>, report: &mut Report) -> Option<(Vec<String>, Place)> {
             "keep one of them",
         );
     }
+    Some((listed(member, report)?, member.key_place))
+}
+
+/// Scopes, separated by spaces or commas, or a list.
+fn listed(member: &Member<'_>, report: &mut Report) -> Option<Vec<String>> {
     let listed = values::texts(&member.value, &member.key, report)?;
     let split = |text: &str| -> Vec<String> {
         text.split([' ', ',']).filter(|scope| !scope.is_empty()).map(str::to_owned).collect()
@@ -440,7 +465,7 @@ fn scopes(map: &Map<'_>, report: &mut Report) -> Option<(Vec<String>, Place)> {
         );
         return None;
     }
-    Some((scopes, member.key_place))
+    Some(scopes)
 }
 
 fn all(node: &Node<'_>, report: &mut Report) -> Option<bool> {

@@ -17,7 +17,7 @@ info: {title: Pets, version: 1.0.0}
 x-wso2-basePath: /pets/1.0.0
 x-wso2-production-endpoints: {urls: ['http://b:1']}
 components:
-  securitySchemes: {o: {type: oauth2}, b: {type: http, scheme: bearer}, k: {type: apiKey, in: header, name: X-Key}, m: {type: mutualTLS}}
+  securitySchemes: {o: {type: oauth2}, b: {type: http, scheme: bearer}, k: {type: apiKey, in: header, name: X-Key}, m: {type: mutualTLS}, l: {type: http, scheme: basic}}
 paths:
   /*: {get: {}}
 ";
@@ -290,9 +290,11 @@ fn an_api_has_a_state() {
     use model::Lifecycle::{Blocked, Created, Deprecated, Published, Retired};
     let state = |text: &str| {
         let outcome = load(&format!("{HEAD}{text}\n"), &[]);
-        outcome.api.map(|api| api.lifecycle)
+        outcome.api.map(|api| (api.lifecycle, api.subscription))
     };
-    assert_eq!(state(""), Some(Published));
+    assert_eq!(state(""), Some((Published, true)));
+    let prototype = state("x-penstock-lifecycle: Prototyped");
+    assert_eq!(prototype, Some((Published, false)), "it needs no subscription");
     for (text, expect) in [
         ("created", Created),
         ("PUBLISHED", Published),
@@ -300,7 +302,8 @@ fn an_api_has_a_state() {
         ("Deprecated", Deprecated),
         ("retired", Retired),
     ] {
-        assert_eq!(state(&format!("x-penstock-lifecycle: {text}")), Some(expect));
+        let found = state(&format!("x-penstock-lifecycle: {text}"));
+        assert_eq!(found, Some((expect, true)));
     }
     security("x-penstock-lifecycle: blokced", "", "9:23: error: unknown state `blokced`");
 }
@@ -476,7 +479,6 @@ fn invalid_and_unsupported_endpoint_sets_are_reported() {
     case("{url: ['http://b']}", "4:30: error: `urls`; 4:31: warning: `url`");
     case("{urls: ['etcd(b)']}", "4:38: error: `b`");
     case("{urls: ['http://u:p@b']}", "4:38: error: password");
-    case("{urls: ['http://b'], securityConfig: {type: BASIC}}", "4:51: error: `securityConfig`");
     case(
         "{urls: ['http://b'], advanceEndpointConfig: {timeoutInMillis: 0}}",
         "4:92: error: timeoutInMillis",
@@ -735,19 +737,25 @@ fn shown(outcome: &Outcome) -> Vec<String> {
 }
 
 fn accepted(accepts: &Accepts) -> String {
-    let token = accepts.token.as_ref().map(|rule| match &rule.scopes {
-        ScopeRule::Anything => "token".to_owned(),
+    let scopes = |rule: &ScopeRule, any: &str| match rule {
+        ScopeRule::Anything => any.to_owned(),
         ScopeRule::AnyOf(scopes) => format!("any({})", scopes.join(" ")),
         ScopeRule::AllOf(scopes) => format!("all({})", scopes.join(" ")),
-    });
+    };
+    let token = accepts.token.as_ref().map(|rule| scopes(&rule.scopes, "token"));
     let of = accepts.token.iter().filter_map(|rule| rule.of).map(|of| format!("{of:?}"));
+    let login = accepts.login.as_ref().map(|rule| match scopes(rule, "").as_str() {
+        "" => "login".to_owned(),
+        scopes => format!("login:{scopes}"),
+    });
     let keys = accepts.api_keys.iter().map(|place| match place {
         KeyPlace::Header(name) => format!("header:{name}"),
         KeyPlace::Query(name) => format!("query:{name}"),
         KeyPlace::Cookie(name) => format!("cookie:{name}"),
     });
     let optional = accepts.optional.then(|| "optional".to_owned());
-    token.into_iter().chain(of).chain(keys).chain(optional).collect::<Vec<_>>().join(" ")
+    let all = token.into_iter().chain(of).chain(login).chain(keys).chain(optional);
+    all.collect::<Vec<_>>().join(" ")
 }
 
 fn operations(api: &Api) -> Vec<String> {

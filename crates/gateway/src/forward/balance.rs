@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use model::{Endpoint, Fault, Retry, Suspension, Upstream, UpstreamKind};
+use model::{BackendAuth, Endpoint, Fault, Retry, Suspension, Upstream, UpstreamKind};
 
 use super::health::{Admission, Failure, Health, Successes, half_window_us};
 use super::pool::{Pool, Pools};
@@ -24,6 +24,7 @@ pub(crate) struct Balancer {
     next: Cell<usize>,
     random: Random,
     slow_start_us: u64,
+    pub(crate) credential: Option<BackendAuth>,
     pub(crate) endpoints: Vec<EndpointState>,
 }
 
@@ -95,6 +96,7 @@ impl Balancer {
             next: Cell::new(0),
             random: Random(Cell::new(shared.seed())),
             slow_start_us: u64::from(upstream.slow_start_ms) * 1_000,
+            credential: upstream.credential.clone(),
             endpoints: upstream.endpoints.iter().enumerate().map(endpoint).collect(),
         }
     }

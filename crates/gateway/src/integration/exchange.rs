@@ -14,6 +14,7 @@ use wire::http1::{BodyFraming, Field};
 
 use super::RunEnvironment;
 use crate::artefacts::origins::{Address, Configured};
+use crate::backend_auth;
 use crate::compiled::Compiled;
 use crate::fault;
 use crate::forward::{self, Balancer, Forwarding, UpstreamResponse};
@@ -244,12 +245,19 @@ impl Sender {
         let (address, upstream) = self.address(target, worker)?;
         let (bytes, fields, edits) = self.head.parts();
         let mut own_edits = HeadEdits::default();
-        let edits = match &target.authorization {
-            None => edits,
-            Some(value) => {
+        let query = address.query.map(str::as_bytes);
+        let edits = match (&target.authorization, &address.balancer.credential) {
+            (None, None) => edits,
+            (Some(value), None) => {
                 own_edits.clone_from(edits);
                 own_edits.remove(b"Authorization");
                 own_edits.append(b"Authorization", value.as_bytes());
+                &own_edits
+            }
+            (_, Some(_)) => {
+                own_edits.clone_from(edits);
+                let (to, edits) = (&address.balancer, &mut own_edits);
+                backend_auth::apply(worker, revision, to, (query, edits), body).await?;
                 &own_edits
             }
         };
@@ -263,7 +271,7 @@ impl Sender {
             host: self.head.host(),
             wants_trailers: upstream.is_some_and(|upstream| upstream.wants_trailers),
             authority: target.host.as_deref().map(str::as_bytes),
-            query: address.query.map(str::as_bytes),
+            query: own_edits.query(query),
             closes: self.closes,
             is_absolute: self.is_absolute,
             ..Outgoing::own(method, path, edits, &self.peer)
@@ -274,7 +282,9 @@ impl Sender {
             forward_fields: upstream.map_or(&[], ApiUpstream::forward_fields),
             ..revision.live.forwarding(retries, &address.balancer, now_us)
         };
-        forward::exchange(&worker.resources, &forwarding, &outgoing, body).await
+        let response = forward::exchange(&worker.resources, &forwarding, &outgoing, body).await;
+        backend_auth::responded(worker, revision, &address.balancer, &response);
+        response
     }
 
     /// Of a request its own, unless something names another one.

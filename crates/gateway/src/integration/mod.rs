@@ -178,6 +178,10 @@ pub(crate) async fn respond<C: Client>(
         // No artefact believes what a client says of itself.
         head.edits.remove_known(IDENTITY);
     }
+    if let Some(signer) = &revision.live.backend_jwt {
+        // It says nothing of callers here, and no client may.
+        signer.write(None, &mut head.edits);
+    }
     let framing = request.head.framing();
     let budget = budget(&revision.live);
     let program = &integration.program;

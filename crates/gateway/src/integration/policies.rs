@@ -11,7 +11,7 @@ use mediation::{
     BodyUse, CLAIMS, Direction, Flow, Format, INVOCATION, Message, OperationFlow, PropertyScope,
     PropertyValue, Run,
 };
-use model::{Accepts, Api, Fault, KeyType, Security};
+use model::{Api, Fault, KeyType};
 use stages::authenticate;
 
 use super::exchange::ApiUpstream;
@@ -107,8 +107,8 @@ fn request_message(
             }
         }
     }
-    let reads_claims = operation.reads_claims && has_token(api, to.operation);
-    let claims = reads_claims.then(|| claims(request, &api.auth_header));
+    let claims =
+        (operation.reads_claims && to.has_token).then(|| claims(request, &api.auth_header));
     credentials::hide(request, api, &mut head.edits);
     if let Some(signer) = &live.backend_jwt {
         signer.write(to.assertion.as_deref(), &mut head.edits);
@@ -132,12 +132,6 @@ fn request_message(
         describe(&mut message, to, budget)?;
     }
     Ok(message)
-}
-
-/// Whether a token in the request was verified: not if the operation is open, or for API keys only.
-fn has_token(api: &Api, operation: usize) -> bool {
-    let security = api.operations.get(operation).map(|operation| &operation.security);
-    matches!(security, Some(Security::Required(Accepts { token: Some(_), .. })))
 }
 
 /// The claims of the token, which was verified.
@@ -188,7 +182,7 @@ fn invocation(
             KeyType::Production => "PRODUCTION",
             KeyType::Sandbox => "SANDBOX",
         };
-        let field = has_token(api, to.operation).then_some(api.auth_header.as_bytes());
+        let field = to.has_token.then_some(api.auth_header.as_bytes());
         let field = field.and_then(|name| head.find_name(bytes, name));
         let token = field.and_then(|field| authenticate::bearer(field.value.of(bytes)).ok());
         context.key("authenticationContext").begin_object();

@@ -160,6 +160,7 @@ pub(super) fn issuer(has_all_keys: bool) -> Issuer {
         leeway_s: 0,
         padded_segments: false,
         api_keys: false,
+        internal_keys: false,
         allow_unlimited: false,
         introspection: Some(Introspection {
             url: format!("http://127.0.0.1:{PORT}/introspect"),

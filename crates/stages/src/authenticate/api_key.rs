@@ -1,4 +1,5 @@
-//! API keys: those of applications, known by their hashes, and those that an issuer has signed.
+//! API keys: those of applications, known by their hashes, those that an issuer has signed, and the internal keys of
+//! publishers.
 
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -35,6 +36,32 @@ pub fn identify_key(
     } else {
         Identity::Rejected(AuthFailure::UnknownKey)
     }
+}
+
+/// Identifies who tries an API by an internal key, which is verified like a token.
+pub fn identify_internal_key(
+    cache: &mut TokenCache,
+    key: &[u8],
+    issuers: &[Arc<Issuer>],
+    now: Now,
+) -> Identity {
+    let place = cache.key(key);
+    let identity = match cache.find(place, key, issuers, now) {
+        Some(caller) => cached(cache, place, caller, issuers, now),
+        None => verified(cache, key, issuers, now),
+    };
+    match &identity {
+        Identity::Known(caller) if !may_be_internal(caller, issuers) => {
+            Identity::Rejected(AuthFailure::WrongKind)
+        }
+        Identity::Known(_) | Identity::Rejected(_) | Identity::Ask(_) => identity,
+    }
+}
+
+/// Whether the issuer of an internal key may sign such keys.
+fn may_be_internal(caller: &Caller, issuers: &[Arc<Issuer>]) -> bool {
+    let issuer = caller.issuer.and_then(|number| issuers.get(number));
+    caller.kind == CredentialKind::InternalKey && issuer.is_some_and(|issuer| issuer.internal_keys)
 }
 
 /// Whoever has the key of an application with this hash.

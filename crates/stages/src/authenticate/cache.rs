@@ -13,16 +13,17 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use base::{Entropy, Now};
-use model::{Caller, Issuer, Permitted};
+use model::{Caller, Issuer, KeptClaims, Permitted};
 
 use super::refused::Refused;
-use crate::hash::fold;
+use crate::hash::{fold, siphash};
 
 /// One worker's verified tokens.
 pub struct TokenCache {
     bytes_max: usize,
     bytes: usize,
     seeds: [u64; 5],
+    tag_key: [u64; 2],
     /// Index in `entries` by key.
     index_by_key: HashMap<u64, usize, BuildHasherDefault<IdentityHasher>>,
     entries: Vec<Option<Entry>>,
@@ -33,6 +34,8 @@ pub struct TokenCache {
     hits: u64,
     misses: u64,
     pub(super) refused: Refused,
+    /// The claims that are kept of new tokens.
+    pub(super) claims: Arc<[String]>,
 }
 
 /// Credentials are never printed.
@@ -76,6 +79,7 @@ impl TokenCache {
             bytes_max,
             bytes: 0,
             seeds: std::array::from_fn(|_| entropy.u64()),
+            tag_key: std::array::from_fn(|_| entropy.u64()),
             index_by_key: HashMap::default(),
             entries: Vec::new(),
             vacant: Vec::new(),
@@ -83,7 +87,13 @@ impl TokenCache {
             hits: 0,
             misses: 0,
             refused: Refused::new(entropy),
+            claims: Arc::default(),
         }
+    }
+
+    /// Keeps these claims of tokens that are verified from now on.
+    pub fn keep_claims(&mut self, names: &Arc<[String]>) {
+        self.claims = Arc::clone(names);
     }
 
     /// Number of cached tokens.
@@ -128,6 +138,13 @@ impl TokenCache {
         let left = fold(next() ^ first, next() ^ second);
         let right = fold(next() ^ third, next() ^ fourth);
         fold(left ^ right, last ^ token.len() as u64)
+    }
+
+    /// Stands for a credential that is not kept itself, together with `context`. Nobody who does not know the key can find
+    /// another one with the same tag.
+    pub(super) fn tag(&self, credential: &[u8], context: u64) -> [u8; 16] {
+        let [first, second] = self.tag_key;
+        siphash([first, second ^ context], credential)
     }
 
     /// The caller of a cached `token`. An entry that is outdated, or whose issuer changed, is removed.
@@ -259,6 +276,7 @@ impl Entry {
             kind: _,
             token_type: _,
             permitted,
+            claims,
             token_id,
             audiences,
             expires_s: _,
@@ -269,14 +287,21 @@ impl Entry {
         let listed =
             scopes.iter().chain(audiences).map(|text| text.len() + size_of::<String>() + 16);
         let subscribed = subscriptions.as_ref().map_or(0, |of| of.bytes());
+        let claims = claims.as_ref().map_or(0, |of| claims_bytes(of));
         let permitted = permitted.as_ref().map_or(0, |of| permitted_bytes(of));
         ENTRY_BYTES
             + subscribed
             + permitted
+            + claims
             + self.token.len()
             + texts.sum::<usize>()
             + listed.sum::<usize>()
     }
+}
+
+fn claims_bytes(claims: &KeptClaims) -> usize {
+    let texts = claims.texts.iter().flatten().map(String::len).sum::<usize>();
+    size_of::<KeptClaims>() + texts + claims.texts.len() * (size_of::<Option<String>>() + 16)
 }
 
 fn permitted_bytes(permitted: &Permitted) -> usize {

@@ -10,6 +10,8 @@
 
 mod api_key;
 mod cache;
+mod login;
+pub mod places;
 mod refused;
 #[cfg(test)]
 mod tests;
@@ -19,13 +21,14 @@ use std::sync::Arc;
 
 use base::{Now, limits};
 use jose::{Claims, Compact, Confirmation, Padding, TokenError};
-use model::{AuthFailure, Caller, CredentialKind, Issuer, KeyType, TokenType};
+use model::{AuthFailure, Caller, CredentialKind, Issuer, KeptClaims, KeyType, TokenType};
 
 use crate::plans::key_of;
 
-pub use api_key::identify_key;
+pub use api_key::{identify_internal_key, identify_key};
 pub use cache::TokenCache;
 use cache::TokenId;
+pub use login::{Users, conclude_login, identify_login, login};
 
 /// The outcome of [`identify`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +51,9 @@ pub enum Question {
     /// Whose the token is, which is opaque: only an issuer can tell. See [`conclude`]. Without an answer the token is
     /// rejected with [`AuthFailure::IssuerUnavailable`].
     Token,
+    /// Whether a user has this password, whose verification takes long. See [`conclude_login`]. Without an answer it is
+    /// rejected with [`AuthFailure::IssuerUnavailable`].
+    Password,
 }
 
 /// Extracts the token from the value of the credential's header field: `Bearer` in any case, white
@@ -59,18 +65,24 @@ pub enum Question {
 ///
 /// Source: RFC 6750 section 2.1, RFC 9110 section 11.4.
 pub fn bearer(value: &[u8]) -> Result<&[u8], AuthFailure> {
-    const SCHEME: &[u8] = b"Bearer";
-    let (scheme, rest) =
-        value.trim_ascii().split_at_checked(SCHEME.len()).ok_or(AuthFailure::UnsupportedScheme)?;
-    let token = rest.trim_ascii_start();
-    let is_apart = token.len() < rest.len();
-    if !scheme.eq_ignore_ascii_case(SCHEME) || !is_apart || token.is_empty() {
-        return Err(AuthFailure::UnsupportedScheme);
+    credentials_of(b"Bearer", value, limits::TOKEN_BYTES_MAX)
+}
+
+/// What follows `expected`, a scheme, of at most `most` bytes.
+#[inline]
+fn credentials_of<'v>(
+    expected: &[u8],
+    value: &'v [u8],
+    most: usize,
+) -> Result<&'v [u8], AuthFailure> {
+    let unsupported = AuthFailure::UnsupportedScheme;
+    let (scheme, rest) = value.trim_ascii().split_at_checked(expected.len()).ok_or(unsupported)?;
+    let found = rest.trim_ascii_start();
+    let is_apart = found.len() < rest.len();
+    if !scheme.eq_ignore_ascii_case(expected) || !is_apart || found.is_empty() {
+        return Err(unsupported);
     }
-    if token.len() > limits::TOKEN_BYTES_MAX {
-        return Err(AuthFailure::TokenTooLong);
-    }
-    Ok(token)
+    if found.len() > most { Err(AuthFailure::TokenTooLong) } else { Ok(found) }
 }
 
 /// Identifies the bearer of `token`, from the cache or by verifying it with its issuer's keys. A token that is no JWT is
@@ -109,10 +121,16 @@ fn cached(
 
 /// The caller of a token that is not cached, and is from now on if its issuer's keys verify it.
 fn verified(cache: &mut TokenCache, token: &[u8], issuers: &[Arc<Issuer>], now: Now) -> Identity {
-    let (caller, issuer) = match verify(token, issuers) {
-        Ok((caller, issuer)) => (Rc::new(caller), issuer),
+    let (mut caller, issuer) = match verify(token, issuers) {
+        Ok(verified) => verified,
         Err(rejected) => return rejected,
     };
+    if !cache.claims.is_empty() {
+        let texts = jose::claim_texts(token, &cache.claims);
+        let kept = texts.map(|texts| KeptClaims { names: Arc::clone(&cache.claims), texts });
+        caller.claims = kept.map(Box::new);
+    }
+    let caller = Rc::new(caller);
     if let Err(failure) = check_claims(&caller, issuer, now) {
         return Identity::Rejected(failure);
     }
@@ -327,7 +345,14 @@ fn failure(error: TokenError) -> AuthFailure {
 /// The caller of a token of `issuer`, which has the index `number`.
 fn caller(claims: Claims, number: usize, issuer: &Issuer) -> Caller {
     let is_sandbox = claims.keytype.as_ref().is_some_and(|it| it.eq_ignore_ascii_case("SANDBOX"));
-    let is_key = claims.token_type.as_ref().is_some_and(|it| it.eq_ignore_ascii_case("apiKey"));
+    let is_of = |kind| claims.token_type.as_ref().is_some_and(|it| it.eq_ignore_ascii_case(kind));
+    let kind = if is_of("InternalKey") {
+        CredentialKind::InternalKey
+    } else if issuer.api_keys || is_of("apiKey") {
+        CredentialKind::ApiKey
+    } else {
+        CredentialKind::Token
+    };
     let permitted = api_key::permitted(&claims);
     let client_id = claims.client_id.or(claims.azp);
     let of_user = match &claims.aut {
@@ -344,11 +369,7 @@ fn caller(claims: Claims, number: usize, issuer: &Issuer) -> Caller {
         application_key,
         subject: claims.sub,
         client_id,
-        kind: if is_key || issuer.api_keys {
-            CredentialKind::ApiKey
-        } else {
-            CredentialKind::Token
-        },
+        kind,
         token_type: if of_user { TokenType::ApplicationUser } else { TokenType::Application },
         permitted,
         scopes: claims.scopes,
@@ -359,6 +380,7 @@ fn caller(claims: Claims, number: usize, issuer: &Issuer) -> Caller {
         audiences: claims.aud,
         expires_s: claims.exp,
         not_before_s: claims.nbf,
+        claims: None,
         confirmation: claims.confirmation,
     }
 }

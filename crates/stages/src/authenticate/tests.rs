@@ -72,6 +72,25 @@ fn a_verified_token_identifies_its_caller() {
 }
 
 #[test]
+fn the_claims_that_conditions_name_are_kept_with_a_token() {
+    let mut fixture = Fixture::new(vec![issuer(1)]);
+    let token = |jti: u8| sign(&format!(r#"{{"iss":"{ISS}","jti":"{jti}","tier":"gold","n":7}}"#));
+    assert!(fixture.known(&token(1)).claims.is_none());
+    let names: Arc<[String]> = ["n", "none", "tier"].map(str::to_owned).into();
+    fixture.cache.keep_claims(&names);
+    assert!(fixture.known(&token(1)).claims.is_none(), "it was cached before");
+    let before = fixture.cache.bytes();
+    for _ in 0..2 {
+        let caller = fixture.known(&token(2));
+        let kept = caller.claims.as_ref().expect("they are kept");
+        let texts: Vec<_> = kept.texts.iter().map(Option::as_deref).collect();
+        assert!(Arc::ptr_eq(&kept.names, &names));
+        assert_eq!(texts, [Some("7"), None, Some("gold")]);
+    }
+    assert!(fixture.cache.bytes() > before * 2, "they are charged");
+}
+
+#[test]
 fn azp_is_the_client_id_if_client_id_is_absent() {
     let mut fixture = Fixture::new(vec![issuer(1)]);
     let token = sign(&format!(r#"{{"iss":"{ISS}","azp":"app"}}"#));
@@ -524,6 +543,7 @@ fn issuer(revision: u64) -> Issuer {
         leeway_s: 0,
         padded_segments: false,
         api_keys: false,
+        internal_keys: false,
         allow_unlimited: false,
         introspection: None,
         revoked: None,

@@ -95,6 +95,12 @@ impl ClientTls {
         Arc::new(Self::from_client_config(finish(builder.with_no_client_auth())))
     }
 
+    /// The configuration for servers without one of their own, for connections that do not await.
+    #[must_use]
+    pub fn config(&self) -> Arc<ClientConfig> {
+        Arc::clone(self.connector.config())
+    }
+
     /// The same for a load generator: offers either HTTP/2 or HTTP/1.1 (the caller checks [`Stream::alpn`], since a server
     /// may ignore the offer), and resumes its own sessions or none.
     #[must_use]

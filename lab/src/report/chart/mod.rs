@@ -7,7 +7,7 @@ mod svg;
 
 pub(super) use scale::short;
 pub use svg::Setting;
-pub(super) use svg::{escaped, page_style};
+pub(super) use svg::{colour_class, escaped, page_style};
 
 /// A chart.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,13 +1,45 @@
 //! Axes: round steps and short numbers.
 
-/// A scale from zero to a round end, with round ticks.
+/// A scale with round ticks: from zero, or logarithmic.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Scale {
     pub(super) ticks: Vec<f64>,
-    pub(super) end: f64,
+    /// Where a logarithmic scale begins.
+    start: Option<f64>,
+    end: f64,
 }
 
+/// Values that differ by a larger factor have a logarithmic scale.
+const LINEAR_FACTOR_MAX: f64 = 50.0;
+
 impl Scale {
+    /// For points: a target that is a hundred times slower does not hide the differences of the others.
+    pub(super) fn of(values: impl Iterator<Item = f64>) -> Self {
+        let values: Vec<f64> = values.filter(|value| value.is_finite()).collect();
+        let highest = values.iter().copied().fold(0.0, f64::max);
+        let lowest = values.iter().copied().fold(f64::INFINITY, f64::min);
+        if lowest <= 0.0 || highest < lowest * LINEAR_FACTOR_MAX {
+            return Self::up_to(highest);
+        }
+        let (first, last) = (lowest.log10().floor(), highest.log10().ceil());
+        let powers = std::iter::successors(Some(first), |power| Some(power + 1.0));
+        let ticks = powers.take_while(|power| *power <= last).map(|power| 10_f64.powf(power));
+        Self { ticks: ticks.collect(), start: Some(10_f64.powf(first)), end: 10_f64.powf(last) }
+    }
+
+    pub(super) fn is_logarithmic(&self) -> bool {
+        self.start.is_some()
+    }
+
+    /// The place of a value, 0 to 1.
+    pub(super) fn share(&self, value: f64) -> f64 {
+        let share = match self.start {
+            None => value / self.end,
+            Some(start) => (value / start).ln() / (self.end / start).ln(),
+        };
+        if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 }
+    }
+
     /// For values from 0 to `highest`.
     pub(super) fn up_to(highest: f64) -> Self {
         let highest = if highest.is_finite() && highest > 0.0 { highest } else { 1.0 };
@@ -20,7 +52,7 @@ impl Scale {
             .unwrap_or(rough);
         let steps = (highest / step - 1e-9).ceil().max(1.0);
         let ticks = (0..=8_u32).map(f64::from).filter(|place| *place <= steps);
-        Self { ticks: ticks.map(|place| place * step).collect(), end: steps * step }
+        Self { ticks: ticks.map(|place| place * step).collect(), start: None, end: steps * step }
     }
 }
 
@@ -57,6 +89,20 @@ mod tests {
             assert!((scale.end - end).abs() < 1e-9 && scale.ticks.len() == count, "{scale:?}");
         }
         assert_eq!(Scale::up_to(f64::NAN).end, 1.0);
+    }
+
+    #[test]
+    fn values_that_differ_much_have_a_logarithmic_scale() {
+        let scale = Scale::of([0.2, 3.0, 90.0].into_iter());
+        assert_eq!(scale.ticks, [0.1, 1.0, 10.0, 100.0]);
+        for (value, share) in
+            [(0.1, 0.0), (1.0, 1.0 / 3.0), (100.0, 1.0), (0.0, 0.0), (f64::NAN, 0.0)]
+        {
+            assert!((scale.share(value) - share).abs() < 1e-9, "{value}");
+        }
+        for linear in [vec![2.0, 90.0], vec![0.0, 1.0, 90.0], vec![]] {
+            assert!(!Scale::of(linear.into_iter()).is_logarithmic());
+        }
     }
 
     #[test]

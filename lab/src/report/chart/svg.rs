@@ -122,7 +122,11 @@ fn write(out: &mut String, chart: &Chart, setting: Setting) -> fmt::Result {
 }
 
 fn draw_lines(out: &mut String, categories: &[String], series: &[Series]) -> fmt::Result {
-    let scale = value_axis(out, series)?;
+    let scale = Scale::of(values(series));
+    value_axis(out, &scale)?;
+    if scale.is_logarithmic() {
+        text(out, (RIGHT, TOP - 4.0), "end", "", "logarithmic scale")?;
+    }
     category_axis(out, categories)?;
     // Published results are drawn first, so that ours are in front.
     for published in [true, false] {
@@ -149,7 +153,8 @@ fn draw_lines(out: &mut String, categories: &[String], series: &[Series]) -> fmt
 }
 
 fn draw_bars(out: &mut String, categories: &[String], series: &[Series]) -> fmt::Result {
-    let scale = value_axis(out, series)?;
+    let scale = Scale::up_to(values(series).fold(0.0, f64::max));
+    value_axis(out, &scale)?;
     category_axis(out, categories)?;
     let slot = (RIGHT - LEFT) / categories.len().max(1) as f64;
     let width = slot * 0.8 / series.len().max(1) as f64;
@@ -176,8 +181,7 @@ fn draw_bars(out: &mut String, categories: &[String], series: &[Series]) -> fmt:
 
 /// Rows with a name above their bars, so that no name is cut off or runs into its neighbour.
 fn draw_rows(out: &mut String, categories: &[String], series: &[Series]) -> fmt::Result {
-    let values = series.iter().flat_map(|one| one.points.iter().flatten()).map(|p| p.value);
-    let most = values.filter(|value| value.is_finite()).fold(0.0, f64::max);
+    let most = values(series).fold(0.0, f64::max);
     let mut y = TOP;
     for (index, category) in categories.iter().enumerate().filter(|(index, _)| any(series, *index))
     {
@@ -248,20 +252,22 @@ fn draw_heat(out: &mut String, heat: &Heat) -> fmt::Result {
     text(out, (8.0, LEGEND), "start", "", &legend)
 }
 
-/// Draws the grid and its numbers; returns the scale.
-fn value_axis(out: &mut String, series: &[Series]) -> Result<Scale, fmt::Error> {
-    let values = series.iter().flat_map(|one| one.points.iter().flatten()).map(|p| p.value);
-    let scale = Scale::up_to(values.filter(|value| value.is_finite()).fold(0.0, f64::max));
+fn values(series: &[Series]) -> impl Iterator<Item = f64> {
+    let points = series.iter().flat_map(|one| one.points.iter().flatten());
+    points.map(|point| point.value).filter(|value| value.is_finite())
+}
+
+/// Draws the grid and its numbers.
+fn value_axis(out: &mut String, scale: &Scale) -> fmt::Result {
     for tick in &scale.ticks {
-        let y = BOTTOM - (BOTTOM - TOP) * tick / scale.end;
+        let y = BOTTOM - (BOTTOM - TOP) * scale.share(*tick);
         write!(
             out,
             "<line class=\"g\" x1=\"{LEFT}\" y1=\"{y:.1}\" x2=\"{RIGHT}\" y2=\"{y:.1}\"/>"
         )?;
         text(out, (LEFT - 4.0, y + 4.0), "end", "", &short(*tick))?;
     }
-    frame(out)?;
-    Ok(scale)
+    frame(out)
 }
 
 fn frame(out: &mut String) -> fmt::Result {
@@ -296,8 +302,12 @@ fn x_of(place: usize, categories: &[String]) -> f64 {
 }
 
 fn y_of(point: &Point, scale: &Scale) -> f64 {
-    let value = if point.value.is_finite() { point.value.max(0.0) } else { 0.0 };
-    BOTTOM - (BOTTOM - TOP) * value / scale.end
+    BOTTOM - (BOTTOM - TOP) * scale.share(point.value)
+}
+
+/// The class with the colour of a target, by its number.
+pub(in crate::report) fn colour_class(number: usize) -> String {
+    format!("s{}", number % 8)
 }
 
 /// Colour, dash and mark of a series.
@@ -319,11 +329,7 @@ impl SeriesStyle {
         let colour = series.get(place).and_then(|one| one.colour).unwrap_or(before);
         // Several series of one target differ in dash and mark.
         let same = series.iter().take(place).filter(|one| one.colour == Some(colour)).count();
-        Self {
-            class: format!("s{}", colour % 8),
-            dash: dash(colour / 8 + same),
-            shape: colour + same,
-        }
+        Self { class: colour_class(colour), dash: dash(colour / 8 + same), shape: colour + same }
     }
 }
 

@@ -110,7 +110,7 @@ pub(crate) struct Load {
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
     /// Write an HdrHistogram log (V2) with one interval per second, in microseconds; the file must not
-    /// exist. Not available with --agent, which transfers totals only
+    /// exist
     #[arg(long, value_name = "FILE")]
     hlog: Option<PathBuf>,
     /// Write a JMeter result file (JTL, CSV with 17 columns) with every request, including the warm-up;
@@ -229,7 +229,7 @@ fn options(args: Load) -> Result<load::Options, String> {
         requests: args.requests,
         connection_per_request: args.connection_per_request,
         grpc_messages: args.grpc.then_some(args.grpc_messages),
-        target_pid: args.pid.or_else(|| load::listening_process(&args.url)),
+        target_pids: args.pid.or_else(|| load::listening_process(&args.url)).into_iter().collect(),
         warm_up: args.warm_up.unwrap_or(default_warm_up),
         ctrl_c: true,
         ..args.request.options(args.url)

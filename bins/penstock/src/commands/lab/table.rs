@@ -13,7 +13,8 @@ use crate::failure::Failure;
 /// Print the results of a run as a Markdown table
 ///
 /// A row has the medians of a case over the repetitions in which the figure is usable. The table is preceded by the
-/// command, the date and the machine. Columns without figures are left out.
+/// verdict, the command, the date and the machine, and followed by what was not served. Columns without figures are left
+/// out.
 #[derive(Args)]
 #[command(after_help = "Examples:
   penstock lab table results/ --relative-to nginx
@@ -23,9 +24,10 @@ The document needs the lines `<!-- lab NAME -->` and `<!-- end of NAME -->`, whe
 pub(crate) struct Table {
     /// Results folder
     folder: PathBuf,
-    /// Add a column with the CPU time relative to this target's in the same case
+    /// Add a column with the CPU time relative to this target's in the same case; repeatable: the first one that serves
+    /// the case counts
     #[arg(long, value_name = "TARGET")]
-    relative_to: Option<String>,
+    relative_to: Vec<String>,
     /// Replace the suite's table in this document instead of printing it
     #[arg(long, value_name = "FILE")]
     into: Option<PathBuf>,
@@ -35,7 +37,7 @@ pub(crate) fn run(args: &Table) -> Result<(), Failure> {
     let found = results::read(&args.folder).map_err(Failure::Error)?;
     let suite = found.first().map(|one| one.result.suite.clone()).unwrap_or_default();
     let views: Vec<CaseView> = found.into_iter().map(CaseView::new).collect();
-    let text = table::table(&views, args.relative_to.as_deref());
+    let text = table::table(&views, &args.relative_to);
     let Some(file) = &args.into else { return stdout(&text) };
     let document = files::read_text(file, limits::LAB_DOCUMENT_BYTES_MAX)
         .map_err(|error| Failure::file("read", file, &error))?;

@@ -1,6 +1,10 @@
 //! Which credentials operations require.
 
-use super::{HEAD, check, security};
+use model::{BackendAuth, BackendCredential};
+
+use super::{DEFAULTS, HEAD, check, no_files, security, shown};
+use crate::openapi::{Defaults, read};
+use crate::report::assert_lines;
 
 #[test]
 fn an_operation_is_secured_unless_the_file_says_otherwise() {
@@ -60,23 +64,15 @@ fn unsupported_security_is_rejected() {
     security("security: [{o: [a]}]", "x-scope: b", "8:14: error: different scopes");
     security("x-auth-type: Developer", "", "9:14: error: Developer");
     security(
-        "x-wso2-application-security: {security-types: [basic_auth]}",
-        "",
-        "9:48: error: `basic_auth`",
-    );
-    security(
-        "x-wso2-application-security: {security-types: [oauth2, basic_auth]}",
-        "",
-        "9:56: warning: `basic_auth`; GET /* token",
-    );
-    security(
         "x-wso2-application-security: {security-types: [oauth2], optional: true}",
         "",
         "9:67: warning: `optional; GET /* token",
     );
     security("x-wso2-mutual-ssl: mandatory", "", "GET /* token");
     security("x-wso2-mutual-ssl: required", "", "9:1: error: `x-wso2-mutual-ssl`");
-    security("x-wso2-mutual-ssl: optional", "", "9:1: warning: `x-wso2-mutual-ssl`; GET /* token");
+    security("x-wso2-mutual-ssl: optional", "", "GET /* token");
+    let either = "x-wso2-mutual-ssl: Optional\nx-wso2-application-security: {optional: true}";
+    security(either, "", "GET /* token optional");
 }
 
 #[test]
@@ -151,4 +147,96 @@ fn contradictory_settings_still_require_a_token() {
     );
     security("x-wso2-disable-security: maybe", "", "9:26: error: `x-wso2-disable-security`");
     security("", "security: [], x-scope: r", "8:28: warning: no effect; GET /* open");
+}
+
+#[test]
+fn an_operation_may_accept_passwords() {
+    let types = |types: &str| format!("x-wso2-application-security: {{security-types: [{types}]}}");
+    let scopes = "security: [{o: [read]}]";
+    for (api, operation, expect) in [
+        (types("basic_auth"), "", "GET /* login"),
+        (types("oauth2, basic_auth"), "", "GET /* token login"),
+        (types("api_key, basic_auth"), "", "GET /* login header:apikey query:apikey"),
+        // As in API Manager, scopes concern every kind of credential that has some.
+        (types("oauth2, basic_auth"), scopes, "GET /* any(read) login:any(read)"),
+        (types("basic_auth"), "x-scope: read", "GET /* login:any(read)"),
+        (types("basic_auth"), "x-basic-auth-scopes: [a, b]", "GET /* login:any(a b)"),
+        (types("oauth2"), "security: [{l: []}]", "GET /* token"),
+        // In OpenAPI, each alternative has its own.
+        (String::new(), "security: [{l: []}]", "GET /* login"),
+        (String::new(), "security: [{o: [read]}, {l: []}]", "GET /* any(read) login"),
+        (String::new(), "security: [{o: [], l: []}]", "8:25: error: one credential"),
+        (String::new(), "security: [{k: [], l: []}]", "8:33: error: one credential"),
+    ] {
+        security(&api, operation, expect);
+    }
+}
+
+/// The credential of a set with this `securityConfig`, or the diagnostics.
+#[track_caller]
+fn backend(written: &str, expect: &str) -> Option<BackendAuth> {
+    let text = format!(
+        "openapi: 3.0.3\ninfo: {{title: A, version: 1}}\npaths: {{/*: {{get: {{}}}}}}\nsecurity: []\n\
+         x-wso2-production-endpoints: {{urls: ['http://b'], securityConfig: {written}}}\n"
+    );
+    let defaults = Defaults { credentials: vec!["orders".to_owned()], ..DEFAULTS.clone() };
+    let outcome = read("api.yaml".as_ref(), text.as_bytes(), &no_files, &defaults);
+    assert_lines(&shown(&outcome), expect);
+    outcome.api.and_then(|api| api.upstreams.first()?.credential.clone())
+}
+
+#[test]
+fn an_endpoint_set_may_need_a_credential_of_the_gateway() {
+    let warning = "5:67: warning: secret";
+    let named = backend("{credential: orders}", "");
+    assert_eq!(named, Some(BackendAuth::Named("orders".to_owned())));
+    assert_eq!(backend("{enabled: false, type: BASIC}", ""), None);
+    assert_eq!(backend("{type: NONE}", ""), None);
+    let own = |written: &str| match backend(written, warning) {
+        Some(BackendAuth::Own(found)) => (*found).clone(),
+        other => panic!("{other:?}"),
+    };
+    let basic = own("{type: BASIC, username: a, password: b}");
+    let (username, password) = ("a".to_owned(), b"b".to_vec());
+    assert_eq!(basic, BackendCredential::Basic { username, password });
+    assert_eq!(format!("{basic:?}"), "Basic(..)");
+    let key = "type: apikey, apiKeyIdentifier: k, apiKeyValue: 'a b'";
+    let header = BackendCredential::Header { name: "k".to_owned(), value: b"a b".to_vec() };
+    assert_eq!(own(&format!("{{{key}}}")), header);
+    assert_eq!(own(&format!("{{{key}, apiKeyIdentifierType: HEADER}}")), header);
+    let query = own(&format!("{{{key}, apiKeyIdentifierType: QUERY_PARAMETER}}"));
+    assert_eq!(query, BackendCredential::query("k", b"a b"));
+    let oauth = "type: OAUTH, grantType: CLIENT_CREDENTIALS, clientId: a, clientSecret: b";
+    let BackendCredential::ClientCredentials(client) =
+        own(&format!("{{{oauth}, tokenUrl: 'https://c/t'}}"))
+    else {
+        panic!("it is a client")
+    };
+    assert_eq!((client.client_id.as_str(), client.token_url.as_str()), ("a", "https://c/t"));
+}
+
+#[test]
+fn what_is_wrong_with_a_credential_of_the_gateway_is_reported() {
+    for (written, expect) in [
+        ("{credential: order}", "5:80: error: undefined credential `order`"),
+        ("{}", "5:67: error: `credential`"),
+        ("{type: BASIC}", "5:67: error: `password`; 5:67: error: `username`"),
+        ("{type: BASIC, username: a, password: ''}", "5:104: error: `password`"),
+        ("{type: DIGEST, username: a, password: b}", "5:74: error: `DIGEST`"),
+        ("{type: BASIC, usr: a, enabled: false}", "5:81: error: `usr`"),
+        (
+            "{type: apikey, apiKeyIdentifier: 'a b', apiKeyValue: c}",
+            "5:67: error: `apiKeyIdentifier`",
+        ),
+        (
+            "{type: OAUTH, tokenUrl: 'http://b/t', clientId: a, clientSecret: b}",
+            "5:67: error: http; 5:67: warning: secret",
+        ),
+        (
+            "{type: OAUTH, grantType: PASSWORD, tokenUrl: 'https://b/t', clientId: a, clientSecret: b}",
+            "5:67: warning: secret; 5:92: error: grant type",
+        ),
+    ] {
+        assert_eq!(backend(written, expect), None, "{written}");
+    }
 }

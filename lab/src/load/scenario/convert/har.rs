@@ -147,6 +147,16 @@ mod tests {
     }
 
     #[test]
+    fn what_a_scenario_would_take_for_a_value_is_an_error() {
+        let text = RECORDED.replace("x=1", "x={{1}}").replace("\\\"id\\\": 1", "{{id}}");
+        let error = from_har(text.as_bytes()).unwrap_err();
+        assert!(
+            error.starts_with("cannot be written as a scenario: unknown value `id`"),
+            "{error}"
+        );
+    }
+
+    #[test]
     fn other_files_are_rejected() {
         assert!(from_har(b"{\"log\":\n7}").unwrap_err().starts_with("2:1: error: not a HAR file"));
         let empty = from_har(b"{\"log\": {\"entries\": []}}").unwrap_err();

@@ -12,7 +12,9 @@ use std::collections::BTreeMap;
 
 use toml::Spanned;
 
+use super::Scenario;
 use super::file::{File, RequestEntry, SequenceEntry};
+use crate::suite::source::Source;
 
 pub use curl::from_curl;
 pub use har::from_har;
@@ -86,7 +88,11 @@ impl Draft {
     }
 
     /// The file: the requests one after the other, or each on its own.
+    ///
+    /// # Errors
+    /// The file would not be a valid scenario: for example, because a body contains `{{`.
     fn text(self, in_sequence: bool) -> Result<String, String> {
+        let names_files = self.requests.iter().any(|request| request.body_file.is_some());
         let mut file = File::default();
         if in_sequence {
             file.sequence.push(SequenceEntry { weight: None, request: self.requests });
@@ -95,7 +101,16 @@ impl Draft {
         }
         let body = toml::to_string_pretty(&file).map_err(|error| error.to_string())?;
         let comments: String = self.comments.iter().map(|line| format!("# {line}\n")).collect();
-        Ok(format!("{comments}\n{body}"))
+        let text = format!("{comments}\n{body}");
+        // Files are relative to the scenario, which is nowhere yet.
+        if !names_files {
+            let source = Source { name: "scenario".into(), text: text.clone() };
+            Scenario::from_source(&source).map_err(|error| {
+                let reason = error.split_once(": error: ").map_or(&*error, |(_, reason)| reason);
+                format!("cannot be written as a scenario: {reason}")
+            })?;
+        }
+        Ok(text)
     }
 }
 

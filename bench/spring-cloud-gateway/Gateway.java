@@ -1,0 +1,88 @@
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import com.nimbusds.jose.JOSEObjectType;
+import com.nimbusds.jose.proc.DefaultJOSEObjectTypeVerifier;
+import java.security.interfaces.RSAPublicKey;
+import org.springframework.beans.factory.annotation.Value;
+import org.springframework.boot.SpringApplication;
+import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
+import org.springframework.boot.autoconfigure.condition.ConditionalOnProperty;
+import org.springframework.boot.SpringBootConfiguration;
+import org.springframework.cloud.gateway.route.RouteLocator;
+import org.springframework.cloud.gateway.route.builder.RouteLocatorBuilder;
+import org.springframework.context.annotation.Bean;
+import org.springframework.http.MediaType;
+import org.springframework.security.config.web.server.ServerHttpSecurity;
+import org.springframework.security.oauth2.jwt.JwtValidators;
+import org.springframework.security.oauth2.jwt.NimbusReactiveJwtDecoder;
+import org.springframework.security.oauth2.jwt.ReactiveJwtDecoder;
+import org.springframework.security.web.server.SecurityWebFilterChain;
+import reactor.core.publisher.Mono;
+
+/** The parts of Spring Cloud Gateway that are configured by code: JWTs of type `at+jwt`, and bodies that are rewritten. */
+@SpringBootConfiguration(proxyBeanMethods = false)
+@EnableAutoConfiguration
+public class Gateway {
+  public static void main(String[] arguments) {
+    SpringApplication.run(Gateway.class, arguments);
+  }
+
+  @Bean
+  RouteLocator routes(
+      RouteLocatorBuilder routes,
+      ObjectMapper json,
+      @Value("${lab.backend}") String backend,
+      @Value("${lab.template}") boolean template) {
+    return routes
+        .routes()
+        .route(
+            "echo",
+            route ->
+                route
+                    .path("/**")
+                    .filters(
+                        filters ->
+                            template
+                                ? filters.modifyResponseBody(
+                                    JsonNode.class,
+                                    JsonNode.class,
+                                    MediaType.APPLICATION_JSON_VALUE,
+                                    (exchange, body) -> Mono.just(rewritten(json, body)))
+                                : filters)
+                    .uri(backend))
+        .build();
+  }
+
+  private static JsonNode rewritten(ObjectMapper json, JsonNode body) {
+    ObjectNode rewritten = json.createObjectNode();
+    rewritten.set("payload", body.get("payload"));
+    rewritten.set("size", body.get("size"));
+    return rewritten;
+  }
+
+  @Bean
+  @ConditionalOnProperty("lab.issuer")
+  SecurityWebFilterChain secured(ServerHttpSecurity http) {
+    return http.csrf(ServerHttpSecurity.CsrfSpec::disable)
+        .authorizeExchange(exchanges -> exchanges.anyExchange().authenticated())
+        .oauth2ResourceServer(server -> server.jwt(jwt -> {}))
+        .build();
+  }
+
+  @Bean
+  @ConditionalOnProperty("lab.issuer")
+  ReactiveJwtDecoder decoder(
+      @Value("${lab.key}") RSAPublicKey key, @Value("${lab.issuer}") String issuer) {
+    NimbusReactiveJwtDecoder decoder =
+        NimbusReactiveJwtDecoder.withPublicKey(key)
+            .jwtProcessorCustomizer(
+                processor ->
+                    processor.setJWSTypeVerifier(
+                        new DefaultJOSEObjectTypeVerifier<>(
+                            JOSEObjectType.JWT, new JOSEObjectType("at+jwt"), null)))
+            .build();
+    decoder.setJwtValidator(JwtValidators.createDefaultWithIssuer(issuer));
+    return decoder;
+  }
+}

@@ -1,0 +1,58 @@
+//! `[[user]]` and `[[credential]]`.
+
+use super::gateway;
+
+#[test]
+fn what_is_wrong_with_users_is_reported_without_their_hashes() {
+    const HASH: &str = "$argon2id$v=19$m=64,t=2,p=1$c2FsdHNhbHQ$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+    let user = |name: &str, hash: &str| {
+        format!("[[user]]\nname = \"{name}\"\npassword_hash = \"{hash}\"\n")
+    };
+    let twice = user("a", HASH).repeat(2);
+    for (lines, expect) in [
+        (user("a", HASH), ""),
+        ("[[user]]".to_owned(), "3:1: no `name`; 3:1: no `password_hash`"),
+        (user("a", "secret"), "5:17: no argon2id hash"),
+        (user("a", &HASH.replace("m=64", "m=9999999")), "5:17: too costly"),
+        (user("a:b", HASH), "4:8: name"),
+        (user("", HASH), "4:8: name"),
+        (twice, "7:8: duplicate user `a`"),
+        (format!("{}passwort = 1", user("a", HASH)), "6:1: unknown key `passwort`"),
+    ] {
+        gateway(&lines, expect);
+    }
+}
+
+#[test]
+fn what_is_wrong_with_credentials_is_reported_without_secrets() {
+    let of = |lines: &str| format!("[[credential]]\nname = \"a\"\n{lines}");
+    let key = "type = \"api_key\"\nkey = { env = \"SHARED\" }";
+    let oauth = "type = \"oauth2\"\nclient_id = \"a\"\nclient_secret = { env = \"SHARED\" }";
+    for (lines, expect) in [
+        ("[[credential]]".to_owned(), "3:1: no `name`; 3:1: no `type`"),
+        (of("type = \"digest\""), "5:8: `digest`"),
+        (of("type = \"basic\""), "3:1: no `password`; 3:1: no `username`"),
+        (
+            of("type = \"basic\"\nusername = \"a:b\"\npassword = { env = \"SHARED\" }"),
+            "6:12: colon",
+        ),
+        (of("type = \"basic\"\nusername = \"a\"\npassword = \"b\""), "7:12: `password`"),
+        (of(key), "3:1: either `header` or `query`"),
+        (of(&format!("{key}\nheader = \"a\"\nquery = \"b\"")), "3:1: either `header` or `query`"),
+        (of(&format!("{key}\nheader = \"a b\"")), "7:10: cannot carry"),
+        (of(&format!("{key}\nheader = \"Host\"")), "7:10: cannot carry"),
+        (of(&format!("{key}\nheader = \"\"")), "3:1: either; 7:10: empty"),
+        (of(oauth), "3:1: no `token_url`"),
+        (of(&format!("{oauth}\ntoken_url = \"http://a/t\"")), "8:13: over http"),
+        (
+            format!(
+                "{}\n{}",
+                of(&format!("{key}\nquery = \"k\"")),
+                of(&format!("{key}\nquery = \"k\""))
+            ),
+            "9:8: duplicate credential `a`",
+        ),
+    ] {
+        gateway(&lines, expect);
+    }
+}

@@ -1,0 +1,211 @@
+//! Authentication of the gateway at upstreams.
+//!
+//! Life of a request: mediate -> **authenticate at the upstream** -> forward. Most endpoint sets need nothing. A token of
+//! an OAuth2 server is asked for once, however many requests wait for it, and used by the worker until shortly before
+//! it expires, or until an endpoint rejects it.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use base::limits::{
+    BACKEND_TOKEN_MARGIN_S, BACKEND_TOKEN_MS_MAX, BACKEND_TOKEN_PAUSE_S, BACKEND_TOKEN_S,
+    BACKEND_TOKEN_S_MAX, INTROSPECTION_BYTES_MAX, TOKEN_BYTES_MAX,
+};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use model::{BackendAuth, BackendClient, BackendCredential, Fault};
+use percent_encoding::percent_encode;
+
+use crate::ask::{Asked, Question};
+use crate::compiled::Compiled;
+use crate::form_post::{self, Form};
+use crate::forward::fetch::FORM;
+use crate::forward::{Balancer, UpstreamResponse};
+use crate::message::HeadEdits;
+use crate::request_body::{RequestBody, Unwanted, while_wanted};
+use crate::worker::Worker;
+
+/// The credential for the endpoints of `balancer`. `None`: they need none.
+///
+/// # Errors
+/// None is configured any more: the request is not sent without it.
+fn credential<'a>(
+    revision: &'a Compiled,
+    balancer: &'a Balancer,
+) -> Result<Option<&'a Arc<BackendCredential>>, Fault> {
+    match &balancer.credential {
+        None => Ok(None),
+        Some(BackendAuth::Own(credential)) => Ok(Some(credential)),
+        Some(BackendAuth::Named(name)) => {
+            let found = revision.live.credentials.get(name);
+            found.map(Some).ok_or_else(|| fault("the credential is not configured any more"))
+        }
+    }
+}
+
+/// Adds the credential to a request that goes to `balancer` with `query`, in place of what the client has sent there.
+///
+/// # Errors
+/// [`Fault`] 303003: there is none; or that of the client, if it left meanwhile.
+pub(crate) async fn apply<B: RequestBody>(
+    worker: &Worker,
+    revision: &Compiled,
+    balancer: &Balancer,
+    (query, edits): (Option<&[u8]>, &mut HeadEdits),
+    body: &mut B,
+) -> Result<(), Fault> {
+    let Some(credential) = credential(revision, balancer)? else { return Ok(()) };
+    match &**credential {
+        BackendCredential::Basic { username, password } => {
+            let login = [username.as_bytes(), b":", password].concat();
+            set(edits, b"Authorization", &[b"Basic ", BASE64_STANDARD.encode(login).as_bytes()]);
+        }
+        BackendCredential::Header { name, value } => set(edits, name.as_bytes(), &[value]),
+        BackendCredential::Query { name, pair } => {
+            let known = edits.query(query).unwrap_or_default().to_vec();
+            let new = edits.new_query();
+            for other in known.split(|byte| *byte == b'&').filter(|other| !other.is_empty()) {
+                if !is_named(other, name) {
+                    new.extend_from_slice(other);
+                    new.push(b'&');
+                }
+            }
+            new.extend_from_slice(pair.as_bytes());
+        }
+        BackendCredential::ClientCredentials(client) => {
+            // Boxed, so that the rare case does not enlarge every future.
+            let value = Box::pin(token(worker, (credential, client), body)).await?;
+            set(edits, b"Authorization", &[value.as_bytes()]);
+        }
+    }
+    Ok(())
+}
+
+/// Forgets a token that the upstream rejected with 401, so that another one is asked for.
+pub(crate) fn responded(
+    worker: &Worker,
+    revision: &Compiled,
+    balancer: &Balancer,
+    response: &Result<UpstreamResponse, Fault>,
+) {
+    if response.as_ref().is_ok_and(|response| response.head.status() == 401)
+        && let Ok(Some(credential)) = credential(revision, balancer)
+    {
+        worker.backend_tokens.reject(credential, worker.resources.coarse_us());
+    }
+}
+
+fn set(edits: &mut HeadEdits, name: &[u8], value: &[&[u8]]) {
+    edits.remove(name);
+    edits.append(name, &value.concat());
+}
+
+/// Whether a parameter of the query has this name, which may be escaped.
+fn is_named(pair: &[u8], name: &str) -> bool {
+    let found = pair.split(|byte| *byte == b'=').next().unwrap_or_default();
+    percent_encoding::percent_decode(found).eq(name.bytes())
+}
+
+fn fault(reason: &str) -> Fault {
+    Fault::Mediation { code: 303_003, reason: reason.to_owned() }
+}
+
+/// The value of `Authorization`, as soon as there is one.
+async fn token<B: RequestBody>(
+    worker: &Worker,
+    (credential, client): (&Arc<BackendCredential>, &BackendClient),
+    body: &mut B,
+) -> Result<Rc<str>, Fault> {
+    let none = || fault("the server issued no token");
+    let (known, now_us) = (&worker.backend_tokens, worker.resources.coarse_us());
+    if let Some(found) = known.find(credential, now_us) {
+        return found.ok_or_else(none);
+    }
+    let question = Question::BackendToken { credential: Arc::as_ptr(credential).addr() };
+    let asked = worker.questions.find(&question, now_us).unwrap_or_else(|| {
+        let asked = worker.questions.begin(question, now_us, u64::MAX);
+        let asking = Asking {
+            worker: worker.this(),
+            asked: Rc::clone(&asked),
+            credential: Arc::clone(credential),
+            got: None,
+        };
+        crate::tasks::spawn(run(asking, client.clone()));
+        asked
+    });
+    // Asking has a limit of its own, which is shorter.
+    body.watch().set(worker.resources.deadline_us(BACKEND_TOKEN_MS_MAX.saturating_mul(2)));
+    match while_wanted(body, asked.answer()).await {
+        Ok(_) | Err(Unwanted::TimeUp) => {}
+        Err(Unwanted::Left(fault)) => return Err(fault),
+    }
+    let found = known.find(credential, worker.resources.coarse_us());
+    found.flatten().ok_or_else(none)
+}
+
+/// Wakes those who wait when it is dropped, even by a panic.
+struct Asking {
+    worker: Rc<Worker>,
+    asked: Rc<Asked>,
+    credential: Arc<BackendCredential>,
+    /// The token, and for how long it is used, in seconds.
+    got: Option<(Rc<str>, u64)>,
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        let (value, valid_s) = match self.got.take() {
+            Some((value, valid_s)) => (Some(value), valid_s),
+            None => (None, BACKEND_TOKEN_PAUSE_S),
+        };
+        let now_us = self.worker.resources.coarse_us();
+        self.worker.backend_tokens.insert(&self.credential, value, (now_us, valid_s));
+        self.worker.questions.answer(&self.asked, None);
+    }
+}
+
+async fn run(mut asking: Asking, client: BackendClient) {
+    let worker = Rc::clone(&asking.worker);
+    let revision = worker.compiled();
+    let busy = worker.busy();
+    match ask(&worker, &revision, &client).await {
+        Ok(got) => asking.got = Some(got),
+        Err(problem) => {
+            tracing::warn!(url = client.token_url, problem, "no token for an upstream");
+        }
+    }
+    drop(asking);
+    drop(busy);
+    worker.notice_the_end();
+}
+
+/// The value of `Authorization`, and for how long it is used, in seconds.
+async fn ask(
+    worker: &Worker,
+    revision: &Compiled,
+    client: &BackendClient,
+) -> Result<(Rc<str>, u64), String> {
+    let BackendClient { token_url, client_id, client_secret, scopes } = client;
+    let scopes = scopes.join(" ");
+    let mut text = "grant_type=client_credentials".to_owned();
+    if !scopes.is_empty() {
+        text += "&scope=";
+        text.extend(percent_encode(scopes.as_bytes(), FORM));
+    }
+    let form = Form {
+        url: token_url,
+        client: (client_id, client_secret),
+        text: &text,
+        bytes_max: INTROSPECTION_BYTES_MAX,
+        total_ms: BACKEND_TOKEN_MS_MAX,
+    };
+    let response = form_post::send(worker, revision, &form).await?;
+    let (token, expires_s) = jose::access_token(&response).map_err(|error| error.to_string())?;
+    if token.len() > TOKEN_BYTES_MAX {
+        return Err(format!("the token is longer than {TOKEN_BYTES_MAX} bytes"));
+    }
+    let valid_s = expires_s.unwrap_or(BACKEND_TOKEN_S).min(BACKEND_TOKEN_S_MAX);
+    // Of a token that is valid for a short time, half of it.
+    let valid_s = valid_s.saturating_sub(BACKEND_TOKEN_MARGIN_S).max(valid_s / 2);
+    Ok((format!("Bearer {token}").into(), valid_s))
+}

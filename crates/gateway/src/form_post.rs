@@ -1,0 +1,78 @@
+//! Forms that the gateway sends to OAuth2 servers, as a client of theirs, on the worker's own connections.
+
+use model::Fault;
+use wire::http1::BodyFraming;
+
+use crate::compiled::Compiled;
+use crate::flow::Held;
+use crate::forward::fetch::{self, FetchError, Fetched};
+use crate::forward::{self, OwnBody};
+use crate::message::{HeadEdits, Outgoing, Peer};
+use crate::tasks;
+use crate::worker::Worker;
+
+pub(crate) struct Form<'a> {
+    pub(crate) url: &'a str,
+    /// Id and secret, for HTTP Basic.
+    pub(crate) client: (&'a str, &'a [u8]),
+    /// The encoded form.
+    pub(crate) text: &'a str,
+    /// Largest response, in bytes.
+    pub(crate) bytes_max: usize,
+    pub(crate) total_ms: u32,
+}
+
+/// The body of a successful response.
+///
+/// # Errors
+/// What went wrong, without a part of the form or of the response.
+pub(crate) async fn send(
+    worker: &Worker,
+    revision: &Compiled,
+    form: &Form<'_>,
+) -> Result<Vec<u8>, String> {
+    let asked = tasks::within(form.total_ms, async {
+        match post(worker, revision, form).await {
+            // The server may close a connection just when it is used again, and asking twice does no harm.
+            Err(FetchError::Fault(Fault::Closed { .. })) => post(worker, revision, form).await,
+            other => other,
+        }
+    });
+    let fetched = match asked.await {
+        Some(fetched) => fetched.map_err(|error| error.to_string())?,
+        None => return Err(format!("no complete response within {} ms", form.total_ms)),
+    };
+    match fetched.status {
+        200 => Ok(fetched.body),
+        401 => Err("status 401: the server rejects `client_id` and `client_secret`".to_owned()),
+        status => Err(format!("the server responded with status {status}")),
+    }
+}
+
+async fn post(
+    worker: &Worker,
+    revision: &Compiled,
+    form: &Form<'_>,
+) -> Result<Fetched, FetchError> {
+    let resources = &worker.resources;
+    let found = worker.origins.find(form.url, None, true, &worker.pools);
+    let address = found.map_err(FetchError::Url)?;
+    let mut edits = HeadEdits::default();
+    let (client_id, client_secret) = form.client;
+    edits.append(b"Authorization", fetch::basic(client_id, client_secret).as_bytes());
+    edits.append(b"Content-Type", b"application/x-www-form-urlencoded");
+    edits.append(b"Accept", b"application/json");
+    edits.append(b"User-Agent", b"penstock");
+    // As if it came from a trusted client, so that nothing is added to it.
+    let peer = Peer { trusted: true, ..Peer::default() };
+    let outgoing = Outgoing {
+        framing: BodyFraming::Length(form.text.len() as u64),
+        query: address.query.map(str::as_bytes),
+        ..Outgoing::own(b"POST", address.path.as_bytes(), &edits, &peer)
+    };
+    let (retries, now_us) = (&worker.tally.retries, resources.now_us());
+    let forwarding = revision.live.forwarding(retries, &address.balancer, now_us);
+    let mut body = OwnBody::new(Held::new(form.text.to_owned().into()), resources);
+    let response = forward::exchange(resources, &forwarding, &outgoing, &mut body).await?;
+    fetch::whole(resources, response, form.bytes_max).await
+}

@@ -1,0 +1,71 @@
+//! The credentials of the gateway itself at upstreams. None of them is ever printed.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// With what the gateway authenticates itself at the endpoints of a set.
+#[derive(Clone, Debug, PartialEq)]
+pub enum BackendAuth {
+    /// The `[[credential]]` of this name.
+    Named(String),
+    /// What the API's own file says.
+    Own(Arc<BackendCredential>),
+}
+
+/// What a request to an upstream gets.
+#[derive(Clone, PartialEq, Eq)]
+pub enum BackendCredential {
+    /// HTTP Basic.
+    Basic { username: String, password: Vec<u8> },
+    /// A header field with this name and value.
+    Header { name: String, value: Vec<u8> },
+    /// A parameter of the query.
+    Query {
+        name: String,
+        /// `NAME=VALUE`, escaped.
+        pair: String,
+    },
+    /// A token that an OAuth2 server issues to the gateway.
+    ClientCredentials(Box<BackendClient>),
+}
+
+impl BackendCredential {
+    /// A parameter of the query.
+    #[must_use]
+    pub fn query(name: &str, value: &[u8]) -> Self {
+        let escaped = |bytes: &[u8]| {
+            let mut text = String::new();
+            for byte in bytes {
+                if byte.is_ascii_alphanumeric() || b"-._~".contains(byte) {
+                    text.push(char::from(*byte));
+                } else {
+                    text.push_str(&format!("%{byte:02X}"));
+                }
+            }
+            text
+        };
+        let pair = format!("{}={}", escaped(name.as_bytes()), escaped(value));
+        Self::Query { name: name.to_owned(), pair }
+    }
+}
+
+/// The gateway as a client of an OAuth2 server. Source: RFC 6749 section 4.4.
+#[derive(Clone, PartialEq, Eq)]
+pub struct BackendClient {
+    /// The token endpoint.
+    pub token_url: String,
+    pub client_id: String,
+    pub client_secret: Vec<u8>,
+    pub scopes: Vec<String>,
+}
+
+impl fmt::Debug for BackendCredential {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Basic { .. } => "Basic(..)",
+            Self::Header { .. } => "Header(..)",
+            Self::Query { .. } => "Query(..)",
+            Self::ClientCredentials(_) => "ClientCredentials(..)",
+        })
+    }
+}

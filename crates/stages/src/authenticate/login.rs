@@ -1,0 +1,101 @@
+//! HTTP Basic: the passwords of configured users.
+//!
+//! A password is verified once, on the threads for heavy work; then its request is known by a keyed hash of what came in
+//! the field, so that the cache holds no password.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use base::{Now, limits};
+use jose::PasswordHash;
+use model::{AuthFailure, Caller, CredentialKind, TokenType, User};
+
+use super::{Identity, Question, TokenCache, credentials_of};
+
+/// The configured users by name.
+#[derive(Debug)]
+pub struct Users {
+    by_name: HashMap<String, User>,
+    /// What is verified for a name that nobody has, so that it takes as long.
+    stand_in: PasswordHash,
+    /// Of all of them: what was cached for others counts for nothing.
+    fingerprint: [u8; 32],
+}
+
+impl Users {
+    #[must_use]
+    pub fn compile(users: &[User]) -> Arc<Self> {
+        let mut all = Vec::new();
+        for User { name, password, scopes } in users {
+            let scopes = scopes.join(" ");
+            for text in [name.as_str(), &password.fingerprint(), &scopes] {
+                all.extend_from_slice(&jose::sha256(text.as_bytes()));
+            }
+        }
+        let by_name = users.iter().map(|user| (user.name.clone(), user.clone())).collect();
+        let stand_in = PasswordHash::stand_in(users.iter().map(|user| &user.password));
+        Arc::new(Self { by_name, stand_in, fingerprint: jose::sha256(&all) })
+    }
+
+    /// The user `name`, and what the password has to be verified with.
+    #[must_use]
+    pub fn find(&self, name: &str) -> (Option<&User>, &PasswordHash) {
+        let user = self.by_name.get(name);
+        (user, user.map_or(&self.stand_in, |user| &user.password))
+    }
+}
+
+/// Extracts name and password, in base64, from the value of the credential's header field.
+///
+/// # Errors
+/// [`AuthFailure::UnsupportedScheme`] for another scheme; [`AuthFailure::TokenTooLong`] above `limits::LOGIN_BYTES_MAX`.
+///
+/// Source: RFC 7617 section 2.
+pub fn login(value: &[u8]) -> Result<&[u8], AuthFailure> {
+    credentials_of(b"Basic", value, limits::LOGIN_BYTES_MAX)
+}
+
+/// Identifies the user of `login`, from the cache.
+pub fn identify_login(cache: &mut TokenCache, login: &[u8], users: &Users, now: Now) -> Identity {
+    let tag = tag(cache, login, users);
+    let key = cache.key(&tag);
+    match cache.find(key, &tag, &[], now) {
+        Some(caller) => Identity::Known(caller),
+        None if cache.refused.has(&tag, now) => Identity::Rejected(AuthFailure::WrongPassword),
+        None => Identity::Ask(Question::Password),
+    }
+}
+
+/// Remembers that `login` was verified, and that it is that of `user`. `None`: it is nobody's.
+///
+/// # Errors
+/// [`AuthFailure::WrongPassword`].
+pub fn conclude_login(
+    cache: &mut TokenCache,
+    login: &[u8],
+    users: &Users,
+    user: Option<&User>,
+    now: Now,
+) -> Result<Rc<Caller>, AuthFailure> {
+    let tag = tag(cache, login, users);
+    let Some(user) = user else {
+        cache.refused.add(&tag, now);
+        return Err(AuthFailure::WrongPassword);
+    };
+    let caller = Rc::new(Caller {
+        subject: Some(user.name.clone()),
+        scopes: user.scopes.clone(),
+        kind: CredentialKind::Login,
+        token_type: TokenType::ApplicationUser,
+        ..Caller::default()
+    });
+    cache.insert(&tag, &caller, None, limits::TOKEN_CACHE_S_MAX, now);
+    Ok(caller)
+}
+
+fn tag(cache: &TokenCache, login: &[u8], users: &Users) -> [u8; 16] {
+    let (words, _) = users.fingerprint.as_chunks::<8>();
+    let of_users = words.first().map_or(0, |word| u64::from_le_bytes(*word));
+    cache.tag(login, of_users)
+}

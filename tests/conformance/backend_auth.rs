@@ -1,0 +1,138 @@
+//! With what the gateway authenticates itself at upstreams.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use harness::{CannedResponse, Files, Gateway, Upstream};
+
+/// An open API whose endpoints need a credential, and the same with a policy.
+fn files(upstream: &Upstream, security: &str, credential: &str) -> Files {
+    let description = |name: &str, policies: &str| {
+        format!(
+            "openapi: 3.0.3\ninfo: {{title: {name}, version: '1'}}\nx-wso2-basePath: /{name}\nsecurity: []\n\
+             x-penstock-forward-auth-header: true\npaths: {{/*: {{get: {{}}, post: {{}}}}}}\n{policies}\n\
+             x-wso2-production-endpoints: {{urls: ['{}'], securityConfig: {security}}}\n",
+            upstream.url()
+        )
+    };
+    let policy = "x-penstock-policies: {request: [{name: addHeader, parameters: {headerName: X-By, headerValue: me}}]}";
+    let files = Files::new()
+        .api("plain.yaml", &description("plain", ""))
+        .api("mediated.yaml", &description("mediated", policy));
+    files.write("secret", "se:cret&1\n");
+    files.toml(&format!("[[credential]]\nname = \"orders\"\n{credential}\n"))
+}
+
+/// What the upstream got for the last request.
+fn last(upstream: &Upstream, name: &str) -> (String, Vec<String>) {
+    let request = upstream.requests().pop().unwrap();
+    let lines = request.head.lines().filter_map(|line| line.split_once(": "));
+    let values = lines.filter(|(known, _)| known.eq_ignore_ascii_case(name));
+    (request.target().to_owned(), values.map(|(_, value)| value.to_owned()).collect())
+}
+
+fn get(gateway: &Gateway, target: &str, fields: &str) {
+    let response = gateway.fetch(&format!("GET {target}"), fields);
+    assert_eq!(response.status, 200, "{target}: {}", response.text());
+}
+
+#[test]
+fn an_upstream_gets_a_password_in_place_of_what_the_client_sent() {
+    let upstream = Upstream::fixed("in");
+    let basic = "type = \"basic\"\nusername = \"gateway\"\npassword = { file = \"secret\" }";
+    let gateway = files(&upstream, "{credential: orders}", basic).start();
+    for target in ["/plain/x?a=1", "/mediated/x?a=1"] {
+        get(&gateway, target, "authorization: Basic YTpi\r\nAuthorization: Bearer x\r\n");
+        let expect = "Basic Z2F0ZXdheTpzZTpjcmV0JjE=".to_owned();
+        assert_eq!(last(&upstream, "Authorization"), ("/x?a=1".to_owned(), vec![expect]));
+    }
+}
+
+#[test]
+fn an_upstream_gets_a_key_in_a_field_or_in_the_query() {
+    let upstream = Upstream::fixed("in");
+    let key = "type = \"api_key\"\nkey = { file = \"secret\" }";
+    let gateway =
+        files(&upstream, "{credential: orders}", &format!("{key}\nheader = \"X-Key\"")).start();
+    for target in ["/plain/x", "/mediated/x"] {
+        get(&gateway, target, "x-key: mine\r\n");
+        assert_eq!(last(&upstream, "X-Key"), ("/x".to_owned(), vec!["se:cret&1".to_owned()]));
+    }
+    let gateway =
+        files(&upstream, "{credential: orders}", &format!("{key}\nquery = \"key\"")).start();
+    for api in ["/plain", "/mediated"] {
+        for (query, expect) in [
+            ("", "/x?key=se%3Acret%261"),
+            ("?a=1&b=%20", "/x?a=1&b=%20&key=se%3Acret%261"),
+            ("?key=mine&a=1&k%65y=mine&key", "/x?a=1&key=se%3Acret%261"),
+        ] {
+            get(&gateway, &format!("{api}/x{query}"), "");
+            assert_eq!(last(&upstream, "X-Key"), (expect.to_owned(), Vec::new()));
+        }
+    }
+}
+
+#[test]
+fn a_description_may_have_the_credential_itself_as_in_api_microgateway() {
+    let upstream = Upstream::fixed("in");
+    for (security, name, expect) in [
+        ("{type: BASIC, username: a, password: b}", "Authorization", "Basic YTpi"),
+        ("{enabled: true, type: apikey, apiKeyIdentifier: X-Key, apiKeyValue: k}", "X-Key", "k"),
+    ] {
+        let files = files(
+            &upstream,
+            security,
+            "type = \"basic\"\nusername = \"a\"\npassword = { file = \"secret\" }",
+        );
+        let gateway = files.start();
+        get(&gateway, "/plain/x", "");
+        assert_eq!(last(&upstream, name).1, [expect]);
+    }
+}
+
+#[test]
+fn requests_that_wait_for_a_token_cause_one_and_share_it() {
+    let (upstream, issued) = (Upstream::fixed("in"), AtomicUsize::new(0));
+    let server = Upstream::responding(move |_| {
+        let number = issued.fetch_add(1, Ordering::Relaxed);
+        CannedResponse::ok(&format!(r#"{{"access_token":"t{number}","expires_in":3600}}"#))
+    });
+    let oauth = format!(
+        "type = \"oauth2\"\ntoken_url = \"{}/token?a=1\"\nclient_id = \"me\"\nclient_secret = {{ file = \"secret\" }}\nscopes = [\"a\", \"b\"]",
+        server.url()
+    );
+    let gateway = files(&upstream, "{credential: orders}", &oauth).start();
+    let mut clients: Vec<_> = (0..10).map(|_| gateway.connect()).collect();
+    for (number, client) in clients.iter_mut().enumerate() {
+        let api = if number % 2 == 0 { "plain" } else { "mediated" };
+        client.send(format!("GET /{api}/x HTTP/1.1\r\nHost: me\r\n\r\n"));
+    }
+    assert!(clients.iter_mut().all(|client| client.read().status == 200));
+    let requests = upstream.requests();
+    let fields: Vec<_> = requests.iter().map(|request| request.header("Authorization")).collect();
+    assert_eq!(fields, [Some("Bearer t0"); 10]);
+    let asked = server.requests();
+    assert_eq!(asked.len(), 1, "a token is asked for once");
+    assert_eq!(asked[0].target(), "/token?a=1");
+    assert_eq!(asked[0].header("Authorization"), Some("Basic bWU6c2UlM0FjcmV0JTI2MQ=="));
+    assert_eq!(asked[0].text(), "grant_type=client_credentials&scope=a%20b");
+}
+
+#[test]
+fn without_its_credential_no_request_is_sent() {
+    let upstream = Upstream::fixed("in");
+    let server = Upstream::responding(|_| {
+        CannedResponse::bytes("HTTP/1.1 401 Unauthorized\r\nContent-Length: 6\r\n\r\nsecret")
+    });
+    let oauth = format!(
+        "type = \"oauth2\"\ntoken_url = \"{}/token\"\nclient_id = \"me\"\nclient_secret = {{ file = \"secret\" }}",
+        server.url()
+    );
+    let gateway = files(&upstream, "{credential: orders}", &oauth).start();
+    for target in ["/plain/x", "/mediated/x", "/plain/x"] {
+        let response = gateway.fetch(&format!("GET {target}"), "");
+        assert_eq!(response.status_and_code(), "500 303003");
+        assert!(!response.text().contains("secret") && !response.text().contains("token"));
+    }
+    assert_eq!(upstream.requests().len(), 0);
+    assert_eq!(server.requests().len(), 1, "it is not asked again at once");
+}
