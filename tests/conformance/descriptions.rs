@@ -103,4 +103,6 @@ fn an_api_describes_its_resources() {
     check(&fetch("swagger.yaml"), "text/yaml", &expect);
     // Below the base path, the resources decide.
     assert_eq!(gateway.fetch("GET /orders/2.0.0/new/a?swagger.json", "").status, 405);
+    let options = gateway.fetch("OPTIONS /orders/2.0.0/new/a", "");
+    assert_eq!((options.status, options.header("Allow")), (200, Some("POST")));
 }

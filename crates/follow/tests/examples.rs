@@ -168,19 +168,29 @@ fn definitions(set: &ArtefactSet) -> String {
 }
 
 /// An artefact for Apache Synapse 3.0.1, which has no `call`, `fastXSLT` and `datamapper`, builds nothing from JSON, and
-/// replaces no body that nothing has read.
+/// neither replaces nor joins bodies that nothing has read.
 fn for_synapse(artefact: &Artefact) -> Option<String> {
     let text = String::from_utf8(artefact.bytes.to_vec()).unwrap().replacen(NAMESPACE, "", 1);
     if text.contains("evaluator=\"json\"") {
         return None;
     }
     let text = text.replace("<fastXSLT ", "<xslt ").replace(":8688/", ":{{backend_port}}/");
-    let builds = "<property name=\"read\" expression=\"count(//*)\"/>";
     let is_fixed = text.contains("<payloadFactory ") && !text.contains("expression=");
-    let first = "<inSequence>\n";
-    let text =
-        if is_fixed { text.replacen(first, &format!("{first}      {builds}\n"), 1) } else { text };
+    let is_fixed = is_fixed && !text.contains("<enrich>");
+    let text = if text.contains("<aggregate>") {
+        reading(&text, "<outSequence>\n")
+    } else if is_fixed {
+        reading(&text, "<inSequence>\n")
+    } else {
+        text
+    };
     Some(without_call(&without_datamapper(&text)))
+}
+
+/// Reads the body at the start of a sequence.
+fn reading(text: &str, start: &str) -> String {
+    let read = "      <property name=\"read\" expression=\"count(//*)\"/>\n";
+    text.replacen(start, &format!("{start}{read}"), 1)
 }
 
 fn without_datamapper(text: &str) -> String {

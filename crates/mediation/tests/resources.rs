@@ -178,3 +178,17 @@ fn an_api_with_a_host_serves_no_other() {
         assert_eq!(find_with(&program, "GET", "/a/x", &[("Host", host)]), expect, "{host}");
     }
 }
+
+#[test]
+fn a_service_has_transports_that_are_served() {
+    for (transports, expect) in [
+        ("http,https", ""),
+        ("http local", "warning: the transport `local` has no effect"),
+        ("local", "error: nobody could reach it"),
+        ("jms", "error: the transport `jms` is not served"),
+    ] {
+        let attributes = format!("name=\"A\" context=\"/a\" transports=\"{transports}\"");
+        let found = diagnostics(&api(&attributes, &["uri-template=\"/x\""])).join("\n");
+        assert!(found.contains(expect) && found.is_empty() == expect.is_empty(), "{found}");
+    }
+}

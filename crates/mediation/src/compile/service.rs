@@ -246,6 +246,12 @@ impl Compiler {
             match name {
                 "http" => transports.http = true,
                 "https" => transports.https = true,
+                // Of messages that stay inside the server.
+                "local" => {
+                    let message = "the transport `local` has no effect".to_owned();
+                    let help = "call it over HTTP, or put its mediators into a `sequence`";
+                    self.warning(element, message, Some(help.to_owned()));
+                }
                 other => {
                     let help = "the transports are `http` and `https`".to_owned();
                     self.error(
@@ -256,6 +262,10 @@ impl Compiler {
                     return None;
                 }
             }
+        }
+        if !transports.http && !transports.https {
+            let help = "the transports are `http` and `https`".to_owned();
+            self.error(element, "nobody could reach it".to_owned(), Some(help));
         }
         Some(transports)
     }
