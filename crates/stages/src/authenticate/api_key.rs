@@ -38,18 +38,14 @@ pub fn identify_key(
     }
 }
 
-/// Identifies who tries an API by an internal key, which is verified like a token.
+/// Identifies who tries an API by an internal key, which is verified like a signed API key.
 pub fn identify_internal_key(
     cache: &mut TokenCache,
     key: &[u8],
     issuers: &[Arc<Issuer>],
     now: Now,
 ) -> Identity {
-    let place = cache.key(key);
-    let identity = match cache.find(place, key, issuers, now) {
-        Some(caller) => cached(cache, place, caller, issuers, now),
-        None => verified(cache, key, issuers, now),
-    };
+    let identity = identify_key(cache, key, issuers, None, now);
     match &identity {
         Identity::Known(caller) if !may_be_internal(caller, issuers) => {
             Identity::Rejected(AuthFailure::WrongKind)

@@ -102,6 +102,7 @@ pub fn identify(
 }
 
 /// The caller of a cached token, if it is still valid.
+#[inline]
 fn cached(
     cache: &mut TokenCache,
     key: u64,
