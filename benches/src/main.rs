@@ -26,7 +26,7 @@ struct Case {
 
 #[rustfmt::skip]
 const CASES: &[Case] = &[
-    // 5 % above the counts when they were set (docs/performance.md): other processors take other paths through memchr.
+    // 3 to 6 % above the counts when they were set: other processors take other paths through memchr.
     Case { name: "parse_request_head",   instructions_max: 4_800, run: codec::parse_request_head },
     Case { name: "parse_response_head",  instructions_max: 1_950, run: codec::parse_response_head },
     Case { name: "write_request_head",   instructions_max: 790, run: codec::write_request_head },

@@ -66,7 +66,7 @@ fn messages_that_wait_count_until_they_are_done() {
                 waiting.push((client, connection));
             }
             None => {
-                assert_eq!(client.read().status, 503);
+                assert_eq!(client.read().status_and_code(), "503 503001");
                 rejected += 1;
             }
         }
