@@ -4,6 +4,7 @@
 //! again.
 
 use std::cell::{Cell, RefCell};
+use std::fmt;
 use std::rc::Rc;
 
 use base::limits::{KEY_SET_WAIT_MS_MAX, QUESTION_PAUSE_MS};
@@ -15,7 +16,7 @@ use tokio::sync::mpsc::Sender;
 pub(crate) type Outcome = Result<Rc<Caller>, AuthFailure>;
 
 /// What a stage needs to know.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Question {
     /// The current key set of an issuer. Whoever follows issuers answers with a new revision.
     KeySet { issuer: String },
@@ -23,8 +24,15 @@ pub(crate) enum Question {
     Token { token: Box<[u8]>, revision: u64 },
     /// The token that upstreams get with this credential. It is found among the worker's.
     BackendToken { credential: usize },
-    /// Which user has this name and password, in base64. The users of this revision answer with an [`Outcome`].
-    Password { login: Box<[u8]>, revision: u64 },
+    /// Which of these users has this name and password, in base64. The answer is an [`Outcome`].
+    Password { login: Box<[u8]>, users: u64 },
+}
+
+/// Credentials are never printed.
+impl fmt::Debug for Question {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Question(..)")
+    }
 }
 
 /// A worker's questions.

@@ -204,8 +204,12 @@ async fn ask(
     if token.len() > TOKEN_BYTES_MAX {
         return Err(format!("the token is longer than {TOKEN_BYTES_MAX} bytes"));
     }
-    let valid_s = expires_s.unwrap_or(BACKEND_TOKEN_S).min(BACKEND_TOKEN_S_MAX);
+    // Some servers write 0 if they do not say it.
+    let valid_s = expires_s.filter(|expires_s| *expires_s > 0).unwrap_or(BACKEND_TOKEN_S);
+    let valid_s = valid_s.min(BACKEND_TOKEN_S_MAX);
     // Of a token that is valid for a short time, half of it.
     let valid_s = valid_s.saturating_sub(BACKEND_TOKEN_MARGIN_S).max(valid_s / 2);
+    // Lest each request asks for another one.
+    let valid_s = valid_s.max(BACKEND_TOKEN_PAUSE_S);
     Ok((format!("Bearer {token}").into(), valid_s))
 }

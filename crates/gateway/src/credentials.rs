@@ -191,9 +191,9 @@ pub(crate) fn confirm(
     authenticate::confirm(caller, request.peer.certificate.as_ref())?;
     let permitted = match (presented, &caller.kind) {
         (Presented::Token(_), CredentialKind::Token)
-        | (Presented::InternalKey(_), CredentialKind::InternalKey)
         | (Presented::Login(_), CredentialKind::Login) => return Ok(()),
-        (Presented::Key(_), CredentialKind::ApiKey) => caller.permitted.as_deref(),
+        (Presented::Key(_), CredentialKind::ApiKey)
+        | (Presented::InternalKey(_), CredentialKind::InternalKey) => caller.permitted.as_deref(),
         (Presented::Key(_), CredentialKind::ApplicationKey(_)) => {
             let subscribers = revision.quotas.subscribers.as_deref();
             let known = subscribers.and_then(|all| all.of_caller(caller));
@@ -246,11 +246,11 @@ pub(crate) fn are_sent(request: &Request, api: &Api) -> bool {
 
 /// Removes credentials from the fields of a request that is forwarded.
 pub(crate) fn hide(request: &Request, api: &Api, edits: &mut HeadEdits) {
+    edits.remove_known(KnownSet::of(&[Known::InternalKey]));
     if api.forward_auth_header {
         return;
     }
     edits.remove(api.auth_header.as_bytes());
-    edits.remove_known(KnownSet::of(&[Known::InternalKey]));
     let mut is_hidden = false;
     for place in &api.key_places {
         match place {

@@ -44,7 +44,10 @@ pub(crate) async fn ask<C: Client>(
 ) -> Result<Option<Rc<Asked>>, Fault> {
     let (bytes, number) = (presented.bytes().into(), revision.routes.revision());
     let question = match presented {
-        Presented::Login(_) => Question::Password { login: bytes, revision: number },
+        Presented::Login(_) => {
+            let users = revision.live.users.fingerprint();
+            Question::Password { login: bytes, users }
+        }
         Presented::Token(_) | Presented::Key(_) | Presented::InternalKey(_) => {
             Question::Token { token: bytes, revision: number }
         }

@@ -64,7 +64,8 @@ impl PasswordHash {
     /// One of no password, whose verification takes as long as that of the costliest of `others`.
     #[must_use]
     pub fn stand_in<'a>(others: impl Iterator<Item = &'a Self>) -> Self {
-        let cost = others.map(|other| other.cost).max().unwrap_or(COST);
+        let work = |cost: &Cost| u64::from(cost.memory_kib).saturating_mul(cost.passes.into());
+        let cost = others.map(|other| other.cost).max_by_key(work).unwrap_or(COST);
         Self { cost, salt: vec![0; SALT_BYTES], hash: Vec::new() }
     }
 
@@ -79,7 +80,8 @@ impl PasswordHash {
     /// Whether `password` has this hash, compared in constant time. False as well if there is not enough memory.
     #[must_use]
     pub fn verify(&self, password: &[u8]) -> bool {
-        let length = self.hash.len().max(HASH_BYTES);
+        // A stand-in has none.
+        let length = if self.hash.is_empty() { HASH_BYTES } else { self.hash.len() };
         let computed = compute(password, &self.salt, self.cost, length);
         computed.is_some_and(|hash| verify_slices_are_equal(&hash, &self.hash).is_ok())
     }
@@ -115,6 +117,27 @@ mod tests {
         assert!(!stand_in.verify(b"") && !stand_in.verify(b"secret"));
         assert_eq!(stand_in.cost, hash.cost);
         assert_eq!(format!("{hash:?}"), "PasswordHash(..)");
+    }
+
+    #[test]
+    fn the_length_of_a_hash_is_its_own() {
+        let short = PasswordHash { hash: vec![0; 16], ..PasswordHash::parse(&sample()).unwrap() };
+        let hash = compute(b"secret", &short.salt, short.cost, 16).unwrap();
+        assert!(PasswordHash { hash, ..short }.verify(b"secret"));
+    }
+
+    #[test]
+    fn a_stand_in_costs_as_much_as_the_costliest() {
+        let of = |memory_kib, passes| {
+            let cost = Cost { memory_kib, passes, lanes: 1 };
+            PasswordHash { cost, ..PasswordHash::parse(&sample()).unwrap() }
+        };
+        let (large, slow) = (of(65_536, 1), of(19_456, 10));
+        assert_eq!(PasswordHash::stand_in([&slow, &large].into_iter()).cost, slow.cost);
+    }
+
+    fn sample() -> String {
+        format!("{SMALL}{}", "A".repeat(32))
     }
 
     #[test]

@@ -130,7 +130,7 @@ fn sound(secret: Vec<u8>, table: &Table<'_>, key: &str, report: &mut Report) -> 
 }
 
 /// Whether the field belongs to the connection or to the framing.
-fn is_framing(name: &str) -> bool {
+pub(crate) fn is_framing(name: &str) -> bool {
     const FIELDS: [&str; 9] = [
         "host",
         "connection",

@@ -103,6 +103,13 @@ pub const MANUAL: &[(&str, &str, &str)] = &[
     ("issuer.revocations.client_id", "string; required in `revocations`", "The gateway's own client at the issuer, for HTTP Basic."),
     ("issuer.revocations.client_secret.env", "name of an environment variable", "Its secret, written as `client_secret = { env = \"NAME\" }`."),
     ("issuer.revocations.client_secret.file", "path", "The same from a file, written as `client_secret = { file = \"path\" }`. A trailing newline is not part of the secret. Watched for changes."),
+    ("issuer.algorithms", "list; default: all asymmetric algorithms that match the keys", "Accepted signature algorithms: RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, ES512, EdDSA. With `secret`, where the list is required: HS256, HS384, HS512."),
+    ("issuer.audiences", "list of strings; default: [], not checked", "The `aud` claim of a token must contain one of these."),
+    ("issuer.leeway_s", "0 to 300 seconds; default: 0", "Tolerated clock skew for `exp` and `nbf`."),
+    ("issuer.padded_segments", "true or false; default: false", "Whether tokens may use base64url with `=` padding, as WSO2's own generator does."),
+    ("issuer.allow_unlimited", "true or false; default: false", "Whether tokens without `exp` are accepted. Such a token never expires: only removing the issuer or its key invalidates it."),
+    ("issuer.api_keys", "true or false; default: false", "Whether its tokens are API keys, such as those of API Microgateway, which are accepted where an API asks for a key, and nowhere else. A token whose claim `token_type` is `apiKey`, as in API Manager, is one without this. Another issuer may have the same `iss`."),
+    ("issuer.internal_keys", "true or false; default: false", "Whether its tokens with the claim `token_type` `InternalKey` are accepted in `Internal-Key`, with which API Manager's publisher tries an API, whatever its state. Another issuer may have the same `iss`. Without such an issuer, `Internal-Key` has no effect."),
     ("credential.name", "string; required in `[[credential]]`", "Name of a credential with which the gateway authenticates itself at upstreams: `securityConfig: {credential: NAME}` of an endpoint set."),
     ("credential.type", "`basic`, `api_key` or `oauth2`; required in `[[credential]]`", "What upstreams get: `username` and `password` by HTTP Basic; a `key`; or a token that the gateway gets with the grant `client_credentials`."),
     ("credential.username", "string; required with `basic`", "Name of the user."),
@@ -118,15 +125,8 @@ pub const MANUAL: &[(&str, &str, &str)] = &[
     ("credential.client_secret.file", "path", "The same from a file, written as `client_secret = { file = \"path\" }`. A trailing newline is not part of the secret. Watched for changes."),
     ("credential.scopes", "list of strings; default: []", "Scopes that the gateway asks for."),
     ("user.name", "string; required in `[[user]]`", "Name of a user who may call APIs with a password (HTTP Basic), where they ask for one. It has no colon."),
-    ("user.password_hash", "string; required in `[[user]]`", "Hash of the password, by argon2id, in PHC string format: `printf %s \"$password\" | argon2 \"$(openssl rand -hex 8)\" -id -t 2 -k 19456 -p 1 -e` prints one. Give all users the same `t`, `k` and `p`."),
+    ("user.password_hash", "string; required in `[[user]]`", "Hash of the password, by argon2id, in PHC string format: `printf %s \"$password\" \\| argon2 \"$(openssl rand -hex 8)\" -id -t 2 -k 19456 -p 1 -e` prints one. Give all users the same `t`, `k` and `p`."),
     ("user.scopes", "list of strings; default: []", "Scopes that the user has, for operations that require one."),
-    ("issuer.algorithms", "list; default: all asymmetric algorithms that match the keys", "Accepted signature algorithms: RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384, ES512, EdDSA. With `secret`, where the list is required: HS256, HS384, HS512."),
-    ("issuer.audiences", "list of strings; default: [], not checked", "The `aud` claim of a token must contain one of these."),
-    ("issuer.leeway_s", "0 to 300 seconds; default: 0", "Tolerated clock skew for `exp` and `nbf`."),
-    ("issuer.padded_segments", "true or false; default: false", "Whether tokens may use base64url with `=` padding, as WSO2's own generator does."),
-    ("issuer.allow_unlimited", "true or false; default: false", "Whether tokens without `exp` are accepted. Such a token never expires: only removing the issuer or its key invalidates it."),
-    ("issuer.api_keys", "true or false; default: false", "Whether its tokens are API keys, such as those of API Microgateway, which are accepted where an API asks for a key, and nowhere else. A token whose claim `token_type` is `apiKey`, as in API Manager, is one without this. Another issuer may have the same `iss`."),
-    ("issuer.internal_keys", "true or false; default: false", "Whether its tokens with the claim `token_type` `InternalKey` are accepted in `Internal-Key`, with which API Manager's publisher tries an API, whatever its state. Another issuer may have the same `iss`. Without such an issuer, `Internal-Key` has no effect."),
 ];
 
 /// The keys of files of plans.
@@ -230,7 +230,8 @@ fn tables(manual: &'static [Row], out: &mut String) {
 }
 
 /// Tables of which there can be several.
-const REPEATED: [&str; 5] = ["deny", "issuer", "plan", "tls.sni", "upstream_tls.endpoint"];
+const REPEATED: [&str; 7] =
+    ["credential", "deny", "issuer", "plan", "tls.sni", "upstream_tls.endpoint", "user"];
 
 /// The table as written in the file.
 pub(super) fn heading(table: &str) -> String {

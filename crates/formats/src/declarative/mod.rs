@@ -26,6 +26,7 @@ use model::{Diagnostic, Settings};
 use crate::report::Report;
 
 pub use applications::read_application;
+pub(crate) use credentials::is_framing;
 pub use manual::{MANUAL, manual_markdown};
 pub(crate) use plans::check_name as check_plan;
 pub use plans::{read_plans, shipped};

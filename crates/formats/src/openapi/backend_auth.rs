@@ -3,11 +3,13 @@
 
 use std::sync::Arc;
 
+use base::limits::BACKEND_CREDENTIAL_BYTES_MAX;
 use model::{BackendAuth, BackendClient, BackendCredential, Place};
 
 use super::cors::is_token;
 use super::values;
 use crate::address;
+use crate::declarative::is_framing;
 use crate::report::{Report, one_of, shorten, suggest};
 use crate::tree::{Map, Node};
 
@@ -68,6 +70,9 @@ fn own(map: &Map<'_>, node: &Node<'_>, report: &mut Report) -> Option<BackendCre
             let (username, password) =
                 (text(map, place, "username", report), text(map, place, "password", report));
             let (username, password) = (username?, password?.into_bytes());
+            if username.contains(':') {
+                report.error(place, "a name of a user has no colon", "remove it");
+            }
             Some(BackendCredential::Basic { username, password })
         }
         "apikey" | "api_key" => api_key(map, node.place, report),
@@ -98,8 +103,9 @@ fn api_key(map: &Map<'_>, place: Place, report: &mut Report) -> Option<BackendCr
             report.error(node.place, message, "write HEADER or QUERY_PARAMETER");
             None
         }
-        Some(_) | None if !is_token(&name) => {
-            report.error(place, "`apiKeyIdentifier` is no name of a header field", "");
+        Some(_) | None if !is_token(&name) || is_framing(&name) => {
+            let message = format!("the header field `{}` cannot carry a key", shorten(&name));
+            report.error(place, message, "use another one, such as X-API-Key");
             None
         }
         Some(_) | None => Some(BackendCredential::Header { name, value: key.into_bytes() }),
@@ -145,8 +151,14 @@ fn text(map: &Map<'_>, place: Place, key: &str, report: &mut Report) -> Option<S
         return None;
     };
     let text = values::text(node, key, report)?;
-    if text.is_empty() || text.contains(char::is_control) {
-        report.error(node.place, format!("`{key}` is empty, or has control characters"), "");
+    let is_sound = !text.is_empty()
+        && text.len() <= BACKEND_CREDENTIAL_BYTES_MAX
+        && !text.contains(char::is_control);
+    if !is_sound {
+        let message = format!(
+            "`{key}` is empty, has control characters, or is longer than {BACKEND_CREDENTIAL_BYTES_MAX} bytes"
+        );
+        report.error(node.place, message, "correct it");
         return None;
     }
     Some(text.to_owned())

@@ -28,14 +28,22 @@ impl Users {
     pub fn compile(users: &[User]) -> Arc<Self> {
         let mut all = Vec::new();
         for User { name, password, scopes } in users {
-            let scopes = scopes.join(" ");
-            for text in [name.as_str(), &password.fingerprint(), &scopes] {
+            let texts = [name.as_str(), &password.fingerprint()];
+            for text in texts.into_iter().chain(scopes.iter().map(String::as_str)) {
                 all.extend_from_slice(&jose::sha256(text.as_bytes()));
             }
+            all.extend_from_slice(&scopes.len().to_le_bytes());
         }
         let by_name = users.iter().map(|user| (user.name.clone(), user.clone())).collect();
         let stand_in = PasswordHash::stand_in(users.iter().map(|user| &user.password));
         Arc::new(Self { by_name, stand_in, fingerprint: jose::sha256(&all) })
+    }
+
+    /// Differs from that of other users, passwords or scopes.
+    #[must_use]
+    pub fn fingerprint(&self) -> u64 {
+        let (words, _) = self.fingerprint.as_chunks::<8>();
+        words.first().map_or(0, |word| u64::from_le_bytes(*word))
     }
 
     /// The user `name`, and what the password has to be verified with.
@@ -95,7 +103,5 @@ pub fn conclude_login(
 }
 
 fn tag(cache: &TokenCache, login: &[u8], users: &Users) -> [u8; 16] {
-    let (words, _) = users.fingerprint.as_chunks::<8>();
-    let of_users = words.first().map_or(0, |word| u64::from_le_bytes(*word));
-    cache.tag(login, of_users)
+    cache.tag(login, users.fingerprint())
 }

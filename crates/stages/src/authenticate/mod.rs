@@ -285,7 +285,8 @@ fn check_claims(caller: &Caller, issuer: &Issuer, now: Now) -> Result<(), AuthFa
 
 /// Verifies `token` with the keys of the issuers that its `iss` names. The `iss` is unverified until a
 /// signature verifies, which then covers it. Several issuers may share an `iss`; the first whose keys
-/// verify the token wins.
+/// verify the token wins. Internal keys are for issuers that sign such, which verify other tokens only if
+/// nobody else has their `iss`.
 fn verify<'i>(
     token: &[u8],
     issuers: &'i [Arc<Issuer>],
@@ -298,7 +299,14 @@ fn verify<'i>(
     }
     let mut rejected = Identity::Rejected(AuthFailure::UnknownIssuer);
     let named = |issuer: &Arc<Issuer>| claims.iss.as_ref() == Some(&issuer.iss);
-    for (index, issuer) in issuers.iter().enumerate().filter(|(_, issuer)| named(issuer)) {
+    let is_internal = is_type(&claims, INTERNAL_KEY);
+    let has_other = issuers.iter().any(|issuer| named(issuer) && !issuer.internal_keys);
+    let fits = |issuer: &Arc<Issuer>| match is_internal {
+        true => issuer.internal_keys,
+        false => !issuer.internal_keys || !has_other,
+    };
+    let fitting = issuers.iter().enumerate().filter(|(_, issuer)| named(issuer) && fits(issuer));
+    for (index, issuer) in fitting {
         let result = if jws.is_padded() && !issuer.padded_segments {
             Err(AuthFailure::PaddedToken)
         } else {
@@ -342,13 +350,20 @@ fn failure(error: TokenError) -> AuthFailure {
     }
 }
 
+/// The claim `token_type` of internal keys.
+const INTERNAL_KEY: &str = "InternalKey";
+
+/// Whether the claim `token_type` has this value.
+fn is_type(claims: &Claims, value: &str) -> bool {
+    claims.token_type.as_ref().is_some_and(|found| found.eq_ignore_ascii_case(value))
+}
+
 /// The caller of a token of `issuer`, which has the index `number`.
 fn caller(claims: Claims, number: usize, issuer: &Issuer) -> Caller {
     let is_sandbox = claims.keytype.as_ref().is_some_and(|it| it.eq_ignore_ascii_case("SANDBOX"));
-    let is_of = |kind| claims.token_type.as_ref().is_some_and(|it| it.eq_ignore_ascii_case(kind));
-    let kind = if is_of("InternalKey") {
+    let kind = if is_type(&claims, INTERNAL_KEY) {
         CredentialKind::InternalKey
-    } else if issuer.api_keys || is_of("apiKey") {
+    } else if issuer.api_keys || is_type(&claims, "apiKey") {
         CredentialKind::ApiKey
     } else {
         CredentialKind::Token

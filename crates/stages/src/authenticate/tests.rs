@@ -9,7 +9,9 @@ use base::{Entropy, Now, limits};
 use jose::{Algorithm, Confirmation, Header, KeySet, SigningKey};
 use model::{AuthFailure, Caller, Issuer, KeyType, Revoked};
 
-use super::{Identity, Question, TokenCache, bearer, confirm, identify, thumbprint};
+use super::{
+    Identity, Question, TokenCache, bearer, confirm, identify, identify_internal_key, thumbprint,
+};
 
 const ISS: &str = "https://idp.example/token";
 const SECRET: &[u8; 32] = b"0123456789abcdef0123456789abcdef";
@@ -466,6 +468,26 @@ fn a_revoked_token_is_rejected_whether_or_not_it_is_cached() {
     fixture.expect_counts(1, 5);
     let unnamed = sign(&format!(r#"{{"iss":"{ISS}"}}"#));
     fixture.check(&unnamed, Ok(()), "it has no `jti`");
+}
+
+#[test]
+fn an_issuer_of_internal_keys_decides_about_no_other_tokens_whatever_the_order() {
+    let publisher = Issuer { internal_keys: true, ..issuer(1) };
+    let resident = || Issuer { audiences: vec!["a".to_owned()], ..issuer(1) };
+    let internal = sign(&format!(r#"{{"iss":"{ISS}","token_type":"InternalKey"}}"#));
+    for issuers in [vec![publisher.clone(), resident()], vec![resident(), publisher.clone()]] {
+        let mut fixture = Fixture::new(issuers);
+        fixture.check(&token(1), Err(AuthFailure::WrongAudience), "the resident issuer's rules");
+        let found = identify_internal_key(
+            &mut fixture.cache,
+            internal.as_bytes(),
+            &fixture.issuers,
+            fixture.now,
+        );
+        assert!(matches!(found, Identity::Known(_)), "{found:?}");
+    }
+    // Alone, it is an issuer like any other.
+    Fixture::new(vec![publisher]).check(&token(1), Ok(()), "nobody else has this `iss`");
 }
 
 // --- the fixture --------------------------------------------------------------------------------

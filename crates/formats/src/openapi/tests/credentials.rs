@@ -226,7 +226,15 @@ fn what_is_wrong_with_a_credential_of_the_gateway_is_reported() {
         ("{type: BASIC, usr: a, enabled: false}", "5:81: error: `usr`"),
         (
             "{type: apikey, apiKeyIdentifier: 'a b', apiKeyValue: c}",
-            "5:67: error: `apiKeyIdentifier`",
+            "5:67: error: the header field `a b` cannot carry a key",
+        ),
+        (
+            "{type: apikey, apiKeyIdentifier: Transfer-Encoding, apiKeyValue: chunked}",
+            "5:67: error: the header field `Transfer-Encoding` cannot carry a key",
+        ),
+        (
+            "{type: BASIC, username: 'a:b', password: c}",
+            "5:67: error: colon; 5:67: warning: secret",
         ),
         (
             "{type: OAUTH, tokenUrl: 'http://b/t', clientId: a, clientSecret: b}",
