@@ -210,6 +210,8 @@ fn a_grpc_stream_may_trickle_and_no_other_upload() {
         other.try_send("1\r\nx\r\n");
         grpc.send("1\r\nx\r\n");
         assert!(!grpc.has_response());
+        // A trickle and no flood: the upstream does not read, and must not become the one that stalls.
+        assert_eq!(gateway.metric("penstock_held_body_bytes", ""), 0);
     }
     assert_eq!(other.read().status, 408);
     grpc.send("0\r\n\r\n");
