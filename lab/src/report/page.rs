@@ -117,7 +117,8 @@ fn write_rankings(
     }
     out.write_str(
         "<section aria-labelledby=\"ranking\"><h2 id=\"ranking\">Ranking</h2><p class=\"soft\">Relative to the \
-         first target: the geometric mean over the cases and repetitions that both have, with its 95 % interval. \
+         first target: the geometric mean over the cells (scenario, users, size, delay) that all ranked targets have \
+         in the same repetitions, with its 95 % interval. The first place is chosen from these figures. \
          Figures that a warning concerns are left out.</p><div class=\"rankings\">",
     )?;
     for ranking in several() {
@@ -125,12 +126,12 @@ fn write_rankings(
         let metric = ranking.metric;
         write!(
             out,
-            "<div><h3>{} <span class=\"soft\">(usable in {usable} of {all} cases)</span></h3>\
+            "<div><h3>{} <span class=\"soft\">(usable in {usable} of {all} cases, compared in {} cells)</span></h3>\
              <div class=\"wide\"><table class=\"sortable\"><thead><tr>",
-            metric.name
+            metric.name, ranking.cells
         )?;
         let header =
-            ["target", "relative", "interval", "pairs", &format!("median {}", metric.unit)];
+            ["target", "relative", "interval", "repetitions", &format!("median {}", metric.unit)];
         let rows: Vec<[String; 5]> = ranking.places.iter().enumerate().map(place_row).collect();
         write_cells(out, &header, &rows)?;
         let picture = intervals::picture(ranking, targets).unwrap_or_default();
@@ -146,9 +147,9 @@ fn place_row((place, found): (usize, &Place)) -> [String; 5] {
         _ => found.ratio.map_or_else(absent, |ratio| format!("{ratio:.3}")),
     };
     let interval = found.interval.map(|(low, high)| format!("{low:.3} to {high:.3}"));
-    let pairs = if place == 0 { absent() } else { found.pairs.to_string() };
+    let repetitions = if place == 0 { absent() } else { found.repetitions.to_string() };
     let interval = interval.unwrap_or_else(absent);
-    [found.target.clone(), ratio, interval, pairs, short(found.median)]
+    [found.target.clone(), ratio, interval, repetitions, short(found.median)]
 }
 
 /// Each warning once: what it concerns, in how many cases, and in which.
