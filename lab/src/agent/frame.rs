@@ -174,10 +174,8 @@ impl Read for Limited<'_> {
             return Err(late());
         }
         self.tcp.set_read_timeout(Some(left))?;
-        self.tcp.read(buffer).map_err(|error| match error.kind() {
-            io::ErrorKind::WouldBlock => late(),
-            _ => error,
-        })
+        let waited = |error: &io::Error| error.kind() == io::ErrorKind::WouldBlock;
+        self.tcp.read(buffer).map_err(|error| if waited(&error) { late() } else { error })
     }
 }
 
