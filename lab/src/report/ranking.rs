@@ -258,7 +258,10 @@ impl Ranking {
             return None;
         }
         let compared = || others.iter().filter_map(|place| Some((place, place.ratio?)));
-        let same = |place: &Place| place.interval.is_some() && !place.significant;
+        // Without an interval, what would be printed as 1.00.
+        let is_one = |place: &Place| place.ratio.is_some_and(|ratio| (ratio - 1.0).abs() < 0.005);
+        let same =
+            |place: &Place| !place.significant && (place.interval.is_some() || is_one(place));
         let mut text = if compared().next().is_none() {
             "No two targets have a case in common.".to_owned()
         } else if compared().all(|(place, _)| same(place)) {
