@@ -179,6 +179,11 @@ fn invalid_suites_are_rejected_with_position_and_nearest_name() {
         assert!(output.starts_with(place) && output.contains(help), "{wrong}: {output}");
     }
     assert_eq!(error(Path::new("a.toml"), SUITE.to_owned()), "accepted");
+    let agents = changed("[load]\nagents = ['a:1', 'b:1']\nagent_token_file = 'x'");
+    for (users, expect) in [("[2, 100]", "accepted"), ("[1, 100]", "a.toml: error: [load]: ")] {
+        let output = error(Path::new("a.toml"), agents.replace("[1]", users));
+        assert!(output.starts_with(expect), "{users}: {output}");
+    }
     let half = "[sweep]\nsetting = 'workers'\nvalues = [0.5, 1.0]";
     assert_eq!(accepted(half).sweep.unwrap().values, ["0.5", "1.0"]);
 }

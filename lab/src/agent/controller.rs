@@ -58,12 +58,12 @@ pub fn run(
     let time = MeasuredTime { clock, from_us, until_us };
     let (results, seconds) =
         Collector::new(&mut connections, (options, time), seconds, progress)?.until_over()?;
-    let (series, log_problem) = seconds.finish();
+    let (series, incomplete) = seconds.finish();
     merge(&connections, results).map(|(found, shares, incidents)| {
         let mut report = Report::new(settings, &found);
         report.agents = shares;
         report.series = series;
-        report.incidents.extend(log_problem.map(|problem| Incident::RawData { problem }));
+        report.incidents.extend(incomplete);
         report.incidents.extend(incidents);
         report
     })
@@ -397,11 +397,11 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Reports the sum of the agents' last progress messages.
+    /// Reports the sum of the agents' last progress messages, until the measured time is over: `left` gives its end.
     fn report_progress(&mut self, target_cpus: Option<f64>) {
         let now_us = self.time.clock.now_us();
         let reported = || self.progresses.iter().flatten();
-        if reported().next().is_none() {
+        if reported().next().is_none() || now_us >= self.time.until_us {
             return;
         }
         (self.progress)(&Progress {
@@ -513,10 +513,11 @@ mod tests {
         let (done, outcome) = mpsc::channel();
         let first = agent(
             || true,
-            move |message| {
+            move |message, _, _| {
                 if matches!(message, FromController::Alive) {
                     let _ = kept_alive.send(());
                 }
+                Ok(())
             },
         );
         // Not ready before the first agent has been kept alive.
@@ -526,7 +527,7 @@ mod tests {
                 let _ = done.send(alive);
                 alive
             },
-            drop,
+            |_, _, _| Ok(()),
         );
         let options = Options { users: 2, ..Options::new("http://127.0.0.1:9/") };
         let secret = Secret::new(SECRET).unwrap();
@@ -535,13 +536,45 @@ mod tests {
         assert_eq!(outcome.recv(), Ok(true));
     }
 
+    #[test]
+    fn there_is_no_progress_after_the_measured_time() {
+        // It is still busy two keep-alives after the end of the measured time, then closes the connection.
+        let name = agent(
+            || true,
+            |_, reader, writer| {
+                let progress = Progress {
+                    warming_up: false,
+                    requests: 1,
+                    errors: 0,
+                    rate_per_s: 1.0,
+                    p50_ms: None,
+                    p99_ms: None,
+                    generator_cpus: 0.0,
+                    target_cpus: None,
+                    left: Duration::ZERO,
+                    requests_left: None,
+                };
+                writer.send(&FromAgent::Progress(progress))?;
+                (0..3).try_for_each(|_| reader.receive::<FromController>().map(drop))
+            },
+        );
+        let duration = Duration::from_millis(100);
+        let options = Options { users: 1, duration, ..Options::new("http://127.0.0.1:9/") };
+        let mut left = Vec::new();
+        let mut progress = |progress: &Progress| left.push(progress.left);
+        assert!(run(&options, &[name], &Secret::new(SECRET).unwrap(), &mut progress).is_err());
+        assert!(!left.contains(&Duration::ZERO), "{left:?}");
+    }
+
     const SECRET: &[u8] = b"the secret of these tests";
 
     /// An agent that sends `Ready` if `ready` returns true, and passes the first message after the comparison of
     /// clocks to `then`.
     fn agent(
         ready: impl FnOnce() -> bool + Send + 'static,
-        then: impl FnOnce(FromController) + Send + 'static,
+        then: impl FnOnce(FromController, &mut FrameReader, &mut FrameWriter) -> io::Result<()>
+        + Send
+        + 'static,
     ) -> String {
         let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         let name = listener.local_addr().unwrap().to_string();
@@ -558,8 +591,7 @@ mod tests {
                 reader.receive::<FromController>()?;
                 writer.send(&FromAgent::Clock { mono_us: 0, unix_us: 0 })?;
             }
-            then(reader.receive()?);
-            Ok(())
+            then(reader.receive()?, &mut reader, &mut writer)
         };
         thread::spawn(serve);
         name

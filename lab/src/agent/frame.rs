@@ -91,7 +91,7 @@ pub(super) fn agent_tls() -> io::Result<Arc<rustls::ServerConfig>> {
 pub(super) fn connect(tcp: TcpStream, secret: &Secret) -> io::Result<(FrameReader, FrameWriter)> {
     let name = ServerName::try_from(NAME).map_err(io::Error::other)?;
     let tls = ClientConnection::new(ClientTls::insecure().config(), name);
-    authenticate(tls.map_err(io::Error::other)?.into(), tcp, Side::Controller, secret)
+    authenticate(tls.map_err(io::Error::other)?.into(), tcp, (Side::Controller, secret), HANDSHAKE)
 }
 
 /// The agent's side of [`connect`].
@@ -104,18 +104,23 @@ pub(super) fn accept(
     secret: &Secret,
 ) -> io::Result<(FrameReader, FrameWriter)> {
     let tls = ServerConnection::new(config).map_err(io::Error::other)?;
-    authenticate(tls.into(), tcp, Side::Agent, secret)
+    authenticate(tls.into(), tcp, (Side::Agent, secret), HANDSHAKE)
 }
 
-/// Performs the TLS handshake, then exchanges proofs of the secret.
+const HANDSHAKE: Duration = Duration::from_millis(limits::HANDSHAKE_MS_MAX as u64);
+
+/// Performs the TLS handshake, then exchanges proofs of the secret, all within `wait`: a peer without the secret holds its
+/// place no longer, however slowly it sends.
 fn authenticate(
     mut tls: Connection,
     tcp: TcpStream,
-    side: Side,
-    secret: &Secret,
+    (side, secret): (Side, &Secret),
+    wait: Duration,
 ) -> io::Result<(FrameReader, FrameWriter)> {
+    let silence = tcp.read_timeout()?;
+    let mut limited = Limited { tcp: &tcp, clock: SystemClock::new(), wait };
     while tls.is_handshaking() {
-        tls.complete_io(&mut &tcp)?;
+        tls.complete_io(&mut limited)?;
     }
     // Only since 1.3 is exported keying material bound to the whole handshake.
     if tls.protocol_version() != Some(ProtocolVersion::TLSv1_3) {
@@ -128,16 +133,60 @@ fn authenticate(
         Side::Controller => (said(Side::Controller), said(Side::Agent)),
         Side::Agent => (said(Side::Agent), said(Side::Controller)),
     };
-    let channel = Channel { tls: Arc::new(Mutex::new(tls)), tcp: Arc::new(tcp) };
-    let mut reader = FrameReader { channel: channel.clone(), received: Vec::new() };
-    let mut writer = FrameWriter { channel };
-    writer.write(hmac::sign(&key, &ours).as_ref())?;
+    tls.writer().write_all(hmac::sign(&key, &ours).as_ref())?;
+    // The peer's proof may have come with the end of the handshake, so that nothing more is read.
+    while tls.wants_write() {
+        tls.write_tls(&mut limited)?;
+    }
     let mut proof = [0; PROOF_BYTES];
-    reader.read_exact(&mut proof)?;
+    let mut rest = proof.as_mut_slice();
+    while !rest.is_empty() {
+        match tls.reader().read(rest) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(read) => rest = rest.split_at_mut(read).1,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                tls.complete_io(&mut limited)?;
+            }
+            Err(error) => return Err(error),
+        }
+    }
     if hmac::verify(&key, &theirs, &proof).is_err() {
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, "different secret"));
     }
-    Ok((reader, writer))
+    tcp.set_read_timeout(silence)?;
+    let channel = Channel { tls: Arc::new(Mutex::new(tls)), tcp: Arc::new(tcp) };
+    Ok((FrameReader { channel: channel.clone(), received: Vec::new() }, FrameWriter { channel }))
+}
+
+/// A socket that is read for a limited time.
+struct Limited<'t> {
+    tcp: &'t TcpStream,
+    /// At zero when the time begins.
+    clock: SystemClock,
+    wait: Duration,
+}
+
+impl Read for Limited<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let late = || io::Error::new(io::ErrorKind::TimedOut, "no proof of the secret in time");
+        let left = self.wait.saturating_sub(Duration::from_micros(self.clock.now_us()));
+        if left.is_zero() {
+            return Err(late());
+        }
+        self.tcp.set_read_timeout(Some(left))?;
+        let waited = |error: &io::Error| error.kind() == io::ErrorKind::WouldBlock;
+        self.tcp.read(buffer).map_err(|error| if waited(&error) { late() } else { error })
+    }
+}
+
+impl Write for Limited<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.tcp.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.tcp.flush()
+    }
 }
 
 impl Side {
@@ -306,6 +355,18 @@ mod tests {
         let (controller, agent) = try_pair(SECRET, b"wrong secret of it");
         assert_eq!(kind(agent), Some(io::ErrorKind::PermissionDenied));
         assert!(controller.is_err());
+    }
+
+    #[test]
+    fn a_peer_must_prove_the_secret_in_time_even_if_it_sends() {
+        let (mut one, other) = sockets();
+        // The beginning of a TLS record.
+        one.write_all(&[22]).unwrap();
+        let tls = ServerConnection::new(agent_tls().unwrap()).unwrap();
+        let secret = Secret::new(SECRET).unwrap();
+        let wait = Duration::from_millis(1);
+        let late = authenticate(tls.into(), other, (Side::Agent, &secret), wait);
+        assert_eq!(late.err().map(|error| error.kind()), Some(io::ErrorKind::TimedOut));
     }
 
     #[test]

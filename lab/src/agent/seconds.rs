@@ -3,9 +3,10 @@
 //! Agents number their seconds from the start of the measured time, which is the same moment of the controller's clock for
 //! all of them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::limits;
+use crate::load::Incident;
 use crate::load::LoadError;
 use crate::load::Options;
 use crate::load::monitor::{CpuTimes, point};
@@ -17,12 +18,15 @@ const SECOND_US: u64 = 1_000_000;
 
 pub(super) struct Seconds<'a> {
     options: &'a Options,
-    /// Agents that will report further seconds.
-    running: BTreeSet<usize>,
-    /// By number: the agents that have reported it, and their sum.
-    pending: BTreeMap<u64, (BTreeSet<usize>, TimedInterval)>,
+    /// Agents that will report further seconds, with the number of the latest that each has reported. One that was late
+    /// reports two seconds as one, so numbers may be missing.
+    running: BTreeMap<usize, Option<u64>>,
+    /// By number: the sum of the agents that have reported it.
+    pending: BTreeMap<u64, TimedInterval>,
     /// Seconds before this one are complete.
     next: u64,
+    /// Reports of agents that came too late.
+    left_out: u64,
     points: Vec<SeriesPoint>,
     log: Option<HistogramLog>,
     /// At the last complete second.
@@ -46,9 +50,10 @@ impl<'a> Seconds<'a> {
         });
         Ok(Self {
             options,
-            running: (0..agents).collect(),
+            running: (0..agents).map(|agent| (agent, None)).collect(),
             pending: BTreeMap::new(),
             next: 0,
+            left_out: 0,
             points: Vec::new(),
             log: log.transpose()?,
             cpu: None,
@@ -60,18 +65,22 @@ impl<'a> Seconds<'a> {
         self.cpu.get_or_insert_with(|| CpuTimes::now(self.options));
     }
 
-    /// Adds a second of an agent. One that comes after [`limits::AGENT_SECONDS_PENDING_MAX`] others is left out.
+    /// Adds a second of an agent. One that comes after [`limits::AGENT_SECONDS_PENDING_MAX`] others is left out, an
+    /// incident.
     pub(super) fn add(&mut self, agent: usize, second: &TimedInterval) {
         let number = second.from_us.saturating_add(SECOND_US / 2) / SECOND_US;
         if number < self.next {
+            self.left_out = self.left_out.saturating_add(1);
             return;
         }
         let empty = || {
             let interval = Interval::new(self.options.shape.is_open());
-            (BTreeSet::new(), TimedInterval { interval, spent_us: 0, ..*second })
+            TimedInterval { interval, spent_us: 0, ..*second }
         };
-        let (agents, sum) = self.pending.entry(number).or_insert_with(empty);
-        agents.insert(agent);
+        if let Some(latest) = self.running.get_mut(&agent) {
+            *latest = Some(number).max(*latest);
+        }
+        let sum = self.pending.entry(number).or_insert_with(empty);
         sum.until_us = sum.until_us.max(second.until_us);
         sum.spent_us = sum.spent_us.saturating_add(second.spent_us);
         sum.interval.merge(&second.interval);
@@ -86,11 +95,11 @@ impl<'a> Seconds<'a> {
 
     fn complete(&mut self) {
         while let Some(entry) = self.pending.first_entry() {
-            let has_all = self.running.is_subset(&entry.get().0);
+            let has_all = self.running.values().all(|latest| *latest >= Some(*entry.key()));
             if !has_all && self.pending.len() <= limits::AGENT_SECONDS_PENDING_MAX {
                 return;
             }
-            let Some((number, (_, sum))) = self.pending.pop_first() else { return };
+            let Some((number, sum)) = self.pending.pop_first() else { return };
             self.next = number.saturating_add(1);
             let target_us = self.cpu.as_mut().and_then(|cpu| cpu.advance(self.options).target_us);
             if let Some(point) = point(0, &sum, target_us)
@@ -108,11 +117,15 @@ impl<'a> Seconds<'a> {
         self.points.last()
     }
 
-    /// The series, and why the histogram log is incomplete.
-    pub(super) fn finish(self) -> (Vec<SeriesPoint>, Option<String>) {
+    /// The series, and why it or the histogram log is incomplete.
+    pub(super) fn finish(self) -> (Vec<SeriesPoint>, Vec<Incident>) {
         let problem = self.log.and_then(|log| log.finish().err());
         let problem = problem.map(|error| format!("the histogram log is incomplete: {error}"));
-        (self.points, problem)
+        let late = (self.left_out > 0).then(|| {
+            format!("the time series lacks {} seconds that agents reported too late", self.left_out)
+        });
+        let incidents = problem.into_iter().chain(late);
+        (self.points, incidents.map(|problem| Incident::RawData { problem }).collect())
     }
 }
 
@@ -122,14 +135,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_is_complete_when_all_running_agents_have_reported_it() {
+    fn a_second_is_complete_when_all_running_agents_have_reported_it_or_a_later_one() {
         // Events: `A0` is second 0 of agent A, `A-` its end. Expected: requests of each complete second.
         for (events, expect) in [
             ("A0 A1 B0", "2"),
             ("A0 B0 B1 A1", "2 2"),
             ("A0 A1 B-", "1 1"),
             ("A0 B0 A- B1 B2", "2 1 1"),
-            ("A0 B1 A1", ""),
+            ("A0 B1 A1", "1 2"),
+            ("A0 A2 B0 B1 B2", "2 1 2"),
+            ("A0 A1 A2 B0 B2", "2 1 2"),
         ] {
             assert_eq!(found(events), expect, "{events}");
         }
@@ -141,12 +156,22 @@ mod tests {
         let events: Vec<String> = (0..=most).map(|second| format!("A{second}")).collect();
         assert_eq!(found(&events[..most].join(" ")), "");
         // The second that was reported without B does not count again.
-        assert_eq!(found(&format!("{} B0 B1", events.join(" "))), "1 2");
+        let events = format!("{} B0 B1", events.join(" "));
+        assert_eq!(found(&events), "1 2");
+        let (_, incidents) = seconds(&Options::new("http://localhost/"), &events).finish();
+        let text: Vec<String> = incidents.iter().map(ToString::to_string).collect();
+        assert_eq!(text, ["the time series lacks 1 seconds that agents reported too late"]);
     }
 
     fn found(events: &str) -> String {
         let options = Options::new("http://localhost/");
-        let mut seconds = Seconds::new(&options, 2, 0).unwrap();
+        let points = seconds(&options, events).points;
+        let requests = points.iter().map(|point| point.requests.to_string());
+        requests.collect::<Vec<_>>().join(" ")
+    }
+
+    fn seconds<'a>(options: &'a Options, events: &str) -> Seconds<'a> {
+        let mut seconds = Seconds::new(options, 2, 0).unwrap();
         for event in events.split(' ') {
             let (agent, second) = event.split_at(1);
             let agent = usize::from(agent == "B");
@@ -162,7 +187,6 @@ mod tests {
                 }
             }
         }
-        let requests = seconds.points.iter().map(|point| point.requests.to_string());
-        requests.collect::<Vec<_>>().join(" ")
+        seconds
     }
 }

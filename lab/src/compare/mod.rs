@@ -192,9 +192,9 @@ fn judge(
     (a, b): (&[&CaseView], &[&CaseView]),
     (within, confidence): (f64, Confidence),
 ) -> Comparison {
-    let (sound_a, sound_b) = (valid_entries(a, metric), valid_entries(b, metric));
-    let interleaved = ran_interleaved(a, b);
-    let samples = if interleaved { pairs(&sound_a, &sound_b) } else { apart(&sound_a, &sound_b) };
+    let used = |side: &[&CaseView]| valid_entries(side, metric).len();
+    let (used_a, used_b) = (used(a), used(b));
+    let (samples, interleaved) = samples(a, b, metric);
     let ratio = ratio(&samples, confidence);
     let verdict = match ratio {
         Some(ratio) => verdict(ratio, metric, within),
@@ -207,11 +207,19 @@ fn judge(
         verdict,
         ratio,
         within,
-        repetitions: (sound_a.len(), sound_b.len()),
+        repetitions: (used_a, used_b),
         excluded: (excluded(a, metric), excluded(b, metric)),
         interleaved,
-        note: note(metric, (a, sound_a.len()), (b, sound_b.len())),
+        note: note(metric, (a, used_a), (b, used_b)),
     }
+}
+
+/// The usable repetitions of a case on both sides, in pairs if they ran interleaved, and whether they did.
+pub(crate) fn samples(a: &[&CaseView], b: &[&CaseView], metric: Metric) -> (Samples, bool) {
+    let (sound_a, sound_b) = (valid_entries(a, metric), valid_entries(b, metric));
+    let interleaved = ran_interleaved(a, b);
+    let samples = if interleaved { pairs(&sound_a, &sound_b) } else { apart(&sound_a, &sound_b) };
+    (samples, interleaved)
 }
 
 /// For latencies, higher is slower.
@@ -268,7 +276,7 @@ fn not_served<'v>(views: &[&'v CaseView]) -> Option<&'v str> {
 
 /// Whether repetitions of A and B alternate in time, with the same number next to each other, as far as both
 /// have them; includes excluded ones. RFC 3339 times in UTC sort as text.
-fn ran_interleaved(a: &[&CaseView], b: &[&CaseView]) -> bool {
+pub(crate) fn ran_interleaved(a: &[&CaseView], b: &[&CaseView]) -> bool {
     let number = |view: &CaseView| view.result().case.repetition;
     let numbers =
         |side: &[&CaseView]| side.iter().map(|view| number(view)).collect::<BTreeSet<_>>();

@@ -64,24 +64,39 @@ struct OverTime {
     y_name: &'static str,
     figures: Figures,
     key: &'static str,
+    /// Several seconds as one point: the mean, the largest, or the sum.
+    merge: fn(&[f64]) -> f64,
+}
+
+fn mean(values: &[f64]) -> f64 {
+    sum(values) / values.len() as f64
+}
+
+fn largest(values: &[f64]) -> f64 {
+    values.iter().copied().fold(0.0, f64::max)
+}
+
+fn sum(values: &[f64]) -> f64 {
+    values.iter().sum()
 }
 
 #[rustfmt::skip]
 const OVER_TIME: &[OverTime] = &[
     OverTime { id: "rate-over-time", title: "Rate over time", y_name: "requests per second", figures: Figures::Rate,
-        key: "rate_per_s" },
+        key: "rate_per_s", merge: mean },
     OverTime { id: "p50-over-time", title: "Median over time", y_name: "median response time (ms)",
-        figures: Figures::Latency, key: "p50_ms" },
+        figures: Figures::Latency, key: "p50_ms", merge: mean },
     OverTime { id: "p99-over-time", title: "99th percentile over time", y_name: "99th percentile of response time (ms)",
-        figures: Figures::Latency, key: "p99_ms" },
+        figures: Figures::Latency, key: "p99_ms", merge: largest },
     OverTime { id: "errors-over-time", title: "Errors over time", y_name: "failed requests", figures: Figures::Rate,
-        key: "errors" },
+        key: "errors", merge: sum },
     OverTime { id: "cpu-over-time", title: "CPU over time", y_name: "CPUs used by the target", figures: Figures::Cpu,
-        key: "target_cpus" },
+        key: "target_cpus", merge: mean },
 ];
-/// Shorter series are not drawn; longer ones are cut.
+/// Shorter series are not drawn.
 const SECONDS_MIN: usize = 3;
-const SECONDS_MAX: usize = 900;
+/// In longer series, a point is several seconds.
+const BUCKETS_MAX: usize = 120;
 
 /// Every chart, in the order of the page.
 #[must_use]
@@ -287,8 +302,13 @@ impl<'a> Matrix<'a> {
             if length < SECONDS_MIN || all_zero(&series) {
                 continue;
             }
-            series.iter_mut().for_each(|one| one.points.resize(length, None));
-            let categories = (0..length).map(|second| format!("{second} s")).collect();
+            let width = length.div_ceil(BUCKETS_MAX);
+            for one in &mut series {
+                one.points.resize(length, None);
+                one.points = one.points.chunks(width).map(|some| bucket(some, metric)).collect();
+            }
+            let categories =
+                (0..length).step_by(width).map(|second| format!("{second} s")).collect();
             let names = ("time since the start of the measured time", metric.y_name);
             let plot = Plot::Lines { categories, series };
             charts.push(place.chart(metric.id, metric.title, names, plot));
@@ -468,9 +488,15 @@ fn seconds(view: &CaseView, metric: &OverTime) -> Vec<Option<Point>> {
     let points = series
         .into_iter()
         .flatten()
-        .take(SECONDS_MAX)
         .map(|second| value(second).map(|value| Point { value, warning: warning.clone() }));
     points.collect()
+}
+
+/// Several seconds as one point.
+fn bucket(seconds: &[Option<Point>], metric: &OverTime) -> Option<Point> {
+    let values: Vec<f64> = seconds.iter().flatten().map(|point| point.value).collect();
+    let first = seconds.iter().flatten().next()?;
+    Some(Point { value: (metric.merge)(&values), warning: first.warning.clone() })
 }
 
 /// Series of one point each, by scenario, as series over the scenarios.

@@ -91,7 +91,7 @@ fn write_row(
     place: &Place,
     ratio: Option<f64>,
 ) -> fmt::Result {
-    let name: String = place.target.chars().take(NAME_CHARS).collect();
+    let name = shortened(&place.target);
     write!(out, "<text x=\"0\" y=\"{:.1}\">{}</text>", y + 4.0, escaped(&name))?;
     let colour = axis.targets.iter().position(|target| *target == place.target);
     let class = colour_class(colour.unwrap_or(0));
@@ -109,6 +109,20 @@ fn write_row(
             write!(out, "<circle class=\"{class} f\" cx=\"{x:.1}\" cy=\"{y}\" r=\"4\"/>")
         }
         None => write!(out, "<text x=\"{LEFT}\" y=\"{:.1}\">no case in common</text>", y + 4.0),
+    }
+}
+
+/// At most [`NAME_CHARS`]: names of one target with different settings differ at the end.
+fn shortened(name: &str) -> String {
+    let chars: Vec<char> = name.chars().collect();
+    let half = NAME_CHARS / 2;
+    match chars.len() {
+        ..=NAME_CHARS => name.to_owned(),
+        length => {
+            let ends =
+                chars.iter().take(half - 1).chain(&['…']).chain(chars.iter().skip(length - half));
+            ends.collect()
+        }
     }
 }
 
@@ -143,6 +157,12 @@ mod tests {
         ] {
             assert!(svg.contains(part), "{part} in {svg}");
         }
+    }
+
+    #[test]
+    fn long_names_keep_beginning_and_end() {
+        assert_eq!(shortened("penstock-integration workers=2"), "penstock-… workers=2");
+        assert_eq!(shortened("a name of 20 letters"), "a name of 20 letters");
     }
 
     #[test]

@@ -13,6 +13,7 @@ use super::ranking::{self, Place, Ranking};
 use super::scaling;
 use super::summary;
 use super::view::{CaseView, size, trimmed};
+use crate::limits;
 use crate::result::State;
 use crate::validity::CHECKS;
 use crate::warning::Warning;
@@ -37,7 +38,7 @@ th[aria-sort=ascending] button::after{content:\" \\2191\"}\
 th[aria-sort=descending] button::after{content:\" \\2193\"}\
 @media (prefers-color-scheme:dark){:root{--bg:#0f1216;--fg:#e6e6e6;--soft:#a5adb5;--line:#333a41;\
 --card:#16191d;--warning:#ffb37a}}\
-@media print{details{display:block}.charts{display:block}figure{break-inside:avoid}}";
+@media print{details::details-content{content-visibility:visible;display:block}details>*{display:block}.charts{display:block}figure{break-inside:avoid}}";
 
 /// Makes the columns of tables sortable: by number where both cells begin with one, otherwise by text.
 const SCRIPT: &str = r#"document.querySelectorAll("table.sortable").forEach(table => {
@@ -117,7 +118,8 @@ fn write_rankings(
     }
     out.write_str(
         "<section aria-labelledby=\"ranking\"><h2 id=\"ranking\">Ranking</h2><p class=\"soft\">Relative to the \
-         first target: the geometric mean over the cases and repetitions that both have, with its 95 % interval. \
+         first target: the geometric mean over the cells (scenario, users, size, delay) that all ranked targets have \
+         in the same repetitions, with its 95 % interval. The first place is chosen from these figures. \
          Figures that a warning concerns are left out.</p><div class=\"rankings\">",
     )?;
     for ranking in several() {
@@ -125,12 +127,12 @@ fn write_rankings(
         let metric = ranking.metric;
         write!(
             out,
-            "<div><h3>{} <span class=\"soft\">(usable in {usable} of {all} cases)</span></h3>\
+            "<div><h3>{} <span class=\"soft\">(usable in {usable} of {all} cases, compared in {} cells)</span></h3>\
              <div class=\"wide\"><table class=\"sortable\"><thead><tr>",
-            metric.name
+            metric.name, ranking.cells
         )?;
         let header =
-            ["target", "relative", "interval", "pairs", &format!("median {}", metric.unit)];
+            ["target", "relative", "interval", "repetitions", &format!("median {}", metric.unit)];
         let rows: Vec<[String; 5]> = ranking.places.iter().enumerate().map(place_row).collect();
         write_cells(out, &header, &rows)?;
         let picture = intervals::picture(ranking, targets).unwrap_or_default();
@@ -146,9 +148,9 @@ fn place_row((place, found): (usize, &Place)) -> [String; 5] {
         _ => found.ratio.map_or_else(absent, |ratio| format!("{ratio:.3}")),
     };
     let interval = found.interval.map(|(low, high)| format!("{low:.3} to {high:.3}"));
-    let pairs = if place == 0 { absent() } else { found.pairs.to_string() };
+    let repetitions = if place == 0 { absent() } else { found.repetitions.to_string() };
     let interval = interval.unwrap_or_else(absent);
-    [found.target.clone(), ratio, interval, pairs, short(found.median)]
+    [found.target.clone(), ratio, interval, repetitions, short(found.median)]
 }
 
 /// Each warning once: what it concerns, in how many cases, and in which.
@@ -349,22 +351,36 @@ fn write_charts(out: &mut String, charts: &[Chart]) -> fmt::Result {
         "<section aria-labelledby=\"charts\"><h2 id=\"charts\">Charts</h2><p class=\"soft\">Hollow marks \
          are of figures that a warning concerns. A target has the same colour in all charts. Each chart is followed by a table with its figures.</p><div class=\"charts\">",
     )?;
-    for chart in charts.iter().filter(|chart| !chart.off_page) {
-        write!(out, "<figure id=\"{}\">{}", escaped(&chart.id), chart.svg(Setting::Page))?;
-        if !chart.note.is_empty() {
-            write!(out, "<p class=\"warning\">{}</p>", escaped(&chart.note))?;
+    let mut off_page = Vec::new();
+    let mut left = limits::LAB_PAGE_CHARTS_BYTES_MAX;
+    for chart in charts {
+        let mut figure = String::new();
+        if !chart.off_page {
+            write_figure(&mut figure, chart)?;
         }
-        write_table(out, chart)?;
-        out.write_str("</figure>")?;
+        if chart.off_page || figure.len() > left {
+            off_page.push(chart);
+        } else {
+            left -= figure.len();
+            out.write_str(&figure)?;
+        }
     }
     out.write_str("</div>")?;
-    write_off_page(out, charts)?;
+    write_off_page(out, &off_page)?;
     out.write_str("</section>")
 }
 
+fn write_figure(out: &mut String, chart: &Chart) -> fmt::Result {
+    write!(out, "<figure id=\"{}\">{}", escaped(&chart.id), chart.svg(Setting::Page))?;
+    if !chart.note.is_empty() {
+        write!(out, "<p class=\"warning\">{}</p>", escaped(&chart.note))?;
+    }
+    write_table(out, chart)?;
+    out.write_str("</figure>")
+}
+
 /// Lists the charts that are not on the page.
-fn write_off_page(out: &mut String, charts: &[Chart]) -> fmt::Result {
-    let off_page: Vec<&Chart> = charts.iter().filter(|chart| chart.off_page).collect();
+fn write_off_page(out: &mut String, off_page: &[&Chart]) -> fmt::Result {
     if off_page.is_empty() {
         return Ok(());
     }
@@ -416,4 +432,39 @@ fn write_cells(
         out.write_str("</tr>")?;
     }
     out.write_str("</tbody></table>")
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+    use crate::report::charts::charts;
+    use crate::report::results::StoredResult;
+    use crate::result::tests::sample;
+
+    #[test]
+    fn the_page_of_a_large_folder_is_below_a_megabyte() {
+        let mut views = Vec::new();
+        for users in 1..=48 {
+            for target in ["one", "other", "third"] {
+                let mut result = sample();
+                (result.case.target, result.case.users) = (target.to_owned(), users);
+                let second = |second: u32| {
+                    let rate = f64::from(1_000 + users * 7 + second * 13 % 997) / 3.0;
+                    serde_json::json!({"rate_per_s": rate, "p50_ms": rate / 90.0, "p99_ms": rate / 7.0,
+                        "errors": second % 3, "target_cpus": rate / 999.0})
+                };
+                result.load["series"] = (0..1_800).map(second).collect();
+                views.push(CaseView::new(StoredResult { file: "result.json".into(), result }));
+            }
+        }
+        let charts = charts(&views);
+        let one = charts.iter().find(|chart| chart.id.starts_with("rate-over-time")).unwrap();
+        assert_eq!(one.table().1.len(), 120);
+        // Marks have titles; those of the legend remain.
+        assert!(one.svg(Setting::Page).matches("<title>").count() < 10);
+        let page = page(&views, &charts);
+        assert!((200_000..1_000_000).contains(&page.len()), "{}", page.len());
+        assert!(page.contains("Not on this page"));
+    }
 }

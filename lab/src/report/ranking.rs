@@ -1,13 +1,13 @@
 //! The ranking of targets, which is the headline of a report: who is first, by how much, and how surely.
 //!
-//! Targets are compared on the cases and repetitions that both have and whose figures are usable: the ratio is the
-//! geometric mean over these pairs, with the interval that `compare` computes. A difference that is not significant among
-//! all targets is reported as none.
+//! Targets are compared on the cells (scenario, users, size, delay) and repetitions in which all of them have a usable
+//! figure. A repetition is one observation: the geometric mean of its cells. The ratio has the interval that `compare`
+//! computes. A difference that is not significant among all targets is reported as none.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::view::{CaseView, size, trimmed};
-use crate::compare::{Confidence, Samples, ratio, significant};
+use crate::compare::{Confidence, Samples, ran_interleaved, ratio, significant};
 use crate::warning::Figures;
 
 /// Targets in the order of one metric.
@@ -18,20 +18,24 @@ pub(super) struct Ranking {
     pub(super) places: Vec<Place>,
     /// Cases in which the figure is usable, and measured ones.
     pub(super) usable: (usize, usize),
+    /// The number of cells that are compared.
+    pub(super) cells: usize,
 }
 
 /// A target's place.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Place {
     pub(super) target: String,
-    /// Relative to the first; `None` for the first itself, and without a pair in common with it.
+    /// Relative to the first; `None` for the first itself, and without a cell in common with the others.
     pub(super) ratio: Option<f64>,
-    /// 95 %; `None` with fewer than two pairs.
+    /// 95 %; `None` with fewer than two repetitions.
     pub(super) interval: Option<(f64, f64)>,
+    /// Whether it ran interleaved with the first.
+    pub(super) interleaved: bool,
     /// Whether the difference is significant among all targets of the ranking.
     pub(super) significant: bool,
-    pub(super) pairs: usize,
-    /// The median of its usable figures.
+    pub(super) repetitions: usize,
+    /// The median of its figures that are compared, or of all usable ones.
     pub(super) median: f64,
 }
 
@@ -65,8 +69,24 @@ const METRICS: &[RankedMetric] = &[
 /// As that of the intervals.
 const SIGNIFICANCE: f64 = 0.05;
 
-/// A case and its repetition, without the target.
-type Key<'a> = (&'a str, u32, u64, u64, u32);
+/// A case without target and repetition.
+type Cell<'v> = (&'v str, u32, u64, u64);
+
+/// The figures and the results of one target.
+#[derive(Default)]
+struct Target<'v> {
+    /// Usable figures by cell and repetition.
+    figures: BTreeMap<Cell<'v>, BTreeMap<u32, f64>>,
+    /// All results, to see whether targets ran interleaved.
+    views: BTreeMap<Cell<'v>, Vec<&'v CaseView>>,
+}
+
+/// Cells in which all ranked targets have the same repetitions.
+#[derive(Default)]
+struct Block<'v> {
+    cells: Vec<Cell<'v>>,
+    repetitions: BTreeSet<u32>,
+}
 
 /// The rankings for which at least one figure is usable.
 pub(super) fn rankings(views: &[CaseView]) -> Vec<Ranking> {
@@ -74,46 +94,36 @@ pub(super) fn rankings(views: &[CaseView]) -> Vec<Ranking> {
 }
 
 fn ranking(views: &[CaseView], metric: &'static RankedMetric) -> Option<Ranking> {
-    let figure = |view: &CaseView| match metric.kind {
-        Kind::Cpu => view.cpu_us(),
-        Kind::Load(name) => view.exact(name),
-    };
-    let mut targets: BTreeMap<String, BTreeMap<Key<'_>, f64>> = BTreeMap::new();
-    let mut usable = (0, 0);
-    for view in views {
-        let Some(value) = figure(view).filter(|value| *value > 0.0) else { continue };
-        usable.1 += 1;
-        if view.is_usable(metric.figures) {
-            usable.0 += 1;
-            let case = &view.result().case;
-            let key = (
-                case.scenario.as_str(),
-                case.users,
-                case.payload_bytes,
-                case.delay_ms,
-                case.repetition,
-            );
-            targets.entry(view.name()).or_default().insert(key, value);
-        }
-    }
-    let (_, reference) = targets.iter().max_by_key(|(_, figures)| figures.len())?;
+    let (targets, usable) = targets(views, metric);
+    let (ranked, block) = shared(&targets);
+    let logs = |target: &Target<'_>| block.logs(target);
     let sign = if metric.more_is_better { -1.0 } else { 1.0 };
-    let mut order: Vec<(&String, &BTreeMap<Key<'_>, f64>)> = targets.iter().collect();
-    order.sort_by(|(_, one), (_, other)| {
-        let of = |figures| mean_ratio(&pairs(reference, figures)).unwrap_or(f64::INFINITY) * sign;
-        of(one).total_cmp(&of(other))
-    });
+    // Last without a cell in common, whichever direction is better.
+    let place = |(name, target): &(&String, &Target<'_>)| match ranked.contains(*name) {
+        true => sign * logs(target).iter().sum::<f64>(),
+        false => f64::INFINITY,
+    };
+    let mut order: Vec<(&String, &Target<'_>)> = targets.iter().collect();
+    order.sort_by(|one, other| place(one).total_cmp(&place(other)));
     let (_, first) = *order.first()?;
-    let places = order.iter().enumerate().map(|(place, (target, figures))| {
-        let pairs = if place == 0 { Vec::new() } else { pairs(first, figures) };
-        let sure = ratio(&Samples::Pairs(pairs.clone()), Confidence::Percent95);
+    let places = order.iter().enumerate().map(|(place, (name, target))| {
+        let is_compared = place > 0 && ranked.contains(*name);
+        let interleaved = block.ran_interleaved(first, target);
+        let samples = is_compared.then(|| samples(&logs(first), &logs(target), interleaved));
+        let sure = samples.and_then(|samples| ratio(&samples, Confidence::Percent95));
+        let of_block = || block.cells.iter().filter_map(|cell| target.figures.get(cell));
+        let all = || target.figures.values().flat_map(|figures| figures.values().copied());
         let place = Place {
-            target: (*target).clone(),
-            ratio: mean_ratio(&pairs),
+            target: (*name).clone(),
+            ratio: is_compared.then(|| (mean(&logs(target)) - mean(&logs(first))).exp()),
             interval: sure.map(|sure| (sure.low, sure.high)),
+            interleaved,
             significant: false,
-            pairs: pairs.len(),
-            median: median(figures.values().copied()),
+            repetitions: if is_compared { block.repetitions.len() } else { 0 },
+            median: match ranked.contains(*name) {
+                true => median(of_block().flat_map(|figures| block.of(figures))),
+                false => median(all()),
+            },
         };
         (place, sure.map(|sure| sure.chance))
     });
@@ -123,17 +133,115 @@ fn ranking(views: &[CaseView], metric: &'static RankedMetric) -> Option<Ranking>
     for (place, significant) in compared.zip(significant(&known, SIGNIFICANCE)) {
         place.significant = significant;
     }
-    Some(Ranking { metric, places, usable })
+    Some(Ranking { metric, places, usable, cells: block.cells.len() })
 }
 
-fn pairs(of: &BTreeMap<Key<'_>, f64>, to: &BTreeMap<Key<'_>, f64>) -> Vec<(f64, f64)> {
-    of.iter().filter_map(|(key, value)| Some((*value, *to.get(key)?))).collect()
+/// The targets with usable figures; in how many cases they are usable, and how many have any.
+fn targets<'v>(
+    views: &'v [CaseView],
+    metric: &RankedMetric,
+) -> (BTreeMap<String, Target<'v>>, (usize, usize)) {
+    let figure = |view: &CaseView| match metric.kind {
+        Kind::Cpu => view.cpu_us(),
+        Kind::Load(name) => view.exact(name),
+    };
+    let mut targets: BTreeMap<String, Target<'v>> = BTreeMap::new();
+    let mut usable = (0, 0);
+    for view in views {
+        let Some(value) = figure(view).filter(|value| *value > 0.0) else { continue };
+        let case = &view.result().case;
+        let cell = (case.scenario.as_str(), case.users, case.payload_bytes, case.delay_ms);
+        let target = targets.entry(view.name()).or_default();
+        target.views.entry(cell).or_default().push(view);
+        usable.1 += 1;
+        if view.is_usable(metric.figures) {
+            usable.0 += 1;
+            target.figures.entry(cell).or_default().insert(case.repetition, value);
+        }
+    }
+    targets.retain(|_, target| !target.figures.is_empty());
+    (targets, usable)
 }
 
-/// The geometric mean.
-fn mean_ratio(pairs: &[(f64, f64)]) -> Option<f64> {
-    let logs: Vec<f64> = pairs.iter().map(|(of, to)| (to / of).ln()).collect();
-    (!logs.is_empty()).then(|| (logs.iter().sum::<f64>() / logs.len() as f64).exp())
+/// The targets that can be compared, and on what. Begins with the target that shares cells with most others.
+fn shared<'v>(targets: &BTreeMap<String, Target<'v>>) -> (BTreeSet<String>, Block<'v>) {
+    let overlap = |one: &Target<'v>, other: &Target<'v>| {
+        one.figures.keys().filter(|cell| other.figures.contains_key(*cell)).count()
+    };
+    let sharing =
+        |one: &Target<'v>| targets.values().filter(|other| overlap(one, other) > 0).count();
+    let reference = targets.values().max_by_key(|target| (sharing(target), target.figures.len()));
+    let Some(reference) = reference else { return Default::default() };
+    let mut order: Vec<(&String, &Target<'v>)> = targets.iter().collect();
+    order.sort_by_key(|(_, target)| std::cmp::Reverse(overlap(reference, target)));
+    let numbers = |figures: &BTreeMap<u32, f64>| figures.keys().copied().collect();
+    let mut cells: BTreeMap<Cell<'v>, BTreeSet<u32>> =
+        reference.figures.iter().map(|(cell, figures)| (*cell, numbers(figures))).collect();
+    let mut ranked = BTreeSet::new();
+    for (name, target) in order {
+        let both = |(cell, known): (&Cell<'v>, &BTreeSet<u32>)| {
+            let both: BTreeSet<u32> = &numbers(target.figures.get(cell)?) & known;
+            (!both.is_empty()).then_some((*cell, both))
+        };
+        let left: BTreeMap<_, _> = cells.iter().filter_map(both).collect();
+        if !left.is_empty() {
+            cells = left;
+            ranked.insert(name.clone());
+        }
+    }
+    (ranked, Block::largest(&cells))
+}
+
+impl<'v> Block<'v> {
+    /// The block with the most figures of those that have several repetitions, or else of one.
+    fn largest(cells: &BTreeMap<Cell<'v>, BTreeSet<u32>>) -> Self {
+        let block = |repetitions: &BTreeSet<u32>| Self {
+            cells: cells
+                .iter()
+                .filter(|(_, known)| repetitions.is_subset(known))
+                .map(|(cell, _)| *cell)
+                .collect(),
+            repetitions: repetitions.clone(),
+        };
+        let size = |block: &Self| {
+            let count = block.repetitions.len();
+            (count > 1, count * block.cells.len())
+        };
+        cells.values().map(block).max_by_key(size).unwrap_or_default()
+    }
+
+    /// For each repetition, the mean of the logarithms of the target's figures.
+    fn logs(&self, target: &Target<'_>) -> Vec<f64> {
+        let of = |repetition: &u32| {
+            let figure = |cell| Some(target.figures.get(cell)?.get(repetition)?.ln());
+            mean(&self.cells.iter().filter_map(figure).collect::<Vec<_>>())
+        };
+        self.repetitions.iter().map(of).collect()
+    }
+
+    fn of(&self, figures: &BTreeMap<u32, f64>) -> Vec<f64> {
+        self.repetitions.iter().filter_map(|number| figures.get(number).copied()).collect()
+    }
+
+    fn ran_interleaved(&self, one: &Target<'_>, other: &Target<'_>) -> bool {
+        let both = |cell| Some((one.views.get(cell)?, other.views.get(cell)?));
+        self.cells.iter().filter_map(both).all(|(one, other)| ran_interleaved(one, other))
+    }
+}
+
+/// Logarithms as the figures of repetitions.
+fn samples(first: &[f64], other: &[f64], interleaved: bool) -> Samples {
+    let figures = |logs: &[f64]| logs.iter().map(|log| log.exp()).collect::<Vec<f64>>();
+    let (first, other) = (figures(first), figures(other));
+    if interleaved {
+        Samples::Pairs(first.into_iter().zip(other).collect())
+    } else {
+        Samples::Apart(first, other)
+    }
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
 }
 
 fn median(values: impl Iterator<Item = f64>) -> f64 {
@@ -149,32 +257,44 @@ impl Ranking {
         if others.is_empty() {
             return None;
         }
-        let describe = |place: &Place| match (place.ratio, place.interval) {
-            (None, _) => format!("{} has no case in common with it", place.target),
-            (Some(_), Some(_)) if !place.significant => {
-                format!("{}: no significant difference", place.target)
-            }
-            (Some(ratio), Some((low, high))) => {
-                format!("{}: {ratio:.2} times that ({low:.2} to {high:.2})", place.target)
-            }
-            (Some(ratio), None) => {
-                format!("{}: {ratio:.2} times that (measured once)", place.target)
-            }
-        };
-        let same = |place: &Place| place.interval.is_some() && !place.significant;
-        if others.iter().all(same) {
-            let ratios = others.iter().filter_map(|place| Some((&place.target, place.ratio?)));
-            let ratios: Vec<String> =
-                ratios.map(|(target, ratio)| format!("{target} {ratio:.2}")).collect();
-            return Some(format!(
+        let compared = || others.iter().filter_map(|place| Some((place, place.ratio?)));
+        // Without an interval, what would be printed as 1.00.
+        let is_one = |place: &Place| place.ratio.is_some_and(|ratio| (ratio - 1.0).abs() < 0.005);
+        let same =
+            |place: &Place| !place.significant && (place.interval.is_some() || is_one(place));
+        let mut text = if compared().next().is_none() {
+            "No two targets have a case in common.".to_owned()
+        } else if compared().all(|(place, _)| same(place)) {
+            let ratios = compared().map(|(place, ratio)| format!("{} {ratio:.2}", place.target));
+            format!(
                 "Can't tell which target has {}: relative to {}, {}, within the noise.",
                 self.metric.best,
                 first.target,
-                ratios.join(", ")
-            ));
+                ratios.collect::<Vec<_>>().join(", ")
+            )
+        } else {
+            let describe = |(place, ratio): (&Place, f64)| match place.interval {
+                Some(_) if same(place) => format!("{}: no significant difference", place.target),
+                Some((low, high)) => {
+                    format!("{}: {ratio:.2} times that ({low:.2} to {high:.2})", place.target)
+                }
+                None => format!("{}: {ratio:.2} times that (measured once)", place.target),
+            };
+            let others: Vec<String> = compared().map(describe).collect();
+            format!("{} has {}; {}.", first.target, self.metric.best, others.join("; "))
+        };
+        let left_out = others.iter().filter(|place| place.ratio.is_none());
+        let left_out: Vec<&str> = left_out.map(|place| place.target.as_str()).collect();
+        if !left_out.is_empty() && compared().next().is_some() {
+            text += &format!(
+                " Not ranked, without a case in common with all others: {}.",
+                left_out.join(", ")
+            );
         }
-        let others: Vec<String> = others.iter().map(describe).collect();
-        Some(format!("{} has {}; {}.", first.target, self.metric.best, others.join("; ")))
+        if compared().any(|(place, _)| place.interval.is_some() && !place.interleaved) {
+            text += " The targets did not run interleaved, so the ratios include any drift.";
+        }
+        Some(text)
     }
 }
 
@@ -231,7 +351,7 @@ pub(super) mod tests {
 
     impl Ranking {
         pub(in crate::report) fn of_cpu(places: Vec<Place>) -> Self {
-            Self { metric: &METRICS[0], places, usable: (1, 1) }
+            Self { metric: &METRICS[0], places, usable: (1, 1), cells: 1 }
         }
     }
 
@@ -241,7 +361,9 @@ pub(super) mod tests {
         interval: Option<(f64, f64)>,
     ) -> Place {
         let significant = interval.is_some();
-        Place { target: target.to_owned(), ratio, interval, significant, pairs: 2, median: 1.0 }
+        let (repetitions, interleaved, median) = (2, true, 1.0);
+        let target = target.to_owned();
+        Place { target, ratio, interval, interleaved, significant, repetitions, median }
     }
 
     #[test]
@@ -264,8 +386,25 @@ pub(super) mod tests {
         assert_eq!(
             headline(&views),
             "a has the least CPU time per request; c: no significant difference; b: 2.00 times that (2.00 \
-             to 2.00); d has no case in common with it."
+             to 2.00). Not ranked, without a case in common with all others: d."
         );
+    }
+
+    #[test]
+    fn a_target_without_a_case_in_common_is_last_where_more_is_better() {
+        let rate = |target: &str, scenario: &str, repetition: u32, per_s: f64| {
+            let mut view = view(target, scenario, repetition, 1.0);
+            view.found.result.load["throughput_per_s"] = per_s.into();
+            view
+        };
+        let mut views = vec![rate("other", "other", 1, 9_000.0)];
+        for repetition in 1..=2 {
+            views.push(rate("slow", "plain", repetition, 1_000.0));
+            views.push(rate("fast", "plain", repetition, 2_000.0));
+        }
+        let throughput = ranking(&views, &METRICS[1]).unwrap();
+        let order: Vec<&str> = throughput.places.iter().map(|place| &*place.target).collect();
+        assert_eq!(order, ["fast", "slow", "other"]);
     }
 
     #[test]
@@ -285,6 +424,27 @@ pub(super) mod tests {
         let (alone, among) = (of(1), of(9));
         assert!(alone.significant && !among.significant, "{alone:?} {among:?}");
         assert_eq!(alone.interval, among.interval);
+    }
+
+    #[test]
+    fn a_repetition_is_one_observation_however_many_cells_it_has() {
+        // Twice the CPU time in all cells but for noise of 1 %, while the cells' ratios are 1.2 to 3.5.
+        let cells = [("a", 1.2), ("b", 1.5), ("c", 3.5)];
+        let mut views = Vec::new();
+        for (repetition, noise) in [(1, 1.0), (2, 1.01), (3, 0.99)] {
+            for (scenario, ratio) in cells {
+                views.push(view("first", scenario, repetition, 10.0));
+                views.push(view("second", scenario, repetition, 10.0 * ratio * noise));
+            }
+        }
+        let found = rankings(&views).swap_remove(0);
+        let second = &found.places[1];
+        assert!(second.significant && second.interval.unwrap().0 > 1.8, "{second:?}");
+        assert_eq!((second.repetitions, found.cells), (3, 3));
+        // A repetition that is not usable in one cell leaves that cell out.
+        views.remove(0);
+        let found = rankings(&views).swap_remove(0);
+        assert_eq!((found.places[1].repetitions, found.cells), (3, 2));
     }
 
     #[test]

@@ -9,13 +9,16 @@ use std::fmt::Write;
 
 use super::view::{CaseView, size, trimmed};
 use super::{ranking, summary};
-use crate::compare::{Confidence, Ratio, Samples, ratio};
+use crate::compare::{Confidence, Metric, Ratio, Samples, ratio, samples};
 use crate::result::{Case, State};
 use crate::warning::Figures;
 
 /// Maximum length of a line of text.
 const LINE_CHARS: usize = 120;
 const MIB: f64 = 1_024.0 * 1_024.0;
+
+/// Marks a ratio of targets that did not run interleaved.
+const APART: &str = "†";
 
 /// A column of figures.
 struct Column {
@@ -91,6 +94,9 @@ pub fn table(views: &[CaseView], references: &[String]) -> String {
     }
     if out.contains("* |") {
         out.push_str("\n`*`: a warning concerns this figure in all repetitions.\n");
+    }
+    if out.contains(APART) {
+        let _ = writeln!(out, "\n`{APART}`: not interleaved, so the ratio includes any drift.");
     }
     out.push_str(&not_served(views));
     out
@@ -209,28 +215,22 @@ impl Group<'_> {
             groups.iter().find(same)
         };
         let Some(other) = references.iter().find_map(of_target) else { return String::new() };
-        let figures = |group: &Self| -> Vec<(u32, f64)> {
-            let usable = group.views.iter().filter(|view| view.is_usable(Figures::Cpu));
-            usable
-                .filter_map(|view| Some((view.result().case.repetition, view.cpu_us()?)))
-                .collect()
-        };
-        let theirs = figures(other);
-        let pairs: Vec<(f64, f64)> = figures(self)
-            .into_iter()
-            .filter_map(|(repetition, mine)| {
-                let (_, theirs) = theirs.iter().find(|(other, _)| *other == repetition)?;
-                Some((*theirs, mine))
-            })
-            .collect();
         if self.target() == other.target() {
             return "1".to_owned();
         }
-        match ratio(&Samples::Pairs(pairs.clone()), Confidence::Percent95) {
-            Some(Ratio { low, ratio, high, .. }) => {
-                format!("{ratio:.3} ({low:.3} to {high:.3})")
+        let (samples, interleaved) = samples(&other.views, &self.views, Metric::Cpu);
+        let mark = if interleaved { "" } else { APART };
+        match (ratio(&samples, Confidence::Percent95), samples) {
+            (Some(Ratio { low, ratio, high, .. }), _) => {
+                format!("{ratio:.3} ({low:.3} to {high:.3}){mark}")
             }
-            None => pairs.first().map_or(String::new(), |(of, to)| format!("{:.3}", to / of)),
+            (None, Samples::Pairs(pairs)) => {
+                pairs.first().map_or(String::new(), |(of, to)| format!("{:.3}", to / of))
+            }
+            (None, Samples::Apart(of, to)) => match (of.first(), to.first()) {
+                (Some(of), Some(to)) => format!("{:.3}", to / of),
+                (None, _) | (_, None) => String::new(),
+            },
         }
     }
 }
@@ -313,6 +313,21 @@ mod tests {
             text.lines().all(|line| line.starts_with('|') || line.chars().count() <= 120),
             "{text}"
         );
+    }
+
+    #[test]
+    fn targets_that_did_not_run_interleaved_are_not_compared_in_pairs() {
+        let mut views = Vec::new();
+        for (hour, target, cpu_us) in [(1, "nginx", 20.0), (2, "ours", 10.0)] {
+            for repetition in 1..=3 {
+                let mut one = view(target, repetition, cpu_us * (1.0 + f64::from(repetition)));
+                one.found.result.started = format!("2026-01-01T0{hour}:0{repetition}:00Z");
+                views.push(one);
+            }
+        }
+        let text = table(&views, &["nginx".to_owned()]);
+        assert!(text.contains("| 0.500 (0.147 to 1.699)† |"), "{text}");
+        assert!(text.contains("`†`: not interleaved") && text.contains("Can't tell"), "{text}");
     }
 
     #[test]

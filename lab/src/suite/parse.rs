@@ -244,32 +244,32 @@ fn check_payloads<'s>(
     Ok(())
 }
 
-/// Checks the options that the generator would reject, with the largest number of users.
+/// Checks the options that the generator would reject: with the most users those of all cases, with the fewest whether
+/// each agent gets some.
 fn check_load(source: &Source, file: &File) -> Result<(), String> {
-    let users = file.matrix.users.get_ref().iter().map(|users| *users.get_ref()).max();
-    let users = users.unwrap_or(1) as usize;
-    let protocol = file.load.protocol(users);
-    let options = load::Options {
-        users,
-        protocol,
-        threads: file.load.threads.min(protocol.connections(users)),
-        timeout: file.load.timeout,
-        duration: file.time.measure,
-        warm_up: file.time.warm_up,
-        shape: file.load.shape.clone(),
-        connection_per_request: file.load.connection_per_request,
-        ..load::Options::new("http://localhost/")
-    };
-    let describe = |error: load::LoadError| {
-        format!("{}: error: [load] and [time]: {error}", source.name.display())
+    let name = source.name.display();
+    let users = || file.matrix.users.get_ref().iter().map(|users| *users.get_ref() as usize);
+    let options = |users: usize| {
+        let protocol = file.load.protocol(users);
+        load::Options {
+            users,
+            protocol,
+            threads: file.load.threads.min(protocol.connections(users)),
+            timeout: file.load.timeout,
+            duration: file.time.measure,
+            warm_up: file.time.warm_up,
+            shape: file.load.shape.clone(),
+            connection_per_request: file.load.connection_per_request,
+            ..load::Options::new("http://localhost/")
+        }
     };
     if file.load.streams.is_some() && !file.load.http2 {
-        let name = source.name.display();
         return Err(format!("{name}: error: [load]: `streams` needs `http2 = true`"));
     }
-    options.check().map_err(describe)?;
-    check_agents(&options, file)
-        .map_err(|problem| format!("{}: error: [load]: {problem}", source.name.display()))
+    let most = options(users().max().unwrap_or(1));
+    most.check().map_err(|error| format!("{name}: error: [load] and [time]: {error}"))?;
+    check_agents(&options(users().min().unwrap_or(1)), file)
+        .map_err(|problem| format!("{name}: error: [load]: {problem}"))
 }
 
 /// `options`: those of the case with the fewest users.

@@ -121,6 +121,9 @@ fn write(out: &mut String, chart: &Chart, setting: Setting) -> fmt::Result {
     out.write_str("</g></svg>")
 }
 
+/// Longer lines have no marks, except where a point has no neighbours.
+const MARKS_MAX: usize = 60;
+
 fn draw_lines(out: &mut String, categories: &[String], series: &[Series]) -> fmt::Result {
     let scale = Scale::of(values(series));
     value_axis(out, &scale)?;
@@ -140,8 +143,16 @@ fn draw_lines(out: &mut String, categories: &[String], series: &[Series]) -> fmt
                 }
             }
             line(out, &run, &style)?;
+            let is_alone = |index: usize| {
+                let some = |at: Option<usize>| {
+                    at.and_then(|at| one.points.get(at)).is_some_and(Option::is_some)
+                };
+                !some(index.checked_sub(1)) && !some(index.checked_add(1))
+            };
             for (index, point) in one.points.iter().enumerate() {
-                if let Some(point) = point {
+                if let Some(point) = point
+                    && (categories.len() <= MARKS_MAX || is_alone(index))
+                {
                     let at = (x_of(index, categories), y_of(point, &scale));
                     let title = tooltip(one, categories.get(index), point);
                     mark(out, at, &style, (&title, !point.warning.is_empty()))?;

@@ -272,6 +272,7 @@ mod tests {
             ("curl h -H", "`-H` has no value"),
             ("curl h -d a -d @b", "data from a file"),
             ("curl h -b cookies.txt", "`-b cookies.txt` cannot"),
+            ("curl h -H 'x: {{y}}' -d @b", "cannot be written as a scenario: unknown value `y`"),
         ] {
             let error = from_curl(command).unwrap_err();
             assert!(error.starts_with(expect), "{error}");

@@ -92,7 +92,6 @@ impl Draft {
     /// # Errors
     /// The file would not be a valid scenario: for example, because a body contains `{{`.
     fn text(self, in_sequence: bool) -> Result<String, String> {
-        let names_files = self.requests.iter().any(|request| request.body_file.is_some());
         let mut file = File::default();
         if in_sequence {
             file.sequence.push(SequenceEntry { weight: None, request: self.requests });
@@ -102,14 +101,19 @@ impl Draft {
         let body = toml::to_string_pretty(&file).map_err(|error| error.to_string())?;
         let comments: String = self.comments.iter().map(|line| format!("# {line}\n")).collect();
         let text = format!("{comments}\n{body}");
-        // Files are relative to the scenario, which is nowhere yet.
-        if !names_files {
-            let source = Source { name: "scenario".into(), text: text.clone() };
-            Scenario::from_source(&source).map_err(|error| {
-                let reason = error.split_once(": error: ").map_or(&*error, |(_, reason)| reason);
-                format!("cannot be written as a scenario: {reason}")
-            })?;
+        // Files are relative to the scenario, which is nowhere yet: checked as if they were empty.
+        let in_sequences = file.sequence.iter_mut().flat_map(|sequence| &mut sequence.request);
+        for request in file.request.iter_mut().chain(in_sequences) {
+            if request.body_file.take().is_some() {
+                request.body = Some(plain(String::new()));
+            }
         }
+        let checked = toml::to_string_pretty(&file).map_err(|error| error.to_string())?;
+        let source = Source { name: "scenario".into(), text: checked };
+        Scenario::from_source(&source).map_err(|error| {
+            let reason = error.split_once(": error: ").map_or(&*error, |(_, reason)| reason);
+            format!("cannot be written as a scenario: {reason}")
+        })?;
         Ok(text)
     }
 }
