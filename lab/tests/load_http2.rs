@@ -68,7 +68,7 @@ fn errors_are_counted_by_kind_and_the_others_go_on() {
 fn a_missing_response_is_a_timeout_and_the_connection_is_kept() {
     let silent = |turn| if turn == 3 { Reply::Nothing } else { Reply::Body(200, Vec::new()) };
     let server = Server::start(false, silent);
-    let timeout = Duration::from_millis(400);
+    let timeout = Duration::from_secs(2);
     let report = run(Options { timeout, warm_up: Duration::ZERO, ..get(&server) });
     assert_eq!((kinds(&report), report.errors), (vec!["timeout"], 1));
     assert_eq!(server.connections(), 2, "the probe's and the users'");
@@ -87,7 +87,7 @@ fn a_connection_on_which_nothing_arrives_for_a_whole_timeout_is_replaced() {
         }
         Reply::Body(200, Vec::new())
     });
-    let timeout = Duration::from_millis(500);
+    let timeout = Duration::from_secs(2);
     let requests = Some(100);
     let duration = load::LONGEST;
     let report =
@@ -105,7 +105,7 @@ fn a_timeout_ends_the_connection_of_its_request() {
         connection_per_request: true,
         requests: Some(3),
         duration: load::LONGEST,
-        timeout: Duration::from_millis(500),
+        timeout: Duration::from_secs(2),
         warm_up: Duration::ZERO,
         ..get(&server)
     });
