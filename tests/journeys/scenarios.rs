@@ -84,7 +84,7 @@ fn every_scenario_has_its_whole_response_after_as_many_requests_as_it_says() {
     let suite = Suite::read(&root().join("suites/micro-integrator.toml")).unwrap();
     // `forward` is what the others are compared with.
     let scenarios: Vec<_> = suite.scenarios.iter().filter(|one| one.name != "forward").collect();
-    assert_eq!(scenarios.len(), 21);
+    assert_eq!(scenarios.len(), 23);
     let (files, upstream) = (Files::new(), Upstream::responding(echoed));
     copy_examples(&root().join("examples/micro-integrator"), &files.path("artifacts"), &upstream);
     files.write(
