@@ -34,7 +34,9 @@ struct Draft {
 
 impl Draft {
     fn comment(&mut self, text: impl AsRef<str>) {
-        self.comments.extend(text.as_ref().lines().map(str::to_owned));
+        // No comment of TOML has other control characters.
+        let plain = |line: &str| line.replace(|c: char| c.is_control(), " ");
+        self.comments.extend(text.as_ref().lines().map(plain));
     }
 
     /// The scenario's command, with the URL that it needs.
