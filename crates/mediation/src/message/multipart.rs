@@ -43,7 +43,7 @@ pub(crate) fn to_xml(
         };
         out.start_element(QNameRef::local(&mapping::element_name(&part.name)))?;
         out.attribute(QNameRef::local(FILE_NAME), file)?;
-        out.attribute(QNameRef::local(TYPE), part.media.as_deref().unwrap_or_default())?;
+        out.attribute(QNameRef::local(TYPE), sound(part.media.as_deref().unwrap_or_default()))?;
         out.text(&encoding::base64_encode(part.content))?;
         out.end_element()?;
     }
@@ -186,6 +186,16 @@ pub(crate) fn write(
     Ok((out, boundary))
 }
 
+/// The content type of a file that is not said, or cannot be.
+const OCTETS: &str = "application/octet-stream";
+
+/// The content type of a file, unless it cannot be written: with a boundary of its own, or control characters.
+fn sound(media: &str) -> &str {
+    let is_sound =
+        format::parameter(media, "boundary").is_none() && !media.chars().any(char::is_control);
+    if is_sound { media } else { OCTETS }
+}
+
 /// `known`: the content type that a text had.
 fn head(part: Node<'_>, name: &str, file: Option<&str>, known: Option<&str>) -> String {
     let escape = |text: &str| text.replace('"', "%22").replace('\r', "%0D").replace('\n', "%0A");
@@ -195,13 +205,9 @@ fn head(part: Node<'_>, name: &str, file: Option<&str>, known: Option<&str>) -> 
         None => known,
         Some(file) => {
             head.push_str(&format!("; filename=\"{}\"", escape(file)));
-            let is_valid = |media: &&str| {
-                format::parameter(media, "boundary").is_none()
-                    && !media.chars().any(char::is_control)
-            };
-            let media = part.attribute("", TYPE).filter(is_valid);
+            let media = part.attribute("", TYPE).map_or(OCTETS, sound);
             // One that had none is written without one.
-            Some(media.unwrap_or("application/octet-stream")).filter(|media| !media.is_empty())
+            Some(media).filter(|media| !media.is_empty())
         }
     };
     head.push_str("\r\n");
