@@ -206,7 +206,8 @@ struct Channel {
 }
 
 impl Channel {
-    /// Never held while waiting for the peer's bytes.
+    /// Never held while waiting for the peer's bytes, but while a frame is written: two peers that send more than their
+    /// sockets hold, and do not read, wait for each other until the write times out.
     fn tls(&self) -> MutexGuard<'_, Connection> {
         self.tls.lock().unwrap_or_else(PoisonError::into_inner)
     }

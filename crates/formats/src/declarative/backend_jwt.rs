@@ -5,22 +5,9 @@ use jose::SigningKey;
 use model::BackendJwt;
 
 use super::table::Table;
-use super::{Outside, secret};
+use super::{Outside, is_framing, secret};
 use crate::openapi::cors::is_token;
 use crate::report::{Report, shorten};
-
-/// Header fields that the gateway writes or that belong to the connection.
-const RESERVED: [&str; 9] = [
-    "host",
-    "connection",
-    "content-length",
-    "content-type",
-    "expect",
-    "te",
-    "trailer",
-    "transfer-encoding",
-    "upgrade",
-];
 
 pub(super) fn read(
     table: &Table<'_>,
@@ -38,8 +25,7 @@ pub(super) fn read(
         table.text(key, report).map_or_else(|| default.to_owned(), |(text, _)| text.to_owned())
     };
     let header = text("header", "X-JWT-Assertion", report);
-    let lower = header.to_ascii_lowercase();
-    if !is_token(&header) || RESERVED.contains(&lower.as_str()) {
+    if !is_token(&header) || is_framing(&header) {
         let place = table.get("header").map(|item| item.place);
         let message = format!("the header field `{}` cannot carry a JWT", shorten(&header));
         report.error(place, message, "use another one, such as X-JWT-Assertion");

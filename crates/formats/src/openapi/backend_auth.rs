@@ -11,7 +11,7 @@ use super::values;
 use crate::address;
 use crate::declarative::is_framing;
 use crate::report::{Report, one_of, shorten, suggest};
-use crate::tree::{Map, Node};
+use crate::tree::{Map, Node, Value};
 
 const KEYS: [&str; 13] = [
     "credential",
@@ -42,6 +42,11 @@ pub(super) fn read(node: &Node<'_>, names: &[String], report: &mut Report) -> Op
         return None;
     }
     if let Some(node) = map.get("credential") {
+        let others = map.iter().filter(|other| !matches!(&*other.key, "credential" | "enabled"));
+        for other in others {
+            let message = format!("`{}` has no effect beside `credential`", other.key);
+            report.error(other.key_place, message, "remove one of them");
+        }
         let name = values::text(node, "credential", report)?;
         if !names.iter().any(|known| known == name) {
             let names = || names.iter().map(String::as_str);
@@ -121,7 +126,8 @@ fn client(map: &Map<'_>, place: Place, report: &mut Report) -> Option<BackendCre
         report.error(place, "the grant type is not supported", "write CLIENT_CREDENTIALS");
     }
     if let Some(member) = map.member("customParameters")
-        && member.value.as_map().is_some_and(|map| map.iter().next().is_some())
+        && !matches!(member.value.value, Value::Null)
+        && member.value.as_map().is_none_or(|map| map.iter().next().is_some())
     {
         report.error(member.key_place, "`customParameters` is not supported", "remove it");
     }

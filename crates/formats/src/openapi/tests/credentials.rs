@@ -232,6 +232,11 @@ fn what_is_wrong_with_a_credential_of_the_gateway_is_reported() {
             "{type: apikey, apiKeyIdentifier: Transfer-Encoding, apiKeyValue: chunked}",
             "5:67: error: the header field `Transfer-Encoding` cannot carry a key",
         ),
+        ("{credential: orders, type: BASIC}", "5:88: error: `type` has no effect beside"),
+        (
+            "{type: OAUTH, tokenUrl: 'https://b/t', clientId: a, clientSecret: b, customParameters: '{}'}",
+            "5:67: warning: secret; 5:136: error: `customParameters`",
+        ),
         (
             "{type: BASIC, username: 'a:b', password: c}",
             "5:67: error: colon; 5:67: warning: secret",
