@@ -36,8 +36,8 @@ need = command -v $(1) >/dev/null 2>&1 || { echo >&2 "missing: $(1). On Debian: 
 # $(call unless-no,VARIABLE,COMMAND): COMMAND, or with VARIABLE=no a step that .ci/steps reports as not run.
 unless-no = $(if $(filter no,$($(1))),skip: $(1)=no,$(2))
 
-.PHONY: help run release install deb image test test-quick check packages-check fuzz bench bench-peers bench-generator compare \
-	bench-instructions build-needs test-needs
+.PHONY: help run release install deb image test test-quick check packages-check fuzz bench bench-peers bench-generator bench-engines \
+	compare bench-instructions build-needs test-needs
 
 help: ## this list
 	@awk '/^##@ /{printf "\n%s\n", substr($$0, 5)} \
@@ -146,6 +146,10 @@ bench-peers: ## install the proxies that `make bench` compares with
 bench-generator: build-needs ## the lab's generator against wrk and h2load, into docs/performance.md
 	cargo build --release --package penstock
 	PENSTOCK=$(TARGET_DIR)/release/penstock DOCUMENT=$(DOCUMENT) bench/generator
+
+bench-engines: build-needs ## the engines against libxml2 and libxslt, into docs/xml.md and docs/expressions.md; ARGS='--rounds N'
+	cargo xtask engines --cells read,transform,heap,select --into docs/xml.md $(ARGS)
+	cargo xtask engines --cells alone --into docs/expressions.md $(ARGS)
 
 bench-instructions: build-needs ## instruction counts of the codec and the stages, against their limits
 	@$(call need,valgrind,apt-get install valgrind)

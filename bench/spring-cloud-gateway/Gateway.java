@@ -10,6 +10,7 @@ import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
 import org.springframework.boot.autoconfigure.condition.ConditionalOnProperty;
 import org.springframework.boot.SpringBootConfiguration;
 import org.springframework.cloud.gateway.route.RouteLocator;
+import org.springframework.cloud.gateway.route.builder.BooleanSpec;
 import org.springframework.cloud.gateway.route.builder.RouteLocatorBuilder;
 import org.springframework.context.annotation.Bean;
 import org.springframework.http.MediaType;
@@ -33,14 +34,14 @@ public class Gateway {
       RouteLocatorBuilder routes,
       ObjectMapper json,
       @Value("${lab.backend}") String backend,
-      @Value("${lab.template}") boolean template) {
+      @Value("${lab.template}") boolean template,
+      @Value("${lab.routing:}") String routing) {
     return routes
         .routes()
         .route(
             "echo",
             route ->
-                route
-                    .path("/**")
+                routed(route.path("/**"), routing)
                     .filters(
                         filters ->
                             template
@@ -52,6 +53,11 @@ public class Gateway {
                                 : filters)
                     .uri(backend))
         .build();
+  }
+
+  /** Restricts the route to a value of the header field `routing`, a regular expression, unless it is empty. */
+  private static BooleanSpec routed(BooleanSpec route, String routing) {
+    return routing.isEmpty() ? route : route.and().header("routing", routing);
   }
 
   private static JsonNode rewritten(ObjectMapper json, JsonNode body) {

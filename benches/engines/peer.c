@@ -2,7 +2,7 @@
  * Built with `cc -O2 peer.c -lexslt -lxslt -lxml2`.
  *
  * The parser has its default options, without network access; documents are not numbered for sorting node sets; results
- * are serialised with the output settings of the stylesheet. */
+ * are serialised with the output settings of the stylesheet. `versions` as the argument prints those of the libraries. */
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -156,8 +156,12 @@ static void run_transform(const char *file) {
     xsltFreeStylesheet(sheet);
 }
 
-int main(void) {
+int main(int count, char **words) {
     char line[4096];
+    if (count > 1 && !strcmp(words[1], "versions")) {
+        printf("libxml2 %s, libxslt %s\n", LIBXML_DOTTED_VERSION, LIBXSLT_DOTTED_VERSION);
+        return 0;
+    }
     xmlInitParser();
     exsltRegisterAll();
     xsltSetGenericErrorFunc(NULL, quiet);

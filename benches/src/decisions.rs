@@ -162,7 +162,8 @@ pub(super) fn subscription_and_quotas(times: usize) {
     plans.insert(Plan { name: "Application".to_owned(), limits: limits.clone(), burst: None });
     plans.insert(Plan { name: "Subscription".to_owned(), limits, burst });
     let plans = PlanTable::compile(&Arc::new(plans), None);
-    let subscribers = Subscribers::compile(&(0..TOKENS).map(application).collect(), &plans, None);
+    let subscribers =
+        Subscribers::compile(&Arc::new((0..TOKENS).map(application).collect()), &plans, None);
     let (credentials, mut cache) = warm(routes.issuers());
     let caller = known(&mut cache, credentials.first().expect("there are some"), routes.issuers());
     let mut meters = WorkerMeters::new(Arc::new(Meters::default()));
@@ -186,19 +187,20 @@ fn application(number: usize) -> Arc<Application> {
         key_type: KeyType::Production,
         permitted: None,
     };
-    let subscription = |api| Subscription {
-        api: format!("Orders {api:04}"),
-        version: "1.0.0".to_owned(),
-        plan: Some("Subscription".to_owned()),
-        state: SubscriptionState::Active,
+    let subscription = |api| {
+        Arc::new(Subscription {
+            api: format!("Orders {api:04}"),
+            version: "1.0.0".to_owned(),
+            plan: Some("Subscription".to_owned()),
+            state: SubscriptionState::Active,
+        })
     };
     Arc::new(Application {
         name: format!("application {number}"),
         owner: None,
         plan: Some("Application".to_owned()),
-        keys: vec![key],
+        keys: Box::new([key]),
         subscriptions: (495..505).map(subscription).collect(),
-        source: std::path::PathBuf::new(),
     })
 }
 

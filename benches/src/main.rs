@@ -32,9 +32,8 @@ const CASES: &[Case] = &[
     Case { name: "write_request_head",   instructions_max: 790, run: codec::write_request_head },
     Case { name: "decode_chunked_1_kib", instructions_max: 730, run: codec::decode_chunked },
     Case { name: "route_of_1000_apis",   instructions_max: 1_230, run: decisions::route },
-    // 31 more each since passwords and kept claims came; which of them costs it was not found out.
-    Case { name: "token_cache_hit",      instructions_max: 465, run: decisions::token_cache_hit },
-    Case { name: "opaque_token_hit",     instructions_max: 362, run: decisions::opaque_token_hit },
+    Case { name: "token_cache_hit",      instructions_max: 425, run: decisions::token_cache_hit },
+    Case { name: "opaque_token_hit",     instructions_max: 325, run: decisions::opaque_token_hit },
     Case { name: "login_hit",            instructions_max: 485, run: decisions::login_hit },
     // Subscription check, application limit, subscription limit and burst: 0.8 us.
     Case { name: "subscription_and_quotas", instructions_max: 2_000, run: decisions::subscription_and_quotas },

@@ -275,7 +275,8 @@ fn the_json_has_every_documented_key() {
     let report = run(post(&echo));
     let json = report.json();
     for key in "requests errors seconds throughput_per_s mean_ms sd_ms min_ms p50_ms p75_ms p90_ms \
-                p95_ms p98_ms p99_ms p999_ms p9999_ms max_ms users_by_littles_law generator_cpu_us_per_request"
+                p95_ms p98_ms p99_ms p999_ms p9999_ms max_ms users_by_littles_law generator_cpu_us_per_request \
+                generator_peak_rss_bytes"
         .split_whitespace()
     {
         assert!(json[key].is_number(), "{key}: {json}");
@@ -284,6 +285,7 @@ fn the_json_has_every_documented_key() {
         assert!(json[key].is_object(), "{key}");
     }
     assert!(json["warnings"].is_array());
+    assert!(json["generator_peak_rss_bytes"].as_u64().is_some_and(|bytes| bytes > 1 << 20));
     assert_eq!(json["requests"], report.requests);
     assert_eq!(json["options"]["users"], 4);
 }

@@ -33,7 +33,7 @@ fn every_shipped_suite_has_the_cases_of_its_published_matrix() {
     assert_eq!((choreo.len(), published("choreo-connect-1cpu")), (24, 24));
     // All 23 scenarios and the baseline, instead of the published five with more users and sizes. Six have one size.
     assert_eq!(cases::all(&read("micro-integrator")).len(), 3 * (18 * 2 + 6));
-    assert_eq!(cases::all(&read("quick")).len(), 3 * 12 * 2);
+    assert_eq!(cases::all(&read("quick")).len(), 3 * 7 * 2);
     let mut names = HashSet::new();
     for entry in std::fs::read_dir(suites()).unwrap() {
         let path = entry.unwrap().path();

@@ -15,6 +15,7 @@ mod process_log;
 mod readme;
 mod scenarios;
 mod shared_quotas;
+mod snapshots;
 mod streaming;
 mod token;
 mod unit_tests;

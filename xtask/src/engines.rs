@@ -1,6 +1,7 @@
 //! The engines compared with libxml2 and libxslt. Builds `benches/engines` and its C peer and runs both alternately on
 //! one core, several rounds per task. Times are CPU time of the thread; ratios are computed per round, and the median
-//! is reported.
+//! is reported. `--into FILE` writes the tables into a document, between `<!-- engines -->` and
+//! `<!-- end of engines -->`.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Write};
@@ -36,47 +37,101 @@ const ALONE: &[(&[&str], f64)] = &[
 const CORE: &str = "1";
 const ROUNDS: u64 = 3;
 
-/// Prints the tables; `--cells` selects from read, heap, transform, select and alone.
+/// What can be measured, by the names for `--cells`.
+const CELLS: [&str; 5] = ["read", "heap", "transform", "select", "alone"];
+
+/// The lines of a document between which the tables are.
+const BEGIN: &str = "<!-- engines -->\n";
+const END: &str = "<!-- end of engines -->";
+
+/// Prints the tables, or writes them into a document; `--cells` selects from [`CELLS`].
 ///
 /// # Errors
-/// As [`tables`].
+/// As [`tables`]; the document cannot be read or written, or has no place for tables.
 pub(crate) fn run(root: &Path, arguments: &[String]) -> Outcome {
-    let options = Options::read(arguments, &["--cells", "--rounds", "--profile"], &[])?;
+    let options = Options::read(arguments, &["--cells", "--rounds", "--profile", "--into"], &[])?;
     if let Some(word) = options.rest.first() {
         return Err(format!("unexpected argument `{word}`"));
     }
-    println!("{}", tables(root, &options, options.number("--rounds", ROUNDS)?)?);
-    Ok(())
+    let cells: Vec<&str> =
+        options.text("--cells").map_or(CELLS.to_vec(), |list| list.split(',').collect());
+    if let Some(cell) = cells.iter().find(|cell| !CELLS.contains(cell)) {
+        return Err(format!("no cell `{cell}`; --cells takes {}", CELLS.join(", ")));
+    }
+    let document = options.text("--into").map(|file| root.join(file));
+    if let Some(file) = &document {
+        // Before the measurement, which takes minutes.
+        inserted(&read(file)?, "").map_err(|why| format!("{}: {why}", file.display()))?;
+    }
+    let page = tables(root, &options, &cells)?;
+    let Some(file) = &document else {
+        print!("{page}");
+        return Ok(());
+    };
+    let text = inserted(&read(file)?, &page)?;
+    std::fs::write(file, text).map_err(|error| format!("{}: {error}", file.display()))
+}
+
+/// `document` with `page` in the place of its tables.
+fn inserted(document: &str, page: &str) -> Result<String, String> {
+    let found = document.split_once(BEGIN).and_then(|(before, rest)| {
+        let (_, after) = rest.split_once(END)?;
+        Some(format!("{before}{BEGIN}\n{page}\n{END}{after}"))
+    });
+    found
+        .ok_or_else(|| format!("needs the lines `{}` and `{END}`, in this order", BEGIN.trim_end()))
 }
 
 /// Builds both programs and returns the tables.
 ///
 /// # Errors
 /// The headers of libxml2 or libxslt are missing, a program fails, or the programs have different results.
-fn tables(root: &Path, options: &Options, rounds: u64) -> Result<String, String> {
+fn tables(root: &Path, options: &Options, cells: &[&str]) -> Result<String, String> {
     let profile = options.text("--profile").unwrap_or("release");
+    let rounds = options.number("--rounds", ROUNDS)?.max(1);
     let folder = workspace::target_dir(root).join("bench").join("engines");
     std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
     let ours = build_ours(root, profile)?;
     shell::run(Command::new(&ours).arg("documents").arg(&folder))?;
-    let mut both = Both {
-        ours: Worker::start(&ours)?,
-        peer: Worker::start(&build_peer(root, &folder)?)?,
-        folder,
-        rounds: rounds.max(1),
-    };
-    let mut page = String::new();
-    let chosen = |name: &str| wanted(options.text("--cells"), name);
-    if ["read", "heap", "transform"].iter().any(|name| chosen(name)) {
-        page.push_str(&documents(root, &mut both, &chosen)?);
+    let peer = build_peer(root, &folder)?;
+    let origin = origin(&peer, cells, rounds, profile)?;
+    let (ours, peer) = (Worker::start(&ours)?, Worker::start(&peer)?);
+    let mut both = Both { ours, peer, folder, rounds };
+    let chosen = |name: &str| cells.contains(&name);
+    let mut parts = vec![origin];
+    if chosen("read") || chosen("transform") {
+        parts.push(documents(root, &mut both, &chosen)?);
+    }
+    if chosen("heap") {
+        parts.push(heaps(&mut both)?);
     }
     if chosen("select") {
-        page.push_str(&expressions(root, &mut both)?);
+        parts.push(expressions(root, &mut both)?);
     }
     if chosen("alone") {
-        page.push_str(&alone(&mut both)?);
+        parts.push(alone(&mut both)?);
     }
-    Ok(page)
+    Ok(parts.join("\n"))
+}
+
+/// The command, the date, the machine and the peer's versions.
+fn origin(peer: &Path, cells: &[&str], rounds: u64, profile: &str) -> Result<String, String> {
+    let day = shell::output(Command::new("date").args(["-u", "+%Y-%m-%d"]))?;
+    let kernel = shell::output(Command::new("uname").arg("-r"))?;
+    let versions = shell::output(Command::new(peer).arg("versions"))?;
+    let machine = read(Path::new("/proc/cpuinfo"))?;
+    let processor = machine
+        .lines()
+        .find_map(|line| line.strip_prefix("model name")?.split_once(": "))
+        .map_or("unknown processor", |(_, name)| name);
+    Ok(format!(
+        "- `cargo xtask engines --cells {}`, {}; {rounds} rounds, profile `{profile}`\n\
+         - {processor}, {}; {}\n",
+        cells.join(","),
+        day.trim(),
+        kernel.trim(),
+        versions.trim(),
+    ))
 }
 
 fn build_ours(root: &Path, profile: &str) -> Result<PathBuf, String> {
@@ -197,8 +252,8 @@ fn documents(
 ) -> Result<String, String> {
     let sheet = root.join(SHEET).display().to_string();
     let mut page = String::from(
-        "\n### Documents: buyStocks, compared with libxml2's `xmlReadMemory` and libxslt\n\n\
-         | what | document | Penstock µs | peer µs | ratio (min to max) | budget | |\n|---|--:|--:|--:|--:|--:|---|\n",
+        "| buyStocks | document | Penstock µs | libxml2, libxslt µs | ratio (min to max) | budget | |\n\
+         |---|--:|--:|--:|--:|--:|---|\n",
     );
     for (what, with, title, budget) in [
         ("read", None, "parse and drop", READ_MAX),
@@ -213,15 +268,12 @@ fn documents(
             );
         }
     }
-    if chosen("heap") {
-        page.push_str(&heaps(both)?);
-    }
     Ok(page)
 }
 
 fn heaps(both: &mut Both) -> Result<String, String> {
     let mut page = String::from(
-        "\n| heap of the tree, relative to the document's size | Penstock | libxml2 | budget | |\n|--:|--:|--:|--:|---|\n",
+        "| heap of the tree, relative to the document's size | Penstock | libxml2 | budget | |\n|--:|--:|--:|--:|---|\n",
     );
     for (size, shown) in SIZES {
         let Compared { ours, peer, .. } = both.compare("heap", size, None)?;
@@ -238,8 +290,8 @@ fn heaps(both: &mut Both) -> Result<String, String> {
 fn expressions(root: &Path, both: &mut Both) -> Result<String, String> {
     let list = read(&root.join(EXPRESSIONS))?;
     let mut page = format!(
-        "\n### XPath on a parsed tree, compared with libxml2 (ns, and the ratio to libxml2; budget {SELECT_MAX})\n\n\
-         | expression | 1 KB | 10 KB | 100 KB |\n|---|--:|--:|--:|\n"
+        "| XPath on a parsed tree: ns (ratio to libxml2, budget {SELECT_MAX}) | 1 KB | 10 KB | 100 KB |\n\
+         |---|--:|--:|--:|\n"
     );
     let mut sums = SIZES.map(|_| (0.0, 0.0));
     let mut over = SIZES.map(|_| 0);
@@ -255,9 +307,9 @@ fn expressions(root: &Path, both: &mut Both) -> Result<String, String> {
         }
         page.push('\n');
     }
-    page.push_str("| all |");
+    page.push_str("| all: ratio of the sums, expressions above the budget |");
     for ((ours, peer), over) in sums.iter().zip(over) {
-        _ = write!(page, " {:.2}, {over} above |", ours / peer);
+        _ = write!(page, " {:.2}, {over} |", ours / peer);
     }
     page.push('\n');
     Ok(page)
@@ -266,7 +318,7 @@ fn expressions(root: &Path, both: &mut Both) -> Result<String, String> {
 /// Tasks without a peer, compared with their budgets.
 fn alone(both: &mut Both) -> Result<String, String> {
     let mut page = String::from(
-        "\n### JSON on a parsed document of 1 KiB; templates from bytes to bytes\n\n| what | ns | budget | |\n|---|--:|--:|---|\n",
+        "| JSON on a parsed document of 1 KiB; templates from bytes to bytes | ns | budget | |\n|---|--:|--:|---|\n",
     );
     for (words, budget) in ALONE {
         let mut times = Vec::new();
@@ -278,11 +330,6 @@ fn alone(both: &mut Both) -> Result<String, String> {
         _ = writeln!(page, "| `{}` | {time:.0} | {budget:.0} | {met} |", words.join(" "));
     }
     Ok(page)
-}
-
-/// Whether `name` contains one of the comma-separated `texts`; `None` matches every name.
-fn wanted(texts: Option<&str>, name: &str) -> bool {
-    texts.is_none_or(|texts| texts.split(',').any(|text| name.contains(text)))
 }
 
 /// The median; 0 if there are no values.
@@ -310,5 +357,13 @@ mod tests {
         assert!((median(vec![3.0, 1.0, 2.0]) - 2.0).abs() < f64::EPSILON);
         assert!((median(vec![4.0, 1.0, 2.0, 3.0]) - 2.5).abs() < f64::EPSILON);
         assert!(median(Vec::new()).abs() < f64::EPSILON);
+    }
+
+    #[test]
+    fn tables_replace_those_between_the_markers() {
+        let before = format!("text\n{BEGIN}\n| old |\n\n{END}\nmore\n");
+        let after = format!("text\n{BEGIN}\n| new |\n\n{END}\nmore\n");
+        assert_eq!(inserted(&before, "| new |\n"), Ok(after));
+        assert!(inserted(&format!("{END}\n{BEGIN}"), "| new |\n").is_err());
     }
 }

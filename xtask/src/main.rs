@@ -44,7 +44,7 @@ const COMMANDS: &[Command] = &[
     },
     Command {
         name: "engines",
-        help: "[--cells read,heap,transform,select,alone] [--rounds N] [--profile NAME]: compare the engines with libxml2 and libxslt",
+        help: "[--cells read,heap,transform,select,alone] [--rounds N] [--profile NAME] [--into FILE]: compare the engines with libxml2 and libxslt",
         run: engines::run,
     },
     Command {

@@ -466,8 +466,18 @@ pub const PASSWORD_BYTES_MIN: usize = 8;
 pub const PASSWORD_BYTES_MAX: usize = 256;
 /// Maximum number of diagnostics kept for one file. More: counted, not listed.
 pub const DIAGNOSTICS_MAX: usize = 1_000;
-/// Maximum number of API descriptions in the configured folders. More: a diagnostic, and the rest isn't read.
-pub const API_FILES_MAX: usize = 100_000;
+/// Maximum number of files in the configured folders: API descriptions, artefacts and applications. More: a diagnostic,
+/// and the rest isn't read. 100,000 applications take some 170 MiB, and four seconds of CPU time at the start.
+pub const API_FILES_MAX: usize = 250_000;
+/// Largest snapshot on disk, in bytes. Larger: it is not written, which is logged and counted. 100,000 applications with
+/// ten subscriptions each have 75 MB. The gateway reads a snapshot into memory when its sources are unavailable at the start.
+pub const SNAPSHOT_BYTES_MAX: u64 = 1024 * MIB as u64;
+/// Time after a change before a snapshot is written to disk, in milliseconds.
+pub const SNAPSHOT_QUIET_MS: u32 = 1_000;
+/// Time after which a snapshot that could not be written is tried again, in milliseconds.
+pub const SNAPSHOT_RETRY_MS: u32 = 30_000;
+/// Writing snapshots takes at most this fraction (1/n) of the time: large ones are written less often.
+pub const SNAPSHOT_SHARE: u32 = 50;
 /// Deepest nesting of folders of API descriptions. Deeper: a diagnostic, and they aren't read.
 pub const FOLDER_DEPTH_MAX: usize = 32;
 /// Quiet time after a change before files are read, in milliseconds, so that files renamed together are read

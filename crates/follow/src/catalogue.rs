@@ -7,10 +7,10 @@
 //! Architecture invariant: no two served parts have the same claim, in whatever order the files come.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use model::{Api, ApiState, Application, ArtefactSet, Diagnostic, LoadedApi, Severity};
+use model::{Api, ApiState, Applications, ArtefactSet, Diagnostic, LoadedApi, Severity};
 
 use crate::part::{Claim, Content, Part, api_claims};
 
@@ -32,20 +32,27 @@ pub(crate) struct Applied {
     /// Whether [`Catalogue::apis`] or [`Catalogue::artefacts`] returns something new.
     pub(crate) changed: bool,
     /// Files whose newest version is now served, or which are gone for good.
-    pub(crate) loaded: Vec<PathBuf>,
+    pub(crate) loaded: Vec<Arc<Path>>,
     /// Files whose newest version was rejected.
-    pub(crate) rejected: Vec<PathBuf>,
+    pub(crate) rejected: Vec<Arc<Path>>,
     /// Files whose diagnostics may have changed.
-    pub(crate) touched: BTreeSet<PathBuf>,
+    pub(crate) touched: HashSet<Arc<Path>>,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Catalogue {
-    files: BTreeMap<Arc<Path>, Entry>,
+    /// Not ordered: comparing paths takes long, and there may be many.
+    files: HashMap<Arc<Path>, Entry>,
+    /// Those in `files` that are served.
+    apis: BTreeMap<Arc<Path>, Arc<Api>>,
+    artefacts: BTreeMap<Arc<Path>, Arc<ArtefactSet>>,
+    applications: Arc<Applications>,
+    /// How many files are served.
+    count: usize,
     /// The file that has a claim.
     owners: HashMap<Claim, Arc<Path>>,
     /// Files with a `candidate`.
-    waiting: BTreeSet<Arc<Path>>,
+    waiting: HashSet<Arc<Path>>,
     /// Files with a `placeholder`.
     unloaded: BTreeSet<Arc<Path>>,
     arrivals: u64,
@@ -64,14 +71,24 @@ struct Entry {
     missing: bool,
 }
 
+impl Applied {
+    /// Adds the effects of the next batch.
+    pub(crate) fn extend(&mut self, next: Self) {
+        let Self { changed, loaded, rejected, touched } = next;
+        self.changed |= changed;
+        self.loaded.extend(loaded);
+        self.rejected.extend(rejected);
+        self.touched.extend(touched);
+    }
+}
+
 impl Catalogue {
     /// Applies a batch of changes, so that two files can exchange their paths.
-    pub(crate) fn apply(&mut self, changes: Vec<(PathBuf, Found)>) -> Applied {
+    pub(crate) fn apply(&mut self, changes: Vec<(Arc<Path>, Found)>) -> Applied {
         let mut applied = Applied::default();
         let mut read = Vec::new();
-        for (file, found) in changes {
-            let key: Arc<Path> = Arc::from(file);
-            applied.touched.insert(key.to_path_buf());
+        for (key, found) in changes {
+            applied.touched.insert(Arc::clone(&key));
             match found {
                 Found::Read(outcome) => {
                     self.record(&key, outcome, &mut applied);
@@ -87,18 +104,14 @@ impl Catalogue {
         }
         // A promotion may free a path that another file waits for.
         while self.promote(&mut applied) {}
-        let rejected = read.into_iter().filter(|key| self.is_rejected(key));
-        applied.rejected = rejected.map(|key| key.to_path_buf()).collect();
-        applied.touched.extend(self.waiting.iter().map(|key| key.to_path_buf()));
+        applied.rejected = read.into_iter().filter(|key| self.is_rejected(key)).collect();
+        applied.touched.extend(self.waiting.iter().cloned());
         applied
     }
 
     /// The APIs to serve, ordered by file name.
     pub(crate) fn apis(&self) -> Vec<LoadedApi> {
-        let serving = self.files.values().filter_map(|entry| match &entry.serving {
-            Some(Part::Api(api)) => Some(Arc::clone(api)),
-            Some(Part::Artefacts(_) | Part::Application(_)) | None => None,
-        });
+        let serving = self.apis.values().cloned();
         let mut apis: Vec<LoadedApi> =
             serving.map(|api| LoadedApi { api, state: ApiState::Serving }).collect();
         let mut claimed = HashSet::new();
@@ -120,8 +133,7 @@ impl Catalogue {
     /// The artefacts to serve, ordered by file name.
     pub(crate) fn artefacts(&self) -> ArtefactSet {
         let mut all = ArtefactSet::default();
-        for entry in self.files.values() {
-            let Some(Part::Artefacts(set)) = &entry.serving else { continue };
+        for set in self.artefacts.values() {
             all.artefacts.extend(set.artefacts.iter().cloned());
             let resources = set.resources.iter();
             all.resources.extend(resources.map(|(path, one)| (path.clone(), one.clone())));
@@ -129,12 +141,9 @@ impl Catalogue {
         all
     }
 
-    /// The applications in use, ordered by file name.
-    pub(crate) fn applications(&self) -> impl Iterator<Item = &Arc<Application>> {
-        self.files.values().filter_map(|entry| match &entry.serving {
-            Some(Part::Application(application)) => Some(application),
-            Some(Part::Api(_) | Part::Artefacts(_)) | None => None,
-        })
+    /// The applications in use: the same allocation until one changes.
+    pub(crate) fn applications(&self) -> &Arc<Applications> {
+        &self.applications
     }
 
     /// The diagnostics of a file, a path claimed by another one included.
@@ -145,14 +154,14 @@ impl Catalogue {
         diagnostics
     }
 
-    /// Every known file.
-    pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
-        self.files.keys().map(AsRef::as_ref)
+    /// Every known file, in no order.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &Arc<Path>> {
+        self.files.keys()
     }
 
     /// How many files are served.
     pub(crate) fn count(&self) -> usize {
-        self.files.values().filter(|entry| entry.serving.is_some()).count()
+        self.count
     }
 
     pub(crate) fn knows(&self, file: &Path) -> bool {
@@ -202,15 +211,15 @@ impl Catalogue {
         if let Some(part) = entry.serving {
             self.release(key, &part);
             applied.changed = true;
-            applied.loaded.push(key.to_path_buf());
+            applied.loaded.push(Arc::clone(key));
         }
-        applied.touched.insert(key.to_path_buf());
+        applied.touched.insert(Arc::clone(key));
     }
 
     /// Serves as many waiting files as possible. Returns whether there was one.
     fn promote(&mut self, applied: &mut Applied) -> bool {
         let mut candidates: Vec<Arc<Path>> = self.waiting.iter().cloned().collect();
-        candidates.sort_by_key(|key| self.files.get(key).map_or(0, |entry| entry.arrived));
+        candidates.sort_by_cached_key(|key| self.files.get(key).map_or(0, |entry| entry.arrived));
         loop {
             let blocked = self.blocked(&candidates);
             if blocked.is_empty() {
@@ -267,19 +276,35 @@ impl Catalogue {
         self.waiting.remove(key);
         let Some(entry) = self.files.get_mut(key) else { return };
         let Some(part) = entry.candidate.take() else { return };
-        entry.serving = Some(part.clone());
+        // A missing file may have the same name, so it goes before.
         for claim in part.claims() {
             let before = self.owners.insert(claim, Arc::clone(key));
             if let Some(former) = before.filter(|before| before != key) {
                 self.remove(&former, applied);
             }
         }
+        match &part {
+            Part::Api(api) => drop(self.apis.insert(Arc::clone(key), Arc::clone(api))),
+            Part::Artefacts(set) => drop(self.artefacts.insert(Arc::clone(key), Arc::clone(set))),
+            Part::Application(one) => Arc::make_mut(&mut self.applications).insert(Arc::clone(one)),
+        }
+        self.count = self.count.saturating_add(1);
+        if let Some(entry) = self.files.get_mut(key) {
+            entry.serving = Some(part);
+        }
         applied.changed = true;
-        applied.loaded.push(key.to_path_buf());
-        applied.touched.insert(key.to_path_buf());
+        applied.loaded.push(Arc::clone(key));
+        applied.touched.insert(Arc::clone(key));
     }
 
+    /// Withdraws what `key` serves.
     fn release(&mut self, key: &Arc<Path>, part: &Part) {
+        self.count = self.count.saturating_sub(1);
+        match part {
+            Part::Api(_) => drop(self.apis.remove(key)),
+            Part::Artefacts(_) => drop(self.artefacts.remove(key)),
+            Part::Application(one) => Arc::make_mut(&mut self.applications).remove(&one.name),
+        }
         for claim in part.claims() {
             if self.owners.get(&claim) == Some(key) {
                 self.owners.remove(&claim);
@@ -287,11 +312,17 @@ impl Catalogue {
         }
     }
 
-    fn is_rejected(&self, key: &Arc<Path>) -> bool {
+    /// Whether the newest version of the file waits for what another file serves.
+    pub(crate) fn is_waiting(&self, key: &Arc<Path>) -> bool {
+        self.waiting.contains(key)
+    }
+
+    /// Whether the newest version of the file is not served.
+    pub(crate) fn is_rejected(&self, key: &Arc<Path>) -> bool {
         let invalid = |entry: &Entry| {
             entry.diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
         };
-        self.waiting.contains(key) || self.files.get(key).is_some_and(invalid)
+        self.is_waiting(key) || self.files.get(key).is_some_and(invalid)
     }
 
     fn contested(&self, file: &Path, part: &Part) -> Option<Diagnostic> {

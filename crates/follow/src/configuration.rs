@@ -150,6 +150,7 @@ pub(crate) fn restart_needed(before: &Settings, after: &Settings) -> Vec<&'stati
         ("[log]", before.log != after.log),
         ("[control]", before.control != after.control),
         ("[quotas]", before.quotas != after.quotas),
+        ("[snapshot]", before.snapshot != after.snapshot),
     ];
     changes.into_iter().filter(|(_, changed)| *changed).map(|(key, _)| key).collect()
 }

@@ -7,6 +7,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::hash::{BuildHasher, RandomState};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 use base::limits;
 use formats::declarative;
 use formats::openapi::{self, Defaults};
+use formats::snapshot::Kind;
 use formats::synapse::{self, Outside, Parameter};
 use model::{ArtefactSet, Diagnostic, LoadedApi, Settings};
 
@@ -21,22 +23,39 @@ use crate::catalogue::{Catalogue, Found};
 use crate::configuration::defaults;
 use crate::fetch::Fetch;
 use crate::part::Content;
-use crate::walk::{self, Roots, Version};
+use crate::snapshots::{self, Texts};
+use crate::walk::{self, Roots, Version, Versions};
 
 /// How files are read.
 pub(crate) struct Rules {
     defaults: Defaults,
     roots: Roots,
     fetch: Fetch,
+    hashing: RandomState,
+}
+
+/// Where the files are that a description refers to.
+pub(crate) enum Beside<'a> {
+    Disk,
+    /// A snapshot.
+    Saved(&'a Texts<'a>),
+}
+
+/// A file that another one refers to, as it was read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Referred {
+    /// Before reading.
+    pub(crate) version: Option<Version>,
+    /// The hash of its text; `None`: it cannot be read.
+    pub(crate) text: Option<u64>,
 }
 
 /// The result of reading a file and the files that it refers to.
 #[derive(Debug)]
 pub(crate) struct Reading {
     pub(crate) content: Content,
-    /// The files that it names, readable or not, with their versions before reading. If one
-    /// changes, the file is read again.
-    pub(crate) refs: BTreeMap<PathBuf, Option<Version>>,
+    /// The files that it names, readable or not. If one changes, the file is read again.
+    pub(crate) refs: BTreeMap<PathBuf, Referred>,
 }
 
 /// The result of [`check`].
@@ -62,48 +81,59 @@ pub fn check(
 ) -> Checked {
     let (artefacts, applications) = (artefacts.to_vec(), applications.to_vec());
     let roots = Roots { apis: apis.to_vec(), artefacts, applications };
-    let mut walked = walk::walk(&roots, &mut |_| {});
+    let mut walked = walk::walk(&roots, Versions::Unread, &mut |_| {});
     // A project's metadata, where the paths are of folders of both.
     let is_metadata = |file: &Path| file.iter().any(|part| part == "wso2mi");
     walked.files.retain(|file, _| roots.of_artefact(file).is_some() || !is_metadata(file));
-    let rules = Rules { defaults: defaults.clone(), roots, fetch: Arc::clone(fetch) };
+    let (fetch, hashing) = (Arc::clone(fetch), RandomState::new());
+    let rules = Rules { defaults: defaults.clone(), roots, fetch, hashing };
     let mut catalogue = Catalogue::default();
     let content = |file: &Path| match read_bounded(file) {
-        Ok(text) => rules.read(file, &text).content,
+        Ok(text) => rules.read(file, &text, &Beside::Disk).content,
         Err(problem) => Content::unreadable(file, problem),
     };
-    let changes =
-        walked.files.keys().map(|file| (file.clone(), Found::Read(Box::new(content(file)))));
+    let mut files: Vec<Arc<Path>> = walked.files.into_keys().collect();
+    files.sort();
+    let changes = files.iter().map(|file| (Arc::clone(file), Found::Read(Box::new(content(file)))));
     catalogue.apply(changes.collect());
     let mut diagnostics = walked.problems;
-    diagnostics.extend(walked.files.keys().flat_map(|file| catalogue.diagnostics(file)));
+    diagnostics.extend(files.iter().flat_map(|file| catalogue.diagnostics(file)));
     let (apis, artefacts) = (catalogue.apis(), catalogue.artefacts());
-    Checked { files: walked.files.len(), diagnostics, apis, artefacts }
+    Checked { files: files.len(), diagnostics, apis, artefacts }
 }
 
 impl Rules {
-    pub(crate) fn of(settings: &Settings, fetch: &Fetch) -> Self {
-        let fetch = Arc::clone(fetch);
-        Self { defaults: defaults(settings), roots: Roots::of(settings), fetch }
+    pub(crate) fn of(settings: &Settings, fetch: &Fetch, hashing: &RandomState) -> Self {
+        let (fetch, hashing) = (Arc::clone(fetch), hashing.clone());
+        Self { defaults: defaults(settings), roots: Roots::of(settings), fetch, hashing }
     }
 
     /// Parses `text`, the content of `file`.
-    pub(crate) fn read(&self, file: &Path, text: &[u8]) -> Reading {
+    pub(crate) fn read(&self, file: &Path, text: &[u8], beside: &Beside<'_>) -> Reading {
         let refs = RefCell::new(BTreeMap::new());
         let folder = file.parent().unwrap_or(Path::new("."));
-        let note = |file: PathBuf| {
+        let read = |file: PathBuf, read: &dyn Fn() -> Result<Vec<u8>, String>| {
             let version = walk::version(&file);
-            refs.borrow_mut().insert(file, version);
+            let bytes = match beside {
+                Beside::Disk => read(),
+                Beside::Saved(texts) => {
+                    let name = snapshots::name(&file);
+                    let saved = texts.get(&(Kind::Reference, name.as_slice()));
+                    saved.map(|text| text.to_vec()).ok_or("it is not in the snapshot".to_owned())
+                }
+            };
+            let text = bytes.as_ref().ok().map(|bytes| self.hashing.hash_one(bytes));
+            refs.borrow_mut().insert(file, Referred { version, text });
+            bytes
         };
-        let resolve = |named: &str| -> Result<Vec<u8>, String> {
-            note(folder.join(named));
-            read_below(folder, named)
-        };
+        let resolve = |named: &str| read(folder.join(named), &|| read_below(folder, named));
         let content = match self.roots.of_artefact(file) {
             Some(root) => {
                 let parameter = |kind, name: &str| match kind {
                     Parameter::System | Parameter::Config => std::env::var(name).ok(),
-                    Parameter::File => file_property(root, name, &note),
+                    Parameter::File => file_property(root, name, &|file| {
+                        read(file.to_owned(), &|| read_bounded(file))
+                    }),
                 };
                 let outside =
                     Outside { parameter: &parameter, file: &resolve, fetch: &*self.fetch };
@@ -121,15 +151,16 @@ impl Rules {
 
 /// The value of `name` in `file.properties`, which is in the configured folder or in its `conf`. An environment
 /// variable takes precedence, as in Micro Integrator.
-fn file_property(root: &Path, name: &str, note: &dyn Fn(PathBuf)) -> Option<String> {
+fn file_property(
+    root: &Path,
+    name: &str,
+    read: &dyn Fn(&Path) -> Result<Vec<u8>, String>,
+) -> Option<String> {
     let folder = if root.is_dir() { root } else { root.parent()? };
     let files = [folder.join("file.properties"), folder.join("conf/file.properties")];
-    for file in &files {
-        note(file.clone());
-    }
+    let texts = files.map(|file| read(&file).ok());
     std::env::var(name).ok().or_else(|| {
-        let texts =
-            files.iter().filter_map(|file| String::from_utf8(read_bounded(file).ok()?).ok());
+        let texts = texts.into_iter().flatten().filter_map(|text| String::from_utf8(text).ok());
         let property = |line: &str| {
             let (key, value) = line.split_once(['=', ':'])?;
             (key.trim() == name).then(|| value.trim().to_owned())
@@ -149,21 +180,30 @@ pub(crate) fn read_keys(file: &Path) -> Result<Vec<u8>, String> {
     read_up_to(file, bytes_max).map(|(bytes, _)| bytes)
 }
 
-/// Reads a regular file of up to `bytes_max`. Returns its version as well.
+/// Reads a regular file of up to `bytes_max`. Returns its version before reading as well.
 pub(crate) fn read_up_to(file: &Path, bytes_max: u64) -> Result<(Vec<u8>, Version), String> {
     let failed = |error: std::io::Error| format!("cannot be read: {error}");
     // Opening a pipe or a device could block.
-    if !fs::metadata(file).map_err(failed)?.is_file() {
+    let metadata = fs::metadata(file).map_err(failed)?;
+    if !metadata.is_file() {
         return Err("not a regular file".to_owned());
     }
+    Ok((read_regular(file, metadata.len(), bytes_max)?, Version::of(&metadata)))
+}
+
+/// Reads a file of about `bytes`, and at most `bytes_max`.
+pub(crate) fn read_regular(file: &Path, bytes: u64, bytes_max: u64) -> Result<Vec<u8>, String> {
+    let failed = |error: std::io::Error| format!("cannot be read: {error}");
     let opened = File::open(file).map_err(failed)?;
-    let version = Version::of(&opened.metadata().map_err(failed)?);
-    let mut bytes = Vec::new();
-    opened.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes).map_err(failed)?;
+    let most = bytes_max.saturating_add(1);
+    // One more, so that a second read finds the end without growing.
+    let expected = usize::try_from(bytes.saturating_add(1).min(most)).unwrap_or_default();
+    let mut bytes = Vec::with_capacity(expected);
+    opened.take(most).read_to_end(&mut bytes).map_err(failed)?;
     if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > bytes_max {
         return Err(format!("the file is larger than {bytes_max} bytes"));
     }
-    Ok((bytes, version))
+    Ok(bytes)
 }
 
 /// Reads a file that a description in `folder` refers to. Symbolic links, such as those of

@@ -2,19 +2,20 @@
 
 mod apis;
 mod others;
+mod restore;
 mod revocations;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::RandomState;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use base::{Clock, limits};
-use model::{Application, ArtefactSet, Diagnostic, Plans, Settings, Snapshot};
+use model::{ArtefactSet, Diagnostic, Plans, Settings, Snapshot};
 use wire::tls::ServerCertificates;
 
 use crate::catalogue::Catalogue;
@@ -24,9 +25,13 @@ use crate::fetch::{self, Fetch, Fetched};
 use crate::issuers::Issuers;
 use crate::kept::Kept;
 use crate::revocations::{AskRevocations, Asked, Followed};
+use crate::shared::Shared;
+use crate::snapshots::Written;
 use crate::status::{Posted, Status};
 use crate::tracked::Tracked;
 use crate::watcher::{FileEvent, Watcher};
+
+use restore::{Saving, Valid};
 
 /// What has changed.
 #[derive(Clone, Debug)]
@@ -82,21 +87,28 @@ pub struct Follower {
     artefacts: Arc<ArtefactSet>,
     /// Of the last snapshot.
     plans: Arc<Plans>,
-    /// Of the last snapshot.
-    applications: Arc<[Arc<Application>]>,
+    /// Of applications.
+    shared: Shared,
     revision: u64,
     tracked: Tracked,
     watcher: Option<Watcher>,
     debounce: Debounce,
     /// Hash of each description, which is not parsed again if it is the same.
-    texts: HashMap<PathBuf, u64>,
+    texts: HashMap<Arc<Path>, u64>,
     hashing: RandomState,
+    /// What snapshots are made of, if they are written.
+    valid: HashMap<Arc<Path>, Valid>,
+    /// Newer versions that were not served when they were read.
+    unserved: HashMap<Arc<Path>, Valid>,
+    saving: Saving,
+    /// Files that are served from a snapshot.
+    restored: HashSet<Arc<Path>>,
     /// Hashes of descriptions that were invalid when first read.
-    first_failures: HashMap<PathBuf, u64>,
+    first_failures: HashMap<Arc<Path>, u64>,
     /// The descriptions that refer to a file.
-    referrers: BTreeMap<PathBuf, BTreeSet<PathBuf>>,
+    referrers: BTreeMap<Arc<Path>, BTreeSet<Arc<Path>>>,
     /// The files that a description refers to.
-    references: HashMap<PathBuf, Vec<PathBuf>>,
+    references: HashMap<Arc<Path>, Vec<Arc<Path>>>,
     /// Canonical folders of descriptions, with the paths under which they were walked.
     folders: HashMap<PathBuf, PathBuf>,
     /// The configured files and folders, with canonical parents.
@@ -106,7 +118,7 @@ pub struct Follower {
     /// Roots that could not be walked.
     failed_roots: BTreeSet<PathBuf>,
     /// Files that are missing, and when they count as removed.
-    missing: BTreeMap<PathBuf, u64>,
+    missing: BTreeMap<Arc<Path>, u64>,
     poll_us: u64,
     receiver: Receiver<Message>,
     sender: Sender<Message>,
@@ -123,6 +135,8 @@ enum Message {
     File(FileEvent),
     Fetched(Fetched),
     Revocations(Asked),
+    /// A snapshot was written, or not, in so many microseconds.
+    Saved(Result<Written, String>, u64),
     UnknownKid(String),
     Reload,
     Stop,
@@ -132,9 +146,11 @@ enum Message {
 #[derive(Debug, Default)]
 struct Work {
     /// Descriptions to read.
-    apis: BTreeSet<PathBuf>,
+    apis: HashSet<Arc<Path>>,
     /// Parse these even if they are the same: a file that they refer to has changed.
-    force: BTreeSet<PathBuf>,
+    force: HashSet<Arc<Path>>,
+    /// Parse all of them.
+    force_all: bool,
     walk: Option<Walk>,
     issuers: bool,
     certificates: bool,
@@ -160,8 +176,8 @@ impl Follower {
     /// Reads everything once. Waits for the first key sets at most `limits::JWKS_START_MS_MAX`.
     ///
     /// # Errors
-    /// The certificates of the https listener are not usable. All other problems are diagnostics in
-    /// the status.
+    /// The certificates of the https listener are not usable; or a source cannot be read, and all snapshots on disk are
+    /// damaged. All other problems are diagnostics in the status.
     pub fn load(
         settings: Settings,
         options: Options,
@@ -172,7 +188,7 @@ impl Follower {
         // Before they are read, so that later changes are noticed.
         let mut tracked = Tracked::default();
         for file in others::single_files(configuration.as_deref(), &settings, https) {
-            tracked.look(&file);
+            tracked.look(&Arc::from(file));
         }
         let certificates = others::first_certificates(&settings, https, &status, now)?;
         let (sender, receiver) = mpsc::channel();
@@ -192,13 +208,17 @@ impl Follower {
             followed: Vec::new(),
             artefacts: Arc::default(),
             plans: Arc::default(),
-            applications: Arc::default(),
+            shared: Shared::default(),
             revision: 0,
             tracked,
             watcher: None,
             debounce: Debounce::default(),
             texts: HashMap::new(),
             hashing: RandomState::new(),
+            valid: HashMap::new(),
+            unserved: HashMap::new(),
+            saving: Saving::default(),
+            restored: HashSet::new(),
             first_failures: HashMap::new(),
             referrers: BTreeMap::new(),
             references: HashMap::new(),
@@ -217,6 +237,10 @@ impl Follower {
         follower.walk(Walk::Reload, &mut work);
         follower.read_apis(work);
         follower.wait_for_keys();
+        follower.restore()?;
+        if follower.restored.is_empty() {
+            follower.save_later();
+        }
         let snapshot = follower.snapshot();
         Ok((follower, snapshot))
     }
@@ -250,6 +274,7 @@ impl Follower {
     pub fn watch(mut self, mut publish: Publish) -> io::Result<Handle> {
         let sender = self.sender.clone();
         let events = self.sender.clone();
+        // Not before: inotify reports that files are opened, which everything that is loaded would cause.
         self.watcher = Some(Watcher::new(move |event| {
             drop(events.send(Message::File(event)));
         }));
@@ -276,6 +301,7 @@ impl Follower {
             self.collect_due(&mut work);
             self.perform(work, publish);
             self.fetch_due();
+            self.save_if_due();
         }
     }
 
@@ -300,6 +326,7 @@ impl Follower {
             Message::Revocations(asked) => {
                 self.revoked(asked, |follower| follower.publish(publish));
             }
+            Message::Saved(result, took_us) => self.saved(result, took_us),
             Message::UnknownKid(issuer) => {
                 if !self.issuers.unknown_kid(&issuer, now_us) {
                     publish(Change::Keys(issuer));
@@ -330,7 +357,7 @@ impl Follower {
             self.on_event(&location, work);
         }
         let due = self.missing.extract_if(.., |_, at_us| *at_us <= now_us);
-        let due: Vec<PathBuf> = due.map(|(file, _)| file).collect();
+        let due: Vec<Arc<Path>> = due.map(|(file, _)| file).collect();
         self.remove_missing(due, work);
         if self.poll_us <= now_us {
             work.walk = work.walk.max(Some(Walk::Poll));
@@ -372,6 +399,7 @@ impl Follower {
 
     fn publish(&mut self, publish: &mut Publish) {
         self.status.count_success(self.clock.now().unix_s);
+        self.save_later();
         let snapshot = self.snapshot();
         publish(Change::Snapshot(snapshot));
     }
@@ -388,8 +416,8 @@ impl Follower {
             self.plans = Arc::new(self.settings.plans.clone());
         }
         let plans = Arc::clone(&self.plans);
-        let applications =
-            (!self.settings.gateway.applications.is_empty()).then(|| self.current_applications());
+        let applications = (!self.settings.gateway.applications.is_empty())
+            .then(|| Arc::clone(self.catalogue.applications()));
         Arc::new(Snapshot {
             revision: self.revision,
             apis,
@@ -398,18 +426,6 @@ impl Follower {
             plans,
             applications,
         })
-    }
-
-    /// The same allocation as in the last snapshot, if nothing changed.
-    fn current_applications(&mut self) -> Arc<[Arc<Application>]> {
-        let same = |(old, new): (&Arc<Application>, &Arc<Application>)| Arc::ptr_eq(old, new);
-        let current = self.catalogue.applications();
-        if !self.applications.iter().zip(current).all(same)
-            || self.applications.len() != self.catalogue.applications().count()
-        {
-            self.applications = self.catalogue.applications().cloned().collect();
-        }
-        Arc::clone(&self.applications)
     }
 
     /// Starts the fetches that are due.
@@ -423,12 +439,13 @@ impl Follower {
     fn next_us(&self) -> u64 {
         let missing = self.missing.values().min().copied();
         let revocations = self.followed.iter().filter_map(|(one, _)| one.due_us()).min();
-        let times = [self.debounce.next_us(), missing, self.issuers.next_us(), revocations];
+        let (issuers, saving) = (self.issuers.next_us(), self.saving.next_us());
+        let times = [self.debounce.next_us(), missing, issuers, revocations, saving];
         times.into_iter().flatten().min().unwrap_or(u64::MAX).min(self.poll_us)
     }
 
     /// Sets the diagnostics of `key`, and logs them if they are new.
-    fn post(&self, key: &std::path::Path, diagnostics: Vec<Diagnostic>) {
+    fn post(&self, key: &Path, diagnostics: Vec<Diagnostic>) {
         if self.status.post(key, diagnostics.clone()) == Posted::Changed {
             log(&diagnostics);
         }
@@ -483,7 +500,7 @@ mod tests {
 
     use super::*;
 
-    fn follower(configuration: &std::path::Path) -> Follower {
+    pub(super) fn follower(configuration: &Path) -> Follower {
         let (settings, _) = crate::read_settings(configuration).unwrap();
         let options = Options {
             configuration: Some(configuration.to_owned()),

@@ -11,6 +11,7 @@ use jose::{Algorithm, KeySet};
 use model::{Diagnostic, Issuer, IssuerSettings, KeySource, Revoked, Severity};
 
 use crate::fetch::is_fetched;
+use crate::snapshots;
 
 const SECOND_US: u64 = 1_000_000;
 
@@ -195,6 +196,23 @@ impl Issuers {
         secrets.collect()
     }
 
+    /// The names by which a snapshot has the keys of issuers, and their texts. Shared secrets are not among them.
+    pub(crate) fn texts(&self) -> Vec<(String, Vec<u8>)> {
+        let entries = self.list.iter();
+        let texts =
+            entries.filter_map(|entry| Some((saved_as(&entry.settings)?, entry.text.clone()?)));
+        texts.collect()
+    }
+
+    /// Names and sources of issuers whose keys were not read yet, and the names by which a snapshot has them.
+    pub(crate) fn keyless(&self) -> Vec<(String, KeySource, String)> {
+        let entries = self.list.iter().filter(|entry| entry.text.is_none());
+        let names = entries.filter_map(|Entry { settings, .. }| {
+            Some((settings.name.clone(), settings.keys.clone(), saved_as(settings)?))
+        });
+        names.collect()
+    }
+
     /// Whether there is an issuer of this name with this source.
     pub(crate) fn has(&self, name: &str, source: &KeySource) -> bool {
         self.position(name, source).is_some()
@@ -236,6 +254,16 @@ pub(crate) fn diagnostic(name: &str, source: &KeySource, problem: &str) -> Diagn
             "the last valid keys stay in use; without any, its tokens are rejected".to_owned(),
         ),
     }
+}
+
+/// The name by which a snapshot has the keys of an issuer, which is another one if they have another source.
+fn saved_as(settings: &IssuerSettings) -> Option<String> {
+    let source = match &settings.keys {
+        KeySource::Secret(_) | KeySource::Absent => return None,
+        KeySource::JwksFile(file) | KeySource::Pem(file) => &snapshots::absolute(file),
+        KeySource::JwksUrl(url) | KeySource::Discovery(url) => Path::new(url),
+    };
+    Some(format!("{}\n{}", settings.name, source.display()))
 }
 
 /// The file of the diagnostic.

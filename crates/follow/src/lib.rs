@@ -22,6 +22,8 @@ mod issuers;
 mod kept;
 mod part;
 mod revocations;
+mod shared;
+mod snapshots;
 mod status;
 mod tracked;
 mod walk;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use base::limits;
@@ -19,6 +19,12 @@ pub struct Status {
     succeeded: AtomicU64,
     failed: AtomicU64,
     last_success_unix_s: AtomicU64,
+    snapshots_written: AtomicU64,
+    snapshots_failed: AtomicU64,
+    snapshot_unix_s: AtomicU64,
+    snapshot_bytes: AtomicU64,
+    /// Files that are served from a snapshot.
+    restored: AtomicUsize,
 }
 
 /// Reloads since the start.
@@ -83,6 +89,10 @@ impl Status {
         let diagnostics = self.diagnostics();
         let count = |severity| diagnostics.iter().filter(|one| one.severity == severity).count();
         let (errors, warnings) = (count(Severity::Error), count(Severity::Warning));
+        let of = |number: &AtomicU64| number.load(Ordering::Relaxed);
+        let (written, unwritten) = (of(&self.snapshots_written), of(&self.snapshots_failed));
+        let (snapshot_s, bytes) = (of(&self.snapshot_unix_s), of(&self.snapshot_bytes));
+        let restored = self.restored.load(Ordering::Relaxed);
         format!(
             "# HELP penstock_reloads_total Reloads of files and keys, by result.
 # TYPE penstock_reloads_total counter
@@ -95,6 +105,19 @@ penstock_reload_last_success_timestamp_seconds {last_success_unix_s}
 # TYPE penstock_diagnostics gauge
 penstock_diagnostics{{severity=\"error\"}} {errors}
 penstock_diagnostics{{severity=\"warning\"}} {warnings}
+# HELP penstock_snapshot_writes_total Snapshots on disk, by result.
+# TYPE penstock_snapshot_writes_total counter
+penstock_snapshot_writes_total{{result=\"success\"}} {written}
+penstock_snapshot_writes_total{{result=\"failure\"}} {unwritten}
+# HELP penstock_snapshot_last_success_timestamp_seconds Time of the last snapshot on disk, in seconds since 1970.
+# TYPE penstock_snapshot_last_success_timestamp_seconds gauge
+penstock_snapshot_last_success_timestamp_seconds {snapshot_s}
+# HELP penstock_snapshot_bytes Size of the last snapshot on disk.
+# TYPE penstock_snapshot_bytes gauge
+penstock_snapshot_bytes {bytes}
+# HELP penstock_snapshot_restored_files Files that are served from a snapshot, since their source is unavailable.
+# TYPE penstock_snapshot_restored_files gauge
+penstock_snapshot_restored_files {restored}
 "
         )
     }
@@ -117,6 +140,21 @@ penstock_diagnostics{{severity=\"warning\"}} {warnings}
     pub(crate) fn count_success(&self, unix_s: u64) {
         self.succeeded.fetch_add(1, Ordering::Relaxed);
         self.last_success_unix_s.store(unix_s, Ordering::Relaxed);
+    }
+
+    /// Counts a snapshot that was written at this time with so many bytes; `None`: it was not.
+    pub(crate) fn count_snapshot(&self, written: Option<(u64, u64)>) {
+        let Some((unix_s, bytes)) = written else {
+            self.snapshots_failed.fetch_add(1, Ordering::Relaxed);
+            return;
+        };
+        self.snapshots_written.fetch_add(1, Ordering::Relaxed);
+        self.snapshot_unix_s.store(unix_s, Ordering::Relaxed);
+        self.snapshot_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_restored(&self, files: usize) {
+        self.restored.store(files, Ordering::Relaxed);
     }
 
     pub(crate) fn count_failure(&self) {

@@ -1,10 +1,11 @@
 //! Finds API descriptions, artefacts and applications in folders. Files are not read.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use base::limits;
 use formats::synapse::{self, Role};
@@ -21,10 +22,18 @@ pub(crate) struct Version {
     changed: (i64, i64),
 }
 
+/// Whether a walk reads the versions of files, which takes a system call for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Versions {
+    Read,
+    Unread,
+}
+
 /// The result of a walk.
 #[derive(Debug, Default)]
 pub(crate) struct Walked {
-    pub(crate) files: BTreeMap<PathBuf, Version>,
+    /// Not ordered: comparing paths takes long, and there may be many.
+    pub(crate) files: HashMap<Arc<Path>, Option<Version>>,
     /// Folders that were listed.
     pub(crate) folders: Vec<PathBuf>,
     pub(crate) problems: Vec<Diagnostic>,
@@ -100,7 +109,7 @@ impl Kind {
 /// Lists the files in `roots`. `enter` is called with each folder before it is listed, so that a
 /// watch set there misses nothing. Symbolic links are followed; each folder is entered once for each
 /// kind, however many links lead to it.
-pub(crate) fn walk(roots: &Roots, enter: &mut dyn FnMut(&Path)) -> Walked {
+pub(crate) fn walk(roots: &Roots, versions: Versions, enter: &mut dyn FnMut(&Path)) -> Walked {
     let mut walked = Walked::default();
     let kinds = [
         (Kind::Apis, &roots.apis),
@@ -108,12 +117,17 @@ pub(crate) fn walk(roots: &Roots, enter: &mut dyn FnMut(&Path)) -> Walked {
         (Kind::Applications, &roots.applications),
     ];
     for (kind, roots) in kinds {
-        walk_kind(kind, roots, &mut walked, enter);
+        walk_kind((kind, versions), roots, &mut walked, enter);
     }
     walked
 }
 
-fn walk_kind(kind: Kind, roots: &[PathBuf], walked: &mut Walked, enter: &mut dyn FnMut(&Path)) {
+fn walk_kind(
+    kind: (Kind, Versions),
+    roots: &[PathBuf],
+    walked: &mut Walked,
+    enter: &mut dyn FnMut(&Path),
+) {
     let mut entered = HashSet::new();
     for root in roots {
         match fs::metadata(root) {
@@ -121,7 +135,7 @@ fn walk_kind(kind: Kind, roots: &[PathBuf], walked: &mut Walked, enter: &mut dyn
                 list(kind, (root, 0), &mut entered, walked, enter);
             }
             Ok(metadata) if metadata.is_file() => {
-                walked.files.insert(root.clone(), Version::of(&metadata));
+                walked.files.insert(Arc::from(root.as_path()), Some(Version::of(&metadata)));
             }
             Ok(_) => walked.problems.push(problem(root, "neither a file nor a folder", "")),
             Err(error) => walked.problems.push(problem(
@@ -186,7 +200,7 @@ impl Version {
 }
 
 fn list(
-    kind: Kind,
+    (kind, versions): (Kind, Versions),
     (folder, depth): (&Path, usize),
     entered: &mut HashSet<(u64, u64)>,
     walked: &mut Walked,
@@ -216,12 +230,12 @@ fn list(
             continue;
         }
         // Removed meanwhile, or a dangling link.
-        let Ok(metadata) = fs::metadata(&path) else { continue };
-        if metadata.is_dir() {
+        let Some((node, version)) = look(&entry, &path, versions) else { continue };
+        if node.is_dir() {
             if kind.enters(&path) {
                 folders.push(path);
             }
-        } else if metadata.is_file() && kind.selects(&path) {
+        } else if node.is_file() && kind.selects(&path) {
             if walked.files.len() >= limits::API_FILES_MAX {
                 walked.problems.push(problem(
                     &path,
@@ -230,13 +244,27 @@ fn list(
                 ));
                 return;
             }
-            walked.files.insert(path, Version::of(&metadata));
+            walked.files.insert(Arc::from(path), version);
         }
     }
     folders.sort();
     for below in folders {
-        list(kind, (&below, depth + 1), entered, walked, enter);
+        list((kind, versions), (&below, depth + 1), entered, walked, enter);
     }
+}
+
+/// What an entry of a folder is, or leads to.
+fn look(
+    entry: &fs::DirEntry,
+    path: &Path,
+    versions: Versions,
+) -> Option<(fs::FileType, Option<Version>)> {
+    let known = entry.file_type().ok().filter(|node| !node.is_symlink());
+    if let Some(node) = known.filter(|_| versions == Versions::Unread) {
+        return Some((node, None));
+    }
+    let metadata = fs::metadata(path).ok()?;
+    Some((metadata.file_type(), Some(Version::of(&metadata))))
 }
 
 fn problem(path: &Path, message: &str, help: &str) -> Diagnostic {
@@ -283,12 +311,14 @@ mod tests {
         symlink("nowhere", root.join("apis/f.yml")).unwrap();
         let mut entered = 0;
         let apis = vec![root.join("apis"), root.join("d.yml")];
-        let walked = walk(&Roots { apis, ..Roots::default() }, &mut |_| entered += 1);
-        let found: Vec<String> = walked
+        let roots = Roots { apis, ..Roots::default() };
+        let walked = walk(&roots, Versions::Unread, &mut |_| entered += 1);
+        let mut found: Vec<String> = walked
             .files
             .keys()
             .map(|file| file.strip_prefix(root).unwrap().display().to_string())
             .collect();
+        found.sort();
         assert_eq!(found, ["apis/a.yaml", "apis/deep/b.json", "apis/e.yml", "d.yml"]);
         assert_eq!((entered, walked.folders.len()), (2, 2));
         assert_eq!(walked.problems, []);
@@ -298,7 +328,8 @@ mod tests {
     fn a_missing_folder_is_reported() {
         let folder = tempfile::tempdir().unwrap();
         let apis = vec![folder.path().join("apis")];
-        let walked = walk(&Roots { apis, ..Roots::default() }, &mut |_| {});
+        let roots = Roots { apis, ..Roots::default() };
+        let walked = walk(&roots, Versions::Read, &mut |_| {});
         let problem = walked.problems.first().unwrap();
         assert!(problem.message.starts_with("cannot be read: No such file"), "{problem}");
     }

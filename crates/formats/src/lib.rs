@@ -22,4 +22,5 @@ pub mod declarative;
 pub mod openapi;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod properties;
+pub mod snapshot;
 pub mod synapse;

@@ -37,6 +37,28 @@ pub fn openapi(data: &[u8]) {
     }
 }
 
+/// Reads `data` as a snapshot, as it is and with the right checksum.
+///
+/// # Panics
+/// When a property does not hold.
+pub fn snapshot(data: &[u8]) {
+    use crate::snapshot::{self, Writer};
+    let whole = snapshot::is_whole(data, data.len() as u64).expect("memory can be read");
+    let read = snapshot::read(data);
+    assert!(whole || read.is_err(), "what is accepted has the right checksum");
+    let signed = snapshot::with_checksum(data);
+    for bytes in [data, &signed] {
+        let Ok(saved) = snapshot::read(bytes) else { continue };
+        let mut writer = Writer::new(Vec::new(), saved.written_s).expect("memory accepts all");
+        for record in &saved.records {
+            if writer.add(record).is_err() {
+                return; // The name is too long to be written.
+            }
+        }
+        assert_eq!(writer.finish().expect("memory accepts all"), bytes, "it is what was written");
+    }
+}
+
 fn check_outcome(outcome: &Outcome) {
     bounded(&outcome.diagnostics, outcome.api.is_some());
     let Some(api) = &outcome.api else { return };
@@ -209,6 +231,22 @@ mod tests {
         burst = { requests = 1, per = \"1s\" }\n";
     const POLICIES: &str = "- A: {count: 1, unitTime: 1, timeUnit: min}\n- B:\n  count: 2\n  unitTime: 3\n  timeUnit: day\n";
     const ARCHIVE: &str = include_str!("../../../fuzz/seeds/archive/application");
+
+    /// The content of a snapshot, truncated at every byte, and with each byte replaced.
+    #[test]
+    fn the_properties_of_snapshots_hold_for_broken_variants() {
+        let bytes = include_bytes!("../../../fuzz/seeds/snapshot/content");
+        for at in 0..=bytes.len() {
+            snapshot(bytes.get(..at).unwrap_or_default());
+            for byte in [0, 1, 0xff] {
+                let mut changed = bytes.to_vec();
+                if let Some(old) = changed.get_mut(at) {
+                    *old = byte;
+                }
+                snapshot(&changed);
+            }
+        }
+    }
 
     /// Each file as it is, truncated at every byte, and with each byte replaced.
     #[test]

@@ -54,7 +54,7 @@ pub(crate) async fn admit<C: Client>(
     live: &Live,
     api: &WorkerApi,
     client: &mut C,
-) -> Result<Admitted, Fault> {
+) -> Result<Admitted, Box<Fault>> {
     let Exchange { worker, request, .. } = *exchange;
     let shares = Shares::of(worker, live, request, api);
     let early_upload = if request.head.framing() == BodyFraming::None {
@@ -94,7 +94,7 @@ async fn body_flows<C: Client>(
     request: &Request,
     shares: &Shares<'_>,
     client: &mut C,
-) -> Result<Places, Fault> {
+) -> Result<Places, Box<Fault>> {
     if request.head.expects_continue()
         && let Some(early) = shares.try_early_upload()
     {
@@ -120,7 +120,7 @@ async fn body_flows<C: Client>(
             return Poll::Ready(Ok(early));
         }
         if expired && is_late {
-            return Poll::Ready(Err(Fault::ClientTimeout));
+            return Poll::Ready(Err(Fault::ClientTimeout.into()));
         }
         if expired {
             is_late = true;
@@ -201,7 +201,7 @@ impl<'a> Shares<'a> {
         worker: &Worker,
         live: &Live,
         client: &mut C,
-    ) -> Result<Places, Fault> {
+    ) -> Result<Places, Box<Fault>> {
         client.watch().set(worker.resources.deadline_us(live.connect_ms));
         let mut places = Places::default();
         for (place, limited) in places.iter_mut().zip(&self.0) {
@@ -219,9 +219,9 @@ impl<'a> Shares<'a> {
     }
 }
 
-fn denied(unwanted: Unwanted, denial: Denial) -> Fault {
+fn denied(unwanted: Unwanted, denial: Denial) -> Box<Fault> {
     match unwanted {
-        Unwanted::TimeUp => Fault::Denied(denial),
+        Unwanted::TimeUp => Fault::Denied(denial).into(),
         Unwanted::Left(fault) => fault,
     }
 }

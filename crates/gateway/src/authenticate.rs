@@ -32,11 +32,11 @@ pub(crate) async fn authenticate<C: Client>(
     revision: &Rc<Compiled>,
     route: &Route<'_>,
     client: &mut C,
-) -> Result<Option<Rc<Caller>>, Fault> {
+) -> Result<Option<Rc<Caller>>, Box<Fault>> {
     let request = exchange.request;
     let api: &Api = &route.api.routes().api;
     if api.mutual_tls && request.peer.certificate.is_none() {
-        return Err(Fault::Denied(Denial::NoCertificate));
+        return Err(Fault::Denied(Denial::NoCertificate).into());
     }
     let presented = credentials::find(request, api, &route.operation()?.security, revision);
     let presented = presented.map_err(|failure| reject(&mut exchange.record, failure))?;
@@ -63,16 +63,18 @@ pub(crate) fn authorise(
     revision: &Compiled,
     route: &mut Route<'_>,
     caller: Option<&Caller>,
-) -> Result<Grant, Fault> {
+) -> Result<Grant, Box<Fault>> {
     let is_created = route.api.routes().api.lifecycle == Lifecycle::Created;
     let (accepts, caller) = match (&route.operation()?.security, caller) {
         (Security::Open | Security::Required(_), None) if is_created => {
-            return Err(Fault::Denied(Denial::Unsubscribed));
+            return Err(Fault::Denied(Denial::Unsubscribed).into());
         }
         (Security::Open, Some(caller)) if is_created => (None, caller),
         (Security::Open, _) => return Ok(Grant::default()),
         (Security::Required(accepts), None) if accepts.optional => return Ok(Grant::default()),
-        (Security::Required(_), None) => return Err(Fault::Denied(Denial::MissingCredentials)),
+        (Security::Required(_), None) => {
+            return Err(Fault::Denied(Denial::MissingCredentials).into());
+        }
         (Security::Required(accepts), Some(caller)) => (Some(accepts), caller),
     };
     let quotas = &revision.quotas;
@@ -129,7 +131,7 @@ async fn ask<C: Client>(
     revision: &Rc<Compiled>,
     (presented, question): (&Presented<'_>, Question),
     client: &mut C,
-) -> Result<Outcome, Fault> {
+) -> Result<Outcome, Box<Fault>> {
     let Exchange { worker, request, .. } = exchange;
     drop(client.take_turn());
     let is_key_set = matches!(question, Question::KeySet { .. });
@@ -175,10 +177,10 @@ fn is_same_issuer(one: &Compiled, other: &Compiled, caller: &Caller) -> bool {
 
 /// Records why the credential was rejected. The response contains only [`AuthFailure::denial`].
 #[cold]
-fn reject(record: &mut Record, failure: AuthFailure) -> Fault {
+fn reject(record: &mut Record, failure: AuthFailure) -> Box<Fault> {
     record.auth_failure = Some(failure);
     if let Some(api) = &record.api {
         api.counters.auth_failed(failure);
     }
-    Fault::Denied(failure.denial())
+    Fault::Denied(failure.denial()).into()
 }

@@ -31,7 +31,7 @@ use crate::worker::Worker;
 fn credential<'a>(
     revision: &'a Compiled,
     balancer: &'a Balancer,
-) -> Result<Option<&'a Arc<Credential>>, Fault> {
+) -> Result<Option<&'a Arc<Credential>>, Box<Fault>> {
     match &balancer.credential {
         None => Ok(None),
         Some(OfSet::Own(credential)) => Ok(Some(credential)),
@@ -52,7 +52,7 @@ pub(crate) async fn apply<B: RequestBody>(
     balancer: &Balancer,
     (query, edits): (Option<&[u8]>, &mut HeadEdits),
     body: &mut B,
-) -> Result<(), Fault> {
+) -> Result<(), Box<Fault>> {
     let Some(credential) = credential(revision, balancer)? else { return Ok(()) };
     match &**credential {
         Credential::Field { name, value } => set(edits, name, value),
@@ -86,7 +86,7 @@ pub(crate) fn responded(
     worker: &Worker,
     revision: &Compiled,
     balancer: &Balancer,
-    response: &Result<UpstreamResponse, Fault>,
+    response: &Result<UpstreamResponse, Box<Fault>>,
 ) {
     if response.as_ref().is_ok_and(|response| response.head.status() == 401)
         && let Ok(Some(credential)) = credential(revision, balancer)
@@ -106,8 +106,8 @@ fn is_named(pair: &[u8], name: &str) -> bool {
     percent_encoding::percent_decode(found).eq(name.bytes())
 }
 
-fn fault(reason: &str) -> Fault {
-    Fault::Mediation { code: 303_003, reason: reason.to_owned() }
+fn fault(reason: &str) -> Box<Fault> {
+    Fault::Mediation { code: 303_003, reason: reason.to_owned() }.into()
 }
 
 /// The value of `Authorization`, as soon as there is one.
@@ -115,7 +115,7 @@ async fn token<B: RequestBody>(
     worker: &Worker,
     (credential, client): (&Arc<Credential>, &BackendClient),
     body: &mut B,
-) -> Result<Rc<str>, Fault> {
+) -> Result<Rc<str>, Box<Fault>> {
     let now_us = worker.resources.coarse_us();
     let question = Question::BackendToken { credential: Arc::as_ptr(credential).addr() };
     let asked = worker.questions.find(&question, now_us).unwrap_or_else(|| {
@@ -139,7 +139,7 @@ async fn token<B: RequestBody>(
     found.flatten().ok_or_else(no_token)
 }
 
-fn no_token() -> Fault {
+fn no_token() -> Box<Fault> {
     fault("the server issued no token")
 }
 

@@ -188,7 +188,8 @@ fn own_claims(
     };
     let name = application.map(|application| application.name.clone()).or(of_listed("name"));
     let subscribed = application.and_then(|application| {
-        let is_it = |one: &&model::Subscription| one.api == api.name && one.version == api.version;
+        let is_it =
+            |one: &&Arc<model::Subscription>| one.api == api.name && one.version == api.version;
         application.subscriptions.iter().find(is_it)?.plan.clone()
     });
     let caller = of.caller;

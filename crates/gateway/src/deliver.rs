@@ -40,36 +40,50 @@ pub(crate) struct Stall {
 /// Sends a response to the client: that of a fault, if `responded` is one or the response fails before its first byte.
 pub(crate) async fn deliver<C: Client>(
     exchange: &mut Exchange<'_>,
-    mut responded: Result<Response, Fault>,
+    responded: Result<Response, Box<Fault>>,
     delivery: Delivery,
     client: &mut C,
 ) {
-    for attempt in 0..2 {
-        let delivered = match &mut responded {
-            Ok(response) if response.is_tunnel() => {
-                return tunnel(exchange, response, client).await;
-            }
-            Ok(response) => {
-                let record = &mut exchange.record;
-                let now_ms = exchange.worker.quota_ms(record.started_us);
-                record.quota.write_fields(now_ms, response.head.edits.lines_mut());
-                record.status = response.head.status();
-                send(exchange, client, response, delivery.stall).await
-            }
-            Err(fault) => Err(std::mem::replace(fault, Fault::ClientLeft)),
-        };
-        if let Ok(response) = std::mem::replace(&mut responded, Err(Fault::ClientLeft)) {
-            response.release(&exchange.worker.resources, delivered.is_ok());
+    let sent = match responded {
+        Ok(response) => send(exchange, client, response, delivery).await,
+        Err(fault) => {
+            exchange.record.received = client.consumed();
+            Err(fault)
         }
-        let record = &mut exchange.record;
-        (record.received, record.sent) = (client.consumed(), client.sent());
-        let Err(fault) = delivered else { break };
-        match exchange.fault(&fault, delivery.statuses) {
-            Some(response) if attempt == 0 => responded = Ok(response),
-            Some(_) | None => break,
-        }
+    };
+    if let Err(fault) = sent
+        && let Some(own) = exchange.fault(&fault, delivery.statuses)
+        && let Err(fault) = send(exchange, client, own, delivery).await
+    {
+        // Nobody is left to get another response.
+        exchange.fault(&fault, delivery.statuses);
     }
     client.watch().holds_place(None);
+}
+
+/// Sends a response, or becomes its tunnel. Afterwards everything is released, and the record has its sizes.
+///
+/// # Errors
+/// As [`send_whole`].
+async fn send<C: Client>(
+    exchange: &mut Exchange<'_>,
+    client: &mut C,
+    mut response: Response,
+    delivery: Delivery,
+) -> Result<(), Box<Fault>> {
+    if response.is_tunnel() {
+        tunnel(exchange, &mut response, client).await;
+        return Ok(());
+    }
+    let record = &mut exchange.record;
+    let now_ms = exchange.worker.quota_ms(record.started_us);
+    record.quota.write_fields(now_ms, response.head.edits.lines_mut());
+    record.status = response.head.status();
+    let sent = send_whole(exchange, client, &mut response, delivery.stall).await;
+    response.release(&exchange.worker.resources, sent.is_ok());
+    let record = &mut exchange.record;
+    (record.received, record.sent) = (client.consumed(), client.sent());
+    sent
 }
 
 /// Turns the client's connection into a tunnel.
@@ -81,7 +95,6 @@ async fn tunnel<C: Client>(exchange: &mut Exchange<'_>, response: &mut Response,
         // Boxed, so that it does not enlarge every task.
         Box::pin(client.tunnel(request, &response.head, upstream, &tunnelled)).await;
     }
-    client.watch().holds_place(None);
 }
 
 /// Sends `response` to the client, while the rest of the request may still be sent to the upstream.
@@ -89,12 +102,12 @@ async fn tunnel<C: Client>(exchange: &mut Exchange<'_>, response: &mut Response,
 /// # Errors
 /// [`Fault::ClientLeft`], or a fault of the upstream, whose body ended early or is invalid. While [`Client::sent`]
 /// is zero, another response can be delivered.
-async fn send<C: Client>(
+async fn send_whole<C: Client>(
     exchange: &Exchange<'_>,
     client: &mut C,
     response: &mut Response,
     stall: Stall,
-) -> Result<(), Fault> {
+) -> Result<(), Box<Fault>> {
     let (request, resources) = (exchange.request, &exchange.worker.resources);
     let framing = response.framing(request);
     let uploads = response.uploads();
@@ -115,7 +128,10 @@ async fn send<C: Client>(
         }
         Err(rejection) => Err(response.violation(rejection.reason)),
     };
-    if result.is_ok() || client.sent() > 0 || result == Err(Fault::ClientLeft) {
+    if result.is_ok()
+        || client.sent() > 0
+        || result.as_ref().is_err_and(|fault| **fault == Fault::ClientLeft)
+    {
         client.end(result.is_ok()).await;
     }
     if let Some(tap) = response.tap.take() {
@@ -135,7 +151,11 @@ struct Sending<'a> {
 }
 
 impl Sending<'_> {
-    fn poll<C: Client>(&mut self, cx: &mut Context<'_>, client: &mut C) -> Poll<Result<(), Fault>> {
+    fn poll<C: Client>(
+        &mut self,
+        cx: &mut Context<'_>,
+        client: &mut C,
+    ) -> Poll<Result<(), Box<Fault>>> {
         let before = client.sent();
         let mut moved = self.response.poll_upload(cx, client, self.resources);
         let run = match &mut self.response.body {
@@ -155,7 +175,9 @@ impl Sending<'_> {
             Poll::Ready(Err(FlowError::Source(error))) => {
                 return Poll::Ready(Err(upstream_fault(&self.response.authority(), &error)));
             }
-            Poll::Ready(Err(FlowError::Sink(_))) => return Poll::Ready(Err(Fault::ClientLeft)),
+            Poll::Ready(Err(FlowError::Sink(_))) => {
+                return Poll::Ready(Err(Fault::ClientLeft.into()));
+            }
         };
         let (waits, sent, now_us) =
             (client.waits_for_body(), client.sent(), self.resources.coarse_us());
@@ -168,13 +190,13 @@ impl Sending<'_> {
         client.watch().client_is_slow(!waits, now_us);
         let held_ms = if holds_up { self.pace.held_ms() } else { 0 };
         if held_ms > self.stall.ms {
-            return Poll::Ready(Err(Fault::ClientLeft));
+            return Poll::Ready(Err(Fault::ClientLeft.into()));
         }
         if moved {
             client.watch().set(self.resources.deadline_us(self.stall.ms.saturating_sub(held_ms)));
         }
         if waits && client.poll_gone(cx) {
-            return Poll::Ready(Err(Fault::ClientLeft));
+            return Poll::Ready(Err(Fault::ClientLeft.into()));
         }
         if client.watch().poll_expired(cx) {
             if is_complete {
@@ -183,7 +205,7 @@ impl Sending<'_> {
                 return Poll::Ready(Ok(()));
             }
             let stalled = || self.response.truncated("no data within `stall_ms`");
-            return Poll::Ready(Err(if waits { stalled() } else { Fault::ClientLeft }));
+            return Poll::Ready(Err(if waits { stalled() } else { Fault::ClientLeft.into() }));
         }
         Poll::Pending
     }

@@ -34,7 +34,9 @@ pub(crate) async fn send(
     let asked = tasks::within(form.total_ms, async {
         match post(worker, revision, form).await {
             // The server may close a connection just when it is used again, and asking twice does no harm.
-            Err(FetchError::Fault(Fault::Closed { .. })) => post(worker, revision, form).await,
+            Err(FetchError::Fault(fault)) if matches!(*fault, Fault::Closed { .. }) => {
+                post(worker, revision, form).await
+            }
             other => other,
         }
     });

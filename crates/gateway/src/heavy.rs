@@ -42,7 +42,7 @@ impl HeavyPool {
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<Option<T>, Fault> {
+    ) -> Result<Option<T>, Box<Fault>> {
         let (done, result) = oneshot::channel();
         let queued = self.queue.try_send(Box::new(move || {
             // Nobody waits any more if the client left.
@@ -53,7 +53,7 @@ impl HeavyPool {
         match queued {
             Ok(()) => Ok(result.await.ok()),
             Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
-                Err(Fault::Denied(Denial::HeavyWorkQueued))
+                Err(Fault::Denied(Denial::HeavyWorkQueued).into())
             }
         }
     }

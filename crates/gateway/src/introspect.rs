@@ -41,7 +41,7 @@ pub(crate) async fn ask<C: Client>(
     request: &Request,
     presented: &Presented<'_>,
     client: &mut C,
-) -> Result<Option<Rc<Asked>>, Fault> {
+) -> Result<Option<Rc<Asked>>, Box<Fault>> {
     let (bytes, number) = (presented.bytes().into(), revision.routes.revision());
     let question = match presented {
         Presented::Login(_) => {

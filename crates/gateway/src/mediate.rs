@@ -39,7 +39,7 @@ pub(crate) async fn mediate_request<C: Client>(
     route: &Route<'_>,
     admitted: &mut Admitted,
     client: &mut C,
-) -> Result<Mediated, Fault> {
+) -> Result<Mediated, Box<Fault>> {
     let Exchange { worker, request, .. } = *exchange;
     let (routes, operation) = (route.api.routes(), route.operation()?);
     let api: &Api = &routes.api;
@@ -81,8 +81,8 @@ pub(crate) async fn mediate_request<C: Client>(
 pub(crate) fn mediate_response(
     exchange: &mut Exchange<'_>,
     (edits, caching): (Box<HeadEdits>, Option<Box<Caching>>),
-    response: Result<UpstreamResponse, Fault>,
-) -> Result<Response, Fault> {
+    response: Result<UpstreamResponse, Box<Fault>>,
+) -> Result<Response, Box<Fault>> {
     let resources = &exchange.worker.resources;
     resources.release_edits(edits);
     let UpstreamResponse { mut head, body } = response?;

@@ -12,7 +12,7 @@ use crate::compiled::Compiled;
 use crate::cross_origin;
 use crate::deliver::{Delivery, deliver};
 use crate::exchange::Exchange;
-use crate::forward::{Forwarding, exchange as forward};
+use crate::forward::{Balancer, Forwarding, exchange as forward};
 use crate::integration::{self, policies};
 use crate::mediate::{Mediated, mediate_request, mediate_response};
 use crate::message::{HeadEdits, Outgoing, Request, Serves};
@@ -23,7 +23,7 @@ use crate::worker::Worker;
 /// One exchange, from a parsed or rejected head to the last byte of the response. It is settled when it is dropped.
 pub(crate) async fn exchange<C: Client>(
     worker: &Worker,
-    parsed: Result<(), Fault>,
+    parsed: Result<(), Box<Fault>>,
     request: &Request,
     client: &mut C,
 ) {
@@ -51,7 +51,8 @@ pub(crate) async fn exchange<C: Client>(
             Mediated::Forward { mut edits, caching } => {
                 let (query, to) = (request.head.query(&request.bytes), route.balancer()?);
                 backend_auth::apply(worker, &revision, to, (query, &mut *edits), client).await?;
-                let (how, outgoing) = outgoing(&exchange, &revision, &route, &edits)?;
+                let how = forwarding(&exchange, &revision, &route, to);
+                let outgoing = outgoing(&exchange, &route, &edits);
                 let response = forward(&worker.resources, &how, &outgoing, client).await;
                 drop(admitted);
                 backend_auth::responded(worker, &revision, to, &response);
@@ -71,25 +72,30 @@ pub(crate) async fn exchange<C: Client>(
     exchange.is_over = true;
 }
 
-/// How a request is forwarded, and as what.
-///
-/// # Errors
-/// The API has no such endpoints.
-fn outgoing<'r>(
+/// How a request is forwarded.
+fn forwarding<'r>(
     exchange: &Exchange<'r>,
     revision: &'r Compiled,
     route: &'r Route<'_>,
-    edits: &'r HeadEdits,
-) -> Result<(Forwarding<'r>, Outgoing<'r>), Fault> {
-    let Exchange { worker, request, .. } = *exchange;
-    let api = &route.api.routes().api;
-    let (retries, begun_us) = (&worker.tally.retries, exchange.record.started_us);
-    let how = Forwarding {
+    to: &'r Balancer,
+) -> Forwarding<'r> {
+    let (retries, begun_us) = (&exchange.worker.tally.retries, exchange.record.started_us);
+    Forwarding {
         operation: route.operation,
-        forward_fields: &api.forward_fields,
-        ..revision.live.forwarding(retries, route.balancer()?, begun_us)
-    };
-    Ok((how, Outgoing::of(request, route.remainder, edits, may_upgrade(request, api))))
+        forward_fields: &route.api.routes().api.forward_fields,
+        ..revision.live.forwarding(retries, to, begun_us)
+    }
+}
+
+/// What is forwarded.
+fn outgoing<'r>(
+    exchange: &Exchange<'r>,
+    route: &'r Route<'_>,
+    edits: &'r HeadEdits,
+) -> Outgoing<'r> {
+    let request = exchange.request;
+    let upgrade = may_upgrade(request, &route.api.routes().api);
+    Outgoing::of(request, route.remainder, edits, upgrade)
 }
 
 /// Whether this request may turn its connection into a tunnel: always for WebSocket, for other

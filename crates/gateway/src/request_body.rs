@@ -13,7 +13,7 @@ use crate::watch::Watch;
 pub(crate) trait RequestBody: Source {
     /// Ready when its sender no longer wants the response. `is_read`: the body is being read meanwhile, so that whoever
     /// reads it notices.
-    fn poll_left(&mut self, cx: &mut Context<'_>, is_read: bool) -> Poll<Fault>;
+    fn poll_left(&mut self, cx: &mut Context<'_>, is_read: bool) -> Poll<Box<Fault>>;
     /// Payload bytes that were consumed.
     fn consumed(&self) -> u64;
     /// Whether all of it can be sent to another endpoint.
@@ -34,7 +34,7 @@ pub(crate) enum Unwanted {
     /// The watch expired.
     TimeUp,
     /// The sender of the request left.
-    Left(Fault),
+    Left(Box<Fault>),
 }
 
 /// The output of `future`, unless the watch of `body` expires or its sender leaves first.
@@ -52,7 +52,7 @@ pub(crate) async fn while_wanted<B: RequestBody, F: Future>(
         }
         if body.watch().poll_expired(cx) {
             let left = body.has_half_closed();
-            let left = left.then_some(Unwanted::Left(Fault::ClientLeft));
+            let left = left.then_some(Unwanted::Left(Fault::ClientLeft.into()));
             return Poll::Ready(Err(left.unwrap_or(Unwanted::TimeUp)));
         }
         Poll::Pending
@@ -61,22 +61,22 @@ pub(crate) async fn while_wanted<B: RequestBody, F: Future>(
 }
 
 /// The fault of a client whose request body failed.
-pub(crate) fn body_fault(error: BodyError) -> Fault {
-    match error {
+pub(crate) fn body_fault(error: BodyError) -> Box<Fault> {
+    Box::new(match error {
         BodyError::Closed => Fault::ClientLeft,
         BodyError::Malformed(rejection) => {
             Fault::Malformed { status: rejection.status, reason: rejection.reason }
         }
-    }
+    })
 }
 
 /// The fault of an upstream whose response's body failed.
-pub(crate) fn upstream_fault(authority: &str, error: &BodyError) -> Fault {
+pub(crate) fn upstream_fault(authority: &str, error: &BodyError) -> Box<Fault> {
     let authority = authority.to_owned();
-    match error {
+    Box::new(match error {
         BodyError::Closed => Fault::Truncated { authority, reason: "the connection was closed" },
         BodyError::Malformed(rejection) => {
             Fault::ProtocolViolation { authority, reason: rejection.reason }
         }
-    }
+    })
 }

@@ -7,7 +7,7 @@ use model::Fault;
 use wire::http1::{ResponseFraming, Version};
 
 use crate::flow::{Held, Tap};
-use crate::forward::{Upload, UpstreamBody};
+use crate::forward::UpstreamBody;
 use crate::message::{Framing, Head, Request};
 use crate::request_body::RequestBody;
 use crate::resources::Resources;
@@ -81,7 +81,7 @@ impl Response {
     /// Whether the rest of the request's body is still sent to the upstream. After an error status it is not.
     pub(crate) fn uploads(&self) -> bool {
         match &self.body {
-            Body::Streaming(body) => body.upload == Upload::Running && self.head.status() < 400,
+            Body::Streaming(body) => body.uploads() && self.head.status() < 400,
             Body::Empty | Body::Held(_) => false,
         }
     }
@@ -107,18 +107,18 @@ impl Response {
     }
 
     /// The upstream's body ended early.
-    pub(crate) fn truncated(&self, reason: &'static str) -> Fault {
-        Fault::Truncated { authority: self.authority(), reason }
+    pub(crate) fn truncated(&self, reason: &'static str) -> Box<Fault> {
+        Fault::Truncated { authority: self.authority(), reason }.into()
     }
 
     /// The upstream's response is not valid, or cannot be represented in the client's protocol.
-    pub(crate) fn violation(&self, reason: &'static str) -> Fault {
-        Fault::ProtocolViolation { authority: self.authority(), reason }
+    pub(crate) fn violation(&self, reason: &'static str) -> Box<Fault> {
+        Fault::ProtocolViolation { authority: self.authority(), reason }.into()
     }
 
     pub(crate) fn authority(&self) -> String {
         match &self.body {
-            Body::Streaming(body) => body.authority.to_string(),
+            Body::Streaming(body) => body.connection.authority.to_string(),
             Body::Empty | Body::Held(_) => String::new(),
         }
     }

@@ -34,16 +34,17 @@ pub(crate) struct Route<'a> {
 impl Route<'_> {
     /// # Errors
     /// There is none of this number, which no route has.
-    pub(crate) fn operation(&self) -> Result<&Operation, Fault> {
+    pub(crate) fn operation(&self) -> Result<&Operation, Box<Fault>> {
         let operations = &self.api.routes().api.operations;
-        operations.get(self.operation).ok_or(Fault::Denied(Denial::NoResource))
+        let operation = operations.get(self.operation);
+        Ok(operation.ok_or(Fault::Denied(Denial::NoResource))?)
     }
 
     /// Chooses the endpoints for the caller's kind of key.
     ///
     /// # Errors
     /// The operation has none for it.
-    pub(crate) fn choose_endpoints(&mut self) -> Result<(), Fault> {
+    pub(crate) fn choose_endpoints(&mut self) -> Result<(), Box<Fault>> {
         let set = authorise::upstream(&self.api.routes().api, self.operation()?, self.key_type);
         self.set = set.map_err(Fault::Denied)?;
         Ok(())
@@ -53,11 +54,12 @@ impl Route<'_> {
     ///
     /// # Errors
     /// The API has none for this kind of key.
-    pub(crate) fn balancer(&self) -> Result<&Rc<Balancer>, Fault> {
-        self.api.balancers.get(self.set).ok_or(Fault::Denied(match self.key_type {
+    pub(crate) fn balancer(&self) -> Result<&Rc<Balancer>, Box<Fault>> {
+        let balancer = self.api.balancers.get(self.set);
+        Ok(balancer.ok_or(Fault::Denied(match self.key_type {
             Some(KeyType::Sandbox) => Denial::NoSandboxEndpoint,
             Some(KeyType::Production) | None => Denial::NoProductionEndpoint,
-        }))
+        }))?)
     }
 }
 
@@ -74,7 +76,7 @@ pub(crate) enum Routed<'a> {
 pub(crate) fn route<'a>(
     exchange: &mut Exchange<'a>,
     revision: &Compiled,
-) -> Result<Routed<'a>, Fault> {
+) -> Result<Routed<'a>, Box<Fault>> {
     let Exchange { worker, request, record, .. } = exchange;
     let (head, bytes) = (&request.head, request.bytes.as_slice());
     let (host, path) = (head.host(bytes), head.path(bytes));
@@ -90,7 +92,7 @@ pub(crate) fn route<'a>(
             }
         };
     let Some(routes) = api else {
-        return Err(Fault::Denied(found.err().unwrap_or(Denial::NoApi)));
+        return Err(Fault::Denied(found.err().unwrap_or(Denial::NoApi)).into());
     };
     let api = worker.apis.get(routes, &worker.pools);
     record.api = Some(Rc::clone(&api.account));
@@ -103,7 +105,7 @@ pub(crate) fn route<'a>(
     };
     state.map_err(Fault::Denied)?;
     if found.is_ok() && routes.api.strict_paths && head.has_ambiguous_path() {
-        return Err(Fault::Denied(Denial::AmbiguousPath));
+        return Err(Fault::Denied(Denial::AmbiguousPath).into());
     }
     if matches!(found, Ok(_) | Err(Denial::MethodNotAllowed))
         && let Some(fields) = cross_origin::preflight(request, routes, || routes.methods(remainder))

@@ -51,7 +51,7 @@ impl Saturation {
         &self,
         resources: &Resources,
         body: &mut B,
-    ) -> Result<Pass, Fault> {
+    ) -> Result<Pass, Box<Fault>> {
         let pass = match self.turns.try_pass(self.limit.get()) {
             Some(pass) => pass,
             // Boxed, so that the rare case does not enlarge every future.
@@ -65,10 +65,10 @@ impl Saturation {
         &self,
         resources: &Resources,
         body: &mut B,
-    ) -> Result<Pass, Fault> {
+    ) -> Result<Pass, Box<Fault>> {
         body.watch().set(resources.deadline_us(TURN_MS_MAX));
         self.turns.wait(body).await.map_err(|unwanted| match unwanted {
-            Unwanted::TimeUp => Fault::Denied(Denial::Overloaded),
+            Unwanted::TimeUp => Fault::Denied(Denial::Overloaded).into(),
             Unwanted::Left(fault) => fault,
         })
     }

@@ -25,7 +25,7 @@ pub(crate) fn throttle(
     route: &Route<'_>,
     caller: Option<Rc<Caller>>,
     grant: Grant,
-) -> Result<(), Fault> {
+) -> Result<(), Box<Fault>> {
     let Exchange { worker, request, record, .. } = exchange;
     let quotas = &revision.quotas;
     let address = || request.client_address(&revision.live.trusted_proxies);
@@ -33,7 +33,7 @@ pub(crate) fn throttle(
         let base_path = &route.api.routes().api.base_path;
         let subscribers = quotas.subscribers.as_deref();
         if deny.denies(base_path, caller.as_deref(), subscribers, address) {
-            return Err(Fault::Denied(Denial::Blocked));
+            return Err(Fault::Denied(Denial::Blocked).into());
         }
     }
     let (of_api, of_operation) = quotas.of(route.api.routes(), route.operation);
@@ -71,5 +71,5 @@ pub(crate) fn throttle(
     let admitted = throttle::admit(&mut meters, &quotas.plans, &uses, sender, now_ms);
     let denial = admitted.as_ref().err().map(|refused| refused.denial);
     record.quota = Quota::of(admitted);
-    denial.map_or(Ok(()), |denial| Err(Fault::Denied(denial)))
+    denial.map_or(Ok(()), |denial| Err(Fault::Denied(denial).into()))
 }

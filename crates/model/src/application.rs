@@ -1,10 +1,19 @@
 //! Applications, and the APIs to which they are subscribed.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::IpAddr;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::KeyType;
+
+/// Number of shards. With 100,000 applications, a change of one copies some 200 pointers.
+const SHARDS: usize = 512;
+
+/// All applications, in parts of which a change replaces one. A copy shares them.
+#[derive(Clone, Debug)]
+pub struct Applications {
+    shards: Vec<Arc<Vec<Arc<Application>>>>,
+}
 
 /// An application: whose credentials may use which APIs, under which plans.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,11 +23,58 @@ pub struct Application {
     pub owner: Option<String>,
     /// Name of the plan for all its requests. `None`: unlimited.
     pub plan: Option<String>,
-    pub keys: Vec<ApplicationKey>,
-    /// No two are to the same API in the same version.
-    pub subscriptions: Vec<Subscription>,
-    /// The file that describes it.
-    pub source: PathBuf,
+    pub keys: Box<[ApplicationKey]>,
+    /// No two are to the same API in the same version. Applications share those that are equal: there are far fewer
+    /// than all applications together have.
+    pub subscriptions: Box<[Arc<Subscription>]>,
+}
+
+impl Default for Applications {
+    fn default() -> Self {
+        Self { shards: vec![Arc::default(); SHARDS] }
+    }
+}
+
+impl FromIterator<Arc<Application>> for Applications {
+    fn from_iter<I: IntoIterator<Item = Arc<Application>>>(all: I) -> Self {
+        let mut applications = Self::default();
+        all.into_iter().for_each(|one| applications.insert(one));
+        applications
+    }
+}
+
+impl Applications {
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Application>> {
+        self.shards.iter().flat_map(|shard| shard.iter())
+    }
+
+    /// Adds one whose name no other has.
+    pub fn insert(&mut self, application: Arc<Application>) {
+        self.shard(&application.name).push(application);
+    }
+
+    pub fn remove(&mut self, name: &str) {
+        self.shard(name).retain(|one| one.name != name);
+    }
+
+    /// The parts of `self` that differ from those of `before`: each with its applications then and now.
+    pub fn changes<'a>(
+        &'a self,
+        before: Option<&'a Self>,
+    ) -> impl Iterator<Item = (&'a [Arc<Application>], &'a [Arc<Application>])> {
+        let then = move |at: usize| before.and_then(|before| before.shards.get(at));
+        let pairs = self.shards.iter().enumerate().map(move |(at, now)| (then(at), now));
+        let differing =
+            pairs.filter(|(then, now)| !then.is_some_and(|then| Arc::ptr_eq(then, now)));
+        differing.map(|(then, now)| (then.map_or(&[][..], |then| then.as_slice()), now.as_slice()))
+    }
+
+    fn shard(&mut self, name: &str) -> &mut Vec<Arc<Application>> {
+        let mut hasher = DefaultHasher::new();
+        name.hash(&mut hasher);
+        let number = usize::try_from(hasher.finish() >> 32).unwrap_or_default() % SHARDS;
+        Arc::make_mut(self.shards.get_mut(number).expect("there are SHARDS, and numbers are below"))
+    }
 }
 
 /// A credential of an application. No two applications have the same.
@@ -58,7 +114,7 @@ impl std::fmt::Debug for KeyCredential {
 }
 
 /// Access of an application to one API in one version.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Subscription {
     /// `info.title` of the API.
     pub api: String,
@@ -70,7 +126,7 @@ pub struct Subscription {
 }
 
 /// Whether a subscription gives access. Source: WSO2's states of subscriptions.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum SubscriptionState {
     #[default]
     Active,

@@ -26,7 +26,8 @@ pub use api::{
     TokenRule, Transports,
 };
 pub use application::{
-    Application, ApplicationKey, KeyCredential, Permitted, Subscription, SubscriptionState,
+    Application, ApplicationKey, Applications, KeyCredential, Permitted, Subscription,
+    SubscriptionState,
 };
 pub use artefact::{
     Artefact, ArtefactKind, ArtefactSet, CompositeApplication, Resource, resource_path,

@@ -33,6 +33,8 @@ pub struct Settings {
     pub quotas: Option<QuotaSettings>,
     /// `[backend_jwt]`; absent: upstreams get no assertion.
     pub backend_jwt: Option<BackendJwt>,
+    /// `[snapshot]`: the folder of snapshots on disk; absent: none are written.
+    pub snapshot: Option<PathBuf>,
 }
 
 impl Settings {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{Api, Application, ArtefactSet, Introspection, Plans, Revoked};
+use crate::{Api, Applications, ArtefactSet, Introspection, Plans, Revoked};
 
 /// One revision of everything that can change without a restart.
 #[derive(Clone, Debug, Default)]
@@ -16,8 +16,8 @@ pub struct Snapshot {
     pub artefacts: Arc<ArtefactSet>,
     /// The same allocation until a plan changes.
     pub plans: Arc<Plans>,
-    /// The same allocation until an application changes, ordered by file. `None`: callers need no subscription.
-    pub applications: Option<Arc<[Arc<Application>]>>,
+    /// The same allocation until an application changes. `None`: callers need no subscription.
+    pub applications: Option<Arc<Applications>>,
 }
 
 /// An API and its state.

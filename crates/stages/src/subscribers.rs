@@ -5,8 +5,8 @@ use std::hash::{BuildHasher, Hash};
 use std::sync::Arc;
 
 use model::{
-    Application, ApplicationKey, Caller, CredentialKind, KeyCredential, KeyType, Permitted,
-    PlanUse, Subscription, SubscriptionState,
+    Application, ApplicationKey, Applications, Caller, CredentialKind, KeyCredential, KeyType,
+    Permitted, PlanUse, Subscription, SubscriptionState,
 };
 
 use crate::hash::{LoadedKeysState, mix};
@@ -18,7 +18,7 @@ const SHARDS: usize = 256;
 /// The applications of one snapshot by their keys.
 #[derive(Debug)]
 pub struct Subscribers {
-    source: Arc<[Arc<Application>]>,
+    source: Arc<Applications>,
     shards: Vec<Arc<Shard>>,
 }
 
@@ -57,7 +57,7 @@ impl Subscribers {
     /// Compiles `source`. Those of `previous` that are the same are kept: a change costs what it changes.
     #[must_use]
     pub fn compile(
-        source: &Arc<[Arc<Application>]>,
+        source: &Arc<Applications>,
         plans: &PlanTable,
         previous: Option<&Arc<Self>>,
     ) -> Arc<Self> {
@@ -66,17 +66,24 @@ impl Subscribers {
         {
             return Arc::clone(previous);
         }
-        let before = previous.map_or(&[][..], |previous| &*previous.source);
+        let before = previous.map(|previous| &*previous.source);
         let shards = previous.map_or_else(
             || vec![Arc::<Shard>::default(); SHARDS],
             |previous| previous.shards.clone(),
         );
         let mut compiled = Self { source: Arc::clone(source), shards };
-        for gone in without(before, source) {
+        // All of them before a new one: a key may move from one application to another.
+        for gone in source.changes(before).flat_map(|(then, now)| without(then, now)) {
             gone.keys.iter().for_each(|key| compiled.remove(&key.credential));
         }
-        for new in without(source, before) {
-            compiled.insert(new, plans);
+        // Applications share their subscriptions, and a key takes a hash.
+        let mut keys = HashMap::<_, _, LoadedKeysState>::default();
+        let mut key_of = |subscription: &Arc<Subscription>| {
+            let Subscription { api, version, .. } = &**subscription;
+            *keys.entry(Arc::as_ptr(subscription)).or_insert_with(|| api_key(api, version))
+        };
+        for new in source.changes(before).flat_map(|(then, now)| without(now, then)) {
+            compiled.insert(new, plans, &mut key_of);
         }
         Arc::new(compiled)
     }
@@ -121,9 +128,14 @@ impl Subscribers {
         }
     }
 
-    fn insert(&mut self, application: &Arc<Application>, plans: &PlanTable) {
-        let subscriber = Arc::new(Subscriber::compile(application, plans));
-        for ApplicationKey { credential, key_type, permitted } in &application.keys {
+    fn insert(
+        &mut self,
+        application: &Arc<Application>,
+        plans: &PlanTable,
+        key_of: &mut impl FnMut(&Arc<Subscription>) -> u64,
+    ) {
+        let subscriber = Arc::new(Subscriber::compile(application, plans, key_of));
+        for ApplicationKey { credential, key_type, permitted } in application.keys.iter() {
             let found = Credential {
                 subscriber: Arc::clone(&subscriber),
                 key_type: *key_type,
@@ -158,10 +170,14 @@ fn shard_of(key: impl Hash) -> usize {
 }
 
 impl Subscriber {
-    fn compile(application: &Arc<Application>, plans: &PlanTable) -> Self {
+    fn compile(
+        application: &Arc<Application>,
+        plans: &PlanTable,
+        api_key_of: &mut impl FnMut(&Arc<Subscription>) -> u64,
+    ) -> Self {
         let number = |name: &Option<String>| name.as_ref().map(|name| plans.number(name));
-        let subscribed = |subscription: &Subscription| Subscribed {
-            api: api_key(&subscription.api, &subscription.version),
+        let subscribed = |subscription: &Arc<Subscription>| Subscribed {
+            api: api_key_of(subscription),
             plan: number(&subscription.plan),
             state: subscription.state,
         };
@@ -200,8 +216,6 @@ pub(crate) fn api_key(name: &str, version: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
     use model::Plans;
 
     use super::*;
@@ -232,8 +246,8 @@ mod tests {
         assert_eq!(names(&Subscribers::compile(&after, &plans, Some(&before))), "b a b -");
     }
 
-    fn list(all: &[&Arc<Application>]) -> Arc<[Arc<Application>]> {
-        all.iter().map(|one| Arc::clone(one)).collect()
+    fn list(all: &[&Arc<Application>]) -> Arc<Applications> {
+        Arc::new(all.iter().map(|one| Arc::clone(one)).collect())
     }
 
     fn names(of: &Subscribers) -> String {
@@ -255,8 +269,7 @@ mod tests {
             owner: None,
             plan: None,
             keys: clients.split(' ').map(key).collect(),
-            subscriptions: Vec::new(),
-            source: PathBuf::new(),
+            subscriptions: Box::default(),
         })
     }
 }

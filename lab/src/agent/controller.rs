@@ -484,6 +484,7 @@ fn both(one: Collected, other: Collected) -> Collected {
         generator: Generator {
             busy: one.generator.busy.max(other.generator.busy),
             waited: one.generator.waited.max(other.generator.waited),
+            peak_rss_bytes: one.generator.peak_rss_bytes.max(other.generator.peak_rss_bytes),
         },
         recording_problems: Vec::new(),
         series: Vec::new(),

@@ -538,7 +538,7 @@ mod tests {
             interrupted: false,
             cpu_us: 77,
             finished: 4_900,
-            generator: Generator { busy: 0.25, waited: 0.5 },
+            generator: Generator { busy: 0.25, waited: 0.5, peak_rss_bytes: 7 << 20 },
             recording_problems: Vec::new(),
             series: Vec::new(),
         }

@@ -29,6 +29,7 @@ pub(super) async fn measure(
     options: &Options,
     progress: &mut dyn FnMut(&Progress),
 ) -> Result<Collected, LoadError> {
+    machine::reset_peak_rss();
     let files = RecordingFiles::create(plan, options)?;
     let mut states = Vec::new();
     let mut threads = Vec::new();
@@ -48,6 +49,7 @@ pub(super) async fn measure(
         generator.busy = generator.busy.max(of.busy);
         generator.waited = generator.waited.max(of.waited);
     }
+    generator.peak_rss_bytes = machine::peak_rss_bytes();
     let interrupted = interrupted || ctrl_c.pressed();
     monitor.last_interval();
     let series = monitor.series();
@@ -278,6 +280,8 @@ impl Meter {
         Generator {
             busy: share(began.cpu_us, ended.cpu_us),
             waited: share(began.waited_us, ended.waited_us),
+            // Of the process: see `measure`.
+            peak_rss_bytes: 0,
         }
     }
 }

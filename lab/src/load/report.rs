@@ -12,7 +12,6 @@ use crate::load::published_stats::PublishedStats;
 use crate::load::shape::{Shape, Think};
 use crate::load::statistics::{Latency, Measured, Open, Tally, Times};
 use crate::load::{Protocol, Scenario};
-use crate::machine;
 use crate::result::Machine;
 use crate::validity::{self, Warning};
 
@@ -136,8 +135,6 @@ pub struct Report {
     /// This process's CPU time, user and system, per request finished in the measured time.
     pub generator_cpu_us_per_request: f64,
     pub generator: Generator,
-    /// The most memory that this process has used.
-    pub generator_peak_rss_bytes: u64,
     /// How late the generator's lag probe woke up, every 10 ms of the measured time.
     pub lag: Latency,
     /// The agents that generated the load; empty if this process did.
@@ -177,13 +174,16 @@ pub struct SeriesPoint {
     pub target_cpus: Option<f64>,
 }
 
-/// Utilisation of the generator over the measured time: the maximum over its threads.
+/// Utilisation of the generator over the measured time: the maximum over its threads, and over its processes if agents
+/// generated the load.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Generator {
     /// CPU time over elapsed time, 0 to 1.
     pub busy: f64,
     /// Time runnable without a CPU over elapsed time, 0 to 1.
     pub waited: f64,
+    /// The most memory that the process used during the measurement, the warm-up included.
+    pub peak_rss_bytes: u64,
 }
 
 /// An agent's share of the result.
@@ -267,7 +267,6 @@ impl Report {
             users_by_littles_law: validity::in_flight(throughput_per_s, cycle_ms),
             generator_cpu_us_per_request: ratio(found.cpu_us as f64, found.finished as f64),
             generator: found.generator,
-            generator_peak_rss_bytes: machine::peak_rss_bytes(),
             lag: found.tally.lag.latency(),
             agents: Vec::new(),
             incidents: interrupted.into_iter().chain(incomplete).collect(),
@@ -361,7 +360,7 @@ impl Report {
         let busy = self.generator.busy * 100.0;
         writeln!(out, "  {:<26}{busy:>14.1} %", "generator busiest thread")?;
         writeln!(out, "  {:<26}{:>14.3} ms", "generator lag p99", self.lag.p99_ms)?;
-        let peak_mib = self.generator_peak_rss_bytes as f64 / 1_048_576.0;
+        let peak_mib = self.generator.peak_rss_bytes as f64 / 1_048_576.0;
         writeln!(out, "  {:<26}{peak_mib:>14.1} MiB", "generator peak memory")?;
         let warnings = self.warnings();
         if !warnings.is_empty() {
@@ -402,7 +401,7 @@ impl Report {
             "errors_in_all": self.errors_in_all,
             "users_by_littles_law": self.users_by_littles_law,
             "generator_cpu_us_per_request": self.generator_cpu_us_per_request,
-            "generator_peak_rss_bytes": self.generator_peak_rss_bytes,
+            "generator_peak_rss_bytes": self.generator.peak_rss_bytes,
             "generator_busy": self.generator.busy,
             "generator_waited": self.generator.waited,
             "generator_lag_p50_ms": self.lag.p50_ms,

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::limits;
 
-use super::chart::{Chart, Plot, Point, Series};
+use super::chart::{Chart, Heat, Plot, Point, Series};
 use super::history::History;
 use super::published::{self, Cell, PublishedFigure, PublishedRow};
 use super::view::{CaseView, size};
@@ -192,7 +192,8 @@ impl<'a> Matrix<'a> {
                     |key: &u64| self.point(target, axis.at(row, *key), metric.figures, metric.of);
                 keys.iter().map(point).collect()
             });
-            if series.is_empty() {
+            // Nothing to see: no figures, or no errors.
+            if all_zero(&series) {
                 return None;
             }
             let figure = metric.published.into_iter();
@@ -289,13 +290,15 @@ impl<'a> Matrix<'a> {
         charts
     }
 
-    /// One line per target, of its first usable repetition, for each cell.
+    /// One line per target, of its usable repetition with the most points, for each cell.
     fn over_time(&self, metric: &OverTime) -> Vec<Chart> {
         let mut charts = Vec::new();
         for place in self.cells(None) {
             let mut series = self.of_targets(|target| {
                 let found = self.repetitions(target, place, metric.figures);
-                found.first().map_or_else(Vec::new, |view| seconds(view, metric))
+                // A generator that got no CPU may have missed seconds of one of them.
+                let series = found.iter().rev().map(|view| seconds(view, metric));
+                series.max_by_key(Vec::len).unwrap_or_default()
             });
             let length = series.iter().map(|one| one.points.len()).max().unwrap_or(0);
             // Nothing to see: no errors.
@@ -584,7 +587,7 @@ fn of_history(
     }
     if let Some(heat) = history.heat() {
         let names = ("time since the first interval", "response time");
-        let plot = Plot::Heat(heat);
+        let plot = Plot::Heat(Heat { colour, ..heat });
         charts.push(chart(&format!("heat-{place}"), format!("Over time: {name}"), names, plot));
     }
     charts

@@ -29,7 +29,7 @@ figure svg{width:100%;height:auto;display:block}figcaption{font-size:.85rem;colo
 .wide{overflow-x:auto}table{border-collapse:collapse;font-size:.85rem;font-variant-numeric:tabular-nums}\
 th,td{border-bottom:1px solid var(--line);padding:.2rem .6rem;text-align:right;vertical-align:top}\
 th:first-child,td:first-child,.text{text-align:left}th[scope=row]{min-width:9rem;font-weight:normal}thead th{position:sticky;top:0;background:var(--bg)}\
-.warning,tr.flagged td{color:var(--warning)}a{color:inherit}summary{cursor:pointer;padding:.3rem 0}\
+.warning,tr.flagged td{color:var(--warning)}ul.warning{list-style:none;padding:0}a{color:inherit}summary{cursor:pointer;padding:.3rem 0}\
 :focus-visible{outline:3px solid #1f5fb0;outline-offset:2px}.skip{position:absolute;left:-99rem}\
 .skip:focus{left:1rem}.verdict{font-size:1.15rem;margin:.3rem 0}.rankings{display:grid;gap:0 2rem;\
 grid-template-columns:repeat(auto-fill,minmax(min(100%,34rem),1fr))}.rankings td{white-space:nowrap}.rankings svg{width:100%;max-width:34rem;height:auto;margin:.5rem 0}h3{font-size:1rem;margin:1rem 0 .3rem}\
@@ -38,7 +38,9 @@ th[aria-sort=ascending] button::after{content:\" \\2191\"}\
 th[aria-sort=descending] button::after{content:\" \\2193\"}\
 @media (prefers-color-scheme:dark){:root{--bg:#0f1216;--fg:#e6e6e6;--soft:#a5adb5;--line:#333a41;\
 --card:#16191d;--warning:#ffb37a}}\
-@media print{details::details-content{content-visibility:visible;display:block}details>*{display:block}.charts{display:block}figure{break-inside:avoid}}";
+@media print{.charts{grid-template-columns:1fr 1fr}figure{break-inside:avoid}figure details,.skip{display:none}\
+.wide{overflow:visible}.wide table{font-size:6.5pt}.wide :is(th,td){padding:.05rem .15rem;min-width:0}\
+.rankings .wide table,.rankings table{font-size:9pt}.rankings :is(th,td){padding:.05rem .5rem}h2,h3{break-after:avoid}thead th{position:static}}";
 
 /// Makes the columns of tables sortable: by number where both cells begin with one, otherwise by text.
 const SCRIPT: &str = r#"document.querySelectorAll("table.sortable").forEach(table => {
@@ -119,7 +121,7 @@ fn write_rankings(
     out.write_str(
         "<section aria-labelledby=\"ranking\"><h2 id=\"ranking\">Ranking</h2><p class=\"soft\">Relative to the \
          first target: the geometric mean over the cells (scenario, users, size, delay) that all ranked targets have \
-         in the same repetitions, with its 95 % interval. The first place is chosen from these figures. \
+         in the same repetitions, with its 95&nbsp;% interval. The first place is chosen from these figures. \
          Figures that a warning concerns are left out.</p><div class=\"rankings\">",
     )?;
     for ranking in several() {
@@ -261,6 +263,7 @@ const CELLS: &[Cell] = &[
     ("p99.9 ms", |view| of(view.exact("p999_ms"), 3)),
     ("CPU us/request", |view| of(view.cpu_us(), 2)),
     ("peak MiB", |view| of(view.use_of_target().map(|used| used.rss_peak_bytes as f64 / 1_048_576.0), 1)),
+    ("generator MiB", |view| of(view.exact("generator_peak_rss_bytes").map(|bytes| bytes / 1_048_576.0), 1)),
 ];
 
 fn of(value: Option<f64>, decimals: usize) -> String {
@@ -349,7 +352,8 @@ fn write_scaling(out: &mut String, views: &[CaseView]) -> fmt::Result {
 fn write_charts(out: &mut String, charts: &[Chart]) -> fmt::Result {
     out.write_str(
         "<section aria-labelledby=\"charts\"><h2 id=\"charts\">Charts</h2><p class=\"soft\">Hollow marks \
-         are of figures that a warning concerns. A target has the same colour in all charts. Each chart is followed by a table with its figures.</p><div class=\"charts\">",
+         are of figures that a warning concerns. A target has the same colour in all charts. Each chart is followed by a table with its \
+         figures. Without errors, there is no chart of them.</p><div class=\"charts\">",
     )?;
     let mut off_page = Vec::new();
     let mut left = limits::LAB_PAGE_CHARTS_BYTES_MAX;

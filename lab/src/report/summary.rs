@@ -86,6 +86,7 @@ const OURS: &[Column] = &[
     ("Helper CPU, system (us/request)", |view| used(view.result().helper_use?.cpu_system_us)),
     ("Helper RSS, peak (MiB)", |view| used(view.result().helper_use?.rss_peak_bytes as f64 / MIB)),
     ("Generator CPU (us/request)", |view| exact(view, "generator_cpu_us_per_request")),
+    ("Generator RSS, peak (MiB)", |view| used(view.exact("generator_peak_rss_bytes")? / MIB)),
     ("Load average, 1 minute", |view| used(view.result().load_average[0])),
     ("Load average, 5 minutes", |view| used(view.result().load_average[1])),
     ("Load average, 15 minutes", |view| used(view.result().load_average[2])),

@@ -109,7 +109,7 @@ fn the_diagnostic_of_a_waiting_file_names_both_files() {
     let mut catalogue = Catalogue::default();
     play(&mut catalogue, "a=/x");
     let applied = play(&mut catalogue, "b=/x");
-    assert_eq!(applied.rejected, [PathBuf::from("b")]);
+    assert_eq!(applied.rejected, [Arc::from(Path::new("b"))]);
     let diagnostics = catalogue.diagnostics(Path::new("b"));
     let [diagnostic] = diagnostics.as_slice() else { panic!("{diagnostics:?}") };
     assert!(diagnostic.message.contains("`/x`"), "{diagnostic}");
@@ -154,12 +154,12 @@ fn of_two_files_with_one_artefact_the_served_one_stays() {
         });
         let set = ArtefactSet { artefacts: artefacts.collect(), ..ArtefactSet::default() };
         let part = Some(Part::Artefacts(Arc::new(set)));
-        (file.into(), Found::Read(Box::new(Content { part, ..Content::default() })))
+        (Path::new(file).into(), Found::Read(Box::new(Content { part, ..Content::default() })))
     };
     let mut catalogue = Catalogue::default();
     catalogue.apply(vec![set("a.car", &["one", "two"])]);
     let applied = catalogue.apply(vec![set("b.car", &["two", "three"])]);
-    assert_eq!(applied.rejected, [PathBuf::from("b.car")]);
+    assert_eq!(applied.rejected, [Arc::from(Path::new("b.car"))]);
     let names = |catalogue: &Catalogue| {
         let set = catalogue.artefacts();
         set.artefacts.iter().map(|one| one.name.clone()).collect::<Vec<_>>().join(" ")
@@ -168,7 +168,7 @@ fn of_two_files_with_one_artefact_the_served_one_stays() {
     let diagnostics = catalogue.diagnostics(Path::new("b.car"));
     let [diagnostic] = diagnostics.as_slice() else { panic!("{diagnostics:?}") };
     assert_eq!(diagnostic.message, "the proxy `two` is already served by a.car");
-    catalogue.apply(vec![("a.car".into(), Found::Removed)]);
+    catalogue.apply(vec![(Path::new("a.car").into(), Found::Removed)]);
     assert_eq!(names(&catalogue), "two three");
 }
 
@@ -189,7 +189,7 @@ fn play(catalogue: &mut Catalogue, batch: &str) -> Applied {
     catalogue.apply(batch.split(' ').map(step).collect())
 }
 
-fn step(word: &str) -> (PathBuf, Found) {
+fn step(word: &str) -> (Arc<Path>, Found) {
     let at = word.find(['=', '!', '?', '-']).expect("a step has a sign");
     let (file, rest) = word.split_at(at);
     let (sign, rest) = rest.split_at(1);
@@ -217,7 +217,7 @@ fn step(word: &str) -> (PathBuf, Found) {
         "?" => Found::Missing,
         _ => Found::Removed,
     };
-    (PathBuf::from(file), found)
+    (Path::new(file).into(), found)
 }
 
 fn invalid(file: &str) -> Diagnostic {

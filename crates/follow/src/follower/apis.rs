@@ -1,46 +1,72 @@
 //! API descriptions and artefacts: finding the ones that an event is about, reading them, and applying the
 //! result.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::hash::BuildHasher;
 use std::io::ErrorKind;
 use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread;
 
 use base::limits;
 
+use super::restore::Valid;
 use super::{Follower, Walk, Work, poll_wait_us};
 use crate::catalogue::{Applied, Found};
 use crate::configuration::parents;
 use crate::debounce::ChangeKind;
-use crate::documents::{self, Reading, Rules};
-use crate::part::Content;
-use crate::walk::{self, Roots, Version};
+use crate::documents::{self, Beside, Reading, Referred, Rules};
+use crate::part::{Content, Part};
+use crate::shared::Shared;
+use crate::tracked::{Locations, Node};
+use crate::walk::{self, Roots, Version, Versions};
 
 /// From this number of files on, several threads read them, which happens only when everything is
 /// loaded.
 const FILES_FOR_THREADS_MIN: usize = 64;
+/// Files per batch. What they contain is recorded after each, which bounds the memory for what is not recorded yet.
+const BATCH_FILES: usize = 2_048;
 
 /// The state of one file.
 enum FileState {
     Missing,
     /// The same content as before.
-    Same(Version),
-    Read(Version, u64, Box<Reading>),
+    Same(Version, Node),
+    Read(Version, Node, u64, Box<Reading>),
     Unreadable(String),
     /// It changed while it was read.
     Busy,
 }
 
+impl FileState {
+    /// Whether it was read and is valid on its own, now or the last time.
+    fn may_be_served(&self) -> bool {
+        match self {
+            Self::Same(..) => true,
+            Self::Read(_, _, _, reading) => reading.content.part.is_some(),
+            Self::Missing | Self::Unreadable(_) | Self::Busy => false,
+        }
+    }
+
+    /// Replaces the subscriptions of an application by equal ones that are known.
+    fn share(&mut self, shared: &Shared) {
+        if let Self::Read(_, _, _, reading) = self
+            && let Some(Part::Application(application)) = &mut reading.content.part
+        {
+            shared.share(Arc::make_mut(application));
+        }
+    }
+}
+
 impl Follower {
     /// Adds the work for an event at a path with canonical folder, or at a path from a walk.
     pub(super) fn on_event(&mut self, location: &Path, work: &mut Work) {
-        let mut ours = self.tracked.at(location);
+        let mut ours = self.tracked.at(location).to_vec();
         if ours.is_empty() && self.tracked.knows(location) {
-            ours.push(location.to_owned());
+            ours.push(Arc::from(location));
         }
         for file in &ours {
             self.on_file(file, work);
@@ -58,7 +84,7 @@ impl Follower {
             found.as_ref().is_ok_and(|found| found.is_symlink() || found.is_dir() && in_ours());
         match self.walked_name(location) {
             Some(file) if found.is_ok() && fs::metadata(location).is_ok_and(|to| to.is_file()) => {
-                work.apis.insert(file);
+                work.apis.insert(Arc::from(file));
             }
             Some(_) | None if leads_to_files || self.folders.contains_key(location) => {
                 work.walk = work.walk.max(Some(Walk::Folders));
@@ -68,9 +94,9 @@ impl Follower {
     }
 
     /// Adds the work for a change of one of our files.
-    pub(super) fn on_file(&self, file: &Path, work: &mut Work) {
+    pub(super) fn on_file(&self, file: &Arc<Path>, work: &mut Work) {
         if self.catalogue.knows(file) || self.first_failures.contains_key(file) {
-            work.apis.insert(file.to_owned());
+            work.apis.insert(Arc::clone(file));
         }
         if let Some(referrers) = self.referrers.get(file) {
             work.apis.extend(referrers.iter().cloned());
@@ -98,24 +124,26 @@ impl Follower {
         for parent in parents(&all) {
             watcher.iter_mut().for_each(|watcher| watcher.watch(&parent));
         }
-        let walked = walk::walk(&roots, &mut |folder| {
+        // Those of a reload are read with the files.
+        let versions = if why == Walk::Reload { Versions::Unread } else { Versions::Read };
+        let walked = walk::walk(&roots, versions, &mut |folder| {
             watcher.iter_mut().for_each(|watcher| watcher.watch(folder));
         });
         self.roots = all.iter().filter_map(|root| walk::location(root)).collect();
         let real = |folder: PathBuf| Some((fs::canonicalize(&folder).ok()?, folder));
         self.folders = walked.folders.into_iter().filter_map(real).collect();
         let differing = walked.files.iter().filter(|(file, version)| {
-            why == Walk::Reload || self.tracked.differs(file, Some(version))
+            why == Walk::Reload || self.tracked.differs(file, version.as_ref())
         });
-        let differing: Vec<PathBuf> = differing.map(|(file, _)| file.clone()).collect();
+        let differing: Vec<Arc<Path>> = differing.map(|(file, _)| Arc::clone(file)).collect();
         let gone = self.catalogue.files().filter(|file| !walked.files.contains_key(*file));
-        let gone: Vec<PathBuf> =
-            gone.filter(|file| !self.missing.contains_key(*file)).map(Path::to_owned).collect();
+        let gone: Vec<Arc<Path>> =
+            gone.filter(|file| !self.missing.contains_key(*file)).cloned().collect();
         let single_files = self.changed_single_files(&walked.files);
         match why {
             Walk::Poll => {
                 for file in differing.into_iter().chain(single_files) {
-                    self.debounce.note(file, ChangeKind::Writing, start_us);
+                    self.debounce.note(file.to_path_buf(), ChangeKind::Writing, start_us);
                 }
             }
             Walk::Folders | Walk::Reload => {
@@ -126,9 +154,7 @@ impl Follower {
             }
         }
         work.apis.extend(gone);
-        if why == Walk::Reload {
-            work.force.extend(work.apis.iter().cloned());
-        }
+        work.force_all |= why == Walk::Reload;
         let mut problems = walked.problems;
         problems.extend(self.emptied_roots(&all, &walked.files));
         self.post_failed_roots(problems);
@@ -141,13 +167,12 @@ impl Follower {
     fn emptied_roots(
         &mut self,
         roots: &[PathBuf],
-        files: &BTreeMap<PathBuf, Version>,
+        files: &HashMap<Arc<Path>, Option<Version>>,
     ) -> Vec<model::Diagnostic> {
         let mut emptied = Vec::new();
         for root in roots {
             let Some(identity) = walk::identity(root) else { continue };
-            let first = files.range(root.clone()..).next();
-            let holds = first.is_some_and(|(file, _)| file.starts_with(root));
+            let holds = files.keys().any(|file| file.starts_with(root));
             if holds || self.held.get(root).is_none_or(|held| *held == identity) {
                 self.held.insert(root.clone(), identity);
                 continue;
@@ -198,87 +223,129 @@ impl Follower {
 
     /// Reads descriptions and applies them.
     pub(super) fn read_apis(&mut self, work: Work) -> Applied {
-        let files: Vec<PathBuf> = work.apis.into_iter().collect();
-        let rules = Rules::of(&self.settings, &self.fetch);
-        let states = in_parallel(&files, |file| {
-            let known = self.texts.get(file).filter(|_| !work.force.contains(file));
-            read_state(file, known.copied(), &rules, &self.hashing)
-        });
-        let changes = files.into_iter().zip(states);
-        let changes: Vec<_> =
-            changes.filter_map(|(file, state)| self.record(file, state)).collect();
-        let applied = self.catalogue.apply(changes);
-        for file in &applied.touched {
+        let Work { apis, force, force_all, .. } = work;
+        let mut files: Vec<Arc<Path>> = apis.into_iter().collect();
+        files.sort_unstable_by(|one, other| one.as_os_str().cmp(other.as_os_str()));
+        let rules = Rules::of(&self.settings, &self.fetch, &self.hashing);
+        let mut all = Applied::default();
+        for batch in files.chunks(BATCH_FILES) {
+            let states = in_parallel(batch, |file| {
+                let known = self.texts.get(file).filter(|_| !force_all && !force.contains(file));
+                let mut state = read_state(file, known.copied(), &rules, &self.hashing);
+                state.share(&self.shared);
+                state
+            });
+            let mut back = Vec::new();
+            let changes = batch.iter().zip(states).filter_map(|(file, state)| {
+                if self.restored.contains(file) && state.may_be_served() {
+                    back.push(Arc::clone(file));
+                }
+                Some((Arc::clone(file), self.record(file, state)?))
+            });
+            let changes = changes.collect();
+            all.extend(self.catalogue.apply(changes));
+            // What is rejected leaves the version of the snapshot in use.
+            back.retain(|file| !self.catalogue.is_rejected(file));
+            for file in back {
+                self.not_restored(&file);
+            }
+        }
+        self.post_touched(&mut all);
+        all
+    }
+
+    /// Posts the diagnostics of what was applied, and has it saved.
+    pub(super) fn post_touched(&mut self, applied: &mut Applied) {
+        if self.take_served() {
+            self.save_later();
+        }
+        // A later batch may have freed what an earlier one waited for.
+        applied.rejected.retain(|file| self.catalogue.is_rejected(file));
+        let mut touched: Vec<_> = applied.touched.iter().collect();
+        touched.sort_unstable_by(|one, other| one.as_os_str().cmp(other.as_os_str()));
+        for file in touched {
             self.post(file, self.catalogue.diagnostics(file));
         }
-        applied
     }
 
     /// Records the state of a file. `None`: nothing to apply.
-    fn record(&mut self, file: PathBuf, state: FileState) -> Option<(PathBuf, Found)> {
-        if !self.is_below_roots(&file) {
-            self.forget(&file);
-            return Some((file, Found::Removed));
+    fn record(&mut self, file: &Arc<Path>, state: FileState) -> Option<Found> {
+        if !self.is_below_roots(file) {
+            self.forget(file);
+            return Some(Found::Removed);
         }
         let found = match state {
             FileState::Busy => {
-                self.debounce.note(file, ChangeKind::Writing, self.clock.now().mono_us);
+                self.debounce.note(
+                    file.to_path_buf(),
+                    ChangeKind::Writing,
+                    self.clock.now().mono_us,
+                );
                 return None;
             }
             FileState::Missing => {
-                if !self.catalogue.knows(&file) {
-                    self.first_failures.remove(&file);
+                if !self.catalogue.knows(file) {
+                    self.first_failures.remove(file);
                     return None;
                 }
-                self.texts.remove(&file);
+                self.texts.remove(file);
                 let wait_us = 1_000 * u64::from(limits::FILE_MISSING_MS_MAX);
                 let at_us = self.clock.now().mono_us + wait_us;
-                self.missing.entry(file.clone()).or_insert(at_us);
+                self.missing.entry(Arc::clone(file)).or_insert(at_us);
                 Found::Missing
             }
-            FileState::Same(version) => {
-                self.see(&file, version);
+            FileState::Same(version, node) => {
+                self.see(file, version, node);
                 return None;
             }
-            FileState::Read(version, text, reading) => {
-                self.see(&file, version);
-                if reading.content.part.is_none() && self.fails_first_time(&file, text) {
-                    self.debounce.note(file, ChangeKind::Writing, self.clock.now().mono_us);
+            FileState::Read(version, node, text, reading) => {
+                self.see(file, version, node);
+                if reading.content.part.is_none() && self.fails_first_time(file, text) {
+                    self.debounce.note(
+                        file.to_path_buf(),
+                        ChangeKind::Writing,
+                        self.clock.now().mono_us,
+                    );
                     return None;
                 }
-                self.texts.insert(file.clone(), text);
-                self.first_failures.remove(&file);
-                self.refer(&file, reading.refs);
+                self.unserved.remove(file);
+                if self.settings.snapshot.is_some() && reading.content.part.is_some() {
+                    self.unserved.insert(Arc::clone(file), Valid::of(text, &reading));
+                }
+                self.texts.insert(Arc::clone(file), text);
+                self.first_failures.remove(file);
+                self.refer(file, reading.refs);
                 Found::Read(Box::new(reading.content))
             }
             FileState::Unreadable(problem) => {
-                let folders = self.tracked.look(&file);
-                self.watch_folders(&folders);
-                self.texts.remove(&file);
-                Found::Read(Box::new(Content::unreadable(&file, problem)))
+                let locations = self.tracked.look(file);
+                self.watch_folders(&locations);
+                self.texts.remove(file);
+                self.unserved.remove(file);
+                Found::Read(Box::new(Content::unreadable(file, problem)))
             }
         };
-        Some((file, found))
+        Some(found)
     }
 
     /// Whether the file is invalid for the first time. It may be one that is being written without
     /// an event so far, so it is read again a moment later.
-    fn fails_first_time(&mut self, file: &Path, text: u64) -> bool {
+    fn fails_first_time(&mut self, file: &Arc<Path>, text: u64) -> bool {
         if self.watcher.is_none() || self.texts.get(file) == Some(&text) {
             return false;
         }
-        self.first_failures.insert(file.to_owned(), text) != Some(text)
+        self.first_failures.insert(Arc::clone(file), text) != Some(text)
     }
 
-    fn see(&mut self, file: &Path, version: Version) {
+    fn see(&mut self, file: &Arc<Path>, version: Version, node: Node) {
         self.missing.remove(file);
-        let folders = self.tracked.look_with(file, Some(version));
-        self.watch_folders(&folders);
+        let locations = self.tracked.look_with(file, Some(version), node);
+        self.watch_folders(&locations);
     }
 
     /// Removes files that are still missing, unless the whole configured folder is missing or was
     /// replaced by an empty one, which is probably an accident.
-    pub(super) fn remove_missing(&mut self, files: Vec<PathBuf>, work: &mut Work) {
+    pub(super) fn remove_missing(&mut self, files: Vec<Arc<Path>>, work: &mut Work) {
         let mut removed = Vec::new();
         for file in files {
             if walk::version(&file).is_some() {
@@ -291,10 +358,8 @@ impl Follower {
         if removed.is_empty() {
             return;
         }
-        let applied = self.catalogue.apply(removed);
-        for file in &applied.touched {
-            self.post(file, self.catalogue.diagnostics(file));
-        }
+        let mut applied = self.catalogue.apply(removed);
+        self.post_touched(&mut applied);
         self.log_loaded(&applied);
         work.changed |= applied.changed;
     }
@@ -316,19 +381,24 @@ impl Follower {
     fn forget(&mut self, file: &Path) {
         self.tracked.forget(file);
         self.texts.remove(file);
+        self.unserved.remove(file);
+        if self.valid.remove(file).is_some() {
+            self.save_later();
+        }
+        self.not_restored(file);
         self.missing.remove(file);
         self.first_failures.remove(file);
         self.refer(file, BTreeMap::new());
     }
 
     /// Records the files that a description refers to.
-    fn refer(&mut self, file: &Path, refs: BTreeMap<PathBuf, Option<Version>>) {
+    pub(super) fn refer(&mut self, file: &Path, refs: BTreeMap<PathBuf, Referred>) {
         for referred in self.references.remove(file).unwrap_or_default() {
             let Some(by) = self.referrers.get_mut(&referred) else { continue };
             by.remove(file);
             if by.is_empty() {
                 self.referrers.remove(&referred);
-                if !refs.contains_key(&referred) && !self.catalogue.knows(&referred) {
+                if !refs.contains_key(&*referred) && !self.catalogue.knows(&referred) {
                     self.tracked.forget(&referred);
                 }
             }
@@ -336,12 +406,15 @@ impl Follower {
         if refs.is_empty() {
             return;
         }
-        self.references.insert(file.to_owned(), refs.keys().cloned().collect());
-        for (referred, version) in refs {
-            let folders = self.tracked.look_with(&referred, version);
-            self.watch_folders(&folders);
-            self.referrers.entry(referred).or_default().insert(file.to_owned());
+        let (file, mut named) = (Arc::<Path>::from(file), Vec::new());
+        for (referred, Referred { version, .. }) in refs {
+            let referred = Arc::from(referred);
+            let locations = self.tracked.look_with(&referred, version, Node::Unknown);
+            self.watch_folders(&locations);
+            named.push(Arc::clone(&referred));
+            self.referrers.entry(referred).or_default().insert(Arc::clone(&file));
         }
+        self.references.insert(file, named);
     }
 
     fn roots(&self) -> Roots {
@@ -359,10 +432,14 @@ impl Follower {
         })
     }
 
-    pub(super) fn watch_folders(&mut self, folders: &[PathBuf]) {
+    /// Watches the folders of a file's locations.
+    pub(super) fn watch_folders(&mut self, locations: &Locations) {
         let Some(watcher) = &mut self.watcher else { return };
-        for folder in folders {
-            watcher.watch(folder);
+        for folder in locations.iter().flatten().filter_map(|location| location.parent()) {
+            // The walk has watched its own.
+            if !self.folders.contains_key(folder) {
+                watcher.watch(folder);
+            }
         }
     }
 }
@@ -374,14 +451,17 @@ fn read_state(
     rules: &Rules,
     hashing: &impl BuildHasher,
 ) -> FileState {
-    match fs::metadata(file) {
+    let (metadata, node) = match look(file) {
+        Ok(found) if found.0.is_file() => found,
+        Ok(_) => return FileState::Unreadable("not a regular file".to_owned()),
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             return FileState::Missing;
         }
-        Ok(_) | Err(_) => {}
-    }
-    let (text, version) = match documents::read_up_to(file, limits::DOCUMENT_BYTES_MAX) {
-        Ok(read) => read,
+        Err(error) => return FileState::Unreadable(format!("cannot be read: {error}")),
+    };
+    let version = Version::of(&metadata);
+    let text = match documents::read_regular(file, metadata.len(), limits::DOCUMENT_BYTES_MAX) {
+        Ok(text) => text,
         Err(problem) => return FileState::Unreadable(problem),
     };
     if walk::version(file) != Some(version) {
@@ -389,21 +469,27 @@ fn read_state(
     }
     let hash = hashing.hash_one(&text);
     if known == Some(hash) {
-        return FileState::Same(version);
+        return FileState::Same(version, node);
     }
     // A panic of the reader must not affect the other files.
-    let parsed = catch_unwind(AssertUnwindSafe(|| rules.read(file, &text)));
+    let parsed = catch_unwind(AssertUnwindSafe(|| rules.read(file, &text, &Beside::Disk)));
     match parsed {
-        Ok(reading) => FileState::Read(version, hash, Box::new(reading)),
+        Ok(reading) => FileState::Read(version, node, hash, Box::new(reading)),
         Err(_) => FileState::Unreadable(
             "Penstock failed to read this file; please report this as a bug".into(),
         ),
     }
 }
 
+/// The metadata of a file, or of what a link leads to: one system call for most files, which are not links.
+fn look(file: &Path) -> std::io::Result<(fs::Metadata, Node)> {
+    let found = fs::symlink_metadata(file)?;
+    if found.is_symlink() { Ok((fs::metadata(file)?, Node::Link)) } else { Ok((found, Node::File)) }
+}
+
 /// The results of `each` for `files`, in their order; computed by one thread per CPU if there are
 /// many files.
-fn in_parallel<T: Send>(files: &[PathBuf], each: impl Fn(&Path) -> T + Sync) -> Vec<T> {
+fn in_parallel<T: Send>(files: &[Arc<Path>], each: impl Fn(&Path) -> T + Sync) -> Vec<T> {
     let threads = thread::available_parallelism().map_or(1, NonZero::get);
     if files.len() < FILES_FOR_THREADS_MIN || threads == 1 {
         return files.iter().map(|file| each(file)).collect();

@@ -1,6 +1,6 @@
 //! Files other than API descriptions: the configuration, keys and certificates.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +16,7 @@ use crate::documents::read_keys;
 use crate::fetch::Fetched;
 use crate::issuers::{self, Offer};
 use crate::status::Status;
+use crate::tracked::Node;
 use crate::walk::{self, Roots, Version};
 
 /// The key of certificates in the status.
@@ -53,10 +54,14 @@ impl Follower {
 
     /// Files outside the walked folders, and files that descriptions refer to, whose versions have
     /// changed.
-    pub(super) fn changed_single_files(&self, walked: &BTreeMap<PathBuf, Version>) -> Vec<PathBuf> {
-        let single_files = self.single_files().into_iter().chain(self.referrers.keys().cloned());
+    pub(super) fn changed_single_files(
+        &self,
+        walked: &HashMap<Arc<Path>, Option<Version>>,
+    ) -> Vec<Arc<Path>> {
+        let single_files = self.single_files().into_iter().map(Arc::from);
+        let single_files = single_files.chain(self.referrers.keys().cloned());
         let differing = single_files.filter(|file| {
-            let version = walked.get(file).copied().or_else(|| walk::version(file));
+            let version = walked.get(file).copied().flatten().or_else(|| walk::version(file));
             self.tracked.differs(file, version.as_ref())
         });
         differing.collect()
@@ -65,10 +70,10 @@ impl Follower {
     /// Watches the folders of all files that walks do not find. Earlier changes are found by the
     /// next walk.
     pub(super) fn watch_single_files(&mut self) {
-        let references: Vec<PathBuf> = self.referrers.keys().cloned().collect();
-        for file in self.single_files().into_iter().chain(references) {
-            let folders = self.tracked.folders(&file);
-            self.watch_folders(&folders);
+        let references: Vec<Arc<Path>> = self.referrers.keys().cloned().collect();
+        for file in self.single_files().into_iter().map(Arc::from).chain(references) {
+            let locations = self.tracked.find(&file, Node::Unknown);
+            self.watch_folders(&locations);
         }
     }
 
@@ -84,8 +89,8 @@ impl Follower {
     }
 
     fn look_at(&mut self, file: &Path) {
-        let folders = self.tracked.look(file);
-        self.watch_folders(&folders);
+        let locations = self.tracked.look(&Arc::from(file));
+        self.watch_folders(&locations);
     }
 
     pub(super) fn reread_certificates(&mut self) {
@@ -175,8 +180,13 @@ impl Follower {
             match self.receiver.recv_timeout(Duration::from_micros(left_us)) {
                 Ok(Message::Fetched(fetched)) => drop(self.fetched(fetched)),
                 Ok(Message::Revocations(asked)) => self.revoked(asked, |_| {}),
-                Ok(Message::UnknownKid(_) | Message::File(_) | Message::Reload | Message::Stop) => {
-                }
+                Ok(
+                    Message::UnknownKid(_)
+                    | Message::File(_)
+                    | Message::Saved(..)
+                    | Message::Reload
+                    | Message::Stop,
+                ) => {}
                 Err(_) => {
                     tracing::warn!(
                         "some issuers' keys or revocations are still being fetched; starting without them"
@@ -198,8 +208,8 @@ impl Follower {
         let read = configuration::read_with_secrets(&file, &mut secrets);
         self.secrets = secrets.iter().map(|(file, _)| file.clone()).collect();
         for (file, version) in secrets {
-            let folders = self.tracked.look_with(&file, version);
-            self.watch_folders(&folders);
+            let locations = self.tracked.look_with(&Arc::from(file), version, Node::Unknown);
+            self.watch_folders(&locations);
         }
         let settings = match read {
             Ok((settings, warnings)) => {
@@ -255,6 +265,7 @@ impl Follower {
         settings.access_log = self.settings.access_log.clone();
         settings.log = self.settings.log.clone();
         settings.quotas.clone_from(&self.settings.quotas);
+        settings.snapshot.clone_from(&self.settings.snapshot);
         settings
     }
 }

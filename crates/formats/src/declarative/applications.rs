@@ -1,5 +1,6 @@
 //! Files of applications: who may use which APIs, under which plans.
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use model::{
 };
 
 use super::manual::APPLICATION;
-use super::plans::{check_name, name};
+use super::plans::{check_name, name, text};
 use super::sections::blocks;
 use super::table::{self, Table};
 use crate::report::{Report, shorten};
@@ -25,16 +26,11 @@ pub fn read_application(
     plans: &[String],
 ) -> (Option<Application>, Vec<Diagnostic>) {
     let mut report = Report::new(file);
-    let found = application(file, text, plans, &mut report);
+    let found = application(text, plans, &mut report);
     (found.filter(|_| !report.has_errors()), report.finish(file))
 }
 
-fn application(
-    file: &Path,
-    text: &[u8],
-    plans: &[String],
-    report: &mut Report,
-) -> Option<Application> {
+fn application(text: &[u8], plans: &[String], report: &mut Report) -> Option<Application> {
     let text = table::text(text, report)?;
     let root = table::parse(text, report)?;
     let lines = Lines::new(text);
@@ -49,9 +45,8 @@ fn application(
     Some(Application {
         owner: table.text("owner", report).map(|(text, _)| text.to_owned()),
         plan: plan(&table, plans, report),
-        keys: keys(&table, report),
-        subscriptions: subscriptions(&table, plans, report),
-        source: file.to_owned(),
+        keys: keys(&table, report).into(),
+        subscriptions: subscriptions(&table, plans, report).into(),
         name: name?.0,
     })
 }
@@ -126,29 +121,35 @@ fn api_key(text: &str, place: Place, report: &mut Report) -> Option<KeyCredentia
     is_hash.then_some(KeyCredential::ApiKeySha256(hash))
 }
 
-fn subscriptions(table: &Table<'_>, plans: &[String], report: &mut Report) -> Vec<Subscription> {
+fn subscriptions(
+    table: &Table<'_>,
+    plans: &[String],
+    report: &mut Report,
+) -> Vec<Arc<Subscription>> {
     const STATES: &[(&str, SubscriptionState)] = &[
         ("active", SubscriptionState::Active),
         ("blocked", SubscriptionState::Blocked),
         ("production_blocked", SubscriptionState::ProductionBlocked),
         ("inactive", SubscriptionState::Inactive),
     ];
-    let mut known = std::collections::BTreeSet::new();
-    let mut found = Vec::new();
-    for table in table.sections("subscriptions", "application.subscriptions", report) {
-        let (api, version) = (name(&table, "api", report), name(&table, "version", report));
-        let plan = plan(&table, plans, report);
+    let tables = table.sections("subscriptions", "application.subscriptions", report);
+    let mut known = HashSet::with_capacity(tables.len());
+    let mut found = Vec::with_capacity(tables.len());
+    for table in &tables {
+        let (api, version) = (text(table, "api", report), text(table, "version", report));
+        let plan = plan(table, plans, report);
         let state = table.choice("state", STATES, report).unwrap_or_default();
         let (Some((api, place)), Some((version, _))) = (api, version) else { continue };
-        if !known.insert((api.clone(), version.clone())) {
-            let (api, version) = (shorten(&api), shorten(&version));
+        if !known.insert((api, version)) {
+            let (api, version) = (shorten(api), shorten(version));
             report.error(
                 place,
                 format!("duplicate subscription to `{api}` {version}"),
                 "remove it",
             );
         }
-        found.push(Subscription { api, version, plan, state });
+        let (api, version) = (api.to_owned(), version.to_owned());
+        found.push(Arc::new(Subscription { api, version, plan, state }));
     }
     found
 }

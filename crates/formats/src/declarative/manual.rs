@@ -77,6 +77,7 @@ pub const MANUAL: &[(&str, &str, &str)] = &[
     ("backend_jwt.issuer", "string; default: \"wso2.org/products/am\"", "Its `iss`."),
     ("backend_jwt.dialect", "string; default: \"http://wso2.org/claims\"", "What the names of its own claims begin with."),
     ("backend_jwt.expires_s", "60 to 86,400 seconds; default: 900", "Time after which it expires. It is signed again shortly before, once for each caller, API and worker."),
+    ("snapshot.directory", "path; required in this section", "Folder of snapshots of what is served: API descriptions, artefacts, applications, the files that they refer to, and the public keys of issuers. One is written shortly after each change; the two newest are kept. If a source cannot be read when the gateway starts, it serves what the newest whole snapshot has of it, until the source is back (docs/resilience.md). Each gateway needs its own folder. Absent section: none are written. Needs a restart."),
     ("upstream_tls.ca", "list of paths of PEM files; default: []", "Additional CAs for upstream certificates."),
     ("upstream_tls.system_roots", "true or false; default: true", "Whether the CAs of the operating system are trusted. Upstream certificates are always verified."),
     ("upstream_tls.endpoint.hosts", "list of host names and IP addresses", "Hosts of the endpoints that the section is for. `*.example.org` matches exactly one label."),

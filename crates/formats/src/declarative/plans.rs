@@ -159,11 +159,20 @@ fn deny(table: &Table<'_>, report: &mut Report) -> Option<Deny> {
 
 /// The name under `key`, which a table needs.
 pub(super) fn name(table: &Table<'_>, key: &str, report: &mut Report) -> Option<(String, Place)> {
+    text(table, key, report).map(|(text, place)| (text.to_owned(), place))
+}
+
+/// The text of a key that is required.
+pub(super) fn text<'t>(
+    table: &Table<'t>,
+    key: &str,
+    report: &mut Report,
+) -> Option<(&'t str, Place)> {
     if table.get(key).is_none() {
         let help = format!("add `{key} = \"...\"`");
         report.error(table.place, format!("there is no `{key}`"), help);
     }
-    table.text(key, report).map(|(text, place)| (text.to_owned(), place))
+    table.text(key, report)
 }
 
 /// Reports a name that is not that of a plan.

@@ -49,6 +49,7 @@ pub(super) fn settings(
             outside,
             report,
         ),
+        snapshot: snapshot(&root.section("snapshot", "snapshot", report), outside, report),
         gateway,
         integration: self::integration(&integration, outside, report),
         tls: tls(&root.section("tls", "tls", report), outside, report),
@@ -70,6 +71,14 @@ pub(super) fn settings(
     };
     listeners_differ(&root, report);
     settings
+}
+
+fn snapshot(table: &Table<'_>, outside: &Outside<'_>, report: &mut Report) -> Option<PathBuf> {
+    if table.is_present() && table.get("directory").is_none() {
+        let help = "add `directory = \"snapshots/\"`, or remove the section";
+        report.error(table.place, "there is no `directory` in [snapshot]", help);
+    }
+    path(table, "directory", outside, report)
 }
 
 /// `others`: whether there is another section with listeners of its own, `[integration]` or `[control]`.

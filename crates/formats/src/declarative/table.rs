@@ -67,7 +67,8 @@ impl<'t> Table<'t> {
         lines: &'t Lines<'t>,
         report: &mut Report,
     ) -> Self {
-        Self { manual, name: "", lines, table: Some(root.get_ref()), place: None }.checked(report)
+        let root = Self { manual, name: "", lines, table: Some(root.get_ref()), place: None };
+        root.checked(&root.known(), report)
     }
 
     /// The table under `key`; an empty one if the file does not have it.
@@ -76,7 +77,8 @@ impl<'t> Table<'t> {
         let Some(item) = self.get(key) else { return absent };
         match item.value.as_table() {
             Some(table) => {
-                Self { table: Some(table), place: Some(item.place), ..absent }.checked(report)
+                let found = Self { table: Some(table), place: Some(item.place), ..absent };
+                found.checked(&found.known(), report)
             }
             None => {
                 self.wrong_type(key, item, "a table", report);
@@ -92,13 +94,14 @@ impl<'t> Table<'t> {
             self.wrong_type(key, item, &format!("a list of tables, written as [[{name}]]"), report);
             return Vec::new();
         };
-        let mut tables = Vec::new();
+        let known = Self { name, ..*self }.known();
+        let mut tables = Vec::with_capacity(items.len());
         for item in items {
             let place = self.lines.place(item.span().start);
             match item.get_ref().as_table() {
                 Some(table) => {
                     let table = Self { name, table: Some(table), place: Some(place), ..*self };
-                    tables.push(table.checked(report));
+                    tables.push(table.checked(&known, report));
                 }
                 None => {
                     self.wrong_type(key, Item { value: item.get_ref(), place }, "a table", report)
@@ -108,15 +111,19 @@ impl<'t> Table<'t> {
         tables
     }
 
-    /// Reports the keys that are not in the manual.
-    fn checked(self, report: &mut Report) -> Self {
-        let known: Vec<&str> = manual::keys_of(self.manual, self.name).collect();
+    /// The keys in the manual.
+    fn known(&self) -> Vec<&'static str> {
+        manual::keys_of(self.manual, self.name).collect()
+    }
+
+    /// Reports the keys that are not `known`.
+    fn checked(self, known: &[&'static str], report: &mut Report) -> Self {
         for key in self.table.into_iter().flat_map(|table| table.keys()) {
             let name: &str = key.get_ref();
             if known.contains(&name) {
                 continue;
             }
-            let help = suggest(name, known.iter().copied(), || match known.as_slice() {
+            let help = suggest(name, known.iter().copied(), || match known {
                 [] => "remove it".to_owned(),
                 known => format!("valid keys are {}", known.join(", ")),
             });

@@ -94,6 +94,8 @@ redis = "rediss://gateway@redis.example:6380/1"
 password = { env = "SHARED" }
 ca = ["etc/redis.pem"]
 when_down = "closed"
+[snapshot]
+directory = "var/snapshots"
 [backend_jwt]
 key = { env = "SIGNING" }
 header = "X-Who"

@@ -117,6 +117,8 @@ fn is_json(text: &str, report: &Report) -> bool {
 /// Where the lines of a text begin.
 pub(crate) struct Lines<'t> {
     text: &'t [u8],
+    /// Each byte is one character.
+    is_ascii: bool,
     /// Without the first.
     starts: Vec<usize>,
 }
@@ -125,7 +127,8 @@ impl<'t> Lines<'t> {
     pub(crate) fn new(text: &'t str) -> Self {
         let text = text.as_bytes();
         let ends = text.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
-        Self { text, starts: ends.map(|(at, _)| at.saturating_add(1)).collect() }
+        let starts = ends.map(|(at, _)| at.saturating_add(1)).collect();
+        Self { text, is_ascii: text.is_ascii(), starts }
     }
 
     /// Line and column of the byte at `offset`.
@@ -134,7 +137,11 @@ impl<'t> Lines<'t> {
         let start = lines.checked_sub(1).and_then(|line| self.starts.get(line)).copied();
         let end = offset.min(self.text.len());
         let on_line = self.text.get(start.unwrap_or(0)..end).unwrap_or_default();
-        let characters = on_line.iter().filter(|b| (**b & 0xc0) != 0x80).count();
+        let characters = if self.is_ascii {
+            on_line.len()
+        } else {
+            on_line.iter().filter(|b| (**b & 0xc0) != 0x80).count()
+        };
         Place { line: count(lines).saturating_add(1), column: count(characters).saturating_add(1) }
     }
 }

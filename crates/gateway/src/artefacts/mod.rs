@@ -207,7 +207,7 @@ impl Integration {
     ///
     /// # Errors
     /// No service has the path; the budget of `dispatch.filter.pattern`.
-    pub(crate) fn find<'r>(&'r self, request: &'r Request) -> Result<Target<'r>, Fault> {
+    pub(crate) fn find<'r>(&'r self, request: &'r Request) -> Result<Target<'r>, Box<Fault>> {
         let Serves::Inbound(port) = request.peer.serves else {
             return self.bound(request, |bindings| bindings.default);
         };
@@ -249,7 +249,7 @@ impl Integration {
         &'r self,
         request: &'r Request,
         is_right: impl Fn(&Bindings) -> bool,
-    ) -> Result<Target<'r>, Fault> {
+    ) -> Result<Target<'r>, Box<Fault>> {
         let found = self.at_path(request)?.ok_or(Fault::Denied(Denial::NoApi))?;
         let is_bound = match found.service {
             Service::Proxy(number) => {
@@ -267,13 +267,13 @@ impl Integration {
     }
 
     /// The service with the longest base path, whatever it is bound to.
-    fn at_path<'r>(&'r self, request: &'r Request) -> Result<Option<Target<'r>>, Fault> {
+    fn at_path<'r>(&'r self, request: &'r Request) -> Result<Option<Target<'r>>, Box<Fault>> {
         let (head, bytes) = (&request.head, request.bytes.as_slice());
         let path = head.path(bytes);
         // Services have no operations: what is found is their base path.
         let found = self.routes.find(head.host(bytes), head.method(), path, request.secure);
         let Err(NotFound { denial, api, remainder, .. }) = found else {
-            return Err(Fault::Denied(Denial::NoResource));
+            return Err(Fault::Denied(Denial::NoResource).into());
         };
         let Some(routes) = api else { return Ok(None) };
         let service = self.services.get(routes.slot as usize).copied().flatten();
@@ -287,7 +287,7 @@ impl Integration {
         &'r self,
         request: &'r Request,
         is_it: impl Fn(Service) -> bool,
-    ) -> Result<Target<'r>, Fault> {
+    ) -> Result<Target<'r>, Box<Fault>> {
         let mut all = self.routes.apis();
         let found = all.find_map(|routes| {
             let service = self.services.get(routes.slot as usize).copied().flatten()?;
@@ -375,9 +375,9 @@ fn services(program: &Program, cors: Option<&Cors>) -> Vec<(Service, Arc<Api>)> 
 }
 
 /// What a client gets if no sequence handles a failure.
-pub(crate) fn fault_of(failure: Failure) -> Fault {
+pub(crate) fn fault_of(failure: Failure) -> Box<Fault> {
     if let Some(denial) = failure.denial {
-        return Fault::Denied(denial);
+        return Fault::Denied(denial).into();
     }
-    Fault::Mediation { code: failure.code.0, reason: failure.to_string() }
+    Fault::Mediation { code: failure.code.0, reason: failure.to_string() }.into()
 }

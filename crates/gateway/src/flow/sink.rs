@@ -72,6 +72,27 @@ impl Outflow {
         }
     }
 
+    /// Begins the next message, as [`Outflow::new`]. The last one must be released.
+    pub(crate) fn begin(&mut self, head: Vec<u8>, framing: OutFraming) {
+        self.clear();
+        (self.text, self.framing, self.ended) = (head, framing, false);
+    }
+
+    /// Forgets the last message, which must be released: nothing is written.
+    pub(crate) fn clear(&mut self) {
+        self.text.clear();
+        (self.sent, self.announced, self.written) = (0, 0, 0);
+        (self.begun, self.ended, self.broken) = (false, true, None);
+        self.release_pipe();
+    }
+
+    fn release_pipe(&mut self) {
+        // Usually `None`, and the check is cheaper than a drop.
+        if self.pipe.is_some() {
+            self.pipe = None;
+        }
+    }
+
     /// No message: nothing is written.
     pub(crate) fn idle() -> Self {
         Self { ended: true, ..Self::new(Vec::new(), OutFraming::Plain) }
@@ -95,7 +116,7 @@ impl Outflow {
     pub(crate) fn release(&mut self, buffers: &Buffers) {
         self.sent = 0;
         buffers.release_text(std::mem::take(&mut self.text));
-        self.pipe = None;
+        self.release_pipe();
     }
 
     /// Moves bytes from `source` to `sink` until everything is written.
@@ -149,7 +170,7 @@ impl Outflow {
     ) -> Poll<Result<bool, FlowError>> {
         if self.piped() == 0 {
             // An empty pipe is released before waiting for more.
-            self.pipe = None;
+            self.release_pipe();
             if self.framing != OutFraming::Plain {
                 return Poll::Ready(Ok(false));
             }

@@ -1,7 +1,6 @@
 //! One attempt to send a request on one connection, up to the response head.
 
 use std::future::poll_fn;
-use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use base::limits::INTERIM_RESPONSES_MAX;
@@ -9,9 +8,9 @@ use model::Fault;
 use wire::http1::{BodyFraming, Known, Parsed, ResponseHead};
 
 use super::balance::EndpointState;
-use super::pool::{ConnectFailure, Connection, Freshness, Lease, Leasing};
+use super::pool::{ConnectFailure, Connection, Freshness, Leasing};
 use super::{Forwarding, Upload, UpstreamBody, UpstreamResponse, head};
-use crate::flow::{FlowError, Lend, Outflow, poll_read};
+use crate::flow::{FlowError, Lend, poll_read};
 use crate::message::{Head, Outgoing};
 use crate::request_body::{RequestBody, body_fault};
 use crate::resources::Resources;
@@ -19,7 +18,7 @@ use crate::watch::Pace;
 
 /// Why one attempt failed.
 pub(super) struct FailedAttempt {
-    pub(super) fault: Fault,
+    pub(super) fault: Box<Fault>,
     /// Bytes of the request written to the connection.
     pub(super) written: u64,
     /// The upstream closed a reused connection without sending anything.
@@ -55,23 +54,21 @@ pub(super) async fn attempt<B: RequestBody>(
         latest_us: now_us.saturating_add(left_us),
     };
     let leased = endpoint.pool.lease(leasing, body).await;
-    let mut lease = leased.map_err(|ConnectFailure { fault, endpoint_blameless }| {
+    let mut connection = leased.map_err(|ConnectFailure { fault, endpoint_blameless }| {
         FailedAttempt { fault, written: 0, stale: false, endpoint_blameless }
     })?;
     let mut text = resources.buffers.text();
     let framing = head::write_head(&mut text, request, &endpoint.config, forwarding.forward_fields);
-    lease.connection.out = Outflow::new(text, framing);
+    let pace = Pace::new(least_rate(forwarding, request), resources.coarse_us());
+    connection.begin((text, framing), pace, &endpoint.authority);
     let mut attempt = Attempt {
         resources,
-        authority: &endpoint.authority,
-        lease,
+        connection,
         cut_short: spent_us > EARLIER_ATTEMPT_US && left_us < try_us,
-        upload: Upload::Running,
         head: None,
         looked_at: 0,
         interim: 0,
         stall_us: us(forwarding.stall_ms),
-        pace: Pace::new(least_rate(forwarding, request), resources.coarse_us()),
         wait_us,
         request,
     };
@@ -102,11 +99,9 @@ fn is_agreed(request: &Outgoing<'_>, head: &ResponseHead, bytes: &[u8]) -> bool 
 /// One attempt to send a request on one connection, up to the response head.
 struct Attempt<'a> {
     resources: &'a Resources,
-    authority: &'a Rc<str>,
-    lease: Lease,
+    connection: Box<Connection>,
     /// Earlier attempts used up a part of the time.
     cut_short: bool,
-    upload: Upload,
     /// Borrowed when the first bytes of the response arrive.
     head: Option<Box<Head>>,
     /// The first bytes in the connection's buffer that are an incomplete head.
@@ -114,8 +109,6 @@ struct Attempt<'a> {
     interim: u32,
     /// Longest time without progress of the upload.
     stall_us: u64,
-    /// How fast the upload is.
-    pace: Pace,
     /// Longest wait for the response head after the upload.
     wait_us: u64,
     request: &'a Outgoing<'a>,
@@ -126,13 +119,13 @@ impl Attempt<'_> {
         &mut self,
         cx: &mut Context<'_>,
         body: &mut B,
-    ) -> Poll<Result<(), Fault>> {
-        if self.upload == Upload::Running {
-            let Connection { stream, out, .. } = &mut *self.lease.connection;
+    ) -> Poll<Result<(), Box<Fault>>> {
+        if self.uploads() {
+            let Connection { stream, out, upload, .. } = &mut *self.connection;
             let before = out.written;
             match out.poll_run(cx, body, stream) {
                 Poll::Ready(Ok(())) => {
-                    self.upload = Upload::Done;
+                    *upload = Upload::Done;
                     // Released before the wait, so that the next request uses the same memory.
                     out.release(&self.resources.buffers);
                 }
@@ -140,52 +133,62 @@ impl Attempt<'_> {
                     return Poll::Ready(Err(body_fault(error)));
                 }
                 Poll::Ready(Err(FlowError::Sink(error))) => {
-                    self.upload = Upload::Stopped(error.kind());
+                    *upload = Upload::Stopped(error.kind());
                 }
                 Poll::Pending => {}
             }
             let now_us = self.resources.coarse_us();
-            let moved = out.written != before && self.pace.is_kept(out.written, now_us);
+            let Connection { out, pace, .. } = &mut *self.connection;
+            let moved = out.written != before && pace.is_kept(out.written, now_us);
             body.watch().client_is_slow(self.waits_for_client(), now_us);
-            if moved || self.upload != Upload::Running {
-                body.watch().set(self.resources.coarse_us() + self.wait_limit_us());
+            if moved || !self.uploads() {
+                body.watch().set(now_us + self.wait_limit_us());
             }
         }
         if let Poll::Ready(result) = self.poll_head(cx) {
             return Poll::Ready(result);
         }
-        if let Poll::Ready(fault) = body.poll_left(cx, self.upload == Upload::Running) {
+        if let Poll::Ready(fault) = body.poll_left(cx, self.uploads()) {
             return Poll::Ready(Err(fault));
         }
         if body.watch().poll_expired(cx) {
-            let has_left = self.upload != Upload::Running && body.has_half_closed();
-            return Poll::Ready(Err(if has_left { Fault::ClientLeft } else { self.timed_out() }));
+            let has_left = !self.uploads() && body.has_half_closed();
+            return Poll::Ready(Err(if has_left {
+                Fault::ClientLeft.into()
+            } else {
+                self.timed_out()
+            }));
         }
         Poll::Pending
     }
 
+    fn uploads(&self) -> bool {
+        self.connection.upload == Upload::Running
+    }
+
     /// Longest wait for progress of the upload, or for the response head after it.
     fn wait_limit_us(&self) -> u64 {
-        if self.upload == Upload::Running { self.stall_us } else { self.wait_us }
+        if self.uploads() { self.stall_us } else { self.wait_us }
     }
 
     fn waits_for_client(&self) -> bool {
-        self.upload == Upload::Running && self.lease.connection.out.waits_for_source()
+        self.uploads() && self.connection.out.waits_for_source()
     }
 
-    fn timed_out(&self) -> Fault {
+    fn timed_out(&self) -> Box<Fault> {
         if self.waits_for_client() {
-            return Fault::ClientTimeout;
+            return Fault::ClientTimeout.into();
         }
         let waited_ms = u32::try_from(self.wait_limit_us() / 1_000).unwrap_or(u32::MAX);
-        Fault::ResponseTimeout { authority: self.authority.to_string(), waited_ms }
+        Fault::ResponseTimeout { authority: self.connection.authority.to_string(), waited_ms }
+            .into()
     }
 
     /// Reads until the final response head is complete. Interim responses are dropped: the gateway sends
     /// its own 100.
-    fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Fault>> {
+    fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Box<Fault>>> {
         loop {
-            let Connection { stream, reader, .. } = &mut *self.lease.connection;
+            let Connection { stream, reader, .. } = &mut *self.connection;
             let buffer = &mut reader.buffer;
             if !buffer.is_empty() && buffer.may_hold_head(self.looked_at) {
                 self.looked_at = buffer.filled().len();
@@ -229,24 +232,28 @@ impl Attempt<'_> {
         }
     }
 
-    fn violation(&self, reason: &'static str) -> Fault {
-        Fault::ProtocolViolation { authority: self.authority.to_string(), reason }
+    fn violation(&self, reason: &'static str) -> Box<Fault> {
+        Fault::ProtocolViolation { authority: self.connection.authority.to_string(), reason }.into()
     }
 
-    fn closed(&self) -> Fault {
-        let authority = self.authority.to_string();
-        match self.upload {
+    fn closed(&self) -> Box<Fault> {
+        let authority = self.connection.authority.to_string();
+        Box::new(match self.connection.upload {
             Upload::Stopped(kind) => Fault::SendFailed { authority, cause: kind.to_string() },
             Upload::Done | Upload::Running => Fault::Closed { authority },
-        }
+        })
     }
 
-    fn finish(mut self, outcome: Result<(), Fault>) -> Result<UpstreamResponse, FailedAttempt> {
+    fn finish(
+        mut self,
+        outcome: Result<(), Box<Fault>>,
+    ) -> Result<UpstreamResponse, FailedAttempt> {
         let buffers = &self.resources.buffers;
-        let connection = &mut *self.lease.connection;
+        let uploads = self.uploads();
+        let connection = &mut *self.connection;
         match outcome {
             Ok(()) => {
-                if self.upload != Upload::Running {
+                if !uploads {
                     connection.out.release(buffers);
                 }
                 let mut head = self.head.unwrap_or_default();
@@ -256,19 +263,17 @@ impl Attempt<'_> {
                 reader.buffer.consume(head.parsed.len());
                 reader.start_response(head.parsed.framing());
                 reader.drops_trailers = head.parsed.names_fields();
-                let authority = Rc::clone(self.authority);
-                let keep_alive = head.parsed.keep_alive();
-                let (lease, upload, pace) = (self.lease, self.upload, self.pace);
-                let body = UpstreamBody { lease, upload, pace, authority, keep_alive };
+                connection.keep_alive = head.parsed.keep_alive();
+                let body = UpstreamBody { connection: self.connection };
                 Ok(UpstreamResponse { head, body })
             }
             Err(fault) => {
                 let silent = connection.reader.buffer.is_empty() && self.interim == 0;
-                let ended = matches!(fault, Fault::Closed { .. } | Fault::SendFailed { .. });
+                let ended = matches!(*fault, Fault::Closed { .. } | Fault::SendFailed { .. });
                 let failed = FailedAttempt {
-                    stale: self.lease.reused && silent && ended,
+                    stale: connection.reused && silent && ended,
                     endpoint_blameless: self.cut_short
-                        && matches!(fault, Fault::ResponseTimeout { .. }),
+                        && matches!(*fault, Fault::ResponseTimeout { .. }),
                     written: connection.out.written,
                     fault,
                 };

@@ -107,7 +107,7 @@ impl Balancer {
     /// # Errors
     /// [`Fault::NotReady`] for a single endpoint, [`Fault::NoReadyChild`] for a set, if all untried endpoints
     /// are suspended.
-    pub(crate) fn choose(&self, now_us: u64, tried: Tried) -> Result<Chosen<'_>, Fault> {
+    pub(crate) fn choose(&self, now_us: u64, tried: Tried) -> Result<Chosen<'_>, Box<Fault>> {
         let count = self.endpoints.len();
         let first = match self.kind {
             UpstreamKind::Single | UpstreamKind::Failover => 0,
@@ -188,14 +188,14 @@ impl Balancer {
             .any(|(position, endpoint)| !tried.has(position) && endpoint.health.is_open(now_us))
     }
 
-    fn none_ready(&self) -> Fault {
+    fn none_ready(&self) -> Box<Fault> {
         let authority = self.endpoints.first().map_or("", |endpoint| &endpoint.config.authority);
-        match self.kind {
+        Box::new(match self.kind {
             UpstreamKind::Single => Fault::NotReady { authority: authority.to_owned() },
             UpstreamKind::RoundRobin | UpstreamKind::LeastRequests | UpstreamKind::Failover => {
                 Fault::NoReadyChild { authority: authority.to_owned() }
             }
-        }
+        })
     }
 
     /// The number of endpoints suspended at `now_us`.

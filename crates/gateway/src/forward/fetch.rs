@@ -47,7 +47,7 @@ pub enum FetchError {
     #[error("no complete response within {total_ms} ms")]
     Timeout { total_ms: u32 },
     #[error(transparent)]
-    Fault(#[from] Fault),
+    Fault(#[from] Box<Fault>),
     #[error("the response is larger than {bytes_max} bytes")]
     TooLarge { bytes_max: usize },
     #[error(
@@ -153,7 +153,7 @@ async fn read(
         let location = String::from_utf8_lossy(location.unwrap_or_default()).into_owned();
         return Err(FetchError::Redirect { status, location });
     }
-    let authority = response.body.authority.to_string();
+    let authority = response.body.connection.authority.to_string();
     let mut source = response.body.source(&resources.buffers);
     let holding = HeldBytes::default().holding(bytes_max, bytes_max);
     let held = match Hold::begin(&holding, None) {

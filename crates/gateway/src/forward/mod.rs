@@ -22,7 +22,6 @@ mod retry;
 mod shared;
 
 use std::io;
-use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use model::Fault;
@@ -36,7 +35,7 @@ pub(crate) use head::IDENTITY;
 pub(crate) use health::Checked;
 pub(crate) use names::Follower;
 pub(crate) use own_body::OwnBody;
-pub(crate) use pool::{Connection, Lease, PoolFigures, Pools};
+pub(crate) use pool::{Connection, PoolFigures, Pools};
 pub(crate) use retry::RetryCounts;
 pub(crate) use shared::{CheckedEndpoint, Shared, Watched};
 
@@ -46,7 +45,6 @@ use crate::message::{Head, Outgoing};
 use crate::request_body::{RequestBody, Unwanted, while_wanted};
 use crate::resources::Resources;
 use crate::tasks;
-use crate::watch::Pace;
 
 use attempt::{FailedAttempt, attempt};
 use balance::Chosen;
@@ -68,28 +66,23 @@ impl UpstreamResponse {
 
 /// A response's body that is still on the wire.
 pub(crate) struct UpstreamBody {
-    pub(crate) lease: Lease,
-    pub(crate) upload: Upload,
-    /// How fast the upload is.
-    pub(crate) pace: Pace,
-    pub(crate) authority: Rc<str>,
-    /// The connection may serve another request.
-    pub(crate) keep_alive: bool,
+    pub(crate) connection: Box<Connection>,
 }
 
 impl UpstreamBody {
     pub(crate) fn source<'a>(&'a mut self, buffers: &'a Buffers) -> Http1Source<'a> {
-        let Connection { stream, reader, .. } = self.connection();
+        let Connection { stream, reader, .. } = &mut *self.connection;
         Http1Source { reader, stream, buffers }
-    }
-
-    pub(crate) fn connection(&mut self) -> &mut Connection {
-        &mut self.lease.connection
     }
 
     /// Whether all of it was read and sent on.
     pub(crate) fn is_done(&self) -> bool {
-        self.lease.connection.reader.is_done()
+        self.connection.reader.is_done()
+    }
+
+    /// Whether the rest of the request's body is still sent.
+    pub(crate) fn uploads(&self) -> bool {
+        self.connection.upload == Upload::Running
     }
 
     /// Continues the upload, if it is not done. Returns whether it is fast enough to extend a deadline.
@@ -99,16 +92,16 @@ impl UpstreamBody {
         body: &mut B,
         resources: &Resources,
     ) -> bool {
-        if self.upload != Upload::Running {
+        if !self.uploads() {
             return false;
         }
-        let Connection { stream, out, .. } = &mut *self.lease.connection;
+        let Connection { stream, out, pace, upload, .. } = &mut *self.connection;
         let before = out.written;
         let run = out.poll_run(cx, body, stream);
-        let moved = out.written != before && self.pace.is_kept(out.written, resources.coarse_us());
+        let moved = out.written != before && pace.is_kept(out.written, resources.coarse_us());
         if let Poll::Ready(result) = run {
             out.release(&resources.buffers);
-            self.upload = match result {
+            *upload = match result {
                 Ok(()) => Upload::Done,
                 Err(FlowError::Sink(error)) => Upload::Stopped(error.kind()),
                 // The request is incomplete: the client's connection ends after this response.
@@ -120,20 +113,20 @@ impl UpstreamBody {
 
     /// Ends an upload that is not complete: the connection is not used again.
     pub(crate) fn stop_upload(&mut self, resources: &Resources) {
-        if self.upload == Upload::Running {
-            self.connection().out.release(&resources.buffers);
-            self.upload = Upload::Stopped(io::ErrorKind::Interrupted);
+        if self.uploads() {
+            self.connection.out.release(&resources.buffers);
+            self.connection.upload = Upload::Stopped(io::ErrorKind::Interrupted);
         }
     }
 
     /// Releases the buffers. The connection returns to its pool if it may serve another request, the exchange is
     /// `complete`, both bodies are, and nothing is unread.
     pub(crate) fn release(mut self, resources: &Resources, complete: bool) {
-        let connection = self.connection();
+        let connection = &mut *self.connection;
         let clean = connection.reader.buffer.is_empty() && connection.reader.is_done();
         connection.release_buffers(&resources.buffers);
-        if complete && self.keep_alive && clean && self.upload == Upload::Done {
-            self.lease.release(resources.coarse_us());
+        if complete && connection.keep_alive && clean && connection.upload == Upload::Done {
+            self.connection.release(resources.coarse_us());
         }
     }
 }
@@ -175,7 +168,7 @@ pub(crate) async fn exchange<B: RequestBody>(
     forwarding: &Forwarding<'_>,
     request: &Outgoing<'_>,
     body: &mut B,
-) -> Result<UpstreamResponse, Fault> {
+) -> Result<UpstreamResponse, Box<Fault>> {
     let balancer = forwarding.balancer;
     let mut tries = Tries::new(balancer, forwarding.operation, forwarding.begun_us);
     let mut cause = None;
@@ -267,7 +260,7 @@ async fn pause<B: RequestBody>(
     resources: &Resources,
     pause_ms: u32,
     body: &mut B,
-) -> Result<(), Fault> {
+) -> Result<(), Box<Fault>> {
     body.watch().set(resources.deadline_us(pause_ms.saturating_mul(2)));
     let pause = tasks::sleep(pause_ms.into());
     match while_wanted(body, pause).await {

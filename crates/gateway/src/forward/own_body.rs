@@ -46,7 +46,7 @@ impl Source for OwnBody {
 }
 
 impl RequestBody for OwnBody {
-    fn poll_left(&mut self, _: &mut Context<'_>, _: bool) -> Poll<Fault> {
+    fn poll_left(&mut self, _: &mut Context<'_>, _: bool) -> Poll<Box<Fault>> {
         Poll::Pending
     }
 

@@ -14,16 +14,18 @@ use tokio::sync::watch;
 use wire::stream::Stream;
 use wire::tls::ClientTls;
 
-use super::addresses::{Addresses, Pooled};
+use super::Upload;
+use super::addresses::Addresses;
 use super::connect::{Address, Connected, Report, connect, is_local, lacks_descriptors};
 use super::names::{self, Name, Resolution};
 use super::shared::Shared;
 use crate::buffer::{Buffer, Buffers};
-use crate::flow::{BodyReader, Outflow};
+use crate::flow::{BodyReader, OutFraming, Outflow};
 use crate::gate::{ConnectionGate, Pass, Refusal, SetLimits, Waiting};
 use crate::own_connections::{OwnConnection, OwnConnections};
 use crate::request_body::{RequestBody, Unwanted, while_wanted};
 use crate::resources::Resources;
+use crate::watch::Pace;
 
 /// A worker's pools by address: endpoints with different paths share connections.
 #[derive(Debug)]
@@ -186,7 +188,7 @@ enum Source {
 /// Why no connection was leased.
 #[derive(Debug)]
 pub(crate) struct ConnectFailure {
-    pub(crate) fault: Fault,
+    pub(crate) fault: Box<Fault>,
     /// The endpoint is not to blame: the pool was at its limit, or earlier waits used up the time.
     pub(crate) endpoint_blameless: bool,
 }
@@ -205,15 +207,66 @@ pub(crate) struct Connection {
     pub(crate) stream: Stream,
     /// The request.
     pub(crate) out: Outflow,
+    pub(crate) upload: Upload,
+    /// How fast the upload is.
+    pub(crate) pace: Pace,
     /// The response's body.
     pub(crate) reader: BodyReader,
+    /// The endpoint's.
+    pub(crate) authority: Rc<str>,
+    /// It may serve another request after this one.
+    pub(crate) keep_alive: bool,
+    /// It has served requests before, so the upstream may have closed it as idle.
+    pub(crate) reused: bool,
+    ip: IpAddr,
+    opened_us: u64,
+    /// `Some` while it is leased.
+    lease: Option<Lease>,
     _own: Option<OwnConnection>,
 }
 
+/// A connection's place among those in use.
+#[derive(Debug)]
+struct Lease {
+    pool: Rc<Pool>,
+    idle_max: usize,
+    _passes: Passes,
+}
+
 impl Connection {
-    fn new(stream: Stream, own: Option<OwnConnection>) -> Self {
-        let reader = BodyReader::idle(Buffer::default());
-        Self { stream, out: Outflow::idle(), reader, _own: own }
+    fn new(
+        (stream, own): (Stream, Option<OwnConnection>),
+        (ip, opened_us): (IpAddr, u64),
+        lease: Lease,
+    ) -> Self {
+        Self {
+            stream,
+            out: Outflow::idle(),
+            upload: Upload::Done,
+            pace: Pace::new(0, opened_us),
+            reader: BodyReader::idle(Buffer::default()),
+            authority: Rc::default(),
+            keep_alive: true,
+            reused: false,
+            ip,
+            opened_us,
+            lease: Some(lease),
+            _own: own,
+        }
+    }
+
+    /// Begins an exchange with the head of a request.
+    pub(crate) fn begin(
+        &mut self,
+        (head, framing): (Vec<u8>, OutFraming),
+        pace: Pace,
+        authority: &Rc<str>,
+    ) {
+        self.out.begin(head, framing);
+        (self.pace, self.upload) = (pace, Upload::Running);
+        if !Rc::ptr_eq(&self.authority, authority) {
+            self.authority = Rc::clone(authority);
+        }
     }
 
     /// Releases what was lent.
@@ -221,20 +274,6 @@ impl Connection {
         buffers.release(std::mem::take(&mut self.reader.buffer));
         self.out.release(buffers);
     }
-}
-
-/// A leased connection. Dropping it closes the connection.
-#[derive(Debug)]
-pub(crate) struct Lease {
-    /// Boxed once, when it is opened, since it passes through many hands.
-    pub(crate) connection: Box<Connection>,
-    /// It has served requests before, so the upstream may have closed it as idle.
-    pub(crate) reused: bool,
-    ip: IpAddr,
-    opened_us: u64,
-    pool: Rc<Pool>,
-    idle_max: usize,
-    _passes: Passes,
 }
 
 /// How a connection is leased.
@@ -252,13 +291,13 @@ pub(crate) struct Leasing<'a> {
 /// The pool's, and the endpoint set's if it has limits of its own.
 type Passes = (Pass, Option<Pass>);
 
-impl Lease {
-    /// Returns the connection to its pool. Both bodies must be complete, nothing unread, and the buffers released.
-    pub(crate) fn release(self, now_us: u64) {
-        let pooled = (self.connection, self.ip, self.opened_us);
-        let idle_max = self.idle_max;
-        self.pool.change(|addresses| addresses.release(pooled, idle_max, now_us));
-        if let Some(all) = self.pool.all.upgrade()
+impl Connection {
+    /// Returns it to its pool. Both bodies must be complete, nothing unread, and the buffers released.
+    pub(crate) fn release(mut self: Box<Self>, now_us: u64) {
+        let Some(Lease { pool, idle_max, _passes }) = self.lease.take() else { return };
+        let (ip, opened_us) = (self.ip, self.opened_us);
+        pool.change(|addresses| addresses.release((self, ip, opened_us), idle_max, now_us));
+        if let Some(all) = pool.all.upgrade()
             && all.idle.get() > all.idle_max
         {
             all.close_idle();
@@ -294,8 +333,8 @@ impl Pool {
         result
     }
 
-    /// Leases a connection: an idle one that is still open, or a new one; if a limit is reached, after another is
-    /// released. The wait ends when the watch of `body` expires, or its sender leaves.
+    /// Leases a connection, which is closed when it is dropped: an idle one that is still open, or a new one; if a limit is
+    /// reached, after another is released. The wait ends when the watch of `body` expires, or its sender leaves.
     ///
     /// # Errors
     /// [`ConnectFailure`] with [`Fault::Unreachable`], [`Fault::ConnectTimeout`], [`Fault::NotReady`] if the queue is
@@ -304,24 +343,20 @@ impl Pool {
         self: &Rc<Self>,
         leasing: Leasing<'_>,
         body: &mut impl RequestBody,
-    ) -> Result<Lease, ConnectFailure> {
+    ) -> Result<Box<Connection>, ConnectFailure> {
         let passes = self.passes(&leasing, body).await;
         let passes = passes.map_err(|fault| ConnectFailure { fault, endpoint_blameless: true })?;
-        let lease = |(connection, ip, opened_us): Pooled<Box<Connection>>, reused| Lease {
-            connection,
-            reused,
-            ip,
-            opened_us,
-            pool: Rc::clone(self),
-            idle_max: leasing.limits.idle_max,
-            _passes: passes,
-        };
+        let (pool, idle_max) = (Rc::clone(self), leasing.limits.idle_max);
+        let lease = Lease { pool, idle_max, _passes: passes };
         self.follow_name();
         let may_reuse = leasing.freshness == Freshness::Any;
         let now_us = leasing.resources.coarse_us();
         let is_open = |connection: &mut Box<Connection>| !connection.stream.is_stale();
         let ips = match self.change(|addresses| addresses.take(may_reuse, now_us, is_open)) {
-            Ok(pooled) => return Ok(lease(pooled, true)),
+            Ok((mut connection, _, _)) => {
+                (connection.reused, connection.lease) = (true, Some(lease));
+                return Ok(connection);
+            }
             Err(ips) => ips,
         };
         let Leasing { tls, connect_ms, .. } = leasing;
@@ -334,16 +369,18 @@ impl Pool {
         let fault = match while_wanted(body, connecting).await {
             Ok(Ok(Connected { stream, ip, own })) => {
                 self.opened.set(self.opened.get() + 1);
-                let connection = Box::new(Connection::new(stream, own));
-                return Ok(lease((connection, ip, now_us), false));
+                // Boxed, since it passes through many hands.
+                return Ok(Box::new(Connection::new((stream, own), (ip, now_us), lease)));
             }
             Ok(Err(error)) => {
                 let (endpoint_blameless, cause) = (is_local(&error), error.to_string());
                 self.failed.set(self.failed.get() + 1);
-                let fault = Fault::Unreachable { authority, cause };
+                let fault = Fault::Unreachable { authority, cause }.into();
                 return Err(ConnectFailure { fault, endpoint_blameless });
             }
-            Err(Unwanted::TimeUp) => Fault::ConnectTimeout { authority, waited_ms: connect_ms },
+            Err(Unwanted::TimeUp) => {
+                Fault::ConnectTimeout { authority, waited_ms: connect_ms }.into()
+            }
             Err(Unwanted::Left(fault)) => {
                 return Err(ConnectFailure { fault, endpoint_blameless: true });
             }
@@ -356,7 +393,7 @@ impl Pool {
         &self,
         leasing: &Leasing<'_>,
         body: &mut impl RequestBody,
-    ) -> Result<Passes, Fault> {
+    ) -> Result<Passes, Box<Fault>> {
         let wait_ms = leasing.limits.wait_ms;
         let wait_end_us = leasing.resources.deadline_us(wait_ms.unwrap_or(leasing.connect_ms));
         body.watch().set(wait_end_us.min(leasing.latest_us));
@@ -364,10 +401,10 @@ impl Pool {
             Refusal::Unwanted(Unwanted::Left(fault)) => fault,
             Refusal::Unwanted(Unwanted::TimeUp) if wait_ms.is_none() => {
                 let waited_ms = leasing.connect_ms;
-                Fault::ConnectTimeout { authority: self.authority(), waited_ms }
+                Fault::ConnectTimeout { authority: self.authority(), waited_ms }.into()
             }
             Refusal::Full | Refusal::Unwanted(Unwanted::TimeUp) => {
-                Fault::NotReady { authority: self.authority() }
+                Fault::NotReady { authority: self.authority() }.into()
             }
         };
         let of_set = match &leasing.limits.gate {

@@ -13,7 +13,7 @@ use wire::http1::BodyFraming;
 use super::exchange;
 use crate::deliver::Stall;
 use crate::flow::{BodyError, Source as _};
-use crate::forward::{OwnBody, Upload, UpstreamBody};
+use crate::forward::{OwnBody, UpstreamBody};
 use crate::gate::Pass;
 use crate::held::{Hold, HoldError, Holding};
 use crate::request_body::{RequestBody, body_fault, upstream_fault};
@@ -72,7 +72,7 @@ pub(super) async fn hold_request<B: RequestBody>(
     framing: BodyFraming,
     holding: &Holding,
     stall: Stall,
-) -> Result<Bytes, Fault> {
+) -> Result<Bytes, Box<Fault>> {
     let announced = match framing {
         BodyFraming::None => Some(0),
         BodyFraming::Length(bytes) => Some(bytes),
@@ -97,7 +97,7 @@ pub(super) async fn hold_request<B: RequestBody>(
             client.watch().set(resources.deadline_us(stall.ms));
         }
         if client.watch().poll_expired(cx) {
-            return Poll::Ready(Err(Fault::ClientTimeout));
+            return Poll::Ready(Err(Fault::ClientTimeout.into()));
         }
         Poll::Pending
     })
@@ -112,10 +112,10 @@ pub(super) fn exhausted() -> Failure {
 }
 
 /// Why a request's body is not held.
-fn denied(error: HoldError) -> Fault {
+fn denied(error: HoldError) -> Box<Fault> {
     match error {
-        HoldError::TooLarge => Fault::Denied(Denial::BodyTooLarge),
-        HoldError::Exhausted => Fault::Denied(Denial::HeldBytesUsed),
+        HoldError::TooLarge => Fault::Denied(Denial::BodyTooLarge).into(),
+        HoldError::Exhausted => Fault::Denied(Denial::HeldBytesUsed).into(),
         HoldError::Body(error) => body_fault(error),
     }
 }
@@ -132,8 +132,8 @@ pub(super) async fn hold_response<B: RequestBody>(
     let watch = resources.watches.add();
     watch.set(resources.deadline_us(stall.ms));
     let mut pace = Pace::new(stall.min_rate, resources.coarse_us());
-    let authority = Rc::clone(&stream.authority);
-    let announced = stream.connection().reader.announced();
+    let authority = Rc::clone(&stream.connection.authority);
+    let announced = stream.connection.reader.announced();
     let held = match Hold::begin(holding, announced) {
         Err(error) => Err(error),
         Ok(mut hold) => {
@@ -153,7 +153,7 @@ pub(super) async fn hold_response<B: RequestBody>(
                         Err(error) => return Poll::Ready(Err(error)),
                     }
                 }
-                let uploads = request_body.is_some() && stream.upload == Upload::Running;
+                let uploads = request_body.is_some() && stream.uploads();
                 if let Some(bytes) = all.take_if(|_| !uploads) {
                     return Poll::Ready(Ok(bytes));
                 }

@@ -112,12 +112,12 @@ impl ApiUpstream {
     ///
     /// # Errors
     /// There is none: whoever chose it is at fault.
-    fn named(&self, name: &str) -> Result<&Rc<Balancer>, Fault> {
+    fn named(&self, name: &str) -> Result<&Rc<Balancer>, Box<Fault>> {
         let sets = &self.api.routes().api.named_upstreams;
         let position = sets.iter().find(|(known, _)| known == name).map(|(_, position)| *position);
         position.and_then(|position| self.api.balancers.get(position)).ok_or_else(|| {
             let reason = format!("there is no endpoint set `{name}` in `x-wso2-endpoints`");
-            Fault::Mediation { code: Code::INTERCEPTOR_RESPONSE.0, reason }
+            Fault::Mediation { code: Code::INTERCEPTOR_RESPONSE.0, reason }.into()
         })
     }
 }
@@ -162,7 +162,7 @@ impl Sender {
         worker: &Worker,
         revision: &Compiled,
         body: &mut B,
-    ) -> Result<UpstreamResponse, Fault> {
+    ) -> Result<UpstreamResponse, Box<Fault>> {
         if self.target.members.is_empty() {
             return self.run_to(&self.target, worker, revision, body).await;
         }
@@ -176,7 +176,7 @@ impl Sender {
         worker: &Worker,
         revision: &Compiled,
         body: &mut B,
-    ) -> Result<UpstreamResponse, Fault> {
+    ) -> Result<UpstreamResponse, Box<Fault>> {
         let (members, choice) = ordered(worker, &self.environment, group);
         let mut first = None;
         let mut last = None;
@@ -211,7 +211,7 @@ impl Sender {
             }
             body.restart();
         }
-        let none = || Fault::NoReadyChild { authority: "an empty group".to_owned() };
+        let none = || Box::new(Fault::NoReadyChild { authority: "an empty group".to_owned() });
         first.ok_or_else(|| last.unwrap_or_else(none))
     }
 
@@ -241,7 +241,7 @@ impl Sender {
         worker: &Worker,
         revision: &Compiled,
         body: &mut B,
-    ) -> Result<UpstreamResponse, Fault> {
+    ) -> Result<UpstreamResponse, Box<Fault>> {
         let (address, upstream) = self.address(target, worker)?;
         let (bytes, fields, edits) = self.head.parts();
         let mut own_edits = HeadEdits::default();
@@ -314,7 +314,7 @@ impl Sender {
         &'t self,
         target: &'t Target,
         worker: &Worker,
-    ) -> Result<(Address<'t>, Option<&'t ApiUpstream>), Fault> {
+    ) -> Result<(Address<'t>, Option<&'t ApiUpstream>), Box<Fault>> {
         if let Some(upstream) = &self.upstream
             && (target.url.is_empty() || target.url.starts_with(['/', '?']))
         {

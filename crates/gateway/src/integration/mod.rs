@@ -137,7 +137,7 @@ pub(crate) async fn respond<C: Client>(
     exchange: &mut Exchange<'_>,
     revision: &Rc<Compiled>,
     client: &mut C,
-) -> Result<Response, Fault> {
+) -> Result<Response, Box<Fault>> {
     let Exchange { worker, request, .. } = *exchange;
     let integration = &revision.integration;
     let (head, bytes) = (&request.head, request.bytes.as_slice());
@@ -148,7 +148,7 @@ pub(crate) async fn respond<C: Client>(
     let service = worker.services.get(routes, &worker.pools);
     exchange.record.api = Some(Rc::clone(&service.account));
     if !is_served {
-        return Err(Fault::Denied(Denial::UnsupportedTransport));
+        return Err(Fault::Denied(Denial::UnsupportedTransport).into());
     }
     let prefix_len = head.path(bytes).len().saturating_sub(remainder.len());
     if let Service::Api(number) = service_at
@@ -238,7 +238,7 @@ async fn conclude<B: RequestBody>(
     mut session: Session,
     outcome: Outcome,
     mut waiting: Option<Waiting<'_, B>>,
-) -> Result<Response, Fault> {
+) -> Result<Response, Box<Fault>> {
     let Exchange { worker, record, .. } = exchange;
     let response = match outcome {
         Outcome::Respond(message, source) => {
@@ -314,10 +314,10 @@ fn flow<'p>(
     (request, message): (&Request, &Message),
     remainder: &[u8],
     record: &mut Record,
-) -> Result<(Flow, Option<Found<'p>>), Fault> {
+) -> Result<(Flow, Option<Found<'p>>), Box<Fault>> {
     let handled = |handler: Option<SequenceId>, denial| match handler {
         Some(handler) => Ok((Flow { request: Some(handler), ..Flow::default() }, None)),
-        None => Err(Fault::Denied(denial)),
+        None => Err(Fault::Denied(denial).into()),
     };
     let number = match service {
         Service::Proxy(number) => {
@@ -375,7 +375,7 @@ async fn deliverable<B: RequestBody>(
     message: Box<Message>,
     source: Source,
     waiting: &mut Option<Waiting<'_, B>>,
-) -> Result<Response, Fault> {
+) -> Result<Response, Box<Fault>> {
     let Message { head, body, properties, .. } = *message;
     let mut head = response_head(worker, head);
     let axis2 = |name| properties.get(PropertyScope::Axis2, name);

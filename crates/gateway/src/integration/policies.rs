@@ -42,7 +42,7 @@ pub(crate) async fn respond<C: Client>(
     route: &Route<'_>,
     admitted: Admitted,
     client: &mut C,
-) -> Result<Response, Fault> {
+) -> Result<Response, Box<Fault>> {
     let Exchange { worker, request, .. } = *exchange;
     let found = revision.policies.find(route.api.routes(), route.operation);
     // Both were compiled from one snapshot.
@@ -224,7 +224,7 @@ fn describe(
 pub(crate) async fn mediate_fault(
     exchange: &mut Exchange<'_>,
     revision: &Rc<Compiled>,
-    responded: &mut Result<Response, Fault>,
+    responded: &mut Result<Response, Box<Fault>>,
 ) {
     if let Err(fault) = responded
         && handle_fault(&exchange.record, fault)

@@ -94,9 +94,9 @@ impl Charged {
     ///
     /// # Errors
     /// There is no room for it: the run ends.
-    fn settle(&mut self) -> Result<(), Fault> {
+    fn settle(&mut self) -> Result<(), Box<Fault>> {
         let bytes = usize::try_from(self.run.bytes_used()).unwrap_or(usize::MAX);
-        self.charge.resize(bytes).map_err(|_| Fault::Denied(Denial::HeldBytesUsed))
+        self.charge.resize(bytes).map_err(|_| Fault::Denied(Denial::HeldBytesUsed).into())
     }
 }
 
@@ -161,7 +161,7 @@ impl Session {
     pub(super) async fn go<B: RequestBody>(
         &mut self,
         client: &mut Option<Waiting<'_, B>>,
-    ) -> Result<Outcome, Fault> {
+    ) -> Result<Outcome, Box<Fault>> {
         loop {
             match self.next(client).await? {
                 Event::Ask(ask, Ask::Timer(ms)) => {
@@ -208,7 +208,7 @@ impl Session {
     async fn next<B: RequestBody>(
         &mut self,
         client: &mut Option<Waiting<'_, B>>,
-    ) -> Result<Event, Fault> {
+    ) -> Result<Event, Box<Fault>> {
         let Some(of) = &mut self.run else { return Ok(Event::Done) };
         let event = of.run.next(&self.environment);
         of.settle()?;
@@ -236,7 +236,7 @@ impl Session {
         ask: AskId,
         exchange: Box<Exchange>,
         client: &mut Option<Waiting<'_, B>>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), Box<Fault>> {
         let is_streaming = exchange.message.body.state() == BodyUse::Untouched;
         let (worker, revision) = (Rc::clone(&self.worker), Rc::clone(&self.revision));
         if is_streaming
@@ -336,7 +336,7 @@ impl Session {
         &mut self,
         source: Source,
         client: &mut Option<Waiting<'_, B>>,
-    ) -> Result<Result<Bytes, Failure>, Fault> {
+    ) -> Result<Result<Bytes, Failure>, Box<Fault>> {
         let gone = || Failure::new(Code::MEDIATION, "the body was sent to another receiver");
         match (source, client) {
             // What is left of a body that was sent, if only in part, is no body.
@@ -360,7 +360,7 @@ impl Session {
                 let Some(stream) = self.take_stream(source) else { return Ok(Err(gone())) };
                 let (worker, stall) = (Rc::clone(&self.worker), self.stall());
                 let holding = self.holding.clone();
-                if let (Upload::Running, Some(waiting)) = (stream.upload, &mut *client) {
+                if let (true, Some(waiting)) = (stream.uploads(), &mut *client) {
                     let client = Some(&mut *waiting.client);
                     return Ok(hold_response(&worker, stream, client, &holding, stall).await);
                 }
@@ -388,13 +388,13 @@ impl Drop for Session {
 async fn while_waiting<B: RequestBody, F: Future>(
     client: &mut Option<Waiting<'_, B>>,
     future: F,
-) -> Result<F::Output, Fault> {
+) -> Result<F::Output, Box<Fault>> {
     let Some(Waiting { client, .. }) = client else { return Ok(future.await) };
     client.watch().set(u64::MAX);
     match while_wanted(&mut **client, future).await {
         Ok(output) => Ok(output),
         Err(Unwanted::Left(fault)) => Err(fault),
-        Err(Unwanted::TimeUp) => Err(Fault::ClientLeft),
+        Err(Unwanted::TimeUp) => Err(Fault::ClientLeft.into()),
     }
 }
 
@@ -438,13 +438,13 @@ async fn alongside<F: Future>(
 fn answered(
     resources: &Resources,
     ask: AskId,
-    sent: Result<UpstreamResponse, Fault>,
+    sent: Result<UpstreamResponse, Box<Fault>>,
     sender: Sender,
     bytes: Option<Bytes>,
 ) -> Answered {
     match sent {
         Ok(UpstreamResponse { head, mut body }) => {
-            let is_empty = body.is_done() && body.upload == Upload::Done;
+            let is_empty = body.is_done() && body.connection.upload == Upload::Done;
             let body_bytes_max = sender.body_bytes_max();
             sender.release(resources);
             if head.status() >= 400 {

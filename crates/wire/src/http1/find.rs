@@ -17,15 +17,9 @@ pub(super) fn token_len(bytes: &[u8]) -> usize {
 /// space before it. `None` if there is no colon, or one of those comes first.
 #[inline]
 pub(super) fn name_len(line: &[u8]) -> Option<usize> {
-    let found = first(
-        line,
-        |block| {
-            up_to(block, b' ')
-                | block.simd_eq(u8x16::splat(b':'))
-                | block.simd_eq(u8x16::splat(DELETE))
-        },
-        |byte| is_control(byte) || matches!(byte, b' ' | b':'),
-    )?;
+    let found = first(line, |block| {
+        up_to(block, b' ') | block.simd_eq(u8x16::splat(b':')) | block.simd_eq(u8x16::splat(DELETE))
+    })?;
     (line.get(found) == Some(&b':')).then_some(found)
 }
 
@@ -44,10 +38,10 @@ pub(crate) fn is_value(bytes: &[u8]) -> bool {
     !is_blank(bytes.first()) && !is_blank(bytes.last()) && !bytes.iter().fold(false, forbidden)
 }
 
-/// Whether one of `bytes` is a control character. Has no early exit, so that the compiler vectorises it.
+/// Whether one of `bytes` is a control character.
 #[inline]
 pub(super) fn has_control(bytes: &[u8]) -> bool {
-    bytes.iter().fold(false, |found, &byte| found | is_control(byte))
+    first_control(bytes).is_some()
 }
 
 /// The position of the first byte, from `from` on, that is not allowed in a field value.
@@ -73,7 +67,7 @@ pub(super) fn has_forbidden_target_byte(target: &[u8]) -> bool {
 /// The position of the first control character.
 #[inline]
 fn first_control(bytes: &[u8]) -> Option<usize> {
-    first(bytes, |block| up_to(block, 0x1f) | block.simd_eq(u8x16::splat(DELETE)), is_control)
+    first(bytes, |block| up_to(block, 0x1f) | block.simd_eq(u8x16::splat(DELETE)))
 }
 
 /// Marks the bytes that are at most `highest`.
@@ -89,23 +83,21 @@ const fn is_control(byte: u8) -> bool {
     byte < b' ' || byte == DELETE
 }
 
-/// The position of the first match. `in_block` marks the matching bytes of a block; `alone` tests the bytes after the
-/// last whole block.
+/// The position of the first match. `in_block` marks the matching bytes of a block, never a letter.
 #[inline]
-fn first(
-    bytes: &[u8],
-    in_block: impl Fn(u8x16) -> u8x16,
-    alone: impl Fn(u8) -> bool,
-) -> Option<usize> {
+fn first(bytes: &[u8], in_block: impl Fn(u8x16) -> u8x16) -> Option<usize> {
+    let matching = |block| in_block(u8x16::new(block)).to_bitmask();
     let (blocks, rest) = bytes.as_chunks();
     for (index, block) in blocks.iter().enumerate() {
-        let found = in_block(u8x16::new(*block)).to_bitmask();
+        let found = matching(*block);
         if found != 0 {
             return Some(index * block.len() + found.trailing_zeros() as usize);
         }
     }
-    let found = rest.iter().position(|&byte| alone(byte))?;
-    Some(bytes.len() - rest.len() + found)
+    let mut last = [b'x'; 16];
+    last.get_mut(..rest.len())?.copy_from_slice(rest);
+    let found = matching(last);
+    (found != 0).then(|| bytes.len() - rest.len() + found.trailing_zeros() as usize)
 }
 
 #[inline]

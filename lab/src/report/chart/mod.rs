@@ -66,6 +66,8 @@ pub struct Heat {
     pub rows: Vec<String>,
     /// Counts: `cells[column][row]`.
     pub cells: Vec<Vec<u64>>,
+    /// The target's number, as of a [`Series`].
+    pub colour: Option<usize>,
     /// The equivalent table: a header, and a line per column.
     pub header: Vec<String>,
     pub table: Vec<Vec<String>>,

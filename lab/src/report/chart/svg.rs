@@ -25,20 +25,20 @@ pub enum Setting {
 const STYLE: &str = "\
 .c{font:12px 'DejaVu Sans',system-ui,sans-serif}.c .bg{fill:#fff}.c text{fill:#222}.c .g{stroke:#ddd;\
 stroke-width:1}.c .a{stroke:#777;stroke-width:1}.c .t{font-size:13px;font-weight:bold}\
-.c .l{fill:none;stroke-width:2}.c .d{fill:#fff}.c .h{fill:#b0321f}\
+.c .l{fill:none;stroke-width:2}.c .d{fill:#fff}\
 .c .s0{stroke:#1f5fb0;color:#1f5fb0}.c .s1{stroke:#b0321f;color:#b0321f}\
 .c .s2{stroke:#1d7a3c;color:#1d7a3c}.c .s3{stroke:#8a5a00;color:#8a5a00}\
 .c .s4{stroke:#6d3fa0;color:#6d3fa0}.c .s5{stroke:#00707a;color:#00707a}\
 .c .s6{stroke:#a02a6b;color:#a02a6b}.c .s7{stroke:#444;color:#444}\
-.c .p{stroke:#999;color:#999}.c .f{fill:currentColor}";
+.c .p{stroke:#999;color:#999}.c .f,.c .h{fill:currentColor}.c .h{stroke:none}";
 
 /// Dark mode.
 const DARK: &str = "\
 .c .bg{fill:#16191d}.c text{fill:#e6e6e6}.c .g{stroke:#333a41}.c .a{stroke:#8a929a}.c .d{fill:#16191d}\
-.c .h{fill:#ff8a70}.c .s0{stroke:#7db2ff;color:#7db2ff}.c .s1{stroke:#ff8a70;color:#ff8a70}\
+.c .s0{stroke:#7db2ff;color:#7db2ff}.c .s1{stroke:#ff8a70;color:#ff8a70}\
 .c .s2{stroke:#6fd492;color:#6fd492}.c .s3{stroke:#e8b04a;color:#e8b04a}\
 .c .s4{stroke:#c09bf0;color:#c09bf0}.c .s5{stroke:#5fd0da;color:#5fd0da}\
-.c .s6{stroke:#f08ac0;color:#f08ac0}.c .s7{stroke:#ccc;color:#ccc}.c .p{stroke:#7d858d;color:#7d858d}";
+.c .s6{stroke:#f08ac0;color:#f08ac0}.c .s7{stroke:#ccc;color:#ccc}.c .p{stroke:#7d858d;color:#7d858d}.c .h{stroke:none}";
 
 /// The styles of the page.
 pub(in crate::report) fn page_style() -> String {
@@ -187,7 +187,7 @@ fn draw_bars(out: &mut String, categories: &[String], series: &[Series]) -> fmt:
             )?;
         }
     }
-    legend(out, series)
+    swatches(out, series, LEGEND)
 }
 
 /// Rows with a name above their bars, so that no name is cut off or runs into its neighbour.
@@ -219,7 +219,7 @@ fn draw_rows(out: &mut String, categories: &[String], series: &[Series]) -> fmt:
         }
         y += 4.0;
     }
-    legend_at(out, series, y + 26.0)
+    swatches(out, series, y + 26.0)
 }
 
 /// Whether a category has a figure.
@@ -237,13 +237,14 @@ fn draw_heat(out: &mut String, heat: &Heat) -> fmt::Result {
     let most = heat.cells.iter().flatten().copied().max().unwrap_or(0).max(1);
     let (columns, rows) = (heat.columns.len().max(1) as f64, heat.rows.len().max(1) as f64);
     let (width, height) = ((RIGHT - LEFT) / columns, (BOTTOM - TOP) / rows);
+    let class = colour_class(heat.colour.unwrap_or(0));
     frame(out)?;
     for (column, cells) in heat.cells.iter().enumerate() {
         for (row, &count) in cells.iter().enumerate().filter(|(_, count)| **count > 0) {
             let shade = ((count as f64).ln_1p() / (most as f64).ln_1p()).max(0.08);
             write!(
                 out,
-                "<rect class=\"h\" x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" \
+                "<rect class=\"h {class}\" x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" \
                  fill-opacity=\"{shade:.2}\"/>",
                 LEFT + width * column as f64,
                 BOTTOM - height * (row as f64 + 1.0),
@@ -338,9 +339,13 @@ impl SeriesStyle {
             return Self { class: "p".to_owned(), dash: dash(before + 1), shape: before };
         }
         let colour = series.get(place).and_then(|one| one.colour).unwrap_or(before);
-        // Several series of one target differ in dash and mark.
+        // Up to 16 series of one target differ in dash and mark together.
         let same = series.iter().take(place).filter(|one| one.colour == Some(colour)).count();
-        Self { class: colour_class(colour), dash: dash(colour / 8 + same), shape: colour + same }
+        Self {
+            class: colour_class(colour),
+            dash: dash(colour / 8 + same),
+            shape: colour + same + same / 4,
+        }
     }
 }
 
@@ -372,17 +377,29 @@ fn mark(out: &mut String, at: (f64, f64), style: &SeriesStyle, title: (&str, boo
     write!(out, "<title>{}</title></path>", escaped(title))
 }
 
+/// The legend of lines; long enough to tell the dashes apart.
 fn legend(out: &mut String, series: &[Series]) -> fmt::Result {
-    legend_at(out, series, LEGEND)
-}
-
-fn legend_at(out: &mut String, series: &[Series], top: f64) -> fmt::Result {
     for (place, one) in series.iter().enumerate() {
         let style = SeriesStyle::of(series, place);
+        let y = LEGEND + LEGEND_LINE * place as f64;
+        line(out, &[(10.0, y - 4.0), (46.0, y - 4.0)], &style)?;
+        mark(out, (28.0, y - 4.0), &style, (&one.name, false))?;
+        text(out, (52.0, y), "start", "", &one.name)?;
+    }
+    Ok(())
+}
+
+/// The legend of bars.
+fn swatches(out: &mut String, series: &[Series], top: f64) -> fmt::Result {
+    for (place, one) in series.iter().enumerate() {
+        let class = SeriesStyle::of(series, place).class;
         let y = top + LEGEND_LINE * place as f64;
-        line(out, &[(10.0, y - 4.0), (36.0, y - 4.0)], &style)?;
-        mark(out, (23.0, y - 4.0), &style, (&one.name, false))?;
-        text(out, (42.0, y), "start", "", &one.name)?;
+        write!(
+            out,
+            "<rect class=\"{class} f\" x=\"10\" y=\"{:.1}\" width=\"12\" height=\"12\"/>",
+            y - 10.0
+        )?;
+        text(out, (28.0, y), "start", "", &one.name)?;
     }
     Ok(())
 }
@@ -445,4 +462,25 @@ pub(in crate::report) fn escaped(text: &str) -> String {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn series_of_one_target_differ_in_dash_and_mark() {
+        let one = |place: usize| Series {
+            name: format!("p{place}"),
+            points: Vec::new(),
+            published: false,
+            colour: Some(5),
+        };
+        let series: Vec<Series> = (0..16).map(one).collect();
+        let style = |place| SeriesStyle::of(&series, place);
+        let looks = (0..16).map(style).map(|style| (style.dash, style.shape % 4));
+        assert_eq!(looks.collect::<BTreeSet<_>>().len(), series.len());
+    }
 }

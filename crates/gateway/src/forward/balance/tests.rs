@@ -94,7 +94,7 @@ pub(crate) fn run(workers: &[Balancer], script: &str, expect: &str) {
                     std::mem::forget(chosen);
                     position
                 }
-                Err(Fault::NotReady { .. }) => "303001".to_owned(),
+                Err(fault) if matches!(*fault, Fault::NotReady { .. }) => "303001".to_owned(),
                 Err(_) => "303000".to_owned(),
             }),
             "x" => balancer.failed(endpoint.unwrap(), Failure::Unreachable, now_us),

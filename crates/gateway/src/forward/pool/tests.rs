@@ -54,7 +54,7 @@ fn failed_after(queued_ms: u64, latest_ms: u64) -> (u64, ConnectFailure) {
 fn the_wait_for_other_connections_leaves_as_much_time_to_connect() {
     let (after_ms, failure) = failed_after(4_000, 60_000);
     assert!((9_000..9_010).contains(&after_ms), "{after_ms}");
-    assert!(matches!(failure.fault, Fault::ConnectTimeout { waited_ms: 5_000, .. }));
+    assert!(matches!(*failure.fault, Fault::ConnectTimeout { waited_ms: 5_000, .. }));
     assert!(!failure.endpoint_blameless);
     let (after_ms, failure) = failed_after(4_000, 6_000);
     assert!((6_000..6_010).contains(&after_ms), "{after_ms}");
@@ -67,16 +67,9 @@ fn the_wait_for_other_connections_leaves_as_much_time_to_connect() {
 /// Releases a connection to the endpoint with this number, at a time.
 fn release(silence: &Silence, pools: &Pools, number: u16, now_us: u64) {
     let pool = pools.of(&endpoint(number));
-    let lease = Lease {
-        connection: Box::new(Connection::new(silence.stream(), None)),
-        reused: false,
-        ip: [127, 0, 0, 1].into(),
-        opened_us: 0,
-        idle_max: 99,
-        _passes: (pool.enter(), None),
-        pool,
-    };
-    lease.release(now_us);
+    let lease = Lease { _passes: (pool.enter(), None), idle_max: 99, pool };
+    let ip = [127, 0, 0, 1].into();
+    Box::new(Connection::new((silence.stream(), None), (ip, 0), lease)).release(now_us);
 }
 
 #[test]

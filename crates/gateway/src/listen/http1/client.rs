@@ -10,9 +10,7 @@ use wire::http1::{Rejection, Version, write};
 
 use super::{After, CONTINUE, Connection, tunnel};
 use crate::client::{Begin, Client};
-use crate::flow::{
-    BodyError, FlowError, Http1Source, Lend, OutFraming, Outflow, Source, Unread, poll_read,
-};
+use crate::flow::{BodyError, FlowError, Http1Source, Lend, OutFraming, Source, Unread, poll_read};
 use crate::forward::UpstreamBody;
 use crate::gate::Pass;
 use crate::message::{Framing, Head, Request};
@@ -69,7 +67,7 @@ impl Source for Connection<'_> {
 impl RequestBody for Connection<'_> {
     /// A client that closed its sending side may still wait for the response, and cannot be distinguished
     /// from one that is gone. The wait is limited to `HALF_CLOSE_MS_MAX`; a reset ends it immediately.
-    fn poll_left(&mut self, cx: &mut Context<'_>, is_read: bool) -> Poll<Fault> {
+    fn poll_left(&mut self, cx: &mut Context<'_>, is_read: bool) -> Poll<Box<Fault>> {
         if is_read {
             return Poll::Pending;
         }
@@ -126,8 +124,7 @@ impl Client for Connection<'_> {
         connection_field(&mut text, request, self.keep);
         write::end(&mut text);
         self.out.release(buffers);
-        self.out =
-            Outflow::new(text, if chunked { OutFraming::Chunked } else { OutFraming::Plain });
+        self.out.begin(text, if chunked { OutFraming::Chunked } else { OutFraming::Plain });
         self.out_interim = interim;
         Ok(())
     }
@@ -196,16 +193,16 @@ impl Client for Connection<'_> {
 
 impl Connection<'_> {
     /// Reads what the client sends after the part of the request that was used, to notice its end.
-    fn poll_ended(&mut self, cx: &mut Context<'_>) -> Poll<Fault> {
+    fn poll_ended(&mut self, cx: &mut Context<'_>) -> Poll<Box<Fault>> {
         let lend = Lend::Head(&self.worker.resources.buffers);
         while !self.ended && (self.reader.buffer.is_absent() || self.reader.buffer.has_free_space())
         {
             match ready!(poll_read(cx, &mut self.stream, &mut self.reader.buffer, lend)) {
                 // Its request will never be complete.
-                Ok(0) if self.reader.lacks_bytes() => return Poll::Ready(Fault::ClientLeft),
+                Ok(0) if self.reader.lacks_bytes() => return Poll::Ready(Fault::ClientLeft.into()),
                 Ok(0) => self.ended = true,
                 Ok(_) => {}
-                Err(_) => return Poll::Ready(Fault::ClientLeft),
+                Err(_) => return Poll::Ready(Fault::ClientLeft.into()),
             }
         }
         if self.ended {

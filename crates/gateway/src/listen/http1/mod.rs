@@ -128,7 +128,7 @@ pub(super) async fn serve(
         let after = match connection.read_head(first).await {
             Ok(Next::Request(request)) => {
                 connection.after = After::Close;
-                connection.out = Outflow::idle();
+                connection.out.clear();
                 if connection.turn.is_some() {
                     // Memory that has just been used costs less than what this task last used long ago.
                     Box::pin(pipeline::exchange(worker, Ok(()), &request, &mut connection)).await;
@@ -147,7 +147,7 @@ pub(super) async fn serve(
             Err(fault) => {
                 let peer = Rc::clone(&connection.peer);
                 let unknown = Request { peer, ..Request::default() };
-                connection.out = Outflow::idle();
+                connection.out.clear();
                 connection.is_unframed = true;
                 connection.reader.start_request(BodyFraming::None);
                 pipeline::exchange(worker, Err(fault), &unknown, &mut connection).await;
@@ -169,7 +169,7 @@ pub(super) async fn serve(
 
 impl Connection<'_> {
     /// Reads one head.
-    async fn read_head(&mut self, first: bool) -> Result<Next, Fault> {
+    async fn read_head(&mut self, first: bool) -> Result<Next, Box<Fault>> {
         let compiled = self.worker.compiled();
         let (head_ms, idle_ms) = (compiled.live.head_ms, compiled.live.idle_ms);
         drop(compiled);
@@ -217,7 +217,7 @@ impl Connection<'_> {
                 Ok(Read::Drained | Read::Ended) | Err(_) => return Ok(Next::End),
             }
             if self.watch_expired() {
-                return if begun { Err(Fault::ClientTimeout) } else { Ok(Next::End) };
+                return if begun { Err(Fault::ClientTimeout.into()) } else { Ok(Next::End) };
             }
         }
     }
@@ -251,7 +251,7 @@ impl Connection<'_> {
     }
 
     /// Parses the head, if it is complete. The first `looked_at` bytes were incomplete before. The request is borrowed for parsing: a waiting connection holds none.
-    fn parse_head(&mut self, looked_at: &mut usize) -> Result<Option<Box<Request>>, Fault> {
+    fn parse_head(&mut self, looked_at: &mut usize) -> Result<Option<Box<Request>>, Box<Fault>> {
         let buffer = &mut self.reader.buffer;
         if !buffer.may_hold_head(*looked_at) {
             return Ok(None);
@@ -264,7 +264,7 @@ impl Connection<'_> {
                 buffer.compact();
                 if !buffer.has_free_space() && !buffer.grow() {
                     let reason = "Request Header Fields Too Large";
-                    return Err(Fault::Malformed { status: 431, reason });
+                    return Err(Fault::Malformed { status: 431, reason }.into());
                 }
                 Ok(None)
             }
@@ -280,7 +280,7 @@ impl Connection<'_> {
             }
             Err(rejection) => {
                 self.worker.resources.release_request(request);
-                Err(Fault::Malformed { status: rejection.status, reason: rejection.reason })
+                Err(Fault::Malformed { status: rejection.status, reason: rejection.reason }.into())
             }
         }
     }

@@ -32,7 +32,7 @@ pub(super) async fn run(
     text.extend_from_slice(b"Connection: Upgrade\r\n");
     write::field(&mut text, b"Upgrade", protocol);
     write::end(&mut text);
-    let upstream = upstream.connection();
+    let upstream = &mut *upstream.connection;
     let mut down =
         Direction { text, ..Direction::new(std::mem::take(&mut upstream.reader.buffer)) };
     let mut up = Direction::new(std::mem::take(&mut connection.reader.buffer));

@@ -218,8 +218,8 @@ impl Source for StreamClient<'_> {
 }
 
 impl RequestBody for StreamClient<'_> {
-    fn poll_left(&mut self, _: &mut Context<'_>, _: bool) -> Poll<Fault> {
-        if self.is_reset() { Poll::Ready(Fault::ClientLeft) } else { Poll::Pending }
+    fn poll_left(&mut self, _: &mut Context<'_>, _: bool) -> Poll<Box<Fault>> {
+        if self.is_reset() { Poll::Ready(Fault::ClientLeft.into()) } else { Poll::Pending }
     }
 
     fn consumed(&self) -> u64 {

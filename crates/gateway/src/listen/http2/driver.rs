@@ -271,7 +271,7 @@ where
             Err(Rejection { status, reason }) => {
                 // Nothing of a rejected head may be logged.
                 *request = Request::default();
-                Err(Fault::Malformed { status, reason })
+                Err(Fault::Malformed { status, reason }.into())
             }
         };
         request.peer = Rc::clone(&shared.peer);

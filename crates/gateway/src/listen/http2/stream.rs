@@ -13,7 +13,7 @@ use crate::pipeline;
 pub(super) struct Opened {
     pub(super) stream: OpenStream,
     pub(super) request: Box<Request>,
-    pub(super) parsed: Result<(), Fault>,
+    pub(super) parsed: Result<(), Box<Fault>>,
     pub(super) is_head_method: bool,
 }
 

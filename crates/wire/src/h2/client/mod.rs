@@ -139,7 +139,7 @@ impl Client {
             next_id: 1,
             last_id: u32::MAX,
             is_leaving: false,
-            decoder: Decoder::new(),
+            decoder: Decoder::new().remembering(),
             block: Vec::new(),
             continued: None,
             payload: None,

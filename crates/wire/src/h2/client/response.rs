@@ -48,8 +48,9 @@ fn status(value: &[u8]) -> Option<u16> {
 }
 
 fn decimal(digits: &[u8]) -> Option<u64> {
-    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
-        return None;
-    }
-    std::str::from_utf8(digits).ok()?.parse().ok()
+    let add = |sum: u64, digit: &u8| {
+        let digit = digit.checked_sub(b'0').filter(|digit| *digit < 10)?;
+        sum.checked_mul(10)?.checked_add(u64::from(digit))
+    };
+    if digits.is_empty() { None } else { digits.iter().try_fold(0, add) }
 }

@@ -13,10 +13,12 @@ pub(crate) struct Decoder {
     name: Vec<u8>,
     value: Vec<u8>,
     token: Token,
+    /// The last short value of each name in the static table, by its place; empty unless they are remembered.
+    remembered: Vec<Token>,
 }
 
-/// The last long value, encoded and decoded. Clients send the same token with each request, and keep it out of the
-/// dynamic table.
+/// A value, encoded and decoded. Clients send the same token with each request, and keep it out of the dynamic table; and
+/// some servers send the same fields with each response.
 #[derive(Debug, Default)]
 struct Token {
     code: Vec<u8>,
@@ -24,7 +26,7 @@ struct Token {
 }
 
 impl Token {
-    /// The shortest code that is remembered, in bytes.
+    /// The shortest code that counts as long, in bytes.
     const CODE_BYTES_MIN: usize = 128;
 
     /// Decodes `code`, unless it is the same as before.
@@ -83,7 +85,15 @@ impl Decoder {
             name: Vec::new(),
             value: Vec::new(),
             token: Token::default(),
+            remembered: Vec::new(),
         }
+    }
+
+    /// Remembers the last short value of each name in the static table, so that the same value is decoded once: for peers
+    /// that send few different fields. They take some 26 KiB at most.
+    pub(crate) fn remembering(mut self) -> Self {
+        self.remembered.resize_with(STATIC.len(), Token::default);
+        self
     }
 
     /// Passes each field of a complete block to `each`: name and value.
@@ -134,20 +144,20 @@ impl Decoder {
         each: &mut impl FnMut(&[u8], &[u8]),
     ) -> Result<(), CompressionError> {
         let index = integer(rest, prefix)?;
+        let place = index.checked_sub(1);
         let name = if index == 0 {
             text(rest)?.resolve(&mut self.name)?
+        } else if let Some((name, _)) = place.and_then(|place| STATIC.get(place)) {
+            name.as_bytes()
         } else {
             let (name, _) = lookup(&self.table, index)?;
-            if indexing == Indexing::None {
-                each(name, value(rest, &mut self.value, &mut self.token)?);
-                return Ok(());
-            }
             // Adding the field may evict the entry.
             self.name.clear();
             self.name.extend_from_slice(name);
             &self.name
         };
-        let value = value(rest, &mut self.value, &mut self.token)?;
+        let remembered = place.and_then(|place| self.remembered.get_mut(place));
+        let value = value(rest, &mut self.value, &mut self.token, remembered)?;
         each(name, value);
         if indexing == Indexing::Added {
             self.table.insert(name, value);
@@ -192,16 +202,18 @@ fn integer(rest: &mut &[u8], prefix: u32) -> Result<usize, CompressionError> {
     Err(INTEGER)
 }
 
-/// The value of a literal field.
+/// The value of a literal field. `remembered`: the last short one of this name, if short ones are remembered.
 #[inline]
 fn value<'a, 'b: 'a>(
     rest: &mut &'b [u8],
     scratch: &'a mut Vec<u8>,
     token: &'a mut Token,
+    remembered: Option<&'a mut Token>,
 ) -> Result<&'a [u8], CompressionError> {
-    match text(rest)? {
-        Text::Huffman(code) if code.len() >= Token::CODE_BYTES_MIN => token.decode(code),
-        text @ (Text::Plain(_) | Text::Huffman(_)) => text.resolve(scratch),
+    match (text(rest)?, remembered) {
+        (Text::Huffman(code), _) if code.len() >= Token::CODE_BYTES_MIN => token.decode(code),
+        (Text::Huffman(code), Some(remembered)) => remembered.decode(code),
+        (text @ (Text::Plain(_) | Text::Huffman(_)), _) => text.resolve(scratch),
     }
 }
 

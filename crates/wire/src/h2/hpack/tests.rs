@@ -148,6 +148,36 @@ fn a_repeated_token_is_decoded_as_before() {
 }
 
 #[test]
+fn a_repeated_field_is_decoded_as_before() {
+    let (mut remembering, mut plain) = (Decoder::new().remembering(), Decoder::new());
+    let values = ["nginx", "nginx", "Nginx", "", "nginx", "a", "a"];
+    // `server` and `date` with incremental indexing, a name of its own, and the newest entry's name.
+    for (turn, value) in values.iter().enumerate() {
+        let mut code = Vec::new();
+        huffman::encode(&mut code, value.as_bytes());
+        let text = |out: &mut Vec<u8>| {
+            out.push(0x80 | u8::try_from(code.len()).unwrap());
+            out.extend_from_slice(&code);
+        };
+        let mut block = Vec::new();
+        for name in [&[0x76][..], &[0x61], &[0x40, 1, b'n'], &[0x7e]] {
+            block.extend_from_slice(name);
+            text(&mut block);
+        }
+        let expected = format!("server: {value}\ndate: {value}\nn: {value}\nn: {value}\n");
+        assert_eq!(decode(&mut remembering, &block).as_deref(), Ok(&*expected), "{turn}");
+        assert_eq!(decode(&mut plain, &block).as_deref(), Ok(&*expected), "{turn}");
+        assert_eq!(remembering.table_bytes(), plain.table_bytes());
+    }
+    // An invalid code is not remembered: padding of more than 7 bits.
+    for decoder in [&mut remembering, &mut plain] {
+        assert!(decode(decoder, &[0x76, 0x82, 0xff, 0xff]).is_err());
+        assert!(decode(decoder, &[0x76, 0x82, 0xff, 0xff]).is_err());
+        assert_eq!(decode(decoder, &[0x76, 0x80]).as_deref(), Ok("server: \n"));
+    }
+}
+
+#[test]
 fn a_response_uses_the_static_table() {
     let mut block = Vec::new();
     status(&mut block, 200);
@@ -184,6 +214,14 @@ proptest! {
         Decoder::new().decode(&block, |name, value| got.push((name.to_vec(), value.to_vec()))).unwrap();
         let expect: Vec<_> = fields.into_iter().map(|(name, value)| (name.into_bytes(), value)).collect();
         prop_assert_eq!(got, expect);
+    }
+
+    #[test]
+    fn remembered_values_change_nothing(blocks in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..40)) {
+        let (mut remembering, mut plain) = (Decoder::new().remembering(), Decoder::new());
+        for block in blocks.iter().chain(&blocks) {
+            prop_assert_eq!(decode(&mut remembering, block), decode(&mut plain, block));
+        }
     }
 
     #[test]
