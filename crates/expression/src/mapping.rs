@@ -129,10 +129,11 @@ impl Rules {
 }
 
 /// A member's name as the name of an element. A character that XML does not allow there becomes
-/// `_JsonReader_32_`, with its number.
+/// `_JsonReader_32_`, with its number; so does the `_` of a name that holds such a mark itself, and [`member_name`]
+/// gives back each name but the empty one.
 #[must_use]
 pub fn element_name(name: &str) -> Cow<'_, str> {
-    if xml::is_ncname(name) {
+    if xml::is_ncname(name) && member_name(name) == name {
         return Cow::Borrowed(name);
     }
     let mut made = String::new();
@@ -147,11 +148,12 @@ pub fn element_name(name: &str) -> Cow<'_, str> {
         }
         Some(_) | None => name,
     };
-    for next in rest.chars() {
+    for (at, next) in rest.char_indices() {
         let mut with = String::from("a");
         with.push(next);
         let allowed = if made.is_empty() { with.get(1..).unwrap_or_default() } else { &with };
-        if xml::is_ncname(allowed) {
+        let is_mark = rest.get(at..).is_some_and(|rest| rest.starts_with(CHARACTER));
+        if xml::is_ncname(allowed) && !is_mark {
             made.push(next);
         } else {
             made.push_str(&format!("{CHARACTER}{}_", u32::from(next)));
@@ -184,8 +186,10 @@ pub fn member_name(name: &str) -> Cow<'_, str> {
                 rest = after;
             }
             None => {
-                made.push_str(CHARACTER);
-                rest = after;
+                // The last `_` may begin the next mark.
+                let text = CHARACTER.trim_end_matches('_');
+                made.push_str(text);
+                rest = rest.get(before.len() + text.len()..).unwrap_or_default();
             }
         }
     }
@@ -273,6 +277,24 @@ mod tests {
             r#"{"12X":1,"$id":2,"a b":3,"@":4}"#,
         );
         check_xml(&[], "<a_JsonReader_b_>1</a_JsonReader_b_>", r#"{"a_JsonReader_b_":1}"#);
+    }
+
+    #[test]
+    fn names_that_look_like_marks_survive() {
+        for name in [
+            "_JsonReader_45_",
+            "_JsonReader_PD_12X",
+            "_JsonReader_PS_id",
+            "a_JsonReader_45_JsonReader_46_",
+            "_JsonReader b",
+            "1_JsonReader_45_",
+            "$_JsonReader_PD_1",
+            "--B\r_JsonReader_45_\nx",
+        ] {
+            let element = element_name(name);
+            assert!(xml::is_ncname(&element), "{name:?} as {element}");
+            assert_eq!(member_name(&element), name, "{element}");
+        }
     }
 
     #[test]
