@@ -67,8 +67,34 @@ pub(super) fn has_forbidden_target_byte(target: &[u8]) -> bool {
 /// The position of the first control character.
 #[inline]
 fn first_control(bytes: &[u8]) -> Option<usize> {
-    first(bytes, |block| up_to(block, 0x1f) | block.simd_eq(u8x16::splat(DELETE)))
+    let (start, rest) = bytes.split_at(bytes.len().min(SHORT));
+    match first(start, controls) {
+        None if !rest.is_empty() => Some(SHORT + first_control_of_rest(rest)?),
+        found => found,
+    }
 }
+
+/// The same, for the rest of a long value, such as a token: by larger steps up to the last one.
+#[inline(never)]
+fn first_control_of_rest(bytes: &[u8]) -> Option<usize> {
+    let (steps, _) = bytes.as_chunks::<64>();
+    let has_none = |step: &&[u8; 64]| {
+        let blocks = step.as_chunks().0.iter();
+        let found = blocks.fold(u8x16::splat(0), |found, block| found | controls(u8x16::new(*block)));
+        found.to_bitmask() == 0
+    };
+    let clean = steps.iter().take_while(has_none).count() * 64;
+    Some(clean + first(bytes.get(clean..)?, controls)?)
+}
+
+/// Marks the control characters.
+#[inline]
+fn controls(block: u8x16) -> u8x16 {
+    up_to(block, 0x1f) | block.simd_eq(u8x16::splat(DELETE))
+}
+
+/// Most values are shorter, in bytes.
+const SHORT: usize = 48;
 
 /// Marks the bytes that are at most `highest`.
 #[inline]
