@@ -5,6 +5,7 @@
 //! rather than being rejected, since a place is often free a moment later.
 
 use std::future::poll_fn;
+use std::rc::Rc;
 use std::task::Poll;
 
 use base::limits::{
@@ -16,26 +17,24 @@ use wire::http1::BodyFraming;
 use crate::client::Client;
 use crate::compiled::Live;
 use crate::exchange::Exchange;
-use crate::gate::Pass;
+use crate::gate::{Gate, Pass};
 use crate::message::Request;
 use crate::request_body::{Unwanted, body_fault};
 use crate::share::{Places, Share, Whose};
 use crate::worker::Worker;
 use crate::worker_api::WorkerApi;
 
-/// One of the shares that a request counts in, and its limits.
-struct Limited<'a> {
-    share: &'a Share,
-    requests_max: usize,
-    early_uploads_max: usize,
-    /// Why a request is denied that has waited too long for its place.
-    denial: Denial,
-    /// Whose slowest requests give way to one that waits.
-    whose: Whose,
+/// The shares that a request counts in, and its limits there.
+struct Shares<'a> {
+    /// `None`: a trusted proxy, whose clients are not known.
+    client: Option<&'a Share>,
+    api: &'a Share,
+    all: &'a Share,
+    /// The API's.
+    key: u32,
+    /// Most requests of the client, of the API and of the worker.
+    requests_max: [usize; 3],
 }
-
-/// The shares of a request.
-struct Shares<'a>([Option<Limited<'a>>; 3]);
 
 /// What an admitted request holds until the head of the response.
 #[derive(Default)]
@@ -138,64 +137,42 @@ async fn body_flows<C: Client>(
 
 impl<'a> Shares<'a> {
     fn of(worker: &'a Worker, live: &Live, request: &'a Request, api: &'a WorkerApi) -> Self {
-        let all = worker.descriptors.requests_max;
-        let requests_max = [live.client_requests_max, all.min(live.api_requests_max), all];
-        let shares = (request.peer.share(), &*api.share, &worker.share);
-        Self::new(shares, api.key(), requests_max)
-    }
-
-    /// `shares` and `requests_max`: of the client, of the API with this key, and of the worker.
-    fn new(
-        (client, api, all): (Option<&'a Share>, &'a Share, &'a Share),
-        key: u32,
-        requests_max: [usize; 3],
-    ) -> Self {
-        let [client_max, api_max, all_max] = requests_max;
-        Self([
-            client.map(|share| Limited {
-                share,
-                requests_max: client_max,
-                early_uploads_max: EARLY_UPLOADS_PER_CLIENT_MAX,
-                denial: Denial::ClientBusy,
-                whose: Whose::Nobody,
-            }),
-            Some(Limited {
-                share: api,
-                requests_max: api_max,
-                early_uploads_max: EARLY_UPLOADS_PER_API_MAX,
-                denial: Denial::Overloaded,
-                whose: Whose::Api(key),
-            }),
-            Some(Limited {
-                share: all,
-                requests_max: all_max,
-                early_uploads_max: EARLY_UPLOADS_MAX,
-                denial: Denial::Overloaded,
-                whose: Whose::Anybody,
-            }),
-        ])
+        let all_max = worker.descriptors.requests_max;
+        Self {
+            client: request.peer.share(),
+            api: &api.share,
+            all: &worker.share,
+            key: api.key(),
+            requests_max: [live.client_requests_max, all_max.min(live.api_requests_max), all_max],
+        }
     }
 
     /// A place in each share, if all have one now.
     fn try_places(&self) -> Option<Places> {
-        self.try_each(|limited| limited.share.requests.try_pass(limited.requests_max))
+        self.try_each(self.requests_max, |share| &share.requests)
     }
 
     fn try_early_upload(&self) -> Option<Places> {
-        self.try_each(|limited| limited.share.early_uploads.try_pass(limited.early_uploads_max))
+        const MAX: [usize; 3] =
+            [EARLY_UPLOADS_PER_CLIENT_MAX, EARLY_UPLOADS_PER_API_MAX, EARLY_UPLOADS_MAX];
+        self.try_each(MAX, |share| &share.early_uploads)
     }
 
-    fn try_each(&self, enter: impl Fn(&Limited<'_>) -> Option<Pass>) -> Option<Places> {
-        let mut places = Places::default();
-        for (place, limited) in places.iter_mut().zip(&self.0) {
-            if let Some(limited) = limited {
-                *place = Some(enter(limited)?);
-            }
-        }
-        Some(places)
+    fn try_each(
+        &self,
+        [client_max, api_max, all_max]: [usize; 3],
+        gate: impl Fn(&Share) -> &Rc<Gate>,
+    ) -> Option<Places> {
+        let client = match self.client {
+            Some(share) => Some(gate(share).try_pass(client_max)?),
+            None => None,
+        };
+        let api = gate(self.api).try_pass(api_max)?;
+        Some([client, Some(api), Some(gate(self.all).try_pass(all_max)?)])
     }
 
-    /// A place in each share, as soon as there is one.
+    /// A place in each share, as soon as there is one. The slowest requests of an API give way to one that waits for a
+    /// place in it, those of all APIs to one that waits for any; nobody gives way to a client's own.
     async fn wait<C: Client>(
         &self,
         worker: &Worker,
@@ -203,15 +180,21 @@ impl<'a> Shares<'a> {
         client: &mut C,
     ) -> Result<Places, Box<Fault>> {
         client.watch().set(worker.resources.deadline_us(live.connect_ms));
+        let shares = [
+            (self.client, Whose::Nobody, Denial::ClientBusy),
+            (Some(self.api), Whose::Api(self.key), Denial::Overloaded),
+            (Some(self.all), Whose::Anybody, Denial::Overloaded),
+        ];
         let mut places = Places::default();
-        for (place, limited) in places.iter_mut().zip(&self.0) {
-            let Some(limited) = limited else { continue };
-            let gate = &limited.share.requests;
-            *place = match gate.try_pass(limited.requests_max) {
+        for ((place, most), (share, whose, denial)) in
+            places.iter_mut().zip(self.requests_max).zip(shares)
+        {
+            let Some(Share { requests: gate, .. }) = share else { continue };
+            *place = match gate.try_pass(most) {
                 Some(pass) => Some(pass),
                 None => {
-                    let waited = worker.crowds.wait(gate, limited.whose, client).await;
-                    Some(waited.map_err(|unwanted| denied(unwanted, limited.denial))?)
+                    let waited = worker.crowds.wait(gate, whose, client).await;
+                    Some(waited.map_err(|unwanted| denied(unwanted, denial))?)
                 }
             };
         }
@@ -234,7 +217,8 @@ mod tests {
     fn uploads_without_bodies_are_limited_by_client_by_api_and_in_all() {
         let all = Share::default();
         let enter = |client: Option<&Share>, api: &Share| {
-            Shares::new((client, api, &all), 1, [usize::MAX; 3]).try_early_upload()
+            let requests_max = [usize::MAX; 3];
+            Shares { client, api, all: &all, key: 1, requests_max }.try_early_upload()
         };
         let fill = |client: Option<&Share>, api: &Share| -> Vec<Places> {
             std::iter::from_fn(|| enter(client, api)).collect()

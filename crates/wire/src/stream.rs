@@ -8,7 +8,7 @@ use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsStream;
 
@@ -73,6 +73,10 @@ impl Stream {
     /// Ready if a read would return bytes, the end or an error. A TLS record may turn out to hold nothing for the reader.
     pub fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match self {
+            // Asking the socket's state first costs less than registering in vain.
+            Self::Clear(tcp) if tcp.try_io(Interest::READABLE, || Ok(())).is_ok() => {
+                Poll::Ready(())
+            }
             Self::Clear(tcp) => tcp.poll_read_ready(cx).map(drop),
             // What was decrypted before is in no socket.
             Self::Tls(tls) if !tls.get_ref().1.wants_read() => Poll::Ready(()),

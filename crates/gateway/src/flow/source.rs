@@ -2,7 +2,7 @@
 
 use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use tokio::io::{AsyncRead, ReadBuf};
@@ -116,8 +116,7 @@ pub(crate) enum Lend<'a> {
     Body(&'a Buffers),
 }
 
-/// One read into `buffer`, which is borrowed if absent, and released if nothing arrived. `Ok(0)`: the peer
-/// sends no more.
+/// One read into `buffer`, which is borrowed if absent and something arrived. `Ok(0)`: the peer sends no more.
 pub(crate) fn poll_read(
     cx: &mut Context<'_>,
     stream: &mut Stream,
@@ -126,6 +125,7 @@ pub(crate) fn poll_read(
 ) -> Poll<io::Result<usize>> {
     let (Lend::Head(buffers) | Lend::Body(buffers)) = lend;
     if buffer.is_absent() {
+        ready!(stream.poll_readable(cx));
         *buffer = match lend {
             Lend::Head(buffers) => buffers.head(),
             Lend::Body(buffers) => buffers.body(),

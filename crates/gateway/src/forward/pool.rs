@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
 use std::ops::Bound;
+use std::pin::pin;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
@@ -344,28 +345,43 @@ impl Pool {
         leasing: Leasing<'_>,
         body: &mut impl RequestBody,
     ) -> Result<Box<Connection>, ConnectFailure> {
-        let passes = self.passes(&leasing, body).await;
-        let passes = passes.map_err(|fault| ConnectFailure { fault, endpoint_blameless: true })?;
+        let passes = match self.try_passes(leasing.limits) {
+            Some(passes) => passes,
+            // Boxed, so that the rare cases do not enlarge every future.
+            None => Box::pin(self.wait_for_passes(&leasing, body)).await?,
+        };
         let (pool, idle_max) = (Rc::clone(self), leasing.limits.idle_max);
         let lease = Lease { pool, idle_max, _passes: passes };
         self.follow_name();
         let may_reuse = leasing.freshness == Freshness::Any;
         let now_us = leasing.resources.coarse_us();
         let is_open = |connection: &mut Box<Connection>| !connection.stream.is_stale();
-        let ips = match self.change(|addresses| addresses.take(may_reuse, now_us, is_open)) {
+        match self.change(|addresses| addresses.take(may_reuse, now_us, is_open)) {
             Ok((mut connection, _, _)) => {
                 (connection.reused, connection.lease) = (true, Some(lease));
-                return Ok(connection);
+                Ok(connection)
             }
-            Err(ips) => ips,
-        };
-        let Leasing { tls, connect_ms, .. } = leasing;
-        let authority = self.authority();
+            Err(ips) => Box::pin(self.open(ips, leasing, lease, body)).await,
+        }
+    }
+
+    /// Opens a connection to one of `ips`.
+    ///
+    /// # Errors
+    /// As [`Pool::lease`].
+    async fn open(
+        &self,
+        ips: Vec<IpAddr>,
+        leasing: Leasing<'_>,
+        lease: Lease,
+        body: &mut impl RequestBody,
+    ) -> Result<Box<Connection>, ConnectFailure> {
+        let Leasing { resources, tls, connect_ms, .. } = leasing;
+        let (authority, now_us) = (self.authority(), resources.coarse_us());
         // A request that has waited for other connections has as long for its own.
-        let deadline_us = leasing.resources.deadline_us(connect_ms);
+        let deadline_us = resources.deadline_us(connect_ms);
         body.watch().set(deadline_us.min(leasing.latest_us));
-        // Boxed, so that the rare case does not enlarge every future.
-        let connecting = Box::pin(self.connect(ips, tls, connect_ms, now_us));
+        let connecting = pin!(self.connect(ips, tls, connect_ms, now_us));
         let fault = match while_wanted(body, connecting).await {
             Ok(Ok(Connected { stream, ip, own })) => {
                 self.opened.set(self.opened.get() + 1);
@@ -389,23 +405,35 @@ impl Pool {
         Err(ConnectFailure { fault, endpoint_blameless: leasing.latest_us < deadline_us })
     }
 
-    async fn passes(
+    /// The passes of a connection, if no limit is reached and nobody waits.
+    fn try_passes(&self, limits: &SetLimits) -> Option<Passes> {
+        let of_set = match &limits.gate {
+            Some(gate) => Some(gate.try_pass()?),
+            None => None,
+        };
+        Some((self.gate.try_pass()?, of_set))
+    }
+
+    async fn wait_for_passes(
         &self,
         leasing: &Leasing<'_>,
         body: &mut impl RequestBody,
-    ) -> Result<Passes, Box<Fault>> {
+    ) -> Result<Passes, ConnectFailure> {
         let wait_ms = leasing.limits.wait_ms;
         let wait_end_us = leasing.resources.deadline_us(wait_ms.unwrap_or(leasing.connect_ms));
         body.watch().set(wait_end_us.min(leasing.latest_us));
-        let refused = |refusal| match refusal {
-            Refusal::Unwanted(Unwanted::Left(fault)) => fault,
-            Refusal::Unwanted(Unwanted::TimeUp) if wait_ms.is_none() => {
-                let waited_ms = leasing.connect_ms;
-                Fault::ConnectTimeout { authority: self.authority(), waited_ms }.into()
-            }
-            Refusal::Full | Refusal::Unwanted(Unwanted::TimeUp) => {
-                Fault::NotReady { authority: self.authority() }.into()
-            }
+        let refused = |refusal| {
+            let fault = match refusal {
+                Refusal::Unwanted(Unwanted::Left(fault)) => fault,
+                Refusal::Unwanted(Unwanted::TimeUp) if wait_ms.is_none() => {
+                    let waited_ms = leasing.connect_ms;
+                    Fault::ConnectTimeout { authority: self.authority(), waited_ms }.into()
+                }
+                Refusal::Full | Refusal::Unwanted(Unwanted::TimeUp) => {
+                    Fault::NotReady { authority: self.authority() }.into()
+                }
+            };
+            ConnectFailure { fault, endpoint_blameless: true }
         };
         let of_set = match &leasing.limits.gate {
             Some(gate) => match gate.try_pass() {

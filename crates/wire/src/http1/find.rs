@@ -80,7 +80,8 @@ fn first_control_of_rest(bytes: &[u8]) -> Option<usize> {
     let (steps, _) = bytes.as_chunks::<64>();
     let has_none = |step: &&[u8; 64]| {
         let blocks = step.as_chunks().0.iter();
-        let found = blocks.fold(u8x16::splat(0), |found, block| found | controls(u8x16::new(*block)));
+        let found =
+            blocks.fold(u8x16::splat(0), |found, block| found | controls(u8x16::new(*block)));
         found.to_bitmask() == 0
     };
     let clean = steps.iter().take_while(has_none).count() * 64;
