@@ -37,7 +37,7 @@ impl Route<'_> {
     pub(crate) fn operation(&self) -> Result<&Operation, Box<Fault>> {
         let operations = &self.api.routes().api.operations;
         let operation = operations.get(self.operation);
-        Ok(operation.ok_or(Fault::Denied(Denial::NoResource))?)
+        Ok(operation.ok_or_else(|| Fault::Denied(Denial::NoResource))?)
     }
 
     /// Chooses the endpoints for the caller's kind of key.
@@ -56,10 +56,11 @@ impl Route<'_> {
     /// The API has none for this kind of key.
     pub(crate) fn balancer(&self) -> Result<&Rc<Balancer>, Box<Fault>> {
         let balancer = self.api.balancers.get(self.set);
-        Ok(balancer.ok_or(Fault::Denied(match self.key_type {
+        let denial = || match self.key_type {
             Some(KeyType::Sandbox) => Denial::NoSandboxEndpoint,
             Some(KeyType::Production) | None => Denial::NoProductionEndpoint,
-        }))?)
+        };
+        Ok(balancer.ok_or_else(|| Fault::Denied(denial()))?)
     }
 }
 
