@@ -46,7 +46,7 @@ help: ## this list
 ##@ Use
 
 run: build-needs ## build quickly and start everything on this machine, with a sample API and a Synapse sample
-	cargo build --profile quick --package penstock --no-default-features --features mimalloc
+	cargo build --profile quick --package penstock --no-default-features --features control,mimalloc
 	exec $(TARGET_DIR)/quick/penstock up $(ARGS)
 
 release: build-needs ## build the release: target/release/penstock
@@ -99,7 +99,7 @@ fuzz: build-needs ## fuzz and simulate with fresh seeds, SECONDS_EACH=60 per tar
 # Both packages get the same static binary, built as `make run` builds it.
 packages-check: ## build the Debian package and the image from a quick build, and check them
 	@$(call need,readelf,apt-get install binutils)
-	make --no-print-directory image PROFILE=quick FEATURES="--no-default-features --features mimalloc"
+	make --no-print-directory image PROFILE=quick FEATURES="--no-default-features --features control,mimalloc"
 	packaging/deb $(TARGET_DIR)/$(HOST)/quick/penstock $(VERSION) $(DEB)
 	packaging/check $(DEB) $(IMAGE)
 
@@ -108,7 +108,7 @@ check-steps = "formatting" "cargo fmt --all -- --check" \
   "direction rules" "cargo xtask tidy" \
   "licences" "$(if $(shell command -v cargo-deny 2>/dev/null),cargo deny --all-features check bans licenses sources,skip: cargo-deny is missing (cargo install --locked cargo-deny))"
 
-check-run = cargo check --package penstock --no-default-features --features mimalloc
+check-run = cargo check --package penstock --no-default-features --features control,mimalloc
 
 # Journeys start the built program, so it is built first. `--workspace --tests` gives its dependencies the features that
 # they have in the tests; with `--package penstock` alone, most of this workspace is compiled twice.

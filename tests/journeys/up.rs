@@ -66,9 +66,16 @@ fn run_curls(printed: &str) -> Vec<String> {
 #[track_caller]
 fn check_curls(printed: &str) {
     let responses = run_curls(printed);
-    let [http, https, order, denied] = responses.as_slice() else {
-        panic!("four lines in {printed}")
+    let [token, http, https, many, order, denied] = responses.as_slice() else {
+        panic!("six lines in {printed}")
     };
+    assert!(token.starts_with("HTTP/") && token.contains(" 200"), "{token}");
+    assert!(token.contains("\"access_token\":\"ey"), "{token}");
+    // Its plan allows 20 a minute, a part of which may be used.
+    let (allowed, limited): (Vec<&str>, Vec<&str>) =
+        many.split_whitespace().partition(|status| *status == "200");
+    assert!(allowed.len() <= 20 && limited.len() >= 5, "{many}");
+    assert!(limited.iter().all(|status| *status == "429"), "{many}");
     for response in [http, https] {
         assert!(response.starts_with("HTTP/"), "{response}");
         assert!(response.lines().next().unwrap().contains(" 200"), "{response}");
@@ -153,7 +160,7 @@ fn flags_replace_the_ports_of_the_configuration() {
     process.signal(SIGINT);
     assert_eq!(process.wait().code(), Some(0));
     // An edited sample is not overwritten.
-    edit(folder.path(), "apis/echo.yaml", &[("title: Echo", "title: Mine")]);
+    edit(folder.path(), "apis/echo.yaml", &[("# The sample API", "# My sample API")]);
     let arguments = ["up", "--data", "data dir", "--echo", &free_port().to_string()];
     let (code, text) = Process::run(folder.path(), &arguments);
     assert_eq!(code, Some(2), "{text}");

@@ -37,7 +37,7 @@ impl Route<'_> {
     pub(crate) fn operation(&self) -> Result<&Operation, Box<Fault>> {
         let operations = &self.api.routes().api.operations;
         let operation = operations.get(self.operation);
-        Ok(operation.ok_or_else(|| Fault::Denied(Denial::NoResource))?)
+        Ok(operation.ok_or(Fault::Denied(Denial::NoResource))?)
     }
 
     /// Chooses the endpoints for the caller's kind of key.

@@ -47,6 +47,7 @@ use wire::tls::ServerCertificates;
 use crate::keys::Keys;
 use crate::manager::Manager;
 
+pub use register::put_client;
 pub use store::{Database, StoreError};
 pub use users::{ADMIN, UserChange, UserError, change_user, list_users};
 

@@ -4,15 +4,17 @@
 
 use std::net::IpAddr;
 
+use base::{Clock, SystemClock, SystemEntropy};
 use http::{HeaderMap, StatusCode};
 use jose::KeySet;
 use serde::Deserialize;
 use serde_json::json;
-use store::{Client, TokenType};
+use store::{Client, Database, Store, TokenType};
 
 use crate::manager::{Manager, is_name};
 use crate::reply::{Refusal, Reply};
 use crate::token::GRANTS;
+use crate::users::{ADMIN, UserError};
 use crate::{limits, reply, secrets};
 
 /// How clients authenticate. Source: RFC 7591 section 2.
@@ -225,6 +227,37 @@ async fn register(
     };
     tracing::info!(client = id, owner, "client registered");
     Ok(Registered { id, secret, wanted })
+}
+
+/// Registers a client of [`ADMIN`] for `client_credentials`, with this id; or gives the one of that name a new secret.
+/// Returns its id and secret.
+///
+/// # Errors
+/// The store cannot be used.
+pub fn put_client(
+    database: &Database,
+    name: &str,
+    id: &str,
+) -> Result<(String, String), UserError> {
+    let secret = secrets::secret(&SystemEntropy);
+    let client = Client {
+        id: id.to_owned(),
+        secret: secrets::hash(&secret),
+        jwks: String::new(),
+        name: name.to_owned(),
+        owner: ADMIN.to_owned(),
+        grants: "client_credentials".to_owned(),
+        scopes: String::new(),
+        redirects: String::new(),
+        token_type: TokenType::Jwt,
+        created_s: SystemClock::new().now().unix_s,
+    };
+    crate::runtime()?.block_on(async {
+        let store = Store::open(database).await?;
+        let id = store.put_client(&client).await?;
+        store.close().await;
+        Ok((id, secret))
+    })
 }
 
 /// The public keys of a client, as they are stored.

@@ -134,6 +134,14 @@ pub(crate) fn beside(
     start(control, &settings.gateway.data, certificates).map(Some)
 }
 
+/// Registers the client of the sample application. Returns its id and its secret.
+pub(crate) fn sample_client(
+    settings: &ControlSettings,
+    id: &str,
+) -> Result<(String, String), Failure> {
+    manager::put_client(&database(&settings.store), "sample", id).map_err(Failure::error)
+}
+
 /// What is printed once.
 pub(crate) fn announcement(user: &str, password: &str) -> String {
     format!("User `{user}` of the control plane, password (shown only now): {password}\n")

@@ -19,7 +19,11 @@ use crate::failure::Failure;
 
 const SAMPLE_API: &str = include_str!("../../../../examples/echo.yaml");
 const SAMPLE_ARTEFACT: &str = include_str!("../../../../examples/orders.xml");
-/// The endpoint in both samples, without its port.
+const SAMPLE_APPLICATION: &str = include_str!("../../../../examples/application.toml");
+/// Its client, and its requests a minute.
+const CLIENT_ID: &str = "sample-client";
+const REQUESTS_PER_MINUTE: u32 = 20;
+/// The endpoint in the samples, without its port.
 const ECHO: &str = "127.0.0.1:";
 const ECHO_PORT: u16 = 8688;
 const ISSUER_NAME: &str = "resident";
@@ -28,17 +32,18 @@ const ISS: &str = "https://localhost:9443/oauth2/token";
 /// Lifetime of the token that each start writes.
 const TOKEN_DAYS: u64 = 30;
 
-/// Run a gateway with a sample API and a Synapse sample, an echo backend, keys and a token on this machine
+/// Run a gateway with a sample API and its application, a Synapse sample, an echo backend, keys and a token on this
+/// machine
 ///
-/// The first start writes a configuration, both samples and a signing key to the data folder; later starts read
+/// The first start writes a configuration, the samples and a signing key to the data folder; later starts read
 /// them. Addresses given by flags replace those of the configuration for this run.
 #[derive(Args)]
 #[command(after_help = "Examples:
   penstock up                            (prints curl commands to paste)
   penstock up --http 9080 --echo 9688    (other ports)
 
-While it runs, edit penstock-data/apis/echo.yaml or add your own OpenAPI file beside it, and Synapse artefacts and
-archives in penstock-data/artifacts.")]
+While it runs, edit penstock-data/apis/echo.yaml, or add your own OpenAPI file beside it and a subscription to it in
+penstock-data/applications/sample.toml. Synapse artefacts and archives go to penstock-data/artifacts.")]
 pub(crate) struct Arguments {
     /// Data folder
     #[arg(long, value_name = "DIR", default_value = "penstock-data")]
@@ -71,9 +76,13 @@ struct Places {
     configuration: PathBuf,
     sample: PathBuf,
     artefact: PathBuf,
+    application: PathBuf,
     signing_key: PathBuf,
     jwks: PathBuf,
     token: PathBuf,
+    /// `id:secret` of the sample application's client.
+    #[cfg(feature = "control")]
+    client: PathBuf,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -93,12 +102,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     #[cfg(feature = "control")]
     let control = super::control::beside(&serving.settings, &serving.certificates)?;
     #[cfg(feature = "control")]
-    let control = announce(control)?;
+    let (control, token_request) = announce(control, &serving.settings, &places)?;
+    #[cfg(not(feature = "control"))]
+    let token_request = String::new();
     #[cfg(not(feature = "control"))]
     if serving.settings.control.is_some() {
         tracing::warn!("this build has no control plane; [control] is not used");
     }
-    drop(stdout(&welcome(&serving, &places, echo_address, has_token)));
+    drop(stdout(&welcome(&serving, &places, echo_address, has_token, &token_request)));
     let ended = serving.wait();
     drop(echo);
     #[cfg(feature = "control")]
@@ -106,16 +117,35 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     ended
 }
 
-/// Prints the address of the control plane, and the password that its first start generated.
+/// Prints the address of the control plane, and the password that its first start generated. Returns the `curl` line
+/// for a token, too.
 #[cfg(feature = "control")]
-fn announce(control: Option<manager::Control>) -> Result<Option<manager::Control>, Failure> {
-    let Some(mut control) = control else { return Ok(None) };
+fn announce(
+    control: Option<manager::Control>,
+    settings: &Settings,
+    places: &Places,
+) -> Result<(Option<manager::Control>, String), Failure> {
+    let Some(mut control) = control else { return Ok((None, String::new())) };
     stdout(&format!("Control plane: https://{}\n", control.address()))?;
     if let Some(password) = control.take_generated_password() {
         stdout(&super::control::announcement(manager::ADMIN, &password))?;
     }
     stdout("\n")?;
-    Ok(Some(control))
+    let Some(of_control) = settings.control.as_ref().filter(|_| places.application.exists()) else {
+        return Ok((Some(control), String::new()));
+    };
+    if !places.client.exists() {
+        let (id, secret) = super::control::sample_client(of_control, CLIENT_ID)?;
+        let client = format!("{id}:{secret}\n");
+        written(&places.client, follow::write_private(&places.client, client.as_bytes()))?;
+    }
+    let (trust, client) = (trust(settings), quoted(&places.client.display().to_string()));
+    let url = format!("https://{}/oauth2/token", control.address());
+    let request = format!(
+        "A token of the sample application, from the key manager:\n\n\
+         curl -i {trust} -u \"$(cat {client})\" -d grant_type=client_credentials {url}\n\n"
+    );
+    Ok((Some(control), request))
 }
 
 impl Places {
@@ -127,21 +157,28 @@ impl Places {
             configuration: data.join("penstock.toml"),
             sample: data.join("apis/echo.yaml"),
             artefact: data.join("artifacts/orders.xml"),
+            application: data.join("applications/sample.toml"),
             signing_key: data.join("keys/signing.pem"),
             jwks: data.join("keys/jwks.json"),
             token: data.join("token"),
+            #[cfg(feature = "control")]
+            client: data.join("client"),
         })
     }
 
     /// The files of the samples, and what a first start writes to them.
-    fn samples(&self) -> [(&Path, &'static str); 2] {
-        [(&self.sample, SAMPLE_API), (&self.artefact, SAMPLE_ARTEFACT)]
+    fn samples(&self) -> [(&Path, &'static str); 3] {
+        [
+            (&self.sample, SAMPLE_API),
+            (&self.artefact, SAMPLE_ARTEFACT),
+            (&self.application, SAMPLE_APPLICATION),
+        ]
     }
 }
 
 /// Writes the files that are missing, the configuration last, so that an interrupted first start is repeated.
 fn first_start(places: &Places) -> Result<(), Failure> {
-    for file in [&places.sample, &places.artefact, &places.signing_key] {
+    for file in [&places.sample, &places.artefact, &places.application, &places.signing_key] {
         let folder = file.parent().unwrap_or(Path::new("."));
         fs::create_dir_all(folder).map_err(|error| Failure::file("create", folder, &error))?;
     }
@@ -164,6 +201,7 @@ fn first_start(places: &Places) -> Result<(), Failure> {
         artefacts: "artifacts/",
         admin: "127.0.0.1:9201",
         apis: "apis/",
+        applications: "applications/",
         data: "data/",
         issuer_name: ISSUER_NAME,
         iss: ISS,
@@ -176,7 +214,8 @@ fn first_start(places: &Places) -> Result<(), Failure> {
 
 /// Points the samples to the echo backend on `port`. An edited sample is not changed.
 fn move_echo(places: &Places, port: u16) -> Result<(), Failure> {
-    for (file, sample) in places.samples().into_iter().filter(|(file, _)| file.exists()) {
+    let with_endpoint = |(file, sample): &(&Path, &str)| sample.contains(ECHO) && file.exists();
+    for (file, sample) in places.samples().into_iter().filter(with_endpoint) {
         let text = fs::read_to_string(file).map_err(|error| Failure::file("read", file, &error))?;
         let current = echo_port(&text);
         if current == Some(port) {
@@ -211,7 +250,7 @@ fn renew_token(places: &Places) -> Result<bool, Failure> {
     let claims = serde_json::json!({
         "iss": ISS,
         "sub": "sample-user",
-        "client_id": "sample-client",
+        "client_id": CLIENT_ID,
         "iat": now_s,
         "exp": now_s + TOKEN_DAYS * 86_400,
     });
@@ -304,6 +343,7 @@ fn welcome(
     places: &Places,
     echo: Option<SocketAddr>,
     has_token: bool,
+    token_request: &str,
 ) -> String {
     let addresses = serving.addresses();
     let urls = [
@@ -338,8 +378,9 @@ fn welcome(
         quoted(&places.token.display().to_string())
     );
     let body = "-d '{\"hello\":\"world\"}'";
+    text += token_request;
     if has_token {
-        text += &format!("With the token (valid for {TOKEN_DAYS} days):\n\n");
+        text += &format!("With one that is valid for {TOKEN_DAYS} days:\n\n");
         if let Some(url) = http {
             text += &format!("curl -i {bearer} {body} {url}{path}\n\n");
         }
@@ -347,6 +388,13 @@ fn welcome(
             let trust = trust(&serving.settings);
             text += &format!("curl -i {trust} {bearer} {body} {url}{path}\n\n");
         }
+    }
+    if let Some(url) = http.as_ref().filter(|_| has_token && places.application.exists()) {
+        let more = REQUESTS_PER_MINUTE + 5;
+        text += &format!(
+            "More requests than its plan allows, {REQUESTS_PER_MINUTE} a minute (status 429):\n\n\
+             curl -s -o /dev/null -w '%{{http_code}} ' {bearer} '{url}{path}/[1-{more}]'\n\n"
+        );
     }
     if let Some(at) = addresses.integration_http.filter(|_| places.artefact.exists()) {
         text += "An order in JSON, which its backend gets, and returns, as XML:\n\n";

@@ -14,6 +14,8 @@ pub struct FirstStart<'a> {
     pub admin: &'a str,
     /// The folder of API descriptions.
     pub apis: &'a str,
+    /// The folder of applications.
+    pub applications: &'a str,
     /// The folder for generated keys and certificates.
     pub data: &'a str,
     /// Name of the issuer, and the `iss` of its tokens.
@@ -33,6 +35,7 @@ pub fn render_default(first: &FirstStart<'_>) -> String {
     let [http, https, admin] = [http, https, admin].map(|text| quoted(text));
     let [integration, artefacts] = [integration, artefacts].map(|text| quoted(text));
     let [apis, data, jwks] = [apis, data, jwks].map(|text| quoted(text));
+    let applications = quoted(first.applications);
     let [issuer_name, iss] = [issuer_name, iss].map(|text| quoted(text));
     let control = first.control.map_or_else(String::new, |(https, key)| {
         let [https, key] = [https, key].map(quoted);
@@ -56,6 +59,7 @@ url = \"sqlite:penstock.db\"
 http = {http}     # change the port here if it is in use
 https = {https}
 apis = [{apis}]             # OpenAPI files and folders, watched
+applications = [{applications}]   # a token's application must be subscribed to the API; absent: every token will do
 data = {data}               # generated keys and certificates
 strict_paths = true           # paths with `//`, `;`, `%2F` or dot segments get 400
 # workers = 1                 # default: one per available CPU

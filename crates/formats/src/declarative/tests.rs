@@ -568,6 +568,7 @@ fn the_file_of_a_first_start_has_no_diagnostics() {
         artefacts: "artifacts/",
         admin: "127.0.0.1:9201",
         apis: "apis \"new\"\\",
+        applications: "applications/",
         data: ".",
         issuer_name: "resident",
         iss: "https://localhost:9443/oauth2/token",
@@ -578,6 +579,7 @@ fn the_file_of_a_first_start_has_no_diagnostics() {
     assert_eq!(diagnostics, []);
     let settings = settings.expect("it is complete");
     assert_eq!(settings.gateway.apis, [PathBuf::from("etc/apis \"new\"\\")]);
+    assert_eq!(settings.gateway.applications, [PathBuf::from("etc/applications/")]);
     assert!(settings.gateway.strict_paths);
     assert_eq!(settings.integration.artefacts, [PathBuf::from("etc/artifacts/")]);
     let issuer = settings.issuers.first().map(|issuer| (issuer.name.as_str(), issuer.iss.as_str()));
