@@ -9,7 +9,7 @@
 use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -49,6 +49,8 @@ pub(crate) struct Job {
     pub(crate) unavailable: Vec<PathBuf>,
     /// The same for keys.
     pub(crate) keyless: Vec<String>,
+    /// Of an earlier snapshot in the same folder.
+    pub(crate) lock: Option<Arc<File>>,
 }
 
 /// What was written.
@@ -59,6 +61,8 @@ pub(crate) struct Written {
     pub(crate) left_out: usize,
     /// What is wrong with the folder nevertheless.
     pub(crate) problems: Vec<String>,
+    /// While it is kept, no other process writes to the folder.
+    pub(crate) lock: Arc<File>,
 }
 
 /// The texts of a snapshot by kind and name.
@@ -141,6 +145,10 @@ pub(crate) fn identity_text((device, inode): (u64, u64)) -> String {
 /// Those of the file system. The newest whole snapshot of before is then still there.
 pub(crate) fn write(job: &Job) -> io::Result<Written> {
     DirBuilder::new().recursive(true).mode(0o700).create(&job.folder)?;
+    let lock = match &job.lock {
+        Some(lock) => Arc::clone(lock),
+        None => Arc::new(locked(&job.folder)?),
+    };
     remove_unfinished(&job.folder)?;
     let number = next_number(&job.folder)?;
     let file = job.folder.join(format!("{PREFIX}{number:016}"));
@@ -152,13 +160,26 @@ pub(crate) fn write(job: &Job) -> io::Result<Written> {
     if written.is_err() {
         drop(fs::remove_file(&temporary));
     }
-    let mut written = written?;
+    let (bytes, left_out) = written?;
     // The rename is durable only once the folder is synced. If it cannot be, each attempt has added a file.
     let (synced, pruned) = (sync_folder(&job.folder), prune(&job.folder, Some(number)));
     synced?;
-    written.problems.extend(pruned.err().map(|error| error.to_string()));
-    written.problems.extend(exposure(&job.folder, &file));
-    Ok(written)
+    let pruned = pruned.err().map(|error| error.to_string());
+    let problems = pruned.into_iter().chain(exposure(&job.folder, &file)).collect();
+    Ok(Written { bytes, left_out, problems, lock })
+}
+
+/// The folder, locked: another gateway would count its own snapshots among these, and remove some.
+fn locked(folder: &Path) -> io::Result<File> {
+    let opened = File::open(folder)?;
+    match opened.try_lock() {
+        Err(TryLockError::WouldBlock) => {
+            Err(io::Error::other("another process uses the folder; each gateway needs its own"))
+        }
+        Err(TryLockError::Error(error)) if !is_unsupported(&error) => Err(error),
+        // Without locks, such as on some network file systems, nothing is checked.
+        Ok(()) | Err(TryLockError::Error(_)) => Ok(opened),
+    }
 }
 
 /// How other users than that of the snapshot `file` can replace what is served, if they can.
@@ -205,7 +226,8 @@ fn is_unsupported(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported)
 }
 
-fn write_new(job: &Job, file: &Path) -> io::Result<Written> {
+/// Returns its size in bytes, and how many files were left out.
+fn write_new(job: &Job, file: &Path) -> io::Result<(u64, usize)> {
     let opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?;
     let mut writer = Writer::new(opened, job.written_s)?;
     // Read if a text of it is needed: that of a file that is broken or unavailable now.
@@ -243,7 +265,7 @@ fn write_new(job: &Job, file: &Path) -> io::Result<Written> {
     }
     let opened = writer.finish()?;
     opened.sync_all()?;
-    Ok(Written { bytes: opened.metadata()?.len(), left_out, problems: Vec::new() })
+    Ok((opened.metadata()?.len(), left_out))
 }
 
 /// What the earlier snapshot has of sources that have been unavailable since, and that was not restored from it: without
@@ -434,6 +456,19 @@ mod tests {
         write(&job(folder.path(), "good")).unwrap();
         let expect = [1, 8].map(|number| format!("{PREFIX}{number:016}"));
         assert_eq!(names(folder.path()), expect);
+    }
+
+    #[test]
+    fn a_folder_that_another_process_uses_is_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("a.toml"), "good").unwrap();
+        let first = write(&job(folder.path(), "good")).unwrap();
+        let problem = write(&job(folder.path(), "good")).unwrap_err().to_string();
+        assert!(problem.contains("another process"), "{problem}");
+        assert_eq!(names(folder.path()).len(), 1);
+        let lock = Some(first.lock);
+        write(&Job { lock, ..job(folder.path(), "good") }).unwrap();
+        write(&job(folder.path(), "good")).unwrap();
     }
 
     #[test]

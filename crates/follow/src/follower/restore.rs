@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
+use std::fs::File;
 use std::hash::BuildHasher;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -39,6 +40,8 @@ pub(super) struct Saving {
     due_us: Option<u64>,
     not_before_us: u64,
     in_progress: bool,
+    /// The folder of the last one.
+    lock: Option<(PathBuf, Arc<File>)>,
 }
 
 impl Saving {
@@ -115,7 +118,9 @@ impl Follower {
             .collect();
         let keyless = self.issuers.keyless().into_iter().map(|(_, _, saved_as)| saved_as).collect();
         let (hashing, keys) = (self.hashing.clone(), self.issuers.texts());
-        Job { folder, written_s, files, hashing, keys, roots, unavailable, keyless }
+        let lock = self.saving.lock.as_ref().filter(|(locked, _)| *locked == folder);
+        let lock = lock.map(|(_, lock)| Arc::clone(lock));
+        Job { folder, written_s, files, hashing, keys, roots, unavailable, keyless, lock }
     }
 
     /// Handles the end of writing.
@@ -123,6 +128,9 @@ impl Follower {
         let now = self.clock.now();
         let Some(folder) = self.settings.snapshot.clone() else { return };
         self.saving.in_progress = false;
+        if let Ok(written) = &result {
+            self.saving.lock = Some((folder.clone(), Arc::clone(&written.lock)));
+        }
         let pause_us = took_us.saturating_mul(limits::SNAPSHOT_SHARE.into());
         self.saving.not_before_us = now.mono_us.saturating_add(pause_us);
         let mut problems = match &result {
