@@ -130,12 +130,13 @@ fn requests_of_scenarios_and_all_series_over_time_are_drawn() {
     let file = folder.path().join("load.json");
     let request = |name: &str, p99: f64| serde_json::json!({"name": name, "requests": 4, "errors": 1, "p99_ms": p99});
     let second = |errors: u64| serde_json::json!({"rate_per_s": 9.0, "p50_ms": 1.0, "p99_ms": 2.0, "errors": errors, "target_cpus": 0.5});
+    let stall = serde_json::json!({"rate_per_s": 0.0, "p50_ms": null, "p99_ms": null, "errors": 0, "target_cpus": 0.0});
     let load = serde_json::json!({
         "requests": 8, "errors": 2, "error_percent": 25.0, "throughput_per_s": 2.0,
         "measured_from_ms": 1_800_000_000_000_u64,
         "machine": {"cpu": "a CPU", "cores": 2, "kernel": "a kernel", "memory_bytes": 1 << 30, "limits": []},
         "by_request": [request("create <order>", 20.5), request("read", 3.25)],
-        "series": [second(0), second(3), second(0)],
+        "series": [second(0), second(3), stall, second(0)],
         "options": {"url": "http://127.0.0.1:1/", "method": null, "scenario": "orders", "users": 1, "seed": 1},
         "warnings": [],
     });
@@ -147,7 +148,12 @@ fn requests_of_scenarios_and_all_series_over_time_are_drawn() {
         let start = format!("{figure}-over-time-");
         assert!(ids.iter().any(|id| id.starts_with(&start)), "{figure}: {ids:?}");
     }
-    let by_request = charts.iter().find(|chart| chart.id.starts_with("p99-by-request-")).unwrap();
+    let found = |id: &str| charts.iter().find(|chart| chart.id.starts_with(id)).unwrap();
+    // A stall is a gap in the latencies.
+    let p99 = found("p99-over-time-").table().1;
+    let gaps = p99.iter().map(|row| row[1] == "no figure");
+    assert_eq!(gaps.collect::<Vec<_>>(), [false, false, true, false]);
+    let by_request = found("p99-by-request-");
     let rows = by_request.table().1;
     assert_eq!(
         rows.iter().map(|row| row[0].as_str()).collect::<Vec<_>>(),

@@ -167,8 +167,8 @@ impl<'a> Monitor<'a> {
         let spent = self.cpu_us.0.advance(self.options);
         let last = self.series.last();
         (self.progress)(&Progress {
-            p50_ms: last.map(|point| point.p50_ms),
-            p99_ms: last.map(|point| point.p99_ms),
+            p50_ms: last.and_then(|point| point.p50_ms),
+            p99_ms: last.and_then(|point| point.p99_ms),
             generator_cpus: spent.generator_us as f64 / 1_000_000.0 / since_s,
             target_cpus: spent.target_us.map(|us| us as f64 / 1_000_000.0 / since_s),
             warming_up: now_us < self.plan.window.from_us,
@@ -299,7 +299,7 @@ pub(crate) fn point(
     if seconds <= 0.0 || (requests == 0 && seconds < SECOND.as_secs_f64()) {
         return None;
     }
-    let ms = |us: u64| us as f64 / 1_000.0;
+    let ms = |us: u64| (requests > 0).then_some(us as f64 / 1_000.0);
     Some(SeriesPoint {
         from_s: from_us.saturating_sub(begin_us) as f64 / 1_000_000.0,
         seconds,

@@ -26,7 +26,7 @@ pub struct Progress {
     pub errors: u64,
     /// Finished requests per second since the last report.
     pub rate_per_s: f64,
-    /// Median and 99th percentile of the last second of the measured time.
+    /// Median and 99th percentile of the last second of the measured time; `None` if no request ended in it.
     #[serde(default)]
     pub p50_ms: Option<f64>,
     #[serde(default)]
@@ -50,8 +50,9 @@ impl fmt::Display for Progress {
         let left_s = self.left.as_secs_f64().ceil();
         let (requests, errors, rate) = (self.requests, self.errors, self.rate_per_s);
         write!(out, "{phase}: {requests} requests, {rate:.0}/s, ")?;
-        if let (Some(p50), Some(p99)) = (self.p50_ms, self.p99_ms) {
-            write!(out, "p50 {p50:.2} ms, p99 {p99:.2} ms, ")?;
+        if !self.warming_up {
+            let ms = |ms: Option<f64>| ms.map_or("-".to_owned(), |ms| format!("{ms:.2} ms"));
+            write!(out, "p50 {}, p99 {}, ", ms(self.p50_ms), ms(self.p99_ms))?;
         }
         let cpu = self.generator_cpus * 100.0;
         write!(out, "{errors} errors, generator {cpu:.0} % CPU, ")?;
@@ -164,9 +165,10 @@ pub struct SeriesPoint {
     pub requests: u64,
     pub errors: u64,
     pub rate_per_s: f64,
-    pub p50_ms: f64,
-    pub p99_ms: f64,
-    pub max_ms: f64,
+    /// `None` without a request: a stall has no latency.
+    pub p50_ms: Option<f64>,
+    pub p99_ms: Option<f64>,
+    pub max_ms: Option<f64>,
     /// CPU time of the generator's process over elapsed time: 1 is one CPU.
     pub generator_cpus: f64,
     /// The same for the target and its descendants, if it runs on this machine.
