@@ -135,6 +135,10 @@ fn requests_of_scenarios_and_all_series_over_time_are_drawn() {
         "requests": 8, "errors": 2, "error_percent": 25.0, "throughput_per_s": 2.0,
         "measured_from_ms": 1_800_000_000_000_u64,
         "machine": {"cpu": "a CPU", "cores": 2, "kernel": "a kernel", "memory_bytes": 1 << 30, "limits": []},
+        "thresholds": [
+            {"condition": "p99 > 20ms", "value": 20.5, "broken": true},
+            {"condition": "rate < 1/s", "value": 2.0, "broken": false},
+        ],
         "by_request": [request("create <order>", 20.5), request("read", 3.25)],
         "series": [second(0), second(3), stall, second(0)],
         "options": {"url": "http://127.0.0.1:1/", "method": null, "scenario": "orders", "users": 1, "seed": 1},
@@ -162,6 +166,10 @@ fn requests_of_scenarios_and_all_series_over_time_are_drawn() {
     assert!(rows[0][1].starts_with("20.5"), "{rows:?}");
     let page = report::page(&views, &charts);
     assert!(by_request.title.ends_with(": orders, 1 users, 0B"), "{}", by_request.title);
+    let (before, after) = page.split_once("id=\"thresholds\"").unwrap();
+    assert!(before.contains("class=\"verdict\"") && after.contains("id=\"charts\""));
+    assert!(after.contains("<strong>p99 &gt; 20ms: failed in 1 of 1 cases</strong>"), "{page}");
+    assert!(after.contains("<li>rate &lt; 1/s: passed in all 1 cases</li>"), "{page}");
     assert!(page.contains("<li>a CPU, 2 CPUs, 1GiB, a kernel</li>"), "{page}");
     assert!(page.contains("id=\"requests\"") && page.contains("create &lt;order&gt;"), "{page}");
 }

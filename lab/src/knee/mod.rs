@@ -16,7 +16,7 @@ mod slo;
 mod usl;
 
 pub use search::{LevelVerdict, Range, Search, SearchEnd};
-pub use slo::{Slo, SloError};
+pub use slo::{Outcome, Slo, SloError, Threshold};
 pub use usl::{POINTS_MIN, Usl};
 
 use serde_json::Value;
@@ -149,8 +149,11 @@ fn judge(by: By, level: f64, slo: &Slo, load: &Value, warnings: &[Warning]) -> P
     let (verdict, reason) = match &read {
         Ok(latency) => {
             let lag_ms = figure("generator_lag_p99_ms").unwrap_or(0.0);
-            let without_lag = slo.broken_by(&latency.less(lag_ms), error_percent);
-            verdict(warnings, slo.broken_by(latency, error_percent), without_lag.is_some())
+            let broken_by = |latency: &Latency| {
+                slo.broken_by(Outcome { latency, error_percent, rate_per_s: throughput_per_s })
+            };
+            let without_lag = broken_by(&latency.less(lag_ms)).is_some();
+            verdict(warnings, broken_by(latency), without_lag)
         }
         Err(error) => (LevelVerdict::Inconclusive, format!("the result has no latencies: {error}")),
     };

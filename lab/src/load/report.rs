@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::knee::{Outcome, Slo, Threshold};
 use crate::load::incident::Incident;
 use crate::load::published_stats::PublishedStats;
 use crate::load::shape::{Shape, Think};
@@ -144,6 +145,8 @@ pub struct Report {
     pub incidents: Vec<Incident>,
     /// The measured time second by second.
     pub series: Vec<SeriesPoint>,
+    /// The conditions of [`Self::check`].
+    pub thresholds: Vec<Threshold>,
 }
 
 /// The measured requests of one name.
@@ -273,6 +276,19 @@ impl Report {
             agents: Vec::new(),
             incidents: interrupted.into_iter().chain(incomplete).collect(),
             series: found.series.clone(),
+            thresholds: Vec::new(),
+        }
+    }
+
+    /// Adds the conditions of `--fail-if` to the report, and returns why it fails.
+    pub fn check(&mut self, failures: &Slo) -> Option<String> {
+        let (latency, error_percent) = (&self.latency, self.error_percent());
+        let outcome = Outcome { latency, error_percent, rate_per_s: self.throughput_per_s };
+        let outcome = (self.requests > 0).then_some(outcome);
+        self.thresholds = failures.thresholds(outcome);
+        match outcome {
+            Some(outcome) => failures.broken_by(outcome),
+            None => Some("nothing was measured".to_owned()),
         }
     }
 
@@ -316,6 +332,11 @@ impl Report {
             settings.warm_up_s
         )?;
         writeln!(out)?;
+        for Threshold { condition, value, broken } in &self.thresholds {
+            let value = value.map_or("-".to_owned(), |value| format!("{value:.3}"));
+            let verdict = if *broken { "FAILED" } else { "passed" };
+            writeln!(out, "  {:<26}{value:>14}   {verdict}", format!("fail if {condition}"))?;
+        }
         writeln!(out, "  {:<26}{:>14}", "requests", self.requests)?;
         writeln!(out, "  {:<26}{:>14}   {:.2} %", "errors", self.errors, self.error_percent())?;
         for (kind, count) in &self.errors_by_kind {
@@ -379,6 +400,7 @@ impl Report {
     pub fn json(&self) -> Value {
         let mut value = self.figures();
         value["series"] = json!(self.series);
+        value["thresholds"] = json!(self.thresholds);
         value["machine"] = json!(Machine::here());
         value["warnings"] = json!(self.warnings());
         value

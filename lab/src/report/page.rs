@@ -13,6 +13,7 @@ use super::ranking::{self, Place, Ranking};
 use super::scaling;
 use super::summary;
 use super::view::{CaseView, size, trimmed};
+use crate::knee::Threshold;
 use crate::limits;
 use crate::result::State;
 use crate::validity::CHECKS;
@@ -96,6 +97,7 @@ fn write_page(out: &mut String, views: &[CaseView], charts: &[Chart]) -> fmt::Re
         escaped(&ranking::headline(views)),
         escaped(&summary::counts(views))
     )?;
+    write_thresholds(out, views)?;
     let measured = views.iter().filter(|view| view.result().state == State::Measured);
     let targets = measured.map(CaseView::name).collect();
     write_rankings(out, &ranking::rankings(views), &targets)?;
@@ -106,6 +108,65 @@ fn write_page(out: &mut String, views: &[CaseView], charts: &[Chart]) -> fmt::Re
     write_scaling(out, views)?;
     write_environment(out, views)?;
     writeln!(out, "</main><script>{SCRIPT}</script></body></html>")
+}
+
+/// The conditions of `--fail-if`, and the cases in which they hold.
+fn write_thresholds(out: &mut String, views: &[CaseView]) -> fmt::Result {
+    let found = || {
+        let of = |view| CaseView::result(view).thresholds().into_iter().map(move |one| (view, one));
+        views.iter().flat_map(of)
+    };
+    let mut conditions: Vec<String> = Vec::new();
+    for (_, threshold) in found() {
+        if !conditions.contains(&threshold.condition) {
+            conditions.push(threshold.condition);
+        }
+    }
+    if conditions.is_empty() {
+        return Ok(());
+    }
+    out.write_str(
+        "<section aria-labelledby=\"thresholds\"><h2 id=\"thresholds\">Thresholds</h2><ul>",
+    )?;
+    for condition in conditions {
+        let of: Vec<_> = found().filter(|(_, one)| one.condition == condition).collect();
+        let broken = || of.iter().filter(|(_, one)| one.broken);
+        let count = broken().count();
+        let condition = escaped(&condition);
+        if count == 0 {
+            write!(out, "<li>{condition}: passed in all {} cases</li>", of.len())?;
+            continue;
+        }
+        write!(
+            out,
+            "<li class=\"warning\"><details><summary><strong>{condition}: failed in {count} of {} cases</strong>\
+             </summary><ul>",
+            of.len()
+        )?;
+        let describe = |(view, one): &(&CaseView, Threshold)| match one.value {
+            Some(value) => format!("{}: {}", name(view), trimmed(value, 3)),
+            None => format!("{}: nothing was measured", name(view)),
+        };
+        write_items(out, broken().map(describe))?;
+        out.write_str("</ul></details></li>")?;
+    }
+    out.write_str("</ul></section>")
+}
+
+/// List items; of many, only the first ones.
+fn write_items(out: &mut String, items: impl Iterator<Item = String>) -> fmt::Result {
+    let mut left_out = 0_usize;
+    for (place, item) in items.enumerate() {
+        if place < limits::LAB_PAGE_ITEMS_MAX {
+            write!(out, "<li>{}</li>", escaped(&item))?;
+        } else {
+            left_out += 1;
+        }
+    }
+    match left_out {
+        0 => Ok(()),
+        more => write!(out, "<li>and {more} more: see <code>summary.csv</code></li>"),
+    }
 }
 
 /// One table per metric, if there are several targets.
@@ -184,9 +245,8 @@ fn write_warnings(out: &mut String, views: &[CaseView]) -> fmt::Result {
     out.write_str("</ul>")?;
     if !missing.is_empty() {
         write!(out, "<details><summary>Not measured: {} cases</summary><ul>", missing.len())?;
-        for view in missing {
-            write!(out, "<li>{}: {}</li>", escaped(&name(view)), escaped(&view.remarks()))?;
-        }
+        let describe = |view: &&CaseView| format!("{}: {}", name(view), view.remarks());
+        write_items(out, missing.iter().map(describe))?;
         out.write_str("</ul></details>")?;
     }
     out.write_str("</section>")
@@ -210,9 +270,7 @@ fn write_warning(out: &mut String, code: &str, found: &[(&CaseView, Warning)]) -
         escaped(&detects),
         escaped(&concerns)
     )?;
-    for (view, warning) in found {
-        write!(out, "<li>{}: {}</li>", escaped(&name(view)), escaped(&warning.message))?;
-    }
+    write_items(out, found.iter().map(|(view, one)| format!("{}: {}", name(view), one.message)))?;
     out.write_str("</ul></details></li>")
 }
 

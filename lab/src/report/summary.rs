@@ -91,6 +91,7 @@ const OURS: &[Column] = &[
     ("Load average, 5 minutes", |view| used(view.result().load_average[1])),
     ("Load average, 15 minutes", |view| used(view.result().load_average[2])),
     ("Backend alone (Requests/sec)", |view| used(view.result().calibration?)),
+    ("Failed thresholds", |view| Some(failed_thresholds(view))),
     ("Warnings", |view| Some(view.remarks())),
 ];
 
@@ -318,6 +319,11 @@ fn escaped(cell: &str) -> String {
 /// At most two decimals, as in the published tables.
 fn published(view: &CaseView, name: &str) -> Option<String> {
     view.published(name).map(|value| trimmed(value, 2))
+}
+
+fn failed_thresholds(view: &CaseView) -> String {
+    let all = view.result().thresholds().into_iter().filter(|one| one.broken);
+    all.map(|one| one.condition).collect::<Vec<_>>().join("; ")
 }
 
 fn exact(view: &CaseView, name: &str) -> Option<String> {

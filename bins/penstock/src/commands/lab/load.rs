@@ -98,8 +98,8 @@ pub(crate) struct Load {
     /// Also write the report as JSON; the file must not exist, unless it is a pipe or device
     #[arg(long, value_name = "OUT")]
     json: Option<PathBuf>,
-    /// Exit with 1 if one of these conditions holds, such as 'p99 > 20ms, errors > 1%': mean, p50, p75, p90,
-    /// p95, p98, p99, p99.9, p99.99, max and errors, with `>` or `>=`
+    /// Exit with 1 if one of these conditions holds, such as 'p99 > 20ms, errors > 1%, rate < 100/s', or if nothing was
+    /// measured: mean, p50, p75, p90, p95, p98, p99, p99.9, p99.99, max and errors with `>` or `>=`, rate with `<` or `<=`
     #[arg(long, value_name = "CONDITIONS", value_parser = failures)]
     fail_if: Option<Slo>,
     /// Serve the figures of the running measurement at this address, in Prometheus' format
@@ -146,7 +146,7 @@ Examples:
   penstock lab load http://127.0.0.1:8280/shop/ --users 50 --scenario orders.toml --json orders.json
   penstock lab load http://127.0.0.1:50051/shop.Orders/Get --http2 --grpc --payload request.bin --users 50
   penstock lab load ws://127.0.0.1:8280/chat/1.0.0/ --users 50 --payload-bytes 64
-  penstock lab load http://127.0.0.1:8688/ --users 20 --fail-if 'p99 > 20ms, errors > 0.1%'
+  penstock lab load http://127.0.0.1:8688/ --users 20 --fail-if 'p99 > 20ms, errors > 0.1%, rate < 1000/s'
 
 Exit codes: 0 success, with or without warnings; 1 failure, or a condition of --fail-if holds; 2 usage error.",
     );
@@ -175,15 +175,13 @@ pub(crate) fn run(args: Load) -> Result<(), Failure> {
         Some(secret) => agent::run(&options, &agents, &secret, &mut progress),
         None => load::run(&options, &mut progress),
     };
-    let report = report.map_err(load_failure)?;
+    let mut report = report.map_err(load_failure)?;
+    let broken = fail_if.and_then(|failures| report.check(&failures));
     stdout(&report.table())?;
     if let Some(file) = json {
         write_result(Some(&file), format!("{:#}\n", report.json()).as_bytes())?;
     }
-    match fail_if.and_then(|slo| slo.broken_by(&report.latency, report.error_percent())) {
-        Some(broken) => Err(Failure::Error(format!("--fail-if: {broken}"))),
-        None => Ok(()),
-    }
+    broken.map_or(Ok(()), |broken| Err(Failure::Error(format!("--fail-if: {broken}"))))
 }
 
 fn serve_metrics(listen: SocketAddr) -> Result<Metrics, Failure> {
@@ -193,7 +191,7 @@ fn serve_metrics(listen: SocketAddr) -> Result<Metrics, Failure> {
     Ok(metrics)
 }
 
-fn failures(text: &str) -> Result<Slo, String> {
+pub(super) fn failures(text: &str) -> Result<Slo, String> {
     Slo::parse_failures(text).map_err(|error| error.to_string())
 }
 

@@ -6,11 +6,13 @@ use std::thread;
 use std::time::Duration;
 
 use clap::Args;
+use lab::knee::Slo;
 use lab::load::Stop;
 use lab::result::{CaseResult, State};
 use lab::suite::{self, Event, RunError, Suite, Summary};
 use lab::warning::Figures;
 
+use super::load::failures;
 use crate::commands::signals::{self, Signals};
 use crate::commands::{counted, stderr, stdout};
 use crate::failure::Failure;
@@ -25,8 +27,10 @@ use crate::failure::Failure;
   penstock lab run suites/quick.toml --out results-quick
   penstock lab run suites/api-manager.toml --out results --only 'passthrough/.*/0ms_sleep'
   penstock lab run suites/api-manager.toml --out results --resume
+  penstock lab run suites/quick.toml --out results-ci --fail-if 'p99 > 100ms, errors > 0.1%'
 
-Exit codes: 0 success, with or without warnings; 1 a case failed or the run was interrupted; 2 usage error.")]
+Exit codes: 0 success, with or without warnings; 1 a case failed, a condition of --fail-if
+holds, or the run was interrupted; 2 usage error.")]
 pub(crate) struct Run {
     /// Suite file (TOML)
     suite: PathBuf,
@@ -39,11 +43,15 @@ pub(crate) struct Run {
     /// Continue an earlier run of the same suite
     #[arg(long)]
     resume: bool,
+    /// Exit with 1 if one of these conditions holds in a case, as in `penstock lab load`; the results have what was found
+    #[arg(long, value_name = "CONDITIONS", value_parser = failures)]
+    fail_if: Option<Slo>,
 }
 
 pub(crate) fn run(args: Run) -> Result<(), Failure> {
     let suite = Suite::read(&args.suite).map_err(Failure::Usage)?;
-    let run = suite::Run { only: args.only, resume: args.resume, ..plan(args.out)? };
+    let Run { suite: _, out, only, resume, fail_if } = args;
+    let run = suite::Run { only, resume, fail_if, ..plan(out)? };
     let summary = run_with_progress(&suite, &run)?;
     stdout(&format!("{}\nresults: {}\n", summary_line(&summary), run.out.display()))?;
     check_complete(&summary)
@@ -58,6 +66,9 @@ pub(super) fn check_complete(summary: &Summary) -> Result<(), Failure> {
     if summary.failed > 0 {
         return Err(Failure::Error(format!("{} failed", counted(summary.failed, "case"))));
     }
+    if summary.broken > 0 {
+        return Err(Failure::Error(format!("--fail-if: {}", counted(summary.broken, "case"))));
+    }
     Ok(())
 }
 
@@ -67,6 +78,7 @@ pub(super) fn plan(out: PathBuf) -> Result<suite::Run, Failure> {
         out,
         only: None,
         resume: false,
+        fail_if: None,
         penstock: std::env::current_exe().map_err(Failure::error)?,
         command: std::env::args().collect(),
         stop: Stop::default(),
@@ -103,7 +115,8 @@ pub(super) fn run_failure(error: RunError) -> Failure {
 }
 
 fn summary_line(summary: &Summary) -> String {
-    let Summary { measured, usable, not_served, failed, kept, interrupted: _ } = *summary;
+    let Summary { measured, usable, not_served, failed, kept, broken: _, interrupted: _ } =
+        *summary;
     let usable = Figures::ALL.into_iter().zip(usable).rev();
     let usable: Vec<String> =
         usable.map(|(figures, count)| format!("{} in {count}", figures.name())).collect();
@@ -147,6 +160,9 @@ impl Screen {
             Event::End(found) => {
                 let text = format!("{}  {}", self.head, outcome(found));
                 self.keep(&text);
+                for threshold in found.thresholds().iter().filter(|threshold| threshold.broken) {
+                    self.keep(&format!("    FAILED: {}", threshold.condition));
+                }
                 for warning in &found.warnings {
                     self.keep(&format!("    {}: {warning}", warning.severity.name()));
                 }
