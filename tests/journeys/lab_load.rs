@@ -35,7 +35,7 @@ fn ctrl_c_ends_a_measurement_with_a_report_of_what_was_measured() {
         ],
     );
     // The target's CPU time is that of this process, which serves the requests.
-    let text = process.wait_for(" % CPU, target ");
+    let text = process.wait_for(" % CPU, generator ");
     let metrics = scrape(&text);
     for name in ["requests_total", "errors_total", "generator_cpus", "target_cpus", "left_seconds"]
     {
@@ -60,7 +60,7 @@ fn ctrl_c_ends_a_measurement_with_a_report_of_what_was_measured() {
 }
 
 #[test]
-fn ctrl_c_does_not_wait_for_a_target_that_never_responds() {
+fn sigterm_does_not_wait_for_a_target_that_never_responds() {
     let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let url = format!("http://{}/", silent.local_addr().unwrap());
     let files = Files::new();
@@ -78,13 +78,31 @@ fn ctrl_c_does_not_wait_for_a_target_that_never_responds() {
         "p99 > 3600s",
     ];
     let mut process = Process::start(files.folder(), &arguments);
-    process.wait_for("measuring: 0 requests");
-    process.signal(Signal::SIGINT);
+    process.wait_for("/s, p50 -, p99 -, 0 errors, ");
+    process.signal(Signal::SIGTERM);
     let status = process.wait();
     let text = process.text();
     assert_eq!(status.code(), Some(1), "{text}");
     assert!(text.contains("error: nothing-measured: "), "{text}");
     assert!(text.contains("--fail-if: nothing was measured"), "{text}");
+}
+
+#[test]
+fn an_interrupted_knee_search_reports_the_levels_that_it_has() {
+    let echo = start_echo();
+    let url = format!("http://{}/", echo.addr());
+    let files = Files::new();
+    let mut arguments = vec!["lab", "knee", &url, "--slo", "p99 < 60s, errors <= 100%", "--json"];
+    arguments.extend(["--warm-up", "0s", "--duration", "1s", "--from", "1", "--by", "users"]);
+    let mut process = Process::start(files.folder(), &arguments);
+    process.wait_for("1.0 users: met; ");
+    process.signal(Signal::SIGINT);
+    let status = process.wait();
+    let text = process.text();
+    assert_eq!(status.code(), Some(1), "{text}");
+    for part in ["\"ended\": \"interrupted\"", "\"level\": 1.0", "\"warnings\": ["] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
 }
 
 #[test]

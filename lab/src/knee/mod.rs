@@ -59,6 +59,7 @@ pub struct Probe {
     pub mean_ms: f64,
     pub p99_ms: f64,
     pub error_percent: f64,
+    pub warnings: Vec<Warning>,
     /// Concurrent requests in the target: the users of a closed loop; rate x service time in an open loop.
     pub concurrency: f64,
 }
@@ -75,13 +76,14 @@ pub struct Knee {
     pub law: Option<Usl>,
 }
 
-/// Runs a search; `measure` measures a level, `report` is called with each result.
+/// Runs a search; `measure` measures a level (`None`: it was interrupted, which ends the search), `report` is called with
+/// each result.
 ///
 /// # Errors
 /// The error of `measure`.
 pub fn search<E>(
     range: Range,
-    mut measure: impl FnMut(f64) -> Result<Probe, E>,
+    mut measure: impl FnMut(f64) -> Result<Option<Probe>, E>,
     mut report: impl FnMut(&Probe),
 ) -> Result<Knee, E> {
     let mut search = Search::new(range);
@@ -90,7 +92,7 @@ pub fn search<E>(
         match search.propose() {
             Err(ended) => break ended,
             Ok(level) => {
-                let probe = measure(level)?;
+                let Some(probe) = measure(level)? else { break SearchEnd::Interrupted };
                 search.record(level, probe.verdict);
                 report(&probe);
                 probes.push(probe);
@@ -134,6 +136,7 @@ pub fn judge_case(by: By, level: f64, slo: &Slo, found: &CaseResult) -> Probe {
             mean_ms: 0.0,
             p99_ms: 0.0,
             error_percent: 100.0,
+            warnings,
             concurrency: level,
         },
     }
@@ -165,6 +168,7 @@ fn judge(by: By, level: f64, slo: &Slo, load: &Value, warnings: &[Warning]) -> P
         mean_ms: latency.mean_ms,
         p99_ms: latency.p99_ms,
         error_percent,
+        warnings: warnings.to_vec(),
         concurrency: match by {
             // Excludes requests that the generator queues for a free connection.
             By::Rate => validity::in_flight(
@@ -304,13 +308,13 @@ mod tests {
         // 100/s for one user, with contention; the objective is missed above 20 users.
         let law = Usl { lambda: 100.0, sigma: 0.05, kappa: 0.0, error: 0.0, points: 0 };
         let range = Range { from: 1.0, to: 500.0, precision: 0.05, whole: true };
-        let measure = |level: f64| -> Result<Probe, String> {
+        let measure = |level: f64| -> Result<Option<Probe>, String> {
             let verdict = if level <= 20.0 { LevelVerdict::Met } else { LevelVerdict::Missed };
             let throughput_per_s = law.at(level);
             let mean_ms = 1_000.0 * level / throughput_per_s;
             let (reason, error_percent, concurrency) = (String::new(), 0.0, level);
             let p99_ms = mean_ms;
-            Ok(Probe {
+            Ok(Some(Probe {
                 level,
                 verdict,
                 reason,
@@ -318,14 +322,20 @@ mod tests {
                 mean_ms,
                 p99_ms,
                 error_percent,
+                warnings: Vec::new(),
                 concurrency,
-            })
+            }))
         };
         let mut reported = 0;
         let knee = search(range, measure, |_| reported += 1);
         let knee = knee.unwrap_or_else(|error| panic!("{error}"));
         assert_eq!((knee.met, knee.missed, knee.ended), (Some(20.0), Some(21.0), SearchEnd::Found));
         assert_eq!(reported, knee.probes.len());
+        // What was measured before an interruption is reported.
+        let first_five = |level: f64| if level < 20.0 { measure(level) } else { Ok(None) };
+        let part = search(range, first_five, |_| {}).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!((part.met, part.ended), (Some(16.0), SearchEnd::Interrupted));
+        assert_eq!(part.probes.len(), 5);
         let found = knee.law.unwrap_or_else(|| panic!("no law"));
         assert!((found.sigma - 0.05).abs() < 1e-6 && found.error < 1e-6, "{found:?}");
     }

@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
 use crate::limits;
 use crate::load::report::{Progress, SeriesPoint};
 use crate::load::statistics::Interval;
@@ -317,17 +319,17 @@ pub(crate) fn point(
 /// How often to check for a stop requested by the program.
 const STOP_LOOK: Duration = Duration::from_millis(50);
 
-/// The SIGINT handler, if requested.
+/// The handlers of SIGINT (Ctrl-C) and SIGTERM, if requested.
 pub(crate) struct CtrlC {
-    signal: Option<tokio::signal::unix::Signal>,
+    signals: Option<(Signal, Signal)>,
     pressed: bool,
 }
 
 impl CtrlC {
     pub(crate) fn new(wanted: bool) -> Result<Self, LoadError> {
-        let kind = tokio::signal::unix::SignalKind::interrupt();
-        let signal = if wanted { Some(tokio::signal::unix::signal(kind)?) } else { None };
-        Ok(Self { signal, pressed: false })
+        let both = || Ok((signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?));
+        let signals: Result<_, LoadError> = wanted.then(both).transpose();
+        Ok(Self { signals: signals?, pressed: false })
     }
 
     pub(crate) fn pressed(&self) -> bool {
@@ -335,9 +337,12 @@ impl CtrlC {
     }
 
     pub(crate) async fn wait(&mut self) {
-        match &mut self.signal {
-            Some(signal) => {
-                signal.recv().await;
+        match &mut self.signals {
+            Some((interrupt, terminate)) => {
+                tokio::select! {
+                    _ = interrupt.recv() => {}
+                    _ = terminate.recv() => {}
+                }
                 self.pressed = true;
             }
             None => std::future::pending().await,

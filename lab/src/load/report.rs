@@ -16,7 +16,7 @@ use crate::load::{Protocol, Scenario};
 use crate::result::Machine;
 use crate::validity::{self, Warning};
 
-/// Progress of a measurement. `Display` formats it as one line.
+/// Progress of a measurement. `Display` formats it as one line, which may be cut on a narrow terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
     /// The measured time has not started.
@@ -48,22 +48,22 @@ pub struct Progress {
 impl fmt::Display for Progress {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let phase = if self.warming_up { "warm-up" } else { "measuring" };
-        let left_s = self.left.as_secs_f64().ceil();
-        let (requests, errors, rate) = (self.requests, self.errors, self.rate_per_s);
-        write!(out, "{phase}: {requests} requests, {rate:.0}/s, ")?;
+        write!(out, "{phase}: ")?;
+        match self.requests_left {
+            Some(left) => write!(out, "{left} requests left, ")?,
+            None => write!(out, "{} s left, ", self.left.as_secs_f64().ceil())?,
+        }
+        write!(out, "{:.0}/s, ", self.rate_per_s)?;
         if !self.warming_up {
             let ms = |ms: Option<f64>| ms.map_or("-".to_owned(), |ms| format!("{ms:.2} ms"));
             write!(out, "p50 {}, p99 {}, ", ms(self.p50_ms), ms(self.p99_ms))?;
         }
-        let cpu = self.generator_cpus * 100.0;
-        write!(out, "{errors} errors, generator {cpu:.0} % CPU, ")?;
+        write!(out, "{} errors, ", self.errors)?;
         if let Some(target) = self.target_cpus {
             write!(out, "target {:.0} % CPU, ", target * 100.0)?;
         }
-        match self.requests_left {
-            Some(left) => write!(out, "{left} requests left"),
-            None => write!(out, "{left_s} s left"),
-        }
+        let cpu = self.generator_cpus * 100.0;
+        write!(out, "generator {cpu:.0} % CPU, {} requests", self.requests)
     }
 }
 

@@ -222,6 +222,7 @@ fn as_json(found: &[Comparison], outcome: OverallVerdict, thresholds: &Threshold
                 "excluded": [one.excluded.0, one.excluded.1],
                 "interleaved": one.interleaved,
                 "note": one.note,
+                "warnings": one.warnings,
             })
         })
         .collect();

@@ -25,13 +25,18 @@ use crate::failure::Failure;
 #[derive(Args)]
 #[command(
     after_help = "An objective is a comma-separated list of bounds. A bound is one of mean, p50, p75, p90, p95, p98,
-p99, p99.9 and max, then `<` or `<=`, then a time in us, ms or s; or errors and a percentage.
+p99, p99.9, p99.99 and max, then `<` or `<=`, then a time in us, ms or s; or errors and a percentage; or rate,
+`>` or `>=`, and a number of requests per second such as 100/s.
+
+Ctrl-C ends the search; the levels measured until then are reported.
 
 Examples:
   penstock lab knee penstock --slo 'p99 < 50ms, errors < 0.1%' --out knee-penstock
   penstock lab knee my-gateway.toml --scenario passthrough --slo 'p99 < 20ms' --by users --out knee-mine
   penstock lab knee http://127.0.0.1:8280/echo/1.0.0/ --slo 'p99 < 50ms, errors < 0.1%'
-  penstock lab knee http://127.0.0.1:8688/ --slo 'mean < 5ms' --by users --payload-bytes 1024"
+  penstock lab knee http://127.0.0.1:8688/ --slo 'mean < 5ms' --by users --payload-bytes 1024
+
+Exit codes: 0 success, also if the objective is never met; 1 failure or interruption; 2 usage error."
 )]
 pub(crate) struct KneeArgs {
     /// Name of a shipped target, path of a target file, or URL (http:// or https://)
@@ -100,17 +105,15 @@ pub(crate) fn run(args: KneeArgs) -> Result<(), Failure> {
     let found = if args.target.contains("://") {
         let options = url_options(args, &stop)?;
         let measure = |level| {
-            knee::measure(&options, by, level, &slo)
-                .map_err(load_failure)
-                .and_then(|probe| uninterrupted(&stop, probe))
+            let probe = knee::measure(&options, by, level, &slo).map_err(load_failure)?;
+            // The figures of an interrupted level are not those of the level.
+            Ok((!stop.is_stopped()).then_some(probe))
         };
         knee::search(range, measure, report)?
     } else {
         let (setup, out) = setup(&args)?;
         let plan = suite::Run { stop: stop.clone(), ..plan(out)? };
-        let measure = |level| {
-            level_of(&setup, &plan, (by, level), &slo).and_then(|probe| uninterrupted(&stop, probe))
-        };
+        let measure = |level| level_of(&setup, &plan, (by, level), &slo);
         knee::search(range, measure, report)?
     };
     if json {
@@ -118,17 +121,14 @@ pub(crate) fn run(args: KneeArgs) -> Result<(), Failure> {
     } else {
         stdout(&as_text(&found, &slo, by))?;
     }
-    Ok(())
-}
-
-/// An interrupted level ends the search.
-fn uninterrupted(stop: &Stop, probe: Probe) -> Result<Probe, Failure> {
-    if stop.is_stopped() {
-        return Err(Failure::Error(
-            "interrupted; the levels measured so far are listed above".to_owned(),
-        ));
+    match found.ended {
+        SearchEnd::Interrupted => Err(Failure::Error("interrupted".to_owned())),
+        SearchEnd::Found
+        | SearchEnd::NeverMet
+        | SearchEnd::AlwaysMet
+        | SearchEnd::Inconclusive
+        | SearchEnd::LimitReached => Ok(()),
     }
-    Ok(probe)
 }
 
 fn url_options(args: KneeArgs, stop: &Stop) -> Result<load::Options, Failure> {
@@ -171,13 +171,13 @@ fn setup(args: &KneeArgs) -> Result<(LevelSetup, PathBuf), Failure> {
     Ok((setup, out))
 }
 
-/// Measures a level in its own folder; a repeated measurement gets a numbered one.
+/// Measures a level in its own folder. `None`: it was interrupted. A repeated measurement gets a numbered one.
 fn level_of(
     setup: &LevelSetup,
     plan: &suite::Run,
     (by, level): (By, f64),
     slo: &Slo,
-) -> Result<Probe, Failure> {
+) -> Result<Option<Probe>, Failure> {
     let suite = setup.suite(by, level).map_err(Failure::Usage)?;
     let name = match by {
         By::Rate => format!("{level:.1}_per_s"),
@@ -194,7 +194,7 @@ fn level_of(
         }
     };
     suite::run(&suite, &run, &mut keep).map_err(run_failure)?;
-    kept.ok_or_else(|| Failure::Error("interrupted before the level was measured".to_owned()))
+    Ok(kept)
 }
 
 fn range(args: &KneeArgs, by: By) -> Result<Range, Failure> {
@@ -252,6 +252,9 @@ fn as_text(found: &Knee, slo: &Slo, by: By) -> String {
     let (met, missed) = (level(found.met), level(found.missed));
     let unit = unit(by);
     let end = match found.ended {
+        SearchEnd::Interrupted => {
+            format!("{slo}: interrupted; met at {met} {unit}, missed at {missed}")
+        }
         SearchEnd::Found => format!("{slo}: met at {met} {unit}, missed at {missed}"),
         SearchEnd::NeverMet => format!("{slo}: missed at the lowest load, {missed} {unit}"),
         SearchEnd::AlwaysMet => {
@@ -306,6 +309,7 @@ fn as_json(found: &Knee, slo: &Slo, by: By) -> Value {
                 "p99_ms": probe.p99_ms,
                 "error_percent": probe.error_percent,
                 "concurrency": probe.concurrency,
+                "warnings": probe.warnings,
             })
         })
         .collect();
@@ -320,6 +324,7 @@ fn as_json(found: &Knee, slo: &Slo, by: By) -> Value {
             SearchEnd::AlwaysMet => "always-met",
             SearchEnd::Inconclusive => "inconclusive",
             SearchEnd::LimitReached => "limit-reached",
+            SearchEnd::Interrupted => "interrupted",
         },
         "law": found.law.map(|law| json!({
             "lambda": law.lambda, "sigma": law.sigma, "kappa": law.kappa, "points": law.points,

@@ -1,6 +1,5 @@
 //! `penstock lab load`: one measurement.
 
-use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,6 +14,7 @@ use lab::load::{self, LoadError, Metrics, Progress, Protocol, STREAMS, Scenario,
 use lab::recording::Recordings;
 
 use super::agent::read_secret;
+use super::live::Live;
 use super::request_args::RequestArgs;
 use crate::commands::{not_written, stderr, stdout, write_result};
 use crate::failure::Failure;
@@ -166,15 +166,20 @@ pub(crate) fn run(args: Load) -> Result<(), Failure> {
     let options = options(args).map_err(Failure::Usage)?;
     let options = load::Options { scenario: scenario.map(Arc::new), ..options };
     let metrics = metrics.map(serve_metrics).transpose()?;
+    let mut live = Live::default();
     let mut progress = |progress: &Progress| {
         // Whoever reads the line can scrape what it says.
         metrics.iter().for_each(|metrics| metrics.update(progress));
-        show(progress);
+        let line = progress.to_string();
+        if !live.show(&line) {
+            stderr(&format!("{line}\n"));
+        }
     };
     let report = match secret {
         Some(secret) => agent::run(&options, &agents, &secret, &mut progress),
         None => load::run(&options, &mut progress),
     };
+    live.clear();
     let mut report = report.map_err(load_failure)?;
     let broken = fail_if.and_then(|failures| report.check(&failures));
     stdout(&report.table())?;
@@ -304,15 +309,6 @@ fn whole_users(from: f64) -> Result<usize, String> {
     let invalid =
         |_| format!("--ramp {from} is not a whole number of users; to ramp a rate, add --rate");
     from.to_string().parse().map_err(invalid)
-}
-
-/// Prints a progress line to stderr; on a terminal it replaces the previous one.
-fn show(progress: &Progress) {
-    if std::io::stderr().is_terminal() {
-        stderr(&format!("\r\x1b[K{progress}"));
-    } else {
-        stderr(&format!("{progress}\n"));
-    }
 }
 
 #[cfg(test)]

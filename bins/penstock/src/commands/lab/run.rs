@@ -1,6 +1,5 @@
 //! `penstock lab run`: a suite, case by case.
 
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
@@ -12,6 +11,7 @@ use lab::result::{CaseResult, State};
 use lab::suite::{self, Event, RunError, Suite, Summary};
 use lab::warning::Figures;
 
+use super::live::Live;
 use super::load::failures;
 use crate::commands::signals::{self, Signals};
 use crate::commands::{counted, stderr, stdout};
@@ -20,8 +20,8 @@ use crate::failure::Failure;
 /// Run a suite: targets x scenarios x users x sizes x delays
 ///
 /// Each case gets a folder with its result.json and the logs of target and backend. Scenarios that a target
-/// does not support are recorded as "not served". Ctrl-C stops the run and keeps the completed cases; --resume
-/// continues it.
+/// does not support are recorded as "not served". Ctrl-C stops the run, discards the running case and keeps the
+/// completed ones; --resume continues it.
 #[derive(Args)]
 #[command(after_help = "Examples:
   penstock lab run suites/quick.toml --out results-quick
@@ -103,7 +103,7 @@ pub(super) fn run_with_progress(suite: &Suite, run: &suite::Run) -> Result<Summa
     let run = &suite::Run { stop: stop_at_signal()?, ..run.clone() };
     let mut screen = Screen::default();
     let outcome = suite::run(suite, run, &mut |event| screen.show(event));
-    screen.clear();
+    screen.live.clear();
     outcome.map_err(run_failure)
 }
 
@@ -130,9 +130,11 @@ fn summary_line(summary: &Summary) -> String {
 /// Prints one line per finished case to stderr; on a terminal, also a progress line.
 #[derive(Default)]
 struct Screen {
-    /// Describes the running case: its number and name.
-    head: String,
-    line: bool,
+    /// The number of the running case.
+    number: String,
+    /// Its name.
+    case: String,
+    live: Live,
 }
 
 impl Screen {
@@ -149,16 +151,16 @@ impl Screen {
                 self.keep(&text);
             }
             Event::Begin { case, number, cases, left } => {
-                self.head = format!("[{number}/{cases}] {}/{}", case.id, case.repetition);
-                let head = format!("{}  about {} left", self.head, span(*left));
-                self.passing(&head);
+                self.number = format!("[{number}/{cases}]");
+                self.case = format!("{}/{}", case.id, case.repetition);
+                let left = span(*left);
+                self.live.show(&format!("{} about {left} left, {}", self.number, self.case));
             }
             Event::Load(progress) => {
-                let text = format!("{}  {progress}", self.head);
-                self.passing(&text);
+                self.live.show(&format!("{} {progress}", self.number));
             }
             Event::End(found) => {
-                let text = format!("{}  {}", self.head, outcome(found));
+                let text = format!("{} {}  {}", self.number, self.case, outcome(found));
                 self.keep(&text);
                 for threshold in found.thresholds().iter().filter(|threshold| threshold.broken) {
                     self.keep(&format!("    FAILED: {}", threshold.condition));
@@ -171,21 +173,8 @@ impl Screen {
     }
 
     fn keep(&mut self, text: &str) {
-        self.clear();
+        self.live.clear();
         stderr(&format!("{text}\n"));
-    }
-
-    fn passing(&mut self, text: &str) {
-        if std::io::stderr().is_terminal() {
-            stderr(&format!("\r\x1b[K{text}"));
-            self.line = true;
-        }
-    }
-
-    fn clear(&mut self) {
-        if std::mem::take(&mut self.line) {
-            stderr("\r\x1b[K");
-        }
     }
 }
 
