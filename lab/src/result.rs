@@ -289,7 +289,8 @@ impl CaseResult {
         })
     }
 
-    /// The result of a single measurement: its target is the URL, without resource use and conditions.
+    /// The result of a single measurement: its target is the URL, without conditions; of resource use, `load` has
+    /// the CPU time.
     fn of_load(load: Value) -> Option<Self> {
         let options = load.get("options")?;
         let text = |name: &str| options.get(name).and_then(Value::as_str).unwrap_or_default();

@@ -109,6 +109,7 @@ fn the_output_of_lab_load_has_a_report_too() {
     let file = folder.path().join("load.json");
     let load = serde_json::json!({
         "requests": 1_000, "errors": 0, "error_percent": 0.0, "seconds": 10.0, "throughput_per_s": 100.0,
+        "target_cpu_us_per_request": 12.5,
         "mean_ms": 10.0, "p50_ms": 9.0, "p99_ms": 20.0, "measured_from_ms": 1_800_000_000_000_u64,
         "options": {"url": "http://127.0.0.1:1/", "method": "GET", "users": 1, "seed": 1},
         "warnings": [],
@@ -120,6 +121,7 @@ fn the_output_of_lab_load_has_a_report_too() {
         page.contains("<strong>http://127.0.0.1:1/: 100 requests/s, p50 9 ms, p99 20 ms"),
         "{page}"
     );
+    assert!(page.contains(", 12.5 us CPU per request ("), "{page}");
     fs::write(&file, "{}").unwrap();
     assert!(results::read(&file).unwrap_err().contains("neither a result.json"));
 }

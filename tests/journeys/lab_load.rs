@@ -49,6 +49,7 @@ fn ctrl_c_ends_a_measurement_with_a_report_of_what_was_measured() {
     let report: Value =
         serde_json::from_str(&std::fs::read_to_string(files.path("out.json")).unwrap()).unwrap();
     assert!(report["requests"].as_u64().unwrap() > 0, "{report}");
+    assert!(report["target_cpu_us_per_request"].as_f64().unwrap() > 0.0, "{report}");
     let thresholds = report["thresholds"].as_array().unwrap();
     let found: Vec<_> = thresholds.iter().map(|one| (&one["condition"], &one["broken"])).collect();
     assert_eq!(

@@ -481,6 +481,7 @@ fn both(one: Collected, other: Collected) -> Collected {
         interrupted: one.interrupted || other.interrupted,
         cpu_us: one.cpu_us.saturating_add(other.cpu_us),
         finished: one.finished.saturating_add(other.finished),
+        target_cpu_us: None,
         generator: Generator {
             busy: one.generator.busy.max(other.generator.busy),
             waited: one.generator.waited.max(other.generator.waited),

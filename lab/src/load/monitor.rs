@@ -72,9 +72,9 @@ pub(super) struct Monitor<'a> {
     files: &'a RecordingFiles,
     options: &'a Options,
     progress: &'a mut dyn FnMut(&Progress),
-    /// CPU time and finished requests at the start of the measured time.
-    began: Option<(u64, u64)>,
-    ended: Option<(u64, u64)>,
+    /// CPU times and finished requests at the start of the measured time.
+    began: Option<(CpuTimes, u64)>,
+    ended: Option<(CpuTimes, u64)>,
     /// Time of the last progress report, and the finished requests at that time.
     last_progress: (u64, u64),
     /// Start of the current interval of histogram log and time series.
@@ -115,7 +115,7 @@ impl<'a> Monitor<'a> {
             let now_us = self.plan.now_us();
             if self.began.is_none() && now_us >= self.plan.window.from_us {
                 let began = self.snapshot();
-                self.cpu_us.1 = CpuTimes::now(self.options);
+                self.cpu_us.1 = began.0;
                 self.began = Some(began);
             }
             if now_us >= self.plan.window.until_us() {
@@ -243,25 +243,23 @@ impl<'a> Monitor<'a> {
         self.take_interval(self.plan.now_us());
     }
 
-    fn snapshot(&self) -> (u64, u64) {
-        (machine::process_cpu_us(), self.finished().0)
+    fn snapshot(&self) -> (CpuTimes, u64) {
+        (CpuTimes::now(self.options), self.finished().0)
     }
 
-    /// CPU time and finished requests within the measured time.
-    pub(super) fn spent(&self) -> (u64, u64) {
-        let ((cpu_from, from), (cpu_to, to)) =
-            (self.began.unwrap_or_default(), self.ended.unwrap_or_default());
-        if self.began.is_none() {
-            return (0, 0);
-        }
-        (cpu_to.saturating_sub(cpu_from), to.saturating_sub(from))
+    /// CPU times and finished requests within the measured time.
+    pub(super) fn spent(&self) -> (CpuTimes, u64) {
+        let (Some((cpu_from, from)), Some((cpu_to, to))) = (self.began, self.ended) else {
+            return (CpuTimes::default(), 0);
+        };
+        (cpu_to.since(cpu_from), to.saturating_sub(from))
     }
 }
 
 /// CPU time in microseconds: of this process, and of the target with its descendants.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct CpuTimes {
-    generator_us: u64,
+    pub(super) generator_us: u64,
     pub(crate) target_us: Option<u64>,
 }
 
@@ -280,6 +278,10 @@ impl CpuTimes {
     /// What was spent since the last time.
     pub(crate) fn advance(&mut self, options: &Options) -> Self {
         let before = std::mem::replace(self, Self::now(options));
+        self.since(before)
+    }
+
+    fn since(self, before: Self) -> Self {
         Self {
             generator_us: self.generator_us.saturating_sub(before.generator_us),
             target_us: self.target_us.map(|us| us.saturating_sub(before.target_us.unwrap_or(us))),

@@ -136,6 +136,8 @@ pub struct Report {
     pub users_by_littles_law: f64,
     /// This process's CPU time, user and system, per request finished in the measured time.
     pub generator_cpu_us_per_request: f64,
+    /// The same for the target and its descendants, if it runs on this machine.
+    pub target_cpu_us_per_request: Option<f64>,
     pub generator: Generator,
     /// How late the generator's lag probe woke up, every 10 ms of the measured time.
     pub lag: Latency,
@@ -225,6 +227,8 @@ pub(crate) struct Collected {
     /// CPU time of the process over the measured time, and the requests that finished in it.
     pub(crate) cpu_us: u64,
     pub(crate) finished: u64,
+    /// That of the target, if it runs on this machine and this process generated the load.
+    pub(crate) target_cpu_us: Option<u64>,
     pub(crate) generator: Generator,
     /// A message for each incomplete recording.
     pub(crate) recording_problems: Vec<String>,
@@ -271,6 +275,9 @@ impl Report {
             errors_in_all: found.tally.all_errors,
             users_by_littles_law: validity::in_flight(throughput_per_s, cycle_ms),
             generator_cpu_us_per_request: ratio(found.cpu_us as f64, found.finished as f64),
+            target_cpu_us_per_request: found
+                .target_cpu_us
+                .map(|us| ratio(us as f64, found.finished as f64)),
             generator: found.generator,
             lag: found.tally.lag.latency(),
             agents: Vec::new(),
@@ -380,6 +387,9 @@ impl Report {
         writeln!(out, "  {:<26}{:>14.2}", "users by Little's law", self.users_by_littles_law)?;
         let cpu_us = self.generator_cpu_us_per_request;
         writeln!(out, "  {:<26}{cpu_us:>14.2} us/request", "generator CPU")?;
+        if let Some(cpu_us) = self.target_cpu_us_per_request {
+            writeln!(out, "  {:<26}{cpu_us:>14.2} us/request", "target CPU")?;
+        }
         let busy = self.generator.busy * 100.0;
         writeln!(out, "  {:<26}{busy:>14.1} %", "generator busiest thread")?;
         writeln!(out, "  {:<26}{:>14.3} ms", "generator lag p99", self.lag.p99_ms)?;
@@ -425,6 +435,7 @@ impl Report {
             "errors_in_all": self.errors_in_all,
             "users_by_littles_law": self.users_by_littles_law,
             "generator_cpu_us_per_request": self.generator_cpu_us_per_request,
+            "target_cpu_us_per_request": self.target_cpu_us_per_request,
             "generator_peak_rss_bytes": self.generator.peak_rss_bytes,
             "generator_busy": self.generator.busy,
             "generator_waited": self.generator.waited,
