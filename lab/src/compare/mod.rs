@@ -275,6 +275,8 @@ fn figure(view: &CaseView, metric: Metric) -> Option<f64> {
         Metric::Mean => view.exact("mean_ms"),
         Metric::P50 => view.exact("p50_ms"),
         Metric::P99 => view.exact("p99_ms"),
+        Metric::P999 => view.exact("p999_ms"),
+        Metric::P9999 => view.exact("p9999_ms"),
         Metric::Cpu => view.cpu_us(),
     }
 }

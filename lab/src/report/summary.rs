@@ -73,6 +73,7 @@ const OURS: &[Column] = &[
     ("98th Percentile, exact (ms)", |view| exact(view, "p98_ms")),
     ("99th Percentile, exact (ms)", |view| exact(view, "p99_ms")),
     ("99.9th Percentile, exact (ms)", |view| exact(view, "p999_ms")),
+    ("99.99th Percentile, exact (ms)", |view| exact(view, "p9999_ms")),
     ("Target CPU, user (us/request)", |view| used(view.result().target_use?.cpu_user_us)),
     ("Target CPU, system (us/request)", |view| used(view.result().target_use?.cpu_system_us)),
     ("Target RSS, mean (MiB)", |view| used(view.result().target_use?.rss_mean_bytes as f64 / MIB)),

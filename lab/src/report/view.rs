@@ -1,5 +1,7 @@
 //! A case as shown in tables and charts: its figures by name, and its current warnings.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use crate::report::results::StoredResult;
@@ -121,6 +123,12 @@ impl CaseView {
             None => self.target(),
         }
     }
+}
+
+/// The measured targets; the place of one is that of its colour.
+pub(super) fn targets(views: &[CaseView]) -> BTreeSet<String> {
+    let measured = views.iter().filter(|view| view.result().state == State::Measured);
+    measured.map(CaseView::name).collect()
 }
 
 /// Sizes as in the published tables: `50B`, `1KiB`, `1000B`.
