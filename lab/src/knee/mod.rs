@@ -21,7 +21,7 @@ pub use usl::{POINTS_MIN, Usl};
 
 use serde_json::Value;
 
-use crate::load::{Latency, LoadError, Options, Shape};
+use crate::load::{Latency, LoadError, Options, Protocol, Shape};
 use crate::result::{CaseResult, State};
 use crate::validity;
 use crate::warning::{Figures, Severity, Warning};
@@ -103,22 +103,33 @@ pub fn search<E>(
     Ok(Knee { met, missed, ended, law: law(&probes), probes })
 }
 
-/// Measures a level with the load generator and returns the verdict.
+/// Measures a level with the load generator and returns the verdict. With HTTP/2, as many users share a connection at each
+/// number of users as in `options`.
 ///
 /// # Errors
 /// [`LoadError`]: the measurement failed.
 pub fn measure(options: &Options, by: By, level: f64, slo: &Slo) -> Result<Probe, LoadError> {
+    let options = options_at(options, by, level);
+    let report = crate::load::run(&options, &mut |_| {})?;
+    Ok(judge(by, level, slo, &report.json(), &report.warnings()))
+}
+
+fn options_at(options: &Options, by: By, level: f64) -> Options {
     let mut options = options.clone();
     match by {
         By::Rate => options.shape = Shape::Arrivals { rate_per_s: level },
         By::Users => {
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked")]
             let users = level.round().clamp(1.0, u32::MAX.into()) as usize;
-            (options.users, options.threads) = (users, options.threads.min(users));
+            if let Protocol::Http2 { .. } = options.protocol {
+                let streams = options.protocol.streams(options.users);
+                options.protocol = Protocol::http2(users, streams);
+            }
+            options.threads = options.threads.min(options.protocol.connections(users));
+            options.users = users;
         }
     }
-    let report = crate::load::run(&options, &mut |_| {})?;
-    Ok(judge(by, level, slo, &report.json(), &report.warnings()))
+    options
 }
 
 /// The verdict on a level measured by a suite (`suite::knee`). A target that ended has missed the objective.
@@ -280,6 +291,23 @@ mod tests {
         ] {
             assert_eq!(of(codes, missed, without_lag), expect, "{codes:?} {missed:?}");
         }
+    }
+
+    #[test]
+    fn with_http2_levels_keep_the_streams_of_a_connection() {
+        let own = Options {
+            users: 30,
+            protocol: Protocol::http2(30, 30),
+            threads: 2,
+            ..Options::new("http://localhost/")
+        };
+        for (level, connections, threads) in [(1.0, 1, 1), (30.0, 1, 1), (61.0, 3, 2)] {
+            let of = options_at(&own, By::Users, level);
+            assert_eq!((of.protocol, of.threads), (Protocol::Http2 { connections }, threads));
+            of.check().unwrap_or_else(|error| panic!("{error}"));
+        }
+        let of = options_at(&own, By::Rate, 500.0);
+        assert_eq!((of.protocol, of.users), (own.protocol, 30));
     }
 
     #[test]

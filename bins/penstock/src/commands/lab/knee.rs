@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use lab::knee::{self, By, Knee, LevelVerdict, Probe, Range, SearchEnd, Slo, Usl};
-use lab::load::{self, Stop};
+use lab::load::{self, Protocol, STREAMS, Stop};
 use lab::suite::knee::LevelSetup;
 use lab::suite::{self, Event};
 use serde_json::{Value, json};
 
-use super::load::load_failure;
+use super::load::{at_least_one, load_failure};
 use super::request_args::RequestArgs;
 use super::run::{plan, run_failure, stop_at_signal};
 use crate::commands::{stderr, stdout};
@@ -34,6 +34,7 @@ Examples:
   penstock lab knee penstock --slo 'p99 < 50ms, errors < 0.1%' --out knee-penstock
   penstock lab knee my-gateway.toml --scenario passthrough --slo 'p99 < 20ms' --by users --out knee-mine
   penstock lab knee http://127.0.0.1:8280/echo/1.0.0/ --slo 'p99 < 50ms, errors < 0.1%'
+  penstock lab knee https://127.0.0.1:8243/echo/1.0.0/ --slo 'p99 < 50ms' --http2 --streams 10 --insecure
   penstock lab knee http://127.0.0.1:8688/ --slo 'mean < 5ms' --by users --payload-bytes 1024
 
 Exit codes: 0 success, also if the objective is never met; 1 failure or interruption; 2 usage error."
@@ -71,9 +72,15 @@ pub(crate) struct KneeArgs {
     /// Warm-up time per level
     #[arg(long, value_name = "TIME", default_value = "3s", value_parser = load::parse_duration)]
     warm_up: Duration,
-    /// Maximum number of connections (open loop)
+    /// The most requests in flight (open loop)
     #[arg(long, value_name = "N", default_value_t = 200)]
     users: usize,
+    /// Use HTTP/2: negotiated by ALPN for https URLs and scenarios, with prior knowledge otherwise
+    #[arg(long)]
+    http2: bool,
+    /// The most users that share a connection, each with a stream [default: 100]
+    #[arg(long, value_name = "N", requires = "http2", value_parser = at_least_one)]
+    streams: Option<usize>,
     /// Number of generator threads
     #[arg(long, value_name = "N", default_value_t = 1)]
     threads: usize,
@@ -103,7 +110,7 @@ pub(crate) fn run(args: KneeArgs) -> Result<(), Failure> {
     let report = |probe: &Probe| stderr(&format!("{}\n", line(probe, by)));
     let stop = stop_at_signal()?;
     let found = if args.target.contains("://") {
-        let options = url_options(args, &stop)?;
+        let options = url_options(args, by, &stop)?;
         let measure = |level| {
             let probe = knee::measure(&options, by, level, &slo).map_err(load_failure)?;
             // The figures of an interrupted level are not those of the level.
@@ -131,19 +138,36 @@ pub(crate) fn run(args: KneeArgs) -> Result<(), Failure> {
     }
 }
 
-fn url_options(args: KneeArgs, stop: &Stop) -> Result<load::Options, Failure> {
+fn url_options(args: KneeArgs, by: By, stop: &Stop) -> Result<load::Options, Failure> {
     let of_target = [("--scenario", args.scenario.is_some()), ("--out", args.out.is_some())];
     if let Some((flag, _)) = of_target.iter().find(|(_, given)| *given) {
         return Err(Failure::Usage(format!("{flag} applies to targets only, not to a URL")));
     }
+    let streams = streams(&args);
+    // The levels of a closed loop set the users, and keep the streams of a connection.
+    let users = match (by, streams) {
+        (By::Users, Some(streams)) => streams,
+        (By::Users | By::Rate, _) => args.users,
+    };
+    let protocol = streams.map_or(Protocol::Http1, |streams| Protocol::http2(users, streams));
+    let threads = match by {
+        By::Rate => args.threads.min(protocol.connections(users)),
+        By::Users => args.threads,
+    };
     Ok(load::Options {
-        users: args.users,
-        threads: args.threads,
+        users,
+        protocol,
+        threads,
         duration: args.duration,
         warm_up: args.warm_up,
         stop: stop.clone(),
         ..args.request.options(args.target)
     })
+}
+
+/// The users of an HTTP/2 connection. `None`: HTTP/1.1.
+fn streams(args: &KneeArgs) -> Option<usize> {
+    args.http2.then(|| args.streams.unwrap_or(STREAMS))
 }
 
 /// The settings shared by all levels of a target, and the results folder.
@@ -165,6 +189,7 @@ fn setup(args: &KneeArgs) -> Result<(LevelSetup, PathBuf), Failure> {
         bytes: bytes as u64,
         users: args.users,
         threads: args.threads,
+        streams: streams(args),
         warm_up: args.warm_up,
         measure: args.duration,
     };

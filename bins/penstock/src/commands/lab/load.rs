@@ -298,7 +298,7 @@ fn shape(args: &Load) -> Result<(load::Shape, usize), String> {
     Ok((shape, default))
 }
 
-fn at_least_one(text: &str) -> Result<usize, String> {
+pub(super) fn at_least_one(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(0) => Err("expected at least 1".to_owned()),
         parsed => parsed.map_err(|error: std::num::ParseIntError| error.to_string()),
