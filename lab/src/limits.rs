@@ -119,7 +119,11 @@ pub const LAB_HISTOGRAM_CHARTS_MAX: usize = 24;
 /// Maximum number of cases of a report with a histogram. More: the page states how many are left out.
 pub const LAB_HISTOGRAM_FILES_MAX: usize = 1_024;
 /// Most bytes of charts, with their tables, on a report's page. More: the others are only files, which the page lists.
-pub const LAB_PAGE_CHARTS_BYTES_MAX: usize = 700 * KIB as usize;
+pub const LAB_PAGE_CHARTS_BYTES_MAX: usize = 600 * KIB as usize;
+/// Most cases listed below a warning or threshold on a report's page. More: the list ends with their number.
+pub const LAB_PAGE_ITEMS_MAX: usize = 12;
+/// Most bytes of the rows of a table on a report's page. More: the table is followed by their number.
+pub const LAB_PAGE_TABLE_BYTES_MAX: usize = 120 * KIB as usize;
 /// Largest results table, in bytes. Larger: rejected.
 pub const LAB_TABLE_BYTES_MAX: u64 = 64 * MIB as u64;
 /// Largest `result.json` or `suite.json`, in bytes. Larger: rejected.

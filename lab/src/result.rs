@@ -11,6 +11,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::knee::Threshold;
 pub use crate::warning::Warning;
 use crate::{files, limits};
 
@@ -239,6 +240,19 @@ impl CaseResult {
         self.load.get(name).and_then(Value::as_f64)
     }
 
+    /// The conditions of `--fail-if`; none without it.
+    #[must_use]
+    pub fn thresholds(&self) -> Vec<Threshold> {
+        let stored = self.load.get("thresholds").cloned().unwrap_or_default();
+        serde_json::from_value(stored).unwrap_or_default()
+    }
+
+    /// Whether a condition of `--fail-if` holds.
+    #[must_use]
+    pub fn is_broken(&self) -> bool {
+        self.thresholds().iter().any(|threshold| threshold.broken)
+    }
+
     /// Reads a `result.json`. Accepts the key names of earlier versions.
     ///
     /// # Errors
@@ -275,7 +289,8 @@ impl CaseResult {
         })
     }
 
-    /// The result of a single measurement: its target is the URL, without resource use and conditions.
+    /// The result of a single measurement: its target is the URL, without conditions; of resource use, `load` has
+    /// the CPU time.
     fn of_load(load: Value) -> Option<Self> {
         let options = load.get("options")?;
         let text = |name: &str| options.get(name).and_then(Value::as_str).unwrap_or_default();

@@ -32,7 +32,14 @@ onload = () => {
     const pictures = [...page.querySelectorAll('figure svg')];
     const texts = [...page.querySelectorAll('figure svg text')].map(t => t.getBoundingClientRect());
     const style = node => frame.contentWindow.getComputedStyle(node);
+    // The column of a chart by size whose figures are thousands, and that of the sizes.
+    const table = page.querySelector('figure[id^="throughput-by-size"] table');
+    const sorted = column => {
+      table.tHead.rows[0].cells[column].querySelector('button').click();
+      return [...table.tBodies[0].rows].map(row => row.cells[column].dataset.v);
+    };
     seen[frame.id] = {
+      sorted: [0, 1].map(sorted),
       overflow: root.scrollWidth - root.clientWidth,
       pictures: pictures.length,
       narrowest: Math.min(...pictures.map(p => p.getBoundingClientRect().width)),
@@ -72,6 +79,10 @@ fn the_page_is_readable_on_a_phone_a_desktop_and_in_dark_mode() {
             (0.0, 0.0, 0.0),
             "{seen:#}"
         );
+        for column in seen[frame]["sorted"].as_array().unwrap() {
+            let number = |one: &Value| one.as_str().unwrap().parse::<f64>().unwrap();
+            assert!(column.as_array().unwrap().iter().is_sorted_by_key(number), "{seen:#}");
+        }
         assert!(of("narrowest") > 280.0, "{frame}: {seen:#}");
         assert!(of("smallest_text") >= 8.0, "{frame}: {seen:#}");
         for (ink, paper) in [("ink", "background"), ("picture_ink", "picture")] {

@@ -24,7 +24,7 @@ fn the_maximum_number_of_users_is_found() {
         let probe = probe_all_users(level, &slo);
         let missed = probe.error_percent > 0.0;
         let verdict = if missed { knee::LevelVerdict::Missed } else { knee::LevelVerdict::Met };
-        Ok::<_, LoadError>(knee::Probe { verdict, ..probe })
+        Ok::<_, LoadError>(Some(knee::Probe { verdict, ..probe }))
     };
     let found = knee::search(range, measure, |_| {}).unwrap();
     assert_eq!((found.met, found.missed), (Some(11.0), Some(12.0)), "{found:#?}");

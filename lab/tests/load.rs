@@ -5,7 +5,7 @@
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -305,7 +305,37 @@ fn the_time_series_adds_up_to_the_totals() {
     }
     assert_eq!(report.json()["series"].as_array().unwrap().len(), report.series.len());
     // The live view has the last second's percentiles, once there is one.
-    assert!(seen.iter().any(|progress| progress.to_string().contains("p99 ")), "{seen:?}");
+    assert!(seen.iter().any(|progress| progress.p99_ms.is_some()), "{seen:?}");
+}
+
+#[test]
+fn a_second_without_a_response_has_no_latency() {
+    let stalled = Arc::new(AtomicBool::new(false));
+    let stalls = Arc::clone(&stalled);
+    let backend = Backend::start(move |_| {
+        while stalls.load(Ordering::Relaxed) {
+            thread::park();
+        }
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec()
+    });
+    let options = Options { duration: Duration::from_secs(3_600), ..get(backend.addr) };
+    let (stop, mut lines) = (options.stop.clone(), Vec::new());
+    let report = load::run(&options, &mut |progress| {
+        let is_stalled = stalled.fetch_or(progress.p99_ms.is_some(), Ordering::Relaxed);
+        if is_stalled && progress.p99_ms.is_none() {
+            lines.push(progress.to_string());
+            stop.stop();
+        }
+    })
+    .unwrap();
+    assert!(lines[0].contains("p50 -, p99 -, "), "{lines:?}");
+    let json = report.json();
+    let seconds = json["series"].as_array().unwrap();
+    for second in seconds {
+        let latencies = ["p50_ms", "p99_ms", "max_ms"].map(|key| second[key].is_null());
+        assert_eq!(latencies, [second["requests"] == 0; 3], "{second}");
+    }
+    assert!(seconds.iter().any(|second| second["requests"] == 0), "{json}");
 }
 
 #[test]

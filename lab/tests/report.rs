@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use penstock_lab::report::{self, CaseView, Painter, PngError, ReportError, results};
+use penstock_lab::result::State;
 use tempfile::TempDir;
 
 #[test]
@@ -77,15 +78,34 @@ fn the_verdict_comes_first_and_each_warning_once() {
 
 #[test]
 fn a_target_has_the_same_colour_in_every_chart() {
-    let out = written();
-    let page = read(out, "report.html");
+    let folder = TempDir::new().unwrap();
+    report_support::results(folder.path());
+    let mut views = views(folder.path());
+    // A target without figures has no colour, although its name is the first.
+    let mut unserved = views.iter().find(|view| !view.is_valid()).unwrap().clone();
+    unserved.found.result.state = State::NotServed;
+    unserved.found.result.case.target = "A target".to_owned();
+    views.insert(0, unserved);
+    let page = report::page(&views, &report::charts(&views));
     // Targets are numbered by name; this one is the second.
+    let (mut marks, mut bars, mut heats) = (0, 0, 0);
     for figure in page.split("<figure id=\"").skip(1) {
         let (figure, _) = figure.split_once("</figure>").unwrap();
-        let colours = figure.split("<path class=\"s").skip(1);
-        let legend = colours.filter(|part| part.contains("<title>penstock</title>"));
-        assert!(legend.into_iter().all(|part| part.starts_with('1')), "{figure}");
+        let is_second = |part: &&str| {
+            assert!(part.starts_with('1'), "{part} in {figure}");
+            true
+        };
+        let named = |part: &&str| {
+            part.contains("<title>penstock</title>") || part.contains("<title>penstock, ")
+        };
+        let colours = |kind: &'static str| figure.split(kind).skip(1);
+        marks += colours("<path class=\"s").filter(named).filter(is_second).count();
+        bars += colours("<rect class=\"s").filter(named).filter(is_second).count();
+        if figure.contains("<title id=\"heat-") && figure.contains(">Over time: penstock, ") {
+            heats += colours("<rect class=\"h s").filter(is_second).count();
+        }
     }
+    assert!(marks > 0 && bars > 0 && heats > 0, "{marks} {bars} {heats}");
 }
 
 #[test]
@@ -109,6 +129,7 @@ fn the_output_of_lab_load_has_a_report_too() {
     let file = folder.path().join("load.json");
     let load = serde_json::json!({
         "requests": 1_000, "errors": 0, "error_percent": 0.0, "seconds": 10.0, "throughput_per_s": 100.0,
+        "target_cpu_us_per_request": 12.5,
         "mean_ms": 10.0, "p50_ms": 9.0, "p99_ms": 20.0, "measured_from_ms": 1_800_000_000_000_u64,
         "options": {"url": "http://127.0.0.1:1/", "method": "GET", "users": 1, "seed": 1},
         "warnings": [],
@@ -120,6 +141,7 @@ fn the_output_of_lab_load_has_a_report_too() {
         page.contains("<strong>http://127.0.0.1:1/: 100 requests/s, p50 9 ms, p99 20 ms"),
         "{page}"
     );
+    assert!(page.contains(", 12.5 us CPU per request ("), "{page}");
     fs::write(&file, "{}").unwrap();
     assert!(results::read(&file).unwrap_err().contains("neither a result.json"));
 }
@@ -130,12 +152,17 @@ fn requests_of_scenarios_and_all_series_over_time_are_drawn() {
     let file = folder.path().join("load.json");
     let request = |name: &str, p99: f64| serde_json::json!({"name": name, "requests": 4, "errors": 1, "p99_ms": p99});
     let second = |errors: u64| serde_json::json!({"rate_per_s": 9.0, "p50_ms": 1.0, "p99_ms": 2.0, "errors": errors, "target_cpus": 0.5});
+    let stall = serde_json::json!({"rate_per_s": 0.0, "p50_ms": null, "p99_ms": null, "errors": 0, "target_cpus": 0.0});
     let load = serde_json::json!({
         "requests": 8, "errors": 2, "error_percent": 25.0, "throughput_per_s": 2.0,
         "measured_from_ms": 1_800_000_000_000_u64,
         "machine": {"cpu": "a CPU", "cores": 2, "kernel": "a kernel", "memory_bytes": 1 << 30, "limits": []},
+        "thresholds": [
+            {"condition": "p99 > 20ms", "value": 20.5, "broken": true},
+            {"condition": "rate < 1/s", "value": 2.0, "broken": false},
+        ],
         "by_request": [request("create <order>", 20.5), request("read", 3.25)],
-        "series": [second(0), second(3), second(0)],
+        "series": [second(0), second(3), stall, second(0)],
         "options": {"url": "http://127.0.0.1:1/", "method": null, "scenario": "orders", "users": 1, "seed": 1},
         "warnings": [],
     });
@@ -147,7 +174,12 @@ fn requests_of_scenarios_and_all_series_over_time_are_drawn() {
         let start = format!("{figure}-over-time-");
         assert!(ids.iter().any(|id| id.starts_with(&start)), "{figure}: {ids:?}");
     }
-    let by_request = charts.iter().find(|chart| chart.id.starts_with("p99-by-request-")).unwrap();
+    let found = |id: &str| charts.iter().find(|chart| chart.id.starts_with(id)).unwrap();
+    // A stall is a gap in the latencies.
+    let p99 = found("p99-over-time-").table().1;
+    let gaps = p99.iter().map(|row| row[1] == "no figure");
+    assert_eq!(gaps.collect::<Vec<_>>(), [false, false, true, false]);
+    let by_request = found("p99-by-request-");
     let rows = by_request.table().1;
     assert_eq!(
         rows.iter().map(|row| row[0].as_str()).collect::<Vec<_>>(),
@@ -156,6 +188,10 @@ fn requests_of_scenarios_and_all_series_over_time_are_drawn() {
     assert!(rows[0][1].starts_with("20.5"), "{rows:?}");
     let page = report::page(&views, &charts);
     assert!(by_request.title.ends_with(": orders, 1 users, 0B"), "{}", by_request.title);
+    let (before, after) = page.split_once("id=\"thresholds\"").unwrap();
+    assert!(before.contains("class=\"verdict\"") && after.contains("id=\"charts\""));
+    assert!(after.contains("<strong>p99 &gt; 20ms: failed in 1 of 1 cases</strong>"), "{page}");
+    assert!(after.contains("<li>rate &lt; 1/s: passed in all 1 cases</li>"), "{page}");
     assert!(page.contains("<li>a CPU, 2 CPUs, 1GiB, a kernel</li>"), "{page}");
     assert!(page.contains("id=\"requests\"") && page.contains("create &lt;order&gt;"), "{page}");
 }
@@ -214,7 +250,7 @@ fn the_heat_map_shows_a_slow_request() {
     let (_, figure) = page.split_once("<figure id=\"heat-0\">").unwrap();
     let (figure, _) = figure.split_once("</figure>").unwrap();
     let row = |second: &str| {
-        let (_, row) = figure.split_once(&format!("<th scope=\"row\">{second} s</th>")).unwrap();
+        let (_, row) = figure.split_once(&format!(">{second} s</th>")).unwrap();
         row.split_once("</tr>").unwrap().0.to_owned()
     };
     assert!(row("0").starts_with("<td>1000</td>"), "{}", row("0"));

@@ -30,10 +30,12 @@ fn ctrl_c_ends_a_measurement_with_a_report_of_what_was_measured() {
             "127.0.0.1:0",
             "--pid",
             &own,
+            "--fail-if",
+            "errors > 50%, rate < 0.5/s",
         ],
     );
     // The target's CPU time is that of this process, which serves the requests.
-    let text = process.wait_for(" % CPU, target ");
+    let text = process.wait_for(" % CPU, generator ");
     let metrics = scrape(&text);
     for name in ["requests_total", "errors_total", "generator_cpus", "target_cpus", "left_seconds"]
     {
@@ -47,22 +49,61 @@ fn ctrl_c_ends_a_measurement_with_a_report_of_what_was_measured() {
     let report: Value =
         serde_json::from_str(&std::fs::read_to_string(files.path("out.json")).unwrap()).unwrap();
     assert!(report["requests"].as_u64().unwrap() > 0, "{report}");
+    assert!(report["target_cpu_us_per_request"].as_f64().unwrap() > 0.0, "{report}");
+    let thresholds = report["thresholds"].as_array().unwrap();
+    let found: Vec<_> = thresholds.iter().map(|one| (&one["condition"], &one["broken"])).collect();
+    assert_eq!(
+        found,
+        [(&"errors > 50%".into(), &false.into()), (&"rate < 0.5/s".into(), &false.into())]
+    );
+    assert!(thresholds.iter().all(|one| one["value"].is_number()), "{report}");
     assert_eq!(report["requests_in_all"], echo.requests());
 }
 
 #[test]
-fn ctrl_c_does_not_wait_for_a_target_that_never_responds() {
+fn sigterm_does_not_wait_for_a_target_that_never_responds() {
     let silent = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let url = format!("http://{}/", silent.local_addr().unwrap());
     let files = Files::new();
-    let arguments =
-        ["lab", "load", &url, "--warm-up", "0s", "--duration", "1h", "--timeout", "10m"];
+    let arguments = [
+        "lab",
+        "load",
+        &url,
+        "--warm-up",
+        "0s",
+        "--duration",
+        "1h",
+        "--timeout",
+        "10m",
+        "--fail-if",
+        "p99 > 3600s",
+    ];
     let mut process = Process::start(files.folder(), &arguments);
-    process.wait_for("measuring: 0 requests");
+    process.wait_for("/s, p50 -, p99 -, 0 errors, ");
+    process.signal(Signal::SIGTERM);
+    let status = process.wait();
+    let text = process.text();
+    assert_eq!(status.code(), Some(1), "{text}");
+    assert!(text.contains("error: nothing-measured: "), "{text}");
+    assert!(text.contains("--fail-if: nothing was measured"), "{text}");
+}
+
+#[test]
+fn an_interrupted_knee_search_reports_the_levels_that_it_has() {
+    let echo = start_echo();
+    let url = format!("http://{}/", echo.addr());
+    let files = Files::new();
+    let mut arguments = vec!["lab", "knee", &url, "--slo", "p99 < 60s, errors <= 100%", "--json"];
+    arguments.extend(["--warm-up", "0s", "--duration", "1s", "--from", "1", "--by", "users"]);
+    let mut process = Process::start(files.folder(), &arguments);
+    process.wait_for("1.0 users: met; ");
     process.signal(Signal::SIGINT);
     let status = process.wait();
-    assert_eq!(status.code(), Some(0), "{}", process.text());
-    assert!(process.text().contains("error: nothing-measured: "), "{}", process.text());
+    let text = process.text();
+    assert_eq!(status.code(), Some(1), "{text}");
+    for part in ["\"ended\": \"interrupted\"", "\"level\": 1.0", "\"warnings\": ["] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
 }
 
 #[test]

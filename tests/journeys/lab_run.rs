@@ -202,13 +202,18 @@ fn a_sweep_varies_one_setting_and_only_selects_cases() {
     let sweep = "\n[sweep]\nsetting = 'workers'\nvalues = [1, 2]\n";
     let text = suite("'penstock'", "'forward', 'access-log'", MEASURED, "restart = 'suite'");
     files.write("suite.toml", &(text + sweep));
-    let (code, text) = run(&files, &["--only", "^forward/"]);
-    assert_eq!(code, Some(0), "{text}");
+    let conditions = "rate < 1000000000/s, errors > 100%";
+    let (code, text) = run(&files, &["--only", "^forward/", "--fail-if", conditions]);
+    assert_eq!(code, Some(1), "{text}");
+    assert_eq!(text.matches("FAILED: rate < 1000000000/s").count(), 2, "{text}");
     assert_eq!(names(&files.path("out/forward")), ["penstock_workers=1", "penstock_workers=2"]);
     assert!(!files.path("out/access-log").exists());
     let threads = |case: &str| result(&files, case).target_use.unwrap().threads;
     let (one, two) = (threads("forward/penstock_workers=1"), threads("forward/penstock_workers=2"));
     assert!(one < two, "{one} and {two} threads");
+    // Kept cases still fail.
+    let (code, text) = run(&files, &["--resume", "--only", "^forward/"]);
+    assert!(code == Some(1) && text.contains("--fail-if: 2 cases"), "{text}");
     let (code, text) = run(&files, &["--resume", "--only", "nothing"]);
     assert!(code == Some(2) && text.contains("no case matches"), "{text}");
 }

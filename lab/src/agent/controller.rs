@@ -408,8 +408,8 @@ impl<'a> Collector<'a> {
             requests: reported().map(|progress| progress.requests).sum(),
             errors: reported().map(|progress| progress.errors).sum(),
             rate_per_s: reported().map(|progress| progress.rate_per_s).sum(),
-            p50_ms: self.seconds.last().map(|point| point.p50_ms),
-            p99_ms: self.seconds.last().map(|point| point.p99_ms),
+            p50_ms: self.seconds.last().and_then(|point| point.p50_ms),
+            p99_ms: self.seconds.last().and_then(|point| point.p99_ms),
             target_cpus,
             // As exactly as the controller's clock.
             warming_up: now_us < self.time.from_us,
@@ -481,6 +481,7 @@ fn both(one: Collected, other: Collected) -> Collected {
         interrupted: one.interrupted || other.interrupted,
         cpu_us: one.cpu_us.saturating_add(other.cpu_us),
         finished: one.finished.saturating_add(other.finished),
+        target_cpu_us: None,
         generator: Generator {
             busy: one.generator.busy.max(other.generator.busy),
             waited: one.generator.waited.max(other.generator.waited),

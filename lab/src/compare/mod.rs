@@ -23,6 +23,7 @@ pub use thresholds::{CaseThreshold, Metric, Thresholds, WITHIN_PERCENT};
 use crate::report::CaseView;
 use crate::report::results::natural;
 use crate::result::State;
+use crate::warning::Warning;
 
 /// The verdict on a case.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -59,6 +60,8 @@ pub struct Comparison {
     pub interleaved: bool,
     /// Why the case is not comparable, and the codes of the warnings that exclude results.
     pub note: String,
+    /// Of all results of the case, each once.
+    pub warnings: Vec<Warning>,
 }
 
 /// The verdict on all cases, for CI.
@@ -211,7 +214,19 @@ fn judge(
         excluded: (excluded(a, metric), excluded(b, metric)),
         interleaved,
         note: note(metric, (a, used_a), (b, used_b)),
+        warnings: warnings(a.iter().chain(b).copied()),
     }
+}
+
+/// Each warning once.
+fn warnings<'v>(views: impl Iterator<Item = &'v CaseView>) -> Vec<Warning> {
+    let mut found: Vec<Warning> = Vec::new();
+    for warning in views.flat_map(|view| &view.warnings) {
+        if !found.contains(warning) {
+            found.push(warning.clone());
+        }
+    }
+    found
 }
 
 /// The usable repetitions of a case on both sides, in pairs if they ran interleaved, and whether they did.
@@ -260,6 +275,8 @@ fn figure(view: &CaseView, metric: Metric) -> Option<f64> {
         Metric::Mean => view.exact("mean_ms"),
         Metric::P50 => view.exact("p50_ms"),
         Metric::P99 => view.exact("p99_ms"),
+        Metric::P999 => view.exact("p999_ms"),
+        Metric::P9999 => view.exact("p9999_ms"),
         Metric::Cpu => view.cpu_us(),
     }
 }

@@ -46,6 +46,10 @@ pub enum Metric {
     Mean,
     P50,
     P99,
+    #[serde(rename = "p99.9")]
+    P999,
+    #[serde(rename = "p99.99")]
+    P9999,
     /// CPU time of the target per request.
     Cpu,
 }
@@ -118,6 +122,9 @@ impl Thresholds {
 }
 
 impl Metric {
+    pub const ALL: [Self; 7] =
+        [Self::Throughput, Self::Mean, Self::P50, Self::P99, Self::P999, Self::P9999, Self::Cpu];
+
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -125,6 +132,8 @@ impl Metric {
             Self::Mean => "mean",
             Self::P50 => "p50",
             Self::P99 => "p99",
+            Self::P999 => "p99.9",
+            Self::P9999 => "p99.99",
             Self::Cpu => "cpu",
         }
     }
@@ -134,7 +143,7 @@ impl Metric {
     pub fn figures(self) -> Figures {
         match self {
             Self::Throughput => Figures::Rate,
-            Self::Mean | Self::P50 | Self::P99 => Figures::Latency,
+            Self::Mean | Self::P50 | Self::P99 | Self::P999 | Self::P9999 => Figures::Latency,
             Self::Cpu => Figures::Cpu,
         }
     }
@@ -144,7 +153,7 @@ impl Metric {
     pub fn more_is_better(self) -> bool {
         match self {
             Self::Throughput => true,
-            Self::Mean | Self::P50 | Self::P99 | Self::Cpu => false,
+            Self::Mean | Self::P50 | Self::P99 | Self::P999 | Self::P9999 | Self::Cpu => false,
         }
     }
 }

@@ -16,12 +16,12 @@ mod slo;
 mod usl;
 
 pub use search::{LevelVerdict, Range, Search, SearchEnd};
-pub use slo::{Slo, SloError};
+pub use slo::{Outcome, Slo, SloError, Threshold};
 pub use usl::{POINTS_MIN, Usl};
 
 use serde_json::Value;
 
-use crate::load::{Latency, LoadError, Options, Shape};
+use crate::load::{Latency, LoadError, Options, Protocol, Shape};
 use crate::result::{CaseResult, State};
 use crate::validity;
 use crate::warning::{Figures, Severity, Warning};
@@ -59,6 +59,7 @@ pub struct Probe {
     pub mean_ms: f64,
     pub p99_ms: f64,
     pub error_percent: f64,
+    pub warnings: Vec<Warning>,
     /// Concurrent requests in the target: the users of a closed loop; rate x service time in an open loop.
     pub concurrency: f64,
 }
@@ -75,13 +76,14 @@ pub struct Knee {
     pub law: Option<Usl>,
 }
 
-/// Runs a search; `measure` measures a level, `report` is called with each result.
+/// Runs a search; `measure` measures a level (`None`: it was interrupted, which ends the search), `report` is called with
+/// each result.
 ///
 /// # Errors
 /// The error of `measure`.
 pub fn search<E>(
     range: Range,
-    mut measure: impl FnMut(f64) -> Result<Probe, E>,
+    mut measure: impl FnMut(f64) -> Result<Option<Probe>, E>,
     mut report: impl FnMut(&Probe),
 ) -> Result<Knee, E> {
     let mut search = Search::new(range);
@@ -90,7 +92,7 @@ pub fn search<E>(
         match search.propose() {
             Err(ended) => break ended,
             Ok(level) => {
-                let probe = measure(level)?;
+                let Some(probe) = measure(level)? else { break SearchEnd::Interrupted };
                 search.record(level, probe.verdict);
                 report(&probe);
                 probes.push(probe);
@@ -101,22 +103,33 @@ pub fn search<E>(
     Ok(Knee { met, missed, ended, law: law(&probes), probes })
 }
 
-/// Measures a level with the load generator and returns the verdict.
+/// Measures a level with the load generator and returns the verdict. With HTTP/2, as many users share a connection at each
+/// number of users as in `options`.
 ///
 /// # Errors
 /// [`LoadError`]: the measurement failed.
 pub fn measure(options: &Options, by: By, level: f64, slo: &Slo) -> Result<Probe, LoadError> {
+    let options = options_at(options, by, level);
+    let report = crate::load::run(&options, &mut |_| {})?;
+    Ok(judge(by, level, slo, &report.json(), &report.warnings()))
+}
+
+fn options_at(options: &Options, by: By, level: f64) -> Options {
     let mut options = options.clone();
     match by {
         By::Rate => options.shape = Shape::Arrivals { rate_per_s: level },
         By::Users => {
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked")]
             let users = level.round().clamp(1.0, u32::MAX.into()) as usize;
-            (options.users, options.threads) = (users, options.threads.min(users));
+            if let Protocol::Http2 { .. } = options.protocol {
+                let streams = options.protocol.streams(options.users);
+                options.protocol = Protocol::http2(users, streams);
+            }
+            options.threads = options.threads.min(options.protocol.connections(users));
+            options.users = users;
         }
     }
-    let report = crate::load::run(&options, &mut |_| {})?;
-    Ok(judge(by, level, slo, &report.json(), &report.warnings()))
+    options
 }
 
 /// The verdict on a level measured by a suite (`suite::knee`). A target that ended has missed the objective.
@@ -134,6 +147,7 @@ pub fn judge_case(by: By, level: f64, slo: &Slo, found: &CaseResult) -> Probe {
             mean_ms: 0.0,
             p99_ms: 0.0,
             error_percent: 100.0,
+            warnings,
             concurrency: level,
         },
     }
@@ -149,8 +163,11 @@ fn judge(by: By, level: f64, slo: &Slo, load: &Value, warnings: &[Warning]) -> P
     let (verdict, reason) = match &read {
         Ok(latency) => {
             let lag_ms = figure("generator_lag_p99_ms").unwrap_or(0.0);
-            let without_lag = slo.broken_by(&latency.less(lag_ms), error_percent);
-            verdict(warnings, slo.broken_by(latency, error_percent), without_lag.is_some())
+            let broken_by = |latency: &Latency| {
+                slo.broken_by(Outcome { latency, error_percent, rate_per_s: throughput_per_s })
+            };
+            let without_lag = broken_by(&latency.less(lag_ms)).is_some();
+            verdict(warnings, broken_by(latency), without_lag)
         }
         Err(error) => (LevelVerdict::Inconclusive, format!("the result has no latencies: {error}")),
     };
@@ -162,6 +179,7 @@ fn judge(by: By, level: f64, slo: &Slo, load: &Value, warnings: &[Warning]) -> P
         mean_ms: latency.mean_ms,
         p99_ms: latency.p99_ms,
         error_percent,
+        warnings: warnings.to_vec(),
         concurrency: match by {
             // Excludes requests that the generator queues for a free connection.
             By::Rate => validity::in_flight(
@@ -276,6 +294,23 @@ mod tests {
     }
 
     #[test]
+    fn with_http2_levels_keep_the_streams_of_a_connection() {
+        let own = Options {
+            users: 30,
+            protocol: Protocol::http2(30, 30),
+            threads: 2,
+            ..Options::new("http://localhost/")
+        };
+        for (level, connections, threads) in [(1.0, 1, 1), (30.0, 1, 1), (61.0, 3, 2)] {
+            let of = options_at(&own, By::Users, level);
+            assert_eq!((of.protocol, of.threads), (Protocol::Http2 { connections }, threads));
+            of.check().unwrap_or_else(|error| panic!("{error}"));
+        }
+        let of = options_at(&own, By::Rate, 500.0);
+        assert_eq!((of.protocol, of.users), (own.protocol, 30));
+    }
+
+    #[test]
     fn cases_are_judged_like_measurements_and_failed_targets_miss() {
         let slo = Slo::parse("p99 < 5ms").unwrap_or_else(|error| panic!("{error}"));
         let mut found = crate::result::tests::sample();
@@ -301,13 +336,13 @@ mod tests {
         // 100/s for one user, with contention; the objective is missed above 20 users.
         let law = Usl { lambda: 100.0, sigma: 0.05, kappa: 0.0, error: 0.0, points: 0 };
         let range = Range { from: 1.0, to: 500.0, precision: 0.05, whole: true };
-        let measure = |level: f64| -> Result<Probe, String> {
+        let measure = |level: f64| -> Result<Option<Probe>, String> {
             let verdict = if level <= 20.0 { LevelVerdict::Met } else { LevelVerdict::Missed };
             let throughput_per_s = law.at(level);
             let mean_ms = 1_000.0 * level / throughput_per_s;
             let (reason, error_percent, concurrency) = (String::new(), 0.0, level);
             let p99_ms = mean_ms;
-            Ok(Probe {
+            Ok(Some(Probe {
                 level,
                 verdict,
                 reason,
@@ -315,14 +350,20 @@ mod tests {
                 mean_ms,
                 p99_ms,
                 error_percent,
+                warnings: Vec::new(),
                 concurrency,
-            })
+            }))
         };
         let mut reported = 0;
         let knee = search(range, measure, |_| reported += 1);
         let knee = knee.unwrap_or_else(|error| panic!("{error}"));
         assert_eq!((knee.met, knee.missed, knee.ended), (Some(20.0), Some(21.0), SearchEnd::Found));
         assert_eq!(reported, knee.probes.len());
+        // What was measured before an interruption is reported.
+        let first_five = |level: f64| if level < 20.0 { measure(level) } else { Ok(None) };
+        let part = search(range, first_five, |_| {}).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!((part.met, part.ended), (Some(16.0), SearchEnd::Interrupted));
+        assert_eq!(part.probes.len(), 5);
         let found = knee.law.unwrap_or_else(|| panic!("no law"));
         assert!((found.sigma - 0.05).abs() < 1e-6 && found.error < 1e-6, "{found:?}");
     }

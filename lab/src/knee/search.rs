@@ -37,6 +37,8 @@ pub enum SearchEnd {
     Inconclusive,
     /// [`limits::LAB_KNEE_PROBES_MAX`] measurements were made.
     LimitReached,
+    /// A measurement was interrupted.
+    Interrupted,
 }
 
 /// The state of a search.

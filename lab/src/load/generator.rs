@@ -41,7 +41,7 @@ pub(super) async fn measure(
     let mut monitor = Monitor::new(plan, &states, &files, options, progress);
     let mut ctrl_c = CtrlC::new(options.ctrl_c)?;
     let interrupted = monitor.until_over(&mut ctrl_c).await?;
-    let (cpu_us, finished) = monitor.spent();
+    let (spent, finished) = monitor.spent();
     let measured_us = plan.window.until_us().saturating_sub(plan.window.from_us);
     let mut generator = Generator::default();
     for thread in threads {
@@ -63,7 +63,8 @@ pub(super) async fn measure(
         measured_us,
         measured_from_ms: plan.window.from_us.saturating_add(plan.clock.origin_unix_us()) / 1_000,
         interrupted,
-        cpu_us,
+        cpu_us: spent.generator_us,
+        target_cpu_us: spent.target_us,
         finished,
         generator,
         recording_problems,

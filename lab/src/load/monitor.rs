@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
 use crate::limits;
 use crate::load::report::{Progress, SeriesPoint};
 use crate::load::statistics::Interval;
@@ -70,9 +72,9 @@ pub(super) struct Monitor<'a> {
     files: &'a RecordingFiles,
     options: &'a Options,
     progress: &'a mut dyn FnMut(&Progress),
-    /// CPU time and finished requests at the start of the measured time.
-    began: Option<(u64, u64)>,
-    ended: Option<(u64, u64)>,
+    /// CPU times and finished requests at the start of the measured time.
+    began: Option<(CpuTimes, u64)>,
+    ended: Option<(CpuTimes, u64)>,
     /// Time of the last progress report, and the finished requests at that time.
     last_progress: (u64, u64),
     /// Start of the current interval of histogram log and time series.
@@ -113,7 +115,7 @@ impl<'a> Monitor<'a> {
             let now_us = self.plan.now_us();
             if self.began.is_none() && now_us >= self.plan.window.from_us {
                 let began = self.snapshot();
-                self.cpu_us.1 = CpuTimes::now(self.options);
+                self.cpu_us.1 = began.0;
                 self.began = Some(began);
             }
             if now_us >= self.plan.window.until_us() {
@@ -167,8 +169,8 @@ impl<'a> Monitor<'a> {
         let spent = self.cpu_us.0.advance(self.options);
         let last = self.series.last();
         (self.progress)(&Progress {
-            p50_ms: last.map(|point| point.p50_ms),
-            p99_ms: last.map(|point| point.p99_ms),
+            p50_ms: last.and_then(|point| point.p50_ms),
+            p99_ms: last.and_then(|point| point.p99_ms),
             generator_cpus: spent.generator_us as f64 / 1_000_000.0 / since_s,
             target_cpus: spent.target_us.map(|us| us as f64 / 1_000_000.0 / since_s),
             warming_up: now_us < self.plan.window.from_us,
@@ -241,25 +243,23 @@ impl<'a> Monitor<'a> {
         self.take_interval(self.plan.now_us());
     }
 
-    fn snapshot(&self) -> (u64, u64) {
-        (machine::process_cpu_us(), self.finished().0)
+    fn snapshot(&self) -> (CpuTimes, u64) {
+        (CpuTimes::now(self.options), self.finished().0)
     }
 
-    /// CPU time and finished requests within the measured time.
-    pub(super) fn spent(&self) -> (u64, u64) {
-        let ((cpu_from, from), (cpu_to, to)) =
-            (self.began.unwrap_or_default(), self.ended.unwrap_or_default());
-        if self.began.is_none() {
-            return (0, 0);
-        }
-        (cpu_to.saturating_sub(cpu_from), to.saturating_sub(from))
+    /// CPU times and finished requests within the measured time.
+    pub(super) fn spent(&self) -> (CpuTimes, u64) {
+        let (Some((cpu_from, from)), Some((cpu_to, to))) = (self.began, self.ended) else {
+            return (CpuTimes::default(), 0);
+        };
+        (cpu_to.since(cpu_from), to.saturating_sub(from))
     }
 }
 
 /// CPU time in microseconds: of this process, and of the target with its descendants.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct CpuTimes {
-    generator_us: u64,
+    pub(super) generator_us: u64,
     pub(crate) target_us: Option<u64>,
 }
 
@@ -278,6 +278,10 @@ impl CpuTimes {
     /// What was spent since the last time.
     pub(crate) fn advance(&mut self, options: &Options) -> Self {
         let before = std::mem::replace(self, Self::now(options));
+        self.since(before)
+    }
+
+    fn since(self, before: Self) -> Self {
         Self {
             generator_us: self.generator_us.saturating_sub(before.generator_us),
             target_us: self.target_us.map(|us| us.saturating_sub(before.target_us.unwrap_or(us))),
@@ -299,7 +303,7 @@ pub(crate) fn point(
     if seconds <= 0.0 || (requests == 0 && seconds < SECOND.as_secs_f64()) {
         return None;
     }
-    let ms = |us: u64| us as f64 / 1_000.0;
+    let ms = |us: u64| (requests > 0).then_some(us as f64 / 1_000.0);
     Some(SeriesPoint {
         from_s: from_us.saturating_sub(begin_us) as f64 / 1_000_000.0,
         seconds,
@@ -317,17 +321,17 @@ pub(crate) fn point(
 /// How often to check for a stop requested by the program.
 const STOP_LOOK: Duration = Duration::from_millis(50);
 
-/// The SIGINT handler, if requested.
+/// The handlers of SIGINT (Ctrl-C) and SIGTERM, if requested.
 pub(crate) struct CtrlC {
-    signal: Option<tokio::signal::unix::Signal>,
+    signals: Option<(Signal, Signal)>,
     pressed: bool,
 }
 
 impl CtrlC {
     pub(crate) fn new(wanted: bool) -> Result<Self, LoadError> {
-        let kind = tokio::signal::unix::SignalKind::interrupt();
-        let signal = if wanted { Some(tokio::signal::unix::signal(kind)?) } else { None };
-        Ok(Self { signal, pressed: false })
+        let both = || Ok((signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?));
+        let signals: Result<_, LoadError> = wanted.then(both).transpose();
+        Ok(Self { signals: signals?, pressed: false })
     }
 
     pub(crate) fn pressed(&self) -> bool {
@@ -335,9 +339,12 @@ impl CtrlC {
     }
 
     pub(crate) async fn wait(&mut self) {
-        match &mut self.signal {
-            Some(signal) => {
-                signal.recv().await;
+        match &mut self.signals {
+            Some((interrupt, terminate)) => {
+                tokio::select! {
+                    _ = interrupt.recv() => {}
+                    _ = terminate.recv() => {}
+                }
                 self.pressed = true;
             }
             None => std::future::pending().await,

@@ -59,7 +59,7 @@ pub struct Options {
     pub seed: u64,
     /// The processes whose CPU time is shown, with their descendants.
     pub target_pids: Vec<u32>,
-    /// Whether Ctrl-C (SIGINT) ends the measurement early, with a report.
+    /// Whether Ctrl-C (SIGINT) or SIGTERM ends the measurement early, with a report.
     pub ctrl_c: bool,
     /// Ends the measurement early.
     pub stop: Stop,

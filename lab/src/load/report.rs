@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::knee::{Outcome, Slo, Threshold};
 use crate::load::incident::Incident;
 use crate::load::published_stats::PublishedStats;
 use crate::load::shape::{Shape, Think};
@@ -15,7 +16,7 @@ use crate::load::{Protocol, Scenario};
 use crate::result::Machine;
 use crate::validity::{self, Warning};
 
-/// Progress of a measurement. `Display` formats it as one line.
+/// Progress of a measurement. `Display` formats it as one line, which may be cut on a narrow terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Progress {
     /// The measured time has not started.
@@ -26,7 +27,7 @@ pub struct Progress {
     pub errors: u64,
     /// Finished requests per second since the last report.
     pub rate_per_s: f64,
-    /// Median and 99th percentile of the last second of the measured time.
+    /// Median and 99th percentile of the last second of the measured time; `None` if no request ended in it.
     #[serde(default)]
     pub p50_ms: Option<f64>,
     #[serde(default)]
@@ -47,21 +48,22 @@ pub struct Progress {
 impl fmt::Display for Progress {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let phase = if self.warming_up { "warm-up" } else { "measuring" };
-        let left_s = self.left.as_secs_f64().ceil();
-        let (requests, errors, rate) = (self.requests, self.errors, self.rate_per_s);
-        write!(out, "{phase}: {requests} requests, {rate:.0}/s, ")?;
-        if let (Some(p50), Some(p99)) = (self.p50_ms, self.p99_ms) {
-            write!(out, "p50 {p50:.2} ms, p99 {p99:.2} ms, ")?;
+        write!(out, "{phase}: ")?;
+        match self.requests_left {
+            Some(left) => write!(out, "{left} requests left, ")?,
+            None => write!(out, "{} s left, ", self.left.as_secs_f64().ceil())?,
         }
-        let cpu = self.generator_cpus * 100.0;
-        write!(out, "{errors} errors, generator {cpu:.0} % CPU, ")?;
+        write!(out, "{:.0}/s, ", self.rate_per_s)?;
+        if !self.warming_up {
+            let ms = |ms: Option<f64>| ms.map_or("-".to_owned(), |ms| format!("{ms:.2} ms"));
+            write!(out, "p50 {}, p99 {}, ", ms(self.p50_ms), ms(self.p99_ms))?;
+        }
+        write!(out, "{} errors, ", self.errors)?;
         if let Some(target) = self.target_cpus {
             write!(out, "target {:.0} % CPU, ", target * 100.0)?;
         }
-        match self.requests_left {
-            Some(left) => write!(out, "{left} requests left"),
-            None => write!(out, "{left_s} s left"),
-        }
+        let cpu = self.generator_cpus * 100.0;
+        write!(out, "generator {cpu:.0} % CPU, {} requests", self.requests)
     }
 }
 
@@ -134,6 +136,8 @@ pub struct Report {
     pub users_by_littles_law: f64,
     /// This process's CPU time, user and system, per request finished in the measured time.
     pub generator_cpu_us_per_request: f64,
+    /// The same for the target and its descendants, if it runs on this machine.
+    pub target_cpu_us_per_request: Option<f64>,
     pub generator: Generator,
     /// How late the generator's lag probe woke up, every 10 ms of the measured time.
     pub lag: Latency,
@@ -143,6 +147,8 @@ pub struct Report {
     pub incidents: Vec<Incident>,
     /// The measured time second by second.
     pub series: Vec<SeriesPoint>,
+    /// The conditions of [`Self::check`].
+    pub thresholds: Vec<Threshold>,
 }
 
 /// The measured requests of one name.
@@ -164,9 +170,10 @@ pub struct SeriesPoint {
     pub requests: u64,
     pub errors: u64,
     pub rate_per_s: f64,
-    pub p50_ms: f64,
-    pub p99_ms: f64,
-    pub max_ms: f64,
+    /// `None` without a request: a stall has no latency.
+    pub p50_ms: Option<f64>,
+    pub p99_ms: Option<f64>,
+    pub max_ms: Option<f64>,
     /// CPU time of the generator's process over elapsed time: 1 is one CPU.
     pub generator_cpus: f64,
     /// The same for the target and its descendants, if it runs on this machine.
@@ -220,6 +227,8 @@ pub(crate) struct Collected {
     /// CPU time of the process over the measured time, and the requests that finished in it.
     pub(crate) cpu_us: u64,
     pub(crate) finished: u64,
+    /// That of the target, if it runs on this machine and this process generated the load.
+    pub(crate) target_cpu_us: Option<u64>,
     pub(crate) generator: Generator,
     /// A message for each incomplete recording.
     pub(crate) recording_problems: Vec<String>,
@@ -266,11 +275,27 @@ impl Report {
             errors_in_all: found.tally.all_errors,
             users_by_littles_law: validity::in_flight(throughput_per_s, cycle_ms),
             generator_cpu_us_per_request: ratio(found.cpu_us as f64, found.finished as f64),
+            target_cpu_us_per_request: found
+                .target_cpu_us
+                .map(|us| ratio(us as f64, found.finished as f64)),
             generator: found.generator,
             lag: found.tally.lag.latency(),
             agents: Vec::new(),
             incidents: interrupted.into_iter().chain(incomplete).collect(),
             series: found.series.clone(),
+            thresholds: Vec::new(),
+        }
+    }
+
+    /// Adds the conditions of `--fail-if` to the report, and returns why it fails.
+    pub fn check(&mut self, failures: &Slo) -> Option<String> {
+        let (latency, error_percent) = (&self.latency, self.error_percent());
+        let outcome = Outcome { latency, error_percent, rate_per_s: self.throughput_per_s };
+        let outcome = (self.requests > 0).then_some(outcome);
+        self.thresholds = failures.thresholds(outcome);
+        match outcome {
+            Some(outcome) => failures.broken_by(outcome),
+            None => Some("nothing was measured".to_owned()),
         }
     }
 
@@ -314,6 +339,11 @@ impl Report {
             settings.warm_up_s
         )?;
         writeln!(out)?;
+        for Threshold { condition, value, broken } in &self.thresholds {
+            let value = value.map_or("-".to_owned(), |value| format!("{value:.3}"));
+            let verdict = if *broken { "FAILED" } else { "passed" };
+            writeln!(out, "  {:<26}{value:>14}   {verdict}", format!("fail if {condition}"))?;
+        }
         writeln!(out, "  {:<26}{:>14}", "requests", self.requests)?;
         writeln!(out, "  {:<26}{:>14}   {:.2} %", "errors", self.errors, self.error_percent())?;
         for (kind, count) in &self.errors_by_kind {
@@ -357,6 +387,9 @@ impl Report {
         writeln!(out, "  {:<26}{:>14.2}", "users by Little's law", self.users_by_littles_law)?;
         let cpu_us = self.generator_cpu_us_per_request;
         writeln!(out, "  {:<26}{cpu_us:>14.2} us/request", "generator CPU")?;
+        if let Some(cpu_us) = self.target_cpu_us_per_request {
+            writeln!(out, "  {:<26}{cpu_us:>14.2} us/request", "target CPU")?;
+        }
         let busy = self.generator.busy * 100.0;
         writeln!(out, "  {:<26}{busy:>14.1} %", "generator busiest thread")?;
         writeln!(out, "  {:<26}{:>14.3} ms", "generator lag p99", self.lag.p99_ms)?;
@@ -377,6 +410,7 @@ impl Report {
     pub fn json(&self) -> Value {
         let mut value = self.figures();
         value["series"] = json!(self.series);
+        value["thresholds"] = json!(self.thresholds);
         value["machine"] = json!(Machine::here());
         value["warnings"] = json!(self.warnings());
         value
@@ -401,6 +435,7 @@ impl Report {
             "errors_in_all": self.errors_in_all,
             "users_by_littles_law": self.users_by_littles_law,
             "generator_cpu_us_per_request": self.generator_cpu_us_per_request,
+            "target_cpu_us_per_request": self.target_cpu_us_per_request,
             "generator_peak_rss_bytes": self.generator.peak_rss_bytes,
             "generator_busy": self.generator.busy,
             "generator_waited": self.generator.waited,

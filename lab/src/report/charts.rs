@@ -13,7 +13,7 @@ use crate::limits;
 use super::chart::{Chart, Heat, Plot, Point, Series};
 use super::history::History;
 use super::published::{self, Cell, PublishedFigure, PublishedRow};
-use super::view::{CaseView, size};
+use super::view::{CaseView, size, targets};
 use crate::result::State;
 use crate::warning::Figures;
 
@@ -127,7 +127,7 @@ pub fn charts(views: &[CaseView]) -> Vec<Chart> {
     if matrix.users.len() > 1 {
         charts.extend(matrix.percentiles());
     }
-    charts.extend(histories(views));
+    charts.extend(histories(views, &matrix.targets));
     make_ids_unique(&mut charts);
     charts
 }
@@ -156,12 +156,13 @@ struct Matrix<'a> {
 
 impl<'a> Matrix<'a> {
     fn of(views: &'a [CaseView]) -> Self {
+        let targets = targets(views);
         let views: Vec<&CaseView> =
             views.iter().filter(|view| view.result().state == State::Measured).collect();
         let cases = || views.iter().map(|view| &view.result().case);
         Self {
             scenarios: cases().map(|case| case.scenario.as_str()).collect(),
-            targets: views.iter().map(|view| view.name()).collect(),
+            targets,
             users: cases().map(|case| case.users).collect(),
             sizes: cases().map(|case| case.payload_bytes).collect(),
             delays: cases().map(|case| case.delay_ms).collect(),
@@ -290,16 +291,25 @@ impl<'a> Matrix<'a> {
         charts
     }
 
-    /// One line per target, of its usable repetition with the most points, for each cell.
+    /// One line per target, of its usable repetition with the most points, for each cell. Its name says which, if there are
+    /// several.
     fn over_time(&self, metric: &OverTime) -> Vec<Chart> {
         let mut charts = Vec::new();
         for place in self.cells(None) {
-            let mut series = self.of_targets(|target| {
+            let chosen = |target: &str| {
                 let found = self.repetitions(target, place, metric.figures);
                 // A generator that got no CPU may have missed seconds of one of them.
-                let series = found.iter().rev().map(|view| seconds(view, metric));
-                series.max_by_key(Vec::len).unwrap_or_default()
-            });
+                let series = found.iter().rev().map(|view| (*view, seconds(view, metric)));
+                (found.len(), series.max_by_key(|(_, series)| series.len()))
+            };
+            let mut series =
+                self.of_targets(|target| chosen(target).1.map_or(Vec::new(), |(_, points)| points));
+            for one in &mut series {
+                if let (2.., Some((view, _))) = chosen(&one.name) {
+                    let number = view.result().case.repetition;
+                    one.name.push_str(&format!(", repetition {number}"));
+                }
+            }
             let length = series.iter().map(|one| one.points.len()).max().unwrap_or(0);
             // Nothing to see: no errors.
             if length < SECONDS_MIN || all_zero(&series) {
@@ -521,7 +531,7 @@ fn merged(by_scenario: Vec<Vec<Series>>) -> Vec<Series> {
 }
 
 /// Histogram and heat map of each case with a log; only the first ones are on the page.
-fn histories(views: &[CaseView]) -> Vec<Chart> {
+fn histories(views: &[CaseView], targets: &BTreeSet<String>) -> Vec<Chart> {
     let mut charts: Vec<Chart> = Vec::new();
     let mut broken: BTreeMap<String, usize> = BTreeMap::new();
     let (mut drawn, mut left_out) = (0, 0);
@@ -530,7 +540,6 @@ fn histories(views: &[CaseView]) -> Vec<Chart> {
         let name = view.found.file.file_name();
         view.result().state == State::Measured && name.is_some_and(|name| name == "result.json")
     };
-    let targets: BTreeSet<String> = views.iter().map(CaseView::name).collect();
     for (place, view) in views.iter().filter(stored).enumerate() {
         let file = view.found.file.with_file_name("histogram.hlog");
         if drawn >= limits::LAB_HISTOGRAM_FILES_MAX {

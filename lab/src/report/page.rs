@@ -12,7 +12,8 @@ use super::intervals;
 use super::ranking::{self, Place, Ranking};
 use super::scaling;
 use super::summary;
-use super::view::{CaseView, size, trimmed};
+use super::view::{CaseView, size, targets, trimmed};
+use crate::knee::Threshold;
 use crate::limits;
 use crate::result::State;
 use crate::validity::CHECKS;
@@ -42,7 +43,7 @@ th[aria-sort=descending] button::after{content:\" \\2193\"}\
 .wide{overflow:visible}.wide table{font-size:6.5pt}.wide :is(th,td){padding:.05rem .15rem;min-width:0}\
 .rankings .wide table,.rankings table{font-size:9pt}.rankings :is(th,td){padding:.05rem .5rem}h2,h3{break-after:avoid}thead th{position:static}}";
 
-/// Makes the columns of tables sortable: by number where both cells begin with one, otherwise by text.
+/// Makes the columns of tables sortable: by number where both cells have or begin with one, otherwise by text.
 const SCRIPT: &str = r#"document.querySelectorAll("table.sortable").forEach(table => {
   const heads = [...table.tHead.rows[0].cells];
   const compare = (one, other) => {
@@ -59,7 +60,7 @@ const SCRIPT: &str = r#"document.querySelectorAll("table.sortable").forEach(tabl
       const up = head.getAttribute("aria-sort") !== "ascending";
       heads.forEach(other => other.removeAttribute("aria-sort"));
       head.setAttribute("aria-sort", up ? "ascending" : "descending");
-      const text = row => row.cells[column].textContent;
+      const text = row => row.cells[column].dataset.v ?? row.cells[column].textContent;
       const rows = [...table.tBodies[0].rows].sort((a, b) => compare(text(a), text(b)));
       table.tBodies[0].append(...(up ? rows : rows.reverse()));
     };
@@ -96,9 +97,8 @@ fn write_page(out: &mut String, views: &[CaseView], charts: &[Chart]) -> fmt::Re
         escaped(&ranking::headline(views)),
         escaped(&summary::counts(views))
     )?;
-    let measured = views.iter().filter(|view| view.result().state == State::Measured);
-    let targets = measured.map(CaseView::name).collect();
-    write_rankings(out, &ranking::rankings(views), &targets)?;
+    write_thresholds(out, views)?;
+    write_rankings(out, &ranking::rankings(views), &targets(views))?;
     write_warnings(out, views)?;
     write_charts(out, charts)?;
     write_results(out, views)?;
@@ -106,6 +106,67 @@ fn write_page(out: &mut String, views: &[CaseView], charts: &[Chart]) -> fmt::Re
     write_scaling(out, views)?;
     write_environment(out, views)?;
     writeln!(out, "</main><script>{SCRIPT}</script></body></html>")
+}
+
+/// The conditions of `--fail-if`, and the cases in which they hold.
+fn write_thresholds(out: &mut String, views: &[CaseView]) -> fmt::Result {
+    let found = || {
+        let of = |view| CaseView::result(view).thresholds().into_iter().map(move |one| (view, one));
+        views.iter().flat_map(of)
+    };
+    let mut conditions: Vec<String> = Vec::new();
+    for (_, threshold) in found() {
+        if !conditions.contains(&threshold.condition) {
+            conditions.push(threshold.condition);
+        }
+    }
+    if conditions.is_empty() {
+        return Ok(());
+    }
+    out.write_str(
+        "<section aria-labelledby=\"thresholds\"><h2 id=\"thresholds\">Thresholds</h2><ul>",
+    )?;
+    for condition in conditions {
+        let of: Vec<_> = found().filter(|(_, one)| one.condition == condition).collect();
+        let broken = || of.iter().filter(|(_, one)| one.broken);
+        let count = broken().count();
+        let condition = escaped(&condition);
+        if count == 0 {
+            write!(out, "<li>{condition}: passed in all {} cases</li>", of.len())?;
+            continue;
+        }
+        write!(
+            out,
+            "<li class=\"warning\"><details><summary><strong>{condition}: failed in {count} of {} cases</strong>\
+             </summary><ul>",
+            of.len()
+        )?;
+        let describe = |(view, one): &(&CaseView, Threshold)| match one.value {
+            Some(value) => format!("{}: {}", name(view), trimmed(value, 3)),
+            None => format!("{}: nothing was measured", name(view)),
+        };
+        write_items(out, broken().map(describe))?;
+        out.write_str("</ul></details></li>")?;
+    }
+    out.write_str("</ul></section>")
+}
+
+/// List items; of many, only the first ones.
+fn write_items(out: &mut String, items: impl Iterator<Item = String>) -> fmt::Result {
+    let mut left_out = 0_usize;
+    for (place, item) in items.enumerate() {
+        if place < limits::LAB_PAGE_ITEMS_MAX {
+            write!(out, "<li>{}</li>", escaped(&item))?;
+        } else {
+            left_out += 1;
+        }
+    }
+    match left_out {
+        0 => Ok(()),
+        more => {
+            write!(out, "<li>and {more} more: see <a href=\"summary.csv\">summary.csv</a></li>")
+        }
+    }
 }
 
 /// One table per metric, if there are several targets.
@@ -136,7 +197,11 @@ fn write_rankings(
         let header =
             ["target", "relative", "interval", "repetitions", &format!("median {}", metric.unit)];
         let rows: Vec<[String; 5]> = ranking.places.iter().enumerate().map(place_row).collect();
-        write_cells(out, &header, &rows)?;
+        let median = |row: usize, column| {
+            let place = ranking.places.get(row).filter(|_| column + 1 == header.len());
+            place.map(|place| place.median)
+        };
+        write_cells(out, &header, &rows, median)?;
         let picture = intervals::picture(ranking, targets).unwrap_or_default();
         write!(out, "</div>{picture}</div>")?;
     }
@@ -184,9 +249,8 @@ fn write_warnings(out: &mut String, views: &[CaseView]) -> fmt::Result {
     out.write_str("</ul>")?;
     if !missing.is_empty() {
         write!(out, "<details><summary>Not measured: {} cases</summary><ul>", missing.len())?;
-        for view in missing {
-            write!(out, "<li>{}: {}</li>", escaped(&name(view)), escaped(&view.remarks()))?;
-        }
+        let describe = |view: &&CaseView| format!("{}: {}", name(view), view.remarks());
+        write_items(out, missing.iter().map(describe))?;
         out.write_str("</ul></details>")?;
     }
     out.write_str("</section>")
@@ -210,9 +274,7 @@ fn write_warning(out: &mut String, code: &str, found: &[(&CaseView, Warning)]) -
         escaped(&detects),
         escaped(&concerns)
     )?;
-    for (view, warning) in found {
-        write!(out, "<li>{}: {}</li>", escaped(&name(view)), escaped(&warning.message))?;
-    }
+    write_items(out, found.iter().map(|(view, one)| format!("{}: {}", name(view), one.message)))?;
     out.write_str("</ul></details></li>")
 }
 
@@ -261,6 +323,7 @@ const CELLS: &[Cell] = &[
     ("p50 ms", |view| of(view.exact("p50_ms"), 3)),
     ("p99 ms", |view| of(view.exact("p99_ms"), 3)),
     ("p99.9 ms", |view| of(view.exact("p999_ms"), 3)),
+    ("p99.99 ms", |view| of(view.exact("p9999_ms"), 3)),
     ("CPU us/request", |view| of(view.cpu_us(), 2)),
     ("peak MiB", |view| of(view.use_of_target().map(|used| used.rss_peak_bytes as f64 / 1_048_576.0), 1)),
     ("generator MiB", |view| of(view.exact("generator_peak_rss_bytes").map(|bytes| bytes / 1_048_576.0), 1)),
@@ -279,28 +342,38 @@ fn write_results(out: &mut String, views: &[CaseView]) -> fmt::Result {
     )?;
     CELLS.iter().try_for_each(|(name, _)| write!(out, "<th scope=\"col\">{name}</th>"))?;
     out.write_str("<th scope=\"col\" class=\"text\">warnings</th></tr></thead><tbody>")?;
-    for view in views {
-        out.write_str(if view.is_valid() { "<tr>" } else { "<tr class=\"flagged\">" })?;
-        for (place, (_, cell)) in CELLS.iter().enumerate() {
+    let rows = views.iter().map(|view| {
+        let row = if view.is_valid() { "<tr>" } else { "<tr class=\"flagged\">" };
+        let cells = CELLS.iter().enumerate().map(|(column, (_, cell))| {
             let cell = escaped(&cell(view));
-            match place {
-                0 => write!(out, "<th scope=\"row\">{cell}</th>")?,
-                _ => write!(out, "<td>{cell}</td>")?,
+            match column {
+                0 => format!("<th scope=\"row\">{cell}</th>"),
+                _ => format!("<td>{cell}</td>"),
             }
-        }
-        write!(out, "<td class=\"text\">{}</td></tr>", escaped(&codes(view)))?;
-    }
-    out.write_str("</tbody></table></div></section>")
+        });
+        let (cells, codes) = (cells.collect::<String>(), escaped(&codes(view)));
+        format!("{row}{cells}<td class=\"text\">{codes}</td></tr>")
+    });
+    write_rows(out, rows)?;
+    out.write_str("</div></section>")
 }
 
 /// The requests of scenarios, if there are any.
 fn write_requests(out: &mut String, views: &[CaseView]) -> fmt::Result {
-    const COLUMNS: [&str; 9] = [
-        "request", "case", "requests", "errors", "mean ms", "p50 ms", "p99 ms", "p99.9 ms",
+    const COLUMNS: [&str; 10] = [
+        "request",
+        "case",
+        "requests",
+        "errors",
+        "mean ms",
+        "p50 ms",
+        "p99 ms",
+        "p99.9 ms",
+        "p99.99 ms",
         "max ms",
     ];
-    const KEYS: [&str; 7] =
-        ["requests", "errors", "mean_ms", "p50_ms", "p99_ms", "p999_ms", "max_ms"];
+    const KEYS: [&str; 8] =
+        ["requests", "errors", "mean_ms", "p50_ms", "p99_ms", "p999_ms", "p9999_ms", "max_ms"];
     let rows = views.iter().flat_map(|view| {
         view.by_request().map(move |(request, figures)| {
             let figure = |key: &&str| of(figures.get(*key).and_then(Value::as_f64), 3);
@@ -317,7 +390,7 @@ fn write_requests(out: &mut String, views: &[CaseView]) -> fmt::Result {
          <div class=\"wide\" role=\"region\" aria-labelledby=\"requests\" tabindex=\"0\">\
          <table class=\"sortable\"><thead><tr>",
     )?;
-    write_cells(out, &COLUMNS, &rows)?;
+    write_cells(out, &COLUMNS, &rows, |_, _| None)?;
     out.write_str("</div></section>")
 }
 
@@ -345,7 +418,7 @@ fn write_scaling(out: &mut String, views: &[CaseView]) -> fmt::Result {
           law does not describe the target.</p><div class=\"wide\" role=\"region\" aria-labelledby=\"scaling\" \
          tabindex=\"0\"><table><thead><tr>",
     )?;
-    write_cells(out, &scaling::HEADER, &rows)?;
+    write_cells(out, &scaling::HEADER, &rows, |_, _| None)?;
     out.write_str("</div></section>")
 }
 
@@ -397,7 +470,7 @@ fn write_off_page(out: &mut String, off_page: &[&Chart]) -> fmt::Result {
     )?;
     for chart in off_page {
         let (title, id) = (escaped(&chart.title), escaped(&chart.id));
-        write!(out, "<li>{title}: <code>charts/{id}.svg</code></li>")?;
+        write!(out, "<li><a href=\"charts/{id}.svg\">{title}</a></li>")?;
     }
     out.write_str("</ul></details>")
 }
@@ -410,32 +483,56 @@ fn write_table(out: &mut String, chart: &Chart) -> fmt::Result {
         "<details><summary>Table: {title}</summary><div class=\"wide\" role=\"region\" \
          aria-label=\"{title}\" tabindex=\"0\"><table class=\"sortable\"><thead><tr>"
     )?;
-    write_cells(out, &header, &rows)?;
+    write_cells(out, &header, &rows, |row, column| chart.number(row, column))?;
     out.write_str("</div></details>")
 }
 
-/// Completes a table: column names, then rows with the first cell as row header.
+/// Completes a table: column names, then rows with the first cell as row header. `number`: what to sort a cell (row,
+/// column) by, instead of the number that its text begins with.
 fn write_cells(
     out: &mut String,
     header: &[impl AsRef<str>],
     rows: &[impl AsRef<[String]>],
+    number: impl Fn(usize, usize) -> Option<f64>,
 ) -> fmt::Result {
     header
         .iter()
         .try_for_each(|name| write!(out, "<th scope=\"col\">{}</th>", escaped(name.as_ref())))?;
     out.write_str("</tr></thead><tbody>")?;
-    for row in rows {
-        out.write_str("<tr>")?;
-        for (place, cell) in row.as_ref().iter().enumerate() {
-            let cell = escaped(cell);
-            match place {
-                0 => write!(out, "<th scope=\"row\">{cell}</th>")?,
-                _ => write!(out, "<td>{cell}</td>")?,
+    let rows = rows.iter().enumerate().map(|(row, cells)| {
+        let cells = cells.as_ref().iter().enumerate().map(|(column, cell)| {
+            let (cell, number) = (escaped(cell), number(row, column));
+            let value = number.map_or(String::new(), |number| format!(" data-v=\"{number}\""));
+            match column {
+                0 => format!("<th scope=\"row\"{value}>{cell}</th>"),
+                _ => format!("<td{value}>{cell}</td>"),
             }
+        });
+        format!("<tr>{}</tr>", cells.collect::<String>())
+    });
+    write_rows(out, rows)
+}
+
+/// The rows that fit a page, and the end of the table.
+fn write_rows(out: &mut String, rows: impl Iterator<Item = String>) -> fmt::Result {
+    let mut left = limits::LAB_PAGE_TABLE_BYTES_MAX;
+    let mut left_out = 0_usize;
+    for row in rows {
+        if left_out > 0 || row.len() > left {
+            left_out += 1;
+        } else {
+            left -= row.len();
+            out.write_str(&row)?;
         }
-        out.write_str("</tr>")?;
     }
-    out.write_str("</tbody></table>")
+    out.write_str("</tbody></table>")?;
+    match left_out {
+        0 => Ok(()),
+        more => write!(
+            out,
+            "<p>{more} more rows are not on this page; all cases are in <a href=\"summary.csv\">summary.csv</a>.</p>"
+        ),
+    }
 }
 
 #[cfg(test)]
@@ -470,5 +567,27 @@ mod tests {
         let page = page(&views, &charts);
         assert!((200_000..1_000_000).contains(&page.len()), "{}", page.len());
         assert!(page.contains("Not on this page"));
+    }
+
+    #[test]
+    fn many_cases_and_warnings_fit_the_page() {
+        let mut views = Vec::new();
+        for repetition in 1..=400 {
+            for target in ["one", "other", "third"] {
+                let mut result = sample();
+                (result.case.target, result.case.repetition) = (target.to_owned(), repetition);
+                let request =
+                    serde_json::json!({"name": "a request", "requests": 7, "p99_ms": 1.5});
+                result.load["by_request"] = serde_json::json!([request, request]);
+                result.warnings = ["limits", "backend-alone", "gc-log"]
+                    .map(|code| crate::validity::recorded(code, &"a long text ".repeat(20)))
+                    .to_vec();
+                views.push(CaseView::new(StoredResult { file: "result.json".into(), result }));
+            }
+        }
+        let page = page(&views, &charts(&views));
+        assert!((200_000..1_000_000).contains(&page.len()), "{}", page.len());
+        assert!(page.contains("more rows are not on this page"));
+        assert!(page.contains(" more: see <a href=\"summary.csv\">"));
     }
 }

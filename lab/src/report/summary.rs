@@ -73,6 +73,7 @@ const OURS: &[Column] = &[
     ("98th Percentile, exact (ms)", |view| exact(view, "p98_ms")),
     ("99th Percentile, exact (ms)", |view| exact(view, "p99_ms")),
     ("99.9th Percentile, exact (ms)", |view| exact(view, "p999_ms")),
+    ("99.99th Percentile, exact (ms)", |view| exact(view, "p9999_ms")),
     ("Target CPU, user (us/request)", |view| used(view.result().target_use?.cpu_user_us)),
     ("Target CPU, system (us/request)", |view| used(view.result().target_use?.cpu_system_us)),
     ("Target RSS, mean (MiB)", |view| used(view.result().target_use?.rss_mean_bytes as f64 / MIB)),
@@ -91,6 +92,7 @@ const OURS: &[Column] = &[
     ("Load average, 5 minutes", |view| used(view.result().load_average[1])),
     ("Load average, 15 minutes", |view| used(view.result().load_average[2])),
     ("Backend alone (Requests/sec)", |view| used(view.result().calibration?)),
+    ("Failed thresholds", |view| Some(failed_thresholds(view))),
     ("Warnings", |view| Some(view.remarks())),
 ];
 
@@ -318,6 +320,11 @@ fn escaped(cell: &str) -> String {
 /// At most two decimals, as in the published tables.
 fn published(view: &CaseView, name: &str) -> Option<String> {
     view.published(name).map(|value| trimmed(value, 2))
+}
+
+fn failed_thresholds(view: &CaseView) -> String {
+    let all = view.result().thresholds().into_iter().filter(|one| one.broken);
+    all.map(|one| one.condition).collect::<Vec<_>>().join("; ")
 }
 
 fn exact(view: &CaseView, name: &str) -> Option<String> {

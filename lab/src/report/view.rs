@@ -1,5 +1,7 @@
 //! A case as shown in tables and charts: its figures by name, and its current warnings.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use crate::report::results::StoredResult;
@@ -47,10 +49,12 @@ impl CaseView {
         all.map(|one| (one.get("name").and_then(Value::as_str).unwrap_or_default(), one))
     }
 
-    /// User and system CPU time of the target per request, in microseconds.
+    /// User and system CPU time of the target per request, in microseconds: of a suite's samples, or as `lab load` measured
+    /// it.
     #[must_use]
     pub fn cpu_us(&self) -> Option<f64> {
-        self.result().target_use.map(|used| used.cpu_user_us + used.cpu_system_us)
+        let sampled = self.result().target_use.map(|used| used.cpu_user_us + used.cpu_system_us);
+        sampled.or_else(|| self.exact("target_cpu_us_per_request"))
     }
 
     #[must_use]
@@ -119,6 +123,12 @@ impl CaseView {
             None => self.target(),
         }
     }
+}
+
+/// The measured targets; the place of one is that of its colour.
+pub(super) fn targets(views: &[CaseView]) -> BTreeSet<String> {
+    let measured = views.iter().filter(|view| view.result().state == State::Measured);
+    measured.map(CaseView::name).collect()
 }
 
 /// Sizes as in the published tables: `50B`, `1KiB`, `1000B`.

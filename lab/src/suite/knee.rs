@@ -17,6 +17,8 @@ pub struct LevelSetup {
     /// Maximum number of connections when searching by rate.
     pub users: usize,
     pub threads: usize,
+    /// HTTP/2, with at most so many users on a connection. `None`: HTTP/1.1.
+    pub streams: Option<usize>,
     pub warm_up: Duration,
     pub measure: Duration,
 }
@@ -36,6 +38,9 @@ impl LevelSetup {
             ),
             By::Users => (format!("{level:.0}"), "{ kind = \"closed\" }".to_owned()),
         };
+        let http2 = self
+            .streams
+            .map_or(String::new(), |streams| format!("http2 = true\nstreams = {streams}\n"));
         let text = format!(
             "name = \"knee\"\n\
              about = \"one level of a knee search\"\n\
@@ -47,6 +52,7 @@ impl LevelSetup {
              [load]\n\
              shape = {shape}\n\
              threads = {threads}\n\
+             {http2}\
              [time]\n\
              warm_up = \"{warm_up}ms\"\n\
              measure = \"{measure}ms\"\n\
@@ -69,12 +75,21 @@ impl LevelSetup {
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
-    use crate::load::Shape;
+    use crate::load::{Protocol, Shape};
 
     fn setup(target: &str, scenario: &str) -> LevelSetup {
         let (target, scenario) = (target.to_owned(), scenario.to_owned());
         let (warm_up, measure) = (Duration::from_millis(1_500), Duration::from_secs(10));
-        LevelSetup { target, scenario, bytes: 1_024, users: 200, threads: 1, warm_up, measure }
+        LevelSetup {
+            target,
+            scenario,
+            bytes: 1_024,
+            users: 200,
+            threads: 1,
+            streams: None,
+            warm_up,
+            measure,
+        }
     }
 
     #[test]
@@ -91,6 +106,9 @@ mod tests {
             (&Shape::default(), &[37][..])
         );
         assert_eq!(super::super::cases::all(&suite).len(), 1);
+        let http2 = LevelSetup { streams: Some(30), ..setup("penstock", "forward") };
+        let suite = http2.suite(By::Users, 61.0).unwrap();
+        assert_eq!(suite.load.protocol(61), Protocol::Http2 { connections: 3 });
     }
 
     #[test]

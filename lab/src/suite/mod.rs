@@ -34,6 +34,7 @@ pub use definition::Suite;
 pub use run_folder::About;
 pub use source::Source;
 
+use crate::knee::Slo;
 use crate::load::{Progress, Stop};
 use crate::result::{Case, CaseResult, State};
 use crate::warning::{Figures, Warning};
@@ -48,6 +49,8 @@ pub struct Run {
     pub only: Option<String>,
     /// Continue an earlier run.
     pub resume: bool,
+    /// Conditions that each measured case is checked against.
+    pub fail_if: Option<Slo>,
     /// The program used as backend and to sign tokens.
     pub penstock: PathBuf,
     /// The command line, recorded in the results.
@@ -89,6 +92,8 @@ pub struct Summary {
     pub failed: usize,
     /// Cases kept from an earlier run.
     pub kept: usize,
+    /// Cases in which a condition of `fail_if` holds, kept ones included.
+    pub broken: usize,
     /// The run was stopped before its last case.
     pub interrupted: bool,
 }
@@ -113,13 +118,21 @@ pub fn run(
         command: run.command.clone(),
     };
     let folder = RunFolder::open(&run.out, suite, run.resume, &about)?;
-    let (done, to_do): (Vec<Case>, Vec<Case>) =
-        wanted.into_iter().partition(|case| folder.is_done(case));
+    let mut summary = Summary::default();
+    let mut to_do = Vec::new();
+    for case in wanted {
+        match folder.kept(&case) {
+            None => to_do.push(case),
+            Some(kept) => {
+                summary.kept += 1;
+                summary.broken += usize::from(kept.is_broken());
+            }
+        }
+    }
     let mut estimate = Estimate::new(suite, &to_do);
     let cases = to_do.len();
     let not_served = cases - estimate.to_measure;
-    on_event(&Event::Plan { cases, done: done.len(), not_served, left: estimate.left() });
-    let mut summary = Summary { kept: done.len(), ..Summary::default() };
+    on_event(&Event::Plan { cases, done: summary.kept, not_served, left: estimate.left() });
     let mut runner = Runner::new(run, suite, folder)?;
     for (number, case) in (1..).zip(&to_do) {
         on_event(&Event::Begin { case, number, cases, left: estimate.left() });
@@ -160,6 +173,7 @@ pub fn chosen(suite: &Suite, only: Option<&str>) -> Result<Vec<Case>, RunError> 
 
 impl Summary {
     fn count(&mut self, found: &CaseResult) {
+        self.broken += usize::from(found.is_broken());
         match found.state {
             State::Measured => {
                 self.measured += 1;

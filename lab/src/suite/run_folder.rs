@@ -68,10 +68,10 @@ impl RunFolder {
         self.root.join(&case.id).join(case.repetition.to_string())
     }
 
-    /// Whether the case has a final result.
-    pub(crate) fn is_done(&self, case: &Case) -> bool {
+    /// The final result of the case, if there is one.
+    pub(crate) fn kept(&self, case: &Case) -> Option<CaseResult> {
         let file = self.place(case).join("result.json");
-        CaseResult::read(&file).is_ok_and(|found| found.state != State::Failed)
+        CaseResult::read(&file).ok().filter(|found| found.state != State::Failed)
     }
 
     /// Creates the folder for a case. Removes the remains of an interrupted attempt; keeps a failed attempt
@@ -225,6 +225,6 @@ mod tests {
         assert!(!partial.join("result.json").exists() && !runs.place(&found.case).exists());
         fs::remove_dir(partial.join("result.json.partial")).unwrap();
         runs.finish(&partial, &found).unwrap();
-        assert!(runs.is_done(&found.case));
+        assert_eq!(runs.kept(&found.case), Some(found));
     }
 }

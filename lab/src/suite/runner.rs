@@ -333,7 +333,11 @@ impl<'r> Runner<'r> {
         if self.run.stop.is_stopped() {
             return Err(CaseError::Interrupted);
         }
-        Ok((report?.json(), span))
+        let mut report = report?;
+        if let Some(failures) = &self.run.fail_if {
+            report.check(failures);
+        }
+        Ok((report.json(), span))
     }
 
     /// Of a closed loop over HTTP/1.1.

@@ -106,6 +106,18 @@ impl Chart {
         (header, rows.collect())
     }
 
+    /// The number that a cell of the table stands for, to sort by; `None`: it is the text. That of a category is its place.
+    #[must_use]
+    pub fn number(&self, row: usize, column: usize) -> Option<f64> {
+        let Some(place) = column.checked_sub(1) else { return Some(row as f64) };
+        match &self.plot {
+            Plot::Lines { series, .. } | Plot::Bars { series, .. } | Plot::Rows { series, .. } => {
+                Some(series.get(place)?.points.get(row)?.as_ref()?.value)
+            }
+            Plot::Heat(_) => None,
+        }
+    }
+
     /// A text description for screen readers: the extremes of each series.
     #[must_use]
     pub fn description(&self) -> String {

@@ -175,12 +175,11 @@ fn draw_bars(out: &mut String, categories: &[String], series: &[Series]) -> fmt:
             let Some(point) = point else { continue };
             let x = LEFT + slot * index as f64 + slot * 0.1 + width * place as f64;
             let y = y_of(point, &scale);
-            let fill = if point.warning.is_empty() { "f" } else { "d" };
             write!(
                 out,
-                "<rect class=\"{} {fill}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{:.1}\">\
+                "{} x=\"{x:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{:.1}\">\
                  <title>{}</title></rect>",
-                style.class,
+                style.bar(!point.warning.is_empty()),
                 width.max(0.5),
                 (BOTTOM - y).max(0.0),
                 escaped(&tooltip(one, categories.get(index), point))
@@ -206,10 +205,9 @@ fn draw_rows(out: &mut String, categories: &[String], series: &[Series]) -> fmt:
             let width = ((ROW_RIGHT - ROW_LEFT) * share.clamp(0.0, 1.0)).max(1.0);
             write!(
                 out,
-                "<rect class=\"{} {}\" x=\"{ROW_LEFT}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{:.1}\">\
+                "{} x=\"{ROW_LEFT}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{:.1}\">\
                  <title>{}</title></rect>",
-                style.class,
-                if point.warning.is_empty() { "f" } else { "d" },
+                style.bar(!point.warning.is_empty()),
                 ROW_BAR - 3.0,
                 escaped(&tooltip(one, Some(category), point))
             )?;
@@ -317,9 +315,12 @@ fn y_of(point: &Point, scale: &Scale) -> f64 {
     BOTTOM - (BOTTOM - TOP) * scale.share(point.value)
 }
 
+/// Numbers of targets from this one on have the colours of earlier ones; their bars are lighter and their outlines dashed.
+const COLOURS: usize = 8;
+
 /// The class with the colour of a target, by its number.
 pub(in crate::report) fn colour_class(number: usize) -> String {
-    format!("s{}", number % 8)
+    format!("s{}", number % COLOURS)
 }
 
 /// Colour, dash and mark of a series.
@@ -327,6 +328,8 @@ struct SeriesStyle {
     class: String,
     dash: &'static str,
     shape: usize,
+    /// How often the colour is already in use.
+    turn: usize,
 }
 
 impl SeriesStyle {
@@ -336,16 +339,27 @@ impl SeriesStyle {
         let before = series.iter().take(place).filter(|one| one.published == published).count();
         let dash = |turn: usize| DASHES.get(turn % DASHES.len()).copied().unwrap_or("");
         if published {
-            return Self { class: "p".to_owned(), dash: dash(before + 1), shape: before };
+            return Self { class: "p".to_owned(), dash: dash(before + 1), shape: before, turn: 0 };
         }
         let colour = series.get(place).and_then(|one| one.colour).unwrap_or(before);
         // Up to 16 series of one target differ in dash and mark together.
         let same = series.iter().take(place).filter(|one| one.colour == Some(colour)).count();
         Self {
             class: colour_class(colour),
-            dash: dash(colour / 8 + same),
+            dash: dash(colour / COLOURS + same),
             shape: colour + same + same / 4,
+            turn: colour / COLOURS,
         }
+    }
+
+    /// The start of a bar. `flagged`: hollow, because of a warning.
+    fn bar(&self, flagged: bool) -> String {
+        let fill = if flagged { "d" } else { "f" };
+        let lighter = match self.turn {
+            0 => String::new(),
+            _ => format!(" fill-opacity=\"0.4\" stroke-dasharray=\"{}\"", self.dash),
+        };
+        format!("<rect class=\"{} {fill}\"{lighter}", self.class)
     }
 }
 
@@ -392,13 +406,9 @@ fn legend(out: &mut String, series: &[Series]) -> fmt::Result {
 /// The legend of bars.
 fn swatches(out: &mut String, series: &[Series], top: f64) -> fmt::Result {
     for (place, one) in series.iter().enumerate() {
-        let class = SeriesStyle::of(series, place).class;
+        let bar = SeriesStyle::of(series, place).bar(false);
         let y = top + LEGEND_LINE * place as f64;
-        write!(
-            out,
-            "<rect class=\"{class} f\" x=\"10\" y=\"{:.1}\" width=\"12\" height=\"12\"/>",
-            y - 10.0
-        )?;
+        write!(out, "{bar} x=\"10\" y=\"{:.1}\" width=\"12\" height=\"12\"/>", y - 10.0)?;
         text(out, (28.0, y), "start", "", &one.name)?;
     }
     Ok(())
@@ -482,5 +492,18 @@ mod tests {
         let style = |place| SeriesStyle::of(&series, place);
         let looks = (0..16).map(style).map(|style| (style.dash, style.shape % 4));
         assert_eq!(looks.collect::<BTreeSet<_>>().len(), series.len());
+    }
+
+    #[test]
+    fn bars_of_many_targets_differ() {
+        let one = |place: usize| Series {
+            name: format!("target {place}"),
+            points: Vec::new(),
+            published: false,
+            colour: Some(place),
+        };
+        let series: Vec<Series> = (0..32).map(one).collect();
+        let bars = (0..32).map(|place| SeriesStyle::of(&series, place).bar(false));
+        assert_eq!(bars.collect::<BTreeSet<_>>().len(), series.len());
     }
 }

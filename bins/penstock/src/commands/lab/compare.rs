@@ -32,7 +32,7 @@ Examples:
 
 Thresholds file (all keys are optional):
   baseline = \"results/main\"         # folder A, relative to this file
-  metrics = [\"throughput\", \"cpu\"]   # throughput, mean, p50, p99, cpu
+  metrics = [\"throughput\", \"cpu\"]   # throughput, mean, p50, p99, p99.9, p99.99, cpu
   within_percent = 3.0
   confidence_percent = 95           # 90, 95 or 99
   [[case]]
@@ -52,7 +52,7 @@ pub(crate) struct Compare {
     /// TOML file with baseline, metrics and bounds
     #[arg(long, value_name = "FILE")]
     thresholds: Option<PathBuf>,
-    /// Metric to compare: throughput, mean, p50, p99 or cpu; repeatable [default: throughput and cpu]
+    /// Metric to compare: throughput, mean, p50, p99, p99.9, p99.99 or cpu; repeatable [default: throughput and cpu]
     #[arg(long = "metric", value_name = "M", value_parser = metric)]
     metrics: Vec<Metric>,
     /// Largest difference, in percent, that counts as the same [default: 3]
@@ -116,9 +116,11 @@ fn views(folder: &Path) -> Result<Vec<CaseView>, Failure> {
 }
 
 fn metric(name: &str) -> Result<Metric, String> {
-    let all = [Metric::Throughput, Metric::Mean, Metric::P50, Metric::P99, Metric::Cpu];
-    let found = all.into_iter().find(|metric| metric.name() == name);
-    found.ok_or_else(|| "expected throughput, mean, p50, p99 or cpu".to_owned())
+    let found = Metric::ALL.into_iter().find(|metric| metric.name() == name);
+    found.ok_or_else(|| {
+        let names: Vec<&str> = Metric::ALL.into_iter().map(Metric::name).collect();
+        format!("expected one of {}", names.join(", "))
+    })
 }
 
 fn as_text(found: &[Comparison], thresholds: &Thresholds) -> String {
@@ -222,6 +224,7 @@ fn as_json(found: &[Comparison], outcome: OverallVerdict, thresholds: &Threshold
                 "excluded": [one.excluded.0, one.excluded.1],
                 "interleaved": one.interleaved,
                 "note": one.note,
+                "warnings": one.warnings,
             })
         })
         .collect();

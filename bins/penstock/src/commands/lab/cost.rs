@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use lab::report::results;
+use lab::report::{CaseView, results};
 use lab::suite::{self, cost};
 
 use super::run::{check_complete, plan as plan_into, run_with_progress};
@@ -14,8 +14,8 @@ use crate::failure::Failure;
 /// Measure the cost of each policy of a target
 ///
 /// Measures the target as a plain proxy, then with one policy at a time: cached JWTs, uncached JWTs, TLS,
-/// access log. Three interleaved repetitions each. Reports CPU time, latency and memory compared with the
-/// plain proxy. Policies that a target does not support are reported as "not served".
+/// access log. Five interleaved repetitions each. Reports CPU time, latency and memory, and the CPU time relative to the
+/// plain proxy with its interval (docs/statistics.md). Policies that a target does not support are reported as "not served".
 #[derive(Args)]
 #[command(after_help = "Examples:
   penstock lab cost penstock --out cost-penstock
@@ -38,7 +38,8 @@ pub(crate) fn run(args: Cost) -> Result<(), Failure> {
     let plan = suite::Run { resume: args.resume, ..plan_into(args.out)? };
     let summary = run_with_progress(&suite, &plan)?;
     let stored = results::read(&plan.out).map_err(Failure::Error)?;
-    let policy_costs = cost::policy_costs(&suite, stored.iter().map(|one| &one.result));
+    let views: Vec<CaseView> = stored.into_iter().map(CaseView::new).collect();
+    let policy_costs = cost::policy_costs(&suite, &views);
     let table = cost::table(&suite, &policy_costs);
     stdout(&table)?;
     if !summary.interrupted {

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use lab::knee::{self, By, Knee, LevelVerdict, Probe, Range, SearchEnd, Slo, Usl};
-use lab::load::{self, Stop};
+use lab::load::{self, Protocol, STREAMS, Stop};
 use lab::suite::knee::LevelSetup;
 use lab::suite::{self, Event};
 use serde_json::{Value, json};
 
-use super::load::load_failure;
+use super::load::{at_least_one, load_failure};
 use super::request_args::RequestArgs;
 use super::run::{plan, run_failure, stop_at_signal};
 use crate::commands::{stderr, stdout};
@@ -25,13 +25,19 @@ use crate::failure::Failure;
 #[derive(Args)]
 #[command(
     after_help = "An objective is a comma-separated list of bounds. A bound is one of mean, p50, p75, p90, p95, p98,
-p99, p99.9 and max, then `<` or `<=`, then a time in us, ms or s; or errors and a percentage.
+p99, p99.9, p99.99 and max, then `<` or `<=`, then a time in us, ms or s; or errors and a percentage; or rate,
+`>` or `>=`, and a number of requests per second such as 100/s.
+
+Ctrl-C ends the search; the levels measured until then are reported.
 
 Examples:
   penstock lab knee penstock --slo 'p99 < 50ms, errors < 0.1%' --out knee-penstock
   penstock lab knee my-gateway.toml --scenario passthrough --slo 'p99 < 20ms' --by users --out knee-mine
   penstock lab knee http://127.0.0.1:8280/echo/1.0.0/ --slo 'p99 < 50ms, errors < 0.1%'
-  penstock lab knee http://127.0.0.1:8688/ --slo 'mean < 5ms' --by users --payload-bytes 1024"
+  penstock lab knee https://127.0.0.1:8243/echo/1.0.0/ --slo 'p99 < 50ms' --http2 --streams 10 --insecure
+  penstock lab knee http://127.0.0.1:8688/ --slo 'mean < 5ms' --by users --payload-bytes 1024
+
+Exit codes: 0 success, also if the objective is never met; 1 failure or interruption; 2 usage error."
 )]
 pub(crate) struct KneeArgs {
     /// Name of a shipped target, path of a target file, or URL (http:// or https://)
@@ -66,9 +72,15 @@ pub(crate) struct KneeArgs {
     /// Warm-up time per level
     #[arg(long, value_name = "TIME", default_value = "3s", value_parser = load::parse_duration)]
     warm_up: Duration,
-    /// Maximum number of connections (open loop)
+    /// The most requests in flight (open loop)
     #[arg(long, value_name = "N", default_value_t = 200)]
     users: usize,
+    /// Use HTTP/2: negotiated by ALPN for https URLs and scenarios, with prior knowledge otherwise
+    #[arg(long)]
+    http2: bool,
+    /// The most users that share a connection, each with a stream [default: 100]
+    #[arg(long, value_name = "N", requires = "http2", value_parser = at_least_one)]
+    streams: Option<usize>,
     /// Number of generator threads
     #[arg(long, value_name = "N", default_value_t = 1)]
     threads: usize,
@@ -98,19 +110,17 @@ pub(crate) fn run(args: KneeArgs) -> Result<(), Failure> {
     let report = |probe: &Probe| stderr(&format!("{}\n", line(probe, by)));
     let stop = stop_at_signal()?;
     let found = if args.target.contains("://") {
-        let options = url_options(args, &stop)?;
+        let options = url_options(args, by, &stop)?;
         let measure = |level| {
-            knee::measure(&options, by, level, &slo)
-                .map_err(load_failure)
-                .and_then(|probe| uninterrupted(&stop, probe))
+            let probe = knee::measure(&options, by, level, &slo).map_err(load_failure)?;
+            // The figures of an interrupted level are not those of the level.
+            Ok((!stop.is_stopped()).then_some(probe))
         };
         knee::search(range, measure, report)?
     } else {
         let (setup, out) = setup(&args)?;
         let plan = suite::Run { stop: stop.clone(), ..plan(out)? };
-        let measure = |level| {
-            level_of(&setup, &plan, (by, level), &slo).and_then(|probe| uninterrupted(&stop, probe))
-        };
+        let measure = |level| level_of(&setup, &plan, (by, level), &slo);
         knee::search(range, measure, report)?
     };
     if json {
@@ -118,32 +128,46 @@ pub(crate) fn run(args: KneeArgs) -> Result<(), Failure> {
     } else {
         stdout(&as_text(&found, &slo, by))?;
     }
-    Ok(())
-}
-
-/// An interrupted level ends the search.
-fn uninterrupted(stop: &Stop, probe: Probe) -> Result<Probe, Failure> {
-    if stop.is_stopped() {
-        return Err(Failure::Error(
-            "interrupted; the levels measured so far are listed above".to_owned(),
-        ));
+    match found.ended {
+        SearchEnd::Interrupted => Err(Failure::Error("interrupted".to_owned())),
+        SearchEnd::Found
+        | SearchEnd::NeverMet
+        | SearchEnd::AlwaysMet
+        | SearchEnd::Inconclusive
+        | SearchEnd::LimitReached => Ok(()),
     }
-    Ok(probe)
 }
 
-fn url_options(args: KneeArgs, stop: &Stop) -> Result<load::Options, Failure> {
+fn url_options(args: KneeArgs, by: By, stop: &Stop) -> Result<load::Options, Failure> {
     let of_target = [("--scenario", args.scenario.is_some()), ("--out", args.out.is_some())];
     if let Some((flag, _)) = of_target.iter().find(|(_, given)| *given) {
         return Err(Failure::Usage(format!("{flag} applies to targets only, not to a URL")));
     }
+    let streams = streams(&args);
+    // The levels of a closed loop set the users, and keep the streams of a connection.
+    let users = match (by, streams) {
+        (By::Users, Some(streams)) => streams,
+        (By::Users | By::Rate, _) => args.users,
+    };
+    let protocol = streams.map_or(Protocol::Http1, |streams| Protocol::http2(users, streams));
+    let threads = match by {
+        By::Rate => args.threads.min(protocol.connections(users)),
+        By::Users => args.threads,
+    };
     Ok(load::Options {
-        users: args.users,
-        threads: args.threads,
+        users,
+        protocol,
+        threads,
         duration: args.duration,
         warm_up: args.warm_up,
         stop: stop.clone(),
         ..args.request.options(args.target)
     })
+}
+
+/// The users of an HTTP/2 connection. `None`: HTTP/1.1.
+fn streams(args: &KneeArgs) -> Option<usize> {
+    args.http2.then(|| args.streams.unwrap_or(STREAMS))
 }
 
 /// The settings shared by all levels of a target, and the results folder.
@@ -165,19 +189,20 @@ fn setup(args: &KneeArgs) -> Result<(LevelSetup, PathBuf), Failure> {
         bytes: bytes as u64,
         users: args.users,
         threads: args.threads,
+        streams: streams(args),
         warm_up: args.warm_up,
         measure: args.duration,
     };
     Ok((setup, out))
 }
 
-/// Measures a level in its own folder; a repeated measurement gets a numbered one.
+/// Measures a level in its own folder. `None`: it was interrupted. A repeated measurement gets a numbered one.
 fn level_of(
     setup: &LevelSetup,
     plan: &suite::Run,
     (by, level): (By, f64),
     slo: &Slo,
-) -> Result<Probe, Failure> {
+) -> Result<Option<Probe>, Failure> {
     let suite = setup.suite(by, level).map_err(Failure::Usage)?;
     let name = match by {
         By::Rate => format!("{level:.1}_per_s"),
@@ -194,7 +219,7 @@ fn level_of(
         }
     };
     suite::run(&suite, &run, &mut keep).map_err(run_failure)?;
-    kept.ok_or_else(|| Failure::Error("interrupted before the level was measured".to_owned()))
+    Ok(kept)
 }
 
 fn range(args: &KneeArgs, by: By) -> Result<Range, Failure> {
@@ -252,6 +277,9 @@ fn as_text(found: &Knee, slo: &Slo, by: By) -> String {
     let (met, missed) = (level(found.met), level(found.missed));
     let unit = unit(by);
     let end = match found.ended {
+        SearchEnd::Interrupted => {
+            format!("{slo}: interrupted; met at {met} {unit}, missed at {missed}")
+        }
         SearchEnd::Found => format!("{slo}: met at {met} {unit}, missed at {missed}"),
         SearchEnd::NeverMet => format!("{slo}: missed at the lowest load, {missed} {unit}"),
         SearchEnd::AlwaysMet => {
@@ -306,6 +334,7 @@ fn as_json(found: &Knee, slo: &Slo, by: By) -> Value {
                 "p99_ms": probe.p99_ms,
                 "error_percent": probe.error_percent,
                 "concurrency": probe.concurrency,
+                "warnings": probe.warnings,
             })
         })
         .collect();
@@ -320,6 +349,7 @@ fn as_json(found: &Knee, slo: &Slo, by: By) -> Value {
             SearchEnd::AlwaysMet => "always-met",
             SearchEnd::Inconclusive => "inconclusive",
             SearchEnd::LimitReached => "limit-reached",
+            SearchEnd::Interrupted => "interrupted",
         },
         "law": found.law.map(|law| json!({
             "lambda": law.lambda, "sigma": law.sigma, "kappa": law.kappa, "points": law.points,

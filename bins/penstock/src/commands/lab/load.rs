@@ -1,6 +1,5 @@
 //! `penstock lab load`: one measurement.
 
-use std::io::IsTerminal;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,6 +14,7 @@ use lab::load::{self, LoadError, Metrics, Progress, Protocol, STREAMS, Scenario,
 use lab::recording::Recordings;
 
 use super::agent::read_secret;
+use super::live::Live;
 use super::request_args::RequestArgs;
 use crate::commands::{not_written, stderr, stdout, write_result};
 use crate::failure::Failure;
@@ -98,8 +98,8 @@ pub(crate) struct Load {
     /// Also write the report as JSON; the file must not exist, unless it is a pipe or device
     #[arg(long, value_name = "OUT")]
     json: Option<PathBuf>,
-    /// Exit with 1 if one of these conditions holds, such as 'p99 > 20ms, errors > 1%': mean, p50, p75, p90,
-    /// p95, p98, p99, p99.9, p99.99, max and errors, with `>` or `>=`
+    /// Exit with 1 if one of these conditions holds, such as 'p99 > 20ms, errors > 1%, rate < 100/s', or if nothing was
+    /// measured: mean, p50, p75, p90, p95, p98, p99, p99.9, p99.99, max and errors with `>` or `>=`, rate with `<` or `<=`
     #[arg(long, value_name = "CONDITIONS", value_parser = failures)]
     fail_if: Option<Slo>,
     /// Serve the figures of the running measurement at this address, in Prometheus' format
@@ -146,7 +146,7 @@ Examples:
   penstock lab load http://127.0.0.1:8280/shop/ --users 50 --scenario orders.toml --json orders.json
   penstock lab load http://127.0.0.1:50051/shop.Orders/Get --http2 --grpc --payload request.bin --users 50
   penstock lab load ws://127.0.0.1:8280/chat/1.0.0/ --users 50 --payload-bytes 64
-  penstock lab load http://127.0.0.1:8688/ --users 20 --fail-if 'p99 > 20ms, errors > 0.1%'
+  penstock lab load http://127.0.0.1:8688/ --users 20 --fail-if 'p99 > 20ms, errors > 0.1%, rate < 1000/s'
 
 Exit codes: 0 success, with or without warnings; 1 failure, or a condition of --fail-if holds; 2 usage error.",
     );
@@ -166,24 +166,27 @@ pub(crate) fn run(args: Load) -> Result<(), Failure> {
     let options = options(args).map_err(Failure::Usage)?;
     let options = load::Options { scenario: scenario.map(Arc::new), ..options };
     let metrics = metrics.map(serve_metrics).transpose()?;
+    let mut live = Live::default();
     let mut progress = |progress: &Progress| {
         // Whoever reads the line can scrape what it says.
         metrics.iter().for_each(|metrics| metrics.update(progress));
-        show(progress);
+        let line = progress.to_string();
+        if !live.show(&line) {
+            stderr(&format!("{line}\n"));
+        }
     };
     let report = match secret {
         Some(secret) => agent::run(&options, &agents, &secret, &mut progress),
         None => load::run(&options, &mut progress),
     };
-    let report = report.map_err(load_failure)?;
+    live.clear();
+    let mut report = report.map_err(load_failure)?;
+    let broken = fail_if.and_then(|failures| report.check(&failures));
     stdout(&report.table())?;
     if let Some(file) = json {
         write_result(Some(&file), format!("{:#}\n", report.json()).as_bytes())?;
     }
-    match fail_if.and_then(|slo| slo.broken_by(&report.latency, report.error_percent())) {
-        Some(broken) => Err(Failure::Error(format!("--fail-if: {broken}"))),
-        None => Ok(()),
-    }
+    broken.map_or(Ok(()), |broken| Err(Failure::Error(format!("--fail-if: {broken}"))))
 }
 
 fn serve_metrics(listen: SocketAddr) -> Result<Metrics, Failure> {
@@ -193,7 +196,7 @@ fn serve_metrics(listen: SocketAddr) -> Result<Metrics, Failure> {
     Ok(metrics)
 }
 
-fn failures(text: &str) -> Result<Slo, String> {
+pub(super) fn failures(text: &str) -> Result<Slo, String> {
     Slo::parse_failures(text).map_err(|error| error.to_string())
 }
 
@@ -295,7 +298,7 @@ fn shape(args: &Load) -> Result<(load::Shape, usize), String> {
     Ok((shape, default))
 }
 
-fn at_least_one(text: &str) -> Result<usize, String> {
+pub(super) fn at_least_one(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(0) => Err("expected at least 1".to_owned()),
         parsed => parsed.map_err(|error: std::num::ParseIntError| error.to_string()),
@@ -306,15 +309,6 @@ fn whole_users(from: f64) -> Result<usize, String> {
     let invalid =
         |_| format!("--ramp {from} is not a whole number of users; to ramp a rate, add --rate");
     from.to_string().parse().map_err(invalid)
-}
-
-/// Prints a progress line to stderr; on a terminal it replaces the previous one.
-fn show(progress: &Progress) {
-    if std::io::stderr().is_terminal() {
-        stderr(&format!("\r\x1b[K{progress}"));
-    } else {
-        stderr(&format!("{progress}\n"));
-    }
 }
 
 #[cfg(test)]

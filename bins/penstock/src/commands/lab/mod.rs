@@ -9,6 +9,7 @@ mod check;
 mod compare;
 mod cost;
 mod knee;
+mod live;
 mod load;
 mod payload;
 mod report;

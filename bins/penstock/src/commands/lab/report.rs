@@ -28,7 +28,7 @@ pub(crate) struct Report {
     /// Include only the cases whose folder matches this regular expression
     #[arg(long, value_name = "REGEX")]
     only: Option<String>,
-    /// Output folder; must not exist [default: DIR/report, or FILE.report]
+    /// Output folder; must not exist [default: DIR/report, or load.report for load.json]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }

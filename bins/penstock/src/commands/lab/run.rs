@@ -1,16 +1,18 @@
 //! `penstock lab run`: a suite, case by case.
 
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
 use clap::Args;
+use lab::knee::Slo;
 use lab::load::Stop;
 use lab::result::{CaseResult, State};
 use lab::suite::{self, Event, RunError, Suite, Summary};
 use lab::warning::Figures;
 
+use super::live::Live;
+use super::load::failures;
 use crate::commands::signals::{self, Signals};
 use crate::commands::{counted, stderr, stdout};
 use crate::failure::Failure;
@@ -18,15 +20,17 @@ use crate::failure::Failure;
 /// Run a suite: targets x scenarios x users x sizes x delays
 ///
 /// Each case gets a folder with its result.json and the logs of target and backend. Scenarios that a target
-/// does not support are recorded as "not served". Ctrl-C stops the run and keeps the completed cases; --resume
-/// continues it.
+/// does not support are recorded as "not served". Ctrl-C stops the run, discards the running case and keeps the
+/// completed ones; --resume continues it.
 #[derive(Args)]
 #[command(after_help = "Examples:
   penstock lab run suites/quick.toml --out results-quick
   penstock lab run suites/api-manager.toml --out results --only 'passthrough/.*/0ms_sleep'
   penstock lab run suites/api-manager.toml --out results --resume
+  penstock lab run suites/quick.toml --out results-ci --fail-if 'p99 > 100ms, errors > 0.1%'
 
-Exit codes: 0 success, with or without warnings; 1 a case failed or the run was interrupted; 2 usage error.")]
+Exit codes: 0 success, with or without warnings; 1 a case failed, a condition of --fail-if
+holds, or the run was interrupted; 2 usage error.")]
 pub(crate) struct Run {
     /// Suite file (TOML)
     suite: PathBuf,
@@ -39,11 +43,15 @@ pub(crate) struct Run {
     /// Continue an earlier run of the same suite
     #[arg(long)]
     resume: bool,
+    /// Exit with 1 if one of these conditions holds in a case, as in `penstock lab load`; the results have what was found
+    #[arg(long, value_name = "CONDITIONS", value_parser = failures)]
+    fail_if: Option<Slo>,
 }
 
 pub(crate) fn run(args: Run) -> Result<(), Failure> {
     let suite = Suite::read(&args.suite).map_err(Failure::Usage)?;
-    let run = suite::Run { only: args.only, resume: args.resume, ..plan(args.out)? };
+    let Run { suite: _, out, only, resume, fail_if } = args;
+    let run = suite::Run { only, resume, fail_if, ..plan(out)? };
     let summary = run_with_progress(&suite, &run)?;
     stdout(&format!("{}\nresults: {}\n", summary_line(&summary), run.out.display()))?;
     check_complete(&summary)
@@ -58,6 +66,9 @@ pub(super) fn check_complete(summary: &Summary) -> Result<(), Failure> {
     if summary.failed > 0 {
         return Err(Failure::Error(format!("{} failed", counted(summary.failed, "case"))));
     }
+    if summary.broken > 0 {
+        return Err(Failure::Error(format!("--fail-if: {}", counted(summary.broken, "case"))));
+    }
     Ok(())
 }
 
@@ -67,6 +78,7 @@ pub(super) fn plan(out: PathBuf) -> Result<suite::Run, Failure> {
         out,
         only: None,
         resume: false,
+        fail_if: None,
         penstock: std::env::current_exe().map_err(Failure::error)?,
         command: std::env::args().collect(),
         stop: Stop::default(),
@@ -91,7 +103,7 @@ pub(super) fn run_with_progress(suite: &Suite, run: &suite::Run) -> Result<Summa
     let run = &suite::Run { stop: stop_at_signal()?, ..run.clone() };
     let mut screen = Screen::default();
     let outcome = suite::run(suite, run, &mut |event| screen.show(event));
-    screen.clear();
+    screen.live.clear();
     outcome.map_err(run_failure)
 }
 
@@ -103,7 +115,8 @@ pub(super) fn run_failure(error: RunError) -> Failure {
 }
 
 fn summary_line(summary: &Summary) -> String {
-    let Summary { measured, usable, not_served, failed, kept, interrupted: _ } = *summary;
+    let Summary { measured, usable, not_served, failed, kept, broken: _, interrupted: _ } =
+        *summary;
     let usable = Figures::ALL.into_iter().zip(usable).rev();
     let usable: Vec<String> =
         usable.map(|(figures, count)| format!("{} in {count}", figures.name())).collect();
@@ -117,9 +130,11 @@ fn summary_line(summary: &Summary) -> String {
 /// Prints one line per finished case to stderr; on a terminal, also a progress line.
 #[derive(Default)]
 struct Screen {
-    /// Describes the running case: its number and name.
-    head: String,
-    line: bool,
+    /// The number of the running case.
+    number: String,
+    /// Its name.
+    case: String,
+    live: Live,
 }
 
 impl Screen {
@@ -136,17 +151,20 @@ impl Screen {
                 self.keep(&text);
             }
             Event::Begin { case, number, cases, left } => {
-                self.head = format!("[{number}/{cases}] {}/{}", case.id, case.repetition);
-                let head = format!("{}  about {} left", self.head, span(*left));
-                self.passing(&head);
+                self.number = format!("[{number}/{cases}]");
+                self.case = format!("{}/{}", case.id, case.repetition);
+                let left = span(*left);
+                self.live.show(&format!("{} about {left} left, {}", self.number, self.case));
             }
             Event::Load(progress) => {
-                let text = format!("{}  {progress}", self.head);
-                self.passing(&text);
+                self.live.show(&format!("{} {progress}", self.number));
             }
             Event::End(found) => {
-                let text = format!("{}  {}", self.head, outcome(found));
+                let text = format!("{} {}  {}", self.number, self.case, outcome(found));
                 self.keep(&text);
+                for threshold in found.thresholds().iter().filter(|threshold| threshold.broken) {
+                    self.keep(&format!("    FAILED: {}", threshold.condition));
+                }
                 for warning in &found.warnings {
                     self.keep(&format!("    {}: {warning}", warning.severity.name()));
                 }
@@ -155,21 +173,8 @@ impl Screen {
     }
 
     fn keep(&mut self, text: &str) {
-        self.clear();
+        self.live.clear();
         stderr(&format!("{text}\n"));
-    }
-
-    fn passing(&mut self, text: &str) {
-        if std::io::stderr().is_terminal() {
-            stderr(&format!("\r\x1b[K{text}"));
-            self.line = true;
-        }
-    }
-
-    fn clear(&mut self) {
-        if std::mem::take(&mut self.line) {
-            stderr("\r\x1b[K");
-        }
     }
 }
 
