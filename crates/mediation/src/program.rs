@@ -264,14 +264,14 @@ impl fmt::Debug for Credentials {
 /// What an endpoint is. Of a group, the host chooses the member.
 #[derive(Clone, Debug, Default)]
 pub enum EndpointKind {
-    /// A fixed URL; `REST_URL_POSTFIX` is appended.
+    /// A fixed URL; `REST_URL_POSTFIX` is appended, unless SOAP is sent.
     Address { uri: String },
-    /// A template with `{uri.var.name}`.
+    /// A template with `{uri.var.name}`, of which one at the beginning may hold a whole URL.
     Http { method: Option<String>, template: String },
     /// The endpoints that the host has for the operation, unless the message has an address (`To`); `REST_URL_POSTFIX`
     /// is appended.
     Upstream,
-    /// The message's own address (`To`).
+    /// The message's own address (`To`); `REST_URL_POSTFIX` is appended.
     #[default]
     Default,
     /// Another endpoint, whose name is known when the message is there.
