@@ -155,6 +155,22 @@ impl<'d> Element<'d> {
         }
     }
 
+    /// The expression of a text `{expression}` or `${expression}`; none of any other text.
+    #[allow(clippy::option_option, reason = "an error was reported, or there is nothing to report")]
+    pub(crate) fn computed(
+        &self,
+        compiler: &mut Compiler,
+        text: &str,
+    ) -> Option<Option<Expression>> {
+        if text.starts_with("${") {
+            return self.compiled(compiler, text).map(Some);
+        }
+        match text.strip_prefix('{').and_then(|text| text.strip_suffix('}')) {
+            Some(inner) => self.compiled(compiler, inner).map(Some),
+            None => Some(None),
+        }
+    }
+
     /// Either the literal `value` or the `expression`; of both, Synapse takes the value.
     pub(crate) fn value_or_expression(&self, compiler: &mut Compiler) -> Option<Expression> {
         let (value, expression) = (self.optional("value"), self.optional("expression"));

@@ -331,13 +331,10 @@ fn read(
 
 fn name(compiler: &mut Compiler, element: &Element<'_>) -> Option<Name> {
     let written = element.required(compiler, "name")?;
-    if written.starts_with("${") {
-        return Some(Name::Computed(element.compiled(compiler, written)?));
-    }
-    match written.strip_prefix('{').and_then(|written| written.strip_suffix('}')) {
-        Some(inner) => Some(Name::Computed(element.compiled(compiler, inner)?)),
-        None => Some(Name::Fixed(written.into())),
-    }
+    Some(match element.computed(compiler, written)? {
+        Some(name) => Name::Computed(name),
+        None => Name::Fixed(written.into()),
+    })
 }
 
 /// The scope whose properties have an effect: `axis2-client` are those of `axis2`.
