@@ -277,7 +277,7 @@ impl Message {
     }
 
     /// The action that its head says. Source: SOAP 1.1 section 6.1.1; RFC 3902.
-    fn own_action(&self) -> Option<Cow<'_, str>> {
+    pub(crate) fn own_action(&self) -> Option<Cow<'_, str>> {
         match self.head.field("SOAPAction") {
             Some(Cow::Borrowed(action)) => Some(Cow::Borrowed(action.trim_matches('"'))),
             Some(Cow::Owned(action)) => Some(Cow::Owned(action.trim_matches('"').to_owned())),
