@@ -42,7 +42,7 @@ pub(crate) const KNOWN: &[Known] = &[
     row(Axis2, "NO_ENTITY_BODY", Served("The message is sent without a body.")),
     row(Axis2, "HTTP_SC", Served("The status of the response.")),
     row(Axis2, "HTTP_METHOD", Served("The method of the request, unless the endpoint has one.")),
-    row(Axis2, "REST_URL_POSTFIX", Served("Path and query behind the address of an `address` endpoint.")),
+    row(Axis2, "REST_URL_POSTFIX", Served("Path and query behind the address of an `address`, `wsdl` or `default` endpoint, unless SOAP is sent: to one with `format=\"soap11\"` or `soap12`, or by `POST` with an action.")),
     row(Axis2, "REQUEST_HOST_HEADER", Served("The field `Host` of the request, instead of the endpoint's host.")),
     row(Axis2, "FORCE_SC_ACCEPTED", Served("The client gets 202 when the message is sent. The run goes on. A body that streams is held first.")),
     row(Axis2, "DISABLE_CHUNKING", Served("A body of unknown length is held, and sent with `Content-Length`.")),

@@ -8,6 +8,7 @@ use expression::mapping::Rules;
 use expression::{BodyUse, Expression};
 
 use crate::Mediator;
+use crate::compile::Entry;
 use crate::service::{Api, Inbound, Proxy};
 
 /// A sequence of a [`Program`].
@@ -74,6 +75,8 @@ pub struct Program {
     pub(crate) proxies: Vec<Proxy>,
     pub(crate) apis: Vec<Api>,
     pub(crate) inbounds: Vec<Inbound>,
+    /// Local entries, and the registry by path, if a message may name one.
+    pub(crate) entries: HashMap<String, Entry>,
     /// What expressions read as `configs.NAME`.
     pub(crate) configs: HashMap<String, String>,
     /// Between JSON and XML; `None`: the default.
@@ -154,6 +157,13 @@ impl Program {
     #[must_use]
     pub fn body_use(&self, sequence: SequenceId) -> BodyUse {
         self.body_uses.get(sequence.0 as usize).copied().unwrap_or(BodyUse::Rewritten)
+    }
+
+    /// The entry that a message names, and its key.
+    pub(crate) fn entry(&self, key: &str) -> Option<(&str, &Entry)> {
+        let in_registry = || self.entries.get_key_value(&model::resource_path(key)?);
+        let found = self.entries.get_key_value(key).or_else(in_registry);
+        found.map(|(key, entry)| (key.as_str(), entry))
     }
 
     /// The steps of all sequences.
@@ -264,14 +274,14 @@ impl fmt::Debug for Credentials {
 /// What an endpoint is. Of a group, the host chooses the member.
 #[derive(Clone, Debug, Default)]
 pub enum EndpointKind {
-    /// A fixed URL; `REST_URL_POSTFIX` is appended.
+    /// A fixed URL; `REST_URL_POSTFIX` is appended, unless SOAP is sent.
     Address { uri: String },
-    /// A template with `{uri.var.name}`.
+    /// A template with `{uri.var.name}`, of which one at the beginning may hold a whole URL.
     Http { method: Option<String>, template: String },
     /// The endpoints that the host has for the operation, unless the message has an address (`To`); `REST_URL_POSTFIX`
     /// is appended.
     Upstream,
-    /// The message's own address (`To`).
+    /// The message's own address (`To`); `REST_URL_POSTFIX` is appended.
     #[default]
     Default,
     /// Another endpoint, whose name is known when the message is there.

@@ -26,8 +26,26 @@ const OPERATORS: &[Operator] = &[
 ];
 const SIMPLE: Operator =
     Operator { mark: '\0', first: "", separator: ',', named: None, reserved: false };
-/// Synapse's own prefix for a value that is encoded as a whole, reserved characters included.
+/// Synapse's own prefix of a template whose result is decoded and encoded again, so that escapes in values do not count.
 const LEGACY: &str = "legacy-encoding:";
+
+/// Expands the `uri-template` of an endpoint. A variable at its beginning may hold a whole URL, as in Synapse.
+pub(crate) fn expand_url(template: &str, value: impl Fn(&str) -> Option<String>) -> String {
+    if let Some(template) = template.strip_prefix(LEGACY) {
+        let decoded = decode(&expand(template, value)).replace('%', "%25");
+        let mut url = String::with_capacity(decoded.len());
+        encode(&mut url, &decoded, true);
+        return url;
+    }
+    match template.strip_prefix('{').filter(|inner| operator(inner).is_none()) {
+        Some(inner) => expand(&format!("{{+{inner}"), value),
+        None => expand(template, value),
+    }
+}
+
+fn operator(inner: &str) -> Option<&'static Operator> {
+    OPERATORS.iter().find(|operator| inner.starts_with(operator.mark))
+}
 
 /// Expands `template`; what has no value is left out.
 pub(crate) fn expand(template: &str, value: impl Fn(&str) -> Option<String>) -> String {
@@ -45,8 +63,7 @@ pub(crate) fn expand(template: &str, value: impl Fn(&str) -> Option<String>) -> 
 }
 
 fn expand_one(url: &mut String, inner: &str, value: &impl Fn(&str) -> Option<String>) {
-    let inner = inner.strip_prefix(LEGACY).unwrap_or(inner);
-    let operator = OPERATORS.iter().find(|operator| inner.starts_with(operator.mark));
+    let operator = operator(inner);
     let names = operator.map_or(inner, |_| inner.get(1..).unwrap_or_default());
     let operator = operator.unwrap_or(&SIMPLE);
     let mut is_first = true;

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use host::{
     ENDPOINTS, Outcome, World, diagnostics, drive, echo, flow, program, proxy, request, streaming,
 };
-use penstock_mediation::{Ask, Code, Compiler, Event, Flow, Run};
+use penstock_mediation::{
+    Ask, Body, Code, Compiler, Direction, Event, Flow, Format, Message, PlainHead, Run,
+};
 use xpath::Budget;
 
 #[test]
@@ -34,6 +36,69 @@ fn an_endpoint_gets_its_address_from_the_message() {
         "http://h/a%20b/%C3%BC"
     );
     assert_eq!(url("<default/>", "<header name=\"To\" value=\"http://own/x\"/>"), "http://own/x");
+    let own = format!("{postfix}<header name=\"To\" value=\"http://own/x\"/>");
+    assert_eq!(url("<default/>", &own), "http://own/x/7?x=1");
+}
+
+#[test]
+fn a_template_may_begin_with_a_whole_url() {
+    let url = |template: &str, value: &str| {
+        let target = format!(
+            "><inSequence><property name=\"uri.var.u\" value=\"{value}\"/></inSequence>\
+             <endpoint><http uri-template=\"{template}\"/></endpoint>"
+        );
+        proxy("", &target, &echo).sent.first().unwrap().split(' ').next().unwrap().to_owned()
+    };
+    let whole = "http://h:80/a b?q=1,2";
+    assert_eq!(url("{uri.var.u}", whole), "http://h:80/a%20b?q=1,2");
+    assert_eq!(url("{uri.var.u}/{uri.var.u}", "http://h"), "http://h/http%3A%2F%2Fh");
+    assert_eq!(url("{+uri.var.u}/x", "http://h"), "http://h/x");
+    let escaped = "http://h/S(15)%2827%29 %41+b";
+    assert_eq!(url("{uri.var.u}", escaped), "http://h/S(15)%2827%29%20%41+b");
+    assert_eq!(url("legacy-encoding:{uri.var.u}", escaped), "http://h/S(15)(27)%20A+b");
+    assert_eq!(
+        url("legacy-encoding:http://h/{uri.var.u}", "a/%2F%252F ü"),
+        "http://h/a//%252F%20%C3%BC"
+    );
+}
+
+#[test]
+fn soap_is_posted_to_the_address_of_an_endpoint_without_the_rest_of_the_path() {
+    let sent = |endpoint: &str, content_type: &str, steps: &str| {
+        let artefacts = format!(
+            "<proxy name=\"P\"><target><inSequence><property name=\"REST_URL_POSTFIX\" value=\"/7\" scope=\"axis2\"/>\
+             {steps}</inSequence><endpoint>{endpoint}</endpoint></target></proxy>"
+        );
+        let program = program(&artefacts);
+        let head = PlainHead {
+            method: "PUT".to_owned(),
+            target: "/7".to_owned(),
+            fields: vec![("Content-Type".to_owned(), content_type.to_owned())],
+        };
+        let body = Body::held(Format::of(content_type), b"<a/>".to_vec());
+        let message = Message::new(Direction::Request, Box::new(head), body);
+        let mut run = Run::new(Arc::clone(&program), flow(&program), message, Budget::default());
+        let Event::Ask(_, Ask::Exchange(exchange)) = run.next(&World::default()) else { panic!() };
+        (exchange.target.url, exchange.target.method)
+    };
+    let address = |format: &str| format!("<address uri=\"http://h/x\" {format}/>");
+    let post = Some("POST".to_owned());
+    for format in ["format=\"soap11\"", "format=\"soap12\""] {
+        let found = sent(&address(format), "application/xml", "");
+        assert_eq!(found, ("http://h/x".to_owned(), post.clone()), "{format}");
+    }
+    let http = "<http uri-template=\"http://h/x\" method=\"put\" format=\"soap11\"/>";
+    assert_eq!(sent(http, "text/xml", "").1.as_deref(), Some("PUT"));
+    let action = "<header name=\"SOAPAction\" scope=\"transport\" value=\"urn:a\"/>";
+    let post = "<property name=\"HTTP_METHOD\" scope=\"axis2\" value=\"POST\"/>";
+    let url = |format, content_type, steps: &str| sent(&address(format), content_type, steps).0;
+    let both = format!("{action}{post}");
+    assert_eq!(url("", "text/xml", &both), "http://h/x");
+    assert_eq!(url("", "application/soap+xml;action=\"urn:a\"", post), "http://h/x");
+    assert_eq!(url("format=\"rest\"", "text/xml", &both), "http://h/x/7");
+    assert_eq!(url("", "text/xml", post), "http://h/x/7");
+    assert_eq!(url("", "text/xml", action), "http://h/x/7");
+    assert_eq!(url("", "application/json", &both), "http://h/x/7");
 }
 
 #[test]

@@ -458,7 +458,7 @@ fn any_body_can_be_logged() {
     let mut binary = message("image/png", "");
     binary.body = Body::held(Format::Binary, vec![0x89, 0x50, 0xff]);
     let ran = run("<log level=\"full\"/>", binary);
-    assert!(ran.log[0].ends_with("Payload = (3 bytes that are not text)"), "{:?}", ran.log);
+    assert!(ran.log[0].ends_with("Envelope: (3 bytes that are not text)"), "{:?}", ran.log);
 }
 
 #[test]

@@ -4,7 +4,9 @@
 
 mod host;
 
-use host::{Outcome, diagnostics, drive, program};
+use std::sync::Arc;
+
+use host::{Outcome, diagnostics, drive, echo, program, request};
 use penstock_mediation::{
     Body, Direction, EndpointKind, Flow, Format, Message, PlainHead, PropertyScope, ResourcePath,
 };
@@ -98,7 +100,7 @@ fn a_property_has_its_scope_and_type() {
          <log level=\"custom\"><message>${props.synapse.n + 1} ${headers[\"x-tenant\"]} ${props.axis2.x} ${vars.v.price}</message></log>\
          <property name=\"n\" action=\"remove\"/>\
          <log level=\"custom\"><property name=\"n\" expression=\"$ctx:n\"/></log>");
-    assert_eq!(ran.log, ["8 acme IBM 1.50", "n = "]);
+    assert_eq!(ran.log, ["8 acme IBM 1.50", "n = null"]);
     assert!(ran.message.properties.get(PropertyScope::Axis2, "x").is_some());
 }
 
@@ -323,7 +325,7 @@ fn a_template_sees_its_parameters_and_only_its_own() {
          <call-template target=\"greet\"><with-param name=\"who\" value=\"you\"/><with-param name=\"how\" value=\"bye\"/></call-template>\
          <call-template target=\"inner\"/></sequence>",
     );
-    assert_eq!(ran.log, ["text = hello IBM", "text = bye you", "who = "]);
+    assert_eq!(ran.log, ["text = hello IBM", "text = bye you", "who = null"]);
     let missing = diagnostics(
         "<template name=\"t\"><parameter name=\"p\" isMandatory=\"true\"/><sequence/></template>\
          <sequence name=\"main\"><call-template target=\"t\"/><call-template target=\"x\"/></sequence>",
@@ -395,4 +397,39 @@ fn a_free_marker_template_reads_the_body_and_its_arguments() {
          <args><arg value=\"7\"/></args></payloadFactory>",
     );
     assert_eq!(ran.body, r#"{"s":"IBM","n":7}"#);
+}
+
+#[test]
+fn of_two_values_the_one_that_synapse_takes_counts_with_a_warning() {
+    let log = "<log level=\"custom\"><property name=\"a\" expression=\"$ctx:a\"/></log>";
+    let cases = [
+        ("<property name=\"a\" value=\"1\" expression=\"'2'\"/>", "`expression` has no effect"),
+        ("<property name=\"a\" value=\"1\"><b/></property>", "the child element has no effect"),
+        (
+            "<property name=\"a\" expression=\"'2'\"><b xmlns=\"\">1</b></property>\
+             <property name=\"a\" expression=\"$ctx:a//text()\"/>",
+            "`expression` has no effect",
+        ),
+        (
+            "<filter xpath=\"true()\" source=\"'x'\" regex=\"y\"><then><property name=\"a\" value=\"1\"/></then></filter>",
+            "`source` with `regex` has no effect",
+        ),
+        (
+            "<rewrite inProperty=\"b\" outProperty=\"a\"><rewriterule><action value=\"2\" xpath=\"'1'\"/></rewriterule></rewrite>",
+            "`value` has no effect",
+        ),
+        (
+            "<header name=\"To\" value=\"1\" expression=\"'2'\"/><property name=\"a\" expression=\"$ctx:To\"/>",
+            "`expression` has no effect",
+        ),
+    ];
+    for (steps, expect) in cases {
+        let artefacts = format!("<sequence name=\"main\">{steps}{log}<respond/></sequence>");
+        let (program, found) = host::compile(&artefacts);
+        let [warning] = &*found else { panic!("{steps}: {found:#?}") };
+        assert!(warning.contains("warning: ") && warning.contains(expect), "{warning}");
+        let flow = Flow { request: program.sequence("main"), ..Flow::default() };
+        let ran = drive(&Arc::new(program), flow, request("{}"), &echo);
+        assert_eq!(ran.log, ["a = 1"], "{steps}");
+    }
 }

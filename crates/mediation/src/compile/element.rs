@@ -155,22 +155,47 @@ impl<'d> Element<'d> {
         }
     }
 
-    /// Either the literal `value` or the `expression`.
+    /// The expression of a text `{expression}` or `${expression}`; none of any other text.
+    #[allow(clippy::option_option, reason = "an error was reported, or there is nothing to report")]
+    pub(crate) fn computed(
+        &self,
+        compiler: &mut Compiler,
+        text: &str,
+    ) -> Option<Option<Expression>> {
+        if text.starts_with("${") {
+            return self.compiled(compiler, text).map(Some);
+        }
+        match text.strip_prefix('{').and_then(|text| text.strip_suffix('}')) {
+            Some(inner) => self.compiled(compiler, inner).map(Some),
+            None => Some(None),
+        }
+    }
+
+    /// Either the literal `value` or the `expression`; of both, Synapse takes the value.
     pub(crate) fn value_or_expression(&self, compiler: &mut Compiler) -> Option<Expression> {
         let (value, expression) = (self.optional("value"), self.optional("expression"));
+        if value.is_some() && expression.is_some() {
+            self.counts(compiler, "`value`", "`expression`");
+        }
         match (value, expression) {
-            (Some(value), None) if value.starts_with("${") => self.compiled(compiler, value),
-            (Some(value), None) => Some(Expression::literal(value)),
+            (Some(value), _) if value.starts_with("${") => self.compiled(compiler, value),
+            (Some(value), _) => Some(Expression::literal(value)),
             (None, Some(source)) => self.compiled(compiler, source),
             (None, None) if self.node.attribute("", "value").is_some() => {
                 Some(Expression::literal(""))
             }
-            (Some(_), Some(_)) | (None, None) => {
+            (None, None) => {
                 let message = format!("`{}` needs either `value` or `expression`", self.name());
                 compiler.error(self, message, None);
                 None
             }
         }
+    }
+
+    /// Warns that of two attributes, or kinds of them, one has no effect.
+    pub(crate) fn counts(&self, compiler: &mut Compiler, winner: &str, loser: &str) {
+        let message = format!("{winner} counts, and {loser} has no effect");
+        compiler.warning(self, message, Some(format!("remove {loser}")));
     }
 
     /// Reports the attributes and children that were not read.

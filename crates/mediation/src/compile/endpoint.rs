@@ -291,11 +291,8 @@ impl Compiler {
             return Some(group(EndpointKind::RecipientList { members }));
         };
         let source = dynamic.required(self, "value")?;
-        let inner = source.strip_prefix('{').and_then(|source| source.strip_suffix('}'));
-        let list = match inner {
-            Some(inner) => dynamic.compiled(self, inner)?,
-            None => Expression::literal(source),
-        };
+        let list = dynamic.computed(self, source)?;
+        let list = list.unwrap_or_else(|| Expression::literal(source));
         dynamic.optional("max-cache");
         dynamic.finish(self);
         Some(group(EndpointKind::Recipients(list)))
@@ -445,12 +442,8 @@ impl Compiler {
                 return None;
             };
             let written = text(&part);
-            let is_braced = written.starts_with('{') && written.ends_with('}');
-            match written.get(1..written.len().saturating_sub(1)).filter(|_| is_braced) {
-                Some(inner) => part.compiled(self, inner),
-                None if written.starts_with("${") => part.compiled(self, &written),
-                None => Some(Expression::literal(&written)),
-            }
+            let computed = part.computed(self, &written)?;
+            Some(computed.unwrap_or_else(|| Expression::literal(&written)))
         };
         let (user, password) = (read("username"), read("password"));
         basic.finish(self);

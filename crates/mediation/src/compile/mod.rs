@@ -56,9 +56,11 @@ pub struct Compiler {
     endpoint_depth: usize,
     /// The size of the endpoint templates that were used, with their values.
     template_bytes: usize,
+    /// Whether a key is computed from the message, which may be that of any entry.
+    keeps_entries: bool,
 }
 
-/// An inline local entry.
+/// A local entry, or a resource of the registry.
 #[derive(Clone, Debug)]
 pub(crate) enum Entry {
     Text(Arc<str>),
@@ -73,6 +75,17 @@ impl Entry {
         } else {
             Self::Text(String::from_utf8_lossy(bytes).into())
         }
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Text(text) => text.as_bytes(),
+            Self::Xml(bytes) => bytes,
+        }
+    }
+
+    pub(crate) fn text(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(self.bytes())
     }
 }
 
@@ -124,6 +137,12 @@ impl Compiler {
             compiler.define(unit.node);
         }
         compiler.reject(units);
+        if compiler.keeps_entries {
+            let resources = compiler.resources.iter();
+            let resources = resources.map(|(path, of)| (path.clone(), Entry::of(&of.bytes)));
+            compiler.program.entries = resources.collect();
+            compiler.program.entries.extend(std::mem::take(&mut compiler.entries));
+        }
         compiler.program.link();
         (compiler.program, compiler.diagnostics)
     }
@@ -446,6 +465,11 @@ impl Compiler {
         }
         self.artefacts.uses("localEntry", key);
         found
+    }
+
+    /// Keeps all entries for the messages, since any of them may be named there.
+    pub(crate) fn keep_entries(&mut self) {
+        self.keeps_entries = true;
     }
 
     /// A document that the artefact names by URL or file, if it was read; else an error.

@@ -243,11 +243,8 @@ pub(super) fn number_or_expression(
     name: &'static str,
 ) -> Option<Option<Expression>> {
     let Some(text) = element.optional(name) else { return Some(None) };
-    if text.starts_with("${") {
-        return Some(Some(element.compiled(compiler, text)?));
-    }
-    if let Some(inner) = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')) {
-        return Some(Some(element.compiled(compiler, inner)?));
+    if let Some(expression) = element.computed(compiler, text)? {
+        return Some(Some(expression));
     }
     if text.parse::<i64>().is_err() {
         compiler.error(element, format!("`{name}` is `{text}`, not a number"), None);

@@ -8,7 +8,7 @@ use xml::{Node, NodeId};
 use super::json_target::{self, Edit};
 use super::piece::Piece;
 use super::split::json_text;
-use crate::compile::{Compiler, Element, Entry, serialise};
+use crate::compile::{Compiler, Element, serialise};
 use crate::message::{Format, LogLevel, NO_ENTITY_BODY};
 use crate::run::Scene;
 use crate::{Code, Failure, Mediator, Message, Next, PropertyScope, PropertyValue};
@@ -570,10 +570,7 @@ fn source(compiler: &mut Compiler, from: &Element<'_>) -> Option<Source> {
         "property" => Some(Source::Property(from.required(compiler, "property")?.into())),
         "inline" => {
             let text = match (from.optional("key"), from.children().next()) {
-                (Some(key), _) => match compiler.entry(from, key)? {
-                    Entry::Text(text) => text.to_string(),
-                    Entry::Xml(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-                },
+                (Some(key), _) => compiler.entry(from, key)?.text().into_owned(),
                 (None, Some(child)) => {
                     String::from_utf8_lossy(&serialise(child.node())).into_owned()
                 }

@@ -47,8 +47,11 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
     let condition = element.expression(compiler, "xpath");
     let source = element.expression(compiler, "source");
     let pattern = element.optional("regex");
+    if condition.is_some() && (source.is_some() || pattern.is_some()) {
+        element.counts(compiler, "`xpath`", "`source` with `regex`");
+    }
     let (source, pattern) = match (condition, source, pattern) {
-        (Some(condition), None, None) => (condition, None),
+        (Some(condition), ..) => (condition, None),
         (None, Some(source), Some(pattern)) => {
             (source, Some(Pattern::compile(compiler, element, pattern)?))
         }

@@ -3,6 +3,7 @@
 use expression::{BodyUse, json};
 use serde_json::Value;
 
+use super::keyed::Keyed;
 use super::validate::Schema;
 use crate::compile::{Compiler, Element};
 use crate::run::Scene;
@@ -15,7 +16,7 @@ const AUTO_PRIMITIVE: &str = "synapse.commons.json.output.autoPrimitive";
 struct JsonTransform {
     /// Numbers and booleans become strings.
     strings: bool,
-    schema: Option<Schema>,
+    schema: Option<Keyed<Schema>>,
 }
 
 impl Mediator for JsonTransform {
@@ -36,10 +37,10 @@ impl Mediator for JsonTransform {
         expression::Value::Json(document.root()).charge_copy(scene.budget)?;
         scene.budget.charge_memory(document.node_count().saturating_mul(2))?;
         let mut out = json::Builder::new();
-        let schema = self.schema.as_ref().map(Schema::value);
-        self.convert(document.root(), schema, &mut out);
+        let schema = self.schema.as_ref().map(|schema| schema.get(scene, message)).transpose()?;
+        self.convert(document.root(), schema.as_deref().map(Schema::value), &mut out);
         let made = out.finish();
-        if let Some(schema) = &self.schema
+        if let Some(schema) = &schema
             && let Some(error) = schema.error(made.text(), scene.budget)?
         {
             return Err(Failure::new(Code::MEDIATION, error));

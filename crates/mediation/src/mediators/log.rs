@@ -1,9 +1,12 @@
 //! `log`: a line in the log.
 
+use std::borrow::Cow;
+
 use expression::{BodyUse, Budget, Expression};
 
+use super::pattern::subject;
 use crate::compile::{Compiler, Element};
-use crate::message::LogLevel;
+use crate::message::{Format, LogLevel};
 use crate::run::Scene;
 use crate::{Failure, Mediator, Message, Next, PropertyScope};
 
@@ -42,47 +45,56 @@ impl Mediator for Log {
         let mut line =
             Line { text: String::new(), separator: &self.separator, budget: scene.budget };
         if let Some(text) = &self.message {
-            line.add("", &text.render(scene, message)?)?;
+            line.add("", "", &text.render(scene, message)?)?;
         }
-        if self.has_id {
-            let id = scene.view(message).text_property(PropertyScope::Synapse, MESSAGE_ID);
-            line.add(MESSAGE_ID, &id.unwrap_or_default())?;
-        }
-        match self.level {
-            Level::Simple | Level::Full => {
-                let known = if self.has_id { &["To"][..] } else { &["To", MESSAGE_ID] };
-                for name in known {
-                    let value = message.properties.get(PropertyScope::Synapse, name);
-                    if let Some(value) = value {
-                        line.add(name, &value.text())?;
-                    }
+        // Source: `getSimpleLogMessage` of Synapse's `LogMediator`.
+        let is_simple = matches!(self.level, Level::Simple | Level::Full);
+        let property = |name: &str| scene.view(message).text_property(PropertyScope::Synapse, name);
+        if is_simple {
+            line.add("To", ": ", &property("To").unwrap_or_default())?;
+            let action = message.properties.get(PropertyScope::Synapse, "Action");
+            let action = action.map(|action| action.text().into_owned());
+            let own = message.own_action().map(Cow::into_owned);
+            for (name, value) in [("WSAction", action), ("SOAPAction", own)] {
+                if let Some(value) = value {
+                    line.add(name, ": ", &value)?;
                 }
-                let direction = match message.direction {
-                    crate::Direction::Request => "request",
-                    crate::Direction::Response => "response",
-                };
-                line.add("Direction", direction)?;
             }
-            Level::Headers => {
-                let mut added = Ok(());
-                message.head.fields(&mut |name, value| {
-                    if added.is_ok() && !is_credential(name) {
-                        added = line.add(name, value);
-                    }
-                });
-                added?;
+        }
+        if is_simple || self.has_id {
+            match property(MESSAGE_ID) {
+                Some(id) => line.add(MESSAGE_ID, ": ", &id)?,
+                None if self.has_id => line.add(MESSAGE_ID, ": ", "")?,
+                None => {}
             }
-            Level::Custom => {}
+        }
+        if is_simple {
+            let direction = match message.direction {
+                crate::Direction::Request => "request",
+                crate::Direction::Response => "response",
+            };
+            line.add("Direction", ": ", direction)?;
+        }
+        if self.level == Level::Headers {
+            let mut added = Ok(());
+            message.head.fields(&mut |name, value| {
+                if added.is_ok() && !is_credential(name) {
+                    added = line.add(name, " = ", value);
+                }
+            });
+            added?;
         }
         for (name, value) in &self.properties {
-            line.add(name, &scene.text(value, message)?)?;
+            let text = subject(value, scene, message)?;
+            line.add(name, " = ", text.as_deref().unwrap_or("null"))?;
         }
         if self.level == Level::Full {
             let bytes = message.body.plain_bytes(scene.budget)?.unwrap_or_default();
+            let name = if message.body.format() == Format::Json { "Payload" } else { "Envelope" };
             match std::str::from_utf8(&bytes) {
-                Ok(text) => line.add("Payload", text)?,
+                Ok(text) => line.add(name, ": ", text)?,
                 Err(_) => {
-                    line.add("Payload", &format!("({} bytes that are not text)", bytes.len()))?
+                    line.add(name, ": ", &format!("({} bytes that are not text)", bytes.len()))?;
                 }
             }
         }
@@ -99,16 +111,12 @@ struct Line<'l> {
 }
 
 impl Line<'_> {
-    fn add(&mut self, name: &str, value: &str) -> Result<(), Failure> {
-        self.budget.charge_memory(self.separator.len() + name.len() + value.len() + " = ".len())?;
+    fn add(&mut self, name: &str, mark: &str, value: &str) -> Result<(), Failure> {
+        self.budget.charge_memory(self.separator.len() + name.len() + mark.len() + value.len())?;
         if !self.text.is_empty() {
             self.text.push_str(self.separator);
         }
-        if !name.is_empty() {
-            self.text.push_str(name);
-            self.text.push_str(" = ");
-        }
-        self.text.push_str(value);
+        self.text.extend([name, mark, value]);
         Ok(())
     }
 }
@@ -134,7 +142,8 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
     let level = if element.flag(compiler, "logFullPayload", false)? { Level::Full } else { level };
     let category = element.choice(compiler, "category", &categories)?;
     let has_id = element.flag(compiler, "logMessageID", false)?;
-    let separator = element.optional("separator").unwrap_or(", ").into();
+    let separator = element.optional("separator").unwrap_or(", ");
+    let separator = separator.replace("\\n", "\n").replace("\\t", "\t").into();
     let (mut properties, mut message) = (Vec::new(), None);
     for child in element.children() {
         match child.name() {

@@ -18,6 +18,7 @@ mod iterate;
 mod json_target;
 #[cfg(feature = "validate")]
 mod json_transform;
+mod keyed;
 mod log;
 mod make_fault;
 mod pattern;
@@ -88,7 +89,7 @@ pub const MEDIATORS: &[Row] = &[
     Row { element: "in",                compile: flow::request_only,          about: "runs its mediators on requests only", attributes: "", differs: "" },
     Row { element: "iterate",           compile: iterate::compile,          about: "sends each element or array item to a target", attributes: "`id`, `expression`, `attachPath`, `preservePayload`, `continueParent`, `sequential`; `target`", differs: "With `sequential`, the next item starts when the last one is done or was sent by `send`." },
     Row { element: "jsontransform",     compile: json_transform::compile,     about: "makes the payload JSON with the types that a JSON Schema says", attributes: "`schema`; `property`", differs: "Of the properties, `synapse.commons.json.output.autoPrimitive` alone. The result must conform to the whole schema; types are those of `properties`, `additionalProperties` and `items`, and `$ref` is not followed for them. `make run` builds without it." },
-    Row { element: "log",               compile: log::compile,                about: "writes a line to the log", attributes: "`level`, `category`, `separator`, `logFullPayload`, `logMessageID`; `property`, `message`", differs: "Level `headers` logs the fields of HTTP, without credentials. The others begin with `Direction` alone." },
+    Row { element: "log",               compile: log::compile,                about: "writes a line to the log", attributes: "`level`, `category`, `separator`, `logFullPayload`, `logMessageID`; `property`, `message`", differs: "Level `headers` logs the fields of HTTP, without credentials. `full` ends with the body as it is, and not with an envelope around it." },
     Row { element: "loopback",          compile: flow::loopback,              about: "continues with the sequence for responses", attributes: "", differs: "" },
     Row { element: "makefault",         compile: make_fault::compile,         about: "turns the message into a fault", attributes: "`version`, `response`; `code`, `reason`, `detail`, `node`, `role`", differs: "The prefix of a code is that of the envelope." },
     Row { element: "out",               compile: flow::response_only,         about: "runs its mediators on responses only", attributes: "", differs: "" },
@@ -104,7 +105,7 @@ pub const MEDIATORS: &[Row] = &[
     Row { element: "switch",            compile: switch::compile,             about: "runs the first case whose pattern matches", attributes: "`source`; `case`, `default`", differs: "" },
     Row { element: "throttle",          compile: throttle::compile,           about: "limits concurrent requests, and each client's request rate", attributes: "`id`, `onAccept`, `onReject`; `policy`: `key`, or a policy with `MaximumConcurrentAccess` and, by `ID`, `MaximumCount`, `UnitTime` (ms), `ProhibitTimePeriod` (ms), `Allow` or `Deny`; `onAccept`, `onReject`", differs: "Counts are those of one process. `ID`s are addresses: the types `DOMAIN` and `ROLE` are rejected. An IPv6 /64 counts as one client. A request in progress that fails makes room too. Without `onReject` the message fails." },
     Row { element: "throwError",        compile: throw_error::compile,        about: "fails, so that the error handler takes over", attributes: "`type`, `errorMessage`", differs: "" },
-    Row { element: "validate",          compile: validate::compile,           about: "checks JSON against a JSON Schema, and runs `on-fail` if it does not conform", attributes: "`source`, `cache-schema`; `schema`: `key`; `on-fail`", differs: "XML Schema is rejected; an XML body is checked in its JSON form. One `schema`; it may not refer to others. Regular expressions have no look-around and no back-references. For a schema with `$ref`, `anyOf`, `oneOf`, `not` or `if`, the message does not name the violation. The texts of `ERROR_MESSAGE` are Penstock's. `make run` builds without it." },
+    Row { element: "validate",          compile: validate::compile,           about: "checks JSON against a JSON Schema, and runs `on-fail` if it does not conform", attributes: "`source`, `cache-schema`; `schema`: `key`; `on-fail`", differs: "XML Schema is rejected; an XML body is checked in its JSON form. One `schema`; it may not refer to others, and is of draft 4 if it names none. Regular expressions have no look-around and no back-references. For a schema with `$ref`, `anyOf`, `oneOf`, `not` or `if`, the message does not name the violation. The texts of `ERROR_MESSAGE` are Penstock's. `make run` builds without it." },
     Row { element: "variable",          compile: property::variable,          about: "sets or removes a variable", attributes: "`name`, `value` or `expression`, `type`, `action`", differs: "" },
     Row { element: "xslt",              compile: xslt::compile,               about: "transforms the payload by a stylesheet", attributes: "`key`, `source`, `target`, `useCache`; `property` (of the type `OM`: nodes instead of their text); `resource`: `location`, `key`", differs: "`feature` and `attribute` have no effect." },
 ];
@@ -138,6 +139,9 @@ served, nor is one that uses it; all others are.
 A request and all messages derived from it share one budget of steps and bytes, and at most 10,000 branches are alive,
 of which 64 may send at a time: a loop of calls, a million items or an aggregate that nobody completes end in a fault.
 What goes on after the response counts as a request in progress until it ends.
+
+The `key` of `sequence`, `xslt`, `schema` and `format`, `schema` of `jsontransform`, and `receive` of `send` may be an
+expression in braces.
 
 JSON and XML bodies can be read by XPath, JSONPath and Synapse expressions alike: the other view is made when it is
 needed. What no mediator edits is sent on byte for byte.

@@ -1,8 +1,11 @@
 //! `payloadFactory`: replaces the body by a template's output.
 
+use std::sync::Arc;
+
 use expression::BodyUse;
 use expression::template::{Argument, FreeMarker, MediaType, PayloadTemplate, Settings};
 
+use super::keyed::Keyed;
 use crate::compile::{Compiler, Element, Entry, serialise};
 use crate::message::Format;
 use crate::run::Scene;
@@ -10,7 +13,7 @@ use crate::{Failure, Mediator, Message, Next};
 
 #[derive(Debug)]
 struct PayloadFactory {
-    template: Template,
+    template: Keyed<Template>,
     media: MediaType,
 }
 
@@ -32,7 +35,7 @@ impl Mediator for PayloadFactory {
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
         let mut body = Vec::new();
         let view = scene.view(message);
-        match &self.template {
+        match &*self.template.get(scene, message)? {
             Template::Default(template) => {
                 template.render_within(&view, scene.budget, &mut body)?
             }
@@ -66,7 +69,6 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
         compiler.error(element, "`payloadFactory` needs a `format`".to_owned(), None);
         return None;
     };
-    let text = template_text(compiler, &format, media, is_free_marker)?;
     let arguments = match element.child("args") {
         Some(args) => args
             .children()
@@ -74,15 +76,28 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
             .collect::<Option<Vec<_>>>()?,
         None => Vec::new(),
     };
-    let compiled = if is_free_marker {
-        let arguments = arguments.into_iter().map(|argument| argument.expression).collect();
-        FreeMarker::compile(&text, arguments).map(Template::FreeMarker)
-    } else {
+    let make = move |text: &str| {
+        if is_free_marker {
+            let arguments = arguments.iter().map(|argument| argument.expression.clone()).collect();
+            return FreeMarker::compile(text, arguments).map(Template::FreeMarker);
+        }
         let settings = Settings::new(media).with_escape_xml(escapes);
-        PayloadTemplate::compile(&text, arguments, settings).map(Template::Default)
+        PayloadTemplate::compile(text, arguments.clone(), settings).map(Template::Default)
     };
-    match compiled {
-        Ok(template) => Some(Box::new(PayloadFactory { template, media })),
+    if let Some(key) = format.optional("key") {
+        format.finish(compiler);
+        let made = make.clone();
+        let made = move |entry: &Entry| made(&entry.text()).map_err(|error| error.to_string());
+        if let Some(template) = Keyed::computed(compiler, &format, key, made)? {
+            return Some(Box::new(PayloadFactory { template, media }));
+        }
+    }
+    let text = template_text(compiler, &format, media, is_free_marker)?;
+    match make(&text) {
+        Ok(template) => {
+            let template = Keyed::Fixed(Arc::new(template));
+            Some(Box::new(PayloadFactory { template, media }))
+        }
         Err(error) => {
             compiler.error(&format, format!("in the format: {error}"), None);
             None
@@ -98,11 +113,7 @@ fn template_text(
     is_free_marker: bool,
 ) -> Option<String> {
     if let Some(key) = format.optional("key") {
-        format.finish(compiler);
-        return Some(match compiler.entry(format, key)? {
-            Entry::Text(text) => text.to_string(),
-            Entry::Xml(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-        });
+        return Some(compiler.entry(format, key)?.text().into_owned());
     }
     // FreeMarker is text, in a CDATA section.
     if media != MediaType::Xml || is_free_marker && format.children().next().is_none() {

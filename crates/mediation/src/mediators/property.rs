@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use expression::{BodyUse, Budget, Expression, Value, json, markup};
+use expression::{BodyUse, Budget, Error, Expression, Value, json, markup};
 
 use super::pattern::{Groups, subject};
 use crate::compile::{Compiler, Element, serialise};
 use crate::known::{Effect, KNOWN, Known};
-use crate::message::MESSAGE_TYPE;
+use crate::message::{LogLevel, MESSAGE_TYPE};
 use crate::run::Scene;
 use crate::{Code, Failure, Mediator, Message, Next, PropertyScope, PropertyValue};
 
@@ -120,7 +120,9 @@ impl Mediator for Property {
             Action::Set { value, of, groups } => {
                 let value = match value {
                     Source::Xml(document) => Some(PropertyValue::Xml(Arc::clone(document))),
-                    Source::Expression(value) => evaluate(&name, value, *of, scene, message)?,
+                    Source::Expression(value) => {
+                        self.evaluate(&name, (value, *of), scene, message)?
+                    }
                 };
                 let value = match (groups, value) {
                     (Some(groups), Some(PropertyValue::Text(text))) => {
@@ -133,6 +135,8 @@ impl Mediator for Property {
                     None if self.scope == PropertyScope::Transport => {
                         message.set_field(&name, "")?;
                     }
+                    // Source: Synapse's `Axis2MessageContext.setProperty`.
+                    None if self.scope == PropertyScope::Synapse => {}
                     None => message.remove(self.scope, &name),
                 }
             }
@@ -141,35 +145,88 @@ impl Mediator for Property {
     }
 }
 
-/// `None`: what does not exist.
-fn evaluate(
-    name: &str,
-    value: &Expression,
-    of: Type,
-    scene: &Scene<'_>,
-    message: &Message,
-) -> Result<Option<PropertyValue>, Failure> {
-    if of == Type::Xml {
-        let view = scene.view(message);
-        if let Some(node) =
-            value.nodes(&view, scene.budget).ok().and_then(|all| all.first().copied())
+impl Property {
+    /// `None`: what does not exist.
+    fn evaluate(
+        &self,
+        name: &str,
+        (value, of): (&Expression, Type),
+        scene: &Scene<'_>,
+        message: &Message,
+    ) -> Result<Option<PropertyValue>, Failure> {
+        if of == Type::Xml {
+            let view = scene.view(message);
+            if let Some(node) =
+                value.nodes(&view, scene.budget).ok().and_then(|all| all.first().copied())
+            {
+                let copy = markup::copy(node, scene.budget)?;
+                return Ok(Some(PropertyValue::Xml(Arc::new(copy))));
+            }
+        }
+        let is_plain = matches!(of, Type::Any | Type::Text | Type::Xml);
+        let is_variable = self.scope == PropertyScope::Variable;
+        let found = if of == Type::Any {
+            let copy = |value: Value<'_>| PropertyValue::of(value, scene.budget);
+            scene.with(value, message, copy)??
+        } else if of == Type::Integer
+            && is_variable
+            && let Some(whole) = scene.with(value, message, whole)?
         {
-            let copy = markup::copy(node, scene.budget)?;
-            return Ok(Some(PropertyValue::Xml(Arc::new(copy))));
+            Some(PropertyValue::Integer(whole))
+        } else {
+            subject(value, scene, message)?.map(PropertyValue::new)
+        };
+        match found {
+            None if is_plain => Ok(None),
+            found => {
+                let found = found.unwrap_or_else(|| PropertyValue::new(""));
+                if of == Type::Json {
+                    return json(name, &found, is_variable, scene);
+                }
+                convert(name, found, of, scene.budget).map(Some)
+            }
         }
     }
-    let is_plain = matches!(of, Type::Any | Type::Text | Type::Xml);
-    let found = if of == Type::Any {
-        let copy = |value: Value<'_>| PropertyValue::of(value, scene.budget);
-        scene.with(value, message, copy)??
-    } else {
-        subject(value, scene, message)?.map(PropertyValue::new)
+}
+
+/// A number with a fraction, without it; a text is none.
+fn whole(value: Value<'_>) -> Option<i64> {
+    let is_number = match &value {
+        Value::Json(json) => json.kind() == json::Kind::Number,
+        Value::Double(_) => true,
+        Value::Text(_)
+        | Value::Integer(_)
+        | Value::Boolean(_)
+        | Value::Made(_)
+        | Value::Null
+        | _ => false,
     };
-    match found {
-        None if is_plain => Ok(None),
-        found => {
-            let found = found.unwrap_or_else(|| PropertyValue::new(""));
-            convert(name, found, of, scene.budget).map(Some)
+    let text = value.text();
+    let number = text.parse::<f64>().ok().filter(|_| is_number && text.contains(['.', 'e', 'E']));
+    number.and_then(|number| format!("{:.0}", number.trunc()).parse().ok())
+}
+
+/// A text that is not JSON is a string as a variable, and nothing as a property. As in Synapse.
+fn json(
+    name: &str,
+    value: &PropertyValue,
+    is_variable: bool,
+    scene: &Scene<'_>,
+) -> Result<Option<PropertyValue>, Failure> {
+    let text = value.text();
+    let text = text.trim();
+    if text.is_empty() {
+        return Ok(None);
+    }
+    match json::Document::parse_within(text.as_bytes(), scene.budget) {
+        Ok(document) => Ok(Some(PropertyValue::Json(Arc::new(document.into_owned())))),
+        Err(Error::Budget(exceeded)) => Err(exceeded.into()),
+        Err(_) if is_variable => Ok(Some(PropertyValue::new(text))),
+        Err(error) => {
+            let line =
+                format!("property: `{name}` is not set, since its value is not JSON: {error}");
+            scene.environment.log(LogLevel::Error, &line);
+            Ok(None)
         }
     }
 }
@@ -181,19 +238,16 @@ fn convert(
     of: Type,
     budget: &Budget,
 ) -> Result<PropertyValue, Failure> {
-    if matches!(of, Type::Any | Type::Text) {
-        return Ok(value);
-    }
     let text = value.text();
     let text = text.trim();
     let converted = match of {
-        Type::Any | Type::Text => None,
-        Type::Integer => Some(text.parse().ok().map(PropertyValue::Integer)),
-        Type::Double => Some(text.parse().ok().map(PropertyValue::Double)),
-        Type::Boolean => Some(Some(PropertyValue::Boolean(text.eq_ignore_ascii_case("true")))),
-        Type::Json => {
-            let document = json::Document::parse_within(text.as_bytes(), budget);
-            Some(document.ok().map(|it| PropertyValue::Json(Arc::new(it.into_owned()))))
+        Type::Any | Type::Text | Type::Json => return Ok(value),
+        Type::Integer => text.parse().ok().map(PropertyValue::Integer),
+        Type::Double => text.parse().ok().map(PropertyValue::Double),
+        // Source: `JavaUtils.isTrueExplicitly` of Axis2.
+        Type::Boolean => {
+            let is_true = ["true", "yes", "1"].iter().any(|it| text.eq_ignore_ascii_case(it));
+            Some(PropertyValue::Boolean(is_true))
         }
         Type::Xml => {
             budget.charge_reading(text.len())?;
@@ -201,17 +255,13 @@ fn convert(
             if let Ok(document) = &document {
                 budget.charge_memory(document.heap_bytes())?;
             }
-            Some(document.ok().map(|it| PropertyValue::Xml(Arc::new(it))))
+            document.ok().map(|it| PropertyValue::Xml(Arc::new(it)))
         }
     };
-    match converted {
-        None => Ok(value),
-        Some(Some(converted)) => Ok(converted),
-        Some(None) => {
-            let message = format!("`{name}`: the value is not of the type {of:?}");
-            Err(Failure::new(Code::MEDIATION, message))
-        }
-    }
+    converted.ok_or_else(|| {
+        let message = format!("`{name}`: the value is not of the type {of:?}");
+        Failure::new(Code::MEDIATION, message)
+    })
 }
 
 pub(crate) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<dyn Mediator>> {
@@ -259,7 +309,14 @@ fn read(
     if let Name::Fixed(name) = &name {
         warn_of_unserved(compiler, element, scope, name);
     }
-    let value = match element.children().next() {
+    let child = element.children().next();
+    let has_value = element.attribute("value").is_some();
+    if child.is_some() && has_value {
+        element.counts(compiler, "`value`", "the child element");
+    } else if child.is_some() && element.optional("expression").is_some() {
+        element.counts(compiler, "the child element", "`expression`");
+    }
+    let value = match child.filter(|_| !has_value) {
         Some(child) => match xml::Document::parse(&serialise(child.node())) {
             Ok(document) => Source::Xml(Arc::new(document)),
             Err(error) => {
@@ -274,13 +331,10 @@ fn read(
 
 fn name(compiler: &mut Compiler, element: &Element<'_>) -> Option<Name> {
     let written = element.required(compiler, "name")?;
-    if written.starts_with("${") {
-        return Some(Name::Computed(element.compiled(compiler, written)?));
-    }
-    match written.strip_prefix('{').and_then(|written| written.strip_suffix('}')) {
-        Some(inner) => Some(Name::Computed(element.compiled(compiler, inner)?)),
-        None => Some(Name::Fixed(written.into())),
-    }
+    Some(match element.computed(compiler, written)? {
+        Some(name) => Name::Computed(name),
+        None => Name::Fixed(written.into()),
+    })
 }
 
 /// The scope whose properties have an effect: `axis2-client` are those of `axis2`.

@@ -371,11 +371,15 @@ fn action(compiler: &mut Compiler, element: &Element<'_>) -> Option<Action> {
         ("remove", ActionName::Remove),
     ];
     let name = element.choice(compiler, "type", &kinds)?;
-    let value = match (element.optional("value"), element.optional("xpath")) {
+    let (literal, xpath) = (element.optional("value"), element.optional("xpath"));
+    if literal.is_some() && xpath.is_some() {
+        element.counts(compiler, "`xpath`", "`value`");
+    }
+    let value = match (literal, xpath) {
         _ if name == ActionName::Remove => None,
+        (_, Some(xpath)) => Some(element.compiled(compiler, xpath)?),
         (Some(value), None) => Some(Expression::literal(value)),
-        (None, Some(xpath)) => Some(element.compiled(compiler, xpath)?),
-        (Some(_), Some(_)) | (None, None) => {
+        (None, None) => {
             let message = "`action` needs either `value` or `xpath`".to_owned();
             compiler.error(element, message, None);
             return None;

@@ -2,6 +2,7 @@
 
 use expression::{BodyUse, Expression};
 
+use super::sequence::Sequence;
 use crate::compile::{Compiler, Element, serialise};
 use crate::mediator::To;
 use crate::message::{Direction, Format};
@@ -12,25 +13,26 @@ use crate::{Body, Code, Failure, Mediator, Message, Next, PropertyScope, Propert
 #[derive(Debug)]
 struct Send {
     to: To,
-    receive: Option<SequenceId>,
+    receive: Option<Sequence>,
     /// `buildmessage`: the body is read before it is sent.
     builds: bool,
 }
 
 impl Mediator for Send {
     fn body_use(&self) -> BodyUse {
-        if self.builds { BodyUse::Read } else { BodyUse::Untouched }
+        let own = if self.builds { BodyUse::Read } else { BodyUse::Untouched };
+        self.receive.as_ref().map_or(own, |receive| own.max(receive.name_use()))
     }
 
     fn enters(&self) -> Vec<SequenceId> {
-        self.receive.into_iter().collect()
+        self.receive.iter().filter_map(Sequence::named).collect()
     }
 
     fn ns_per_byte(&self) -> u64 {
         0
     }
 
-    fn mediate(&self, _: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
+    fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
         // A response without an endpoint goes back to the client; `RESPONSE` makes it one.
         let declared = || {
             let property = message.properties.get(PropertyScope::Synapse, "RESPONSE");
@@ -39,7 +41,9 @@ impl Mediator for Send {
         if self.to == To::Implied && (message.direction == Direction::Response || declared()) {
             return Ok(Next::Respond);
         }
-        Ok(Next::Send { to: self.to, receive: self.receive })
+        let receive = self.receive.as_ref();
+        let receive = receive.map(|receive| receive.find(scene, message)).transpose()?;
+        Ok(Next::Send { to: self.to, receive })
     }
 }
 
@@ -47,7 +51,7 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
     let to = endpoint(compiler, element)?;
     let builds = element.flag(compiler, "buildmessage", false)?;
     let receive = match element.optional("receive") {
-        Some(name) => Some(compiler.sequence_named(element, name)?),
+        Some(name) => Some(Sequence::compile(compiler, element, name)?),
         None => None,
     };
     Some(Box::new(Send { to, receive, builds }))

@@ -7,11 +7,55 @@ use crate::program::SequenceId;
 use crate::run::Scene;
 use crate::{Code, Failure, Mediator, Message, Next};
 
+/// A sequence by its name.
 #[derive(Debug)]
-enum Sequence {
+pub(super) enum Sequence {
     Named(SequenceId),
-    /// `key="{expression}"`: the name is known when the message is there.
+    /// `{expression}`: the name is known when the message is there.
     Computed(Expression),
+}
+
+impl Sequence {
+    pub(super) fn compile(
+        compiler: &mut Compiler,
+        element: &Element<'_>,
+        name: &str,
+    ) -> Option<Self> {
+        Some(match element.computed(compiler, name)? {
+            Some(name) => Self::Computed(name),
+            None => Self::Named(compiler.sequence_named(element, name)?),
+        })
+    }
+
+    /// The one that is known at load.
+    pub(super) fn named(&self) -> Option<SequenceId> {
+        match self {
+            Self::Named(sequence) => Some(*sequence),
+            Self::Computed(_) => None,
+        }
+    }
+
+    /// What its name needs of the body.
+    pub(super) fn name_use(&self) -> BodyUse {
+        match self {
+            Self::Named(_) => BodyUse::Untouched,
+            Self::Computed(name) => name.body_use(),
+        }
+    }
+
+    /// # Errors
+    /// There is no sequence of this name.
+    pub(super) fn find(&self, scene: &Scene<'_>, message: &Message) -> Result<SequenceId, Failure> {
+        match self {
+            Self::Named(sequence) => Ok(*sequence),
+            Self::Computed(name) => {
+                let name = scene.text(name, message)?;
+                scene.program.sequence(&name).ok_or_else(|| {
+                    Failure::new(Code::MEDIATION, format!("there is no sequence `{name}`"))
+                })
+            }
+        }
+    }
 }
 
 impl Mediator for Sequence {
@@ -24,31 +68,15 @@ impl Mediator for Sequence {
     }
 
     fn enters(&self) -> Vec<SequenceId> {
-        match self {
-            Self::Named(sequence) => vec![*sequence],
-            Self::Computed(_) => Vec::new(),
-        }
+        self.named().into_iter().collect()
     }
 
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
-        let sequence = match self {
-            Self::Named(sequence) => *sequence,
-            Self::Computed(name) => {
-                let name = scene.text(name, message)?;
-                scene.program.sequence(&name).ok_or_else(|| {
-                    Failure::new(Code::MEDIATION, format!("there is no sequence `{name}`"))
-                })?
-            }
-        };
-        Ok(Next::Enter(sequence))
+        Ok(Next::Enter(self.find(scene, message)?))
     }
 }
 
 pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<dyn Mediator>> {
     let key = element.required(compiler, "key")?;
-    let inner = key.strip_prefix('{').and_then(|key| key.strip_suffix('}'));
-    Some(Box::new(match inner {
-        Some(inner) => Sequence::Computed(element.compiled(compiler, inner)?),
-        None => Sequence::Named(compiler.sequence_named(element, key)?),
-    }))
+    Some(Box::new(Sequence::compile(compiler, element, key)?))
 }

@@ -1,10 +1,12 @@
 //! `validate`: checks JSON against a JSON Schema, and runs `on-fail` if it does not conform.
 
 use std::fmt;
+use std::sync::Arc;
 
 use expression::{BodyUse, Budget, Expression, Value};
 use jsonschema::{Draft, PatternOptions, Validator};
 
+use super::keyed::Keyed;
 use super::pattern::subject;
 use crate::compile::{Compiler, Element, Entry};
 use crate::limits;
@@ -14,7 +16,7 @@ use crate::{Code, Failure, Mediator, Message, Next, PropertyScope, PropertyValue
 
 #[derive(Debug)]
 struct Validate {
-    schema: Schema,
+    schema: Keyed<Schema>,
     /// `None`: the body.
     source: Option<Expression>,
     on_fail: SequenceId,
@@ -42,7 +44,8 @@ impl fmt::Debug for Schema {
 
 impl Mediator for Validate {
     fn body_use(&self) -> BodyUse {
-        self.source.as_ref().map_or(BodyUse::Read, Expression::body_use)
+        let source = self.source.as_ref().map_or(BodyUse::Read, Expression::body_use);
+        source.max(self.schema.body_use())
     }
 
     fn ns_per_byte(&self) -> u64 {
@@ -78,7 +81,8 @@ impl Validate {
             }
         };
         // Nothing is an empty object, as in Synapse.
-        self.schema.error(if text.trim().is_empty() { "{}" } else { &text }, scene.budget)
+        let schema = self.schema.get(scene, message)?;
+        schema.error(if text.trim().is_empty() { "{}" } else { &text }, scene.budget)
     }
 }
 
@@ -122,12 +126,19 @@ impl Schema {
         text.get(..end).map(str::to_owned)
     }
 
-    /// The schema in a local entry. Nothing outside of it is read.
+    /// The schema that a key names. Nothing outside of it is read.
     pub(super) fn compile(
         compiler: &mut Compiler,
         element: &Element<'_>,
         key: &str,
-    ) -> Option<Self> {
+    ) -> Option<Keyed<Self>> {
+        let computed = Keyed::computed(compiler, element, key, |entry| match entry {
+            Entry::Text(text) => Self::of(text),
+            Entry::Xml(_) => Err("an XML Schema, which is not served".to_owned()),
+        });
+        if let Some(computed) = computed? {
+            return Some(computed);
+        }
         let text = match compiler.entry(element, key)? {
             Entry::Text(text) => text,
             Entry::Xml(_) => {
@@ -138,7 +149,7 @@ impl Schema {
             }
         };
         match Self::of(&text) {
-            Ok(schema) => Some(schema),
+            Ok(schema) => Some(Keyed::Fixed(Arc::new(schema))),
             Err(error) => {
                 compiler.error(element, format!("the schema `{key}`: {error}"), None);
                 None
@@ -146,8 +157,12 @@ impl Schema {
         }
     }
 
+    /// As in Synapse, one that names no draft is of draft 4.
     fn of(text: &str) -> Result<Self, String> {
-        Self::of_value(serde_json::from_str(text).map_err(|error| error.to_string())?, None)
+        let value: serde_json::Value =
+            serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let draft = value.get("$schema").is_none().then_some(Draft::Draft4);
+        Self::of_value(value, draft)
     }
 
     /// `draft`: instead of the one that the schema names.

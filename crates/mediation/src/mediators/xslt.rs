@@ -7,6 +7,7 @@ use expression::{BodyUse, Budget, Expression, markup};
 use xml::NodeId;
 use xslt::{Options, Params, Resolver, Resource, Stylesheet};
 
+use super::keyed::Keyed;
 use super::pattern::subject;
 use crate::compile::{Compiler, Element, Entry};
 use crate::message::{formatter, soap};
@@ -14,7 +15,7 @@ use crate::run::Scene;
 use crate::{Code, Failure, Mediator, Message, Next, PropertyScope, PropertyValue, limits};
 
 struct Xslt {
-    sheet: Arc<Stylesheet>,
+    sheet: Keyed<Stylesheet>,
     /// `None`: the payload.
     source: Option<Expression>,
     /// The property that gets the result, instead of the source's place.
@@ -37,11 +38,15 @@ impl fmt::Debug for Xslt {
 
 impl Mediator for Xslt {
     fn body_use(&self) -> BodyUse {
-        match (&self.target, &self.source) {
+        self.sheet.body_use().max(match (&self.target, &self.source) {
             (None, _) => BodyUse::Rewritten,
             (Some(_), Some(source)) => source.body_use(),
             (Some(_), None) => BodyUse::Read,
-        }
+        })
+    }
+
+    fn is_long(&self) -> bool {
+        self.sheet.is_computed()
     }
 
     fn ns_per_byte(&self) -> u64 {
@@ -86,8 +91,12 @@ enum Place {
 impl Xslt {
     fn transform(&self, scene: &Scene<'_>, message: &Message) -> Result<Made, Failure> {
         let view = scene.view(message);
+        let sheet = self.sheet.get(scene, message)?;
         let (mut params, mut nodes) = (Params::new(), Vec::new());
         for Parameter { name, value, is_nodes } in &self.params {
+            if self.sheet.is_computed() && !sheet.params().any(|param| param == *name) {
+                continue;
+            }
             if *is_nodes {
                 nodes.push((name.clone(), value.nodes(&view, scene.budget)?));
             } else if let Some(text) = subject(value, scene, message)? {
@@ -124,8 +133,8 @@ impl Xslt {
         let copy = own.then(|| markup::copy(source, scene.budget)).transpose()?;
         let document = copy.as_ref().unwrap_or_else(|| source.document());
         let failed = |error: xslt::Error| fail(&error.to_string());
-        if (self.target.is_some() || place.is_some()) && !self.sheet.is_text() {
-            let made = self.sheet.transform_to_document(document, &options, scene.budget);
+        if (self.target.is_some() || place.is_some()) && !sheet.is_text() {
+            let made = sheet.transform_to_document(document, &options, scene.budget);
             let made = made.map_err(failed)?;
             if made.element().is_none() {
                 return Err(fail("the result has no element"));
@@ -133,9 +142,9 @@ impl Xslt {
             return Ok(Made::Tree(Box::new(made), place.unwrap_or(Place::Node(source.id()))));
         }
         let mut out = Vec::new();
-        let result = self.sheet.transform_with(document, &options, scene.budget, &mut out);
+        let result = sheet.transform_with(document, &options, scene.budget, &mut out);
         result.map_err(failed)?;
-        if self.sheet.is_text() {
+        if sheet.is_text() {
             let text = String::from_utf8_lossy(&out);
             let wrapped = formatter::text_as_xml(&text, scene.budget)?;
             if self.target.is_some() || place.is_some() {
@@ -190,7 +199,7 @@ fn fail(message: &str) -> Failure {
 }
 
 /// What stylesheets import and include, by the names that they have there.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Resources(Vec<(String, Arc<[u8]>)>);
 
 impl Resolver for Resources {
@@ -211,29 +220,29 @@ fn stylesheet(
     element: &Element<'_>,
     key: &str,
     resources: &Resources,
-) -> Option<Arc<Stylesheet>> {
-    let bytes = bytes(compiler.entry(element, key)?);
+) -> Option<Keyed<Stylesheet>> {
+    let others = resources.clone();
+    let make = move |entry: &Entry| {
+        Stylesheet::compile(entry.bytes(), &others).map_err(|error| error.to_string())
+    };
+    if let Some(computed) = Keyed::computed(compiler, element, key, make)? {
+        return Some(computed);
+    }
+    let entry = compiler.entry(element, key)?;
     let known = compiler.stylesheets.get(key).filter(|_| resources.0.is_empty());
     let sheet = known.cloned().unwrap_or_else(|| {
-        let sheet = Stylesheet::compile(&bytes, resources);
+        let sheet = Stylesheet::compile(entry.bytes(), resources);
         sheet.map(Arc::new).map_err(|error| error.to_string())
     });
     if resources.0.is_empty() {
         compiler.stylesheets.insert(key.to_owned(), sheet.clone());
     }
     match sheet {
-        Ok(sheet) => Some(sheet),
+        Ok(sheet) => Some(Keyed::Fixed(sheet)),
         Err(error) => {
             compiler.error(element, format!("the stylesheet `{key}`: {error}"), None);
             None
         }
-    }
-}
-
-fn bytes(entry: Entry) -> Arc<[u8]> {
-    match entry {
-        Entry::Xml(bytes) => bytes,
-        Entry::Text(text) => text.as_bytes().into(),
     }
 }
 
@@ -253,7 +262,7 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
     for child in element.children().filter(|child| child.name() == "resource") {
         let location = child.required(compiler, "location")?.to_owned();
         let key = child.required(compiler, "key")?;
-        resources.0.push((location, bytes(compiler.entry(&child, key)?)));
+        resources.0.push((location, compiler.entry(&child, key)?.bytes().into()));
         child.finish(compiler);
     }
     let sheet = stylesheet(compiler, element, key, &resources)?;
@@ -288,7 +297,7 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
 fn parameter(
     compiler: &mut Compiler,
     child: &Element<'_>,
-    (key, sheet): (&str, &Stylesheet),
+    (key, sheet): (&str, &Keyed<Stylesheet>),
 ) -> Option<Option<Parameter>> {
     let name = child.required(compiler, "name")?;
     let value = child.value_or_expression(compiler)?;
@@ -297,7 +306,8 @@ fn parameter(
         let message = format!("`{name}` of type OM needs an XPath that selects nodes");
         compiler.error(child, message, None);
     }
-    if sheet.params().any(|param| param == name) {
+    let knows = |sheet: &Stylesheet| sheet.params().any(|param| param == name);
+    if !matches!(sheet, Keyed::Fixed(sheet) if !knows(sheet)) {
         return Some(Some(Parameter { name: name.to_owned(), value, is_nodes }));
     }
     let message = format!("the stylesheet `{key}` has no parameter `{name}`");

@@ -246,14 +246,7 @@ impl Message {
             "FAULT" if soap::namespace(self.body.format()).is_some() => {
                 soap::fault_reason(self.body.xml(budget).ok()??).map(|_| Cow::Borrowed("TRUE"))
             }
-            "Action" => match self.head.field("SOAPAction") {
-                Some(Cow::Borrowed(action)) => Some(Cow::Borrowed(action.trim_matches('"'))),
-                Some(Cow::Owned(action)) => Some(Cow::Owned(action.trim_matches('"').to_owned())),
-                None => {
-                    let content_type = self.head.field(CONTENT_TYPE)?;
-                    Some(Cow::Owned(format::parameter(&content_type, "action")?.to_owned()))
-                }
-            },
+            "Action" => self.own_action(),
             "From" | "ReplyTo" | "FaultTo" | "RelatesTo" | "MessageID" => {
                 soap::addressing(self.body.xml(budget).ok()??, name).map(Cow::Owned)
             }
@@ -268,6 +261,30 @@ impl Message {
                 Some(Cow::Owned(found.to_owned()))
             }
             _ => None,
+        }
+    }
+
+    /// Whether it is a `POST` of SOAP with an action.
+    pub(crate) fn is_soap_call(&self) -> bool {
+        if soap::namespace(self.body.format()).is_none() {
+            return false;
+        }
+        let scope = PropertyScope::Axis2;
+        let set = self.properties.get(scope, "HTTP_METHOD").map(PropertyValue::text);
+        let method = set.or_else(|| self.head.property(scope, "HTTP_METHOD"));
+        method.is_none_or(|method| method == "POST")
+            && self.own_action().is_some_and(|action| !action.is_empty())
+    }
+
+    /// The action that its head says. Source: SOAP 1.1 section 6.1.1; RFC 3902.
+    pub(crate) fn own_action(&self) -> Option<Cow<'_, str>> {
+        match self.head.field("SOAPAction") {
+            Some(Cow::Borrowed(action)) => Some(Cow::Borrowed(action.trim_matches('"'))),
+            Some(Cow::Owned(action)) => Some(Cow::Owned(action.trim_matches('"').to_owned())),
+            None => {
+                let content_type = self.head.field(CONTENT_TYPE)?;
+                Some(Cow::Owned(format::parameter(&content_type, "action")?.to_owned()))
+            }
         }
     }
 

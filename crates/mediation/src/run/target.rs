@@ -84,7 +84,7 @@ impl Target {
         let mut target = Self { endpoint: Some(id), host: host(message)?, ..Self::default() };
         let members: &[EndpointId] = match &endpoint.kind {
             EndpointKind::Address { uri } => {
-                target.url = with_postfix(uri, message);
+                target.url = with_postfix(uri, message, endpoint.format);
                 &[]
             }
             EndpointKind::Http { method, template } => {
@@ -94,18 +94,19 @@ impl Target {
                     let own = || message.head.property(PropertyScope::Synapse, name);
                     value.map(|value| value.text().into_owned()).or_else(|| Some(own()?.into()))
                 };
-                target.url = template::expand(template, value);
+                target.url = template::expand_url(template, value);
                 &[]
             }
             EndpointKind::Upstream => {
                 let set = message.properties.get(PropertyScope::Synapse, ENDPOINT_SET);
                 target.set = set.map(|name| name.text().into_owned());
                 let address = own_address(message).unwrap_or_default();
-                target.url = with_postfix(&address, message);
+                // The host's own path, which all its requests have.
+                target.url = with_postfix(&address, message, Some(EndpointFormat::Rest));
                 &[]
             }
             EndpointKind::Default => {
-                target.url = own_address(message)?;
+                target.url = with_postfix(&own_address(message)?, message, endpoint.format);
                 &[]
             }
             EndpointKind::Computed(name) => {
@@ -122,8 +123,12 @@ impl Target {
             }
         };
         target.content_type = endpoint.format.and_then(EndpointFormat::content_type);
-        if endpoint.format == Some(EndpointFormat::Get) {
-            target.method = Some("GET".to_owned());
+        match endpoint.format {
+            Some(EndpointFormat::Get) => target.method = Some("GET".to_owned()),
+            Some(EndpointFormat::Soap11 | EndpointFormat::Soap12) => {
+                target.method.get_or_insert_with(|| "POST".to_owned());
+            }
+            Some(EndpointFormat::Pox | EndpointFormat::Rest) | None => {}
         }
         if let Some(Credentials { user, password }) = &endpoint.credentials {
             let (user, password) = (scene.text(user, message)?, scene.text(password, message)?);
@@ -185,15 +190,25 @@ fn own_address(message: &Message) -> Result<String, Failure> {
     })
 }
 
-/// `uri` with the rest of the request's target, `REST_URL_POSTFIX`.
-fn with_postfix(uri: &str, message: &Message) -> String {
+/// Whether the message is sent as REST: not to an endpoint that wants SOAP, and not as SOAP with an action.
+/// Source: `isRequestRest` of Synapse's `Axis2FlexibleMEPClient`.
+fn is_rest(message: &Message, format: Option<EndpointFormat>) -> bool {
+    match format {
+        Some(EndpointFormat::Rest) => true,
+        Some(EndpointFormat::Soap11 | EndpointFormat::Soap12) => false,
+        Some(EndpointFormat::Pox | EndpointFormat::Get) | None => !message.is_soap_call(),
+    }
+}
+
+/// `uri` with the rest of the request's target, `REST_URL_POSTFIX`, if the message is sent as REST.
+fn with_postfix(uri: &str, message: &Message, format: Option<EndpointFormat>) -> String {
     let scope = PropertyScope::Axis2;
     let set = message.properties.get(scope, "REST_URL_POSTFIX");
     let postfix = match set {
         Some(value) => value.text(),
         None => message.head.property(scope, "REST_URL_POSTFIX").unwrap_or_default(),
     };
-    if postfix.is_empty() {
+    if postfix.is_empty() || !is_rest(message, format) {
         return uri.to_owned();
     }
     let (path, query) = postfix.split_once('?').unwrap_or((&postfix, ""));
