@@ -10,6 +10,8 @@ use crate::compile::{Compiler, Element, Entry};
 use crate::run::Scene;
 use crate::{Code, Failure, Message};
 
+type Make<T> = Box<dyn Fn(&Entry) -> Result<T, String> + Send + Sync>;
+
 /// What an entry was made into, or what is wrong with it.
 type Made<T> = Result<Arc<T>, String>;
 
@@ -18,7 +20,7 @@ pub(super) enum Keyed<T> {
     /// `key="{expression}"`
     Computed {
         key: Expression,
-        make: Box<dyn Fn(&Entry) -> Result<T, String> + Send + Sync>,
+        make: Make<T>,
         /// By the key of the entry: no more than there are entries.
         made: Mutex<HashMap<String, Made<T>>>,
     },
