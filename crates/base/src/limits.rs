@@ -296,6 +296,9 @@ pub const SATURATED_SLEEPS_MAX: u64 = 64;
 pub const UNSATURATED_SLEEPS_MIN: u64 = 128;
 /// So many requests are forwarded at once, however saturated the worker is. From about 50 on, more do not add throughput.
 pub const SATURATED_REQUESTS_MIN: usize = 64;
+/// With fewer requests in progress and waiting, none waits for a turn, however saturated the worker is: waiting would cost
+/// more than it saves. Source: docs/decisions/0018-saturated-workers-forward-fewer.md.
+pub const SATURATED_DEMAND_MIN: usize = 256;
 /// One turn of so many goes to the request that has waited longest, the others to the newest. Fewer: the longest wait is
 /// shorter, the rate lower.
 pub const OLDEST_TURN_OF: usize = 4;

@@ -10,8 +10,8 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use base::limits::{
-    OLDEST_TURN_OF, SATURATED_REQUESTS_MIN, SATURATED_SLEEPS_MAX, TURN_MS_MAX,
-    UNSATURATED_SLEEPS_MIN,
+    OLDEST_TURN_OF, SATURATED_DEMAND_MIN, SATURATED_REQUESTS_MIN, SATURATED_SLEEPS_MAX,
+    TURN_MS_MAX, UNSATURATED_SLEEPS_MIN,
 };
 use model::{Denial, Fault};
 
@@ -98,8 +98,10 @@ impl Saturation {
         let taken = self.taken.replace(0);
         let Some(rate) = slept.saturating_mul(1_000_000).checked_div(elapsed_us) else { return };
         let limit = self.limit.get();
+        let demand = self.turns.passed().saturating_add(self.turns.waiting());
         // If few turns are taken, it is idle, or busy with other things, such as long bodies: then nobody need wait.
-        if taken < SATURATED_REQUESTS_MIN || rate >= UNSATURATED_SLEEPS_MIN {
+        let is_busy = taken >= SATURATED_REQUESTS_MIN && demand >= SATURATED_DEMAND_MIN;
+        if !is_busy || rate >= UNSATURATED_SLEEPS_MIN {
             self.limit.set(limit.saturating_mul(2));
         } else if rate <= SATURATED_SLEEPS_MAX {
             let fewer = limit.min(self.turns.passed()) / 4 * 3;
@@ -159,11 +161,22 @@ mod tests {
     }
 
     #[test]
+    fn nobody_waits_while_few_requests_are_in_progress() {
+        let saturation = Saturation::default();
+        let forwarded = forward(&saturation, SATURATED_DEMAND_MIN - 1);
+        assert_eq!(second(&saturation, 0, MANY), usize::MAX);
+        let one_more = forward(&saturation, 1);
+        assert_eq!(second(&saturation, 0, MANY), SATURATED_DEMAND_MIN / 4 * 3);
+        drop((forwarded, one_more));
+        assert_eq!(second(&saturation, 0, MANY), SATURATED_DEMAND_MIN / 2 * 3, "they are gone");
+    }
+
+    #[test]
     fn requests_wait_for_their_turn_however_many_there_are() {
         let resources = Resources::new(SystemClock::new(), 0);
         let saturation = Saturation::default();
         let mut forwarded = forward(&saturation, SATURATED_REQUESTS_MIN);
-        second(&saturation, 0, SATURATED_REQUESTS_MIN);
+        saturation.limit_to(SATURATED_REQUESTS_MIN);
         let mut bodies: Vec<_> =
             (0..MANY).map(|_| OwnBody::new(Held::default(), &resources)).collect();
         let mut waiting: Vec<_> =
