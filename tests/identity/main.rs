@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 mod administrator;
+mod applications;
 mod attacks;
 mod codes;
 mod grants;

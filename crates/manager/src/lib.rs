@@ -1,13 +1,14 @@
 //! The control plane: its key manager issues OAuth2 tokens, at WSO2's paths.
 //!
-//! Place in the flow: clients of OAuth2 --> **manager** --> `store`. Gateways meet it only through the keys that it
-//! publishes and the tokens that it signs. [`routes`] lists the endpoints; each is a function of a parsed request.
+//! Place in the flow: clients of OAuth2, administrators --> **manager** --> `store`. Gateways meet it only through the
+//! keys that it publishes, the tokens that it signs, and the lists of revoked tokens and of applications. [`routes`] lists the endpoints; each is a function of a parsed request.
 //!
 //! It runs on one thread of its own, with hyper: it is not on the path of a request to an API.
 //!
 //! Architecture invariant: no SQL (that is `store`'s), no file, and no dependency on the data plane. Secrets and
 //! opaque tokens are kept only as hashes, and neither they nor passwords are logged.
 
+mod applications;
 mod assertion;
 mod attempts;
 mod authorize;

@@ -51,10 +51,16 @@ pub const CLIENT_TOKENS_MAX: u64 = 100_000;
 pub const PURGE_S: u64 = 60;
 /// Revocations in one response to a gateway that follows them. More: in the next one.
 pub const REVOCATIONS_PAGE_MAX: u32 = 10_000;
-/// Longest wait for the next revocation, in seconds. Longer: a response without one.
+/// Applications in the store. More: 503.
+pub const APPLICATIONS_MAX: u64 = 100_000;
+/// Applications in one response to a gateway that follows them. More: in the next one.
+pub const APPLICATIONS_PAGE_MAX: u32 = 1_000;
+/// Bytes of applications in one such response, if there is more than one. More: in the next one.
+pub const APPLICATIONS_PAGE_BYTES_MAX: usize = 1024 * 1024;
+/// Longest wait for the next change, in seconds. Longer: a response without one.
 pub const REVOCATIONS_WAIT_S_MAX: u64 = 20;
-/// Interval at which the store is asked whether there are new revocations, in milliseconds, while a gateway waits for
-/// them: another instance, or a command, may have revoked a token.
+/// Interval at which the store is asked whether there are changes, in milliseconds, while a gateway waits for them:
+/// another instance, or a command, may have made them.
 pub const REVISION_POLL_MS: u64 = 250;
 /// Longest client name and user name, in bytes. Longer: 400.
 pub const NAME_BYTES_MAX: usize = 190;

@@ -21,6 +21,12 @@ use crate::{limits, secrets};
 
 const TWO_METHODS: Refusal = Refusal::InvalidRequest("more than one method to authenticate");
 
+/// Who sends a request.
+pub(crate) enum Sender {
+    Client(Client),
+    User(User),
+}
+
 pub(crate) struct Manager {
     pub(crate) store: Store,
     pub(crate) keys: Keys,
@@ -33,7 +39,7 @@ pub(crate) struct Manager {
     rows: AtomicU64,
     /// Clients that have too many tokens, as of the last count.
     full: Mutex<Vec<String>>,
-    /// The number of the last revocation, while gateways wait for the next one.
+    /// The number of the last change, while gateways wait for the next one.
     pub(crate) revision: watch::Sender<u64>,
 }
 
@@ -158,29 +164,30 @@ impl Manager {
         Refusal::InvalidClient
     }
 
-    /// Authenticates the sender as a client, or as a user if HTTP Basic does not name a client.
+    /// The client who sends the request, or the user, if HTTP Basic does not name a client.
     pub(crate) async fn client_or_user(
         &self,
         head: &HeaderMap,
         form: &Form,
         peer: IpAddr,
-    ) -> Result<(), Refusal> {
+    ) -> Result<Sender, Refusal> {
         let name = basic(head)?.map(|(name, _)| name).filter(|name| is_name(name));
         let by_user = match name {
             Some(name) => self.store.client(&name).await?.is_none(),
             None => false,
         };
         if by_user {
-            self.user(head, peer).await.map(drop)
+            self.user(head, peer).await.map(Sender::User)
         } else {
-            self.client(head, form, peer).await.map(drop)
+            self.client(head, form, peer).await.map(Sender::Client)
         }
     }
 
     /// The administrator who sends the request, by HTTP Basic.
     pub(crate) async fn admin(&self, head: &HeaderMap, peer: IpAddr) -> Result<String, Refusal> {
         let user = self.user(head, peer).await?;
-        if user.admin { Ok(user.name) } else { Err(Refusal::Forbidden) }
+        const WHY: Refusal = Refusal::Forbidden("only an administrator may do this");
+        if user.admin { Ok(user.name) } else { Err(WHY) }
     }
 
     /// The user who sends the request, by HTTP Basic. Source: RFC 7617.
