@@ -14,4 +14,5 @@ mod postgres;
 mod restarts;
 mod revocations;
 mod tokens;
+mod trusted;
 mod users;

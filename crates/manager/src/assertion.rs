@@ -51,12 +51,17 @@ impl Manager {
     /// Whether one of the client's keys signed the assertion, for this server and for now.
     fn is_right(&self, token: &Compact<'_>, claims: &Claims, client: &Client) -> bool {
         let Ok(keys) = KeySet::from_jwks(client.jwks.as_bytes()) else { return false };
+        self.is_for_us_now(claims) && claims.jti.is_some() && token.verify_signature(&keys).is_ok()
+    }
+
+    /// Whether an assertion is for this server and for now.
+    pub(crate) fn is_for_us_now(&self, claims: &Claims) -> bool {
         let now_s = self.now_s();
         let endpoint = format!("{}/oauth2/token", origin(&self.issuer));
         let for_us = claims.aud.iter().any(|aud| *aud == self.issuer || *aud == endpoint);
         let lifetimes = now_s.saturating_add(1)..=now_s.saturating_add(limits::ASSERTION_S_MAX);
         let begun = claims.nbf.is_none_or(|nbf| nbf <= now_s.saturating_add(limits::SKEW_S));
         let valid = claims.exp.is_some_and(|exp| lifetimes.contains(&exp)) && begun;
-        for_us && valid && claims.jti.is_some() && token.verify_signature(&keys).is_ok()
+        for_us && valid
     }
 }

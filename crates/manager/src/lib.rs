@@ -12,6 +12,7 @@ mod applications;
 mod assertion;
 mod attempts;
 mod authorize;
+mod bearer;
 mod device;
 mod exchange;
 mod form;
@@ -48,6 +49,7 @@ use wire::tls::ServerCertificates;
 use crate::keys::Keys;
 use crate::manager::Manager;
 
+pub use bearer::TrustedIssuer;
 pub use register::put_client;
 pub use store::{Database, StoreError};
 pub use users::{ADMIN, UserChange, UserError, change_user, list_users};
@@ -61,6 +63,7 @@ pub struct Options {
     pub issuer: String,
     /// Private keys in PEM. The first signs.
     pub keys: Vec<Vec<u8>>,
+    pub trusted: Vec<TrustedIssuer>,
     /// The password of [`ADMIN`] if the start creates that user; `None`: one is generated.
     pub admin_password: Option<String>,
 }
@@ -156,7 +159,8 @@ struct Started {
 
 impl Started {
     fn new(options: Options) -> Result<Self, StartError> {
-        let Options { listen, certificates, database, issuer, keys, admin_password } = options;
+        let Options { listen, certificates, database, issuer, keys, trusted, admin_password } =
+            options;
         let keys = Keys::read(&keys).map_err(StartError::Keys)?;
         let runtime = runtime()?;
         let not_bound = |source| StartError::Listen { address: listen, source };
@@ -171,7 +175,7 @@ impl Started {
         })?;
         let address = listener.local_addr().map_err(not_bound)?;
         let tls = wire::tls::server_config(certificates, false);
-        let manager = Arc::new(Manager::new(store, keys, issuer));
+        let manager = Arc::new(Manager::new(store, keys, issuer, trusted));
         Ok(Self { runtime, address, generated, manager, listener, tls })
     }
 }

@@ -36,6 +36,10 @@ pub const DEVICE_CODE_S: u64 = 600;
 pub const DEVICE_POLL_S: u64 = 5;
 /// Longest lifetime of a client's assertion, in seconds. Longer: 401.
 pub const ASSERTION_S_MAX: u64 = 3_600;
+/// Time after which the keys of a trusted issuer are read again, in seconds.
+pub const TRUSTED_KEYS_S: u64 = 3_600;
+/// The same if none of them has signed a JWT, in seconds.
+pub const TRUSTED_KEYS_AGAIN_S: u64 = 30;
 /// Tolerance for clocks of clients that are ahead, in seconds.
 pub const SKEW_S: u64 = 60;
 /// Longest nonce of a request for an ID token, in bytes. Longer: the error `invalid_request`.

@@ -13,6 +13,7 @@ use store::{Client, Store, User};
 use tokio::sync::watch;
 
 use crate::attempts::{Attempts, Who, network};
+use crate::bearer::{Trusted, TrustedIssuer};
 use crate::form::{Form, decoded};
 use crate::keys::Keys;
 use crate::passwords::{Busy, Passwords};
@@ -32,6 +33,7 @@ pub(crate) struct Manager {
     pub(crate) keys: Keys,
     /// The `iss` of tokens.
     pub(crate) issuer: String,
+    pub(crate) trusted: Vec<Trusted>,
     pub(crate) clock: SystemClock,
     passwords: Passwords,
     pub(crate) attempts: Attempts,
@@ -44,11 +46,17 @@ pub(crate) struct Manager {
 }
 
 impl Manager {
-    pub(crate) fn new(store: Store, keys: Keys, issuer: String) -> Self {
+    pub(crate) fn new(
+        store: Store,
+        keys: Keys,
+        issuer: String,
+        trusted: Vec<TrustedIssuer>,
+    ) -> Self {
         Self {
             store,
             keys,
             issuer,
+            trusted: trusted.into_iter().map(Trusted::new).collect(),
             clock: SystemClock::new(),
             passwords: Passwords::new(),
             attempts: Attempts::new(),

@@ -11,7 +11,7 @@ use crate::keys::ACCESS_TOKEN;
 use crate::manager::Manager;
 use crate::oidc::{OPENID, SignIn};
 use crate::reply::{Refusal, Reply};
-use crate::{device, exchange, limits, oidc, reply, secrets};
+use crate::{bearer, device, exchange, limits, oidc, reply, secrets};
 
 /// The grant types, as registered and in the discovery document.
 pub(crate) const GRANTS: &[&str] = &[
@@ -19,6 +19,7 @@ pub(crate) const GRANTS: &[&str] = &[
     "client_credentials",
     "password",
     "refresh_token",
+    bearer::GRANT,
     device::GRANT,
     exchange::GRANT,
 ];
@@ -78,6 +79,7 @@ pub(crate) async fn answer(
         "authorization_code" => code(manager, &client, form).await?,
         "refresh_token" => refresh(manager, &client, form).await?,
         "password" => password(manager, &client, form, peer).await?,
+        bearer::GRANT => bearer::exchange(manager, &client, form).await?,
         device::GRANT => device::poll(manager, &client, form).await?,
         exchange::GRANT => exchange::exchange(manager, &client, form).await?,
         _ => client_credentials(manager, &client, form).await?,

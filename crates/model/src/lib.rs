@@ -47,8 +47,8 @@ pub use settings::{
     AccessLog, AdminSettings, ArtefactRules, BackendJwt, CertificateFiles, ClientCertificates,
     ControlSettings, EndpointTls, FaultStatus, Feed, FeedRequest, GatewaySettings, Http2Listeners,
     IntegrationSettings, Introspection, IssuerSettings, KeySource, LogFormat, LogSettings,
-    PlanFiles, QuotaSettings, Settings, SniCertificate, StoreSettings, TlsSettings, UpstreamTls,
-    User, WhenDown,
+    PlanFiles, QuotaSettings, Settings, SniCertificate, StoreSettings, TlsSettings, TrustedIssuer,
+    UpstreamTls, User, WhenDown,
 };
 pub use snapshot::{ApiState, Issuer, LoadedApi, Snapshot};
 pub use upstream::{

@@ -279,8 +279,21 @@ pub struct ControlSettings {
     pub keys: Vec<PathBuf>,
     /// `admin_password`; absent: generated at the first start.
     pub admin_password: Option<Vec<u8>>,
+    /// `[[control.trusted_issuer]]`
+    pub trusted_issuers: Vec<TrustedIssuer>,
     /// `[store]`
     pub store: StoreSettings,
+}
+
+/// An issuer whose assertions the key manager exchanges for tokens of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TrustedIssuer {
+    /// `name`: what comes before the names of its users.
+    pub name: String,
+    /// `iss` of its assertions.
+    pub iss: String,
+    /// `jwks`: a file or a URL.
+    pub keys: KeySource,
 }
 
 /// The password is not printed.

@@ -185,7 +185,11 @@ fn publish(gateway: Arc<Gateway>, status: Arc<Status>, trust: Trust) -> follow::
 
 /// Fetches for a command that serves nothing: with the trust store of the system.
 pub(crate) fn fetch_alone() -> Fetch {
-    let trust = UpstreamTls { system_roots: true, ..UpstreamTls::default() };
+    fetch_with(UpstreamTls { system_roots: true, ..UpstreamTls::default() })
+}
+
+/// Fetches for what serves no APIs.
+pub(crate) fn fetch_with(trust: UpstreamTls) -> Fetch {
     let upstreams = OnceLock::new();
     Arc::new(move |url| {
         let start = || Upstreams::alone().map_err(|error| error.to_string());

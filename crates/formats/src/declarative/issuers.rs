@@ -146,18 +146,22 @@ fn asked(
     is_safe.then_some((url.to_owned(), client_id.to_owned(), secret?))
 }
 
-fn required<'t>(table: &Table<'t>, key: &str, report: &mut Report) -> Option<(&'t str, Place)> {
+pub(super) fn required<'t>(
+    table: &Table<'t>,
+    key: &str,
+    report: &mut Report,
+) -> Option<(&'t str, Place)> {
     if table.get(key).is_none() {
         report.error(
             table.place,
-            format!("[[issuer]] has no `{key}`"),
+            format!("{} has no `{key}`", table.heading()),
             format!("add `{key} = \"...\"`"),
         );
     }
     table.text(key, report)
 }
 
-fn unique<'t>(
+pub(super) fn unique<'t>(
     found: Option<(&'t str, Place)>,
     before: &mut Vec<&'t str>,
     key: &str,
@@ -240,7 +244,11 @@ fn is_shared(algorithm: Algorithm) -> bool {
 }
 
 /// A file, or an https URL.
-fn jwks(table: &Table<'_>, outside: &Outside<'_>, report: &mut Report) -> Option<KeySource> {
+pub(super) fn jwks(
+    table: &Table<'_>,
+    outside: &Outside<'_>,
+    report: &mut Report,
+) -> Option<KeySource> {
     let (text, place) = table.text("jwks", report)?;
     if !text.contains("://") {
         return Some(KeySource::JwksFile(outside.path(text)));

@@ -69,6 +69,9 @@ pub const MANUAL: &[(&str, &str, &str)] = &[
     ("control.keys", "list of paths of PEM files; required with PostgreSQL; default: a key that is generated and kept in `gateway.data`", "Private keys: RSA (RS256), P-256 (ES256) or Ed25519 (EdDSA). The first signs tokens; the public keys of all are published. To replace a key, add the new one last; when all gateways have fetched it, ten minutes later, move it to the front; and remove the old one when its last token has expired."),
     ("control.admin_password.env", "name of an environment variable", "Password of the user `admin`, who is created at the first start, written as `admin_password = { env = \"NAME\" }`. Absent: a password is generated and printed once. Later changes have no effect: `penstock control --config FILE user password admin` sets a new one."),
     ("control.admin_password.file", "path", "The same from a file, written as `admin_password = { file = \"path\" }`. A trailing newline is not part of the password."),
+    ("control.trusted_issuer.name", "string; required in this section", "Name of an issuer whose JWTs are exchanged for tokens by the grant `jwt-bearer` (docs/credentials.md); there can be several. Its user `ann` is `NAME/ann` in tokens."),
+    ("control.trusted_issuer.iss", "string; required in this section", "The `iss` claim of its JWTs."),
+    ("control.trusted_issuer.jwks", "path or https URL; required in this section", "Its public keys, a JWK set. It is read when a key is first needed, once an hour, and when a JWT names an unknown key."),
     ("store.url", "URL; default: \"sqlite:penstock.db\"", "Database of the control plane: `sqlite:FILE`, or `postgres://USER:PASSWORD@HOST/DATABASE`, which several instances can share. Its tables are created and updated at every start. Needs a restart."),
     ("quotas.redis", "URL; required in this section", "Redis or Valkey, by which gateways share the counts of their limits: `redis://HOST:6379`, or `rediss://HOST:6379` for TLS; a user (`redis://USER@HOST`) and the number of a database (`/1`) may be named. No request waits for it: docs/quotas.md says by how much limits may be exceeded. Absent section: each gateway counts alone. The keys of this section need a restart."),
     ("quotas.password.env", "name of an environment variable", "Its password, written as `password = { env = \"NAME\" }`."),
@@ -235,8 +238,16 @@ fn tables(manual: &'static [Row], out: &mut String) {
 }
 
 /// Tables of which there can be several.
-const REPEATED: [&str; 7] =
-    ["credential", "deny", "issuer", "plan", "tls.sni", "upstream_tls.endpoint", "user"];
+const REPEATED: [&str; 8] = [
+    "control.trusted_issuer",
+    "credential",
+    "deny",
+    "issuer",
+    "plan",
+    "tls.sni",
+    "upstream_tls.endpoint",
+    "user",
+];
 
 /// The table as written in the file.
 pub(super) fn heading(table: &str) -> String {
