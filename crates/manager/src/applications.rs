@@ -2,7 +2,6 @@
 //! them: whose credentials may use which APIs, under which plans. docs/quotas.md describes both.
 
 use std::collections::HashSet;
-use std::net::IpAddr;
 
 use http::{HeaderMap, StatusCode};
 use percent_encoding::percent_decode_str;
@@ -12,6 +11,7 @@ use store::Put;
 
 use crate::form::Form;
 use crate::manager::{Manager, Sender, is_name};
+use crate::peer::Peer;
 use crate::reply::{Refusal, Reply};
 use crate::token::has;
 use crate::{limits, reply, revocations};
@@ -83,7 +83,7 @@ pub(crate) async fn changes(
     manager: &Manager,
     head: &HeaderMap,
     query: &Form,
-    peer: IpAddr,
+    peer: &Peer,
 ) -> Result<Reply, Refusal> {
     match manager.client_or_user(head, &Form::default(), peer).await? {
         Sender::User(user) if user.admin => {}
@@ -129,7 +129,7 @@ pub(crate) async fn get(
     manager: &Manager,
     head: &HeaderMap,
     name: &str,
-    peer: IpAddr,
+    peer: &Peer,
 ) -> Result<Reply, Refusal> {
     manager.admin(head, peer).await?;
     let found = manager.store.application(&decoded(name)?).await?.ok_or(Refusal::NotFound)?;
@@ -142,7 +142,7 @@ pub(crate) async fn put(
     manager: &Manager,
     head: &HeaderMap,
     (name, body): (&str, &[u8]),
-    peer: IpAddr,
+    peer: &Peer,
 ) -> Result<Reply, Refusal> {
     let user = manager.admin(head, peer).await?;
     let name = decoded(name)?;
@@ -171,7 +171,7 @@ pub(crate) async fn remove(
     manager: &Manager,
     head: &HeaderMap,
     name: &str,
-    peer: IpAddr,
+    peer: &Peer,
 ) -> Result<Reply, Refusal> {
     let user = manager.admin(head, peer).await?;
     let name = decoded(name)?;

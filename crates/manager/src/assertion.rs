@@ -1,13 +1,12 @@
 //! Clients that authenticate by a signed assertion: `private_key_jwt`. Source: RFC 7523 sections 2.2 and 3.
 
-use std::net::IpAddr;
-
 use jose::{Claims, Compact, KeySet, Padding};
 use store::Client;
 
 use crate::form::Form;
 use crate::manager::{Manager, is_name};
 use crate::metadata::origin;
+use crate::peer::Peer;
 use crate::reply::Refusal;
 use crate::{limits, secrets};
 
@@ -19,7 +18,7 @@ impl Manager {
         &self,
         form: &Form,
         assertion: &str,
-        peer: IpAddr,
+        peer: &Peer,
     ) -> Result<Client, Refusal> {
         if form.get("client_assertion_type") != Some(TYPE) {
             return Err(Refusal::InvalidRequest("`client_assertion_type` is not that of a JWT"));

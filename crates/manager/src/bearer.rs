@@ -5,13 +5,12 @@ use std::sync::Arc;
 
 use jose::{Compact, KeySet, Padding};
 use serde_json::Value;
-use store::Client;
 use tokio::sync::Mutex;
 
 use crate::form::Form;
 use crate::manager::{Manager, is_name};
 use crate::reply::Refusal;
-use crate::token::{Grant, granted, issue, stored};
+use crate::token::{Grant, Requester, granted, issue, stored};
 use crate::{limits, secrets};
 
 pub(crate) const GRANT: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
@@ -41,7 +40,7 @@ struct Known {
 
 pub(crate) async fn exchange(
     manager: &Manager,
-    client: &Client,
+    client: &Requester,
     form: &Form,
 ) -> Result<Value, Refusal> {
     const WRONG: Refusal = Refusal::InvalidGrant("the assertion is not valid");

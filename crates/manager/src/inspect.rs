@@ -1,7 +1,5 @@
 //! `/oauth2/introspect` (RFC 7662) and `/oauth2/revoke` (RFC 7009).
 
-use std::net::IpAddr;
-
 use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 use store::TokenKind;
@@ -9,6 +7,7 @@ use store::TokenKind;
 use crate::form::Form;
 use crate::keys::ACCESS_TOKEN;
 use crate::manager::Manager;
+use crate::peer::Peer;
 use crate::reply::{Refusal, Reply};
 use crate::token::authorised;
 use crate::{reply, secrets};
@@ -20,7 +19,7 @@ pub(crate) async fn introspect(
     manager: &Manager,
     head: &HeaderMap,
     form: &Form,
-    peer: IpAddr,
+    peer: &Peer,
 ) -> Result<Reply, Refusal> {
     let token = form.required("token", MISSING)?;
     manager.client_or_user(head, form, peer).await?;
@@ -55,7 +54,7 @@ pub(crate) async fn revoke(
     manager: &Manager,
     head: &HeaderMap,
     form: &Form,
-    peer: IpAddr,
+    peer: &Peer,
 ) -> Result<Reply, Refusal> {
     let token = form.required("token", MISSING)?;
     let client = manager.client_or_public(head, form, peer).await?;

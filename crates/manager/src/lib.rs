@@ -23,6 +23,7 @@ mod manager;
 mod metadata;
 mod oidc;
 mod passwords;
+mod peer;
 mod register;
 mod reply;
 mod revocations;
@@ -44,7 +45,7 @@ use store::Store;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
-use wire::tls::ServerCertificates;
+use wire::tls::{ClientAuth, ServerCertificates};
 
 use crate::keys::Keys;
 use crate::manager::Manager;
@@ -64,6 +65,8 @@ pub struct Options {
     /// Private keys in PEM. The first signs.
     pub keys: Vec<Vec<u8>>,
     pub trusted: Vec<TrustedIssuer>,
+    /// The CAs of clients that authenticate by certificates, in PEM. `None`: no client does.
+    pub client_ca: Option<Vec<Vec<u8>>>,
     /// The password of [`ADMIN`] if the start creates that user; `None`: one is generated.
     pub admin_password: Option<String>,
 }
@@ -75,6 +78,8 @@ pub enum StartError {
     Listen { address: SocketAddr, source: io::Error },
     #[error("{0}")]
     Keys(String),
+    #[error("`client_ca`: {0}")]
+    ClientCa(String),
     #[error("{0}")]
     Store(#[from] StoreError),
     #[error("the user `admin` cannot be created: {0}")]
@@ -159,8 +164,10 @@ struct Started {
 
 impl Started {
     fn new(options: Options) -> Result<Self, StartError> {
-        let Options { listen, certificates, database, issuer, keys, trusted, admin_password } =
-            options;
+        let Options { listen, certificates, database, issuer, keys, .. } = options;
+        let authorities = options.client_ca.as_ref().filter(|pems| !pems.is_empty());
+        let authorities = authorities.map(|pems| ClientAuth::new(pems, false)).transpose();
+        let authorities = authorities.map_err(|error| StartError::ClientCa(error.to_string()))?;
         let keys = Keys::read(&keys).map_err(StartError::Keys)?;
         let runtime = runtime()?;
         let not_bound = |source| StartError::Listen { address: listen, source };
@@ -169,13 +176,16 @@ impl Started {
             let listener = TcpListener::bind(listen).await.map_err(not_bound)?;
             let store = Store::open(&database).await?;
             revocations::renumber(&store).await?;
-            let generated = users::first_admin(&store, admin_password).await;
+            let generated = users::first_admin(&store, options.admin_password).await;
             let generated = generated.map_err(|error| StartError::Admin(error.to_string()))?;
             Ok::<_, StartError>((listener, store, generated))
         })?;
         let address = listener.local_addr().map_err(not_bound)?;
-        let tls = wire::tls::server_config(certificates, false);
-        let manager = Arc::new(Manager::new(store, keys, issuer, trusted));
+        let clients = options.client_ca.map(|_| ClientAuth::any());
+        let tls = wire::tls::server_config_for(certificates, false, clients.as_ref());
+        let mut manager = Manager::new(store, keys, issuer, options.trusted);
+        (manager.accepts_certificates, manager.authorities) = (clients.is_some(), authorities);
+        let manager = Arc::new(manager);
         Ok(Self { runtime, address, generated, manager, listener, tls })
     }
 }

@@ -1,7 +1,6 @@
 //! `/oauth2/revocations`: the access tokens that were revoked before they expired, for gateways that follow them. A
 //! gateway asks for what comes after the last number that it knows, and waits for it.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +12,7 @@ use tokio::time::timeout;
 
 use crate::form::Form;
 use crate::manager::Manager;
+use crate::peer::Peer;
 use crate::reply::{Refusal, Reply};
 use crate::{limits, reply};
 
@@ -22,7 +22,7 @@ pub(crate) async fn list(
     manager: &Manager,
     head: &HeaderMap,
     query: &Form,
-    peer: IpAddr,
+    peer: &Peer,
 ) -> Result<Reply, Refusal> {
     manager.client(head, &Form::default(), peer).await?;
     let after = number(query, "after")?;

@@ -1,7 +1,5 @@
 //! Which endpoint a request is for.
 
-use std::net::IpAddr;
-
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Method, Request, Uri};
@@ -10,6 +8,7 @@ use hyper::body::Incoming;
 
 use crate::form::Form;
 use crate::manager::Manager;
+use crate::peer::Peer;
 use crate::reply::{Refusal, Reply};
 use crate::{
     applications, authorize, device, inspect, limits, metadata, oidc, register, revocations, token,
@@ -21,7 +20,7 @@ const DCR: &str = "/api/identity/oauth2/dcr/v1.1/register";
 pub(crate) async fn answer(
     manager: &Manager,
     request: Request<Incoming>,
-    peer: IpAddr,
+    peer: &Peer,
 ) -> Result<Reply, Refusal> {
     let (parts, body) = request.into_parts();
     let (head, path) = (&parts.headers, parts.uri.path());
@@ -48,7 +47,7 @@ pub(crate) async fn answer(
             if parts.method != Method::POST {
                 get(&parts.method)?;
             }
-            oidc::userinfo(manager, head).await
+            oidc::userinfo(manager, head, peer).await
         }
         "/oidc/logout" if parts.method == Method::POST => {
             oidc::logout(manager, &form(head, body).await?).await

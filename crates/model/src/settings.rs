@@ -279,6 +279,8 @@ pub struct ControlSettings {
     pub keys: Vec<PathBuf>,
     /// `admin_password`; absent: generated at the first start.
     pub admin_password: Option<Vec<u8>>,
+    /// `client_ca`: PEM files of the CAs of clients that authenticate by certificates; absent: no client does.
+    pub client_ca: Option<Vec<PathBuf>>,
     /// `[[control.trusted_issuer]]`
     pub trusted_issuers: Vec<TrustedIssuer>,
     /// `[store]`

@@ -64,6 +64,11 @@ pub(crate) const MIGRATIONS: &[&[&str]] = &[
         "ALTER TABLE revisions ADD COLUMN at_start BIGINT NOT NULL DEFAULT 0",
         "ALTER TABLE revisions ADD COLUMN forgotten BIGINT NOT NULL DEFAULT 0",
     ],
+    // Clients that authenticate by a certificate.
+    &[
+        "ALTER TABLE clients ADD COLUMN certificate VARCHAR(400) NOT NULL DEFAULT ''",
+        "ALTER TABLE clients ADD COLUMN bound BIGINT NOT NULL DEFAULT 0",
+    ],
 ];
 
 const VERSION_1: &[&str] = &[

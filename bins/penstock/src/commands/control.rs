@@ -190,9 +190,13 @@ fn start(
 ) -> Result<Control, Failure> {
     let keys = match settings.keys.as_slice() {
         [] => vec![generated_key(&all.gateway.data.join(KEY))?],
-        files => files.iter().map(|file| read_key(file)).collect::<Result<_, _>>()?,
+        files => files.iter().map(|file| read_file(file)).collect::<Result<_, _>>()?,
     };
     let password = settings.admin_password.clone().map(String::from_utf8).transpose();
+    let client_ca = settings
+        .client_ca
+        .as_ref()
+        .map(|files| files.iter().map(|file| read_file(file)).collect::<Result<Vec<_>, Failure>>());
     let options = Options {
         listen: settings.https,
         certificates,
@@ -200,6 +204,7 @@ fn start(
         issuer: settings.issuer.clone(),
         keys,
         trusted: trusted(settings, all),
+        client_ca: client_ca.transpose()?,
         admin_password: password.map_err(Failure::error)?,
     };
     Control::start(options).map_err(|error| Failure::Error(format!("control plane: {error}")))
@@ -253,10 +258,10 @@ fn generated_key(file: &Path) -> Result<Vec<u8>, Failure> {
             Err(error) => return Err(Failure::file("write", file, &error)),
         }
     }
-    read_key(file)
+    read_file(file)
 }
 
-fn read_key(file: &Path) -> Result<Vec<u8>, Failure> {
+fn read_file(file: &Path) -> Result<Vec<u8>, Failure> {
     follow::read_pem(file).map_err(|why| Failure::Error(format!("{}: {why}", file.display())))
 }
 

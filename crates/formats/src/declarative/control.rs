@@ -45,6 +45,7 @@ pub(super) fn read(
             .unwrap_or_else(|| format!("https://localhost:{}/oauth2/token", https.port())),
         keys: keys.unwrap_or_default(),
         admin_password: password(control, outside, report),
+        client_ca: sections::paths(control, "client_ca", outside, report),
         trusted_issuers: trusted_issuers(control, outside, report),
         store: database.unwrap_or_else(|| StoreSettings::Sqlite(outside.path(FILE))),
     })
