@@ -4,6 +4,7 @@
 mod administrator;
 mod applications;
 mod attacks;
+mod certificates;
 mod codes;
 mod grants;
 mod key_manager;

@@ -423,7 +423,7 @@ pub const FEED_RETRY_MS_MIN: u64 = 250;
 pub const FEED_RETRY_MS_MAX: u64 = 2_000;
 /// Longest line of the file in which a gateway keeps the applications of a control plane, in bytes. Longer: the file is
 /// damaged, and all applications are fetched again.
-pub const APPLICATION_LINE_BYTES_MAX: u64 = FEED_BYTES_MAX as u64;
+pub const APPLICATION_LINE_BYTES_MAX: u64 = 4 * MIB as u64;
 /// Interval at which revoked tokens that have expired are removed, in seconds.
 pub const REVOKED_SWEEP_S: u64 = 60;
 /// Largest JWKS document, in bytes. Larger: rejected, and the last good one stays in use.
