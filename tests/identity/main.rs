@@ -8,8 +8,9 @@ mod certificates;
 mod codes;
 mod grants;
 mod key_manager;
+mod oauth_clients;
 mod openid;
-mod openid_client;
+
 mod path;
 mod postgres;
 mod restarts;

@@ -39,7 +39,7 @@ impl Manager {
             return Err(Refusal::InvalidClient);
         };
         self.admit_rows(id, 1)?;
-        let used = secrets::hash(&format!("{id} {jti}"));
+        let used = secrets::hash(format!("{id} {jti}"));
         if self.store.spend_jwt(&used, id, exp).await? {
             Ok(client)
         } else {

@@ -56,7 +56,7 @@ pub(crate) async fn exchange(
     let user = user.filter(|user| is_name(user)).ok_or(WRONG)?;
     if let (Some(jti), Some(exp)) = (&claims.jti, claims.exp) {
         manager.admit_rows(&client.id, 1)?;
-        let used = secrets::hash(&format!("{} {jti}", trusted.issuer.iss));
+        let used = secrets::hash(format!("{} {jti}", trusted.issuer.iss));
         if !manager.store.spend_jwt(&used, &client.id, exp).await? {
             return Err(WRONG);
         }

@@ -20,7 +20,7 @@ pub(crate) struct Peer {
 impl Peer {
     /// The SHA-256 of its certificate in base64url, which tokens can be bound to. Source: RFC 8705 section 3.1.
     pub(crate) fn thumbprint(&self) -> Option<String> {
-        self.certificates.first().map(|own| secrets::hash(own))
+        self.certificates.first().map(secrets::hash)
     }
 }
 
