@@ -74,7 +74,7 @@ fn token(manager: &KeyManager, login: &(String, String)) -> String {
     issued["access_token"].as_str().unwrap().to_owned()
 }
 
-fn send(manager: &KeyManager, method: &str, name: &str, body: &Value) -> Response {
+pub(crate) fn send(manager: &KeyManager, method: &str, name: &str, body: &Value) -> Response {
     let fields = "Content-Type: application/json\r\n".to_owned() + &basic(ADMIN);
     let request = format!("{method} {PATH}/{name}");
     manager.connect().fetch_with_body(&request, &fields, &body.to_string())
@@ -82,7 +82,7 @@ fn send(manager: &KeyManager, method: &str, name: &str, body: &Value) -> Respons
 
 /// Stores the application `name` with the key `client_id` and subscriptions to version 1 of `apis`.
 #[track_caller]
-fn put(manager: &KeyManager, name: &str, client_id: &str, apis: &[&str]) -> u16 {
+pub(crate) fn put(manager: &KeyManager, name: &str, client_id: &str, apis: &[&str]) -> u16 {
     let subscription = |api: &&str| json!({ "api": api, "version": "1", "plan": "Gold" });
     let subscriptions: Vec<Value> = apis.iter().map(subscription).collect();
     let keys = json!([{ "client_id": client_id }]);
@@ -92,11 +92,11 @@ fn put(manager: &KeyManager, name: &str, client_id: &str, apis: &[&str]) -> u16 
     response.status
 }
 
-fn changes(manager: &KeyManager, query: &str) -> Value {
+pub(crate) fn changes(manager: &KeyManager, query: &str) -> Value {
     success(&manager.connect().fetch(&format!("GET {PATH}{query}"), &basic(ADMIN)))
 }
 
-fn names(page: &Value) -> String {
+pub(crate) fn names(page: &Value) -> String {
     let mark = |one: &Value| if one["application"].is_null() { "-" } else { "" };
     let list = page["applications"].as_array().unwrap().iter();
     list.map(|one| format!("{}{}", mark(one), one["name"].as_str().unwrap()))
