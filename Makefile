@@ -26,8 +26,8 @@ INSTRUCTIONS ?= yes
 BROWSER ?= yes
 POSTGRES ?= yes
 REDIS ?= yes
-# With npm and its registry: OPENID_CLIENT=yes.
-OPENID_CLIENT ?= no
+# With npm, Python, Go and their registries: OAUTH_CLIENTS=yes.
+OAUTH_CLIENTS ?= no
 PACKAGES ?= yes
 JMETER ?= $(if $(shell command -v mvn 2>/dev/null),yes,no)
 
@@ -83,7 +83,7 @@ test: test-needs ## all checks and tests, with fixed random seeds; CI runs this
 	  "report in a browser" "$(call unless-no,BROWSER,cargo test --workspace --test browser -- --ignored)" \
 	  "PostgreSQL" "$(call unless-no,POSTGRES,cargo test --workspace --test identity -- --ignored postgresql)" \
 	  "Redis" "$(call unless-no,REDIS,cargo test --workspace --test journeys -- --ignored redis)" \
-	  "openid-client" "$(call unless-no,OPENID_CLIENT,cargo test --workspace --test identity -- --ignored openid_client)" \
+	  "OAuth clients" "$(call unless-no,OAUTH_CLIENTS,cargo test --workspace --test identity -- --ignored oauth_clients)" \
 	  "results in JMeter" "$(call unless-no,JMETER,cargo test --workspace --test jmeter -- --ignored)" \
 	  "packages" "$(call unless-no,PACKAGES,make --no-print-directory packages-check)"
 

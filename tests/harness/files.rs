@@ -136,8 +136,8 @@ impl Files {
             https: settings.has_https(),
             clock: Arc::new(SystemClock::new()),
             fetch: Arc::new(move |url| fetching.fetch_key_set(url, &ClientTls::insecure())),
-            ask_revocations: Arc::new(move |from, after| {
-                asking.fetch_revocations(from, after, &ClientTls::insecure())
+            ask_feed: Arc::new(move |from, request| {
+                asking.fetch_feed(from, request, &ClientTls::insecure())
             }),
         };
         let (follower, snapshot) = Follower::load(settings.clone(), options).unwrap();

@@ -1,5 +1,7 @@
 //! A running `penstock control`, and requests to it.
 
+use std::net::SocketAddr;
+
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use harness::{Client, Files, Process, Response};
@@ -41,6 +43,12 @@ impl KeyManager {
         drop(process);
         let process = run(&files);
         Self { files, process }
+    }
+
+    /// Stops it by `kill -9`. It starts again on the same port.
+    pub(crate) fn stop(self) -> Stopped {
+        let Self { files, process } = self;
+        Stopped { address: process.address("https"), files }
     }
 
     pub(crate) fn connect(&self) -> Client {
@@ -93,16 +101,46 @@ impl KeyManager {
     }
 }
 
+/// A key manager that is not running.
+pub(crate) struct Stopped {
+    files: Files,
+    address: SocketAddr,
+}
+
+impl Stopped {
+    pub(crate) fn start(self) -> KeyManager {
+        let Self { files, address } = self;
+        let file = files.configure();
+        let text = std::fs::read_to_string(&file).unwrap();
+        let any_port = "[control]\nhttps = \"127.0.0.1:0\"";
+        assert!(text.contains(any_port));
+        files.write(
+            "penstock.toml",
+            &text.replace(any_port, &format!("[control]\nhttps = \"{address}\"")),
+        );
+        let process = serving(&files);
+        KeyManager { files, process }
+    }
+
+    pub(crate) fn sqlite(&self, statement: &str) -> String {
+        sqlite(&self.files, statement)
+    }
+}
+
+fn sqlite(files: &Files, statement: &str) -> String {
+    let output = std::process::Command::new("sqlite3")
+        .arg(files.path("penstock.db"))
+        .args([".timeout 60000", statement])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
 impl KeyManager {
     /// Changes or reads the database beside the running key manager.
     pub(crate) fn sqlite(&self, statement: &str) -> String {
-        let output = std::process::Command::new("sqlite3")
-            .arg(self.files.path("penstock.db"))
-            .args([".timeout 60000", statement])
-            .output()
-            .unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap()
+        sqlite(&self.files, statement)
     }
 
     /// Runs `penstock control` with more arguments, to its end.
@@ -114,8 +152,12 @@ impl KeyManager {
 }
 
 fn run(files: &Files) -> Process {
-    let file = files.configure();
-    let process = Process::start(files.folder(), &["control", "--config", file.to_str().unwrap()]);
+    files.configure();
+    serving(files)
+}
+
+fn serving(files: &Files) -> Process {
+    let process = Process::start(files.folder(), &["control", "--config", "penstock.toml"]);
     process.wait_for(" serving ");
     process
 }

@@ -2,15 +2,19 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 mod administrator;
+mod applications;
 mod attacks;
+mod certificates;
 mod codes;
 mod grants;
 mod key_manager;
+mod oauth_clients;
 mod openid;
-mod openid_client;
+
 mod path;
 mod postgres;
 mod restarts;
 mod revocations;
 mod tokens;
+mod trusted;
 mod users;

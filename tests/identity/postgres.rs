@@ -9,6 +9,7 @@ use harness::{Files, Issuer, Process};
 use serde_json::json;
 use tempfile::TempDir;
 
+use crate::applications;
 use crate::key_manager::{CONTROL, KeyManager, error, success};
 
 /// A server with an empty database, stopped when dropped.
@@ -93,6 +94,7 @@ fn the_key_manager_works_on_postgresql() {
     let form = "grant_type=password&username=admin&password=correct+horse+battery&scope=read";
     let issued = manager.token(login, form);
     let text = |name: &str| issued[name].as_str().unwrap();
+    applications_are_numbered(&manager);
     let manager = manager.restart();
     assert!(manager.is_active(login, text("access_token")));
     let form = format!("grant_type=refresh_token&refresh_token={}", text("refresh_token"));
@@ -108,6 +110,20 @@ fn the_key_manager_works_on_postgresql() {
     drop(server);
     let away = manager.post("/oauth2/token", Some(login), "grant_type=client_credentials");
     assert_eq!(error(&away), "503 temporarily_unavailable");
+}
+
+fn applications_are_numbered(manager: &KeyManager) {
+    for name in ["a", "b", "c"] {
+        assert_eq!(applications::put(manager, name, name, &["A"]), 201);
+    }
+    let all = applications::changes(manager, "?after=0");
+    assert_eq!(applications::names(&all), "a b c");
+    assert_eq!(applications::put(manager, "a", "a", &[]), 204);
+    assert_eq!(applications::send(manager, "DELETE", "b", &json!({})).status, 204);
+    let taken = json!({ "keys": [{ "client_id": "c" }] });
+    assert_eq!(error(&applications::send(manager, "PUT", "d", &taken)), "409 conflict");
+    let some = applications::changes(manager, &format!("?after={}", all["revision"]));
+    assert_eq!(applications::names(&some), "a -b");
 }
 
 #[test]

@@ -413,17 +413,20 @@ pub const INTROSPECTION_BYTES_MAX: usize = 64 * KIB as usize;
 /// Revoked tokens of one issuer that are known; a million takes about 100 MB, shared by the workers. More: they are
 /// accepted until some of the others expire, with a diagnostic.
 pub const REVOKED_TOKENS_MAX: usize = 1_000_000;
-/// Longest wait of a request for the next revocation, in seconds. Longer: the next request.
-pub const REVOCATIONS_WAIT_S: u64 = 20;
-/// Largest response with revocations, in bytes. Larger: it fails, and what is known stays in use.
-pub const REVOCATIONS_BYTES_MAX: usize = 4 * MIB as usize;
-/// Pause between two such requests, in milliseconds, so that many revocations arrive together.
-pub const REVOCATIONS_PAUSE_MS: u64 = 100;
-/// First retry interval after a failed request for revocations, in milliseconds; it doubles up to
-/// `REVOCATIONS_RETRY_MS_MAX`.
-pub const REVOCATIONS_RETRY_MS_MIN: u64 = 250;
+/// Longest wait of a request to a control plane for the next revocation or application, in seconds. Longer: the next
+/// request.
+pub const FEED_WAIT_S: u64 = 20;
+/// Largest response to such a request, in bytes. Larger: it fails, and what is known stays in use.
+pub const FEED_BYTES_MAX: usize = 4 * MIB as usize;
+/// Pause between two such requests, in milliseconds, so that many changes arrive together.
+pub const FEED_PAUSE_MS: u64 = 100;
+/// First retry interval after such a request failed, in milliseconds; it doubles up to `FEED_RETRY_MS_MAX`.
+pub const FEED_RETRY_MS_MIN: u64 = 250;
 /// Longest such interval, in milliseconds.
-pub const REVOCATIONS_RETRY_MS_MAX: u64 = 2_000;
+pub const FEED_RETRY_MS_MAX: u64 = 2_000;
+/// Longest line of the file in which a gateway keeps the applications of a control plane, in bytes. Longer: the file is
+/// damaged, and all applications are fetched again.
+pub const APPLICATION_LINE_BYTES_MAX: u64 = 4 * MIB as u64;
 /// Interval at which revoked tokens that have expired are removed, in seconds.
 pub const REVOKED_SWEEP_S: u64 = 60;
 /// Largest JWKS document, in bytes. Larger: rejected, and the last good one stays in use.

@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         https: false,
         clock: Arc::new(clock.clone()),
         fetch: Arc::new(|_| Err("no issuer has a URL".to_owned())),
-        ask_revocations: Arc::new(|_, _| Err("no issuer has a URL".to_owned())),
+        ask_feed: Arc::new(|_, _| Err("no issuer has a URL".to_owned())),
     };
     let (follower, snapshot) = Follower::load(settings, options)?;
     println!("{} APIs loaded in {} ms", snapshot.apis.len(), clock.now().mono_us / 1_000);

@@ -112,7 +112,7 @@ pub fn defaults(settings: &Settings) -> Defaults {
         try_ms: settings.gateway.try_ms,
         retry_budget_percent: settings.gateway.retry_budget_percent,
         issuers_configured: !settings.issuers.is_empty(),
-        applications_configured: !settings.gateway.applications.is_empty(),
+        applications_configured: settings.has_applications(),
         credentials: settings.credentials.iter().map(|(name, _)| name.clone()).collect(),
         users_configured: !settings.users.is_empty(),
         strict_paths: settings.gateway.strict_paths,

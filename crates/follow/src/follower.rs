@@ -1,6 +1,7 @@
 //! The follower's thread: receives events, waits until changes are complete, reads, and publishes.
 
 mod apis;
+mod control_plane;
 mod others;
 mod restore;
 mod revocations;
@@ -20,11 +21,13 @@ use wire::tls::ServerCertificates;
 
 use crate::catalogue::Catalogue;
 use crate::configuration::ConfigurationError;
+use crate::control_plane::{ControlPlane, Heard};
 use crate::debounce::{ChangeKind, Debounce};
+use crate::feed::AskFeed;
 use crate::fetch::{self, Fetch, Fetched};
 use crate::issuers::Issuers;
 use crate::kept::Kept;
-use crate::revocations::{AskRevocations, Asked, Followed};
+use crate::revocations::{Asked, Followed};
 use crate::shared::Shared;
 use crate::snapshots::Written;
 use crate::status::{Posted, Status};
@@ -61,7 +64,7 @@ pub struct Options {
     pub https: bool,
     pub clock: Arc<dyn Clock + Send + Sync>,
     pub fetch: Fetch,
-    pub ask_revocations: AskRevocations,
+    pub ask_feed: AskFeed,
 }
 
 /// Everything that is watched, as it was last read.
@@ -77,12 +80,13 @@ pub struct Follower {
     secrets: Vec<PathBuf>,
     clock: Arc<dyn Clock + Send + Sync>,
     fetch: Fetch,
-    ask_revocations: AskRevocations,
+    ask_feed: AskFeed,
     status: Arc<Status>,
     certificates: Arc<ServerCertificates>,
     catalogue: Catalogue,
     issuers: Issuers,
     followed: Vec<(Followed, Kept)>,
+    control_plane: Option<ControlPlane>,
     /// Of the last snapshot.
     artefacts: Arc<ArtefactSet>,
     /// Of the last snapshot.
@@ -135,6 +139,7 @@ enum Message {
     File(FileEvent),
     Fetched(Fetched),
     Revocations(Asked),
+    Applications(Heard),
     /// A snapshot was written, or not, in so many microseconds.
     Saved(Result<Written, String>, u64),
     UnknownKid(String),
@@ -182,7 +187,7 @@ impl Follower {
         settings: Settings,
         options: Options,
     ) -> Result<(Self, Arc<Snapshot>), ConfigurationError> {
-        let Options { configuration, https, clock, fetch, ask_revocations } = options;
+        let Options { configuration, https, clock, fetch, ask_feed } = options;
         let now = clock.now();
         let status = Arc::new(Status::default());
         // Before they are read, so that later changes are noticed.
@@ -200,12 +205,13 @@ impl Follower {
             secrets: Vec::new(),
             clock,
             fetch,
-            ask_revocations,
+            ask_feed,
             status,
             certificates,
             catalogue: Catalogue::default(),
             issuers: Issuers::default(),
             followed: Vec::new(),
+            control_plane: None,
             artefacts: Arc::default(),
             plans: Arc::default(),
             shared: Shared::default(),
@@ -236,6 +242,9 @@ impl Follower {
         let mut work = Work::default();
         follower.walk(Walk::Reload, &mut work);
         follower.read_apis(work);
+        // After the files, which therefore have what both claim.
+        follower.configure_control_plane();
+        follower.ask_control_plane();
         follower.wait_for_keys();
         follower.restore()?;
         if follower.restored.is_empty() {
@@ -326,6 +335,7 @@ impl Follower {
             Message::Revocations(asked) => {
                 self.revoked(asked, |follower| follower.publish(publish));
             }
+            Message::Applications(heard) => self.heard(heard, |one| one.publish(publish)),
             Message::Saved(result, took_us) => self.saved(result, took_us),
             Message::UnknownKid(issuer) => {
                 if !self.issuers.unknown_kid(&issuer, now_us) {
@@ -416,8 +426,8 @@ impl Follower {
             self.plans = Arc::new(self.settings.plans.clone());
         }
         let plans = Arc::clone(&self.plans);
-        let applications = (!self.settings.gateway.applications.is_empty())
-            .then(|| Arc::clone(self.catalogue.applications()));
+        let applications =
+            self.settings.has_applications().then(|| Arc::clone(self.catalogue.applications()));
         Arc::new(Snapshot {
             revision: self.revision,
             apis,
@@ -434,13 +444,15 @@ impl Follower {
             fetch::start(&self.fetch, name, source, self.sender.clone(), Message::Fetched);
         }
         self.ask_for_revocations();
+        self.ask_control_plane();
     }
 
     fn next_us(&self) -> u64 {
         let missing = self.missing.values().min().copied();
-        let revocations = self.followed.iter().filter_map(|(one, _)| one.due_us()).min();
+        let revocations = self.followed.iter().filter_map(|(one, _)| one.next.due_us()).min();
+        let applications = self.control_plane.as_ref().and_then(|one| one.next.due_us());
         let (issuers, saving) = (self.issuers.next_us(), self.saving.next_us());
-        let times = [self.debounce.next_us(), missing, issuers, revocations, saving];
+        let times = [self.debounce.next_us(), missing, issuers, revocations, applications, saving];
         times.into_iter().flatten().min().unwrap_or(u64::MAX).min(self.poll_us)
     }
 
@@ -507,7 +519,7 @@ mod tests {
             https: false,
             clock: Arc::new(SystemClock::new()),
             fetch: Arc::new(|_| Err(String::new())),
-            ask_revocations: Arc::new(|_, _| Err(String::new())),
+            ask_feed: Arc::new(|_, _| Err(String::new())),
         };
         Follower::load(settings, options).unwrap().0
     }

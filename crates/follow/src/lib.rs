@@ -1,6 +1,6 @@
 //! Watches files and key sets, and publishes what the gateway serves.
 //!
-//! Place in the flow: files, JWKS --> `formats` --> **follow** --> `model::Snapshot` --> gateway.
+//! Place in the flow: files, JWKS, control plane --> `formats` --> **follow** --> `model::Snapshot` --> gateway.
 //! It reads API descriptions, Synapse artefacts, `penstock.toml`, keys and certificates, watches them, and calls back
 //! with each [`Change`]. After an invalid change the last valid version keeps serving, and
 //! [`Status`] has the diagnostics.
@@ -13,9 +13,11 @@
 mod catalogue;
 mod certificates;
 mod configuration;
+mod control_plane;
 mod debounce;
 mod discovery;
 mod documents;
+mod feed;
 mod fetch;
 mod follower;
 mod issuers;
@@ -33,8 +35,8 @@ mod write;
 pub use certificates::{client_auth, server_certificates};
 pub use configuration::{ConfigurationError, check_settings, defaults, read_pem, read_settings};
 pub use documents::{Checked, check};
+pub use feed::AskFeed;
 pub use fetch::Fetch;
 pub use follower::{Change, Follower, Handle, OnUnknownKid, Options, Publish};
-pub use revocations::AskRevocations;
 pub use status::{Reloads, Status};
 pub use write::{write_private, write_public};

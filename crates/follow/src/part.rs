@@ -8,6 +8,8 @@ use formats::openapi::{self, normalised};
 use formats::synapse;
 use model::{Api, Application, ArtefactKind, ArtefactSet, Diagnostic, KeyCredential, Severity};
 
+use crate::shared::Shared;
+
 /// What a file contributes.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Part {
@@ -58,6 +60,13 @@ impl Content {
         let (application, diagnostics) = read;
         let part = application.map(|application| Part::Application(Arc::new(application)));
         Self { part, diagnostics, placeholder: None }
+    }
+
+    /// Replaces the subscriptions of an application by equal ones that are known.
+    pub(crate) fn share(&mut self, shared: &Shared) {
+        if let Some(Part::Application(application)) = &mut self.part {
+            shared.share(Arc::make_mut(application));
+        }
     }
 
     /// Of a file that cannot be read.

@@ -1,24 +1,20 @@
-//! The revoked tokens of issuers: what is known, and when to ask for more.
+//! The revoked tokens of issuers: what is known, and what a response adds.
 //!
 //! Architecture invariant: no files, sockets or clock: bytes and times are arguments.
 
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
-use std::thread;
 
 use base::{Now, limits};
 use jose::RevocationPage;
-use model::{IssuerSettings, Revocations, Revoked};
+use model::{Feed, IssuerSettings, Revoked};
 
-/// Asks for what was revoked after a number, and waits for it for so many seconds. Blocks, within limits of its own.
-pub type AskRevocations =
-    Arc<dyn Fn(&Revocations, (u64, u64)) -> Result<Vec<u8>, String> + Send + Sync>;
+use crate::feed::Next;
 
 /// The response to one request.
 #[derive(Debug)]
 pub(crate) struct Asked {
     /// The `iss` of the issuer, and where it was asked.
-    pub(crate) issuer: (String, Revocations),
+    pub(crate) issuer: (String, Feed),
     pub(crate) result: Result<Vec<u8>, String>,
 }
 
@@ -28,15 +24,8 @@ pub(crate) struct Followed {
     /// The `name` and `iss` of the issuer.
     pub(crate) name: String,
     pub(crate) iss: String,
-    from: Revocations,
-    /// The number up to which all is known.
-    pub(crate) revision: u64,
+    pub(crate) next: Next,
     pub(crate) revoked: Arc<Revoked>,
-    /// When to ask, in microseconds. `None`: a request is in progress.
-    due_us: Option<u64>,
-    failures: u32,
-    /// Whether the issuer has responded: from then on, requests wait for the next revocation.
-    responded: bool,
     swept_s: u64,
 }
 
@@ -57,12 +46,8 @@ impl Followed {
         Some(Self {
             name: settings.name.clone(),
             iss: settings.iss.clone(),
-            from: settings.revocations.clone()?,
-            revision,
+            next: Next::new(settings.revocations.clone()?, revision, now),
             revoked: Arc::new(revoked),
-            due_us: Some(now.mono_us),
-            failures: 0,
-            responded: false,
             swept_s: now.unix_s,
         })
     }
@@ -71,51 +56,13 @@ impl Followed {
     pub(crate) fn is_of(&self, settings: &IssuerSettings) -> bool {
         self.name == settings.name
             && self.iss == settings.iss
-            && settings.revocations.as_ref() == Some(&self.from)
+            && settings.revocations.as_ref() == Some(&self.next.from)
     }
 
     /// Whether `asked` is a response for it.
     pub(crate) fn has_asked(&self, asked: &Asked) -> bool {
         let (iss, from) = &asked.issuer;
-        self.iss == *iss && self.from == *from && self.due_us.is_none()
-    }
-
-    /// Whether the first request is in progress.
-    pub(crate) fn is_first(&self) -> bool {
-        self.due_us.is_none() && !self.responded && self.failures == 0
-    }
-
-    pub(crate) fn due_us(&self) -> Option<u64> {
-        self.due_us
-    }
-
-    /// Starts a request if one is due. The result is sent to `sender` in every case.
-    pub(crate) fn ask<M: Send + 'static>(
-        &mut self,
-        ask: &AskRevocations,
-        now_us: u64,
-        sender: &Sender<M>,
-        wrap: fn(Asked) -> M,
-    ) {
-        if self.due_us.take_if(|due_us| *due_us <= now_us).is_none() {
-            return;
-        }
-        // The first response comes at once, since the gateway waits for it before it opens its listeners.
-        let wait_s = if self.responded { limits::REVOCATIONS_WAIT_S } else { 0 };
-        let (ask, request) = (Arc::clone(ask), (self.revision, wait_s));
-        let issuer = (self.iss.clone(), self.from.clone());
-        let (for_thread, on_failure) = ((issuer.clone(), sender.clone()), (issuer, sender.clone()));
-        let spawned = thread::Builder::new().name("revocations".to_owned()).spawn(move || {
-            let (issuer, sender) = for_thread;
-            let result = ask(&issuer.1, request);
-            // Fails if the follower has stopped.
-            drop(sender.send(wrap(Asked { issuer, result })));
-        });
-        if let Err(error) = spawned {
-            let (issuer, sender) = on_failure;
-            let result = Err(format!("cannot start a thread: {error}"));
-            drop(sender.send(wrap(Asked { issuer, result })));
-        }
+        self.iss == *iss && self.next.from == *from && self.next.is_asking()
     }
 
     /// Adds what a response has, and schedules the next request.
@@ -128,14 +75,7 @@ impl Followed {
         now: Now,
     ) -> Result<Changed, String> {
         let page = result.and_then(|response| self.page(&response));
-        self.failures = if page.is_ok() { 0 } else { self.failures.saturating_add(1) };
-        self.responded |= page.is_ok();
-        let wait_ms = match self.failures {
-            0 => limits::REVOCATIONS_PAUSE_MS,
-            _ => (limits::REVOCATIONS_RETRY_MS_MIN << self.failures.saturating_sub(1).min(16))
-                .min(limits::REVOCATIONS_RETRY_MS_MAX),
-        };
-        self.due_us = Some(now.mono_us.saturating_add(wait_ms.saturating_mul(1_000)));
+        self.next.schedule(page.is_ok(), now);
         let mut changed = Changed::default();
         let mut revoked = Revoked::clone(&self.revoked);
         if now.unix_s.saturating_sub(self.swept_s) >= limits::REVOKED_SWEEP_S {
@@ -143,7 +83,7 @@ impl Followed {
             changed.revoked |= revoked.sweep(now.unix_s);
         }
         if let Ok(Some(page)) = &page {
-            self.revision = page.revision;
+            self.next.revision = page.revision;
             for (hash, exp_s) in &page.revoked {
                 changed.revoked |= revoked.add(*hash, until_s(*exp_s));
             }
@@ -162,7 +102,7 @@ impl Followed {
             let most = limits::REVOKED_TOKENS_MAX;
             return Err(format!("more than {most} revoked tokens; some have to expire first"));
         }
-        Ok((page.revision != self.revision || !page.revoked.is_empty()).then_some(page))
+        Ok((page.revision != self.next.revision || !page.revoked.is_empty()).then_some(page))
     }
 }
 
@@ -178,7 +118,7 @@ mod tests {
     use super::*;
 
     fn followed() -> Followed {
-        let from = Revocations {
+        let from = Feed {
             url: "https://id.example/revocations".to_owned(),
             client_id: "gateway".to_owned(),
             client_secret: Vec::new(),
@@ -211,8 +151,8 @@ mod tests {
         let mut followed = followed();
         let changed = followed.conclude(page(5, &[1, 2]), at(1)).unwrap();
         assert!(changed.revoked && changed.page.is_some());
-        assert_eq!((followed.revision, followed.revoked.len()), (5, 2));
-        assert_eq!(followed.due_us(), Some(1_100_000), "the next request begins soon");
+        assert_eq!((followed.next.revision, followed.revoked.len()), (5, 2));
+        assert_eq!(followed.next.due_us(), Some(1_100_000), "the next request begins soon");
         let before = Arc::clone(&followed.revoked);
         assert_eq!(followed.conclude(page(5, &[]), at(2)), Ok(Changed::default()));
         assert!(Arc::ptr_eq(&before, &followed.revoked), "nothing to publish");
@@ -226,10 +166,10 @@ mod tests {
         followed.conclude(page(5, &[1]), at(1)).unwrap();
         for wait_us in [250_000, 500_000, 1_000_000, 2_000_000, 2_000_000] {
             followed.conclude(Err("no route".to_owned()), at(1)).unwrap_err();
-            assert_eq!(followed.due_us(), Some(1_000_000 + wait_us));
+            assert_eq!(followed.next.due_us(), Some(1_000_000 + wait_us));
         }
         followed.conclude(Ok(b"{}".to_vec()), at(1)).unwrap_err();
-        assert_eq!((followed.revision, followed.revoked.len()), (5, 1));
+        assert_eq!((followed.next.revision, followed.revoked.len()), (5, 1));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use base::limits;
-use model::{Api, Diagnostic, Endpoint, Severity};
+use model::{Api, Application, Diagnostic, Endpoint, Severity};
 
 use crate::address;
 use crate::declarative;
@@ -104,16 +104,20 @@ fn endpoints_read_back(api: &Api) {
 /// When a property does not hold.
 fn quotas(data: &[u8]) {
     let names: Vec<_> = declarative::shipped().iter().map(|plan| plan.name.clone()).collect();
-    let read = || declarative::read_application(Path::new("a.toml"), data, &names);
-    let (application, diagnostics) = read();
-    bounded(&diagnostics, application.is_some());
-    assert_eq!((&application, &diagnostics), (&read().0, &read().1), "reading twice differs");
-    if let Some(application) = application {
+    let check = |read: &dyn Fn() -> (Option<Application>, Vec<Diagnostic>)| {
+        let (application, diagnostics) = read();
+        bounded(&diagnostics, application.is_some());
+        assert_eq!((&application, &diagnostics), (&read().0, &read().1), "reading twice differs");
+        let Some(application) = application else { return };
         let named =
             application.subscriptions.iter().map(|one| &one.plan).chain([&application.plan]);
         for plan in named.flatten() {
             assert!(names.iter().any(|name| name.eq_ignore_ascii_case(plan)), "`{plan}`");
         }
+    };
+    check(&|| declarative::read_application(Path::new("a.toml"), data, &names));
+    if let Ok(document) = serde_json::from_slice(data) {
+        check(&|| declarative::read_published(Path::new("a"), "a", &document, &names));
     }
     for file in ["plans.toml", "policies.yaml"] {
         let (plans, diagnostics) = declarative::read_plans(&[(file.into(), Ok(data.to_vec()))]);

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use base::limits::{self, BODY_BUFFER_BYTES, HEALTH_CHECKS_MAX, OWN_IDLE_MAX, OWN_SWEEP_MS};
 use base::{SystemClock, SystemEntropy};
-use model::{Revocations, Settings};
+use model::{Feed, FeedRequest, Settings};
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::{LocalSet, spawn_local};
@@ -98,29 +98,34 @@ impl Upstreams {
         }
     }
 
-    /// Asks for what was revoked after the number `after`, and waits for it for up to `wait_s`.
+    /// Asks a control plane for what comes after a number, and waits for it.
     ///
     /// # Errors
     /// What went wrong, for a diagnostic.
-    pub fn fetch_revocations(
+    pub fn fetch_feed(
         &self,
-        from: &Revocations,
-        (after, wait_s): (u64, u64),
+        from: &Feed,
+        request: FeedRequest,
         tls: &Arc<ClientTls>,
     ) -> Result<Vec<u8>, String> {
+        let FeedRequest { after, wait_s, full } = request;
         let wait_ms = u32::try_from(wait_s.saturating_mul(1_000)).unwrap_or(u32::MAX);
         let bounds = Bounds {
-            bytes_max: limits::REVOCATIONS_BYTES_MAX,
+            bytes_max: limits::FEED_BYTES_MAX,
             total_ms: wait_ms.saturating_add(limits::JWKS_FETCH_MS_MAX),
         };
         let separator = if from.url.contains('?') { '&' } else { '?' };
-        let url = format!("{}{separator}after={after}&wait_s={wait_s}", from.url);
+        let full = if full { "&full=true" } else { "" };
+        let url = format!("{}{separator}after={after}&wait_s={wait_s}{full}", from.url);
         let login = fetch::basic(&from.client_id, &from.client_secret);
         let fetched = self.fetch(&url, Some(login), tls, bounds);
         let fetched = fetched.map_err(|error| error.to_string())?;
         match fetched.status {
             200 => Ok(fetched.body),
             401 => Err("status 401: the server rejects `client_id` and `client_secret`".to_owned()),
+            403 => {
+                Err("status 403: register the client with the scope `penstock_gateway`".to_owned())
+            }
             status => Err(format!("the server responded with status {status}")),
         }
     }

@@ -1,13 +1,12 @@
 //! `/oauth2/authorize`: the authorisation code grant with PKCE. Source: RFC 6749 section 4.1, RFC 7636, RFC 9207.
 
-use std::net::IpAddr;
-
 use http::StatusCode;
 use store::{Client, Code};
 
 use crate::form::Form;
 use crate::manager::{Manager, is_name};
 use crate::oidc::{OPENID, with_parameters};
+use crate::peer::Peer;
 use crate::reply::{Refusal, Reply};
 use crate::sign_in::Page;
 use crate::token::{granted, has};
@@ -52,7 +51,7 @@ pub(crate) async fn ask(manager: &Manager, form: &Form) -> Result<Reply, Refusal
 }
 
 /// POST: what the user decided on the page.
-pub(crate) async fn decide(manager: &Manager, form: &Form, peer: IpAddr) -> Result<Reply, Refusal> {
+pub(crate) async fn decide(manager: &Manager, form: &Form, peer: &Peer) -> Result<Reply, Refusal> {
     let asked = asked(manager, form).await?;
     let wanted = match wanted(&asked, form) {
         Ok(wanted) => wanted,

@@ -1,7 +1,5 @@
 //! Devices without a browser: the user signs in on another one, with a short code. Source: RFC 8628.
 
-use std::net::IpAddr;
-
 use base::Entropy;
 use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
@@ -12,9 +10,10 @@ use crate::form::Form;
 use crate::manager::Manager;
 use crate::metadata::origin;
 use crate::oidc::{OPENID, SignIn, with_parameters};
+use crate::peer::Peer;
 use crate::reply::{Refusal, Reply};
 use crate::sign_in::Page;
-use crate::token::{Grant, granted, has, issue};
+use crate::token::{Grant, Requester, granted, has, issue};
 use crate::{limits, reply, secrets};
 
 pub(crate) const GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
@@ -28,7 +27,7 @@ pub(crate) async fn authorize(
     manager: &Manager,
     head: &HeaderMap,
     form: &Form,
-    peer: IpAddr,
+    peer: &Peer,
 ) -> Result<Reply, Refusal> {
     let client = manager.client_or_public(head, form, peer).await?;
     if !has(&client.grants, GRANT) {
@@ -63,7 +62,7 @@ pub(crate) async fn authorize(
 }
 
 /// GET: the page on which the user enters the code, or, with a code, decides.
-pub(crate) async fn ask(manager: &Manager, form: &Form, peer: IpAddr) -> Result<Reply, Refusal> {
+pub(crate) async fn ask(manager: &Manager, form: &Form, peer: &Peer) -> Result<Reply, Refusal> {
     match form.get("user_code") {
         None => Ok(code_page(StatusCode::OK, "")),
         Some(code) => match waiting(manager, code, peer).await? {
@@ -74,7 +73,7 @@ pub(crate) async fn ask(manager: &Manager, form: &Form, peer: IpAddr) -> Result<
 }
 
 /// POST: what the user decided.
-pub(crate) async fn decide(manager: &Manager, form: &Form, peer: IpAddr) -> Result<Reply, Refusal> {
+pub(crate) async fn decide(manager: &Manager, form: &Form, peer: &Peer) -> Result<Reply, Refusal> {
     let code = form.required("user_code", "`user_code` is missing")?;
     let Some((device, client)) = waiting(manager, code, peer).await? else {
         return Ok(code_page(StatusCode::BAD_REQUEST, "The code is not valid."));
@@ -105,9 +104,9 @@ pub(crate) async fn decide(manager: &Manager, form: &Form, peer: IpAddr) -> Resu
 async fn waiting(
     manager: &Manager,
     code: &str,
-    peer: IpAddr,
+    peer: &Peer,
 ) -> Result<Option<(Device, Client)>, Refusal> {
-    let who = [Who::Address(network(peer))];
+    let who = [Who::Address(network(peer.address))];
     manager.begin(&who)?;
     let letters: String = code.chars().filter(char::is_ascii_alphabetic).collect();
     let letters = letters.to_ascii_uppercase();
@@ -124,7 +123,7 @@ async fn waiting(
 /// The grant: the device asks again and again until the user has decided. Source: RFC 8628 section 3.5.
 pub(crate) async fn poll(
     manager: &Manager,
-    client: &Client,
+    client: &Requester,
     form: &Form,
 ) -> Result<Value, Refusal> {
     const WRONG: Refusal = Refusal::InvalidGrant("the device code is not valid");

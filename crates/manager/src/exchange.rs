@@ -2,12 +2,12 @@
 //! or fewer, and no longer valid. Source: RFC 8693 section 2.
 
 use serde_json::{Value, json};
-use store::{Client, TokenType};
+use store::TokenType;
 
 use crate::form::Form;
 use crate::manager::Manager;
 use crate::reply::Refusal;
-use crate::token::{Grant, issue, narrowed, stored};
+use crate::token::{Grant, Requester, issue, narrowed, stored};
 use crate::{inspect, secrets};
 
 pub(crate) const GRANT: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
@@ -16,7 +16,7 @@ const JWT: &str = "urn:ietf:params:oauth:token-type:jwt";
 
 pub(crate) async fn exchange(
     manager: &Manager,
-    client: &Client,
+    client: &Requester,
     form: &Form,
 ) -> Result<Value, Refusal> {
     const WRONG: Refusal =

@@ -1,7 +1,5 @@
 //! `/oauth2/introspect` (RFC 7662) and `/oauth2/revoke` (RFC 7009).
 
-use std::net::IpAddr;
-
 use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
 use store::TokenKind;
@@ -9,6 +7,7 @@ use store::TokenKind;
 use crate::form::Form;
 use crate::keys::ACCESS_TOKEN;
 use crate::manager::Manager;
+use crate::peer::Peer;
 use crate::reply::{Refusal, Reply};
 use crate::token::authorised;
 use crate::{reply, secrets};
@@ -20,7 +19,7 @@ pub(crate) async fn introspect(
     manager: &Manager,
     head: &HeaderMap,
     form: &Form,
-    peer: IpAddr,
+    peer: &Peer,
 ) -> Result<Reply, Refusal> {
     let token = form.required("token", MISSING)?;
     manager.client_or_user(head, form, peer).await?;
@@ -33,8 +32,11 @@ pub(crate) async fn active(manager: &Manager, token: &str) -> Result<Option<Valu
     let found =
         if is_jwt(token) { jwt(manager, token).await? } else { opaque(manager, token).await? };
     let Some(mut claims) = found else { return Ok(None) };
-    if claims["aut"] == authorised(true) {
-        let user = manager.store.user(claims["sub"].as_str().unwrap_or_default()).await?;
+    let subject = claims["sub"].as_str().unwrap_or_default();
+    if claims["aut"] == authorised(true) && manager.trusted.iter().any(|one| one.has(subject)) {
+        claims["username"] = claims["sub"].clone();
+    } else if claims["aut"] == authorised(true) {
+        let user = manager.store.user(subject).await?;
         // Neither removed, nor another user who got the name of a removed one later.
         let issued_s = claims["iat"].as_u64();
         let Some(user) = user.filter(|user| Some(user.created_s) <= issued_s) else {
@@ -52,7 +54,7 @@ pub(crate) async fn revoke(
     manager: &Manager,
     head: &HeaderMap,
     form: &Form,
-    peer: IpAddr,
+    peer: &Peer,
 ) -> Result<Reply, Refusal> {
     let token = form.required("token", MISSING)?;
     let client = manager.client_or_public(head, form, peer).await?;

@@ -1,16 +1,18 @@
 //! The control plane: its key manager issues OAuth2 tokens, at WSO2's paths.
 //!
-//! Place in the flow: clients of OAuth2 --> **manager** --> `store`. Gateways meet it only through the keys that it
-//! publishes and the tokens that it signs. [`routes`] lists the endpoints; each is a function of a parsed request.
+//! Place in the flow: clients of OAuth2, administrators --> **manager** --> `store`. Gateways meet it only through the
+//! keys that it publishes, the tokens that it signs, and the lists of revoked tokens and of applications. [`routes`] lists the endpoints; each is a function of a parsed request.
 //!
 //! It runs on one thread of its own, with hyper: it is not on the path of a request to an API.
 //!
 //! Architecture invariant: no SQL (that is `store`'s), no file, and no dependency on the data plane. Secrets and
 //! opaque tokens are kept only as hashes, and neither they nor passwords are logged.
 
+mod applications;
 mod assertion;
 mod attempts;
 mod authorize;
+mod bearer;
 mod device;
 mod exchange;
 mod form;
@@ -21,6 +23,7 @@ mod manager;
 mod metadata;
 mod oidc;
 mod passwords;
+mod peer;
 mod register;
 mod reply;
 mod revocations;
@@ -42,11 +45,12 @@ use store::Store;
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
-use wire::tls::ServerCertificates;
+use wire::tls::{ClientAuth, ServerCertificates};
 
 use crate::keys::Keys;
 use crate::manager::Manager;
 
+pub use bearer::TrustedIssuer;
 pub use register::put_client;
 pub use store::{Database, StoreError};
 pub use users::{ADMIN, UserChange, UserError, change_user, list_users};
@@ -60,6 +64,9 @@ pub struct Options {
     pub issuer: String,
     /// Private keys in PEM. The first signs.
     pub keys: Vec<Vec<u8>>,
+    pub trusted: Vec<TrustedIssuer>,
+    /// The CAs of clients that authenticate by certificates, in PEM. `None`: no client does.
+    pub client_ca: Option<Vec<Vec<u8>>>,
     /// The password of [`ADMIN`] if the start creates that user; `None`: one is generated.
     pub admin_password: Option<String>,
 }
@@ -71,6 +78,8 @@ pub enum StartError {
     Listen { address: SocketAddr, source: io::Error },
     #[error("{0}")]
     Keys(String),
+    #[error("`client_ca`: {0}")]
+    ClientCa(String),
     #[error("{0}")]
     Store(#[from] StoreError),
     #[error("the user `admin` cannot be created: {0}")]
@@ -155,7 +164,10 @@ struct Started {
 
 impl Started {
     fn new(options: Options) -> Result<Self, StartError> {
-        let Options { listen, certificates, database, issuer, keys, admin_password } = options;
+        let Options { listen, certificates, database, issuer, keys, .. } = options;
+        let authorities = options.client_ca.as_ref().filter(|pems| !pems.is_empty());
+        let authorities = authorities.map(|pems| ClientAuth::new(pems, false)).transpose();
+        let authorities = authorities.map_err(|error| StartError::ClientCa(error.to_string()))?;
         let keys = Keys::read(&keys).map_err(StartError::Keys)?;
         let runtime = runtime()?;
         let not_bound = |source| StartError::Listen { address: listen, source };
@@ -164,13 +176,16 @@ impl Started {
             let listener = TcpListener::bind(listen).await.map_err(not_bound)?;
             let store = Store::open(&database).await?;
             revocations::renumber(&store).await?;
-            let generated = users::first_admin(&store, admin_password).await;
+            let generated = users::first_admin(&store, options.admin_password).await;
             let generated = generated.map_err(|error| StartError::Admin(error.to_string()))?;
             Ok::<_, StartError>((listener, store, generated))
         })?;
         let address = listener.local_addr().map_err(not_bound)?;
-        let tls = wire::tls::server_config(certificates, false);
-        let manager = Arc::new(Manager::new(store, keys, issuer));
+        let clients = options.client_ca.map(|_| ClientAuth::any());
+        let tls = wire::tls::server_config_for(certificates, false, clients.as_ref());
+        let mut manager = Manager::new(store, keys, issuer, options.trusted);
+        (manager.accepts_certificates, manager.authorities) = (clients.is_some(), authorities);
+        let manager = Arc::new(manager);
         Ok(Self { runtime, address, generated, manager, listener, tls })
     }
 }

@@ -36,6 +36,10 @@ pub const DEVICE_CODE_S: u64 = 600;
 pub const DEVICE_POLL_S: u64 = 5;
 /// Longest lifetime of a client's assertion, in seconds. Longer: 401.
 pub const ASSERTION_S_MAX: u64 = 3_600;
+/// Time after which the keys of a trusted issuer are read again, in seconds.
+pub const TRUSTED_KEYS_S: u64 = 3_600;
+/// The same if none of them has signed a JWT, in seconds.
+pub const TRUSTED_KEYS_AGAIN_S: u64 = 30;
 /// Tolerance for clocks of clients that are ahead, in seconds.
 pub const SKEW_S: u64 = 60;
 /// Longest nonce of a request for an ID token, in bytes. Longer: the error `invalid_request`.
@@ -51,10 +55,16 @@ pub const CLIENT_TOKENS_MAX: u64 = 100_000;
 pub const PURGE_S: u64 = 60;
 /// Revocations in one response to a gateway that follows them. More: in the next one.
 pub const REVOCATIONS_PAGE_MAX: u32 = 10_000;
-/// Longest wait for the next revocation, in seconds. Longer: a response without one.
+/// Applications in the store. More: 503.
+pub const APPLICATIONS_MAX: u64 = 100_000;
+/// Applications in one response to a gateway that follows them. More: in the next one.
+pub const APPLICATIONS_PAGE_MAX: u32 = 1_000;
+/// Bytes of applications in one such response, if there is more than one. More: in the next one.
+pub const APPLICATIONS_PAGE_BYTES_MAX: usize = 1024 * 1024;
+/// Longest wait for the next change, in seconds. Longer: a response without one.
 pub const REVOCATIONS_WAIT_S_MAX: u64 = 20;
-/// Interval at which the store is asked whether there are new revocations, in milliseconds, while a gateway waits for
-/// them: another instance, or a command, may have revoked a token.
+/// Interval at which the store is asked whether there are changes, in milliseconds, while a gateway waits for them:
+/// another instance, or a command, may have made them.
 pub const REVISION_POLL_MS: u64 = 250;
 /// Longest client name and user name, in bytes. Longer: 400.
 pub const NAME_BYTES_MAX: usize = 190;

@@ -1,6 +1,5 @@
 //! What all endpoints use: the store, the keys, the clock; and who sends a request.
 
-use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -11,21 +10,34 @@ use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use store::{Client, Store, User};
 use tokio::sync::watch;
+use wire::tls::ClientAuth;
 
 use crate::attempts::{Attempts, Who, network};
+use crate::bearer::{Trusted, TrustedIssuer};
 use crate::form::{Form, decoded};
 use crate::keys::Keys;
 use crate::passwords::{Busy, Passwords};
+use crate::peer::Peer;
 use crate::reply::Refusal;
 use crate::{limits, secrets};
 
 const TWO_METHODS: Refusal = Refusal::InvalidRequest("more than one method to authenticate");
+
+/// Who sends a request.
+pub(crate) enum Sender {
+    Client(Client),
+    User(User),
+}
 
 pub(crate) struct Manager {
     pub(crate) store: Store,
     pub(crate) keys: Keys,
     /// The `iss` of tokens.
     pub(crate) issuer: String,
+    pub(crate) trusted: Vec<Trusted>,
+    /// Whether clients may authenticate by certificates; the CAs of those that are not self-signed.
+    pub(crate) accepts_certificates: bool,
+    pub(crate) authorities: Option<ClientAuth>,
     pub(crate) clock: SystemClock,
     passwords: Passwords,
     pub(crate) attempts: Attempts,
@@ -33,16 +45,24 @@ pub(crate) struct Manager {
     rows: AtomicU64,
     /// Clients that have too many tokens, as of the last count.
     full: Mutex<Vec<String>>,
-    /// The number of the last revocation, while gateways wait for the next one.
+    /// The number of the last change, while gateways wait for the next one.
     pub(crate) revision: watch::Sender<u64>,
 }
 
 impl Manager {
-    pub(crate) fn new(store: Store, keys: Keys, issuer: String) -> Self {
+    pub(crate) fn new(
+        store: Store,
+        keys: Keys,
+        issuer: String,
+        trusted: Vec<TrustedIssuer>,
+    ) -> Self {
         Self {
             store,
             keys,
             issuer,
+            trusted: trusted.into_iter().map(Trusted::new).collect(),
+            accepts_certificates: false,
+            authorities: None,
             clock: SystemClock::new(),
             passwords: Passwords::new(),
             attempts: Attempts::new(),
@@ -102,40 +122,48 @@ impl Manager {
         self.rows.fetch_add(count, Ordering::Relaxed)
     }
 
-    /// The client that sends the request, by HTTP Basic, by parameters, or, if it is public, by its id alone. Source: RFC
-    /// 6749 sections 2.3.1 and 3.2.1.
+    /// The client that sends the request, as [`Self::client`], or, if it is public, by its id alone. Source: RFC 6749
+    /// section 3.2.1.
     pub(crate) async fn client_or_public(
         &self,
         head: &HeaderMap,
         form: &Form,
-        peer: IpAddr,
+        peer: &Peer,
     ) -> Result<Client, Refusal> {
         let presents_nothing = !head.contains_key(AUTHORIZATION);
         let presents = |name| form.get(name).is_some();
         let proof = presents("client_secret") || presents("client_assertion");
         let id = form.get("client_id").filter(|_| !proof);
-        match id.filter(|id| presents_nothing && is_name(id)) {
-            Some(id) => {
-                let client = self.store.client(id).await?;
-                client.filter(Client::is_public).ok_or(Refusal::InvalidClient)
-            }
-            None => self.client(head, form, peer).await,
+        if let Some(id) = id.filter(|id| presents_nothing && is_name(id))
+            && let Some(client) = self.store.client(id).await?.filter(Client::is_public)
+        {
+            return Ok(client);
         }
+        self.client(head, form, peer).await
     }
 
-    /// The client that sends the request, by HTTP Basic or by parameters. Source: RFC 6749 section 2.3.1, RFC 7521 section
-    /// 4.2.
+    /// The client that sends the request, by HTTP Basic, by parameters or by its certificate. Source: RFC 6749 section
+    /// 2.3.1, RFC 7521 section 4.2, RFC 8705 section 2.
     pub(crate) async fn client(
         &self,
         head: &HeaderMap,
         form: &Form,
-        peer: IpAddr,
+        peer: &Peer,
     ) -> Result<Client, Refusal> {
         if let Some(assertion) = form.get("client_assertion") {
             if head.contains_key(AUTHORIZATION) || form.get("client_secret").is_some() {
                 return Err(TWO_METHODS);
             }
             return self.client_by_assertion(form, assertion, peer).await;
+        }
+        if !head.contains_key(AUTHORIZATION)
+            && form.get("client_secret").is_none()
+            && !peer.certificates.is_empty()
+            && let Some(id) = form.get("client_id").filter(|id| is_name(id))
+        {
+            let client = self.store.client(id).await?;
+            let own = client.filter(|client| self.has_certificate_of(client, peer));
+            return own.ok_or(Refusal::InvalidClient);
         }
         let (id, secret) = client_credentials(head, form)?;
         let client = if is_name(&id) { self.store.client(&id).await? } else { None };
@@ -150,41 +178,42 @@ impl Manager {
     }
 
     /// Counts and logs a failed attempt to authenticate as the client `id`.
-    pub(crate) fn wrong_client(&self, id: &str, exists: bool, peer: IpAddr) -> Refusal {
-        if let Err(slowed) = self.begin(&[Who::Account(id, network(peer))]) {
+    pub(crate) fn wrong_client(&self, id: &str, exists: bool, peer: &Peer) -> Refusal {
+        if let Err(slowed) = self.begin(&[Who::Account(id, network(peer.address))]) {
             return slowed;
         }
         log_failure("client", exists.then_some(id), peer);
         Refusal::InvalidClient
     }
 
-    /// Authenticates the sender as a client, or as a user if HTTP Basic does not name a client.
+    /// The client who sends the request, or the user, if HTTP Basic does not name a client.
     pub(crate) async fn client_or_user(
         &self,
         head: &HeaderMap,
         form: &Form,
-        peer: IpAddr,
-    ) -> Result<(), Refusal> {
+        peer: &Peer,
+    ) -> Result<Sender, Refusal> {
         let name = basic(head)?.map(|(name, _)| name).filter(|name| is_name(name));
         let by_user = match name {
             Some(name) => self.store.client(&name).await?.is_none(),
             None => false,
         };
         if by_user {
-            self.user(head, peer).await.map(drop)
+            self.user(head, peer).await.map(Sender::User)
         } else {
-            self.client(head, form, peer).await.map(drop)
+            self.client(head, form, peer).await.map(Sender::Client)
         }
     }
 
     /// The administrator who sends the request, by HTTP Basic.
-    pub(crate) async fn admin(&self, head: &HeaderMap, peer: IpAddr) -> Result<String, Refusal> {
+    pub(crate) async fn admin(&self, head: &HeaderMap, peer: &Peer) -> Result<String, Refusal> {
         let user = self.user(head, peer).await?;
-        if user.admin { Ok(user.name) } else { Err(Refusal::Forbidden) }
+        const WHY: Refusal = Refusal::Forbidden("only an administrator may do this");
+        if user.admin { Ok(user.name) } else { Err(WHY) }
     }
 
     /// The user who sends the request, by HTTP Basic. Source: RFC 7617.
-    async fn user(&self, head: &HeaderMap, peer: IpAddr) -> Result<User, Refusal> {
+    async fn user(&self, head: &HeaderMap, peer: &Peer) -> Result<User, Refusal> {
         let (name, password) = basic(head)?.ok_or(Refusal::InvalidUser)?;
         self.signed_in(&name, &password, peer).await?.ok_or(Refusal::InvalidUser)
     }
@@ -194,12 +223,12 @@ impl Manager {
         &self,
         name: &str,
         password: &str,
-        peer: IpAddr,
+        peer: &Peer,
     ) -> Result<Option<User>, Refusal> {
         if password.len() > base::limits::PASSWORD_BYTES_MAX || !is_name(name) {
             return Ok(None);
         }
-        let network = network(peer);
+        let network = network(peer.address);
         let who = [Who::Account(name, network), Who::User(name), Who::Address(network)];
         self.begin(&who)?;
         let user = self.store.user(name).await.inspect_err(|_| self.attempts.withdrawn(&who))?;
@@ -234,9 +263,9 @@ impl Manager {
 }
 
 /// Only a name that exists: another may be a password in the wrong field. The log counts repeated lines.
-fn log_failure(kind: &'static str, name: Option<&str>, peer: IpAddr) {
+fn log_failure(kind: &'static str, name: Option<&str>, peer: &Peer) {
     let name = name.unwrap_or("(unknown)");
-    tracing::warn!(kind, name, address = %peer, "failed attempt to authenticate");
+    tracing::warn!(kind, name, address = %peer.address, "failed attempt to authenticate");
 }
 
 /// Whether `text` can be the name of a user or client.

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::manager::Manager;
 use crate::oidc::OPENID;
-use crate::register::AUTHENTICATION;
+use crate::register::methods;
 use crate::reply::{self, Reply};
 use crate::token::GRANTS;
 
@@ -19,6 +19,8 @@ pub(crate) fn discovery(manager: &Manager) -> Reply {
     let base = origin(&manager.issuer);
     let asymmetric = Algorithm::ALL.map(|algorithm| algorithm.to_string());
     let asymmetric = asymmetric.iter().filter(|name| !name.starts_with("HS")).collect::<Vec<_>>();
+    let methods = methods(manager);
+    let with_proof: Vec<_> = methods.iter().filter(|method| **method != "none").collect();
     let document = json!({
         "issuer": manager.issuer,
         "authorization_endpoint": format!("{base}/oauth2/authorize"),
@@ -45,10 +47,10 @@ pub(crate) fn discovery(manager: &Manager) -> Reply {
         "response_types_supported": ["code"],
         "code_challenge_methods_supported": ["S256"],
         "authorization_response_iss_parameter_supported": true,
-        "token_endpoint_auth_methods_supported": AUTHENTICATION,
-        "revocation_endpoint_auth_methods_supported": AUTHENTICATION,
-        "introspection_endpoint_auth_methods_supported":
-            ["client_secret_basic", "client_secret_post", "private_key_jwt"],
+        "token_endpoint_auth_methods_supported": methods,
+        "revocation_endpoint_auth_methods_supported": methods,
+        "introspection_endpoint_auth_methods_supported": with_proof,
+        "tls_client_certificate_bound_access_tokens": manager.accepts_certificates,
         "token_endpoint_auth_signing_alg_values_supported": asymmetric,
         "access_token_signing_alg_values_supported": manager.keys.algorithms(),
     });

@@ -13,6 +13,7 @@ use serde_json::json;
 use crate::form::Form;
 use crate::keys::ID_TOKEN;
 use crate::manager::{Manager, is_name};
+use crate::peer::Peer;
 use crate::reply::{Refusal, Reply};
 use crate::token::has;
 use crate::{inspect, limits, reply};
@@ -70,7 +71,11 @@ fn left_half(algorithm: Algorithm, text: &str) -> String {
 }
 
 /// What the key manager knows about the user whose access token is presented: the name.
-pub(crate) async fn userinfo(manager: &Manager, head: &HeaderMap) -> Result<Reply, Refusal> {
+pub(crate) async fn userinfo(
+    manager: &Manager,
+    head: &HeaderMap,
+    peer: &Peer,
+) -> Result<Reply, Refusal> {
     let mut fields = head.get_all(AUTHORIZATION).iter();
     let field = fields.next().filter(|_| fields.next().is_none());
     let field = field.and_then(|field| field.to_str().ok()).unwrap_or_default();
@@ -79,6 +84,11 @@ pub(crate) async fn userinfo(manager: &Manager, head: &HeaderMap) -> Result<Repl
         Some(_) | None => return Err(Refusal::InvalidToken),
     };
     let claims = inspect::active(manager, token).await?.ok_or(Refusal::InvalidToken)?;
+    // Source: RFC 8705 section 3.
+    let bound = claims["cnf"]["x5t#S256"].as_str();
+    if bound.is_some_and(|bound| peer.thumbprint().as_deref() != Some(bound)) {
+        return Err(Refusal::InvalidToken);
+    }
     let scope = claims["scope"].as_str().unwrap_or_default();
     match claims["username"].as_str() {
         Some(user) if has(scope, OPENID) => {

@@ -5,21 +5,28 @@
 use std::net::IpAddr;
 
 use base::{Clock, SystemClock, SystemEntropy};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use http::{HeaderMap, StatusCode};
 use jose::KeySet;
+use rustls::pki_types::ServerName;
 use serde::Deserialize;
 use serde_json::json;
 use store::{Client, Database, Store, TokenType};
 
 use crate::manager::{Manager, is_name};
+use crate::peer::{ISSUED, Peer, SELF_SIGNED};
 use crate::reply::{Refusal, Reply};
 use crate::token::GRANTS;
 use crate::users::{ADMIN, UserError};
 use crate::{limits, reply, secrets};
 
-/// How clients authenticate. Source: RFC 7591 section 2.
-pub(crate) const AUTHENTICATION: &[&str] =
+/// How clients authenticate: without a certificate, and with one. Source: RFC 7591 section 2, RFC 8705 section 2.
+const AUTHENTICATION: &[&str] =
     &["client_secret_basic", "client_secret_post", "private_key_jwt", "none"];
+const WITH_CERTIFICATE: &[&str] = &["tls_client_auth", "self_signed_tls_client_auth"];
+/// Certificates of one client.
+const CERTIFICATES_MAX: usize = 8;
 /// What a client without a secret may use: a user takes part, or PKCE and rotation protect it.
 const PUBLIC_GRANTS: &[&str] = &["authorization_code", "refresh_token", crate::device::GRANT];
 
@@ -49,8 +56,13 @@ struct Metadata {
     redirect_uris: Vec<String>,
     scope: Option<String>,
     token_endpoint_auth_method: Option<String>,
-    /// The public keys of `private_key_jwt`.
+    /// The public keys of `private_key_jwt`, or the certificates of `self_signed_tls_client_auth`.
     jwks: Option<serde_json::Value>,
+    /// The name in the certificate of `tls_client_auth`.
+    tls_client_auth_san_dns: Option<String>,
+    tls_client_auth_san_ip: Option<IpAddr>,
+    #[serde(default)]
+    tls_client_certificate_bound_access_tokens: bool,
     /// WSO2's: `JWT`, or `Default` for opaque tokens.
     token_type_extension: Option<String>,
 }
@@ -60,6 +72,8 @@ enum Proof {
     Secret,
     /// A signature by a key of this JWK set.
     Key(String),
+    /// See [`store::Client::certificate`].
+    Certificate(String),
     Nothing,
 }
 
@@ -71,6 +85,8 @@ struct Wanted {
     redirects: String,
     token_type: TokenType,
     proof: Proof,
+    /// Whether its tokens are bound to its certificate.
+    bound: bool,
 }
 
 /// A registered client and its secret, which is not kept; a public one has none.
@@ -85,7 +101,7 @@ pub(crate) async fn wso2(
     manager: &Manager,
     head: &HeaderMap,
     body: &[u8],
-    peer: IpAddr,
+    peer: &Peer,
 ) -> Result<Reply, Refusal> {
     let user = manager.admin(head, peer).await?;
     let profile: Profile = parse(body)?;
@@ -105,6 +121,7 @@ pub(crate) async fn wso2(
         redirects: self::redirects(&redirects)?,
         token_type: token_type(profile.token_type.as_deref(), "tokenType")?,
         proof: Proof::Secret,
+        bound: false,
     };
     let Registered { id, secret, wanted } = register(manager, &user, wanted, true).await?;
     let details = json!({
@@ -129,18 +146,18 @@ pub(crate) async fn standard(
     manager: &Manager,
     head: &HeaderMap,
     body: &[u8],
-    peer: IpAddr,
+    peer: &Peer,
 ) -> Result<Reply, Refusal> {
     let user = manager.admin(head, peer).await?;
     let metadata: Metadata = parse(body)?;
     let method = metadata.token_endpoint_auth_method.as_deref().unwrap_or("client_secret_basic");
-    if !AUTHENTICATION.contains(&method) {
+    if !methods(manager).contains(&method) {
         return Err(self::metadata(&format!(
             "the authentication method `{method}` is not supported"
         )));
     }
     let wanted = Wanted {
-        name: name(metadata.client_name)?,
+        name: name(metadata.client_name.clone())?,
         grants: grants(metadata.grant_types.iter().map(String::as_str))?,
         scopes: list(metadata.scope.iter().flat_map(|scopes| scopes.split(' ')), "scope")?,
         redirects: redirects(&metadata.redirect_uris)?,
@@ -148,9 +165,18 @@ pub(crate) async fn standard(
         proof: match method {
             "none" => Proof::Nothing,
             "private_key_jwt" => Proof::Key(jwks(metadata.jwks.as_ref())?),
+            "self_signed_tls_client_auth" => {
+                Proof::Certificate(thumbprints(metadata.jwks.as_ref())?)
+            }
+            "tls_client_auth" => Proof::Certificate(certificate_name(&metadata)?),
             _ => Proof::Secret,
         },
+        bound: metadata.tls_client_certificate_bound_access_tokens,
     };
+    if wanted.bound && !(manager.accepts_certificates && wanted.token_type == TokenType::Jwt) {
+        let why = "tokens are bound to certificates only if they are JWTs, and with `client_ca`";
+        return Err(self::metadata(why));
+    }
     let public = matches!(wanted.proof, Proof::Nothing);
     if public && wanted.grants.split(' ').any(|grant| !PUBLIC_GRANTS.contains(&grant)) {
         let grants = PUBLIC_GRANTS.join(", ");
@@ -166,6 +192,7 @@ pub(crate) async fn standard(
         "redirect_uris": words(&wanted.redirects),
         "scope": wanted.scopes,
         "token_endpoint_auth_method": method,
+        "tls_client_certificate_bound_access_tokens": wanted.bound,
     });
     if let (Some(secret), Some(members)) = (secret, body.as_object_mut()) {
         members.insert("client_secret".to_owned(), json!(secret));
@@ -179,7 +206,7 @@ pub(crate) async fn remove(
     manager: &Manager,
     head: &HeaderMap,
     id: &str,
-    peer: IpAddr,
+    peer: &Peer,
 ) -> Result<Reply, Refusal> {
     let user = manager.admin(head, peer).await?;
     let client = if is_name(id) { manager.store.client(id).await? } else { None };
@@ -208,8 +235,13 @@ async fn register(
         secret: secret.as_deref().map_or_else(String::new, secrets::hash),
         jwks: match &wanted.proof {
             Proof::Key(jwks) => jwks.clone(),
-            Proof::Secret | Proof::Nothing => String::new(),
+            Proof::Secret | Proof::Certificate(_) | Proof::Nothing => String::new(),
         },
+        certificate: match &wanted.proof {
+            Proof::Certificate(certificate) => certificate.clone(),
+            Proof::Secret | Proof::Key(_) | Proof::Nothing => String::new(),
+        },
+        bound: wanted.bound,
         name: wanted.name.clone(),
         owner: owner.to_owned(),
         grants: wanted.grants.clone(),
@@ -244,6 +276,8 @@ pub fn put_client(
         id: id.to_owned(),
         secret: secrets::hash(&secret),
         jwks: String::new(),
+        certificate: String::new(),
+        bound: false,
         name: name.to_owned(),
         owner: ADMIN.to_owned(),
         grants: "client_credentials".to_owned(),
@@ -258,6 +292,44 @@ pub fn put_client(
         store.close().await;
         Ok((id, secret))
     })
+}
+
+/// The methods that a client may have.
+pub(crate) fn methods(manager: &Manager) -> Vec<&'static str> {
+    let with_certificate = if manager.accepts_certificates { WITH_CERTIFICATE } else { &[] };
+    [AUTHENTICATION, with_certificate].concat()
+}
+
+/// The name in a client's certificate, as it is stored.
+fn certificate_name(metadata: &Metadata) -> Result<String, Refusal> {
+    let (dns, ip) = (&metadata.tls_client_auth_san_dns, metadata.tls_client_auth_san_ip);
+    let name = match (dns, ip) {
+        (Some(name), None) if is_name(name) && ServerName::try_from(name.as_str()).is_ok() => {
+            name.clone()
+        }
+        (None, Some(address)) => address.to_string(),
+        _ => {
+            let why = "`tls_client_auth` needs `tls_client_auth_san_dns` or \
+                       `tls_client_auth_san_ip`; other names are not supported";
+            return Err(self::metadata(why));
+        }
+    };
+    Ok(format!("{ISSUED} {name}"))
+}
+
+/// The certificates of a client, as they are stored: each key of the document has its own first in `x5c`. Source: RFC 8705
+/// section 2.2.2, RFC 7517 section 4.7.
+fn thumbprints(document: Option<&serde_json::Value>) -> Result<String, Refusal> {
+    let keys = document.and_then(|document| document["keys"].as_array());
+    let thumbprint = |key: &serde_json::Value| {
+        let der = BASE64_STANDARD.decode(key["x5c"][0].as_str()?).ok()?;
+        Some(secrets::hash(der))
+    };
+    let found: Option<Vec<String>> = keys.and_then(|keys| keys.iter().map(thumbprint).collect());
+    let found = found.filter(|found| (1..=CERTIFICATES_MAX).contains(&found.len()));
+    let why = "`self_signed_tls_client_auth` needs `jwks` with one to eight keys that have `x5c`";
+    let found = found.ok_or_else(|| metadata(why))?;
+    Ok(format!("{SELF_SIGNED} {}", found.join(" ")))
 }
 
 /// The public keys of a client, as they are stored.

@@ -28,10 +28,14 @@ pub(crate) enum Refusal {
     InsufficientScope,
     UnsupportedGrant(String),
     InvalidMetadata(String),
+    /// An application that gateways would reject.
+    InvalidDocument(String),
+    /// It has what another one has.
+    Conflict(String),
     /// Wrong user name or password.
     InvalidUser,
-    /// The user is not an administrator.
-    Forbidden,
+    /// Who sends the request may not do this.
+    Forbidden(&'static str),
     /// Too many failures; the next attempt may be made in so many seconds.
     Slowed {
         wait_s: u64,
@@ -77,7 +81,9 @@ impl Refusal {
             | Self::Other(..)
             | Self::UnsupportedGrant(_)
             | Self::InvalidMetadata(_)
-            | Self::Forbidden
+            | Self::InvalidDocument(_)
+            | Self::Conflict(_)
+            | Self::Forbidden(_)
             | Self::NotFound
             | Self::TooLarge
             | Self::UnsupportedMediaType
@@ -101,8 +107,10 @@ impl Refusal {
             Self::InsufficientScope => (403, "insufficient_scope", "this needs an access token of a user with the scope `openid`"),
             Self::UnsupportedGrant(name) => return (StatusCode::BAD_REQUEST, "unsupported_grant_type", format!("the grant type `{name}` is not supported")),
             Self::InvalidMetadata(why) => return (StatusCode::BAD_REQUEST, "invalid_client_metadata", why.clone()),
+            Self::InvalidDocument(why) => return (StatusCode::BAD_REQUEST, "invalid_request", why.clone()),
+            Self::Conflict(why) => return (StatusCode::CONFLICT, "conflict", why.clone()),
             Self::InvalidUser => (401, "access_denied", "unknown user or wrong password"),
-            Self::Forbidden => (403, "access_denied", "only an administrator may do this"),
+            Self::Forbidden(why) => (403, "access_denied", *why),
             Self::Slowed { .. } => (429, "slow_down", "too many failed attempts; try again later"),
             Self::NotFound => (404, "not_found", "there is no such resource"),
             Self::MethodNotAllowed { .. } => (405, "invalid_request", "the method is not allowed here"),

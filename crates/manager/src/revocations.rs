@@ -1,7 +1,6 @@
 //! `/oauth2/revocations`: the access tokens that were revoked before they expired, for gateways that follow them. A
 //! gateway asks for what comes after the last number that it knows, and waits for it.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +12,7 @@ use tokio::time::timeout;
 
 use crate::form::Form;
 use crate::manager::Manager;
+use crate::peer::Peer;
 use crate::reply::{Refusal, Reply};
 use crate::{limits, reply};
 
@@ -22,18 +22,11 @@ pub(crate) async fn list(
     manager: &Manager,
     head: &HeaderMap,
     query: &Form,
-    peer: IpAddr,
+    peer: &Peer,
 ) -> Result<Reply, Refusal> {
     manager.client(head, &Form::default(), peer).await?;
-    let (after, wait_s) = (number(query, "after")?, number(query, "wait_s")?);
-    let wait = Duration::from_secs(wait_s.min(limits::REVOCATIONS_WAIT_S_MAX));
-    let mut last = manager.store.revision().await?;
-    if last <= after {
-        let mut revision = manager.revision.subscribe();
-        if timeout(wait, revision.wait_for(|last| *last > after)).await.is_ok() {
-            last = manager.store.revision().await?;
-        }
-    }
+    let after = number(query, "after")?;
+    let last = wait(manager, after, number(query, "wait_s")?).await?;
     let found = manager.store.revocations(after, limits::REVOCATIONS_PAGE_MAX).await?;
     let is_full = found.len() >= limits::REVOCATIONS_PAGE_MAX.try_into().unwrap_or(usize::MAX);
     let newest = found.last().map_or(after, |newest| newest.revision);
@@ -44,12 +37,26 @@ pub(crate) async fn list(
     Ok(reply::json(StatusCode::OK, &json!({ "revision": revision, "revoked": revoked })))
 }
 
-fn number(query: &Form, name: &str) -> Result<u64, Refusal> {
+/// The number of the last change: after `after`, or after waiting for `wait_s` seconds.
+pub(crate) async fn wait(manager: &Manager, after: u64, wait_s: u64) -> Result<u64, StoreError> {
+    let last = manager.store.revision().await?;
+    if last > after {
+        return Ok(last);
+    }
+    let wait = Duration::from_secs(wait_s.min(limits::REVOCATIONS_WAIT_S_MAX));
+    let mut revision = manager.revision.subscribe();
+    if timeout(wait, revision.wait_for(|last| *last > after)).await.is_err() {
+        return Ok(last);
+    }
+    manager.store.revision().await
+}
+
+pub(crate) fn number(query: &Form, name: &str) -> Result<u64, Refusal> {
     const WRONG: Refusal = Refusal::InvalidRequest("`after` and `wait_s` are whole numbers");
     query.get(name).map_or(Ok(0), |text| text.parse().map_err(|_| WRONG))
 }
 
-/// Wakes those who wait for revocations, whoever revoked a token.
+/// Wakes those who wait for changes, whoever made them.
 pub(crate) async fn watch(manager: Arc<Manager>) {
     let mut ticks = tokio::time::interval(Duration::from_millis(limits::REVISION_POLL_MS));
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -62,7 +69,7 @@ pub(crate) async fn watch(manager: Arc<Manager>) {
             Ok(last) => {
                 manager.revision.send_replace(last);
             }
-            Err(error) => tracing::error!(%error, "revocations cannot be read"),
+            Err(error) => tracing::error!(%error, "changes cannot be read"),
         }
     }
 }

@@ -1,7 +1,5 @@
 //! Which endpoint a request is for.
 
-use std::net::IpAddr;
-
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Method, Request, Uri};
@@ -10,15 +8,19 @@ use hyper::body::Incoming;
 
 use crate::form::Form;
 use crate::manager::Manager;
+use crate::peer::Peer;
 use crate::reply::{Refusal, Reply};
-use crate::{authorize, device, inspect, limits, metadata, oidc, register, revocations, token};
+use crate::{
+    applications, authorize, device, inspect, limits, metadata, oidc, register, revocations, token,
+};
 
+const APPLICATIONS: &str = "/api/penstock/applications";
 const DCR: &str = "/api/identity/oauth2/dcr/v1.1/register";
 
 pub(crate) async fn answer(
     manager: &Manager,
     request: Request<Incoming>,
-    peer: IpAddr,
+    peer: &Peer,
 ) -> Result<Reply, Refusal> {
     let (parts, body) = request.into_parts();
     let (head, path) = (&parts.headers, parts.uri.path());
@@ -45,7 +47,7 @@ pub(crate) async fn answer(
             if parts.method != Method::POST {
                 get(&parts.method)?;
             }
-            oidc::userinfo(manager, head).await
+            oidc::userinfo(manager, head, peer).await
         }
         "/oidc/logout" if parts.method == Method::POST => {
             oidc::logout(manager, &form(head, body).await?).await
@@ -85,14 +87,34 @@ pub(crate) async fn answer(
             post(&parts.method)?;
             register::standard(manager, head, &json(head, body).await?, peer).await
         }
-        _ => match path.strip_prefix(DCR).and_then(|rest| rest.strip_prefix('/')) {
-            Some(id) if parts.method == Method::DELETE => {
-                register::remove(manager, head, id, peer).await
+        APPLICATIONS => {
+            get(&parts.method)?;
+            applications::changes(manager, head, &query(&parts.uri)?, peer).await
+        }
+        _ => {
+            if let Some(id) = below(path, DCR) {
+                if parts.method != Method::DELETE {
+                    return Err(Refusal::MethodNotAllowed { allow: "DELETE" });
+                }
+                return register::remove(manager, head, id, peer).await;
             }
-            Some(_) => Err(Refusal::MethodNotAllowed { allow: "DELETE" }),
-            None => Err(Refusal::NotFound),
-        },
+            let name = below(path, APPLICATIONS).ok_or(Refusal::NotFound)?;
+            match parts.method {
+                Method::GET | Method::HEAD => applications::get(manager, head, name, peer).await,
+                Method::PUT => {
+                    let body = json(head, body).await?;
+                    applications::put(manager, head, (name, &body), peer).await
+                }
+                Method::DELETE => applications::remove(manager, head, name, peer).await,
+                _ => Err(Refusal::MethodNotAllowed { allow: "GET, HEAD, PUT, DELETE" }),
+            }
+        }
     }
+}
+
+/// What follows `parent` and a slash.
+fn below<'p>(path: &'p str, parent: &str) -> Option<&'p str> {
+    path.strip_prefix(parent)?.strip_prefix('/')
 }
 
 fn get(method: &Method) -> Result<(), Refusal> {

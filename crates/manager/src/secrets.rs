@@ -24,8 +24,8 @@ pub(crate) fn secret(entropy: &dyn Entropy) -> String {
 }
 
 /// SHA-256 in base64url.
-pub(crate) fn hash(secret: &str) -> String {
-    BASE64_URL_SAFE_NO_PAD.encode(digest::digest(&digest::SHA256, secret.as_bytes()))
+pub(crate) fn hash(secret: impl AsRef<[u8]>) -> String {
+    BASE64_URL_SAFE_NO_PAD.encode(digest::digest(&digest::SHA256, secret.as_ref()))
 }
 
 /// Whether `secret` has the hash `expected`, in a time that does not depend on where they differ.

@@ -17,6 +17,7 @@ use tokio::time::timeout;
 
 use crate::attempts::network;
 use crate::manager::Manager;
+use crate::peer::Peer;
 use crate::reply::{Refusal, Reply};
 use crate::stall::Stall;
 use crate::{limits, revocations, routes};
@@ -91,9 +92,11 @@ async fn connection(
         tracing::debug!(%peer, "the TLS handshake failed");
         return;
     };
+    let certificates = stream.peer_certificates().to_vec();
+    let sender = Arc::new(Peer { address: peer.ip(), certificates });
     let service = service_fn(move |request| {
-        let manager = Arc::clone(&manager);
-        async move { Ok::<_, Infallible>(respond(&manager, request, peer.ip()).await) }
+        let (manager, sender) = (Arc::clone(&manager), Arc::clone(&sender));
+        async move { Ok::<_, Infallible>(respond(&manager, request, &sender).await) }
     });
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
@@ -119,7 +122,7 @@ fn log_end(ended: hyper::Result<()>, peer: SocketAddr) {
     }
 }
 
-async fn respond(manager: &Manager, request: Request<Incoming>, peer: IpAddr) -> Reply {
+async fn respond(manager: &Manager, request: Request<Incoming>, peer: &Peer) -> Reply {
     let limit = Duration::from_millis(limits::REQUEST_MS_MAX);
     let answered = timeout(limit, routes::answer(manager, request, peer)).await;
     answered.unwrap_or(Err(Refusal::Unavailable)).unwrap_or_else(Refusal::reply)

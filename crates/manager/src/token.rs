@@ -1,6 +1,6 @@
 //! `/oauth2/token`: issues tokens. Source: RFC 6749 sections 4.1.3, 4.3, 4.4 and 6; RFC 9068.
 
-use std::net::IpAddr;
+use std::ops::Deref;
 
 use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
@@ -10,8 +10,9 @@ use crate::form::Form;
 use crate::keys::ACCESS_TOKEN;
 use crate::manager::Manager;
 use crate::oidc::{OPENID, SignIn};
+use crate::peer::Peer;
 use crate::reply::{Refusal, Reply};
-use crate::{device, exchange, limits, oidc, reply, secrets};
+use crate::{bearer, device, exchange, limits, oidc, reply, secrets};
 
 /// The grant types, as registered and in the discovery document.
 pub(crate) const GRANTS: &[&str] = &[
@@ -19,15 +20,31 @@ pub(crate) const GRANTS: &[&str] = &[
     "client_credentials",
     "password",
     "refresh_token",
+    bearer::GRANT,
     device::GRANT,
     exchange::GRANT,
 ];
 /// The scope of a token that asked for none, or for none that its client has. Source: WSO2's default.
 const DEFAULT_SCOPE: &str = "default";
 
+/// A client that has authenticated, or is public.
+pub(crate) struct Requester {
+    client: Client,
+    /// The certificate that its tokens are bound to.
+    thumbprint: Option<String>,
+}
+
+impl Deref for Requester {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
+    }
+}
+
 /// For whom tokens are issued.
 pub(crate) struct Grant<'a> {
-    client: &'a Client,
+    client: &'a Requester,
     /// The user; `None`: the client itself.
     user: Option<&'a str>,
     pub(crate) scope: String,
@@ -41,7 +58,7 @@ pub(crate) struct Grant<'a> {
 }
 
 impl<'a> Grant<'a> {
-    pub(crate) fn new(client: &'a Client, user: Option<&'a str>, scope: String) -> Self {
+    pub(crate) fn new(client: &'a Requester, user: Option<&'a str>, scope: String) -> Self {
         Self {
             client,
             user,
@@ -64,7 +81,7 @@ pub(crate) async fn answer(
     manager: &Manager,
     head: &HeaderMap,
     form: &Form,
-    peer: IpAddr,
+    peer: &Peer,
 ) -> Result<Reply, Refusal> {
     let grant_type = form.required("grant_type", "`grant_type` is missing")?;
     let client = manager.client_or_public(head, form, peer).await?;
@@ -74,10 +91,13 @@ pub(crate) async fn answer(
     if !has(&client.grants, grant_type) {
         return Err(Refusal::UnauthorizedClient);
     }
+    let thumbprint = manager.binding(&client, peer)?;
+    let client = Requester { client, thumbprint };
     let body = match grant_type {
         "authorization_code" => code(manager, &client, form).await?,
         "refresh_token" => refresh(manager, &client, form).await?,
         "password" => password(manager, &client, form, peer).await?,
+        bearer::GRANT => bearer::exchange(manager, &client, form).await?,
         device::GRANT => device::poll(manager, &client, form).await?,
         exchange::GRANT => exchange::exchange(manager, &client, form).await?,
         _ => client_credentials(manager, &client, form).await?,
@@ -87,7 +107,7 @@ pub(crate) async fn answer(
 
 async fn client_credentials(
     manager: &Manager,
-    client: &Client,
+    client: &Requester,
     form: &Form,
 ) -> Result<Value, Refusal> {
     let scope = granted(form.get("scope"), &client.scopes, None);
@@ -96,9 +116,9 @@ async fn client_credentials(
 
 async fn password(
     manager: &Manager,
-    client: &Client,
+    client: &Requester,
     form: &Form,
-    peer: IpAddr,
+    peer: &Peer,
 ) -> Result<Value, Refusal> {
     const WRONG: Refusal = Refusal::InvalidGrant("unknown user or wrong password");
     let user = form.required("username", "`username` is missing")?;
@@ -113,7 +133,7 @@ async fn password(
 
 /// Exchanges an authorisation code. One that was exchanged before revokes its tokens, but only if the request is right
 /// otherwise: nobody else can revoke them. Source: RFC 7636 section 4.6, RFC 9700 section 4.5.3.1.
-async fn code(manager: &Manager, client: &Client, form: &Form) -> Result<Value, Refusal> {
+async fn code(manager: &Manager, client: &Requester, form: &Form) -> Result<Value, Refusal> {
     const WRONG: Refusal = Refusal::InvalidGrant("the code is not valid");
     let presented = form.required("code", "`code` is missing")?;
     let redirect = form.required("redirect_uri", "`redirect_uri` is missing")?;
@@ -139,7 +159,7 @@ async fn code(manager: &Manager, client: &Client, form: &Form) -> Result<Value, 
 }
 
 /// Exchanges a refresh token. One that was exchanged before revokes its whole family. Source: RFC 9700 section 4.14.2.
-async fn refresh(manager: &Manager, client: &Client, form: &Form) -> Result<Value, Refusal> {
+async fn refresh(manager: &Manager, client: &Requester, form: &Form) -> Result<Value, Refusal> {
     const WRONG: Refusal = Refusal::InvalidGrant("the refresh token is not valid");
     let presented = form.required("refresh_token", "`refresh_token` is missing")?;
     let old = manager.store.token(&secrets::hash(presented)).await?;
@@ -240,7 +260,7 @@ pub(crate) fn issue(manager: &Manager, grant: &Grant<'_>) -> Result<Issued, Refu
 /// The claims of WSO2's access tokens.
 fn claims(manager: &Manager, grant: &Grant<'_>, now_s: u64, jti: &str) -> Value {
     let id = &grant.client.id;
-    json!({
+    let mut claims = json!({
         "sub": grant.user.unwrap_or(id),
         "aut": authorised(grant.user.is_some()),
         "aud": id,
@@ -252,7 +272,11 @@ fn claims(manager: &Manager, grant: &Grant<'_>, now_s: u64, jti: &str) -> Value 
         "iat": now_s,
         "exp": now_s.saturating_add(grant.access_s),
         "jti": jti,
-    })
+    });
+    if let Some(thumbprint) = &grant.client.thumbprint {
+        claims["cnf"] = json!({ "x5t#S256": thumbprint });
+    }
+    claims
 }
 
 /// The claim `aut`: whether a user or the application itself authorised the token.

@@ -16,7 +16,7 @@ pub enum UserError {
     Exists(String),
     #[error("there is no user `{0}`")]
     Unknown(String),
-    #[error("a name has 1 to {} bytes, without control characters", limits::NAME_BYTES_MAX)]
+    #[error("a name has 1 to {} bytes, without control characters and `/`", limits::NAME_BYTES_MAX)]
     Name,
     #[error(
         "a password has {} to {} bytes",
@@ -55,7 +55,9 @@ pub fn change_user(
     change: UserChange,
     password: Option<&str>,
 ) -> Result<Option<String>, UserError> {
-    if !is_name(name) {
+    // A slash ends the name of a trusted issuer.
+    let is_new = matches!(change, UserChange::Add { .. });
+    if !is_name(name) || is_new && name.contains('/') {
         return Err(UserError::Name);
     }
     let lengths = base::limits::PASSWORD_BYTES_MIN..=base::limits::PASSWORD_BYTES_MAX;

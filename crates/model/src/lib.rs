@@ -45,9 +45,9 @@ pub use policy::{Policies, Policy, PolicyFlow};
 pub use revoked::Revoked;
 pub use settings::{
     AccessLog, AdminSettings, ArtefactRules, BackendJwt, CertificateFiles, ClientCertificates,
-    ControlSettings, EndpointTls, FaultStatus, GatewaySettings, Http2Listeners,
+    ControlSettings, EndpointTls, FaultStatus, Feed, FeedRequest, GatewaySettings, Http2Listeners,
     IntegrationSettings, Introspection, IssuerSettings, KeySource, LogFormat, LogSettings,
-    PlanFiles, QuotaSettings, Revocations, Settings, SniCertificate, StoreSettings, TlsSettings,
+    PlanFiles, QuotaSettings, Settings, SniCertificate, StoreSettings, TlsSettings, TrustedIssuer,
     UpstreamTls, User, WhenDown,
 };
 pub use snapshot::{ApiState, Issuer, LoadedApi, Snapshot};

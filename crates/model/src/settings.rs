@@ -43,6 +43,12 @@ impl Settings {
     pub fn has_https(&self) -> bool {
         self.gateway.https.is_some() || self.integration.https.is_some()
     }
+
+    /// Whether callers need a subscription.
+    #[must_use]
+    pub fn has_applications(&self) -> bool {
+        !self.gateway.applications.is_empty() || self.gateway.control_plane.is_some()
+    }
 }
 
 /// `[gateway]`
@@ -58,8 +64,10 @@ pub struct GatewaySettings {
     pub apis: Vec<PathBuf>,
     /// `plans`: files of plans, followed while running.
     pub plans: PlanFiles,
-    /// `applications`: files and folders of applications, followed while running. Empty: callers need no subscription.
+    /// `applications`: files and folders of applications, followed while running.
     pub applications: Vec<PathBuf>,
+    /// `control_plane`: the applications of a control plane, followed while running.
+    pub control_plane: Option<Feed>,
     /// `data`: folder of generated keys and certificates.
     pub data: PathBuf,
     /// `trusted_proxies`: addresses and CIDR blocks whose `X-Forwarded-*` and `Forwarded` are trusted.
@@ -115,6 +123,7 @@ impl Default for GatewaySettings {
             apis: Vec::new(),
             plans: PlanFiles::default(),
             applications: Vec::new(),
+            control_plane: None,
             data: PathBuf::new(),
             trusted_proxies: Vec::new(),
             fault_status: FaultStatus::default(),
@@ -270,8 +279,23 @@ pub struct ControlSettings {
     pub keys: Vec<PathBuf>,
     /// `admin_password`; absent: generated at the first start.
     pub admin_password: Option<Vec<u8>>,
+    /// `client_ca`: PEM files of the CAs of clients that authenticate by certificates; absent: no client does.
+    pub client_ca: Option<Vec<PathBuf>>,
+    /// `[[control.trusted_issuer]]`
+    pub trusted_issuers: Vec<TrustedIssuer>,
     /// `[store]`
     pub store: StoreSettings,
+}
+
+/// An issuer whose assertions the key manager exchanges for tokens of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TrustedIssuer {
+    /// `name`: what comes before the names of its users.
+    pub name: String,
+    /// `iss` of its assertions.
+    pub iss: String,
+    /// `jwks`: a file or a URL.
+    pub keys: KeySource,
 }
 
 /// The password is not printed.
@@ -436,12 +460,12 @@ pub struct IssuerSettings {
     /// `introspection`: absent: no opaque tokens.
     pub introspection: Option<Introspection>,
     /// `revocations`; absent: a token is valid until it expires.
-    pub revocations: Option<Revocations>,
+    pub revocations: Option<Feed>,
 }
 
-/// `revocations` of an issuer: where the tokens that it revokes are followed.
+/// A list at the control plane that is followed: `revocations` of an issuer, or `control_plane`.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Revocations {
+pub struct Feed {
     /// `url`: the endpoint, which is Penstock's own.
     pub url: String,
     /// `client_id` and `client_secret`: the gateway's own, for HTTP Basic.
@@ -450,10 +474,20 @@ pub struct Revocations {
 }
 
 /// Secrets are never printed.
-impl std::fmt::Debug for Revocations {
+impl std::fmt::Debug for Feed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Revocations").field("url", &self.url).finish_non_exhaustive()
+        f.debug_struct("Feed").field("url", &self.url).finish_non_exhaustive()
     }
+}
+
+/// A request for what comes after a number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FeedRequest {
+    pub after: u64,
+    /// Longest wait if there is nothing yet, in seconds.
+    pub wait_s: u64,
+    /// Whether it is for the rest of everything, after a first part.
+    pub full: bool,
 }
 
 /// `introspection` of an issuer: its server is asked about opaque tokens. Source: RFC 7662.

@@ -33,6 +33,10 @@ pub struct Client {
     pub secret: String,
     /// The JWK set whose keys sign its assertions; empty: it has none.
     pub jwks: String,
+    /// What certificates it authenticates with, in words of the manager; empty: with none.
+    pub certificate: String,
+    /// Whether its tokens are bound to its certificate.
+    pub bound: bool,
     pub name: String,
     /// The user who registered it.
     pub owner: String,
@@ -47,10 +51,10 @@ pub struct Client {
 }
 
 impl Client {
-    /// Whether the client can keep neither secret nor key, such as an application on a phone.
+    /// Whether the client has neither secret nor key, such as an application on a phone.
     #[must_use]
     pub fn is_public(&self) -> bool {
-        self.secret.is_empty() && self.jwks.is_empty()
+        self.secret.is_empty() && self.jwks.is_empty() && self.certificate.is_empty()
     }
 }
 
@@ -62,9 +66,9 @@ impl std::fmt::Debug for Client {
 }
 
 const COLUMNS: &str = "id, secret, name, owner, grants, scopes, redirects, token_type, created_s, \
-     jwks";
-const INSERT: &str = "INSERT INTO clients (id, secret, name, owner, grants, scopes, redirects, token_type, created_s, jwks) \
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+     jwks, certificate, bound";
+const INSERT: &str = "INSERT INTO clients (id, secret, name, owner, grants, scopes, redirects, token_type, created_s, jwks, certificate, bound) \
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
 /// The statement [`INSERT`] with its values.
 fn bound<'q>(query: Query<'q, Any, AnyArguments>, client: &Client) -> Query<'q, Any, AnyArguments> {
@@ -72,7 +76,11 @@ fn bound<'q>(query: Query<'q, Any, AnyArguments>, client: &Client) -> Query<'q, 
     let query = query.bind(client.name.clone()).bind(client.owner.clone());
     let query = query.bind(client.grants.clone()).bind(client.scopes.clone());
     let query = query.bind(client.redirects.clone()).bind(client.token_type.as_str());
-    query.bind(stored(client.created_s)).bind(client.jwks.clone())
+    query
+        .bind(stored(client.created_s))
+        .bind(client.jwks.clone())
+        .bind(client.certificate.clone())
+        .bind(i64::from(client.bound))
 }
 
 impl Store {
@@ -114,7 +122,8 @@ impl Store {
         let upsert = self.sql(&format!(
             "{INSERT} ON CONFLICT (owner, name) DO UPDATE SET secret = excluded.secret, \
              grants = excluded.grants, scopes = excluded.scopes, redirects = excluded.redirects, \
-             token_type = excluded.token_type, jwks = excluded.jwks RETURNING id"
+             token_type = excluded.token_type, jwks = excluded.jwks, certificate = excluded.certificate, bound = excluded.bound \
+             RETURNING id"
         ));
         let row = bound(sqlx::query(upsert), client).fetch_one(&self.pool).await?;
         Ok(row.try_get(0)?)
@@ -157,5 +166,7 @@ fn client(row: &AnyRow) -> Result<Client, StoreError> {
         },
         created_s: seconds(row.try_get(8)?),
         jwks: row.try_get(9)?,
+        certificate: row.try_get(10)?,
+        bound: row.try_get::<i64, _>(11)? != 0,
     })
 }

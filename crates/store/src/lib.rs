@@ -1,4 +1,4 @@
-//! The control plane's database: users, OAuth2 clients, and the hashes of tokens.
+//! The control plane's database: users, OAuth2 clients, the hashes of tokens, and applications.
 //!
 //! Place in the flow: `manager` (rules) --> **store** (SQL) --> SQLite or PostgreSQL. One schema, one set of
 //! statements; what differs between the databases is in [`database`]. A write has reached the disk when its function
@@ -7,6 +7,7 @@
 //! Architecture invariant: no rule of OAuth2, no clock and no password: times are arguments, and secrets arrive
 //! as hashes. No error contains the URL of the database, which can hold a password.
 
+mod applications;
 mod backup;
 mod clients;
 mod codes;
@@ -18,6 +19,7 @@ mod revocations;
 mod tokens;
 mod users;
 
+pub use applications::{Application, Put};
 pub use backup::{backup, restore};
 pub use clients::{Client, TokenType};
 pub use codes::Code;

@@ -8,3 +8,6 @@ pub const ACQUIRE_MS_MAX: u64 = 5_000;
 pub const MIGRATION_MS_MAX: u64 = 60_000;
 /// Longest wait for another writer of an SQLite file, in milliseconds. Longer: the request fails with 503.
 pub const SQLITE_BUSY_MS_MAX: u64 = 5_000;
+/// Time for which it is known that an application was removed, in seconds. A gateway that was cut off for longer gets all
+/// applications again.
+pub const REMOVED_S: u64 = 7 * 86_400;

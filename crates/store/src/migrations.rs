@@ -3,7 +3,7 @@
 //! All that are missing are one transaction, together with the rows that record them, so that one that fails half-way
 //! leaves the previous version. A released migration is never changed: a change of the schema is a new one.
 //!
-//! Types that both databases have: `BIGINT` and `VARCHAR`. Times are seconds since the Unix epoch, hashes are
+//! Types that all databases have: `BIGINT`, `VARCHAR` and `TEXT`. Times are seconds since the Unix epoch, hashes are
 //! base64url.
 
 use sqlx::{AnyConnection, AssertSqlSafe, Row};
@@ -47,6 +47,27 @@ pub(crate) const MIGRATIONS: &[&[&str]] = &[
         "CREATE INDEX revocations_expires ON revocations (expires_s)",
         "CREATE TABLE revisions (last BIGINT NOT NULL)",
         "INSERT INTO revisions (last) VALUES (0)",
+    ],
+    // Gateways follow applications.
+    &[
+        "CREATE TABLE applications (
+            name VARCHAR(190) NOT NULL PRIMARY KEY,
+            document TEXT NOT NULL,
+            revision BIGINT NOT NULL UNIQUE,
+            removed_s BIGINT NOT NULL)",
+        "CREATE INDEX applications_removed ON applications (removed_s)",
+        "CREATE TABLE application_keys (
+            credential VARCHAR(255) NOT NULL PRIMARY KEY,
+            application VARCHAR(190) NOT NULL)",
+        "CREATE INDEX application_keys_application ON application_keys (application)",
+        "ALTER TABLE revisions ADD COLUMN before_start BIGINT NOT NULL DEFAULT 0",
+        "ALTER TABLE revisions ADD COLUMN at_start BIGINT NOT NULL DEFAULT 0",
+        "ALTER TABLE revisions ADD COLUMN forgotten BIGINT NOT NULL DEFAULT 0",
+    ],
+    // Clients that authenticate by a certificate.
+    &[
+        "ALTER TABLE clients ADD COLUMN certificate VARCHAR(400) NOT NULL DEFAULT ''",
+        "ALTER TABLE clients ADD COLUMN bound BIGINT NOT NULL DEFAULT 0",
     ],
 ];
 

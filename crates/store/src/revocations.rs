@@ -44,7 +44,7 @@ impl Store {
         rows.iter().map(read).collect()
     }
 
-    /// The number of the last revocation. All up to it are visible.
+    /// The number of the last change, of revocations and applications. All up to it are visible.
     ///
     /// # Errors
     /// The database's.
@@ -53,16 +53,35 @@ impl Store {
         Ok(seconds(select.fetch_one(&self.pool).await?.try_get(0)?))
     }
 
-    /// Makes `least` the least number of the next revocation. With a number that grows from start to start, a database
-    /// that was restored repeats none that a gateway has seen.
+    /// Makes `least` the least number of the next change. With a number that grows from start to start, a database that
+    /// was restored repeats none that a gateway has seen, and [`Self::can_resume`] notices those that it lost.
     ///
     /// # Errors
     /// The database's.
     pub async fn skip_revisions(&self, least: u64) -> Result<(), StoreError> {
-        let update = self.sql("UPDATE revisions SET last = ? WHERE last < ?");
+        // MySQL assigns from left to right, with the new values of the columns before.
+        let update = self.sql(
+            "UPDATE revisions SET \
+             forgotten = CASE WHEN at_start > forgotten THEN at_start ELSE forgotten END, \
+             before_start = last, at_start = ?, last = ? WHERE last < ?",
+        );
         let query = sqlx::query(update).bind(stored(least)).bind(stored(least));
-        query.execute(&self.pool).await?;
+        query.bind(stored(least)).execute(&self.pool).await?;
         Ok(())
+    }
+
+    /// Whether all changes after the number `after` are known. Not those before the last start but one, those of which
+    /// [`Self::purge`] removed some, and those after a number that the database lost when it was restored.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn can_resume(&self, after: u64) -> Result<bool, StoreError> {
+        let select = "SELECT forgotten, before_start, at_start, last FROM revisions";
+        let row = sqlx::query(select).fetch_one(&self.pool).await?;
+        let number = |index: usize| row.try_get(index).map(seconds);
+        let before_start = number(0)?..=number(1)?;
+        let since_start = number(2)?.max(number(0)?)..=number(3)?;
+        Ok(before_start.contains(&after) || since_start.contains(&after))
     }
 
     /// Revokes the JWT whose `jti` has this hash. False: it was revoked before.
@@ -130,6 +149,19 @@ impl Store {
         Ok(rows.len())
     }
 
+    /// Takes the next `count` numbers, and returns the last of them. Other processes that take some wait until the
+    /// transaction ends.
+    pub(crate) async fn take_revisions(
+        &self,
+        connection: &mut AnyConnection,
+        count: i64,
+    ) -> Result<i64, StoreError> {
+        let take = self.sql("UPDATE revisions SET last = last + ?");
+        sqlx::query(take).bind(count).execute(&mut *connection).await?;
+        let row = sqlx::query("SELECT last FROM revisions").fetch_one(connection).await?;
+        Ok(row.try_get(0)?)
+    }
+
     /// Numbers and adds revocations, as the last statements of a transaction: until it ends, other processes wait for the
     /// row of `revisions`, so that a higher number is never visible before a lower one. Returns how many were new.
     pub(crate) async fn publish(
@@ -141,9 +173,8 @@ impl Store {
         if count == 0 {
             return Ok(0);
         }
-        let take = self.sql("UPDATE revisions SET last = last + ? RETURNING last");
-        let row = sqlx::query(take).bind(count).fetch_one(&mut *connection).await?;
-        let first = row.try_get::<i64, _>(0)?.saturating_sub(count).saturating_add(1);
+        let last = self.take_revisions(connection, count).await?;
+        let first = last.saturating_sub(count).saturating_add(1);
         let mut added = 0_u64;
         for (revision, Revoked { hash, client, expires_s }) in (first..).zip(revoked) {
             let insert = self.sql(

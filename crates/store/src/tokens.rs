@@ -202,6 +202,7 @@ impl Store {
         let delete = self.sql("DELETE FROM revocations WHERE expires_s < ?");
         let accepted_s = stored(now_s.saturating_sub(leeway_s));
         sqlx::query(delete).bind(accepted_s).execute(&self.pool).await?;
+        self.forget_removed(now_s).await?;
         let count = format!("SELECT COUNT(*) FROM ({CLIENTS}) AS kept");
         let row = sqlx::query(self.sql(&count)).fetch_one(&self.pool).await?;
         Ok(seconds(row.try_get(0)?))

@@ -8,6 +8,7 @@ use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
+use rustls::pki_types::CertificateDer;
 use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsStream;
@@ -60,13 +61,16 @@ impl Stream {
 
     /// The verified certificate that the peer presented, in DER.
     pub fn peer_certificate(&self) -> Option<&[u8]> {
+        self.peer_certificates().first().map(|own| own.as_ref())
+    }
+
+    /// The same with those of its issuers after it.
+    pub fn peer_certificates(&self) -> &[CertificateDer<'static>] {
         match self {
-            Self::Clear(_) => None,
+            Self::Clear(_) => &[],
             #[cfg(feature = "simulation")]
-            Self::Simulated(_) => None,
-            Self::Tls(tls) => {
-                tls.get_ref().1.peer_certificates()?.first().map(|leaf| leaf.as_ref())
-            }
+            Self::Simulated(_) => &[],
+            Self::Tls(tls) => tls.get_ref().1.peer_certificates().unwrap_or_default(),
         }
     }
 

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use base::{Clock, SystemClock};
 use clap::{Args, Subcommand};
 use jose::SigningKey;
-use manager::{ADMIN, Control, Database, Options, UserChange};
-use model::{ControlSettings, Settings, StoreSettings};
+use manager::{ADMIN, Control, Database, Options, TrustedIssuer, UserChange};
+use model::{ControlSettings, KeySource, Settings, StoreSettings};
 use wire::tls::ServerCertificates;
 
-use super::serving::report;
+use super::serving::{fetch_with, report};
 use super::signals::{Event, Signals};
 use super::stdout;
 use crate::failure::Failure;
@@ -103,7 +103,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let mut signals = Signals::listen()?;
     let certificates = Arc::new(ServerCertificates::new(load_certificates(&settings)?));
-    let mut running = start(control, &settings.gateway.data, Arc::clone(&certificates))?;
+    let mut running = start(control, &settings, Arc::clone(&certificates))?;
     if let Some(password) = running.take_generated_password() {
         stdout(&announcement(ADMIN, &password))?;
     }
@@ -131,7 +131,7 @@ pub(crate) fn beside(
     } else {
         Arc::new(ServerCertificates::new(load_certificates(settings)?))
     };
-    start(control, &settings.gateway.data, certificates).map(Some)
+    start(control, settings, certificates).map(Some)
 }
 
 /// Registers the client of the sample application. Returns its id and its secret.
@@ -185,23 +185,51 @@ fn change_user(
 
 fn start(
     settings: &ControlSettings,
-    data: &Path,
+    all: &Settings,
     certificates: Arc<ServerCertificates>,
 ) -> Result<Control, Failure> {
     let keys = match settings.keys.as_slice() {
-        [] => vec![generated_key(&data.join(KEY))?],
-        files => files.iter().map(|file| read_key(file)).collect::<Result<_, _>>()?,
+        [] => vec![generated_key(&all.gateway.data.join(KEY))?],
+        files => files.iter().map(|file| read_file(file)).collect::<Result<_, _>>()?,
     };
     let password = settings.admin_password.clone().map(String::from_utf8).transpose();
+    let client_ca = settings
+        .client_ca
+        .as_ref()
+        .map(|files| files.iter().map(|file| read_file(file)).collect::<Result<Vec<_>, Failure>>());
     let options = Options {
         listen: settings.https,
         certificates,
         database: database(&settings.store),
         issuer: settings.issuer.clone(),
         keys,
+        trusted: trusted(settings, all),
+        client_ca: client_ca.transpose()?,
         admin_password: password.map_err(Failure::error)?,
     };
     Control::start(options).map_err(|error| Failure::Error(format!("control plane: {error}")))
+}
+
+/// The trusted issuers, whose keys come from a file, or from a URL with the trust store for upstreams.
+fn trusted(settings: &ControlSettings, all: &Settings) -> Vec<TrustedIssuer> {
+    let fetch = fetch_with(all.upstream_tls.clone());
+    let trusted = settings.trusted_issuers.iter().map(|issuer| {
+        let (keys, fetch) = (issuer.keys.clone(), Arc::clone(&fetch));
+        let read_keys = move || match &keys {
+            KeySource::JwksFile(file) => follow::read_pem(file),
+            KeySource::JwksUrl(url) => fetch(url),
+            KeySource::Discovery(_)
+            | KeySource::Pem(_)
+            | KeySource::Secret(_)
+            | KeySource::Absent => Err("they are neither in a file nor at a URL".to_owned()),
+        };
+        TrustedIssuer {
+            name: issuer.name.clone(),
+            iss: issuer.iss.clone(),
+            read_keys: Arc::new(read_keys),
+        }
+    });
+    trusted.collect()
 }
 
 fn database(settings: &StoreSettings) -> Database {
@@ -230,10 +258,10 @@ fn generated_key(file: &Path) -> Result<Vec<u8>, Failure> {
             Err(error) => return Err(Failure::file("write", file, &error)),
         }
     }
-    read_key(file)
+    read_file(file)
 }
 
-fn read_key(file: &Path) -> Result<Vec<u8>, Failure> {
+fn read_file(file: &Path) -> Result<Vec<u8>, Failure> {
     follow::read_pem(file).map_err(|why| Failure::Error(format!("{}: {why}", file.display())))
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 
 use base::{SystemClock, SystemEntropy};
-use follow::{AskRevocations, Change, Fetch, Follower, Handle, Options, Status};
+use follow::{AskFeed, Change, Fetch, Follower, Handle, Options, Status};
 use gateway::{Addresses, AdminPages, Gateway, Parts, StartError, Upstreams};
 use model::{ClientCertificates, Diagnostic, Settings, UpstreamTls};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -86,7 +86,7 @@ impl Serving {
             https: settings.has_https(),
             clock: Arc::new(SystemClock::new()),
             fetch: fetch(&trust, &upstreams),
-            ask_revocations: ask_revocations(&trust, &upstreams),
+            ask_feed: ask_feed(&trust, &upstreams),
         };
         let (follower, snapshot) =
             Follower::load(configured, options).map_err(|invalid| report(&invalid.diagnostics))?;
@@ -185,7 +185,11 @@ fn publish(gateway: Arc<Gateway>, status: Arc<Status>, trust: Trust) -> follow::
 
 /// Fetches for a command that serves nothing: with the trust store of the system.
 pub(crate) fn fetch_alone() -> Fetch {
-    let trust = UpstreamTls { system_roots: true, ..UpstreamTls::default() };
+    fetch_with(UpstreamTls { system_roots: true, ..UpstreamTls::default() })
+}
+
+/// Fetches for what serves no APIs.
+pub(crate) fn fetch_with(trust: UpstreamTls) -> Fetch {
     let upstreams = OnceLock::new();
     Arc::new(move |url| {
         let start = || Upstreams::alone().map_err(|error| error.to_string());
@@ -202,12 +206,12 @@ fn fetch(trust: &Trust, upstreams: &Arc<Upstreams>) -> Fetch {
     })
 }
 
-/// Asks for revocations with the current trust store.
-fn ask_revocations(trust: &Trust, upstreams: &Arc<Upstreams>) -> AskRevocations {
+/// Asks the control plane with the current trust store.
+fn ask_feed(trust: &Trust, upstreams: &Arc<Upstreams>) -> AskFeed {
     let (trust, upstreams) = (Arc::clone(trust), Arc::clone(upstreams));
-    Arc::new(move |from, after| {
+    Arc::new(move |from, request| {
         let trusted = Arc::clone(&trust.lock().unwrap_or_else(PoisonError::into_inner));
-        upstreams.fetch_revocations(from, after, &trusted)
+        upstreams.fetch_feed(from, request, &trusted)
     })
 }
 

@@ -19,7 +19,7 @@ use crate::catalogue::{Applied, Found};
 use crate::configuration::parents;
 use crate::debounce::ChangeKind;
 use crate::documents::{self, Beside, Reading, Referred, Rules};
-use crate::part::{Content, Part};
+use crate::part::Content;
 use crate::shared::Shared;
 use crate::tracked::{Locations, Node};
 use crate::walk::{self, Roots, Version, Versions};
@@ -28,7 +28,7 @@ use crate::walk::{self, Roots, Version, Versions};
 /// loaded.
 const FILES_FOR_THREADS_MIN: usize = 64;
 /// Files per batch. What they contain is recorded after each, which bounds the memory for what is not recorded yet.
-const BATCH_FILES: usize = 2_048;
+pub(super) const BATCH_FILES: usize = 2_048;
 
 /// The state of one file.
 enum FileState {
@@ -53,10 +53,8 @@ impl FileState {
 
     /// Replaces the subscriptions of an application by equal ones that are known.
     fn share(&mut self, shared: &Shared) {
-        if let Self::Read(_, _, _, reading) = self
-            && let Some(Part::Application(application)) = &mut reading.content.part
-        {
-            shared.share(Arc::make_mut(application));
+        if let Self::Read(_, _, _, reading) = self {
+            reading.content.share(shared);
         }
     }
 }
@@ -136,7 +134,10 @@ impl Follower {
             why == Walk::Reload || self.tracked.differs(file, version.as_ref())
         });
         let differing: Vec<Arc<Path>> = differing.map(|(file, _)| Arc::clone(file)).collect();
-        let gone = self.catalogue.files().filter(|file| !walked.files.contains_key(*file));
+        let gone = self.catalogue.files().filter(|file| {
+            !walked.files.contains_key(*file)
+                && !self.control_plane.as_ref().is_some_and(|one| one.has(file))
+        });
         let gone: Vec<Arc<Path>> =
             gone.filter(|file| !self.missing.contains_key(*file)).cloned().collect();
         let single_files = self.changed_single_files(&walked.files);
@@ -487,19 +488,18 @@ fn look(file: &Path) -> std::io::Result<(fs::Metadata, Node)> {
     if found.is_symlink() { Ok((fs::metadata(file)?, Node::Link)) } else { Ok((found, Node::File)) }
 }
 
-/// The results of `each` for `files`, in their order; computed by one thread per CPU if there are
-/// many files.
-fn in_parallel<T: Send>(files: &[Arc<Path>], each: impl Fn(&Path) -> T + Sync) -> Vec<T> {
+/// The results of `each` for `files`, in their order; computed by one thread per CPU if there are many.
+pub(super) fn in_parallel<I: Sync, T: Send>(files: &[I], each: impl Fn(&I) -> T + Sync) -> Vec<T> {
     let threads = thread::available_parallelism().map_or(1, NonZero::get);
     if files.len() < FILES_FOR_THREADS_MIN || threads == 1 {
-        return files.iter().map(|file| each(file)).collect();
+        return files.iter().map(each).collect();
     }
     let share = files.len().div_ceil(threads);
     thread::scope(|scope| {
         let each = &each;
-        let shares = files.chunks(share).map(|files| {
-            scope.spawn(move || files.iter().map(|file| each(file)).collect::<Vec<T>>())
-        });
+        let shares = files
+            .chunks(share)
+            .map(|files| scope.spawn(move || files.iter().map(each).collect::<Vec<T>>()));
         let running: Vec<_> = shares.collect();
         let joined = running.into_iter().map(|thread| thread.join().expect("`each` never panics"));
         joined.flatten().collect()

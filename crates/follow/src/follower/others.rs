@@ -12,6 +12,7 @@ use wire::tls::{CertificateSet, ServerCertificates};
 use super::{Change, Follower, Message, Publish, Walk, Work};
 use crate::certificates;
 use crate::configuration::{self, ConfigurationError, Secrets, restart_needed};
+use crate::control_plane::ControlPlane;
 use crate::documents::read_keys;
 use crate::fetch::Fetched;
 use crate::issuers::{self, Offer};
@@ -175,11 +176,19 @@ impl Follower {
     pub(super) fn wait_for_keys(&mut self) {
         let wait_us = 1_000 * u64::from(limits::JWKS_START_MS_MAX);
         let until_us = self.clock.now().mono_us.saturating_add(wait_us);
-        while self.issuers.is_fetching() || self.followed.iter().any(|(one, _)| one.is_first()) {
+        let asks_first = |follower: &Self| {
+            follower.followed.iter().any(|(one, _)| one.next.is_first())
+                || follower.control_plane.as_ref().is_some_and(ControlPlane::is_first)
+        };
+        while self.issuers.is_fetching() || asks_first(self) {
             let left_us = until_us.saturating_sub(self.clock.now().mono_us);
             match self.receiver.recv_timeout(Duration::from_micros(left_us)) {
                 Ok(Message::Fetched(fetched)) => drop(self.fetched(fetched)),
                 Ok(Message::Revocations(asked)) => self.revoked(asked, |_| {}),
+                Ok(Message::Applications(heard)) => {
+                    self.heard(heard, |_| {});
+                    self.ask_control_plane();
+                }
                 Ok(
                     Message::UnknownKid(_)
                     | Message::File(_)
@@ -189,7 +198,7 @@ impl Follower {
                 ) => {}
                 Err(_) => {
                     tracing::warn!(
-                        "some issuers' keys or revocations are still being fetched; starting without them"
+                        "some keys, revocations or applications are still being fetched; starting without them"
                     );
                     return;
                 }
@@ -244,7 +253,12 @@ impl Follower {
         if issuers_changed {
             self.configure_issuers();
         }
-        let quotas_changed = before.plans != self.settings.plans
+        let plans_changed = before.plans != self.settings.plans;
+        if before.gateway.control_plane != self.settings.gateway.control_plane || plans_changed {
+            self.configure_control_plane();
+        }
+        let quotas_changed = plans_changed
+            || before.gateway.control_plane != self.settings.gateway.control_plane
             || before.gateway.applications != self.settings.gateway.applications;
         tracing::info!(file = %file.display(), "configuration loaded");
         self.status.count_success(self.clock.now().unix_s);

@@ -11,14 +11,13 @@ use std::thread;
 
 use base::limits;
 use formats::snapshot::{self, Kind, Saved};
-use model::{Application, Diagnostic, Severity};
+use model::{Diagnostic, Severity};
 
 use super::{Follower, Message};
 use crate::catalogue::Found;
 use crate::configuration::ConfigurationError;
 use crate::documents::{Beside, Reading, Referred, Rules};
 use crate::issuers::Offer;
-use crate::part::Part;
 use crate::snapshots::{self, Job, Texts, Written, diagnostic};
 use crate::walk::{self, Roots};
 
@@ -258,9 +257,7 @@ impl Follower {
             let Some(path) = path.filter(|path| !self.catalogue.knows(path)) else { continue };
             let file: Arc<Path> = Arc::from(path);
             let mut reading = rules.read(&file, record.text, &Beside::Saved(texts));
-            if let Some(Part::Application(one)) = &mut reading.content.part {
-                self.shared.share(Arc::<Application>::make_mut(one));
-            }
+            reading.content.share(&self.shared);
             let text = self.hashing.hash_one(record.text);
             self.texts.insert(Arc::clone(&file), text);
             if reading.content.part.is_some() {

@@ -45,7 +45,13 @@ impl Follower {
     pub(super) fn ask_for_revocations(&mut self) {
         let now_us = self.clock.now().mono_us;
         for (followed, _) in &mut self.followed {
-            followed.ask(&self.ask_revocations, now_us, &self.sender, Message::Revocations);
+            let (issuer, sender) =
+                ((followed.iss.clone(), followed.next.from.clone()), self.sender.clone());
+            followed.next.ask(&self.ask_feed, false, now_us, move |result| {
+                let asked = Asked { issuer: issuer.clone(), result };
+                // Fails if the follower has stopped.
+                drop(sender.send(Message::Revocations(asked)));
+            });
         }
     }
 
@@ -75,7 +81,7 @@ impl Follower {
     /// Writes `page` to disk, and what could not be written before. Returns what went wrong.
     fn keep(&mut self, index: usize, page: Option<RevocationPage>) -> Option<String> {
         let (followed, kept) = self.followed.get_mut(index)?;
-        let known = RevocationPage { revision: followed.revision, revoked: Vec::new() };
+        let known = RevocationPage { revision: followed.next.revision, revoked: Vec::new() };
         let page = page.or_else(|| kept.lacks_some().then_some(known))?;
         let failed = kept.add(&page, &followed.revoked).err()?;
         Some(not_kept(kept, &failed))

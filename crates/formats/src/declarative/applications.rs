@@ -1,5 +1,6 @@
-//! Files of applications: who may use which APIs, under which plans.
+//! Applications, from files and from a control plane: who may use which APIs, under which plans.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
@@ -9,6 +10,10 @@ use model::{
     Application, ApplicationKey, Diagnostic, KeyCredential, KeyType, Permitted, Place,
     Subscription, SubscriptionState,
 };
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use toml::Spanned;
+use toml::de::{DeArray, DeTable, DeValue};
 
 use super::manual::APPLICATION;
 use super::plans::{check_name, name, text};
@@ -30,11 +35,90 @@ pub fn read_application(
     (found.filter(|_| !report.has_errors()), report.finish(file))
 }
 
+/// Reads the application `name` of a control plane: the same keys, in JSON. Diagnostics are about `file`.
+#[must_use]
+pub fn read_published(
+    file: &Path,
+    name: &str,
+    document: &Value,
+    plans: &[String],
+) -> (Option<Application>, Vec<Diagnostic>) {
+    let mut report = Report::new(file);
+    let mut keys = toml_value(document);
+    if let Some(DeValue::Table(keys)) = &mut keys {
+        keys.insert(spanned(Cow::Borrowed("name")), spanned(DeValue::String(name.into())));
+    }
+    let mut root = DeTable::new();
+    root.extend(keys.map(|keys| (spanned(Cow::Borrowed("application")), spanned(keys))));
+    let found = of_table(&spanned(root), "", plans, &mut report);
+    let found = found.filter(|_| !report.has_errors());
+    let mut diagnostics = report.finish(file);
+    // There is no text that a position could be in.
+    diagnostics.iter_mut().for_each(|diagnostic| diagnostic.place = None);
+    (found, diagnostics)
+}
+
+/// `None` for numbers and null, which no key has.
+fn toml_value(value: &Value) -> Option<DeValue<'_>> {
+    Some(match value {
+        Value::String(text) => DeValue::String(Cow::Borrowed(text)),
+        Value::Bool(flag) => DeValue::Boolean(*flag),
+        Value::Array(items) => {
+            let mut array = DeArray::new();
+            for item in items {
+                array.push(spanned(toml_value(item)?));
+            }
+            DeValue::Array(array)
+        }
+        Value::Object(members) => {
+            let mut table = DeTable::new();
+            for (name, member) in members {
+                table.insert(spanned(Cow::Borrowed(name.as_str())), spanned(toml_value(member)?));
+            }
+            DeValue::Table(table)
+        }
+        Value::Null | Value::Number(_) => return None,
+    })
+}
+
+fn spanned<T>(value: T) -> Spanned<T> {
+    Spanned::new(0..0, value)
+}
+
+/// What a control plane responds to a gateway that follows its applications.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct ApplicationPage {
+    /// The number up to which all is known then.
+    pub revision: u64,
+    /// Whether these are all applications, or the first of them, instead of those that changed.
+    pub reset: bool,
+    /// Whether there are more.
+    pub more: bool,
+    pub applications: Vec<PublishedApplication>,
+}
+
+/// An application of a control plane.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PublishedApplication {
+    pub name: String,
+    /// `None`: it was removed.
+    pub application: Option<Value>,
+}
+
 fn application(text: &[u8], plans: &[String], report: &mut Report) -> Option<Application> {
     let text = table::text(text, report)?;
     let root = table::parse(text, report)?;
+    of_table(&root, text, plans, report)
+}
+
+fn of_table(
+    root: &Spanned<DeTable<'_>>,
+    text: &str,
+    plans: &[String],
+    report: &mut Report,
+) -> Option<Application> {
     let lines = Lines::new(text);
-    let root = Table::root(APPLICATION, &root, &lines, report);
+    let root = Table::root(APPLICATION, root, &lines, report);
     let table = root.section("application", "application", report);
     if !table.is_present() {
         let help = "write `[application]` and `name = \"...\"`";

@@ -1,10 +1,10 @@
 //! `[control]` and `[store]`: the control plane and its database.
 
 use base::limits;
-use model::{ControlSettings, StoreSettings};
+use model::{ControlSettings, StoreSettings, TrustedIssuer};
 
 use super::table::Table;
-use super::{Outside, secret, sections};
+use super::{Outside, issuers, secret, sections};
 use crate::report::{Report, shorten};
 
 /// The name of the database file without `[store]`.
@@ -45,8 +45,35 @@ pub(super) fn read(
             .unwrap_or_else(|| format!("https://localhost:{}/oauth2/token", https.port())),
         keys: keys.unwrap_or_default(),
         admin_password: password(control, outside, report),
+        client_ca: sections::paths(control, "client_ca", outside, report),
+        trusted_issuers: trusted_issuers(control, outside, report),
         store: database.unwrap_or_else(|| StoreSettings::Sqlite(outside.path(FILE))),
     })
+}
+
+fn trusted_issuers(
+    control: &Table<'_>,
+    outside: &Outside<'_>,
+    report: &mut Report,
+) -> Vec<TrustedIssuer> {
+    let (mut trusted, mut names, mut claims) = (Vec::new(), Vec::new(), Vec::new());
+    for table in control.sections("trusted_issuer", "control.trusted_issuer", report) {
+        let name = issuers::required(&table, "name", report);
+        let iss = issuers::required(&table, "iss", report);
+        issuers::unique(name, &mut names, "name", report);
+        issuers::unique(iss, &mut claims, "iss", report);
+        issuers::required(&table, "jwks", report);
+        let keys = issuers::jwks(&table, outside, report);
+        if let Some((text, place)) = name
+            && text.contains('/')
+        {
+            let help = "the names of its users are NAME/USER";
+            report.error(place, "the name of a trusted issuer has a `/`", help);
+        }
+        let (Some((name, _)), Some((iss, _)), Some(keys)) = (name, iss, keys) else { continue };
+        trusted.push(TrustedIssuer { name: name.to_owned(), iss: iss.to_owned(), keys });
+    }
+    trusted
 }
 
 /// An https URL, without query and fragment. Source: RFC 8414 section 2.

@@ -2,7 +2,7 @@
 
 use base::limits;
 use jose::Algorithm;
-use model::{Introspection, IssuerSettings, KeySource, Place, Revocations};
+use model::{Feed, Introspection, IssuerSettings, KeySource, Place};
 
 use super::Outside;
 use super::secret;
@@ -94,11 +94,7 @@ fn introspection(
 }
 
 /// `revocations = { url, client_id, client_secret }`.
-fn revocations(
-    table: &Table<'_>,
-    outside: &Outside<'_>,
-    report: &mut Report,
-) -> Option<Revocations> {
+fn revocations(table: &Table<'_>, outside: &Outside<'_>, report: &mut Report) -> Option<Feed> {
     let inner = table.section("revocations", "issuer.revocations", report);
     if !inner.is_present() {
         return None;
@@ -106,7 +102,24 @@ fn revocations(
     const SECRET: &str = "issuer.revocations.client_secret";
     let (url, client_id, client_secret) =
         asked(&inner, ("revocations", SECRET, "revocations fetched"), outside, report)?;
-    Some(Revocations { url, client_id, client_secret })
+    Some(Feed { url, client_id, client_secret })
+}
+
+/// `[gateway] control_plane = { url, client_id, client_secret }`.
+pub(super) fn control_plane(
+    table: &Table<'_>,
+    outside: &Outside<'_>,
+    report: &mut Report,
+) -> Option<Feed> {
+    const SECRET: &str = "gateway.control_plane.client_secret";
+    let inner = table.section("control_plane", "gateway.control_plane", report);
+    if !inner.is_present() {
+        return None;
+    }
+    let (url, client_id, client_secret) =
+        asked(&inner, ("control_plane", SECRET, "applications fetched"), outside, report)?;
+    let url = format!("{}/api/penstock/applications", url.trim_end_matches('/'));
+    Some(Feed { url, client_id, client_secret })
 }
 
 /// `url`, `client_id` and `client_secret` of an endpoint that the gateway asks as a client of its own.
@@ -133,18 +146,22 @@ fn asked(
     is_safe.then_some((url.to_owned(), client_id.to_owned(), secret?))
 }
 
-fn required<'t>(table: &Table<'t>, key: &str, report: &mut Report) -> Option<(&'t str, Place)> {
+pub(super) fn required<'t>(
+    table: &Table<'t>,
+    key: &str,
+    report: &mut Report,
+) -> Option<(&'t str, Place)> {
     if table.get(key).is_none() {
         report.error(
             table.place,
-            format!("[[issuer]] has no `{key}`"),
+            format!("{} has no `{key}`", table.heading()),
             format!("add `{key} = \"...\"`"),
         );
     }
     table.text(key, report)
 }
 
-fn unique<'t>(
+pub(super) fn unique<'t>(
     found: Option<(&'t str, Place)>,
     before: &mut Vec<&'t str>,
     key: &str,
@@ -227,7 +244,11 @@ fn is_shared(algorithm: Algorithm) -> bool {
 }
 
 /// A file, or an https URL.
-fn jwks(table: &Table<'_>, outside: &Outside<'_>, report: &mut Report) -> Option<KeySource> {
+pub(super) fn jwks(
+    table: &Table<'_>,
+    outside: &Outside<'_>,
+    report: &mut Report,
+) -> Option<KeySource> {
     let (text, place) = table.text("jwks", report)?;
     if !text.contains("://") {
         return Some(KeySource::JwksFile(outside.path(text)));

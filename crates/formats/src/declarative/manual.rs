@@ -13,7 +13,11 @@ pub const MANUAL: &[(&str, &str, &str)] = &[
     ("gateway.workers", "1 to 256; default: the CPUs that affinity and cgroup quota allow", "Worker threads. Each has its own listeners, upstream connections and token cache."),
     ("gateway.apis", "list of paths; default: [\"apis/\"], or [] without a listener", "Files and folders of API descriptions, watched for changes. The API of a removed file is no longer served. If a whole folder listed here cannot be read, or is replaced by an empty one (an unmounted volume), its APIs stay in use and an error is logged; SIGHUP removes those of an empty folder."),
     ("gateway.plans", "list of paths; default: [\"plans.toml\"], if the file exists", "Files of plans, described below, watched for changes: TOML, or YAML such as the `policies.yaml` of API Microgateway. They add to the plans that WSO2 ships, and replace those of the same name. docs/quotas.md explains plans."),
-    ("gateway.applications", "list of paths; absent: callers need no subscription", "Files and folders of applications, described below, watched for changes. With this key, a caller needs a subscription of its application to the API, unless the API has `x-penstock-subscription: false`."),
+    ("gateway.applications", "list of paths; absent, with `control_plane`, too: callers need no subscription", "Files and folders of applications, described below, watched for changes. With this key, a caller needs a subscription of its application to the API, unless the API has `x-penstock-subscription: false`."),
+    ("gateway.control_plane.url", "https URL; required in `control_plane`", "Control plane of Penstock whose applications are followed, such as `https://localhost:9443`, written as `control_plane = { url = \"...\", ... }`. As with `applications`, a caller needs a subscription then; both keys can be present (docs/quotas.md). http is allowed only for 127.0.0.1, ::1 and localhost. What is known is kept in `data`."),
+    ("gateway.control_plane.client_id", "string; required in `control_plane`", "The gateway's own client there, registered with the scope `penstock_gateway`, for HTTP Basic."),
+    ("gateway.control_plane.client_secret.env", "name of an environment variable", "Its secret, written as `client_secret = { env = \"NAME\" }`."),
+    ("gateway.control_plane.client_secret.file", "path", "The same from a file, written as `client_secret = { file = \"path\" }`. A trailing newline is not part of the secret. Watched for changes."),
     ("gateway.data", "path; default: \"data/\"", "Folder for generated keys and certificates."),
     ("gateway.trusted_proxies", "list of IP addresses and CIDR blocks; default: []", "Proxies whose `X-Forwarded-*`, `Forwarded`, `X-Real-IP` and similar fields are kept. From all other clients they are removed."),
     ("gateway.fault_status", "\"wso2\" or \"http\"; default: \"wso2\"", "Status of responses to upstream faults: `wso2` sends 500, `http` sends 502, 503 or 504. The body is the same."),
@@ -65,6 +69,10 @@ pub const MANUAL: &[(&str, &str, &str)] = &[
     ("control.keys", "list of paths of PEM files; required with PostgreSQL; default: a key that is generated and kept in `gateway.data`", "Private keys: RSA (RS256), P-256 (ES256) or Ed25519 (EdDSA). The first signs tokens; the public keys of all are published. To replace a key, add the new one last; when all gateways have fetched it, ten minutes later, move it to the front; and remove the old one when its last token has expired."),
     ("control.admin_password.env", "name of an environment variable", "Password of the user `admin`, who is created at the first start, written as `admin_password = { env = \"NAME\" }`. Absent: a password is generated and printed once. Later changes have no effect: `penstock control --config FILE user password admin` sets a new one."),
     ("control.admin_password.file", "path", "The same from a file, written as `admin_password = { file = \"path\" }`. A trailing newline is not part of the password."),
+    ("control.client_ca", "list of paths of PEM files; absent: no certificates of clients", "With this key, OAuth2 clients may authenticate by a certificate (RFC 8705): one that these CAs issued, or one that the client registered, for which the list can be empty. Browsers that have certificates may ask their users for one then."),
+    ("control.trusted_issuer.name", "string; required in this section", "Name of an issuer whose JWTs are exchanged for tokens by the grant `jwt-bearer` (docs/credentials.md); there can be several. Its user `ann` is `NAME/ann` in tokens."),
+    ("control.trusted_issuer.iss", "string; required in this section", "The `iss` claim of its JWTs."),
+    ("control.trusted_issuer.jwks", "path or https URL; required in this section", "Its public keys, a JWK set. It is read when a key is first needed, once an hour, and when a JWT names an unknown key."),
     ("store.url", "URL; default: \"sqlite:penstock.db\"", "Database of the control plane: `sqlite:FILE`, or `postgres://USER:PASSWORD@HOST/DATABASE`, which several instances can share. Its tables are created and updated at every start. Needs a restart."),
     ("quotas.redis", "URL; required in this section", "Redis or Valkey, by which gateways share the counts of their limits: `redis://HOST:6379`, or `rediss://HOST:6379` for TLS; a user (`redis://USER@HOST`) and the number of a database (`/1`) may be named. No request waits for it: docs/quotas.md says by how much limits may be exceeded. Absent section: each gateway counts alone. The keys of this section need a restart."),
     ("quotas.password.env", "name of an environment variable", "Its password, written as `password = { env = \"NAME\" }`."),
@@ -231,8 +239,16 @@ fn tables(manual: &'static [Row], out: &mut String) {
 }
 
 /// Tables of which there can be several.
-const REPEATED: [&str; 7] =
-    ["credential", "deny", "issuer", "plan", "tls.sni", "upstream_tls.endpoint", "user"];
+const REPEATED: [&str; 8] = [
+    "control.trusted_issuer",
+    "credential",
+    "deny",
+    "issuer",
+    "plan",
+    "tls.sni",
+    "upstream_tls.endpoint",
+    "user",
+];
 
 /// The table as written in the file.
 pub(super) fn heading(table: &str) -> String {

@@ -25,7 +25,7 @@ use model::{Diagnostic, Settings};
 
 use crate::report::Report;
 
-pub use applications::read_application;
+pub use applications::{ApplicationPage, PublishedApplication, read_application, read_published};
 pub(crate) use credentials::is_framing;
 pub use manual::{MANUAL, manual_markdown};
 pub(crate) use plans::check_name as check_plan;

@@ -292,3 +292,28 @@ fn shown(plans: &Plans, name: &str) -> String {
     let all: Vec<_> = limits.iter().map(limit).chain(burst).collect();
     [name.clone(), all.join("; ")].join(" ").trim_end().to_owned()
 }
+
+#[test]
+fn an_application_of_the_control_plane_is_read_like_a_file() {
+    let read = |document: serde_json::Value| {
+        let (application, found) =
+            read_published(Path::new("/apps/a"), "a", &document, &["Gold".to_owned()]);
+        (application, found.iter().map(ToString::to_string).collect::<String>())
+    };
+    let subscription = serde_json::json!({ "api": "E", "version": "1", "plan": "gold" });
+    let keys = serde_json::json!([{ "client_id": "x", "type": "sandbox" }]);
+    let document = serde_json::json!({ "keys": keys, "subscriptions": [subscription] });
+    let text = "[application]\nname = \"a\"\nkeys = [{ client_id = \"x\", type = \"sandbox\" }]\n\
+                subscriptions = [{ api = \"E\", version = \"1\", plan = \"gold\" }]\n";
+    let file = read_application(Path::new("a"), text.as_bytes(), &["Gold".to_owned()]);
+    assert_eq!(read(document), (file.0, String::new()));
+    for (document, expect) in [
+        (serde_json::json!({ "plan": "Silver" }), "/apps/a: error: "),
+        (serde_json::json!({ "plans": "Gold" }), "unknown key `plans`"),
+        (serde_json::json!({ "owner": 1 }), "there is no application"),
+        (serde_json::json!([]), "must be a table"),
+    ] {
+        let (application, found) = read(document);
+        assert!(application.is_none() && found.contains(expect), "{found}");
+    }
+}

@@ -105,6 +105,7 @@ fn gateway(
         apis: paths(table, "apis", outside, report).unwrap_or_else(default_apis),
         plans: plan_files(table, outside, report),
         applications: paths(table, "applications", outside, report).unwrap_or_default(),
+        control_plane: issuers::control_plane(table, outside, report),
         data: path(table, "data", outside, report).unwrap_or_else(|| outside.path("data/")),
         trusted_proxies: blocks(table, "trusted_proxies", report),
         fault_status: table

@@ -130,11 +130,16 @@ impl<'t> Table<'t> {
             let place = self.lines.place(key.span().start);
             let table = match self.name {
                 "" => String::new(),
-                table => format!(" in {}", manual::heading(table)),
+                _ => format!(" in {}", self.heading()),
             };
             report.error(place, format!("unknown key `{}`{table}", shorten(name)), help);
         }
         self
+    }
+
+    /// As written in the file.
+    pub(super) fn heading(&self) -> String {
+        manual::heading(self.name)
     }
 
     pub(super) fn is_present(&self) -> bool {

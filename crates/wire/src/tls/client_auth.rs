@@ -2,10 +2,15 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
-use rustls::RootCertStore;
-use rustls::server::WebPkiClientVerifier;
-use rustls::server::danger::ClientCertVerifier;
+use rustls::client::danger::HandshakeSignatureValid;
+use rustls::client::verify_server_name;
+use rustls::crypto::{WebPkiSupportedAlgorithms, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
+use rustls::{DigitallySignedStruct, DistinguishedName, RootCertStore, SignatureScheme};
 
 use super::client::add_roots;
 use super::{TlsError, provider};
@@ -40,7 +45,75 @@ impl ClientAuth {
         Ok(Self { verifier })
     }
 
+    /// Any certificate, whoever issued it, or none. The client has its key; what it proves is for the caller to say, such as
+    /// with [`Self::has_issued`].
+    #[must_use]
+    pub fn any() -> Self {
+        Self { verifier: Arc::new(Any(provider().signature_verification_algorithms)) }
+    }
+
+    /// Whether `chain`, a client's certificate first, is one that is accepted at `now_s`.
+    #[must_use]
+    pub fn has_issued(&self, chain: &[CertificateDer<'_>], now_s: u64) -> bool {
+        let Some((own, others)) = chain.split_first() else { return false };
+        let now = UnixTime::since_unix_epoch(Duration::from_secs(now_s));
+        self.verifier.verify_client_cert(own, others, now).is_ok()
+    }
+
     pub(super) fn verifier(&self) -> Arc<dyn ClientCertVerifier> {
         Arc::clone(&self.verifier)
+    }
+}
+
+/// Whether `certificate` is for `name`, a DNS name or an IP address.
+#[must_use]
+pub fn is_for(certificate: &CertificateDer<'_>, name: &str) -> bool {
+    let (parsed, name) = (ParsedCertificate::try_from(certificate), ServerName::try_from(name));
+    let (Ok(parsed), Ok(name)) = (parsed, name) else { return false };
+    verify_server_name(&parsed, &name).is_ok()
+}
+
+/// Verifies only that the client has the key.
+#[derive(Debug)]
+struct Any(WebPkiSupportedAlgorithms);
+
+impl ClientCertVerifier for Any {
+    fn client_auth_mandatory(&self) -> bool {
+        false
+    }
+
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        _own: &CertificateDer<'_>,
+        _others: &[CertificateDer<'_>],
+        _now: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signature, &self.0)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signature, &self.0)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.supported_schemes()
     }
 }

@@ -1,0 +1,307 @@
+//! The applications of a control plane: what is next, and the file that keeps them, so that a gateway that restarts
+//! knows them while the control plane is down.
+//!
+//! The file is appended to: a line of JSON for each change, and `= REVISION` after each response. What a crash cut off
+//! is asked for again, since the last number that was written completely counts. When most of the lines are outdated,
+//! all applications are asked for again, and a new file replaces it.
+
+use std::collections::HashSet;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use base::{Now, limits};
+use formats::declarative::{ApplicationPage, PublishedApplication};
+use model::Feed;
+
+use crate::feed::Next;
+
+/// Lines beyond twice the applications from which the file is outdated.
+const SPARE_LINES: usize = 4_096;
+
+/// The response to one request.
+#[derive(Debug)]
+pub(crate) struct Heard {
+    pub(crate) from: Feed,
+    pub(crate) result: Result<Vec<u8>, String>,
+}
+
+/// A control plane whose applications are followed.
+#[derive(Debug)]
+pub(crate) struct ControlPlane {
+    pub(crate) next: Next,
+    pub(crate) log: Log,
+    /// While all applications are transferred: those that came so far.
+    pub(crate) full: Option<HashSet<Arc<Path>>>,
+    /// Whether something came that is not published yet.
+    pub(crate) changed: bool,
+    /// The URL, of which each application is a resource.
+    place: PathBuf,
+}
+
+impl ControlPlane {
+    pub(crate) fn new(from: Feed, data: &Path, now: Now) -> Self {
+        let place = PathBuf::from(&from.url);
+        let log = Log::of(data, &from.url);
+        Self { next: Next::new(from, 0, now), log, full: None, changed: false, place }
+    }
+
+    /// What stands for the file of the application `name`. Different names have different ones.
+    pub(crate) fn file(&self, name: &str) -> Arc<Path> {
+        let name = name.replace('%', "%25").replace('/', "%2F");
+        // A segment of dots would not be one of its own.
+        let dot = name.strip_prefix('.').map(|rest| format!("%2E{rest}"));
+        Arc::from(self.place.join(dot.unwrap_or(name)))
+    }
+
+    /// Whether `file` stands for one of its applications.
+    pub(crate) fn has(&self, file: &Path) -> bool {
+        file.parent() == Some(&self.place)
+    }
+
+    /// Whether the first transfer is in progress.
+    pub(crate) fn is_first(&self) -> bool {
+        self.next.is_first() || self.full.is_some() && !self.next.has_failed()
+    }
+}
+
+/// The file of one control plane.
+#[derive(Debug)]
+pub(crate) struct Log {
+    file: PathBuf,
+    /// `None`: something is missing in it, so that nothing is added.
+    lines: Option<usize>,
+    /// How many of them are needed.
+    pub(crate) needed: usize,
+    /// Whether a new file is being written, which will replace it.
+    anew: bool,
+}
+
+impl Log {
+    pub(crate) fn of(folder: &Path, url: &str) -> Self {
+        let hash = jose::sha256(url.as_bytes());
+        let name: String = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let file = folder.join(format!("applications-{name}"));
+        Self { file, lines: Some(0), needed: 0, anew: false }
+    }
+
+    pub(crate) fn file(&self) -> &Path {
+        &self.file
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.file.parent().unwrap_or(Path::new("."))
+    }
+
+    /// Hands what was kept to `each`, in order. Returns the number up to which all is known; if the file is damaged, 0:
+    /// all is asked for again.
+    ///
+    /// # Errors
+    /// It exists and cannot be read.
+    pub(crate) fn read(&mut self, mut each: impl FnMut(PublishedApplication)) -> io::Result<u64> {
+        let opened = match File::open(&self.file) {
+            Ok(opened) => opened,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(0),
+            Err(error) => return Err(error),
+        };
+        let (mut reader, mut line) = (BufReader::new(opened), Vec::new());
+        let (mut revision, mut lines) = (0, 0_usize);
+        loop {
+            line.clear();
+            let mut bounded = io::Read::take(&mut reader, limits::APPLICATION_LINE_BYTES_MAX);
+            if bounded.read_until(b'\n', &mut line)? == 0 {
+                self.lines = Some(lines);
+                return Ok(revision);
+            }
+            lines = lines.saturating_add(1);
+            match parse(&line) {
+                Some(Line::Revision(number)) => revision = number,
+                Some(Line::Application(application)) => each(application),
+                None => {
+                    // What follows could be part of the same line.
+                    self.lines = None;
+                    return Ok(0);
+                }
+            }
+        }
+    }
+
+    /// Adds a response.
+    ///
+    /// # Errors
+    /// Those of the file system. Until all applications come again, nothing is added.
+    pub(crate) fn add(&mut self, page: &ApplicationPage) -> io::Result<()> {
+        if page.reset {
+            (self.anew, self.lines) = (true, Some(0));
+            drop(fs::remove_file(self.new_file()));
+        }
+        self.check()?;
+        let lines = self.lines.take().unwrap_or(0);
+        self.append(page)?;
+        let lines = lines.saturating_add(page.applications.len()).saturating_add(1);
+        if self.anew && !page.more {
+            fs::rename(self.new_file(), &self.file)?;
+            File::open(self.folder())?.sync_all()?;
+            (self.anew, self.needed) = (false, lines);
+        }
+        self.lines = Some(lines);
+        Ok(())
+    }
+
+    /// Whether all applications should come again, since most of the file is outdated.
+    pub(crate) fn is_outdated(&self) -> bool {
+        let most = self.needed.saturating_mul(2).saturating_add(SPARE_LINES);
+        !self.anew && self.lines.is_some_and(|lines| lines > most)
+    }
+
+    /// Fails if it lacks something.
+    pub(crate) fn check(&self) -> io::Result<()> {
+        if self.lines.is_some() {
+            return Ok(());
+        }
+        Err(io::Error::other("it could not be written before"))
+    }
+
+    fn new_file(&self) -> PathBuf {
+        self.file.with_extension("new")
+    }
+
+    fn append(&self, page: &ApplicationPage) -> io::Result<()> {
+        let mut text = Vec::new();
+        for application in &page.applications {
+            serde_json::to_writer(&mut text, application)?;
+            text.push(b'\n');
+        }
+        writeln!(text, "= {}", page.revision)?;
+        fs::create_dir_all(self.folder())?;
+        let file = if self.anew { &self.new_file() } else { &self.file };
+        let mut opened = OpenOptions::new().append(true).create(true).mode(0o600).open(file)?;
+        opened.write_all(&text)?;
+        if page.more { Ok(()) } else { opened.sync_data() }
+    }
+}
+
+enum Line {
+    Application(PublishedApplication),
+    Revision(u64),
+}
+
+/// `None`: the line is damaged, or not complete.
+fn parse(line: &[u8]) -> Option<Line> {
+    let line = line.strip_suffix(b"\n")?;
+    match line.strip_prefix(b"= ") {
+        Some(number) => Some(Line::Revision(std::str::from_utf8(number).ok()?.parse().ok()?)),
+        None => serde_json::from_slice(line).ok().map(Line::Application),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot make its files has failed")]
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn page(revision: u64, names: &str, more: bool) -> ApplicationPage {
+        let application = |name: &str| match name.strip_prefix('-') {
+            Some(removed) => PublishedApplication { name: removed.to_owned(), application: None },
+            None => PublishedApplication { name: name.to_owned(), application: Some(json!({})) },
+        };
+        let applications = names.split_whitespace().map(application).collect();
+        ApplicationPage { revision, reset: false, more, applications }
+    }
+
+    fn log(folder: &Path) -> Log {
+        Log::of(folder, "https://control")
+    }
+
+    /// The number and the names in the file, before and after a change of its bytes.
+    #[track_caller]
+    fn check(change: impl Fn(&mut Vec<u8>), expect: (u64, &str)) {
+        let folder = tempfile::tempdir().unwrap();
+        let mut log = log(folder.path());
+        log.add(&page(3, "a b", false)).unwrap();
+        log.add(&page(7, "c -a", false)).unwrap();
+        let mut bytes = fs::read(log.file()).unwrap();
+        change(&mut bytes);
+        fs::write(log.file(), bytes).unwrap();
+        assert_eq!(read(&mut log), (expect.0, expect.1.to_owned()));
+    }
+
+    fn read(log: &mut Log) -> (u64, String) {
+        let mut names = Vec::new();
+        let revision = log.read(|one| {
+            let removed = if one.application.is_none() { "-" } else { "" };
+            names.push(format!("{removed}{}", one.name));
+        });
+        (revision.unwrap(), names.join(" "))
+    }
+
+    #[test]
+    fn what_was_kept_is_read_again() {
+        check(|_| {}, (7, "a b c -a"));
+        check(Vec::clear, (0, ""));
+    }
+
+    #[test]
+    fn what_is_cut_off_or_damaged_is_asked_for_again() {
+        check(|bytes| bytes.truncate(bytes.len() - 1), (0, "a b c -a"));
+        check(|bytes| bytes.truncate(bytes.len() - 4), (3, "a b c -a"));
+        check(|bytes| bytes.truncate(bytes.len() - 10), (0, "a b c"));
+        check(|bytes| bytes[3] = 0, (0, ""));
+    }
+
+    #[test]
+    fn a_new_file_replaces_the_old_one_when_it_is_complete() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut kept = log(folder.path());
+        kept.add(&page(3, "a b", false)).unwrap();
+        kept.add(&ApplicationPage { reset: true, ..page(5, "c", true) }).unwrap();
+        assert_eq!(read(&mut log(folder.path())), (3, "a b".to_owned()));
+        kept.add(&page(9, "d", false)).unwrap();
+        kept.add(&page(11, "e", false)).unwrap();
+        assert_eq!(read(&mut log(folder.path())), (11, "c d e".to_owned()));
+    }
+
+    #[test]
+    fn after_a_failure_nothing_is_added_until_everything_comes_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut kept = log(folder.path());
+        fs::create_dir(kept.file()).unwrap();
+        kept.add(&page(3, "a", false)).unwrap_err();
+        fs::remove_dir(kept.file()).unwrap();
+        kept.add(&page(5, "b", false)).unwrap_err();
+        assert_eq!(read(&mut log(folder.path())), (0, String::new()));
+        kept.add(&ApplicationPage { reset: true, ..page(7, "a b", false) }).unwrap();
+        assert_eq!(read(&mut log(folder.path())), (7, "a b".to_owned()));
+    }
+
+    #[test]
+    fn a_file_of_outdated_lines_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut kept = log(folder.path());
+        let many = "a ".repeat(SPARE_LINES);
+        kept.add(&page(3, &many, false)).unwrap();
+        assert!(kept.is_outdated());
+        kept.add(&ApplicationPage { reset: true, ..page(5, "a", false) }).unwrap();
+        assert!(!kept.is_outdated());
+        assert!(fs::metadata(kept.file()).unwrap().len() < 100);
+    }
+
+    #[test]
+    fn different_names_have_different_files() {
+        let feed = Feed {
+            url: "https://control/applications".to_owned(),
+            client_id: String::new(),
+            client_secret: Vec::new(),
+        };
+        let one = ControlPlane::new(feed, Path::new(""), Now { unix_s: 0, mono_us: 0 });
+        let names = ["a", "a/b", "a%2Fb", ".", "..", "%2E", "a/.", "/", "a/", "//"];
+        let files: HashSet<_> = names.iter().map(|name| one.file(name)).collect();
+        assert_eq!(files.len(), names.len());
+        assert!(files.iter().all(|file| one.has(file)));
+    }
+}

@@ -1,0 +1,232 @@
+//! `/api/penstock/applications/NAME` for administrators, and `/api/penstock/applications` for the gateways that follow
+//! them: whose credentials may use which APIs, under which plans. docs/quotas.md describes both.
+
+use std::collections::HashSet;
+
+use http::{HeaderMap, StatusCode};
+use percent_encoding::percent_decode_str;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use store::Put;
+
+use crate::form::Form;
+use crate::manager::{Manager, Sender, is_name};
+use crate::peer::Peer;
+use crate::reply::{Refusal, Reply};
+use crate::token::has;
+use crate::{limits, reply, revocations};
+
+/// The scope of the clients that may read all applications.
+const GATEWAY: &str = "penstock_gateway";
+
+const FORBIDDEN: Refusal = Refusal::Forbidden(
+    "only an administrator, or a client with the scope penstock_gateway, may read all applications",
+);
+
+/// An application without its name, with the keys of a gateway's file of an application.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    owner: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    plan: Option<String>,
+    #[serde(default)]
+    keys: Vec<Key>,
+    #[serde(default)]
+    subscriptions: Vec<Subscription>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Key {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    client_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    api_key_sha256: Option<String>,
+    #[serde(rename = "type", default)]
+    key_type: KeyType,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum KeyType {
+    #[default]
+    Production,
+    Sandbox,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Subscription {
+    api: String,
+    version: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    plan: Option<String>,
+    #[serde(default)]
+    state: State,
+}
+
+#[derive(Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum State {
+    #[default]
+    Active,
+    Blocked,
+    ProductionBlocked,
+    Inactive,
+}
+
+/// The applications that changed after the number `after`, as soon as there are some, at most `wait_s` seconds later.
+/// If it is not known what changed since then, all of them, with `reset`; a gateway asks for the rest with `full`.
+pub(crate) async fn changes(
+    manager: &Manager,
+    head: &HeaderMap,
+    query: &Form,
+    peer: &Peer,
+) -> Result<Reply, Refusal> {
+    match manager.client_or_user(head, &Form::default(), peer).await? {
+        Sender::User(user) if user.admin => {}
+        Sender::Client(client) if has(&client.scopes, GATEWAY) => {}
+        Sender::User(_) | Sender::Client(_) => return Err(FORBIDDEN),
+    }
+    let after = revocations::number(query, "after")?;
+    let is_rest = query.get("full") == Some("true");
+    let reset = !is_rest && (after == 0 || !manager.store.can_resume(after).await?);
+    let after = if reset { 0 } else { after };
+    let wait_s = revocations::number(query, "wait_s")?;
+    let last = revocations::wait(manager, after, if is_rest { 0 } else { wait_s }).await?;
+    let most = limits::APPLICATIONS_PAGE_MAX;
+    let mut found = manager.store.applications(after, most).await?;
+    let mut more = found.len() >= usize::try_from(most).unwrap_or(usize::MAX);
+    let mut bytes = 0_usize;
+    let fits = found.iter().take_while(|one| {
+        bytes = bytes.saturating_add(one.document.as_ref().map_or(0, String::len));
+        bytes <= limits::APPLICATIONS_PAGE_BYTES_MAX
+    });
+    let fits = fits.count().max(1);
+    more |= fits < found.len();
+    found.truncate(fits);
+    let newest = found.last().map_or(after, |newest| newest.revision);
+    // All up to `last` were visible before they were read.
+    let revision = if more { newest } else { newest.max(last) };
+    let applications: Vec<Value> = found
+        .into_iter()
+        .filter(|one| !reset || one.document.is_some())
+        .map(|one| {
+            let document = one.document.and_then(|text| serde_json::from_str::<Value>(&text).ok());
+            json!({ "name": one.name, "application": document })
+        })
+        .collect();
+    let body = json!({
+        "revision": revision, "reset": reset, "more": more, "applications": applications,
+    });
+    Ok(reply::json(StatusCode::OK, &body))
+}
+
+/// The application `name`, which is a segment of the path.
+pub(crate) async fn get(
+    manager: &Manager,
+    head: &HeaderMap,
+    name: &str,
+    peer: &Peer,
+) -> Result<Reply, Refusal> {
+    manager.admin(head, peer).await?;
+    let found = manager.store.application(&decoded(name)?).await?.ok_or(Refusal::NotFound)?;
+    let document = serde_json::from_str(&found).map_err(|_| Refusal::Unavailable)?;
+    Ok(reply::json(StatusCode::OK, &document))
+}
+
+/// Adds or replaces the application `name`.
+pub(crate) async fn put(
+    manager: &Manager,
+    head: &HeaderMap,
+    (name, body): (&str, &[u8]),
+    peer: &Peer,
+) -> Result<Reply, Refusal> {
+    let user = manager.admin(head, peer).await?;
+    let name = decoded(name)?;
+    let document: Document = serde_json::from_slice(body)
+        .map_err(|error| Refusal::InvalidDocument(error.to_string()))?;
+    let credentials = document.check().map_err(Refusal::InvalidDocument)?;
+    let text = serde_json::to_string(&document).map_err(|_| Refusal::Unavailable)?;
+    let is_new = manager.store.application(&name).await?.is_none();
+    if is_new && manager.store.count_applications().await? >= limits::APPLICATIONS_MAX {
+        tracing::error!(most = limits::APPLICATIONS_MAX, "too many applications in the store");
+        return Err(Refusal::Unavailable);
+    }
+    match manager.store.put_application(&name, &text, &credentials).await? {
+        Put::Done => {}
+        Put::Taken { credential, by } => {
+            let why = format!("`{credential}` is a key of the application `{by}`");
+            return Err(Refusal::Conflict(why));
+        }
+    }
+    tracing::info!(application = name, by = user, "application stored");
+    Ok(reply::empty(if is_new { StatusCode::CREATED } else { StatusCode::NO_CONTENT }))
+}
+
+/// Removes the application `name`.
+pub(crate) async fn remove(
+    manager: &Manager,
+    head: &HeaderMap,
+    name: &str,
+    peer: &Peer,
+) -> Result<Reply, Refusal> {
+    let user = manager.admin(head, peer).await?;
+    let name = decoded(name)?;
+    if !manager.store.remove_application(&name, manager.now_s()).await? {
+        return Err(Refusal::NotFound);
+    }
+    tracing::info!(application = name, by = user, "application removed");
+    Ok(reply::empty(StatusCode::NO_CONTENT))
+}
+
+fn decoded(name: &str) -> Result<String, Refusal> {
+    let decoded = percent_decode_str(name).decode_utf8().ok();
+    let name = decoded.filter(|name| is_name(name)).ok_or(Refusal::NotFound)?;
+    Ok(name.into_owned())
+}
+
+impl Document {
+    /// Checks what gateways would reject, except for the names of plans, which are in their files. Returns the
+    /// credentials, which are other texts for client IDs than for API keys.
+    fn check(&self) -> Result<Vec<String>, String> {
+        let (keys, subscriptions) = (&self.keys, &self.subscriptions);
+        let plans = subscriptions.iter().map(|one| &one.plan).chain([&self.plan, &self.owner]);
+        let names = subscriptions.iter().flat_map(|one| [&one.api, &one.version]);
+        if let Some(wrong) = names.chain(plans.flatten()).find(|name| !is_name(name)) {
+            let most = limits::NAME_BYTES_MAX;
+            return Err(format!("the name `{wrong}` does not have 1 to {most} printable bytes"));
+        }
+        let mut known = HashSet::new();
+        let mut pairs = subscriptions.iter().map(|one| (&one.api, &one.version));
+        if let Some((api, version)) = pairs.find(|pair| !known.insert(*pair)) {
+            return Err(format!("two subscriptions to `{api}` {version}"));
+        }
+        let credentials = keys.iter().map(Key::credential).collect::<Result<Vec<_>, _>>()?;
+        let distinct: HashSet<&String> = credentials.iter().collect();
+        if distinct.len() < credentials.len() {
+            return Err("a key occurs twice".to_owned());
+        }
+        Ok(credentials)
+    }
+}
+
+impl Key {
+    fn credential(&self) -> Result<String, String> {
+        match (&self.client_id, &self.api_key_sha256) {
+            (Some(id), None) if is_name(id) => Ok(format!("client_id {id}")),
+            (None, Some(hash)) if hash.len() == 64 && is_hexadecimal(hash) => {
+                Ok(format!("api_key_sha256 {}", hash.to_ascii_lowercase()))
+            }
+            _ => Err("a key needs either `client_id`, or `api_key_sha256` with the 64 \
+                      hexadecimal digits that `sha256sum` prints"
+                .to_owned()),
+        }
+    }
+}
+
+fn is_hexadecimal(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}

@@ -1,0 +1,108 @@
+//! The grant `jwt-bearer`: a client that has a JWT of a trusted issuer about one of its users gets a token of ours for
+//! this user. Source: RFC 7523 sections 2.1 and 3.
+
+use std::sync::Arc;
+
+use jose::{Compact, KeySet, Padding};
+use serde_json::Value;
+use tokio::sync::Mutex;
+
+use crate::form::Form;
+use crate::manager::{Manager, is_name};
+use crate::reply::Refusal;
+use crate::token::{Grant, Requester, granted, issue, stored};
+use crate::{limits, secrets};
+
+pub(crate) const GRANT: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
+
+/// An issuer whose JWTs are accepted in place of a user's sign-in.
+pub struct TrustedIssuer {
+    /// What comes before the names of its users, and a slash.
+    pub name: String,
+    /// The `iss` of its JWTs.
+    pub iss: String,
+    /// Returns its JWK set, or what went wrong. May block.
+    pub read_keys: Arc<dyn Fn() -> Result<Vec<u8>, String> + Send + Sync>,
+}
+
+/// A trusted issuer with its keys, as last read.
+pub(crate) struct Trusted {
+    issuer: TrustedIssuer,
+    keys: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    keys: Option<Arc<KeySet>>,
+    /// When they were read, or could not be.
+    read_s: Option<u64>,
+}
+
+pub(crate) async fn exchange(
+    manager: &Manager,
+    client: &Requester,
+    form: &Form,
+) -> Result<Value, Refusal> {
+    const WRONG: Refusal = Refusal::InvalidGrant("the assertion is not valid");
+    let assertion = form.required("assertion", "`assertion` is missing")?;
+    let token = Compact::parse(assertion.as_bytes(), Padding::Rejected).map_err(|_| WRONG)?;
+    let claims = token.unverified_claims().map_err(|_| WRONG)?;
+    let is_its = |one: &&Trusted| claims.iss.as_deref() == Some(&one.issuer.iss);
+    let trusted = manager.trusted.iter().find(is_its).ok_or(WRONG)?;
+    if !trusted.has_signed(&token, manager.now_s()).await || !manager.is_for_us_now(&claims) {
+        return Err(WRONG);
+    }
+    let user = claims.sub.as_ref().map(|sub| format!("{}/{sub}", trusted.issuer.name));
+    let user = user.filter(|user| is_name(user)).ok_or(WRONG)?;
+    if let (Some(jti), Some(exp)) = (&claims.jti, claims.exp) {
+        manager.admit_rows(&client.id, 1)?;
+        let used = secrets::hash(format!("{} {jti}", trusted.issuer.iss));
+        if !manager.store.spend_jwt(&used, &client.id, exp).await? {
+            return Err(WRONG);
+        }
+    }
+    let scope = granted(form.get("scope"), &client.scopes, None);
+    stored(manager, issue(manager, &Grant::new(client, Some(&user), scope))?).await
+}
+
+impl Trusted {
+    pub(crate) fn new(issuer: TrustedIssuer) -> Self {
+        Self { issuer, keys: Mutex::default() }
+    }
+
+    /// Whether `user` is the name of one of its users.
+    pub(crate) fn has(&self, user: &str) -> bool {
+        user.split_once('/').is_some_and(|(issuer, _)| issuer == self.issuer.name)
+    }
+
+    async fn has_signed(&self, token: &Compact<'_>, now_s: u64) -> bool {
+        let verifies = |keys: Option<Arc<KeySet>>| {
+            keys.is_some_and(|keys| token.verify_signature(&keys).is_ok())
+        };
+        verifies(self.keys(now_s, limits::TRUSTED_KEYS_S).await)
+            // The key may be a new one.
+            || verifies(self.keys(now_s, limits::TRUSTED_KEYS_AGAIN_S).await)
+    }
+
+    /// The keys, which are read again if that was `age_s` ago. Those that were read last stay if that fails.
+    async fn keys(&self, now_s: u64, age_s: u64) -> Option<Arc<KeySet>> {
+        let mut known = self.keys.lock().await;
+        if known.read_s.is_some_and(|read_s| now_s < read_s.saturating_add(age_s)) {
+            return known.keys.clone();
+        }
+        known.read_s = Some(now_s);
+        let read = Arc::clone(&self.issuer.read_keys);
+        let read = tokio::task::spawn_blocking(move || read()).await;
+        let text = read.unwrap_or_else(|_| Err("reading them failed".to_owned()));
+        let keys =
+            text.and_then(|text| KeySet::from_jwks(&text).map_err(|error| error.to_string()));
+        match keys {
+            Ok(keys) => known.keys = Some(Arc::new(keys)),
+            Err(problem) => {
+                let issuer = &self.issuer.name;
+                tracing::error!(issuer, problem, "the keys of a trusted issuer cannot be read");
+            }
+        }
+        known.keys.clone()
+    }
+}

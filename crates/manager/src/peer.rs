@@ -1,0 +1,57 @@
+//! Who is at the other end of a connection, and the certificates that prove it. Source: RFC 8705.
+
+use std::net::IpAddr;
+
+use rustls::pki_types::CertificateDer;
+use store::Client;
+
+use crate::manager::Manager;
+use crate::reply::Refusal;
+use crate::secrets;
+use crate::token::has;
+
+/// The other end of a connection.
+pub(crate) struct Peer {
+    pub(crate) address: IpAddr,
+    /// That it presented, its own first, and of which it has the key. They can be from anybody.
+    pub(crate) certificates: Vec<CertificateDer<'static>>,
+}
+
+impl Peer {
+    /// The SHA-256 of its certificate in base64url, which tokens can be bound to. Source: RFC 8705 section 3.1.
+    pub(crate) fn thumbprint(&self) -> Option<String> {
+        self.certificates.first().map(secrets::hash)
+    }
+}
+
+impl Manager {
+    /// Whether the certificate of `peer` is that of `client`. Source: RFC 8705 section 2.
+    pub(crate) fn has_certificate_of(&self, client: &Client, peer: &Peer) -> bool {
+        let Some(own) = peer.certificates.first() else { return false };
+        match client.certificate.split_once(' ') {
+            Some((SELF_SIGNED, thumbprints)) => {
+                peer.thumbprint().is_some_and(|own| has(thumbprints, &own))
+            }
+            Some((ISSUED, name)) => {
+                let authorities = self.authorities.as_ref();
+                wire::tls::is_for(own, name)
+                    && authorities.is_some_and(|authorities| {
+                        authorities.has_issued(&peer.certificates, self.now_s())
+                    })
+            }
+            Some(_) | None => false,
+        }
+    }
+
+    /// What the tokens of `client` are bound to. `None`: they are not.
+    pub(crate) fn binding(&self, client: &Client, peer: &Peer) -> Result<Option<String>, Refusal> {
+        const NONE: Refusal = Refusal::InvalidRequest(
+            "the client's tokens are bound to its certificate, and it presents none",
+        );
+        if client.bound { peer.thumbprint().ok_or(NONE).map(Some) } else { Ok(None) }
+    }
+}
+
+/// What `certificate` of a client begins with: the name in one that a CA issued, or thumbprints, follow.
+pub(crate) const ISSUED: &str = "issued";
+pub(crate) const SELF_SIGNED: &str = "self-signed";

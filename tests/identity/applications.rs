@@ -1,0 +1,281 @@
+//! Applications of the control plane, and the gateways that follow them.
+
+use std::time::Instant;
+
+use harness::{Client, Files, PATIENCE, Process, Response, Upstream};
+use serde_json::{Value, json};
+
+use crate::key_manager::{ISS, KeyManager, Login, PASSWORD, basic, error, success};
+
+const ADMIN: Option<Login<'_>> = Some(("admin", PASSWORD));
+const PATH: &str = "/api/penstock/applications";
+
+/// The client of a gateway that follows applications.
+fn gateway_login(manager: &KeyManager) -> (String, String) {
+    manager.register("gateway", json!({ "tokenScope": "penstock_gateway" }))
+}
+
+/// A gateway with one API, which follows `manager` as the client `login`. Keys are in a file, so that it can start while
+/// the control plane is down.
+fn gateway(manager: &KeyManager, login: Login<'_>, upstream: &Upstream) -> (Files, Process) {
+    let description = format!(
+        "openapi: 3.0.3\ninfo: {{title: A, version: '1'}}\nx-wso2-basePath: /a\n\
+         x-wso2-production-endpoints: {{urls: ['{}']}}\n\
+         paths:\n  /*:\n    get: {{responses: {{'200': {{description: ok}}}}}}\n",
+        upstream.url()
+    );
+    let origin = format!("https://{}", manager.process.address("https"));
+    let asked = |url: &str| {
+        let id = login.0;
+        format!(
+            "{{ url = \"{url}\", client_id = \"{id}\", client_secret = {{ file = \"secret\" }} }}"
+        )
+    };
+    let files = Files::new()
+        .api("a.yaml", &description)
+        .gateway(&format!(
+            "control_plane = {}\napplications = [\"applications/\"]\n",
+            asked(&origin)
+        ))
+        .toml(&format!(
+            "[[issuer]]\nname = \"resident\"\niss = \"{ISS}\"\njwks = \"keys.json\"\nrevocations = {}\n\
+             [upstream_tls]\nca = [\"ca.crt\"]\nsystem_roots = false\n",
+            asked(&format!("{origin}/oauth2/revocations"))
+        ));
+    files.write("secret", login.1);
+    // A copy, since the key manager's files go with it.
+    files.write("ca.crt", &std::fs::read_to_string(manager.files.path("tls.crt")).unwrap());
+    files.write("keys.json", &manager.get("/oauth2/jwks").text());
+    std::fs::create_dir(files.path("applications")).unwrap();
+    let process = Process::gateway(&files);
+    (files, process)
+}
+
+fn fetch(gateway: &Process, token: &str) -> Response {
+    let fields = format!("Authorization: Bearer {token}\r\n");
+    Client::connect(gateway.address("http")).fetch("GET /a/x", &fields)
+}
+
+/// Sends the token until the response is `expect`: status and code, or 200.
+#[track_caller]
+fn wait_for(gateway: &Process, token: &str, expect: &str) {
+    let begun = Instant::now();
+    loop {
+        let found = fetch(gateway, token).status_and_code();
+        if found.trim() == expect {
+            return;
+        }
+        assert!(begun.elapsed() < PATIENCE, "{found} instead of {expect}");
+    }
+}
+
+fn token(manager: &KeyManager, login: &(String, String)) -> String {
+    let issued = manager.token((&login.0, &login.1), "grant_type=client_credentials");
+    issued["access_token"].as_str().unwrap().to_owned()
+}
+
+pub(crate) fn send(manager: &KeyManager, method: &str, name: &str, body: &Value) -> Response {
+    let fields = "Content-Type: application/json\r\n".to_owned() + &basic(ADMIN);
+    let request = format!("{method} {PATH}/{name}");
+    manager.connect().fetch_with_body(&request, &fields, &body.to_string())
+}
+
+/// Stores the application `name` with the key `client_id` and subscriptions to version 1 of `apis`.
+#[track_caller]
+pub(crate) fn put(manager: &KeyManager, name: &str, client_id: &str, apis: &[&str]) -> u16 {
+    let subscription = |api: &&str| json!({ "api": api, "version": "1", "plan": "Gold" });
+    let subscriptions: Vec<Value> = apis.iter().map(subscription).collect();
+    let keys = json!([{ "client_id": client_id }]);
+    let body = json!({ "owner": "admin", "keys": keys, "subscriptions": subscriptions });
+    let response = send(manager, "PUT", name, &body);
+    assert!([201, 204].contains(&response.status), "{}", response.text());
+    response.status
+}
+
+pub(crate) fn changes(manager: &KeyManager, query: &str) -> Value {
+    success(&manager.connect().fetch(&format!("GET {PATH}{query}"), &basic(ADMIN)))
+}
+
+pub(crate) fn names(page: &Value) -> String {
+    let mark = |one: &Value| if one["application"].is_null() { "-" } else { "" };
+    let list = page["applications"].as_array().unwrap().iter();
+    list.map(|one| format!("{}{}", mark(one), one["name"].as_str().unwrap()))
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+#[test]
+fn a_registered_client_with_a_subscription_is_served_although_no_file_changes() {
+    let manager = KeyManager::start();
+    let own = gateway_login(&manager);
+    let orders = manager.register("orders", json!({}));
+    let first = token(&manager, &orders);
+    let upstream = Upstream::fixed("from the upstream");
+    let (_files, process) = gateway(&manager, (&own.0, &own.1), &upstream);
+    assert_eq!(fetch(&process, &first).status_and_code(), "403 900908");
+    assert_eq!(put(&manager, "orders", &orders.0, &["A"]), 201);
+    wait_for(&process, &first, "200");
+    let revoked =
+        manager.post("/oauth2/revoke", Some((&orders.0, &orders.1)), &format!("token={first}"));
+    assert_eq!(revoked.status, 200);
+    wait_for(&process, &first, "401 900901");
+    let second = token(&manager, &orders);
+    assert_eq!(fetch(&process, &second).status, 200);
+    assert_eq!(put(&manager, "orders", &orders.0, &["B"]), 204);
+    wait_for(&process, &second, "403 900908");
+    assert_eq!(put(&manager, "orders", &orders.0, &["B", "A"]), 204);
+    wait_for(&process, &second, "200");
+    assert_eq!(send(&manager, "DELETE", "orders", &json!({})).status, 204);
+    wait_for(&process, &second, "403 900908");
+}
+
+#[test]
+fn a_gateway_starts_while_the_control_plane_is_down_and_catches_up() {
+    let manager = KeyManager::start();
+    let own = gateway_login(&manager);
+    let [kept, removed, added] =
+        ["kept", "removed", "added"].map(|name| manager.register(name, json!({})));
+    let [of_kept, of_removed, of_added] =
+        [&kept, &removed, &added].map(|login| token(&manager, login));
+    put(&manager, "kept", &kept.0, &["A"]);
+    put(&manager, "removed", &removed.0, &["A"]);
+    let upstream = Upstream::fixed("from the upstream");
+    let (files, process) = gateway(&manager, (&own.0, &own.1), &upstream);
+    assert_eq!(fetch(&process, &of_kept).status, 200, "known at the start");
+    drop(process);
+    let stopped = manager.stop();
+    let process = Process::gateway(&files);
+    assert_eq!(fetch(&process, &of_kept).status, 200);
+    assert_eq!(fetch(&process, &of_removed).status, 200);
+    assert_eq!(fetch(&process, &of_added).status_and_code(), "403 900908");
+    let manager = stopped.start();
+    put(&manager, "added", &added.0, &["A"]);
+    assert_eq!(send(&manager, "DELETE", "removed", &json!({})).status, 204);
+    wait_for(&process, &of_added, "200");
+    wait_for(&process, &of_removed, "403 900908");
+    assert_eq!(fetch(&process, &of_kept).status, 200);
+}
+
+#[test]
+fn after_a_gap_all_applications_are_transferred_and_removed_ones_end() {
+    let manager = KeyManager::start();
+    let own = gateway_login(&manager);
+    let [kept, removed] = ["kept", "removed"].map(|name| manager.register(name, json!({})));
+    let [of_kept, of_removed] = [&kept, &removed].map(|login| token(&manager, login));
+    put(&manager, "kept", &kept.0, &["A"]);
+    put(&manager, "removed", &removed.0, &["A"]);
+    let upstream = Upstream::fixed("from the upstream");
+    let (_files, process) = gateway(&manager, (&own.0, &own.1), &upstream);
+    assert_eq!(fetch(&process, &of_removed).status, 200);
+    // As if the database was restored from a backup before the second application.
+    let stopped = manager.stop();
+    stopped.sqlite("DELETE FROM applications WHERE name = 'removed'");
+    stopped.sqlite("UPDATE revisions SET last = (SELECT MAX(revision) FROM applications)");
+    let _manager = stopped.start();
+    wait_for(&process, &of_removed, "403 900908");
+    assert_eq!(fetch(&process, &of_kept).status, 200);
+}
+
+#[test]
+fn what_a_file_has_is_not_taken_from_the_control_plane() {
+    let manager = KeyManager::start();
+    let own = gateway_login(&manager);
+    let orders = manager.register("orders", json!({}));
+    let of_orders = token(&manager, &orders);
+    let upstream = Upstream::fixed("from the upstream");
+    let (files, process) = gateway(&manager, (&own.0, &own.1), &upstream);
+    let file =
+        format!("[application]\nname = \"in-file\"\nkeys = [{{ client_id = \"{}\" }}]\n", orders.0);
+    files.write("applications/a.toml", &file);
+    process.wait_for("application loaded");
+    put(&manager, "orders", &orders.0, &["A"]);
+    let origin = format!("https://{}", manager.process.address("https"));
+    let conflict =
+        format!("{origin}{PATH}/orders: error: the client ID `{}` is already served by ", orders.0);
+    let line = process.wait_for(&conflict);
+    assert!(line.contains("applications/a.toml"), "{line}");
+    assert_eq!(fetch(&process, &of_orders).status_and_code(), "403 900908");
+    std::fs::remove_file(files.path("applications/a.toml")).unwrap();
+    wait_for(&process, &of_orders, "200");
+}
+
+#[test]
+fn applications_are_written_by_administrators_and_read_by_gateways() {
+    let manager = KeyManager::start();
+    let own = gateway_login(&manager);
+    let other = manager.register("other", json!({}));
+    put(&manager, "a%2Fb", "x", &["A"]);
+    let stored = success(&manager.connect().fetch(&format!("GET {PATH}/a%2Fb"), &basic(ADMIN)));
+    let subscription = json!({ "api": "A", "version": "1", "plan": "Gold", "state": "active" });
+    let expect = json!({
+        "owner": "admin",
+        "keys": [{ "client_id": "x", "type": "production" }],
+        "subscriptions": [subscription],
+    });
+    assert_eq!(stored, expect);
+    let (own, other) = ((own.0.as_str(), own.1.as_str()), (other.0.as_str(), other.1.as_str()));
+    for (method, path, login, expect) in [
+        ("GET", "", None, "401 invalid_client"),
+        ("GET", "", Some(other), "403 access_denied"),
+        ("GET", "", Some(own), "200 "),
+        ("GET", "/a%2Fb", Some(own), "401 access_denied"),
+        ("PUT", "/c", Some(own), "401 access_denied"),
+        ("DELETE", "/a%2Fb", None, "401 access_denied"),
+        ("DELETE", "/c", ADMIN, "404 not_found"),
+        ("POST", "/c", ADMIN, "405 invalid_request"),
+        ("POST", "", ADMIN, "405 invalid_request"),
+    ] {
+        let fields = "Content-Type: application/json\r\n".to_owned() + &basic(login);
+        let response =
+            manager.connect().fetch_with_body(&format!("{method} {PATH}{path}"), &fields, "{}");
+        assert_eq!(error(&response), expect, "{method} {path}");
+    }
+    let twice = json!([{ "api": "A", "version": "1" }, { "api": "A", "version": "1" }]);
+    for (body, expect) in [
+        (json!({ "keys": [{ "client_id": "x" }] }), "409 conflict"),
+        (json!({ "keys": [{ "client_id": "y" }, { "client_id": "y" }] }), "400 invalid_request"),
+        (json!({ "keys": [{}] }), "400 invalid_request"),
+        (json!({ "keys": [{ "api_key_sha256": "12" }] }), "400 invalid_request"),
+        (json!({ "subscriptions": twice }), "400 invalid_request"),
+        (json!({ "subscriptions": [{ "api": "", "version": "1" }] }), "400 invalid_request"),
+        (json!({ "plans": "Gold" }), "400 invalid_request"),
+    ] {
+        assert_eq!(error(&send(&manager, "PUT", "c", &body)), expect, "{body}");
+    }
+    assert_eq!(put(&manager, "a%2Fb", "y", &[]), 204);
+    assert_eq!(put(&manager, "c", "x", &[]), 201, "the key is free");
+}
+
+#[test]
+fn a_gateway_gets_what_changed_since_and_everything_after_a_gap() {
+    let manager = KeyManager::start();
+    for name in ["a", "b", "c"] {
+        put(&manager, name, name, &[]);
+    }
+    let all = changes(&manager, "?after=0");
+    assert_eq!(
+        (names(&all), &all["reset"], &all["more"]),
+        ("a b c".to_owned(), &json!(true), &json!(false))
+    );
+    let after = format!("?after={}", all["revision"]);
+    let none = changes(&manager, &after);
+    assert_eq!((names(&none), &none["reset"]), (String::new(), &json!(false)));
+    for _ in 0..20 {
+        put(&manager, "b", "b", &[]);
+    }
+    send(&manager, "DELETE", "a", &json!({}));
+    let some = changes(&manager, &after);
+    assert_eq!(names(&some), "b -a", "many changes are one");
+    assert_eq!(names(&changes(&manager, "?after=0")), "c b");
+    assert_eq!(put(&manager, "a", "a", &[]), 201);
+    assert_eq!(names(&changes(&manager, &after)), "b a");
+    send(&manager, "DELETE", "a", &json!({}));
+    // It is forgotten that there was one.
+    manager.sqlite("UPDATE applications SET removed_s = 1 WHERE removed_s > 0");
+    let manager = manager.restart();
+    let begun = Instant::now();
+    while changes(&manager, &after)["reset"] != json!(true) {
+        assert!(begun.elapsed() < PATIENCE);
+    }
+    assert_eq!(names(&changes(&manager, &after)), "c b");
+}
