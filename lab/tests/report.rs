@@ -190,8 +190,8 @@ fn requests_of_scenarios_and_all_series_over_time_are_drawn() {
     assert!(by_request.title.ends_with(": orders, 1 users, 0B"), "{}", by_request.title);
     let (before, after) = page.split_once("id=\"thresholds\"").unwrap();
     assert!(before.contains("class=\"verdict\"") && after.contains("id=\"charts\""));
-    assert!(after.contains("<strong>p99 &gt; 20ms: failed in 1 of 1 cases</strong>"), "{page}");
-    assert!(after.contains("<li>rate &lt; 1/s: passed in all 1 cases</li>"), "{page}");
+    assert!(after.contains("<strong>p99 &gt; 20ms: failed</strong>"), "{page}");
+    assert!(after.contains("<li>rate &lt; 1/s: passed</li>"), "{page}");
     assert!(page.contains("<li>a CPU, 2 CPUs, 1GiB, a kernel</li>"), "{page}");
     assert!(page.contains("id=\"requests\"") && page.contains("create &lt;order&gt;"), "{page}");
 }

@@ -373,6 +373,10 @@ impl<'a> Matrix<'a> {
                             .map(|&name| published::series(published, at(name), &[bytes], figure));
                         series.extend(merged(found.collect()));
                     }
+                    // A bar on its own says no more than the table.
+                    if series.iter().flat_map(|one| &one.points).flatten().count() < 2 {
+                        continue;
+                    }
                     let title = format!(
                         "{}: {users} users, {}{}",
                         metric.title,
