@@ -124,6 +124,25 @@ fn figures_of_a_single_cell_are_bars() {
 }
 
 #[test]
+fn the_contents_link_to_all_headings() {
+    let folder = TempDir::new().unwrap();
+    report_support::results(folder.path());
+    let views = views(folder.path());
+    let page = report::page(&views, &report::charts(&views));
+    let (_, contents) = page.split_once("<nav aria-label=\"Contents\">").unwrap();
+    let (contents, rest) = contents.split_once("</nav>").unwrap();
+    let links: Vec<&str> =
+        contents.split("href=\"#").skip(1).map(|link| link.split('"').next().unwrap()).collect();
+    for id in ["ranking", "warnings", "charts", "charts-0", "results", "environment"] {
+        assert!(links.contains(&id), "{id}: {links:?}");
+    }
+    for id in &links {
+        assert_eq!(rest.matches(&format!(" id=\"{id}\"")).count(), 1, "{id}");
+    }
+    assert!(contents.contains(">CPU per request</a>"), "{contents}");
+}
+
+#[test]
 fn the_output_of_lab_load_has_a_report_too() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("load.json");

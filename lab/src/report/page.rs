@@ -456,7 +456,7 @@ fn write_charts(out: &mut String, charts: &[Chart]) -> fmt::Result {
          are of figures that a warning concerns. A target has the same colour in all charts. Each chart is followed by a table with its \
          figures. Without errors, there is no chart of them.</p>",
     )?;
-    let mut kinds: Vec<(&str, String)> = Vec::new();
+    let mut kinds: Vec<(&str, Vec<String>)> = Vec::new();
     let mut off_page = Vec::new();
     let mut left = limits::LAB_PAGE_CHARTS_BYTES_MAX;
     for chart in charts {
@@ -469,17 +469,37 @@ fn write_charts(out: &mut String, charts: &[Chart]) -> fmt::Result {
         } else {
             left -= figure.len();
             match kinds.iter_mut().find(|(kind, _)| *kind == chart.kind()) {
-                Some((_, figures)) => figures.push_str(&figure),
-                None => kinds.push((chart.kind(), figure)),
+                Some((_, figures)) => figures.push(figure),
+                None => kinds.push((chart.kind(), vec![figure])),
             }
         }
     }
-    for (number, (kind, figures)) in kinds.iter().enumerate() {
-        let kind = escaped(kind);
-        write!(out, "<h3 id=\"charts-{number}\">{kind}</h3><div class=\"charts\">{figures}</div>")?;
-    }
+    write_kinds(out, kinds)?;
     write_off_page(out, &off_page)?;
     out.write_str("</section>")
+}
+
+/// The figures of each kind below a heading. Kinds with one figure share theirs.
+fn write_kinds(out: &mut String, kinds: Vec<(&str, Vec<String>)>) -> fmt::Result {
+    let mut groups: Vec<(String, String, bool)> = Vec::new();
+    for (kind, figures) in kinds {
+        let is_alone = figures.len() == 1;
+        match groups.last_mut() {
+            Some((names, all, true)) if is_alone => {
+                names.push_str(&format!(", {kind}"));
+                all.extend(figures);
+            }
+            _ => groups.push((kind.to_owned(), figures.concat(), is_alone)),
+        }
+    }
+    let has_headings = groups.len() > 1;
+    for (number, (names, figures, _)) in groups.iter().enumerate() {
+        if has_headings {
+            write!(out, "<h3 id=\"charts-{number}\">{}</h3>", escaped(names))?;
+        }
+        write!(out, "<div class=\"charts\">{figures}</div>")?;
+    }
+    Ok(())
 }
 
 fn write_figure(out: &mut String, chart: &Chart) -> fmt::Result {
@@ -602,6 +622,16 @@ mod tests {
         let page = page(&views, &charts);
         assert!((200_000..1_000_000).contains(&page.len()), "{}", page.len());
         assert!(page.contains("Not on this page"));
+    }
+
+    #[test]
+    fn a_warning_marks_the_figures_that_it_concerns() {
+        let mut result = sample();
+        result.warnings = vec![crate::validity::recorded("backend-alone", "it failed")];
+        let views = [CaseView::new(StoredResult { file: "result.json".into(), result })];
+        let page = page(&views, &charts(&views));
+        // Rate, errors, mean and four percentiles; not CPU time and memory.
+        assert_eq!(page.matches("<td class=\"warning\">").count(), 7, "{page}");
     }
 
     #[test]
