@@ -215,9 +215,11 @@ fn write_rankings(
         let metric = ranking.metric;
         write!(
             out,
-            "<div><h3>{} <span class=\"soft\">(usable in {usable} of {all} cases, compared in {} cells)</span></h3>\
+            "<div><h3>{} <span class=\"soft\">(usable in {usable} of {all} cases, compared in {} {})</span></h3>\
              <div class=\"wide\"><table class=\"sortable\"><thead><tr>",
-            metric.name, ranking.cells
+            metric.name,
+            ranking.cells,
+            if ranking.cells == 1 { "cell" } else { "cells" }
         )?;
         let header =
             ["target", "relative", "interval", "repetitions", &format!("median {}", metric.unit)];
