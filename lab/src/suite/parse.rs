@@ -282,7 +282,9 @@ fn check_load(source: &Source, file: &File, scenarios: &[Scenario]) -> Result<()
         matches!(file.load.protocol(scenario.exchange, 1), load::Protocol::Http2 { .. })
     };
     if file.load.streams.is_some() && !scenarios.iter().any(is_http2) {
-        return Err(format!("{name}: error: [load]: `streams` needs `http2 = true`"));
+        return Err(format!(
+            "{name}: error: [load]: `streams` needs `http2 = true` or a gRPC scenario"
+        ));
     }
     for scenario in scenarios {
         let most = options(scenario, users().max().unwrap_or(1));
