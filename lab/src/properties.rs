@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::echo::websocket::{Echoed, echo};
 use crate::load::Protocol;
 use crate::load::request::Destination;
 use crate::load::scenario::{Common, Compiled, Scenario};
@@ -27,8 +28,24 @@ pub fn convert(data: &[u8]) {
     }
 }
 
-/// The first outcome of a WebSocket reader does not depend on how the bytes are split.
+/// The first outcome of a WebSocket reader does not depend on how the bytes are split, nor does what the backend makes of
+/// the frames of a client.
 pub fn websocket(data: &[u8]) {
+    let (mut whole, mut split, mut input) = (Vec::new(), Vec::new(), Vec::new());
+    let expect = echo(data, &mut whole);
+    let mut found = Echoed::default();
+    for byte in data {
+        input.push(*byte);
+        let echoed = echo(&input, &mut split);
+        input.drain(..echoed.used);
+        found.used += echoed.used;
+        found.messages += echoed.messages;
+        found.is_closed = echoed.is_closed;
+        if found.is_closed {
+            break;
+        }
+    }
+    assert_eq!((split, found), (whole, expect));
     let mut by_byte = MessageReader::new(Some(b"Hello"));
     let first = data.iter().enumerate().find_map(|(at, byte)| {
         by_byte.feed(std::slice::from_ref(byte)).map(|outcome| (at + 1, outcome))

@@ -7,6 +7,7 @@ use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 use penstock_lab::echo::{Echo, Options};
+use tungstenite::Message;
 
 const MIB: usize = 1024 * 1024;
 
@@ -172,6 +173,35 @@ fn tokens_are_introspected_and_that_is_not_counted() {
          connection: close\r\n\r\n{\"active\":true,\"client_id\":\"lab\"}"
     );
     assert_eq!(echo.requests(), 0);
+}
+
+#[test]
+fn websocket_messages_are_returned_and_counted() {
+    let echo = start(0);
+    let url = format!("ws://{}/chat", echo.addr());
+    let (mut socket, response) = tungstenite::client(url, connect(echo.addr())).unwrap();
+    assert_eq!(response.status(), 101);
+    for message in ["hello".into(), Message::binary(vec![7; 200_000]), Message::text("")] {
+        socket.send(message.clone()).unwrap();
+        assert_eq!(socket.read().unwrap(), message);
+    }
+    socket.send(Message::Ping(b"are you there".to_vec().into())).unwrap();
+    assert_eq!(socket.read().unwrap(), Message::Pong(b"are you there".to_vec().into()));
+    assert_eq!(echo.requests(), 3);
+    socket.close(None).unwrap();
+    assert_eq!(socket.read().unwrap(), Message::Close(None));
+    let closed = socket.read().unwrap_err();
+    assert!(matches!(closed, tungstenite::Error::ConnectionClosed), "{closed}");
+}
+
+#[test]
+fn an_incomplete_websocket_handshake_is_400() {
+    let rejected = "HTTP/1.1 400 invalid WebSocket handshake\r\ncontent-length: 0\r\n\
+        connection: close\r\n\r\n";
+    let upgrade = "GET / HTTP/1.1\r\nHost: e\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n";
+    check(&format!("{upgrade}\r\n"), rejected);
+    check(&format!("{upgrade}Sec-WebSocket-Key: x\r\n\r\n"), rejected);
+    check(&format!("{upgrade}Sec-WebSocket-Version: 13\r\n\r\n"), rejected);
 }
 
 #[test]

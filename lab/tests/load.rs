@@ -266,6 +266,7 @@ fn a_stop_ends_the_measurement_early() {
     assert!(report.seconds < 3_600.0 && report.requests > 0);
     let first = progresses.first().unwrap();
     assert!(first.requests > 0 && !first.warming_up && first.rate_per_s > 0.0);
+    assert!(first.p50_ms.is_some() && first.p99_ms.is_some(), "{first}");
     assert!(first.to_string().starts_with("measuring: "));
 }
 

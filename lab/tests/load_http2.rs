@@ -286,15 +286,76 @@ fn a_connection_per_request_is_opened_and_its_cost_reported() {
 
 #[test]
 fn a_server_without_http2_is_an_error_at_the_start() {
-    for (tls, expect) in [(false, "does not speak HTTP/2"), (true, "did not agree to HTTP/2")] {
-        let config = tls.then(|| server_tls(false));
-        let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let echo =
-            Echo::start(echo::Options { listen, delay_ms: 0, tls: config, workers: Some(1) });
-        let echo: Echo = echo.unwrap();
-        let error = load::run(&options(tls, echo.addr()), &mut |_| {}).unwrap_err().to_string();
-        let refused = error.contains(expect) || tls && error.contains("NoApplicationProtocol");
-        assert!(refused, "{error}");
+    let clear = Server::start_raw(false, |peer, _, _| {
+        peer.write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n").unwrap();
+        _ = peer.read_to_end(&mut Vec::new());
+    });
+    let error = load::run(&get(&clear), &mut |_| {}).unwrap_err().to_string();
+    assert!(error.contains("does not speak HTTP/2"), "{error}");
+    let echo = echo(0, Some(server_tls(false)));
+    let error = load::run(&options(true, echo.addr()), &mut |_| {}).unwrap_err().to_string();
+    let is_refused =
+        error.contains("did not agree to HTTP/2") || error.contains("NoApplicationProtocol");
+    assert!(is_refused, "{error}");
+}
+
+#[test]
+fn the_echo_backend_speaks_http2() {
+    for tls in [false, true] {
+        for (bytes, delay_ms) in [(0, 0), (1_000, 30), (700_000, 0)] {
+            let echo = echo(delay_ms, tls.then(|| server_tls(true)));
+            let payload = match bytes {
+                0 => Payload::None,
+                _ => Payload::Made { shape: JsonShape::Array, bytes },
+            };
+            let expect = (bytes > 0).then(|| format!("{bytes}B"));
+            let report = run(Options { payload, expect, ..forty(tls, &echo) });
+            assert_eq!((kinds(&report), report.requests), (vec![], 40), "{bytes} bytes");
+            assert_eq!(echo.requests(), 40);
+            assert!(report.latency.min_ms >= delay_ms as f64);
+            assert!(report.received_bytes / 40 >= bytes as u64);
+        }
+    }
+}
+
+#[test]
+fn the_echo_backend_returns_the_messages_of_grpc_calls() {
+    for tls in [false, true] {
+        for (bytes, messages) in [(50, 1), (50, 20), (100_000, 20)] {
+            let echo = echo(0, tls.then(|| server_tls(true)));
+            let report = run(Options {
+                grpc_messages: Some(messages),
+                payload: Payload::Made { shape: JsonShape::Array, bytes },
+                expect: Some(format!("{bytes}B")),
+                ..forty(tls, &echo)
+            });
+            assert_eq!((kinds(&report), report.requests), (vec![], 40), "{bytes} bytes");
+            assert_eq!(report.messages_received, 40 * messages as u64);
+        }
+    }
+}
+
+#[test]
+fn the_echo_backend_rejects_what_is_too_large_and_serves_on() {
+    let echo = echo(0, None);
+    let payload = Payload::Made { shape: JsonShape::Array, bytes: 1_100_000 };
+    let report = run(Options { payload, ..forty(false, &echo) });
+    assert_eq!((kinds(&report), report.errors), (vec!["status-413"], 40));
+    assert_eq!(run(forty(false, &echo)).errors, 0);
+}
+
+fn echo(delay_ms: u64, tls: Option<Arc<rustls::ServerConfig>>) -> Echo {
+    let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    Echo::start(echo::Options { listen, delay_ms, tls, workers: Some(1) }).unwrap()
+}
+
+/// 40 requests by four users.
+fn forty(tls: bool, echo: &Echo) -> Options {
+    Options {
+        requests: Some(40),
+        duration: load::LONGEST,
+        warm_up: Duration::ZERO,
+        ..options(tls, echo.addr())
     }
 }
 

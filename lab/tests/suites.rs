@@ -5,9 +5,10 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use penstock_lab::load::{Protocol, Shape};
+use penstock_lab::load::{Protocol, Shape, Think};
+use penstock_lab::suite::cases;
 use penstock_lab::suite::definition::Suite;
-use penstock_lab::suite::{cases, scenario};
+use penstock_lab::suite::scenario::{self, Exchange};
 use penstock_lab::target::definition;
 
 fn suites() -> PathBuf {
@@ -149,9 +150,16 @@ fn invalid_suites_are_rejected_with_position_and_nearest_name() {
         ("bytes = [0]", "a.toml:6:10", "minimum is 30"),
         ("bytes = [50, 50]", "a.toml:6:14", "duplicate"),
         ("measure = '0s'", "a.toml: error", "duration"),
+        ("measure = '1s'\nrequests = 5", "a.toml: error", "exclude each other"),
+        ("measure = '0s'\nrequests = 0", "a.toml: error", "at least 1"),
         ("[load]\nthreads = 0", "a.toml: error", "threads"),
         ("[load]\nstreams = 4", "a.toml: error", "`streams` needs `http2 = true`"),
         ("[load]\nhttp2 = true\nstreams = 0", "a.toml:12:11", "nonzero"),
+        (
+            "[load]\nshape = { kind = 'closed', think = '5' }",
+            "a.toml:11:9",
+            "`5` is not a duration",
+        ),
         ("[load]\nshape = { kind = 'stages', stages = '5' }", "a.toml:11:9", "`5` is not a stage"),
         (
             "[load]\nshape = { kind = 'stages', stages = '5/s for 9s' }",
@@ -191,17 +199,33 @@ fn invalid_suites_are_rejected_with_position_and_nearest_name() {
 #[test]
 fn a_suite_sets_the_protocol_and_the_course_of_the_load() {
     let load = accepted("[load]\nhttp2 = true\nstreams = 4\nconnection_per_request = false").load;
-    assert_eq!(load.protocol(10), Protocol::Http2 { connections: 3 });
+    assert_eq!(load.protocol(Exchange::Http, 10), Protocol::Http2 { connections: 3 });
     let load = accepted("[load]\nhttp2 = true\nconnection_per_request = true").load;
-    assert_eq!(load.protocol(10), Protocol::Http2 { connections: 10 });
+    assert_eq!(load.protocol(Exchange::Http, 10), Protocol::Http2 { connections: 10 });
     assert_eq!(
-        accepted("[load]\nconnection_per_request = true").load.protocol(10),
+        accepted("[load]\nconnection_per_request = true").load.protocol(Exchange::Http, 10),
         Protocol::Http1
     );
+    let load = accepted("[load]\nthreads = 1").load;
+    assert_eq!(load.protocol(Exchange::Http, 200), Protocol::Http1);
+    let grpc = Exchange::Grpc { messages: 1 };
+    assert_eq!(load.protocol(grpc, 200), Protocol::Http2 { connections: 2 });
+    assert_eq!(load.protocol(Exchange::WebSocket, 200), Protocol::WebSocket);
+    let requests = accepted("measure = '0s'\nrequests = 500").time.requests;
+    assert_eq!(requests, Some(500));
     let stages = "5/s for 0.5s, to 9/s in 0.5s";
     let load =
         accepted(&format!("[load]\nshape = {{ kind = 'stages', stages = '{stages}' }}")).load;
     assert_eq!(load.shape, Shape::Stages { stages: stages.parse().unwrap() });
+    for (think, expect) in [
+        ("'100ms'", Think::Constant { us: 100_000 }),
+        ("'100ms..300ms'", Think::Uniform { from_us: 100_000, to_us: 300_000 }),
+        ("{ kind = 'constant', us = 5 }", Think::Constant { us: 5 }),
+    ] {
+        let load =
+            accepted(&format!("[load]\nshape = {{ kind = 'closed', think = {think} }}")).load;
+        assert_eq!(load.shape, Shape::Closed { think: expect });
+    }
 }
 
 #[track_caller]
@@ -235,6 +259,11 @@ fn invalid_scenarios_are_rejected_with_position() {
         ("needs = ['fordward']", "a.toml:15:10", "did you mean `forward`?"),
         ("tokens = { kind = 'jwt', count = 0 }", "a.toml:15:34", "expected 1 to"),
         ("tokens = { kind = 'jwd', count = 1 }", "a.toml:15:19", "did you mean `jwt`?"),
+        ("protocol = 'ws'", "a.toml:15:12", "`websocket`"),
+        ("messages = 2", "a.toml:15:12", "`protocol = \"grpc\"`"),
+        ("protocol = 'grpc'\nmessages = 0", "a.toml:16:12", "expected 1 to"),
+        ("protocol = 'grpc'\nmethod = 'PUT'", "a.toml:16:10", "always uses POST"),
+        ("protocol = 'websocket'\nmessages = 2", "a.toml:16:12", "omit it"),
     ] {
         let text = format!(
             "[[scenario]]\nname = 'mine'\ndisplay = 'x'\nabout = 'x'\npath = '/'\n{slip}\n\

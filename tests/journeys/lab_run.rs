@@ -102,6 +102,40 @@ fn a_suite_measures_http2_at_rates_that_change() {
 }
 
 #[test]
+fn a_suite_measures_a_number_of_grpc_calls_and_websocket_messages() {
+    let files = Files::new();
+    let scenario = |name: &str, more: &str| {
+        format!(
+            "[[scenario]]\nname = '{name}'\ndisplay = 'x'\nabout = ''\npath = '/echo'\n{more}\n\
+             payload = 'array'\nexpect = '{{{{bytes}}}}B'\nupstream_requests = 1\n"
+        )
+    };
+    let scenarios = [
+        scenario("calls", "protocol = 'grpc'\nmessages = 3\nneeds = ['forward', 'grpc']"),
+        scenario("chat", "protocol = 'websocket'\nneeds = ['forward', 'websocket']"),
+    ];
+    let names = "'calls', 'chat'";
+    let suite = suite("'penstock', 'backend'", names, "0s", "") + &scenarios.concat();
+    let suite = suite.replace("measure = '0s'", "requests = 100\ncalibrate = '200ms'");
+    files.write("suite.toml", &suite);
+    let (code, text) = run(&files, &[]);
+    assert_eq!(code, Some(0), "{text}");
+    for (case, protocol) in
+        [("calls/backend", "HTTP/2"), ("chat/backend", "WebSocket"), ("chat/penstock", "WebSocket")]
+    {
+        let found = result(&files, case);
+        assert_eq!(found.state, State::Measured, "{case}: {found:?}");
+        assert_eq!(found.load["options"]["protocol"], protocol);
+        let counts = (found.figure("requests"), found.figure("errors"));
+        assert_eq!(counts, (Some(100.0), Some(0.0)), "{case}: {text}");
+        assert!(found.calibration.is_some_and(|rate| rate > 0.0), "{case}: {:?}", found.warnings);
+    }
+    assert_eq!(result(&files, "calls/backend").load["messages_received"], 300);
+    let reason = result(&files, "calls/penstock").reason.unwrap();
+    assert!(reason.contains("grpc (forwards over HTTP/1.1)"), "{reason}");
+}
+
+#[test]
 fn a_suite_measures_the_requests_of_a_scenario_file() {
     let files = Files::new();
     let requests = "[[sequence]]\n[[sequence.request]]\nname = 'create'\npath = '/orders'\n\

@@ -4,6 +4,9 @@
 //! Netty echo service of WSO2's performance tests. It is fast enough not to affect the measurement: in the
 //! common case one read and one write per request, no allocation, and a runtime per worker thread.
 //!
+//! HTTP/2 is recognised by its preface, in clear text and over TLS. A gRPC call gets its messages back as they arrive,
+//! and the status 0; a WebSocket gets each message back.
+//!
 //! Idle connections are never closed: that decision belongs to the gateway under test.
 //!
 //! A `GET` of [`REQUESTS_TARGET`] is not echoed and not counted: it responds with the count of all others, by which
@@ -12,8 +15,11 @@
 //!
 //! Architecture invariant: a response depends only on its request; the only state is a count of requests.
 
-mod serve;
+mod http1;
+mod http2;
+pub(crate) mod websocket;
 
+use std::borrow::Cow;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,14 +28,17 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crate::limits;
+use base::Method;
 use socket2::{Domain, Protocol, Socket, Type};
+use tokio::io::AsyncReadExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
+use wire::h2::{PrefaceMatch, match_preface};
+use wire::http1::RequestHead;
 use wire::stream::Stream;
 use wire::tls;
 
 use crate::machine;
-use serve::Connection;
 
 /// The target that responds with the number of requests so far, in decimal.
 pub const REQUESTS_TARGET: &str = "/.penstock/requests";
@@ -44,7 +53,7 @@ pub struct Options {
     /// Delay before each response, in milliseconds; does not block other connections. At most
     /// [`limits::ECHO_DELAY_MS_MAX`].
     pub delay_ms: u64,
-    /// Serves HTTP/1.1 over TLS. Its ALPN must not offer `h2`.
+    /// Serves TLS; HTTP/2 if its ALPN offers `h2`.
     pub tls: Option<Arc<rustls::ServerConfig>>,
     /// Number of threads; default: the number of available CPUs.
     pub workers: Option<usize>,
@@ -151,12 +160,45 @@ impl Counts {
         Self { all: Arc::clone(&self.all), own: Arc::clone(own) }
     }
 
-    fn add(&self) {
-        self.own.fetch_add(1, Ordering::Relaxed);
+    fn add(&self, requests: u64) {
+        self.own.fetch_add(requests, Ordering::Relaxed);
     }
 
     fn sum(&self) -> u64 {
         self.all.iter().map(|count| count.load(Ordering::Relaxed)).sum()
+    }
+}
+
+/// What a request is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Asked {
+    #[default]
+    Echo,
+    Count,
+    Introspection,
+}
+
+impl Asked {
+    /// `bytes`: those of the head.
+    fn of(head: &RequestHead, bytes: &[u8]) -> Self {
+        let target = head.target(bytes);
+        let is = |method, wanted: &str| head.method() == method && target == wanted.as_bytes();
+        if is(Method::Get, REQUESTS_TARGET) {
+            Self::Count
+        } else if is(Method::Post, INTROSPECTION_TARGET) {
+            Self::Introspection
+        } else {
+            Self::Echo
+        }
+    }
+
+    /// The response's body, if it is not the request's.
+    fn own_body(self, counts: &Counts) -> Option<Cow<'static, str>> {
+        match self {
+            Self::Echo => None,
+            Self::Count => Some(counts.sum().to_string().into()),
+            Self::Introspection => Some(r#"{"active":true,"client_id":"lab"}"#.into()),
+        }
     }
 }
 
@@ -198,7 +240,7 @@ impl Worker {
     async fn serve(self: Arc<Self>, tcp: TcpStream) {
         // Failure only affects latency.
         let _ = tcp.set_nodelay(true);
-        let stream = match &self.tls {
+        let mut stream = match &self.tls {
             None => Stream::Clear(tcp),
             Some(config) => {
                 let wait = Duration::from_millis(u64::from(limits::HANDSHAKE_MS_MAX));
@@ -209,8 +251,30 @@ impl Worker {
                 }
             }
         };
+        let mut input = Vec::with_capacity(INPUT_BYTES);
         // Connection errors are not reported: the client sees them too.
-        let _ = Connection::new(stream, self.delay, &self.counts).run().await;
+        let _ = match begins_http2(&mut stream, &mut input).await {
+            Ok(true) => http2::Connection::new(stream, input, self.delay, &self.counts).run().await,
+            Ok(false) => {
+                http1::Connection::new(stream, input, self.delay, &self.counts).run().await
+            }
+            Err(error) => Err(error),
+        };
+    }
+}
+
+/// Initial size of a connection's read buffer; it grows for longer bodies.
+const INPUT_BYTES: usize = 8 * 1024;
+
+/// Reads the first bytes of a connection, as many as are needed to know its protocol.
+async fn begins_http2(stream: &mut Stream, input: &mut Vec<u8>) -> io::Result<bool> {
+    loop {
+        let is_over = stream.read_buf(input).await? == 0;
+        match match_preface(input) {
+            PrefaceMatch::Yes => return Ok(true),
+            PrefaceMatch::Partial if !is_over => {}
+            PrefaceMatch::Partial | PrefaceMatch::No => return Ok(false),
+        }
     }
 }
 

@@ -301,7 +301,7 @@ fn scheduled(plan: Plan, options: &Options, soonest_us: u64) -> Plan {
     Plan { timeline, window: Window::new(from_us, until_us), ..plan }
 }
 
-fn us(duration: Duration) -> u64 {
+pub(crate) fn us(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 

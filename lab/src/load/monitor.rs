@@ -127,10 +127,14 @@ impl<'a> Monitor<'a> {
                 self.ended = Some(self.snapshot());
                 return Ok(true);
             }
-            if now_us >= self.next_second_us() {
+            // A report of the measured time has the percentiles of the second that has just ended.
+            let is_due = if now_us >= self.next_second_us() {
                 self.take_interval(now_us);
-            }
-            if now_us.saturating_sub(self.last_progress.0) >= us(SECOND) {
+                true
+            } else {
+                self.began.is_none() && now_us >= self.next_warm_up_report_us()
+            };
+            if is_due {
                 self.report_progress(now_us);
             }
             let pause = Duration::from_micros(self.next_us(now_us).saturating_sub(now_us));
@@ -145,12 +149,16 @@ impl<'a> Monitor<'a> {
     /// The next time to wake up: an edge of the measured time, a progress report, or a check for a stop.
     fn next_us(&self, now_us: u64) -> u64 {
         let mut next_us = now_us.saturating_add(us(STOP_LOOK)).min(self.plan.window.until_us());
-        next_us = next_us.min(self.last_progress.0.saturating_add(us(SECOND)));
         next_us = next_us.min(self.next_second_us());
         if self.began.is_none() {
+            next_us = next_us.min(self.next_warm_up_report_us());
             next_us = next_us.min(self.plan.window.from_us);
         }
         next_us
+    }
+
+    fn next_warm_up_report_us(&self) -> u64 {
+        self.last_progress.0.saturating_add(us(SECOND))
     }
 
     /// The end of the current interval: a whole second of the measured time. Intervals end a little later, which must not

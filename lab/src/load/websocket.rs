@@ -21,13 +21,14 @@ use crate::load::search::Search;
 
 /// Opcodes. Source: RFC 6455 section 5.2.
 const TEXT: u8 = 1;
-const BINARY: u8 = 2;
-const CLOSE: u8 = 8;
-const PING: u8 = 9;
-const FIN: u8 = 0x80;
-const MASKED: u8 = 0x80;
+pub(crate) const BINARY: u8 = 2;
+pub(crate) const CLOSE: u8 = 8;
+pub(crate) const PING: u8 = 9;
+pub(crate) const PONG: u8 = 10;
+pub(crate) const FIN: u8 = 0x80;
+pub(crate) const MASKED: u8 = 0x80;
 /// Longest payload of a control frame.
-const CONTROL_BYTES_MAX: usize = 125;
+pub(crate) const CONTROL_BYTES_MAX: usize = 125;
 
 const VERSION: &str = "13";
 const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
@@ -93,15 +94,16 @@ impl Handshake {
             return Err(Outcome::Status(head.status()));
         }
         let accepted = head.find_name(&received, b"sec-websocket-accept");
+        let key = BASE64.encode(self.key);
         let is_right =
-            accepted.is_some_and(|field| field.value.of(&received) == accept(self.key).as_bytes());
+            accepted.is_some_and(|field| field.value.of(&received) == accept(&key).as_bytes());
         if is_right { Ok(()) } else { Err(Outcome::Protocol) }
     }
 }
 
 /// The value of `Sec-WebSocket-Accept` for a key. Source: RFC 6455 section 4.2.2.
-fn accept(key: [u8; 16]) -> String {
-    let text = format!("{}{GUID}", BASE64.encode(key));
+pub(crate) fn accept(key: &str) -> String {
+    let text = format!("{key}{GUID}");
     BASE64.encode(digest(&SHA1_FOR_LEGACY_USE_ONLY, text.as_bytes()))
 }
 
@@ -112,22 +114,35 @@ fn message(payload: &[u8], mask: [u8; 4]) -> Vec<u8> {
 }
 
 fn frame(opcode: u8, payload: &[u8], mask: [u8; 4]) -> Vec<u8> {
-    let mut out = vec![FIN | opcode];
-    let length = payload.len();
+    let mut out = Vec::new();
+    header(&mut out, FIN | opcode, MASKED, payload.len());
+    out.extend_from_slice(&mask);
+    masked(&mut out, payload, mask);
+    out
+}
+
+/// Appends the header of a frame, but for its mask. `masked`: [`MASKED`] or 0.
+pub(crate) fn header(out: &mut Vec<u8>, first: u8, masked: u8, length: usize) {
     match (u8::try_from(length), u16::try_from(length)) {
-        (Ok(short @ ..126), _) => out.push(MASKED | short),
+        (Ok(short @ ..126), _) => out.extend_from_slice(&[first, masked | short]),
         (_, Ok(medium)) => {
-            out.push(MASKED | 126);
+            out.extend_from_slice(&[first, masked | 126]);
             out.extend_from_slice(&medium.to_be_bytes());
         }
         _ => {
-            out.push(MASKED | 127);
+            out.extend_from_slice(&[first, masked | 127]);
             out.extend_from_slice(&(length as u64).to_be_bytes());
         }
     }
-    out.extend_from_slice(&mask);
-    out.extend(payload.iter().zip(mask.iter().cycle()).map(|(byte, mask)| byte ^ mask));
-    out
+}
+
+/// Appends a payload with its mask applied, or removed: both are the same.
+pub(crate) fn masked(out: &mut Vec<u8>, payload: &[u8], mask: [u8; 4]) {
+    let start = out.len();
+    out.extend_from_slice(payload);
+    for part in out.get_mut(start..).unwrap_or_default().chunks_mut(mask.len()) {
+        part.iter_mut().zip(mask).for_each(|(byte, mask)| *byte ^= mask);
+    }
 }
 
 /// Reads the frames of a server.
@@ -181,7 +196,6 @@ impl MessageReader {
 
     /// The PONG to send before anything else.
     pub(super) fn pong(&mut self, handshake: &Handshake) -> Option<Vec<u8>> {
-        const PONG: u8 = 10;
         self.pinged.take().map(|payload| frame(PONG, &payload, handshake.mask))
     }
 
@@ -242,7 +256,7 @@ impl MessageReader {
             // A continuation needs a beginning, and a beginning none.
             0 => self.is_fragmented,
             TEXT | BINARY => !self.is_fragmented,
-            CLOSE..=10 => self.is_final && self.left <= CONTROL_BYTES_MAX as u64,
+            CLOSE..=PONG => self.is_final && self.left <= CONTROL_BYTES_MAX as u64,
             _ => false,
         };
         self.control.clear();
@@ -285,10 +299,7 @@ mod tests {
     #[test]
     fn the_accept_value_is_that_of_the_rfc() {
         // Section 1.3.
-        let mut key = [0; 16];
-        key.copy_from_slice(b"the sample nonce");
-        assert_eq!(BASE64.encode(key), "dGhlIHNhbXBsZSBub25jZQ==");
-        assert_eq!(accept(key), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
+        assert_eq!(accept("dGhlIHNhbXBsZSBub25jZQ=="), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
     }
 
     #[test]

@@ -84,19 +84,31 @@ fn sum(values: &[f64]) -> f64 {
 const OVER_TIME: &[OverTime] = &[
     OverTime { id: "rate-over-time", title: "Rate over time", y_name: "requests per second", figures: Figures::Rate,
         key: "rate_per_s", merge: mean },
-    OverTime { id: "p50-over-time", title: "Median over time", y_name: "median response time (ms)",
-        figures: Figures::Latency, key: "p50_ms", merge: mean },
-    OverTime { id: "p99-over-time", title: "99th percentile over time", y_name: "99th percentile of response time (ms)",
-        figures: Figures::Latency, key: "p99_ms", merge: largest },
+    P50_OVER_TIME,
+    P99_OVER_TIME,
     OverTime { id: "errors-over-time", title: "Errors over time", y_name: "failed requests", figures: Figures::Rate,
         key: "errors", merge: sum },
     OverTime { id: "cpu-over-time", title: "CPU over time", y_name: "CPUs used by the target", figures: Figures::Cpu,
         key: "target_cpus", merge: mean },
 ];
+#[rustfmt::skip]
+const P50_OVER_TIME: OverTime = OverTime { id: "p50-over-time", title: "Median over time",
+    y_name: "median response time (ms)", figures: Figures::Latency, key: "p50_ms", merge: mean };
+#[rustfmt::skip]
+const P99_OVER_TIME: OverTime = OverTime { id: "p99-over-time", title: "99th percentile over time",
+    y_name: "99th percentile of response time (ms)", figures: Figures::Latency, key: "p99_ms", merge: largest };
+/// What is drawn in one picture, if there is one target.
+const LATENCY_OVER_TIME: [(&str, OverTime); 3] = [
+    ("p50", P50_OVER_TIME),
+    ("p99", P99_OVER_TIME),
+    ("max", OverTime { key: "max_ms", ..P99_OVER_TIME }),
+];
 /// Shorter series are not drawn.
 const SECONDS_MIN: usize = 3;
 /// In longer series, a point is several seconds.
 const BUCKETS_MAX: usize = 120;
+
+const SINCE: &str = "time since the start of the measured time";
 
 /// Every chart, in the order of the page.
 #[must_use]
@@ -121,8 +133,14 @@ pub fn charts(views: &[CaseView]) -> Vec<Chart> {
     }
     charts.extend(matrix.distributions());
     charts.extend(matrix.by_request());
+    let has_one_target = matrix.targets.len() == 1;
     for over_time in OVER_TIME {
-        charts.extend(matrix.over_time(over_time));
+        let is_latency = over_time.figures == Figures::Latency;
+        match (is_latency && has_one_target, over_time.key == P50_OVER_TIME.key) {
+            (false, _) => charts.extend(matrix.over_time(over_time)),
+            (true, true) => charts.extend(matrix.latency_over_time()),
+            (true, false) => {}
+        }
     }
     if matrix.users.len() > 1 {
         charts.extend(matrix.percentiles());
@@ -291,42 +309,71 @@ impl<'a> Matrix<'a> {
         charts
     }
 
-    /// One line per target, of its usable repetition with the most points, for each cell. Its name says which, if there are
-    /// several.
+    /// A figure over time, for each cell.
     fn over_time(&self, metric: &OverTime) -> Vec<Chart> {
-        let mut charts = Vec::new();
-        for place in self.cells(None) {
-            let chosen = |target: &str| {
-                let found = self.repetitions(target, place, metric.figures);
-                // A generator that got no CPU may have missed seconds of one of them.
-                let series = found.iter().rev().map(|view| (*view, seconds(view, metric)));
-                (found.len(), series.max_by_key(|(_, series)| series.len()))
-            };
-            let mut series =
-                self.of_targets(|target| chosen(target).1.map_or(Vec::new(), |(_, points)| points));
-            for one in &mut series {
-                if let (2.., Some((view, _))) = chosen(&one.name) {
-                    let number = view.result().case.repetition;
-                    one.name.push_str(&format!(", repetition {number}"));
+        let of_cell = |place: Cell<'a>| {
+            let (categories, series) = self.lines_over_time(place, metric)?;
+            let names = (SINCE, metric.y_name);
+            Some(place.chart(metric.id, metric.title, names, Plot::Lines { categories, series }))
+        };
+        self.cells(None).into_iter().filter_map(of_cell).collect()
+    }
+
+    /// Percentiles of the only target over time in one picture, for each cell.
+    fn latency_over_time(&self) -> Vec<Chart> {
+        let of_cell = |place: Cell<'a>| {
+            let of = |(name, metric): &(&str, OverTime)| {
+                let (categories, mut lines) = self.lines_over_time(place, metric)?;
+                for one in &mut lines {
+                    let repetition = one.name.rfind(", repetition ");
+                    let repetition = repetition.and_then(|at| one.name.get(at..));
+                    one.name = format!("{name}{}", repetition.unwrap_or_default());
                 }
-            }
-            let length = series.iter().map(|one| one.points.len()).max().unwrap_or(0);
-            // Nothing to see: no errors.
-            if length < SECONDS_MIN || all_zero(&series) {
-                continue;
-            }
-            let width = length.div_ceil(BUCKETS_MAX);
-            for one in &mut series {
-                one.points.resize(length, None);
-                one.points = one.points.chunks(width).map(|some| bucket(some, metric)).collect();
-            }
-            let categories =
-                (0..length).step_by(width).map(|second| format!("{second} s")).collect();
-            let names = ("time since the start of the measured time", metric.y_name);
+                Some((categories, lines))
+            };
+            let mut lines: Vec<_> = LATENCY_OVER_TIME.iter().filter_map(of).collect();
+            let series = lines.iter_mut().flat_map(|(_, series)| std::mem::take(series)).collect();
+            let categories = lines.into_iter().next()?.0;
+            let names = (SINCE, "response time (ms)");
             let plot = Plot::Lines { categories, series };
-            charts.push(place.chart(metric.id, metric.title, names, plot));
+            Some(place.chart("latency-over-time", "Response time over time", names, plot))
+        };
+        self.cells(None).into_iter().filter_map(of_cell).collect()
+    }
+
+    /// The categories, and one line per target, of its usable repetition with the most points. Its name says which, if there
+    /// are several.
+    fn lines_over_time(
+        &self,
+        place: Cell<'_>,
+        metric: &OverTime,
+    ) -> Option<(Vec<String>, Vec<Series>)> {
+        let chosen = |target: &str| {
+            let found = self.repetitions(target, place, metric.figures);
+            // A generator that got no CPU may have missed seconds of one of them.
+            let series = found.iter().rev().map(|view| (*view, seconds(view, metric)));
+            (found.len(), series.max_by_key(|(_, series)| series.len()))
+        };
+        let mut series =
+            self.of_targets(|target| chosen(target).1.map_or(Vec::new(), |(_, points)| points));
+        for one in &mut series {
+            if let (2.., Some((view, _))) = chosen(&one.name) {
+                let number = view.result().case.repetition;
+                one.name.push_str(&format!(", repetition {number}"));
+            }
         }
-        charts
+        let length = series.iter().map(|one| one.points.len()).max().unwrap_or(0);
+        // Nothing to see: no errors.
+        if length < SECONDS_MIN || all_zero(&series) {
+            return None;
+        }
+        let width = length.div_ceil(BUCKETS_MAX);
+        for one in &mut series {
+            one.points.resize(length, None);
+            one.points = one.points.chunks(width).map(|some| bucket(some, metric)).collect();
+        }
+        let categories = (0..length).step_by(width).map(|second| format!("{second} s")).collect();
+        Some((categories, series))
     }
 
     /// The repetitions to use: those in which the figures are usable, or all if there are none.
@@ -372,6 +419,10 @@ impl<'a> Matrix<'a> {
                             .iter()
                             .map(|&name| published::series(published, at(name), &[bytes], figure));
                         series.extend(merged(found.collect()));
+                    }
+                    // A bar on its own says no more than the table.
+                    if series.iter().flat_map(|one| &one.points).flatten().count() < 2 {
+                        continue;
                     }
                     let title = format!(
                         "{}: {users} users, {}{}",

@@ -17,7 +17,7 @@ use crate::knee::Threshold;
 use crate::limits;
 use crate::result::State;
 use crate::validity::CHECKS;
-use crate::warning::Warning;
+use crate::warning::{Figures, Warning};
 
 const STYLE: &str = "\
 :root{color-scheme:light dark;--bg:#fff;--fg:#222;--soft:#666;--line:#ddd;--card:#fafafa;--warning:#8a3a00}\
@@ -30,16 +30,16 @@ figure svg{width:100%;height:auto;display:block}figcaption{font-size:.85rem;colo
 .wide{overflow-x:auto}table{border-collapse:collapse;font-size:.85rem;font-variant-numeric:tabular-nums}\
 th,td{border-bottom:1px solid var(--line);padding:.2rem .6rem;text-align:right;vertical-align:top}\
 th:first-child,td:first-child,.text{text-align:left}th[scope=row]{min-width:9rem;font-weight:normal}thead th{position:sticky;top:0;background:var(--bg)}\
-.warning,tr.flagged td{color:var(--warning)}ul.warning{list-style:none;padding:0}a{color:inherit}summary{cursor:pointer;padding:.3rem 0}\
+.warning{color:var(--warning)}ul.warning{list-style:none;padding:0}a{color:inherit}summary{cursor:pointer;padding:.3rem 0}\
 :focus-visible{outline:3px solid #1f5fb0;outline-offset:2px}.skip{position:absolute;left:-99rem}\
-.skip:focus{left:1rem}.verdict{font-size:1.15rem;margin:.3rem 0}.rankings{display:grid;gap:0 2rem;\
+.skip:focus{left:1rem}nav ul{display:flex;flex-wrap:wrap;gap:0 1rem;margin:.5rem 0;padding:0;list-style:none}.verdict{font-size:1.15rem;margin:.3rem 0}.rankings{display:grid;gap:0 2rem;\
 grid-template-columns:repeat(auto-fill,minmax(min(100%,34rem),1fr))}.rankings td{white-space:nowrap}.rankings svg{width:100%;max-width:34rem;height:auto;margin:.5rem 0}h3{font-size:1rem;margin:1rem 0 .3rem}\
 th button{all:unset;cursor:pointer;font-weight:bold}th button:focus-visible{outline:3px solid #1f5fb0}\
 th[aria-sort=ascending] button::after{content:\" \\2191\"}\
 th[aria-sort=descending] button::after{content:\" \\2193\"}\
 @media (prefers-color-scheme:dark){:root{--bg:#0f1216;--fg:#e6e6e6;--soft:#a5adb5;--line:#333a41;\
 --card:#16191d;--warning:#ffb37a}}\
-@media print{.charts{grid-template-columns:1fr 1fr}figure{break-inside:avoid}figure details,.skip{display:none}\
+@media print{.charts{grid-template-columns:1fr 1fr}figure{break-inside:avoid}figure details,.skip,nav{display:none}\
 .wide{overflow:visible}.wide table{font-size:6.5pt}.wide :is(th,td){padding:.05rem .15rem;min-width:0}\
 .rankings .wide table,.rankings table{font-size:9pt}.rankings :is(th,td){padding:.05rem .5rem}h2,h3{break-after:avoid}thead th{position:static}}";
 
@@ -84,6 +84,10 @@ fn write_page(out: &mut String, views: &[CaseView], charts: &[Chart]) -> fmt::Re
     // The policy allows this script only.
     let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, SCRIPT.as_bytes());
     let hash = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, digest);
+    let days = match summary::days(views) {
+        days if days.is_empty() => days,
+        days => format!("Measured on {}. ", escaped(&days)),
+    };
     write!(
         out,
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
@@ -92,20 +96,37 @@ fn write_page(out: &mut String, views: &[CaseView], charts: &[Chart]) -> fmt::Re
          script-src 'sha256-{hash}'\">\
          <title>{title}</title><style>{STYLE}{}</style></head><body>\
          <a class=\"skip\" href=\"#results\">Skip to the results</a><header><h1>{title}</h1>\
-         <p class=\"verdict\"><strong>{}</strong></p><p>{}</p></header><main>",
+         <p class=\"verdict\"><strong>{}</strong></p><p>{days}{}</p></header>",
         page_style(),
         escaped(&ranking::headline(views)),
         escaped(&summary::counts(views))
     )?;
-    write_thresholds(out, views)?;
-    write_rankings(out, &ranking::rankings(views), &targets(views))?;
-    write_warnings(out, views)?;
-    write_charts(out, charts)?;
-    write_results(out, views)?;
-    write_requests(out, views)?;
-    write_scaling(out, views)?;
-    write_environment(out, views)?;
-    writeln!(out, "</main><script>{SCRIPT}</script></body></html>")
+    let mut main = String::new();
+    write_thresholds(&mut main, views)?;
+    write_rankings(&mut main, &ranking::rankings(views), &targets(views))?;
+    write_warnings(&mut main, views)?;
+    write_charts(&mut main, charts)?;
+    write_results(&mut main, views)?;
+    write_requests(&mut main, views)?;
+    write_scaling(&mut main, views)?;
+    write_environment(&mut main, views)?;
+    write_contents(out, &main)?;
+    writeln!(out, "<main>{main}</main><script>{SCRIPT}</script></body></html>")
+}
+
+/// A link to each heading with an id.
+fn write_contents(out: &mut String, main: &str) -> fmt::Result {
+    out.write_str("<header><nav aria-label=\"Contents\"><ul>")?;
+    for heading in main.split("<h").filter(|part| part.starts_with(['2', '3'])) {
+        let found = heading.split_once(" id=\"").and_then(|(_, rest)| {
+            let (id, rest) = rest.split_once('"')?;
+            Some((id, rest.split_once('>')?.1.split_once("</h")?.0))
+        });
+        if let Some((id, text)) = found {
+            write!(out, "<li><a href=\"#{id}\">{text}</a></li>")?;
+        }
+    }
+    out.write_str("</ul></nav></header>")
 }
 
 /// The conditions of `--fail-if`, and the cases in which they hold.
@@ -131,15 +152,19 @@ fn write_thresholds(out: &mut String, views: &[CaseView]) -> fmt::Result {
         let broken = || of.iter().filter(|(_, one)| one.broken);
         let count = broken().count();
         let condition = escaped(&condition);
+        let result = match (count, of.len()) {
+            (0, 1) => "passed".to_owned(),
+            (0, all) => format!("passed in all {all} cases"),
+            (_, 1) => "failed".to_owned(),
+            (_, all) => format!("failed in {count} of {all} cases"),
+        };
         if count == 0 {
-            write!(out, "<li>{condition}: passed in all {} cases</li>", of.len())?;
+            write!(out, "<li>{condition}: {result}</li>")?;
             continue;
         }
         write!(
             out,
-            "<li class=\"warning\"><details><summary><strong>{condition}: failed in {count} of {} cases</strong>\
-             </summary><ul>",
-            of.len()
+            "<li class=\"warning\"><details><summary><strong>{condition}: {result}</strong></summary><ul>"
         )?;
         let describe = |(view, one): &(&CaseView, Threshold)| match one.value {
             Some(value) => format!("{}: {}", name(view), trimmed(value, 3)),
@@ -190,9 +215,11 @@ fn write_rankings(
         let metric = ranking.metric;
         write!(
             out,
-            "<div><h3>{} <span class=\"soft\">(usable in {usable} of {all} cases, compared in {} cells)</span></h3>\
+            "<div><h3>{} <span class=\"soft\">(usable in {usable} of {all} cases, compared in {} {})</span></h3>\
              <div class=\"wide\"><table class=\"sortable\"><thead><tr>",
-            metric.name, ranking.cells
+            metric.name,
+            ranking.cells,
+            if ranking.cells == 1 { "cell" } else { "cells" }
         )?;
         let header =
             ["target", "relative", "interval", "repetitions", &format!("median {}", metric.unit)];
@@ -306,27 +333,28 @@ fn write_environment(out: &mut String, views: &[CaseView]) -> fmt::Result {
     )
 }
 
-/// The cells of a row, before the remarks.
-type Cell = (&'static str, fn(&CaseView) -> String);
+/// The cells of a row, before the remarks; what a warning has to concern to mark one.
+type Cell = (&'static str, Option<Figures>, fn(&CaseView) -> String);
 
+const LATENCY: Option<Figures> = Some(Figures::Latency);
 #[rustfmt::skip]
 const CELLS: &[Cell] = &[
-    ("target", CaseView::name),
-    ("scenario", |view| view.result().case.scenario.clone()),
-    ("users", |view| view.result().case.users.to_string()),
-    ("bytes", |view| view.result().case.payload_bytes.to_string()),
-    ("delay ms", |view| view.result().case.delay_ms.to_string()),
-    ("#", |view| view.result().case.repetition.to_string()),
-    ("requests/s", |view| of(view.exact("throughput_per_s"), 1)),
-    ("errors %", |view| of(view.exact("error_percent"), 2)),
-    ("mean ms", |view| of(view.exact("mean_ms"), 3)),
-    ("p50 ms", |view| of(view.exact("p50_ms"), 3)),
-    ("p99 ms", |view| of(view.exact("p99_ms"), 3)),
-    ("p99.9 ms", |view| of(view.exact("p999_ms"), 3)),
-    ("p99.99 ms", |view| of(view.exact("p9999_ms"), 3)),
-    ("CPU us/request", |view| of(view.cpu_us(), 2)),
-    ("peak MiB", |view| of(view.use_of_target().map(|used| used.rss_peak_bytes as f64 / 1_048_576.0), 1)),
-    ("generator MiB", |view| of(view.exact("generator_peak_rss_bytes").map(|bytes| bytes / 1_048_576.0), 1)),
+    ("target", None, CaseView::name),
+    ("scenario", None, |view| view.result().case.scenario.clone()),
+    ("users", None, |view| view.result().case.users.to_string()),
+    ("bytes", None, |view| view.result().case.payload_bytes.to_string()),
+    ("delay ms", None, |view| view.result().case.delay_ms.to_string()),
+    ("#", None, |view| view.result().case.repetition.to_string()),
+    ("requests/s", Some(Figures::Rate), |view| of(view.exact("throughput_per_s"), 1)),
+    ("errors %", Some(Figures::Rate), |view| of(view.exact("error_percent"), 2)),
+    ("mean ms", LATENCY, |view| of(view.exact("mean_ms"), 3)),
+    ("p50 ms", LATENCY, |view| of(view.exact("p50_ms"), 3)),
+    ("p99 ms", LATENCY, |view| of(view.exact("p99_ms"), 3)),
+    ("p99.9 ms", LATENCY, |view| of(view.exact("p999_ms"), 3)),
+    ("p99.99 ms", LATENCY, |view| of(view.exact("p9999_ms"), 3)),
+    ("CPU us/request", Some(Figures::Cpu), |view| of(view.cpu_us(), 2)),
+    ("peak MiB", Some(Figures::Cpu), |view| of(view.use_of_target().map(|used| used.rss_peak_bytes as f64 / 1_048_576.0), 1)),
+    ("generator MiB", None, |view| of(view.exact("generator_peak_rss_bytes").map(|bytes| bytes / 1_048_576.0), 1)),
 ];
 
 fn of(value: Option<f64>, decimals: usize) -> String {
@@ -336,23 +364,25 @@ fn of(value: Option<f64>, decimals: usize) -> String {
 fn write_results(out: &mut String, views: &[CaseView]) -> fmt::Result {
     out.write_str(
         "<section aria-labelledby=\"results\"><h2 id=\"results\" tabindex=\"-1\">All cases</h2>\
-         <p class=\"soft\">Click a column to sort by it. The warnings are explained above.</p>\
+         <p class=\"soft\">Click a column to sort by it. A warning concerns the coloured figures.</p>\
          <div class=\"wide\" role=\"region\" aria-labelledby=\"results\" tabindex=\"0\">\
          <table class=\"sortable\"><thead><tr>",
     )?;
-    CELLS.iter().try_for_each(|(name, _)| write!(out, "<th scope=\"col\">{name}</th>"))?;
+    CELLS.iter().try_for_each(|(name, ..)| write!(out, "<th scope=\"col\">{name}</th>"))?;
     out.write_str("<th scope=\"col\" class=\"text\">warnings</th></tr></thead><tbody>")?;
     let rows = views.iter().map(|view| {
-        let row = if view.is_valid() { "<tr>" } else { "<tr class=\"flagged\">" };
-        let cells = CELLS.iter().enumerate().map(|(column, (_, cell))| {
+        let cells = CELLS.iter().enumerate().map(|(column, (_, figures, cell))| {
             let cell = escaped(&cell(view));
-            match column {
-                0 => format!("<th scope=\"row\">{cell}</th>"),
+            match (column, figures) {
+                (0, _) => format!("<th scope=\"row\">{cell}</th>"),
+                (_, Some(figures)) if !view.is_usable(*figures) => {
+                    format!("<td class=\"warning\">{cell}</td>")
+                }
                 _ => format!("<td>{cell}</td>"),
             }
         });
         let (cells, codes) = (cells.collect::<String>(), escaped(&codes(view)));
-        format!("{row}{cells}<td class=\"text\">{codes}</td></tr>")
+        format!("<tr>{cells}<td class=\"text\">{codes}</td></tr>")
     });
     write_rows(out, rows)?;
     out.write_str("</div></section>")
@@ -426,8 +456,9 @@ fn write_charts(out: &mut String, charts: &[Chart]) -> fmt::Result {
     out.write_str(
         "<section aria-labelledby=\"charts\"><h2 id=\"charts\">Charts</h2><p class=\"soft\">Hollow marks \
          are of figures that a warning concerns. A target has the same colour in all charts. Each chart is followed by a table with its \
-         figures. Without errors, there is no chart of them.</p><div class=\"charts\">",
+         figures. Without errors, there is no chart of them.</p>",
     )?;
+    let mut kinds: Vec<(&str, Vec<String>)> = Vec::new();
     let mut off_page = Vec::new();
     let mut left = limits::LAB_PAGE_CHARTS_BYTES_MAX;
     for chart in charts {
@@ -439,12 +470,38 @@ fn write_charts(out: &mut String, charts: &[Chart]) -> fmt::Result {
             off_page.push(chart);
         } else {
             left -= figure.len();
-            out.write_str(&figure)?;
+            match kinds.iter_mut().find(|(kind, _)| *kind == chart.kind()) {
+                Some((_, figures)) => figures.push(figure),
+                None => kinds.push((chart.kind(), vec![figure])),
+            }
         }
     }
-    out.write_str("</div>")?;
+    write_kinds(out, kinds)?;
     write_off_page(out, &off_page)?;
     out.write_str("</section>")
+}
+
+/// The figures of each kind below a heading. Kinds with one figure share theirs.
+fn write_kinds(out: &mut String, kinds: Vec<(&str, Vec<String>)>) -> fmt::Result {
+    let mut groups: Vec<(String, String, bool)> = Vec::new();
+    for (kind, figures) in kinds {
+        let is_alone = figures.len() == 1;
+        match groups.last_mut() {
+            Some((names, all, true)) if is_alone => {
+                names.push_str(&format!(", {kind}"));
+                all.extend(figures);
+            }
+            _ => groups.push((kind.to_owned(), figures.concat(), is_alone)),
+        }
+    }
+    let has_headings = groups.len() > 1;
+    for (number, (names, figures, _)) in groups.iter().enumerate() {
+        if has_headings {
+            write!(out, "<h3 id=\"charts-{number}\">{}</h3>", escaped(names))?;
+        }
+        write!(out, "<div class=\"charts\">{figures}</div>")?;
+    }
+    Ok(())
 }
 
 fn write_figure(out: &mut String, chart: &Chart) -> fmt::Result {
@@ -567,6 +624,16 @@ mod tests {
         let page = page(&views, &charts);
         assert!((200_000..1_000_000).contains(&page.len()), "{}", page.len());
         assert!(page.contains("Not on this page"));
+    }
+
+    #[test]
+    fn a_warning_marks_the_figures_that_it_concerns() {
+        let mut result = sample();
+        result.warnings = vec![crate::validity::recorded("backend-alone", "it failed")];
+        let views = [CaseView::new(StoredResult { file: "result.json".into(), result })];
+        let page = page(&views, &charts(&views));
+        // Rate, errors, mean and four percentiles; not CPU time and memory.
+        assert_eq!(page.matches("<td class=\"warning\">").count(), 7, "{page}");
     }
 
     #[test]

@@ -251,6 +251,16 @@ pub fn counts(views: &[CaseView]) -> String {
     )
 }
 
+/// The days on which cases were measured.
+#[must_use]
+pub fn days(views: &[CaseView]) -> String {
+    let measured = views.iter().map(CaseView::result);
+    let measured = measured.filter(|found| found.state == State::Measured);
+    let days: BTreeSet<&str> =
+        measured.map(|found| found.started.split('T').next().unwrap_or_default()).collect();
+    days.into_iter().collect::<Vec<_>>().join(", ")
+}
+
 /// The machine and the programs, one line each.
 #[must_use]
 pub fn environment(result: &CaseResult) -> Vec<String> {

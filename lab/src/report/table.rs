@@ -126,10 +126,7 @@ fn origin(views: &[CaseView]) -> Vec<String> {
         ranking::verdict(views).map(|verdict| format!("- {verdict}")).into_iter().collect();
     let commands: BTreeSet<String> = measured().map(|found| command(&found.command)).collect();
     lines.extend(commands.into_iter().map(|command| format!("- `{command}`")));
-    let days: BTreeSet<&str> =
-        measured().map(|found| found.started.split('T').next().unwrap_or_default()).collect();
-    let days: Vec<&str> = days.into_iter().collect();
-    lines.push(format!("- measured on {}; {}", days.join(", "), summary::counts(views)));
+    lines.push(format!("- measured on {}; {}", summary::days(views), summary::counts(views)));
     let environment: BTreeSet<String> = measured().flat_map(summary::environment).collect();
     lines.extend(
         (!environment.is_empty())

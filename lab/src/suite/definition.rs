@@ -12,9 +12,9 @@ use toml::Spanned;
 
 use super::fingerprint;
 use super::parse::{self, File};
-use super::scenario::Scenario;
+use super::scenario::{Exchange, Scenario};
 use super::source::{Source, duration};
-use crate::load::{Protocol, STREAMS, Shape};
+use crate::load::{self, Protocol, STREAMS, Shape};
 use crate::target::definition::Target;
 
 /// A suite with its scenarios and targets resolved.
@@ -81,8 +81,12 @@ pub struct Time {
     /// Warm-up before the measured time.
     #[serde(deserialize_with = "duration::deserialize")]
     pub warm_up: Duration,
-    #[serde(deserialize_with = "duration::deserialize")]
+    /// The measured time; zero with `requests`.
+    #[serde(default, deserialize_with = "duration::deserialize")]
     pub measure: Duration,
+    /// The number of measured requests, instead of a time.
+    #[serde(default)]
+    pub requests: Option<u64>,
     /// Measured time of the backend without a target, once per size, number of users and delay. `None`: the
     /// backend alone is not measured.
     #[serde(default, deserialize_with = "some_duration")]
@@ -90,6 +94,13 @@ pub struct Time {
     /// Time between the start of a target and the reading of its idle memory. `None`: it is not read.
     #[serde(default, deserialize_with = "some_duration")]
     pub settle: Option<Duration>,
+}
+
+impl Time {
+    /// The longest measured time.
+    pub(crate) fn longest(&self) -> Duration {
+        if self.requests.is_some() { load::LONGEST } else { self.measure }
+    }
 }
 
 /// `[change]`
@@ -114,9 +125,9 @@ pub struct LoadPart {
     pub seed: u64,
     /// Write every request to `results.jtl` in JMeter's format.
     pub jtl: bool,
-    /// Use HTTP/2 to the target.
+    /// Use HTTP/2 to the target. gRPC always does.
     pub http2: bool,
-    /// With `http2`: the most users that share a connection [default: 100].
+    /// With HTTP/2: the most users that share a connection [default: 100].
     pub streams: Option<NonZeroUsize>,
     /// Open a connection for each request.
     pub connection_per_request: bool,
@@ -129,10 +140,14 @@ pub struct LoadPart {
 impl LoadPart {
     /// To a target, for a case with `users`.
     #[must_use]
-    pub fn protocol(&self, users: usize) -> Protocol {
+    pub fn protocol(&self, exchange: Exchange, users: usize) -> Protocol {
         let default = if self.connection_per_request { 1 } else { STREAMS };
         let streams = self.streams.map_or(default, NonZeroUsize::get);
-        if self.http2 { Protocol::http2(users, streams) } else { Protocol::Http1 }
+        match exchange {
+            Exchange::Http if !self.http2 => Protocol::Http1,
+            Exchange::Http | Exchange::Grpc { .. } => Protocol::http2(users, streams),
+            Exchange::WebSocket => Protocol::WebSocket,
+        }
     }
 }
 

@@ -74,6 +74,7 @@ impl LevelSetup {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
+    use super::super::scenario::Exchange;
     use super::*;
     use crate::load::{Protocol, Shape};
 
@@ -108,7 +109,7 @@ mod tests {
         assert_eq!(super::super::cases::all(&suite).len(), 1);
         let http2 = LevelSetup { streams: Some(30), ..setup("penstock", "forward") };
         let suite = http2.suite(By::Users, 61.0).unwrap();
-        assert_eq!(suite.load.protocol(61), Protocol::Http2 { connections: 3 });
+        assert_eq!(suite.load.protocol(Exchange::Http, 61), Protocol::Http2 { connections: 3 });
     }
 
     #[test]

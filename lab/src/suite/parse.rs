@@ -179,7 +179,8 @@ pub(super) fn check(
         targets.iter().any(|target| scenario.lacking(&target.can).is_empty())
     };
     check_payloads(source, &file.matrix, scenarios.iter().filter(served))?;
-    check_load(source, file)?;
+    check_time(source, &file.time)?;
+    check_load(source, file, scenarios)?;
     if file.time.settle.is_some_and(|settle| settle.as_secs() > LAB_SETTLE_S_MAX) {
         let name = source.name.display();
         return Err(format!("{name}: error: `settle` must be at most {LAB_SETTLE_S_MAX}s"));
@@ -190,6 +191,19 @@ pub(super) fn check(
             .map_err(|error| source.error_at(written, &error, "write 0, 2-3 or 0,2"))?;
     }
     check_delays(source, file, targets)
+}
+
+fn check_time(source: &Source, time: &Time) -> Result<(), String> {
+    let name = source.name.display();
+    match (time.requests.is_some(), time.measure.is_zero()) {
+        (false, true) => Err(format!(
+            "{name}: error: [time] needs a duration (`measure`) or a number of requests (`requests`)"
+        )),
+        (true, false) => {
+            Err(format!("{name}: error: [time]: `measure` and `requests` exclude each other"))
+        }
+        (true, true) | (false, false) => Ok(()),
+    }
 }
 
 fn check_matrix(source: &Source, matrix: &MatrixFile) -> Result<(), String> {
@@ -246,30 +260,39 @@ fn check_payloads<'s>(
 
 /// Checks the options that the generator would reject: with the most users those of all cases, with the fewest whether
 /// each agent gets some.
-fn check_load(source: &Source, file: &File) -> Result<(), String> {
+fn check_load(source: &Source, file: &File, scenarios: &[Scenario]) -> Result<(), String> {
     let name = source.name.display();
     let users = || file.matrix.users.get_ref().iter().map(|users| *users.get_ref() as usize);
-    let options = |users: usize| {
-        let protocol = file.load.protocol(users);
+    let options = |scenario: &Scenario, users: usize| {
+        let protocol = file.load.protocol(scenario.exchange, users);
         load::Options {
             users,
             protocol,
             threads: file.load.threads.min(protocol.connections(users)),
             timeout: file.load.timeout,
-            duration: file.time.measure,
+            duration: file.time.longest(),
+            requests: file.time.requests,
             warm_up: file.time.warm_up,
             shape: file.load.shape.clone(),
             connection_per_request: file.load.connection_per_request,
-            ..load::Options::new("http://localhost/")
+            ..load::Options::new(scenario.url("http://localhost"))
         }
     };
-    if file.load.streams.is_some() && !file.load.http2 {
-        return Err(format!("{name}: error: [load]: `streams` needs `http2 = true`"));
+    let is_http2 = |scenario: &Scenario| {
+        matches!(file.load.protocol(scenario.exchange, 1), load::Protocol::Http2 { .. })
+    };
+    if file.load.streams.is_some() && !scenarios.iter().any(is_http2) {
+        return Err(format!(
+            "{name}: error: [load]: `streams` needs `http2 = true` or a gRPC scenario"
+        ));
     }
-    let most = options(users().max().unwrap_or(1));
-    most.check().map_err(|error| format!("{name}: error: [load] and [time]: {error}"))?;
-    check_agents(&options(users().min().unwrap_or(1)), file)
-        .map_err(|problem| format!("{name}: error: [load]: {problem}"))
+    for scenario in scenarios {
+        let most = options(scenario, users().max().unwrap_or(1));
+        most.check().map_err(|error| format!("{name}: error: [load] and [time]: {error}"))?;
+        check_agents(&options(scenario, users().min().unwrap_or(1)), file)
+            .map_err(|problem| format!("{name}: error: [load]: {problem}"))?;
+    }
+    Ok(())
 }
 
 /// `options`: those of the case with the fewest users.
@@ -400,4 +423,33 @@ fn no_delay() -> Spanned<Vec<Spanned<u64>>> {
 
 fn once() -> u32 {
     1
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+
+    /// The example of docs/measuring.md is a suite, and has every key of every section.
+    #[test]
+    fn the_manual_has_every_key() {
+        let manual = include_str!("../../../docs/measuring.md");
+        let example = manual.split_once("<!-- every key of a suite -->\n\n```toml\n").unwrap().1;
+        let example = example.split_once("```").unwrap().0;
+        let source = Source { name: "mine.toml".into(), text: example.to_owned() };
+        super::super::Suite::from_source(source).unwrap();
+        let mut keys = 0;
+        for section in example.split("\n\n").filter(|part| !part.starts_with("[set")) {
+            let wrong = example.replacen(section, &format!("{section}\nnonsense = 1"), 1);
+            let error = toml::from_str::<File>(&wrong).err().unwrap().to_string();
+            let (_, expected) = error.split_once("unknown field `nonsense`, expected ").unwrap();
+            for key in expected.split('`').skip(1).step_by(2) {
+                let is_table = example.contains(&format!("[{key}"));
+                let is_there = is_table || section.contains(&format!("{key} = "));
+                assert!(is_there, "{key} is missing in\n{section}");
+                keys += 1;
+            }
+        }
+        assert!(keys > 50, "{keys}");
+    }
 }

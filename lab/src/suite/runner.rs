@@ -13,11 +13,11 @@ use super::definition::{Limit, Restart, Suite};
 use super::fingerprint;
 use super::fixtures::Fixtures;
 use super::run_folder::RunFolder;
-use super::scenario::Scenario;
+use super::scenario::{Exchange, Scenario};
 use super::upstream::UpstreamCount;
 use super::{Event, Run, RunError, rfc3339};
 use crate::agent::{self, Secret};
-use crate::load::{self, Options, Progress, Trust};
+use crate::load::{self, Options, Progress, Protocol, Trust};
 use crate::recording::Recordings;
 use crate::result::{
     self, Case, CaseResult, Changes, Machine, RecordedShape, Start, State, Version, Warning,
@@ -198,7 +198,7 @@ impl<'r> Runner<'r> {
                     scenario.name
                 )
             })?;
-            let url = format!("{}{}", base.trim_end_matches('/'), scenario.path);
+            let url = scenario.url(base);
             let backend = self.backend.iter().map(|(_, process)| process.pid()).collect();
             warnings.extend(running.warnings.iter().map(|text| validity::recorded("limits", text)));
             let watched = Watched {
@@ -213,11 +213,8 @@ impl<'r> Runner<'r> {
         };
         let jtl = suite.load.jtl.then(|| partial.join("results.jtl"));
         let recordings = Recordings { hlog: Some(partial.join("histogram.hlog")), jtl };
-        let protocol = suite.load.protocol(case.users as usize);
         let options = Options {
             recordings,
-            protocol,
-            threads: suite.load.threads.min(protocol.connections(case.users as usize)),
             shape: suite.load.shape.clone(),
             connection_per_request: suite.load.connection_per_request,
             target_pids: watched.target.pids.clone(),
@@ -334,13 +331,15 @@ impl<'r> Runner<'r> {
             return Err(CaseError::Interrupted);
         }
         let mut report = report?;
+        // A number of requests may be over earlier.
+        span.1 = span.0.saturating_add(us(Duration::from_secs_f64(report.seconds)));
         if let Some(failures) = &self.run.fail_if {
             report.check(failures);
         }
         Ok((report.json(), span))
     }
 
-    /// Of a closed loop over HTTP/1.1.
+    /// Of a closed loop.
     fn options(&self, case: &Case, scenario: &Scenario, url: String) -> Result<Options, CaseError> {
         let suite = self.suite;
         let mut headers: Vec<(String, String)> =
@@ -348,11 +347,21 @@ impl<'r> Runner<'r> {
         headers.sort();
         let tokens = scenario.tokens.map(|tokens| self.fixtures.tokens(tokens)).transpose()?;
         let bytes = case.payload_bytes.to_string();
+        let users = case.users as usize;
+        let protocol = suite.load.protocol(scenario.exchange, users);
+        let (has_method, grpc_messages) = match scenario.exchange {
+            Exchange::Http => (scenario.requests.is_none(), None),
+            Exchange::Grpc { messages } => (false, Some(messages)),
+            Exchange::WebSocket => (false, None),
+        };
         Ok(Options {
-            users: case.users as usize,
-            duration: suite.time.measure,
+            users,
+            protocol,
+            duration: suite.time.longest(),
+            requests: suite.time.requests,
+            grpc_messages,
             warm_up: suite.time.warm_up,
-            method: scenario.requests.is_none().then(|| scenario.method.clone()),
+            method: has_method.then(|| scenario.method.clone()),
             scenario: scenario.requests.clone(),
             payload: self.fixtures.payload(scenario, case.payload_bytes)?,
             tokens,
@@ -360,7 +369,7 @@ impl<'r> Runner<'r> {
             expect: scenario.expect.as_ref().map(|text| text.replace("{{bytes}}", &bytes)),
             // The published runs accept any certificate, as JMeter does.
             trust: Trust::Insecure,
-            threads: suite.load.threads.min(case.users as usize),
+            threads: suite.load.threads.min(protocol.connections(users)),
             timeout: suite.load.timeout,
             seed: suite.load.seed,
             stop: self.run.stop.clone(),
@@ -472,19 +481,22 @@ impl<'r> Runner<'r> {
         let Some(time) = self.suite.time.calibrate else { return Ok(None) };
         let payload = match &scenario.requests {
             Some(_) => scenario.name.clone(),
-            None => format!("{:?}", scenario.payload),
+            None => format!("{:?} {:?}", scenario.payload, scenario.exchange),
         };
         let key = (case.users, case.payload_bytes, case.delay_ms, payload);
         if let Some(known) = self.calibrations.get(&key) {
             return Ok(Some(known.clone()));
         }
-        let url = format!("http://127.0.0.1:{}{}", self.listen.port(), scenario.path);
-        let options = Options {
-            duration: time,
-            warm_up: time / 4,
-            tokens: None,
-            ..self.options(case, scenario, url)?
+        let url = scenario.url(&format!("http://127.0.0.1:{}", self.listen.port()));
+        let options = self.options(case, scenario, url)?;
+        let protocol = match scenario.exchange {
+            // As most targets do.
+            Exchange::Http => Protocol::Http1,
+            Exchange::Grpc { .. } | Exchange::WebSocket => options.protocol,
         };
+        let (duration, warm_up) = (time, time / 4);
+        let options =
+            Options { protocol, duration, requests: None, warm_up, tokens: None, ..options };
         let report = on_generator(self.suite, || load::run(&options, &mut |_| {}))?;
         self.interrupted()?;
         let report = report.map_err(|error| format!("the backend alone: {error}"))?;

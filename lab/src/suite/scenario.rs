@@ -29,6 +29,8 @@ pub struct Scenario {
     pub source: String,
     pub method: String,
     pub path: String,
+    #[serde(skip_serializing_if = "Exchange::is_http")]
+    pub exchange: Exchange,
     /// Capabilities required of the target; compared with its `can`.
     pub needs: Vec<String>,
     /// Capabilities that a target uses if it has them, and does without otherwise.
@@ -60,6 +62,10 @@ pub(crate) struct ScenarioEntry {
     method: Option<Spanned<String>>,
     path: String,
     #[serde(default)]
+    protocol: Option<Spanned<ProtocolName>>,
+    #[serde(default)]
+    messages: Option<Spanned<usize>>,
+    #[serde(default)]
     pub(crate) needs: Vec<Spanned<String>>,
     #[serde(default)]
     pub(crate) wants: Vec<Spanned<String>>,
@@ -75,6 +81,33 @@ pub(crate) struct ScenarioEntry {
     expect: Option<Spanned<String>>,
     #[serde(default)]
     upstream_requests: Option<UpstreamRequests>,
+}
+
+/// What a request of a scenario is.
+#[derive(Clone, Copy, Debug, Default, Serialize, PartialEq, Eq, Hash)]
+#[serde(rename_all = "kebab-case")]
+pub enum Exchange {
+    /// An HTTP request, of the version that the suite names.
+    #[default]
+    Http,
+    /// A gRPC call, in which the payload is sent this many times.
+    Grpc { messages: usize },
+    /// A message over the user's WebSocket.
+    WebSocket,
+}
+
+impl Exchange {
+    fn is_http(&self) -> bool {
+        *self == Self::Http
+    }
+}
+
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+enum ProtocolName {
+    Http,
+    Grpc,
+    WebSocket,
 }
 
 /// How many requests reach the backend for one request of a client.
@@ -225,6 +258,15 @@ impl Scenario {
         self.needs.iter().any(|need| need == TLS)
     }
 
+    /// Its URL at a target's `http` or `https` URL.
+    pub(crate) fn url(&self, base: &str) -> String {
+        let url = format!("{}{}", base.trim_end_matches('/'), self.path);
+        match self.exchange {
+            Exchange::Http | Exchange::Grpc { .. } => url,
+            Exchange::WebSocket => url.replacen("http", "ws", 1),
+        }
+    }
+
     /// The capabilities to use: all needs, and of the wants those that `can` covers.
     pub(crate) fn used(&self, can: &[String]) -> Vec<String> {
         let wants = self.wants.iter().filter(|want| can.contains(want));
@@ -244,6 +286,7 @@ impl ScenarioEntry {
         source.check_name(&self.name)?;
         let tokens = self.tokens.as_ref().map(|tokens| tokens.read(source)).transpose()?;
         let requests = self.requests(source)?;
+        let exchange = self.exchange(source)?;
         let payload = match &self.payload {
             Some(payload) => *payload.get_ref(),
             None if requests.is_some() => ScenarioPayload::None,
@@ -263,6 +306,7 @@ impl ScenarioEntry {
             source: self.source.clone(),
             method: self.method.as_ref().map_or_else(|| "POST".to_owned(), text),
             path: self.path.clone(),
+            exchange,
             needs: self.needs.iter().map(|need| need.get_ref().clone()).collect(),
             wants: self.wants.iter().map(|want| want.get_ref().clone()).collect(),
             headers: self.headers.clone(),
@@ -280,6 +324,7 @@ impl ScenarioEntry {
     fn requests(&self, source: &Source) -> Result<Option<Arc<load::Scenario>>, String> {
         let Some(file) = &self.requests else { return Ok(None) };
         let spans = [
+            ("protocol", self.protocol.as_ref().map(Spanned::span)),
             ("method", self.method.as_ref().map(Spanned::span)),
             ("payload", self.payload.as_ref().map(Spanned::span)),
             ("expect", self.expect.as_ref().map(Spanned::span)),
@@ -296,6 +341,35 @@ impl ScenarioEntry {
         }
         let folder = source.name.parent().unwrap_or(Path::new(""));
         load::Scenario::read(&folder.join(file.get_ref())).map(|read| Some(Arc::new(read)))
+    }
+}
+
+impl ScenarioEntry {
+    fn exchange(&self, source: &Source) -> Result<Exchange, String> {
+        let protocol = self.protocol.as_ref().map_or(ProtocolName::Http, |name| *name.get_ref());
+        if let Some(messages) = self.messages.as_ref().filter(|_| protocol != ProtocolName::Grpc) {
+            let help = "a WebSocket's requests are its messages; omit it";
+            return Err(source.error_at(messages, "`messages` needs `protocol = \"grpc\"`", help));
+        }
+        if let Some(method) = self.method.as_ref().filter(|_| protocol != ProtocolName::Http) {
+            let message = "`method` is for `protocol = \"http\"`";
+            return Err(source.error_at(
+                method,
+                message,
+                "gRPC always uses POST, and WebSocket GET",
+            ));
+        }
+        let messages = self.messages.as_ref().map_or(1, |messages| *messages.get_ref());
+        let most = limits::LOAD_GRPC_MESSAGES_MAX;
+        if let Some(written) = self.messages.as_ref().filter(|_| messages == 0 || messages > most) {
+            let message = format!("`messages`: expected 1 to {most}, not {messages}");
+            return Err(source.error_at(written, &message, "messages = 20"));
+        }
+        Ok(match protocol {
+            ProtocolName::Http => Exchange::Http,
+            ProtocolName::Grpc => Exchange::Grpc { messages },
+            ProtocolName::WebSocket => Exchange::WebSocket,
+        })
     }
 }
 

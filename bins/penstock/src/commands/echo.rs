@@ -16,7 +16,8 @@ use crate::failure::Failure;
 /// Run an HTTP server that echoes request bodies
 ///
 /// Every response has status 200 and the request's content type and body, whatever the method and path. Only GET
-/// /.penstock/requests responds with the number of requests so far.
+/// /.penstock/requests responds with the number of requests so far. HTTP/2 is served with prior knowledge, or by ALPN with
+/// --tls. A gRPC call gets each of its messages back and the status 0; a WebSocket gets each message back.
 #[derive(Args)]
 #[command(after_help = "Examples:
   penstock echo --listen 127.0.0.1:8688
@@ -37,7 +38,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut signals = Signals::listen()?;
     let certificates = arguments.tls.then(certificates).transpose()?;
-    let tls = certificates.map(|certificates| server_config(Arc::new(certificates), false));
+    let tls = certificates.map(|certificates| server_config(Arc::new(certificates), true));
     let scheme = if tls.is_some() { "https" } else { "http" };
     let options =
         Options { listen: arguments.listen, delay_ms: arguments.delay_ms, tls, workers: None };

@@ -34,7 +34,7 @@ pub use think::Think;
 pub enum Shape {
     /// Each user has one request in flight, and pauses for `think` between requests.
     Closed {
-        #[serde(default)]
+        #[serde(default, deserialize_with = "think::written")]
         think: Think,
     },
     /// Requests are due at even intervals. `users` is the maximum number of connections.
@@ -45,7 +45,7 @@ pub enum Shape {
     /// time.
     RampUsers {
         from: usize,
-        #[serde(default)]
+        #[serde(default, deserialize_with = "think::written")]
         think: Think,
     },
     /// As `Arrivals`: `from_per_s` during the warm-up, then linear to `to_per_s` at the end of the measured

@@ -3,8 +3,9 @@
 use std::fmt;
 
 use crate::limits;
+use crate::load::options::parse_think;
 use crate::random::{below, mix};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{IdleUser, NextStart};
 
@@ -19,6 +20,20 @@ pub enum Think {
     Constant { us: u64 },
     /// Uniformly distributed, including both ends; drawn from the seed.
     Uniform { from_us: u64, to_us: u64 },
+}
+
+/// Reads a pause as it is written on the command line, or as an agent gets it.
+pub(super) fn written<'de, D: Deserializer<'de>>(from: D) -> Result<Think, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "expected a pause such as 100ms or 100ms..300ms")]
+    enum Written {
+        Text(String),
+        Value(Think),
+    }
+    match Written::deserialize(from)? {
+        Written::Text(text) => parse_think(&text).map_err(serde::de::Error::custom),
+        Written::Value(think) => Ok(think),
+    }
 }
 
 impl fmt::Display for Think {

@@ -87,6 +87,12 @@ impl Chart {
         svg::draw(self, setting)
     }
 
+    /// What it has in common with others: its title without the case.
+    pub(in crate::report) fn kind(&self) -> &str {
+        let kind = self.title.split(": ").next().unwrap_or_default();
+        kind.split(" of ").next().unwrap_or_default()
+    }
+
     /// The equivalent table: header and rows, with warnings in their cells.
     #[must_use]
     pub fn table(&self) -> (Vec<String>, Vec<Vec<String>>) {

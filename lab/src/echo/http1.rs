@@ -1,4 +1,4 @@
-//! A connection of the echo backend: responds to each request with its own body.
+//! An HTTP/1.1 connection of the echo backend: responds to each request with its own body, and to WebSocket messages.
 
 use std::io::{self, IoSlice};
 use std::ops::Range;
@@ -6,16 +6,15 @@ use std::time::Duration;
 
 use base::Method;
 
-use super::{Counts, INTROSPECTION_TARGET, REQUESTS_TARGET};
+use super::websocket;
+use super::{Asked, Counts, INPUT_BYTES};
 use crate::limits;
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use wire::http1::{
-    BodyFraming, ChunkedDecoder, Known, Parsed, Piece, Rejection, RequestHead, Side,
+    BodyFraming, ChunkedDecoder, Known, Parsed, Piece, Rejection, RequestHead, Side, Upgrade,
 };
 use wire::stream::Stream;
 
-/// Initial size of the read buffer; it grows for longer bodies.
-const INPUT_BYTES: usize = 8 * 1024;
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 pub(super) struct Connection<'a> {
@@ -28,20 +27,12 @@ pub(super) struct Connection<'a> {
     done: usize,
     /// The decoded body of a chunked request.
     unchunked: Vec<u8>,
-    /// The response head.
+    /// The response head, or WebSocket frames.
     output: Vec<u8>,
     asked: Asked,
+    /// The current request opens a WebSocket.
+    is_websocket: bool,
 }
-
-/// What the current request is for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Asked {
-    Echo,
-    Count,
-    Introspection,
-}
-
-const ACTIVE: &[u8] = br#"{"active":true,"client_id":"lab"}"#;
 
 /// The location of the current request's body.
 enum Body {
@@ -70,17 +61,19 @@ impl From<Rejection> for End {
 }
 
 impl<'a> Connection<'a> {
-    pub(super) fn new(stream: Stream, delay: Duration, counts: &'a Counts) -> Self {
+    /// `input`: bytes already read from `stream`.
+    pub(super) fn new(stream: Stream, input: Vec<u8>, delay: Duration, counts: &'a Counts) -> Self {
         Self {
             stream,
             delay,
             counts,
             head: RequestHead::default(),
-            input: Vec::with_capacity(INPUT_BYTES),
+            input,
             done: 0,
             unchunked: Vec::new(),
             output: Vec::new(),
             asked: Asked::Echo,
+            is_websocket: false,
         }
     }
 
@@ -98,14 +91,15 @@ impl<'a> Connection<'a> {
 
     async fn exchange(&mut self) -> Result<(), End> {
         self.read_head().await?;
+        if self.is_websocket {
+            return self.messages().await;
+        }
         let body = match self.head.framing() {
             BodyFraming::None => Body::Input(0..0),
             BodyFraming::Length(length) => self.read_length(length).await?,
             BodyFraming::Chunked => self.read_chunks().await?,
         };
-        if !self.delay.is_zero() {
-            tokio::time::sleep(self.delay).await;
-        }
+        self.delay().await;
         self.respond(&body).await?;
         if !self.head.keep_alive() {
             return Err(End::Closed);
@@ -121,12 +115,40 @@ impl<'a> Connection<'a> {
         Ok(())
     }
 
+    async fn delay(&self) {
+        if !self.delay.is_zero() {
+            tokio::time::sleep(self.delay).await;
+        }
+    }
+
+    /// Accepts the WebSocket, and echoes its messages until the connection ends.
+    async fn messages(&mut self) -> Result<(), End> {
+        loop {
+            write_both(&mut self.stream, &self.output, &[]).await?;
+            self.output.clear();
+            let unread = self.input.get(self.done..).unwrap_or_default();
+            let echoed = websocket::echo(unread, &mut self.output);
+            self.done += echoed.used;
+            if echoed.messages > 0 {
+                self.delay().await;
+                self.counts.add(echoed.messages);
+            }
+            if echoed.is_closed {
+                write_both(&mut self.stream, &self.output, &[]).await?;
+                return Err(End::Closed);
+            }
+            if self.output.is_empty() {
+                self.read_more(INPUT_BYTES).await?;
+            }
+        }
+    }
+
     /// On return, `done` is the end of the head, and the head's offsets are relative to its start.
     async fn read_head(&mut self) -> Result<(), End> {
         loop {
             let unread = self.input.get(self.done..).unwrap_or_default();
             if !unread.is_empty() && self.head.parse(unread)? == Parsed::Complete {
-                self.compose_head(self.done);
+                self.compose_head(self.done)?;
                 self.done += self.head.len();
                 return Ok(());
             }
@@ -135,18 +157,14 @@ impl<'a> Connection<'a> {
     }
 
     /// Writes the response head except for its length, while the request head is in the buffer.
-    fn compose_head(&mut self, start: usize) {
+    fn compose_head(&mut self, start: usize) -> Result<(), Rejection> {
         let request = self.input.get(start..).unwrap_or_default();
-        let target = self.head.target(request);
-        let is = |method, wanted: &str| self.head.method() == method && target == wanted.as_bytes();
-        self.asked = if is(Method::Get, REQUESTS_TARGET) {
-            Asked::Count
-        } else if is(Method::Post, INTROSPECTION_TARGET) {
-            Asked::Introspection
-        } else {
-            Asked::Echo
-        };
+        self.asked = Asked::of(&self.head, request);
+        self.is_websocket = self.head.upgrade(request) == Upgrade::WebSocket;
         self.output.clear();
+        if self.is_websocket {
+            return websocket::accept(&self.head, request, &mut self.output);
+        }
         self.output.extend_from_slice(b"HTTP/1.1 200 OK\r\n");
         if self.asked == Asked::Introspection {
             self.output.extend_from_slice(b"content-type: application/json\r\n");
@@ -155,6 +173,7 @@ impl<'a> Connection<'a> {
             self.output.extend_from_slice(field.value.of(request));
             self.output.extend_from_slice(b"\r\n");
         }
+        Ok(())
     }
 
     async fn read_length(&mut self, length: u64) -> Result<Body, End> {
@@ -223,12 +242,11 @@ impl<'a> Connection<'a> {
     }
 
     async fn respond(&mut self, body: &Body) -> Result<(), End> {
-        let count = (self.asked == Asked::Count).then(|| self.counts.sum().to_string());
-        let body = match (self.asked, body) {
-            (Asked::Count, _) => count.as_deref().unwrap_or_default().as_bytes(),
-            (Asked::Introspection, _) => ACTIVE,
-            (Asked::Echo, Body::Input(range)) => self.input.get(range.clone()).unwrap_or_default(),
-            (Asked::Echo, Body::Unchunked) => &self.unchunked,
+        let own = self.asked.own_body(self.counts);
+        let body = match (&own, body) {
+            (Some(own), _) => own.as_bytes(),
+            (None, Body::Input(range)) => self.input.get(range.clone()).unwrap_or_default(),
+            (None, Body::Unchunked) => &self.unchunked,
         };
         self.output.extend_from_slice(b"content-length: ");
         push_decimal(&mut self.output, body.len());
@@ -239,7 +257,7 @@ impl<'a> Connection<'a> {
         });
         let body = if self.head.method() == Method::Head { &[] } else { body };
         if self.asked == Asked::Echo {
-            self.counts.add();
+            self.counts.add(1);
         }
         write_both(&mut self.stream, &self.output, body).await?;
         Ok(())
