@@ -6,6 +6,7 @@ mod attacks;
 mod codes;
 mod grants;
 mod key_manager;
+mod login;
 mod openid;
 mod openid_client;
 mod path;

@@ -22,6 +22,7 @@ mod issuers;
 mod kept;
 mod part;
 mod revocations;
+mod session_key;
 mod shared;
 mod snapshots;
 mod status;
@@ -31,7 +32,9 @@ mod watcher;
 mod write;
 
 pub use certificates::{client_auth, server_certificates};
-pub use configuration::{ConfigurationError, check_settings, defaults, read_pem, read_settings};
+pub use configuration::{
+    ConfigurationError, check_settings, defaults, read_pem, read_settings, read_settings_to_serve,
+};
 pub use documents::{Checked, check};
 pub use fetch::Fetch;
 pub use follower::{Change, Follower, Handle, OnUnknownKid, Options, Publish};

@@ -15,6 +15,7 @@ use crate::configuration::{self, ConfigurationError, Secrets, restart_needed};
 use crate::documents::read_keys;
 use crate::fetch::Fetched;
 use crate::issuers::{self, Offer};
+use crate::session_key;
 use crate::status::Status;
 use crate::tracked::Node;
 use crate::walk::{self, Roots, Version};
@@ -205,7 +206,8 @@ impl Follower {
         let Some(file) = self.configuration.clone() else { return false };
         self.look_at(&file);
         let mut secrets = Secrets::new();
-        let read = configuration::read_with_secrets(&file, &mut secrets);
+        let read =
+            configuration::read_with_secrets(&file, &mut secrets, session_key::find_or_generate);
         self.secrets = secrets.iter().map(|(file, _)| file.clone()).collect();
         for (file, version) in secrets {
             let locations = self.tracked.look_with(&Arc::from(file), version, Node::Unknown);
