@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use harness::{CannedResponse, Files, Gateway, Upstream};
+use harness::{CannedResponse, Files, Gateway, Request, Upstream};
 
 /// An open API whose endpoints need a credential, and the same with a policy.
 fn files(upstream: &Upstream, security: &str, credential: &str) -> Files {
@@ -135,4 +135,85 @@ fn without_its_credential_no_request_is_sent() {
     }
     assert_eq!(upstream.requests().len(), 0);
     assert_eq!(server.requests().len(), 1, "it is not asked again at once");
+}
+
+/// The signature that AWS computes of a request that has reached it.
+fn signature(request: &Request, payload: &str) -> String {
+    let field = |name: &str| request.header(name).unwrap();
+    let hexadecimal =
+        |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let (path, query) = request.target().split_once('?').unwrap();
+    let (host, date) = (field("host"), field("x-amz-date"));
+    let method = request.line().split(' ').next().unwrap();
+    let canonical = format!(
+        "{method}\n{path}\n{query}\nhost:{host}\nx-amz-content-sha256:{payload}\nx-amz-date:{date}\n\n\
+         host;x-amz-content-sha256;x-amz-date\n{payload}"
+    );
+    let scope = format!("{}/eu-central-1/s3/aws4_request", &date[..8]);
+    let hash = hexadecimal(&jose::sha256(canonical.as_bytes()));
+    let parts = [&date[..8], "eu-central-1", "s3", "aws4_request"];
+    let key = parts.iter().fold(b"AWS4se:cret&1".to_vec(), |key, part| {
+        jose::hmac_sha256(&key, part.as_bytes()).to_vec()
+    });
+    let text = format!("AWS4-HMAC-SHA256\n{date}\n{scope}\n{hash}");
+    format!(
+        "AWS4-HMAC-SHA256 Credential=AKID/{scope}, SignedHeaders=host;x-amz-content-sha256;x-amz-date, \
+         Signature={}",
+        hexadecimal(&jose::hmac_sha256(&key, text.as_bytes()))
+    )
+}
+
+#[test]
+fn an_upstream_of_aws_gets_a_signature_and_nothing_that_the_client_says_to_aws() {
+    const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+    let upstream = Upstream::fixed("in");
+    let aws = "type = \"aws\"\naccess_key_id = \"AKID\"\nsecret_access_key = { file = \"secret\" }\n\
+        region = \"eu-central-1\"\nservice = \"s3\"";
+    let gateway = files(&upstream, "{credential: orders}", aws).start();
+    let fields = "Authorization: Bearer x\r\nX-Amz-Copy-Source: /other/secret\r\nx-amz-date: 1\r\n";
+    for path in ["/plain/x%20y?a=1&b=", "/mediated/x%20y?a=1&b="] {
+        get(&gateway, path, fields);
+        let request = upstream.requests().pop().unwrap();
+        assert_eq!(request.header("x-amz-content-sha256"), Some(EMPTY));
+        assert_eq!(request.header("x-amz-copy-source"), None);
+        assert_eq!(request.header("authorization"), Some(signature(&request, EMPTY).as_str()));
+        let mut client = gateway.connect();
+        assert_eq!(client.fetch_with_body(&format!("POST {path}"), fields, "body").status, 200);
+        let request = upstream.requests().pop().unwrap();
+        let unsigned = "UNSIGNED-PAYLOAD";
+        assert_eq!(request.header("x-amz-content-sha256"), Some(unsigned), "it streams");
+        assert_eq!(request.header("authorization"), Some(signature(&request, unsigned).as_str()));
+    }
+}
+
+#[test]
+fn a_token_stays_in_use_when_another_part_of_the_configuration_changes() {
+    let (upstream, server) = (
+        Upstream::fixed("in"),
+        Upstream::responding(|_| CannedResponse::ok(r#"{"access_token":"t","expires_in":3600}"#)),
+    );
+    let oauth = format!(
+        "type = \"oauth2\"\ntoken_url = \"{}/token\"\nclient_id = \"me\"\nclient_secret = {{ file = \"secret\" }}",
+        server.url()
+    );
+    let down = format!(
+        "openapi: 3.0.3\ninfo: {{title: down, version: '1'}}\nx-wso2-basePath: /down\nsecurity: []\n\
+         paths: {{/*: {{get: {{}}}}}}\nx-wso2-production-endpoints: {{urls: ['{}']}}\n",
+        Upstream::refusing().url()
+    );
+    let files = files(&upstream, "{credential: orders}", &oauth).api("down.yaml", &down);
+    let gateway = files.start();
+    get(&gateway, "/plain/x", "");
+    assert_eq!(gateway.fetch("GET /down/x", "").status, 500);
+    let toml = std::fs::read_to_string(files.path("penstock.toml")).unwrap();
+    let changed = toml.replace("workers = 1", "workers = 1\nfault_status = \"http\"");
+    files.write("penstock.toml", &changed);
+    while gateway.fetch("GET /down/x", "").status == 500 {}
+    get(&gateway, "/plain/x", "");
+    assert_eq!(server.requests().len(), 1);
+    files.write("secret", "another");
+    while server.requests().len() == 1 {
+        get(&gateway, "/plain/x", "");
+    }
+    assert_eq!(server.requests().len(), 2, "a new secret gets a new token");
 }

@@ -60,6 +60,13 @@ impl Issuer {
         }
     }
 
+    /// With another `iss`.
+    #[must_use]
+    pub fn at(mut self, iss: &str) -> Self {
+        iss.clone_into(&mut self.iss);
+        self
+    }
+
     /// Only tokens for one of `audiences` are accepted.
     #[must_use]
     pub fn audiences(mut self, audiences: &[&str]) -> Self {

@@ -23,8 +23,10 @@
 #![allow(clippy::missing_panics_doc, reason = "a panic is how a test fails")]
 
 mod apis;
+mod browser;
 mod client;
 mod dns;
+mod dpop;
 mod files;
 pub mod frames;
 mod gateway;
@@ -37,8 +39,10 @@ mod upstream;
 use std::time::Duration;
 
 pub use apis::{ApiBuilder, api};
+pub use browser::Browser;
 pub use client::Client;
 pub use dns::NameServer;
+pub use dpop::{Proof, ProofKey};
 pub use files::Files;
 pub use gateway::{Builder, Gateway, artefact, settings};
 pub use issuer::{Issuer, Token, now_s};

@@ -8,6 +8,7 @@ mod certificates;
 mod codes;
 mod grants;
 mod key_manager;
+mod login;
 mod oauth_clients;
 mod openid;
 

@@ -339,6 +339,45 @@ pub const RESPONSE_CACHE_S: u32 = 300;
 
 /// Longest credential, in bytes. Longer: 900901. It must fit in a head.
 pub const TOKEN_BYTES_MAX: usize = 16 * KIB as usize;
+/// Longest DPoP proof, in bytes. Longer: 900901. Source: one with an RSA key of 8,192 bits has less.
+pub const PROOF_BYTES_MAX: usize = 4 * KIB as usize;
+/// Oldest DPoP proof, by its `iat`, in seconds. Older: 900901.
+pub const PROOF_AGE_S_MAX: u64 = 60;
+/// How far the clock of a client may be ahead, in seconds. Further: 900901.
+pub const PROOF_AHEAD_S_MAX: u64 = 10;
+/// DPoP proofs that the gateway remembers, so that each is used once; a million takes about 50 MB. More: 503003 until older
+/// ones are forgotten, some two minutes after they were used.
+pub const PROOFS_MAX: usize = 1_000_000;
+/// Parts of these, each with its own lock.
+pub const PROOF_SHARDS: usize = 64;
+/// Longest value of a cookie of a session, in bytes; a longer session has several. Source: browsers limit a cookie with its
+/// name and attributes to 4,096 bytes.
+pub const COOKIE_BYTES_MAX: usize = 3_800;
+/// Most cookies of one session. More: the sign-in fails, and the log says so.
+pub const SESSION_COOKIES_MAX: usize = 4;
+/// Longest sign-in at a provider, in seconds. Longer: 403, and the user has to begin again.
+pub const SIGN_IN_S_MAX: u64 = 600;
+/// Sign-ins of one browser at a time. More: the others are forgotten.
+pub const SIGN_INS_MAX: usize = 8;
+/// Longest path and query to which a browser returns after a sign-in, in bytes. Longer: it returns to `/`.
+pub const SIGN_IN_TARGET_BYTES_MAX: usize = 1_024;
+/// How long a session lasts, in seconds, unless the login says it.
+pub const SESSION_S: u64 = 8 * 60 * 60;
+/// Longest `session_s` of a login, in seconds.
+pub const SESSION_S_MAX: u64 = 30 * 24 * 60 * 60;
+/// Longest request to the provider of a login, in milliseconds. Longer: the sign-in fails; 503003 for a session whose token
+/// has expired.
+pub const LOGIN_MS_MAX: u32 = 5_000;
+/// Time before its expiry from which the access token of a session is renewed, in seconds.
+pub const SESSION_MARGIN_S: u64 = 30;
+/// Time for which a renewed session is remembered, in seconds: a browser may send the old cookie with several requests.
+pub const SESSION_RENEWED_S: u64 = 300;
+/// Time for which a request to the provider of a login that failed is not repeated, in seconds.
+pub const LOGIN_PAUSE_S: u64 = 5;
+/// Maximum number of renewed sessions that are remembered. More: 503003 until older ones are forgotten.
+pub const SESSIONS_RENEWED_MAX: usize = 100_000;
+/// Time for which the discovery document of a login is used, in seconds.
+pub const LOGIN_DISCOVERY_S: u64 = 300;
 /// Most addresses, and most referrers, that may be listed for an API key. Others of a signed key are ignored, so that it may
 /// not be used from there; in an application's file they are an error.
 pub const PERMITTED_MAX: usize = 100;

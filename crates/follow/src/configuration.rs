@@ -2,15 +2,16 @@
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use base::{Now, limits};
 use formats::declarative;
 use formats::openapi::Defaults;
-use model::{Diagnostic, KeySource, PlanFiles, Plans, Settings, Severity};
+use model::{BackendCredential, Diagnostic, KeySource, PlanFiles, Plans, Settings, Severity};
 
 use crate::documents::{read_bounded, read_keys, read_up_to};
 use crate::walk::{self, Version};
-use crate::{certificates, issuers};
+use crate::{certificates, issuers, session_key};
 
 /// The configuration is not valid.
 #[derive(Debug, thiserror::Error)]
@@ -25,16 +26,28 @@ pub struct ConfigurationError {
 /// # Errors
 /// All errors in the file.
 pub fn read_settings(file: &Path) -> Result<(Settings, Vec<Diagnostic>), ConfigurationError> {
-    read_with_secrets(file, &mut Secrets::new())
+    read_with_secrets(file, &mut Secrets::new(), session_key::find)
+}
+
+/// The same for a gateway that is to be started. The key of sessions is generated if there is none.
+///
+/// # Errors
+/// All errors in the file, or that no key could be written.
+pub fn read_settings_to_serve(
+    file: &Path,
+) -> Result<(Settings, Vec<Diagnostic>), ConfigurationError> {
+    read_with_secrets(file, &mut Secrets::new(), session_key::find_or_generate)
 }
 
 /// The files of secrets and plans, with their versions before reading.
 pub(crate) type Secrets = Vec<(PathBuf, Option<Version>)>;
 
-/// The same. Adds the files of secrets and plans to `secrets`.
+/// The same, with the key of sessions that `session_key` finds in the data folder. Adds the files of secrets and plans to
+/// `secrets`.
 pub(crate) fn read_with_secrets(
     file: &Path,
     secrets: &mut Secrets,
+    session_key: fn(&Path) -> Result<Vec<u8>, String>,
 ) -> Result<(Settings, Vec<Diagnostic>), ConfigurationError> {
     let secrets = RefCell::new(secrets);
     let whole = |message: String| ConfigurationError {
@@ -55,6 +68,12 @@ pub(crate) fn read_with_secrets(
     };
     let (settings, mut diagnostics) = declarative::read(file, &text, &env, &secret);
     let Some(mut settings) = settings else { return Err(ConfigurationError { diagnostics }) };
+    if settings.logins.iter().any(|login| login.key.is_empty()) {
+        let key = session_key(&settings.gateway.data).map_err(whole)?;
+        for login in settings.logins.iter_mut().filter(|login| login.key.is_empty()) {
+            Arc::make_mut(login).key.clone_from(&key);
+        }
+    }
     let (plans, found) = read_plans(&settings.gateway.plans, &mut secrets.borrow_mut());
     let is_valid = found.iter().all(|one| one.severity != Severity::Error);
     diagnostics.extend(found);
@@ -114,6 +133,11 @@ pub fn defaults(settings: &Settings) -> Defaults {
         issuers_configured: !settings.issuers.is_empty(),
         applications_configured: settings.has_applications(),
         credentials: settings.credentials.iter().map(|(name, _)| name.clone()).collect(),
+        signing: (settings.credentials.iter())
+            .filter(|(_, of)| matches!(**of, BackendCredential::Aws(_)))
+            .map(|(name, _)| name.clone())
+            .collect(),
+        logins: settings.logins.iter().map(|login| login.name.clone()).collect(),
         users_configured: !settings.users.is_empty(),
         strict_paths: settings.gateway.strict_paths,
         // Those of conditions have a line break in their name.

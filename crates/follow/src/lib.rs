@@ -24,6 +24,7 @@ mod issuers;
 mod kept;
 mod part;
 mod revocations;
+mod session_key;
 mod shared;
 mod snapshots;
 mod status;
@@ -33,7 +34,9 @@ mod watcher;
 mod write;
 
 pub use certificates::{client_auth, server_certificates};
-pub use configuration::{ConfigurationError, check_settings, defaults, read_pem, read_settings};
+pub use configuration::{
+    ConfigurationError, check_settings, defaults, read_pem, read_settings, read_settings_to_serve,
+};
 pub use documents::{Checked, check};
 pub use feed::AskFeed;
 pub use fetch::Fetch;

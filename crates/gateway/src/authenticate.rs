@@ -4,6 +4,7 @@
 //! caller may do, is decided in `stages`; here questions are asked, and failures recorded.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use base::limits::KEY_SET_WAIT_MS_MAX;
 use model::{
@@ -21,6 +22,7 @@ use crate::exchange::Exchange;
 use crate::introspect;
 use crate::request_body::{Unwanted, while_wanted};
 use crate::route::Route;
+use crate::sign_in::{self, Refused};
 
 /// The caller. `None`: there is no credential, and none is needed. If only the network can tell whose a token is, the request
 /// waits for that.
@@ -30,7 +32,7 @@ use crate::route::Route;
 pub(crate) async fn authenticate<C: Client>(
     exchange: &mut Exchange<'_>,
     revision: &Rc<Compiled>,
-    route: &Route<'_>,
+    route: &mut Route<'_>,
     client: &mut C,
 ) -> Result<Option<Rc<Caller>>, Box<Fault>> {
     let request = exchange.request;
@@ -38,8 +40,18 @@ pub(crate) async fn authenticate<C: Client>(
     if api.mutual_tls && request.peer.certificate.is_none() {
         return Err(Fault::Denied(Denial::NoCertificate).into());
     }
-    let presented = credentials::find(request, api, &route.operation()?.security, revision);
-    let presented = presented.map_err(|failure| reject(&mut exchange.record, failure))?;
+    let security = &route.operation()?.security;
+    let presented = credentials::find(request, api, security, revision);
+    let presented = match (presented, sign_in::login_of(revision, api, security)) {
+        (Err(AuthFailure::MissingCredential), Some(provider)) => {
+            // Boxed, so that browsers do not enlarge every future.
+            let session = Box::pin(sign_in::session(exchange, revision, provider, client)).await;
+            let session = session.map_err(|refused| refuse(&mut exchange.record, refused))?;
+            route.session = Some(Arc::clone(&session));
+            Some(Presented::Session(session))
+        }
+        (presented, _) => presented.map_err(|failure| reject(&mut exchange.record, failure))?,
+    };
     let Some(presented) = presented else { return Ok(None) };
     let known = match exchange.worker.identify(revision, &presented) {
         Identity::Known(caller) => Ok(caller),
@@ -50,9 +62,52 @@ pub(crate) async fn authenticate<C: Client>(
         }
     };
     let confirmed = known.and_then(|caller| {
-        credentials::confirm(revision, request, &presented, &caller).map(|()| caller)
+        let worker = exchange.worker;
+        let proofs = (&*worker.proofs, || worker.resources.exact());
+        credentials::confirm(proofs, revision, request, &presented, &caller)?;
+        Ok(caller)
     });
-    confirmed.map(Some).map_err(|failure| reject(&mut exchange.record, failure))
+    match confirmed {
+        Ok(caller) => Ok(Some(caller)),
+        Err(failure) => {
+            Err(rejected(exchange, revision, (route, &presented, failure), client).await)
+        }
+    }
+}
+
+/// The response to a credential that is not valid, which depends on the kind.
+#[cold]
+async fn rejected<C: Client>(
+    exchange: &mut Exchange<'_>,
+    revision: &Rc<Compiled>,
+    (route, presented, failure): (&Route<'_>, &Presented<'_>, AuthFailure),
+    client: &mut C,
+) -> Box<Fault> {
+    let api = &route.api.routes().api;
+    let is_over =
+        matches!(failure, AuthFailure::Expired | AuthFailure::Revoked | AuthFailure::InactiveToken);
+    if let (Presented::Session(_), true, Some(name)) = (presented, is_over, &api.login)
+        && let Some(provider) = revision.live.logins.find(name.as_bytes())
+    {
+        let begun = Box::pin(sign_in::begin(exchange, revision, provider, failure, client)).await;
+        return refuse(&mut exchange.record, begun);
+    }
+    let fault = reject(&mut exchange.record, failure);
+    let is_token = |denial| matches!(denial, Denial::InvalidCredentials | Denial::ExpiredToken);
+    match (presented, &*fault) {
+        // Its challenge has the scheme of the request.
+        (Presented::Proven(_), Fault::Denied(denial)) if is_token(*denial) => {
+            Fault::Denied(Denial::InvalidBoundToken).into()
+        }
+        (_, _) => fault,
+    }
+}
+
+fn refuse(record: &mut Record, refused: Refused) -> Box<Fault> {
+    match refused {
+        Refused::Auth(failure) => reject(record, failure),
+        Refused::Fault(fault) => fault,
+    }
 }
 
 /// Whether the caller may use the operation. Returns what that uses.
@@ -117,7 +172,10 @@ pub(crate) fn assert_caller(
     let presented = || {
         credentials::find(request, &routes.api, &route.operation().ok()?.security, revision).ok()?
     };
-    let token = || presented().map(|presented| presented.bytes().to_vec());
+    let token = || match &route.session {
+        Some(session) => Some(session.access_token.clone().into_bytes()),
+        None => presented().map(|presented| presented.bytes().to_vec()),
+    };
     let now_s = worker.resources.coarse().unix_s;
     route.assertion = worker.backend_jwts.assertion(signer, &of, token, now_s);
 }

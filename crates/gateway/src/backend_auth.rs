@@ -11,10 +11,12 @@ use base::limits::{
     BACKEND_TOKEN_MARGIN_S, BACKEND_TOKEN_MS_MAX, BACKEND_TOKEN_PAUSE_S, BACKEND_TOKEN_S,
     BACKEND_TOKEN_S_MAX, INTROSPECTION_BYTES_MAX, TOKEN_BYTES_MAX,
 };
-use model::{BackendClient, Fault};
+use model::{AwsCredential, BackendClient, Fault};
 use percent_encoding::percent_encode;
+use wire::http1::Field;
 
 use crate::ask::{Asked, Question};
+use crate::aws::{self, Signed};
 use crate::backend_tokens::{Credential, OfSet};
 use crate::compiled::Compiled;
 use crate::form_post::{self, Form};
@@ -42,7 +44,19 @@ fn credential<'a>(
     }
 }
 
-/// Adds the credential to a request that goes to `balancer` with `query`, in place of what the client has sent there.
+/// A request that gets a credential, without its changes.
+pub(crate) struct Subject<'a> {
+    pub(crate) method: &'a [u8],
+    /// Below the endpoint's path.
+    pub(crate) path: &'a [u8],
+    pub(crate) query: Option<&'a [u8]>,
+    /// The head that `fields` are offsets into.
+    pub(crate) bytes: &'a [u8],
+    pub(crate) fields: &'a [Field],
+    pub(crate) has_body: bool,
+}
+
+/// Adds the credential to a request that goes to `balancer`, in place of what the client has sent there.
 ///
 /// # Errors
 /// [`Fault`] 303003: there is none; or that of the client, if it left meanwhile.
@@ -50,7 +64,7 @@ pub(crate) async fn apply<B: RequestBody>(
     worker: &Worker,
     revision: &Compiled,
     balancer: &Balancer,
-    (query, edits): (Option<&[u8]>, &mut HeadEdits),
+    (subject, edits): (&Subject<'_>, &mut HeadEdits),
     body: &mut B,
 ) -> Result<(), Box<Fault>> {
     let Some(credential) = credential(revision, balancer)? else { return Ok(()) };
@@ -58,7 +72,7 @@ pub(crate) async fn apply<B: RequestBody>(
         Credential::Field { name, value } => set(edits, name, value),
         Credential::Parameter { name, pair } => {
             let own = edits.take_query();
-            let known = own.as_deref().or(query).unwrap_or_default();
+            let known = own.as_deref().or(subject.query).unwrap_or_default();
             let new = edits.new_query();
             for other in known.split(|byte| *byte == b'&').filter(|other| !other.is_empty()) {
                 if !is_named(other, name) {
@@ -77,7 +91,60 @@ pub(crate) async fn apply<B: RequestBody>(
             };
             set(edits, b"Authorization", value.as_bytes());
         }
+        Credential::Aws(key) => sign(worker, key, balancer, (subject, edits), body.held())?,
     }
+    Ok(())
+}
+
+/// Signs a request for its only endpoint. What the client says to AWS is removed: the gateway vouches for none of it. A
+/// body that is not held is not part of the signature.
+///
+/// # Errors
+/// There are several endpoints.
+fn sign(
+    worker: &Worker,
+    key: &AwsCredential,
+    balancer: &Balancer,
+    (subject, edits): (&Subject<'_>, &mut HeadEdits),
+    body: Option<&[u8]>,
+) -> Result<(), Box<Fault>> {
+    const PREFIX: &[u8] = b"x-amz-";
+    let [endpoint] = balancer.endpoints.as_slice() else {
+        return Err(fault("a signature is for one endpoint"));
+    };
+    for field in subject.fields {
+        let name = field.name.of(subject.bytes);
+        if name.get(..PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(PREFIX)) {
+            edits.remove(name);
+        }
+    }
+    let date = aws::date(worker.resources.exact().unix_s);
+    let payload = match body {
+        Some(body) => aws::payload(body),
+        None if !subject.has_body => aws::payload(b""),
+        None => "UNSIGNED-PAYLOAD".to_owned(),
+    };
+    let host = endpoint.config.authority.as_bytes();
+    let mut fields = vec![
+        ("host", host),
+        ("x-amz-content-sha256", payload.as_bytes()),
+        ("x-amz-date", date.as_bytes()),
+    ];
+    fields
+        .extend(key.session_token.as_ref().map(|token| ("x-amz-security-token", token.as_slice())));
+    for (name, value) in fields.iter().skip(1) {
+        set(edits, name.as_bytes(), value);
+    }
+    let path = [endpoint.config.path.as_bytes(), subject.path].concat();
+    let signed = Signed {
+        method: subject.method,
+        path: if path.is_empty() { b"/" } else { &path },
+        query: edits.query(subject.query).unwrap_or_default(),
+        fields: &fields,
+        payload: &payload,
+    };
+    let value = aws::authorization(key, &date, &signed);
+    set(edits, b"Authorization", value.as_bytes());
     Ok(())
 }
 
@@ -200,7 +267,8 @@ async fn ask(
         total_ms: BACKEND_TOKEN_MS_MAX,
     };
     let response = form_post::send(worker, revision, &form).await?;
-    let (token, expires_s) = jose::access_token(&response).map_err(|error| error.to_string())?;
+    let issued = jose::issued_tokens(&response).map_err(|error| error.to_string())?;
+    let (token, expires_s) = (issued.access_token, issued.expires_s);
     if token.len() > TOKEN_BYTES_MAX {
         return Err(format!("the token is longer than {TOKEN_BYTES_MAX} bytes"));
     }

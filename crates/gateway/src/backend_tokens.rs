@@ -9,12 +9,13 @@ use std::sync::Arc;
 use base::limits::{BACKEND_TOKEN_PAUSE_S, BACKEND_TOKENS_MAX};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use model::{BackendAuth, BackendClient, BackendCredential};
+use model::{AwsCredential, BackendAuth, BackendClient, BackendCredential};
 
 /// `[[credential]]` by name.
 pub(crate) type Credentials = HashMap<String, Arc<Credential>>;
 
 /// What a request to an upstream gets, as it is written.
+#[derive(PartialEq, Eq)]
 pub(crate) enum Credential {
     Field {
         name: Vec<u8>,
@@ -27,6 +28,8 @@ pub(crate) enum Credential {
     },
     /// A token that is to be asked for.
     Token(BackendClient),
+    /// A signature.
+    Aws(AwsCredential),
 }
 
 impl From<&BackendCredential> for Credential {
@@ -44,6 +47,7 @@ impl From<&BackendCredential> for Credential {
                 Self::Parameter { name: name.clone(), pair: pair.clone() }
             }
             BackendCredential::ClientCredentials(client) => Self::Token((**client).clone()),
+            BackendCredential::Aws(key) => Self::Aws((**key).clone()),
         }
     }
 }
@@ -81,7 +85,10 @@ struct Entry {
     /// The value of `Authorization`. `None`: the server issued none.
     value: Option<Rc<str>>,
     since_us: u64,
+    /// From then on another one is asked for.
     until_us: u64,
+    /// From then on it is not used, even if there is no other one.
+    expires_us: u64,
 }
 
 impl BackendTokens {
@@ -110,7 +117,17 @@ impl BackendTokens {
             all.clear();
         }
         let until_us = since_us.saturating_add(valid_s.saturating_mul(SECOND_US));
-        let entry = Entry { _credential: Arc::clone(credential), value, since_us, until_us };
+        let known = all.get_mut(&Arc::as_ptr(credential));
+        if let (None, Some(known)) = (&value, known)
+            && since_us < known.expires_us
+        {
+            // It was rejected, perhaps for another reason than itself, and there is no other one.
+            (known.since_us, known.until_us) = (since_us, until_us.min(known.expires_us));
+            return;
+        }
+        let expires_us = until_us;
+        let _credential = Arc::clone(credential);
+        let entry = Entry { _credential, value, since_us, until_us, expires_us };
         all.insert(Arc::as_ptr(credential), entry);
     }
 
@@ -147,6 +164,12 @@ mod tests {
         tokens.insert(&credential, Some("b".into()), (200 * SECOND_US, 60));
         tokens.reject(&credential, 230 * SECOND_US);
         assert_eq!(value(230), None);
+        // No other one was issued: it is used until it expires, and another one is asked for after the pause.
+        tokens.insert(&credential, None, (230 * SECOND_US, BACKEND_TOKEN_PAUSE_S));
+        let end_s = 230 + BACKEND_TOKEN_PAUSE_S;
+        assert_eq!((value(end_s - 1), value(end_s)), (Some("b".to_owned()), None));
+        tokens.insert(&credential, None, (258 * SECOND_US, BACKEND_TOKEN_PAUSE_S));
+        assert_eq!((value(259), value(260)), (Some("b".to_owned()), None));
         tokens.insert(&credential, None, (300 * SECOND_US, BACKEND_TOKEN_PAUSE_S));
         assert_eq!(value(300), Some("none".to_owned()));
         let other = Arc::new(Credential::from(&BackendCredential::query("k", b"v")));

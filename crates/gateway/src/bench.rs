@@ -50,6 +50,8 @@ impl Account {
                 upstreams: Shared::new(1, &SystemEntropy),
                 heavy,
                 meters: Arc::default(),
+                proofs: Arc::default(),
+                renewals: Arc::default(),
             },
         );
         Self { worker, request: Request::default() }

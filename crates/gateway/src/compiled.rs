@@ -14,6 +14,7 @@ use crate::backend_jwt::Signer;
 use crate::backend_tokens::{Credential, Credentials};
 use crate::forward::{Balancer, Forwarding, RetryCounts};
 use crate::quotas::Quotas;
+use crate::sessions::Logins;
 
 /// A compiled revision. Workers share its parts.
 #[derive(Clone)]
@@ -48,6 +49,7 @@ pub(crate) struct Live {
     pub(crate) backend_jwt: Option<Arc<Signer>>,
     pub(crate) users: Arc<Users>,
     pub(crate) credentials: Credentials,
+    pub(crate) logins: Logins,
 }
 
 impl Live {
@@ -94,7 +96,17 @@ impl Live {
             backend_jwt: settings.backend_jwt.as_ref().and_then(Signer::new),
             users: Users::compile(&settings.users),
             credentials: settings.credentials.iter().map(prepared).collect(),
+            logins: Logins::new(&settings.logins),
         }
+    }
+
+    /// With the credentials of `before` that are still the same: the tokens that were got with them stay in use.
+    pub(crate) fn keeping(mut self, before: &Self) -> Self {
+        for (name, credential) in &mut self.credentials {
+            let known = before.credentials.get(name).filter(|known| *known == credential);
+            *credential = Arc::clone(known.unwrap_or(credential));
+        }
+        self
     }
 }
 

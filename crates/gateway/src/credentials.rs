@@ -4,9 +4,11 @@
 
 use std::borrow::Cow;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use base::Now;
 use base::limits::{REFERER_BYTES_MAX, TOKEN_BYTES_MAX};
+use jose::Confirmation;
 use model::{
     Accepts, Api, AuthFailure, Caller, CredentialKind, KeyPlace, Lifecycle, Permitted, Security,
 };
@@ -14,15 +16,22 @@ use percent_encoding::percent_decode;
 use stages::authenticate::places::{
     self, is_key, matches, only, parameters, value_of, write_query,
 };
+use stages::authenticate::{Proofs, Proven};
+use stages::sign_in::Session;
 use stages::{Identity, TokenCache, authenticate};
 use wire::http1::{Field, Known, KnownSet};
 
 use crate::compiled::Compiled;
 use crate::message::{HeadEdits, Request, contains};
+use crate::sessions::Logins;
 
 /// The credential of a request, as it came.
 pub(crate) enum Presented<'r> {
     Token(&'r [u8]),
+    /// A token that comes with a DPoP proof.
+    Proven(&'r [u8]),
+    /// The token of a browser.
+    Session(Arc<Session>),
     InternalKey(&'r [u8]),
     /// Name and password, in base64.
     Login(&'r [u8]),
@@ -32,7 +41,11 @@ pub(crate) enum Presented<'r> {
 impl Presented<'_> {
     pub(crate) fn bytes(&self) -> &[u8] {
         match self {
-            Self::Token(bytes) | Self::InternalKey(bytes) | Self::Login(bytes) => bytes,
+            Self::Token(bytes)
+            | Self::Proven(bytes)
+            | Self::InternalKey(bytes)
+            | Self::Login(bytes) => bytes,
+            Self::Session(session) => session.access_token.as_bytes(),
             Self::Key(key) => key,
         }
     }
@@ -45,7 +58,9 @@ impl Presented<'_> {
     ) -> Identity {
         let issuers = revision.routes.issuers();
         match self {
-            Self::Token(token) => authenticate::identify(cache, token, issuers, now),
+            Self::Token(_) | Self::Proven(_) | Self::Session(_) => {
+                authenticate::identify(cache, self.bytes(), issuers, now)
+            }
             Self::Login(login) => {
                 authenticate::identify_login(cache, login, &revision.live.users, now)
             }
@@ -129,6 +144,9 @@ fn of_header<'r>(
     let mut found = Err(AuthFailure::UnsupportedScheme);
     if accepts.token.is_some() {
         found = authenticate::bearer(value).map(Presented::Token);
+        if matches!(found, Err(AuthFailure::UnsupportedScheme)) {
+            found = authenticate::bound(value).map(Presented::Proven);
+        }
     }
     match found {
         Err(AuthFailure::UnsupportedScheme) if accepts.login.is_some() => {
@@ -181,16 +199,29 @@ fn cookies(request: &Request) -> impl Iterator<Item = &[u8]> {
 }
 
 /// Checks what a valid credential needs besides: that it is of the kind that was asked for, that the client has the key
-/// that it is bound to, and that an API key may be used from here.
+/// that it is bound to, and that an API key may be used from here. `proofs`: those that were used, and the exact time.
 pub(crate) fn confirm(
+    proofs: (&Proofs, impl FnOnce() -> Now),
     revision: &Compiled,
     request: &Request,
     presented: &Presented<'_>,
     caller: &Caller,
 ) -> Result<(), AuthFailure> {
-    authenticate::confirm(caller, request.peer.certificate.as_ref())?;
+    match presented {
+        Presented::Proven(token) => prove(proofs, request, token, caller)?,
+        Presented::Token(_)
+        | Presented::Session(_)
+        | Presented::InternalKey(_)
+        | Presented::Login(_)
+        | Presented::Key(_) => {
+            authenticate::confirm(caller, request.peer.certificate.as_ref())?;
+        }
+    }
     let permitted = match (presented, &caller.kind) {
-        (Presented::Token(_), CredentialKind::Token)
+        (
+            Presented::Token(_) | Presented::Proven(_) | Presented::Session(_),
+            CredentialKind::Token,
+        )
         | (Presented::Login(_), CredentialKind::Login) => return Ok(()),
         (Presented::Key(_), CredentialKind::ApiKey)
         | (Presented::InternalKey(_), CredentialKind::InternalKey) => caller.permitted.as_deref(),
@@ -201,6 +232,8 @@ pub(crate) fn confirm(
         }
         (
             Presented::Token(_)
+            | Presented::Proven(_)
+            | Presented::Session(_)
             | Presented::InternalKey(_)
             | Presented::Login(_)
             | Presented::Key(_),
@@ -218,6 +251,27 @@ pub(crate) fn confirm(
     if permits(permitted, address, referer) { Ok(()) } else { Err(AuthFailure::NotPermitted) }
 }
 
+/// Checks the DPoP proof of a request, which has exactly one.
+fn prove(
+    (proofs, now): (&Proofs, impl FnOnce() -> Now),
+    request: &Request,
+    token: &[u8],
+    caller: &Caller,
+) -> Result<(), AuthFailure> {
+    let Some(Confirmation::Key(key)) = &caller.confirmation else {
+        return Err(AuthFailure::Unconfirmed);
+    };
+    let (head, bytes) = (&request.head, request.bytes.as_slice());
+    let proof = head.find(Known::Dpop).ok_or(AuthFailure::MissingProof)?;
+    if head.has_several(Known::Dpop) {
+        return Err(AuthFailure::InvalidProof);
+    }
+    let is_url = |url: &[u8]| head.is_for(bytes, request.origin(), url);
+    let method = head.method_bytes(bytes);
+    let of = Proven { method, is_url: &is_url, token, key };
+    authenticate::prove(&of, proof.value.of(bytes), proofs, now())
+}
+
 fn permits(permitted: &Permitted, address: IpAddr, referer: &[u8]) -> bool {
     let Permitted { addresses, referers } = permitted;
     let from_here = |blocks: &Vec<_>| blocks.iter().any(|block| contains(*block, address));
@@ -232,7 +286,7 @@ pub(crate) fn is_field(api: &Api, name: &[u8]) -> bool {
     let is_it = |known: &String| name.eq_ignore_ascii_case(known.as_bytes());
     let has_keys = |place: &KeyPlace| matches!(place, KeyPlace::Header(known) if is_it(known));
     is_it(&api.auth_header)
-        || Known::of(name) == Known::InternalKey
+        || matches!(Known::of(name), Known::InternalKey | Known::Dpop)
         || api.key_places.iter().any(has_keys)
 }
 
@@ -245,24 +299,28 @@ pub(crate) fn are_sent(request: &Request, api: &Api) -> bool {
 }
 
 /// Removes credentials from the fields of a request that is forwarded.
-pub(crate) fn hide(request: &Request, api: &Api, edits: &mut HeadEdits) {
+pub(crate) fn hide(request: &Request, api: &Api, logins: &Logins, edits: &mut HeadEdits) {
     edits.remove_known(KnownSet::of(&[Known::InternalKey]));
-    if api.forward_auth_header {
-        return;
+    let are_kept = api.forward_auth_header;
+    if !are_kept {
+        edits.remove_known(KnownSet::of(&[Known::Dpop]));
+        edits.remove(api.auth_header.as_bytes());
     }
-    edits.remove(api.auth_header.as_bytes());
-    let mut is_hidden = false;
-    for place in &api.key_places {
+    let places = if are_kept { &[][..] } else { &api.key_places };
+    let mut has_keys = false;
+    for place in places {
         match place {
             KeyPlace::Header(name) => edits.remove(name.as_bytes()),
-            KeyPlace::Cookie(name) => {
-                is_hidden |= cookies(request).any(|pair| value_of(pair, name).is_some());
-            }
+            KeyPlace::Cookie(_) => has_keys = true,
             KeyPlace::Query(_) => {}
         }
     }
-    if is_hidden {
-        hide_cookies(request, api, edits);
+    let is_hidden = |pair: &[u8]| is_key_cookie(places, pair) || logins.own_cookie(pair);
+    if (has_keys || logins.have_cookies()) && cookies(request).any(is_hidden) {
+        hide_cookies(request, is_hidden, edits);
+    }
+    if are_kept {
+        return;
     }
     let query = request.head.query(&request.bytes).filter(|_| !api.key_places.is_empty());
     if let Some(query) =
@@ -272,15 +330,24 @@ pub(crate) fn hide(request: &Request, api: &Api, edits: &mut HeadEdits) {
     }
 }
 
-fn hide_cookies(request: &Request, api: &Api, edits: &mut HeadEdits) {
+/// Removes the sessions of browsers from a request that is for a service without logins: its host may have some.
+pub(crate) fn hide_sessions(request: &Request, logins: &Logins, edits: &mut HeadEdits) {
+    let is_session = |pair: &[u8]| logins.own_cookie(pair);
+    if logins.have_cookies() && cookies(request).any(is_session) {
+        hide_cookies(request, is_session, edits);
+    }
+}
+
+fn is_key_cookie(places: &[KeyPlace], pair: &[u8]) -> bool {
+    let is_it = |place: &KeyPlace| matches!(place, KeyPlace::Cookie(name) if value_of(pair, name).is_some());
+    places.iter().any(is_it)
+}
+
+fn hide_cookies(request: &Request, is_hidden: impl Fn(&[u8]) -> bool, edits: &mut HeadEdits) {
     edits.remove(b"cookie");
-    let is_key = |pair: &[u8]| {
-        let is_it = |place: &KeyPlace| matches!(place, KeyPlace::Cookie(name) if value_of(pair, name).is_some());
-        api.key_places.iter().any(is_it)
-    };
     let lines = edits.lines_mut();
     let mut separator = &b"Cookie: "[..];
-    for pair in cookies(request).filter(|pair| !is_key(pair)) {
+    for pair in cookies(request).filter(|pair| !is_hidden(pair)) {
         lines.extend_from_slice(separator);
         lines.extend_from_slice(pair);
         separator = b"; ";

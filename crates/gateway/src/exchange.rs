@@ -17,6 +17,8 @@ pub(crate) struct Exchange<'a> {
     pub(crate) worker: &'a Worker,
     pub(crate) request: &'a Request,
     pub(crate) record: Record,
+    /// Field lines that the response gets besides: cookies, and where to sign in.
+    pub(crate) lines: Vec<u8>,
     /// What its tunnel has moved up and down, if it became one.
     tunnelled: Cell<(u64, u64)>,
     /// It was not cut off.
@@ -27,8 +29,8 @@ pub(crate) struct Exchange<'a> {
 impl<'a> Exchange<'a> {
     pub(crate) fn open(worker: &'a Worker, request: &'a Request) -> Self {
         let record = Record::open(worker.number, &worker.resources);
-        let tunnelled = Cell::default();
-        Self { worker, request, record, tunnelled, is_over: false, _busy: worker.busy() }
+        let (lines, tunnelled) = (Vec::new(), Cell::default());
+        Self { worker, request, record, lines, tunnelled, is_over: false, _busy: worker.busy() }
     }
 
     /// Records that the head of the upstream's response is there.
@@ -57,6 +59,7 @@ impl<'a> Exchange<'a> {
         }
         let mut response = self.worker.own_response(0);
         own.write(&mut response, fault::format(self.request));
+        response.head.edits.lines_mut().extend_from_slice(&self.lines);
         if let Some(api) = &record.api {
             cross_origin::mediate(self.request, &api.routes, &mut response.head.edits);
         }

@@ -118,6 +118,16 @@ fn denial_response(denial: Denial, allow: MethodSet) -> FaultResponse {
     let lines = &mut fault.lines;
     if matches!(denial, Denial::MissingLogin | Denial::WrongPassword) {
         lines.extend_from_slice(b"WWW-Authenticate: Basic realm=\"WSO2 API Manager\"\r\n");
+    } else if matches!(denial, Denial::InvalidBoundToken | Denial::InvalidProof) {
+        let is_proof = denial == Denial::InvalidProof;
+        let error = if is_proof { "invalid_dpop_proof" } else { "invalid_token" };
+        let algorithms = jose::Algorithm::ALL.into_iter().filter(|one| !one.is_symmetric());
+        let algorithms: Vec<_> = algorithms.map(jose::Algorithm::as_str).collect();
+        let algorithms = algorithms.join(" ");
+        let challenge = format!(
+            "WWW-Authenticate: DPoP realm=\"WSO2 API Manager\", error=\"{error}\", algs=\"{algorithms}\"\r\n"
+        );
+        lines.extend_from_slice(challenge.as_bytes());
     } else if row.status == 401 {
         lines.extend_from_slice(b"WWW-Authenticate: OAuth2 realm=\"WSO2 API Manager\"");
         if denial != Denial::MissingCredentials {

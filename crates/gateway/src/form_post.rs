@@ -22,15 +22,32 @@ pub(crate) struct Form<'a> {
     pub(crate) total_ms: u32,
 }
 
+/// Why there is no successful response. No text contains a part of the form or of the response.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Problem {
+    #[error("status 401: the server rejects `client_id` and `client_secret`")]
+    Client,
+    #[error("the server responded with status {0}")]
+    Status(u16),
+    #[error("{0}")]
+    Other(String),
+}
+
+impl From<Problem> for String {
+    fn from(problem: Problem) -> Self {
+        problem.to_string()
+    }
+}
+
 /// The body of a successful response.
 ///
 /// # Errors
-/// What went wrong, without a part of the form or of the response.
+/// What went wrong.
 pub(crate) async fn send(
     worker: &Worker,
     revision: &Compiled,
     form: &Form<'_>,
-) -> Result<Vec<u8>, String> {
+) -> Result<Vec<u8>, Problem> {
     let asked = tasks::within(form.total_ms, async {
         match post(worker, revision, form).await {
             // The server may close a connection just when it is used again, and asking twice does no harm.
@@ -41,13 +58,16 @@ pub(crate) async fn send(
         }
     });
     let fetched = match asked.await {
-        Some(fetched) => fetched.map_err(|error| error.to_string())?,
-        None => return Err(format!("no complete response within {} ms", form.total_ms)),
+        Some(fetched) => fetched.map_err(|error| Problem::Other(error.to_string()))?,
+        None => {
+            let problem = format!("no complete response within {} ms", form.total_ms);
+            return Err(Problem::Other(problem));
+        }
     };
     match fetched.status {
         200 => Ok(fetched.body),
-        401 => Err("status 401: the server rejects `client_id` and `client_secret`".to_owned()),
-        status => Err(format!("the server responded with status {status}")),
+        401 => Err(Problem::Client),
+        status => Err(Problem::Status(status)),
     }
 }
 

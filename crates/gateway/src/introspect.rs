@@ -48,9 +48,11 @@ pub(crate) async fn ask<C: Client>(
             let users = revision.live.users.fingerprint();
             Question::Password { login: bytes, users }
         }
-        Presented::Token(_) | Presented::Key(_) | Presented::InternalKey(_) => {
-            Question::Token { token: bytes, revision: number }
-        }
+        Presented::Token(_)
+        | Presented::Proven(_)
+        | Presented::Session(_)
+        | Presented::Key(_)
+        | Presented::InternalKey(_) => Question::Token { token: bytes, revision: number },
     };
     let find = || worker.questions.find(&question, worker.resources.coarse_us());
     if let Some(asked) = find() {
@@ -233,5 +235,5 @@ async fn ask_issuer(
         bytes_max: INTROSPECTION_BYTES_MAX,
         total_ms: INTROSPECTION_MS_MAX,
     };
-    form_post::send(worker, revision, &form).await
+    Ok(form_post::send(worker, revision, &form).await?)
 }

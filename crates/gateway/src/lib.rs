@@ -13,6 +13,7 @@ mod admission;
 mod artefacts;
 mod ask;
 mod authenticate;
+mod aws;
 mod backend_auth;
 mod backend_jwt;
 mod backend_tokens;
@@ -56,7 +57,9 @@ mod response;
 mod route;
 mod runner;
 mod saturation;
+mod sessions;
 mod share;
+mod sign_in;
 #[cfg(test)]
 mod simulation;
 mod spares;
@@ -257,6 +260,7 @@ impl Gateway {
     ) -> Result<(), StartError> {
         let mut listeners = listeners.map(|(bound, kind)| (bound.listeners.into_iter(), kind));
         let descriptors = Descriptors::of_process(count);
+        let (proofs, renewals) = (Arc::default(), Arc::default());
         for number in 0..count {
             let next = listeners
                 .iter_mut()
@@ -270,6 +274,8 @@ impl Gateway {
                 upstreams: Arc::clone(self.upstreams.shared()),
                 heavy: heavy.clone(),
                 meters: Arc::clone(&self.meters),
+                proofs: Arc::clone(&proofs),
+                renewals: Arc::clone(&renewals),
             };
             let start = runner::Start {
                 clock: clock.clone(),
@@ -351,7 +357,7 @@ impl Gateway {
     pub fn apply_settings(&self, settings: &Settings, client_tls: Arc<ClientTls>) {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         self.upstreams.shared().set_client_tls(Arc::clone(&client_tls));
-        let live = Arc::new(Live::new(settings, client_tls));
+        let live = Arc::new(Live::new(settings, client_tls).keeping(&current.live));
         let integration = current.integration.with_rules(&live.rules);
         let next = Compiled { live, integration, ..current.clone() };
         let last = std::mem::replace(&mut *current, next);

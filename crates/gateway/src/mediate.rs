@@ -67,7 +67,7 @@ pub(crate) async fn mediate_request<C: Client>(
     if let Some(caching) = &caching {
         caching.validate(&mut edits);
     }
-    credentials::hide(request, api, &mut edits);
+    credentials::hide(request, api, &revision.live.logins, &mut edits);
     if let Some(signer) = &revision.live.backend_jwt {
         signer.write(route.assertion.as_deref(), &mut edits);
     }

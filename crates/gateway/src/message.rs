@@ -25,6 +25,20 @@ pub(crate) struct Request {
 }
 
 impl Request {
+    /// The scheme and host of the URL that the client has used. A trusted proxy says it.
+    pub(crate) fn origin(&self) -> (&[u8], &[u8]) {
+        let bytes = self.bytes.as_slice();
+        let said = |known| {
+            let field = self.head.find(known).filter(|_| self.peer.trusted)?;
+            Some(field.value.of(bytes).trim_ascii()).filter(|value| !value.is_empty())
+        };
+        let scheme: &[u8] = if self.secure { b"https" } else { b"http" };
+        (
+            said(Known::XForwardedProto).unwrap_or(scheme),
+            said(Known::XForwardedHost).unwrap_or_else(|| self.head.host(bytes)),
+        )
+    }
+
     /// The client's address. Of a trusted proxy: the last address in `X-Forwarded-For` that is not one of a trusted proxy.
     pub(crate) fn client_address(&self, trusted: &[(IpAddr, u8)]) -> IpAddr {
         let peer = &self.peer;

@@ -6,7 +6,7 @@ use wire::http1::{BodyFraming, Known, Upgrade};
 
 use crate::admission::admit;
 use crate::authenticate::{assert_caller, authenticate, authorise};
-use crate::backend_auth;
+use crate::backend_auth::{self, Subject};
 use crate::client::Client;
 use crate::compiled::Compiled;
 use crate::cross_origin;
@@ -17,6 +17,7 @@ use crate::integration::{self, policies};
 use crate::mediate::{Mediated, mediate_request, mediate_response};
 use crate::message::{HeadEdits, Outgoing, Request, Serves};
 use crate::route::{Route, Routed, route};
+use crate::sign_in;
 use crate::throttle::throttle;
 use crate::worker::Worker;
 
@@ -35,11 +36,14 @@ pub(crate) async fn exchange<C: Client>(
             // Boxed, so that it does not enlarge every task.
             return Box::pin(integration::respond(&mut exchange, &revision, client)).await;
         }
+        if revision.live.logins.own(request.head.path(&request.bytes)) {
+            return Box::pin(sign_in::respond(&mut exchange, &revision, client)).await;
+        }
         let mut route = match route(&mut exchange, &revision)? {
             Routed::Operation(route) => route,
             Routed::Own(response) => return Ok(*response),
         };
-        let caller = authenticate(&mut exchange, &revision, &route, client).await?;
+        let caller = authenticate(&mut exchange, &revision, &mut route, client).await?;
         let grant = authorise(&revision, &mut route, caller.as_deref())?;
         assert_caller(&exchange, &revision, &mut route, caller.as_ref());
         throttle(&mut exchange, &revision, &route, caller, grant)?;
@@ -49,8 +53,8 @@ pub(crate) async fn exchange<C: Client>(
             mediate_request(&mut exchange, &revision, &route, &mut admitted, client).await?;
         let mut response = match mediated {
             Mediated::Forward { mut edits, caching } => {
-                let (query, to) = (request.head.query(&request.bytes), route.balancer()?);
-                backend_auth::apply(worker, &revision, to, (query, &mut *edits), client).await?;
+                let (subject, to) = (subject(request, &route), route.balancer()?);
+                backend_auth::apply(worker, &revision, to, (&subject, &mut *edits), client).await?;
                 let how = forwarding(&exchange, &revision, &route, to);
                 let outgoing = outgoing(&exchange, &route, &edits);
                 let response = forward(&worker.resources, &how, &outgoing, client).await;
@@ -65,6 +69,9 @@ pub(crate) async fn exchange<C: Client>(
     }
     .await;
     policies::mediate_fault(&mut exchange, &revision, &mut responded).await;
+    if let Ok(response) = &mut responded {
+        response.head.edits.lines_mut().extend_from_slice(&exchange.lines);
+    }
     let delivery = Delivery::of(&revision.live);
     // Dropped now, so that a long body does not keep a revision alive.
     drop(revision);
@@ -84,6 +91,19 @@ fn forwarding<'r>(
         operation: route.operation,
         forward_fields: &route.api.routes().api.forward_fields,
         ..revision.live.forwarding(retries, to, begun_us)
+    }
+}
+
+/// What may get a credential of the gateway.
+fn subject<'r>(request: &'r Request, route: &'r Route<'_>) -> Subject<'r> {
+    let (head, bytes) = (&request.head, request.bytes.as_slice());
+    Subject {
+        method: head.method_bytes(bytes),
+        path: route.remainder,
+        query: head.query(bytes),
+        bytes,
+        fields: head.fields(),
+        has_body: head.framing() != BodyFraming::None,
     }
 }
 

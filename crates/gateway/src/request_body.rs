@@ -22,6 +22,10 @@ pub(crate) trait RequestBody: Source {
     }
     /// Begins again at the first byte, if [`RequestBody::can_restart`].
     fn restart(&mut self) {}
+    /// All of it, if it is in memory.
+    fn held(&self) -> Option<&[u8]> {
+        None
+    }
     /// The deadline of the exchange's current wait.
     fn watch(&self) -> &Watch;
     /// The client sends no more, but may still read.

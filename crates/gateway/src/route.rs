@@ -3,9 +3,11 @@
 //! Life of a request: **route** -> authenticate. The routes are those of `stages::route`.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use model::{Denial, Fault, KeyType, Lifecycle, Operation};
 use stages::authorise;
+use stages::sign_in::Session;
 
 use crate::compiled::Compiled;
 use crate::cross_origin;
@@ -25,6 +27,8 @@ pub(crate) struct Route<'a> {
     pub(crate) key_type: Option<KeyType>,
     /// Whether the caller has presented a token.
     pub(crate) has_token: bool,
+    /// That of a browser, with the token.
+    pub(crate) session: Option<Arc<Session>>,
     /// What says to the upstream who the caller is.
     pub(crate) assertion: Option<Rc<str>>,
     /// The number of the endpoint set, once it is chosen.
@@ -120,6 +124,7 @@ pub(crate) fn route<'a>(
         remainder,
         key_type: None,
         has_token: false,
+        session: None,
         assertion: None,
         set: 0,
     }))

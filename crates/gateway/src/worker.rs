@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use base::{Entropy as _, SystemEntropy, limits};
 use model::AuthFailure;
+use stages::authenticate::Proofs;
 use stages::throttle::{Meters, WorkerMeters};
 use stages::{Identity, TokenCache};
 use tokio::sync::Notify;
@@ -31,6 +32,7 @@ use crate::own_connections::OwnConnections;
 use crate::resources::{Resources, WorkerClock};
 use crate::response::{Body, Response};
 use crate::saturation::Saturation;
+use crate::sessions::{Renewals, SignIns};
 use crate::share::{Crowds, Share};
 use crate::worker_api::WorkerApis;
 
@@ -70,6 +72,8 @@ pub(crate) struct Worker {
     pub(crate) backend_jwts: BackendJwts,
     pub(crate) backend_tokens: BackendTokens,
     pub(crate) meters: RefCell<WorkerMeters>,
+    pub(crate) proofs: Arc<Proofs>,
+    pub(crate) sign_ins: SignIns,
     pub(crate) tally: Tally,
     pub(crate) access: AccessLines,
     pub(crate) connections: Cell<usize>,
@@ -102,12 +106,26 @@ pub(crate) struct Parts {
     pub(crate) upstreams: Arc<Shared>,
     pub(crate) heavy: HeavyPool,
     pub(crate) meters: Arc<Meters>,
+    /// Those that the process has seen.
+    pub(crate) proofs: Arc<Proofs>,
+    /// Those of the process.
+    pub(crate) renewals: Arc<Renewals>,
 }
 
 impl Worker {
     pub(crate) fn new(clock: impl Into<WorkerClock>, parts: Parts) -> Rc<Self> {
-        let Parts { number, compiled, access, key_sets, descriptors, upstreams, heavy, meters } =
-            parts;
+        let Parts {
+            number,
+            compiled,
+            access,
+            key_sets,
+            descriptors,
+            upstreams,
+            heavy,
+            meters,
+            proofs,
+            renewals,
+        } = parts;
         let mut tokens = TokenCache::new(limits::TOKEN_CACHE_BYTES_MAX, &SystemEntropy);
         tokens.keep_claims(compiled.quotas.plans.claims());
         Rc::new_cyclic(|this| Self {
@@ -127,6 +145,8 @@ impl Worker {
             backend_tokens: BackendTokens::default(),
             tokens: RefCell::new(tokens),
             meters: RefCell::new(WorkerMeters::new(meters)),
+            proofs,
+            sign_ins: SignIns::new(renewals),
             tally: Tally::default(),
             access,
             connections: Cell::new(0),

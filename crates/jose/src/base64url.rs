@@ -34,6 +34,11 @@ pub(crate) fn decode(text: &[u8], padding: Padding) -> Option<Vec<u8>> {
     engine.decode(text).ok()
 }
 
+/// A SHA-256 hash; `None` if `text` is not the base64url of 32 bytes.
+pub(crate) fn hash(text: &str) -> Option<[u8; 32]> {
+    decode(text.as_bytes(), Padding::Rejected)?.try_into().ok()
+}
+
 /// `bytes` as base64url without padding.
 pub(crate) fn encode(bytes: &[u8]) -> String {
     UNPADDED.encode(bytes)

@@ -47,7 +47,9 @@ pub struct Claims {
 pub enum Confirmation {
     /// `x5t#S256`: the certificate of the client's TLS handshake, by its SHA-256. Source: RFC 8705 section 3.1.
     Certificate([u8; 32]),
-    /// A kind of proof that is not supported, such as DPoP's `jkt`.
+    /// `jkt`: the key of the client's proofs, by its thumbprint. Source: RFC 9449 section 6.1.
+    Key([u8; 32]),
+    /// A kind of proof that is not supported, or more than one.
     Other,
 }
 
@@ -168,10 +170,12 @@ fn confirmation(object: &Object<'_>) -> Result<Option<Confirmation>, TokenError>
         Some(Value::Object(cnf)) => cnf,
         Some(_) => return Err(TokenError::Malformed("`cnf` is not an object")),
     };
-    let thumbprint = cnf.get("x5t#S256").and_then(Value::as_str).filter(|_| cnf.len() == 1);
-    let bytes = thumbprint.and_then(|text| base64url::decode(text.as_bytes(), Padding::Rejected));
-    let bytes = bytes.and_then(|bytes| <[u8; 32]>::try_from(bytes).ok());
-    Ok(Some(bytes.map_or(Confirmation::Other, Confirmation::Certificate)))
+    let hash = |name| cnf.get(name).and_then(Value::as_str).and_then(base64url::hash);
+    Ok(Some(match (hash("x5t#S256"), hash("jkt")) {
+        (Some(certificate), None) if cnf.len() == 1 => Confirmation::Certificate(certificate),
+        (None, Some(key)) if cnf.len() == 1 => Confirmation::Key(key),
+        (_, _) => Confirmation::Other,
+    }))
 }
 
 /// A string by RFC 7519 section 4.1.2; some issuers write the number of the user's row. WSO2 takes its text, and so
@@ -342,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_bound_to_a_certificate_or_to_something_unknown() {
+    fn a_token_is_bound_to_a_certificate_a_key_or_something_unknown() {
         let thumbprint = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8";
         let known = std::array::from_fn(|byte| u8::try_from(byte).unwrap());
         for (cnf, expect) in [
@@ -350,6 +354,9 @@ mod tests {
             (format!(r#"{{"x5t#S256":"{thumbprint}="}}"#), Confirmation::Other),
             (format!(r#"{{"x5t#S256":"{}"}}"#, &thumbprint[4..]), Confirmation::Other),
             (format!(r#"{{"x5t#S256":"{thumbprint}","jkt":"a"}}"#), Confirmation::Other),
+            (format!(r#"{{"jkt":"{thumbprint}"}}"#), Confirmation::Key(known)),
+            (format!(r#"{{"jkt":"{thumbprint}","x5t#S256":"{thumbprint}"}}"#), Confirmation::Other),
+            (format!(r#"{{"jkt":"{thumbprint}","kid":"a"}}"#), Confirmation::Other),
             (r#"{"x5t#S256":1}"#.to_owned(), Confirmation::Other),
             (r#"{"jkt":"a"}"#.to_owned(), Confirmation::Other),
             ("{}".to_owned(), Confirmation::Other),

@@ -1,22 +1,59 @@
 //! The discovery document of an issuer. Source: RFC 8414 sections 2 and 3.3, OpenID Connect Discovery sections 3 and 4.3.
 
-use crate::json::{self, Value};
+use crate::json::{self, Object, Value};
 
 /// The URL of the key set of `issuer` by its discovery document.
 ///
 /// # Errors
 /// What is wrong, for a diagnostic. A document of another issuer is rejected: its keys are those of someone else.
 pub fn jwks_uri(document: &[u8], issuer: &str) -> Result<String, String> {
+    member(&of_issuer(document, issuer)?, "jwks_uri")
+}
+
+/// Where browsers sign in, and where clients get tokens for them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SignInEndpoints {
+    /// `authorization_endpoint`
+    pub authorize: String,
+    /// `token_endpoint`
+    pub token: String,
+    /// `end_session_endpoint`. Source: OpenID Connect RP-Initiated Logout section 2.1.
+    pub logout: Option<String>,
+}
+
+/// The endpoints of `issuer` by its discovery document.
+///
+/// # Errors
+/// As [`jwks_uri`]; and for endpoints in clear of an issuer that is reached by https.
+pub fn sign_in_endpoints(document: &[u8], issuer: &str) -> Result<SignInEndpoints, String> {
+    let object = of_issuer(document, issuer)?;
+    let endpoints = SignInEndpoints {
+        authorize: member(&object, "authorization_endpoint")?,
+        token: member(&object, "token_endpoint")?,
+        logout: member(&object, "end_session_endpoint").ok(),
+    };
+    let all = [Some(&endpoints.authorize), Some(&endpoints.token), endpoints.logout.as_ref()];
+    let is_safe = |url: &&String| url.starts_with("https://") || issuer.starts_with("http://");
+    if !all.into_iter().flatten().all(|url| is_safe(&url)) {
+        return Err("an endpoint of the discovery document is not an https URL".to_owned());
+    }
+    Ok(endpoints)
+}
+
+fn of_issuer<'a>(document: &'a [u8], issuer: &str) -> Result<Object<'a>, String> {
     let object = json::parse_object(document)
         .map_err(|error| format!("the discovery document is not JSON: {error}"))?;
-    let text = |name: &str| object.get(name).and_then(Value::as_str);
-    if text("issuer") != Some(issuer) {
+    if object.get("issuer").and_then(Value::as_str) != Some(issuer) {
         return Err(
             "the discovery document is not that of this issuer: its `issuer` differs".to_owned()
         );
     }
-    let uri = text("jwks_uri").ok_or("the discovery document has no `jwks_uri`")?;
-    Ok(uri.to_owned())
+    Ok(object)
+}
+
+fn member(object: &Object<'_>, name: &str) -> Result<String, String> {
+    let text = object.get(name).and_then(Value::as_str).map(str::to_owned);
+    text.ok_or_else(|| format!("the discovery document has no `{name}`"))
 }
 
 #[cfg(test)]
@@ -29,6 +66,33 @@ mod tests {
             (Ok(uri), Ok(expect)) => assert_eq!(uri, expect, "{document}"),
             (Err(problem), Err(phrase)) => assert!(problem.contains(phrase), "{problem}"),
             (found, _) => panic!("{document}: {found:?}"),
+        }
+    }
+
+    #[test]
+    fn the_endpoints_of_a_sign_in_are_read() {
+        let read = |text: &str| sign_in_endpoints(text.as_bytes(), "https://id.example");
+        let document = |authorize: &str, more: &str| {
+            format!(
+                r#"{{"issuer":"https://id.example","authorization_endpoint":"{authorize}","token_endpoint":"https://id.example/t"{more}}}"#
+            )
+        };
+        let found = read(&document("https://id.example/a", "")).unwrap();
+        assert_eq!((found.token.as_str(), found.logout), ("https://id.example/t", None));
+        let logout = r#","end_session_endpoint":"https://id.example/l""#;
+        let found = read(&document("https://id.example/a", logout)).unwrap();
+        assert_eq!(found.logout.as_deref(), Some("https://id.example/l"));
+        for (text, phrase) in [
+            (document("http://id.example/a", ""), "https"),
+            (
+                document("https://id.example/a", &logout.replace("https://id.example/l", "x:")),
+                "https",
+            ),
+            (r#"{"issuer":"https://id.example"}"#.to_owned(), "no `authorization_endpoint`"),
+            (document("https://id.example/a", "").replace("id.example\",", "x\","), "differs"),
+        ] {
+            let problem = read(&text).unwrap_err();
+            assert!(problem.contains(phrase), "{problem}");
         }
     }
 

@@ -1,6 +1,6 @@
 //! The response of an introspection endpoint. Source: RFC 7662 section 2.2.
 
-use crate::claims::Claims;
+use crate::claims::{Claims, Confirmation};
 use crate::error::TokenError;
 use crate::json::{self, Value};
 
@@ -9,8 +9,8 @@ use crate::json::{self, Value};
 ///
 /// # Errors
 /// [`TokenError::Malformed`] unless it is a strict JSON object with a boolean `active`, and of an active token the known
-/// claims have their types; [`TokenError::Unsupported`] for a `token_type` other than `Bearer`: whoever presents such a
-/// token has to prove more than that he has it.
+/// claims have their types; [`TokenError::Unsupported`] for a `token_type` other than `Bearer`, or `DPoP` with the key that
+/// the token is bound to: whoever presents such a token has to prove more than that he has it.
 pub fn introspected(response: &[u8]) -> Result<Option<Claims>, TokenError> {
     let object = json::parse_object(response)
         .map_err(|_| TokenError::Malformed("the response is not a strict JSON object"))?;
@@ -23,10 +23,12 @@ pub fn introspected(response: &[u8]) -> Result<Option<Claims>, TokenError> {
         None => "Bearer",
         Some(kind) => kind.as_str().unwrap_or_default(),
     };
-    if !kind.eq_ignore_ascii_case("Bearer") {
-        return Err(TokenError::Unsupported("`token_type` is not Bearer"));
-    }
     let mut claims = Claims::of(&object)?;
+    let is_bound = matches!(claims.confirmation, Some(Confirmation::Key(_)));
+    let is_proven = is_bound && kind.eq_ignore_ascii_case("DPoP");
+    if !is_proven && !kind.eq_ignore_ascii_case("Bearer") {
+        return Err(TokenError::Unsupported("`token_type` is neither Bearer nor DPoP with a key"));
+    }
     if claims.sub.is_none() {
         claims.sub = object.get("username").and_then(Value::as_str).map(str::to_owned);
     }
@@ -59,6 +61,8 @@ mod tests {
         check(r#"{"active":true,"sub":"alice","scope":"read write"}"#, "alice read,write");
         check(r#"{"active":true,"username":"bob","token_type":"bearer"}"#, "bob ");
         check(r#"{"active":true,"sub":"alice","username":"bob","token_type":null}"#, "alice ");
+        let bound = r#""cnf":{"jkt":"AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"}"#;
+        check(&format!(r#"{{"active":true,"token_type":"dpop",{bound}}}"#), "nobody ");
     }
 
     #[test]
@@ -80,6 +84,7 @@ mod tests {
             check(response, "malformed");
         }
         check(r#"{"active":true,"token_type":"DPoP"}"#, "unsupported");
+        check(r#"{"active":true,"token_type":"DPoP","cnf":{"x":"y"}}"#, "unsupported");
         check(r#"{"active":true,"token_type":["Bearer"]}"#, "unsupported");
     }
 }

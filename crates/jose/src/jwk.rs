@@ -2,7 +2,7 @@
 
 use crate::algorithm::Algorithm;
 use crate::base64url::{self, Padding};
-use crate::json::{Object, Value};
+use crate::json::{self, Object, Value};
 use crate::key::{self, Curve, Verifiers};
 
 /// Members of private keys only. RFC 7518 sections 6.2.2 and 6.3.2.
@@ -51,6 +51,26 @@ pub(crate) fn is_private(jwk: &Object<'_>) -> bool {
 /// Whether it is a shared secret.
 pub(crate) fn is_secret(jwk: &Object<'_>) -> bool {
     jwk.get("kty").and_then(Value::as_str) == Some("oct")
+}
+
+/// The key's SHA-256 thumbprint. `None`: it lacks a member that defines it. Source: RFC 7638 section 3.2, RFC 8037 section 2.
+pub(crate) fn thumbprint(jwk: &Object<'_>) -> Option<[u8; 32]> {
+    let text = |name| jwk.get(name).and_then(Value::as_str);
+    let names: &[&str] = match text("kty")? {
+        "RSA" => &["e", "kty", "n"],
+        "EC" => &["crv", "kty", "x", "y"],
+        "OKP" => &["crv", "kty", "x"],
+        _ => return None,
+    };
+    let members: Option<Vec<_>> = names.iter().map(|name| Some((*name, text(name)?))).collect();
+    Some(thumbprint_of(&members?))
+}
+
+/// The same of the members that define a key, sorted by name.
+pub(crate) fn thumbprint_of(members: &[(&str, &str)]) -> [u8; 32] {
+    let members: Vec<_> =
+        members.iter().map(|(name, value)| format!("\"{name}\":{}", json::string(value))).collect();
+    crate::sha256(format!("{{{}}}", members.join(",")).as_bytes())
 }
 
 /// Reads a key for verification; the error is the reason to skip it.

@@ -111,15 +111,15 @@ impl<'a> Compact<'a> {
 }
 
 /// A token split at its dots.
-struct Segments<'a> {
-    signing_input: &'a [u8],
-    header: &'a [u8],
-    payload: &'a [u8],
-    signature: &'a [u8],
+pub(crate) struct Segments<'a> {
+    pub(crate) signing_input: &'a [u8],
+    pub(crate) header: &'a [u8],
+    pub(crate) payload: &'a [u8],
+    pub(crate) signature: &'a [u8],
 }
 
 /// `None` unless there are exactly three segments.
-fn segments(token: &[u8]) -> Option<Segments<'_>> {
+pub(crate) fn segments(token: &[u8]) -> Option<Segments<'_>> {
     let last_dot = token.iter().rposition(|&byte| byte == b'.')?;
     let (signing_input, signature) = token.split_at_checked(last_dot)?;
     let signature = signature.strip_prefix(b".")?;
@@ -136,16 +136,22 @@ impl Header {
     fn parse(bytes: &[u8]) -> Result<Self, TokenError> {
         let object = json::parse_object(bytes)
             .map_err(|_| TokenError::Malformed("the header is not a strict JSON object"))?;
-        reject_extensions(&object)?;
-        let alg = text(&object, "alg", "`alg` is not a string")?
+        let header = Self::of(&object)?;
+        if !header.typ.as_deref().is_none_or(is_token_type) {
+            return Err(TokenError::Unsupported("`typ` is neither `JWT` nor `at+jwt`"));
+        }
+        Ok(header)
+    }
+
+    /// A header of any `typ`.
+    pub(crate) fn of(object: &Object<'_>) -> Result<Self, TokenError> {
+        reject_extensions(object)?;
+        let alg = text(object, "alg", "`alg` is not a string")?
             .ok_or(TokenError::Malformed("the header has no `alg`"))?
             .parse()
             .map_err(|_| TokenError::UnsupportedAlgorithm("`alg` is `none` or unknown"))?;
-        let kid = text(&object, "kid", "`kid` is not a string")?;
-        let typ = text(&object, "typ", "`typ` is not a string")?;
-        if !typ.as_deref().is_none_or(is_token_type) {
-            return Err(TokenError::Unsupported("`typ` is neither `JWT` nor `at+jwt`"));
-        }
+        let kid = text(object, "kid", "`kid` is not a string")?;
+        let typ = text(object, "typ", "`typ` is not a string")?;
         Ok(Self { alg, kid, typ })
     }
 }

@@ -8,7 +8,8 @@
 //! duplicate members, trailing bytes or lone surrogates is rejected, and so is base64url with non-zero
 //! trailing bits. Signatures are verified by aws-lc-rs.
 //!
-//! Keys in a token (`jwk`, `jku`, `x5c`, `x5u`) are ignored. The algorithm is the key's: a header only
+//! Keys in a token (`jwk`, `jku`, `x5c`, `x5u`) are ignored; the one in a proof ([`Proof`]) counts by its thumbprint, which
+//! the token has. The algorithm is the key's: a header only
 //! selects among those that the key was loaded for.
 //!
 //! Architecture invariant: no clock, no sockets, no files; time is an argument. No error and no `Debug`
@@ -25,6 +26,7 @@ mod base64url;
 mod claims;
 mod der;
 mod discovery;
+mod dpop;
 mod error;
 mod introspection;
 mod json;
@@ -38,6 +40,7 @@ mod pem;
 pub mod properties;
 mod revocations;
 mod roca;
+mod sealed;
 mod sign;
 mod subscriptions;
 mod token_response;
@@ -53,8 +56,19 @@ pub fn sha256(bytes: &[u8]) -> [u8; 32] {
     hash
 }
 
+/// HMAC of `message` with SHA-256.
+#[must_use]
+pub fn hmac_sha256(key: &[u8], message: &[u8]) -> [u8; 32] {
+    let key = aws_lc_rs::hmac::Key::new(aws_lc_rs::hmac::HMAC_SHA256, key);
+    let mut tag = [0; 32];
+    let signed = aws_lc_rs::hmac::sign(&key, message);
+    tag.iter_mut().zip(signed.as_ref()).for_each(|(to, byte)| *to = *byte);
+    tag
+}
+
 pub use claims::{Claims, Confirmation, claim_texts, with_member};
-pub use discovery::jwks_uri;
+pub use discovery::{SignInEndpoints, jwks_uri, sign_in_endpoints};
+pub use dpop::Proof;
 pub use error::{KeyError, SignError, TokenError};
 pub use introspection::introspected;
 pub use json::JsonError;
@@ -62,6 +76,7 @@ pub use jws::{Compact, Header};
 pub use keyset::{KeySet, Skipped};
 pub use password::{PasswordHash, SALT_BYTES};
 pub use revocations::{RevocationPage, revocation_page, token_hash, token_hash_text};
+pub use sealed::SealingKeys;
 pub use sign::SigningKey;
 pub use subscriptions::{SubscribedApi, TokenSubscriptions};
-pub use token_response::access_token;
+pub use token_response::{IssuedTokens, issued_tokens};

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use crate::{Algorithm, Compact, Header, KeySet, Padding, SigningKey};
+use crate::{Algorithm, Compact, Header, KeySet, Padding, Proof, SigningKey};
 
 const SECRET: &[u8] = b"a secret that only this property knows, 32 bytes at the very least";
 const INVARIANT: &str = "the secret is long enough, and parsed claims can be signed";
@@ -11,13 +11,17 @@ static KEYS: LazyLock<KeySet> = LazyLock::new(|| KeySet::from_secret(SECRET).exp
 static GENUINE: LazyLock<String> = LazyLock::new(|| sign(r#"{"sub":"alice","scope":"a b"}"#));
 
 /// No token panics; strict and lenient parsing differ by padding alone; claims survive signing and
-/// verification; and no changed token verifies.
+/// verification; and no changed token or proof verifies.
 ///
 /// # Panics
 /// If the property is violated.
 pub fn jwt(input: &[u8]) {
     strict_and_lenient_agree(input);
     changes_are_detected(input);
+    if let Ok(proof) = Proof::verify(input) {
+        assert!(input.len() <= base::limits::PROOF_BYTES_MAX && !proof.id.is_empty());
+        assert!(Compact::parse(input, Padding::Rejected).is_err(), "a proof is a token");
+    }
     let Ok(token) = Compact::parse(input, Padding::Rejected) else {
         return;
     };
@@ -96,9 +100,15 @@ pub fn jwks(input: &[u8]) {
 pub fn introspection(input: &[u8]) {
     // Discovery documents are read the same way.
     let _ = crate::jwks_uri(input, "https://id.example");
+    let _ = crate::sign_in_endpoints(input, "https://id.example");
     let _ = crate::revocation_page(input);
-    if let Ok((token, _)) = crate::access_token(input) {
-        assert!(!token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic()));
+    if let Ok(issued) = crate::issued_tokens(input) {
+        for token in [Some(issued.access_token), issued.refresh_token, issued.id_token] {
+            let is_token = |token: String| {
+                !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic())
+            };
+            assert!(token.is_none_or(is_token));
+        }
     }
     if let Ok(text) = std::str::from_utf8(input)
         && let Some(hash) = crate::PasswordHash::parse(text)

@@ -1,18 +1,19 @@
 //! Signing, for `penstock token sign` and the keys that `penstock up` generates.
 
 use aws_lc_rs::encoding::AsDer;
+use aws_lc_rs::hmac;
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::rsa::KeySize;
 use aws_lc_rs::signature::{
     self, EcdsaKeyPair, EcdsaSigningAlgorithm, Ed25519KeyPair, KeyPair, RsaEncoding, RsaKeyPair,
 };
-use aws_lc_rs::{digest, hmac};
 
 use crate::algorithm::Algorithm;
 use crate::base64url;
 use crate::claims::Claims;
 use crate::error::{KeyError, SignError};
 use crate::json;
+use crate::jwk;
 use crate::jws::Header;
 use crate::key::{Curve, hmac_algorithms};
 use crate::{der, pem};
@@ -107,15 +108,27 @@ impl SigningKey {
     pub fn sign(&self, header: &Header, claims_json: &str) -> Result<String, SignError> {
         json::parse_object(claims_json.as_bytes())?;
         Claims::parse(claims_json.as_bytes()).map_err(SignError::Claims)?;
-        if !self.supports(header.alg) {
+        self.sign_text(header.alg, &header.to_json(), claims_json)
+    }
+
+    /// Signs any text, with a header that has `algorithm` as its `alg`.
+    ///
+    /// # Errors
+    /// [`SignError::WrongAlgorithm`] if the key doesn't support `algorithm`.
+    pub fn sign_text(
+        &self,
+        algorithm: Algorithm,
+        header: &str,
+        payload: &str,
+    ) -> Result<String, SignError> {
+        if !self.supports(algorithm) {
             let supported = self.algorithms();
-            return Err(SignError::WrongAlgorithm { algorithm: header.alg, supported });
+            return Err(SignError::WrongAlgorithm { algorithm, supported });
         }
-        let mut token = base64url::encode(header.to_json().as_bytes());
+        let mut token = base64url::encode(header.as_bytes());
         token.push('.');
-        token.push_str(&base64url::encode(claims_json.as_bytes()));
-        let signature =
-            self.raw_signature(header.alg, token.as_bytes()).ok_or(SignError::Failed)?;
+        token.push_str(&base64url::encode(payload.as_bytes()));
+        let signature = self.raw_signature(algorithm, token.as_bytes()).ok_or(SignError::Failed)?;
         token.push('.');
         token.push_str(&base64url::encode(&signature));
         Ok(token)
@@ -145,10 +158,8 @@ impl SigningKey {
     /// [`SignError::Secret`] for a shared secret, as its thumbprint would help to guess it.
     pub fn thumbprint(&self) -> Result<String, SignError> {
         let members = self.public_members()?;
-        let members: Vec<_> =
-            members.iter().map(|(name, value)| format!("\"{name}\":\"{value}\"")).collect();
-        let canonical = format!("{{{}}}", members.join(","));
-        Ok(base64url::encode(digest::digest(&digest::SHA256, canonical.as_bytes()).as_ref()))
+        let members: Vec<_> = members.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        Ok(base64url::encode(&jwk::thumbprint_of(&members)))
     }
 
     /// The members that define the public key, sorted by name as RFC 7638 requires.

@@ -3,29 +3,54 @@
 use crate::error::TokenError;
 use crate::json::{self, Value};
 
-/// The access token, and for how many seconds it is valid, if the server says so. The token is visible ASCII.
+/// What a token endpoint has issued. The tokens are visible ASCII.
+#[derive(Clone, PartialEq, Eq)]
+pub struct IssuedTokens {
+    pub access_token: String,
+    /// For how many seconds the access token is valid, if the server says so.
+    pub expires_s: Option<u64>,
+    pub refresh_token: Option<String>,
+    pub id_token: Option<String>,
+}
+
+/// Tokens are never printed.
+impl std::fmt::Debug for IssuedTokens {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("IssuedTokens").field("expires_s", &self.expires_s).finish_non_exhaustive()
+    }
+}
+
+/// Reads a successful response.
 ///
 /// # Errors
 /// [`TokenError::Malformed`] unless it is a strict JSON object with an `access_token`; [`TokenError::Unsupported`] for
 /// a `token_type` other than `Bearer`.
-pub fn access_token(response: &[u8]) -> Result<(String, Option<u64>), TokenError> {
+pub fn issued_tokens(response: &[u8]) -> Result<IssuedTokens, TokenError> {
     let object = json::parse_object(response)
         .map_err(|_| TokenError::Malformed("the response is not a strict JSON object"))?;
     let kind = object.get("token_type").map_or(Some("Bearer"), Value::as_str);
     if !kind.is_some_and(|kind| kind.eq_ignore_ascii_case("Bearer")) {
         return Err(TokenError::Unsupported("`token_type` is not Bearer"));
     }
-    let token = object.get("access_token").and_then(Value::as_str);
-    let token =
-        token.filter(|token| !token.is_empty() && token.bytes().all(|b| b.is_ascii_graphic()));
-    let token = token.ok_or(TokenError::Malformed("there is no valid `access_token`"))?;
+    let token = |name: &str| {
+        let token = object.get(name).and_then(Value::as_str);
+        let is_token =
+            |token: &&str| !token.is_empty() && token.bytes().all(|b| b.is_ascii_graphic());
+        token.filter(is_token).map(str::to_owned)
+    };
     let expires_s = match object.get("expires_in") {
         Some(Value::Unsigned(seconds)) => Some(*seconds),
         // Some servers write it as a string.
         Some(value) => value.as_str().and_then(|text| text.parse().ok()),
         None => None,
     };
-    Ok((token.to_owned(), expires_s))
+    Ok(IssuedTokens {
+        access_token: token("access_token")
+            .ok_or(TokenError::Malformed("there is no valid `access_token`"))?,
+        expires_s,
+        refresh_token: token("refresh_token"),
+        id_token: token("id_token"),
+    })
 }
 
 #[cfg(test)]
@@ -50,9 +75,9 @@ mod tests {
             (r#"{"access_token":"a","access_token":"b"}"#, Err("malformed")),
             ("[]", Err("malformed")),
         ] {
-            let found = access_token(text.as_bytes());
+            let found = issued_tokens(text.as_bytes());
             let found = match &found {
-                Ok((token, expires_s)) => Ok((token.as_str(), *expires_s)),
+                Ok(issued) => Ok((issued.access_token.as_str(), issued.expires_s)),
                 Err(TokenError::Unsupported(_)) => Err("unsupported"),
                 Err(_) => Err("malformed"),
             };

@@ -35,6 +35,8 @@ pub struct Api {
     pub strict_paths: bool,
     /// Whether every request needs a client certificate, besides a token where one is needed.
     pub mutual_tls: bool,
+    /// Name of the login where browsers without a credential sign in.
+    pub login: Option<String>,
     pub cors: Option<Cors>,
     /// Whether responses of one of its operations are cached.
     pub caches: bool,
@@ -76,6 +78,7 @@ impl Api {
             forward_fields: Vec::new(),
             strict_paths: false,
             mutual_tls: false,
+            login: None,
             cors: None,
             caches: false,
             plan: None,

@@ -43,6 +43,16 @@ pub enum AuthFailure {
     Revoked,
     /// The token is bound to a key (`cnf`), and the client has not proven that it has this key.
     Unconfirmed,
+    /// The token is bound to the key of DPoP proofs, and the request has none.
+    MissingProof,
+    /// The DPoP proof is malformed, too old, or for another request, token or key.
+    InvalidProof,
+    /// The DPoP proof was used before.
+    ReplayedProof,
+    /// No more DPoP proofs can be remembered now.
+    TooManyProofs,
+    /// A request with the session of a browser that another site may have caused.
+    CrossSite,
     /// No application has the API key, and no issuer has signed it.
     UnknownKey,
     /// An API key in the place of a token, or a token in the place of an API key.
@@ -56,7 +66,7 @@ pub enum AuthFailure {
 }
 
 impl AuthFailure {
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 29] = [
         Self::MissingCredential,
         Self::UnsupportedScheme,
         Self::RepeatedHeader,
@@ -76,6 +86,11 @@ impl AuthFailure {
         Self::IssuerUnavailable,
         Self::Revoked,
         Self::Unconfirmed,
+        Self::MissingProof,
+        Self::InvalidProof,
+        Self::ReplayedProof,
+        Self::TooManyProofs,
+        Self::CrossSite,
         Self::UnknownKey,
         Self::WrongKind,
         Self::NotPermitted,
@@ -106,6 +121,11 @@ impl AuthFailure {
             Self::IssuerUnavailable => "issuer_unavailable",
             Self::Revoked => "revoked",
             Self::Unconfirmed => "unconfirmed",
+            Self::MissingProof => "missing_proof",
+            Self::InvalidProof => "invalid_proof",
+            Self::ReplayedProof => "replayed_proof",
+            Self::TooManyProofs => "too_many_proofs",
+            Self::CrossSite => "cross_site",
             Self::UnknownKey => "unknown_key",
             Self::WrongKind => "wrong_kind",
             Self::NotPermitted => "not_permitted",
@@ -137,7 +157,10 @@ impl AuthFailure {
             | Self::WrongKind => Denial::InvalidCredentials,
             Self::Expired => Denial::ExpiredToken,
             Self::WrongAudience => Denial::WrongAudience,
-            Self::IssuerUnavailable => Denial::IssuerUnavailable,
+            Self::MissingProof => Denial::InvalidBoundToken,
+            Self::CrossSite => Denial::CrossSite,
+            Self::InvalidProof | Self::ReplayedProof => Denial::InvalidProof,
+            Self::IssuerUnavailable | Self::TooManyProofs => Denial::IssuerUnavailable,
             Self::NotPermitted => Denial::NotPermitted,
             Self::MissingLogin => Denial::MissingLogin,
             Self::WrongPassword => Denial::WrongPassword,

@@ -27,6 +27,19 @@ pub enum BackendCredential {
     },
     /// A token that an OAuth2 server issues to the gateway.
     ClientCredentials(Box<BackendClient>),
+    /// A signature of AWS, version 4.
+    Aws(Box<AwsCredential>),
+}
+
+/// An access key of AWS, and for what it signs.
+#[derive(Clone, PartialEq, Eq)]
+pub struct AwsCredential {
+    pub access_key_id: String,
+    pub secret_access_key: Vec<u8>,
+    /// Of temporary credentials.
+    pub session_token: Option<Vec<u8>>,
+    pub region: String,
+    pub service: String,
 }
 
 impl BackendCredential {
@@ -66,6 +79,7 @@ impl fmt::Debug for BackendCredential {
             Self::Header { .. } => "Header(..)",
             Self::Query { .. } => "Query(..)",
             Self::ClientCredentials(_) => "ClientCredentials(..)",
+            Self::Aws(_) => "Aws(..)",
         })
     }
 }

@@ -18,6 +18,16 @@ pub enum Denial {
     MissingCredentials,
     InvalidCredentials,
     ExpiredToken,
+    /// The user has to sign in; the response says where.
+    SignInRequired,
+    /// What came back from the provider of a login belongs to no sign-in of this browser, or the provider refused.
+    SignInFailed,
+    /// A request with a session that another site may have caused.
+    CrossSite,
+    /// A token that is invalid, or was presented without a DPoP proof, where one is expected.
+    InvalidBoundToken,
+    /// The DPoP proof is not valid for the request.
+    InvalidProof,
     /// The operation requires a password, and the request has none.
     MissingLogin,
     WrongPassword,
@@ -138,6 +148,11 @@ pub const TABLE: &[DenialRow] = &[
     auth(Denial::MissingCredentials,     401, 900_902, "Missing Credentials", "Invalid Credentials. Make sure your API invocation call has a header: 'Authorization : Bearer ACCESS_TOKEN'"),
     auth(Denial::InvalidCredentials,     401, 900_901, "Invalid Credentials", "Invalid Credentials. Make sure you have provided the correct security credentials"),
     auth(Denial::ExpiredToken,           401, 900_901, "Invalid Credentials", "Invalid Credentials. Make sure you have provided the correct security credentials"),
+    auth(Denial::SignInRequired,         303, 900_902, "Missing Credentials", "Sign in to use this API"),
+    report(Denial::SignInFailed,         403, 403,     "Forbidden", "The sign-in failed or took too long. Please try again."),
+    report(Denial::CrossSite,            403, 403,     "Forbidden", "A request with a session must come from a page of the same origin"),
+    auth(Denial::InvalidBoundToken,      401, 900_901, "Invalid Credentials", "Invalid Credentials. Make sure you have provided the correct security credentials"),
+    auth(Denial::InvalidProof,           401, 900_901, "Invalid Credentials", "Invalid Credentials. Make sure you have provided the correct security credentials"),
     auth(Denial::MissingLogin,           401, 900_913, "Missing Credentials", "Invalid Credentials. Make sure your API invocation call has a header: 'Authorization : Basic CREDENTIALS'"),
     auth(Denial::WrongPassword,          401, 900_914, "Invalid Credentials", "Invalid Credentials. Make sure you have provided the correct security credentials"),
     auth(Denial::WrongAudience,          403, 900_914, "Invalid Credentials", "The access token is not meant for this API"),

@@ -33,7 +33,7 @@ pub use artefact::{
     Artefact, ArtefactKind, ArtefactSet, CompositeApplication, Resource, resource_path,
 };
 pub use auth_failure::AuthFailure;
-pub use backend::{BackendAuth, BackendClient, BackendCredential};
+pub use backend::{AwsCredential, BackendAuth, BackendClient, BackendCredential};
 pub use caller::{Caller, CredentialKind, KeptClaims, KeyType, TokenType};
 pub use denial::{Denial, DenialRow, TABLE};
 pub use diagnostic::{Diagnostic, Place, Severity};
@@ -46,7 +46,7 @@ pub use revoked::Revoked;
 pub use settings::{
     AccessLog, AdminSettings, ArtefactRules, BackendJwt, CertificateFiles, ClientCertificates,
     ControlSettings, EndpointTls, FaultStatus, Feed, FeedRequest, GatewaySettings, Http2Listeners,
-    IntegrationSettings, Introspection, IssuerSettings, KeySource, LogFormat, LogSettings,
+    IntegrationSettings, Introspection, IssuerSettings, KeySource, LogFormat, LogSettings, Login,
     PlanFiles, QuotaSettings, Settings, SniCertificate, StoreSettings, TlsSettings, TrustedIssuer,
     UpstreamTls, User, WhenDown,
 };

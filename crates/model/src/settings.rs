@@ -23,6 +23,8 @@ pub struct Settings {
     pub issuers: Vec<IssuerSettings>,
     /// `[[credential]]`: with what the gateway authenticates itself at upstreams, by name.
     pub credentials: Vec<(String, Arc<BackendCredential>)>,
+    /// `[[login]]`: where browsers sign in. No two have the same name.
+    pub logins: Vec<Arc<Login>>,
     /// `[[user]]`: who may call APIs with a password. No two have the same name.
     pub users: Vec<User>,
     /// Those that WSO2 ships, and those of `[gateway] plans`.
@@ -434,6 +436,36 @@ pub struct User {
     pub password: jose::PasswordHash,
     /// `scopes`: those that operations may require.
     pub scopes: Vec<String>,
+}
+
+/// `[[login]]`: where browsers sign in.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Login {
+    pub name: String,
+    /// `issuer`: the provider, by the `iss` of its tokens. An `[[issuer]]` has its keys.
+    pub issuer: String,
+    /// `authorize_url`, `token_url` and `logout_url`; `None`: those of the provider's discovery document.
+    pub endpoints: Option<jose::SignInEndpoints>,
+    /// `client_id` and `client_secret`: the gateway's own.
+    pub client_id: String,
+    pub client_secret: Vec<u8>,
+    /// `scopes`: those that are asked for, `openid` included.
+    pub scopes: Vec<String>,
+    /// `after_logout`: the path to which a browser returns.
+    pub after_logout: String,
+    /// `session_s`: how long a session lasts, in seconds.
+    pub session_s: u64,
+    /// `key`: the secret that cookies are sealed with, and earlier ones, one a line. Empty: the one in the data folder.
+    pub key: Vec<u8>,
+}
+
+/// Secrets are never printed.
+impl std::fmt::Debug for Login {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { name, issuer, .. } = self;
+        let mut shown = f.debug_struct("Login");
+        shown.field("name", name).field("issuer", issuer).finish_non_exhaustive()
+    }
 }
 
 /// `[[issuer]]`: an accepted token issuer.

@@ -20,6 +20,7 @@ pub mod cors;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod properties;
 pub mod route;
+pub mod sign_in;
 pub mod throttle;
 
 pub use authenticate::{Identity, Question, TokenCache};

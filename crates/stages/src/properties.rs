@@ -1,13 +1,15 @@
 //! Properties that hold for any input, checked by property tests and fuzz targets.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
-use base::Method;
+use base::{Method, Now, SystemEntropy};
+use jose::SealingKeys;
 use model::{ApiState, KeyPlace, LoadedApi, Snapshot};
 
 use crate::authenticate::{self, places};
 use crate::route::{Routes, reference};
 use crate::samples;
+use crate::sign_in::{Attempt, Cookies, Session, is_same_origin};
 
 /// With templates and a path generated from `input`, the trie finds the operation that the naive search
 /// finds. With the raw bytes as host and path, the remainder is a suffix of the path.
@@ -24,6 +26,24 @@ pub fn route(input: &[u8]) {
     remainder_is_a_suffix(&lines, input);
 }
 
+/// Nobody without the key makes a session or an attempt, and a browser returns to this origin.
+fn sessions(value: &[u8], query: &[u8]) {
+    const SECRET: &[u8] = b"a secret that only this property knows, of 32 bytes at least";
+    static KEYS: LazyLock<SealingKeys> =
+        LazyLock::new(|| SealingKeys::new(SECRET).expect("it is long enough"));
+    let now = Now::default();
+    let cookies = Cookies::of("a", true);
+    if let Some(sealed) = cookies.session(|_| Some(value)) {
+        assert!(Session::open(&KEYS, "a", &sealed, now).is_none());
+    }
+    if let Some(sealed) = cookies.attempt(value, |_| Some(query)) {
+        assert!(Attempt::open(&KEYS, "a", (sealed, value), now).is_none());
+    }
+    let target = Attempt::begin(value, Some(query), &SystemEntropy, now).target;
+    assert!(target.starts_with('/') && !target.starts_with("//") && !target.contains(['\r', '\n']));
+    assert!(!is_same_origin(Some(value), None, (b"https", b"a")) || value.is_ascii());
+}
+
 /// Whatever a client sends, a credential is what it is called, and one that is removed is gone. `input`: the value of a
 /// field, a query and a pattern, each on a line.
 ///
@@ -33,9 +53,10 @@ pub fn credentials(input: &[u8]) {
     let mut lines = input.splitn(3, |byte| *byte == b'\n');
     let mut line = || lines.next().unwrap_or_default();
     let (value, query, pattern) = (line(), line(), line());
-    let (token, login) = (authenticate::bearer(value), authenticate::login(value));
-    assert!(token.is_err() || login.is_err(), "one scheme");
-    for found in [token, login].into_iter().flatten() {
+    let schemes =
+        [authenticate::bearer(value), authenticate::login(value), authenticate::bound(value)];
+    assert!(schemes.iter().filter(|found| found.is_ok()).count() <= 1, "one scheme");
+    for found in schemes.into_iter().flatten() {
         assert!(
             !found.is_empty() && found.trim_ascii() == found && value.trim_ascii().ends_with(found)
         );
@@ -53,6 +74,7 @@ pub fn credentials(input: &[u8]) {
     for pair in places::cookies(value) {
         assert!(!pair.is_empty() && !pair.contains(&b';'));
     }
+    sessions(value, query);
     let fits = places::matches(pattern, query);
     assert!(pattern.contains(&b'*') || fits == (pattern == query), "nothing stands for anything");
     assert!(places::matches(query, query) || query.contains(&b' '), "it fits itself");

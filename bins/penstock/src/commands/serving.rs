@@ -59,7 +59,7 @@ impl Serving {
     /// Reads `configuration`, with the listeners of `listen` in place of its own, and starts serving. Requests are
     /// accepted when it returns.
     pub(crate) fn start(configuration: &Path, listen: &Listen) -> Result<Self, Failure> {
-        let read = follow::read_settings(configuration);
+        let read = follow::read_settings_to_serve(configuration);
         let (configured, warnings) = read.map_err(|invalid| report(&invalid.diagnostics))?;
         let mut settings = configured.clone();
         listen.apply(&mut settings);

@@ -16,6 +16,7 @@ use crate::control_plane::ControlPlane;
 use crate::documents::read_keys;
 use crate::fetch::Fetched;
 use crate::issuers::{self, Offer};
+use crate::session_key;
 use crate::status::Status;
 use crate::tracked::Node;
 use crate::walk::{self, Roots, Version};
@@ -214,7 +215,8 @@ impl Follower {
         let Some(file) = self.configuration.clone() else { return false };
         self.look_at(&file);
         let mut secrets = Secrets::new();
-        let read = configuration::read_with_secrets(&file, &mut secrets);
+        let read =
+            configuration::read_with_secrets(&file, &mut secrets, session_key::find_or_generate);
         self.secrets = secrets.iter().map(|(file, _)| file.clone()).collect();
         for (file, version) in secrets {
             let locations = self.tracked.look_with(&Arc::from(file), version, Node::Unknown);

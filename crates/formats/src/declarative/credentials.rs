@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use base::limits::BACKEND_CREDENTIAL_BYTES_MAX;
-use model::{BackendClient, BackendCredential};
+use model::{AwsCredential, BackendClient, BackendCredential};
 
 use super::table::Table;
 use super::{Outside, issuers, secret};
@@ -15,6 +15,7 @@ enum Type {
     Basic,
     ApiKey,
     OAuth2,
+    Aws,
 }
 
 /// By name.
@@ -23,8 +24,12 @@ pub(super) fn read(
     outside: &Outside<'_>,
     report: &mut Report,
 ) -> Vec<(String, Arc<BackendCredential>)> {
-    const TYPES: &[(&str, Type)] =
-        &[("basic", Type::Basic), ("api_key", Type::ApiKey), ("oauth2", Type::OAuth2)];
+    const TYPES: &[(&str, Type)] = &[
+        ("basic", Type::Basic),
+        ("api_key", Type::ApiKey),
+        ("oauth2", Type::OAuth2),
+        ("aws", Type::Aws),
+    ];
     let mut all: Vec<(String, Arc<BackendCredential>)> = Vec::new();
     for table in root.sections("credential", "credential", report) {
         required(&table, &["name", "type"], report);
@@ -33,6 +38,7 @@ pub(super) fn read(
             Some(Type::Basic) => basic(&table, outside, report),
             Some(Type::ApiKey) => api_key(&table, outside, report),
             Some(Type::OAuth2) => client(&table, outside, report),
+            Some(Type::Aws) => aws(&table, outside, report),
             None => None,
         };
         let (Some((name, place)), Some(found)) = (name, found) else { continue };
@@ -112,6 +118,33 @@ fn client(
         scopes: scopes.into_iter().map(|(scope, _)| scope.to_owned()).collect(),
     };
     is_safe.then(|| BackendCredential::ClientCredentials(Box::new(client)))
+}
+
+fn aws(table: &Table<'_>, outside: &Outside<'_>, report: &mut Report) -> Option<BackendCredential> {
+    required(table, &["access_key_id", "secret_access_key", "region", "service"], report);
+    const SECRET: &str = "credential.secret_access_key";
+    const TOKEN: &str = "credential.session_token";
+    let secret = secret::read(table, "secret_access_key", SECRET, outside, report);
+    let token = secret::read(table, "session_token", TOKEN, outside, report);
+    let token = token.map(|token| sound(token, table, "session_token", report));
+    let mut text = |key: &str| {
+        let (text, place) = table.text(key, report)?;
+        let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        if !text.bytes().all(is_part) {
+            let message = format!("`{}` cannot be part of a signature", shorten(text));
+            report.error(place, message, "write it as AWS does, such as \"eu-central-1\"");
+        }
+        Some(text.to_owned())
+    };
+    let [access_key_id, region, service] = ["access_key_id", "region", "service"].map(&mut text);
+    let credential = AwsCredential {
+        access_key_id: access_key_id?,
+        secret_access_key: sound(secret?, table, "secret_access_key", report)?,
+        session_token: token.flatten(),
+        region: region?,
+        service: service?,
+    };
+    Some(BackendCredential::Aws(Box::new(credential)))
 }
 
 /// A secret that can be sent in a header field.

@@ -19,6 +19,7 @@ use super::backend_jwt;
 use super::control;
 use super::credentials;
 use super::issuers;
+use super::logins;
 use super::manual::MANUAL;
 use super::quotas;
 use super::table::Table;
@@ -41,6 +42,7 @@ pub(super) fn settings(
     let others = integration.is_present() || control.is_present();
     let gateway = gateway(&root.section("gateway", "gateway", report), others, outside, report);
     let store = root.section("store", "store", report);
+    let issuers = issuers::read(&root, outside, report);
     let settings = Settings {
         control: control::read(&control, &store, outside, report),
         quotas: quotas::read(&root.section("quotas", "quotas", report), outside, report),
@@ -64,7 +66,8 @@ pub(super) fn settings(
         ),
         access_log: access_log(&root.section("access_log", "access_log", report), outside, report),
         log: log(&root.section("log", "log", report), report),
-        issuers: issuers::read(&root, outside, report),
+        logins: logins::read(&root, &issuers, outside, report),
+        issuers,
         users: users::read(&root, report),
         credentials: credentials::read(&root, outside, report),
         plans: super::plans::shipped(),

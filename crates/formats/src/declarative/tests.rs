@@ -143,6 +143,26 @@ token_url = "https://idp.example/token"
 client_id = "gateway"
 client_secret = { env = "SHARED" }
 scopes = ["orders"]
+[[credential]]
+name = "lake"
+type = "aws"
+access_key_id = "AKID"
+secret_access_key = { env = "SHARED" }
+session_token = { file = "keys/secret" }
+region = "eu-central-1"
+service = "s3"
+[[login]]
+name = "staff"
+issuer = "https://partner.example"
+authorize_url = "https://partner.example/authorize"
+token_url = "https://partner.example/token"
+logout_url = "https://partner.example/logout"
+client_id = "gateway"
+client_secret = { env = "SHARED" }
+scopes = ["openid", "orders"]
+after_logout = "/bye"
+session_s = 60
+key = { env = "SHARED" }
 [[user]]
 name = "ann"
 password_hash = "$argon2id$v=19$m=64,t=2,p=1$c2FsdHNhbHQ$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"
@@ -182,6 +202,16 @@ fn every_key_reaches_the_settings() {
     assert_eq!(gateway.apis, [PathBuf::from("etc/apis/"), PathBuf::from("/srv/more.yaml")]);
     assert_eq!(gateway.plans.files, [Path::new("etc/plans.toml"), Path::new("etc/policies.yaml")]);
     assert_eq!(gateway.applications, [Path::new("etc/applications/"), Path::new("/srv/a.toml")]);
+    let login = settings.logins.first().expect("there is one");
+    assert_eq!((login.name.as_str(), login.client_id.as_str()), ("staff", "gateway"));
+    assert_eq!((login.scopes.join(" ").as_str(), login.session_s), ("openid orders", 60));
+    assert_eq!((login.after_logout.as_str(), login.key.as_slice()), ("/bye", SECRET.as_bytes()));
+    let endpoints = login.endpoints.as_ref().expect("it has some");
+    assert_eq!(endpoints.logout.as_deref(), Some("https://partner.example/logout"));
+    let (_, lake) = settings.credentials.last().expect("there are some");
+    let model::BackendCredential::Aws(lake) = &**lake else { panic!("{lake:?}") };
+    assert_eq!((lake.access_key_id.as_str(), lake.region.as_str()), ("AKID", "eu-central-1"));
+    assert_eq!((lake.service.as_str(), lake.session_token.is_some()), ("s3", true));
     let integration = &settings.integration;
     assert_eq!(integration.http, "127.0.0.1:8290".parse().ok());
     assert_eq!(integration.https, "127.0.0.1:8253".parse().ok());

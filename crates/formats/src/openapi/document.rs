@@ -112,6 +112,7 @@ impl<'n> Document<'n> {
             self.all_have_endpoints(&paths.found, servers, report);
         }
         let settings = general::read(self.root, report);
+        let login = settings.login.as_ref().map(|(name, place)| self.login(name, *place, report));
         let base_path = outcome.base_path.clone()?;
         let version = info.version?;
         for operation in &mut paths.found {
@@ -141,6 +142,7 @@ impl<'n> Document<'n> {
             forward_fields: settings.forward_fields,
             strict_paths: settings.strict_paths.unwrap_or(self.defaults.strict_paths),
             mutual_tls: settings.mutual_tls,
+            login,
             cors: settings.cors,
             caches: paths.found.iter().any(|operation| operation.response_cache.is_some()),
             plan: paths.plan(),
@@ -223,6 +225,16 @@ impl<'n> Document<'n> {
                 !by_issuer && !by_key && !by_login && !accepts.optional
             }
         }
+    }
+
+    fn login(&self, name: &str, place: Place, report: &mut Report) -> String {
+        let known = &self.defaults.logins;
+        if !known.iter().any(|login| login == name) {
+            let names = known.iter().map(String::as_str);
+            let help = suggest(name, names, || "add it as a [[login]]".to_owned());
+            report.error(place, format!("undefined login `{}`", shorten(name)), help);
+        }
+        name.to_owned()
     }
 
     fn no_issuer(&self, report: &mut Report) {

@@ -1,7 +1,9 @@
 //! Where requests go: `x-wso2-production-endpoints`, `x-wso2-sandbox-endpoints`,
 //! `x-wso2-endpoints`, else `servers`.
 
-use model::{Endpoint, Place, Upstream, UpstreamKind};
+use std::net::IpAddr;
+
+use model::{BackendAuth, Endpoint, Place, Scheme, Upstream, UpstreamKind};
 
 use super::extensions::{self, Level};
 use super::{Defaults, backend_auth, resilience, values};
@@ -120,6 +122,16 @@ impl<'n> Upstreams<'n> {
         let credential =
             security.and_then(|node| backend_auth::read(node, &self.defaults.credentials, report));
         let endpoints = urls(map, node.place, report);
+        if let (Some(_), Some(endpoints), Some(node)) = (&credential, &endpoints, security) {
+            warn_of_clear(endpoints, node.place, report);
+            let is_signing = |name: &String| self.defaults.signing.contains(name);
+            if endpoints.len() > 1
+                && matches!(&credential, Some(BackendAuth::Named(name)) if is_signing(name))
+            {
+                let message = "a signature is for one endpoint, and the set has several";
+                report.error(node.place, message, "keep one URL");
+            }
+        }
         let kind = kind(map, endpoints.as_ref().map_or(0, Vec::len), report);
         let mut upstream = self.upstream(kind?, endpoints?);
         upstream.credential = credential;
@@ -143,6 +155,22 @@ impl<'n> Upstreams<'n> {
             _ => UpstreamKind::RoundRobin,
         };
         Some(self.index(self.upstream(kind, endpoints)))
+    }
+}
+
+/// Warns of a credential that others can read in transit.
+fn warn_of_clear(endpoints: &[Endpoint], place: Place, report: &mut Report) {
+    let is_read = |endpoint: &&Endpoint| {
+        let is_loopback = endpoint.host == "localhost"
+            || endpoint.host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
+        endpoint.scheme == Scheme::Http && !is_loopback
+    };
+    if let Some(endpoint) = endpoints.iter().find(is_read) {
+        let message = format!(
+            "the credential is sent to `{}` over http, where it can be read in transit",
+            shorten(&endpoint.authority)
+        );
+        report.warning(place, message, "use https:// for the endpoint");
     }
 }
 

@@ -162,6 +162,7 @@ const EXTENSIONS: &[Row] = &[
     row("x-penstock-health", Level::SET, Value::Any, Support::Served, "Health checks: `path`, `interval_ms`, `timeout_ms`, `unhealthy_after`, `healthy_after`, explained in [resilience](resilience.md)", ""),
     row("x-penstock-slow-start-ms", Level::SET, Value::Any, Support::Served, "Time for which an endpoint that is active again gets a growing share of the requests", ""),
     row("x-penstock-subscription", Level::API, Value::Any, Support::Served, "`false`: callers need no subscription, only a valid credential. Absent: they need one if `applications` are configured", ""),
+    row("x-penstock-login", Level::API, Value::Any, Support::Served, "Name of a `[[login]]`, where browsers without a credential sign in; [credentials](credentials.md) explains it", ""),
     row("x-penstock-lifecycle", Level::API, Value::Any, Support::Served, "State of the API, as in API Manager: `created` (403, 900908; served with an `Internal-Key`), `prototyped` (without subscriptions), `published` (the default), `blocked` (503, 700700), `deprecated` (served as before) or `retired` (404)", ""),
     row("x-penstock-scopes", Level::ALL, Value::Any, Support::Served, "`all`: a token needs all scopes; `any` (the default): one of them", ""),
 ];

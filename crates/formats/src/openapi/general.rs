@@ -18,6 +18,8 @@ pub(super) struct General {
     pub(super) forward_fields: Vec<String>,
     pub(super) strict_paths: Option<bool>,
     pub(super) mutual_tls: bool,
+    /// The name of a `[[login]]`, and its place.
+    pub(super) login: Option<(String, Place)>,
     pub(super) cors: Option<Cors>,
     pub(super) response_cache: Option<u32>,
     pub(super) lifecycle: Lifecycle,
@@ -35,12 +37,19 @@ pub(super) fn read(root: &Map<'_>, report: &mut Report) -> General {
         forward_fields: forward_fields(root, report),
         mutual_tls: mutual_tls(root),
         strict_paths: flag(root, "x-penstock-strict-paths", report),
+        login: login(root, report),
         cors: root.get("x-wso2-cors").and_then(|node| cors::read(node, report)),
         response_cache: response_cache(root, report),
         lifecycle,
         subscription: flag(root, "x-penstock-subscription", report).unwrap_or(!is_prototype),
         upgrades: upgrades(root, report),
     }
+}
+
+fn login(root: &Map<'_>, report: &mut Report) -> Option<(String, Place)> {
+    const NAME: &str = "x-penstock-login";
+    let node = root.get(NAME)?;
+    Some((values::text(node, NAME, report)?.to_owned(), node.place))
 }
 
 /// `x-penstock-lifecycle`, and whether it is that of a prototype, which needs no subscription.

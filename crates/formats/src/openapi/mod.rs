@@ -50,6 +50,10 @@ pub struct Defaults {
     pub applications_configured: bool,
     /// The names of `[[credential]]`.
     pub credentials: Vec<String>,
+    /// Those of them that sign requests, for one endpoint each.
+    pub signing: Vec<String>,
+    /// The names of `[[login]]`.
+    pub logins: Vec<String>,
     /// Whether a `[[user]]` is configured, whose passwords an API may accept.
     pub users_configured: bool,
     /// Whether paths with more than one interpretation are rejected, unless the file says otherwise.
@@ -67,6 +71,8 @@ impl Default for Defaults {
             issuers_configured: true,
             applications_configured: true,
             credentials: Vec::new(),
+            signing: Vec::new(),
+            logins: Vec::new(),
             users_configured: true,
             strict_paths: false,
             plans: declarative::shipped().iter().map(|plan| plan.name.clone()).collect(),

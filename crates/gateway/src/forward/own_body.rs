@@ -62,6 +62,10 @@ impl RequestBody for OwnBody {
         self.held.restart();
     }
 
+    fn held(&self) -> Option<&[u8]> {
+        Some(self.held.data())
+    }
+
     fn watch(&self) -> &Watch {
         &self.watch
     }

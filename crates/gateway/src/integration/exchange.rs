@@ -14,7 +14,7 @@ use wire::http1::{BodyFraming, Field};
 
 use super::RunEnvironment;
 use crate::artefacts::origins::{Address, Configured};
-use crate::backend_auth;
+use crate::backend_auth::{self, Subject};
 use crate::compiled::Compiled;
 use crate::fault;
 use crate::forward::{self, Balancer, Forwarding, UpstreamResponse};
@@ -246,6 +246,8 @@ impl Sender {
         let (bytes, fields, edits) = self.head.parts();
         let mut own_edits = HeadEdits::default();
         let query = address.query.map(str::as_bytes);
+        // A member of a group may have a method of its own.
+        let method = target.method.as_deref().map_or(self.method(), str::as_bytes);
         let edits = match (&target.authorization, &address.balancer.credential) {
             (None, None) => edits,
             (Some(value), None) => {
@@ -257,12 +259,18 @@ impl Sender {
             (_, Some(_)) => {
                 own_edits.clone_from(edits);
                 let (to, edits) = (&address.balancer, &mut own_edits);
-                backend_auth::apply(worker, revision, to, (query, edits), body).await?;
+                let subject = Subject {
+                    method,
+                    path: address.path.as_bytes(),
+                    query,
+                    bytes,
+                    fields,
+                    has_body: self.framing != BodyFraming::None,
+                };
+                backend_auth::apply(worker, revision, to, (&subject, edits), body).await?;
                 &own_edits
             }
         };
-        // A member of a group may have a method of its own.
-        let method = target.method.as_deref().map_or(self.method(), str::as_bytes);
         let path = address.path.as_bytes();
         let outgoing = Outgoing {
             bytes,

@@ -29,6 +29,7 @@ use crate::admission::{Admitted, admit};
 use crate::artefacts::{Integration, LOG, Service, Target, fault_of};
 use crate::client::Client;
 use crate::compiled::{Compiled, Live};
+use crate::credentials;
 use crate::cross_origin;
 use crate::exchange::Exchange;
 use crate::flow::Held;
@@ -173,6 +174,7 @@ pub(crate) async fn respond<C: Client>(
         return Ok(Response { body: ResponseBody::Held(body), ..response });
     }
     let mut head = worker.resources.copy(request);
+    credentials::hide_sessions(request, &revision.live.logins, &mut head.edits);
     head.prefix_len = prefix_len;
     if !request.peer.trusted {
         // No artefact believes what a client says of itself.

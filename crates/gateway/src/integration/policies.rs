@@ -107,9 +107,11 @@ fn request_message(
             }
         }
     }
-    let claims =
-        (operation.reads_claims && to.has_token).then(|| claims(request, &api.auth_header));
-    credentials::hide(request, api, &mut head.edits);
+    let claims = (operation.reads_claims && to.has_token).then(|| match &to.session {
+        Some(session) => claims_of(session.access_token.as_bytes()),
+        None => claims(request, &api.auth_header),
+    });
+    credentials::hide(request, api, &live.logins, &mut head.edits);
     if let Some(signer) = &live.backend_jwt {
         signer.write(to.assertion.as_deref(), &mut head.edits);
     }
@@ -137,7 +139,8 @@ fn request_message(
 /// The claims of the token, which was verified.
 fn claims(request: &Request, field: &str) -> Option<json::Document<'static>> {
     let field = request.head.find_name(&request.bytes, field.as_bytes())?;
-    let token = authenticate::bearer(field.value.of(&request.bytes)).ok()?;
+    let value = field.value.of(&request.bytes);
+    let token = authenticate::bearer(value).or_else(|_| authenticate::bound(value)).ok()?;
     claims_of(token)
 }
 

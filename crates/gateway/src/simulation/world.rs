@@ -350,6 +350,8 @@ pub(super) fn start_worker(
         upstreams,
         heavy: HeavyPool::start(0).expect("no thread is needed"),
         meters: Arc::default(),
+        proofs: Arc::default(),
+        renewals: Arc::default(),
     };
     (Worker::new(TestClock::Simulated(network.clone()), parts), asked)
 }

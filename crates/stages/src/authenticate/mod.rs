@@ -12,6 +12,7 @@ mod api_key;
 mod cache;
 mod login;
 pub mod places;
+mod proofs;
 mod refused;
 #[cfg(test)]
 mod tests;
@@ -29,6 +30,7 @@ pub use api_key::{identify_internal_key, identify_key};
 pub use cache::TokenCache;
 use cache::TokenId;
 pub use login::{Users, conclude_login, identify_login, login};
+pub use proofs::{Proofs, Proven, bound, prove};
 
 /// The outcome of [`identify`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -252,13 +254,16 @@ pub fn thumbprint(certificate: &[u8]) -> [u8; 32] {
 /// proven in the TLS handshake.
 ///
 /// # Errors
-/// [`AuthFailure::Unconfirmed`]: it has not, or the kind of proof is not supported.
+/// [`AuthFailure::Unconfirmed`]: it has not, or the kind of proof is not supported. [`AuthFailure::MissingProof`]: it needs
+/// [`prove`] instead.
 ///
 /// Source: RFC 8705 section 3.
 pub fn confirm(caller: &Caller, certificate: Option<&[u8; 32]>) -> Result<(), AuthFailure> {
     match &caller.confirmation {
         None => Ok(()),
         Some(Confirmation::Certificate(bound)) if Some(bound) == certificate => Ok(()),
+        // Presented as if it were not bound to a key.
+        Some(Confirmation::Key(_)) => Err(AuthFailure::MissingProof),
         Some(Confirmation::Certificate(_) | Confirmation::Other) => Err(AuthFailure::Unconfirmed),
     }
 }

@@ -29,6 +29,8 @@ pub enum Known {
     ContentType,
     Cookie,
     Date,
+    /// `DPoP`, a proof of RFC 9449.
+    Dpop,
     Expect,
     /// `Age`, `Expires`, `Max-Forwards`, `Pragma`, `Retry-After`, `Vary`, `Warning`.
     Control,
@@ -226,7 +228,7 @@ macro_rules! names {
 names! {
     2 => { "te" Te, }
     3 => { "age" Control, "via" Via, }
-    4 => { "host" Host, "date" Date, "vary" Control, }
+    4 => { "host" Host, "date" Date, "vary" Control, "dpop" Dpop, }
     5 => { "range" Range, "proxy" Identity, }
     6 => {
         "accept" Accept, "cookie" Cookie, "origin" Origin, "expect" Expect, "server" Server,

@@ -330,6 +330,11 @@ fn request_written_back(head: &RequestHead, bytes: &[u8]) {
     assert_eq!(again.path(&out), head.path(bytes), "normalisation is not idempotent");
     assert_eq!(again.query(&out), head.query(bytes));
     assert_eq!(again.host(&out), host);
+    if head.path(bytes).starts_with(b"/") {
+        let url = [&b"https://"[..], host, head.path(bytes), b"?x#y"].concat();
+        assert!(head.is_for(bytes, (b"https", host), &url), "its own URL");
+        assert!(!head.is_for(bytes, (b"http", host), &url), "another scheme");
+    }
     assert_eq!(again.framing(), head.framing());
     for field in again.fields() {
         let name = field.name.of(&out);

@@ -172,6 +172,13 @@ impl RequestHead {
         self.host.of(buf)
     }
 
+    /// Whether `url`, an absolute one whose query and fragment do not count, is that of a request that came by `scheme` for
+    /// `host`. Paths are compared as [`Self::path`] has them.
+    #[must_use]
+    pub fn is_for(&self, buf: &[u8], (scheme, host): (&[u8], &[u8]), url: &[u8]) -> bool {
+        target::is_same(url, scheme, host, self.path(buf))
+    }
+
     #[must_use]
     pub fn version(&self) -> Version {
         self.version

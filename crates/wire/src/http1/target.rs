@@ -104,6 +104,27 @@ fn absolute_form(
     Ok(Target { authority: Some((authority, port)), path, ambiguous, query })
 }
 
+/// Whether `url` has this scheme, an equivalent authority, and a path that is normalised to `path`.
+pub(super) fn is_same(url: &[u8], scheme: &[u8], host: &[u8], path: &[u8]) -> bool {
+    let end = url.iter().position(|byte| matches!(byte, b'?' | b'#')).unwrap_or(url.len());
+    let url = url.get(..end).unwrap_or_default();
+    let is_scheme = starts_with(url, scheme)
+        && url.get(scheme.len()..).is_some_and(|rest| rest.starts_with(b"://"));
+    let Ok(end) = u32::try_from(url.len()) else { return false };
+    if !is_scheme || !url.iter().all(u8::is_ascii_graphic) {
+        return false;
+    }
+    let (mut scratch, whole) = (Vec::new(), Span { start: 0, end });
+    let Ok(target) = absolute_form(url, whole, Method::Get, &mut scratch) else { return false };
+    let found = match target.path {
+        Path::Sent(span) => span.of(url),
+        Path::Changed => &scratch,
+        Path::Root => b"/",
+        Path::Asterisk => b"*",
+    };
+    found == path && target.authority.is_some_and(|(at, port)| agree(at.of(url), port, host))
+}
+
 fn split_query(buf: &[u8], whole: Span) -> (Span, Option<Span>) {
     let mark = memchr::memchr(b'?', whole.of(buf)).and_then(|at| u32::try_from(at).ok());
     match mark.map(|at| whole.start.saturating_add(at)) {

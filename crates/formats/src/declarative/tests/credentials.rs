@@ -1,4 +1,4 @@
-//! `[[user]]` and `[[credential]]`.
+//! `[[user]]`, `[[login]]` and `[[credential]]`.
 
 use super::gateway;
 
@@ -42,6 +42,16 @@ fn what_is_wrong_with_credentials_is_reported_without_secrets() {
         (of(&format!("{key}\nheader = \"a b\"")), "7:10: cannot carry"),
         (of(&format!("{key}\nheader = \"Host\"")), "7:10: cannot carry"),
         (of(&format!("{key}\nheader = \"\"")), "3:1: either; 7:10: empty"),
+        (
+            of("type = \"aws\""),
+            "3:1: no `access_key_id`; 3:1: no `region`; 3:1: no `secret_access_key`; 3:1: no `service`",
+        ),
+        (
+            of(
+                "type = \"aws\"\naccess_key_id = \"a\"\nsecret_access_key = { env = \"SHARED\" }\nregion = \"a/b\"\nservice = \"s3\"",
+            ),
+            "8:10: part of a signature",
+        ),
         (of(oauth), "3:1: no `token_url`"),
         (of(&format!("{oauth}\ntoken_url = \"http://a/t\"")), "8:13: over http"),
         (
@@ -52,6 +62,43 @@ fn what_is_wrong_with_credentials_is_reported_without_secrets() {
             ),
             "9:8: duplicate credential `a`",
         ),
+    ] {
+        gateway(&lines, expect);
+    }
+}
+
+#[test]
+fn what_is_wrong_with_logins_is_reported() {
+    const ISSUER: &str = "[[issuer]]\nissuer = \"https://a/t\"\n";
+    const LOGIN: &str = "[[login]]\nname = \"staff\"\nissuer = \"https://a/t\"\n\
+        client_id = \"b\"\nclient_secret = { env = \"SHARED\" }\n";
+    let with = |more: &str| format!("{ISSUER}{LOGIN}{more}");
+    for (lines, expect) in [
+        (with(""), ""),
+        (
+            with("scopes = [\"read\", \"offline_access\"]\nsession_s = 60\nafter_logout = \"/a\""),
+            "",
+        ),
+        (with("authorize_url = \"https://a/a\"\ntoken_url = \"https://a/t\""), ""),
+        (
+            "[[login]]".to_owned(),
+            "3:1: no `client_id`; 3:1: no `client_secret`; 3:1: no `issuer`; 3:1: no `name`",
+        ),
+        (LOGIN.to_owned(), "5:10: no [[issuer]]"),
+        (with("").replace("staff", "Staff"), "6:8: cookie"),
+        (with("").replace("staff", ""), "6:8: empty"),
+        (
+            with("").replace("https://a/t\"\nclient", "http://a/t\"\nclient"),
+            "7:10: no [[issuer]]; 7:10: over http",
+        ),
+        (with("scopes = [\"read write\"]"), "10:11: one scope"),
+        (with("after_logout = \"//b\""), "10:16: path"),
+        (with("after_logout = \"https://b\""), "10:16: path"),
+        (with("authorize_url = \"https://a/a\""), "5:1: some"),
+        (with("logout_url = \"https://a/a\""), "5:1: some"),
+        (with("authorize_url = \"http://a/a\"\ntoken_url = \"https://a/t\""), "10:17: over http"),
+        (with("session_s = 0"), "10:13: session_s"),
+        (with(LOGIN), "11:8: duplicate login `staff`"),
     ] {
         gateway(&lines, expect);
     }

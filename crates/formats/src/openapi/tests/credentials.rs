@@ -177,7 +177,7 @@ fn an_operation_may_accept_passwords() {
 fn backend(written: &str, expect: &str) -> Option<BackendAuth> {
     let text = format!(
         "openapi: 3.0.3\ninfo: {{title: A, version: 1}}\npaths: {{/*: {{get: {{}}}}}}\nsecurity: []\n\
-         x-wso2-production-endpoints: {{urls: ['http://b'], securityConfig: {written}}}\n"
+         x-wso2-production-endpoints: {{urls: ['https://b'],securityConfig: {written}}}\n"
     );
     let defaults = Defaults { credentials: vec!["orders".to_owned()], ..DEFAULTS.clone() };
     let outcome = read("api.yaml".as_ref(), text.as_bytes(), &no_files, &defaults);
@@ -251,5 +251,60 @@ fn what_is_wrong_with_a_credential_of_the_gateway_is_reported() {
         ),
     ] {
         assert_eq!(backend(written, expect), None, "{written}");
+    }
+}
+
+#[test]
+fn a_credential_that_is_sent_in_clear_is_a_warning() {
+    for (url, expect) in [
+        ("http://b:80/c", "5:72: warning: over http"),
+        ("http://127.0.0.1/", ""),
+        ("https://b", ""),
+    ] {
+        let text = format!(
+            "openapi: 3.0.3\ninfo: {{title: A, version: 1}}\npaths: {{/*: {{get: {{}}}}}}\nsecurity: []\n\
+             x-wso2-production-endpoints: {{urls: ['{url}'], securityConfig: {{credential: orders}}}}\n"
+        );
+        let defaults = Defaults { credentials: vec!["orders".to_owned()], ..DEFAULTS.clone() };
+        let outcome = read("api.yaml".as_ref(), text.as_bytes(), &no_files, &defaults);
+        assert_lines(&shown(&outcome), expect);
+    }
+}
+
+#[test]
+fn a_signature_is_for_a_set_of_one_endpoint() {
+    for (urls, expect) in [
+        ("'https://b'", ""),
+        ("'https://b', 'https://c'", "5:101: error: a signature is for one endpoint"),
+    ] {
+        let text = format!(
+            "openapi: 3.0.3\ninfo: {{title: A, version: 1}}\npaths: {{/*: {{get: {{}}}}}}\nsecurity: []\n\
+             x-wso2-production-endpoints: {{type: load_balance, urls: [{urls}], securityConfig: {{credential: lake}}}}\n"
+        );
+        let names = vec!["lake".to_owned()];
+        let (credentials, signing) = (names.clone(), names);
+        let defaults = Defaults { credentials, signing, ..DEFAULTS.clone() };
+        let outcome = read("api.yaml".as_ref(), text.as_bytes(), &no_files, &defaults);
+        assert_lines(&shown(&outcome), expect);
+    }
+}
+
+#[test]
+fn an_api_may_name_a_login() {
+    let defaults = Defaults { logins: vec!["staff".to_owned()], ..DEFAULTS.clone() };
+    for (line, login, expect) in [
+        ("", None, ""),
+        ("x-penstock-login: staff", Some("staff"), ""),
+        ("x-penstock-login: stuff", None, "5:19: error: undefined login `stuff`"),
+        ("x-penstock-login: [staff]", None, "5:19: error: `x-penstock-login`"),
+    ] {
+        let text = format!(
+            "openapi: 3.0.3\ninfo: {{title: A, version: 1}}\npaths: {{/*: {{get: {{}}}}}}\n\
+             servers: [{{url: 'https://b/c'}}]\n{line}\n"
+        );
+        let outcome = read("api.yaml".as_ref(), text.as_bytes(), &no_files, &defaults);
+        assert_lines(&shown(&outcome), expect);
+        let found = outcome.api.and_then(|api| api.login);
+        assert_eq!(found.as_deref(), login, "{line}");
     }
 }

@@ -1,0 +1,207 @@
+//! The logins of a revision, what a worker knows of their providers, and the sessions that the process renews.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use base::limits::{LOGIN_DISCOVERY_S, LOGIN_PAUSE_S, SESSION_RENEWED_S, SESSIONS_RENEWED_MAX};
+use jose::{SealingKeys, SignInEndpoints};
+use model::Login;
+use stages::sign_in::{self, Session};
+use tokio::sync::watch;
+
+/// What the paths of all logins begin with.
+const PREFIX: &[u8] = b"/.login/";
+const SECOND_US: u64 = 1_000_000;
+
+/// `[[login]]`, with its keys.
+#[derive(Debug)]
+pub(crate) struct Provider {
+    pub(crate) login: Arc<Login>,
+    pub(crate) keys: SealingKeys,
+}
+
+/// Those of a revision.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Logins(Arc<[Provider]>);
+
+impl Logins {
+    /// A login whose key cannot be used is left out: nobody can sign in there.
+    pub(crate) fn new(logins: &[Arc<Login>]) -> Self {
+        let provider = |login: &Arc<Login>| {
+            let keys = SealingKeys::new(&login.key);
+            let problem = |error| tracing::error!(login = login.name, %error, "no key for cookies");
+            Some(Provider { login: Arc::clone(login), keys: keys.map_err(problem).ok()? })
+        };
+        Self(logins.iter().filter_map(provider).collect())
+    }
+
+    pub(crate) fn find(&self, name: &[u8]) -> Option<&Provider> {
+        self.0.iter().find(|provider| provider.login.name.as_bytes() == name)
+    }
+
+    /// Whether a path is one of the gateway's own for them: `/.login/NAME/ACTION`.
+    pub(crate) fn own(&self, path: &[u8]) -> bool {
+        !self.0.is_empty() && path.starts_with(PREFIX)
+    }
+
+    /// The login and the action of such a path.
+    pub(crate) fn action<'p>(&self, path: &'p [u8]) -> Option<(&Provider, &'p [u8])> {
+        let rest = path.strip_prefix(PREFIX)?;
+        let slash = rest.iter().position(|byte| *byte == b'/')?;
+        let (name, action) = rest.split_at_checked(slash)?;
+        Some((self.find(name)?, action))
+    }
+
+    pub(crate) fn have_cookies(&self) -> bool {
+        !self.0.is_empty()
+    }
+
+    /// Whether a cookie is one of theirs, which no upstream gets: browsers send it to all APIs of a host.
+    pub(crate) fn own_cookie(&self, pair: &[u8]) -> bool {
+        self.have_cookies() && sign_in::is_cookie(pair)
+    }
+}
+
+/// The endpoints of a provider. `None`: they could not be discovered.
+type Discovered = Option<Rc<SignInEndpoints>>;
+
+/// A worker's.
+#[derive(Debug, Default)]
+pub(crate) struct SignIns {
+    pub(crate) renewals: Arc<Renewals>,
+    /// By issuer; until when, on the worker's clock.
+    endpoints: RefCell<HashMap<String, (Discovered, u64)>>,
+}
+
+impl SignIns {
+    pub(crate) fn new(renewals: Arc<Renewals>) -> Self {
+        Self { renewals, endpoints: RefCell::default() }
+    }
+
+    /// The endpoints that were discovered; inside, `None`: that failed just before.
+    pub(crate) fn endpoints(&self, issuer: &str, now_us: u64) -> Option<Discovered> {
+        let all = self.endpoints.borrow();
+        let (known, _) = all.get(issuer).filter(|(_, until_us)| now_us < *until_us)?;
+        Some(known.clone())
+    }
+
+    pub(crate) fn discovered(&self, issuer: &str, found: Option<Rc<SignInEndpoints>>, now_us: u64) {
+        let valid_s = if found.is_some() { LOGIN_DISCOVERY_S } else { LOGIN_PAUSE_S };
+        let mut all = self.endpoints.borrow_mut();
+        // Only configured issuers are asked for; those of earlier configurations leave.
+        all.retain(|_, (_, until_us)| now_us < *until_us);
+        let until_us = now_us.saturating_add(valid_s.saturating_mul(SECOND_US));
+        all.insert(issuer.to_owned(), (found, until_us));
+    }
+}
+
+/// What a request for new tokens resulted in.
+#[derive(Clone, Debug)]
+pub(crate) enum Renewal {
+    Renewed(Arc<Session>),
+    /// The provider has ended the session.
+    Refused,
+    /// The provider did not respond.
+    Failed,
+}
+
+/// The sessions whose tokens are renewed, or were just before, by the SHA-256 of their refresh token. They are shared by the
+/// workers: many providers take a refresh token that is presented twice for stolen.
+#[derive(Debug, Default)]
+pub(crate) struct Renewals(Mutex<HashMap<[u8; 32], Entry>>);
+
+#[derive(Debug)]
+struct Entry {
+    outcome: watch::Receiver<Option<Renewal>>,
+    until_us: u64,
+}
+
+pub(crate) enum Joined {
+    /// Another request renews it, or has.
+    Other(watch::Receiver<Option<Renewal>>),
+    /// Whoever gets this has to renew it.
+    First(watch::Sender<Option<Renewal>>),
+    /// Too many are remembered.
+    Full,
+}
+
+impl Renewals {
+    pub(crate) fn join(&self, key: [u8; 32], now_us: u64) -> Joined {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_over = |entry: &Entry| {
+            let is_abandoned = entry.outcome.has_changed().is_err();
+            now_us >= entry.until_us || is_abandoned && entry.outcome.borrow().is_none()
+        };
+        if let Some(entry) = all.get(&key).filter(|entry| !is_over(entry)) {
+            return Joined::Other(entry.outcome.clone());
+        }
+        if all.len() >= SESSIONS_RENEWED_MAX {
+            all.retain(|_, entry| !is_over(entry));
+        }
+        if all.len() >= SESSIONS_RENEWED_MAX {
+            return Joined::Full;
+        }
+        let (sender, outcome) = watch::channel(None);
+        all.insert(key, Entry { outcome, until_us: until_us(now_us, SESSION_RENEWED_S) });
+        Joined::First(sender)
+    }
+
+    /// Tells everybody. A failure is not remembered for long.
+    pub(crate) fn end(
+        &self,
+        key: [u8; 32],
+        sender: &watch::Sender<Option<Renewal>>,
+        renewal: Renewal,
+        now_us: u64,
+    ) {
+        let valid_s = match &renewal {
+            Renewal::Renewed(_) | Renewal::Refused => SESSION_RENEWED_S,
+            Renewal::Failed => LOGIN_PAUSE_S,
+        };
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(entry) = all.get_mut(&key) {
+            entry.until_us = until_us(now_us, valid_s);
+        }
+        drop(all);
+        sender.send_replace(Some(renewal));
+    }
+}
+
+fn until_us(now_us: u64, valid_s: u64) -> u64 {
+    now_us.saturating_add(valid_s.saturating_mul(SECOND_US))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_request_renews_a_session_and_others_get_its_outcome_for_a_while() {
+        let (renewals, key) = (Renewals::default(), [7; 32]);
+        let Joined::First(sender) = renewals.join(key, 0) else { panic!("nobody renews it") };
+        let Joined::Other(outcome) = renewals.join(key, 1) else { panic!("it is renewed twice") };
+        assert!(outcome.borrow().is_none());
+        assert!(matches!(renewals.join([8; 32], 1), Joined::First(_)), "another session");
+        renewals.end(key, &sender, Renewal::Refused, 2);
+        drop(sender);
+        assert!(matches!(*outcome.borrow(), Some(Renewal::Refused)));
+        let remembered_us = SESSION_RENEWED_S * SECOND_US;
+        assert!(matches!(renewals.join(key, 1 + remembered_us), Joined::Other(_)));
+        let Joined::First(sender) = renewals.join(key, 2 + remembered_us) else {
+            panic!("it is remembered for too long")
+        };
+        renewals.end(key, &sender, Renewal::Failed, 0);
+        drop(sender);
+        assert!(matches!(renewals.join(key, LOGIN_PAUSE_S * SECOND_US - 1), Joined::Other(_)));
+        let Joined::First(sender) = renewals.join(key, LOGIN_PAUSE_S * SECOND_US) else {
+            panic!("a failure is remembered for too long")
+        };
+        drop(sender);
+        assert!(
+            matches!(renewals.join(key, LOGIN_PAUSE_S * SECOND_US), Joined::First(_)),
+            "it was abandoned"
+        );
+    }
+}

@@ -1,0 +1,174 @@
+//! The gateway's own resources of a login: where a browser returns to from the provider, and where its user signs out.
+
+use std::borrow::Cow;
+use std::rc::Rc;
+
+use base::Method;
+use base::limits::{KEY_SET_WAIT_MS_MAX, LOGIN_MS_MAX};
+use model::{Denial, Fault};
+use percent_encoding::{percent_decode, percent_encode};
+use stages::authenticate::places;
+use stages::sign_in::{Attempt, Cookies, IdTokenProblem, Session, check_id_token};
+
+use super::{cookie, give, is_own, is_secure, open, origin, provider, redirect_uri};
+use crate::client::Client;
+use crate::compiled::Compiled;
+use crate::exchange::Exchange;
+use crate::forward::fetch::FORM;
+use crate::message::Request;
+use crate::request_body::{Unwanted, while_wanted};
+use crate::response::Response;
+use crate::sessions::Provider;
+use crate::worker::Worker;
+
+/// The response to a request for `/.login/NAME/ACTION`.
+///
+/// # Errors
+/// There is no such resource, or the sign-in has failed; or the client left meanwhile.
+pub(crate) async fn respond<C: Client>(
+    exchange: &mut Exchange<'_>,
+    revision: &Rc<Compiled>,
+    client: &mut C,
+) -> Result<Response, Box<Fault>> {
+    let request = exchange.request;
+    let is_get = request.head.method() == Method::Get;
+    let action = revision.live.logins.action(request.head.path(&request.bytes));
+    let location = match action {
+        Some((provider, b"/callback")) if is_get => {
+            callback(exchange, revision, provider, client).await?
+        }
+        Some((provider, b"/logout")) if is_get || request.head.method() == Method::Post => {
+            logout(exchange, revision, provider, client).await?
+        }
+        Some(_) | None => return Err(Fault::Denied(Denial::NoResource).into()),
+    };
+    let lines = format!(
+        "Location: {location}\r\nCache-Control: no-store\r\nReferrer-Policy: no-referrer\r\n"
+    );
+    Ok(exchange.worker.own_response_with(303, lines.as_bytes()))
+}
+
+/// The browser is back. Returns where it goes on.
+async fn callback<C: Client>(
+    exchange: &mut Exchange<'_>,
+    revision: &Rc<Compiled>,
+    provider: &Provider,
+    client: &mut C,
+) -> Result<String, Box<Fault>> {
+    let (worker, request) = (exchange.worker, exchange.request);
+    let login = &provider.login;
+    let failed = |problem: &str| {
+        tracing::warn!(login = login.name, problem, "a sign-in has failed");
+        Box::new(Fault::Denied(Denial::SignInFailed))
+    };
+    let parameter = |name| parameter(request, name);
+    let state = parameter("state").ok_or_else(|| failed("there is no `state`"))?;
+    let secure = is_secure(request).ok_or_else(|| failed("the browser does not use https"))?;
+    let cookies = Cookies::of(&login.name, secure);
+    let sealed = cookies.attempt(&state, |name| cookie(request, name));
+    let now = worker.resources.exact();
+    let attempt =
+        sealed.and_then(|sealed| Attempt::open(&provider.keys, &login.name, (sealed, &state), now));
+    let attempt =
+        attempt.ok_or_else(|| failed("the browser has not begun it here, or too long ago"))?;
+    cookies.remove_attempt(&attempt.state, &mut exchange.lines);
+    // Source: RFC 9207 section 2.4.
+    if parameter("iss").is_some_and(|iss| *iss != *login.issuer.as_bytes()) {
+        return Err(failed("the response is that of another issuer"));
+    }
+    if parameter("error").is_some() {
+        return Err(failed("the provider or its user has refused"));
+    }
+    let code = parameter("code").ok_or_else(|| failed("there is no `code`"))?;
+    let redirect_uri = redirect_uri(request, provider);
+    let redeemed =
+        provider::redeem(worker, revision, provider, (&code, &attempt.verifier, &redirect_uri));
+    client.watch().set(worker.resources.deadline_us(LOGIN_MS_MAX.saturating_mul(3)));
+    let issued = match while_wanted(client, redeemed).await {
+        Ok(issued) => issued.map_err(|problem| failed(&problem.to_string()))?,
+        Err(Unwanted::TimeUp) => return Err(failed("the provider did not respond")),
+        Err(Unwanted::Left(fault)) => return Err(fault),
+    };
+    let id_token = issued.id_token.as_deref().unwrap_or_default();
+    let checked = check(worker, revision, provider, (id_token, &attempt.nonce), client).await?;
+    checked.map_err(|problem| failed(&format!("the ID token is rejected: {problem}")))?;
+    give(exchange, provider, &Session::begin(issued, login, worker.resources.exact()))?;
+    Ok(attempt.target)
+}
+
+/// Checks an ID token, if need be with newer keys of its issuer.
+async fn check<C: Client>(
+    worker: &Worker,
+    revision: &Rc<Compiled>,
+    provider: &Provider,
+    (id_token, nonce): (&str, &str),
+    client: &mut C,
+) -> Result<Result<(), &'static str>, Box<Fault>> {
+    let now = worker.resources.exact();
+    let check = |revision: &Compiled| {
+        let issuers = revision.routes.issuers();
+        check_id_token(id_token.as_bytes(), &provider.login, nonce, issuers, now)
+    };
+    let number = match check(revision) {
+        Ok(()) => return Ok(Ok(())),
+        Err(IdTokenProblem::Invalid(problem)) => return Ok(Err(problem)),
+        Err(IdTokenProblem::UnknownKey(number)) => number,
+    };
+    let issuer = revision.routes.issuers().get(number);
+    let asked = issuer
+        .and_then(|issuer| worker.questions.key_set(&issuer.name, worker.resources.coarse_us()));
+    if let Some(asked) = asked {
+        client.watch().set(worker.resources.deadline_us(KEY_SET_WAIT_MS_MAX));
+        if let Err(Unwanted::Left(fault)) = while_wanted(client, asked.answer()).await {
+            return Err(fault);
+        }
+    }
+    Ok(match check(&worker.compiled()) {
+        Ok(()) => Ok(()),
+        Err(IdTokenProblem::Invalid(problem)) => Err(problem),
+        Err(IdTokenProblem::UnknownKey(_)) => Err("no key of the issuer has its `kid`"),
+    })
+}
+
+/// Ends the session of the browser. Returns where it goes on: to the provider, if that has a place for it.
+async fn logout<C: Client>(
+    exchange: &mut Exchange<'_>,
+    revision: &Rc<Compiled>,
+    provider: &Provider,
+    client: &mut C,
+) -> Result<String, Box<Fault>> {
+    let (worker, request) = (exchange.worker, exchange.request);
+    let secure = is_secure(request).filter(|_| is_own(request));
+    let Some(secure) = secure else { return Err(Fault::Denied(Denial::CrossSite).into()) };
+    let login = &provider.login;
+    let session = open(request, provider, worker);
+    Cookies::of(&login.name, secure).remove_session(&mut exchange.lines);
+    client.watch().set(worker.resources.deadline_us(LOGIN_MS_MAX));
+    let endpoints =
+        match while_wanted(client, provider::endpoints(worker, revision, provider)).await {
+            Ok(endpoints) => endpoints,
+            Err(Unwanted::TimeUp) => None,
+            Err(Unwanted::Left(fault)) => return Err(fault),
+        };
+    let logout = endpoints.and_then(|endpoints| endpoints.logout.clone());
+    let id_token = session.and_then(|session| session.id_token);
+    let (Some(logout), Some(id_token)) = (logout, id_token) else {
+        return Ok(login.after_logout.clone());
+    };
+    let encoded = |text: &str| percent_encode(text.as_bytes(), FORM).to_string();
+    let after = format!("{}{}", origin(request), login.after_logout);
+    let separator = if logout.contains('?') { '&' } else { '?' };
+    Ok(format!(
+        "{logout}{separator}id_token_hint={}&client_id={}&post_logout_redirect_uri={}",
+        encoded(&id_token),
+        encoded(&login.client_id),
+        encoded(&after),
+    ))
+}
+
+/// A parameter of the query, decoded. One that occurs twice is none.
+fn parameter<'r>(request: &'r Request, name: &str) -> Option<Cow<'r, [u8]>> {
+    let query = request.head.query(&request.bytes).unwrap_or_default();
+    let value = places::only(places::parameters(query), name).ok().flatten()?;
+    Some(Cow::from(percent_decode(value)))
+}

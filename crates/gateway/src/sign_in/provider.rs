@@ -1,0 +1,116 @@
+//! What the gateway asks the provider of a login, as a client of its own.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use base::limits::{INTROSPECTION_BYTES_MAX, LOGIN_MS_MAX};
+use jose::{IssuedTokens, SignInEndpoints};
+use percent_encoding::percent_encode;
+use stages::sign_in::Session;
+
+use crate::compiled::Compiled;
+use crate::form_post::{self, Form, Problem};
+use crate::forward::fetch::{self, Bounds, FORM};
+use crate::sessions::{Provider, Renewal};
+use crate::worker::Worker;
+
+/// The endpoints of the provider. `None`: they cannot be discovered now, which is logged.
+pub(super) async fn endpoints(
+    worker: &Worker,
+    revision: &Compiled,
+    provider: &Provider,
+) -> Option<Rc<SignInEndpoints>> {
+    if let Some(endpoints) = &provider.login.endpoints {
+        return Some(Rc::new(endpoints.clone()));
+    }
+    let issuer = &provider.login.issuer;
+    if let Some(known) = worker.sign_ins.endpoints(issuer, worker.resources.now_us()) {
+        return known;
+    }
+    let found = discover(worker, revision, issuer).await;
+    let found = found.map_err(|problem| {
+        tracing::warn!(login = provider.login.name, problem, "the provider cannot be discovered");
+    });
+    let found = found.ok().map(Rc::new);
+    worker.sign_ins.discovered(issuer, found.clone(), worker.resources.now_us());
+    found
+}
+
+/// Source: OpenID Connect Discovery section 4.
+async fn discover(
+    worker: &Worker,
+    revision: &Compiled,
+    issuer: &str,
+) -> Result<SignInEndpoints, String> {
+    let url = format!("{}/.well-known/openid-configuration", issuer.trim_end_matches('/'));
+    let (endpoint, target) = fetch::endpoint(&url)?;
+    let own = (&worker.resources, &worker.pools);
+    let bounds = Bounds { bytes_max: INTROSPECTION_BYTES_MAX, total_ms: LOGIN_MS_MAX };
+    let tls = &revision.live.client_tls;
+    let fetched = fetch::within(own, endpoint, (&target, None), tls, bounds).await;
+    let fetched = fetched.map_err(|error| error.to_string())?;
+    if fetched.status != 200 {
+        return Err(format!("the server responded with status {}", fetched.status));
+    }
+    jose::sign_in_endpoints(&fetched.body, issuer)
+}
+
+/// The tokens for a code.
+pub(super) async fn redeem(
+    worker: &Worker,
+    revision: &Compiled,
+    provider: &Provider,
+    (code, verifier, redirect_uri): (&[u8], &str, &str),
+) -> Result<IssuedTokens, Problem> {
+    let text = format!(
+        "grant_type=authorization_code&code={}&redirect_uri={}&code_verifier={}",
+        percent_encode(code, FORM),
+        percent_encode(redirect_uri.as_bytes(), FORM),
+        percent_encode(verifier.as_bytes(), FORM),
+    );
+    issued(worker, revision, provider, &text).await
+}
+
+/// The session with new tokens.
+pub(super) async fn renew(
+    worker: &Worker,
+    revision: &Compiled,
+    login: &str,
+    session: &Session,
+) -> Renewal {
+    let Some(provider) = revision.live.logins.find(login.as_bytes()) else {
+        return Renewal::Refused;
+    };
+    let refresh_token = session.refresh_token.as_deref().unwrap_or_default();
+    let refresh_token = percent_encode(refresh_token.as_bytes(), FORM);
+    let text = format!("grant_type=refresh_token&refresh_token={refresh_token}");
+    match issued(worker, revision, provider, &text).await {
+        Ok(issued) => Renewal::Renewed(Arc::new(session.renewed(issued, worker.resources.exact()))),
+        // `invalid_grant`. Source: RFC 6749 section 5.2.
+        Err(Problem::Status(400)) => Renewal::Refused,
+        Err(problem) => {
+            tracing::warn!(login, %problem, "a session could not be renewed");
+            Renewal::Failed
+        }
+    }
+}
+
+async fn issued(
+    worker: &Worker,
+    revision: &Compiled,
+    provider: &Provider,
+    text: &str,
+) -> Result<IssuedTokens, Problem> {
+    let endpoints = endpoints(worker, revision, provider).await;
+    let endpoints = endpoints.ok_or(Problem::Other("its endpoints are unknown".to_owned()))?;
+    let login = &provider.login;
+    let form = Form {
+        url: &endpoints.token,
+        client: (&login.client_id, &login.client_secret),
+        text,
+        bytes_max: INTROSPECTION_BYTES_MAX,
+        total_ms: LOGIN_MS_MAX,
+    };
+    let response = form_post::send(worker, revision, &form).await?;
+    jose::issued_tokens(&response).map_err(|error| Problem::Other(error.to_string()))
+}

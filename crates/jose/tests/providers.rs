@@ -1,0 +1,100 @@
+//! The discovery documents and access tokens of identity providers, in their shapes, which docs/credentials.md describes.
+//!
+//! Source: the published documents and token references of Keycloak, Microsoft Entra ID and Auth0.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use penstock_jose::{Claims, jwks_uri, sign_in_endpoints};
+
+/// The issuer, where its keys are, where its users sign in and out.
+#[track_caller]
+fn check_document(document: &str, issuer: &str, expect: [&str; 4]) {
+    let [keys, authorize, token, logout] = expect;
+    assert_eq!(jwks_uri(document.as_bytes(), issuer).as_deref(), Ok(keys));
+    let found = sign_in_endpoints(document.as_bytes(), issuer).unwrap();
+    assert_eq!((found.authorize.as_str(), found.token.as_str()), (authorize, token));
+    assert_eq!(found.logout.as_deref().unwrap_or_default(), logout);
+}
+
+/// `CLIENT SUBJECT AUDIENCES SCOPES`
+#[track_caller]
+fn check_token(claims: &str, expect: &str) {
+    let claims = Claims::parse(claims.as_bytes()).unwrap();
+    assert!(!claims.is_id_token && claims.confirmation.is_none());
+    let client = claims.client_id.or(claims.azp).unwrap_or_default();
+    let (audiences, scopes) = (claims.aud.join(","), claims.scopes.join(","));
+    let subject = claims.sub.unwrap_or_default();
+    assert_eq!(format!("{client} {subject} {audiences} {scopes}"), expect);
+}
+
+#[test]
+fn keycloak() {
+    let document = r#"{
+        "issuer": "https://id.example/realms/staff",
+        "authorization_endpoint": "https://id.example/realms/staff/protocol/openid-connect/auth",
+        "token_endpoint": "https://id.example/realms/staff/protocol/openid-connect/token",
+        "introspection_endpoint": "https://id.example/realms/staff/protocol/openid-connect/token/introspect",
+        "end_session_endpoint": "https://id.example/realms/staff/protocol/openid-connect/logout",
+        "jwks_uri": "https://id.example/realms/staff/protocol/openid-connect/certs",
+        "mtls_endpoint_aliases": {"token_endpoint": "https://id.example/mtls"},
+        "dpop_signing_alg_values_supported": ["ES256"]
+    }"#;
+    let at = |path: &str| format!("https://id.example/realms/staff/protocol/openid-connect/{path}");
+    let expect = [at("certs"), at("auth"), at("token"), at("logout")];
+    let expect = expect.each_ref().map(String::as_str);
+    check_document(document, "https://id.example/realms/staff", expect);
+    let token = r#"{"exp":1,"iat":1,"jti":"onrtac:1","iss":"https://id.example/realms/staff","aud":["orders","account"],
+        "sub":"3f1c","typ":"Bearer","azp":"web","sid":"8d","acr":"1","allowed-origins":["https://app.example"],
+        "realm_access":{"roles":["offline_access"]},"resource_access":{"account":{"roles":["view-profile"]}},
+        "scope":"openid profile orders","email_verified":true,"preferred_username":"ann"}"#;
+    check_token(token, "web 3f1c orders,account openid,profile,orders");
+}
+
+#[test]
+fn entra_id() {
+    let document = r#"{
+        "token_endpoint": "https://login.microsoftonline.com/11111111-2222/oauth2/v2.0/token",
+        "jwks_uri": "https://login.microsoftonline.com/11111111-2222/discovery/v2.0/keys",
+        "issuer": "https://login.microsoftonline.com/11111111-2222/v2.0",
+        "request_uri_parameter_supported": false,
+        "authorization_endpoint": "https://login.microsoftonline.com/11111111-2222/oauth2/v2.0/authorize",
+        "end_session_endpoint": "https://login.microsoftonline.com/11111111-2222/oauth2/v2.0/logout",
+        "kerberos_endpoint": "https://login.microsoftonline.com/11111111-2222/kerberos",
+        "tenant_region_scope": "EU", "cloud_instance_name": "microsoftonline.com"
+    }"#;
+    let at = |path: &str| format!("https://login.microsoftonline.com/11111111-2222/{path}");
+    let expect =
+        ["discovery/v2.0/keys", "oauth2/v2.0/authorize", "oauth2/v2.0/token", "oauth2/v2.0/logout"];
+    let expect = expect.map(at);
+    let expect = expect.each_ref().map(String::as_str);
+    check_document(document, "https://login.microsoftonline.com/11111111-2222/v2.0", expect);
+    // That of all tenants is the document of nobody's issuer.
+    let common = document.replace("11111111-2222/v2.0\",", "{tenantid}/v2.0\",");
+    assert!(jwks_uri(common.as_bytes(), "https://login.microsoftonline.com/common/v2.0").is_err());
+    let token = r#"{"aud":"6e74172b","iss":"https://login.microsoftonline.com/11111111-2222/v2.0","iat":1,"nbf":1,"exp":1,
+        "aio":"A","azp":"43e9","azpacr":"1","name":"Ann","oid":"c3","rh":"I","scp":"Orders.Read Orders.Write","sub":"HK",
+        "tid":"11111111-2222","uti":"f","ver":"2.0"}"#;
+    check_token(token, "43e9 HK 6e74172b Orders.Read,Orders.Write");
+}
+
+#[test]
+fn auth0() {
+    let document = r#"{
+        "issuer": "https://tenant.eu.auth0.com/",
+        "authorization_endpoint": "https://tenant.eu.auth0.com/authorize",
+        "token_endpoint": "https://tenant.eu.auth0.com/oauth/token",
+        "end_session_endpoint": "https://tenant.eu.auth0.com/oidc/logout",
+        "jwks_uri": "https://tenant.eu.auth0.com/.well-known/jwks.json"
+    }"#;
+    let at = |path: &str| format!("https://tenant.eu.auth0.com/{path}");
+    let expect = [".well-known/jwks.json", "authorize", "oauth/token", "oidc/logout"].map(at);
+    let expect = expect.each_ref().map(String::as_str);
+    check_document(document, "https://tenant.eu.auth0.com/", expect);
+    assert!(jwks_uri(document.as_bytes(), "https://tenant.eu.auth0.com").is_err(), "the slash");
+    let own = r#"{"iss":"https://tenant.eu.auth0.com/","sub":"auth0|12","aud":["https://orders.example","https://tenant.eu.auth0.com/userinfo"],
+        "azp":"K1AU","exp":1,"iat":1,"scope":"openid read:orders","permissions":["read:orders"]}"#;
+    let audiences = "https://orders.example,https://tenant.eu.auth0.com/userinfo";
+    check_token(own, &format!("K1AU auth0|12 {audiences} openid,read:orders"));
+    let standard = r#"{"iss":"https://tenant.eu.auth0.com/","sub":"K1AU@clients","aud":"https://orders.example","client_id":"K1AU",
+        "exp":1,"iat":1,"jti":"7","scope":"read:orders"}"#;
+    check_token(standard, "K1AU K1AU@clients https://orders.example read:orders");
+}

@@ -1,0 +1,162 @@
+//! DPoP: a client proves with each request that it has the key to which its token is bound. Source: RFC 9449.
+//!
+//! A proof is for one request, and is remembered by the whole process until it is too old to be accepted again.
+
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+
+use base::Now;
+use base::limits::{PROOF_AGE_S_MAX, PROOF_AHEAD_S_MAX, PROOF_SHARDS, PROOFS_MAX, TOKEN_BYTES_MAX};
+use jose::Proof;
+use model::AuthFailure;
+
+use super::credentials_of;
+
+/// Extracts the token from the value of the credential's header field, as [`super::bearer`] does, of the scheme `DPoP`.
+///
+/// # Errors
+/// [`AuthFailure::UnsupportedScheme`] for another scheme; [`AuthFailure::TokenTooLong`].
+///
+/// Source: RFC 9449 section 7.1.
+pub fn bound(value: &[u8]) -> Result<&[u8], AuthFailure> {
+    credentials_of(b"DPoP", value, TOKEN_BYTES_MAX)
+}
+
+/// What a proof must be for.
+pub struct Proven<'r> {
+    /// As sent, as it depends on case.
+    pub method: &'r [u8],
+    /// Whether a URL is that of the request.
+    pub is_url: &'r dyn Fn(&[u8]) -> bool,
+    pub token: &'r [u8],
+    /// The thumbprint that the token has.
+    pub key: &'r [u8; 32],
+}
+
+/// Checks that `proof` is one for this request and token, by the key of the token, and that it is new.
+///
+/// # Errors
+/// [`AuthFailure::InvalidProof`]; [`AuthFailure::ReplayedProof`]; [`AuthFailure::TooManyProofs`] if no more can be
+/// remembered.
+///
+/// Source: RFC 9449 sections 4.3 and 7.1.
+pub fn prove(of: &Proven<'_>, proof: &[u8], proofs: &Proofs, now: Now) -> Result<(), AuthFailure> {
+    let invalid = AuthFailure::InvalidProof;
+    let proof = Proof::verify(proof).map_err(|_| invalid)?;
+    let oldest_s = now.unix_s.saturating_sub(PROOF_AGE_S_MAX);
+    let is_for_this = proof.key == *of.key
+        && proof.method.as_bytes() == of.method
+        && proof.token_hash == Some(jose::sha256(of.token))
+        && (oldest_s..=now.unix_s.saturating_add(PROOF_AHEAD_S_MAX)).contains(&proof.issued_s)
+        && (of.is_url)(proof.url.as_bytes());
+    if is_for_this { proofs.add(&proof, now) } else { Err(invalid) }
+}
+
+/// The proofs that were used. They are shared by the workers: a proof would else be good once at each of them.
+#[derive(Debug)]
+pub struct Proofs {
+    shards: Vec<Mutex<Used>>,
+    shard_max: usize,
+}
+
+/// Each set is as old as a proof can be before it is dropped.
+#[derive(Debug, Default)]
+struct Used {
+    current: HashSet<[u8; 16]>,
+    previous: HashSet<[u8; 16]>,
+    /// Since when `current` is filled, on the clock of `Now::mono_us`.
+    since_us: u64,
+}
+
+/// How long a proof may be accepted after its first use, in microseconds.
+const KEPT_US: u64 = (PROOF_AGE_S_MAX + PROOF_AHEAD_S_MAX + 1) * 1_000_000;
+
+impl Default for Proofs {
+    fn default() -> Self {
+        Self::with_room(PROOFS_MAX)
+    }
+}
+
+impl Proofs {
+    fn with_room(most: usize) -> Self {
+        let shards = (0..PROOF_SHARDS).map(|_| Mutex::default()).collect();
+        Self { shards, shard_max: most / PROOF_SHARDS }
+    }
+
+    fn add(&self, proof: &Proof, now: Now) -> Result<(), AuthFailure> {
+        // A client chooses `jti`: with its key, no other client can have the same.
+        let hash = jose::sha256(&[&proof.key, proof.id.as_bytes()].concat());
+        let ([id, _], _) = hash.as_chunks::<16>() else { return Err(AuthFailure::InvalidProof) };
+        let place = id.first().map_or(0, |byte| usize::from(*byte)) % PROOF_SHARDS;
+        let shard = self.shards.get(place).ok_or(AuthFailure::TooManyProofs)?;
+        let mut used = shard.lock().unwrap_or_else(PoisonError::into_inner);
+        used.forget(now.mono_us);
+        if used.current.contains(id) || used.previous.contains(id) {
+            return Err(AuthFailure::ReplayedProof);
+        }
+        if used.current.len() + used.previous.len() >= self.shard_max {
+            return Err(AuthFailure::TooManyProofs);
+        }
+        used.current.insert(*id);
+        Ok(())
+    }
+}
+
+impl Used {
+    fn forget(&mut self, now_us: u64) {
+        let age_us = now_us.saturating_sub(self.since_us);
+        if age_us >= KEPT_US {
+            self.previous = std::mem::take(&mut self.current);
+            if age_us >= 2 * KEPT_US {
+                self.previous = HashSet::new();
+            }
+            self.since_us = now_us;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The outcomes of proofs with these ids, used at these times in seconds.
+    #[track_caller]
+    fn check(most: usize, uses: &[(&str, u64)], expect: &str) {
+        let proofs = Proofs::with_room(most);
+        let outcome = |(id, at_s): &(&str, u64)| match add(&proofs, id, *at_s) {
+            Ok(()) => "ok",
+            Err(AuthFailure::ReplayedProof) => "replayed",
+            Err(_) => "full",
+        };
+        let outcomes: Vec<_> = uses.iter().map(outcome).collect();
+        assert_eq!(outcomes.join(" "), expect, "{uses:?}");
+    }
+
+    fn add(proofs: &Proofs, id: &str, at_s: u64) -> Result<(), AuthFailure> {
+        let (method, url) = (String::new(), String::new());
+        let id = id.to_owned();
+        let proof = Proof { key: [7; 32], method, url, issued_s: 0, id, token_hash: None };
+        proofs.add(&proof, Now { unix_s: 0, mono_us: at_s * 1_000_000 })
+    }
+
+    #[test]
+    fn a_proof_is_used_once_and_remembered_as_long_as_it_may_be_accepted() {
+        let kept_s = PROOF_AGE_S_MAX + PROOF_AHEAD_S_MAX;
+        check(
+            PROOFS_MAX,
+            &[("a", 0), ("b", 0), ("a", 0), ("a", kept_s)],
+            "ok ok replayed replayed",
+        );
+        check(PROOFS_MAX, &[("a", 50), ("b", 80), ("a", 50 + kept_s)], "ok ok replayed");
+        check(PROOFS_MAX, &[("a", 50), ("b", 80), ("a", 500), ("a", 500)], "ok ok ok replayed");
+    }
+
+    #[test]
+    fn what_cannot_be_remembered_is_rejected_until_others_are_forgotten() {
+        let proofs = Proofs::with_room(PROOF_SHARDS);
+        let accepted = (0..1_000).filter(|id| add(&proofs, &id.to_string(), 0).is_ok()).count();
+        assert_eq!(accepted, PROOF_SHARDS);
+        assert_eq!(add(&proofs, "x", 0), Err(AuthFailure::TooManyProofs));
+        assert_eq!(add(&proofs, "x", 500), Ok(()));
+    }
+}

@@ -1,0 +1,460 @@
+//! Browsers that sign in at the provider of a login, and their sessions.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock};
+
+use base::limits::SIGN_INS_MAX;
+use harness::{
+    ApiBuilder, Browser, Builder, CannedResponse, Client, Gateway, Issuer, Request, Response,
+    Upstream, api, now_s,
+};
+use model::Login;
+use serde_json::{Value, json};
+
+const SIGNED_OUT: &str = "401 900902";
+
+/// What the provider is told to do.
+#[derive(Default)]
+struct Behaviour {
+    /// More members of the next responses of the token endpoint.
+    members: Vec<(&'static str, Value)>,
+    /// More claims of the next ID tokens.
+    claims: Vec<(&'static str, Value)>,
+    status: Option<u16>,
+    /// Refresh tokens that were used: each is good for once.
+    used: Vec<String>,
+    /// Signs ID tokens in place of the issuer.
+    forger: Option<Issuer>,
+}
+
+/// An OpenID Connect provider. Its codes are the nonces of the ID tokens that it will issue.
+struct Provider {
+    server: Upstream,
+    issuer: Arc<OnceLock<Issuer>>,
+    behaviour: Arc<Mutex<Behaviour>>,
+}
+
+impl Provider {
+    fn start() -> Self {
+        let issuer: Arc<OnceLock<Issuer>> = Arc::default();
+        let behaviour: Arc<Mutex<Behaviour>> = Arc::default();
+        let (own, told) = (Arc::clone(&issuer), Arc::clone(&behaviour));
+        let server = Upstream::responding(move |request| {
+            respond(own.get().unwrap(), &mut told.lock().unwrap(), request)
+        });
+        issuer.set(Issuer::new("resident").at(&server.url())).unwrap();
+        Self { server, issuer, behaviour }
+    }
+
+    fn issuer(&self) -> &Issuer {
+        self.issuer.get().unwrap()
+    }
+
+    fn tell(&self, change: impl FnOnce(&mut Behaviour)) {
+        change(&mut self.behaviour.lock().unwrap());
+    }
+
+    fn login(&self, name: &str) -> Arc<Login> {
+        Arc::new(Login {
+            name: name.to_owned(),
+            issuer: self.server.url(),
+            endpoints: None,
+            client_id: "gateway".to_owned(),
+            client_secret: b"se+cret".to_vec(),
+            scopes: vec!["openid".to_owned(), "read".to_owned()],
+            after_logout: "/bye".to_owned(),
+            session_s: 3_600,
+            key: b"a secret of a test, which has 32 bytes and more".to_vec(),
+        })
+    }
+
+    /// How often new tokens were asked for.
+    fn renewals(&self) -> usize {
+        let is_renewal = |request: &Request| request.text().starts_with("grant_type=refresh_token");
+        self.server.requests().iter().filter(|request| is_renewal(request)).count()
+    }
+}
+
+fn respond(issuer: &Issuer, told: &mut Behaviour, request: &Request) -> CannedResponse {
+    if request.target() == "/.well-known/openid-configuration" {
+        let iss = issuer.iss();
+        let document = json!({
+            "issuer": iss, "authorization_endpoint": format!("{iss}/authorize?tenant=a"),
+            "token_endpoint": format!("{iss}/token"), "end_session_endpoint": format!("{iss}/logout"),
+        });
+        return CannedResponse::ok(&document.to_string());
+    }
+    assert_eq!(request.line(), "POST /token HTTP/1.1");
+    assert_eq!(request.header("authorization"), Some("Basic Z2F0ZXdheTpzZSUyQmNyZXQ="));
+    let form = request.text();
+    let form: HashMap<_, _> = form.split('&').filter_map(|pair| pair.split_once('=')).collect();
+    if let Some(status) = told.status {
+        return CannedResponse::bytes(format!("HTTP/1.1 {status} No\r\nContent-Length: 0\r\n\r\n"));
+    }
+    if form["grant_type"] == "refresh_token" {
+        let token = form["refresh_token"].to_owned();
+        if told.used.contains(&token) {
+            return CannedResponse::bytes("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
+        }
+        told.used.push(token);
+    } else {
+        assert_eq!(form["grant_type"], "authorization_code");
+        assert_eq!(form["redirect_uri"], "https%3A%2F%2Fgateway%2F.login%2Fstaff%2Fcallback");
+        assert_eq!(form["code_verifier"].len(), 43);
+    }
+    let signer = told.forger.as_ref().unwrap_or(issuer);
+    let mut id_token = signer.token().claim("aud", "gateway");
+    if let Some(code) = form.get("code") {
+        id_token = id_token.claim("nonce", *code);
+    }
+    for (name, value) in &told.claims {
+        id_token = id_token.claim(name, value.clone());
+    }
+    let mut body = json!({
+        "access_token": issuer.token().claim("jti", told.used.len().to_string()).claim("scope", "read").sign(),
+        "token_type": "Bearer", "expires_in": 3_600, "id_token": id_token.sign(),
+        "refresh_token": format!("refresh-{}", told.used.len()),
+    });
+    for (name, value) in &told.members {
+        body[*name] = value.clone();
+    }
+    CannedResponse::ok(&body.to_string())
+}
+
+fn described(path: &str, login: &str, upstream: &Upstream) -> ApiBuilder {
+    let login = login.to_owned();
+    let api = api(path).any_scope("GET /scoped", &["read"]).any_scope("GET /denied", &["write"]);
+    api.secured("GET /*, POST /*").to(upstream).with(move |api| api.login = Some(login))
+}
+
+fn builder(provider: &Provider, upstream: &Upstream) -> Builder {
+    Gateway::of(described("/a", "staff", upstream))
+        .api(described("/b", "others", upstream))
+        .api(api("/plain").open("GET /*").to(upstream))
+        .issuer(provider.issuer())
+        .settings(|settings| {
+            settings.logins = vec![provider.login("staff"), provider.login("others")];
+        })
+}
+
+fn browser(gateway: &Arc<Gateway>) -> Browser {
+    let gateway = Arc::clone(gateway);
+    Browser::new("gateway", true, move || gateway.connect_tls())
+}
+
+/// The parameters of a redirection to the provider.
+fn sent_away(response: &Response) -> HashMap<String, String> {
+    assert_eq!(response.status_and_code(), "303 900902", "{}", response.head);
+    assert_eq!(response.header("cache-control"), Some("no-store"));
+    let (url, query) = response.header("location").unwrap().split_once('?').unwrap();
+    assert!(url.starts_with("http://127.0.0.1:") && url.ends_with("/authorize"), "{url}");
+    let pairs = query.split('&').map(|pair| pair.split_once('=').unwrap());
+    pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+fn callback(sent: &HashMap<String, String>) -> String {
+    format!("/.login/staff/callback?code={}&state={}", sent["nonce"], sent["state"])
+}
+
+/// Signs in, having opened `/a/x?y=1`.
+fn sign_in(browser: &mut Browser) {
+    let sent = sent_away(&browser.open("/a/x?y=1"));
+    let back = browser.open(&callback(&sent));
+    assert_eq!((back.status, back.header("location")), (303, Some("/a/x?y=1")), "{}", back.text());
+}
+
+#[test]
+fn a_browser_signs_in_and_is_served_with_its_token_which_no_upstream_gets() {
+    let (provider, upstream) = (Provider::start(), Upstream::fixed("served"));
+    let gateway = Arc::new(builder(&provider, &upstream).start());
+    let mut browser = browser(&gateway);
+    browser.cookies.insert("own".to_owned(), "1".to_owned());
+    let sent = sent_away(&browser.open("/a/x?y=1"));
+    assert_eq!(sent["tenant"], "a");
+    assert_eq!(sent["response_type"], "code");
+    assert_eq!((sent["client_id"].as_str(), sent["scope"].as_str()), ("gateway", "openid%20read"));
+    assert_eq!(sent["redirect_uri"], "https%3A%2F%2Fgateway%2F.login%2Fstaff%2Fcallback");
+    assert_eq!(sent["code_challenge_method"], "S256");
+    for name in ["state", "nonce", "code_challenge"] {
+        assert_eq!(sent[name].len(), 43, "{name}");
+    }
+    let back = browser.open(&callback(&sent));
+    assert_eq!((back.status, back.header("location")), (303, Some("/a/x?y=1")));
+    assert_eq!(browser.open("/a/x?y=1").text(), "served");
+    assert_eq!(browser.send("GET /a/scoped", "").text(), "served", "not only navigations");
+    assert_eq!(browser.send("GET /a/denied", "").status_and_code(), "403 900910");
+    assert_eq!(browser.send("GET /plain/x", "").text(), "served");
+    let requests = upstream.requests();
+    assert_eq!(requests.len(), 3);
+    for request in &requests {
+        assert_eq!(request.header("cookie"), Some("own=1"), "of this API and of others");
+        assert_eq!(request.header("authorization"), None);
+    }
+    assert_eq!(browser.cookies.len(), 2, "the attempt is over: {:?}", browser.cookies.keys());
+    assert_eq!(gateway.metric("penstock_token_cache_lookups_total", "outcome=\"hit\""), 2);
+}
+
+#[test]
+fn only_browsers_whose_user_sees_the_response_are_sent_to_the_provider() {
+    let (provider, upstream) = (Provider::start(), Upstream::fixed("served"));
+    let gateway = Arc::new(builder(&provider, &upstream).start());
+    let mut browser = browser(&gateway);
+    for (request, fields) in [
+        ("GET /a/x", ""),
+        ("GET /a/x", "Accept: application/json\r\n"),
+        ("GET /a/x", "Accept: text/html\r\nSec-Fetch-Mode: cors\r\n"),
+        ("POST /a/x", "Accept: text/html\r\nContent-Length: 0\r\n"),
+    ] {
+        let response = browser.send(request, fields);
+        assert_eq!(response.status_and_code(), SIGNED_OUT, "{request} {fields}");
+        assert_eq!((response.header("location"), response.header("set-cookie")), (None, None));
+    }
+    // In clear, others could read the cookies.
+    let clear = gateway.fetch("GET /a/x", "Accept: text/html\r\n");
+    assert_eq!(clear.status_and_code(), SIGNED_OUT);
+    let bearer =
+        format!("Accept: text/html\r\nAuthorization: {}\r\n", provider.issuer().token().bearer());
+    assert_eq!(browser.send("GET /a/x", &bearer).text(), "served", "other clients have tokens");
+    let broken = "Accept: text/html\r\nAuthorization: Bearer broken\r\n";
+    assert_eq!(browser.send("GET /a/x", broken).status_and_code(), "401 900901");
+    for path in ["/.login/staff/other", "/.login/nobody/callback", "/.login/staff", "/.login/"] {
+        assert_eq!(browser.open(path).status_and_code(), "404 404", "{path}");
+    }
+}
+
+#[test]
+fn a_response_of_the_provider_is_for_the_browser_that_asked_and_once() {
+    let (provider, upstream) = (Provider::start(), Upstream::fixed("served"));
+    let gateway = Arc::new(builder(&provider, &upstream).start());
+    let (mut victim, mut attacker) = (browser(&gateway), browser(&gateway));
+    let (own, foreign) = (sent_away(&victim.open("/a/x")), sent_away(&attacker.open("/a/x")));
+    // The attacker's response in the victim's browser, which would sign the victim in as the attacker.
+    let state = |of: &HashMap<String, String>| of["state"].clone();
+    for target in [
+        callback(&foreign),
+        callback(&own).replace("staff", "others"),
+        format!("/.login/staff/callback?code={}", own["nonce"]),
+        format!("/.login/staff/callback?code={}&state={}x", own["nonce"], &state(&own)[..42]),
+        format!("{}&state={}", callback(&own), state(&own)),
+        format!("/.login/staff/callback?code={}&state=", own["nonce"]),
+    ] {
+        let response = victim.open(&target);
+        assert_eq!(response.status_and_code(), "403 403", "{target}");
+        assert!(!victim.cookies.contains_key("__Host-penstock-login-staff"), "{target}");
+    }
+    assert_eq!(victim.open(&callback(&own)).status, 303);
+    assert_eq!(victim.open(&callback(&own)).status_and_code(), "403 403", "replayed");
+    // What the provider has refused, or another one has responded.
+    for more in ["&error=access_denied", "&iss=https%3A%2F%2Fother.example"] {
+        let sent = sent_away(&attacker.open("/a/x"));
+        let response = attacker.open(&format!("{}{more}", callback(&sent)));
+        assert_eq!(response.status_and_code(), "403 403", "{more}");
+    }
+    let iss = provider.issuer().iss().replace(':', "%3A").replace('/', "%2F");
+    let sent = sent_away(&attacker.open("/a/x"));
+    assert_eq!(attacker.open(&format!("{}&iss={iss}", callback(&sent))).status, 303);
+}
+
+#[test]
+fn an_id_token_that_is_not_for_this_sign_in_is_rejected() {
+    let (provider, upstream) = (Provider::start(), Upstream::fixed("served"));
+    let gateway = Arc::new(builder(&provider, &upstream).start());
+    let mut browser = browser(&gateway);
+    let mut check = |change: &dyn Fn(&mut Behaviour), expect: u16| {
+        let sent = sent_away(&browser.open("/a/x"));
+        provider.tell(|told| *told = Behaviour::default());
+        provider.tell(|told| change(told));
+        assert_eq!(browser.open(&callback(&sent)).status, expect);
+        browser.cookies.clear();
+    };
+    for (name, value) in [
+        ("nonce", json!("another")),
+        ("nonce", json!(null)),
+        ("aud", json!("another")),
+        ("aud", json!(null)),
+        ("azp", json!("another")),
+        ("iss", json!("https://other.example")),
+        ("exp", json!(now_s() - 1)),
+        ("exp", json!(null)),
+    ] {
+        check(&|told| told.claims.push((name, value.clone())), 403);
+    }
+    check(&|told| told.claims.push(("aud", json!(["another", "gateway"]))), 303);
+    let iss = provider.issuer().iss().to_owned();
+    check(&|told| told.forger = Some(Issuer::new("resident").at(&iss)), 403);
+    check(&|told| told.forger = Some(Issuer::new("unknown").at(&iss)), 403);
+    check(&|told| told.members.push(("id_token", json!(null))), 403);
+    check(&|told| told.members.push(("access_token", json!(null))), 403);
+    check(&|told| told.status = Some(400), 403);
+    check(&|_| {}, 303);
+}
+
+#[test]
+fn another_site_cannot_use_a_session_to_change_something() {
+    let (provider, upstream) = (Provider::start(), Upstream::fixed("served"));
+    let gateway = Arc::new(builder(&provider, &upstream).start());
+    let mut browser = browser(&gateway);
+    sign_in(&mut browser);
+    let websocket = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+        Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n";
+    for (request, fields, expect) in [
+        ("POST /a/x", "Content-Length: 0\r\n", "403 403"),
+        ("POST /a/x", "Content-Length: 0\r\nSec-Fetch-Site: cross-site\r\n", "403 403"),
+        ("POST /a/x", "Content-Length: 0\r\nSec-Fetch-Site: same-site\r\n", "403 403"),
+        ("POST /a/x", "Content-Length: 0\r\nOrigin: https://evil.example\r\n", "403 403"),
+        ("POST /a/x", "Content-Length: 0\r\nOrigin: null\r\n", "403 403"),
+        ("POST /a/x", "Content-Length: 0\r\nOrigin: https://gateway\r\n", "200"),
+        ("POST /a/x", "Content-Length: 0\r\nSec-Fetch-Site: same-origin\r\n", "200"),
+        ("GET /a/x", websocket, "403 403"),
+        ("GET /.login/staff/logout", "Sec-Fetch-Site: cross-site\r\n", "403 403"),
+        ("GET /a/x", "Sec-Fetch-Site: cross-site\r\n", "200"),
+    ] {
+        let response = browser.send(request, fields);
+        assert_eq!(response.status_and_code(), expect, "{request} {fields}");
+    }
+    assert_eq!(gateway.metric("penstock_auth_failures_total", "reason=\"cross_site\""), 6);
+    // A token in the field is nothing that another site has.
+    let bearer = provider.issuer().token().bearer();
+    let fields = format!("Content-Length: 0\r\nAuthorization: {bearer}\r\n");
+    assert_eq!(browser.send("POST /a/x", &fields).text(), "served");
+}
+
+#[test]
+fn a_session_is_renewed_once_however_many_requests_need_it() {
+    let (provider, upstream) = (Provider::start(), Upstream::fixed("served"));
+    let builder = builder(&provider, &upstream);
+    let gateway = Arc::new(builder.settings(|settings| settings.gateway.workers = Some(4)).start());
+    provider.tell(|told| told.members.push(("expires_in", json!(1))));
+    let mut browser = browser(&gateway);
+    sign_in(&mut browser);
+    provider.tell(|told| told.members.clear());
+    let old = browser.cookies.clone();
+    let head = browser.head("GET /a/x", "");
+    let mut clients: Vec<_> = (0..16).map(|_| gateway.connect_tls()).collect();
+    for client in &mut clients {
+        client.send(&head);
+    }
+    let responses: Vec<_> = clients.iter_mut().map(Client::read).collect();
+    for response in &responses {
+        assert_eq!(response.text(), "served");
+        browser.store(response);
+    }
+    assert_eq!(provider.renewals(), 1);
+    assert_ne!(browser.cookies, old);
+    let response = browser.send("GET /a/x", "");
+    assert_eq!((response.text().as_str(), response.header("set-cookie")), ("served", None));
+    // A browser that has lost the response sends the old cookie again.
+    browser.cookies = old;
+    assert_eq!(browser.send("GET /a/x", "").text(), "served");
+    assert_eq!(provider.renewals(), 1);
+}
+
+#[test]
+fn a_session_that_cannot_be_renewed_ends_unless_the_provider_is_only_down() {
+    let (provider, upstream) = (Provider::start(), Upstream::fixed("served"));
+    let start = || {
+        let gateway = Arc::new(builder(&provider, &upstream).start());
+        provider.tell(|told| *told = Behaviour::default());
+        provider.tell(|told| told.members.push(("expires_in", json!(0))));
+        let mut browser = browser(&gateway);
+        sign_in(&mut browser);
+        browser
+    };
+    let mut browser = start();
+    provider.tell(|told| told.status = Some(400));
+    assert_eq!(browser.send("GET /a/x", "").status_and_code(), "401 900901");
+    sent_away(&browser.open("/a/x"));
+    let mut browser = start();
+    provider.tell(|told| told.status = Some(500));
+    assert_eq!(browser.send("GET /a/x", "").status_and_code(), "503 503003");
+    // Without a refresh token.
+    provider.tell(|told| told.members.push(("refresh_token", json!(null))));
+    let mut browser = start();
+    provider.tell(|told| told.members.clear());
+    assert_eq!(browser.send("GET /a/x", "").text(), "served");
+}
+
+#[test]
+fn a_user_signs_out_here_and_at_the_provider() {
+    let (provider, upstream) = (Provider::start(), Upstream::fixed("served"));
+    let gateway = Arc::new(builder(&provider, &upstream).start());
+    let mut browser = browser(&gateway);
+    sign_in(&mut browser);
+    let response = browser.send("GET /.login/staff/logout", "Sec-Fetch-Site: same-origin\r\n");
+    assert_eq!(response.status, 303, "{}", response.text());
+    let (url, query) = response.header("location").unwrap().split_once('?').unwrap();
+    assert_eq!(url, format!("{}/logout", provider.server.url()));
+    assert!(query.starts_with("id_token_hint=ey"), "{query}");
+    let rest = "&client_id=gateway&post_logout_redirect_uri=https%3A%2F%2Fgateway%2Fbye";
+    assert!(query.ends_with(rest), "{query}");
+    assert_eq!(browser.cookies.len(), 0);
+    assert_eq!(browser.send("GET /a/x", "").status_and_code(), SIGNED_OUT);
+    let fields = "Origin: https://gateway\r\nContent-Length: 0\r\n";
+    let again = browser.send("POST /.login/staff/logout", fields);
+    assert_eq!(
+        (again.status, again.header("location")),
+        (303, Some("/bye")),
+        "nobody is signed in"
+    );
+}
+
+#[test]
+fn a_session_is_for_its_login_and_may_be_as_large_as_cookies_allow() {
+    let (provider, upstream) = (Provider::start(), Upstream::fixed("served"));
+    let gateway = Arc::new(builder(&provider, &upstream).start());
+    let mut browser = browser(&gateway);
+    let large = provider.issuer().token().claim("groups", "g".repeat(6_000)).sign();
+    provider.tell(|told| told.members.push(("access_token", json!(large))));
+    sign_in(&mut browser);
+    assert_eq!(browser.cookies.len(), 4, "{:?}", browser.cookies.keys());
+    assert_eq!(browser.send("GET /a/x", "").text(), "served");
+    assert_eq!(browser.send("GET /b/x", "").status_and_code(), SIGNED_OUT);
+    let renamed = browser
+        .cookies
+        .iter()
+        .map(|(name, value)| (name.replace("staff", "others"), value.clone()));
+    browser.cookies = renamed.collect();
+    assert_eq!(browser.send("GET /b/x", "").status_and_code(), SIGNED_OUT);
+    browser.cookies.clear();
+    provider.tell(|told| told.members.clear());
+    sign_in(&mut browser);
+    assert_eq!(browser.cookies.len(), 1);
+    let too_large = provider.issuer().token().claim("groups", "g".repeat(12_000)).sign();
+    provider.tell(|told| told.members.push(("access_token", json!(too_large))));
+    browser.cookies.clear();
+    let sent = sent_away(&browser.open("/a/x"));
+    assert_eq!(browser.open(&callback(&sent)).status_and_code(), "403 403");
+    assert_eq!(browser.cookies.len(), 0);
+}
+
+#[test]
+fn a_browser_returns_to_this_origin_only_and_remembers_few_attempts() {
+    let (provider, upstream) = (Provider::start(), Upstream::fixed("served"));
+    let root = described("", "staff", &upstream);
+    let gateway = builder(&provider, &upstream).api(root).start();
+    let mut browser = browser(&Arc::new(gateway));
+    let sent = sent_away(&browser.open("//evil.example/x"));
+    assert_eq!(browser.open(&callback(&sent)).header("location"), Some("/"));
+    browser.cookies.clear();
+    for _ in 0..=SIGN_INS_MAX {
+        sent_away(&browser.open("/a/x"));
+    }
+    assert_eq!(browser.cookies.len(), 1, "the last one");
+}
+
+#[test]
+fn services_of_artefacts_get_no_session_of_their_host_either() {
+    let (provider, upstream) = (Provider::start(), Upstream::fixed("served"));
+    let artefact = format!(
+        "<proxy name=\"P\"><target><endpoint><http uri-template=\"{}/x\"/></endpoint>\
+         <outSequence><respond/></outSequence></target></proxy>",
+        upstream.url()
+    );
+    let gateway = Gateway::mediating(&artefact)
+        .settings(|settings| settings.logins = vec![provider.login("staff")])
+        .start();
+    let fields =
+        "Cookie: a=1; __Host-penstock-login-staff=1.x; b=2\r\nCookie: penstock-login-o~y=z\r\n";
+    assert_eq!(gateway.fetch("GET /services/P", fields).text(), "served");
+    assert_eq!(upstream.requests()[0].header("cookie"), Some("a=1; b=2"));
+}
