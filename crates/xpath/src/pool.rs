@@ -7,15 +7,16 @@ use xml::Document;
 /// Capacity of the first chunk; each further one has twice that of the one before.
 const FIRST: usize = 8;
 
-#[derive(Default)]
-pub(crate) struct Pool {
+/// Documents that are made while others are read.
+#[derive(Debug, Default)]
+pub struct Pool {
     chunks: [OnceCell<Vec<OnceCell<Document>>>; 24],
     len: Cell<usize>,
 }
 
 impl Pool {
     /// None when it is full, after some hundred million documents.
-    pub(crate) fn add(&self, document: Document) -> Option<&Document> {
+    pub fn add(&self, document: Document) -> Option<&Document> {
         let mut at = self.len.get();
         let mut capacity = FIRST;
         for chunk in &self.chunks {
@@ -31,7 +32,7 @@ impl Pool {
     }
 
     /// The documents in the order in which they were added.
-    pub(crate) fn into_documents(self) -> impl Iterator<Item = Document> {
+    pub fn into_documents(self) -> impl Iterator<Item = Document> {
         let chunks = self.chunks.into_iter().filter_map(OnceCell::into_inner);
         chunks.flatten().filter_map(OnceCell::into_inner)
     }
