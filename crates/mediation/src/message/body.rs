@@ -141,8 +141,7 @@ impl Body {
     pub(super) fn set_charset(&mut self, charset: Option<&str>) {
         let names = ["iso-8859-1", "latin1"];
         let is_named = |charset: &str| names.iter().any(|name| charset.eq_ignore_ascii_case(name));
-        self.is_latin = charset.is_some_and(is_named)
-            && matches!(self.format, Format::Text | Format::Json | Format::Form);
+        self.is_latin = charset.is_some_and(is_named);
     }
 
     #[must_use]

@@ -132,10 +132,15 @@ impl Message {
         }
         self.body.set_coding(Coding::of(&*self.head));
         let Some(content_type) = self.head.field(CONTENT_TYPE) else { return };
-        if self.body.format() == Format::Multipart {
-            self.body.set_boundary(format::parameter(&content_type, "boundary"));
-        } else if content_type.contains(';') {
-            self.body.set_charset(format::parameter(&content_type, "charset"));
+        match self.body.format() {
+            Format::Multipart => {
+                self.body.set_boundary(format::parameter(&content_type, "boundary"));
+            }
+            Format::Json | Format::Form | Format::Text => {
+                self.body.set_charset(format::parameter(&content_type, "charset"));
+            }
+            // XML says its own.
+            Format::Xml | Format::Soap11 | Format::Soap12 | Format::Binary => {}
         }
     }
 
@@ -281,10 +286,11 @@ impl Message {
         match self.head.field("SOAPAction") {
             Some(Cow::Borrowed(action)) => Some(Cow::Borrowed(action.trim_matches('"'))),
             Some(Cow::Owned(action)) => Some(Cow::Owned(action.trim_matches('"').to_owned())),
-            None => {
+            None if self.body.format() == Format::Soap12 => {
                 let content_type = self.head.field(CONTENT_TYPE)?;
                 Some(Cow::Owned(format::parameter(&content_type, "action")?.to_owned()))
             }
+            None => None,
         }
     }
 
@@ -364,6 +370,9 @@ impl Message {
             self.remove_field(CONTENT_TYPE);
             return Ok(Some(Bytes::new()));
         }
+        if self.is_as_declared() {
+            return self.body.bytes(budget);
+        }
         let sent_type = self.properties.get(PropertyScope::Axis2, SENT_CONTENT_TYPE);
         let sent_type = sent_type.map(|value| value.text().into_owned());
         if self.body.state() == BodyUse::Untouched {
@@ -384,6 +393,17 @@ impl Message {
             self.set_field(CONTENT_TYPE, &sent_type)?;
         }
         Ok(bytes)
+    }
+
+    /// Whether the body is as it arrived, and its head and its properties say nothing else.
+    fn is_as_declared(&self) -> bool {
+        let (axis2, format) = (PropertyScope::Axis2, self.body.format());
+        let is_of = |field: Cow<'_, str>| Format::of(&field) == format;
+        self.body.state() == BodyUse::Read
+            && format != Format::Multipart
+            && self.properties.get(axis2, MESSAGE_TYPE).is_none()
+            && self.properties.get(axis2, SENT_CONTENT_TYPE).is_none()
+            && self.head.field(CONTENT_TYPE).is_none_or(is_of)
     }
 
     /// Agrees with the format of the body, and with the boundary of a new multipart body.
