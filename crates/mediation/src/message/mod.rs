@@ -2,6 +2,7 @@
 
 mod body;
 mod coding;
+pub(crate) mod fault;
 mod form;
 mod format;
 pub(crate) mod formatter;
@@ -149,15 +150,31 @@ impl Message {
     /// # Errors
     /// The host did not hold the body; the budget.
     pub fn copy(&self, budget: &Budget) -> Result<Self, Failure> {
-        let mut bytes = 0_usize;
-        self.head.fields(&mut |name, value| bytes += name.len() + value.len());
-        budget.charge_memory(bytes.saturating_add(self.properties.bytes()))?;
+        self.charge_context(budget)?;
         Ok(Self {
             direction: self.direction,
             head: self.head.copy(),
             body: self.body.share(budget)?,
             properties: self.properties.clone(),
         })
+    }
+
+    /// Takes over the head and the properties of another message of the same run.
+    ///
+    /// # Errors
+    /// The budget.
+    pub(crate) fn continue_as(&mut self, other: &Self, budget: &Budget) -> Result<(), Failure> {
+        other.charge_context(budget)?;
+        self.note_parameters();
+        (self.head, self.properties) = (other.head.copy(), other.properties.clone());
+        Ok(())
+    }
+
+    /// Charges a copy of the head and the properties.
+    fn charge_context(&self, budget: &Budget) -> Result<(), Failure> {
+        let mut bytes = 0_usize;
+        self.head.fields(&mut |name, value| bytes += name.len() + value.len());
+        Ok(budget.charge_memory(bytes.saturating_add(self.properties.bytes()))?)
     }
 
     /// Sets a property; in the transport scope, a header field.
@@ -278,7 +295,37 @@ impl Message {
         let set = self.properties.get(scope, "HTTP_METHOD").map(PropertyValue::text);
         let method = set.or_else(|| self.head.property(scope, "HTTP_METHOD"));
         method.is_none_or(|method| method == "POST")
-            && self.own_action().is_some_and(|action| !action.is_empty())
+            && self.action(true).is_some_and(|action| !action.is_empty())
+    }
+
+    /// The property `Action`, else what its head says.
+    pub(crate) fn action(&self, or_of_head: bool) -> Option<String> {
+        match self.properties.get(PropertyScope::Synapse, "Action") {
+            Some(set) => Some(set.text().into_owned()),
+            None if or_of_head => self.own_action().map(Cow::into_owned),
+            None => None,
+        }
+    }
+
+    /// Writes the action into the head, where the receiver of the body as it is now expects it. Source: SOAP 1.1 section
+    /// 6.1.1; RFC 3902; Synapse's `TargetRequest`.
+    pub(crate) fn set_action(&mut self, action: &str) -> Result<(), Failure> {
+        let action = action.replace('"', "");
+        if action.is_empty() {
+            return Ok(());
+        }
+        if self.body.format() != Format::Soap12 {
+            return self.set_field("SOAPAction", &format!("\"{action}\""));
+        }
+        let field = self.head.field(CONTENT_TYPE).unwrap_or_default();
+        let is_action = |part: &&str| {
+            part.split('=').next().is_some_and(|name| name.trim().eq_ignore_ascii_case("action"))
+        };
+        let mut parts: Vec<_> = field.split(';').filter(|part| !is_action(part)).collect();
+        let action = format!(" action=\"{action}\"");
+        parts.push(&action);
+        let field = parts.join(";");
+        self.set_field(CONTENT_TYPE, &field)
     }
 
     /// The action that its head says. Source: SOAP 1.1 section 6.1.1; RFC 3902.
