@@ -1,6 +1,5 @@
 //! Evaluates XPath on an [`EvalContext`] through the Synapse extensions of the xpath crate.
 
-use std::cell::OnceCell;
 use std::sync::LazyLock;
 
 use xpath::synapse::{Message, PropertyScope, SynapseXPath};
@@ -36,18 +35,15 @@ pub(crate) fn evaluate_once<T>(
 ) -> Result<T, Error> {
     let is_header = expression.reads_header_alone();
     let header = if is_header { context.xml_header()? } else { None };
-    let pool = OnceCell::new();
+    let pool = Pool::default();
     take(evaluate(expression, context, (header, Some(&pool)), budget)?)
 }
 
-/// What documents are kept in that an expression makes; most make none.
-type KeptIn<'c> = Option<&'c OnceCell<Box<Pool>>>;
-
-/// Evaluates `expression` on the body, or on `document` if there is one.
+/// Evaluates `expression` on the body, or on `document` if there is one. Without a `pool` it can make no documents.
 pub(crate) fn evaluate<'c>(
     expression: &SynapseXPath,
     context: &'c dyn EvalContext,
-    (document, pool): (Option<&'c xml::Document>, KeptIn<'c>),
+    (document, pool): (Option<&'c xml::Document>, Option<&'c Pool>),
     budget: &Budget,
 ) -> Result<xpath::Value<'c>, Error> {
     let document = match document {
@@ -152,7 +148,7 @@ pub(crate) fn property_nodes<'c>(
 struct Bridge<'c> {
     context: &'c dyn EvalContext,
     document: &'c xml::Document,
-    pool: KeptIn<'c>,
+    pool: Option<&'c Pool>,
 }
 
 impl<'c> Message<'c> for Bridge<'c> {
@@ -172,7 +168,7 @@ impl<'c> Message<'c> for Bridge<'c> {
     }
 
     fn keep(&mut self, document: xml::Document) -> Option<&'c xml::Document> {
-        self.pool?.get_or_init(Box::default).add(document)
+        self.pool?.add(document)
     }
 
     fn unix_ms(&self) -> Option<i64> {

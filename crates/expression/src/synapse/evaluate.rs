@@ -1,6 +1,6 @@
 //! Evaluation. It recurses on the nesting of the expression, which the grammar bounds.
 
-use std::cell::OnceCell;
+use xpath::Pool;
 
 use super::{Access, Node, Operator, Root, Xpath, XpathSource, functions};
 use crate::context::EvalContext;
@@ -54,7 +54,7 @@ fn evaluate_xpath<'s>(
             Some(context.variable_xml(&name.text()).ok_or_else(missing)?)
         }
     };
-    let pool = OnceCell::new();
+    let pool = Pool::default();
     let on = (document, Some(&pool));
     let found = match &xpath.path {
         XpathSource::Compiled(path) => xpath_bridge::evaluate(path, context, on, budget)?,
