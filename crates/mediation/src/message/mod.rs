@@ -150,7 +150,7 @@ impl Message {
     /// # Errors
     /// The host did not hold the body; the budget.
     pub fn copy(&self, budget: &Budget) -> Result<Self, Failure> {
-        self.charge_context(budget)?;
+        budget.charge_memory(self.context_bytes())?;
         Ok(Self {
             direction: self.direction,
             head: self.head.copy(),
@@ -164,17 +164,18 @@ impl Message {
     /// # Errors
     /// The budget.
     pub(crate) fn continue_as(&mut self, other: &Self, budget: &Budget) -> Result<(), Failure> {
-        other.charge_context(budget)?;
+        budget.charge_memory(other.context_bytes())?;
+        budget.release_memory(self.context_bytes());
         self.note_parameters();
         (self.head, self.properties) = (other.head.copy(), other.properties.clone());
         Ok(())
     }
 
-    /// Charges a copy of the head and the properties.
-    fn charge_context(&self, budget: &Budget) -> Result<(), Failure> {
-        let mut bytes = 0_usize;
+    /// The memory of a copy of the head and the properties.
+    fn context_bytes(&self) -> usize {
+        let mut bytes = self.properties.bytes();
         self.head.fields(&mut |name, value| bytes += name.len() + value.len());
-        Ok(budget.charge_memory(bytes.saturating_add(self.properties.bytes()))?)
+        bytes
     }
 
     /// Sets a property; in the transport scope, a header field.
