@@ -42,10 +42,10 @@ const CASES: &[Case] = &[
     // A core must record at least 20 million per second: 50 ns each.
     Case { name: "record_latency",       instructions_max: 95, run: records::record_latency },
     // SOAP orders of 1 KB through the examples' proxy services, without the network.
-    Case { name: "parse_soap_1_kb",      instructions_max: 21_000, run: mediation::parse_soap },
-    Case { name: "direct_proxy",         instructions_max: 13_600, run: mediation::direct_proxy },
-    Case { name: "route_by_body",        instructions_max: 42_500, run: mediation::route_by_body },
-    Case { name: "two_transforms",       instructions_max: 155_000, run: mediation::two_transforms },
+    Case { name: "parse_soap_1_kb",      instructions_max: 20_400, run: mediation::parse_soap },
+    Case { name: "direct_proxy",         instructions_max: 10_000, run: mediation::direct_proxy },
+    Case { name: "route_by_body",        instructions_max: 39_100, run: mediation::route_by_body },
+    Case { name: "two_transforms",       instructions_max: 150_500, run: mediation::two_transforms },
     // The budget of all decisions before a request is forwarded.
     Case { name: "pure_pipeline",        instructions_max: 2_400, run: decisions::pure_pipeline },
 ];

@@ -41,7 +41,7 @@ fn parts_meet_behind_their_splitter() {
     });
     let steps = "<iterate expression=\"json-eval($)\"><target><sequence>\
         <call><endpoint><address uri=\"HERE/\"/></endpoint></call></sequence></target></iterate>\
-        <aggregate><onComplete expression=\"json-eval($)\"/></aggregate><respond/>";
+        <aggregate><onComplete expression=\"json-eval($)\"><respond/></onComplete></aggregate>";
     let gateway = serving(&upstream, &proxy(steps));
     let mut client = gateway.connect();
     let body = "[1, 2, 3]";

@@ -48,6 +48,8 @@ fn a_message_is_shown_where_it_leaves() {
     let sent = run(&files, &["try", "orders.xml", "--payload", "ibm.json"], 0);
     assert!(sent.starts_with("sent to http://localhost:8688/echo\n"), "{sent}");
     assert!(sent.contains("\n\n{\"symbol\":\"IBM\"}\n"), "{sent}");
+    let given = ["try", "orders.xml", "--payload", r#"{"symbol":"IBM"}"#];
+    assert_eq!(run(&files, &given, 0), sent, "the body itself");
     let whole = ["try", "orders.xml", "--payload", "ibm.json", "--response", "response.json"];
     let responds = run(&files, &whole, 0);
     assert!(responds.starts_with("responds to the client: 200\n"), "{responds}");

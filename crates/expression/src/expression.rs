@@ -119,7 +119,8 @@ impl Expression {
             },
             Language::Synapse(expression) => expression.evaluate_within(context, budget)?,
             Language::Xpath(path) => {
-                xpath_bridge::value(xpath_bridge::evaluate_once(path, context, budget)?, budget)?
+                let owned = |found: xpath::Value<'_>| xpath_bridge::value(found, budget);
+                xpath_bridge::evaluate_once(path, context, budget, owned)?
             }
         })
     }
@@ -134,12 +135,14 @@ impl Expression {
         budget: &Budget,
     ) -> Result<Vec<xml::Node<'c>>, Error> {
         let nodes = match &self.language {
-            Language::Xpath(path) => match xpath_bridge::evaluate(path, context, None, budget)? {
-                xpath::Value::NodeSet(nodes) => Some(nodes),
-                xpath::Value::String(_) | xpath::Value::Number(_) | xpath::Value::Boolean(_) => {
-                    None
+            Language::Xpath(path) => {
+                match xpath_bridge::evaluate(path, context, (None, None), budget)? {
+                    xpath::Value::NodeSet(nodes) => Some(nodes),
+                    xpath::Value::String(_)
+                    | xpath::Value::Number(_)
+                    | xpath::Value::Boolean(_) => None,
                 }
-            },
+            }
             Language::Property(scope, name) => xpath_bridge::property_nodes(context, *scope, name),
             Language::Literal(_) | Language::JsonPath(_) | Language::Synapse(_) => None,
         };
@@ -193,7 +196,7 @@ impl Expression {
     pub fn holds(&self, context: &dyn EvalContext, budget: &Budget) -> Result<bool, Error> {
         match &self.language {
             Language::Xpath(path) => {
-                Ok(xpath_bridge::evaluate_once(path, context, budget)?.boolean())
+                xpath_bridge::evaluate_once(path, context, budget, |found| Ok(found.boolean()))
             }
             Language::Property(scope, name) => {
                 if xpath_bridge::property_nodes(context, *scope, name).is_some() {

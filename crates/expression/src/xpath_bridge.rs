@@ -2,8 +2,8 @@
 
 use std::sync::LazyLock;
 
-use xpath::Budget;
 use xpath::synapse::{Message, PropertyScope, SynapseXPath};
+use xpath::{Budget, Pool};
 
 use crate::context::{BodyUse, EvalContext};
 use crate::{Error, SyntaxError, Value};
@@ -25,22 +25,25 @@ pub(crate) fn body_use(expression: &SynapseXPath) -> BodyUse {
     if expression.reads_body() { BodyUse::Read } else { BodyUse::Untouched }
 }
 
-/// As [`evaluate`] on the body, for a result whose nodes are read at once: their document may be a part of the body.
-pub(crate) fn evaluate_once<'c>(
+/// Evaluates `expression` on the body, and takes the result, whose nodes may be of a part of the body, or of a document
+/// that the expression made.
+pub(crate) fn evaluate_once<T>(
     expression: &SynapseXPath,
-    context: &'c dyn EvalContext,
+    context: &dyn EvalContext,
     budget: &Budget,
-) -> Result<xpath::Value<'c>, Error> {
+    take: impl FnOnce(xpath::Value<'_>) -> Result<T, Error>,
+) -> Result<T, Error> {
     let is_header = expression.reads_header_alone();
     let header = if is_header { context.xml_header()? } else { None };
-    evaluate(expression, context, header, budget)
+    let pool = Pool::default();
+    take(evaluate(expression, context, (header, Some(&pool)), budget)?)
 }
 
-/// Evaluates `expression` on the body, or on `document` if there is one.
+/// Evaluates `expression` on the body, or on `document` if there is one. Without a `pool` it can make no documents.
 pub(crate) fn evaluate<'c>(
     expression: &SynapseXPath,
     context: &'c dyn EvalContext,
-    document: Option<&'c xml::Document>,
+    (document, pool): (Option<&'c xml::Document>, Option<&'c Pool>),
     budget: &Budget,
 ) -> Result<xpath::Value<'c>, Error> {
     let document = match document {
@@ -49,7 +52,7 @@ pub(crate) fn evaluate<'c>(
         None if expression.reads_body() => context.xml()?.unwrap_or(&EMPTY),
         None => &EMPTY,
     };
-    let mut bridge = Bridge { context, document };
+    let mut bridge = Bridge { context, document, pool };
     expression.evaluate(document.root(), &mut bridge, budget).map_err(error)
 }
 
@@ -145,6 +148,7 @@ pub(crate) fn property_nodes<'c>(
 struct Bridge<'c> {
     context: &'c dyn EvalContext,
     document: &'c xml::Document,
+    pool: Option<&'c Pool>,
 }
 
 impl<'c> Message<'c> for Bridge<'c> {
@@ -161,6 +165,10 @@ impl<'c> Message<'c> for Bridge<'c> {
                 xpath::Value::String(other.text().into_owned())
             }
         })
+    }
+
+    fn keep(&mut self, document: xml::Document) -> Option<&'c xml::Document> {
+        self.pool?.add(document)
     }
 
     fn unix_ms(&self) -> Option<i64> {

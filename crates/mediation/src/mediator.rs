@@ -153,6 +153,9 @@ pub struct Scatter {
     pub enough: Option<usize>,
     /// Longest wait for the others, in milliseconds.
     pub timeout_ms: Option<u64>,
+    /// The property that counts the parts, one after the other, as if they were one message: each begins with the head
+    /// and the properties that the one before it had at its end, and the message continues with those of the last.
+    pub counter: Option<Box<str>>,
 }
 
 /// A message of a fork.

@@ -79,6 +79,8 @@ pub struct Program {
     pub(crate) entries: HashMap<String, Entry>,
     /// What expressions read as `configs.NAME`.
     pub(crate) configs: HashMap<String, String>,
+    /// Whether an artefact mentions [`crate::mediators::ORIGINAL`].
+    pub(crate) keeps_original: bool,
     /// Between JSON and XML; `None`: the default.
     pub(crate) mapping: Option<Arc<Rules>>,
     pub(crate) caches: Vec<crate::mediators::CachePolicy>,
@@ -224,6 +226,8 @@ pub struct Endpoint {
     pub kind: EndpointKind,
     pub format: Option<EndpointFormat>,
     pub timeout: Timeout,
+    /// The longest wait for the response, in milliseconds, if the message says it.
+    pub(crate) timeout_of: Option<Expression>,
     /// `None`: by the host's own rule.
     pub suspend: Option<Suspend>,
     /// Whether a group tries its next member after an error of this one.

@@ -39,6 +39,8 @@ fn blessed(text: &str) -> String {
     let (program, diagnostics) = compile(&whole);
     if !diagnostics.is_empty() {
         let _ = writeln!(made, "== diagnostics\n{}", diagnostics.join("\n"));
+    }
+    if diagnostics.iter().any(|diagnostic| diagnostic.contains(": error: ")) {
         return made;
     }
     let world = World::of(&program);

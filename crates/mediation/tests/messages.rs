@@ -92,7 +92,8 @@ fn a_header_field_cannot_bring_another() {
         let action = "<header name=\"Action\" expression=\"json-eval($.v)\"/>";
         let _ = run(action, message(JSON, &json));
     }
-    let action = "<header name=\"Action\" expression=\"//a\"/>";
+    let action = "<header name=\"Action\" expression=\"//a\"/><send><endpoint>\
+                  <address uri=\"http://a/\"/></endpoint></send>";
     let failure = run(action, envelope("", "<a>x&#13;&#10;Y: b</a>")).failure();
     assert!(failure.message.contains("control characters"), "{failure}");
     let budget = Budget::default();

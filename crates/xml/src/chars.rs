@@ -137,7 +137,7 @@ pub fn is_text(text: &str) -> bool {
 
 /// The offset of the first character that XML doesn't allow.
 pub(crate) fn first_illegal(text: &str) -> Option<usize> {
-    const BLOCK: usize = 32;
+    const BLOCK: usize = 64;
     let (blocks, rest) = text.as_bytes().as_chunks::<BLOCK>();
     let illegal = |from: usize, block: &[u8]| {
         let is_illegal = |at: &usize| {
@@ -156,6 +156,10 @@ pub(crate) fn first_illegal(text: &str) -> Option<usize> {
         }
         from = from.saturating_add(BLOCK);
     }
+    // The rest is within the last block, which overlaps another.
+    if text.as_bytes().last_chunk().is_some_and(|last| !is_suspect(last)) {
+        return None;
+    }
     illegal(from, rest)
 }
 
@@ -170,14 +174,35 @@ fn is_control(byte: u8) -> bool {
 /// Whether there is a control character other than line feed, or the first byte of a character that XML may not allow.
 /// Without branches, so that many bytes are checked at once.
 #[inline]
-fn is_suspect(block: &[u8; 32]) -> bool {
-    let (halves, _) = block.as_chunks::<16>();
+fn is_suspect(block: &[u8; 64]) -> bool {
+    // What a comparison of vectors makes.
+    let mask = |holds: bool| if holds { u8::MAX } else { 0 };
+    let (parts, _) = block.as_chunks::<16>();
     let mut suspects = [0_u8; 16];
-    for half in halves {
-        for (suspect, &byte) in suspects.iter_mut().zip(half) {
-            let is_suspect = (byte < b' ') & (byte != b'\n') | (byte == FIRST_OF_NONCHARACTERS);
-            *suspect |= u8::from(is_suspect);
+    for part in parts {
+        for (suspect, &byte) in suspects.iter_mut().zip(part) {
+            let control = mask(byte < b' ') & !mask(byte == b'\n');
+            *suspect |= control | mask(byte == FIRST_OF_NONCHARACTERS);
         }
     }
     suspects != [0; 16]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{first_illegal, is_char};
+
+    #[test]
+    fn an_illegal_character_is_found_wherever_it_is() {
+        for len in 0..200 {
+            for (at, c) in
+                (0..=len).flat_map(|at| ['\u{1}', '\u{FFFE}', 'é', '\r'].map(|c| (at, c)))
+            {
+                let mut text = "x\n".repeat(len / 2 + 1);
+                text.truncate(len);
+                text.insert(at, c);
+                assert_eq!(first_illegal(&text), (!is_char(c)).then_some(at), "{c:?} in {text:?}");
+            }
+        }
+    }
 }

@@ -50,6 +50,7 @@ mod parser;
 mod path;
 mod pattern;
 mod plan;
+mod pool;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod properties;
 pub mod regex;
@@ -71,4 +72,5 @@ pub use name::ExpandedName;
 pub use number::{number_to_string, round, string_to_number};
 pub use pattern::{Alternative, Matched, Pattern};
 pub use plan::Type;
+pub use pool::Pool;
 pub use value::Value;

@@ -10,7 +10,7 @@
 use std::borrow::Cow;
 use std::cell::RefCell;
 
-use xml::{Document, Node};
+use xml::{Document, Node, QNameRef, Sink as _};
 
 use crate::dates::{self, Dialect};
 use crate::encoding;
@@ -85,6 +85,11 @@ pub trait Message<'d> {
     /// The body: a SOAP envelope, or any other document.
     fn document(&mut self) -> Option<&'d Document>;
 
+    /// Keeps a document that the expression makes (`fn:tokenize()`), as long as its result. `None`: it cannot be kept.
+    fn keep(&mut self, _document: Document) -> Option<&'d Document> {
+        None
+    }
+
     /// The current time in milliseconds since the Unix epoch, for `SYSTEM_TIME` and `SYSTEM_DATE`.
     fn unix_ms(&self) -> Option<i64> {
         None
@@ -116,6 +121,7 @@ enum Function {
     Matches,
     Replace,
     StringJoin,
+    Tokenize,
     Abs,
     Exists,
     Empty,
@@ -148,6 +154,7 @@ const FUNCTIONS: &[(&str, Named, Function, usize, usize)] = &[
     ("ends-with",        Named::Both,  Function::EndsWith,        2, 2),
     ("matches",          Named::Fn,    Function::Matches,         2, 3),
     ("replace",          Named::Fn,    Function::Replace,         3, 4),
+    ("tokenize",         Named::Fn,    Function::Tokenize,        2, 3),
     ("string-join",      Named::Fn,    Function::StringJoin,      1, 2),
     ("abs",              Named::Fn,    Function::Abs,             1, 1),
     ("exists",           Named::Fn,    Function::Exists,          1, 1),
@@ -379,15 +386,17 @@ impl<'d> Environment<'d> for Bound<'_, 'd> {
             Function::EndsWith => return Ok(Value::Boolean(text.ends_with(charset))),
             Function::Matches => {
                 let flags = texts.get(2).map_or("", AsRef::as_ref);
-                let regex = Regex::compile_within(charset, flags, PATTERN_BYTES_MAX, budget)?;
-                let regex = regex.or_else(|error| fail(format!("fn:matches(): {error}")))?;
+                let regex = pattern("matches", charset, flags, budget)?;
                 return Ok(Value::Boolean(regex.is_match(text, budget)?));
             }
             Function::Replace => {
                 let flags = texts.get(3).map_or("", AsRef::as_ref);
-                let regex = Regex::compile_within(charset, flags, PATTERN_BYTES_MAX, budget)?;
-                let regex = regex.or_else(|error| fail(format!("fn:replace(): {error}")))?;
+                let regex = pattern("replace", charset, flags, budget)?;
                 replace(text, &regex, texts.get(2).map_or("", AsRef::as_ref), budget)?
+            }
+            Function::Tokenize => {
+                let flags = texts.get(2).map_or("", AsRef::as_ref);
+                return self.tokenize(text, charset, flags, budget);
             }
             Function::GetProperty
             | Function::StringJoin
@@ -400,8 +409,15 @@ impl<'d> Environment<'d> for Bound<'_, 'd> {
     }
 }
 
-/// Maximum memory of a pattern of `fn:matches()` and `fn:replace()`.
+fn pattern(function: &str, pattern: &str, flags: &str, budget: &Budget) -> Result<Regex, Error> {
+    let regex = Regex::compile_within(pattern, flags, PATTERN_BYTES_MAX, budget)?;
+    regex.or_else(|error| fail(format!("fn:{function}(): {error}")))
+}
+
+/// Maximum memory of a pattern of `fn:matches()` and the others, in bytes.
 const PATTERN_BYTES_MAX: usize = 256 * 1024;
+/// Memory of a token besides its text: an element and an attribute, in bytes.
+const TOKEN_BYTES: usize = 64;
 /// URL encoding makes three bytes of one; a character of ISO-8859-1 becomes up to two, and one in the other case up to
 /// three.
 const ENCODED_BYTES_PER_BYTE: usize = 3;
@@ -469,6 +485,41 @@ impl<'d> Bound<'_, 'd> {
             }
             _ => return Ok(None),
         }))
+    }
+
+    /// The parts of `text` between the matches of a pattern, as attributes, since a part may be empty. Source: XPath and
+    /// XQuery Functions and Operators 3.1, section 5.6.5.
+    fn tokenize(
+        &mut self,
+        text: &str,
+        separator: &str,
+        flags: &str,
+        budget: &Budget,
+    ) -> Result<Value<'d>, Error> {
+        let regex = pattern("tokenize", separator, flags, budget)?;
+        if regex.is_match("", budget)? {
+            return fail("fn:tokenize(): the pattern matches an empty text");
+        }
+        if text.is_empty() {
+            return Ok(Value::NodeSet(NodeSet::new()));
+        }
+        let built = |error: xml::Error| Error::Host(error.to_string());
+        let mut builder = xml::Builder::new();
+        builder.start_element(QNameRef::local("tokens")).map_err(built)?;
+        for token in regex.split(text, budget) {
+            let token = token?;
+            budget.charge_memory(token.len().saturating_add(TOKEN_BYTES))?;
+            builder.start_element(QNameRef::local("token")).map_err(built)?;
+            builder.attribute(QNameRef::local("text"), token).map_err(built)?;
+            builder.end_element().map_err(built)?;
+        }
+        builder.end_element().map_err(built)?;
+        let Some(kept) = self.message.keep(builder.finish()) else {
+            return fail("fn:tokenize() makes texts, and here a part of a document is selected");
+        };
+        let elements = kept.element().into_iter().flat_map(Node::children);
+        let tokens = elements.flat_map(Node::attributes).map(crate::Item::from);
+        Ok(Value::NodeSet(NodeSet::from_unordered(tokens.collect())))
     }
 
     /// `get-property(name)`, `get-property(scope, name)`, and with a date format after the name

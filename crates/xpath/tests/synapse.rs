@@ -4,12 +4,12 @@
 
 use xml::Document;
 use xpath::synapse::{Message, PropertyScope, SynapseXPath};
-use xpath::{Budget, BudgetExceeded, Error, Value};
+use xpath::{Budget, BudgetExceeded, Error, Pool, Value};
 
 const SOAP: &[u8] = b"<e:Envelope xmlns:e='http://schemas.xmlsoap.org/soap/envelope/'><e:Header>\
 <routing xmlns='http://someuri'>xadmin</routing></e:Header><e:Body><order><symbol>IBM</symbol></order></e:Body></e:Envelope>";
 
-struct Soap<'d>(&'d Document);
+struct Soap<'d>(&'d Document, &'d Pool);
 
 impl<'d> Message<'d> for Soap<'d> {
     fn property(&mut self, scope: PropertyScope, name: &str) -> Option<Value<'d>> {
@@ -32,6 +32,10 @@ impl<'d> Message<'d> for Soap<'d> {
         Some(self.0)
     }
 
+    fn keep(&mut self, document: Document) -> Option<&'d Document> {
+        self.1.add(document)
+    }
+
     /// 14 November 2023, 22:13:20.789 UTC.
     fn unix_ms(&self) -> Option<i64> {
         Some(1_700_000_000_789)
@@ -46,7 +50,9 @@ fn evaluate(text: &str, bytes: &[u8]) -> Result<String, String> {
     let namespaces = [("t".to_owned(), "http://someuri".to_owned())];
     let expression = SynapseXPath::compile(text, &namespaces).map_err(|error| error.message())?;
     let document = Document::parse(bytes).unwrap();
-    let value = expression.evaluate(document.root(), &mut Soap(&document), &Budget::default());
+    let pool = Pool::default();
+    let value =
+        expression.evaluate(document.root(), &mut Soap(&document, &pool), &Budget::default());
     value.map(Value::into_string).map_err(|error| error.to_string())
 }
 
@@ -137,6 +143,11 @@ fn functions_of_xpath_2_are_called_by_their_prefix() {
         ("fn:replace('order 17', '([a-z]+) ([0-9]+)', '$2: $1$3')", "17: order"),
         ("fn:replace('abc', '[A-B]', '\\$', 'i')", "$$c"),
         ("fn:replace('abc', 'x', 'y')", "abc"),
+        ("fn:tokenize('a1b22c', '[0-9]+')[3]", "c"),
+        ("count(fn:tokenize(',a,,B,', ','))", "5"),
+        ("fn:string-join(fn:tokenize(',aXb', '[,x]', 'i'), '-')", "-a-b"),
+        ("count(fn:tokenize('', ','))", "0"),
+        ("fn:tokenize('a', ',')", "a"),
         ("fn:string-join(//a, '-')", "x-Y"),
         ("fn:string-join(//none, '-')", ""),
         ("fn:abs(//n)", "1.5"),
@@ -148,7 +159,8 @@ fn functions_of_xpath_2_are_called_by_their_prefix() {
         assert_eq!(string(text, xml), expect, "{text}");
     }
     for (text, error) in [
-        ("fn:tokenize('a', 'b')", "unknown function"),
+        ("fn:tokenize('a')", "unknown function"),
+        ("fn:tokenize('a', ',?')", "matches an empty text"),
         ("matches('a', 'b')", "unknown function"),
         ("fn:get-property('a')", "unknown function"),
         ("fn:concat('a')", "takes at least 2 arguments"),
@@ -228,7 +240,8 @@ fn parts_and_properties_are_charged_each_time() {
     let items = format!("<r>{}</r>", "<i/>".repeat(1_000));
     let document = Document::parse(items.as_bytes()).unwrap();
     let expression = SynapseXPath::compile("count(//i[. = $ctx:uri.var.id])", &[]).unwrap();
-    let result =
-        expression.evaluate(document.root(), &mut Soap(&document), &Budget::new(1_000_000, 1_000));
+    let pool = Pool::default();
+    let budget = Budget::new(1_000_000, 1_000);
+    let result = expression.evaluate(document.root(), &mut Soap(&document, &pool), &budget);
     assert!(matches!(result, Err(Error::Budget(BudgetExceeded::Bytes { .. }))), "{result:?}");
 }

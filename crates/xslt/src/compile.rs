@@ -16,11 +16,10 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use xml::Node;
-use xpath::ExpandedName;
+use xpath::{ExpandedName, Pool};
 
 use crate::error::{Error, ErrorKind, LoadError, Module, Place};
 use crate::load::{Loader, Resolver, TopLevel, attribute, is_xsl};
-use crate::pool::Pool;
 use crate::program::{
     Block, Global, Key, Op, OutputSpec, Program, Rule, Spaces, StaticScope, Symbols, Template,
 };

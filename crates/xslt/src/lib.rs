@@ -27,7 +27,6 @@ mod load;
 mod numbering;
 mod options;
 mod output;
-mod pool;
 mod program;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod properties;

@@ -2,10 +2,10 @@
 
 use crate::limits;
 use xml::{Doctype, Document, EntityText, ExternalEntity, Kind, Node, Options};
+use xpath::Pool;
 
 use crate::error::{ErrorKind, LoadError, LoadPlace, Module, Place};
 use crate::knock_out::is_out;
-use crate::pool::Pool;
 
 pub(crate) const XSL: &str = "http://www.w3.org/1999/XSL/Transform";
 

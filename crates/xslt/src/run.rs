@@ -13,13 +13,12 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use xml::{Document, Node};
-use xpath::{Budget, BudgetExceeded, Context, Item, NodeSet, Value};
+use xpath::{Budget, BudgetExceeded, Context, Item, NodeSet, Pool, Value};
 
 use crate::error::{Error, ErrorKind, Place};
 use crate::load::Resolver;
 use crate::options::Options;
 use crate::output::{Output, unencodable};
-use crate::pool::Pool;
 use crate::program::{Global, Program};
 use crate::rules::Candidates;
 pub(crate) use environment::text_of;

@@ -46,8 +46,8 @@ pub(crate) struct Arguments {
     /// The request's path and query; chooses the resource of an API, base path included
     #[arg(long, value_name = "PATH", conflicts_with = "run")]
     path: Option<String>,
-    /// File with the message body; `-` is stdin
-    #[arg(long, value_name = "FILE")]
+    /// File with the message body, `-` for stdin, or the body itself, if it begins with `{`, `[` or `<`
+    #[arg(long, value_name = "FILE|BODY")]
     payload: Option<PathBuf>,
     /// File with the headers: `name: value` lines, or a JSON object
     #[arg(long, value_name = "FILE")]
@@ -178,6 +178,16 @@ fn chosen(program: &Program, name: Option<&str>) -> Result<Flow, Failure> {
     }
 }
 
+/// The bytes of the body that is given.
+fn payload(arguments: &Arguments) -> Result<Option<Vec<u8>>, Failure> {
+    let Some(given) = &arguments.payload else { return Ok(None) };
+    let text = given.to_string_lossy();
+    if text.starts_with(['{', '[', '<']) {
+        return Ok(Some(text.into_owned().into_bytes()));
+    }
+    Ok(Some(Source::read(given, limits::JSON_BYTES_MAX)?.bytes))
+}
+
 fn request(arguments: &Arguments, program: &Program) -> Result<Message, Failure> {
     let source = |file: &Option<PathBuf>| {
         file.as_ref().map(|file| Source::read(file, limits::JSON_BYTES_MAX)).transpose()
@@ -185,16 +195,16 @@ fn request(arguments: &Arguments, program: &Program) -> Result<Message, Failure>
     let fields = source(&arguments.headers)?.as_ref().map(headers).transpose()?;
     let mut fields = fields.unwrap_or_default();
     fields.extend(arguments.header.iter().cloned());
-    let payload = source(&arguments.payload)?;
+    let payload = payload(arguments)?;
     let is_type = |(name, _): &&(String, String)| name.eq_ignore_ascii_case("content-type");
     let declared = fields.iter().find(is_type).map(|(_, value)| Format::of(value));
     let body = match payload {
         Some(payload) => {
-            let format = declared.unwrap_or_else(|| Format::guess(&payload.bytes));
+            let format = declared.unwrap_or_else(|| Format::guess(&payload));
             if declared.is_none() {
                 fields.push(("Content-Type".to_owned(), format.content_type().to_owned()));
             }
-            Body::held(format, payload.bytes)
+            Body::held(format, payload)
         }
         None => Body::held(Format::Binary, Vec::new()),
     };

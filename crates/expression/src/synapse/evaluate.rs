@@ -1,5 +1,7 @@
 //! Evaluation. It recurses on the nesting of the expression, which the grammar bounds.
 
+use xpath::Pool;
+
 use super::{Access, Node, Operator, Root, Xpath, XpathSource, functions};
 use crate::context::EvalContext;
 use crate::json::{self, Document, Kind};
@@ -52,8 +54,10 @@ fn evaluate_xpath<'s>(
             Some(context.variable_xml(&name.text()).ok_or_else(missing)?)
         }
     };
+    let pool = Pool::default();
+    let on = (document, Some(&pool));
     let found = match &xpath.path {
-        XpathSource::Compiled(path) => xpath_bridge::evaluate(path, context, document, budget)?,
+        XpathSource::Compiled(path) => xpath_bridge::evaluate(path, context, on, budget)?,
         XpathSource::Computed(path, namespaces) => {
             let path = node(path, context, budget)?;
             let path = path.text();
@@ -65,7 +69,7 @@ fn evaluate_xpath<'s>(
             budget.charge_steps(500 + 20 * path.len() as u64)?;
             let compiled = xpath_bridge::compile(&path, namespaces)
                 .map_err(|error| Error::Type(format!("invalid XPath `{path}`: {error}")))?;
-            xpath_bridge::evaluate(&compiled, context, document, budget)?
+            xpath_bridge::evaluate(&compiled, context, on, budget)?
         }
     };
     xpath_bridge::value(found, budget)

@@ -78,13 +78,15 @@ pub(crate) struct Configured<'p> {
     /// `None`: it is one of the policies of an API, which have a limit of time alone. Their numbers are the API's own.
     pub(crate) id: Option<EndpointId>,
     pub(crate) endpoint: &'p MediatedEndpoint,
+    /// Instead of the endpoint's own, in milliseconds.
+    pub(crate) timeout_ms: Option<u32>,
 }
 
 /// What tells the balancers of one origin apart.
 #[derive(Debug, PartialEq, Eq)]
 struct Key {
     id: Option<EndpointId>,
-    /// Of an endpoint without a number.
+    /// Of an endpoint without a number, or of the message.
     timeout_ms: u32,
 }
 
@@ -92,7 +94,8 @@ impl Key {
     fn of(configured: Option<Configured<'_>>) -> Self {
         let id = configured.and_then(|of| of.id);
         let timeout_ms = match configured {
-            Some(Configured { id: None, endpoint }) => endpoint.timeout.ms,
+            Some(Configured { timeout_ms: Some(ms), .. }) => ms,
+            Some(Configured { id: None, endpoint, .. }) => endpoint.timeout.ms,
             Some(Configured { id: Some(_), .. }) | None => 0,
         };
         Self { id, timeout_ms }
@@ -138,7 +141,8 @@ impl Origins {
         {
             slots.resize_with(id.index().saturating_add(1), || None);
         }
-        let slot = id.and_then(|id| slots.get_mut(id.index()));
+        let own = id.filter(|_| configured.is_some_and(|of| of.timeout_ms.is_none()));
+        let slot = own.and_then(|id| slots.get_mut(id.index()));
         match slot {
             Some(Some(known)) if known.is_of(url) => known.address(url),
             Some(slot @ None) => slot.insert(Known::new(url, configured, pools)?).address(url),
@@ -220,7 +224,7 @@ impl Known {
         let end = end.map_or(url.len(), |at| authority_at + at);
         let origin = url.get(..end).ok_or("malformed")?;
         let (address, _) = endpoint(origin)?;
-        let upstream = upstream(address, configured.map(|of| of.endpoint));
+        let upstream = upstream(address, configured);
         let number = configured.and_then(|of| of.id).map_or(0, EndpointId::index);
         let name = (format!("integration {origin}"), String::new(), number);
         let balancer = Rc::new(Balancer::new(&upstream, Some(name), pools));
@@ -229,13 +233,14 @@ impl Known {
 }
 
 /// The rules of an endpoint: those of the file where it has some.
-fn upstream(address: Endpoint, configured: Option<&MediatedEndpoint>) -> Upstream {
+fn upstream(address: Endpoint, configured: Option<Configured<'_>>) -> Upstream {
     let mut upstream = Upstream::new(UpstreamKind::Single, vec![address]);
-    let Some(configured) = configured else { return upstream };
-    if configured.timeout.ms > 0 {
-        upstream.response_head_ms = configured.timeout.ms.min(CONFIGURED_MS_MAX);
+    let Some(Configured { endpoint, timeout_ms, .. }) = configured else { return upstream };
+    let timeout_ms = timeout_ms.unwrap_or(endpoint.timeout.ms);
+    if timeout_ms > 0 {
+        upstream.response_head_ms = timeout_ms.min(CONFIGURED_MS_MAX);
     }
-    if let Some(suspend) = &configured.suspend {
+    if let Some(suspend) = &endpoint.suspend {
         upstream.suspension = suspension(suspend);
     }
     upstream
@@ -257,9 +262,9 @@ fn suspension(suspend: &Suspend) -> Suspension {
 
 #[cfg(test)]
 mod tests {
-    use mediation::{Compiler, Origin};
+    use mediation::{Compiler, Origin, Program};
 
-    use super::upstream;
+    use super::{Configured, Origins, upstream};
     use crate::forward::{Balancer, Pools, endpoint, run_balancer};
 
     /// An endpoint with this `suspendOnFailure`, through the failures and times of `script`.
@@ -268,8 +273,9 @@ mod tests {
         check_all(&format!("<suspendOnFailure>{rule}</suspendOnFailure>"), script, expect);
     }
 
+    /// With an endpoint `e` of these rules.
     #[track_caller]
-    fn check_all(rules: &str, script: &str, expect: &str) {
+    fn program(rules: &str) -> Program {
         let text = format!(
             "<definitions xmlns=\"http://ws.apache.org/ns/synapse\"><endpoint name=\"e\"><address uri=\"http://a/\">\
              {rules}</address></endpoint></definitions>"
@@ -278,8 +284,31 @@ mod tests {
         let origin = Origin { file: "e.xml".as_ref(), document: &document };
         let (program, diagnostics) = Compiler::compile(&[origin]);
         assert!(diagnostics.is_empty(), "{diagnostics:?}");
-        let configured = program.endpoint_at(program.endpoint("e").unwrap());
-        let upstream = upstream(endpoint(0), configured);
+        program
+    }
+
+    fn configured(program: &Program, timeout_ms: Option<u32>) -> Configured<'_> {
+        let id = program.endpoint("e");
+        Configured { id, endpoint: program.endpoint_at(id.unwrap()).unwrap(), timeout_ms }
+    }
+
+    #[test]
+    fn the_wait_that_a_message_says_replaces_that_of_the_endpoint() {
+        let program = program("<timeout><duration>1000</duration></timeout>");
+        let (origins, pools) = (Origins::default(), Pools::default());
+        let wait = |timeout_ms| {
+            let found =
+                origins.find("http://a/x", Some(configured(&program, timeout_ms)), true, &pools);
+            found.map(|address| address.balancer.response_head_ms)
+        };
+        let waits = [None, Some(500), None, Some(70), Some(500)].map(wait);
+        assert_eq!(waits, [Ok(1_000), Ok(500), Ok(1_000), Ok(70), Ok(500)]);
+    }
+
+    #[track_caller]
+    fn check_all(rules: &str, script: &str, expect: &str) {
+        let program = program(rules);
+        let upstream = upstream(endpoint(0), Some(configured(&program, None)));
         run_balancer(&[Balancer::new(&upstream, None, &Pools::default())], script, expect);
     }
 

@@ -336,7 +336,8 @@ impl Sender {
         let program = environment.program();
         let configured = target.endpoint.and_then(|number| {
             let id = Some(number).filter(|_| environment.integration.is_some());
-            Some(Configured { id, endpoint: program.endpoint_at(number)? })
+            let (endpoint, timeout_ms) = (program.endpoint_at(number)?, target.timeout_ms);
+            Some(Configured { id, endpoint, timeout_ms })
         });
         let is_current = environment.integration.as_ref().is_none_or(|of| worker.serves(of));
         let address = worker.origins.find(&target.url, configured, is_current, &worker.pools);

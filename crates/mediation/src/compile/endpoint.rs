@@ -7,8 +7,7 @@ use super::{Compiler, Element};
 use crate::mediators::property;
 use crate::message::is_token;
 use crate::program::{
-    Credentials, Endpoint, EndpointFormat, EndpointId, EndpointKind, Retry, Suspend, Timeout,
-    TimeoutAction,
+    Credentials, Endpoint, EndpointFormat, EndpointId, EndpointKind, Retry, Suspend, TimeoutAction,
 };
 use crate::{Mediator, limits};
 
@@ -86,12 +85,17 @@ impl Compiler {
     fn endpoint_property(&mut self, element: &Element<'_>) -> Option<Box<dyn Mediator>> {
         let property = property::compile(self, element)?;
         element.finish(self);
-        if property.body_use() != BodyUse::Untouched {
+        self.check_untouched(element, property.body_use());
+        Some(property)
+    }
+
+    /// Reports an expression of an endpoint that reads the body.
+    fn check_untouched(&mut self, element: &Element<'_>, body_use: BodyUse) {
+        if body_use != BodyUse::Untouched {
             let message = "the body is not read on the way to an endpoint".to_owned();
             let help = "set it by `property` before the message is sent".to_owned();
             self.error(element, message, Some(help));
         }
-        Some(property)
     }
 
     /// What `compile` makes of an endpoint inside another.
@@ -184,6 +188,11 @@ impl Compiler {
                     return None;
                 }
                 let template = child.required(self, "uri-template")?.to_owned();
+                if child.choice(self, "version", &[("1.1", false), ("2.0", true)])? {
+                    let message = "messages are sent over HTTP/1.1".to_owned();
+                    let help = "remove `version`, if the service accepts HTTP/1.1".to_owned();
+                    self.warning(child, message, Some(help));
+                }
                 EndpointKind::Http { method, template }
             }
             "default" => EndpointKind::Default,
@@ -222,7 +231,7 @@ impl Compiler {
         let mut endpoint = Endpoint { kind, format, is_wsdl, ..Endpoint::default() };
         for part in child.children().filter(|part| !is_note(part)) {
             match part.name() {
-                "timeout" => endpoint.timeout = self.timeout(&part)?,
+                "timeout" => self.timeout(&part, &mut endpoint)?,
                 "suspendOnFailure" => {
                     self.suspend(&part, endpoint.suspend.get_or_insert_default())?
                 }
@@ -367,16 +376,22 @@ impl Compiler {
         Some(self.new_endpoint(Endpoint { kind, ..Endpoint::default() }))
     }
 
-    fn timeout(&mut self, element: &Element<'_>) -> Option<Timeout> {
-        let (mut timeout, mut action) = (Timeout::default(), "fault".to_owned());
+    fn timeout(&mut self, element: &Element<'_>, endpoint: &mut Endpoint) -> Option<()> {
+        let mut action = "fault".to_owned();
         for part in element.children() {
             match part.name() {
-                "duration" => timeout.ms = self.number(&part)?,
+                "duration" => match part.computed(self, &text(&part))? {
+                    Some(computed) => {
+                        self.check_untouched(&part, computed.body_use());
+                        endpoint.timeout_of = Some(computed);
+                    }
+                    None => endpoint.timeout.ms = self.number(&part)?,
+                },
                 "responseAction" | "action" => action = text(&part),
                 other => self.error(&part, format!("`timeout` has no child `{other}`"), None),
             }
         }
-        timeout.action = match action.as_str() {
+        endpoint.timeout.action = match action.as_str() {
             "fault" => TimeoutAction::Fault,
             "discard" => TimeoutAction::Discard,
             other => {
@@ -385,7 +400,7 @@ impl Compiler {
                 return None;
             }
         };
-        Some(timeout)
+        Some(())
     }
 
     fn suspend(&mut self, element: &Element<'_>, suspend: &mut Suspend) -> Option<()> {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use model::{ArtefactSet, Diagnostic, Place, Resource, Severity};
 use xslt::Stylesheet;
 
-use crate::mediators::{CachePolicy, instead_of};
+use crate::mediators::{CachePolicy, ORIGINAL, instead_of};
 use crate::program::{
     Endpoint, EndpointId, Program, Sequence, SequenceId, Site, Step, Template, TemplateParameter,
 };
@@ -143,6 +143,10 @@ impl Compiler {
             compiler.program.entries = resources.collect();
             compiler.program.entries.extend(std::mem::take(&mut compiler.entries));
         }
+        let resources = compiler.resources.values().map(|of| &of.bytes);
+        let mut texts = resources.chain(compiler.documents.values());
+        compiler.program.keeps_original = units.iter().any(|unit| mentions(unit.node, ORIGINAL))
+            || texts.any(|text| std::str::from_utf8(text).is_ok_and(|it| it.contains(ORIGINAL)));
         compiler.program.link();
         (compiler.program, compiler.diagnostics)
     }
@@ -600,6 +604,12 @@ fn named_paths(document: &xml::Document) -> Vec<String> {
     let elements = document.root().descendants().filter(|node| node.is_element());
     let keys = elements.flat_map(|element| element.attributes().map(|one| one.text()));
     keys.filter_map(model::resource_path).collect()
+}
+
+/// Whether a text or an attribute has `name` in it.
+fn mentions(artefact: xml::Node<'_>, name: &str) -> bool {
+    let has = |node: xml::Node<'_>| node.text().contains(name);
+    artefact.descendants().any(|node| has(node) || node.attributes().any(has))
 }
 
 /// `node` as a document of its own, with the namespaces in scope.

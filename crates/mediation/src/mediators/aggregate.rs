@@ -2,6 +2,7 @@
 
 use expression::{BodyUse, Expression};
 
+use super::flow::Turn;
 use super::split::{body_json, enclosed, fail, json_text};
 use crate::compile::{Compiler, Element, serialise};
 use crate::message::Format;
@@ -203,7 +204,8 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
                 child.choice(compiler, "aggregateElementType", &[("root", ()), ("child", ())])?;
                 on_complete = Some(match child.optional("sequence") {
                     Some(name) => compiler.sequence_named(&child, name)?,
-                    None => compiler.nested(&child),
+                    None if child.children().next().is_some() => compiler.nested(&child),
+                    None => nothing(compiler, &child),
                 });
             }
             other => compiler.error(&child, format!("`aggregate` has no child `{other}`"), None),
@@ -224,6 +226,14 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
         expression,
         enclosing,
     }))
+}
+
+/// The sequence of an `onComplete` without mediators. Source: Synapse's `AggregateMediatorFactory`.
+fn nothing(compiler: &mut Compiler, element: &Element<'_>) -> SequenceId {
+    let message = "the message ends here, since `onComplete` has no mediators".to_owned();
+    let help = "write the mediators that follow into it".to_owned();
+    compiler.warning(element, message, Some(help));
+    compiler.sequence_of(element, "onComplete", vec![Box::new(Turn::Drop)])
 }
 
 /// `timeout`, in seconds; 0: none.

@@ -87,12 +87,6 @@ fn route(compiler: &mut Compiler, element: &Element<'_>) -> Option<(Condition, S
     };
     let condition = Condition::compile(compiler, &condition)?;
     let target = Target::compile(compiler, &target)?;
-    if target.sequence().is_some() && target.to().is_some() {
-        let help = "send from the sequence".to_owned();
-        let message = "the target has both a sequence and an endpoint".to_owned();
-        compiler.error(element, message, Some(help));
-        return None;
-    }
     element.finish(compiler);
     let taken = compiler.sequence_of(element, ELEMENT, vec![Box::new(Taken(target))]);
     Some((condition, taken, ends))

@@ -43,7 +43,7 @@ enum Target {
     Envelope,
     /// And the whole of a body in JSON.
     Body(Expression),
-    Property(Box<str>),
+    Property(PropertyScope, Box<str>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +64,7 @@ impl Mediator for Enrich {
         };
         match self.target {
             Target::InProperty(..) => BodyUse::Untouched,
-            Target::Property(_) => source,
+            Target::Property(..) => source,
             Target::Custom(_)
             | Target::Json(_)
             | Target::Key(_)
@@ -89,7 +89,7 @@ impl Mediator for Enrich {
             | Target::InProperty(..)
             | Target::Envelope
             | Target::Body(_)
-            | Target::Property(_) => self.piece(scene, message)?,
+            | Target::Property(..) => self.piece(scene, message)?,
         };
         let Some(piece) = piece else {
             // As Synapse does.
@@ -116,19 +116,22 @@ impl Enrich {
                 let edited = json_target::without(targets, document, scene)?;
                 message.set(PropertyScope::Synapse, name, edited, scene.budget)
             }
-            Target::Key(_) | Target::Envelope | Target::Body(_) | Target::Property(_) => Ok(()),
+            Target::Key(_) | Target::Envelope | Target::Body(_) | Target::Property(..) => Ok(()),
         }
     }
 
     fn put(&self, piece: Piece, scene: &Scene<'_>, message: &mut Message) -> Result<(), Failure> {
         let budget = scene.budget;
         match &self.target {
-            Target::Property(name) => {
+            Target::Property(scope, name) => {
+                let old = message.properties.get(*scope, name);
                 let value = match self.action {
-                    Action::Child => with_child(name, &piece, message, budget)?,
-                    Action::Replace | Action::Sibling | Action::Remove => property(piece, budget)?,
+                    Action::Child => with_child(old, piece, message, scene)?,
+                    Action::Replace | Action::Sibling | Action::Remove => {
+                        Some(property(piece, budget)?)
+                    }
                 };
-                message.set(PropertyScope::Synapse, name, value, budget)
+                value.map_or(Ok(()), |value| message.set(*scope, name, value, budget))
             }
             Target::Envelope => {
                 message.remove(PropertyScope::Axis2, NO_ENTITY_BODY);
@@ -140,7 +143,7 @@ impl Enrich {
                     let text = piece.to_json(message.body.mapping(), budget)?;
                     return json_target::edit(root, Edit::Child(&text), scene, message);
                 }
-                self.to_body(piece, message, budget)
+                self.to_body(piece, message, scene)
             }
             Target::Custom(target) => self.to_nodes(target, &piece, scene, message),
             Target::Json(targets) => {
@@ -171,9 +174,7 @@ impl Enrich {
         let piece = match &self.source {
             Source::Inline(piece) => piece.clone(),
             Source::Property(name) => match message.properties.get(PropertyScope::Synapse, name) {
-                Some(PropertyValue::Xml(document)) => Piece::Xml(vec![Arc::clone(document)]),
-                Some(PropertyValue::Json(document)) => Piece::Json(Arc::clone(document)),
-                Some(value) => Piece::read(&value.text(), scene.budget)?,
+                Some(value) => of_property(value, scene.budget)?,
                 None => return Ok(None),
             },
             Source::Custom(expression) => match custom(expression, scene, message)? {
@@ -225,15 +226,27 @@ impl Enrich {
         }
     }
 
-    fn to_body(&self, piece: Piece, message: &mut Message, budget: &Budget) -> Result<(), Failure> {
+    fn to_body(
+        &self,
+        piece: Piece,
+        message: &mut Message,
+        scene: &Scene<'_>,
+    ) -> Result<(), Failure> {
+        let budget = scene.budget;
         match (self.action, piece) {
             (Action::Replace, Piece::Json(document)) => set_json(message, &document, budget),
-            (Action::Replace, Piece::Text(text)) => {
+            (Action::Replace, Piece::Text(_)) if message.body.format() == Format::Json => {
+                let line = "enrich: a text does not replace a body in JSON";
+                scene.environment.log(LogLevel::Error, line);
+                Ok(())
+            }
+            (Action::Replace, Piece::Text(text)) if !message.body.format().is_xml() => {
                 message.body.replace(Format::Text, text.as_bytes().to_vec(), budget)
             }
             (Action::Replace, Piece::Xml(documents)) => {
                 message.body.replace_payload(all_written(&documents, budget)?, budget)
             }
+            // A text becomes the content of the payload.
             (action, piece) => match (message.body.payload(budget)?.map(Node::id), piece) {
                 (Some(payload), piece) => match message.body.edit_xml(budget)? {
                     Some(document) => insert(document, payload, &piece, action, budget),
@@ -360,7 +373,7 @@ fn detach(
     Ok(())
 }
 
-/// Puts `piece` in the place of `at`, below it, or behind it.
+/// Puts `piece` in the place of `at`, below it, or behind it. Source: Synapse's `Target.insert`.
 fn insert(
     document: &mut xml::Document,
     at: NodeId,
@@ -368,6 +381,12 @@ fn insert(
     action: Action,
     budget: &Budget,
 ) -> Result<(), Failure> {
+    let text = document.node(at).filter(|node| node.kind() == xml::Kind::Text);
+    let around = text.and_then(Node::parent).map(Node::id);
+    if let (Some(parent), Piece::Xml(_)) = (around, piece) {
+        insert(document, parent, piece, Action::Child, budget)?;
+        return Ok(document.detach(at)?);
+    }
     match piece {
         Piece::Xml(pieces) => {
             budget.charge_memory(pieces.iter().map(|piece| piece.heap_bytes()).sum())?;
@@ -395,15 +414,14 @@ fn insert(
             return Err(fail("this source does not fit the target".to_owned()));
         }
     };
-    let mut last = at;
     for node in new {
         match action {
             Action::Child => document.append(at, node)?,
             Action::Replace => document.insert_before(at, node)?,
-            Action::Sibling => document.insert_after(last, node)?,
+            // Of several, the last one comes first.
+            Action::Sibling => document.insert_after(at, node)?,
             Action::Remove => {}
         }
-        last = node;
     }
     if action == Action::Replace {
         document.detach(at)?;
@@ -464,6 +482,18 @@ fn property(piece: Piece, budget: &Budget) -> Result<PropertyValue, Failure> {
     })
 }
 
+fn of_property(value: &PropertyValue, budget: &Budget) -> Result<Piece, Failure> {
+    Ok(match value {
+        PropertyValue::Xml(document) => Piece::Xml(vec![Arc::clone(document)]),
+        PropertyValue::Json(document) => Piece::Json(Arc::clone(document)),
+        PropertyValue::Text(_)
+        | PropertyValue::Integer(_)
+        | PropertyValue::Double(_)
+        | PropertyValue::Boolean(_)
+        | PropertyValue::Held(_) => Piece::read(&value.text(), budget)?,
+    })
+}
+
 /// The JSON in a property; `None`: there is no property.
 fn json_property(
     name: &str,
@@ -471,38 +501,45 @@ fn json_property(
     budget: &Budget,
 ) -> Result<Option<Arc<json::Document<'static>>>, Failure> {
     let value = message.properties.get(PropertyScope::Synapse, name);
-    let piece = match value {
-        None => return Ok(None),
-        Some(PropertyValue::Json(document)) => Piece::Json(Arc::clone(document)),
-        Some(value) => Piece::read(&value.text(), budget)?,
-    };
-    match piece {
+    let Some(value) = value else { return Ok(None) };
+    match of_property(value, budget)? {
         Piece::Json(document) => Ok(Some(document)),
         Piece::Xml(_) | Piece::Text(_) => Err(fail(format!("the property `{name}` is not JSON"))),
     }
 }
 
-/// The property with `piece` as another child: of its element, of its array, or as members of its object.
+/// The property with `piece` as another child: of its element, of its array, or as members of its object. XML replaces
+/// what is neither; `None`: nothing is added, which is logged. Source: Synapse's `Target.insert` and `Target.insertJson`.
 fn with_child(
-    name: &str,
-    piece: &Piece,
+    old: Option<&PropertyValue>,
+    piece: Piece,
     message: &Message,
-    budget: &Budget,
-) -> Result<PropertyValue, Failure> {
-    let value = message.properties.get(PropertyScope::Synapse, name);
-    if let Some(PropertyValue::Xml(document)) = value {
-        budget.charge_memory(document.heap_bytes())?;
-        let mut document = xml::Document::clone(document);
-        if let Some(root) = document.element().map(Node::id) {
-            insert(&mut document, root, piece, Action::Child, budget)?;
+    scene: &Scene<'_>,
+) -> Result<Option<PropertyValue>, Failure> {
+    let budget = scene.budget;
+    let old = old.map(|value| of_property(value, budget)).transpose()?;
+    match (old, piece) {
+        (Some(Piece::Xml(documents)), piece) => {
+            let Some(document) = documents.first() else { return Ok(None) };
+            budget.charge_memory(document.heap_bytes())?;
+            let mut document = xml::Document::clone(document);
+            if let Some(root) = document.element().map(Node::id) {
+                insert(&mut document, root, &piece, Action::Child, budget)?;
+            }
+            Ok(Some(PropertyValue::Xml(Arc::new(document))))
         }
-        return Ok(PropertyValue::Xml(Arc::new(document)));
+        (Some(Piece::Json(document)), piece) => {
+            let child = piece.to_json(message.body.mapping(), budget)?;
+            let text = json_target::with_child(document.root(), &child, scene)?;
+            property(Piece::read(&text, budget)?, budget).map(Some)
+        }
+        (Some(Piece::Text(_)) | None, piece @ Piece::Xml(_)) => property(piece, budget).map(Some),
+        (Some(Piece::Text(_)) | None, _) => {
+            let line = "enrich: no child is added, since the property does not exist or is a text";
+            scene.environment.log(LogLevel::Error, line);
+            Ok(None)
+        }
     }
-    let document = json_property(name, message, budget)?;
-    let document = document.ok_or_else(|| fail(format!("there is no property `{name}`")))?;
-    let child = piece.to_json(message.body.mapping(), budget)?;
-    let text = json_target::with_child(document.root(), &child, budget)?;
-    property(Piece::read(&text, budget)?, budget)
 }
 
 /// The documents, one after another.
@@ -614,19 +651,39 @@ fn nodes(compiler: &mut Compiler, at: &Element<'_>, path: &str) -> Option<Expres
     Some(path)
 }
 
+/// The property of `get-property('name')` or `get-property('scope', 'name')`.
+fn property_named(compiler: &mut Compiler, to: &Element<'_>, source: &str) -> Option<Target> {
+    let literals: Vec<_> = source.split(['\'', '"']).skip(1).step_by(2).collect();
+    let (scope, name) = match *literals {
+        [name] | ["default" | "synapse", name] => (PropertyScope::Synapse, name),
+        ["axis2", name] => (PropertyScope::Axis2, name),
+        ["operation", name] => (PropertyScope::Operation, name),
+        _ => {
+            let help =
+                "write `get-property('name')`, or the scope `axis2` or `operation` before it";
+            compiler.error(to, format!("`{source}` names no property"), Some(help.to_owned()));
+            return None;
+        }
+    };
+    Some(Target::Property(scope, name.into()))
+}
+
 fn target(compiler: &mut Compiler, to: &Element<'_>, action: Action) -> Option<Target> {
     let of = to.optional("type").unwrap_or("custom");
     let target = match of {
         "custom" => {
             let source = to.required(compiler, "xpath")?;
             match json_target::paths(compiler, to, source, action == Action::Remove)? {
+                _ if source.starts_with("get-property(") => property_named(compiler, to, source)?,
                 paths if paths.is_empty() => Target::Custom(nodes(compiler, to, source)?),
                 paths => Target::Json(paths),
             }
         }
         "envelope" => Target::Envelope,
         "body" => Target::Body(to.compiled(compiler, "json-eval($)")?),
-        "property" => Target::Property(to.required(compiler, "property")?.into()),
+        "property" => {
+            Target::Property(PropertyScope::Synapse, to.required(compiler, "property")?.into())
+        }
         "key" => {
             let source = to.required(compiler, "xpath")?;
             let paths = json_target::paths(compiler, to, source, false)?;
@@ -647,7 +704,7 @@ fn target(compiler: &mut Compiler, to: &Element<'_>, action: Action) -> Option<T
         Target::Custom(_) | Target::InProperty(..) => true,
         Target::Json(_) => action != Action::Sibling,
         Target::Body(_) => action != Action::Remove,
-        Target::Property(_) => matches!(action, Action::Replace | Action::Child),
+        Target::Property(..) => matches!(action, Action::Replace | Action::Child),
         Target::Envelope | Target::Key(_) => action == Action::Replace,
     };
     if !fits {

@@ -1,27 +1,39 @@
 //! `foreach`: runs a sequence on each item of the body, and puts the results in their places. With `expression` as
-//! Synapse always had it, one item after the other; with `collection` as Micro Integrator 4.4 has it.
+//! Synapse always had it, one item after the other, which share their properties; with `collection` as Micro Integrator
+//! 4.4 has it.
 
-use expression::{BodyUse, Expression, json};
+use std::sync::Arc;
+
+use expression::{BodyUse, Expression, json, markup};
 
 use super::iterate::plain;
 use super::scatter_gather::Results;
 use super::split::{Items, body_json, fail, sequence, spliced};
 use crate::compile::{Compiler, Element, serialise};
-use crate::message::Format;
+use crate::message::{Format, soap};
 use crate::program::SequenceId;
 use crate::run::Scene;
 use crate::{
     Failure, Fork, Mediator, Message, Next, Part, PropertyScope, PropertyValue, Scatter, limits,
 };
 
+/// The property with the envelope as it was, behind the `id` of the mediator.
+pub(crate) const ORIGINAL: &str = "FOREACH_ORIGINAL_MESSAGE";
+
 #[derive(Debug)]
 struct ForEach {
     items: Expression,
     sequence: SequenceId,
-    parallel: bool,
-    /// The variable that counts the items, from 0.
-    counter: Option<Box<str>>,
+    kind: Kind,
     output: Output,
+}
+
+#[derive(Debug)]
+enum Kind {
+    /// With the names of its properties.
+    Expression { counter: Box<str>, original: Box<str> },
+    /// With the variable that counts the items, from 0.
+    Collection { parallel: bool, counter: Option<Box<str>> },
 }
 
 #[derive(Debug)]
@@ -53,10 +65,17 @@ impl Mediator for ForEach {
     }
 
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
+        if let Kind::Expression { counter, original } = &self.kind {
+            let none = PropertyValue::Integer(0);
+            message.set(PropertyScope::Synapse, counter, none, scene.budget)?;
+            if let Some(envelope) = envelope(scene, message)? {
+                message.set(PropertyScope::Synapse, original, envelope, scene.budget)?;
+            }
+        }
         let items = Items::select(&self.items, scene, message)?;
         let mut parts = Vec::new();
         for (number, mut item) in plain(items, scene, message)?.into_iter().enumerate() {
-            if let Some(name) = &self.counter {
+            if let Kind::Collection { counter: Some(name), .. } = &self.kind {
                 let value = PropertyValue::Integer(i64::try_from(number).unwrap_or(i64::MAX));
                 item.set(PropertyScope::Variable, name, value, scene.budget)?;
             }
@@ -65,8 +84,12 @@ impl Mediator for ForEach {
         if matches!(self.output, Output::None) {
             return Ok(Next::Fork(Fork { parts, id: None, continues: true, sequential: false }));
         }
-        let scatter = Scatter { parts, parallel: self.parallel, enough: None, timeout_ms: None };
-        Ok(Next::Scatter(scatter))
+        let (parallel, counter) = match &self.kind {
+            Kind::Expression { counter, .. } => (false, Some(counter.clone())),
+            Kind::Collection { parallel, .. } => (*parallel, None),
+        };
+        let (enough, timeout_ms) = (None, None);
+        Ok(Next::Scatter(Scatter { parts, parallel, enough, timeout_ms, counter }))
     }
 
     fn join(
@@ -91,6 +114,26 @@ impl Mediator for ForEach {
         }
         Ok(Next::Continue)
     }
+}
+
+/// The envelope of the message; `None` if it is empty, or nothing refers to the property.
+fn envelope(scene: &Scene<'_>, message: &Message) -> Result<Option<PropertyValue>, Failure> {
+    let body = &message.body;
+    if !scene.program.keeps_original {
+        return Ok(None);
+    }
+    let Some(payload) = body.payload(scene.budget)? else { return Ok(None) };
+    let document = match soap::namespace(body.format()) {
+        Some(_) => markup::copy(payload.document().root(), scene.budget)?,
+        None => {
+            let written = body.in_envelope(soap::SOAP11, scene.budget)?;
+            scene.budget.charge_reading(written.len())?;
+            let document = xml::Document::parse(&written)?;
+            scene.budget.charge_memory(document.heap_bytes())?;
+            document
+        }
+    };
+    Ok(Some(PropertyValue::Xml(Arc::new(document))))
 }
 
 fn replace_nodes(
@@ -142,7 +185,7 @@ fn replace_array(
 ) -> Result<(), Failure> {
     if let Some(name) = variable {
         let document = json::Document::parse(array.as_bytes())?.into_owned();
-        let value = PropertyValue::Json(std::sync::Arc::new(document));
+        let value = PropertyValue::Json(Arc::new(document));
         return message.set(PropertyScope::Variable, name, value, scene.budget);
     }
     let whole = place.and_then(|place| {
@@ -164,18 +207,21 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
         }
     };
     let Some(collection) = collection else {
-        element.ignore(&["id"]);
+        let id = element.optional("id");
+        let named = |name: &str| id.map_or(name.into(), |id| format!("{id}_{name}").into());
+        let kind =
+            Kind::Expression { counter: named("FOREACH_COUNTER"), original: named(ORIGINAL) };
         let source = element.required(compiler, "expression")?;
         let items = element.compiled(compiler, source)?;
         let output = Output::Original { variable: None };
-        let each = ForEach { items, sequence: inline, parallel: false, counter: None, output };
-        return Some(Box::new(each));
+        return Some(Box::new(ForEach { items, sequence: inline, kind, output }));
     };
     let items = element.compiled(compiler, collection)?;
     let parallel = element.flag(compiler, "parallel-execution", true)?;
     let counter = element.optional("counter-variable").map(Into::into);
     let output = output(compiler, element, collection)?;
-    Some(Box::new(ForEach { items, sequence: inline, parallel, counter, output }))
+    let kind = Kind::Collection { parallel, counter };
+    Some(Box::new(ForEach { items, sequence: inline, kind, output }))
 }
 
 fn output(compiler: &mut Compiler, element: &Element<'_>, collection: &str) -> Option<Output> {

@@ -1,10 +1,10 @@
 //! `header`: a header field, or a header block of the SOAP envelope.
 
 use expression::{BodyUse, Budget, Expression};
-use xml::{Node, NodeId, QNameRef};
+use xml::{Node, QNameRef};
 
 use crate::compile::{Compiler, Element, serialise};
-use crate::message::{Format, is_token, soap};
+use crate::message::{is_token, soap};
 use crate::run::Scene;
 use crate::{Failure, Mediator, Message, Next, PropertyScope, PropertyValue};
 
@@ -57,15 +57,12 @@ impl Mediator for Header {
             (Of::Transport(name), Some(value)) => message.set_field(name, &value)?,
             (Of::Transport(name), None) => message.remove_field(name),
             (Of::Addressing(name), Some(value)) => {
-                if &**name == "Action" && message.body.format() == Format::Soap11 {
-                    message.set_field("SOAPAction", &format!("\"{value}\""))?;
-                }
                 let value = PropertyValue::new(value);
                 message.set(PropertyScope::Synapse, name, value, scene.budget)?;
             }
             (Of::Addressing(name), None) => message.remove(PropertyScope::Synapse, name),
             (Of::Block(name), Some(value)) => {
-                let Some((document, header)) = header(message, scene.budget)? else {
+                let Some((document, header)) = message.body.edit_header(scene.budget)? else {
                     return Ok(Next::Continue);
                 };
                 scene.budget.charge_memory(value.len())?;
@@ -86,7 +83,7 @@ impl Mediator for Blocks {
     }
 
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
-        if let Some((document, header)) = header(message, scene.budget)? {
+        if let Some((document, header)) = message.body.edit_header(scene.budget)? {
             for block in self.0.iter().filter_map(xml::Document::element) {
                 scene.budget.charge_memory(block.document().heap_bytes())?;
                 let block = document.import(block)?;
@@ -103,51 +100,24 @@ impl Name {
     }
 
     fn remove(&self, message: &mut Message, budget: &Budget) -> Result<(), Failure> {
-        if soap::namespace(message.body.format()).is_none() {
-            return Ok(());
-        }
         let is_it = |block: &Node<'_>| {
             block.is_element()
                 && block.local_name() == &*self.local
                 && block.namespace() == &*self.namespace
         };
-        let header = message.body.xml(budget)?.and_then(|body| soap::part(body, "Header"));
+        let header = message.body.envelope(budget)?.and_then(soap::header);
         let blocks = header.into_iter().flat_map(Node::children).filter(is_it);
         let blocks: Vec<_> = blocks.map(Node::id).collect();
         if blocks.is_empty() {
             return Ok(());
         }
-        if let Some(document) = message.body.edit_xml(budget)? {
+        if let Some((document, _)) = message.body.edit_header(budget)? {
             for block in blocks {
                 document.detach(block)?;
             }
         }
         Ok(())
     }
-}
-
-/// The header of the envelope, which is made if there is none. `None` if the message has no envelope.
-fn header<'m>(
-    message: &'m mut Message,
-    budget: &Budget,
-) -> Result<Option<(&'m mut xml::Document, NodeId)>, Failure> {
-    if soap::namespace(message.body.format()).is_none() {
-        return Ok(None);
-    }
-    let Some(document) = message.body.xml(budget)? else { return Ok(None) };
-    let Some(body) = soap::part(document, "Body") else { return Ok(None) };
-    let (prefix, namespace) = (body.prefix().to_owned(), body.namespace().to_owned());
-    let (body, present) = (body.id(), soap::part(document, "Header").map(Node::id));
-    let Some(document) = message.body.edit_xml(budget)? else { return Ok(None) };
-    let header = match present {
-        Some(header) => header,
-        None => {
-            let made = document.create_element(QNameRef::new(&prefix, &namespace, "Header"))?;
-            document.insert_before(body, made)?;
-            made
-        }
-    };
-    Ok(Some((document, header)))
 }
 
 pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<dyn Mediator>> {

@@ -4,11 +4,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use expression::{Budget, EvalContext, Expression, json};
+use expression::{EvalContext, Expression, json};
 
 use super::split::{fail, place};
 use crate::compile::{Compiler, Element};
-use crate::message::Format;
+use crate::message::{Format, LogLevel};
 use crate::run::Scene;
 use crate::{Failure, Message, PropertyValue};
 
@@ -26,7 +26,7 @@ pub(super) enum Edit<'e> {
 /// Edits what `target` selects in a JSON body. A value inside one that is edited is not edited again.
 ///
 /// # Errors
-/// The body is not JSON; the path selects nothing, unless that would be removed; a child does not fit its place.
+/// The body is not JSON; the path selects nothing, unless that would be removed.
 pub(super) fn edit(
     target: &Expression,
     edit: Edit<'_>,
@@ -40,7 +40,7 @@ pub(super) fn edit(
         return Err(fail(format!("the body is empty, so there is no `{target}`")));
     };
     let view = scene.view(message);
-    match edited_at(target, &view, document.root(), edit, scene.budget)? {
+    match edited_at(target, &view, document.root(), edit, scene)? {
         Some(text) => message.body.replace(Format::Json, text, scene.budget),
         None => Ok(()),
     }
@@ -54,7 +54,7 @@ pub(super) fn without(
 ) -> Result<PropertyValue, Failure> {
     for target in targets {
         let context = Alone(document.root(), scene.environment.unix_ms());
-        let text = edited_at(target, &context, document.root(), Edit::Remove, scene.budget)?;
+        let text = edited_at(target, &context, document.root(), Edit::Remove, scene)?;
         match text {
             Some(text) if text.trim().is_empty() => return Ok(PropertyValue::new("")),
             Some(text) => {
@@ -86,9 +86,9 @@ fn edited_at(
     context: &dyn EvalContext,
     root: json::Ref<'_>,
     edit: Edit<'_>,
-    budget: &Budget,
+    scene: &Scene<'_>,
 ) -> Result<Option<String>, Failure> {
-    let mut matches = match target.json_matches(context, budget) {
+    let mut matches = match target.json_matches(context, scene.budget) {
         Err(expression::Error::Missing(_)) => Vec::new(),
         matches => matches?,
     };
@@ -103,7 +103,7 @@ fn edited_at(
             }
         };
     }
-    edited(root, &matches, edit, budget).map(Some)
+    edited(root, &matches, edit, scene).map(Some)
 }
 
 /// The text of `root` with the edit of each of `matches`, which are in its order.
@@ -111,8 +111,9 @@ fn edited(
     root: json::Ref<'_>,
     matches: &[json::Ref<'_>],
     edit: Edit<'_>,
-    budget: &Budget,
+    scene: &Scene<'_>,
 ) -> Result<String, Failure> {
+    let budget = scene.budget;
     let (text, mut out, mut at) = (root.raw(), String::new(), 0);
     budget.charge_memory(text.len())?;
     for value in matches {
@@ -127,7 +128,7 @@ fn edited(
             }
             Edit::Child(new) => {
                 budget.charge_memory(new.len().saturating_add(value.raw().len()))?;
-                out.push_str(&with_child(*value, new, budget)?);
+                out.push_str(&with_child(*value, new, scene)?);
             }
             Edit::Rename(new) => {
                 budget.charge_memory(new.len())?;
@@ -149,12 +150,13 @@ fn edited(
     Ok(out)
 }
 
+/// `value` with another child; one that does not fit is logged and not added, as in Synapse.
 pub(super) fn with_child(
     value: json::Ref<'_>,
     new: &str,
-    budget: &Budget,
+    scene: &Scene<'_>,
 ) -> Result<String, Failure> {
-    let document = json::Document::parse_within(new.as_bytes(), budget)?;
+    let document = json::Document::parse_within(new.as_bytes(), scene.budget)?;
     let mut out = json::Builder::new();
     match (value.kind(), document.root().kind()) {
         (json::Kind::Array, _) => {
@@ -166,7 +168,7 @@ pub(super) fn with_child(
         (json::Kind::Object, json::Kind::Object) => {
             out.begin_object();
             let added = document.root();
-            budget.charge_steps((value.len() as u64).saturating_mul(added.len() as u64))?;
+            scene.budget.charge_steps((value.len() as u64).saturating_mul(added.len() as u64))?;
             for (name, old) in value.members() {
                 out.key(&name).embed(added.get(&name).unwrap_or(old));
             }
@@ -175,8 +177,10 @@ pub(super) fn with_child(
             }
         }
         _ => {
-            let message = "a child fits an array, and the members of an object an object";
-            return Err(fail(message));
+            let line = "enrich: no child is added, since the target is neither an array nor an object that gets \
+                        members";
+            scene.environment.log(LogLevel::Error, line);
+            return Ok(value.raw().to_owned());
         }
     }
     out.end();

@@ -1,9 +1,12 @@
 //! `makefault`: turns the message into a fault.
 
-use expression::{BodyUse, Expression};
+use std::borrow::Cow;
+
+use expression::{BodyUse, Budget, Expression};
 use xml::{QNameRef, Sink as _, Writer};
 
 use crate::compile::{Compiler, Element, serialise};
+use crate::message::fault::{self, Fault};
 use crate::message::{Direction, Format, soap};
 use crate::run::Scene;
 use crate::{Failure, Mediator, Message, Next};
@@ -35,42 +38,17 @@ enum Detail {
     Xml(Box<str>),
 }
 
-/// What a fault says; `detail` is XML.
-struct Parts<'p> {
-    code: &'p str,
-    reason: &'p str,
-    detail: String,
-    node: &'p str,
-    role: &'p str,
-    /// The header of the envelope that the fault replaces.
-    header: Option<String>,
-}
-
 impl Mediator for MakeFault {
     fn body_use(&self) -> BodyUse {
         BodyUse::Rewritten
     }
 
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
-        let code = scene.text(&self.code, message)?;
-        let code = code.rsplit(':').next().unwrap_or_default();
-        let reason = scene.text(&self.reason, message)?;
-        let detail = match &self.detail {
-            Some(Detail::Computed(detail)) => computed(scene, message, detail)?,
-            Some(Detail::Xml(xml)) => xml.to_string(),
-            None => String::new(),
-        };
-        scene.budget.charge_memory(detail.len().saturating_add(reason.len()))?;
-        let header = header(message, self.version, scene)?;
-        let (node, role) = (&*self.node, &*self.role);
-        let parts = Parts { code, reason: &reason, detail, node, role, header };
-        let (format, bytes) = match self.version {
-            Version::Soap11 => (Format::Soap11, soap11(&parts)?),
-            Version::Soap12 => (Format::Soap12, soap12(&parts)?),
-            Version::Pox => (Format::Xml, pox(&parts)?),
-        };
-        message.body.replace(format, bytes, scene.budget)?;
-        message.set_field("Content-Type", format.content_type())?;
+        match self.version {
+            Version::Soap11 => self.envelope(Format::Soap11, soap::SOAP11, scene, message)?,
+            Version::Soap12 => self.envelope(Format::Soap12, soap::SOAP12, scene, message)?,
+            Version::Pox => self.pox(scene, message)?,
+        }
         if self.response {
             message.direction = Direction::Response;
         }
@@ -78,37 +56,51 @@ impl Mediator for MakeFault {
     }
 }
 
-/// Source: SOAP 1.1 section 4.4.
-fn soap11(parts: &Parts<'_>) -> Result<Vec<u8>, Failure> {
-    let mut writer = start(soap::SOAP11, parts)?;
-    element(&mut writer, QNameRef::local("faultcode"), &format!("soapenv:{}", parts.code))?;
-    let texts = [("faultstring", parts.reason), ("faultactor", parts.role)];
-    for (name, text) in texts.iter().filter(|(_, text)| !text.is_empty()) {
-        element(&mut writer, QNameRef::local(name), text)?;
+impl MakeFault {
+    /// A fault with the header of the message.
+    fn envelope(
+        &self,
+        format: Format,
+        namespace: &str,
+        scene: &Scene<'_>,
+        message: &mut Message,
+    ) -> Result<(), Failure> {
+        let code = scene.text(&self.code, message)?;
+        let fault = Fault {
+            code: code.rsplit(':').next().unwrap_or_default().into(),
+            reason: scene.text(&self.reason, message)?.into(),
+            detail: match &self.detail {
+                Some(Detail::Computed(detail)) => computed(scene, message, detail)?.into(),
+                Some(Detail::Xml(xml)) => (&**xml).into(),
+                None => Cow::default(),
+            },
+            node: (&*self.node).into(),
+            role: (&*self.role).into(),
+        };
+        scene.budget.charge_memory(fault.detail.len().saturating_add(fault.reason.len()))?;
+        // It replaces a malformed body too.
+        let old = message.body.envelope(scene.budget).unwrap_or_default();
+        let bytes = soap::envelope(namespace, old, scene.budget, |writer, prefix| {
+            fault.write(writer, (prefix, namespace))
+        })?;
+        message.body.replace(format, bytes, scene.budget)?;
+        message.set_field("Content-Type", format.content_type())
     }
-    markup(&mut writer, QNameRef::local("detail"), &parts.detail)?;
-    Ok(writer.finish()?)
-}
 
-/// Source: SOAP 1.2 part 1 section 5.4.
-fn soap12(parts: &Parts<'_>) -> Result<Vec<u8>, Failure> {
-    let mut writer = start(soap::SOAP12, parts)?;
-    let name = |local| QNameRef::new("soapenv", soap::SOAP12, local);
-    writer.start_element(name("Code"))?;
-    element(&mut writer, name("Value"), &format!("soapenv:{}", parts.code))?;
-    writer.end_element()?;
-    writer.start_element(name("Reason"))?;
-    writer.start_element(name("Text"))?;
-    writer.attribute(QNameRef::new("xml", xml::XML_NAMESPACE, "lang"), "en")?;
-    writer.text(parts.reason)?;
-    writer.end_element()?;
-    writer.end_element()?;
-    let texts = [("Node", parts.node), ("Role", parts.role)];
-    for (local, text) in texts.iter().filter(|(_, text)| !text.is_empty()) {
-        element(&mut writer, name(local), text)?;
+    /// The element `Exception` as the payload, in the format that the message has. Source: Synapse's `FaultMediator`.
+    fn pox(&self, scene: &Scene<'_>, message: &mut Message) -> Result<(), Failure> {
+        let text = match &self.detail {
+            Some(Detail::Computed(detail)) => detail,
+            Some(Detail::Xml(_)) | None => &self.reason,
+        };
+        let text = scene.text(text, message)?;
+        scene.budget.charge_memory(text.len())?;
+        let bytes = written("Exception", &text)?.into_bytes();
+        if message.body.payload(scene.budget).is_err() {
+            return message.body.replace(Format::Xml, bytes, scene.budget);
+        }
+        message.body.replace_payload(bytes, scene.budget)
     }
-    markup(&mut writer, name("Detail"), &parts.detail)?;
-    Ok(writer.finish()?)
 }
 
 /// A report of the host, as a SOAP fault: `report` is an object of texts in JSON, whose `message` is the reason. `None`
@@ -116,7 +108,7 @@ fn soap12(parts: &Parts<'_>) -> Result<Vec<u8>, Failure> {
 #[must_use]
 pub fn soap_fault(format: Format, is_clients: bool, report: &[u8]) -> Option<Vec<u8>> {
     const NAMESPACE: &str = "http://wso2.org/apimanager";
-    soap::namespace(format)?;
+    let namespace = soap::namespace(format)?;
     let document = expression::json::Document::parse(report).ok()?;
     let root = document.root();
     let reason = root.get("message")?.string()?;
@@ -124,19 +116,20 @@ pub fn soap_fault(format: Format, is_clients: bool, report: &[u8]) -> Option<Vec
     let mut detail = Writer::new(options).ok()?;
     detail.start_element(QNameRef::new("am", NAMESPACE, "fault")).ok()?;
     for (name, value) in root.members() {
-        element(&mut detail, QNameRef::new("am", NAMESPACE, &name), &value.string()?).ok()?;
+        fault::element(&mut detail, QNameRef::new("am", NAMESPACE, &name), &value.string()?)
+            .ok()?;
     }
     let detail = String::from_utf8(detail.finish().ok()?).ok()?;
-    let parts = |code| Parts { code, reason: &reason, detail, node: "", role: "", header: None };
-    let is_soap12 = format == Format::Soap12;
-    let code = match (is_soap12, is_clients) {
+    let code = match (format == Format::Soap12, is_clients) {
         (false, true) => "Client",
         (false, false) => "Server",
         (true, true) => "Sender",
         (true, false) => "Receiver",
     };
-    let written = if is_soap12 { soap12(&parts(code)) } else { soap11(&parts(code)) };
-    written.ok()
+    let (code, detail) = (code.into(), detail.into());
+    let fault = Fault { code, reason, detail, ..Fault::default() };
+    let write = |writer: &mut Writer, prefix: &str| fault.write(writer, (prefix, namespace));
+    soap::envelope(namespace, None, &Budget::default(), write).ok()
 }
 
 /// The value of a detail as XML: elements as such, all else as text.
@@ -154,74 +147,16 @@ fn computed(scene: &Scene<'_>, message: &Message, detail: &Expression) -> Result
 }
 
 fn escaped(text: &str) -> Result<String, Failure> {
-    let options = xml::WriterOptions { declaration: false, ..Default::default() };
-    let mut writer = Writer::new(options)?;
-    element(&mut writer, QNameRef::local("t"), text)?;
-    let xml = String::from_utf8_lossy(&writer.finish()?).into_owned();
+    let xml = written("t", text)?;
     let inner = xml.strip_prefix("<t>").and_then(|xml| xml.strip_suffix("</t>"));
     Ok(inner.unwrap_or_default().to_owned())
 }
 
-/// The header of an envelope, if the fault has the same version. Source: Synapse's `FaultMediator`.
-fn header(
-    message: &Message,
-    version: Version,
-    scene: &Scene<'_>,
-) -> Result<Option<String>, Failure> {
-    let format = match version {
-        Version::Soap11 => Format::Soap11,
-        Version::Soap12 => Format::Soap12,
-        Version::Pox => return Ok(None),
-    };
-    if message.body.format() != format {
-        return Ok(None);
-    }
-    // The fault replaces a malformed body too.
-    let Ok(Some(document)) = message.body.xml(scene.budget) else { return Ok(None) };
-    let header = soap::part(document, "Header").map(serialise);
-    Ok(header.map(|xml| String::from_utf8_lossy(&xml).into_owned()))
-}
-
-/// An envelope up to the start tag of its fault.
-fn start(namespace: &str, parts: &Parts<'_>) -> Result<Writer, Failure> {
+fn written(local: &str, text: &str) -> Result<String, Failure> {
     let options = xml::WriterOptions { declaration: false, ..Default::default() };
     let mut writer = Writer::new(options)?;
-    writer.start_element(QNameRef::new("soapenv", namespace, "Envelope"))?;
-    if let Some(header) = &parts.header {
-        writer.raw(header)?;
-    }
-    for local in ["Body", "Fault"] {
-        writer.start_element(QNameRef::new("soapenv", namespace, local))?;
-    }
-    Ok(writer)
-}
-
-fn element(writer: &mut Writer, name: QNameRef<'_>, text: &str) -> Result<(), Failure> {
-    writer.start_element(name)?;
-    writer.text(text)?;
-    writer.end_element()?;
-    Ok(())
-}
-
-/// An element with XML in it, if there is any.
-fn markup(writer: &mut Writer, name: QNameRef<'_>, xml: &str) -> Result<(), Failure> {
-    if !xml.is_empty() {
-        writer.start_element(name)?;
-        writer.raw(xml)?;
-        writer.end_element()?;
-    }
-    Ok(())
-}
-
-fn pox(parts: &Parts<'_>) -> Result<Vec<u8>, Failure> {
-    let options = xml::WriterOptions { declaration: false, ..Default::default() };
-    let mut writer = Writer::new(options)?;
-    if parts.detail.is_empty() {
-        element(&mut writer, QNameRef::local("Exception"), parts.reason)?;
-    } else {
-        markup(&mut writer, QNameRef::local("Exception"), &parts.detail)?;
-    }
-    Ok(writer.finish()?)
+    fault::element(&mut writer, QNameRef::local(local), text)?;
+    Ok(String::from_utf8_lossy(&writer.finish()?).into_owned())
 }
 
 pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<dyn Mediator>> {

@@ -49,6 +49,7 @@ use crate::compile::{Compiler, Element};
 #[cfg(not(feature = "script"))]
 use absent as script;
 pub(crate) use cache::Policy as CachePolicy;
+pub(crate) use for_each::ORIGINAL;
 pub use make_fault::soap_fault;
 pub(crate) use pattern::Pattern;
 pub(crate) use unserved::instead_of;
@@ -76,7 +77,7 @@ pub const MEDIATORS: &[Row] = &[
     Row { element: "aggregate",         compile: aggregate::compile,        about: "joins messages that were split, or that have a value in common", attributes: "`id`; `correlateOn`, `completeCondition` (`timeout`, `messageCount`), `onComplete` (`expression`, `sequence`, `enclosingElementProperty`, `aggregateElementType` without effect, as in Synapse)", differs: "Messages of one request only, in the order in which they were split. Completes early if no more messages can arrive. Several elements without an envelope and without `enclosingElementProperty` are put in an element `aggregate`." },
     Row { element: "cache",             compile: cache::compile,              about: "keeps responses, and returns them to requests that are the same", attributes: "`timeout` (s), `maxMessageSize`, `collector`; `onCacheHit`: `sequence`; `protocol`: `methods`, `headersToExcludeInHash`, `headersToIncludeInHash`, `responseCodes`, `enableCacheControl`, `includeAgeHeader`; `implementation`: `maxSize`", differs: "Requests are compared as a whole: method, URL, fields but `Date` and `User-Agent`, and body. `id`, `scope` and `hashGenerator` have no effect. Responses with `Set-Cookie` are not kept, nor, by `enableCacheControl`, those with `no-cache` or `private`. All workers share what is kept; it is empty after a change of the artefacts." },
     Row { element: "call",              compile: send::call,                  about: "sends the message to an endpoint and waits for the response", attributes: "endpoint child; `blocking`; `source`, `target`", differs: "A blocking call holds no thread; whatever fails has the code 401001." },
-    Row { element: "call-template",     compile: call_template::compile,      about: "runs a sequence template with parameters", attributes: "`target`, `onError`; `with-param`", differs: "" },
+    Row { element: "call-template",     compile: call_template::compile,      about: "runs a sequence template with parameters", attributes: "`target`, `onError`; `with-param`", differs: "`{{expression}}` is evaluated when the template is called." },
     Row { element: "clone",             compile: clone::compile,            about: "sends copies of the message to targets", attributes: "`id`, `continueParent`, `sequential`; `target`: `sequence`, `endpoint`, `to`, `soapAction`", differs: "With `sequential`, the next copy starts when the last one is done or was sent by `send`." },
     Row { element: "conditionalRouter", compile: conditional_router::compile, about: "runs the targets of the routes whose conditions hold", attributes: "`continueAfter`; `conditionalRoute`: `breakRoute`; `condition` as in `rewrite`; `target`: `sequence` or `endpoint`, `to`, `soapAction`", differs: "`asynchronous` routes are rejected. A target that ends the message ends it, with `continueAfter` too." },
     Row { element: "datamapper",        compile: datamapper::compile,         about: "transforms the payload by the stylesheet of a mapping", attributes: "`xsltStyleSheet`, `inputType`, `outputType`", differs: "A mapping without `xsltStyleSheet` is rejected: write it as `xslt` or `payloadFactory`." },
@@ -84,7 +85,7 @@ pub const MEDIATORS: &[Row] = &[
     Row { element: "enrich",            compile: enrich::compile,             about: "copies a part of the message to another place", attributes: "`source`: `type`, `clone`, `xpath`, `property`, `key`; `target`: `type`, `action`, `xpath`, `property`", differs: "In JSON, `child` puts the members of an object into an object, and `sibling` is rejected. `remove` takes the paths, also several in JSON, from `xpath` of the target, or from that of the source for the targets `body` and `property`; in XML too. An envelope can only be replaced. A source that does not exist is logged, and nothing is copied." },
     Row { element: "fastXSLT",          compile: xslt::compile,               about: "transforms the payload by a stylesheet", attributes: "as `xslt`", differs: "" },
     Row { element: "filter",            compile: filter::compile,             about: "runs one of two branches, by an expression or a pattern", attributes: "`xpath`, or `source` and `regex`; `then`, `else`", differs: "" },
-    Row { element: "foreach",           compile: for_each::compile,         about: "runs a sequence on each item of the body, and puts the results in their places", attributes: "`expression`, `sequence`; or `collection`, `parallel-execution`, `update-original`, `target-variable`, `counter-variable`, `result-content-type`, `result-enclosing-element`, `continue-without-aggregation`; `sequence`", differs: "The sequence may send and call. `continueLoopOnFailure` is rejected." },
+    Row { element: "foreach",           compile: for_each::compile,         about: "runs a sequence on each item of the body, and puts the results in their places", attributes: "`id`, `expression`, `sequence`; or `collection`, `parallel-execution`, `update-original`, `target-variable`, `counter-variable`, `result-content-type`, `result-enclosing-element`, `continue-without-aggregation`; `sequence`", differs: "The sequence may send and call. An item that is dropped stays as it was, and the loop goes on. `FOREACH_ORIGINAL_MESSAGE` is set if an artefact mentions it. `continueLoopOnFailure` is rejected." },
     Row { element: "header",            compile: header::compile,             about: "sets or removes a header", attributes: "`name`, `value` or `expression`, `action`, `scope`; header blocks as children", differs: "`To`, `Action` and the like are properties." },
     Row { element: "in",                compile: flow::request_only,          about: "runs its mediators on requests only", attributes: "", differs: "" },
     Row { element: "iterate",           compile: iterate::compile,          about: "sends each element or array item to a target", attributes: "`id`, `expression`, `attachPath`, `preservePayload`, `continueParent`, `sequential`; `target`", differs: "With `sequential`, the next item starts when the last one is done or was sent by `send`." },
@@ -120,10 +121,11 @@ a network.
 Served are `definitions` with `sequence`, `template`, `endpoint`, `proxy`, `api`, `inboundEndpoint` and `localEntry`. An
 endpoint is an `address`, `http` (with `basicAuth`), `default`, `wsdl`, `loadbalance` (in turns, by weight), `failover`
 or `recipientlist` (all at once; each response goes its own way after a `send`, and after a `call` the first one
-counts), one of a template, or one by `key-expression`; groups may be inside groups. It has `timeout`,
-`suspendOnFailure`, `markForSuspension` and `retryConfig`: after an error that a member lists in `enabledErrorCodes`, a
-group sends any request to the next member, and else only one that is safe to repeat. Each `property` of an endpoint,
-though not of a member of a group, is set on the messages that are sent there; its expression cannot read the body.
+counts), one of a template, or one by `key-expression`; groups may be inside groups. It has `timeout` (whose `duration`
+may be an expression in braces), `suspendOnFailure`, `markForSuspension` and `retryConfig`: after an error that a member
+lists in `enabledErrorCodes`, a group sends any request to the next member, and else only one that is safe to repeat.
+Each `property` of an endpoint, though not of a member of a group, is set on the messages that are sent there. The
+expressions of an endpoint cannot read the body.
 
 An `api` may have a `hostname` and a `port`, and a `resource` a `protocol`, a `content-type` and a pattern for the
 `user-agent`, as in Synapse: what they do not admit they do not serve. `OPTIONS` gets the methods of the path in `Allow`

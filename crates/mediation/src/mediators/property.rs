@@ -326,6 +326,15 @@ fn read(
         },
         None => Source::Expression(element.value_or_expression(compiler)?),
     };
+    let literal = element.attribute("value").filter(|value| !value.starts_with("${"));
+    if let Some(literal) = literal.filter(|_| scope != PropertyScope::Variable) {
+        // As Synapse does when it reads a property.
+        let value = PropertyValue::new(literal);
+        if let Err(failure) = convert("value", value, of, &Budget::default()) {
+            compiler.error(element, failure.message, None);
+            return None;
+        }
+    }
     Some(Property { scope, name, action: Action::Set { value, of, groups } })
 }
 

@@ -58,7 +58,13 @@ impl Mediator for ScatterGather {
             enough = enough.into_iter().chain(number).min();
         }
         let timeout_ms = self.timeout_ms;
-        Ok(Next::Scatter(Scatter { parts, parallel: self.parallel, enough, timeout_ms }))
+        Ok(Next::Scatter(Scatter {
+            parts,
+            parallel: self.parallel,
+            enough,
+            timeout_ms,
+            counter: None,
+        }))
     }
 
     fn join(

@@ -170,6 +170,11 @@ impl Target {
             (None, Some(child)) => Some(To::Endpoint(compiler.endpoint(&child)?)),
             (None, None) => None,
         };
+        // Source: Synapse's `Target`.
+        if sequence.is_some() && to.is_some() {
+            element.counts(compiler, "the sequence", "the endpoint");
+        }
+        let to = to.filter(|_| sequence.is_none());
         let address = element.optional("to").map(Into::into);
         let action = element.optional("soapAction").map(Into::into);
         element.finish(compiler);
@@ -199,9 +204,6 @@ impl Target {
                 let value = PropertyValue::new(&**text);
                 message.set(PropertyScope::Synapse, name, value, scene.budget)?;
             }
-        }
-        if let Some(action) = &self.action {
-            message.set_field("SOAPAction", &format!("\"{action}\""))?;
         }
         Ok(())
     }

@@ -8,6 +8,7 @@ use expression::mapping::{self, Rules};
 use expression::{BodyUse, Budget, json, markup};
 
 use super::coding::Coding;
+use super::fault::Fault;
 use super::{Format, form, formatter, multipart, soap};
 use crate::limits::DECODED_BYTES_MAX;
 use crate::{Code, Failure};
@@ -30,6 +31,8 @@ pub struct Body {
     xml: OnceCell<Box<xml::Document>>,
     /// Of a body that is edited as XML and is none.
     before: Option<Box<Before>>,
+    /// The header of the envelope that it may become.
+    header: Option<Arc<xml::Document>>,
     /// An envelope up to its body.
     xml_header: OnceCell<Box<xml::Document>>,
     /// An edited view, written.
@@ -137,12 +140,11 @@ impl Body {
         self.is_noted
     }
 
-    /// The charset that its content type says. XML says its own.
+    /// The charset that its content type says.
     pub(super) fn set_charset(&mut self, charset: Option<&str>) {
         let names = ["iso-8859-1", "latin1"];
         let is_named = |charset: &str| names.iter().any(|name| charset.eq_ignore_ascii_case(name));
-        self.is_latin = charset.is_some_and(is_named)
-            && matches!(self.format, Format::Text | Format::Json | Format::Form);
+        self.is_latin = charset.is_some_and(is_named);
     }
 
     #[must_use]
@@ -225,7 +227,8 @@ impl Body {
         let (coding, is_noted) = (self.coding.clone(), self.is_noted);
         let (format, decoded_max, is_adopted) = (self.format, self.decoded_max, self.is_adopted);
         let copy = Self { format, boundary, is_latin, coding, is_noted, ..Self::default() };
-        Ok(Self { decoded_max, is_adopted, source, ..copy.mapped_as(self) })
+        let header = self.header.clone();
+        Ok(Self { decoded_max, is_adopted, source, header, ..copy.mapped_as(self) })
     }
 
     /// Replaces it by `bytes` in `format`, which are checked when somebody reads them.
@@ -255,8 +258,8 @@ impl Body {
 
     fn become_new(&mut self, format: Format, source: Source, budget: &Budget) {
         budget.release_memory(usize::try_from(self.charged.take()).unwrap_or(usize::MAX));
-        let mapping = self.mapping.take();
-        *self = Self { format, source, mapping, ..Self::default() };
+        let (mapping, header) = (self.mapping.take(), self.header.take());
+        *self = Self { format, source, mapping, header, ..Self::default() };
     }
 
     fn decoded_max(&self) -> usize {
@@ -293,9 +296,15 @@ impl Body {
     /// # Errors
     /// It is not well-formed.
     pub fn convert(&mut self, format: Format, budget: &Budget) -> Result<(), Failure> {
-        if format == self.format || matches!(self.source, Source::Streaming) || self.is_empty() {
+        let namespace = soap::namespace(format);
+        let is_empty = self.is_empty() && (namespace.is_none() || self.header.is_none());
+        if format == self.format || matches!(self.source, Source::Streaming) || is_empty {
             self.format = format;
             return Ok(());
+        }
+        if let Some(namespace) = namespace {
+            let envelope = self.in_envelope(namespace, budget)?;
+            return self.replace(format, envelope, budget);
         }
         let is_plain = matches!(self.format, Format::Json | Format::Text);
         if format == Format::Binary || format == Format::Text && is_plain {
@@ -317,15 +326,70 @@ impl Body {
         };
         let (bytes, boundary) =
             formatter::write(payload, format, boundary.as_deref(), (self.mapping(), budget))?;
-        if format.is_xml() {
-            // The header goes with an envelope of another version.
-            self.replace(Format::Xml, Vec::new(), budget)?;
-            self.format = format;
-            return self.replace_payload(bytes, budget);
-        }
         self.replace(format, bytes, budget)?;
         self.set_boundary(boundary.as_deref());
         Ok(())
+    }
+
+    /// The payload and the header in an envelope in `namespace`.
+    ///
+    /// # Errors
+    /// As [`Body::xml`].
+    pub(crate) fn in_envelope(&self, namespace: &str, budget: &Budget) -> Result<Vec<u8>, Failure> {
+        let payload = self.payload(budget)?;
+        soap::envelope(namespace, self.envelope(budget)?, budget, |writer, prefix| match payload {
+            Some(fault) if soap::is_fault(fault) && fault.namespace() != namespace => {
+                Fault::read(fault, namespace, budget)?.write(writer, (prefix, namespace))
+            }
+            Some(payload) => {
+                markup::charge_copy(payload, budget)?;
+                Ok(writer.tree(payload)?)
+            }
+            None => Ok(()),
+        })
+    }
+
+    /// The envelope, or the header of the one that it may become.
+    ///
+    /// # Errors
+    /// As [`Body::xml`].
+    pub(crate) fn envelope(&self, budget: &Budget) -> Result<Option<&xml::Document>, Failure> {
+        let document = if self.format.is_xml() { self.xml(budget)? } else { None };
+        let envelope = document.filter(|document| soap::part(document, "Body").is_some());
+        Ok(envelope.or(self.header.as_deref()))
+    }
+
+    /// The header of the envelope, to edit it; it is made if there is none. That of a body without an envelope is kept
+    /// for the one that it may become.
+    ///
+    /// # Errors
+    /// As [`Body::xml`].
+    pub(crate) fn edit_header(
+        &mut self,
+        budget: &Budget,
+    ) -> Result<Option<(&mut xml::Document, xml::NodeId)>, Failure> {
+        if soap::namespace(self.format).is_none() {
+            if self.header.is_none() {
+                self.header = Some(Arc::new(soap::empty_header()?));
+            }
+            let Some(header) = &mut self.header else { return Ok(None) };
+            if Arc::strong_count(header) > 1 {
+                budget.charge_memory(header.heap_bytes())?;
+            }
+            let root = header.element().map(xml::Node::id);
+            return Ok(root.map(|root| (Arc::make_mut(header), root)));
+        }
+        let Some(document) = self.xml(budget)? else { return Ok(None) };
+        let Some(body) = soap::part(document, "Body") else { return Ok(None) };
+        let (prefix, namespace) = (body.prefix().to_owned(), body.namespace().to_owned());
+        let (body, present) = (body.id(), soap::part(document, "Header").map(xml::Node::id));
+        let Some(document) = self.edit_xml(budget)? else { return Ok(None) };
+        if let Some(header) = present {
+            return Ok(Some((document, header)));
+        }
+        let made = document.create_element(xml::QNameRef::new(&prefix, &namespace, "Header"))?;
+        document.insert_before(body, made)?;
+        Ok(Some((document, made)))
     }
 
     /// What Synapse calls the payload: the first element in the envelope's body, or the document element.
@@ -358,7 +422,9 @@ impl Body {
                 budget.charge_memory(before.len())?;
                 [before, soap::without_declaration(text), &after].concat().into_bytes()
             }
-            None => soap::envelope(namespace, old, text, budget)?,
+            None => soap::envelope(namespace, old, budget, |writer, _| {
+                Ok(writer.raw(soap::without_declaration(text))?)
+            })?,
         };
         self.replace(self.format, written, budget)
     }

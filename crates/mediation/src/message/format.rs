@@ -102,9 +102,22 @@ impl Format {
 
 /// A parameter of a content type, such as `boundary`, without quotes.
 pub(crate) fn parameter<'c>(content_type: &'c str, name: &str) -> Option<&'c str> {
-    let mut parameters = content_type.split(';').skip(1).filter_map(|part| part.split_once('='));
-    let (_, value) = parameters.find(|(known, _)| known.trim().eq_ignore_ascii_case(name))?;
-    Some(value.trim().trim_matches('"'))
+    let mut rest = content_type;
+    loop {
+        (_, rest) = split_once(rest, b';')?;
+        let (parameter, _) = split_once(rest, b';').unwrap_or((rest, ""));
+        if let Some((known, value)) = split_once(parameter, b'=')
+            && known.trim_ascii().eq_ignore_ascii_case(name)
+        {
+            return Some(value.trim_ascii().trim_matches('"'));
+        }
+    }
+}
+
+/// As [`str::split_once`], which takes several times as long on a few bytes.
+fn split_once(text: &str, at: u8) -> Option<(&str, &str)> {
+    let at = text.bytes().position(|byte| byte == at)?;
+    Some((text.get(..at)?, text.get(at + 1..)?))
 }
 
 fn ends_with(media: &str, suffix: &str) -> bool {

@@ -2,6 +2,7 @@
 
 mod body;
 mod coding;
+pub(crate) mod fault;
 mod form;
 mod format;
 pub(crate) mod formatter;
@@ -132,10 +133,15 @@ impl Message {
         }
         self.body.set_coding(Coding::of(&*self.head));
         let Some(content_type) = self.head.field(CONTENT_TYPE) else { return };
-        if self.body.format() == Format::Multipart {
-            self.body.set_boundary(format::parameter(&content_type, "boundary"));
-        } else if content_type.contains(';') {
-            self.body.set_charset(format::parameter(&content_type, "charset"));
+        match self.body.format() {
+            Format::Multipart => {
+                self.body.set_boundary(format::parameter(&content_type, "boundary"));
+            }
+            Format::Json | Format::Form | Format::Text => {
+                self.body.set_charset(format::parameter(&content_type, "charset"));
+            }
+            // XML says its own.
+            Format::Xml | Format::Soap11 | Format::Soap12 | Format::Binary => {}
         }
     }
 
@@ -144,15 +150,32 @@ impl Message {
     /// # Errors
     /// The host did not hold the body; the budget.
     pub fn copy(&self, budget: &Budget) -> Result<Self, Failure> {
-        let mut bytes = 0_usize;
-        self.head.fields(&mut |name, value| bytes += name.len() + value.len());
-        budget.charge_memory(bytes.saturating_add(self.properties.bytes()))?;
+        budget.charge_memory(self.context_bytes())?;
         Ok(Self {
             direction: self.direction,
             head: self.head.copy(),
             body: self.body.share(budget)?,
             properties: self.properties.clone(),
         })
+    }
+
+    /// Takes over the head and the properties of another message of the same run.
+    ///
+    /// # Errors
+    /// The budget.
+    pub(crate) fn continue_as(&mut self, other: &Self, budget: &Budget) -> Result<(), Failure> {
+        budget.charge_memory(other.context_bytes())?;
+        budget.release_memory(self.context_bytes());
+        self.note_parameters();
+        (self.head, self.properties) = (other.head.copy(), other.properties.clone());
+        Ok(())
+    }
+
+    /// The memory of a copy of the head and the properties.
+    fn context_bytes(&self) -> usize {
+        let mut bytes = self.properties.bytes();
+        self.head.fields(&mut |name, value| bytes += name.len() + value.len());
+        bytes
     }
 
     /// Sets a property; in the transport scope, a header field.
@@ -273,7 +296,37 @@ impl Message {
         let set = self.properties.get(scope, "HTTP_METHOD").map(PropertyValue::text);
         let method = set.or_else(|| self.head.property(scope, "HTTP_METHOD"));
         method.is_none_or(|method| method == "POST")
-            && self.own_action().is_some_and(|action| !action.is_empty())
+            && self.action(true).is_some_and(|action| !action.is_empty())
+    }
+
+    /// The property `Action`, else what its head says.
+    pub(crate) fn action(&self, or_of_head: bool) -> Option<String> {
+        match self.properties.get(PropertyScope::Synapse, "Action") {
+            Some(set) => Some(set.text().into_owned()),
+            None if or_of_head => self.own_action().map(Cow::into_owned),
+            None => None,
+        }
+    }
+
+    /// Writes the action into the head, where the receiver of the body as it is now expects it. Source: SOAP 1.1 section
+    /// 6.1.1; RFC 3902; Synapse's `TargetRequest`.
+    pub(crate) fn set_action(&mut self, action: &str) -> Result<(), Failure> {
+        let action = action.replace('"', "");
+        if action.is_empty() {
+            return Ok(());
+        }
+        if self.body.format() != Format::Soap12 {
+            return self.set_field("SOAPAction", &format!("\"{action}\""));
+        }
+        let field = self.head.field(CONTENT_TYPE).unwrap_or_default();
+        let is_action = |part: &&str| {
+            part.split('=').next().is_some_and(|name| name.trim().eq_ignore_ascii_case("action"))
+        };
+        let mut parts: Vec<_> = field.split(';').filter(|part| !is_action(part)).collect();
+        let action = format!(" action=\"{action}\"");
+        parts.push(&action);
+        let field = parts.join(";");
+        self.set_field(CONTENT_TYPE, &field)
     }
 
     /// The action that its head says. Source: SOAP 1.1 section 6.1.1; RFC 3902.
@@ -281,10 +334,11 @@ impl Message {
         match self.head.field("SOAPAction") {
             Some(Cow::Borrowed(action)) => Some(Cow::Borrowed(action.trim_matches('"'))),
             Some(Cow::Owned(action)) => Some(Cow::Owned(action.trim_matches('"').to_owned())),
-            None => {
+            None if self.body.format() == Format::Soap12 => {
                 let content_type = self.head.field(CONTENT_TYPE)?;
                 Some(Cow::Owned(format::parameter(&content_type, "action")?.to_owned()))
             }
+            None => None,
         }
     }
 
@@ -364,6 +418,9 @@ impl Message {
             self.remove_field(CONTENT_TYPE);
             return Ok(Some(Bytes::new()));
         }
+        if self.is_as_declared() {
+            return self.body.bytes(budget);
+        }
         let sent_type = self.properties.get(PropertyScope::Axis2, SENT_CONTENT_TYPE);
         let sent_type = sent_type.map(|value| value.text().into_owned());
         if self.body.state() == BodyUse::Untouched {
@@ -384,6 +441,17 @@ impl Message {
             self.set_field(CONTENT_TYPE, &sent_type)?;
         }
         Ok(bytes)
+    }
+
+    /// Whether the body is as it arrived, and its head and its properties say nothing else.
+    fn is_as_declared(&self) -> bool {
+        let (axis2, format) = (PropertyScope::Axis2, self.body.format());
+        let is_of = |field: Cow<'_, str>| Format::of(&field) == format;
+        self.body.state() == BodyUse::Read
+            && format != Format::Multipart
+            && self.properties.get(axis2, MESSAGE_TYPE).is_none()
+            && self.properties.get(axis2, SENT_CONTENT_TYPE).is_none()
+            && self.head.field(CONTENT_TYPE).is_none_or(is_of)
     }
 
     /// Agrees with the format of the body, and with the boundary of a new multipart body.

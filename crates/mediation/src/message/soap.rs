@@ -43,7 +43,7 @@ pub(crate) fn payload(document: &xml::Document) -> Option<Node<'_>> {
 
 /// The reason of a fault, if the envelope has one as its payload. Source: SOAP 1.1 section 4.4; SOAP 1.2 part 1, 5.4.2.
 pub(crate) fn fault_reason(document: &xml::Document) -> Option<String> {
-    let fault = payload(document).filter(|payload| is_soap(*payload, "Fault"))?;
+    let fault = payload(document).filter(|payload| is_fault(*payload))?;
     let children = fault.children().filter(|child| child.is_element());
     let mut reasons =
         children.filter(|child| matches!(child.local_name(), "faultstring" | "Reason"));
@@ -110,31 +110,103 @@ pub(crate) fn around_payload<'d>(
     Some((before, end(body) + &end(envelope)))
 }
 
-/// An envelope in `namespace` with the header of `old`, if that is an envelope, and `payload` as its body.
+/// An envelope in `namespace` with the header of `old`, which is an envelope or a header, and a body that `payload` writes;
+/// it gets the prefix of SOAP's names.
 ///
 /// # Errors
-/// Text that XML does not allow.
+/// As `payload`; the budget.
 pub(crate) fn envelope(
     namespace: &str,
     old: Option<&xml::Document>,
-    payload: &str,
     budget: &Budget,
+    payload: impl FnOnce(&mut xml::Writer, &str) -> Result<(), Failure>,
 ) -> Result<Vec<u8>, Failure> {
     let options = xml::WriterOptions { declaration: false, ..Default::default() };
     let mut writer = xml::Writer::new(options)?;
     let old_root = old.and_then(xml::Document::element).filter(|root| is_soap(*root, "Envelope"));
     let prefix = old_root.map_or("soapenv", Node::prefix);
     writer.start_element(xml::QNameRef::new(prefix, namespace, "Envelope"))?;
-    for (prefix, uri) in old_root.into_iter().flat_map(Node::declarations) {
-        writer.namespace(prefix, uri)?;
-    }
-    if let Some(header) = old.and_then(|old| part(old, "Header")) {
-        markup::charge_copy(header, budget)?;
-        writer.tree(header)?;
+    old_root.map_or(Ok(()), |root| declare(root, namespace, &mut writer))?;
+    if let Some(old) = old.and_then(header) {
+        markup::charge_copy(old, budget)?;
+        write_header(old, (prefix, namespace), &mut writer)?;
     }
     writer.start_element(xml::QNameRef::new(prefix, namespace, "Body"))?;
-    writer.raw(without_declaration(payload))?;
+    payload(&mut writer, prefix)?;
     Ok(writer.finish()?)
+}
+
+/// Declares the namespaces that `element` declares, but for that of another version of SOAP.
+fn declare(element: Node<'_>, namespace: &str, out: &mut xml::Writer) -> Result<(), Failure> {
+    let is_other = |uri: &str| uri != namespace && matches!(uri, SOAP11 | SOAP12);
+    for (prefix, uri) in element.declarations().filter(|(_, uri)| !is_other(uri)) {
+        out.namespace(prefix, uri)?;
+    }
+    Ok(())
+}
+
+/// The header of an envelope, or a document that is one.
+pub(crate) fn header(document: &xml::Document) -> Option<Node<'_>> {
+    let own = || document.element().filter(|root| is_soap(*root, "Header"));
+    part(document, "Header").or_else(own)
+}
+
+/// Writes a header, perhaps of the other version: its blocks keep `actor` or `role` and `mustUnderstand`, and lose what
+/// else is of the old version. Source: Synapse's `SOAPUtils`.
+fn write_header(
+    header: Node<'_>,
+    (prefix, namespace): (&str, &str),
+    out: &mut xml::Writer,
+) -> Result<(), Failure> {
+    if header.namespace() == namespace {
+        return Ok(out.tree(header)?);
+    }
+    out.start_element(xml::QNameRef::new(prefix, namespace, "Header"))?;
+    declare(header, namespace, out)?;
+    for block in header.children().filter(|child| child.is_element()) {
+        out.start_element(block.qname_ref())?;
+        declare(block, namespace, out)?;
+        for attribute in block.attributes() {
+            let text = attribute.text();
+            if attribute.namespace() != header.namespace() {
+                out.attribute(attribute.qname_ref(), text)?;
+                continue;
+            }
+            let is_true = matches!(text.trim(), "1" | "true");
+            let new = match (attribute.local_name(), namespace) {
+                ("actor", SOAP12) => Some(("role", text)),
+                ("role", SOAP11) => Some(("actor", text)),
+                ("mustUnderstand", SOAP11) => {
+                    Some(("mustUnderstand", if is_true { "1" } else { "0" }))
+                }
+                ("mustUnderstand", _) => {
+                    Some(("mustUnderstand", if is_true { "true" } else { "false" }))
+                }
+                _ => None,
+            };
+            if let Some((local, text)) = new {
+                out.attribute(xml::QNameRef::new("soapenv", namespace, local), text)?;
+            }
+        }
+        for child in block.children() {
+            out.tree(child)?;
+        }
+        out.end_element()?;
+    }
+    Ok(out.end_element()?)
+}
+
+/// A header without blocks.
+pub(crate) fn empty_header() -> Result<xml::Document, Failure> {
+    let mut out = xml::Builder::new();
+    out.start_element(xml::QNameRef::new("soapenv", SOAP11, "Header"))?;
+    out.end_element()?;
+    Ok(out.finish())
+}
+
+/// Whether a payload is a fault.
+pub(crate) fn is_fault(payload: Node<'_>) -> bool {
+    is_soap(payload, "Fault")
 }
 
 /// The text after an XML declaration and the white space that follows it.

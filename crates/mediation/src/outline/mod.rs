@@ -327,7 +327,7 @@ impl<'r> Reader<'r> {
         let body_use = step.mediator.body_use();
         Some(Node {
             element: step.element.to_owned(),
-            text: attributes(node),
+            text: described(node),
             file: file.to_owned(),
             place: place(node),
             body_use,
@@ -489,6 +489,14 @@ fn attributes(node: xml::Node<'_>) -> String {
         format!("{}={value}", attribute.local_name())
     });
     shown.collect::<Vec<_>>().join("  ")
+}
+
+/// The attributes of a step; `enrich` has them in its children.
+fn described(node: xml::Node<'_>) -> String {
+    if node.local_name() == "enrich" {
+        return children(node).map(label).collect::<Vec<_>>().join("  ");
+    }
+    attributes(node)
 }
 
 /// What a branch is called: `then`, `case regex=IBM`.

@@ -6,7 +6,7 @@ use expression::{BodyUse, Budget};
 use super::branch::{self, At, Branch, End, Frame, Split, Wait};
 use super::target;
 use super::{AskId, Context, Event, Run, Scene, Target, Turn, Waiter};
-use crate::message::{NoHead, PlainHead, is_token, soap};
+use crate::message::{MESSAGE_TYPE, NoHead, PlainHead, is_token, soap};
 use crate::program::{Endpoint, EndpointKind, SequenceId, TimeoutAction};
 use crate::{
     Body, Code, Direction, Failure, Format, Message, Properties, PropertyScope, PropertyValue, To,
@@ -288,11 +288,7 @@ impl Run {
             branch.rewind();
             return Ok(None);
         }
-        if let Some(content_type) = target.content_type {
-            let value = PropertyValue::new(content_type);
-            branch.message.set(PropertyScope::Axis2, "messageType", value, &self.budget)?;
-        }
-        finish(&mut branch.message, &self.budget)?;
+        self.write_for(&target, &mut branch.message)?;
         Ok(Some(target))
     }
 
@@ -305,12 +301,19 @@ impl Run {
         context: Context<'_>,
     ) -> Result<Target, Failure> {
         let target = self.target((&branch.stack, part), to, context)?;
+        self.write_for(&target, part)?;
+        Ok(target)
+    }
+
+    /// Writes the message as the target wants it.
+    fn write_for(&self, target: &Target, message: &mut Message) -> Result<(), Failure> {
+        let action = message.action(target.content_type.is_some());
         if let Some(content_type) = target.content_type {
             let value = PropertyValue::new(content_type);
-            part.set(PropertyScope::Axis2, "messageType", value, &self.budget)?;
+            message.set(PropertyScope::Axis2, MESSAGE_TYPE, value, &self.budget)?;
         }
-        finish(part, &self.budget)?;
-        Ok(target)
+        finish(message, &self.budget)?;
+        action.map_or(Ok(()), |action| message.set_action(&action))
     }
 
     /// Where the message goes, with what that endpoint sets on it.

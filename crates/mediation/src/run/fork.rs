@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use expression::Budget;
+
 use super::branch::{At, Branch, BranchId, End, Split, Wait, too_deep};
 use super::{Answer, Ask, AskId, Context, Event, Run, Turn, Waiter};
 use crate::{
@@ -20,6 +22,25 @@ pub(super) struct Gather {
     open: usize,
     enough: usize,
     timer: Option<AskId>,
+    /// See [`Scatter::counter`].
+    counter: Option<Box<str>>,
+}
+
+impl Gather {
+    /// Hands the head and the properties of the message so far on to the next part, or to `parent` at the end.
+    fn hand_on(
+        &self,
+        (number, to): (usize, &mut Message),
+        parent: Option<&Message>,
+        budget: &Budget,
+    ) -> Result<(), Failure> {
+        let Some(counter) = &self.counter else { return Ok(()) };
+        if let Some(before) = self.results.iter().flatten().next_back().or(parent) {
+            to.continue_as(before, budget)?;
+        }
+        let number = PropertyValue::Integer(i64::try_from(number).unwrap_or(i64::MAX));
+        to.set(PropertyScope::Synapse, counter, number, budget)
+    }
 }
 
 /// The place, what the messages have in common, and their fork.
@@ -112,23 +133,27 @@ impl Run {
         }
         let id = self.new_id();
         let timer = scatter.timeout_ms.map(|ms| self.new_ask(Waiter::Gather(id), Ask::Timer(ms)));
-        let mut parts = scatter.parts.into_iter().enumerate();
-        let first = parts.by_ref().take(if scatter.parallel { total } else { 1 });
-        for (index, part) in first.collect::<Vec<_>>() {
+        let mut gather = Gather {
+            parent: branch.id,
+            at,
+            queue: scatter.parts.into_iter().enumerate().collect(),
+            results: (0..total).map(|_| None).collect(),
+            open: total,
+            enough: scatter.enough.unwrap_or(total).min(total),
+            timer,
+            counter: scatter.counter,
+        };
+        let at_once = if scatter.parallel { total } else { 1 };
+        for (index, mut part) in gather.queue.drain(..at_once).collect::<Vec<_>>() {
+            let next = (index, &mut part.message);
+            if let Err(failure) = gather.hand_on(next, Some(&branch.message), &self.budget) {
+                return Turn::Failed(branch, failure);
+            }
             let mut child =
                 Box::new(Branch::of_part(self.new_id(), part, &branch, context.program));
             child.owner = Some((id, index));
             self.start(child);
         }
-        let gather = Gather {
-            parent: branch.id,
-            at,
-            queue: parts.collect(),
-            results: (0..total).map(|_| None).collect(),
-            open: total,
-            enough: scatter.enough.unwrap_or(total).min(total),
-            timer,
-        };
         self.gathers.insert(id, gather);
         branch.wait = Wait::Scatter;
         self.branches.insert(branch.id, branch);
@@ -192,10 +217,15 @@ impl Run {
         if gather.open == 0 || gather.enough == 0 {
             return self.gathered(id);
         }
-        let Some((index, part)) = gather.queue.pop_front() else { return };
+        let Some((index, mut part)) = gather.queue.pop_front() else { return };
         let parent = gather.parent;
         let program = std::sync::Arc::clone(&self.program);
         let Some(parent) = self.branches.remove(&parent) else { return };
+        let next = (index, &mut part.message);
+        if let Err(failure) = gather.hand_on(next, Some(&parent.message), &self.budget) {
+            self.branches.insert(parent.id, parent);
+            return self.gather_failed(id, failure);
+        }
         let child_id = self.new_id();
         let mut child = Branch::of_part(child_id, part, &parent, &program);
         child.owner = Some((id, index));
@@ -207,8 +237,13 @@ impl Run {
     pub(super) fn gathered(&mut self, id: u32) {
         let Some(gather) = self.cancel(id) else { return };
         let Some(parent) = self.branches.get_mut(&gather.parent) else { return };
-        parent.wait = Wait::Nothing;
-        parent.joined = Some((gather.at, gather.results));
+        let total = gather.results.len();
+        if let Err(failure) = gather.hand_on((total, &mut parent.message), None, &self.budget) {
+            parent.answer = Some((AskId(0), Answer::Failed(failure, None)));
+        } else {
+            parent.wait = Wait::Nothing;
+            parent.joined = Some((gather.at, gather.results));
+        }
         self.ready.push_back(gather.parent);
     }
 

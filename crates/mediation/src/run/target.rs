@@ -3,8 +3,9 @@
 use xpath::encoding;
 
 use super::Scene;
+use crate::message::LogLevel;
 use crate::policies::ENDPOINT_SET;
-use crate::program::{Credentials, EndpointFormat, EndpointId, EndpointKind};
+use crate::program::{Credentials, Endpoint, EndpointFormat, EndpointId, EndpointKind};
 use crate::{Code, Failure, Message, PropertyScope, To, limits, template};
 
 /// Where a message is sent.
@@ -22,6 +23,8 @@ pub struct Target {
     pub authorization: Option<String>,
     /// The value of the field `Host`, instead of the URL's.
     pub host: Option<String>,
+    /// The longest wait for the response, in milliseconds, instead of the endpoint's own.
+    pub timeout_ms: Option<u32>,
     /// The members of a group. The endpoint's kind says how the host chooses among them.
     pub members: Vec<Self>,
     /// What the endpoint expects of the body.
@@ -81,7 +84,9 @@ impl Target {
                 format!("endpoints are nested deeper than {}", limits::ENDPOINT_DEPTH_MAX);
             return Err(Failure::new(Code::MEDIATION, message));
         }
-        let mut target = Self { endpoint: Some(id), host: host(message)?, ..Self::default() };
+        let timeout_ms = timeout(endpoint, scene, message)?;
+        let host = host(message)?;
+        let mut target = Self { endpoint: Some(id), host, timeout_ms, ..Self::default() };
         let members: &[EndpointId] = match &endpoint.kind {
             EndpointKind::Address { uri } => {
                 target.url = with_postfix(uri, message, endpoint.format);
@@ -143,6 +148,23 @@ impl Target {
         }
         Ok(target)
     }
+}
+
+/// What the message says of the longest wait; what is no number counts as absent. Source: Synapse's
+/// `EndpointDefinition.evaluateDynamicEndpointTimeout`.
+fn timeout(
+    endpoint: &Endpoint,
+    scene: &Scene<'_>,
+    message: &Message,
+) -> Result<Option<u32>, Failure> {
+    let Some(timeout) = &endpoint.timeout_of else { return Ok(None) };
+    let text = scene.text(timeout, message)?;
+    let ms = text.trim().parse().ok().filter(|ms| *ms > 0);
+    if ms.is_none() {
+        let line = format!("the timeout `{timeout}` of the endpoint is `{text}`, not a number");
+        scene.environment.log(LogLevel::Warn, &line);
+    }
+    Ok(ms)
 }
 
 /// Addresses, separated by commas. Source: Synapse's dynamic recipient list.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use penstock_mediation::{
     Answer, Ask, AskId, Body, Code, Compiler, Direction, Environment, Event, Exchange, Failure,
-    Flow, Format, LogLevel, Memory, Message, Origin, PlainHead, Program, Run,
+    Flow, Format, LogLevel, Memory, Message, Origin, PlainHead, Program, Run, Target,
 };
 use xpath::Budget;
 
@@ -167,7 +167,8 @@ pub(crate) fn drive_in(world: &World, mut run: Run, endpoint: &Endpoint) -> Ran 
             Event::Ask(id, Ask::Exchange(exchange)) => {
                 let Exchange { target, message, .. } = *exchange;
                 let body = message.body.text(&Budget::default()).unwrap_or_default().into_owned();
-                ran.sent.push(format!("{} {body}", target.url).trim_end().to_owned());
+                let (url, noted) = (&target.url, noted(&target, &message));
+                ran.sent.push(format!("{url} {noted}{body}").trim_end().to_owned());
                 match endpoint(&target.url, &body) {
                     Some(answer) => answers.push_back((id, answer)),
                     None => silent += 1,
@@ -235,6 +236,16 @@ pub(crate) fn proxy(artefacts: &str, target: &str, endpoint: &Endpoint) -> Ran {
     let proxy = format!("{ENDPOINTS}{artefacts}<proxy name=\"P\"><target{target}</target></proxy>");
     let program = program(&proxy);
     drive(&program, flow(&program), request("1"), endpoint)
+}
+
+/// The action and the longest wait that a message says.
+fn noted(target: &Target, message: &Message) -> String {
+    let action = message.head.field("SOAPAction");
+    let action = action.map(|action| format!("(SOAPAction: {action}) ")).unwrap_or_default();
+    let content_type = message.head.field("Content-Type").filter(|of| of.contains("action="));
+    let content_type = content_type.map(|of| format!("({of}) ")).unwrap_or_default();
+    let timeout = target.timeout_ms.map(|ms| format!("({ms} ms) ")).unwrap_or_default();
+    format!("{action}{content_type}{timeout}")
 }
 
 /// A body that the host has not read yet.

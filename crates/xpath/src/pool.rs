@@ -7,18 +7,22 @@ use xml::Document;
 /// Capacity of the first chunk; each further one has twice that of the one before.
 const FIRST: usize = 8;
 
-#[derive(Default)]
-pub(crate) struct Pool {
-    chunks: [OnceCell<Vec<OnceCell<Document>>>; 24],
+/// Documents that are made while others are read.
+#[derive(Debug, Default)]
+pub struct Pool {
+    /// `None`: none was added, as is mostly so.
+    chunks: OnceCell<Box<Chunks>>,
     len: Cell<usize>,
 }
 
+type Chunks = [OnceCell<Vec<OnceCell<Document>>>; 24];
+
 impl Pool {
     /// None when it is full, after some hundred million documents.
-    pub(crate) fn add(&self, document: Document) -> Option<&Document> {
+    pub fn add(&self, document: Document) -> Option<&Document> {
         let mut at = self.len.get();
         let mut capacity = FIRST;
-        for chunk in &self.chunks {
+        for chunk in &**self.chunks.get_or_init(Box::default) {
             if at < capacity {
                 let cells = chunk.get_or_init(|| (0..capacity).map(|_| OnceCell::new()).collect());
                 self.len.set(self.len.get().saturating_add(1));
@@ -31,8 +35,9 @@ impl Pool {
     }
 
     /// The documents in the order in which they were added.
-    pub(crate) fn into_documents(self) -> impl Iterator<Item = Document> {
-        let chunks = self.chunks.into_iter().filter_map(OnceCell::into_inner);
+    pub fn into_documents(self) -> impl Iterator<Item = Document> {
+        let chunks = self.chunks.into_inner().map_or_else(Chunks::default, |chunks| *chunks);
+        let chunks = chunks.into_iter().filter_map(OnceCell::into_inner);
         chunks.flatten().filter_map(OnceCell::into_inner)
     }
 }
