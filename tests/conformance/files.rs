@@ -212,3 +212,34 @@ fn a_token_with_a_new_key_waits_for_the_key_set_instead_of_failing() {
     assert_eq!(gateway.fetch("GET /a/x", &rotated()).status_and_code(), "200");
     assert_eq!(fetches.load(Ordering::SeqCst), 2, "at the start, and for the new key");
 }
+
+#[test]
+fn a_client_that_leaves_while_it_waits_for_the_key_set_is_recorded_as_499() {
+    let (upstream, server) = (Upstream::fixed("in"), Upstream::manual());
+    let (old, new) = (Issuer::new("old"), Issuer::new("new"));
+    let files = Files::new().api("a.yaml", &description(&upstream, "")).issuer_at(
+        "rotating",
+        &old,
+        &server.url(),
+    );
+    let gateway = std::thread::scope(|scope| {
+        let first = scope.spawn(|| {
+            let mut asked = server.accept();
+            asked.request();
+            asked.ok(&old.jwks());
+        });
+        let gateway = files.start();
+        first.join().unwrap();
+        gateway
+    });
+    let rotated = new.token().claim("iss", old.iss()).bearer();
+    let field = format!("Authorization: {rotated}\r\n");
+    let mut client = gateway.connect();
+    client.send(format!("GET /a/x HTTP/1.1\r\nHost: me\r\n{field}\r\n"));
+    let mut asked = server.accept();
+    asked.request();
+    client.reset();
+    gateway.wait_for_metric("penstock_requests_total", "status=\"499\"", 1);
+    asked.ok(&new.jwks());
+    until(&gateway, "GET /a/x", &field, "200");
+}
