@@ -350,6 +350,8 @@ pub const PROOF_AHEAD_S_MAX: u64 = 10;
 pub const PROOFS_MAX: usize = 1_000_000;
 /// Parts of these, each with its own lock.
 pub const PROOF_SHARDS: usize = 64;
+/// The proofs of one key take at most one in so many of these places, so that one client leaves room for others.
+pub const PROOFS_OF_KEY_SHARE: usize = 4;
 /// Longest value of a cookie of a session, in bytes; a longer session has several. Source: browsers limit a cookie with its
 /// name and attributes to 4,096 bytes.
 pub const COOKIE_BYTES_MAX: usize = 3_800;

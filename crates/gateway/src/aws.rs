@@ -53,17 +53,23 @@ pub(crate) fn authorization(credential: &AwsCredential, date: &str, signed: &Sig
     )
 }
 
-/// `is_escaped_twice`: the path, for every service but S3.
-fn canonical(signed: &Signed<'_>, names: &str, is_escaped_twice: bool) -> Vec<u8> {
+/// `is_sent`: the path is signed as it is sent, but without empty segments, as for every service but S3.
+fn canonical(signed: &Signed<'_>, names: &str, is_sent: bool) -> Vec<u8> {
     let mut out = signed.method.to_vec();
     out.push(b'\n');
-    for (number, segment) in signed.path.split(|byte| *byte == b'/').enumerate() {
+    let mut segments = signed.path.split(|byte| *byte == b'/').enumerate().peekable();
+    while let Some((number, segment)) = segments.next() {
+        if is_sent && segment.is_empty() && number > 0 && segments.peek().is_some() {
+            continue;
+        }
         if number > 0 {
             out.push(b'/');
         }
-        let once = escaped(segment);
-        let segment = if is_escaped_twice { escaped_again(&once) } else { once };
-        out.extend_from_slice(segment.as_bytes());
+        if is_sent {
+            out.extend(percent_encode(segment, UNRESERVED).flat_map(str::bytes));
+        } else {
+            out.extend_from_slice(escaped(segment).as_bytes());
+        }
     }
     out.push(b'\n');
     let pairs = signed.query.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty());
@@ -94,10 +100,6 @@ fn canonical(signed: &Signed<'_>, names: &str, is_escaped_twice: bool) -> Vec<u8
 fn escaped(text: &[u8]) -> String {
     let decoded: Vec<u8> = percent_decode(text).collect();
     percent_encode(&decoded, UNRESERVED).to_string()
-}
-
-fn escaped_again(text: &str) -> String {
-    percent_encode(text.as_bytes(), UNRESERVED).to_string()
 }
 
 /// In a query, `+` is a space.
@@ -178,7 +180,7 @@ mod tests {
     /// The texts that are signed, since the suite escapes paths once for its service.
     #[test]
     fn a_path_is_escaped_once_more_than_it_is_sent_except_for_s3() {
-        let of = |path: &str, query: &str, twice: bool| {
+        let of = |path: &str, query: &str, is_sent: bool| {
             let signed = Signed {
                 method: b"GET",
                 path: path.as_bytes(),
@@ -186,18 +188,23 @@ mod tests {
                 fields: &[("host", b" a ")],
                 payload: "UNSIGNED-PAYLOAD",
             };
-            String::from_utf8(canonical(&signed, "host", twice)).unwrap()
+            String::from_utf8(canonical(&signed, "host", is_sent)).unwrap()
         };
         let end = "\nhost:a\n\nhost\nUNSIGNED-PAYLOAD";
-        for (path, query, twice, expect) in [
+        for (path, query, is_sent, expect) in [
             ("/example%20space/", "", false, "/example%20space/\n"),
             ("/example%20space/", "", true, "/example%2520space/\n"),
+            ("/functions/arn:aws:x/a@b", "", true, "/functions/arn%3Aaws%3Ax/a%40b\n"),
+            ("/%c3%a9", "", true, "/%25c3%25a9\n"),
+            ("//example//", "", true, "/example/\n"),
+            ("//", "", true, "/\n"),
+            ("//example//", "", false, "//example//\n"),
             ("/%e1%88%b4", "", false, "/%E1%88%B4\n"),
             ("/a%2Fb", "", false, "/a%2Fb\n"),
             ("/a+b@c", "", false, "/a%2Bb%40c\n"),
             ("/", "b=2&b=1&a&c=%2F+x=", false, "/\na=&b=1&b=2&c=%2F%20x%3D"),
         ] {
-            assert_eq!(of(path, query, twice), format!("GET\n{expect}{end}"), "{path}");
+            assert_eq!(of(path, query, is_sent), format!("GET\n{expect}{end}"), "{path}");
         }
     }
 }

@@ -13,7 +13,7 @@ use base::limits::{
 };
 use model::{AwsCredential, BackendClient, Fault};
 use percent_encoding::percent_encode;
-use wire::http1::Field;
+use wire::http1::{BodyFraming, Field};
 
 use crate::ask::{Asked, Question};
 use crate::aws::{self, Signed};
@@ -53,7 +53,9 @@ pub(crate) struct Subject<'a> {
     /// The head that `fields` are offsets into.
     pub(crate) bytes: &'a [u8],
     pub(crate) fields: &'a [Field],
-    pub(crate) has_body: bool,
+    pub(crate) framing: BodyFraming,
+    /// The value of `Host`, if it is not the endpoint's authority.
+    pub(crate) host: Option<&'a [u8]>,
 }
 
 /// Adds the credential to a request that goes to `balancer`, in place of what the client has sent there.
@@ -96,8 +98,8 @@ pub(crate) async fn apply<B: RequestBody>(
     Ok(())
 }
 
-/// Signs a request for its only endpoint. What the client says to AWS is removed: the gateway vouches for none of it. A
-/// body that is not held is not part of the signature.
+/// Signs a request for its only endpoint. `X-Amz-*` fields of the client are removed, so that they are not sent with the
+/// gateway's signature. A body that is not held is not part of it.
 ///
 /// # Errors
 /// There are several endpoints.
@@ -121,10 +123,12 @@ fn sign(
     let date = aws::date(worker.resources.exact().unix_s);
     let payload = match body {
         Some(body) => aws::payload(body),
-        None if !subject.has_body => aws::payload(b""),
-        None => "UNSIGNED-PAYLOAD".to_owned(),
+        None => match subject.framing {
+            BodyFraming::None | BodyFraming::Length(0) => aws::payload(b""),
+            BodyFraming::Length(_) | BodyFraming::Chunked => "UNSIGNED-PAYLOAD".to_owned(),
+        },
     };
-    let host = endpoint.config.authority.as_bytes();
+    let host = subject.host.unwrap_or(endpoint.config.authority.as_bytes());
     let mut fields = vec![
         ("host", host),
         ("x-amz-content-sha256", payload.as_bytes()),

@@ -103,7 +103,8 @@ fn subject<'r>(request: &'r Request, route: &'r Route<'_>) -> Subject<'r> {
         query: head.query(bytes),
         bytes,
         fields: head.fields(),
-        has_body: head.framing() != BodyFraming::None,
+        framing: head.framing(),
+        host: None,
     }
 }
 

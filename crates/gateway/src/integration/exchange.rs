@@ -265,7 +265,8 @@ impl Sender {
                     query,
                     bytes,
                     fields,
-                    has_body: self.framing != BodyFraming::None,
+                    framing: self.framing,
+                    host: target.host.as_deref().map(str::as_bytes),
                 };
                 backend_auth::apply(worker, revision, to, (&subject, edits), body).await?;
                 &own_edits

@@ -2,11 +2,14 @@
 //!
 //! A proof is for one request, and is remembered by the whole process until it is too old to be accepted again.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 
 use base::Now;
-use base::limits::{PROOF_AGE_S_MAX, PROOF_AHEAD_S_MAX, PROOF_SHARDS, PROOFS_MAX, TOKEN_BYTES_MAX};
+use base::limits::{
+    PROOF_AGE_S_MAX, PROOF_AHEAD_S_MAX, PROOF_SHARDS, PROOFS_MAX, PROOFS_OF_KEY_SHARE,
+    TOKEN_BYTES_MAX,
+};
 use jose::Proof;
 use model::AuthFailure;
 
@@ -37,7 +40,7 @@ pub struct Proven<'r> {
 ///
 /// # Errors
 /// [`AuthFailure::InvalidProof`]; [`AuthFailure::ReplayedProof`]; [`AuthFailure::TooManyProofs`] if no more can be
-/// remembered.
+/// remembered, in all or of this key.
 ///
 /// Source: RFC 9449 sections 4.3 and 7.1.
 pub fn prove(of: &Proven<'_>, proof: &[u8], proofs: &Proofs, now: Now) -> Result<(), AuthFailure> {
@@ -62,10 +65,23 @@ pub struct Proofs {
 /// Each set is as old as a proof can be before it is dropped.
 #[derive(Debug, Default)]
 struct Used {
-    current: HashSet<[u8; 16]>,
-    previous: HashSet<[u8; 16]>,
+    current: Generation,
+    previous: Generation,
     /// Since when `current` is filled, on the clock of `Now::mono_us`.
     since_us: u64,
+}
+
+#[derive(Debug, Default)]
+struct Generation {
+    ids: HashSet<[u8; 16]>,
+    /// How many of them each key has signed.
+    by_key: HashMap<[u8; 32], usize>,
+}
+
+impl Generation {
+    fn of_key(&self, key: &[u8; 32]) -> usize {
+        self.by_key.get(key).copied().unwrap_or_default()
+    }
 }
 
 /// How long a proof may be accepted after its first use, in microseconds.
@@ -91,13 +107,18 @@ impl Proofs {
         let shard = self.shards.get(place).ok_or(AuthFailure::TooManyProofs)?;
         let mut used = shard.lock().unwrap_or_else(PoisonError::into_inner);
         used.forget(now.mono_us);
-        if used.current.contains(id) || used.previous.contains(id) {
+        let Used { current, previous, .. } = &mut *used;
+        if current.ids.contains(id) || previous.ids.contains(id) {
             return Err(AuthFailure::ReplayedProof);
         }
-        if used.current.len() + used.previous.len() >= self.shard_max {
+        let of_key_max = self.shard_max.div_ceil(PROOFS_OF_KEY_SHARE);
+        if current.ids.len() + previous.ids.len() >= self.shard_max
+            || current.of_key(&proof.key) + previous.of_key(&proof.key) >= of_key_max
+        {
             return Err(AuthFailure::TooManyProofs);
         }
-        used.current.insert(*id);
+        current.ids.insert(*id);
+        *current.by_key.entry(proof.key).or_default() += 1;
         Ok(())
     }
 }
@@ -108,7 +129,7 @@ impl Used {
         if age_us >= KEPT_US {
             self.previous = std::mem::take(&mut self.current);
             if age_us >= 2 * KEPT_US {
-                self.previous = HashSet::new();
+                self.previous = Generation::default();
             }
             self.since_us = now_us;
         }
@@ -123,7 +144,7 @@ mod tests {
     #[track_caller]
     fn check(most: usize, uses: &[(&str, u64)], expect: &str) {
         let proofs = Proofs::with_room(most);
-        let outcome = |(id, at_s): &(&str, u64)| match add(&proofs, id, *at_s) {
+        let outcome = |(id, at_s): &(&str, u64)| match add(&proofs, 7, id, *at_s) {
             Ok(()) => "ok",
             Err(AuthFailure::ReplayedProof) => "replayed",
             Err(_) => "full",
@@ -132,10 +153,10 @@ mod tests {
         assert_eq!(outcomes.join(" "), expect, "{uses:?}");
     }
 
-    fn add(proofs: &Proofs, id: &str, at_s: u64) -> Result<(), AuthFailure> {
+    fn add(proofs: &Proofs, key: u8, id: &str, at_s: u64) -> Result<(), AuthFailure> {
         let (method, url) = (String::new(), String::new());
         let id = id.to_owned();
-        let proof = Proof { key: [7; 32], method, url, issued_s: 0, id, token_hash: None };
+        let proof = Proof { key: [key; 32], method, url, issued_s: 0, id, token_hash: None };
         proofs.add(&proof, Now { unix_s: 0, mono_us: at_s * 1_000_000 })
     }
 
@@ -154,9 +175,19 @@ mod tests {
     #[test]
     fn what_cannot_be_remembered_is_rejected_until_others_are_forgotten() {
         let proofs = Proofs::with_room(PROOF_SHARDS);
-        let accepted = (0..1_000).filter(|id| add(&proofs, &id.to_string(), 0).is_ok()).count();
+        let accepted = (0..1_000).filter(|id| add(&proofs, 7, &id.to_string(), 0).is_ok()).count();
         assert_eq!(accepted, PROOF_SHARDS);
-        assert_eq!(add(&proofs, "x", 0), Err(AuthFailure::TooManyProofs));
-        assert_eq!(add(&proofs, "x", 500), Ok(()));
+        assert_eq!(add(&proofs, 7, "x", 0), Err(AuthFailure::TooManyProofs));
+        assert_eq!(add(&proofs, 7, "x", 500), Ok(()));
+    }
+
+    #[test]
+    fn one_key_leaves_room_for_others() {
+        let proofs = Proofs::with_room(PROOF_SHARDS * PROOFS_OF_KEY_SHARE);
+        let accepted = |key| {
+            (0..10_000).filter(|id: &u32| add(&proofs, key, &id.to_string(), 0).is_ok()).count()
+        };
+        assert_eq!(accepted(1), PROOF_SHARDS);
+        assert_eq!(accepted(2), PROOF_SHARDS);
     }
 }
