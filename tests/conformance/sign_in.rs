@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use base::limits::SIGN_INS_MAX;
 use harness::{
-    ApiBuilder, Browser, Builder, CannedResponse, Client, Gateway, Issuer, Request, Response,
-    Upstream, api, now_s,
+    ApiBuilder, Browser, Builder, CannedResponse, Client, Files, Gateway, Issuer, Request,
+    Response, Upstream, api, now_s,
 };
 use model::Login;
 use serde_json::{Value, json};
@@ -21,8 +21,9 @@ struct Behaviour {
     /// More claims of the next ID tokens.
     claims: Vec<(&'static str, Value)>,
     status: Option<u16>,
-    /// Refresh tokens that were used: each is good for once.
+    /// Refresh tokens that were used: each is good for once, unless it stays valid.
     used: Vec<String>,
+    keeps_refresh_tokens: bool,
     /// Signs ID tokens in place of the issuer.
     forger: Option<Issuer>,
 }
@@ -93,7 +94,7 @@ fn respond(issuer: &Issuer, told: &mut Behaviour, request: &Request) -> CannedRe
     }
     if form["grant_type"] == "refresh_token" {
         let token = form["refresh_token"].to_owned();
-        if told.used.contains(&token) {
+        if told.used.contains(&token) && !told.keeps_refresh_tokens {
             return CannedResponse::bytes("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
         }
         told.used.push(token);
@@ -347,6 +348,84 @@ fn a_session_is_renewed_once_however_many_requests_need_it() {
     browser.cookies = old;
     assert_eq!(browser.send("GET /a/x", "").text(), "served");
     assert_eq!(provider.renewals(), 1);
+}
+
+#[test]
+fn a_session_whose_refresh_token_stays_is_renewed_whenever_its_access_token_expires() {
+    let (provider, upstream) = (Provider::start(), Upstream::fixed("served"));
+    let gateway = Arc::new(builder(&provider, &upstream).start());
+    let mut browser = browser(&gateway);
+    provider.tell(|told| told.members.push(("expires_in", json!(0))));
+    sign_in(&mut browser);
+    provider.tell(|told| {
+        told.keeps_refresh_tokens = true;
+        told.members.push(("refresh_token", json!(null)));
+    });
+    for number in 1..=3 {
+        assert_eq!(browser.send("GET /a/x", "").text(), "served");
+        assert_eq!(provider.renewals(), number);
+    }
+}
+
+#[test]
+fn no_cache_stores_a_response_that_gives_a_browser_its_session() {
+    let provider = Provider::start();
+    let upstream = Upstream::responding(|_| {
+        CannedResponse::bytes(
+            "HTTP/1.1 200 OK\r\nCache-Control: public, max-age=600\r\nExpires: Thu, 01 Jan 2099 00:00:00 GMT\r\n\
+             CDN-Cache-Control: max-age=60\r\nSurrogate-Control: max-age=60\r\nETag: \"a\"\r\n\
+             Content-Length: 0\r\n\r\n",
+        )
+    });
+    let gateway = Arc::new(builder(&provider, &upstream).start());
+    let mut browser = browser(&gateway);
+    sign_in(&mut browser);
+    let caching = |response: &Response| {
+        let head = response.head.to_lowercase();
+        let lines = head.split("\r\n").filter(|line| !line.starts_with("set-cookie"));
+        let is_one = |line: &&str| {
+            ["cache-control:", "expires:", "surrogate-control:"]
+                .iter()
+                .any(|name| line.contains(name))
+        };
+        lines.filter(is_one).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(caching(&browser.send("GET /a/x", "")).len(), 4, "it has its session already");
+    browser.cookies.clear();
+    provider.tell(|told| told.members.push(("expires_in", json!(0))));
+    sign_in(&mut browser);
+    let renewed = browser.send("GET /a/x", "");
+    assert_eq!((renewed.status, renewed.header("etag")), (200, Some("\"a\"")));
+    assert!(renewed.header("set-cookie").is_some());
+    assert_eq!(caching(&renewed), ["cache-control: no-store"]);
+}
+
+#[test]
+fn a_policy_for_faults_sends_a_browser_to_the_provider_once() {
+    let (provider, upstream) = (Provider::start(), Upstream::fixed("served"));
+    let policies =
+        "{fault: [{name: addHeader, parameters: {headerName: X-Fault, headerValue: seen}}]}";
+    let description = format!(
+        "openapi: 3.0.3\ninfo: {{title: a, version: '1'}}\nx-wso2-basePath: /a\n\
+         x-wso2-production-endpoints: {{urls: ['{}']}}\nx-penstock-login: staff\n\
+         paths:\n  /x:\n    get:\n      x-penstock-policies: {policies}\n      responses: {{}}\n",
+        upstream.url()
+    );
+    let login = format!(
+        "[[login]]\nname = \"staff\"\nissuer = \"{}\"\nclient_id = \"gateway\"\n\
+         client_secret = {{ file = \"secret\" }}\n",
+        provider.server.url()
+    );
+    let files =
+        Files::new().api("a.yaml", &description).issuer("resident", provider.issuer()).toml(&login);
+    files.write("secret", "se+cret");
+    let gateway = Arc::new(files.start());
+    let response = browser(&gateway).open("/a/x");
+    sent_away(&response);
+    assert_eq!(response.header("x-fault"), Some("seen"));
+    for name in ["Location: ", "Set-Cookie: ", "Cache-Control: "] {
+        assert_eq!(response.head.matches(name).count(), 1, "{name}{}", response.head);
+    }
 }
 
 #[test]

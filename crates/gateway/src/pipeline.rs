@@ -68,10 +68,10 @@ pub(crate) async fn exchange<C: Client>(
         Ok(response)
     }
     .await;
-    policies::mediate_fault(&mut exchange, &revision, &mut responded).await;
     if let Ok(response) = &mut responded {
-        response.head.edits.lines_mut().extend_from_slice(&exchange.lines);
+        exchange.add_lines(&mut response.head.edits);
     }
+    policies::mediate_fault(&mut exchange, &revision, &mut responded).await;
     let delivery = Delivery::of(&revision.live);
     // Dropped now, so that a long body does not keep a revision alive.
     drop(revision);

@@ -42,9 +42,7 @@ pub(crate) async fn respond<C: Client>(
         }
         Some(_) | None => return Err(Fault::Denied(Denial::NoResource).into()),
     };
-    let lines = format!(
-        "Location: {location}\r\nCache-Control: no-store\r\nReferrer-Policy: no-referrer\r\n"
-    );
+    let lines = format!("Location: {location}\r\nReferrer-Policy: no-referrer\r\n");
     Ok(exchange.worker.own_response_with(303, lines.as_bytes()))
 }
 
