@@ -24,7 +24,8 @@ pub struct SignInEndpoints {
 /// The endpoints of `issuer` by its discovery document.
 ///
 /// # Errors
-/// As [`jwks_uri`]; and for endpoints in clear of an issuer that is reached by https.
+/// As [`jwks_uri`]; for endpoints over http of an issuer that is reached by https; and for those that could not be
+/// written into a field of a response.
 pub fn sign_in_endpoints(document: &[u8], issuer: &str) -> Result<SignInEndpoints, String> {
     let object = of_issuer(document, issuer)?;
     let endpoints = SignInEndpoints {
@@ -37,7 +38,16 @@ pub fn sign_in_endpoints(document: &[u8], issuer: &str) -> Result<SignInEndpoint
     if !all.into_iter().flatten().all(|url| is_safe(&url)) {
         return Err("an endpoint of the discovery document is not an https URL".to_owned());
     }
+    if !all.into_iter().flatten().all(|url| takes_parameters(url)) {
+        return Err("an endpoint of the discovery document has a fragment, or characters that are not allowed".to_owned());
+    }
     Ok(endpoints)
+}
+
+/// Whether a URL, followed by parameters of a query, can be written into a field: it has printable ASCII characters only, and
+/// no fragment.
+fn takes_parameters(url: &str) -> bool {
+    url.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#')
 }
 
 fn of_issuer<'a>(document: &'a [u8], issuer: &str) -> Result<Object<'a>, String> {
@@ -88,6 +98,10 @@ mod tests {
                 document("https://id.example/a", &logout.replace("https://id.example/l", "x:")),
                 "https",
             ),
+            (document(r"https://id.example/a\r\nSet-Cookie: a=b", ""), "not allowed"),
+            (document("https://id.example/a#b", ""), "not allowed"),
+            (document("https://id.example/ä", ""), "not allowed"),
+            (document("https://id.example/a", &logout.replace("/l", r"/l\r\nX: y")), "not allowed"),
             (r#"{"issuer":"https://id.example"}"#.to_owned(), "no `authorization_endpoint`"),
             (document("https://id.example/a", "").replace("id.example\",", "x\","), "differs"),
         ] {
