@@ -2,16 +2,19 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Instant;
 
-use base::limits::SIGN_INS_MAX;
+use base::limits::{SIGN_IN_CODES_MAX, SIGN_INS_MAX};
 use harness::{
-    ApiBuilder, Browser, Builder, CannedResponse, Client, Files, Gateway, Issuer, Request,
-    Response, Upstream, api, now_s,
+    ApiBuilder, Browser, Builder, CannedResponse, Client, Files, Gateway, Issuer, PATIENCE,
+    Request, Response, Upstream, api, now_s,
 };
+use jose::SealingKeys;
 use model::Login;
 use serde_json::{Value, json};
 
 const SIGNED_OUT: &str = "401 900902";
+const KEY: &[u8] = b"a secret of a test, which has 32 bytes and more";
 
 /// What the provider is told to do.
 #[derive(Default)]
@@ -65,7 +68,7 @@ impl Provider {
             scopes: vec!["openid".to_owned(), "read".to_owned()],
             after_logout: "/bye".to_owned(),
             session_s: 3_600,
-            key: b"a secret of a test, which has 32 bytes and more".to_vec(),
+            key: KEY.to_vec(),
         })
     }
 
@@ -162,6 +165,18 @@ fn sign_in(browser: &mut Browser) {
     let sent = sent_away(&browser.open("/a/x?y=1"));
     let back = browser.open(&callback(&sent));
     assert_eq!((back.status, back.header("location")), (303, Some("/a/x?y=1")), "{}", back.text());
+}
+
+/// The session of the browser began ten minutes ago.
+fn grow_old(browser: &mut Browser) {
+    let keys = SealingKeys::new(KEY).unwrap();
+    let cookie = browser.cookies.get_mut("__Host-penstock-login-staff").unwrap();
+    let text = keys.open("session staff", cookie.strip_prefix("1.").unwrap().as_bytes()).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    let (until_s, rest) = text.split_once('\n').unwrap();
+    let until_s = until_s.parse::<u64>().unwrap() - 600;
+    let sealed = keys.seal("session staff", format!("{until_s}\n{rest}").as_bytes()).unwrap();
+    *cookie = format!("1.{sealed}");
 }
 
 #[test]
@@ -413,12 +428,13 @@ fn a_policy_for_faults_sends_a_browser_to_the_provider_once() {
     );
     let login = format!(
         "[[login]]\nname = \"staff\"\nissuer = \"{}\"\nclient_id = \"gateway\"\n\
-         client_secret = {{ file = \"secret\" }}\n",
+         client_secret = {{ file = \"secret\" }}\nkey = {{ file = \"key\" }}\n",
         provider.server.url()
     );
     let files =
         Files::new().api("a.yaml", &description).issuer("resident", provider.issuer()).toml(&login);
     files.write("secret", "se+cret");
+    files.write("key", std::str::from_utf8(KEY).unwrap());
     let gateway = Arc::new(files.start());
     let response = browser(&gateway).open("/a/x");
     sent_away(&response);
@@ -442,6 +458,9 @@ fn a_session_that_cannot_be_renewed_ends_unless_the_provider_is_only_down() {
     let mut browser = start();
     provider.tell(|told| told.status = Some(400));
     assert_eq!(browser.send("GET /a/x", "").status_and_code(), "401 900901");
+    let opened = browser.open("/a/x");
+    assert_eq!(opened.status_and_code(), "401 900901", "the user has just signed in");
+    grow_old(&mut browser);
     sent_away(&browser.open("/a/x"));
     let mut browser = start();
     provider.tell(|told| told.status = Some(500));
@@ -451,6 +470,80 @@ fn a_session_that_cannot_be_renewed_ends_unless_the_provider_is_only_down() {
     let mut browser = start();
     provider.tell(|told| told.members.clear());
     assert_eq!(browser.send("GET /a/x", "").text(), "served");
+}
+
+#[test]
+fn a_user_whose_token_is_rejected_signs_in_again_but_not_at_once() {
+    let (provider, upstream) = (Provider::start(), Upstream::fixed("served"));
+    let gateway = Arc::new(builder(&provider, &upstream).start());
+    let mut browser = browser(&gateway);
+    // The provider's clock is slow, or its token is valid for less time than it says.
+    let expired = provider.issuer().token().claim("exp", now_s() - 600).sign();
+    provider.tell(|told| told.members.push(("access_token", json!(expired))));
+    sign_in(&mut browser);
+    for _ in 0..2 {
+        assert_eq!(browser.open("/a/x").status_and_code(), "401 900901", "no loop");
+    }
+    grow_old(&mut browser);
+    sent_away(&browser.open("/a/x"));
+}
+
+#[test]
+fn browsers_without_a_session_cause_few_requests_to_the_provider_at_a_time() {
+    let (provider, upstream) = (Provider::start(), Upstream::fixed("served"));
+    let builder = builder(&provider, &upstream);
+    let gateway = Arc::new(builder.settings(|settings| settings.gateway.workers = Some(1)).start());
+    let mut browser = browser(&gateway);
+    let head = browser.head("GET /a/x", "Accept: text/html\r\n");
+    let connect = || gateway.connect_tls();
+    let mut clients: Vec<_> = std::iter::repeat_with(connect).take(SIGN_IN_CODES_MAX).collect();
+    for client in &mut clients {
+        client.send(&head);
+    }
+    let responses: Vec<_> = clients.iter_mut().map(Client::read).collect();
+    assert_eq!(provider.server.requests().len(), 1, "the discovery document");
+    browser.store(&responses[0]);
+    let callback = callback(&sent_away(&responses[0]));
+    // Its responses wait for this.
+    let held = provider.behaviour.lock().unwrap();
+    let head = browser.head(&format!("GET {callback}"), "");
+    for client in &mut clients {
+        client.send(&head);
+    }
+    let begun = Instant::now();
+    while provider.server.connections() < SIGN_IN_CODES_MAX {
+        assert!(begun.elapsed() < PATIENCE, "{}", provider.server.connections());
+        std::thread::yield_now();
+    }
+    assert_eq!(gateway.connect_tls().send(&head).read().status_and_code(), "503 503003");
+    drop(held);
+    for client in &mut clients {
+        assert_eq!(client.read().status, 303);
+    }
+    assert_eq!(browser.open(&callback).status, 303);
+}
+
+#[test]
+fn no_upstream_can_set_the_session_of_a_browser() {
+    let provider = Provider::start();
+    let upstream = Upstream::responding(|_| {
+        CannedResponse::bytes(
+            "HTTP/1.1 200 OK\r\nSet-Cookie: a=1\r\nset-cookie: __Host-penstock-login-staff=1.x; Path=/; Secure\r\n\
+             Set-Cookie: =penstock-login-staff=1.x\r\nSet-Cookie: b=penstock-login-staff\r\n\
+             Set-Cookie: penstock-login-staff~abc=x\r\nContent-Length: 6\r\n\r\nserved",
+        )
+    });
+    let gateway = Arc::new(builder(&provider, &upstream).start());
+    let mut browser = browser(&gateway);
+    sign_in(&mut browser);
+    for path in ["/a/x", "/plain/x"] {
+        let response = browser.send(&format!("GET {path}"), "");
+        assert_eq!(response.text(), "served");
+        let head = response.head.to_lowercase();
+        let set: Vec<_> =
+            head.split("\r\n").filter_map(|line| line.strip_prefix("set-cookie: ")).collect();
+        assert_eq!(set, ["a=1", "b=penstock-login-staff"], "{path}");
+    }
 }
 
 #[test]

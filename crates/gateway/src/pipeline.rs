@@ -9,6 +9,7 @@ use crate::authenticate::{assert_caller, authenticate, authorise};
 use crate::backend_auth::{self, Subject};
 use crate::client::Client;
 use crate::compiled::Compiled;
+use crate::credentials;
 use crate::cross_origin;
 use crate::deliver::{Delivery, deliver};
 use crate::exchange::Exchange;
@@ -69,6 +70,7 @@ pub(crate) async fn exchange<C: Client>(
     }
     .await;
     if let Ok(response) = &mut responded {
+        credentials::refuse_sessions(&mut response.head, &revision.live.logins);
         exchange.add_lines(&mut response.head.edits);
     }
     policies::mediate_fault(&mut exchange, &revision, &mut responded).await;

@@ -1,15 +1,17 @@
 //! The logins of a revision, what a worker knows of their providers, and the sessions that the process renews.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use base::limits::{LOGIN_DISCOVERY_S, LOGIN_PAUSE_S, SESSION_RENEWED_S, SESSIONS_RENEWED_MAX};
+use base::limits::{
+    LOGIN_DISCOVERY_S, LOGIN_PAUSE_S, SESSION_RENEWED_S, SESSIONS_RENEWED_MAX, SIGN_IN_CODES_MAX,
+};
 use jose::{SealingKeys, SignInEndpoints};
 use model::Login;
 use stages::sign_in::{self, Session};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 /// What the paths of all logins begin with.
 const PREFIX: &[u8] = b"/.login/";
@@ -68,16 +70,44 @@ impl Logins {
 type Discovered = Option<Rc<SignInEndpoints>>;
 
 /// A worker's.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct SignIns {
     pub(crate) renewals: Arc<Renewals>,
     /// By issuer; until when, on the worker's clock.
     endpoints: RefCell<HashMap<String, (Discovered, u64)>>,
+    /// By issuer: who asks for its endpoints.
+    turns: RefCell<HashMap<String, Rc<tokio::sync::Mutex<()>>>>,
+    /// To redeem codes.
+    pub(crate) codes: Semaphore,
+    /// Until then no failed sign-in is logged.
+    quiet_until_us: Cell<u64>,
 }
 
 impl SignIns {
     pub(crate) fn new(renewals: Arc<Renewals>) -> Self {
-        Self { renewals, endpoints: RefCell::default() }
+        Self {
+            renewals,
+            endpoints: RefCell::default(),
+            turns: RefCell::default(),
+            codes: Semaphore::new(SIGN_IN_CODES_MAX),
+            quiet_until_us: Cell::default(),
+        }
+    }
+
+    /// Whoever has locked it may ask for the endpoints of an issuer.
+    pub(crate) fn turn(&self, issuer: &str) -> Rc<tokio::sync::Mutex<()>> {
+        let mut turns = self.turns.borrow_mut();
+        turns.retain(|_, turn| Rc::strong_count(turn) > 1);
+        Rc::clone(turns.entry(issuer.to_owned()).or_default())
+    }
+
+    /// Whether a failed sign-in is logged. Anybody can cause one, so that is once a second.
+    pub(crate) fn logs_failure(&self, now_us: u64) -> bool {
+        let logs = now_us >= self.quiet_until_us.get();
+        if logs {
+            self.quiet_until_us.set(until_us(now_us, 1));
+        }
+        logs
     }
 
     /// The endpoints that were discovered; inside, `None`: that failed just before.
@@ -220,6 +250,14 @@ mod tests {
             matches!(renewals.join(key, LOGIN_PAUSE_S * SECOND_US), Joined::First(_)),
             "it was abandoned"
         );
+    }
+
+    #[test]
+    fn failed_sign_ins_are_logged_once_a_second() {
+        let sign_ins = SignIns::new(Arc::default());
+        let logged =
+            [0, 1, 999_999, 1_000_000, 1_500_000].map(|now_us| sign_ins.logs_failure(now_us));
+        assert_eq!(logged, [true, false, false, true, false]);
     }
 
     #[test]

@@ -81,13 +81,27 @@ pub(crate) async fn session<C: Client>(
         Renewal::Refused | Renewal::Failed if now_s < session.expires_s => Ok(Arc::new(session)),
         Renewal::Failed => Err(Refused::Auth(AuthFailure::IssuerUnavailable)),
         Renewal::Refused => {
-            Err(begin(exchange, revision, provider, AuthFailure::Expired, client).await)
+            let (session, failure) = (&session, AuthFailure::Expired);
+            Err(begin_again(exchange, revision, (provider, session, failure), client).await)
         }
     }
 }
 
+/// The same as [`begin`], for a session that is over. A user who has just signed in would come back with the same `failure`.
+pub(crate) async fn begin_again<C: Client>(
+    exchange: &mut Exchange<'_>,
+    revision: &Rc<Compiled>,
+    (provider, session, failure): (&Provider, &Session, AuthFailure),
+    client: &mut C,
+) -> Refused {
+    if session.is_fresh(&provider.login, exchange.worker.resources.exact()) {
+        return Refused::Auth(failure);
+    }
+    begin(exchange, revision, provider, failure, client).await
+}
+
 /// Sends the browser to the provider, if its user sees the response; else the response is that to `failure`.
-pub(crate) async fn begin<C: Client>(
+async fn begin<C: Client>(
     exchange: &mut Exchange<'_>,
     revision: &Rc<Compiled>,
     provider: &Provider,

@@ -46,7 +46,7 @@ pub(crate) async fn respond<C: Client>(
     Ok(exchange.worker.own_response_with(303, lines.as_bytes()))
 }
 
-/// The browser is back. Returns where it goes on.
+/// Handles the provider's redirect to the callback. Returns where the browser goes on.
 async fn callback<C: Client>(
     exchange: &mut Exchange<'_>,
     revision: &Rc<Compiled>,
@@ -56,7 +56,9 @@ async fn callback<C: Client>(
     let (worker, request) = (exchange.worker, exchange.request);
     let login = &provider.login;
     let failed = |problem: &str| {
-        tracing::warn!(login = login.name, problem, "a sign-in has failed");
+        if worker.sign_ins.logs_failure(worker.resources.now_us()) {
+            tracing::warn!(login = login.name, problem, "a sign-in has failed");
+        }
         Box::new(Fault::Denied(Denial::SignInFailed))
     };
     let parameter = |name| parameter(request, name);
@@ -69,6 +71,9 @@ async fn callback<C: Client>(
         sealed.and_then(|sealed| Attempt::open(&provider.keys, &login.name, (sealed, &state), now));
     let attempt =
         attempt.ok_or_else(|| failed("the browser has not begun it here, or too long ago"))?;
+    let Ok(_turn) = worker.sign_ins.codes.try_acquire() else {
+        return Err(Fault::Denied(Denial::IssuerUnavailable).into());
+    };
     cookies.remove_attempt(&attempt.state, &mut exchange.lines);
     // Source: RFC 9207 section 2.4.
     if parameter("iss").is_some_and(|iss| *iss != *login.issuer.as_bytes()) {

@@ -24,7 +24,13 @@ pub(super) async fn endpoints(
         return Some(Rc::new(endpoints.clone()));
     }
     let issuer = &provider.login.issuer;
-    if let Some(known) = worker.sign_ins.endpoints(issuer, worker.resources.now_us()) {
+    let known = || worker.sign_ins.endpoints(issuer, worker.resources.now_us());
+    if let Some(known) = known() {
+        return known;
+    }
+    let turn = worker.sign_ins.turn(issuer);
+    let _turn = turn.lock().await;
+    if let Some(known) = known() {
         return known;
     }
     let found = discover(worker, revision, issuer).await;
