@@ -85,13 +85,22 @@ fn respond(issuer: &Issuer, told: &mut Behaviour, request: &Request) -> CannedRe
         let document = json!({
             "issuer": iss, "authorization_endpoint": format!("{iss}/authorize?tenant=a"),
             "token_endpoint": format!("{iss}/token"), "end_session_endpoint": format!("{iss}/logout"),
+            "revocation_endpoint": format!("{iss}/revoke"),
         });
         return CannedResponse::ok(&document.to_string());
     }
-    assert_eq!(request.line(), "POST /token HTTP/1.1");
     assert_eq!(request.header("authorization"), Some("Basic Z2F0ZXdheTpzZSUyQmNyZXQ="));
     let form = request.text();
     let form: HashMap<_, _> = form.split('&').filter_map(|pair| pair.split_once('=')).collect();
+    if request.line() == "POST /revoke HTTP/1.1" {
+        assert_eq!(form["token_type_hint"], "refresh_token");
+        told.used.push(form["token"].to_owned());
+        let status = told.status.unwrap_or(200);
+        return CannedResponse::bytes(format!(
+            "HTTP/1.1 {status} Done\r\nContent-Length: 0\r\n\r\n"
+        ));
+    }
+    assert_eq!(request.line(), "POST /token HTTP/1.1");
     if let Some(status) = told.status {
         return CannedResponse::bytes(format!("HTTP/1.1 {status} No\r\nContent-Length: 0\r\n\r\n"));
     }
@@ -551,7 +560,9 @@ fn a_user_signs_out_here_and_at_the_provider() {
     let (provider, upstream) = (Provider::start(), Upstream::fixed("served"));
     let gateway = Arc::new(builder(&provider, &upstream).start());
     let mut browser = browser(&gateway);
+    provider.tell(|told| told.members.push(("expires_in", json!(0))));
     sign_in(&mut browser);
+    let copy = browser.cookies.clone();
     let response = browser.send("GET /.login/staff/logout", "Sec-Fetch-Site: same-origin\r\n");
     assert_eq!(response.status, 303, "{}", response.text());
     let (url, query) = response.header("location").unwrap().split_once('?').unwrap();
@@ -568,6 +579,14 @@ fn a_user_signs_out_here_and_at_the_provider() {
         (303, Some("/bye")),
         "nobody is signed in"
     );
+    browser.cookies = copy.clone();
+    let response = browser.send("GET /a/x", "");
+    assert_eq!(response.status_and_code(), "401 900901", "a copy is not renewed");
+    // The user is signed out even if the provider does not revoke the token.
+    browser.cookies = copy;
+    provider.tell(|told| told.status = Some(500));
+    assert_eq!(browser.send("GET /.login/staff/logout", fields).status, 303);
+    assert_eq!(browser.cookies.len(), 0);
 }
 
 #[test]

@@ -19,6 +19,8 @@ pub struct SignInEndpoints {
     pub token: String,
     /// `end_session_endpoint`. Source: OpenID Connect RP-Initiated Logout section 2.1.
     pub logout: Option<String>,
+    /// `revocation_endpoint`. Source: RFC 8414 section 2.
+    pub revoke: Option<String>,
 }
 
 /// The endpoints of `issuer` by its discovery document.
@@ -32,8 +34,10 @@ pub fn sign_in_endpoints(document: &[u8], issuer: &str) -> Result<SignInEndpoint
         authorize: member(&object, "authorization_endpoint")?,
         token: member(&object, "token_endpoint")?,
         logout: member(&object, "end_session_endpoint").ok(),
+        revoke: member(&object, "revocation_endpoint").ok(),
     };
-    let all = [Some(&endpoints.authorize), Some(&endpoints.token), endpoints.logout.as_ref()];
+    let SignInEndpoints { authorize, token, logout, revoke } = &endpoints;
+    let all = [Some(authorize), Some(token), logout.as_ref(), revoke.as_ref()];
     let is_safe = |url: &&String| url.starts_with("https://") || issuer.starts_with("http://");
     if !all.into_iter().flatten().all(|url| is_safe(&url)) {
         return Err("an endpoint of the discovery document is not an https URL".to_owned());
@@ -100,6 +104,10 @@ mod tests {
             ),
             (document(r"https://id.example/a\r\nSet-Cookie: a=b", ""), "not allowed"),
             (document("https://id.example/a#b", ""), "not allowed"),
+            (
+                document("https://id.example/a", r#","revocation_endpoint":"http://id.example/r""#),
+                "https",
+            ),
             (document("https://id.example/ä", ""), "not allowed"),
             (document("https://id.example/a", &logout.replace("/l", r"/l\r\nX: y")), "not allowed"),
             (r#"{"issuer":"https://id.example"}"#.to_owned(), "no `authorization_endpoint`"),

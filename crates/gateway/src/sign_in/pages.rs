@@ -146,13 +146,19 @@ async fn logout<C: Client>(
     let login = &provider.login;
     let session = open(request, provider, worker);
     Cookies::of(&login.name, secure).remove_session(&mut exchange.lines);
-    client.watch().set(worker.resources.deadline_us(LOGIN_MS_MAX));
-    let endpoints =
-        match while_wanted(client, provider::endpoints(worker, revision, provider)).await {
-            Ok(endpoints) => endpoints,
-            Err(Unwanted::TimeUp) => None,
-            Err(Unwanted::Left(fault)) => return Err(fault),
-        };
+    client.watch().set(worker.resources.deadline_us(LOGIN_MS_MAX.saturating_mul(3)));
+    let ended = async {
+        let endpoints = provider::endpoints(worker, revision, provider).await?;
+        if let Some(session) = &session {
+            provider::revoke(worker, revision, (provider, &endpoints), session).await;
+        }
+        Some(endpoints)
+    };
+    let endpoints = match while_wanted(client, ended).await {
+        Ok(endpoints) => endpoints,
+        Err(Unwanted::TimeUp) => None,
+        Err(Unwanted::Left(fault)) => return Err(fault),
+    };
     let logout = endpoints.and_then(|endpoints| endpoints.logout.clone());
     let id_token = session.and_then(|session| session.id_token);
     let (Some(logout), Some(id_token)) = (logout, id_token) else {

@@ -101,6 +101,31 @@ pub(super) async fn renew(
     }
 }
 
+/// Revokes the refresh token of a session at a provider that can do that, so that a copy of its cookies is not renewed. Source:
+/// RFC 7009.
+pub(super) async fn revoke(
+    worker: &Worker,
+    revision: &Compiled,
+    (provider, endpoints): (&Provider, &SignInEndpoints),
+    session: &Session,
+) {
+    let (Some(url), Some(refresh_token)) = (&endpoints.revoke, &session.refresh_token) else {
+        return;
+    };
+    let login = &provider.login;
+    let refresh_token = percent_encode(refresh_token.as_bytes(), FORM);
+    let form = Form {
+        url,
+        client: (&login.client_id, &login.client_secret),
+        text: &format!("token={refresh_token}&token_type_hint=refresh_token"),
+        bytes_max: INTROSPECTION_BYTES_MAX,
+        total_ms: LOGIN_MS_MAX,
+    };
+    if let Err(problem) = form_post::send(worker, revision, &form).await {
+        tracing::warn!(login = login.name, %problem, "a refresh token could not be revoked");
+    }
+}
+
 async fn issued(
     worker: &Worker,
     revision: &Compiled,
