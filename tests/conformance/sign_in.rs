@@ -2,16 +2,19 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Instant;
 
-use base::limits::SIGN_INS_MAX;
+use base::limits::{SIGN_IN_CODES_MAX, SIGN_INS_MAX};
 use harness::{
-    ApiBuilder, Browser, Builder, CannedResponse, Client, Gateway, Issuer, Request, Response,
-    Upstream, api, now_s,
+    ApiBuilder, Browser, Builder, CannedResponse, Client, Files, Gateway, Issuer, PATIENCE,
+    Request, Response, Upstream, api, now_s,
 };
+use jose::SealingKeys;
 use model::Login;
 use serde_json::{Value, json};
 
 const SIGNED_OUT: &str = "401 900902";
+const KEY: &[u8] = b"a secret of a test, which has 32 bytes and more";
 
 /// What the provider is told to do.
 #[derive(Default)]
@@ -21,8 +24,9 @@ struct Behaviour {
     /// More claims of the next ID tokens.
     claims: Vec<(&'static str, Value)>,
     status: Option<u16>,
-    /// Refresh tokens that were used: each is good for once.
+    /// Refresh tokens that were used: each is good for once, unless it stays valid.
     used: Vec<String>,
+    keeps_refresh_tokens: bool,
     /// Signs ID tokens in place of the issuer.
     forger: Option<Issuer>,
 }
@@ -64,7 +68,7 @@ impl Provider {
             scopes: vec!["openid".to_owned(), "read".to_owned()],
             after_logout: "/bye".to_owned(),
             session_s: 3_600,
-            key: b"a secret of a test, which has 32 bytes and more".to_vec(),
+            key: KEY.to_vec(),
         })
     }
 
@@ -81,19 +85,28 @@ fn respond(issuer: &Issuer, told: &mut Behaviour, request: &Request) -> CannedRe
         let document = json!({
             "issuer": iss, "authorization_endpoint": format!("{iss}/authorize?tenant=a"),
             "token_endpoint": format!("{iss}/token"), "end_session_endpoint": format!("{iss}/logout"),
+            "revocation_endpoint": format!("{iss}/revoke"),
         });
         return CannedResponse::ok(&document.to_string());
     }
-    assert_eq!(request.line(), "POST /token HTTP/1.1");
     assert_eq!(request.header("authorization"), Some("Basic Z2F0ZXdheTpzZSUyQmNyZXQ="));
     let form = request.text();
     let form: HashMap<_, _> = form.split('&').filter_map(|pair| pair.split_once('=')).collect();
+    if request.line() == "POST /revoke HTTP/1.1" {
+        assert_eq!(form["token_type_hint"], "refresh_token");
+        told.used.push(form["token"].to_owned());
+        let status = told.status.unwrap_or(200);
+        return CannedResponse::bytes(format!(
+            "HTTP/1.1 {status} Done\r\nContent-Length: 0\r\n\r\n"
+        ));
+    }
+    assert_eq!(request.line(), "POST /token HTTP/1.1");
     if let Some(status) = told.status {
         return CannedResponse::bytes(format!("HTTP/1.1 {status} No\r\nContent-Length: 0\r\n\r\n"));
     }
     if form["grant_type"] == "refresh_token" {
         let token = form["refresh_token"].to_owned();
-        if told.used.contains(&token) {
+        if told.used.contains(&token) && !told.keeps_refresh_tokens {
             return CannedResponse::bytes("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
         }
         told.used.push(token);
@@ -161,6 +174,18 @@ fn sign_in(browser: &mut Browser) {
     let sent = sent_away(&browser.open("/a/x?y=1"));
     let back = browser.open(&callback(&sent));
     assert_eq!((back.status, back.header("location")), (303, Some("/a/x?y=1")), "{}", back.text());
+}
+
+/// The session of the browser began ten minutes ago.
+fn grow_old(browser: &mut Browser) {
+    let keys = SealingKeys::new(KEY).unwrap();
+    let cookie = browser.cookies.get_mut("__Host-penstock-login-staff").unwrap();
+    let text = keys.open("session staff", cookie.strip_prefix("1.").unwrap().as_bytes()).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    let (until_s, rest) = text.split_once('\n').unwrap();
+    let until_s = until_s.parse::<u64>().unwrap() - 600;
+    let sealed = keys.seal("session staff", format!("{until_s}\n{rest}").as_bytes()).unwrap();
+    *cookie = format!("1.{sealed}");
 }
 
 #[test]
@@ -350,6 +375,85 @@ fn a_session_is_renewed_once_however_many_requests_need_it() {
 }
 
 #[test]
+fn a_session_whose_refresh_token_stays_is_renewed_whenever_its_access_token_expires() {
+    let (provider, upstream) = (Provider::start(), Upstream::fixed("served"));
+    let gateway = Arc::new(builder(&provider, &upstream).start());
+    let mut browser = browser(&gateway);
+    provider.tell(|told| told.members.push(("expires_in", json!(0))));
+    sign_in(&mut browser);
+    provider.tell(|told| {
+        told.keeps_refresh_tokens = true;
+        told.members.push(("refresh_token", json!(null)));
+    });
+    for number in 1..=3 {
+        assert_eq!(browser.send("GET /a/x", "").text(), "served");
+        assert_eq!(provider.renewals(), number);
+    }
+}
+
+#[test]
+fn no_cache_stores_a_response_that_gives_a_browser_its_session() {
+    let provider = Provider::start();
+    let upstream = Upstream::responding(|_| {
+        CannedResponse::bytes(
+            "HTTP/1.1 200 OK\r\nCache-Control: public, max-age=600\r\nExpires: Thu, 01 Jan 2099 00:00:00 GMT\r\n\
+             CDN-Cache-Control: max-age=60\r\nSurrogate-Control: max-age=60\r\nETag: \"a\"\r\n\
+             Content-Length: 0\r\n\r\n",
+        )
+    });
+    let gateway = Arc::new(builder(&provider, &upstream).start());
+    let mut browser = browser(&gateway);
+    sign_in(&mut browser);
+    let caching = |response: &Response| {
+        let head = response.head.to_lowercase();
+        let lines = head.split("\r\n").filter(|line| !line.starts_with("set-cookie"));
+        let is_one = |line: &&str| {
+            ["cache-control:", "expires:", "surrogate-control:"]
+                .iter()
+                .any(|name| line.contains(name))
+        };
+        lines.filter(is_one).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(caching(&browser.send("GET /a/x", "")).len(), 4, "it has its session already");
+    browser.cookies.clear();
+    provider.tell(|told| told.members.push(("expires_in", json!(0))));
+    sign_in(&mut browser);
+    let renewed = browser.send("GET /a/x", "");
+    assert_eq!((renewed.status, renewed.header("etag")), (200, Some("\"a\"")));
+    assert!(renewed.header("set-cookie").is_some());
+    assert_eq!(caching(&renewed), ["cache-control: no-store"]);
+}
+
+#[test]
+fn a_policy_for_faults_sends_a_browser_to_the_provider_once() {
+    let (provider, upstream) = (Provider::start(), Upstream::fixed("served"));
+    let policies =
+        "{fault: [{name: addHeader, parameters: {headerName: X-Fault, headerValue: seen}}]}";
+    let description = format!(
+        "openapi: 3.0.3\ninfo: {{title: a, version: '1'}}\nx-wso2-basePath: /a\n\
+         x-wso2-production-endpoints: {{urls: ['{}']}}\nx-penstock-login: staff\n\
+         paths:\n  /x:\n    get:\n      x-penstock-policies: {policies}\n      responses: {{}}\n",
+        upstream.url()
+    );
+    let login = format!(
+        "[[login]]\nname = \"staff\"\nissuer = \"{}\"\nclient_id = \"gateway\"\n\
+         client_secret = {{ file = \"secret\" }}\nkey = {{ file = \"key\" }}\n",
+        provider.server.url()
+    );
+    let files =
+        Files::new().api("a.yaml", &description).issuer("resident", provider.issuer()).toml(&login);
+    files.write("secret", "se+cret");
+    files.write("key", std::str::from_utf8(KEY).unwrap());
+    let gateway = Arc::new(files.start());
+    let response = browser(&gateway).open("/a/x");
+    sent_away(&response);
+    assert_eq!(response.header("x-fault"), Some("seen"));
+    for name in ["Location: ", "Set-Cookie: ", "Cache-Control: "] {
+        assert_eq!(response.head.matches(name).count(), 1, "{name}{}", response.head);
+    }
+}
+
+#[test]
 fn a_session_that_cannot_be_renewed_ends_unless_the_provider_is_only_down() {
     let (provider, upstream) = (Provider::start(), Upstream::fixed("served"));
     let start = || {
@@ -363,6 +467,9 @@ fn a_session_that_cannot_be_renewed_ends_unless_the_provider_is_only_down() {
     let mut browser = start();
     provider.tell(|told| told.status = Some(400));
     assert_eq!(browser.send("GET /a/x", "").status_and_code(), "401 900901");
+    let opened = browser.open("/a/x");
+    assert_eq!(opened.status_and_code(), "401 900901", "the user has just signed in");
+    grow_old(&mut browser);
     sent_away(&browser.open("/a/x"));
     let mut browser = start();
     provider.tell(|told| told.status = Some(500));
@@ -375,11 +482,87 @@ fn a_session_that_cannot_be_renewed_ends_unless_the_provider_is_only_down() {
 }
 
 #[test]
+fn a_user_whose_token_is_rejected_signs_in_again_but_not_at_once() {
+    let (provider, upstream) = (Provider::start(), Upstream::fixed("served"));
+    let gateway = Arc::new(builder(&provider, &upstream).start());
+    let mut browser = browser(&gateway);
+    // The provider's clock is slow, or its token is valid for less time than it says.
+    let expired = provider.issuer().token().claim("exp", now_s() - 600).sign();
+    provider.tell(|told| told.members.push(("access_token", json!(expired))));
+    sign_in(&mut browser);
+    for _ in 0..2 {
+        assert_eq!(browser.open("/a/x").status_and_code(), "401 900901", "no loop");
+    }
+    grow_old(&mut browser);
+    sent_away(&browser.open("/a/x"));
+}
+
+#[test]
+fn browsers_without_a_session_cause_few_requests_to_the_provider_at_a_time() {
+    let (provider, upstream) = (Provider::start(), Upstream::fixed("served"));
+    let builder = builder(&provider, &upstream);
+    let gateway = Arc::new(builder.settings(|settings| settings.gateway.workers = Some(1)).start());
+    let mut browser = browser(&gateway);
+    let head = browser.head("GET /a/x", "Accept: text/html\r\n");
+    let connect = || gateway.connect_tls();
+    let mut clients: Vec<_> = std::iter::repeat_with(connect).take(SIGN_IN_CODES_MAX).collect();
+    for client in &mut clients {
+        client.send(&head);
+    }
+    let responses: Vec<_> = clients.iter_mut().map(Client::read).collect();
+    assert_eq!(provider.server.requests().len(), 1, "the discovery document");
+    browser.store(&responses[0]);
+    let callback = callback(&sent_away(&responses[0]));
+    // Its responses wait for this.
+    let held = provider.behaviour.lock().unwrap();
+    let head = browser.head(&format!("GET {callback}"), "");
+    for client in &mut clients {
+        client.send(&head);
+    }
+    let begun = Instant::now();
+    while provider.server.connections() < SIGN_IN_CODES_MAX {
+        assert!(begun.elapsed() < PATIENCE, "{}", provider.server.connections());
+        std::thread::yield_now();
+    }
+    assert_eq!(gateway.connect_tls().send(&head).read().status_and_code(), "503 503003");
+    drop(held);
+    for client in &mut clients {
+        assert_eq!(client.read().status, 303);
+    }
+    assert_eq!(browser.open(&callback).status, 303);
+}
+
+#[test]
+fn no_upstream_can_set_the_session_of_a_browser() {
+    let provider = Provider::start();
+    let upstream = Upstream::responding(|_| {
+        CannedResponse::bytes(
+            "HTTP/1.1 200 OK\r\nSet-Cookie: a=1\r\nset-cookie: __Host-penstock-login-staff=1.x; Path=/; Secure\r\n\
+             Set-Cookie: =penstock-login-staff=1.x\r\nSet-Cookie: b=penstock-login-staff\r\n\
+             Set-Cookie: penstock-login-staff~abc=x\r\nContent-Length: 6\r\n\r\nserved",
+        )
+    });
+    let gateway = Arc::new(builder(&provider, &upstream).start());
+    let mut browser = browser(&gateway);
+    sign_in(&mut browser);
+    for path in ["/a/x", "/plain/x"] {
+        let response = browser.send(&format!("GET {path}"), "");
+        assert_eq!(response.text(), "served");
+        let head = response.head.to_lowercase();
+        let set: Vec<_> =
+            head.split("\r\n").filter_map(|line| line.strip_prefix("set-cookie: ")).collect();
+        assert_eq!(set, ["a=1", "b=penstock-login-staff"], "{path}");
+    }
+}
+
+#[test]
 fn a_user_signs_out_here_and_at_the_provider() {
     let (provider, upstream) = (Provider::start(), Upstream::fixed("served"));
     let gateway = Arc::new(builder(&provider, &upstream).start());
     let mut browser = browser(&gateway);
+    provider.tell(|told| told.members.push(("expires_in", json!(0))));
     sign_in(&mut browser);
+    let copy = browser.cookies.clone();
     let response = browser.send("GET /.login/staff/logout", "Sec-Fetch-Site: same-origin\r\n");
     assert_eq!(response.status, 303, "{}", response.text());
     let (url, query) = response.header("location").unwrap().split_once('?').unwrap();
@@ -396,6 +579,14 @@ fn a_user_signs_out_here_and_at_the_provider() {
         (303, Some("/bye")),
         "nobody is signed in"
     );
+    browser.cookies = copy.clone();
+    let response = browser.send("GET /a/x", "");
+    assert_eq!(response.status_and_code(), "401 900901", "a copy is not renewed");
+    // The user is signed out even if the provider does not revoke the token.
+    browser.cookies = copy;
+    provider.tell(|told| told.status = Some(500));
+    assert_eq!(browser.send("GET /.login/staff/logout", fields).status, 303);
+    assert_eq!(browser.cookies.len(), 0);
 }
 
 #[test]

@@ -367,6 +367,10 @@ pub const SIGN_IN_TARGET_BYTES_MAX: usize = 1_024;
 pub const SESSION_S: u64 = 8 * 60 * 60;
 /// Longest `session_s` of a login, in seconds.
 pub const SESSION_S_MAX: u64 = 30 * 24 * 60 * 60;
+/// Age of a session from which its user is sent to the provider again if its access token is rejected, in seconds. Younger: 401.
+pub const SESSION_FRESH_S: u64 = 10;
+/// Redemptions of codes under way at the providers of logins, per worker. More: 503003, and the user can load the page again.
+pub const SIGN_IN_CODES_MAX: usize = 64;
 /// Longest request to the provider of a login, in milliseconds. Longer: the sign-in fails; 503003 for a session whose token
 /// has expired.
 pub const LOGIN_MS_MAX: u32 = 5_000;

@@ -86,10 +86,11 @@ async fn rejected<C: Client>(
     let api = &route.api.routes().api;
     let is_over =
         matches!(failure, AuthFailure::Expired | AuthFailure::Revoked | AuthFailure::InactiveToken);
-    if let (Presented::Session(_), true, Some(name)) = (presented, is_over, &api.login)
+    if let (Presented::Session(session), true, Some(name)) = (presented, is_over, &api.login)
         && let Some(provider) = revision.live.logins.find(name.as_bytes())
     {
-        let begun = Box::pin(sign_in::begin(exchange, revision, provider, failure, client)).await;
+        let of = (provider, &**session, failure);
+        let begun = Box::pin(sign_in::begin_again(exchange, revision, of, client)).await;
         return refuse(&mut exchange.record, begun);
     }
     let fault = reject(&mut exchange.record, failure);

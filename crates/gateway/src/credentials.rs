@@ -19,10 +19,10 @@ use stages::authenticate::places::{
 use stages::authenticate::{Proofs, Proven};
 use stages::sign_in::Session;
 use stages::{Identity, TokenCache, authenticate};
-use wire::http1::{Field, Known, KnownSet};
+use wire::http1::{Field, Known, KnownSet, write};
 
 use crate::compiled::Compiled;
-use crate::message::{HeadEdits, Request, contains};
+use crate::message::{Framing, Head, HeadEdits, Request, contains};
 use crate::sessions::Logins;
 
 /// The credential of a request, as it came.
@@ -336,6 +336,26 @@ pub(crate) fn hide_sessions(request: &Request, logins: &Logins, edits: &mut Head
     if logins.have_cookies() && cookies(request).any(is_session) {
         hide_cookies(request, is_session, edits);
     }
+}
+
+/// Removes cookies with the names of sessions from a response: no upstream may sign a browser in.
+pub(crate) fn refuse_sessions(head: &mut Head, logins: &Logins) {
+    let is_session = |(name, value): (&[u8], &[u8])| {
+        // Browsers take `=NAME=VALUE` for a cookie without a name, and send it as `NAME=VALUE`.
+        let pair = value.trim_ascii_start().strip_prefix(b"=").unwrap_or(value).trim_ascii_start();
+        name.eq_ignore_ascii_case(b"set-cookie") && logins.own_cookie(pair)
+    };
+    if !logins.have_cookies() || !head.fields(Framing::Declared).any(is_session) {
+        return;
+    }
+    let mut kept = Vec::new();
+    for (name, value) in head.fields(Framing::Declared).filter(|field| !is_session(*field)) {
+        if name.eq_ignore_ascii_case(b"set-cookie") {
+            write::field(&mut kept, name, value);
+        }
+    }
+    head.edits.remove(b"set-cookie");
+    head.edits.lines_mut().extend_from_slice(&kept);
 }
 
 fn is_key_cookie(places: &[KeyPlace], pair: &[u8]) -> bool {

@@ -8,7 +8,7 @@ use model::{Fault, FaultStatus};
 use crate::account::Record;
 use crate::cross_origin;
 use crate::fault;
-use crate::message::Request;
+use crate::message::{HeadEdits, Request};
 use crate::response::Response;
 use crate::worker::{Counted, Worker};
 
@@ -59,11 +59,23 @@ impl<'a> Exchange<'a> {
         }
         let mut response = self.worker.own_response(0);
         own.write(&mut response, fault::format(self.request));
-        response.head.edits.lines_mut().extend_from_slice(&self.lines);
-        if let Some(api) = &record.api {
+        self.add_lines(&mut response.head.edits);
+        if let Some(api) = &self.record.api {
             cross_origin::mediate(self.request, &api.routes, &mut response.head.edits);
         }
         Some(response)
+    }
+
+    /// Gives a response its lines, if there are any. They are for one browser, so no cache may store the response.
+    pub(crate) fn add_lines(&self, edits: &mut HeadEdits) {
+        if self.lines.is_empty() {
+            return;
+        }
+        for name in ["cache-control", "expires", "cdn-cache-control", "surrogate-control"] {
+            edits.remove(name.as_bytes());
+        }
+        edits.append(b"Cache-Control", b"no-store");
+        edits.lines_mut().extend_from_slice(&self.lines);
     }
 
     /// Records what its tunnel has moved so far, in bytes. Quotas of bytes do not wait for its end.

@@ -25,7 +25,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// The scheme and host of the URL that the client has used. A trusted proxy says it.
+    /// The scheme and host of the URL that the client has used. Taken from `X-Forwarded-*` of a trusted proxy.
     pub(crate) fn origin(&self) -> (&[u8], &[u8]) {
         let bytes = self.bytes.as_slice();
         let said = |known| {

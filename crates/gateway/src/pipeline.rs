@@ -9,6 +9,7 @@ use crate::authenticate::{assert_caller, authenticate, authorise};
 use crate::backend_auth::{self, Subject};
 use crate::client::Client;
 use crate::compiled::Compiled;
+use crate::credentials;
 use crate::cross_origin;
 use crate::deliver::{Delivery, deliver};
 use crate::exchange::Exchange;
@@ -68,10 +69,11 @@ pub(crate) async fn exchange<C: Client>(
         Ok(response)
     }
     .await;
-    policies::mediate_fault(&mut exchange, &revision, &mut responded).await;
     if let Ok(response) = &mut responded {
-        response.head.edits.lines_mut().extend_from_slice(&exchange.lines);
+        credentials::refuse_sessions(&mut response.head, &revision.live.logins);
+        exchange.add_lines(&mut response.head.edits);
     }
+    policies::mediate_fault(&mut exchange, &revision, &mut responded).await;
     let delivery = Delivery::of(&revision.live);
     // Dropped now, so that a long body does not keep a revision alive.
     drop(revision);

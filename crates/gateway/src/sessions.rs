@@ -1,15 +1,17 @@
 //! The logins of a revision, what a worker knows of their providers, and the sessions that the process renews.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use base::limits::{LOGIN_DISCOVERY_S, LOGIN_PAUSE_S, SESSION_RENEWED_S, SESSIONS_RENEWED_MAX};
+use base::limits::{
+    LOGIN_DISCOVERY_S, LOGIN_PAUSE_S, SESSION_RENEWED_S, SESSIONS_RENEWED_MAX, SIGN_IN_CODES_MAX,
+};
 use jose::{SealingKeys, SignInEndpoints};
 use model::Login;
 use stages::sign_in::{self, Session};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 /// What the paths of all logins begin with.
 const PREFIX: &[u8] = b"/.login/";
@@ -68,16 +70,44 @@ impl Logins {
 type Discovered = Option<Rc<SignInEndpoints>>;
 
 /// A worker's.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct SignIns {
     pub(crate) renewals: Arc<Renewals>,
     /// By issuer; until when, on the worker's clock.
     endpoints: RefCell<HashMap<String, (Discovered, u64)>>,
+    /// By issuer: who asks for its endpoints.
+    turns: RefCell<HashMap<String, Rc<tokio::sync::Mutex<()>>>>,
+    /// To redeem codes.
+    pub(crate) codes: Semaphore,
+    /// Until then no failed sign-in is logged.
+    quiet_until_us: Cell<u64>,
 }
 
 impl SignIns {
     pub(crate) fn new(renewals: Arc<Renewals>) -> Self {
-        Self { renewals, endpoints: RefCell::default() }
+        Self {
+            renewals,
+            endpoints: RefCell::default(),
+            turns: RefCell::default(),
+            codes: Semaphore::new(SIGN_IN_CODES_MAX),
+            quiet_until_us: Cell::default(),
+        }
+    }
+
+    /// Whoever has locked it may ask for the endpoints of an issuer.
+    pub(crate) fn turn(&self, issuer: &str) -> Rc<tokio::sync::Mutex<()>> {
+        let mut turns = self.turns.borrow_mut();
+        turns.retain(|_, turn| Rc::strong_count(turn) > 1);
+        Rc::clone(turns.entry(issuer.to_owned()).or_default())
+    }
+
+    /// Whether a failed sign-in is logged. Anybody can cause one, so that is once a second.
+    pub(crate) fn logs_failure(&self, now_us: u64) -> bool {
+        let logs = now_us >= self.quiet_until_us.get();
+        if logs {
+            self.quiet_until_us.set(until_us(now_us, 1));
+        }
+        logs
     }
 
     /// The endpoints that were discovered; inside, `None`: that failed just before.
@@ -107,15 +137,30 @@ pub(crate) enum Renewal {
     Failed,
 }
 
-/// The sessions whose tokens are renewed, or were just before, by the SHA-256 of their refresh token. They are shared by the
-/// workers: many providers take a refresh token that is presented twice for stolen.
+/// The sessions whose tokens are renewed, or were just before. They are shared by the workers: many providers take a refresh
+/// token that is presented twice for stolen.
 #[derive(Debug, Default)]
-pub(crate) struct Renewals(Mutex<HashMap<[u8; 32], Entry>>);
+pub(crate) struct Renewals(Mutex<Recent>);
+
+#[derive(Debug, Default)]
+struct Recent {
+    /// By [`key`].
+    sessions: HashMap<[u8; 32], Entry>,
+    /// When those that are over are removed.
+    sweep_us: u64,
+}
 
 #[derive(Debug)]
 struct Entry {
     outcome: watch::Receiver<Option<Renewal>>,
     until_us: u64,
+}
+
+/// Identifies a session with its present tokens: a provider may issue the same refresh token again.
+pub(crate) fn key(session: &Session) -> [u8; 32] {
+    let Session { access_token, expires_s, refresh_token, .. } = session;
+    let refresh_token = refresh_token.as_deref().unwrap_or_default();
+    jose::sha256(format!("{expires_s}\n{access_token}\n{refresh_token}").as_bytes())
 }
 
 pub(crate) enum Joined {
@@ -129,22 +174,24 @@ pub(crate) enum Joined {
 
 impl Renewals {
     pub(crate) fn join(&self, key: [u8; 32], now_us: u64) -> Joined {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut recent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let is_over = |entry: &Entry| {
             let is_abandoned = entry.outcome.has_changed().is_err();
             now_us >= entry.until_us || is_abandoned && entry.outcome.borrow().is_none()
         };
-        if let Some(entry) = all.get(&key).filter(|entry| !is_over(entry)) {
+        let Recent { sessions, sweep_us } = &mut *recent;
+        if let Some(entry) = sessions.get(&key).filter(|entry| !is_over(entry)) {
             return Joined::Other(entry.outcome.clone());
         }
-        if all.len() >= SESSIONS_RENEWED_MAX {
-            all.retain(|_, entry| !is_over(entry));
+        if now_us >= *sweep_us || sessions.len() >= SESSIONS_RENEWED_MAX {
+            sessions.retain(|_, entry| !is_over(entry));
+            *sweep_us = until_us(now_us, SESSION_RENEWED_S);
         }
-        if all.len() >= SESSIONS_RENEWED_MAX {
+        if sessions.len() >= SESSIONS_RENEWED_MAX {
             return Joined::Full;
         }
         let (sender, outcome) = watch::channel(None);
-        all.insert(key, Entry { outcome, until_us: until_us(now_us, SESSION_RENEWED_S) });
+        sessions.insert(key, Entry { outcome, until_us: until_us(now_us, SESSION_RENEWED_S) });
         Joined::First(sender)
     }
 
@@ -160,11 +207,11 @@ impl Renewals {
             Renewal::Renewed(_) | Renewal::Refused => SESSION_RENEWED_S,
             Renewal::Failed => LOGIN_PAUSE_S,
         };
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(entry) = all.get_mut(&key) {
+        let mut recent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(entry) = recent.sessions.get_mut(&key) {
             entry.until_us = until_us(now_us, valid_s);
         }
-        drop(all);
+        drop(recent);
         sender.send_replace(Some(renewal));
     }
 }
@@ -203,5 +250,31 @@ mod tests {
             matches!(renewals.join(key, LOGIN_PAUSE_S * SECOND_US), Joined::First(_)),
             "it was abandoned"
         );
+    }
+
+    #[test]
+    fn failed_sign_ins_are_logged_once_a_second() {
+        let sign_ins = SignIns::new(Arc::default());
+        let logged =
+            [0, 1, 999_999, 1_000_000, 1_500_000].map(|now_us| sign_ins.logs_failure(now_us));
+        assert_eq!(logged, [true, false, false, true, false]);
+    }
+
+    #[test]
+    fn renewals_that_are_over_do_not_stay_in_memory() {
+        let renewals = Renewals::default();
+        let mut senders = Vec::new();
+        let mut renew = |number, now_us| {
+            let Joined::First(sender) = renewals.join([number; 32], now_us) else {
+                panic!("{number} is known")
+            };
+            renewals.end([number; 32], &sender, Renewal::Refused, now_us);
+            senders.push(sender);
+            renewals.0.lock().unwrap().sessions.len()
+        };
+        let remembered_us = SESSION_RENEWED_S * SECOND_US;
+        assert_eq!((renew(1, 0), renew(2, 1)), (1, 2));
+        assert_eq!(renew(3, remembered_us), 2, "the first one is over");
+        assert_eq!(renew(4, 2 * remembered_us), 1);
     }
 }

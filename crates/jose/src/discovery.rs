@@ -19,25 +19,39 @@ pub struct SignInEndpoints {
     pub token: String,
     /// `end_session_endpoint`. Source: OpenID Connect RP-Initiated Logout section 2.1.
     pub logout: Option<String>,
+    /// `revocation_endpoint`. Source: RFC 8414 section 2.
+    pub revoke: Option<String>,
 }
 
 /// The endpoints of `issuer` by its discovery document.
 ///
 /// # Errors
-/// As [`jwks_uri`]; and for endpoints in clear of an issuer that is reached by https.
+/// As [`jwks_uri`]; for endpoints over http of an issuer that is reached by https; and for those that could not be
+/// written into a field of a response.
 pub fn sign_in_endpoints(document: &[u8], issuer: &str) -> Result<SignInEndpoints, String> {
     let object = of_issuer(document, issuer)?;
     let endpoints = SignInEndpoints {
         authorize: member(&object, "authorization_endpoint")?,
         token: member(&object, "token_endpoint")?,
         logout: member(&object, "end_session_endpoint").ok(),
+        revoke: member(&object, "revocation_endpoint").ok(),
     };
-    let all = [Some(&endpoints.authorize), Some(&endpoints.token), endpoints.logout.as_ref()];
+    let SignInEndpoints { authorize, token, logout, revoke } = &endpoints;
+    let all = [Some(authorize), Some(token), logout.as_ref(), revoke.as_ref()];
     let is_safe = |url: &&String| url.starts_with("https://") || issuer.starts_with("http://");
     if !all.into_iter().flatten().all(|url| is_safe(&url)) {
         return Err("an endpoint of the discovery document is not an https URL".to_owned());
     }
+    if !all.into_iter().flatten().all(|url| takes_parameters(url)) {
+        return Err("an endpoint of the discovery document has a fragment, or characters that are not allowed".to_owned());
+    }
     Ok(endpoints)
+}
+
+/// Whether a URL, followed by parameters of a query, can be written into a field: it has printable ASCII characters only, and
+/// no fragment.
+fn takes_parameters(url: &str) -> bool {
+    url.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#')
 }
 
 fn of_issuer<'a>(document: &'a [u8], issuer: &str) -> Result<Object<'a>, String> {
@@ -88,6 +102,14 @@ mod tests {
                 document("https://id.example/a", &logout.replace("https://id.example/l", "x:")),
                 "https",
             ),
+            (document(r"https://id.example/a\r\nSet-Cookie: a=b", ""), "not allowed"),
+            (document("https://id.example/a#b", ""), "not allowed"),
+            (
+                document("https://id.example/a", r#","revocation_endpoint":"http://id.example/r""#),
+                "https",
+            ),
+            (document("https://id.example/ä", ""), "not allowed"),
+            (document("https://id.example/a", &logout.replace("/l", r"/l\r\nX: y")), "not allowed"),
             (r#"{"issuer":"https://id.example"}"#.to_owned(), "no `authorization_endpoint`"),
             (document("https://id.example/a", "").replace("id.example\",", "x\","), "differs"),
         ] {

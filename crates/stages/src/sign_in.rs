@@ -10,13 +10,14 @@
 use std::sync::Arc;
 
 use base::limits::{
-    COOKIE_BYTES_MAX, LEEWAY_S_MAX, SESSION_COOKIES_MAX, SIGN_IN_S_MAX, SIGN_IN_TARGET_BYTES_MAX,
+    COOKIE_BYTES_MAX, LEEWAY_S_MAX, SESSION_COOKIES_MAX, SESSION_FRESH_S, SIGN_IN_S_MAX,
+    SIGN_IN_TARGET_BYTES_MAX,
 };
 use base::{Entropy, Method, Now};
 use jose::{Compact, IssuedTokens, Padding, SealingKeys, TokenError};
 use model::{Issuer, Login};
 
-/// What all cookies of logins begin with, after [`HOST`] over TLS.
+/// Prefix of the names of all login cookies, after [`HOST`] over TLS.
 const PREFIX: &str = "penstock-login-";
 /// Browsers accept cookies whose name begins with this from this host alone, and only over TLS.
 const HOST: &str = "__Host-";
@@ -193,6 +194,14 @@ impl Session {
             id_token: issued.id_token.or_else(|| self.id_token.clone()),
             until_s: self.until_s,
         }
+    }
+
+    /// Whether the user has just signed in.
+    #[must_use]
+    pub fn is_fresh(&self, login: &Login, now: Now) -> bool {
+        // One that lasts longer than `session_s` began before that was changed.
+        let age_s = now.unix_s.saturating_add(login.session_s).checked_sub(self.until_s);
+        age_s.is_some_and(|age_s| age_s < SESSION_FRESH_S)
     }
 
     #[must_use]

@@ -125,7 +125,7 @@ fn endpoints(table: &Table<'_>, report: &mut Report) -> Option<SignInEndpoints> 
     let text = |(url, _): (&str, Place)| url.to_owned();
     match (authorize.map(text), token.map(text)) {
         (Some(authorize), Some(token)) => {
-            Some(SignInEndpoints { authorize, token, logout: logout.map(text) })
+            Some(SignInEndpoints { authorize, token, logout: logout.map(text), revoke: None })
         }
         (None, None) if logout.is_none() => None,
         (_, _) => {

@@ -38,7 +38,7 @@ pub struct Fetched {
     pub body: Vec<u8>,
 }
 
-/// Why a request failed. No message contains bytes from the server, except a redirect's location.
+/// Why a request failed. No message contains bytes from the server, except a redirect's location without its query.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FetchError {
@@ -150,6 +150,9 @@ async fn read(
     if let 301 | 302 | 303 | 307 | 308 = status {
         let location = response.head.parsed.find(Known::Location);
         let location = location.map(|field| field.value.of(&response.head.bytes));
+        // Its query may hold secrets.
+        let location =
+            location.unwrap_or_default().split(|byte| matches!(byte, b'?' | b'#')).next();
         let location = String::from_utf8_lossy(location.unwrap_or_default()).into_owned();
         return Err(FetchError::Redirect { status, location });
     }
@@ -230,6 +233,7 @@ mod tests {
             Err(FetchError::Fault(fault)) => {
                 format!("{fault:?}").split(' ').next().unwrap_or_default().to_owned()
             }
+            Err(FetchError::Redirect { location, .. }) => format!("Redirect {location}"),
             Err(error) => {
                 let debug = format!("{error:?}");
                 debug.split([' ', '(']).next().unwrap_or_default().to_owned()
@@ -283,7 +287,10 @@ mod tests {
         check("", "Closed");
         check("200 OK\nContent-Length: 9\n\nhalf", "Truncated");
         check("200 OK\nTransfer-Encoding: chunked\n\n3\nabc\n", "Truncated");
-        check("302 Found\nLocation: http://b.test/\nContent-Length: 0\n\n", "Redirect");
+        check(
+            "302 Found\nLocation: http://b.test/x?token=a#b\nContent-Length: 0\n\n",
+            "Redirect http://b.test/x",
+        );
         check("200 OK\nContent-Length: 1\nContent-Length: 2\n\n", "ProtocolViolation");
         check("200 OK\nTransfer-Encoding: chunked\n\nxyz\n", "ProtocolViolation");
     }

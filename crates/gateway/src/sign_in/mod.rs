@@ -24,7 +24,7 @@ use crate::exchange::Exchange;
 use crate::forward::fetch::FORM;
 use crate::message::Request;
 use crate::request_body::{Unwanted, while_wanted};
-use crate::sessions::{Joined, Provider, Renewal};
+use crate::sessions::{self, Joined, Provider, Renewal};
 use crate::tasks;
 use crate::worker::Worker;
 
@@ -70,10 +70,7 @@ pub(crate) async fn session<C: Client>(
         return Ok(Arc::new(session));
     }
     let renewed = match &session.refresh_token {
-        Some(refresh_token) => {
-            let key = jose::sha256(refresh_token.as_bytes());
-            renew(exchange, revision, (provider, &session, key), client).await?
-        }
+        Some(_) => renew(exchange, revision, (provider, &session), client).await?,
         None => Renewal::Refused,
     };
     match renewed {
@@ -84,13 +81,27 @@ pub(crate) async fn session<C: Client>(
         Renewal::Refused | Renewal::Failed if now_s < session.expires_s => Ok(Arc::new(session)),
         Renewal::Failed => Err(Refused::Auth(AuthFailure::IssuerUnavailable)),
         Renewal::Refused => {
-            Err(begin(exchange, revision, provider, AuthFailure::Expired, client).await)
+            let (session, failure) = (&session, AuthFailure::Expired);
+            Err(begin_again(exchange, revision, (provider, session, failure), client).await)
         }
     }
 }
 
+/// The same as [`begin`], for a session that is over. A user who has just signed in would come back with the same `failure`.
+pub(crate) async fn begin_again<C: Client>(
+    exchange: &mut Exchange<'_>,
+    revision: &Rc<Compiled>,
+    (provider, session, failure): (&Provider, &Session, AuthFailure),
+    client: &mut C,
+) -> Refused {
+    if session.is_fresh(&provider.login, exchange.worker.resources.exact()) {
+        return Refused::Auth(failure);
+    }
+    begin(exchange, revision, provider, failure, client).await
+}
+
 /// Sends the browser to the provider, if its user sees the response; else the response is that to `failure`.
-pub(crate) async fn begin<C: Client>(
+async fn begin<C: Client>(
     exchange: &mut Exchange<'_>,
     revision: &Rc<Compiled>,
     provider: &Provider,
@@ -126,7 +137,7 @@ pub(crate) async fn begin<C: Client>(
     let separator = if endpoints.authorize.contains('?') { '&' } else { '?' };
     let location = format!(
         "Location: {}{separator}response_type=code&client_id={}&redirect_uri={}&scope={}&state={}&nonce={}\
-         &code_challenge={}&code_challenge_method=S256\r\nCache-Control: no-store\r\n",
+         &code_challenge={}&code_challenge_method=S256\r\n",
         endpoints.authorize,
         encoded(&login.client_id),
         encoded(&redirect_uri(request, provider)),
@@ -167,10 +178,11 @@ fn open(request: &Request, provider: &Provider, worker: &Worker) -> Option<Sessi
 async fn renew<C: Client>(
     exchange: &Exchange<'_>,
     revision: &Rc<Compiled>,
-    (provider, session, key): (&Provider, &Session, [u8; 32]),
+    (provider, session): (&Provider, &Session),
     client: &mut C,
 ) -> Result<Renewal, Refused> {
     let worker = exchange.worker;
+    let key = sessions::key(session);
     let mut outcome = match worker.sign_ins.renewals.join(key, worker.resources.now_us()) {
         Joined::Other(outcome) => outcome,
         Joined::First(sender) => {

@@ -42,13 +42,11 @@ pub(crate) async fn respond<C: Client>(
         }
         Some(_) | None => return Err(Fault::Denied(Denial::NoResource).into()),
     };
-    let lines = format!(
-        "Location: {location}\r\nCache-Control: no-store\r\nReferrer-Policy: no-referrer\r\n"
-    );
+    let lines = format!("Location: {location}\r\nReferrer-Policy: no-referrer\r\n");
     Ok(exchange.worker.own_response_with(303, lines.as_bytes()))
 }
 
-/// The browser is back. Returns where it goes on.
+/// Handles the provider's redirect to the callback. Returns where the browser goes on.
 async fn callback<C: Client>(
     exchange: &mut Exchange<'_>,
     revision: &Rc<Compiled>,
@@ -58,7 +56,9 @@ async fn callback<C: Client>(
     let (worker, request) = (exchange.worker, exchange.request);
     let login = &provider.login;
     let failed = |problem: &str| {
-        tracing::warn!(login = login.name, problem, "a sign-in has failed");
+        if worker.sign_ins.logs_failure(worker.resources.now_us()) {
+            tracing::warn!(login = login.name, problem, "a sign-in has failed");
+        }
         Box::new(Fault::Denied(Denial::SignInFailed))
     };
     let parameter = |name| parameter(request, name);
@@ -71,6 +71,9 @@ async fn callback<C: Client>(
         sealed.and_then(|sealed| Attempt::open(&provider.keys, &login.name, (sealed, &state), now));
     let attempt =
         attempt.ok_or_else(|| failed("the browser has not begun it here, or too long ago"))?;
+    let Ok(_turn) = worker.sign_ins.codes.try_acquire() else {
+        return Err(Fault::Denied(Denial::IssuerUnavailable).into());
+    };
     cookies.remove_attempt(&attempt.state, &mut exchange.lines);
     // Source: RFC 9207 section 2.4.
     if parameter("iss").is_some_and(|iss| *iss != *login.issuer.as_bytes()) {
@@ -143,13 +146,19 @@ async fn logout<C: Client>(
     let login = &provider.login;
     let session = open(request, provider, worker);
     Cookies::of(&login.name, secure).remove_session(&mut exchange.lines);
-    client.watch().set(worker.resources.deadline_us(LOGIN_MS_MAX));
-    let endpoints =
-        match while_wanted(client, provider::endpoints(worker, revision, provider)).await {
-            Ok(endpoints) => endpoints,
-            Err(Unwanted::TimeUp) => None,
-            Err(Unwanted::Left(fault)) => return Err(fault),
-        };
+    client.watch().set(worker.resources.deadline_us(LOGIN_MS_MAX.saturating_mul(3)));
+    let ended = async {
+        let endpoints = provider::endpoints(worker, revision, provider).await?;
+        if let Some(session) = &session {
+            provider::revoke(worker, revision, (provider, &endpoints), session).await;
+        }
+        Some(endpoints)
+    };
+    let endpoints = match while_wanted(client, ended).await {
+        Ok(endpoints) => endpoints,
+        Err(Unwanted::TimeUp) => None,
+        Err(Unwanted::Left(fault)) => return Err(fault),
+    };
     let logout = endpoints.and_then(|endpoints| endpoints.logout.clone());
     let id_token = session.and_then(|session| session.id_token);
     let (Some(logout), Some(id_token)) = (logout, id_token) else {

@@ -24,7 +24,13 @@ pub(super) async fn endpoints(
         return Some(Rc::new(endpoints.clone()));
     }
     let issuer = &provider.login.issuer;
-    if let Some(known) = worker.sign_ins.endpoints(issuer, worker.resources.now_us()) {
+    let known = || worker.sign_ins.endpoints(issuer, worker.resources.now_us());
+    if let Some(known) = known() {
+        return known;
+    }
+    let turn = worker.sign_ins.turn(issuer);
+    let _turn = turn.lock().await;
+    if let Some(known) = known() {
         return known;
     }
     let found = discover(worker, revision, issuer).await;
@@ -92,6 +98,31 @@ pub(super) async fn renew(
             tracing::warn!(login, %problem, "a session could not be renewed");
             Renewal::Failed
         }
+    }
+}
+
+/// Revokes the refresh token of a session at a provider that can do that, so that a copy of its cookies is not renewed. Source:
+/// RFC 7009.
+pub(super) async fn revoke(
+    worker: &Worker,
+    revision: &Compiled,
+    (provider, endpoints): (&Provider, &SignInEndpoints),
+    session: &Session,
+) {
+    let (Some(url), Some(refresh_token)) = (&endpoints.revoke, &session.refresh_token) else {
+        return;
+    };
+    let login = &provider.login;
+    let refresh_token = percent_encode(refresh_token.as_bytes(), FORM);
+    let form = Form {
+        url,
+        client: (&login.client_id, &login.client_secret),
+        text: &format!("token={refresh_token}&token_type_hint=refresh_token"),
+        bytes_max: INTROSPECTION_BYTES_MAX,
+        total_ms: LOGIN_MS_MAX,
+    };
+    if let Err(problem) = form_post::send(worker, revision, &form).await {
+        tracing::warn!(login = login.name, %problem, "a refresh token could not be revoked");
     }
 }
 

@@ -97,6 +97,10 @@ fn what_is_wrong_with_logins_is_reported() {
         (with("authorize_url = \"https://a/a\""), "5:1: some"),
         (with("logout_url = \"https://a/a\""), "5:1: some"),
         (with("authorize_url = \"http://a/a\"\ntoken_url = \"https://a/t\""), "10:17: over http"),
+        (
+            with("authorize_url = \"https://a/a\\r\\nX: y\"\ntoken_url = \"https://a/t#u\""),
+            "10:17: not a valid URL; 11:13: not a valid URL",
+        ),
         (with("session_s = 0"), "10:13: session_s"),
         (with(LOGIN), "11:8: duplicate login `staff`"),
     ] {
