@@ -1,9 +1,9 @@
 //! The applications of a control plane: what is next, and the file that keeps them, so that a gateway that restarts
 //! knows them while the control plane is down.
 //!
-//! The file is appended to: a line of JSON for each change, and `= REVISION` after each response. What a crash cut off
-//! is asked for again, since the last number that was written completely counts. When most of the lines are outdated,
-//! all applications are asked for again, and a new file replaces it.
+//! The file is appended to: a line of JSON for each change, and `= REVISION` after each response. What follows the last
+//! number is asked for again. If a line is incomplete or damaged, or most of them are outdated, all applications are
+//! asked for again, and a new file replaces it.
 
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
@@ -21,10 +21,11 @@ use crate::feed::Next;
 /// Lines beyond twice the applications from which the file is outdated.
 const SPARE_LINES: usize = 4_096;
 
-/// The response to one request.
+/// The response to one request, for what comes after the number `after`.
 #[derive(Debug)]
-pub(crate) struct Heard {
+pub(crate) struct FeedResponse {
     pub(crate) from: Feed,
+    pub(crate) after: u64,
     pub(crate) result: Result<Vec<u8>, String>,
 }
 
@@ -37,6 +38,8 @@ pub(crate) struct ControlPlane {
     pub(crate) full: Option<HashSet<Arc<Path>>>,
     /// Whether something came that is not published yet.
     pub(crate) changed: bool,
+    /// When a failed write may cause the next transfer of all applications, in microseconds.
+    repair_us: u64,
     /// The URL, of which each application is a resource.
     place: PathBuf,
 }
@@ -45,7 +48,27 @@ impl ControlPlane {
     pub(crate) fn new(from: Feed, data: &Path, now: Now) -> Self {
         let place = PathBuf::from(&from.url);
         let log = Log::of(data, &from.url);
-        Self { next: Next::new(from, 0, now), log, full: None, changed: false, place }
+        Self { next: Next::new(from, 0, now), log, full: None, changed: false, repair_us: 0, place }
+    }
+
+    /// Whether the file lacks what is known from responses.
+    pub(crate) fn is_ahead(&self) -> bool {
+        self.full.is_some() || self.log.check().is_err()
+    }
+
+    /// Asks for all applications, of which those that are known stay in use.
+    pub(crate) fn restart(&mut self, now: Now) {
+        self.full = None;
+        self.next.restart(now);
+    }
+
+    /// After a failed write: asks for all applications, which replace the file, at most once in
+    /// [`limits::FEED_REPAIR_S`].
+    pub(crate) fn repair(&mut self, now: Now) {
+        if self.full.is_none() && self.log.check().is_err() && self.repair_us <= now.mono_us {
+            self.repair_us = now.mono_us.saturating_add(limits::FEED_REPAIR_S * 1_000_000);
+            self.restart(now);
+        }
     }
 
     /// What stands for the file of the application `name`. Different names have different ones.
