@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,8 +13,10 @@ use super::apis::{BATCH_FILES, in_parallel};
 use super::{Follower, Message};
 use crate::catalogue::{Applied, Found};
 use crate::configuration::defaults;
-use crate::control_plane::{ControlPlane, FeedResponse, Log};
+use crate::control_plane::{ControlPlane, FeedResponse, Full, Log};
 use crate::part::Content;
+
+const BUG: &str = "Penstock failed to read this application; please report this as a bug";
 
 impl Follower {
     /// Applies the setting, and reads what is kept of that control plane, of which each application names plans.
@@ -99,8 +102,10 @@ impl Follower {
         if page.more {
             one.next.hurry(now);
         }
-        let is_new = page.reset || page.more || !page.applications.is_empty();
-        let is_new = is_new || page.revision != one.next.revision;
+        if one.full.as_ref().is_some_and(|full| !page.reset && full.start != page.start) {
+            return one.restart(now);
+        }
+        let is_new = one.is_worth_a_write(&page, now);
         one.next.revision = page.revision;
         self.take_page(&page);
         let Some(one) = &mut self.control_plane else { return };
@@ -122,21 +127,21 @@ impl Follower {
         self.post_control_plane(problem);
     }
 
-    /// Applies a response. The last one of a transfer of all applications ends those that did not come.
+    /// Applies a response. After the last one of a transfer of all applications, those missing from it are removed.
     fn take_page(&mut self, page: &ApplicationPage) {
         if let Some(one) = &mut self.control_plane {
             if page.reset {
-                one.full = Some(HashSet::new());
+                one.full = Some(Full { start: page.start, files: HashSet::new() });
             }
             let files: Vec<_> = page.applications.iter().map(|app| one.file(&app.name)).collect();
-            one.full.iter_mut().for_each(|full| full.extend(files.iter().cloned()));
+            one.full.iter_mut().for_each(|full| full.files.extend(files.iter().cloned()));
         }
         let mut changed = self.apply_applications(&page.applications).changed;
         if let Some(one) = &mut self.control_plane
             && !page.more
             && let Some(full) = one.full.take()
         {
-            let gone = |file: &&Arc<Path>| one.has(file) && !full.contains(*file);
+            let gone = |file: &&Arc<Path>| one.has(file) && !full.files.contains(*file);
             let gone = self.catalogue.files().filter(gone).cloned().collect();
             changed |= self.remove_applications(gone);
         }
@@ -152,8 +157,12 @@ impl Follower {
             let file = one.file(&published.name);
             let found = match &published.application {
                 Some(document) => {
-                    let read = read_published(&file, &published.name, document, &plans);
-                    let mut content = Content::of_application(read);
+                    let read = || read_published(&file, &published.name, document, &plans);
+                    // A panic of the reader must not affect the other applications.
+                    let mut content = match catch_unwind(AssertUnwindSafe(read)) {
+                        Ok(read) => Content::of_application(read),
+                        Err(_) => Content::unreadable(&file, BUG.to_owned()),
+                    };
                     content.share(shared);
                     Found::Read(Box::new(content))
                 }
@@ -329,5 +338,36 @@ mod tests {
         assert_eq!(revision(&follower), 9, "not at once a second time");
         drop(follower);
         assert_eq!(known(&self::follower(folder.path())), "a x, b x");
+    }
+
+    #[test]
+    fn a_transfer_begins_again_if_the_control_plane_has_started_meanwhile() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut follower = follower(folder.path());
+        take(&mut follower, 5, &[("a", "x")], true);
+        let after = ask(&mut follower);
+        let rest = json!({
+            "revision": 9, "start": 2, "reset": false, "more": false, "applications": [],
+        });
+        respond(&mut follower, after, &rest);
+        assert_eq!((known(&follower).as_str(), ask(&mut follower)), ("a x", 0));
+        take(&mut follower, 9, &[("b", "x")], false);
+        assert_eq!((known(&follower).as_str(), ask(&mut follower)), ("b x", 9));
+    }
+
+    #[test]
+    fn a_number_without_applications_is_written_at_most_once_a_minute() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut follower = follower(folder.path());
+        take(&mut follower, 5, &[("a", "x")], false);
+        for revision in 6..9 {
+            take(&mut follower, revision, &[], false);
+        }
+        let written = fs::read_to_string(file(&follower)).unwrap();
+        assert!(written.ends_with("\n= 5\n= 6\n"), "{written}");
+        take(&mut follower, 9, &[("b", "x")], false);
+        drop(follower);
+        let follower = self::follower(folder.path());
+        assert_eq!((known(&follower).as_str(), revision(&follower)), ("a x, b x", 9));
     }
 }
