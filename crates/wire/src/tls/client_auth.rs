@@ -72,11 +72,11 @@ impl ClientAuth {
 pub fn has_name(certificate: &CertificateDer<'_>, name: &str) -> bool {
     let (parsed, wanted) = (ParsedCertificate::try_from(certificate), ServerName::try_from(name));
     let (Ok(parsed), Ok(wanted)) = (parsed, wanted) else { return false };
-    let is_exact = match &wanted {
-        ServerName::DnsName(_) => EndEntityCert::try_from(certificate)
-            .is_ok_and(|own| own.valid_dns_names().any(|own| own.eq_ignore_ascii_case(name))),
-        _ => true,
+    let lists = || {
+        EndEntityCert::try_from(certificate)
+            .is_ok_and(|own| own.valid_dns_names().any(|own| own.eq_ignore_ascii_case(name)))
     };
+    let is_exact = !matches!(wanted, ServerName::DnsName(_)) || lists();
     is_exact && verify_server_name(&parsed, &wanted).is_ok()
 }
 
