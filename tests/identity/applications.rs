@@ -273,9 +273,36 @@ fn a_gateway_gets_what_changed_since_and_everything_after_a_gap() {
     // It is forgotten that there was one.
     manager.sqlite("UPDATE applications SET removed_s = 1 WHERE removed_s > 0");
     let manager = manager.restart();
+    assert_ne!(changes(&manager, "?after=0")["start"], all["start"]);
     let begun = Instant::now();
     while changes(&manager, &after)["reset"] != json!(true) {
         assert!(begun.elapsed() < PATIENCE);
     }
     assert_eq!(names(&changes(&manager, &after)), "c b");
+}
+
+#[test]
+fn all_applications_come_in_parts_of_a_megabyte_at_most() {
+    let manager = KeyManager::start();
+    // Each is nearly as large as a request may be.
+    let subscription =
+        |index: usize| json!({ "api": "A".repeat(180), "version": index.to_string() });
+    let subscriptions: Vec<Value> = (0..250).map(subscription).collect();
+    let body = json!({ "subscriptions": subscriptions });
+    for index in 0..20 {
+        assert_eq!(send(&manager, "PUT", &format!("a{index}"), &body).status, 201);
+    }
+    let (mut query, mut parts, mut all) = ("?after=0".to_owned(), 0, Vec::new());
+    loop {
+        let page = changes(&manager, &query);
+        assert!(page["applications"].to_string().len() <= 1024 * 1024);
+        all.extend(names(&page).split(' ').map(str::to_owned));
+        parts += 1;
+        if page["more"] == json!(false) {
+            break;
+        }
+        query = format!("?after={}&full=true", page["revision"]);
+    }
+    let expect: Vec<String> = (0..20).map(|index| format!("a{index}")).collect();
+    assert_eq!((parts, all), (2, expect));
 }

@@ -64,7 +64,7 @@ fn a_client_authenticates_by_a_certificate_that_a_known_ca_issued() {
     let id = registered(
         &manager,
         "tls_client_auth",
-        &json!({ "tls_client_auth_san_dns": "client.example" }),
+        &json!({ "tls_client_auth_san_dns": "Client.example" }),
     );
     let other_name = json!({ "tls_client_auth_san_dns": "other.example" });
     let other_name = registered(&manager, "tls_client_auth", &other_name);
@@ -148,6 +148,10 @@ fn a_client_with_a_certificate_that_cannot_work_is_not_registered() {
     for (method, more) in [
         ("tls_client_auth", json!({})),
         ("tls_client_auth", json!({ "tls_client_auth_subject_dn": "CN=a" })),
+        (
+            "tls_client_auth",
+            json!({ "tls_client_auth_san_dns": "a", "tls_client_auth_subject_dn": "CN=a" }),
+        ),
         ("tls_client_auth", json!({ "tls_client_auth_san_dns": "a b" })),
         ("tls_client_auth", json!({ "tls_client_auth_san_ip": "1.2.3" })),
         (
@@ -158,6 +162,10 @@ fn a_client_with_a_certificate_that_cannot_work_is_not_registered() {
         ("self_signed_tls_client_auth", json!({ "jwks": { "keys": [] } })),
         ("self_signed_tls_client_auth", json!({ "jwks": { "keys": [{ "kty": "EC" }] } })),
         (
+            "self_signed_tls_client_auth",
+            json!({ "jwks": { "keys": [{ "kty": "EC", "x5c": ["YWJj"] }] } }),
+        ),
+        (
             "client_secret_basic",
             json!({
                 "tls_client_certificate_bound_access_tokens": true, "token_type_extension": "Default",
@@ -167,8 +175,9 @@ fn a_client_with_a_certificate_that_cannot_work_is_not_registered() {
         let response = register(&manager, method, &more);
         assert_eq!(error(&response), "400 invalid_client_metadata", "{method} {more}");
     }
-    let without = KeyManager::start();
     let name = json!({ "tls_client_auth_san_dns": "client.example" });
-    let response = register(&without, "tls_client_auth", &name);
-    assert_eq!(error(&response), "400 invalid_client_metadata");
+    for without in [KeyManager::start(), KeyManager::with("client_ca = []\n")] {
+        let response = register(&without, "tls_client_auth", &name);
+        assert_eq!(error(&response), "400 invalid_client_metadata");
+    }
 }

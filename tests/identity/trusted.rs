@@ -3,7 +3,7 @@
 use harness::{CannedResponse, Files, Issuer, Upstream};
 use serde_json::{Value, json};
 
-use crate::key_manager::{CONTROL, ISS, KeyManager, error, success};
+use crate::key_manager::{CONTROL, ISS, KeyManager, basic, error, success};
 
 const GRANT: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 
@@ -81,4 +81,61 @@ fn the_keys_of_a_trusted_issuer_can_be_at_a_url() {
     assert_eq!(exchange(&manager, &client, &token()), "200 partner/somebody");
     assert_eq!(exchange(&manager, &client, &token()), "200 partner/somebody");
     assert_eq!(server.requests().len(), 1, "they are kept");
+}
+
+#[test]
+fn keys_that_a_client_does_not_wait_for_are_kept_for_the_next_one() {
+    let (partner, server) = (Issuer::new("partner"), Upstream::manual());
+    let manager = manager(&format!("{}/jwks", server.url()), &partner);
+    let login = manager.register("a", json!({ "grantType": GRANT, "tokenScope": "read" }));
+    let token = partner.token().claim("aud", ISS).sign();
+    let form = format!("grant_type={GRANT}&assertion={token}&scope=read");
+    let fields = basic(Some((&login.0, &login.1)));
+    let mut client = manager.connect();
+    client.send(format!(
+        "POST /oauth2/token HTTP/1.1\r\nHost: me\r\n{fields}Content-Length: {}\r\n\
+         Content-Type: application/x-www-form-urlencoded\r\n\r\n{form}",
+        form.len()
+    ));
+    let mut asked = server.accept();
+    asked.request();
+    client.reset();
+    std::thread::scope(|scope| {
+        let next = scope.spawn(|| exchange(&manager, &login, &token));
+        asked.ok(&partner.jwks());
+        assert_eq!(next.join().unwrap(), "200 partner/somebody");
+    });
+    assert!(server.has_no_connection(), "they were read once");
+}
+
+#[test]
+fn without_any_key_of_the_issuer_the_client_is_to_try_again() {
+    let partner = Issuer::new("partner");
+    let manager = manager("missing.json", &partner);
+    let login = manager.register("a", json!({ "grantType": GRANT }));
+    let token = partner.token().claim("aud", ISS).sign();
+    assert_eq!(exchange(&manager, &login, &token), "503 temporarily_unavailable");
+}
+
+#[test]
+fn a_user_who_could_be_one_of_a_trusted_issuer_prevents_the_start() {
+    let manager = manager("partner.json", &Issuer::new("partner"));
+    for name in ["partner", "partners/ann", "other/partner/ann"] {
+        manager.sqlite(&insert(name));
+    }
+    let manager = manager.restart();
+    manager.sqlite(&insert("partner/ann"));
+    let (code, output) = manager.command(&[]);
+    assert_eq!(code, Some(1), "{output}");
+    assert!(
+        output.contains("the user `partner/ann` could be one of the trusted issuer"),
+        "{output}"
+    );
+}
+
+/// As a version did that accepted such names.
+fn insert(user: &str) -> String {
+    format!(
+        "INSERT INTO users SELECT '{user}', password, admin, created_s FROM users WHERE name = 'admin'"
+    )
 }

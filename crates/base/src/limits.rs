@@ -469,6 +469,9 @@ pub const FEED_PAUSE_MS: u64 = 100;
 pub const FEED_RETRY_MS_MIN: u64 = 250;
 /// Longest such interval, in milliseconds.
 pub const FEED_RETRY_MS_MAX: u64 = 2_000;
+/// Interval at which all applications of a control plane are fetched again while they cannot be written to disk, and
+/// least time between two writes of a number without applications, in seconds.
+pub const FEED_REPAIR_S: u64 = 60;
 /// Longest line of the file in which a gateway keeps the applications of a control plane, in bytes. Longer: the file is
 /// damaged, and all applications are fetched again.
 pub const APPLICATION_LINE_BYTES_MAX: u64 = 4 * MIB as u64;

@@ -1,9 +1,9 @@
 //! The applications of a control plane: what is next, and the file that keeps them, so that a gateway that restarts
 //! knows them while the control plane is down.
 //!
-//! The file is appended to: a line of JSON for each change, and `= REVISION` after each response. What a crash cut off
-//! is asked for again, since the last number that was written completely counts. When most of the lines are outdated,
-//! all applications are asked for again, and a new file replaces it.
+//! The file is appended to: a line of JSON for each change, and `= REVISION` after each response. What follows the last
+//! number is asked for again. If a line is incomplete or damaged, or most of them are outdated, all applications are
+//! asked for again, and a new file replaces it.
 
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
@@ -21,10 +21,11 @@ use crate::feed::Next;
 /// Lines beyond twice the applications from which the file is outdated.
 const SPARE_LINES: usize = 4_096;
 
-/// The response to one request.
+/// The response to one request, for what comes after the number `after`.
 #[derive(Debug)]
-pub(crate) struct Heard {
+pub(crate) struct FeedResponse {
     pub(crate) from: Feed,
+    pub(crate) after: u64,
     pub(crate) result: Result<Vec<u8>, String>,
 }
 
@@ -33,19 +34,73 @@ pub(crate) struct Heard {
 pub(crate) struct ControlPlane {
     pub(crate) next: Next,
     pub(crate) log: Log,
-    /// While all applications are transferred: those that came so far.
-    pub(crate) full: Option<HashSet<Arc<Path>>>,
+    /// While all applications are transferred.
+    pub(crate) full: Option<Full>,
     /// Whether something came that is not published yet.
     pub(crate) changed: bool,
+    /// When a failed write may cause the next transfer of all applications, in microseconds.
+    repair_us: u64,
+    /// When a number without applications may be written next, in microseconds.
+    number_us: u64,
     /// The URL, of which each application is a resource.
     place: PathBuf,
+}
+
+/// A transfer of all applications.
+#[derive(Debug)]
+pub(crate) struct Full {
+    /// The number with which the control plane last started. After another start, the parts do not fit together.
+    pub(crate) start: u64,
+    /// Those that came so far.
+    pub(crate) files: HashSet<Arc<Path>>,
 }
 
 impl ControlPlane {
     pub(crate) fn new(from: Feed, data: &Path, now: Now) -> Self {
         let place = PathBuf::from(&from.url);
         let log = Log::of(data, &from.url);
-        Self { next: Next::new(from, 0, now), log, full: None, changed: false, place }
+        Self {
+            next: Next::new(from, 0, now),
+            log,
+            full: None,
+            changed: false,
+            repair_us: 0,
+            number_us: 0,
+            place,
+        }
+    }
+
+    /// Whether the file lacks what is known from responses.
+    pub(crate) fn is_ahead(&self) -> bool {
+        self.full.is_some() || self.log.check().is_err()
+    }
+
+    /// Asks for all applications, of which those that are known stay in use.
+    pub(crate) fn restart(&mut self, now: Now) {
+        self.full = None;
+        self.next.restart(now);
+    }
+
+    /// Whether a response is worth a write: it has applications, or is part of all of them; or its number is newer than
+    /// that in the file, at most once in [`limits::FEED_REPAIR_S`].
+    pub(crate) fn is_worth_a_write(&mut self, page: &ApplicationPage, now: Now) -> bool {
+        if page.reset || self.full.is_some() || !page.applications.is_empty() {
+            return true;
+        }
+        let is_due = self.log.revision != page.revision && self.number_us <= now.mono_us;
+        if is_due {
+            self.number_us = now.mono_us.saturating_add(limits::FEED_REPAIR_S * 1_000_000);
+        }
+        is_due
+    }
+
+    /// After a failed write: asks for all applications, which replace the file, at most once in
+    /// [`limits::FEED_REPAIR_S`].
+    pub(crate) fn repair(&mut self, now: Now) {
+        if self.full.is_none() && self.log.check().is_err() && self.repair_us <= now.mono_us {
+            self.repair_us = now.mono_us.saturating_add(limits::FEED_REPAIR_S * 1_000_000);
+            self.restart(now);
+        }
     }
 
     /// What stands for the file of the application `name`. Different names have different ones.
@@ -73,6 +128,8 @@ pub(crate) struct Log {
     file: PathBuf,
     /// `None`: something is missing in it, so that nothing is added.
     lines: Option<usize>,
+    /// The last number in it.
+    revision: u64,
     /// How many of them are needed.
     pub(crate) needed: usize,
     /// Whether a new file is being written, which will replace it.
@@ -84,7 +141,7 @@ impl Log {
         let hash = jose::sha256(url.as_bytes());
         let name: String = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
         let file = folder.join(format!("applications-{name}"));
-        Self { file, lines: Some(0), needed: 0, anew: false }
+        Self { file, lines: Some(0), revision: 0, needed: 0, anew: false }
     }
 
     pub(crate) fn file(&self) -> &Path {
@@ -112,7 +169,7 @@ impl Log {
             line.clear();
             let mut bounded = io::Read::take(&mut reader, limits::APPLICATION_LINE_BYTES_MAX);
             if bounded.read_until(b'\n', &mut line)? == 0 {
-                self.lines = Some(lines);
+                (self.lines, self.revision) = (Some(lines), revision);
                 return Ok(revision);
             }
             lines = lines.saturating_add(1);
@@ -146,7 +203,7 @@ impl Log {
             File::open(self.folder())?.sync_all()?;
             (self.anew, self.needed) = (false, lines);
         }
-        self.lines = Some(lines);
+        (self.lines, self.revision) = (Some(lines), page.revision);
         Ok(())
     }
 
@@ -211,7 +268,7 @@ mod tests {
             None => PublishedApplication { name: name.to_owned(), application: Some(json!({})) },
         };
         let applications = names.split_whitespace().map(application).collect();
-        ApplicationPage { revision, reset: false, more, applications }
+        ApplicationPage { revision, start: 1, reset: false, more, applications }
     }
 
     fn log(folder: &Path) -> Log {

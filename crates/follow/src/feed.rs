@@ -71,6 +71,17 @@ impl Next {
         }
     }
 
+    /// Asks for everything again. The response to a request in progress does not count any more.
+    pub(crate) fn restart(&mut self, now: Now) {
+        self.revision = 0;
+        self.due_us.get_or_insert(now.mono_us);
+    }
+
+    /// Whether the response to a request for what comes after `after` is expected.
+    pub(crate) fn expects(&self, after: u64) -> bool {
+        self.is_asking() && self.revision == after
+    }
+
     /// Schedules the next request, after a response that `is_good` or not.
     pub(crate) fn schedule(&mut self, is_good: bool, now: Now) {
         self.failures = if is_good { 0 } else { self.failures.saturating_add(1) };

@@ -21,7 +21,7 @@ use wire::tls::ServerCertificates;
 
 use crate::catalogue::Catalogue;
 use crate::configuration::ConfigurationError;
-use crate::control_plane::{ControlPlane, Heard};
+use crate::control_plane::{ControlPlane, FeedResponse};
 use crate::debounce::{ChangeKind, Debounce};
 use crate::feed::AskFeed;
 use crate::fetch::{self, Fetch, Fetched};
@@ -139,7 +139,7 @@ enum Message {
     File(FileEvent),
     Fetched(Fetched),
     Revocations(Asked),
-    Applications(Heard),
+    Applications(FeedResponse),
     /// A snapshot was written, or not, in so many microseconds.
     Saved(Result<Written, String>, u64),
     UnknownKid(String),
@@ -335,7 +335,9 @@ impl Follower {
             Message::Revocations(asked) => {
                 self.revoked(asked, |follower| follower.publish(publish));
             }
-            Message::Applications(heard) => self.heard(heard, |one| one.publish(publish)),
+            Message::Applications(response) => {
+                self.on_response(response, |one| one.publish(publish));
+            }
             Message::Saved(result, took_us) => self.saved(result, took_us),
             Message::UnknownKid(issuer) => {
                 if !self.issuers.unknown_kid(&issuer, now_us) {

@@ -78,7 +78,8 @@ enum State {
 }
 
 /// The applications that changed after the number `after`, as soon as there are some, at most `wait_s` seconds later.
-/// If it is not known what changed since then, all of them, with `reset`; a gateway asks for the rest with `full`.
+/// If it is not known what changed since then, all of them, with `reset`; a gateway asks for the rest with `full`, and
+/// begins again if `start` is another one than that of the first part.
 pub(crate) async fn changes(
     manager: &Manager,
     head: &HeaderMap,
@@ -96,17 +97,13 @@ pub(crate) async fn changes(
     let after = if reset { 0 } else { after };
     let wait_s = revocations::number(query, "wait_s")?;
     let last = revocations::wait(manager, after, if is_rest { 0 } else { wait_s }).await?;
-    let most = limits::APPLICATIONS_PAGE_MAX;
-    let mut found = manager.store.applications(after, most).await?;
-    let mut more = found.len() >= usize::try_from(most).unwrap_or(usize::MAX);
-    let mut bytes = 0_usize;
-    let fits = found.iter().take_while(|one| {
-        bytes = bytes.saturating_add(one.document.as_ref().map_or(0, String::len));
-        bytes <= limits::APPLICATIONS_PAGE_BYTES_MAX
-    });
-    let fits = fits.count().max(1);
-    more |= fits < found.len();
-    found.truncate(fits);
+    let start = manager.store.revision_at_start().await?;
+    let most = (limits::APPLICATIONS_PAGE_MAX, limits::APPLICATIONS_PAGE_BYTES_MAX);
+    let (found, more) = manager.store.applications(after, most).await?;
+    // Removed applications may have been forgotten meanwhile.
+    if !reset && !is_rest && !manager.store.can_resume(after).await? {
+        return Err(Refusal::Unavailable);
+    }
     let newest = found.last().map_or(after, |newest| newest.revision);
     // All up to `last` were visible before they were read.
     let revision = if more { newest } else { newest.max(last) };
@@ -119,7 +116,7 @@ pub(crate) async fn changes(
         })
         .collect();
     let body = json!({
-        "revision": revision, "reset": reset, "more": more, "applications": applications,
+        "revision": revision, "start": start, "reset": reset, "more": more, "applications": applications,
     });
     Ok(reply::json(StatusCode::OK, &body))
 }

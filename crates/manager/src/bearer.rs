@@ -1,11 +1,10 @@
 //! The grant `jwt-bearer`: a client that has a JWT of a trusted issuer about one of its users gets a token of ours for
 //! this user. Source: RFC 7523 sections 2.1 and 3.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use jose::{Compact, KeySet, Padding};
 use serde_json::Value;
-use tokio::sync::Mutex;
 
 use crate::form::Form;
 use crate::manager::{Manager, is_name};
@@ -28,10 +27,12 @@ pub struct TrustedIssuer {
 /// A trusted issuer with its keys, as last read.
 pub(crate) struct Trusted {
     issuer: TrustedIssuer,
-    keys: Mutex<Known>,
+    known: Mutex<Known>,
+    /// Held while they are read.
+    reading: tokio::sync::Mutex<()>,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Known {
     keys: Option<Arc<KeySet>>,
     /// When they were read, or could not be.
@@ -47,9 +48,9 @@ pub(crate) async fn exchange(
     let assertion = form.required("assertion", "`assertion` is missing")?;
     let token = Compact::parse(assertion.as_bytes(), Padding::Rejected).map_err(|_| WRONG)?;
     let claims = token.unverified_claims().map_err(|_| WRONG)?;
-    let is_its = |one: &&Trusted| claims.iss.as_deref() == Some(&one.issuer.iss);
+    let is_its = |one: &&Arc<Trusted>| claims.iss.as_deref() == Some(&one.issuer.iss);
     let trusted = manager.trusted.iter().find(is_its).ok_or(WRONG)?;
-    if !trusted.has_signed(&token, manager.now_s()).await || !manager.is_for_us_now(&claims) {
+    if !trusted.has_signed(&token, manager.now_s()).await? || !manager.is_for_us_now(&claims) {
         return Err(WRONG);
     }
     let user = claims.sub.as_ref().map(|sub| format!("{}/{sub}", trusted.issuer.name));
@@ -67,7 +68,7 @@ pub(crate) async fn exchange(
 
 impl Trusted {
     pub(crate) fn new(issuer: TrustedIssuer) -> Self {
-        Self { issuer, keys: Mutex::default() }
+        Self { issuer, known: Mutex::default(), reading: tokio::sync::Mutex::default() }
     }
 
     /// Whether `user` is the name of one of its users.
@@ -75,27 +76,46 @@ impl Trusted {
         user.split_once('/').is_some_and(|(issuer, _)| issuer == self.issuer.name)
     }
 
-    async fn has_signed(&self, token: &Compact<'_>, now_s: u64) -> bool {
-        let verifies = |keys: Option<Arc<KeySet>>| {
-            keys.is_some_and(|keys| token.verify_signature(&keys).is_ok())
-        };
-        verifies(self.keys(now_s, limits::TRUSTED_KEYS_S).await)
-            // The key may be a new one.
-            || verifies(self.keys(now_s, limits::TRUSTED_KEYS_AGAIN_S).await)
+    /// Whether one of its keys has signed `token`. Without any key, that cannot be said.
+    async fn has_signed(
+        self: &Arc<Self>,
+        token: &Compact<'_>,
+        now_s: u64,
+    ) -> Result<bool, Refusal> {
+        let mut keys = None;
+        // If none of the keys has, the right one may be new.
+        for age_s in [limits::TRUSTED_KEYS_S, limits::TRUSTED_KEYS_AGAIN_S] {
+            keys = self.keys(now_s, age_s).await;
+            if keys.as_ref().is_some_and(|keys| token.verify_signature(keys).is_ok()) {
+                return Ok(true);
+            }
+        }
+        if keys.is_some() { Ok(false) } else { Err(Refusal::Unavailable) }
     }
 
     /// The keys, which are read again if that was `age_s` ago. Those that were read last stay if that fails.
-    async fn keys(&self, now_s: u64, age_s: u64) -> Option<Arc<KeySet>> {
-        let mut known = self.keys.lock().await;
-        if known.read_s.is_some_and(|read_s| now_s < read_s.saturating_add(age_s)) {
-            return known.keys.clone();
+    async fn keys(self: &Arc<Self>, now_s: u64, age_s: u64) -> Option<Arc<KeySet>> {
+        if !self.known().is_current(now_s, age_s) {
+            let trusted = Arc::clone(self);
+            // Continues if the client disconnects. Fails if it panics: what is known stays.
+            let _ = tokio::spawn(async move { trusted.read(now_s, age_s).await }).await;
         }
-        known.read_s = Some(now_s);
+        self.known().keys
+    }
+
+    async fn read(&self, now_s: u64, age_s: u64) {
+        let _reading = self.reading.lock().await;
+        let mut known = self.known();
+        if known.is_current(now_s, age_s) {
+            // Another request has read them meanwhile.
+            return;
+        }
         let read = Arc::clone(&self.issuer.read_keys);
         let read = tokio::task::spawn_blocking(move || read()).await;
         let text = read.unwrap_or_else(|_| Err("reading them failed".to_owned()));
         let keys =
             text.and_then(|text| KeySet::from_jwks(&text).map_err(|error| error.to_string()));
+        known.read_s = Some(now_s);
         match keys {
             Ok(keys) => known.keys = Some(Arc::new(keys)),
             Err(problem) => {
@@ -103,6 +123,17 @@ impl Trusted {
                 tracing::error!(issuer, problem, "the keys of a trusted issuer cannot be read");
             }
         }
-        known.keys.clone()
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = known;
+    }
+
+    fn known(&self) -> Known {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl Known {
+    /// Whether they were read, or could not be, less than `age_s` ago.
+    fn is_current(&self, now_s: u64, age_s: u64) -> bool {
+        self.read_s.is_some_and(|read_s| now_s < read_s.saturating_add(age_s))
     }
 }

@@ -84,6 +84,10 @@ pub enum StartError {
     Store(#[from] StoreError),
     #[error("the user `admin` cannot be created: {0}")]
     Admin(String),
+    #[error(
+        "the user `{0}` could be one of the trusted issuer `{1}`; remove the user, or give the issuer another name"
+    )]
+    Collision(String, String),
     #[error("cannot start a thread: {0}")]
     Thread(io::Error),
 }
@@ -175,6 +179,12 @@ impl Started {
             // The address first: a second instance by mistake changes nothing in the store.
             let listener = TcpListener::bind(listen).await.map_err(not_bound)?;
             let store = Store::open(&database).await?;
+            for TrustedIssuer { name, .. } in &options.trusted {
+                // Added before names with a slash were rejected.
+                if let Some(user) = store.user_with_prefix(&format!("{name}/")).await? {
+                    return Err(StartError::Collision(user, name.clone()));
+                }
+            }
             revocations::renumber(&store).await?;
             let generated = users::first_admin(&store, options.admin_password).await;
             let generated = generated.map_err(|error| StartError::Admin(error.to_string()))?;

@@ -55,7 +55,7 @@ pub const CLIENT_TOKENS_MAX: u64 = 100_000;
 pub const PURGE_S: u64 = 60;
 /// Revocations in one response to a gateway that follows them. More: in the next one.
 pub const REVOCATIONS_PAGE_MAX: u32 = 10_000;
-/// Applications in the store. More: 503.
+/// Applications in the store. More: 503. Removed ones count for a week.
 pub const APPLICATIONS_MAX: u64 = 100_000;
 /// Applications in one response to a gateway that follows them. More: in the next one.
 pub const APPLICATIONS_PAGE_MAX: u32 = 1_000;

@@ -1,7 +1,7 @@
 //! What all endpoints use: the store, the keys, the clock; and who sends a request.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use base::{Clock, Entropy, SystemClock, SystemEntropy};
 use base64::Engine;
@@ -34,7 +34,7 @@ pub(crate) struct Manager {
     pub(crate) keys: Keys,
     /// The `iss` of tokens.
     pub(crate) issuer: String,
-    pub(crate) trusted: Vec<Trusted>,
+    pub(crate) trusted: Vec<Arc<Trusted>>,
     /// Whether clients may authenticate by certificates; the CAs of those that are not self-signed.
     pub(crate) accepts_certificates: bool,
     pub(crate) authorities: Option<ClientAuth>,
@@ -60,7 +60,7 @@ impl Manager {
             store,
             keys,
             issuer,
-            trusted: trusted.into_iter().map(Trusted::new).collect(),
+            trusted: trusted.into_iter().map(|one| Arc::new(Trusted::new(one))).collect(),
             accepts_certificates: false,
             authorities: None,
             clock: SystemClock::new(),
@@ -162,8 +162,10 @@ impl Manager {
             && let Some(id) = form.get("client_id").filter(|id| is_name(id))
         {
             let client = self.store.client(id).await?;
-            let own = client.filter(|client| self.has_certificate_of(client, peer));
-            return own.ok_or(Refusal::InvalidClient);
+            return match client {
+                Some(client) if self.has_certificate_of(&client, peer) => Ok(client),
+                client => Err(self.wrong_client(id, client.is_some(), peer)),
+            };
         }
         let (id, secret) = client_credentials(head, form)?;
         let client = if is_name(&id) { self.store.client(&id).await? } else { None };

@@ -13,7 +13,7 @@ use crate::token::has;
 /// The other end of a connection.
 pub(crate) struct Peer {
     pub(crate) address: IpAddr,
-    /// That it presented, its own first, and of which it has the key. They can be from anybody.
+    /// That it presented, its own first, and of which it has the key. They are not verified against a CA.
     pub(crate) certificates: Vec<CertificateDer<'static>>,
 }
 
@@ -34,7 +34,7 @@ impl Manager {
             }
             Some((ISSUED, name)) => {
                 let authorities = self.authorities.as_ref();
-                wire::tls::is_for(own, name)
+                wire::tls::has_name(own, name)
                     && authorities.is_some_and(|authorities| {
                         authorities.has_issued(&peer.certificates, self.now_s())
                     })

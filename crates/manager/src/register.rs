@@ -9,7 +9,8 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use http::{HeaderMap, StatusCode};
 use jose::KeySet;
-use rustls::pki_types::ServerName;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::server::ParsedCertificate;
 use serde::Deserialize;
 use serde_json::json;
 use store::{Client, Database, Store, TokenType};
@@ -21,10 +22,9 @@ use crate::token::GRANTS;
 use crate::users::{ADMIN, UserError};
 use crate::{limits, reply, secrets};
 
-/// How clients authenticate: without a certificate, and with one. Source: RFC 7591 section 2, RFC 8705 section 2.
+/// How clients authenticate without a certificate. Source: RFC 7591 section 2, RFC 8705 section 2.
 const AUTHENTICATION: &[&str] =
     &["client_secret_basic", "client_secret_post", "private_key_jwt", "none"];
-const WITH_CERTIFICATE: &[&str] = &["tls_client_auth", "self_signed_tls_client_auth"];
 /// Certificates of one client.
 const CERTIFICATES_MAX: usize = 8;
 /// What a client without a secret may use: a user takes part, or PKCE and rotation protect it.
@@ -61,6 +61,10 @@ struct Metadata {
     /// The name in the certificate of `tls_client_auth`.
     tls_client_auth_san_dns: Option<String>,
     tls_client_auth_san_ip: Option<IpAddr>,
+    /// Other names, which are rejected.
+    tls_client_auth_subject_dn: Option<String>,
+    tls_client_auth_san_uri: Option<String>,
+    tls_client_auth_san_email: Option<String>,
     #[serde(default)]
     tls_client_certificate_bound_access_tokens: bool,
     /// WSO2's: `JWT`, or `Default` for opaque tokens.
@@ -296,23 +300,30 @@ pub fn put_client(
 
 /// The methods that a client may have.
 pub(crate) fn methods(manager: &Manager) -> Vec<&'static str> {
-    let with_certificate = if manager.accepts_certificates { WITH_CERTIFICATE } else { &[] };
-    [AUTHENTICATION, with_certificate].concat()
+    let mut methods = AUTHENTICATION.to_vec();
+    methods.extend(manager.authorities.as_ref().map(|_| "tls_client_auth"));
+    methods.extend(manager.accepts_certificates.then_some("self_signed_tls_client_auth"));
+    methods
 }
 
 /// The name in a client's certificate, as it is stored.
 fn certificate_name(metadata: &Metadata) -> Result<String, Refusal> {
+    const WRONG_NAME: &str = "`tls_client_auth` needs either `tls_client_auth_san_dns` or \
+                              `tls_client_auth_san_ip`; other names are not supported";
     let (dns, ip) = (&metadata.tls_client_auth_san_dns, metadata.tls_client_auth_san_ip);
+    let others = [
+        &metadata.tls_client_auth_subject_dn,
+        &metadata.tls_client_auth_san_uri,
+        &metadata.tls_client_auth_san_email,
+    ];
+    let has_others = others.into_iter().any(Option::is_some);
     let name = match (dns, ip) {
+        _ if has_others => return Err(self::metadata(WRONG_NAME)),
         (Some(name), None) if is_name(name) && ServerName::try_from(name.as_str()).is_ok() => {
             name.clone()
         }
         (None, Some(address)) => address.to_string(),
-        _ => {
-            let why = "`tls_client_auth` needs `tls_client_auth_san_dns` or \
-                       `tls_client_auth_san_ip`; other names are not supported";
-            return Err(self::metadata(why));
-        }
+        _ => return Err(self::metadata(WRONG_NAME)),
     };
     Ok(format!("{ISSUED} {name}"))
 }
@@ -322,12 +333,14 @@ fn certificate_name(metadata: &Metadata) -> Result<String, Refusal> {
 fn thumbprints(document: Option<&serde_json::Value>) -> Result<String, Refusal> {
     let keys = document.and_then(|document| document["keys"].as_array());
     let thumbprint = |key: &serde_json::Value| {
-        let der = BASE64_STANDARD.decode(key["x5c"][0].as_str()?).ok()?;
-        Some(secrets::hash(der))
+        let der = CertificateDer::from(BASE64_STANDARD.decode(key["x5c"][0].as_str()?).ok()?);
+        ParsedCertificate::try_from(&der).ok()?;
+        Some(secrets::hash(&der))
     };
     let found: Option<Vec<String>> = keys.and_then(|keys| keys.iter().map(thumbprint).collect());
     let found = found.filter(|found| (1..=CERTIFICATES_MAX).contains(&found.len()));
-    let why = "`self_signed_tls_client_auth` needs `jwks` with one to eight keys that have `x5c`";
+    let why = "`self_signed_tls_client_auth` needs `jwks` with one to eight keys that have a certificate \
+               in `x5c`";
     let found = found.ok_or_else(|| metadata(why))?;
     Ok(format!("{SELF_SIGNED} {}", found.join(" ")))
 }

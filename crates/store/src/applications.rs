@@ -2,12 +2,13 @@
 //! that a gateway that knows all up to one number asks for those after it. A removed one stays for a while, without
 //! document.
 
+use futures_util::TryStreamExt;
 use sqlx::Row;
 
 use crate::database::{seconds, stored};
 use crate::{Store, StoreError, limits};
 
-/// An application, or that there is none of this name any more.
+/// An application, or a tombstone of a removed one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Application {
     pub name: String,
@@ -39,30 +40,35 @@ impl Store {
         row.map(|row| Ok(row.try_get(0)?)).transpose()
     }
 
-    /// Up to `most` applications that changed after the number `after`, in the order of their last changes.
+    /// Applications that changed after the number `after`, in the order of their last changes: up to `most` of them, with
+    /// documents of up to `bytes_most` bytes, but at least one. Returns also whether there may be more.
     ///
     /// # Errors
     /// The database's.
     pub async fn applications(
         &self,
         after: u64,
-        most: u32,
-    ) -> Result<Vec<Application>, StoreError> {
+        (most, bytes_most): (u32, usize),
+    ) -> Result<(Vec<Application>, bool), StoreError> {
         let select = self.sql(
             "SELECT name, document, revision, removed_s FROM applications WHERE revision > ? \
              ORDER BY revision LIMIT ?",
         );
         let query = sqlx::query(select).bind(stored(after)).bind(i64::from(most));
-        let rows = query.fetch_all(&self.pool).await?;
-        let read = |row: &sqlx::any::AnyRow| {
+        let mut rows = query.fetch(&self.pool);
+        let (mut found, mut bytes) = (Vec::new(), 0_usize);
+        while let Some(row) = rows.try_next().await? {
             let exists = row.try_get::<i64, _>(3)? == 0;
-            Ok(Application {
-                name: row.try_get(0)?,
-                document: exists.then(|| row.try_get(1)).transpose()?,
-                revision: seconds(row.try_get(2)?),
-            })
-        };
-        rows.iter().map(read).collect()
+            let document: Option<String> = exists.then(|| row.try_get(1)).transpose()?;
+            bytes = bytes.saturating_add(document.as_ref().map_or(0, String::len));
+            if bytes > bytes_most && !found.is_empty() {
+                return Ok((found, true));
+            }
+            let revision = seconds(row.try_get(2)?);
+            found.push(Application { name: row.try_get(0)?, document, revision });
+        }
+        let more = found.len() >= usize::try_from(most).unwrap_or(usize::MAX);
+        Ok((found, more))
     }
 
     /// The number of applications, removed ones included.
@@ -139,17 +145,15 @@ impl Store {
     pub(crate) async fn forget_removed(&self, now_s: u64) -> Result<(), StoreError> {
         const OLD: &str = "FROM applications WHERE removed_s > 0 AND removed_s < ?";
         let old_s = stored(now_s.saturating_sub(limits::REMOVED_S));
-        let newest = self.sql(&format!("SELECT COALESCE(MAX(revision), 0) {OLD}"));
         let mut transaction = self.pool.begin().await?;
-        let row = sqlx::query(newest).bind(old_s).fetch_one(&mut *transaction).await?;
-        let newest: i64 = row.try_get(0)?;
-        if newest == 0 {
-            return Ok(());
-        }
-        let forget = self.sql("UPDATE revisions SET forgotten = ? WHERE forgotten < ?");
-        sqlx::query(forget).bind(newest).bind(newest).execute(&mut *transaction).await?;
-        let delete = self.sql(&format!("DELETE {OLD} AND revision <= ?"));
-        sqlx::query(delete).bind(old_s).bind(newest).execute(&mut *transaction).await?;
+        // Writes first: a read before would be of a state that another process may have changed when this one writes.
+        let newest = format!("(SELECT COALESCE(MAX(revision), 0) {OLD})");
+        let forget = self
+            .sql(&format!("UPDATE revisions SET forgotten = {newest} WHERE forgotten < {newest}"));
+        sqlx::query(forget).bind(old_s).bind(old_s).execute(&mut *transaction).await?;
+        let delete =
+            self.sql(&format!("DELETE {OLD} AND revision <= (SELECT forgotten FROM revisions)"));
+        sqlx::query(delete).bind(old_s).execute(&mut *transaction).await?;
         Ok(transaction.commit().await?)
     }
 }

@@ -33,7 +33,7 @@ pub struct Client {
     pub secret: String,
     /// The JWK set whose keys sign its assertions; empty: it has none.
     pub jwks: String,
-    /// What certificates it authenticates with, in words of the manager; empty: with none.
+    /// What certificates it authenticates with, in the manager's format; empty: with none.
     pub certificate: String,
     /// Whether its tokens are bound to its certificate.
     pub bound: bool,

@@ -70,6 +70,16 @@ impl Store {
         Ok(())
     }
 
+    /// The number with which the last start continued: another one if the database was restored, or another process
+    /// started.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn revision_at_start(&self) -> Result<u64, StoreError> {
+        let select = sqlx::query("SELECT at_start FROM revisions");
+        Ok(seconds(select.fetch_one(&self.pool).await?.try_get(0)?))
+    }
+
     /// Whether all changes after the number `after` are known. Not those before the last start but one, those of which
     /// [`Self::purge`] removed some, and those after a number that the database lost when it was restored.
     ///

@@ -47,6 +47,19 @@ impl Store {
         rows.iter().map(user).collect()
     }
 
+    /// The first user whose name begins with `prefix`.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn user_with_prefix(&self, prefix: &str) -> Result<Option<String>, StoreError> {
+        let select =
+            self.sql("SELECT name FROM users WHERE SUBSTR(name, 1, ?) = ? ORDER BY name LIMIT 1");
+        let characters = i32::try_from(prefix.chars().count()).unwrap_or(i32::MAX);
+        let query = sqlx::query(select).bind(characters).bind(prefix);
+        let row = query.fetch_optional(&self.pool).await?;
+        Ok(row.map(|row| row.try_get(0)).transpose()?)
+    }
+
     /// Adds `user`. False: there is one of that name, which is unchanged.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,8 +13,10 @@ use super::apis::{BATCH_FILES, in_parallel};
 use super::{Follower, Message};
 use crate::catalogue::{Applied, Found};
 use crate::configuration::defaults;
-use crate::control_plane::{ControlPlane, Heard, Log};
+use crate::control_plane::{ControlPlane, FeedResponse, Full, Log};
 use crate::part::Content;
+
+const BUG: &str = "Penstock failed to read this application; please report this as a bug";
 
 impl Follower {
     /// Applies the setting, and reads what is kept of that control plane, of which each application names plans.
@@ -28,14 +31,20 @@ impl Follower {
         }
         let Some(from) = wanted else { return };
         let (data, now) = (&self.settings.gateway.data, self.clock.now());
+        if let Some(one) = self.control_plane.as_mut().filter(|one| one.is_ahead()) {
+            // The file would replace newer applications. Those of the transfer name the plans, too.
+            return one.restart(now);
+        }
         let is_known = self.control_plane.is_some();
         self.control_plane.get_or_insert_with(|| ControlPlane::new(from, data, now));
         let read = self.read_kept();
         let problem = read.as_ref().err().map(|error| self.not_kept(error));
-        if let Some(one) = &mut self.control_plane
-            && (!is_known || one.log.check().is_err())
-        {
-            one.next.revision = read.unwrap_or(0);
+        if let Some(one) = &mut self.control_plane {
+            match read {
+                Ok(revision) if !is_known => one.next.revision = revision,
+                Ok(_) if one.log.check().is_ok() => {}
+                Ok(_) | Err(_) => one.restart(now),
+            }
         }
         if problem.is_some() {
             self.post_control_plane(problem);
@@ -65,19 +74,23 @@ impl Follower {
     pub(super) fn ask_control_plane(&mut self) {
         let Some(one) = &mut self.control_plane else { return };
         let (from, sender) = (one.next.from.clone(), self.sender.clone());
+        let after = one.next.revision;
         let now_us = self.clock.now().mono_us;
         one.next.ask(&self.ask_feed, one.full.is_some(), now_us, move |result| {
+            let response = FeedResponse { from: from.clone(), after, result };
             // Fails if the follower has stopped.
-            drop(sender.send(Message::Applications(Heard { from: from.clone(), result })));
+            drop(sender.send(Message::Applications(response)));
         });
     }
 
     /// Handles a response. `publish` is called if there are other applications than before, and the disk waits for it.
-    pub(super) fn heard(&mut self, heard: Heard, publish: impl FnOnce(&mut Self)) {
+    pub(super) fn on_response(&mut self, response: FeedResponse, publish: impl FnOnce(&mut Self)) {
+        let FeedResponse { from, after, result } = response;
         let now = self.clock.now();
-        let asked = |one: &&mut ControlPlane| one.next.from == heard.from && one.next.is_asking();
-        let Some(one) = self.control_plane.as_mut().filter(asked) else { return };
-        let page = heard.result.and_then(|response| {
+        let is_expected =
+            |one: &&mut ControlPlane| one.next.from == from && one.next.expects(after);
+        let Some(one) = self.control_plane.as_mut().filter(is_expected) else { return };
+        let page = result.and_then(|response| {
             let page = serde_json::from_slice::<ApplicationPage>(&response);
             page.map_err(|error| format!("the response is not one of Penstock: {error}"))
         });
@@ -89,8 +102,10 @@ impl Follower {
         if page.more {
             one.next.hurry(now);
         }
-        let is_new = page.reset || page.more || !page.applications.is_empty();
-        let is_new = is_new || page.revision != one.next.revision;
+        if one.full.as_ref().is_some_and(|full| !page.reset && full.start != page.start) {
+            return one.restart(now);
+        }
+        let is_new = one.is_worth_a_write(&page, now);
         one.next.revision = page.revision;
         self.take_page(&page);
         let Some(one) = &mut self.control_plane else { return };
@@ -107,25 +122,26 @@ impl Follower {
         if one.log.is_outdated() {
             one.next.revision = 0;
         }
+        one.repair(now);
         let problem = kept.err().map(|error| self.not_kept(&error));
         self.post_control_plane(problem);
     }
 
-    /// Applies a response. The last one of a transfer of all applications ends those that did not come.
+    /// Applies a response. After the last one of a transfer of all applications, those missing from it are removed.
     fn take_page(&mut self, page: &ApplicationPage) {
         if let Some(one) = &mut self.control_plane {
             if page.reset {
-                one.full = Some(HashSet::new());
+                one.full = Some(Full { start: page.start, files: HashSet::new() });
             }
             let files: Vec<_> = page.applications.iter().map(|app| one.file(&app.name)).collect();
-            one.full.iter_mut().for_each(|full| full.extend(files.iter().cloned()));
+            one.full.iter_mut().for_each(|full| full.files.extend(files.iter().cloned()));
         }
         let mut changed = self.apply_applications(&page.applications).changed;
         if let Some(one) = &mut self.control_plane
             && !page.more
             && let Some(full) = one.full.take()
         {
-            let gone = |file: &&Arc<Path>| one.has(file) && !full.contains(*file);
+            let gone = |file: &&Arc<Path>| one.has(file) && !full.files.contains(*file);
             let gone = self.catalogue.files().filter(gone).cloned().collect();
             changed |= self.remove_applications(gone);
         }
@@ -141,8 +157,12 @@ impl Follower {
             let file = one.file(&published.name);
             let found = match &published.application {
                 Some(document) => {
-                    let read = read_published(&file, &published.name, document, &plans);
-                    let mut content = Content::of_application(read);
+                    let read = || read_published(&file, &published.name, document, &plans);
+                    // A panic of the reader must not affect the other applications.
+                    let mut content = match catch_unwind(AssertUnwindSafe(read)) {
+                        Ok(read) => Content::of_application(read),
+                        Err(_) => Content::unreadable(&file, BUG.to_owned()),
+                    };
                     content.share(shared);
                     Found::Read(Box::new(content))
                 }
@@ -175,7 +195,9 @@ impl Follower {
             file: place.clone(),
             place: None,
             message: format!("applications of the control plane: {problem}"),
-            help: Some("what changes meanwhile has no effect".to_owned()),
+            help: Some(
+                "until this is fixed, changes at the control plane have no effect".to_owned(),
+            ),
         });
         self.post(&place, diagnostic.into_iter().collect());
     }
@@ -184,7 +206,168 @@ impl Follower {
         let file = self.control_plane.as_ref().map(|one| one.log.file().display().to_string());
         let file = file.unwrap_or_default();
         format!(
-            "{file}: {error}; a gateway that restarts while the control plane is down lacks them"
+            "{file}: {error}; a gateway that restarts while the control plane is down \
+             starts with outdated applications"
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot make its files has failed")]
+
+    use std::fs;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// A follower of a control plane that is down.
+    fn follower(folder: &Path) -> Follower {
+        let data = folder.join("data");
+        let text = format!(
+            "[gateway]\nhttp = \"127.0.0.1:1\"\napis = []\ndata = \"{}\"\ncontrol_plane = {{ url = \
+             \"https://a\", client_id = \"a\", client_secret = {{ file = \"secret\" }} }}\n",
+            data.display()
+        );
+        fs::write(folder.join("penstock.toml"), text).unwrap();
+        fs::write(folder.join("secret"), "a").unwrap();
+        crate::follower::tests::follower(&folder.join("penstock.toml"))
+    }
+
+    /// Starts a request. Returns the number that it is for what comes after.
+    fn ask(follower: &mut Follower) -> u64 {
+        let now = follower.clock.now();
+        follower.control_plane.as_mut().unwrap().next.hurry(now);
+        follower.ask_control_plane();
+        revision(follower)
+    }
+
+    fn revision(follower: &Follower) -> u64 {
+        follower.control_plane.as_ref().unwrap().next.revision
+    }
+
+    fn respond(follower: &mut Follower, after: u64, page: &Value) {
+        let from = follower.control_plane.as_ref().unwrap().next.from.clone();
+        let result = Ok(page.to_string().into_bytes());
+        follower.on_response(FeedResponse { from, after, result }, |_| {});
+    }
+
+    /// The next response: applications, each with its owner or, removed, without.
+    fn take(follower: &mut Follower, revision: u64, applications: &[(&str, &str)], more: bool) {
+        let after = ask(follower);
+        let application = |(name, owner): &(&str, &str)| match *owner {
+            "" => json!({ "name": name, "application": null }),
+            owner => json!({ "name": name, "application": { "owner": owner } }),
+        };
+        let applications: Vec<Value> = applications.iter().map(application).collect();
+        let page = json!({ "revision": revision, "start": 1, "reset": after == 0, "more": more, "applications": applications });
+        respond(follower, after, &page);
+    }
+
+    /// The applications and their owners.
+    fn known(follower: &Follower) -> String {
+        let all = follower.catalogue.applications().iter();
+        let mut all: Vec<_> =
+            all.map(|one| format!("{} {}", one.name, one.owner.as_deref().unwrap())).collect();
+        all.sort();
+        all.join(", ")
+    }
+
+    fn file(follower: &Follower) -> PathBuf {
+        follower.control_plane.as_ref().unwrap().log.file().to_owned()
+    }
+
+    /// Takes a response that cannot be written to disk.
+    fn take_unwritten(follower: &mut Follower, revision: u64, applications: &[(&str, &str)]) {
+        let (file, aside) = (file(follower), file(follower).with_extension("aside"));
+        fs::rename(&file, &aside).unwrap();
+        fs::create_dir(&file).unwrap();
+        take(follower, revision, applications, false);
+        fs::remove_dir(&file).unwrap();
+        fs::rename(&aside, &file).unwrap();
+    }
+
+    #[test]
+    fn other_plans_do_not_bring_back_what_was_removed_since_the_last_write() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut follower = follower(folder.path());
+        take(&mut follower, 5, &[("a", "x"), ("b", "x")], false);
+        take_unwritten(&mut follower, 7, &[("a", "")]);
+        follower.configure_control_plane();
+        assert_eq!((known(&follower).as_str(), ask(&mut follower)), ("b x", 0));
+    }
+
+    #[test]
+    fn other_plans_do_not_replace_the_first_part_of_a_transfer_by_older_applications() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut follower = follower(folder.path());
+        take(&mut follower, 5, &[("a", "x"), ("b", "x")], false);
+        follower.control_plane.as_mut().unwrap().next.revision = 0;
+        take(&mut follower, 8, &[("a", "y")], true);
+        follower.configure_control_plane();
+        assert_eq!((known(&follower).as_str(), ask(&mut follower)), ("a y, b x", 0));
+        take(&mut follower, 9, &[("a", "y")], false);
+        assert_eq!((known(&follower).as_str(), ask(&mut follower)), ("a y", 9));
+    }
+
+    #[test]
+    fn a_response_does_not_count_if_everything_is_needed_since_the_request() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut follower = follower(folder.path());
+        take(&mut follower, 5, &[("a", "x")], false);
+        let after = ask(&mut follower);
+        fs::write(file(&follower), "damaged").unwrap();
+        follower.configure_control_plane();
+        assert_eq!(ask(&mut follower), 0);
+        let none =
+            json!({ "revision": 9, "start": 1, "reset": false, "more": false, "applications": [] });
+        respond(&mut follower, after, &none);
+        assert_eq!((after, revision(&follower)), (5, 0));
+    }
+
+    #[test]
+    fn after_a_failed_write_all_applications_are_transferred_and_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut follower = follower(folder.path());
+        take(&mut follower, 5, &[("a", "x")], false);
+        take_unwritten(&mut follower, 7, &[("b", "x")]);
+        assert_eq!(revision(&follower), 0);
+        take(&mut follower, 7, &[("a", "x"), ("b", "x")], false);
+        take_unwritten(&mut follower, 9, &[("b", "y")]);
+        assert_eq!(revision(&follower), 9, "not at once a second time");
+        drop(follower);
+        assert_eq!(known(&self::follower(folder.path())), "a x, b x");
+    }
+
+    #[test]
+    fn a_transfer_begins_again_if_the_control_plane_has_started_meanwhile() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut follower = follower(folder.path());
+        take(&mut follower, 5, &[("a", "x")], true);
+        let after = ask(&mut follower);
+        let rest = json!({
+            "revision": 9, "start": 2, "reset": false, "more": false, "applications": [],
+        });
+        respond(&mut follower, after, &rest);
+        assert_eq!((known(&follower).as_str(), ask(&mut follower)), ("a x", 0));
+        take(&mut follower, 9, &[("b", "x")], false);
+        assert_eq!((known(&follower).as_str(), ask(&mut follower)), ("b x", 9));
+    }
+
+    #[test]
+    fn a_number_without_applications_is_written_at_most_once_a_minute() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut follower = follower(folder.path());
+        take(&mut follower, 5, &[("a", "x")], false);
+        for revision in 6..9 {
+            take(&mut follower, revision, &[], false);
+        }
+        let written = fs::read_to_string(file(&follower)).unwrap();
+        assert!(written.ends_with("\n= 5\n= 6\n"), "{written}");
+        take(&mut follower, 9, &[("b", "x")], false);
+        drop(follower);
+        let follower = self::follower(folder.path());
+        assert_eq!((known(&follower).as_str(), revision(&follower)), ("a x, b x", 9));
     }
 }

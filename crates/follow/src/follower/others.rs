@@ -186,8 +186,8 @@ impl Follower {
             match self.receiver.recv_timeout(Duration::from_micros(left_us)) {
                 Ok(Message::Fetched(fetched)) => drop(self.fetched(fetched)),
                 Ok(Message::Revocations(asked)) => self.revoked(asked, |_| {}),
-                Ok(Message::Applications(heard)) => {
-                    self.heard(heard, |_| {});
+                Ok(Message::Applications(response)) => {
+                    self.on_response(response, |_| {});
                     self.ask_control_plane();
                 }
                 Ok(

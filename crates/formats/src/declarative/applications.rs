@@ -44,13 +44,21 @@ pub fn read_published(
     plans: &[String],
 ) -> (Option<Application>, Vec<Diagnostic>) {
     let mut report = Report::new(file);
-    let mut keys = toml_value(document);
-    if let Some(DeValue::Table(keys)) = &mut keys {
-        keys.insert(spanned(Cow::Borrowed("name")), spanned(DeValue::String(name.into())));
-    }
-    let mut root = DeTable::new();
-    root.extend(keys.map(|keys| (spanned(Cow::Borrowed("application")), spanned(keys))));
-    let found = of_table(&spanned(root), "", plans, &mut report);
+    let found = match toml_value("application", document) {
+        Ok(mut keys) => {
+            if let DeValue::Table(keys) = &mut keys {
+                keys.insert(spanned(Cow::Borrowed("name")), spanned(DeValue::String(name.into())));
+            }
+            let mut root = DeTable::new();
+            root.insert(spanned(Cow::Borrowed("application")), spanned(keys));
+            of_table(&spanned(root), "", plans, &mut report)
+        }
+        Err((member, kind)) => {
+            let help = "every value is a string, a list, an object, `true` or `false`";
+            report.error(None, format!("`{}` is {kind}", shorten(member)), help);
+            None
+        }
+    };
     let found = found.filter(|_| !report.has_errors());
     let mut diagnostics = report.finish(file);
     // There is no text that a position could be in.
@@ -58,26 +66,31 @@ pub fn read_published(
     (found, diagnostics)
 }
 
-/// `None` for numbers and null, which no key has.
-fn toml_value(value: &Value) -> Option<DeValue<'_>> {
-    Some(match value {
+/// The value of `member`. Fails with the innermost member that is a number or null, which no key has.
+fn toml_value<'a>(
+    member: &'a str,
+    value: &'a Value,
+) -> Result<DeValue<'a>, (&'a str, &'static str)> {
+    Ok(match value {
         Value::String(text) => DeValue::String(Cow::Borrowed(text)),
         Value::Bool(flag) => DeValue::Boolean(*flag),
         Value::Array(items) => {
             let mut array = DeArray::new();
             for item in items {
-                array.push(spanned(toml_value(item)?));
+                array.push(spanned(toml_value(member, item)?));
             }
             DeValue::Array(array)
         }
         Value::Object(members) => {
             let mut table = DeTable::new();
-            for (name, member) in members {
-                table.insert(spanned(Cow::Borrowed(name.as_str())), spanned(toml_value(member)?));
+            for (name, value) in members {
+                let value = toml_value(name, value)?;
+                table.insert(spanned(Cow::Borrowed(name.as_str())), spanned(value));
             }
             DeValue::Table(table)
         }
-        Value::Null | Value::Number(_) => return None,
+        Value::Number(_) => return Err((member, "a number")),
+        Value::Null => return Err((member, "null")),
     })
 }
 
@@ -90,6 +103,8 @@ fn spanned<T>(value: T) -> Spanned<T> {
 pub struct ApplicationPage {
     /// The number up to which all is known then.
     pub revision: u64,
+    /// The number with which the control plane last started.
+    pub start: u64,
     /// Whether these are all applications, or the first of them, instead of those that changed.
     pub reset: bool,
     /// Whether there are more.

@@ -310,7 +310,8 @@ fn an_application_of_the_control_plane_is_read_like_a_file() {
     for (document, expect) in [
         (serde_json::json!({ "plan": "Silver" }), "/apps/a: error: "),
         (serde_json::json!({ "plans": "Gold" }), "unknown key `plans`"),
-        (serde_json::json!({ "owner": 1 }), "there is no application"),
+        (serde_json::json!({ "owner": 1 }), "/apps/a: error: `owner` is a number"),
+        (serde_json::json!({ "keys": [{ "client_id": null }] }), "`client_id` is null"),
         (serde_json::json!([]), "must be a table"),
     ] {
         let (application, found) = read(document);

@@ -11,6 +11,7 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
 use rustls::{DigitallySignedStruct, DistinguishedName, RootCertStore, SignatureScheme};
+use webpki::EndEntityCert;
 
 use super::client::add_roots;
 use super::{TlsError, provider};
@@ -65,12 +66,18 @@ impl ClientAuth {
     }
 }
 
-/// Whether `certificate` is for `name`, a DNS name or an IP address.
+/// Whether `certificate` has the alternative name `name`, a DNS name or an IP address. Unlike with servers, a wildcard
+/// stands for no other name.
 #[must_use]
-pub fn is_for(certificate: &CertificateDer<'_>, name: &str) -> bool {
-    let (parsed, name) = (ParsedCertificate::try_from(certificate), ServerName::try_from(name));
-    let (Ok(parsed), Ok(name)) = (parsed, name) else { return false };
-    verify_server_name(&parsed, &name).is_ok()
+pub fn has_name(certificate: &CertificateDer<'_>, name: &str) -> bool {
+    let (parsed, wanted) = (ParsedCertificate::try_from(certificate), ServerName::try_from(name));
+    let (Ok(parsed), Ok(wanted)) = (parsed, wanted) else { return false };
+    let lists = || {
+        EndEntityCert::try_from(certificate)
+            .is_ok_and(|own| own.valid_dns_names().any(|own| own.eq_ignore_ascii_case(name)))
+    };
+    let is_exact = !matches!(wanted, ServerName::DnsName(_)) || lists();
+    is_exact && verify_server_name(&parsed, &wanted).is_ok()
 }
 
 /// Verifies only that the client has the key.

@@ -509,3 +509,23 @@ async fn an_idle_connection_is_stale_once_the_peer_closes_or_sends() {
         assert!(near.is_stale(), "closed, secure: {secure}");
     }
 }
+
+#[test]
+fn a_clients_certificate_has_only_the_names_that_it_lists() {
+    let hosts = ["a.example", "*.b.example", "127.0.0.9"];
+    let (pem, _) = leaf(&authority("ca"), &hosts, (2020, 2100));
+    let certificate = CertificateDer::from_pem_slice(&pem).unwrap();
+    for (name, expect) in [
+        ("a.example", true),
+        ("A.Example", true),
+        ("127.0.0.9", true),
+        ("c.a.example", false),
+        ("a.b.example", false),
+        ("*.b.example", false),
+        ("127.0.0.1", false),
+        ("ca", false),
+        ("", false),
+    ] {
+        assert_eq!(has_name(&certificate, name), expect, "{name}");
+    }
+}
