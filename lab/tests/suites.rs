@@ -192,6 +192,9 @@ fn invalid_suites_are_rejected_with_position_and_nearest_name() {
         let output = error(Path::new("a.toml"), agents.replace("[1]", users));
         assert!(output.starts_with(expect), "{users}: {output}");
     }
+    let websocket = changed("[load]\nhttp2 = true").replace("'passthrough'", "'websocket'");
+    let output = error(Path::new("a.toml"), websocket);
+    assert!(output.contains("`http2` does not apply to WebSocket scenarios"), "{output}");
     let half = "[sweep]\nsetting = 'workers'\nvalues = [0.5, 1.0]";
     assert_eq!(accepted(half).sweep.unwrap().values, ["0.5", "1.0"]);
 }

@@ -154,7 +154,7 @@ pub struct Scatter {
     /// Longest wait for the others, in milliseconds.
     pub timeout_ms: Option<u64>,
     /// The property that counts the parts, one after the other, as if they were one message: each begins with the head
-    /// and the properties that the one before it had at its end, and the message continues with those of the last.
+    /// and the properties that the one before it had at its end. Those of the last are for [`Mediator::join`].
     pub counter: Option<Box<str>>,
 }
 

@@ -166,11 +166,10 @@ impl<'a> Connection<'a> {
             return websocket::accept(&self.head, request, &mut self.output);
         }
         self.output.extend_from_slice(b"HTTP/1.1 200 OK\r\n");
-        if self.asked == Asked::Introspection {
-            self.output.extend_from_slice(b"content-type: application/json\r\n");
-        } else if let Some(field) = self.head.find(Known::ContentType) {
+        let field = self.head.find(Known::ContentType).map(|field| field.value.of(request));
+        if let Some(value) = self.asked.own_content_type().or(field) {
             self.output.extend_from_slice(b"content-type: ");
-            self.output.extend_from_slice(field.value.of(request));
+            self.output.extend_from_slice(value);
             self.output.extend_from_slice(b"\r\n");
         }
         Ok(())

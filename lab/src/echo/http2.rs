@@ -17,6 +17,9 @@ use super::{Asked, Counts, INPUT_BYTES};
 use crate::limits;
 use crate::load::us;
 
+/// Memory that a slot keeps for the body of its next request.
+const KEPT_BYTES: usize = 16 * INPUT_BYTES;
+
 pub(super) struct Connection<'a> {
     stream: Stream,
     delay_us: u64,
@@ -165,6 +168,7 @@ impl<'a> Connection<'a> {
         exchange.content_type.clear();
         exchange.content_type.extend(content_type.iter().flat_map(|f| f.value.of(&self.text)));
         exchange.body.clear();
+        exchange.body.shrink_to(KEPT_BYTES);
         *exchange = Exchange {
             asked: Asked::of(&self.head, &self.text),
             is_grpc: exchange.content_type.starts_with(b"application/grpc"),
@@ -191,7 +195,9 @@ impl<'a> Connection<'a> {
         exchange.due_us = self.clock.now_us().saturating_add(self.delay_us);
         if let Some(own) = exchange.asked.own_body(self.counts) {
             own.as_bytes().clone_into(&mut exchange.body);
-            b"application/json".as_slice().clone_into(&mut exchange.content_type);
+        }
+        if let Some(own) = exchange.asked.own_content_type() {
+            own.clone_into(&mut exchange.content_type);
         }
     }
 

@@ -192,6 +192,11 @@ impl Asked {
         }
     }
 
+    /// The response's content type, if it is not the request's.
+    fn own_content_type(self) -> Option<&'static [u8]> {
+        (self == Self::Introspection).then_some(&b"application/json"[..])
+    }
+
     /// The response's body, if it is not the request's.
     fn own_body(self, counts: &Counts) -> Option<Cow<'static, str>> {
         match self {

@@ -249,12 +249,6 @@ impl Options {
         if let Err(text) = self.shape.check(self.users) {
             return usage(text);
         }
-        if let Some(needed) = self.shape.duration()
-            && needed != self.duration
-        {
-            let (needed, given) = (needed.as_secs_f64(), self.duration.as_secs_f64());
-            return usage(format!("duration: the stages take {needed}s, not {given}s"));
-        }
         if self.requests == Some(0) {
             return usage("requests: must be at least 1".to_owned());
         }
@@ -262,6 +256,12 @@ impl Options {
             return usage(
                 "requests: the load changes over the measured time; set a time".to_owned(),
             );
+        }
+        if let Some(needed) = self.shape.duration()
+            && needed != self.duration
+        {
+            let (needed, given) = (needed.as_secs_f64(), self.duration.as_secs_f64());
+            return usage(format!("duration: the stages take {needed}s, not {given}s"));
         }
         if self.connection_per_request && streams > 1 {
             return usage(
@@ -464,6 +464,7 @@ mod tests {
         check(|o| o.requests = Some(1), "");
         let ramp = || load::Shape::RampArrivals { from_per_s: 1.0, to_per_s: 2.0 };
         check(|o| (o.requests, o.shape) = (Some(1), ramp()), "requests");
+        check(|o| (o.requests, o.shape) = (Some(1), stages()), "requests");
         check(
             |o| (o.connection_per_request, o.users, o.protocol) = (true, 2, one),
             "connection-per-request",

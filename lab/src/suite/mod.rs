@@ -73,9 +73,9 @@ pub enum RunError {
 #[derive(Debug)]
 pub enum Event<'e> {
     /// Before the first case. `done` cases exist already.
-    Plan { cases: usize, done: usize, not_served: usize, left: Duration },
+    Plan { cases: usize, done: usize, not_served: usize, left: Option<Duration> },
     /// Case number `number` starts.
-    Begin { case: &'e Case, number: usize, cases: usize, left: Duration },
+    Begin { case: &'e Case, number: usize, cases: usize, left: Option<Duration> },
     /// Load generation progress.
     Load(&'e Progress),
     /// A case has finished and its result is stored.
@@ -188,11 +188,15 @@ impl Summary {
     }
 }
 
+const FIRST_OVERHEAD: Duration = Duration::from_millis(500);
+
 /// Estimates the remaining time: the measured time, plus the average overhead of the cases so far.
 struct Estimate {
     each: Duration,
     to_measure: usize,
     overhead: Duration,
+    /// Assumed for the first case; a number of requests may take any time.
+    first_overhead: Option<Duration>,
     over: u32,
 }
 
@@ -206,14 +210,14 @@ impl Estimate {
         };
         let to_measure = to_do.iter().filter(serves).count();
         let each = suite.time.warm_up + suite.time.measure;
-        Self { each, to_measure, overhead: Duration::ZERO, over: 0 }
+        let first_overhead = suite.time.requests.is_none().then_some(FIRST_OVERHEAD);
+        Self { each, to_measure, overhead: Duration::ZERO, first_overhead, over: 0 }
     }
 
-    fn left(&self) -> Duration {
-        /// Overhead assumed for the first case.
-        const FIRST_OVERHEAD: Duration = Duration::from_millis(500);
-        let overhead = self.overhead.checked_div(self.over).unwrap_or(FIRST_OVERHEAD);
-        (self.each + overhead).saturating_mul(u32::try_from(self.to_measure).unwrap_or(u32::MAX))
+    /// `None`: not known yet.
+    fn left(&self) -> Option<Duration> {
+        let each = self.each + self.overhead.checked_div(self.over).or(self.first_overhead)?;
+        Some(each.saturating_mul(u32::try_from(self.to_measure).unwrap_or(u32::MAX)))
     }
 
     fn over(&mut self, found: &CaseResult, took: Duration) {
@@ -239,7 +243,24 @@ pub(crate) fn rfc3339(unix_s: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::rfc3339;
+    use std::time::Duration;
+
+    use super::{Estimate, rfc3339};
+
+    #[test]
+    fn the_time_that_a_number_of_requests_takes_is_known_after_the_first_case() {
+        let seconds = Duration::from_secs;
+        let estimate = |first_overhead, over| Estimate {
+            each: seconds(1),
+            to_measure: 2,
+            overhead: seconds(3),
+            first_overhead,
+            over,
+        };
+        assert_eq!(estimate(None, 0).left(), None);
+        assert_eq!(estimate(Some(seconds(4)), 0).left(), Some(seconds(10)));
+        assert_eq!(estimate(None, 1).left(), Some(seconds(8)));
+    }
 
     #[test]
     fn times_are_formatted_as_rfc_3339() {

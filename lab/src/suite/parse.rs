@@ -281,6 +281,11 @@ fn check_load(source: &Source, file: &File, scenarios: &[Scenario]) -> Result<()
     let is_http2 = |scenario: &Scenario| {
         matches!(file.load.protocol(scenario.exchange, 1), load::Protocol::Http2 { .. })
     };
+    if file.load.http2 && !scenarios.iter().any(is_http2) {
+        return Err(format!(
+            "{name}: error: [load]: `http2` does not apply to WebSocket scenarios"
+        ));
+    }
     if file.load.streams.is_some() && !scenarios.iter().any(is_http2) {
         return Err(format!(
             "{name}: error: [load]: `streams` needs `http2 = true` or a gRPC scenario"

@@ -37,6 +37,10 @@ use crate::validity;
 const SETTLE_STEP: Duration = Duration::from_millis(50);
 /// How long the backend may take to start listening.
 const BACKEND_READY: Duration = Duration::from_secs(20);
+/// The measured time that has enough samples of what processes use.
+const SAMPLED_US_MIN: u64 = 1_000_000;
+const SHORT: &str =
+    "the measured time was below 1 s, too short for CPU time and the checks of the machine";
 
 pub(crate) struct Runner<'r> {
     run: &'r Run,
@@ -235,6 +239,12 @@ impl<'r> Runner<'r> {
         count.map_or(Ok(()), |count| count.check(&load))?;
         let rate_per_s = load.get("throughput_per_s").and_then(Value::as_f64).unwrap_or(0.0);
         let found = sampler.finish(span.0, span.1, rate_per_s);
+        let is_echoed = self.backend.is_some();
+        let lost =
+            options.grpc_messages.filter(|_| is_echoed).and_then(|n| lost_messages(&load, n));
+        warnings.extend(lost.map(|text| validity::recorded("grpc-messages", &text)));
+        let short = (span.1.saturating_sub(span.0) < SAMPLED_US_MIN).then_some(SHORT);
+        warnings.extend(short.map(|text| validity::recorded("short", text)));
         let gc_log = self.target.as_ref().and_then(|kept| kept.running.gc_log.clone());
         Ok(Ok(Measured {
             load,
@@ -612,6 +622,15 @@ impl<'r> Runner<'r> {
     }
 }
 
+/// The messages that successful gRPC calls lack, if each is to get as many as it sent.
+fn lost_messages(load: &Value, each: usize) -> Option<String> {
+    let figure = |name| load.get(name).and_then(Value::as_u64).unwrap_or_default();
+    let calls = figure("requests").saturating_sub(figure("errors"));
+    let (sent, got) = (calls.saturating_mul(each as u64), figure("messages_received"));
+    let text = || format!("{calls} successful calls sent {sent} messages and received only {got}");
+    (got < sent).then(text)
+}
+
 /// Runs `work` on the generator's CPUs.
 fn on_generator<T>(suite: &Suite, work: impl FnOnce() -> T) -> Result<T, String> {
     let wanted = suite.cores.generator.as_ref().and_then(|text| cores::parse(text.get_ref()).ok());
@@ -663,6 +682,26 @@ fn recorded_shape(shape: &load::Shape, users: u32) -> RecordedShape {
         }
         load::Shape::Stages { ref stages } => {
             RecordedShape::Stages { stages: stages.to_string(), rate_per_s: stages.rate_per_s() }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::lost_messages;
+
+    #[test]
+    fn successful_calls_receive_as_many_messages_as_they_sent() {
+        let load = |errors: u64, received: u64| {
+            let requests = 10;
+            json!({"requests": requests, "errors": errors, "messages_received": received})
+        };
+        for (errors, received, is_lost) in
+            [(0, 30, false), (0, 29, true), (1, 27, false), (10, 0, false)]
+        {
+            assert_eq!(lost_messages(&load(errors, received), 3).is_some(), is_lost, "{received}");
         }
     }
 }

@@ -112,6 +112,8 @@ pub const RECORDED: &[(&str, Severity, &[Figures])] = &[
     // The target may have had more than it was to have.
     ("limits", Severity::Error, SPEED),
     ("backend-alone", Severity::Warning, SPEED),
+    ("grpc-messages", Severity::Error, ALL),
+    ("short", Severity::Warning, &[Cpu]),
     ("gc-log", Severity::Note, &[]),
 ];
 

@@ -256,6 +256,9 @@ impl Enrich {
                 (None, Piece::Xml(documents)) => {
                     message.body.replace_payload(all_written(&documents, budget)?, budget)
                 }
+                (None, Piece::Text(text)) if action == Action::Replace => {
+                    message.body.replace(Format::Text, text.as_bytes().to_vec(), budget)
+                }
                 (None, _) => Err(fail("there is no XML in the body".to_owned())),
             },
         }
@@ -330,8 +333,24 @@ impl Holder {
     }
 }
 
-/// The nodes that `expression` selects in the body, or else in the property of the first.
+/// The nodes that `expression` selects in the body, or else in the property of the first, which [`Holder::edit`] edits.
 fn selected(
+    expression: &Expression,
+    scene: &Scene<'_>,
+    message: &mut Message,
+) -> Result<(Holder, Vec<NodeId>), Failure> {
+    let (holder, nodes) = select(expression, scene, message)?;
+    if let (Holder::Property(..), Some(first)) = (&holder, nodes.first())
+        && let Some(document) = holder.edit(message, scene.budget)?
+        && document.node(*first).is_none()
+    {
+        // Other messages have the property too; the copy has node ids of its own.
+        return select(expression, scene, message);
+    }
+    Ok((holder, nodes))
+}
+
+fn select(
     expression: &Expression,
     scene: &Scene<'_>,
     message: &Message,
@@ -651,6 +670,21 @@ fn nodes(compiler: &mut Compiler, at: &Element<'_>, path: &str) -> Option<Expres
     Some(path)
 }
 
+/// Whether `source` is a call of `get-property`, without a path behind it.
+fn is_property(source: &str) -> bool {
+    let Some(arguments) = source.trim().strip_prefix("get-property(") else { return false };
+    let mut quote = None;
+    let end = arguments.find(|next| {
+        match quote {
+            None if matches!(next, '\'' | '"') => quote = Some(next),
+            Some(of) if next == of => quote = None,
+            None | Some(_) => {}
+        }
+        quote.is_none() && next == ')'
+    });
+    end.is_some_and(|end| end + 1 == arguments.len())
+}
+
 /// The property of `get-property('name')` or `get-property('scope', 'name')`.
 fn property_named(compiler: &mut Compiler, to: &Element<'_>, source: &str) -> Option<Target> {
     let literals: Vec<_> = source.split(['\'', '"']).skip(1).step_by(2).collect();
@@ -674,7 +708,7 @@ fn target(compiler: &mut Compiler, to: &Element<'_>, action: Action) -> Option<T
         "custom" => {
             let source = to.required(compiler, "xpath")?;
             match json_target::paths(compiler, to, source, action == Action::Remove)? {
-                _ if source.starts_with("get-property(") => property_named(compiler, to, source)?,
+                _ if is_property(source) => property_named(compiler, to, source)?,
                 paths if paths.is_empty() => Target::Custom(nodes(compiler, to, source)?),
                 paths => Target::Json(paths),
             }

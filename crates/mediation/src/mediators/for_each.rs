@@ -76,8 +76,12 @@ impl Mediator for ForEach {
         let mut parts = Vec::new();
         for (number, mut item) in plain(items, scene, message)?.into_iter().enumerate() {
             if let Kind::Collection { counter: Some(name), .. } = &self.kind {
-                let value = PropertyValue::Integer(i64::try_from(number).unwrap_or(i64::MAX));
-                item.set(PropertyScope::Variable, name, value, scene.budget)?;
+                item.set(
+                    PropertyScope::Variable,
+                    name,
+                    PropertyValue::count(number),
+                    scene.budget,
+                )?;
             }
             parts.push(Part { message: item, sequence: Some(self.sequence), to: None });
         }
@@ -101,18 +105,40 @@ impl Mediator for ForEach {
         match &self.output {
             Output::None => {}
             Output::Results(results) => results.store(scene, message, parts)?,
-            Output::Original { variable } => match Items::select(&self.items, scene, message)? {
-                Items::Xml(items) => {
-                    let places = items.into_iter().map(|(node, _)| node).collect();
-                    replace_nodes(scene, message, places, parts)?;
+            Output::Original { variable } => {
+                // With the properties that it selected the items with.
+                let items = Items::select(&self.items, scene, message)?;
+                self.continue_as_last(&parts, scene, message)?;
+                match items {
+                    Items::Xml(items) => {
+                        let places = items.into_iter().map(|(node, _)| node).collect();
+                        replace_nodes(scene, message, places, parts)?;
+                    }
+                    Items::Json(items, place) => {
+                        let array = array(scene, items, parts)?;
+                        replace_array(scene, message, &array, place, variable.as_deref())?;
+                    }
                 }
-                Items::Json(items, place) => {
-                    let array = array(scene, items, parts)?;
-                    replace_array(scene, message, &array, place, variable.as_deref())?;
-                }
-            },
+            }
         }
         Ok(Next::Continue)
+    }
+}
+
+impl ForEach {
+    /// The message continues with the head and the properties of the last item.
+    fn continue_as_last(
+        &self,
+        parts: &[Option<Message>],
+        scene: &Scene<'_>,
+        message: &mut Message,
+    ) -> Result<(), Failure> {
+        let Kind::Expression { counter, .. } = &self.kind else { return Ok(()) };
+        if let Some(last) = parts.iter().flatten().next_back() {
+            message.continue_as(last, scene.budget)?;
+        }
+        let count = PropertyValue::count(parts.len());
+        message.set(PropertyScope::Synapse, counter, count, scene.budget)
     }
 }
 

@@ -106,15 +106,13 @@ impl Name {
                 && block.namespace() == &*self.namespace
         };
         let header = message.body.envelope(budget)?.and_then(soap::header);
-        let blocks = header.into_iter().flat_map(Node::children).filter(is_it);
-        let blocks: Vec<_> = blocks.map(Node::id).collect();
-        if blocks.is_empty() {
+        if !header.is_some_and(|header| header.children().any(|block| is_it(&block))) {
             return Ok(());
         }
-        if let Some((document, _)) = message.body.edit_header(budget)? {
-            for block in blocks {
-                document.detach(block)?;
-            }
+        let Some((document, header)) = message.body.edit_header(budget)? else { return Ok(()) };
+        let blocks = document.node(header).into_iter().flat_map(Node::children).filter(is_it);
+        for block in blocks.map(Node::id).collect::<Vec<_>>() {
+            document.detach(block)?;
         }
         Ok(())
     }

@@ -86,7 +86,7 @@ pub const MEDIATORS: &[Row] = &[
     Row { element: "fastXSLT",          compile: xslt::compile,               about: "transforms the payload by a stylesheet", attributes: "as `xslt`", differs: "" },
     Row { element: "filter",            compile: filter::compile,             about: "runs one of two branches, by an expression or a pattern", attributes: "`xpath`, or `source` and `regex`; `then`, `else`", differs: "" },
     Row { element: "foreach",           compile: for_each::compile,         about: "runs a sequence on each item of the body, and puts the results in their places", attributes: "`id`, `expression`, `sequence`; or `collection`, `parallel-execution`, `update-original`, `target-variable`, `counter-variable`, `result-content-type`, `result-enclosing-element`, `continue-without-aggregation`; `sequence`", differs: "The sequence may send and call. An item that is dropped stays as it was, and the loop goes on. `FOREACH_ORIGINAL_MESSAGE` is set if an artefact mentions it. `continueLoopOnFailure` is rejected." },
-    Row { element: "header",            compile: header::compile,             about: "sets or removes a header", attributes: "`name`, `value` or `expression`, `action`, `scope`; header blocks as children", differs: "`To`, `Action` and the like are properties." },
+    Row { element: "header",            compile: header::compile,             about: "sets or removes a header", attributes: "`name`, `value` or `expression`, `action`, `scope`; header blocks as children", differs: "`To`, `From`, `Action`, `FaultTo`, `ReplyTo`, `MessageID` and `RelatesTo` are properties." },
     Row { element: "in",                compile: flow::request_only,          about: "runs its mediators on requests only", attributes: "", differs: "" },
     Row { element: "iterate",           compile: iterate::compile,          about: "sends each element or array item to a target", attributes: "`id`, `expression`, `attachPath`, `preservePayload`, `continueParent`, `sequential`; `target`", differs: "With `sequential`, the next item starts when the last one is done or was sent by `send`." },
     Row { element: "jsontransform",     compile: json_transform::compile,     about: "makes the payload JSON with the types that a JSON Schema says", attributes: "`schema`; `property`", differs: "Of the properties, `synapse.commons.json.output.autoPrimitive` alone. The result must conform to the whole schema; types are those of `properties`, `additionalProperties` and `items`, and `$ref` is not followed for them. `make run` builds without it." },
@@ -146,7 +146,8 @@ The `key` of `sequence`, `xslt`, `schema` and `format`, `schema` of `jsontransfo
 expression in braces.
 
 JSON and XML bodies can be read by XPath, JSONPath and Synapse expressions alike: the other view is made when it is
-needed. What no mediator edits is sent on byte for byte.
+needed. What no mediator edits is sent on byte for byte. A SOAP fault in an envelope that is sent as the other version
+of SOAP is converted: the second part of a dotted code, `Subcode`, and each `Text` but the first are lost.
 
 ## Mediators
 

@@ -376,8 +376,10 @@ impl Body {
             if Arc::strong_count(header) > 1 {
                 budget.charge_memory(header.heap_bytes())?;
             }
+            let header = Arc::make_mut(header);
+            // A copy has node ids of its own.
             let root = header.element().map(xml::Node::id);
-            return Ok(root.map(|root| (Arc::make_mut(header), root)));
+            return Ok(root.map(|root| (header, root)));
         }
         let Some(document) = self.xml(budget)? else { return Ok(None) };
         let Some(body) = soap::part(document, "Body") else { return Ok(None) };

@@ -38,6 +38,8 @@ impl Fault<'static> {
         markup::charge_copy(element, budget)?;
         let code = text(["faultcode", "Code"], "Value");
         let code = code.rsplit(':').next().unwrap_or_default();
+        // SOAP 1.1 refines them by dots, as in `Client.Authentication`.
+        let code = code.split('.').next().unwrap_or_default();
         let code = match (code, namespace) {
             ("VersionMismatch" | "MustUnderstand", _) => code,
             ("Client", soap::SOAP12) => "Sender",

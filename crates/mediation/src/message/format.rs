@@ -102,16 +102,28 @@ impl Format {
 
 /// A parameter of a content type, such as `boundary`, without quotes.
 pub(crate) fn parameter<'c>(content_type: &'c str, name: &str) -> Option<&'c str> {
-    let mut rest = content_type;
-    loop {
-        (_, rest) = split_once(rest, b';')?;
-        let (parameter, _) = split_once(rest, b';').unwrap_or((rest, ""));
-        if let Some((known, value)) = split_once(parameter, b'=')
-            && known.trim_ascii().eq_ignore_ascii_case(name)
-        {
-            return Some(value.trim_ascii().trim_matches('"'));
-        }
-    }
+    parts(content_type).skip(1).find_map(|parameter| {
+        let (known, value) = split_once(parameter, b'=')?;
+        let is_it = known.trim_ascii().eq_ignore_ascii_case(name);
+        is_it.then(|| value.trim_ascii().trim_matches('"'))
+    })
+}
+
+/// A content type and its parameters, split at semicolons outside of quotes. Source: RFC 9110, 5.6.4 and 5.6.6.
+pub(crate) fn parts(content_type: &str) -> impl Iterator<Item = &str> {
+    let mut rest = Some(content_type);
+    std::iter::from_fn(move || {
+        let text = rest?;
+        let (mut is_quoted, mut is_escaped) = (false, false);
+        let end = text.bytes().position(|byte| {
+            let is_end = byte == b';' && !is_quoted;
+            is_quoted ^= byte == b'"' && !is_escaped;
+            is_escaped = byte == b'\\' && is_quoted && !is_escaped;
+            is_end
+        });
+        rest = end.and_then(|end| text.get(end + 1..));
+        text.get(..end.unwrap_or(text.len()))
+    })
 }
 
 /// As [`str::split_once`], which takes several times as long on a few bytes.

@@ -318,11 +318,11 @@ impl Message {
         if self.body.format() != Format::Soap12 {
             return self.set_field("SOAPAction", &format!("\"{action}\""));
         }
-        let field = self.head.field(CONTENT_TYPE).unwrap_or_default();
+        let Some(field) = self.head.field(CONTENT_TYPE) else { return Ok(()) };
         let is_action = |part: &&str| {
             part.split('=').next().is_some_and(|name| name.trim().eq_ignore_ascii_case("action"))
         };
-        let mut parts: Vec<_> = field.split(';').filter(|part| !is_action(part)).collect();
+        let mut parts: Vec<_> = format::parts(&field).filter(|part| !is_action(part)).collect();
         let action = format!(" action=\"{action}\"");
         parts.push(&action);
         let field = parts.join(";");

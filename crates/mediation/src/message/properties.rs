@@ -28,6 +28,10 @@ impl PropertyValue {
         Self::Text(text.into())
     }
 
+    pub(crate) fn count(number: usize) -> Self {
+        Self::Integer(i64::try_from(number).unwrap_or(i64::MAX))
+    }
+
     /// As text: XML and JSON are written.
     #[must_use]
     pub fn text(&self) -> Cow<'_, str> {

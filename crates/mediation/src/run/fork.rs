@@ -18,6 +18,8 @@ pub(super) struct Gather {
     /// Those that have not started.
     queue: VecDeque<(usize, Part)>,
     results: Vec<Option<Message>>,
+    /// The last one of those that arrived.
+    last: Option<usize>,
     /// Those that have not ended.
     open: usize,
     enough: usize,
@@ -27,19 +29,17 @@ pub(super) struct Gather {
 }
 
 impl Gather {
-    /// Hands the head and the properties of the message so far on to the next part, or to `parent` at the end.
+    /// Hands the head and the properties of the message so far on to the next part.
     fn hand_on(
         &self,
         (number, to): (usize, &mut Message),
-        parent: Option<&Message>,
+        parent: &Message,
         budget: &Budget,
     ) -> Result<(), Failure> {
         let Some(counter) = &self.counter else { return Ok(()) };
-        if let Some(before) = self.results.iter().flatten().next_back().or(parent) {
-            to.continue_as(before, budget)?;
-        }
-        let number = PropertyValue::Integer(i64::try_from(number).unwrap_or(i64::MAX));
-        to.set(PropertyScope::Synapse, counter, number, budget)
+        let last = self.last.and_then(|last| self.results.get(last)?.as_ref());
+        to.continue_as(last.unwrap_or(parent), budget)?;
+        to.set(PropertyScope::Synapse, counter, PropertyValue::count(number), budget)
     }
 }
 
@@ -138,6 +138,7 @@ impl Run {
             at,
             queue: scatter.parts.into_iter().enumerate().collect(),
             results: (0..total).map(|_| None).collect(),
+            last: None,
             open: total,
             enough: scatter.enough.unwrap_or(total).min(total),
             timer,
@@ -146,7 +147,7 @@ impl Run {
         let at_once = if scatter.parallel { total } else { 1 };
         for (index, mut part) in gather.queue.drain(..at_once).collect::<Vec<_>>() {
             let next = (index, &mut part.message);
-            if let Err(failure) = gather.hand_on(next, Some(&branch.message), &self.budget) {
+            if let Err(failure) = gather.hand_on(next, &branch.message, &self.budget) {
                 return Turn::Failed(branch, failure);
             }
             let mut child =
@@ -210,6 +211,7 @@ impl Run {
         gather.open = gather.open.saturating_sub(1);
         if result.is_some() {
             gather.enough = gather.enough.saturating_sub(1);
+            gather.last = Some(part);
         }
         if let Some(slot) = gather.results.get_mut(part) {
             *slot = result;
@@ -222,7 +224,7 @@ impl Run {
         let program = std::sync::Arc::clone(&self.program);
         let Some(parent) = self.branches.remove(&parent) else { return };
         let next = (index, &mut part.message);
-        if let Err(failure) = gather.hand_on(next, Some(&parent.message), &self.budget) {
+        if let Err(failure) = gather.hand_on(next, &parent.message, &self.budget) {
             self.branches.insert(parent.id, parent);
             return self.gather_failed(id, failure);
         }
@@ -237,13 +239,8 @@ impl Run {
     pub(super) fn gathered(&mut self, id: u32) {
         let Some(gather) = self.cancel(id) else { return };
         let Some(parent) = self.branches.get_mut(&gather.parent) else { return };
-        let total = gather.results.len();
-        if let Err(failure) = gather.hand_on((total, &mut parent.message), None, &self.budget) {
-            parent.answer = Some((AskId(0), Answer::Failed(failure, None)));
-        } else {
-            parent.wait = Wait::Nothing;
-            parent.joined = Some((gather.at, gather.results));
-        }
+        parent.wait = Wait::Nothing;
+        parent.joined = Some((gather.at, gather.results));
         self.ready.push_back(gather.parent);
     }
 

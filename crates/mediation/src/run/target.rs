@@ -150,7 +150,7 @@ impl Target {
     }
 }
 
-/// What the message says of the longest wait; what is no number counts as absent. Source: Synapse's
+/// The timeout that an expression of the endpoint has; a value that is not a number is ignored. Source: Synapse's
 /// `EndpointDefinition.evaluateDynamicEndpointTimeout`.
 fn timeout(
     endpoint: &Endpoint,

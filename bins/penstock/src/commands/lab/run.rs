@@ -141,7 +141,10 @@ impl Screen {
     fn show(&mut self, event: &Event<'_>) {
         match event {
             Event::Plan { cases, done, not_served, left } => {
-                let mut text = format!("{}, about {}", counted(*cases, "case"), span(*left));
+                let mut text = counted(*cases, "case");
+                if let Some(left) = left {
+                    text.push_str(&format!(", about {}", span(*left)));
+                }
                 if *not_served > 0 {
                     text.push_str(&format!("; {not_served} not served by their target"));
                 }
@@ -153,8 +156,9 @@ impl Screen {
             Event::Begin { case, number, cases, left } => {
                 self.number = format!("[{number}/{cases}]");
                 self.case = format!("{}/{}", case.id, case.repetition);
-                let left = span(*left);
-                self.live.show(&format!("{} about {left} left, {}", self.number, self.case));
+                let left = left.map(|left| format!(" about {} left,", span(left)));
+                let left = left.unwrap_or_default();
+                self.live.show(&format!("{}{left} {}", self.number, self.case));
             }
             Event::Load(progress) => {
                 self.live.show(&format!("{} {progress}", self.number));
