@@ -165,4 +165,18 @@ mod tests {
         assert_eq!(swept.id, "forward/nginx_workers=1/1_users/50B/0ms_sleep");
         assert_eq!(settings(&suite, swept).get("workers").map(String::as_str), Some("1"));
     }
+
+    #[test]
+    fn a_target_may_lengthen_the_warm_up() {
+        for (warm_up, nginx_s, synapse_s) in [("1s", 1, 15), ("20s", 20, 20)] {
+            let text = SUITE.replace("'backend'", "'synapse'").replacen(
+                "'1s'",
+                &format!("'{warm_up}'"),
+                1,
+            );
+            let suite = Suite::from_source(Source { name: "a.toml".into(), text }).unwrap();
+            let of = |target| suite.warm_up(suite.target(target).unwrap()).as_secs();
+            assert_eq!((of("nginx"), of("synapse")), (nginx_s, synapse_s), "{warm_up}");
+        }
+    }
 }

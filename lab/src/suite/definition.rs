@@ -78,7 +78,7 @@ pub enum Restart {
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Time {
-    /// Warm-up before the measured time.
+    /// Warm-up before the measured time; targets may need a longer one.
     #[serde(deserialize_with = "duration::deserialize")]
     pub warm_up: Duration,
     /// The measured time; zero with `requests`.
@@ -287,6 +287,11 @@ impl Suite {
 
     pub(crate) fn target(&self, name: &str) -> Option<&Target> {
         self.targets.iter().find(|target| target.name == name)
+    }
+
+    /// The warm-up of this target's cases.
+    pub(crate) fn warm_up(&self, target: &Target) -> Duration {
+        self.time.warm_up.max(target.warm_up)
     }
 }
 

@@ -141,7 +141,9 @@ pub fn run(
             summary.interrupted = true;
             break;
         };
-        estimate.over(&found, Duration::from_micros(clock.now_us().saturating_sub(began_us)));
+        if let Some(planned) = planned(suite, case) {
+            estimate.over(planned, Duration::from_micros(clock.now_us().saturating_sub(began_us)));
+        }
         summary.count(&found);
         on_event(&Event::End(&found));
         if run.stop.is_stopped() && number < cases {
@@ -190,9 +192,16 @@ impl Summary {
 
 const FIRST_OVERHEAD: Duration = Duration::from_millis(500);
 
-/// Estimates the remaining time: the measured time, plus the average overhead of the cases so far.
+/// Warm-up and measured time of a case; `None` if its target does not serve its scenario.
+fn planned(suite: &Suite, case: &Case) -> Option<Duration> {
+    let (target, scenario) = suite.target(&case.target).zip(suite.scenario(&case.scenario))?;
+    let is_served = runner::not_served(suite, target, scenario).is_none();
+    is_served.then(|| suite.warm_up(target) + suite.time.measure)
+}
+
+/// Estimates the remaining time: what is planned, plus the average overhead of the cases so far.
 struct Estimate {
-    each: Duration,
+    planned: Duration,
     to_measure: usize,
     overhead: Duration,
     /// Assumed for the first case; a number of requests may take any time.
@@ -202,33 +211,25 @@ struct Estimate {
 
 impl Estimate {
     fn new(suite: &Suite, to_do: &[Case]) -> Self {
-        let serves = |case: &&Case| {
-            let both = suite.target(&case.target).zip(suite.scenario(&case.scenario));
-            both.is_some_and(|(target, scenario)| {
-                runner::not_served(suite, target, scenario).is_none()
-            })
-        };
-        let to_measure = to_do.iter().filter(serves).count();
-        let each = suite.time.warm_up + suite.time.measure;
+        let served = || to_do.iter().filter_map(|case| planned(suite, case));
         let first_overhead = suite.time.requests.is_none().then_some(FIRST_OVERHEAD);
-        Self { each, to_measure, overhead: Duration::ZERO, first_overhead, over: 0 }
+        let (planned, to_measure) = (served().sum(), served().count());
+        Self { planned, to_measure, overhead: Duration::ZERO, first_overhead, over: 0 }
     }
 
     /// `None`: not known yet.
     fn left(&self) -> Option<Duration> {
-        let each = self.each + self.overhead.checked_div(self.over).or(self.first_overhead)?;
-        Some(each.saturating_mul(u32::try_from(self.to_measure).unwrap_or(u32::MAX)))
+        let overhead = self.overhead.checked_div(self.over).or(self.first_overhead)?;
+        let cases = u32::try_from(self.to_measure).unwrap_or(u32::MAX);
+        Some(self.planned.saturating_add(overhead.saturating_mul(cases)))
     }
 
-    fn over(&mut self, found: &CaseResult, took: Duration) {
-        match found.state {
-            State::NotServed => {}
-            State::Measured | State::Failed => {
-                self.to_measure = self.to_measure.saturating_sub(1);
-                self.over += 1;
-                self.overhead += took.saturating_sub(self.each);
-            }
-        }
+    /// A case that was planned to take `planned` has ended after `took`.
+    fn over(&mut self, planned: Duration, took: Duration) {
+        self.planned = self.planned.saturating_sub(planned);
+        self.to_measure = self.to_measure.saturating_sub(1);
+        self.over += 1;
+        self.overhead += took.saturating_sub(planned);
     }
 }
 
@@ -251,7 +252,7 @@ mod tests {
     fn the_time_that_a_number_of_requests_takes_is_known_after_the_first_case() {
         let seconds = Duration::from_secs;
         let estimate = |first_overhead, over| Estimate {
-            each: seconds(1),
+            planned: seconds(2),
             to_measure: 2,
             overhead: seconds(3),
             first_overhead,

@@ -220,6 +220,7 @@ impl<'r> Runner<'r> {
         let options = Options {
             recordings,
             shape: suite.load.shape.clone(),
+            warm_up: suite.warm_up(target),
             connection_per_request: suite.load.connection_per_request,
             target_pids: watched.target.pids.clone(),
             ..self.options(case, scenario, url)?

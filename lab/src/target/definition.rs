@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use serde::Deserialize;
 use toml::Spanned;
@@ -9,7 +10,7 @@ use toml::Spanned;
 use super::process::exists;
 use super::template;
 use crate::suite::definition::SettingValue;
-use crate::suite::source::Source;
+use crate::suite::source::{Source, duration};
 
 /// The targets shipped with the lab, by name.
 #[rustfmt::skip]
@@ -51,6 +52,8 @@ pub struct Target {
     pub version: Vec<String>,
     /// The garbage collector log of a JVM, in its process's folder.
     pub gc_log: Option<String>,
+    /// The shortest warm-up; longer than the suite's for a JIT, or zero.
+    pub warm_up: Duration,
     pub change: Option<Change>,
     names_backend: bool,
     pub source: Source,
@@ -78,6 +81,8 @@ struct File {
     version: Vec<String>,
     #[serde(default)]
     gc_log: Option<String>,
+    #[serde(default, deserialize_with = "duration::deserialize")]
+    warm_up: Duration,
     #[serde(default)]
     change: Option<Change>,
 }
@@ -275,6 +280,7 @@ impl Target {
             processes: file.process,
             version: file.version,
             gc_log: file.gc_log,
+            warm_up: file.warm_up,
             change: file.change,
             names_backend,
             source,
