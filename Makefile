@@ -21,10 +21,11 @@ IMAGE = $(TARGET_DIR)/packages/penstock-$(VERSION)-$(ARCH).oci.tar
 # Inputs per fuzz target in `make test`, always the same; seconds per fuzz target in `make fuzz`.
 FUZZ_RUNS ?= 5000
 SECONDS_EACH ?= 60
-# Parts of `make test` that can be left out, for machines without valgrind, a browser, PostgreSQL, Redis or Maven.
+# Parts of `make test` that can be left out, for machines without valgrind, a browser, PostgreSQL, MariaDB, Redis or Maven.
 INSTRUCTIONS ?= yes
 BROWSER ?= yes
 POSTGRES ?= yes
+MARIADB ?= yes
 REDIS ?= yes
 # With npm, Python, Go and their registries: OAUTH_CLIENTS=yes.
 OAUTH_CLIENTS ?= no
@@ -82,6 +83,7 @@ test: test-needs ## all checks and tests, with fixed random seeds; CI runs this
 	  "instruction counts" "$(call unless-no,INSTRUCTIONS,cargo xtask instructions)" \
 	  "report in a browser" "$(call unless-no,BROWSER,cargo test --workspace --test browser -- --ignored)" \
 	  "PostgreSQL" "$(call unless-no,POSTGRES,cargo test --workspace --test identity -- --ignored postgresql)" \
+	  "MariaDB" "$(call unless-no,MARIADB,cargo test --workspace --test identity -- --ignored mariadb)" \
 	  "Redis" "$(call unless-no,REDIS,cargo test --workspace --test journeys -- --ignored redis)" \
 	  "OAuth clients" "$(call unless-no,OAUTH_CLIENTS,cargo test --workspace --test identity -- --ignored oauth_clients)" \
 	  "results in JMeter" "$(call unless-no,JMETER,cargo test --workspace --test jmeter -- --ignored)" \
@@ -168,6 +170,9 @@ test-needs: build-needs
 ifneq ($(POSTGRES),no)
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || { echo >&2 "missing: PostgreSQL. On Debian: \
 	apt-get install postgresql (or: make test POSTGRES=no)"; exit 1; }
+endif
+ifneq ($(MARIADB),no)
+	@$(call need,mariadb-install-db,apt-get install mariadb-server-core mariadb-client-core (or: make test MARIADB=no))
 endif
 ifneq ($(REDIS),no)
 	@$(call need,redis-server,apt-get install redis-server (or: make test REDIS=no))

@@ -169,8 +169,8 @@ fn after_a_gap_all_applications_are_transferred_and_removed_ones_end() {
     assert_eq!(fetch(&process, &of_removed).status, 200);
     // As if the database was restored from a backup before the second application.
     let stopped = manager.stop();
-    stopped.sqlite("DELETE FROM applications WHERE name = 'removed'");
-    stopped.sqlite("UPDATE revisions SET last = (SELECT MAX(revision) FROM applications)");
+    stopped.sql("DELETE FROM applications WHERE name = 'removed'");
+    stopped.sql("UPDATE revisions SET last = (SELECT MAX(revision) FROM applications)");
     let _manager = stopped.start();
     wait_for(&process, &of_removed, "403 900908");
     assert_eq!(fetch(&process, &of_kept).status, 200);
@@ -271,7 +271,7 @@ fn a_gateway_gets_what_changed_since_and_everything_after_a_gap() {
     assert_eq!(names(&changes(&manager, &after)), "b a");
     send(&manager, "DELETE", "a", &json!({}));
     // It is forgotten that there was one.
-    manager.sqlite("UPDATE applications SET removed_s = 1 WHERE removed_s > 0");
+    manager.sql("UPDATE applications SET removed_s = 1 WHERE removed_s > 0");
     let manager = manager.restart();
     assert_ne!(changes(&manager, "?after=0")["start"], all["start"]);
     let begun = Instant::now();

@@ -157,7 +157,10 @@ fn no_secret_is_written_to_the_database_or_the_log() {
             written.push((name, std::fs::read(file.path()).unwrap()));
         }
     }
-    assert!(written.len() >= 2, "the database and the log");
+    if written.len() == 1 {
+        let tables = "SELECT * FROM users; SELECT * FROM clients; SELECT * FROM tokens;";
+        written.push(("the tables".to_owned(), manager.sql(tables).into_bytes()));
+    }
     for (place, bytes) in &written {
         for secret in secrets.iter().flat_map(|secret| spellings(&id, secret)) {
             let found = bytes.windows(secret.len()).any(|window| window == secret.as_bytes());
@@ -179,11 +182,21 @@ fn spellings(id: &str, secret: &str) -> Vec<String> {
 #[test]
 fn the_database_is_readable_by_its_owner_only() {
     use std::os::unix::fs::PermissionsExt;
-    let manager = KeyManager::start();
+    let manager = KeyManager::on_sqlite();
     for name in ["penstock.db", "penstock.db-wal", "data/oauth.key"] {
         let mode = std::fs::metadata(manager.files.path(name)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "{name}");
     }
+}
+
+/// Inserts more rows than a client may have into `table`.
+fn insert(manager: &KeyManager, table: &str, row: impl Fn(u32) -> String) {
+    let thousand = |number: u32| {
+        let rows = (0..1_000).map(|i| format!("({})", row(number * 1_000 + i)));
+        format!("INSERT INTO {table} VALUES {};\n", rows.collect::<Vec<_>>().join(", "))
+    };
+    let statements: String = (0..=100).map(thousand).collect();
+    manager.sql(&format!("BEGIN;\n{statements}COMMIT;\n"));
 }
 
 #[test]
@@ -191,12 +204,10 @@ fn a_client_with_too_many_tokens_gets_no_more_and_others_do() {
     let manager = KeyManager::start();
     let opaque = json!({ "tokenType": "OAUTH" });
     let [full, other] = ["a", "b"].map(|name| manager.register(name, opaque.clone()));
-    manager.sqlite(&format!(
-        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n \
-         WHERE i <= 100000) INSERT INTO tokens SELECT 'hash' || i, 'access', 'f', '{}', 's', 'x', \
-         0, 9000000000, 0 FROM n",
-        full.0
-    ));
+    let columns = "hash, kind, family, client, subject, scope, issued_s, expires_s, spent";
+    insert(&manager, &format!("tokens ({columns})"), |i| {
+        format!("'hash{i}', 'access', 'f', '{}', 's', 'x', 0, 9000000000, 0", full.0)
+    });
     // Tokens are counted soon after the start.
     let manager = manager.restart();
     let token = |(id, secret): &(String, String)| {
@@ -217,11 +228,9 @@ fn a_client_with_too_many_revocations_may_not_add_more_and_others_may() {
         issued["access_token"].as_str().unwrap().to_owned()
     };
     let token = issue(&manager, &other);
-    manager.sqlite(&format!(
-        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i <= 100000) \
-         INSERT INTO revoked (jti, client, expires_s) SELECT 'jti' || i, '{}', 9000000000 FROM n",
-        full.0
-    ));
+    insert(&manager, "revoked (jti, client, expires_s)", |i| {
+        format!("'jti{i}', '{}', 9000000000", full.0)
+    });
     let manager = manager.restart();
     let revoke = |(id, secret): &(String, String), token: &str| {
         manager.post("/oauth2/revoke", Some((id, secret)), &format!("token={token}")).status

@@ -5,13 +5,13 @@ use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
 use harness::{Client, Files, Identity, Response, Upstream};
 use serde_json::{Value, json};
 
-use crate::key_manager::{CONTROL, ISS, KeyManager, PASSWORD, error, success};
+use crate::key_manager::{ISS, KeyManager, PASSWORD, control, error, success};
 
 const DCR: &str = "/api/identity/oauth2/dcr/v1.1/register";
 
 /// A key manager for clients with certificates that `authority` issued, and with registered ones.
 fn manager(authority: &Identity) -> KeyManager {
-    let files = Files::new().toml(&format!("{CONTROL}client_ca = [\"ca.crt\"]\n"));
+    let files = Files::new().toml(&(control() + "client_ca = [\"ca.crt\"]\n"));
     files.write("ca.crt", &authority.cert_pem);
     KeyManager::of(files)
 }

@@ -144,9 +144,9 @@ fn a_code_is_kept_while_there_are_tokens_that_its_replay_revokes_and_no_longer()
     let issued = success(&app.exchange(&exchanged, VERIFIER));
     let unused = app.code();
     let codes = |manager: &KeyManager| {
-        manager.sqlite("SELECT COUNT(*) FROM codes").trim().parse::<u32>().unwrap()
+        manager.sql("SELECT COUNT(*) FROM codes").trim().parse::<u32>().unwrap()
     };
-    app.manager.sqlite("UPDATE codes SET expires_s = 1");
+    app.manager.sql("UPDATE codes SET expires_s = 1");
     assert_eq!(codes(&app.manager), 2);
     // The first thing after a start is to remove what has expired.
     let App { manager, id, secret } = app;

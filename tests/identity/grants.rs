@@ -42,7 +42,7 @@ fn device(manager: &KeyManager) -> (String, Value) {
 
 fn poll(manager: &KeyManager, id: &str, codes: &Value) -> Response {
     // Otherwise each poll but the first would have to wait.
-    manager.sqlite("UPDATE devices SET polled_s = 0");
+    manager.sql("UPDATE devices SET polled_s = 0");
     let form =
         format!("grant_type={DEVICE}&client_id={id}&device_code={}", text(codes, "device_code"));
     manager.post("/oauth2/token", None, &form)
@@ -99,7 +99,7 @@ fn a_device_that_is_denied_or_too_slow_gets_nothing() {
 
     let again = format!("client_id={id}");
     let codes = success(&manager.post("/oauth2/device_authorize", None, &again));
-    manager.sqlite("UPDATE devices SET expires_s = 1");
+    manager.sql("UPDATE devices SET expires_s = 1");
     assert_eq!(error(&poll(&manager, &id, &codes)), "400 expired_token");
     let form = format!("user_code={}{ALLOW}", text(&codes, "user_code"));
     assert_eq!(manager.post("/oauth2/device", None, &form).status, 400);

@@ -1,11 +1,15 @@
 //! A running `penstock control`, and requests to it.
 
 use std::net::SocketAddr;
+use std::process::Command;
+use std::sync::OnceLock;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use harness::{Client, Files, Process, Response};
+use harness::{Client, Files, Issuer, Process, Response};
 use serde_json::{Value, json};
+
+use crate::servers;
 
 pub(crate) const ISS: &str = "https://localhost:9443/oauth2/token";
 pub(crate) const PASSWORD: &str = "correct horse battery";
@@ -20,18 +24,37 @@ pub(crate) struct KeyManager {
     pub(crate) process: Process,
 }
 
+/// [`CONTROL`], with what a database server needs if the tests run on one.
+pub(crate) fn control() -> String {
+    let keys = if servers::given().is_some() { "keys = [\"key.pem\"]\n" } else { "" };
+    CONTROL.to_owned() + keys
+}
+
 impl KeyManager {
-    /// With SQLite, and [`PASSWORD`] for `admin`.
+    /// With [`PASSWORD`] for `admin`.
     pub(crate) fn start() -> Self {
         Self::with("")
     }
 
     /// With more keys of `[control]`, and sections.
     pub(crate) fn with(toml: &str) -> Self {
-        Self::of(Files::new().toml(&format!("{CONTROL}{toml}")))
+        Self::of(Files::new().toml(&(control() + toml)))
     }
 
-    pub(crate) fn of(files: Files) -> Self {
+    /// On SQLite, whatever the other tests run on.
+    pub(crate) fn on_sqlite() -> Self {
+        Self::of(Files::new().toml(&format!("{CONTROL}[store]\nurl = \"sqlite:penstock.db\"\n")))
+    }
+
+    pub(crate) fn of(mut files: Files) -> Self {
+        if let Some(server) = servers::given()
+            && !std::fs::read_to_string(files.configure()).unwrap().contains("[store]")
+        {
+            static KEY: OnceLock<String> = OnceLock::new();
+            files.write("key.pem", KEY.get_or_init(|| Issuer::rsa("key").pem));
+            let url = servers::create(&server);
+            files = files.toml(&format!("[store]\nurl = \"{url}\"\n"));
+        }
         files.write("password", PASSWORD);
         let process = run(&files);
         Self { files, process }
@@ -122,25 +145,29 @@ impl Stopped {
         KeyManager { files, process }
     }
 
-    pub(crate) fn sqlite(&self, statement: &str) -> String {
-        sqlite(&self.files, statement)
+    pub(crate) fn sql(&self, statements: &str) -> String {
+        sql(&self.files, statements)
     }
 }
 
-fn sqlite(files: &Files, statement: &str) -> String {
-    let output = std::process::Command::new("sqlite3")
-        .arg(files.path("penstock.db"))
-        .args([".timeout 60000", statement])
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
+fn sql(files: &Files, statements: &str) -> String {
+    let toml = std::fs::read_to_string(files.path("penstock.toml")).unwrap();
+    let url = toml.split_once("[store]\nurl = \"").and_then(|(_, rest)| rest.split('"').next());
+    let rows = match url.filter(|url| url.contains("://")) {
+        Some(url) => servers::sql(url, statements),
+        None => {
+            let mut command = Command::new("sqlite3");
+            command.args(["-bail", "-cmd", ".timeout 60000"]).arg(files.path("penstock.db"));
+            servers::run(command, statements)
+        }
+    };
+    rows.unwrap()
 }
 
 impl KeyManager {
     /// Changes or reads the database beside the running key manager.
-    pub(crate) fn sqlite(&self, statement: &str) -> String {
-        sqlite(&self.files, statement)
+    pub(crate) fn sql(&self, statements: &str) -> String {
+        sql(&self.files, statements)
     }
 
     /// Runs `penstock control` with more arguments, to its end.

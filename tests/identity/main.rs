@@ -6,16 +6,16 @@ mod applications;
 mod attacks;
 mod certificates;
 mod codes;
+mod databases;
 mod grants;
 mod key_manager;
 mod login;
 mod oauth_clients;
 mod openid;
-
 mod path;
-mod postgres;
 mod restarts;
 mod revocations;
+mod servers;
 mod tokens;
 mod trusted;
 mod users;

@@ -194,7 +194,7 @@ fn the_list_of_revoked_tokens_is_for_clients_and_has_hashes_only() {
     assert!(found["revision"].as_u64() > empty["revision"].as_u64());
     // A database that is restored does not repeat a number that gateways have seen.
     let manager = manager.restart();
-    manager.sqlite("UPDATE revisions SET last = 0");
+    manager.sql("UPDATE revisions SET last = 0");
     let manager = manager.restart();
     let response = manager.connect().fetch("GET /oauth2/revocations", &basic(Some(login)));
     assert!(success(&response)["revision"].as_u64() >= found["revision"].as_u64());

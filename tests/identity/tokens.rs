@@ -108,7 +108,7 @@ fn a_revoked_refresh_token_revokes_its_access_tokens() {
 
 #[test]
 fn keys_are_replaced_with_overlap() {
-    let manager = KeyManager::start();
+    let manager = KeyManager::on_sqlite();
     let (id, secret) = manager.register("a", json!({}));
     let login = (id.as_str(), secret.as_str());
     let issue = |manager: &KeyManager| {

@@ -3,14 +3,15 @@
 use harness::{CannedResponse, Files, Issuer, Upstream};
 use serde_json::{Value, json};
 
-use crate::key_manager::{CONTROL, ISS, KeyManager, basic, error, success};
+use crate::key_manager::{ISS, KeyManager, basic, control, error, success};
 
 const GRANT: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 
 fn manager(jwks: &str, issuer: &Issuer) -> KeyManager {
     let iss = issuer.iss();
     let files = Files::new().toml(&format!(
-        "{CONTROL}[[control.trusted_issuer]]\nname = \"partner\"\niss = \"{iss}\"\njwks = \"{jwks}\"\n"
+        "{}[[control.trusted_issuer]]\nname = \"partner\"\niss = \"{iss}\"\njwks = \"{jwks}\"\n",
+        control()
     ));
     files.write("partner.json", &issuer.jwks());
     KeyManager::of(files)
@@ -121,10 +122,10 @@ fn without_any_key_of_the_issuer_the_client_is_to_try_again() {
 fn a_user_who_could_be_one_of_a_trusted_issuer_prevents_the_start() {
     let manager = manager("partner.json", &Issuer::new("partner"));
     for name in ["partner", "partners/ann", "other/partner/ann"] {
-        manager.sqlite(&insert(name));
+        manager.sql(&insert(name));
     }
     let manager = manager.restart();
-    manager.sqlite(&insert("partner/ann"));
+    manager.sql(&insert("partner/ann"));
     let (code, output) = manager.command(&[]);
     assert_eq!(code, Some(1), "{output}");
     assert!(

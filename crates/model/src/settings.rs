@@ -381,8 +381,8 @@ impl WhenDown {
 pub enum StoreSettings {
     /// `sqlite:FILE`
     Sqlite(PathBuf),
-    /// `postgres://...`
-    Postgres(String),
+    /// The URL of a server that several instances can share: `postgres://...`, `mysql://...`
+    Server(String),
 }
 
 /// A URL is not printed, since it can hold a password.
@@ -390,7 +390,7 @@ impl std::fmt::Debug for StoreSettings {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Sqlite(file) => f.debug_tuple("Sqlite").field(file).finish(),
-            Self::Postgres(_) => f.write_str("Postgres(..)"),
+            Self::Server(_) => f.write_str("Server(..)"),
         }
     }
 }

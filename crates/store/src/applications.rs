@@ -5,7 +5,7 @@
 use futures_util::TryStreamExt;
 use sqlx::Row;
 
-use crate::database::{seconds, stored};
+use crate::database::{retried, seconds, stored};
 use crate::{Store, StoreError, limits};
 
 /// An application, or a tombstone of a removed one.
@@ -90,34 +90,37 @@ impl Store {
         document: &str,
         credentials: &[String],
     ) -> Result<Put, StoreError> {
-        let mut transaction = self.pool.begin().await?;
-        // First, since others then wait: none adds the same credential or name meanwhile.
-        let revision = self.take_revisions(&mut transaction, 1).await?;
-        let free = self.sql("DELETE FROM application_keys WHERE application = ?");
-        sqlx::query(free).bind(name).execute(&mut *transaction).await?;
-        for credential in credentials {
-            let owner = self.sql("SELECT application FROM application_keys WHERE credential = ?");
-            let owner = sqlx::query(owner).bind(credential.as_str());
-            if let Some(row) = owner.fetch_optional(&mut *transaction).await? {
-                return Ok(Put::Taken { credential: credential.clone(), by: row.try_get(0)? });
+        retried(|| async move {
+            let mut transaction = self.pool.begin().await?;
+            // First, since others then wait: none adds the same credential or name meanwhile.
+            let revision = self.take_revisions(&mut transaction, 1).await?;
+            let free = self.sql("DELETE FROM application_keys WHERE application = ?");
+            sqlx::query(free).bind(name).execute(&mut *transaction).await?;
+            for credential in credentials {
+                let owner = self.sql("SELECT application FROM application_keys WHERE credential = ?");
+                let owner = sqlx::query(owner).bind(credential.as_str());
+                if let Some(row) = owner.fetch_optional(&mut *transaction).await? {
+                    return Ok(Put::Taken { credential: credential.clone(), by: row.try_get(0)? });
+                }
+                let insert =
+                    self.sql("INSERT INTO application_keys (credential, application) VALUES (?, ?)");
+                let insert = sqlx::query(insert).bind(credential.as_str()).bind(name);
+                insert.execute(&mut *transaction).await?;
             }
-            let insert =
-                self.sql("INSERT INTO application_keys (credential, application) VALUES (?, ?)");
-            let insert = sqlx::query(insert).bind(credential.as_str()).bind(name);
-            insert.execute(&mut *transaction).await?;
-        }
-        let statements = [
-            "UPDATE applications SET document = ?, revision = ?, removed_s = 0 WHERE name = ?",
-            "INSERT INTO applications (document, revision, name, removed_s) VALUES (?, ?, ?, 0)",
-        ];
-        for statement in statements {
-            let query = sqlx::query(self.sql(statement)).bind(document).bind(revision).bind(name);
-            if query.execute(&mut *transaction).await?.rows_affected() > 0 {
-                break;
+            let statements = [
+                "UPDATE applications SET document = ?, revision = ?, removed_s = 0 WHERE name = ?",
+                "INSERT INTO applications (document, revision, name, removed_s) VALUES (?, ?, ?, 0)",
+            ];
+            for statement in statements {
+                let query = sqlx::query(self.sql(statement)).bind(document).bind(revision).bind(name);
+                if query.execute(&mut *transaction).await?.rows_affected() > 0 {
+                    break;
+                }
             }
-        }
-        transaction.commit().await?;
-        Ok(Put::Done)
+            transaction.commit().await?;
+            Ok(Put::Done)
+        })
+        .await
     }
 
     /// Removes the application `name`. False: there is none.
@@ -125,35 +128,42 @@ impl Store {
     /// # Errors
     /// The database's; nothing is changed then.
     pub async fn remove_application(&self, name: &str, now_s: u64) -> Result<bool, StoreError> {
-        let mut transaction = self.pool.begin().await?;
-        let revision = self.take_revisions(&mut transaction, 1).await?;
-        let update = self.sql(
-            "UPDATE applications SET document = '', revision = ?, removed_s = ? \
-             WHERE name = ? AND removed_s = 0",
-        );
-        let update = sqlx::query(update).bind(revision).bind(stored(now_s)).bind(name);
-        if update.execute(&mut *transaction).await?.rows_affected() == 0 {
-            return Ok(false);
-        }
-        let free = self.sql("DELETE FROM application_keys WHERE application = ?");
-        sqlx::query(free).bind(name).execute(&mut *transaction).await?;
-        transaction.commit().await?;
-        Ok(true)
+        retried(|| async move {
+            let mut transaction = self.pool.begin().await?;
+            let revision = self.take_revisions(&mut transaction, 1).await?;
+            let update = self.sql(
+                "UPDATE applications SET document = '', revision = ?, removed_s = ? \
+                 WHERE name = ? AND removed_s = 0",
+            );
+            let update = sqlx::query(update).bind(revision).bind(stored(now_s)).bind(name);
+            if update.execute(&mut *transaction).await?.rows_affected() == 0 {
+                return Ok(false);
+            }
+            let free = self.sql("DELETE FROM application_keys WHERE application = ?");
+            sqlx::query(free).bind(name).execute(&mut *transaction).await?;
+            transaction.commit().await?;
+            Ok(true)
+        })
+        .await
     }
 
     /// Forgets which applications were removed long ago.
     pub(crate) async fn forget_removed(&self, now_s: u64) -> Result<(), StoreError> {
         const OLD: &str = "FROM applications WHERE removed_s > 0 AND removed_s < ?";
         let old_s = stored(now_s.saturating_sub(limits::REMOVED_S));
-        let mut transaction = self.pool.begin().await?;
-        // Writes first: a read before would be of a state that another process may have changed when this one writes.
-        let newest = format!("(SELECT COALESCE(MAX(revision), 0) {OLD})");
-        let forget = self
-            .sql(&format!("UPDATE revisions SET forgotten = {newest} WHERE forgotten < {newest}"));
-        sqlx::query(forget).bind(old_s).bind(old_s).execute(&mut *transaction).await?;
-        let delete =
-            self.sql(&format!("DELETE {OLD} AND revision <= (SELECT forgotten FROM revisions)"));
-        sqlx::query(delete).bind(old_s).execute(&mut *transaction).await?;
-        Ok(transaction.commit().await?)
+        retried(|| async move {
+            let mut transaction = self.pool.begin().await?;
+            // Writes first: a read before would be of a state that another process may have changed when this one writes.
+            let newest = format!("(SELECT COALESCE(MAX(revision), 0) {OLD})");
+            let forget = self.sql(&format!(
+                "UPDATE revisions SET forgotten = {newest} WHERE forgotten < {newest}"
+            ));
+            sqlx::query(forget).bind(old_s).bind(old_s).execute(&mut *transaction).await?;
+            let delete = self
+                .sql(&format!("DELETE {OLD} AND revision <= (SELECT forgotten FROM revisions)"));
+            sqlx::query(delete).bind(old_s).execute(&mut *transaction).await?;
+            Ok(transaction.commit().await?)
+        })
+        .await
     }
 }

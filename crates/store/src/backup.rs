@@ -67,7 +67,7 @@ pub async fn restore(database: &Database, from: &Path) -> Result<(), StoreError>
 fn sqlite(database: &Database) -> Result<&Path, StoreError> {
     match database {
         Database::Sqlite(file) => Ok(file),
-        Database::Postgres(_) => Err(StoreError::NotSqlite),
+        Database::Server(_) => Err(StoreError::NotSqlite),
     }
 }
 

@@ -4,7 +4,7 @@ use sqlx::any::{AnyArguments, AnyRow};
 use sqlx::query::Query;
 use sqlx::{Any, Row};
 
-use crate::database::{seconds, stored};
+use crate::database::{retried, seconds, stored};
 use crate::{Store, StoreError};
 
 /// The form of a client's access tokens.
@@ -70,6 +70,12 @@ const COLUMNS: &str = "id, secret, name, owner, grants, scopes, redirects, token
 const INSERT: &str = "INSERT INTO clients (id, secret, name, owner, grants, scopes, redirects, token_type, created_s, jwks, certificate, bound) \
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
+/// What unique clients have.
+const KEY: &str = "owner, name";
+/// What [`Store::put_client`] replaces.
+const REPLACED: [&str; 8] =
+    ["secret", "grants", "scopes", "redirects", "token_type", "jwks", "certificate", "bound"];
+
 /// The statement [`INSERT`] with its values.
 fn bound<'q>(query: Query<'q, Any, AnyArguments>, client: &Client) -> Query<'q, Any, AnyArguments> {
     let query = query.bind(client.id.clone()).bind(client.secret.clone());
@@ -108,9 +114,8 @@ impl Store {
     /// # Errors
     /// The database's.
     pub async fn add_client(&self, client: &Client) -> Result<bool, StoreError> {
-        let insert = self.sql(&format!("{INSERT} ON CONFLICT (owner, name) DO NOTHING"));
-        let query = bound(sqlx::query(insert), client);
-        Ok(query.execute(&self.pool).await?.rows_affected() == 1)
+        let insert = self.sql(&format!("{INSERT}{}", self.dialect.or_nothing(KEY)));
+        self.insert_new(bound(sqlx::query(insert), client), &self.pool).await
     }
 
     /// Adds `client`, or replaces everything but id and creation time of the one with its owner and name. Returns the
@@ -119,14 +124,18 @@ impl Store {
     /// # Errors
     /// The database's.
     pub async fn put_client(&self, client: &Client) -> Result<String, StoreError> {
-        let upsert = self.sql(&format!(
-            "{INSERT} ON CONFLICT (owner, name) DO UPDATE SET secret = excluded.secret, \
-             grants = excluded.grants, scopes = excluded.scopes, redirects = excluded.redirects, \
-             token_type = excluded.token_type, jwks = excluded.jwks, certificate = excluded.certificate, bound = excluded.bound \
-             RETURNING id"
-        ));
-        let row = bound(sqlx::query(upsert), client).fetch_one(&self.pool).await?;
-        Ok(row.try_get(0)?)
+        retried(|| async move {
+            let upsert = format!("{INSERT}{}", self.dialect.or_replace(KEY, &REPLACED));
+            let mut transaction = self.pool.begin().await?;
+            let upsert = bound(sqlx::query(self.sql(&upsert)), client);
+            upsert.execute(&mut *transaction).await?;
+            let select = self.sql("SELECT id FROM clients WHERE owner = ? AND name = ?");
+            let select = sqlx::query(select).bind(client.owner.as_str()).bind(client.name.as_str());
+            let id = select.fetch_one(&mut *transaction).await?.try_get(0)?;
+            transaction.commit().await?;
+            Ok(id)
+        })
+        .await
     }
 
     /// Removes the client `id` and its tokens. False: there is no such client.
@@ -134,18 +143,21 @@ impl Store {
     /// # Errors
     /// The database's.
     pub async fn remove_client(&self, id: &str) -> Result<bool, StoreError> {
-        let mut transaction = self.pool.begin().await?;
-        for table in ["codes", "devices"] {
-            let delete = format!("DELETE FROM {table} WHERE client = ?");
-            sqlx::query(self.sql(&delete)).bind(id).execute(&mut *transaction).await?;
-        }
-        let mut revoked = Vec::new();
-        self.remove_tokens(&mut transaction, "client = ?", &[id], &mut revoked).await?;
-        let client = self.sql("DELETE FROM clients WHERE id = ?");
-        let done = sqlx::query(client).bind(id).execute(&mut *transaction).await?;
-        self.publish(&mut transaction, &revoked).await?;
-        transaction.commit().await?;
-        Ok(done.rows_affected() == 1)
+        retried(|| async move {
+            let mut transaction = self.pool.begin().await?;
+            for table in ["codes", "devices"] {
+                let delete = format!("DELETE FROM {table} WHERE client = ?");
+                sqlx::query(self.sql(&delete)).bind(id).execute(&mut *transaction).await?;
+            }
+            let mut revoked = Vec::new();
+            self.remove_tokens(&mut transaction, "client = ?", &[id], &mut revoked).await?;
+            let client = self.sql("DELETE FROM clients WHERE id = ?");
+            let done = sqlx::query(client).bind(id).execute(&mut *transaction).await?;
+            self.publish(&mut transaction, &revoked).await?;
+            transaction.commit().await?;
+            Ok(done.rows_affected() == 1)
+        })
+        .await
     }
 }
 

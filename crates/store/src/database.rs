@@ -1,4 +1,4 @@
-//! The connection, and what differs between the databases.
+//! The database: connections, transactions, and the migrations of a start.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -6,18 +6,20 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use sqlx::any::{AnyConnectOptions, AnyPoolOptions};
-use sqlx::{AnyConnection, AnyPool, AssertSqlSafe, Connection};
+use sqlx::any::{AnyArguments, AnyConnectOptions, AnyPoolOptions};
+use sqlx::query::Query;
+use sqlx::{Any, AnyConnection, AnyPool, AssertSqlSafe, Connection, Executor};
 
-use crate::{StoreError, limits, migrations};
+use crate::dialect::Dialect;
+use crate::{StoreError, limits, migrations, mysql};
 
 /// Where the data is.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Database {
     /// A file, created if it does not exist.
     Sqlite(PathBuf),
-    /// A `postgres://` URL.
-    Postgres(String),
+    /// A `postgres://`, `mysql://` or `mariadb://` URL.
+    Server(String),
 }
 
 /// URLs are not printed, since they can hold a password.
@@ -25,22 +27,16 @@ impl std::fmt::Debug for Database {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Sqlite(file) => f.debug_tuple("Sqlite").field(file).finish(),
-            Self::Postgres(_) => f.write_str("Postgres(..)"),
+            Self::Server(_) => f.write_str("Server(..)"),
         }
     }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Dialect {
-    Sqlite,
-    Postgres,
 }
 
 /// An open database with the current schema. Clones share its connections.
 #[derive(Clone, Debug)]
 pub struct Store {
     pub(crate) pool: AnyPool,
-    dialect: Dialect,
+    pub(crate) dialect: Dialect,
 }
 
 impl Store {
@@ -56,7 +52,7 @@ impl Store {
                 create_private(file, false).map_err(StoreError::File)?;
                 (format!("sqlite:{}", encoded(file)), Dialect::Sqlite)
             }
-            Database::Postgres(url) => (url.clone(), Dialect::Postgres),
+            Database::Server(url) => (url.clone(), Dialect::of(url).ok_or(StoreError::Url)?),
         };
         // The error of a URL can contain it.
         let options: AnyConnectOptions = url.parse().map_err(|_| StoreError::Url)?;
@@ -78,37 +74,48 @@ impl Store {
     pub(crate) fn sql(&self, statement: &str) -> AssertSqlSafe<String> {
         self.dialect.sql(statement)
     }
-}
 
-impl Dialect {
-    /// `statement`, which is written in this crate, with its `?` in the form of the database.
-    pub(crate) fn sql(self, statement: &str) -> AssertSqlSafe<String> {
-        AssertSqlSafe(match self {
-            Self::Sqlite => statement.to_owned(),
-            Self::Postgres => numbered(statement),
-        })
-    }
-}
-
-/// `?, ?` as `$1, $2`. No statement of this crate has a `?` in a text.
-fn numbered(statement: &str) -> String {
-    let mut parts = statement.split('?');
-    let mut out = parts.next().unwrap_or_default().to_owned();
-    for (number, part) in (1_u32..).zip(parts) {
-        out.push('$');
-        out.push_str(&number.to_string());
-        out.push_str(part);
-    }
-    out
-}
-
-/// Settings of each connection.
-async fn prepare(connection: &mut AnyConnection, dialect: Dialect) -> sqlx::Result<()> {
-    if dialect == Dialect::Sqlite {
-        let busy = format!("PRAGMA busy_timeout = {}", limits::SQLITE_BUSY_MS_MAX);
-        for pragma in [busy.as_str(), "PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL"] {
-            sqlx::query(AssertSqlSafe(pragma)).execute(&mut *connection).await?;
+    /// Executes `insert`, which ends with [`Dialect::or_nothing`]. False: there is such a row.
+    pub(crate) async fn insert_new<'e>(
+        &self,
+        insert: Query<'e, Any, AnyArguments>,
+        executor: impl Executor<'e, Database = Any>,
+    ) -> Result<bool, StoreError> {
+        let is_there = |error: &sqlx::Error| {
+            let error = error.as_database_error();
+            self.dialect == Dialect::Mysql && error.is_some_and(|error| error.is_unique_violation())
+        };
+        match insert.execute(executor).await {
+            Ok(done) => Ok(done.rows_affected() == 1),
+            Err(error) if is_there(&error) => Ok(false),
+            Err(error) => Err(error.into()),
         }
+    }
+}
+
+/// Repeats `transaction` while the database ends it to resolve a deadlock.
+pub(crate) async fn retried<T, F>(transaction: impl Fn() -> F) -> Result<T, StoreError>
+where
+    F: Future<Output = Result<T, StoreError>>,
+{
+    for _ in 0..limits::DEADLOCK_RETRIES_MAX {
+        match transaction().await {
+            Err(StoreError::Sql(error)) if is_deadlock(&error) => {}
+            result => return result,
+        }
+    }
+    transaction().await
+}
+
+/// Whether the error is a deadlock of PostgreSQL, or one of MySQL, which has the code of serialisation failures.
+fn is_deadlock(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(sqlx::error::DatabaseError::code);
+    matches!(code.as_deref(), Some("40P01" | "40001"))
+}
+
+async fn prepare(connection: &mut AnyConnection, dialect: Dialect) -> sqlx::Result<()> {
+    for setting in dialect.settings() {
+        sqlx::query(AssertSqlSafe(setting)).execute(&mut *connection).await?;
     }
     Ok(())
 }
@@ -116,7 +123,7 @@ async fn prepare(connection: &mut AnyConnection, dialect: Dialect) -> sqlx::Resu
 /// The key of the advisory lock under which PostgreSQL applies migrations.
 const LOCK: i64 = 0x7065_6e73_746f_636b;
 
-/// Applies the migrations in one transaction, under a lock that other processes wait for.
+/// Applies the migrations under a lock that other processes wait for: in one transaction, if the database can.
 async fn migrate(
     options: &AnyConnectOptions,
     dialect: Dialect,
@@ -128,6 +135,11 @@ async fn migrate(
     let (wait, begin) = match dialect {
         Dialect::Sqlite => (format!("PRAGMA busy_timeout = {wait_ms}"), "BEGIN IMMEDIATE"),
         Dialect::Postgres => (format!("SET lock_timeout = {wait_ms}"), "BEGIN"),
+        Dialect::Mysql => {
+            mysql::lock(&mut connection).await?;
+            migrations::apply(&mut connection, dialect, migrations).await?;
+            return Ok(connection.close().await?);
+        }
     };
     sqlx::query(AssertSqlSafe(wait)).execute(&mut connection).await?;
     let mut transaction = connection.begin_with(begin).await?;

@@ -3,7 +3,7 @@
 use sqlx::Row;
 use sqlx::any::AnyRow;
 
-use crate::database::{seconds, stored};
+use crate::database::{retried, seconds, stored};
 use crate::{Store, StoreError, Token};
 
 /// What the user decided.
@@ -42,13 +42,13 @@ impl Store {
     /// The database's.
     pub async fn add_device(&self, device: &Device) -> Result<bool, StoreError> {
         let insert = self.sql(&format!(
-            "INSERT INTO devices ({COLUMNS}, polled_s) VALUES (?, ?, ?, ?, ?, ?, 0, '', 0, 0) \
-             ON CONFLICT (user_code) DO NOTHING"
+            "INSERT INTO devices ({COLUMNS}, polled_s) VALUES (?, ?, ?, ?, ?, ?, 0, '', 0, 0){}",
+            self.dialect.or_nothing("user_code")
         ));
         let query = sqlx::query(insert).bind(device.hash.as_str()).bind(device.user_code.as_str());
         let query = query.bind(device.family.as_str()).bind(device.client.as_str());
         let query = query.bind(device.scope.as_str()).bind(stored(device.expires_s));
-        Ok(query.execute(&self.pool).await?.rows_affected() == 1)
+        self.insert_new(query, &self.pool).await
     }
 
     /// The device that waits with this user code.
@@ -119,15 +119,18 @@ impl Store {
         device: &Device,
         tokens: &[Token],
     ) -> Result<bool, StoreError> {
-        let mut transaction = self.pool.begin().await?;
-        let delete = self.sql("DELETE FROM devices WHERE hash = ? AND decision = 1");
-        let query = sqlx::query(delete).bind(device.hash.as_str());
-        let first = query.execute(&mut *transaction).await?.rows_affected() == 1;
-        if first {
-            self.insert(&mut transaction, tokens).await?;
-        }
-        transaction.commit().await?;
-        Ok(first)
+        retried(|| async move {
+            let mut transaction = self.pool.begin().await?;
+            let delete = self.sql("DELETE FROM devices WHERE hash = ? AND decision = 1");
+            let query = sqlx::query(delete).bind(device.hash.as_str());
+            let first = query.execute(&mut *transaction).await?.rows_affected() == 1;
+            if first {
+                self.insert(&mut transaction, tokens).await?;
+            }
+            transaction.commit().await?;
+            Ok(first)
+        })
+        .await
     }
 }
 

@@ -1,8 +1,8 @@
 //! The control plane's database: users, OAuth2 clients, the hashes of tokens, and applications.
 //!
-//! Place in the flow: `manager` (rules) --> **store** (SQL) --> SQLite or PostgreSQL. One schema, one set of
-//! statements; what differs between the databases is in [`database`]. A write has reached the disk when its function
-//! returns.
+//! Place in the flow: `manager` (rules) --> **store** (SQL) --> SQLite, PostgreSQL, MySQL or MariaDB. One schema, one
+//! set of statements; what differs between the databases is in [`dialect`] and [`mysql`]. A write has reached the disk
+//! when its function returns.
 //!
 //! Architecture invariant: no rule of OAuth2, no clock and no password: times are arguments, and secrets arrive
 //! as hashes. No error contains the URL of the database, which can hold a password.
@@ -13,8 +13,10 @@ mod clients;
 mod codes;
 mod database;
 mod devices;
+mod dialect;
 pub mod limits;
 mod migrations;
+mod mysql;
 mod revocations;
 mod tokens;
 mod users;
@@ -43,8 +45,15 @@ pub enum StoreError {
          start the newer version again, or restore a backup"
     )]
     Newer { found: i64, known: i64 },
-    #[error("only an SQLite database can be copied; use pg_dump and pg_restore for PostgreSQL")]
+    #[error(
+        "only an SQLite database can be copied; use pg_dump and pg_restore for PostgreSQL, \
+         and mysqldump or mariadb-dump for MySQL and MariaDB"
+    )]
     NotSqlite,
+    #[error(
+        "another process is still applying migrations to the database: try again when it has ended"
+    )]
+    Migrating,
     #[error("another process uses the database: stop the control plane first")]
     InUse,
     #[error("the file is damaged, or is not a backup of this database")]

@@ -6,8 +6,11 @@ pub const CONNECTIONS_MAX: u32 = 8;
 pub const ACQUIRE_MS_MAX: u64 = 5_000;
 /// Longest wait for another process that is applying migrations, in milliseconds. Longer: the start fails.
 pub const MIGRATION_MS_MAX: u64 = 60_000;
-/// Longest wait for another writer of an SQLite file, in milliseconds. Longer: the request fails with 503.
-pub const SQLITE_BUSY_MS_MAX: u64 = 5_000;
+/// Longest wait for another writer of an SQLite file, or of a row in MySQL, in milliseconds. Longer: the request fails
+/// with 503.
+pub const BUSY_MS_MAX: u64 = 5_000;
+/// Repetitions of a transaction that the database ended to resolve a deadlock. More: the request fails with 503.
+pub const DEADLOCK_RETRIES_MAX: u32 = 5;
 /// Time for which it is known that an application was removed, in seconds. A gateway that was cut off for longer gets all
 /// applications again.
 pub const REMOVED_S: u64 = 7 * 86_400;

@@ -1,15 +1,17 @@
 //! The schema as numbered migrations, applied in order at every start.
 //!
 //! All that are missing are one transaction, together with the rows that record them, so that one that fails half-way
-//! leaves the previous version. A released migration is never changed: a change of the schema is a new one.
+//! leaves the previous version. MySQL and MariaDB commit each statement ([`mysql`]): migrations only add, so that the
+//! previous version works with a part of one. A released migration is never changed: a change of the schema is a new
+//! one.
 //!
 //! Types that all databases have: `BIGINT`, `VARCHAR` and `TEXT`. Times are seconds since the Unix epoch, hashes are
-//! base64url.
+//! base64url. In MySQL the columns of a table may have 65,535 bytes together, and an index 3,072; a character counts 4.
 
 use sqlx::{AnyConnection, AssertSqlSafe, Row};
 
-use crate::StoreError;
-use crate::database::Dialect;
+use crate::dialect::Dialect;
+use crate::{StoreError, mysql};
 
 /// The statements of each version, from version 1.
 pub(crate) const MIGRATIONS: &[&[&str]] = &[
@@ -116,7 +118,7 @@ const VERSION_1: &[&str] = &[
         expires_s BIGINT NOT NULL)",
 ];
 
-/// Brings the schema to the version that `migrations` result in. The caller's transaction keeps other processes out.
+/// Brings the schema to the version that `migrations` result in. The caller's lock keeps other processes out.
 pub(crate) async fn apply(
     connection: &mut AnyConnection,
     dialect: Dialect,
@@ -126,9 +128,17 @@ pub(crate) async fn apply(
     sqlx::query(create).execute(&mut *connection).await?;
     let found = version(&mut *connection).await?;
     check(found, migrations)?;
+    let steps = match dialect {
+        Dialect::Sqlite | Dialect::Postgres => None,
+        Dialect::Mysql => Some(mysql::Steps::open(&mut *connection).await?),
+    };
     for (version, statements) in (1_i64..).zip(migrations).filter(|(version, _)| *version > found) {
-        for statement in *statements {
-            sqlx::query(AssertSqlSafe(*statement)).execute(&mut *connection).await?;
+        for (step, statement) in (1_i64..).zip(*statements) {
+            if let Some(steps) = &steps {
+                steps.run(&mut *connection, (version, step), statement).await?;
+            } else {
+                sqlx::query(AssertSqlSafe(*statement)).execute(&mut *connection).await?;
+            }
         }
         let insert = dialect.sql("INSERT INTO schema_versions (version) VALUES (?)");
         sqlx::query(insert).bind(version).execute(&mut *connection).await?;
@@ -147,4 +157,22 @@ pub(crate) async fn version(connection: &mut AnyConnection) -> Result<i64, Store
 pub(crate) fn check(found: i64, migrations: &[&[&str]]) -> Result<(), StoreError> {
     let known = i64::try_from(migrations.len()).unwrap_or(i64::MAX);
     if found > known { Err(StoreError::Newer { found, known }) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn migrations_only_add_so_that_the_previous_version_works_with_a_part_of_one() {
+        for statement in MIGRATIONS.iter().copied().flatten() {
+            let words: Vec<_> = statement.split_whitespace().collect();
+            let adds = match words.as_slice() {
+                ["CREATE", "TABLE" | "INDEX", ..] | ["INSERT", "INTO", ..] | ["UPDATE", ..] => true,
+                ["ALTER", "TABLE", _, "ADD", "COLUMN", _, _, "NOT", "NULL", "DEFAULT", _] => true,
+                _ => false,
+            };
+            assert!(adds, "{statement}");
+        }
+    }
 }

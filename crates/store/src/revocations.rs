@@ -1,9 +1,11 @@
 //! Access tokens that were revoked before they expired, numbered in the order in which they become visible, so that
 //! gateways follow them: whoever knows all up to one number asks for those after it.
 
-use sqlx::{AnyConnection, Row};
+use sqlx::any::AnyRow;
+use sqlx::{AnyConnection, AssertSqlSafe, Row};
 
-use crate::database::{seconds, stored};
+use crate::database::{retried, seconds, stored};
+use crate::dialect::Dialect;
 use crate::{Store, StoreError};
 
 /// A revoked access token.
@@ -22,6 +24,9 @@ pub(crate) struct Revoked {
     pub(crate) expires_s: i64,
 }
 
+/// Tokens that one statement removes, of a few that remove thousands.
+const REMOVED_AT_ONCE: usize = 500;
+
 impl Store {
     /// Up to `most` revocations after the revision `after`, in their order.
     ///
@@ -34,7 +39,7 @@ impl Store {
         );
         let query = sqlx::query(select).bind(stored(after)).bind(i64::from(most));
         let rows = query.fetch_all(&self.pool).await?;
-        let read = |row: &sqlx::any::AnyRow| {
+        let read = |row: &AnyRow| {
             Ok(Revocation {
                 revision: seconds(row.try_get(0)?),
                 hash: row.try_get(1)?,
@@ -104,17 +109,20 @@ impl Store {
         client: &str,
         expires_s: u64,
     ) -> Result<bool, StoreError> {
-        let mut transaction = self.pool.begin().await?;
-        let delete = self.sql("DELETE FROM tokens WHERE hash = ?");
-        sqlx::query(delete).bind(hash).execute(&mut *transaction).await?;
-        let revoked = Revoked {
-            hash: hash.to_owned(),
-            client: client.to_owned(),
-            expires_s: stored(expires_s),
-        };
-        let added = self.publish(&mut transaction, &[revoked]).await?;
-        transaction.commit().await?;
-        Ok(added == 1)
+        retried(|| async move {
+            let mut transaction = self.pool.begin().await?;
+            let delete = self.sql("DELETE FROM tokens WHERE hash = ?");
+            sqlx::query(delete).bind(hash).execute(&mut *transaction).await?;
+            let revoked = Revoked {
+                hash: hash.to_owned(),
+                client: client.to_owned(),
+                expires_s: stored(expires_s),
+            };
+            let added = self.publish(&mut transaction, &[revoked]).await?;
+            transaction.commit().await?;
+            Ok(added == 1)
+        })
+        .await
     }
 
     /// Whether the JWT `jti`, which has this hash, was revoked.
@@ -140,13 +148,22 @@ impl Store {
         values: &[&str],
         revoked: &mut Vec<Revoked>,
     ) -> Result<usize, StoreError> {
-        let delete =
-            format!("DELETE FROM tokens WHERE {condition} RETURNING hash, client, expires_s, kind");
-        let mut query = sqlx::query(self.sql(&delete));
+        const OF_TOKEN: &str = "hash, client, expires_s, kind";
+        let statement = match self.dialect {
+            Dialect::Sqlite | Dialect::Postgres => {
+                format!("DELETE FROM tokens WHERE {condition} RETURNING {OF_TOKEN}")
+            }
+            // MySQL has no RETURNING.
+            Dialect::Mysql => format!("SELECT {OF_TOKEN} FROM tokens WHERE {condition} FOR UPDATE"),
+        };
+        let mut query = sqlx::query(self.sql(&statement));
         for value in values {
             query = query.bind(*value);
         }
-        let rows = query.fetch_all(connection).await?;
+        let rows = query.fetch_all(&mut *connection).await?;
+        if self.dialect == Dialect::Mysql {
+            remove_selected(connection, &rows).await?;
+        }
         for row in &rows {
             if row.try_get::<String, _>(3)? != "refresh" {
                 revoked.push(Revoked {
@@ -186,16 +203,35 @@ impl Store {
         let last = self.take_revisions(connection, count).await?;
         let first = last.saturating_sub(count).saturating_add(1);
         let mut added = 0_u64;
+        let insert = format!(
+            "INSERT INTO revocations (revision, hash, client, expires_s) VALUES (?, ?, ?, ?){}",
+            self.dialect.or_nothing("hash")
+        );
         for (revision, Revoked { hash, client, expires_s }) in (first..).zip(revoked) {
-            let insert = self.sql(
-                "INSERT INTO revocations (revision, hash, client, expires_s) VALUES (?, ?, ?, ?) \
-                 ON CONFLICT (hash) DO NOTHING",
-            );
+            let insert = self.sql(&insert);
             let query = sqlx::query(insert).bind(revision).bind(hash.as_str());
             let query = query.bind(client.as_str()).bind(*expires_s);
-            let done = query.execute(&mut *connection).await?;
-            added = added.saturating_add(done.rows_affected());
+            if self.insert_new(query, &mut *connection).await? {
+                added = added.saturating_add(1);
+            }
         }
         Ok(added)
     }
+}
+
+/// Removes the tokens whose hashes are in the first columns of `rows`.
+async fn remove_selected(
+    connection: &mut AnyConnection,
+    rows: &[AnyRow],
+) -> Result<(), StoreError> {
+    for rows in rows.chunks(REMOVED_AT_ONCE) {
+        let places = vec!["?"; rows.len()].join(", ");
+        let delete = format!("DELETE FROM tokens WHERE hash IN ({places})");
+        let mut query = sqlx::query(AssertSqlSafe(delete)).persistent(false);
+        for row in rows {
+            query = query.bind(row.try_get::<String, _>(0)?);
+        }
+        query.execute(&mut *connection).await?;
+    }
+    Ok(())
 }

@@ -3,7 +3,7 @@
 use sqlx::AnyConnection;
 use sqlx::Row;
 
-use crate::database::{seconds, stored};
+use crate::database::{retried, seconds, stored};
 use crate::{Store, StoreError};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,18 +118,21 @@ impl Store {
         (hash, family): (&str, &str),
         tokens: &[Token],
     ) -> Result<Rotation, StoreError> {
-        let mut transaction = self.pool.begin().await?;
-        let spend = format!("UPDATE {table} SET spent = 1 WHERE hash = ? AND spent = 0");
-        let spent = sqlx::query(self.sql(&spend)).bind(hash).execute(&mut *transaction).await?;
-        let rotation = if spent.rows_affected() == 1 {
-            self.insert(&mut transaction, tokens).await?;
-            Rotation::Rotated
-        } else {
-            self.remove_family(&mut transaction, family).await?;
-            Rotation::Reused
-        };
-        transaction.commit().await?;
-        Ok(rotation)
+        retried(|| async move {
+            let mut transaction = self.pool.begin().await?;
+            let spend = format!("UPDATE {table} SET spent = 1 WHERE hash = ? AND spent = 0");
+            let spent = sqlx::query(self.sql(&spend)).bind(hash).execute(&mut *transaction).await?;
+            let rotation = if spent.rows_affected() == 1 {
+                self.insert(&mut transaction, tokens).await?;
+                Rotation::Rotated
+            } else {
+                self.remove_family(&mut transaction, family).await?;
+                Rotation::Reused
+            };
+            transaction.commit().await?;
+            Ok(rotation)
+        })
+        .await
     }
 
     /// Revokes the token with this hash.
@@ -137,10 +140,13 @@ impl Store {
     /// # Errors
     /// The database's.
     pub async fn revoke_token(&self, hash: &str) -> Result<(), StoreError> {
-        let (mut transaction, mut revoked) = (self.pool.begin().await?, Vec::new());
-        self.remove_tokens(&mut transaction, "hash = ?", &[hash], &mut revoked).await?;
-        self.publish(&mut transaction, &revoked).await?;
-        Ok(transaction.commit().await?)
+        retried(|| async move {
+            let (mut transaction, mut revoked) = (self.pool.begin().await?, Vec::new());
+            self.remove_tokens(&mut transaction, "hash = ?", &[hash], &mut revoked).await?;
+            self.publish(&mut transaction, &revoked).await?;
+            Ok(transaction.commit().await?)
+        })
+        .await
     }
 
     /// Revokes all tokens of `family`.
@@ -148,9 +154,12 @@ impl Store {
     /// # Errors
     /// The database's.
     pub async fn revoke_family(&self, family: &str) -> Result<(), StoreError> {
-        let mut transaction = self.pool.begin().await?;
-        self.remove_family(&mut transaction, family).await?;
-        Ok(transaction.commit().await?)
+        retried(|| async move {
+            let mut transaction = self.pool.begin().await?;
+            self.remove_family(&mut transaction, family).await?;
+            Ok(transaction.commit().await?)
+        })
+        .await
     }
 
     async fn remove_family(
@@ -158,8 +167,8 @@ impl Store {
         connection: &mut AnyConnection,
         family: &str,
     ) -> Result<(), StoreError> {
-        // In PostgreSQL a statement does not see the tokens that a concurrent exchange adds. It waits for the exchange,
-        // however, since that has changed the row of the old token: the next statement sees them.
+        // In PostgreSQL and MySQL a statement does not see the tokens that a concurrent exchange adds. It waits for the
+        // exchange, however, since that has changed the row of the old token: the next statement sees them.
         let mut revoked = Vec::new();
         while self.remove_tokens(connection, "family = ?", &[family], &mut revoked).await? > 0 {}
         self.publish(connection, &revoked).await.map(drop)
@@ -175,12 +184,15 @@ impl Store {
         client: &str,
         expires_s: u64,
     ) -> Result<bool, StoreError> {
-        let insert = self.sql(
-            "INSERT INTO revoked (jti, client, expires_s) VALUES (?, ?, ?) \
-             ON CONFLICT (jti) DO NOTHING",
-        );
-        let insert = sqlx::query(insert).bind(jti).bind(client).bind(stored(expires_s));
-        Ok(insert.execute(&self.pool).await?.rows_affected() == 1)
+        let insert = self.sql(&format!(
+            "INSERT INTO revoked (jti, client, expires_s) VALUES (?, ?, ?){}",
+            self.dialect.or_nothing("jti")
+        ));
+        self.insert_new(
+            sqlx::query(insert).bind(jti).bind(client).bind(stored(expires_s)),
+            &self.pool,
+        )
+        .await
     }
 
     /// Removes what expired before `now_s`, and returns the number of tokens, codes and revocations that are left. A
@@ -197,15 +209,22 @@ impl Store {
             "DELETE FROM revoked WHERE expires_s < ?",
             "DELETE FROM devices WHERE expires_s < ?",
         ] {
-            sqlx::query(self.sql(delete)).bind(stored(now_s)).execute(&self.pool).await?;
+            self.delete_before(delete, now_s).await?;
         }
-        let delete = self.sql("DELETE FROM revocations WHERE expires_s < ?");
-        let accepted_s = stored(now_s.saturating_sub(leeway_s));
-        sqlx::query(delete).bind(accepted_s).execute(&self.pool).await?;
+        let accepted_s = now_s.saturating_sub(leeway_s);
+        self.delete_before("DELETE FROM revocations WHERE expires_s < ?", accepted_s).await?;
         self.forget_removed(now_s).await?;
         let count = format!("SELECT COUNT(*) FROM ({CLIENTS}) AS kept");
         let row = sqlx::query(self.sql(&count)).fetch_one(&self.pool).await?;
         Ok(seconds(row.try_get(0)?))
+    }
+
+    async fn delete_before(&self, delete: &str, time_s: u64) -> Result<(), StoreError> {
+        retried(|| async move {
+            sqlx::query(self.sql(delete)).bind(stored(time_s)).execute(&self.pool).await?;
+            Ok(())
+        })
+        .await
     }
 
     /// The clients with more tokens, codes and revocations than `count`.

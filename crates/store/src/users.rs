@@ -3,7 +3,7 @@
 use sqlx::any::AnyRow;
 use sqlx::{AnyConnection, Row};
 
-use crate::database::{seconds, stored};
+use crate::database::{retried, seconds, stored};
 use crate::{Store, StoreError};
 
 /// A user, with the hash of their password.
@@ -66,11 +66,12 @@ impl Store {
     /// The database's.
     pub async fn add_user(&self, user: &User) -> Result<bool, StoreError> {
         let insert = self.sql(&format!(
-            "INSERT INTO users ({COLUMNS}) VALUES (?, ?, ?, ?) ON CONFLICT (name) DO NOTHING"
+            "INSERT INTO users ({COLUMNS}) VALUES (?, ?, ?, ?){}",
+            self.dialect.or_nothing("name")
         ));
         let insert = sqlx::query(insert).bind(user.name.as_str()).bind(user.password.as_str());
         let insert = insert.bind(i64::from(user.admin)).bind(stored(user.created_s));
-        Ok(insert.execute(&self.pool).await?.rows_affected() == 1)
+        self.insert_new(insert, &self.pool).await
     }
 
     /// Replaces the password of the user `name`, and revokes their codes and tokens. False: there is no such user.
@@ -78,13 +79,16 @@ impl Store {
     /// # Errors
     /// The database's.
     pub async fn set_password(&self, name: &str, password: &str) -> Result<bool, StoreError> {
-        let mut transaction = self.pool.begin().await?;
-        let update = self.sql("UPDATE users SET password = ? WHERE name = ?");
-        let query = sqlx::query(update).bind(password).bind(name);
-        let changed = query.execute(&mut *transaction).await?.rows_affected() == 1;
-        self.revoke_user(&mut transaction, name).await?;
-        transaction.commit().await?;
-        Ok(changed)
+        retried(|| async move {
+            let mut transaction = self.pool.begin().await?;
+            let update = self.sql("UPDATE users SET password = ? WHERE name = ?");
+            let query = sqlx::query(update).bind(password).bind(name);
+            let changed = query.execute(&mut *transaction).await?.rows_affected() == 1;
+            self.revoke_user(&mut transaction, name).await?;
+            transaction.commit().await?;
+            Ok(changed)
+        })
+        .await
     }
 
     /// Removes the user `name` with their codes and tokens. The clients that they registered stay. False: there is no
@@ -93,13 +97,16 @@ impl Store {
     /// # Errors
     /// The database's.
     pub async fn remove_user(&self, name: &str) -> Result<bool, StoreError> {
-        let mut transaction = self.pool.begin().await?;
-        let delete = self.sql("DELETE FROM users WHERE name = ?");
-        let query = sqlx::query(delete).bind(name);
-        let removed = query.execute(&mut *transaction).await?.rows_affected() == 1;
-        self.revoke_user(&mut transaction, name).await?;
-        transaction.commit().await?;
-        Ok(removed)
+        retried(|| async move {
+            let mut transaction = self.pool.begin().await?;
+            let delete = self.sql("DELETE FROM users WHERE name = ?");
+            let query = sqlx::query(delete).bind(name);
+            let removed = query.execute(&mut *transaction).await?.rows_affected() == 1;
+            self.revoke_user(&mut transaction, name).await?;
+            transaction.commit().await?;
+            Ok(removed)
+        })
+        .await
     }
 
     async fn revoke_user(

@@ -235,7 +235,7 @@ fn trusted(settings: &ControlSettings, all: &Settings) -> Vec<TrustedIssuer> {
 fn database(settings: &StoreSettings) -> Database {
     match settings {
         StoreSettings::Sqlite(file) => Database::Sqlite(file.clone()),
-        StoreSettings::Postgres(url) => Database::Postgres(url.clone()),
+        StoreSettings::Server(url) => Database::Server(url.clone()),
     }
 }
 

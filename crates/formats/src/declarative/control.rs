@@ -34,7 +34,7 @@ pub(super) fn read(
     if keys.as_ref().is_some_and(Vec::is_empty) {
         report.error(control.place, "`keys` is empty", "name a private key, or remove `keys`");
     }
-    if keys.is_none() && matches!(database, Some(StoreSettings::Postgres(_))) {
+    if keys.is_none() && matches!(database, Some(StoreSettings::Server(_))) {
         let help = "name the same private keys in each: openssl genpkey -algorithm RSA -out FILE";
         let message = "instances that share a database need `keys`";
         report.error(control.place, message, help);
@@ -110,10 +110,13 @@ fn database(
         Some(("sqlite", file)) if !file.is_empty() && !file.starts_with("//") => {
             Some(StoreSettings::Sqlite(outside.path(file)))
         }
-        Some(("postgres" | "postgresql", _)) => Some(StoreSettings::Postgres(text.to_owned())),
+        Some(("postgres" | "postgresql" | "mysql" | "mariadb", _)) => {
+            Some(StoreSettings::Server(text.to_owned()))
+        }
         Some(_) | None => {
             // The URL can contain a password and is not repeated.
-            let help = "write sqlite:FILE or postgres://USER@HOST/DATABASE";
+            let help =
+                "write sqlite:FILE, postgres://USER@HOST/DATABASE or mysql://USER@HOST/DATABASE";
             report.error(place, "the URL of an unknown kind of database", help);
             None
         }

@@ -634,7 +634,11 @@ fn the_control_plane_and_its_store_are_checked() {
         ("[store]\nurl = \"postgres://db/x\"", "1:1: need `keys` > the same private keys"),
         ("admin_password = {}", "3:18: needs either `env` or `file`"),
         ("admin_password = { env = \"EMPTY\" }", "3:18: not UTF-8 of 8 to 256 bytes"),
-        ("[store]\nurl = \"mysql://me:secret@db/x\"", "4:7: unknown kind of database"),
+        ("[store]\nurl = \"mariadb://db/x\"", "1:1: need `keys` > the same private keys"),
+        (
+            "[store]\nurl = \"mssql://me:secret@db/x\"",
+            "4:7: unknown kind of database > sqlite:FILE, postgres://USER@HOST/DATABASE or mysql://",
+        ),
         ("[gateway]\nhttps = \"0.0.0.0:9443\"", "2:9: use the same address"),
     ] {
         check(&format!("{control}{lines}\n"), expect);
