@@ -11,7 +11,8 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::knee::Threshold;
+use crate::knee::{Outcome, Slo, Threshold};
+use crate::load::Latency;
 pub use crate::warning::Warning;
 use crate::{files, limits};
 
@@ -245,6 +246,22 @@ impl CaseResult {
     pub fn thresholds(&self) -> Vec<Threshold> {
         let stored = self.load.get("thresholds").cloned().unwrap_or_default();
         serde_json::from_value(stored).unwrap_or_default()
+    }
+
+    /// Checks what was measured against the conditions of `--fail-if`; they replace those of an earlier check.
+    pub fn check(&mut self, failures: &Slo) {
+        if self.state != State::Measured {
+            return;
+        }
+        let latency = Latency::deserialize(&self.load).ok();
+        let figure = |name| self.figure(name).unwrap_or_default();
+        let outcome =
+            latency.as_ref().filter(|_| figure("requests") > 0.0).map(|latency| Outcome {
+                latency,
+                error_percent: figure("error_percent"),
+                rate_per_s: figure("throughput_per_s"),
+            });
+        self.load["thresholds"] = serde_json::json!(failures.thresholds(outcome));
     }
 
     /// Whether a condition of `--fail-if` holds.

@@ -248,6 +248,15 @@ fn a_sweep_varies_one_setting_and_only_selects_cases() {
     // Kept cases still fail.
     let (code, text) = run(&files, &["--resume", "--only", "^forward/"]);
     assert!(code == Some(1) && text.contains("--fail-if: 2 cases"), "{text}");
+    // New conditions are checked in their place; the stored ones stay.
+    for (conditions, code, expect) in
+        [("p99 >= 0us", 1, "FAILED: p99 >= 0ms"), ("p99 > 3600s", 0, "2 kept from the earlier run")]
+    {
+        let arguments = ["--resume", "--only", "^forward/", "--fail-if", conditions];
+        let (found, text) = run(&files, &arguments);
+        assert!(found == Some(code) && text.contains(expect), "{conditions}: {text}");
+        assert!(result(&files, "forward/penstock_workers=1").is_broken(), "{conditions}");
+    }
     let (code, text) = run(&files, &["--resume", "--only", "nothing"]);
     assert!(code == Some(2) && text.contains("no case matches"), "{text}");
 }

@@ -341,12 +341,9 @@ impl<'r> Runner<'r> {
         if self.run.stop.is_stopped() {
             return Err(CaseError::Interrupted);
         }
-        let mut report = report?;
+        let report = report?;
         // A number of requests may be over earlier.
         span.1 = span.0.saturating_add(us(Duration::from_secs_f64(report.seconds)));
-        if let Some(failures) = &self.run.fail_if {
-            report.check(failures);
-        }
         Ok((report.json(), span))
     }
 
@@ -596,6 +593,9 @@ impl<'r> Runner<'r> {
 
     fn fill(&self, into: &mut CaseResult, measured: Measured) {
         into.load = measured.load;
+        if let Some(failures) = &self.run.fail_if {
+            into.check(failures);
+        }
         into.target_use = measured.found.target;
         into.backend_use = measured.found.backend;
         into.helper_use = measured.found.helper;

@@ -43,7 +43,8 @@ pub(crate) struct Run {
     /// Continue an earlier run of the same suite
     #[arg(long)]
     resume: bool,
-    /// Exit with 1 if one of these conditions holds in a case, as in `penstock lab load`; the results have what was found
+    /// Exit with 1 if one of these conditions holds in a case, as in `penstock lab load`; the results have what was
+    /// found. With --resume, kept cases are checked too, and keep the conditions in their results
     #[arg(long, value_name = "CONDITIONS", value_parser = failures)]
     fail_if: Option<Slo>,
 }
@@ -140,6 +141,16 @@ struct Screen {
 impl Screen {
     fn show(&mut self, event: &Event<'_>) {
         match event {
+            Event::Kept(found) => {
+                if found.is_broken() {
+                    let case = &found.case;
+                    self.keep(&format!(
+                        "{}/{}  kept from the earlier run",
+                        case.id, case.repetition
+                    ));
+                    self.keep_broken(found);
+                }
+            }
             Event::Plan { cases, done, not_served, left } => {
                 let mut text = counted(*cases, "case");
                 if let Some(left) = left {
@@ -166,13 +177,18 @@ impl Screen {
             Event::End(found) => {
                 let text = format!("{} {}  {}", self.number, self.case, outcome(found));
                 self.keep(&text);
-                for threshold in found.thresholds().iter().filter(|threshold| threshold.broken) {
-                    self.keep(&format!("    FAILED: {}", threshold.condition));
-                }
+                self.keep_broken(found);
                 for warning in &found.warnings {
                     self.keep(&format!("    {}: {warning}", warning.severity.name()));
                 }
             }
+        }
+    }
+
+    /// The conditions of `--fail-if` that hold.
+    fn keep_broken(&mut self, found: &CaseResult) {
+        for threshold in found.thresholds().iter().filter(|threshold| threshold.broken) {
+            self.keep(&format!("    FAILED: {}", threshold.condition));
         }
     }
 
