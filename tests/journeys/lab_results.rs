@@ -132,6 +132,10 @@ fn the_levels_of_a_knee_search_are_stored() {
             .contains("--expect applies to URLs")
     );
     assert!(output("bakend", &["--out", "new"], 2).contains("`backend`"));
+    // What is not served at any load is an error, not a level that was missed.
+    let unserved = output("backend", &["--out", "new", "--scenario", "passthrough"], 1);
+    assert!(unserved.contains("backend does not support tls"), "{unserved}");
+    assert!(!unserved.contains("missed") && !files.path("new").exists(), "{unserved}");
     assert!(
         output("http://127.0.0.1:1/", &["--out", "new"], 2).contains("--out applies to targets")
     );

@@ -180,6 +180,14 @@ pub fn chosen(suite: &Suite, only: Option<&str>) -> Result<Vec<Case>, RunError> 
     Ok(found)
 }
 
+/// Why the suite's first case would not be measured. `None`: its target serves its scenario, and is installed.
+#[must_use]
+pub fn not_served(suite: &Suite) -> Option<String> {
+    let case = cases::all(suite).into_iter().next()?;
+    let (target, scenario) = suite.target(&case.target).zip(suite.scenario(&case.scenario))?;
+    runner::not_served(suite, target, scenario)
+}
+
 impl Summary {
     fn count(&mut self, found: &CaseResult) {
         self.broken += usize::from(found.is_broken());
