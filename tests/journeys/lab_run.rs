@@ -7,7 +7,8 @@ use std::process::{Command, Stdio};
 
 use base::SystemClock;
 use harness::{Files, PATIENCE, Process, penstock};
-use lab::result::{CaseResult, RecordedShape, State};
+use lab::load::Shape;
+use lab::result::{CaseResult, State};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -95,10 +96,9 @@ fn a_suite_measures_http2_at_rates_that_change() {
         (Some(60.0), Some(0.0)),
         "{text}"
     );
-    let RecordedShape::Stages { stages, rate_per_s } = &found.shape else {
-        panic!("{:?}", found.shape)
-    };
-    assert_eq!((&**stages, *rate_per_s), ("to 200/s in 0.3s, 100/s for 0.3s", 100.0));
+    let shape: Shape = serde_json::from_value(found.load["shape"].clone()).unwrap();
+    let stages = "to 200/s in 0.3s, 100/s for 0.3s".parse().unwrap();
+    assert_eq!((shape.rate_per_s(), shape), (Some(100.0), Shape::Stages { stages }));
 }
 
 #[test]

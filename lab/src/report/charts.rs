@@ -13,7 +13,7 @@ use crate::limits;
 use super::chart::{Chart, Heat, Plot, Point, Series};
 use super::history::History;
 use super::published::{self, Cell, PublishedFigure, PublishedRow};
-use super::view::{CaseView, size, targets};
+use super::view::{CaseView, median, size, targets};
 use crate::result::State;
 use crate::warning::Figures;
 
@@ -668,11 +668,4 @@ fn chart(id: &str, title: String, (x_name, y_name): (&str, &str), plot: Plot) ->
 
 fn delay(delay_ms: u64) -> String {
     if delay_ms == 0 { String::new() } else { format!(", {delay_ms} ms delay") }
-}
-
-/// The lower median, so that it is a measured figure.
-fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len().saturating_sub(1) / 2).copied()
 }

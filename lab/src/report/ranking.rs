@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::view::{CaseView, size, trimmed};
+use super::view::{CaseView, median, size, trimmed};
 use crate::compare::{Confidence, Samples, ran_interleaved, ratio, significant};
 use crate::warning::Figures;
 
@@ -123,7 +123,8 @@ fn ranking(views: &[CaseView], metric: &'static RankedMetric) -> Option<Ranking>
             median: match ranked.contains(*name) {
                 true => median(of_block().flat_map(|figures| block.of(figures))),
                 false => median(all()),
-            },
+            }
+            .unwrap_or_default(),
         };
         (place, sure.map(|sure| sure.chance))
     });
@@ -242,12 +243,6 @@ fn samples(first: &[f64], other: &[f64], interleaved: bool) -> Samples {
 
 fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
-}
-
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len().saturating_sub(1) / 2).copied().unwrap_or(0.0)
 }
 
 impl Ranking {

@@ -2,12 +2,13 @@
 //!
 //! A row has the medians of a case over the repetitions in which the figure is usable; `*` marks a figure that a
 //! warning concerns in all repetitions. Columns without a figure are left out. The table begins with the verdict, the
-//! command, the date and the machine, and ends with what was not served, so that the document needs nothing else.
+//! command, the date and the machine, and ends with what failed or was not served, so that the document needs nothing
+//! else.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use super::view::{CaseView, size, trimmed};
+use super::view::{CaseView, median, size, trimmed};
 use super::{ranking, summary};
 use crate::compare::{Confidence, Metric, Ratio, Samples, ratio, samples};
 use crate::result::{Case, State};
@@ -230,13 +231,6 @@ impl Group<'_> {
             },
         }
     }
-}
-
-/// The lower median, so that it is a measured figure.
-fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len().saturating_sub(1) / 2).copied()
 }
 
 /// The document with `table` between its markers `<!-- lab NAME -->` and `<!-- end of NAME -->`.
