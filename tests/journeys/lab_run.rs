@@ -37,6 +37,14 @@ fn result(files: &Files, case: &str) -> CaseResult {
     CaseResult::read(&files.path(&file)).unwrap()
 }
 
+/// Whether the counts follow a verdict, whatever it is.
+fn has_verdict(text: &str) -> bool {
+    let (before, _) = text.split_once(" measured (").unwrap();
+    let line = before.lines().rev().nth(1).unwrap_or_default();
+    let verdicts = [" has the ", "Can't tell which ", " requests/s, p50 ", "No figure is usable"];
+    verdicts.iter().any(|verdict| line.contains(verdict)) && line.ends_with('.')
+}
+
 #[test]
 fn every_case_is_measured_or_not_served_and_never_overwritten() {
     let files = Files::new();
@@ -45,6 +53,7 @@ fn every_case_is_measured_or_not_served_and_never_overwritten() {
     let (code, text) = run(&files, &[]);
     assert_eq!(code, Some(0), "{text}");
     assert!(text.contains("3 measured") && text.contains("3 not served"), "{text}");
+    assert!(has_verdict(&text), "{text}");
     for (case, state) in [
         ("forward/penstock", State::Measured),
         ("passthrough/penstock", State::Measured),
@@ -223,6 +232,8 @@ fn an_interrupted_run_can_be_resumed() {
     let status = process.wait();
     assert_eq!(status.code(), Some(1), "{}", process.text());
     assert!(process.text().contains("--resume"), "{}", process.text());
+    // What was completed is reported.
+    assert!(process.text().contains("\n1 measured (") && has_verdict(&process.text()));
     let folder = files.path("out/forward/backend/2_users/50B/0ms_sleep");
     assert_eq!(names(&folder), ["1"]);
     let (code, text) = run(&files, &["--resume"]);

@@ -305,7 +305,7 @@ impl Report {
         validity::Row::of_load(&self.figures()).warnings()
     }
 
-    /// The report as text, with warnings at the end.
+    /// The report as text, which begins with the warnings.
     #[must_use]
     pub fn table(&self) -> String {
         let mut table = String::new();
@@ -339,6 +339,10 @@ impl Report {
             settings.warm_up_s
         )?;
         writeln!(out)?;
+        // They decide which of the figures can be used.
+        for warning in self.warnings() {
+            writeln!(out, "  {}: {warning}", warning.severity.name())?;
+        }
         for Threshold { condition, value, broken } in &self.thresholds {
             let value = value.map_or("-".to_owned(), |value| format!("{value:.3}"));
             let verdict = if *broken { "FAILED" } else { "passed" };
@@ -394,15 +398,7 @@ impl Report {
         writeln!(out, "  {:<26}{busy:>14.1} %", "generator busiest thread")?;
         writeln!(out, "  {:<26}{:>14.3} ms", "generator lag p99", self.lag.p99_ms)?;
         let peak_mib = self.generator.peak_rss_bytes as f64 / 1_048_576.0;
-        writeln!(out, "  {:<26}{peak_mib:>14.1} MiB", "generator peak memory")?;
-        let warnings = self.warnings();
-        if !warnings.is_empty() {
-            writeln!(out)?;
-        }
-        for warning in warnings {
-            writeln!(out, "  {}: {warning}", warning.severity.name())?;
-        }
-        Ok(())
+        writeln!(out, "  {:<26}{peak_mib:>14.1} MiB", "generator peak memory")
     }
 
     /// The report as JSON. Units are part of the key names.

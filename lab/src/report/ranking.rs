@@ -294,7 +294,8 @@ impl Ranking {
 }
 
 /// The verdict in one line: the first ranking with several targets, or the figures of a single target.
-pub(super) fn headline(views: &[CaseView]) -> String {
+#[must_use]
+pub fn headline(views: &[CaseView]) -> String {
     verdict(views).unwrap_or_else(|| single(views, &rankings(views)))
 }
 

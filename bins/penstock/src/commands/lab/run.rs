@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use lab::knee::Slo;
 use lab::load::Stop;
+use lab::report::{self, CaseView, results};
 use lab::result::{CaseResult, State};
 use lab::suite::{self, Event, RunError, Suite, Summary};
 use lab::warning::Figures;
@@ -20,8 +21,8 @@ use crate::failure::Failure;
 /// Run a suite: targets x scenarios x users x sizes x delays
 ///
 /// Each case gets a folder with its result.json and the logs of target and backend. Scenarios that a target
-/// does not support are recorded as "not served". Ctrl-C stops the run, discards the running case and keeps the
-/// completed ones; --resume continues it.
+/// does not support are recorded as "not served". Ctrl-C stops the run, discards the running case, and keeps and reports
+/// the completed ones; --resume continues it. The output begins with the verdict: which target is first, by how much.
 #[derive(Args)]
 #[command(after_help = "Examples:
   penstock lab run suites/quick.toml --out results-quick
@@ -54,8 +55,16 @@ pub(crate) fn run(args: Run) -> Result<(), Failure> {
     let Run { suite: _, out, only, resume, fail_if } = args;
     let run = suite::Run { only, resume, fail_if, ..plan(out)? };
     let summary = run_with_progress(&suite, &run)?;
-    stdout(&format!("{}\nresults: {}\n", summary_line(&summary), run.out.display()))?;
+    let out = run.out.display();
+    stdout(&format!("{}{}\nresults: {out}\n", verdict(&run), summary_line(&summary)))?;
     check_complete(&summary)
+}
+
+/// The first line of a report of these cases; nothing if none was completed.
+fn verdict(run: &suite::Run) -> String {
+    let found = results::read(&run.out).and_then(|all| results::chosen(all, run.only.as_deref()));
+    let views: Vec<CaseView> = found.unwrap_or_default().into_iter().map(CaseView::new).collect();
+    if views.is_empty() { String::new() } else { report::headline(&views) + "\n" }
 }
 
 /// Fails if the run was interrupted or a case failed.
