@@ -70,6 +70,9 @@ fn the_json_report_of_load_never_overwrites() {
         run(&files, &all, code)
     };
     load("one.json", 0);
+    // Like a results folder, it can be checked.
+    let checked = run(&files, &["lab", "check", "one.json"], 0);
+    assert!(checked.contains("one.json: 1 row, "), "{checked}");
     let written = fs::read_to_string(files.path("one.json")).unwrap();
     assert!(written.contains("throughput_per_s"), "{written}");
     assert!(load("one.json", 2).contains("one.json"));

@@ -614,3 +614,34 @@ impl Latency {
 fn ratio(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+    use crate::limits;
+
+    #[test]
+    fn a_second_of_the_series_is_at_most_as_long_as_its_limit() {
+        let (long, most) = (f64::MIN_POSITIVE, u64::MAX);
+        let second = SeriesPoint {
+            from_s: long,
+            seconds: long,
+            requests: most,
+            errors: most,
+            rate_per_s: long,
+            p50_ms: Some(long),
+            p99_ms: Some(long),
+            max_ms: Some(long),
+            generator_cpus: long,
+            target_cpus: Some(long),
+        };
+        // As in a result.json, which has the deepest indentation.
+        let bytes = |seconds: usize| {
+            let load = json!({"load": {"series": vec![second; seconds]}});
+            serde_json::to_string_pretty(&load).unwrap().len() as u64
+        };
+        let found = bytes(2) - bytes(1);
+        assert!((300..=limits::LOAD_SERIES_POINT_BYTES_MAX).contains(&found), "{found}");
+    }
+}
