@@ -25,7 +25,11 @@ fn suite(targets: &str, scenarios: &str, measure: &str, more: &str) -> String {
 }
 
 fn run(files: &Files, arguments: &[&str]) -> (Option<i32>, String) {
-    let all: Vec<&str> = ["lab", "run", "suite.toml", "--out", "out"]
+    run_into(files, "out", arguments)
+}
+
+fn run_into(files: &Files, out: &str, arguments: &[&str]) -> (Option<i32>, String) {
+    let all: Vec<&str> = ["lab", "run", "suite.toml", "--out", out]
         .into_iter()
         .chain(arguments.iter().copied())
         .collect();
@@ -328,8 +332,13 @@ fn a_program_that_is_not_installed_is_not_served() {
     assert_eq!(code, Some(0), "{text}");
     let found = result(&files, "forward/absent");
     assert_eq!(found.state, State::NotServed);
-    let expect = "absent: program `no-such-gateway` is not installed";
+    let expect = "absent: program `no-such-gateway` is not in PATH";
     assert_eq!(found.reason.as_deref(), Some(expect));
+    // That of a shipped target has a command that installs it.
+    files.write("targets/envoy.toml", &target.replace("'absent'", "'envoy'"));
+    files.write("suite.toml", &suite("'envoy'", "'forward'", "300ms", ""));
+    let (code, text) = run_into(&files, "envoy", &[]);
+    assert!(code == Some(0) && text.contains("; `make bench-peers` installs it, into "), "{text}");
 }
 
 #[test]

@@ -37,6 +37,9 @@ const SETTLE_STEP: Duration = Duration::from_millis(50);
 const BACKEND_READY: Duration = Duration::from_secs(20);
 /// The measured time that has enough samples of what processes use.
 const SAMPLED_US_MIN: u64 = 1_000_000;
+/// Of the programs of shipped targets.
+const HOW_TO_INSTALL: &str =
+    "; `make bench-peers` installs it, into bench/peers/bin or /usr/sbin, one of which PATH lacks";
 const SHORT: &str =
     "the measured time was below 1 s, too short for CPU time and the checks of the machine";
 
@@ -631,7 +634,9 @@ pub(crate) fn not_served(suite: &Suite, target: &Target, scenario: &Scenario) ->
             return Some(format!("{} has no [change] in its target file", target.name));
         }
         let missing = target.missing_program()?;
-        return Some(format!("{}: program `{missing}` is not installed", target.name));
+        let is_shipped = definition::SHIPPED.iter().any(|(name, _)| *name == target.name);
+        let hint = if is_shipped { HOW_TO_INSTALL } else { "" };
+        return Some(format!("{}: program `{missing}` is not in PATH{hint}", target.name));
     }
     let describe = |need: &&str| match target.cannot.get(*need) {
         Some(why) => format!("{need} ({why})"),
