@@ -126,16 +126,19 @@ DOCUMENT ?= docs/performance.md
 # The CPU time of a row is relative to that of the first of these targets that has one in the same cell.
 RELATIVE_TO ?= nginx
 
-# Results of a suite with failed cases are reported as well; the exit status says so at the end.
+# Results of a suite with failed cases are reported as well; the exit status shows it at the end. After Ctrl-C, the completed
+# cases are reported, and the document keeps its table of all cases.
 bench: build-needs ## measure and write the tables of docs/performance.md; SUITES='cpu latency' ARGS='--only REGEX'
 	cargo build --release --package penstock
 	export PATH="$(CURDIR)/bench/peers/bin:$$PATH:/usr/sbin:/usr/local/sbin"; \
-	trap 'exit 130' INT; failed=0; \
+	stopped=; trap 'stopped=yes' INT; failed=0; \
 	for suite in $(SUITES); do \
 	  file=suites/bench-$$suite.toml; [ -e $$file ] || file=suites/$$suite.toml; out=$(BENCH_OUT)/$$suite; \
 	  $(TARGET_DIR)/release/penstock lab run $$file --out $$out $(ARGS) || failed=1; \
 	  $(TARGET_DIR)/release/penstock lab report $$out || failed=1; \
-	  $(TARGET_DIR)/release/penstock lab table $$out $(addprefix --relative-to ,$(RELATIVE_TO)) --into $(DOCUMENT) || failed=1; \
+	  $(TARGET_DIR)/release/penstock lab table $$out $(addprefix --relative-to ,$(RELATIVE_TO)) \
+	    --relative-to-scenario forward $${stopped:---into $(DOCUMENT)} || failed=1; \
+	  [ -z "$$stopped" ] || exit 130; \
 	done; exit $$failed
 
 compare: ## measure all proxies in the published scenarios and write docs/peers.md; ARGS='--only REGEX'

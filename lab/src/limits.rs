@@ -100,10 +100,16 @@ pub const AGENT_LEAD_MS: u64 = 300;
 /// Largest uncertainty of an agent's clock offset, in microseconds. Larger: a warning, since agents do not
 /// start together.
 pub const AGENT_CLOCK_UNCERTAINTY_US_MAX: u64 = 10_000;
-/// Largest offset of an agent's clock, in microseconds. Larger: a warning.
+/// Largest offset of an agent's time of day, in microseconds. Larger: a note.
 pub const AGENT_CLOCK_OFFSET_US_MAX: u64 = 1_000_000;
 /// Maximum number of seconds in the time series of a measurement. More: later ones are left out of the JSON.
 pub const LOAD_SERIES_MAX: usize = 86_400;
+/// Most bytes of a second of a time series in a `result.json`.
+pub const LOAD_SERIES_POINT_BYTES_MAX: u64 = 512;
+const _: () = assert!(
+    LOAD_SERIES_MAX as u64 * LOAD_SERIES_POINT_BYTES_MAX + 16 * MIB as u64 <= LAB_RESULT_BYTES_MAX,
+    "what `lab load` and `lab run` write can be read"
+);
 /// Longest text of `--expect`, in bytes. Longer: rejected at the start.
 pub const LOAD_EXPECT_BYTES_MAX: usize = 64 * KIB as usize;
 /// Longest file name of a chart without extension, in characters. Longer: truncated.
@@ -127,8 +133,8 @@ pub const LAB_PAGE_ITEMS_MAX: usize = 12;
 pub const LAB_PAGE_TABLE_BYTES_MAX: usize = 120 * KIB as usize;
 /// Largest results table, in bytes. Larger: rejected.
 pub const LAB_TABLE_BYTES_MAX: u64 = 64 * MIB as u64;
-/// Largest `result.json` or `suite.json`, in bytes. Larger: rejected.
-pub const LAB_RESULT_BYTES_MAX: u64 = 16 * MIB as u64;
+/// Largest `result.json`, `suite.json` or output of `lab load --json`, in bytes. Larger: rejected.
+pub const LAB_RESULT_BYTES_MAX: u64 = 64 * MIB as u64;
 /// Largest suite, target or thresholds file, in bytes. Larger: rejected.
 pub const SUITE_BYTES_MAX: u64 = MIB as u64;
 /// Grace period for a process to end when asked to, in milliseconds. Longer: killed.

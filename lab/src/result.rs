@@ -1,7 +1,7 @@
 //! The result of a case, stored in `result.json`.
 //!
 //! Written by `suite` when a case has finished; read by validity checks, reports and comparisons, possibly
-//! years later on another machine. Keys are only added or renamed with an alias; [`FORMAT`] changes if the
+//! years later on another machine. Once a version is released, keys are only added; [`FORMAT`] changes if the
 //! meaning of a key changes.
 //!
 //! Architecture invariant: data only.
@@ -11,7 +11,8 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::knee::Threshold;
+use crate::knee::{Outcome, Slo, Threshold};
+use crate::load::Latency;
 pub use crate::warning::Warning;
 use crate::{files, limits};
 
@@ -32,7 +33,6 @@ pub struct CaseResult {
     pub state: State,
     /// Why the case was not measured. `None` if it was.
     pub reason: Option<String>,
-    pub shape: RecordedShape,
     /// The output of `penstock lab load --json`; `null` if not measured.
     pub load: Value,
     pub target_use: Option<Use>,
@@ -52,20 +52,18 @@ pub struct CaseResult {
     pub changes: Option<Changes>,
     /// Requests per second of the backend alone for the same size, users and delay.
     pub calibration: Option<f64>,
-    #[serde(alias = "ground")]
     pub environment: Environment,
     pub machine: Machine,
     pub versions: Vec<Version>,
     /// SHA-256 of the suite, its scenarios and targets, and the target's configuration as rendered for this
     /// case, except for ports, folders and keys.
     pub config_sha256: String,
-    /// Seed of opaque tokens and of random think times. Nothing else is random.
+    /// Seed of opaque tokens, think times, Poisson arrivals and the order of a scenario's sequences.
     pub seed: u64,
     /// The command line that ran the suite.
     pub command: Vec<String>,
     /// Start of the case: RFC 3339, UTC.
     pub started: String,
-    #[serde(alias = "doubts")]
     pub warnings: Vec<Warning>,
 }
 
@@ -76,7 +74,7 @@ pub struct Case {
     pub id: String,
     pub target: String,
     pub scenario: String,
-    /// Number of users; in an open loop, the maximum number of connections.
+    /// Number of users; in an open loop, the maximum number of requests in flight.
     pub users: u32,
     pub payload_bytes: u64,
     /// Delay of the backend before each response.
@@ -98,29 +96,6 @@ pub enum State {
     NotServed,
     /// The case failed; see `reason`. Resuming the run repeats it.
     Failed,
-}
-
-/// The load shape.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", tag = "kind")]
-pub enum RecordedShape {
-    /// A constant number of users.
-    Closed {
-        /// Average pause between a response and the user's next request, in milliseconds; 0 in the published
-        /// runs.
-        #[serde(default)]
-        think_ms: u64,
-    },
-    /// As `Closed`, with the number of users increasing over the measured time.
-    RampUsers { from: u64, to: u64 },
-    /// A constant rate of requests.
-    Arrivals { rate_per_s: f64 },
-    /// The same at random times.
-    Poisson { rate_per_s: f64 },
-    /// A rate that changes linearly over the measured time.
-    Ramp { from_per_s: f64, to_per_s: f64 },
-    /// Rates that change from stage to stage, and their average.
-    Stages { stages: String, rate_per_s: f64 },
 }
 
 /// Resource use of processes over the measured time.
@@ -247,13 +222,29 @@ impl CaseResult {
         serde_json::from_value(stored).unwrap_or_default()
     }
 
+    /// Checks what was measured against the conditions of `--fail-if`; they replace those of an earlier check.
+    pub fn check(&mut self, failures: &Slo) {
+        if self.state != State::Measured {
+            return;
+        }
+        let latency = Latency::deserialize(&self.load).ok();
+        let figure = |name| self.figure(name).unwrap_or_default();
+        let outcome =
+            latency.as_ref().filter(|_| figure("requests") > 0.0).map(|latency| Outcome {
+                latency,
+                error_percent: figure("error_percent"),
+                rate_per_s: figure("throughput_per_s"),
+            });
+        self.load["thresholds"] = serde_json::json!(failures.thresholds(outcome));
+    }
+
     /// Whether a condition of `--fail-if` holds.
     #[must_use]
     pub fn is_broken(&self) -> bool {
         self.thresholds().iter().any(|threshold| threshold.broken)
     }
 
-    /// Reads a `result.json`. Accepts the key names of earlier versions.
+    /// Reads a `result.json`.
     ///
     /// # Errors
     /// A message with the file name: the file cannot be read, is invalid, or has a different format.
@@ -261,8 +252,7 @@ impl CaseResult {
         let describe = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
         let bytes = files::read(file, limits::LAB_RESULT_BYTES_MAX);
         let bytes = bytes.map_err(|error| describe(&error))?;
-        let mut found: Self = serde_json::from_slice(&bytes).map_err(|error| describe(&error))?;
-        rename_old_keys(&mut found.load);
+        let found: Self = serde_json::from_slice(&bytes).map_err(|error| describe(&error))?;
         if found.format != FORMAT {
             return Err(describe(&format!(
                 "unsupported format {}; this program reads {FORMAT}",
@@ -311,15 +301,28 @@ impl CaseResult {
             sweep: None,
             repetition: 1,
         };
-        let warnings = load.get("warnings").cloned().unwrap_or_default();
+        let started = crate::suite::rfc3339(began_ms / 1_000);
+        let stored = |name: &str| load.get(name).cloned().unwrap_or_default();
         Some(Self {
-            format: FORMAT,
             suite: "lab load".to_owned(),
+            machine: serde_json::from_value(stored("machine")).unwrap_or_default(),
+            seed: number("seed"),
+            warnings: serde_json::from_value(stored("warnings")).unwrap_or_default(),
+            load,
+            ..Self::new(case, started)
+        })
+    }
+
+    /// A case without figures.
+    pub(crate) fn new(case: Case, started: String) -> Self {
+        Self {
+            format: FORMAT,
+            suite: String::new(),
             case,
             scenario_name: None,
             state: State::Measured,
             reason: None,
-            shape: RecordedShape::Closed { think_ms: 0 },
+            load: Value::Null,
             target_use: None,
             backend_use: None,
             helper_use: None,
@@ -330,18 +333,14 @@ impl CaseResult {
             changes: None,
             calibration: None,
             environment: Environment::default(),
-            machine: load
-                .get("machine")
-                .and_then(|machine| serde_json::from_value(machine.clone()).ok())
-                .unwrap_or_default(),
+            machine: Machine::default(),
             versions: Vec::new(),
             config_sha256: String::new(),
-            seed: number("seed"),
+            seed: 0,
             command: Vec::new(),
-            started: crate::suite::rfc3339(began_ms / 1_000),
-            warnings: serde_json::from_value(warnings).unwrap_or_default(),
-            load,
-        })
+            started,
+            warnings: Vec::new(),
+        }
     }
 
     /// The content of its `result.json`.
@@ -349,22 +348,6 @@ impl CaseResult {
     pub fn to_json(&self) -> String {
         // Serialising plain structures with string keys cannot fail.
         serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
-    }
-}
-
-/// Renamed keys of `load`: old and new name. Renamed keys of [`CaseResult`] itself have serde aliases.
-const OLD_LOAD_KEYS: [(&str, &str); 3] = [
-    ("quantised", "published"),
-    ("quantised_warm_up", "published_warm_up"),
-    ("doubts", "warnings"),
-];
-
-fn rename_old_keys(load: &mut Value) {
-    let Some(members) = load.as_object_mut() else { return };
-    for (old, new) in OLD_LOAD_KEYS {
-        if let Some(value) = members.remove(old) {
-            members.insert(new.to_owned(), value);
-        }
     }
 }
 
@@ -392,7 +375,6 @@ pub(crate) mod tests {
             scenario_name: Some("Passthrough".to_owned()),
             state: State::Measured,
             reason: None,
-            shape: RecordedShape::Closed { think_ms: 0 },
             load: serde_json::json!({"throughput_per_s": 1234.5, "p99_ms": 3.25}),
             target_use: Some(Use { cpu_user_us: 12.5, ..Use::default() }),
             backend_use: None,
@@ -422,22 +404,6 @@ pub(crate) mod tests {
         let read = CaseResult::read(&file).unwrap();
         assert_eq!(read, sample());
         assert_eq!((read.figure("p99_ms"), read.figure("p98_ms")), (Some(3.25), None));
-    }
-
-    #[test]
-    fn keys_of_older_files_are_still_read() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("result.json");
-        let mut new = sample();
-        new.load["published"] = serde_json::json!({"samples": 7});
-        let old = new
-            .to_json()
-            .replace("\"environment\"", "\"ground\"")
-            .replace("\"warnings\"", "\"doubts\"")
-            .replace("\"code\"", "\"gate\"")
-            .replace("\"published\"", "\"quantised\"");
-        std::fs::write(&file, old).unwrap();
-        assert_eq!(CaseResult::read(&file).unwrap(), new);
     }
 
     #[test]

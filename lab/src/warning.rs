@@ -8,20 +8,16 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Warning {
     /// Name of the check; stable, for programs.
-    #[serde(alias = "check", alias = "gate")]
     pub code: String,
-    /// Files written before this key existed: [`Severity::Error`].
-    #[serde(default)]
     pub severity: Severity,
-    /// The figures that it concerns. Files written before this key existed: all.
-    #[serde(default = "all")]
+    /// The figures that it concerns.
     pub scope: Vec<Figures>,
     /// A message with the figures, for people.
     pub message: String,
 }
 
 /// How the figures in the scope of a warning differ from the target's.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
     /// No figure is affected.
@@ -29,7 +25,6 @@ pub enum Severity {
     /// The figures may be worse than the target's, never better: an objective that they meet is met.
     Warning,
     /// The figures may be wrong in either direction.
-    #[default]
     Error,
 }
 
@@ -98,21 +93,10 @@ impl fmt::Display for Warning {
     }
 }
 
-fn all() -> Vec<Figures> {
-    Figures::ALL.to_vec()
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test may panic")]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_warning_without_scope_concerns_all_figures() {
-        let old: Warning = serde_json::from_str(r#"{"check": "x", "message": "m"}"#).unwrap();
-        assert!(Figures::ALL.into_iter().all(|figures| old.concerns(figures)));
-        assert_eq!(old.to_string(), "x: m (concerns all figures)");
-    }
 
     #[test]
     fn a_note_concerns_none() {

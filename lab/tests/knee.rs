@@ -43,11 +43,13 @@ fn an_overloaded_target_misses_the_objective() {
 fn searching_by_rate_uses_an_open_loop() {
     let target = Target::start();
     let slo = Slo::parse("p99 < 10s").unwrap();
-    let options = Options { users: 4, ..options(&target, Duration::from_millis(500)) };
-    knee::measure(&options, By::Rate, 100.0, &slo).unwrap();
-    // A closed loop would have sent as many as it could, and not the 50 that are due in half a second.
+    let options = Options { users: 4, ..options(&target, Duration::from_millis(1_500)) };
+    let mut shown = 0;
+    knee::measure(&options, (By::Rate, 100.0), &slo, &mut |_| shown += 1).unwrap();
+    assert!(shown > 0, "the progress of a level is shown");
+    // A closed loop would have sent as many as it could, and not the 150 that are due.
     let requests = target.requests.load(Ordering::SeqCst);
-    assert!((1..=50).contains(&requests), "{requests}");
+    assert!((1..=150).contains(&requests), "{requests}");
 }
 
 /// Measures for twice as long, until every user has got a response: on a busy machine a user may get no CPU
@@ -57,7 +59,8 @@ fn probe_all_users(level: f64, slo: &Slo) -> knee::Probe {
         // Each try has its own target, because one that notices closed connections late would serve fewer.
         let target = Target::start();
         let duration = Duration::from_millis(200) * 2_u32.pow(doubled);
-        let probe = knee::measure(&options(&target, duration), By::Users, level, slo).unwrap();
+        let options = options(&target, duration);
+        let probe = knee::measure(&options, (By::Users, level), slo, &mut |_| {}).unwrap();
         (target.returned.load(Ordering::SeqCst) as f64 >= level).then_some(probe)
     };
     (0..8).find_map(measure).expect("some users never got a response")

@@ -118,7 +118,7 @@ fn figures_of_a_single_cell_are_bars() {
     };
     let views: Vec<CaseView> = views(folder.path()).into_iter().filter(of_cell).collect();
     let charts = report::charts(&views);
-    let ids: Vec<&str> = charts.iter().map(|chart| chart.id.as_str()).collect();
+    let ids: Vec<&str> = charts.drawn.iter().map(|chart| chart.id.as_str()).collect();
     assert!(ids.contains(&"throughput-50-1024-0") && ids.contains(&"cpu-50-1024-0"), "{ids:?}");
     assert!(!ids.iter().any(|id| id.contains("-by-users-") || id.contains("-by-size-")), "{ids:?}");
 }
@@ -188,12 +188,12 @@ fn requests_of_scenarios_and_all_series_over_time_are_drawn() {
     fs::write(&file, load.to_string()).unwrap();
     let views = views(&file);
     let charts = report::charts(&views);
-    let ids: Vec<&str> = charts.iter().map(|chart| chart.id.as_str()).collect();
+    let ids: Vec<&str> = charts.drawn.iter().map(|chart| chart.id.as_str()).collect();
     for figure in ["rate", "latency", "errors", "cpu"] {
         let start = format!("{figure}-over-time-");
         assert!(ids.iter().any(|id| id.starts_with(&start)), "{figure}: {ids:?}");
     }
-    let found = |id: &str| charts.iter().find(|chart| chart.id.starts_with(id)).unwrap();
+    let found = |id: &str| charts.drawn.iter().find(|chart| chart.id.starts_with(id)).unwrap();
     // The percentiles of a single target are in one picture. A stall is a gap in them.
     let (header, latency) = found("latency-over-time-").table();
     assert_eq!(header[1..], ["p50", "p99", "max"]);
@@ -288,13 +288,30 @@ fn charts_that_do_not_fit_the_page_are_listed() {
     for (place, is_on_page) in [(0, true), (23, true), (24, false), (25, false)] {
         for kind in ["histogram", "heat"] {
             let id = format!("{kind}-{place}");
-            assert!(charts.iter().any(|chart| chart.id == id), "{id}");
+            assert!(charts.drawn.iter().any(|chart| chart.id == id), "{id}");
             assert_eq!(page.contains(&format!("<figure id=\"{id}\">")), is_on_page, "{id}");
             assert_eq!(page.contains(&format!("charts/{id}.svg")), !is_on_page, "{id}");
         }
     }
     assert!(page.contains("4 charts of single cases") && page.contains("--only"));
     assert!(!read(written(), "report.html").contains("Not on this page"));
+}
+
+#[test]
+fn histogram_logs_that_are_not_drawn_are_among_the_warnings() {
+    let folder = TempDir::new().unwrap();
+    report_support::results(folder.path());
+    // A single case, whose log was the only source of charts.
+    let mut view = views(folder.path()).into_iter().find(|view| view.is_valid()).unwrap();
+    view.found.result.load["series"] = serde_json::json!([]);
+    let broken = folder.path().join("broken");
+    fs::create_dir(&broken).unwrap();
+    fs::write(broken.join("histogram.hlog"), "no log").unwrap();
+    view.found.file = broken.join("result.json");
+    let page = report::page(&[view.clone()], &report::charts(&[view]));
+    let (_, warnings) = page.split_once("id=\"warnings\"").unwrap();
+    let (warnings, _) = warnings.split_once("</section>").unwrap();
+    assert!(warnings.contains("broken/histogram.hlog: not a histogram log: "), "{warnings}");
 }
 
 #[test]

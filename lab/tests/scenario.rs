@@ -70,10 +70,13 @@ fn sequences_pass_values_on_and_results_are_reported_by_name() {
         assert_eq!(report.json()["by_request"][2]["requests"], read);
         assert!(report.table().contains("0 errors, p50"), "{}", report.table());
         let text = std::fs::read_to_string(&jtl).unwrap();
-        assert_eq!(
-            text.lines().filter(|line| line.contains(",create%2C with a comma,")).count() as u64,
-            created
-        );
+        let lines = |label: &str, path: &str| {
+            let ends = format!(",http://{}/base{path},", shop.addr);
+            let of = |line: &&str| line.contains(&format!(",{label},")) && line.contains(&ends);
+            text.lines().filter(of).count() as u64
+        };
+        assert_eq!(lines("create%2C with a comma", "/orders"), created);
+        assert_eq!(lines("read", "/orders/{{id}}?word={{word}}"), read);
     }
 }
 

@@ -83,7 +83,7 @@ fn each_check_fails_on_its_own_figures_alone() {
     check("nothing-measured", |row| {
         (row.requests, row.rate_per_s, row.mean_ms) = (Some(0.0), None, None);
     });
-    for check in ["interrupted", "raw-data", "agent-lost", "agent-clock"] {
+    for check in ["interrupted", "raw-data", "agent-lost", "agent-clock", "agent-time"] {
         let mut row = valid();
         let texts = vec!["what happened".to_owned()];
         row.incidents.get_or_insert_default().insert(check.to_owned(), texts);

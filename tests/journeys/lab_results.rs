@@ -70,6 +70,9 @@ fn the_json_report_of_load_never_overwrites() {
         run(&files, &all, code)
     };
     load("one.json", 0);
+    // Like a results folder, it can be checked.
+    let checked = run(&files, &["lab", "check", "one.json"], 0);
+    assert!(checked.contains("one.json: 1 row, "), "{checked}");
     let written = fs::read_to_string(files.path("one.json")).unwrap();
     assert!(written.contains("throughput_per_s"), "{written}");
     assert!(load("one.json", 2).contains("one.json"));
@@ -132,6 +135,10 @@ fn the_levels_of_a_knee_search_are_stored() {
             .contains("--expect applies to URLs")
     );
     assert!(output("bakend", &["--out", "new"], 2).contains("`backend`"));
+    // What is not served at any load is an error, not a level that was missed.
+    let unserved = output("backend", &["--out", "new", "--scenario", "passthrough"], 1);
+    assert!(unserved.contains("backend does not support tls"), "{unserved}");
+    assert!(!unserved.contains("missed") && !files.path("new").exists(), "{unserved}");
     assert!(
         output("http://127.0.0.1:1/", &["--out", "new"], 2).contains("--out applies to targets")
     );
@@ -146,12 +153,11 @@ fn side(folder: &Path, name: &str, rates: &[f64], errors: u64) {
             "format": 1, "suite": name, "state": "measured", "reason": null,
             "case": {"id": "a", "target": "t", "scenario": "s", "users": 10, "payload_bytes": 50,
                 "delay_ms": 0, "heap": null, "sweep": null, "repetition": repetition},
-            "shape": {"kind": "closed"},
             "load": {"requests": 1_000, "errors": errors, "seconds": 1_000.0 / rate,
                 "throughput_per_s": rate, "mean_ms": 10_000.0 / rate},
             "target_use": null, "backend_use": null, "generator_use": null,
             "load_average": [0.0, 0.0, 0.0], "gc": null, "calibration": null,
-            "ground": {"steal_percent": 0.0, "other_cpu_percent": 0.0, "clock_step_us": 0, "ports_in_use": 1,
+            "environment": {"steal_percent": 0.0, "other_cpu_percent": 0.0, "clock_step_us": 0, "ports_in_use": 1,
                 "ports_available": 100, "descriptors": 1, "descriptors_limit": 100},
             "machine": {"cpu": "", "cores": 2, "kernel": "", "memory_bytes": 0, "limits": []},
             "versions": [], "config_sha256": "", "seed": 1, "command": [],

@@ -7,7 +7,8 @@ use std::process::{Command, Stdio};
 
 use base::SystemClock;
 use harness::{Files, PATIENCE, Process, penstock};
-use lab::result::{CaseResult, RecordedShape, State};
+use lab::load::Shape;
+use lab::result::{CaseResult, State};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
@@ -24,7 +25,11 @@ fn suite(targets: &str, scenarios: &str, measure: &str, more: &str) -> String {
 }
 
 fn run(files: &Files, arguments: &[&str]) -> (Option<i32>, String) {
-    let all: Vec<&str> = ["lab", "run", "suite.toml", "--out", "out"]
+    run_into(files, "out", arguments)
+}
+
+fn run_into(files: &Files, out: &str, arguments: &[&str]) -> (Option<i32>, String) {
+    let all: Vec<&str> = ["lab", "run", "suite.toml", "--out", out]
         .into_iter()
         .chain(arguments.iter().copied())
         .collect();
@@ -36,6 +41,14 @@ fn result(files: &Files, case: &str) -> CaseResult {
     CaseResult::read(&files.path(&file)).unwrap()
 }
 
+/// Whether the counts follow a verdict, whatever it is.
+fn has_verdict(text: &str) -> bool {
+    let (before, _) = text.split_once(" measured (").unwrap();
+    let line = before.lines().rev().nth(1).unwrap_or_default();
+    let verdicts = [" has the ", "Can't tell which ", " requests/s, p50 ", "No figure is usable"];
+    verdicts.iter().any(|verdict| line.contains(verdict)) && line.ends_with('.')
+}
+
 #[test]
 fn every_case_is_measured_or_not_served_and_never_overwritten() {
     let files = Files::new();
@@ -44,6 +57,7 @@ fn every_case_is_measured_or_not_served_and_never_overwritten() {
     let (code, text) = run(&files, &[]);
     assert_eq!(code, Some(0), "{text}");
     assert!(text.contains("3 measured") && text.contains("3 not served"), "{text}");
+    assert!(has_verdict(&text), "{text}");
     for (case, state) in [
         ("forward/penstock", State::Measured),
         ("passthrough/penstock", State::Measured),
@@ -95,10 +109,9 @@ fn a_suite_measures_http2_at_rates_that_change() {
         (Some(60.0), Some(0.0)),
         "{text}"
     );
-    let RecordedShape::Stages { stages, rate_per_s } = &found.shape else {
-        panic!("{:?}", found.shape)
-    };
-    assert_eq!((&**stages, *rate_per_s), ("to 200/s in 0.3s, 100/s for 0.3s", 100.0));
+    let shape: Shape = serde_json::from_value(found.load["shape"].clone()).unwrap();
+    let stages = "to 200/s in 0.3s, 100/s for 0.3s".parse().unwrap();
+    assert_eq!((shape.rate_per_s(), shape), (Some(100.0), Shape::Stages { stages }));
 }
 
 #[test]
@@ -223,6 +236,8 @@ fn an_interrupted_run_can_be_resumed() {
     let status = process.wait();
     assert_eq!(status.code(), Some(1), "{}", process.text());
     assert!(process.text().contains("--resume"), "{}", process.text());
+    // What was completed is reported.
+    assert!(process.text().contains("\n1 measured (") && has_verdict(&process.text()));
     let folder = files.path("out/forward/backend/2_users/50B/0ms_sleep");
     assert_eq!(names(&folder), ["1"]);
     let (code, text) = run(&files, &["--resume"]);
@@ -248,6 +263,15 @@ fn a_sweep_varies_one_setting_and_only_selects_cases() {
     // Kept cases still fail.
     let (code, text) = run(&files, &["--resume", "--only", "^forward/"]);
     assert!(code == Some(1) && text.contains("--fail-if: 2 cases"), "{text}");
+    // New conditions are checked in their place; the stored ones stay.
+    for (conditions, code, expect) in
+        [("p99 >= 0us", 1, "FAILED: p99 >= 0ms"), ("p99 > 3600s", 0, "2 kept from the earlier run")]
+    {
+        let arguments = ["--resume", "--only", "^forward/", "--fail-if", conditions];
+        let (found, text) = run(&files, &arguments);
+        assert!(found == Some(code) && text.contains(expect), "{conditions}: {text}");
+        assert!(result(&files, "forward/penstock_workers=1").is_broken(), "{conditions}");
+    }
     let (code, text) = run(&files, &["--resume", "--only", "nothing"]);
     assert!(code == Some(2) && text.contains("no case matches"), "{text}");
 }
@@ -308,8 +332,13 @@ fn a_program_that_is_not_installed_is_not_served() {
     assert_eq!(code, Some(0), "{text}");
     let found = result(&files, "forward/absent");
     assert_eq!(found.state, State::NotServed);
-    let expect = "absent: program `no-such-gateway` is not installed";
+    let expect = "absent: program `no-such-gateway` is not in PATH";
     assert_eq!(found.reason.as_deref(), Some(expect));
+    // That of a shipped target has a command that installs it.
+    files.write("targets/envoy.toml", &target.replace("'absent'", "'envoy'"));
+    files.write("suite.toml", &suite("'envoy'", "'forward'", "300ms", ""));
+    let (code, text) = run_into(&files, "envoy", &[]);
+    assert!(code == Some(0) && text.contains("; `make bench-peers` installs it, into "), "{text}");
 }
 
 #[test]

@@ -156,14 +156,14 @@ impl ClockSample {
         self.theirs_us.saturating_add(at_us).saturating_sub(self.ours_us)
     }
 
-    fn incident(&self, name: &str) -> Option<Incident> {
-        let far = self.uncertainty_us > limits::AGENT_CLOCK_UNCERTAINTY_US_MAX
-            || self.offset_us.unsigned_abs() > limits::AGENT_CLOCK_OFFSET_US_MAX;
-        far.then(|| Incident::AgentClock {
-            name: name.to_owned(),
-            offset_us: self.offset_us,
-            uncertainty_us: self.uncertainty_us,
-        })
+    fn incidents(&self, agent: &str) -> impl Iterator<Item = Incident> {
+        let Self { offset_us, uncertainty_us, .. } = *self;
+        let name = || agent.to_owned();
+        let is_uncertain = uncertainty_us > limits::AGENT_CLOCK_UNCERTAINTY_US_MAX;
+        let is_off = offset_us.unsigned_abs() > limits::AGENT_CLOCK_OFFSET_US_MAX;
+        let uncertain = is_uncertain.then(|| Incident::AgentClock { name: name(), uncertainty_us });
+        let off = is_off.then(|| Incident::AgentTime { name: name(), offset_us });
+        uncertain.into_iter().chain(off)
     }
 }
 
@@ -443,7 +443,7 @@ fn merge(
     let mut failure = None;
     for (agent, result) in agents.iter().zip(results) {
         let name = agent.name.clone();
-        incidents.extend(agent.clock_sample.incident(&name));
+        incidents.extend(agent.clock_sample.incidents(&name));
         match result {
             Ok(found) => {
                 shares.push(AgentShare {
@@ -498,6 +498,8 @@ mod tests {
     use std::net::TcpListener;
 
     use super::*;
+    use crate::validity::CHECKS;
+    use crate::warning::Severity;
 
     #[test]
     fn clock_uncertainty_is_half_the_round_trip() {
@@ -600,14 +602,20 @@ mod tests {
     }
 
     #[test]
-    fn large_clock_offsets_and_uncertainties_are_incidents() {
-        let far = |offset_us, uncertainty_us| {
-            ClockSample { offset_us, uncertainty_us, ..ClockSample::default() }
-                .incident("a")
-                .is_some()
+    fn an_uncertain_clock_is_an_error_and_a_wrong_time_of_day_a_note() {
+        let severity = |incident: Incident| {
+            let check = CHECKS.iter().find(|check| check.name == incident.name());
+            check.unwrap().severity
         };
-        assert!(!far(999_999, 9_999));
-        assert!(far(-1_000_001, 9));
-        assert!(far(9, 10_001));
+        for (offset_us, uncertainty_us, expect) in [
+            (999_999, 9_999, &[][..]),
+            (-1_000_001, 9, &[Severity::Note]),
+            (9, 10_001, &[Severity::Error]),
+            (1_000_001, 10_001, &[Severity::Error, Severity::Note]),
+        ] {
+            let sample = ClockSample { offset_us, uncertainty_us, ..ClockSample::default() };
+            let found: Vec<Severity> = sample.incidents("a").map(severity).collect();
+            assert_eq!(found, expect, "{offset_us} us, +- {uncertainty_us} us");
+        }
     }
 }

@@ -24,7 +24,13 @@ pub struct Ratio {
     /// The p-value: probability of a difference at least this large by chance, by Student's t-test on the
     /// logarithms.
     pub chance: f64,
+    /// The difference, as a share of A, that as many repetitions with the same noise find with a probability of
+    /// [`POWER`].
+    pub smallest_effect: f64,
 }
+
+/// Source: Cohen, "Statistical Power Analysis for the Behavioral Sciences", 1988, section 2.4.
+const POWER: f64 = 0.80;
 
 /// The repetitions of one case on both sides.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,15 +53,10 @@ pub fn ratio(samples: &Samples, confidence: Confidence) -> Option<Ratio> {
         _ => student::beyond(middle / error, freedom),
     };
     let (low, high) = ((middle - half).exp(), (middle + half).exp());
-    Some(Ratio { low, ratio: middle.exp(), high, chance })
-}
-
-impl Ratio {
-    /// The smallest detectable effect as a share of A: half the interval.
-    #[must_use]
-    pub fn smallest_effect(&self) -> f64 {
-        (self.high / self.low).sqrt() - 1.0
-    }
+    // The true difference is farther from 1 than the interval is wide, by what noise takes away in one of five cases.
+    let one_sided = student::quantile(2.0 * (1.0 - POWER), freedom) * error;
+    let smallest_effect = (half + one_sided).exp_m1();
+    Some(Ratio { low, ratio: middle.exp(), high, chance, smallest_effect })
 }
 
 enum Logs {
@@ -168,7 +169,11 @@ mod tests {
         for expect in [
             format!("so the ratio is exp({:.4}) = {:.4}.", paired.ratio.ln(), paired.ratio),
             format!("that is {:.4} to {:.4}:", paired.low, paired.high),
-            format!("Half of the interval is {:.1} %", paired.smallest_effect() * 100.0),
+            format!(
+                "Half of the interval is {:.1} %",
+                ((paired.high / paired.low).sqrt() - 1.0) * 100.0
+            ),
+            format!("differences from {:.1} % on are found", paired.smallest_effect * 100.0),
             format!("the same figures give {:.4} to {:.4},", apart.low, apart.high),
         ] {
             assert!(manual.contains(&expect), "{expect}");
@@ -199,7 +204,24 @@ mod tests {
         let paired = ratio(&Samples::Pairs(pairs), Confidence::Percent95).unwrap();
         let apart = ratio(&apart, Confidence::Percent95).unwrap();
         assert!(paired.low > 1.0 && apart.low < 1.0, "{paired:?} {apart:?}");
-        assert!(paired.smallest_effect() < 0.01 && apart.smallest_effect() > 0.2);
+        assert!(paired.smallest_effect < 0.01 && apart.smallest_effect > 0.2);
+    }
+
+    #[test]
+    fn the_smallest_effect_is_found_in_four_of_five_comparisons() {
+        let mut numbers = SplitMix64(11);
+        let mut noisy = || {
+            let sum: f64 = (0..12).map(|_| numbers.next() as f64 / u64::MAX as f64).sum();
+            (0.05 * (sum - 6.0)).exp()
+        };
+        let mut compare = |effect: f64| {
+            let pairs = (0..10).map(|_| (1.0, effect * noisy())).collect();
+            ratio(&Samples::Pairs(pairs), Confidence::Percent95).unwrap()
+        };
+        // That of the noise, whatever the difference.
+        let effect = (0..1_000).map(|_| compare(1.0).smallest_effect).sum::<f64>() / 1_000.0;
+        let found = (0..1_000).filter(|_| compare(1.0 + effect).chance < 0.05).count();
+        assert!((760..=840).contains(&found), "{found} of 1000 with an effect of {effect:.3}");
     }
 
     #[test]

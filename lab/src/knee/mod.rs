@@ -21,7 +21,7 @@ pub use usl::{POINTS_MIN, Usl};
 
 use serde_json::Value;
 
-use crate::load::{Latency, LoadError, Options, Protocol, Shape};
+use crate::load::{Latency, LoadError, Options, Progress, Protocol, Shape};
 use crate::result::{CaseResult, State};
 use crate::validity;
 use crate::warning::{Figures, Severity, Warning};
@@ -108,9 +108,14 @@ pub fn search<E>(
 ///
 /// # Errors
 /// [`LoadError`]: the measurement failed.
-pub fn measure(options: &Options, by: By, level: f64, slo: &Slo) -> Result<Probe, LoadError> {
+pub fn measure(
+    options: &Options,
+    (by, level): (By, f64),
+    slo: &Slo,
+    progress: &mut dyn FnMut(&Progress),
+) -> Result<Probe, LoadError> {
     let options = options_at(options, by, level);
-    let report = crate::load::run(&options, &mut |_| {})?;
+    let report = crate::load::run(&options, progress)?;
     Ok(judge(by, level, slo, &report.json(), &report.warnings()))
 }
 
@@ -132,7 +137,8 @@ fn options_at(options: &Options, by: By, level: f64) -> Options {
     options
 }
 
-/// The verdict on a level measured by a suite (`suite::knee`). A target that ended has missed the objective.
+/// The verdict on a level measured by a suite (`suite::knee`). A target that ended has missed the objective; of one that
+/// does not serve the scenario, nothing is known.
 #[must_use]
 pub fn judge_case(by: By, level: f64, slo: &Slo, found: &CaseResult) -> Probe {
     let warnings = validity::measured::warnings(found);
@@ -141,7 +147,10 @@ pub fn judge_case(by: By, level: f64, slo: &Slo, found: &CaseResult) -> Probe {
         State::Measured => judge(by, level, slo, &found.load, &warnings),
         State::NotServed | State::Failed => Probe {
             level,
-            verdict: LevelVerdict::Missed,
+            verdict: match found.state {
+                State::NotServed => LevelVerdict::Inconclusive,
+                State::Measured | State::Failed => LevelVerdict::Missed,
+            },
             reason: reason(),
             throughput_per_s: 0.0,
             mean_ms: 0.0,

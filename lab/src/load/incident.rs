@@ -14,8 +14,10 @@ pub enum Incident {
     RawData { problem: String },
     /// An agent was lost: its requests are missing.
     AgentLost { name: String, problem: String },
-    /// An agent's clock is too far off, or its offset too uncertain.
-    AgentClock { name: String, offset_us: i64, uncertainty_us: u64 },
+    /// The difference of an agent's clock is too uncertain: it starts and ends at another moment than the others.
+    AgentClock { name: String, uncertainty_us: u64 },
+    /// An agent's time of day is far off. All times are converted, so no figure depends on it.
+    AgentTime { name: String, offset_us: i64 },
 }
 
 impl Incident {
@@ -27,6 +29,7 @@ impl Incident {
             Self::RawData { .. } => "raw-data",
             Self::AgentLost { .. } => "agent-lost",
             Self::AgentClock { .. } => "agent-clock",
+            Self::AgentTime { .. } => "agent-time",
         }
     }
 }
@@ -41,11 +44,15 @@ impl fmt::Display for Incident {
             Self::AgentLost { name, problem } => {
                 write!(out, "agent {name} was lost and its requests are missing: {problem}")
             }
-            Self::AgentClock { name, offset_us, uncertainty_us } => write!(
+            Self::AgentClock { name, uncertainty_us } => write!(
                 out,
-                "agent {name}: its clock is off by {:.1} ms, with an uncertainty of {:.1} ms",
-                *offset_us as f64 / 1_000.0,
+                "agent {name}: its clock could be compared only to within {:.1} ms",
                 *uncertainty_us as f64 / 1_000.0
+            ),
+            Self::AgentTime { name, offset_us } => write!(
+                out,
+                "agent {name}: its time of day is off by {:.1} s; the figures do not depend on it",
+                *offset_us as f64 / 1_000_000.0
             ),
         }
     }

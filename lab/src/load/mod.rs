@@ -4,7 +4,7 @@
 //! - Each user has at most one request in flight: on a connection of its own with HTTP/1.1 ([`user`]), on one that
 //!   several users share with HTTP/2 ([`multiplex`]). Closed users send their next request when
 //!   the response is complete, as JMeter does in WSO2's published runs; in an open loop, requests are due on
-//!   a schedule, and the number of users is the maximum number of connections.
+//!   a schedule, and the number of users is the maximum number of requests in flight.
 //! - A request is measured if its latency counts from within the measured time, even if it ends later. The
 //!   count divided by the time is therefore the offered rate, whatever the latency.
 //! - Instead of one request, a [`scenario`] can define several.

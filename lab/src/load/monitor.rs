@@ -37,8 +37,9 @@ impl RecordingFiles {
         }
         if let Some(path) = &options.recordings.jtl {
             let failed = |source| LoadError::File { path: path.clone(), source };
-            let labels = options.scenario.iter().flat_map(|scenario| scenario.names()).collect();
-            let same = LineConstants { origin_us, url: options.url.clone(), labels };
+            let requests = options.scenario.iter().flat_map(|scenario| scenario.urls(&options.url));
+            let (url, requests) = (options.url.clone(), requests.collect());
+            let same = LineConstants { origin_us, url, requests };
             files.jtl = Some(Jtl::create(path, same).map_err(failed)?);
         }
         Ok(files)

@@ -55,7 +55,7 @@ pub struct Options {
     pub shape: load::Shape,
     /// Files to record in addition to the report. Default: none.
     pub recordings: Recordings,
-    /// Random seed, used for think times from a range. Default: 0.
+    /// Random seed: think times, Poisson arrivals, the order of a scenario's sequences. Default: 0.
     pub seed: u64,
     /// The processes whose CPU time is shown, with their descendants.
     pub target_pids: Vec<u32>,

@@ -305,7 +305,7 @@ impl Report {
         validity::Row::of_load(&self.figures()).warnings()
     }
 
-    /// The report as text, with warnings at the end.
+    /// The report as text, which begins with the warnings.
     #[must_use]
     pub fn table(&self) -> String {
         let mut table = String::new();
@@ -339,6 +339,10 @@ impl Report {
             settings.warm_up_s
         )?;
         writeln!(out)?;
+        // They decide which of the figures can be used.
+        for warning in self.warnings() {
+            writeln!(out, "  {}: {warning}", warning.severity.name())?;
+        }
         for Threshold { condition, value, broken } in &self.thresholds {
             let value = value.map_or("-".to_owned(), |value| format!("{value:.3}"));
             let verdict = if *broken { "FAILED" } else { "passed" };
@@ -394,15 +398,7 @@ impl Report {
         writeln!(out, "  {:<26}{busy:>14.1} %", "generator busiest thread")?;
         writeln!(out, "  {:<26}{:>14.3} ms", "generator lag p99", self.lag.p99_ms)?;
         let peak_mib = self.generator.peak_rss_bytes as f64 / 1_048_576.0;
-        writeln!(out, "  {:<26}{peak_mib:>14.1} MiB", "generator peak memory")?;
-        let warnings = self.warnings();
-        if !warnings.is_empty() {
-            writeln!(out)?;
-        }
-        for warning in warnings {
-            writeln!(out, "  {}: {warning}", warning.severity.name())?;
-        }
-        Ok(())
+        writeln!(out, "  {:<26}{peak_mib:>14.1} MiB", "generator peak memory")
     }
 
     /// The report as JSON. Units are part of the key names.
@@ -617,4 +613,35 @@ impl Latency {
 /// 0 if `whole` is not positive.
 fn ratio(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may panic")]
+mod tests {
+    use super::*;
+    use crate::limits;
+
+    #[test]
+    fn a_second_of_the_series_is_at_most_as_long_as_its_limit() {
+        let (long, most) = (f64::MIN_POSITIVE, u64::MAX);
+        let second = SeriesPoint {
+            from_s: long,
+            seconds: long,
+            requests: most,
+            errors: most,
+            rate_per_s: long,
+            p50_ms: Some(long),
+            p99_ms: Some(long),
+            max_ms: Some(long),
+            generator_cpus: long,
+            target_cpus: Some(long),
+        };
+        // As in a result.json, which has the deepest indentation.
+        let bytes = |seconds: usize| {
+            let load = json!({"load": {"series": vec![second; seconds]}});
+            serde_json::to_string_pretty(&load).unwrap().len() as u64
+        };
+        let found = bytes(2) - bytes(1);
+        assert!((300..=limits::LOAD_SERIES_POINT_BYTES_MAX).contains(&found), "{found}");
+    }
 }

@@ -38,8 +38,8 @@ pub(crate) struct LineConstants {
     /// Unix time at the clock's zero.
     pub(crate) origin_us: u64,
     pub(crate) url: String,
-    /// The names of a scenario's requests.
-    pub(crate) labels: Vec<String>,
+    /// The name and the URL of each request of a scenario, with the names of its values.
+    pub(crate) requests: Vec<(String, String)>,
 }
 
 impl Jtl {
@@ -108,12 +108,13 @@ impl Drop for Chunks {
 fn write(file: File, constants: &LineConstants, chunks: &Receiver<Vec<Sample>>) -> io::Result<()> {
     let mut out = BufWriter::new(file);
     out.write_all(HEADER.as_bytes())?;
-    let url = unseparated(&constants.url);
-    let labels: Vec<String> = constants.labels.iter().map(|label| unseparated(label)).collect();
+    let single = ("HTTP Request".to_owned(), unseparated(&constants.url));
+    let plain = |(label, url): &(String, String)| (unseparated(label), unseparated(url));
+    let requests: Vec<(String, String)> = constants.requests.iter().map(plain).collect();
     for sample in chunks.iter().flatten() {
-        let label = sample.detail.request.and_then(|request| labels.get(request));
-        let label = label.map_or("HTTP Request", String::as_str);
-        line(&mut out, &sample, constants.origin_us, (label, &url))?;
+        let request = sample.detail.request.and_then(|request| requests.get(request));
+        let (label, url) = request.unwrap_or(&single);
+        line(&mut out, &sample, constants.origin_us, (label, url))?;
     }
     out.flush()
 }
@@ -281,17 +282,26 @@ mod tests {
 
     #[test]
     fn every_outcome_gives_17_fields() {
-        for outcome in [
-            Outcome::Good,
-            Outcome::Connect,
-            Outcome::Write,
-            Outcome::Closed,
-            Outcome::Timeout,
-            Outcome::Unsent,
-            Outcome::Protocol,
-            Outcome::BodyMismatch,
-            Outcome::Status(404),
-        ] {
+        // Each leads to another one, so that the compiler finds what is missing.
+        let next = |outcome: &Outcome| {
+            Some(match outcome {
+                Outcome::Good => Outcome::Connect,
+                Outcome::Connect => Outcome::Write,
+                Outcome::Write => Outcome::Closed,
+                Outcome::Closed => Outcome::Timeout,
+                Outcome::Timeout => Outcome::Unsent,
+                Outcome::Unsent => Outcome::Protocol,
+                Outcome::Protocol => Outcome::Reset,
+                Outcome::Reset => Outcome::BodyMismatch,
+                Outcome::BodyMismatch => Outcome::Extract,
+                Outcome::Extract => Outcome::Status(404),
+                Outcome::Status(_) => Outcome::Grpc(14),
+                Outcome::Grpc(_) => return None,
+            })
+        };
+        let all = || std::iter::successors(Some(Outcome::Good), next);
+        assert_eq!(all().count(), 12);
+        for outcome in all() {
             assert_eq!(text(Sample { outcome, ..SAMPLE }).split(',').count(), 17, "{outcome}");
         }
         assert_eq!(HEADER.split(',').count(), 17);
@@ -308,7 +318,7 @@ mod tests {
     fn a_finished_file_contains_all_chunks_of_all_threads() {
         let folder = TempDir::new().unwrap();
         let path = folder.path().join("results.jtl");
-        let constants = || LineConstants { origin_us: 0, url: "URL".to_owned(), labels: vec![] };
+        let constants = || LineConstants { origin_us: 0, url: "URL".to_owned(), requests: vec![] };
         let jtl = Jtl::create(&path, constants()).unwrap();
         let threads: Vec<_> = [0, 1, limits::JTL_CHUNK_SAMPLES, 3 * limits::JTL_CHUNK_SAMPLES + 7]
             .map(|samples| {

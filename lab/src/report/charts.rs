@@ -4,7 +4,7 @@
 //! marked. A target has the same colour in every chart. Figures with a single number of users and a single size are
 //! bars. Published results are drawn in the background.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ use crate::limits;
 use super::chart::{Chart, Heat, Plot, Point, Series};
 use super::history::History;
 use super::published::{self, Cell, PublishedFigure, PublishedRow};
-use super::view::{CaseView, size, targets};
+use super::view::{CaseView, median, size, targets};
 use crate::result::State;
 use crate::warning::Figures;
 
@@ -110,9 +110,17 @@ const BUCKETS_MAX: usize = 120;
 
 const SINCE: &str = "time since the start of the measured time";
 
-/// Every chart, in the order of the page.
+/// The charts of some cases.
+pub struct Charts {
+    /// In the order of the page.
+    pub drawn: Vec<Chart>,
+    /// Why there are no more: broken histogram logs, and those beyond the limit.
+    pub left_out: Vec<String>,
+}
+
+/// Every chart.
 #[must_use]
-pub fn charts(views: &[CaseView]) -> Vec<Chart> {
+pub fn charts(views: &[CaseView]) -> Charts {
     let published = published::rows();
     let matrix = Matrix::of(views);
     let mut charts = Vec::new();
@@ -145,9 +153,10 @@ pub fn charts(views: &[CaseView]) -> Vec<Chart> {
     if matrix.users.len() > 1 {
         charts.extend(matrix.percentiles());
     }
-    charts.extend(histories(views, &matrix.targets));
+    let histories = histories(views, &matrix.targets);
+    charts.extend(histories.drawn);
     make_ids_unique(&mut charts);
-    charts
+    Charts { drawn: charts, left_out: histories.left_out }
 }
 
 /// Makes ids unique, and short enough for file names: sanitising can map different names to the same id.
@@ -582,9 +591,9 @@ fn merged(by_scenario: Vec<Vec<Series>>) -> Vec<Series> {
 }
 
 /// Histogram and heat map of each case with a log; only the first ones are on the page.
-fn histories(views: &[CaseView], targets: &BTreeSet<String>) -> Vec<Chart> {
+fn histories(views: &[CaseView], targets: &BTreeSet<String>) -> Charts {
     let mut charts: Vec<Chart> = Vec::new();
-    let mut broken: BTreeMap<String, usize> = BTreeMap::new();
+    let mut notes: Vec<String> = Vec::new();
     let (mut drawn, mut left_out) = (0, 0);
     // The result of a single measurement has no log of its own beside it.
     let stored = |view: &&CaseView| {
@@ -607,21 +616,16 @@ fn histories(views: &[CaseView], targets: &BTreeSet<String>) -> Vec<Chart> {
                 drawn += 1;
             }
             Ok(None) => {}
-            Err(what) => *broken.entry(what).or_default() += 1,
+            Err(what) => notes.push(what),
         }
     }
-    let mut notes: Vec<String> = broken.into_keys().collect();
     if left_out > 0 {
-        notes.push(format!(
-            "{left_out} more cases have a histogram that is not drawn; select cases with penstock lab \
-             report --only"
+        // First, since a list has a limit.
+        notes.insert(0, format!(
+            "{left_out} more cases have a histogram log; select cases with penstock lab report --only"
         ));
     }
-    let last_on_page = charts.iter_mut().rfind(|chart| !chart.off_page);
-    if let (Some(last), false) = (last_on_page, notes.is_empty()) {
-        last.note = notes.join("; ");
-    }
-    charts
+    Charts { drawn: charts, left_out: notes }
 }
 
 fn of_history(
@@ -661,18 +665,10 @@ fn chart(id: &str, title: String, (x_name, y_name): (&str, &str), plot: Plot) ->
         x_name: x_name.to_owned(),
         y_name: y_name.to_owned(),
         plot,
-        note: String::new(),
         off_page: false,
     }
 }
 
 fn delay(delay_ms: u64) -> String {
     if delay_ms == 0 { String::new() } else { format!(", {delay_ms} ms delay") }
-}
-
-/// The lower median, so that it is a measured figure.
-fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len().saturating_sub(1) / 2).copied()
 }

@@ -24,9 +24,10 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-pub use charts::charts;
+pub use charts::{Charts, charts};
 pub use page::page;
 pub use png::{Painter, PngError};
+pub use ranking::headline;
 pub use view::CaseView;
 
 use chart::Setting;
@@ -106,6 +107,7 @@ fn write_into(views: &[CaseView], out: &Path) -> Result<Written, ReportError> {
     put(out.join("summary-choreo-connect.csv"), summary::choreo_csv(views).as_bytes())?;
     put(out.join("summary.md"), summary::markdown(views).as_bytes())?;
     put(out.join("report.html"), page(views, &charts).as_bytes())?;
+    let charts = charts.drawn;
     for chart in &charts {
         put(pictures.join(format!("{}.svg", chart.id)), chart.svg(Setting::File).as_bytes())?;
     }

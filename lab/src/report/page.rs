@@ -8,6 +8,7 @@ use std::fmt::{self, Write};
 use serde_json::Value;
 
 use super::chart::{Chart, Setting, escaped, page_style, short};
+use super::charts::Charts;
 use super::intervals;
 use super::ranking::{self, Place, Ranking};
 use super::scaling;
@@ -69,14 +70,14 @@ const SCRIPT: &str = r#"document.querySelectorAll("table.sortable").forEach(tabl
 
 /// The page.
 #[must_use]
-pub fn page(views: &[CaseView], charts: &[Chart]) -> String {
+pub fn page(views: &[CaseView], charts: &Charts) -> String {
     let mut out = String::new();
     // Writing to a String cannot fail.
     let _ = write_page(&mut out, views, charts);
     out
 }
 
-fn write_page(out: &mut String, views: &[CaseView], charts: &[Chart]) -> fmt::Result {
+fn write_page(out: &mut String, views: &[CaseView], charts: &Charts) -> fmt::Result {
     let mut suites: Vec<&str> = views.iter().map(|view| view.result().suite.as_str()).collect();
     suites.sort_unstable();
     suites.dedup();
@@ -104,8 +105,8 @@ fn write_page(out: &mut String, views: &[CaseView], charts: &[Chart]) -> fmt::Re
     let mut main = String::new();
     write_thresholds(&mut main, views)?;
     write_rankings(&mut main, &ranking::rankings(views), &targets(views))?;
-    write_warnings(&mut main, views)?;
-    write_charts(&mut main, charts)?;
+    write_warnings(&mut main, views, &charts.left_out)?;
+    write_charts(&mut main, &charts.drawn)?;
     write_results(&mut main, views)?;
     write_requests(&mut main, views)?;
     write_scaling(&mut main, views)?;
@@ -247,15 +248,15 @@ fn place_row((place, found): (usize, &Place)) -> [String; 5] {
     [found.target.clone(), ratio, interval, repetitions, short(found.median)]
 }
 
-/// Each warning once: what it concerns, in how many cases, and in which.
-fn write_warnings(out: &mut String, views: &[CaseView]) -> fmt::Result {
+/// Each warning once: what it concerns, in how many cases, and in which. Then what the page lacks.
+fn write_warnings(out: &mut String, views: &[CaseView], left_out: &[String]) -> fmt::Result {
     let mut codes: Vec<&str> =
         views.iter().flat_map(|view| &view.warnings).map(|warning| warning.code.as_str()).collect();
     codes.sort_unstable();
     codes.dedup();
     let missing: Vec<&CaseView> =
         views.iter().filter(|view| view.result().state != State::Measured).collect();
-    if codes.is_empty() && missing.is_empty() {
+    if codes.is_empty() && missing.is_empty() && left_out.is_empty() {
         return Ok(());
     }
     out.write_str(
@@ -279,6 +280,11 @@ fn write_warnings(out: &mut String, views: &[CaseView]) -> fmt::Result {
         let describe = |view: &&CaseView| format!("{}: {}", name(view), view.remarks());
         write_items(out, missing.iter().map(describe))?;
         out.write_str("</ul></details>")?;
+    }
+    if !left_out.is_empty() {
+        out.write_str("<p>Latency histograms and heat maps that are not drawn:</p><ul>")?;
+        write_items(out, left_out.iter().cloned())?;
+        out.write_str("</ul>")?;
     }
     out.write_str("</section>")
 }
@@ -506,9 +512,6 @@ fn write_kinds(out: &mut String, kinds: Vec<(&str, Vec<String>)>) -> fmt::Result
 
 fn write_figure(out: &mut String, chart: &Chart) -> fmt::Result {
     write!(out, "<figure id=\"{}\">{}", escaped(&chart.id), chart.svg(Setting::Page))?;
-    if !chart.note.is_empty() {
-        write!(out, "<p class=\"warning\">{}</p>", escaped(&chart.note))?;
-    }
     write_table(out, chart)?;
     out.write_str("</figure>")
 }
@@ -617,7 +620,7 @@ mod tests {
             }
         }
         let charts = charts(&views);
-        let one = charts.iter().find(|chart| chart.id.starts_with("rate-over-time")).unwrap();
+        let one = charts.drawn.iter().find(|chart| chart.id.starts_with("rate-over-time")).unwrap();
         assert_eq!(one.table().1.len(), 120);
         // Marks have titles; those of the legend remain.
         assert!(one.svg(Setting::Page).matches("<title>").count() < 10);

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::view::{CaseView, size, trimmed};
+use super::view::{CaseView, median, size, trimmed};
 use crate::compare::{Confidence, Samples, ran_interleaved, ratio, significant};
 use crate::warning::Figures;
 
@@ -123,7 +123,8 @@ fn ranking(views: &[CaseView], metric: &'static RankedMetric) -> Option<Ranking>
             median: match ranked.contains(*name) {
                 true => median(of_block().flat_map(|figures| block.of(figures))),
                 false => median(all()),
-            },
+            }
+            .unwrap_or_default(),
         };
         (place, sure.map(|sure| sure.chance))
     });
@@ -244,12 +245,6 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len().saturating_sub(1) / 2).copied().unwrap_or(0.0)
-}
-
 impl Ranking {
     /// The verdict in a sentence; `None` if there is only one target.
     pub(super) fn sentence(&self) -> Option<String> {
@@ -299,7 +294,8 @@ impl Ranking {
 }
 
 /// The verdict in one line: the first ranking with several targets, or the figures of a single target.
-pub(super) fn headline(views: &[CaseView]) -> String {
+#[must_use]
+pub fn headline(views: &[CaseView]) -> String {
     verdict(views).unwrap_or_else(|| single(views, &rankings(views)))
 }
 

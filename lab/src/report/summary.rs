@@ -267,7 +267,7 @@ pub fn environment(result: &CaseResult) -> Vec<String> {
     let machine = &result.machine;
     let memory = size(machine.memory_bytes);
     let mut lines = Vec::new();
-    // Files of earlier versions of `penstock lab load --json` do not say which.
+    // A file may lack the machine.
     if machine.cores > 0 {
         lines
             .push(format!("{}, {} CPUs, {memory}, {}", machine.cpu, machine.cores, machine.kernel));

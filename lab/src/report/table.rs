@@ -2,12 +2,13 @@
 //!
 //! A row has the medians of a case over the repetitions in which the figure is usable; `*` marks a figure that a
 //! warning concerns in all repetitions. Columns without a figure are left out. The table begins with the verdict, the
-//! command, the date and the machine, and ends with what was not served, so that the document needs nothing else.
+//! command, the date and the machine, and ends with what failed or was not served, so that the document needs nothing
+//! else.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use super::view::{CaseView, size, trimmed};
+use super::view::{CaseView, median, size, trimmed};
 use super::{ranking, summary};
 use crate::compare::{Confidence, Metric, Ratio, Samples, ratio, samples};
 use crate::result::{Case, State};
@@ -16,6 +17,11 @@ use crate::warning::Figures;
 /// Maximum length of a line of text.
 const LINE_CHARS: usize = 120;
 const MIB: f64 = 1_024.0 * 1_024.0;
+
+/// Below a table with ratios.
+const ABOUT_RATIOS: &str = "\n\
+    Ratios are geometric means over the repetitions, so they may differ from those of the medians in the table. Each\n\
+    interval is one of 95 % on its own, not corrected for the number of rows.\n";
 
 /// Marks a ratio of targets that did not run interleaved.
 const APART: &str = "†";
@@ -53,21 +59,35 @@ const fn column(
     Column { name, figures, decimals, of }
 }
 
+/// What the CPU times of the rows are compared with.
+#[derive(Clone, Debug, Default)]
+pub struct References {
+    /// In each cell, the first of these targets that has a figure there.
+    pub targets: Vec<String>,
+    /// If none of the targets was measured: the same target in this scenario.
+    pub scenario: Option<String>,
+}
+
+/// Those that were measured.
+enum Reference<'r> {
+    Targets(&'r [String]),
+    Scenario(&'r str),
+}
+
 /// The repetitions of one case.
 struct Group<'v> {
     views: Vec<&'v CaseView>,
 }
 
-/// The table, with the CPU time relative to the first of `references` that has one in the same cell, if any was measured.
+/// The table, with the CPU time relative to `references`, if one was measured.
 #[must_use]
-pub fn table(views: &[CaseView], references: &[String]) -> String {
+pub fn table(views: &[CaseView], references: &References) -> String {
     let mut out = String::new();
     for line in origin(views) {
         let _ = writeln!(out, "{}", wrapped(&line));
     }
     let groups = groups(views);
-    let has_one = groups.iter().any(|group| references.contains(&group.target()));
-    let references = if has_one { references } else { &[] };
+    let reference = references.measured(&groups);
     let used: Vec<&Column> = COLUMNS
         .iter()
         .filter(|column| groups.iter().any(|group| group.cell(column).is_some()))
@@ -75,9 +95,10 @@ pub fn table(views: &[CaseView], references: &[String]) -> String {
     let mut header = vec!["scenario".to_owned(), "users".to_owned(), "size".to_owned()];
     header.push("target".to_owned());
     header.extend(used.iter().map(|column| column.name.to_owned()));
-    if !references.is_empty() {
-        header.push(format!("CPU of {}'s", references.join("'s or ")));
-    }
+    header.extend(reference.as_ref().map(|reference| match reference {
+        Reference::Targets(names) => format!("CPU of {}'s", names.join("'s or ")),
+        Reference::Scenario(name) => format!("CPU of {name}'s"),
+    }));
     let line = |cells: &[String]| format!("| {} |", cells.join(" | "));
     let numbers = "--:|".repeat(header.len() - 4);
     // Writing to a String cannot fail.
@@ -87,9 +108,7 @@ pub fn table(views: &[CaseView], references: &[String]) -> String {
         let mut cells = vec![case.scenario.clone(), case.users.to_string()];
         cells.extend([size(case.payload_bytes), group.target().replace('|', "\\|")]);
         cells.extend(used.iter().map(|column| group.cell(column).unwrap_or_default()));
-        if !references.is_empty() {
-            cells.push(group.relative_to(references, &groups));
-        }
+        cells.extend(reference.as_ref().map(|reference| group.relative_to(reference, &groups)));
         let _ = writeln!(out, "{}", line(&cells));
     }
     if out.contains("* |") {
@@ -98,22 +117,33 @@ pub fn table(views: &[CaseView], references: &[String]) -> String {
     if out.contains(APART) {
         let _ = writeln!(out, "\n`{APART}`: not interleaved, so the ratio includes any drift.");
     }
-    out.push_str(&not_served(views));
+    if out.contains(") |") || out.contains(&format!("){APART} |")) {
+        out.push_str(ABOUT_RATIOS);
+    }
+    out.push_str(&not_measured(views));
     out
 }
 
-/// What each target does not serve, with the reason.
-fn not_served(views: &[CaseView]) -> String {
-    let mut scenarios: BTreeMap<(String, &str), BTreeSet<&str>> = BTreeMap::new();
-    for found in views.iter().map(CaseView::result).filter(|one| one.state == State::NotServed) {
-        let reason = found.reason.clone().unwrap_or_default();
-        scenarios.entry((reason, &found.case.target)).or_default().insert(&found.case.scenario);
+/// What of each target failed or is not served, with the reason.
+fn not_measured(views: &[CaseView]) -> String {
+    let mut missing: BTreeMap<(bool, &str, &str), Vec<&Case>> = BTreeMap::new();
+    for found in views.iter().map(CaseView::result).filter(|one| one.state != State::Measured) {
+        // Of a failure, the log follows.
+        let reason = found.reason.iter().flat_map(|reason| reason.lines()).next();
+        let is_served = found.state == State::Failed;
+        let key = (!is_served, reason.unwrap_or_default(), found.case.target.as_str());
+        missing.entry(key).or_default().push(&found.case);
     }
     let mut out = String::new();
-    for ((reason, _), names) in scenarios {
-        let names: Vec<&str> = names.into_iter().collect();
-        let _ =
-            writeln!(out, "{}", wrapped(&format!("- {}: not served; {reason}", names.join(", "))));
+    for ((not_served, reason, target), cases) in missing {
+        let scenarios: BTreeSet<&str> = cases.iter().map(|case| case.scenario.as_str()).collect();
+        let outcome = match (not_served, cases.len()) {
+            (true, _) => "not served".to_owned(),
+            (false, 1) => format!("1 case of {target} failed"),
+            (false, count) => format!("{count} cases of {target} failed"),
+        };
+        let scenarios = Vec::from_iter(scenarios).join(", ");
+        let _ = writeln!(out, "{}", wrapped(&format!("- {scenarios}: {outcome}; {reason}")));
     }
     if out.is_empty() { out } else { format!("\n{out}") }
 }
@@ -179,7 +209,22 @@ fn groups(views: &[CaseView]) -> Vec<Group<'_>> {
     groups
 }
 
+impl References {
+    fn measured(&self, groups: &[Group<'_>]) -> Option<Reference<'_>> {
+        let Self { targets, scenario } = self;
+        let is_measured = |name: &&str| groups.iter().any(|group| group.is_of_scenario(name));
+        match groups.iter().any(|group| targets.contains(&group.target())) {
+            true => Some(Reference::Targets(targets)),
+            false => scenario.as_deref().filter(is_measured).map(Reference::Scenario),
+        }
+    }
+}
+
 impl Group<'_> {
+    fn is_of_scenario(&self, name: &str) -> bool {
+        self.case().is_some_and(|case| case.scenario == name)
+    }
+
     fn case(&self) -> Option<&Case> {
         self.views.first().map(|view| &view.result().case)
     }
@@ -203,16 +248,30 @@ impl Group<'_> {
             .or_else(|| Some(format!("{}*", text(median(all().map(|(_, value)| value))?))))
     }
 
-    /// The ratio to the reference in the same cell, with its 95 % interval.
-    fn relative_to(&self, references: &[String], groups: &[Self]) -> String {
+    /// The row that this one is compared with.
+    fn reference<'g>(&self, reference: &Reference<'_>, groups: &'g [Self]) -> Option<&'g Self> {
         let of_target = |name: &String| {
             let same = |other: &&Self| {
                 other.target() == *name && self.cell_of_matrix() == other.cell_of_matrix()
             };
             groups.iter().find(same)
         };
-        let Some(other) = references.iter().find_map(of_target) else { return String::new() };
-        if self.target() == other.target() {
+        let load =
+            |group: &Self| group.cell_of_matrix().map(|(_, users, size, ms)| (users, size, ms));
+        match reference {
+            Reference::Targets(names) => names.iter().find_map(of_target),
+            Reference::Scenario(name) => groups.iter().find(|other| {
+                other.is_of_scenario(name)
+                    && other.target() == self.target()
+                    && load(other) == load(self)
+            }),
+        }
+    }
+
+    /// The ratio to the reference, with its 95 % interval.
+    fn relative_to(&self, reference: &Reference<'_>, groups: &[Self]) -> String {
+        let Some(other) = self.reference(reference, groups) else { return String::new() };
+        if std::ptr::eq(self, other) {
             return "1".to_owned();
         }
         let (samples, interleaved) = samples(&other.views, &self.views, Metric::Cpu);
@@ -230,13 +289,6 @@ impl Group<'_> {
             },
         }
     }
-}
-
-/// The lower median, so that it is a measured figure.
-fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len().saturating_sub(1) / 2).copied()
 }
 
 /// The document with `table` between its markers `<!-- lab NAME -->` and `<!-- end of NAME -->`.
@@ -275,6 +327,31 @@ mod tests {
         CaseView::new(StoredResult { file: "result.json".into(), result })
     }
 
+    fn to(targets: &[&str]) -> References {
+        let targets = targets.iter().map(|name| (*name).to_owned()).collect();
+        References { targets, scenario: Some("none".to_owned()) }
+    }
+
+    #[test]
+    fn policies_are_compared_with_the_scenario_without_one_in_pairs() {
+        let mut views = Vec::new();
+        // Everything drifts by a fifth from repetition to repetition.
+        for (repetition, drift) in (1..).zip([1.0, 1.2, 1.44, 1.728]) {
+            for (minute, scenario, cpu_us) in [(0, "none", 10.0), (1, "a-policy", 15.0)] {
+                let mut one = view("ours", repetition, cpu_us * drift);
+                let result = &mut one.found.result;
+                result.case.id = format!("{scenario}/ours");
+                result.case.scenario = scenario.to_owned();
+                result.started = format!("2026-01-01T00:{repetition}{minute}:00Z");
+                views.push(one);
+            }
+        }
+        let text = table(&views, &to(&["absent"]));
+        for part in ["| CPU of none's |", "| 1.500 (1.500 to 1.500) |", "| 1 |"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+
     #[test]
     fn rows_have_medians_and_the_ratio_to_the_reference() {
         let mut views = Vec::new();
@@ -293,16 +370,25 @@ mod tests {
             one.found.result.reason = Some("ours does not support xml".to_owned());
             views.push(one);
         }
-        let text = table(&views, &["other".to_owned(), "nginx".to_owned()]);
+        for (repetition, scenario) in [(1, "bearer"), (2, "bearer"), (1, "forward")] {
+            let mut one = view("nginx", repetition, 1.0);
+            one.found.result.case.scenario = scenario.to_owned();
+            one.found.result.state = State::Failed;
+            one.found.result.reason = Some("nginx ended during the case\nits log".to_owned());
+            views.push(one);
+        }
+        let text = table(&views, &to(&["other", "nginx"]));
         for row in [
             "| scenario | users | size | target | CPU us/request | requests/s | p50 ms | peak MiB | ready ms | \
              idle MiB | CPU of other's or nginx's |",
             "- ours has the least CPU time per request; nginx: 1.33 times that (1.33 to 1.33).",
-            "\n- mediation, xslt: not served; ours does not support xml\n",
+            "\n- bearer, forward: 3 cases of nginx failed; nginx ended during the case\n\
+             - mediation, xslt: not served; ours does not support xml\n",
+            "\nRatios are geometric means over the repetitions, so they may differ from those of the medians",
             "| passthrough | 10 | 1KiB | nginx | 40 | 1000 | 1.25 | 3 | 17.5 | 8.6 | 1 |",
             "| passthrough | 10 | 1KiB | ours | 30 | 1000 | 1.25 | 3 | 17.5 | 8.6 | 0.750 (0.750 to 0.750) |",
             "- `penstock lab`",
-            "- measured on 2026-01-01; 8 cases: 6 measured (usable: CPU in 5, rate in 5, latency in 5), 2 not",
+            "- measured on 2026-01-01; 11 cases: 6 measured (usable: CPU in 5, rate in 5, latency in 5), 2 not",
         ] {
             assert!(text.contains(row), "{row}\n{text}");
         }
@@ -322,7 +408,7 @@ mod tests {
                 views.push(one);
             }
         }
-        let text = table(&views, &["nginx".to_owned()]);
+        let text = table(&views, &to(&["nginx"]));
         assert!(text.contains("| 0.500 (0.147 to 1.699)† |"), "{text}");
         assert!(text.contains("`†`: not interleaved") && text.contains("Can't tell"), "{text}");
     }
@@ -338,7 +424,7 @@ mod tests {
                 ["penstock", "lab", "run", "--out", "/var/x"].map(str::to_owned).into();
             views.push(one);
         }
-        let text = table(&views, &["absent".to_owned()]);
+        let text = table(&views, &to(&["absent"]));
         assert!(!text.contains("CPU of absent's"), "{text}");
         let rows: Vec<&str> =
             text.lines().filter(|line| line.starts_with("| passthrough")).collect();

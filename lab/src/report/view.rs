@@ -131,6 +131,13 @@ pub(super) fn targets(views: &[CaseView]) -> BTreeSet<String> {
     measured.map(CaseView::name).collect()
 }
 
+/// The lower median, so that it is a measured figure.
+pub(super) fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len().saturating_sub(1) / 2).copied()
+}
+
 /// Sizes as in the published tables: `50B`, `1KiB`, `1000B`.
 #[must_use]
 pub(super) fn size(bytes: u64) -> String {

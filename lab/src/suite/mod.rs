@@ -49,7 +49,8 @@ pub struct Run {
     pub only: Option<String>,
     /// Continue an earlier run.
     pub resume: bool,
-    /// Conditions that each measured case is checked against.
+    /// Conditions that each measured case is checked against, kept ones included. `None`: a kept case is judged by the
+    /// conditions that it was measured with.
     pub fail_if: Option<Slo>,
     /// The program used as backend and to sign tokens.
     pub penstock: PathBuf,
@@ -72,6 +73,8 @@ pub enum RunError {
 /// Progress events of a run.
 #[derive(Debug)]
 pub enum Event<'e> {
+    /// A case of the earlier run, checked against the conditions of this one if it has any. Precedes the plan.
+    Kept(&'e CaseResult),
     /// Before the first case. `done` cases exist already.
     Plan { cases: usize, done: usize, not_served: usize, left: Option<Duration> },
     /// Case number `number` starts.
@@ -123,9 +126,13 @@ pub fn run(
     for case in wanted {
         match folder.kept(&case) {
             None => to_do.push(case),
-            Some(kept) => {
+            Some(mut kept) => {
+                if let Some(failures) = &run.fail_if {
+                    kept.check(failures);
+                }
                 summary.kept += 1;
                 summary.broken += usize::from(kept.is_broken());
+                on_event(&Event::Kept(&kept));
             }
         }
     }
@@ -171,6 +178,14 @@ pub fn chosen(suite: &Suite, only: Option<&str>) -> Result<Vec<Case>, RunError> 
         )));
     }
     Ok(found)
+}
+
+/// Why the suite's first case would not be measured. `None`: its target serves its scenario, and is installed.
+#[must_use]
+pub fn not_served(suite: &Suite) -> Option<String> {
+    let case = cases::all(suite).into_iter().next()?;
+    let (target, scenario) = suite.target(&case.target).zip(suite.scenario(&case.scenario))?;
+    runner::not_served(suite, target, scenario)
 }
 
 impl Summary {

@@ -19,12 +19,10 @@ use super::{Event, Run, RunError, rfc3339};
 use crate::agent::{self, Secret};
 use crate::load::{self, Options, Progress, Protocol, Trust};
 use crate::recording::Recordings;
-use crate::result::{
-    self, Case, CaseResult, Changes, Machine, RecordedShape, Start, State, Version, Warning,
-};
+use crate::result::{Case, CaseResult, Changes, Machine, Start, State, Version, Warning};
 use crate::target::change::Changer;
 use crate::target::cores;
-use crate::target::definition::{Role, StopBy, Target};
+use crate::target::definition::{self, Role, StopBy, Target};
 use crate::target::proc;
 use crate::target::process::{Process, ProcessSpec, free_port, sleep};
 use crate::target::reaper::Reaper;
@@ -39,6 +37,9 @@ const SETTLE_STEP: Duration = Duration::from_millis(50);
 const BACKEND_READY: Duration = Duration::from_secs(20);
 /// The measured time that has enough samples of what processes use.
 const SAMPLED_US_MIN: u64 = 1_000_000;
+/// Of the programs of shipped targets.
+const HOW_TO_INSTALL: &str =
+    "; `make bench-peers` installs it, into bench/peers/bin or /usr/sbin, one of which PATH lacks";
 const SHORT: &str =
     "the measured time was below 1 s, too short for CPU time and the checks of the machine";
 
@@ -341,12 +342,9 @@ impl<'r> Runner<'r> {
         if self.run.stop.is_stopped() {
             return Err(CaseError::Interrupted);
         }
-        let mut report = report?;
+        let report = report?;
         // A number of requests may be over earlier.
         span.1 = span.0.saturating_add(us(Duration::from_secs_f64(report.seconds)));
-        if let Some(failures) = &self.run.fail_if {
-            report.check(failures);
-        }
         Ok((report.json(), span))
     }
 
@@ -566,36 +564,22 @@ impl<'r> Runner<'r> {
     fn blank(&self, case: &Case, started: String) -> CaseResult {
         let lab = env!("CARGO_PKG_VERSION").to_owned();
         CaseResult {
-            format: result::FORMAT,
             suite: self.suite.name.clone(),
-            case: case.clone(),
             scenario_name: self.suite.scenario(&case.scenario).map(|known| known.display.clone()),
-            state: State::Measured,
-            reason: None,
-            shape: recorded_shape(&self.suite.load.shape, case.users),
-            load: Value::Null,
-            target_use: None,
-            backend_use: None,
-            helper_use: None,
-            generator_use: None,
-            load_average: [0.0; 3],
-            gc: None,
-            start: None,
-            changes: None,
-            calibration: None,
-            environment: result::Environment::default(),
             machine: self.machine.clone(),
             versions: vec![Version { name: "lab".to_owned(), version: lab }],
             config_sha256: self.config_sha256(case),
             seed: self.suite.load.seed,
             command: self.run.command.clone(),
-            started,
-            warnings: Vec::new(),
+            ..CaseResult::new(case.clone(), started)
         }
     }
 
     fn fill(&self, into: &mut CaseResult, measured: Measured) {
         into.load = measured.load;
+        if let Some(failures) = &self.run.fail_if {
+            into.check(failures);
+        }
         into.target_use = measured.found.target;
         into.backend_use = measured.found.backend;
         into.helper_use = measured.found.helper;
@@ -650,7 +634,9 @@ pub(crate) fn not_served(suite: &Suite, target: &Target, scenario: &Scenario) ->
             return Some(format!("{} has no [change] in its target file", target.name));
         }
         let missing = target.missing_program()?;
-        return Some(format!("{}: program `{missing}` is not installed", target.name));
+        let is_shipped = definition::SHIPPED.iter().any(|(name, _)| *name == target.name);
+        let hint = if is_shipped { HOW_TO_INSTALL } else { "" };
+        return Some(format!("{}: program `{missing}` is not in PATH{hint}", target.name));
     }
     let describe = |need: &&str| match target.cannot.get(*need) {
         Some(why) => format!("{need} ({why})"),
@@ -658,33 +644,6 @@ pub(crate) fn not_served(suite: &Suite, target: &Target, scenario: &Scenario) ->
     };
     let missing: Vec<String> = lacking.iter().map(describe).collect();
     Some(format!("{} does not support {}", target.name, missing.join(", ")))
-}
-
-/// The load shape as recorded in a result.
-fn recorded_shape(shape: &load::Shape, users: u32) -> RecordedShape {
-    match *shape {
-        load::Shape::Closed { .. } => {
-            let think_ms = shape.mean_pause_ms().round();
-            #[allow(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "positive, and at most the longest think time"
-            )]
-            let think_ms = think_ms as u64;
-            RecordedShape::Closed { think_ms }
-        }
-        load::Shape::Arrivals { rate_per_s } => RecordedShape::Arrivals { rate_per_s },
-        load::Shape::Poisson { rate_per_s } => RecordedShape::Poisson { rate_per_s },
-        load::Shape::RampUsers { from, think: _ } => {
-            RecordedShape::RampUsers { from: from as u64, to: u64::from(users) }
-        }
-        load::Shape::RampArrivals { from_per_s, to_per_s } => {
-            RecordedShape::Ramp { from_per_s, to_per_s }
-        }
-        load::Shape::Stages { ref stages } => {
-            RecordedShape::Stages { stages: stages.to_string(), rate_per_s: stages.rate_per_s() }
-        }
-    }
 }
 
 #[cfg(test)]

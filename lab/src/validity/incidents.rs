@@ -18,6 +18,10 @@ pub(super) fn agent_clock(row: &Row) -> Finding {
     incident(row, "agent-clock")
 }
 
+pub(super) fn agent_time(row: &Row) -> Finding {
+    incident(row, "agent-time")
+}
+
 fn incident(row: &Row, name: &str) -> Finding {
     let Some(incidents) = &row.incidents else { return Finding::NotApplicable };
     match incidents.get(name) {

@@ -8,7 +8,7 @@ use super::{
     Backend, CHECKS, Conditions, Figure, Generator, Loop, RECORDED, Row, Warning, recorded,
 };
 use crate::load;
-use crate::result::{self, CaseResult, RecordedShape, State};
+use crate::result::{self, CaseResult, State};
 
 /// Percent, and the key in `load`.
 const PERCENTILES: &[(f64, &str)] = &[
@@ -34,9 +34,6 @@ impl Row {
         }
         let mut row = Self::of_load(&found.load);
         row.label = format!("{} #{}", found.case.id, found.case.repetition);
-        if row.loop_kind == Loop::Unknown {
-            row.loop_kind = loop_kind(&found.shape, found.case.users);
-        }
         let delay_ms = found.case.delay_ms as f64;
         row.backend = Some(Backend { alone_per_s: found.calibration, delay_ms });
         row.conditions = conditions(&found.environment);
@@ -89,7 +86,7 @@ pub fn warnings(found: &CaseResult) -> Vec<Warning> {
         .iter()
         .filter(|warning| CHECKS.iter().all(|check| check.name != warning.code))
         .map(|warning| match RECORDED.iter().any(|(code, ..)| *code == warning.code) {
-            // Files of earlier versions have no scope.
+            // With the severity and the scope that it has today.
             true => recorded(&warning.code, &warning.message),
             false => warning.clone(),
         });
@@ -110,23 +107,6 @@ fn pace_of_load(load: &Value) -> Loop {
             Loop::Closed { users, think_ms: measured.unwrap_or(shape.mean_pause_ms()) }
         }
         (None, None) => Loop::Unknown,
-    }
-}
-
-fn loop_kind(shape: &RecordedShape, users: u32) -> Loop {
-    match shape {
-        RecordedShape::Closed { think_ms } => {
-            Loop::Closed { users: f64::from(users), think_ms: *think_ms as f64 }
-        }
-        RecordedShape::Arrivals { rate_per_s }
-        | RecordedShape::Poisson { rate_per_s }
-        | RecordedShape::Stages { rate_per_s, .. } => Loop::Open { asked_per_s: *rate_per_s },
-        RecordedShape::RampUsers { from, to } => {
-            Loop::Closed { users: f64::midpoint(*from as f64, *to as f64), think_ms: 0.0 }
-        }
-        RecordedShape::Ramp { from_per_s, to_per_s } => {
-            Loop::Open { asked_per_s: f64::midpoint(*from_per_s, *to_per_s) }
-        }
     }
 }
 
@@ -175,8 +155,7 @@ mod tests {
     #[test]
     fn warnings_of_checks_are_recomputed_and_others_kept() {
         let mut found = sample();
-        let stored = r#"[{"check": "limits", "message": "then"}, {"check": "cpu-steal", "message": "then"}]"#;
-        found.warnings = serde_json::from_str(stored).unwrap_or_default();
+        found.warnings = vec![recorded("limits", "then"), recorded("cpu-steal", "then")];
         assert_eq!(warnings(&found), [recorded("limits", "then")]);
     }
 }

@@ -52,7 +52,6 @@ fn case(target: &str, users: u32, bytes: u64, rate: f64) -> Value {
             "scenario": "passthrough", "users": users, "payload_bytes": bytes, "delay_ms": 0,
             "heap": null, "sweep": null, "repetition": 1,
         },
-        "shape": {"kind": "closed"},
         "load": {
             "requests": rate * 10.0, "errors": 0, "seconds": 10.0, "throughput_per_s": rate,
             "error_percent": 0.0, "errors_by_kind": {}, "mean_ms": mean, "sd_ms": mean / 2.0,
@@ -71,7 +70,7 @@ fn case(target: &str, users: u32, bytes: u64, rate: f64) -> Value {
             "involuntary_switches": 0.01},
         "backend_use": null, "generator_use": null, "load_average": [1.0, 0.5, 0.2], "gc": null,
         "calibration": null,
-        "ground": {"steal_percent": 0.0, "other_cpu_percent": 0.0, "clock_step_us": 0, "ports_in_use": 1,
+        "environment": {"steal_percent": 0.0, "other_cpu_percent": 0.0, "clock_step_us": 0, "ports_in_use": 1,
             "ports_available": 100, "descriptors": 1, "descriptors_limit": 100},
         "machine": {"cpu": "a CPU", "cores": 2, "kernel": "a kernel", "memory_bytes": 4_294_967_296_u64,
             "limits": []},

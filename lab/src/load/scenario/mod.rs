@@ -84,6 +84,12 @@ impl Scenario {
         self.requests().map(|request| request.name.clone()).collect()
     }
 
+    /// The name of each request, and its URL below `base`; values are in braces.
+    pub(crate) fn urls(&self, base: &str) -> Vec<(String, String)> {
+        let base = base.trim_end_matches('/');
+        self.requests().map(|one| (one.name.clone(), format!("{base}{}", one.path))).collect()
+    }
+
     /// Mean pause after each request, in milliseconds; `None`: that of the load shape.
     pub(crate) fn pauses_ms(&self) -> Vec<Option<f64>> {
         let mean = |think: Think| think.mean_us() as f64 / 1_000.0;

@@ -20,8 +20,6 @@ pub struct Chart {
     /// Name of the value axis, with the unit.
     pub y_name: String,
     pub plot: Plot,
-    /// Printed below image and table.
-    pub note: String,
     /// Written to a file only; the page lists its name.
     pub off_page: bool,
 }

@@ -414,18 +414,23 @@ fn swatches(out: &mut String, series: &[Series], top: f64) -> fmt::Result {
     Ok(())
 }
 
-/// A title in lines of at most [`TITLE_CHARS`] characters, broken between words.
+/// A title in lines of at most [`TITLE_CHARS`] characters, broken between words; in longer words, anywhere.
 fn wrapped(title: &str) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in title.split_whitespace() {
-        let Some(line) = lines.last_mut() else { break };
-        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > TITLE_CHARS {
-            lines.push(word.to_owned());
-        } else {
-            line.push_str(if line.is_empty() { "" } else { " " });
-            line.push_str(word);
+        let word: Vec<char> = word.chars().collect();
+        for (place, part) in word.chunks(TITLE_CHARS).enumerate() {
+            let Some(line) = lines.last_mut() else { break };
+            let part: String = part.iter().collect();
+            if place > 0 || line.chars().count() + 1 + part.chars().count() > TITLE_CHARS {
+                lines.push(part);
+            } else {
+                line.push_str(if line.is_empty() { "" } else { " " });
+                line.push_str(&part);
+            }
         }
     }
+    lines.retain(|line| !line.is_empty());
     lines
 }
 

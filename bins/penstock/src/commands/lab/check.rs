@@ -17,9 +17,9 @@ use crate::failure::Failure;
 
 /// Check results for signs that they are invalid
 ///
-/// A FILE is a CSV with the columns of WSO2's published summaries; a DIR holds result.json files written by
-/// `penstock lab run`. Every row goes through the validity checks, which allow for the rounding of printed
-/// figures; docs/measuring.md describes each of them. Warnings do not change the exit code.
+/// A FILE is a CSV with the columns of WSO2's published summaries, or written by `penstock lab load --json`; a DIR holds
+/// result.json files written by `penstock lab run`. Every row goes through the validity checks, which allow for the
+/// rounding of printed figures; docs/measuring.md describes each of them. Warnings do not change the exit code.
 #[derive(Args)]
 #[command(after_help = "Examples:
   penstock lab check lab/published/api-manager.csv
@@ -27,7 +27,7 @@ use crate::failure::Failure;
 
 Exit codes: 0 success, with or without warnings; 1 failure; 2 usage error.")]
 pub(crate) struct Check {
-    /// CSV files and results folders
+    /// CSV files, files written by `penstock lab load --json`, and results folders
     #[arg(required = true, value_name = "FILE|DIR")]
     sources: Vec<PathBuf>,
     /// Print JSON
@@ -68,7 +68,13 @@ pub(crate) fn run(args: &Check) -> Result<(), Failure> {
 
 fn check(path: &Path) -> Result<Source, Failure> {
     let name = path.display().to_string();
-    if path.is_dir() {
+    let is_file = path.is_file();
+    let text = match is_file {
+        true => files::read(path, limits::LAB_TABLE_BYTES_MAX)
+            .map_err(|error| Failure::file("read", path, &error))?,
+        false => Vec::new(),
+    };
+    if !is_file || text.trim_ascii_start().starts_with(b"{") {
         let stored = results::read(path).map_err(Failure::Error)?;
         let all = stored.len();
         let checked = |one: results::StoredResult| {
@@ -78,8 +84,6 @@ fn check(path: &Path) -> Result<Source, Failure> {
         let rows: Vec<CheckedRow> = stored.into_iter().filter_map(checked).collect();
         return Ok(Source { name, unmeasured: all - rows.len(), rows });
     }
-    let text = files::read(path, limits::LAB_TABLE_BYTES_MAX)
-        .map_err(|error| Failure::file("read", path, &error))?;
     let rows = Table::read(&text)
         .and_then(|table| table.rows())
         .map_err(|error| Failure::Error(format!("{name}: {error}")))?;

@@ -182,7 +182,7 @@ fn sentence(one: &Comparison, confidence: u32) -> String {
         ratio.ratio,
         ratio.low,
         ratio.high,
-        ratio.smallest_effect() * 100.0,
+        ratio.smallest_effect * 100.0,
         one.repetitions.0,
         one.repetitions.1
     )
@@ -218,7 +218,7 @@ fn as_json(found: &[Comparison], outcome: OverallVerdict, thresholds: &Threshold
                 "low": one.ratio.map(|ratio| ratio.low),
                 "high": one.ratio.map(|ratio| ratio.high),
                 "p_value": one.ratio.map(|ratio| ratio.chance),
-                "smallest_effect_percent": one.ratio.map(|ratio| ratio.smallest_effect() * 100.0),
+                "smallest_effect_percent": one.ratio.map(|ratio| ratio.smallest_effect * 100.0),
                 "within_percent": one.within * 100.0,
                 "repetitions": [one.repetitions.0, one.repetitions.1],
                 "excluded": [one.excluded.0, one.excluded.1],

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use lab::report::table::{References, table};
 use lab::report::{CaseView, results};
 use lab::suite::{self, cost};
 
@@ -14,8 +15,8 @@ use crate::failure::Failure;
 /// Measure the cost of each policy of a target
 ///
 /// Measures the target as a plain proxy, then with one policy at a time: cached JWTs, uncached JWTs, TLS,
-/// access log. Five interleaved repetitions each. Reports CPU time, latency and memory, and the CPU time relative to the
-/// plain proxy with its interval (docs/statistics.md). Policies that a target does not support are reported as "not served".
+/// access log. Five interleaved repetitions each. Prints the table of `penstock lab table`, with the CPU time relative to
+/// the plain proxy's and its interval (docs/statistics.md). Policies that a target does not support are "not served".
 #[derive(Args)]
 #[command(after_help = "Examples:
   penstock lab cost penstock --out cost-penstock
@@ -25,7 +26,7 @@ The target runs on CPU 1, backend and generator on CPU 0 (see suites/cost.toml).
 pub(crate) struct Cost {
     /// Name of a shipped target, or path of a target file
     target: String,
-    /// Folder for the results. Results are never overwritten; cost.txt is replaced when a run is continued
+    /// Folder for the results. Results are never overwritten; cost.md is replaced when a run is continued
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// Continue an earlier run of the same target
@@ -39,8 +40,8 @@ pub(crate) fn run(args: Cost) -> Result<(), Failure> {
     let summary = run_with_progress(&suite, &plan)?;
     let stored = results::read(&plan.out).map_err(Failure::Error)?;
     let views: Vec<CaseView> = stored.into_iter().map(CaseView::new).collect();
-    let policy_costs = cost::policy_costs(&suite, &views);
-    let table = cost::table(&suite, &policy_costs);
+    let scenario = Some(cost::BASELINE.to_owned());
+    let table = table(&views, &References { scenario, ..References::default() });
     stdout(&table)?;
     if !summary.interrupted {
         write_table(&plan.out, &table)?;
@@ -48,9 +49,9 @@ pub(crate) fn run(args: Cost) -> Result<(), Failure> {
     check_complete(&summary)
 }
 
-/// Replaces cost.txt atomically. It is computed from all results in the folder, so nothing is lost.
+/// Replaces cost.md atomically. It is computed from all results in the folder, so nothing is lost.
 fn write_table(folder: &Path, table: &str) -> Result<(), Failure> {
-    let (file, partial) = (folder.join("cost.txt"), folder.join("cost.txt.partial"));
+    let (file, partial) = (folder.join("cost.md"), folder.join("cost.md.partial"));
     fs::write(&partial, table)
         .and_then(|()| fs::rename(&partial, &file))
         .map_err(|error| Failure::file("write", &file, &error))

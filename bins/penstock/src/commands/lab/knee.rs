@@ -1,15 +1,18 @@
 //! `penstock lab knee`: finds the highest load at which an objective is met.
 
+use std::cell::RefCell;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use lab::knee::{self, By, Knee, LevelVerdict, Probe, Range, SearchEnd, Slo, Usl};
-use lab::load::{self, Protocol, STREAMS, Stop};
+use lab::load::{self, Progress, Protocol, STREAMS, Stop};
+use lab::result::CaseResult;
 use lab::suite::knee::LevelSetup;
 use lab::suite::{self, Event};
 use serde_json::{Value, json};
 
+use super::live::Live;
 use super::load::{at_least_one, load_failure};
 use super::request_args::RequestArgs;
 use super::run::{plan, run_failure, stop_at_signal};
@@ -107,22 +110,37 @@ pub(crate) fn run(args: KneeArgs) -> Result<(), Failure> {
     };
     let range = range(&args, by)?;
     let (slo, json) = (args.slo.clone(), args.json);
-    let report = |probe: &Probe| stderr(&format!("{}\n", line(probe, by)));
+    let live = RefCell::new(Live::default());
+    let show = |level: f64, progress: &Progress| {
+        live.borrow_mut().show(&format!("{level:.1} {}: {progress}", unit(by)));
+    };
+    let report = |probe: &Probe| {
+        live.borrow_mut().clear();
+        stderr(&format!("{}\n", line(probe, by)));
+    };
     let stop = stop_at_signal()?;
     let found = if args.target.contains("://") {
         let options = url_options(args, by, &stop)?;
         let measure = |level| {
-            let probe = knee::measure(&options, by, level, &slo).map_err(load_failure)?;
+            let mut show = |progress: &Progress| show(level, progress);
+            let probe = knee::measure(&options, (by, level), &slo, &mut show);
+            let probe = probe.map_err(load_failure)?;
             // The figures of an interrupted level are not those of the level.
             Ok((!stop.is_stopped()).then_some(probe))
         };
-        knee::search(range, measure, report)?
+        knee::search(range, measure, report)
     } else {
         let (setup, out) = setup(&args)?;
+        check_served(&setup, by, range.from)?;
         let plan = suite::Run { stop: stop.clone(), ..plan(out)? };
-        let measure = |level| level_of(&setup, &plan, (by, level), &slo);
-        knee::search(range, measure, report)?
+        let measure = |level| {
+            let probe = |found: &CaseResult| knee::judge_case(by, level, &slo, found);
+            level_of(&setup, &plan, (by, level), probe, |progress| show(level, progress))
+        };
+        knee::search(range, measure, report)
     };
+    live.borrow_mut().clear();
+    let found = found?;
     if json {
         stdout(&format!("{:#}\n", as_json(&found, &slo, by)))?;
     } else {
@@ -196,12 +214,19 @@ fn setup(args: &KneeArgs) -> Result<(LevelSetup, PathBuf), Failure> {
     Ok((setup, out))
 }
 
+/// Fails if the target does not serve the scenario or is not installed, which is the same at all levels.
+fn check_served(setup: &LevelSetup, by: By, level: f64) -> Result<(), Failure> {
+    let suite = setup.suite(by, level).map_err(Failure::Usage)?;
+    suite::not_served(&suite).map_or(Ok(()), |why| Err(Failure::Error(why)))
+}
+
 /// Measures a level in its own folder. `None`: it was interrupted. A repeated measurement gets a numbered one.
 fn level_of(
     setup: &LevelSetup,
     plan: &suite::Run,
     (by, level): (By, f64),
-    slo: &Slo,
+    judge: impl Fn(&CaseResult) -> Probe,
+    show: impl Fn(&Progress),
 ) -> Result<Option<Probe>, Failure> {
     let suite = setup.suite(by, level).map_err(Failure::Usage)?;
     let name = match by {
@@ -213,10 +238,10 @@ fn level_of(
     let out = new.take(1_000).find(|out| !out.exists()).unwrap_or_else(|| plan.out.join(&name));
     let run = suite::Run { out, ..plan.clone() };
     let mut kept = None;
-    let mut keep = |event: &Event<'_>| {
-        if let Event::End(found) = event {
-            kept = Some(knee::judge_case(by, level, slo, found));
-        }
+    let mut keep = |event: &Event<'_>| match event {
+        Event::Load(progress) => show(progress),
+        Event::End(found) => kept = Some(judge(found)),
+        Event::Kept(_) | Event::Plan { .. } | Event::Begin { .. } => {}
     };
     suite::run(&suite, &run, &mut keep).map_err(run_failure)?;
     Ok(kept)

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use lab::knee::Slo;
 use lab::load::Stop;
+use lab::report::{self, CaseView, results};
 use lab::result::{CaseResult, State};
 use lab::suite::{self, Event, RunError, Suite, Summary};
 use lab::warning::Figures;
@@ -20,8 +21,8 @@ use crate::failure::Failure;
 /// Run a suite: targets x scenarios x users x sizes x delays
 ///
 /// Each case gets a folder with its result.json and the logs of target and backend. Scenarios that a target
-/// does not support are recorded as "not served". Ctrl-C stops the run, discards the running case and keeps the
-/// completed ones; --resume continues it.
+/// does not support are recorded as "not served". Ctrl-C stops the run, discards the running case, and keeps and reports
+/// the completed ones; --resume continues it. The output begins with the verdict: which target is first, by how much.
 #[derive(Args)]
 #[command(after_help = "Examples:
   penstock lab run suites/quick.toml --out results-quick
@@ -43,7 +44,8 @@ pub(crate) struct Run {
     /// Continue an earlier run of the same suite
     #[arg(long)]
     resume: bool,
-    /// Exit with 1 if one of these conditions holds in a case, as in `penstock lab load`; the results have what was found
+    /// Exit with 1 if one of these conditions holds in a case, as in `penstock lab load`; the results have what was
+    /// found. With --resume, kept cases are checked too, and keep the conditions in their results
     #[arg(long, value_name = "CONDITIONS", value_parser = failures)]
     fail_if: Option<Slo>,
 }
@@ -53,8 +55,16 @@ pub(crate) fn run(args: Run) -> Result<(), Failure> {
     let Run { suite: _, out, only, resume, fail_if } = args;
     let run = suite::Run { only, resume, fail_if, ..plan(out)? };
     let summary = run_with_progress(&suite, &run)?;
-    stdout(&format!("{}\nresults: {}\n", summary_line(&summary), run.out.display()))?;
+    let out = run.out.display();
+    stdout(&format!("{}{}\nresults: {out}\n", verdict(&run), summary_line(&summary)))?;
     check_complete(&summary)
+}
+
+/// The first line of a report of these cases; nothing if none was completed.
+fn verdict(run: &suite::Run) -> String {
+    let found = results::read(&run.out).and_then(|all| results::chosen(all, run.only.as_deref()));
+    let views: Vec<CaseView> = found.unwrap_or_default().into_iter().map(CaseView::new).collect();
+    if views.is_empty() { String::new() } else { report::headline(&views) + "\n" }
 }
 
 /// Fails if the run was interrupted or a case failed.
@@ -140,6 +150,16 @@ struct Screen {
 impl Screen {
     fn show(&mut self, event: &Event<'_>) {
         match event {
+            Event::Kept(found) => {
+                if found.is_broken() {
+                    let case = &found.case;
+                    self.keep(&format!(
+                        "{}/{}  kept from the earlier run",
+                        case.id, case.repetition
+                    ));
+                    self.keep_broken(found);
+                }
+            }
             Event::Plan { cases, done, not_served, left } => {
                 let mut text = counted(*cases, "case");
                 if let Some(left) = left {
@@ -166,13 +186,18 @@ impl Screen {
             Event::End(found) => {
                 let text = format!("{} {}  {}", self.number, self.case, outcome(found));
                 self.keep(&text);
-                for threshold in found.thresholds().iter().filter(|threshold| threshold.broken) {
-                    self.keep(&format!("    FAILED: {}", threshold.condition));
-                }
+                self.keep_broken(found);
                 for warning in &found.warnings {
                     self.keep(&format!("    {}: {warning}", warning.severity.name()));
                 }
             }
+        }
+    }
+
+    /// The conditions of `--fail-if` that hold.
+    fn keep_broken(&mut self, found: &CaseResult) {
+        for threshold in found.thresholds().iter().filter(|threshold| threshold.broken) {
+            self.keep(&format!("    FAILED: {}", threshold.condition));
         }
     }
 

@@ -4,7 +4,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use clap::Args;
-use lab::report::{CaseView, results, table};
+use lab::report::table::{self, References};
+use lab::report::{CaseView, results};
 use lab::{files, limits};
 
 use crate::commands::stdout;
@@ -13,8 +14,8 @@ use crate::failure::Failure;
 /// Print the results of a run as a Markdown table
 ///
 /// A row has the medians of a case over the repetitions in which the figure is usable. The table is preceded by the
-/// verdict, the command, the date and the machine, and followed by what was not served. Columns without figures are left
-/// out.
+/// verdict, the command, the date and the machine, and followed by what failed and what was not served. Columns without
+/// figures are left out.
 #[derive(Args)]
 #[command(after_help = "Examples:
   penstock lab table results/ --relative-to nginx
@@ -28,6 +29,9 @@ pub(crate) struct Table {
     /// the case counts
     #[arg(long, value_name = "TARGET")]
     relative_to: Vec<String>,
+    /// If none of these targets was measured: add the CPU time relative to the same target's in this scenario
+    #[arg(long, value_name = "NAME")]
+    relative_to_scenario: Option<String>,
     /// Replace the suite's table in this document instead of printing it
     #[arg(long, value_name = "FILE")]
     into: Option<PathBuf>,
@@ -37,7 +41,11 @@ pub(crate) fn run(args: &Table) -> Result<(), Failure> {
     let found = results::read(&args.folder).map_err(Failure::Error)?;
     let suite = found.first().map(|one| one.result.suite.clone()).unwrap_or_default();
     let views: Vec<CaseView> = found.into_iter().map(CaseView::new).collect();
-    let text = table::table(&views, &args.relative_to);
+    let references = References {
+        targets: args.relative_to.clone(),
+        scenario: args.relative_to_scenario.clone(),
+    };
+    let text = table::table(&views, &references);
     let Some(file) = &args.into else { return stdout(&text) };
     let document = files::read_text(file, limits::LAB_DOCUMENT_BYTES_MAX)
         .map_err(|error| Failure::file("read", file, &error))?;

@@ -1,5 +1,7 @@
 //! A curl command line, as copied from a manual or a browser.
 
+use std::collections::VecDeque;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
@@ -11,24 +13,29 @@ use crate::load::parse_header;
 /// # Errors
 /// An option that a scenario cannot express, an unbalanced quote, or no URL.
 pub fn from_curl(command: &str) -> Result<String, String> {
-    let mut words = words(command)?.into_iter().peekable();
-    words.next_if(|word| word == "curl");
+    let mut words = VecDeque::from(words(command)?);
+    words.pop_front_if(|word| word == "curl");
     let mut call = Call::default();
-    while let Some(word) = words.next() {
+    while let Some(word) = words.pop_front() {
         match split_option(&word) {
             None => call.url(word)?,
             Some((name, joined)) if takes_value(name) => {
-                let value = joined.map(str::to_owned).or_else(|| words.next());
+                let value = joined.map(str::to_owned).or_else(|| words.pop_front());
                 let value = value.ok_or_else(|| format!("`{name}` has no value"))?;
                 call.option(name, value)?;
             }
-            Some((name, _)) => call.flag(name)?,
+            Some((name, joined)) => {
+                call.flag(name)?;
+                // `-sS` is `-s -S`.
+                let more = joined.filter(|_| !name.starts_with("--"));
+                more.into_iter().for_each(|more| words.push_front(format!("-{more}")));
+            }
         }
     }
     call.scenario()
 }
 
-/// The name of an option, and a value that is joined to it: `-XPOST`, `--request=POST`.
+/// The name of an option, and what is joined to it: `-XPOST`, `--request=POST`, `-sS`.
 fn split_option(word: &str) -> Option<(&str, Option<&str>)> {
     if word.starts_with("--") {
         return Some(
@@ -36,11 +43,11 @@ fn split_option(word: &str) -> Option<(&str, Option<&str>)> {
         );
     }
     let (name, value) = word.strip_prefix('-').and(word.split_at_checked(2))?;
-    Some((name, (!value.is_empty() && takes_value(name)).then_some(value)))
+    Some((name, (!value.is_empty()).then_some(value)))
 }
 
 fn takes_value(name: &str) -> bool {
-    const OPTIONS: [&str; 20] = [
+    const OPTIONS: [&str; 28] = [
         "-X",
         "--request",
         "-H",
@@ -61,6 +68,14 @@ fn takes_value(name: &str) -> bool {
         "--cookie",
         "--url",
         "--oauth2-bearer",
+        "-o",
+        "--output",
+        "-w",
+        "--write-out",
+        "-m",
+        "--max-time",
+        "--connect-timeout",
+        "--cacert",
     ];
     OPTIONS.contains(&name)
 }
@@ -73,7 +88,7 @@ struct Call {
     data: Vec<String>,
     body_file: Option<String>,
     is_get: bool,
-    advice: Vec<&'static str>,
+    advice: Vec<String>,
 }
 
 impl Call {
@@ -107,6 +122,12 @@ impl Call {
             "-e" | "--referer" => self.header("Referer", &value),
             "-b" | "--cookie" if value.contains('=') => self.header("Cookie", &value),
             "--url" => self.url(value)?,
+            // They concern curl's output only.
+            "-o" | "--output" | "-w" | "--write-out" => {}
+            "-m" | "--max-time" | "--connect-timeout" => {
+                self.advice.push(format!("add --timeout {value}s to the command"));
+            }
+            "--cacert" => self.advice.push(format!("add --ca {value} to the command")),
             _ => return Err(format!("`{name} {value}` cannot be part of a scenario")),
         }
         Ok(())
@@ -116,19 +137,23 @@ impl Call {
         match name {
             "-G" | "--get" => self.is_get = true,
             "-I" | "--head" => self.method = Some("HEAD".to_owned()),
-            "-k" | "--insecure" => self.advice.push("add --insecure to the command"),
-            "--http2" | "--http2-prior-knowledge" => self.advice.push("add --http2 to the command"),
+            "-k" | "--insecure" => self.advise("add --insecure to the command"),
+            "--http2" | "--http2-prior-knowledge" => self.advise("add --http2 to the command"),
             "-L" | "--location" => {
-                self.advice.push("redirects are not followed; add a request for each")
+                self.advise("redirects are not followed; add a request for each")
             }
             // They concern curl's output only, or what is done with it.
             "-s" | "--silent" | "-S" | "--show-error" | "-i" | "--include" | "-v" | "--verbose" => {
             }
-            "-f" | "--fail" | "--http1.1" => {}
+            "-f" | "--fail" | "--http1.1" | "-O" | "--remote-name" | "-#" | "--progress-bar" => {}
             "--compressed" => self.header("Accept-Encoding", "gzip, deflate, br"),
             _ => return Err(format!("`{name}` cannot be part of a scenario")),
         }
         Ok(())
+    }
+
+    fn advise(&mut self, advice: &str) {
+        self.advice.push(advice.to_owned());
     }
 
     fn header(&mut self, name: &str, value: &str) {
@@ -260,6 +285,10 @@ mod tests {
         );
         check("curl 'h/' \\\n  --data-raw $'it\\'s\\u00e9' ", &["body = \"it's\u{e9}\""]);
         check("curl -I h/", &["method = \"HEAD\""]);
+        // What concerns curl's output is left out, and the rest of a group of flags is read.
+        check("curl -so /dev/null -w '%{time_total}' h/c", &["path = \"/c\""]);
+        check("curl -sXDELETE --output=x h/d", &["method = \"DELETE\"", "path = \"/d\""]);
+        check("curl -m 2.5 h/", &["# add --timeout 2.5s to the command"]);
     }
 
     #[test]

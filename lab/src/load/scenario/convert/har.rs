@@ -55,9 +55,53 @@ struct Pair {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct PostData {
     #[serde(default)]
+    mime_type: String,
+    #[serde(default)]
     text: String,
+    #[serde(default)]
+    params: Vec<Param>,
+}
+
+/// A field of a form, which some tools write instead of the text.
+#[derive(Deserialize)]
+struct Param {
+    name: String,
+    #[serde(default)]
+    value: String,
+}
+
+impl PostData {
+    /// # Errors
+    /// A form of several parts without its text: the boundary and the content of files are not in the fields.
+    fn body(&self) -> Result<String, String> {
+        if !self.text.is_empty() || self.params.is_empty() {
+            return Ok(self.text.clone());
+        }
+        if self.mime_type.starts_with("multipart/") {
+            let what = "has a form of several parts without its text";
+            return Err(format!("{what}; record it with a tool that exports `postData.text`"));
+        }
+        let pairs: Vec<String> = self
+            .params
+            .iter()
+            .map(|param| format!("{}={}", form_encoded(&param.name), form_encoded(&param.value)))
+            .collect();
+        Ok(pairs.join("&"))
+    }
+}
+
+/// Source: WHATWG URL Standard, section 5.2, `application/x-www-form-urlencoded`.
+fn form_encoded(text: &str) -> String {
+    let encode = |byte: u8| match byte {
+        b' ' => "+".to_owned(),
+        b'*' | b'-' | b'.' | b'_' => char::from(byte).to_string(),
+        _ if byte.is_ascii_alphanumeric() => char::from(byte).to_string(),
+        _ => format!("%{byte:02X}"),
+    };
+    text.bytes().map(encode).collect()
 }
 
 impl Entry {
@@ -72,7 +116,7 @@ impl Entry {
 /// The text of a scenario file.
 ///
 /// # Errors
-/// Not a HAR file, or one without requests.
+/// Not a HAR file, one without requests, or one with a request whose body is missing.
 pub fn from_har(text: &[u8]) -> Result<String, String> {
     let har: Har = serde_json::from_slice(text).map_err(|error| {
         format!("{}:{}: error: not a HAR file: {error}", error.line(), error.column())
@@ -98,7 +142,8 @@ pub fn from_har(text: &[u8]) -> Result<String, String> {
         }
         ended_ms = span_ms.map(|(_, end_ms)| end_ms);
         let headers = headers.iter().map(|pair| (pair.name.clone(), pair.value.clone()));
-        let body = post_data.as_ref().map(|data| data.text.clone());
+        let body = post_data.as_ref().map(PostData::body).transpose();
+        let body = body.map_err(|why| format!("{method} {path} {why}"))?;
         let request = draft.request(method, &path, headers, body);
         let status = entry.response.status;
         request.status = (300..600).contains(&status).then(|| plain(status));
@@ -144,6 +189,20 @@ mod tests {
         assert!(!text.contains("Host") && !text.contains(":method"), "{text}");
         let scenario = Scenario::from_source(&Source { name: "har.toml".into(), text }).unwrap();
         assert_eq!(scenario.names(), ["GET /a%20b", "POST /cart"]);
+    }
+
+    #[test]
+    fn the_fields_of_a_form_without_its_text_are_encoded_or_an_error() {
+        let recorded = |mime_type: &str| {
+            let params = r#""params": [{"name": "q", "value": "a b&c"}, {"name": "é"}]"#;
+            RECORDED
+                .replace("application/json", mime_type)
+                .replace(r#""text": "{\"id\": 1}""#, params)
+        };
+        let text = from_har(recorded("application/x-www-form-urlencoded").as_bytes()).unwrap();
+        assert!(text.contains("body = \"q=a+b%26c&%C3%A9=\""), "{text}");
+        let error = from_har(recorded("multipart/form-data; boundary=x").as_bytes()).unwrap_err();
+        assert!(error.starts_with("POST /cart has a form of several parts without"), "{error}");
     }
 
     #[test]
