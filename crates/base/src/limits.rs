@@ -264,14 +264,14 @@ pub const H2_ERROR_RESETS_MAX: u32 = 256;
 /// the errors of many clients.
 pub const H2_ERROR_RESETS_PER_S: u32 = 1;
 /// Maximum number of control frames of one HTTP/2 connection (PING, SETTINGS, WINDOW_UPDATE, PRIORITY, RST_STREAM,
-/// CONTINUATION, empty DATA, unknown types) beyond those that payload and time earn. More: the connection is closed
+/// CONTINUATION, empty DATA, unknown types, HEADERS that open no stream) beyond those that payload and time earn. More: the connection is closed
 /// with ENHANCE_YOUR_CALM. Source: CVE-2019-9512, CVE-2019-9515, CVE-2019-9518, CVE-2024-27316.
 pub const H2_CONTROL_FRAMES_MAX: u32 = 1_000;
 /// Control frames that a second earns, for keep-alive.
 pub const H2_CONTROL_FRAMES_PER_S: u32 = 20;
 /// Control frames that a piece of a response earns, besides two for every 4 KiB of it.
 pub const H2_CONTROL_FRAMES_PER_SENT: u32 = 4;
-/// Control frames that a DATA frame with payload earns.
+/// Control frames that a DATA frame with payload for an open stream earns.
 pub const H2_CONTROL_FRAMES_PER_RECEIVED: u32 = 2;
 /// Maximum number of TLS sessions stored for resumption without tickets, and per trust configuration towards
 /// upstreams. More: the oldest are dropped and need a full handshake. About 1 KiB each.
