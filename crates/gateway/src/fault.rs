@@ -106,9 +106,7 @@ const RUNTIME: &[(u32, &str, u16)] = &[
     (401_001, "The blocking call failed",                      502),
     (401_003, "The message has no valid address",              500),
     (500_000, "The back end returned a SOAP fault",            502),
-    (502_001, "The response of the back end is too large",     502),
     (502_002, "A policy refuses the response of the back end", 502),
-    (503_001, "There is no memory for the message",            503),
     (601_000, "The body is not what its content type says",    400),
 ];
 
@@ -158,7 +156,7 @@ fn malformed(status: u16, description: &str) -> FaultResponse {
     report(status, u32::from(status), message, description)
 }
 
-/// What a client is told of a fault that is no denial.
+/// The description of a fault that is no denial, for clients.
 pub(crate) fn description(code: u32) -> &'static str {
     let known = RUNTIME.iter().find(|(known, ..)| *known == code);
     known.map_or("The message could not be processed", |(_, description, _)| description)

@@ -89,6 +89,7 @@ impl Fault {
                 | Denial::HeldBytesUsed
                 | Denial::HeavyWorkQueued,
             ) => Blame::Gateway,
+            Self::Denied(Denial::ResponseTooLarge) => Blame::Upstream,
             Self::Mediation { code: 400 | 601_000, .. } => Blame::Client,
             // Those of sending and of endpoints.
             Self::Mediation {
