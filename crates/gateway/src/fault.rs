@@ -239,7 +239,8 @@ mod tests {
 
     #[test]
     fn an_upstream_fault_is_500_unless_fault_status_is_http() {
-        let fault = Fault::Unreachable { authority: "b:1".to_owned(), cause: "refused".to_owned() };
+        let (authority, cause) = ("b:1".to_owned(), "refused".to_owned());
+        let fault = Fault::Unreachable { authority, cause, is_local: false };
         let body = "{\"code\":\"101503\",\"type\":\"Status report\",\"message\":\"Runtime Error\",\"description\":\"Error connecting to the back end\"}";
         check(&fault, FaultStatus::Wso2, 500, body);
         check(&fault, FaultStatus::Http, 502, body);

@@ -141,7 +141,7 @@ impl Worker {
             apis: WorkerApis::default(),
             services: WorkerApis::new(Serves::Integration),
             origins: Origins::default(),
-            pools: Pools::new(upstreams, descriptors.idle_max()),
+            pools: Pools::new(upstreams, descriptors.pools()),
             held: HeldBytes::default(),
             responses: ResponseCache::default(),
             heavy,

@@ -345,6 +345,7 @@ impl Sender {
         let unreachable = |reason: &str| Fault::Unreachable {
             authority: target.url.clone(),
             cause: reason.to_owned(),
+            is_local: false,
         };
         Ok((address.map_err(unreachable)?, None))
     }
