@@ -225,7 +225,7 @@ impl Worker {
         let mut tokens = self.tokens.borrow_mut();
         let identity = presented.identify(&mut tokens, revision, self.resources.coarse());
         if matches!(identity, Identity::Rejected(AuthFailure::NotYetValid)) {
-            // Perhaps it was by the last sweep, and was issued since.
+            // Judged by the time of the last sweep: it may have become valid since.
             return presented.identify(&mut tokens, revision, self.resources.exact());
         }
         identity
