@@ -1,6 +1,7 @@
 //! More connections than the gateway serves.
 
 use harness::Client;
+use harness::frames::{END_HEADERS, FrameClient, HEADERS, frame, header_block};
 
 use crate::target::{MIB, Target};
 
@@ -31,6 +32,27 @@ fn connections_above_the_limit_are_rejected_and_those_below_are_served() {
     // On a slow machine the other client's was idle for so long that it has given way.
     target.reconnect();
     target.wait_for_metric("penstock_connections", 1);
+    target.serves_others_within(16 * MIB);
+}
+
+/// Ending single streams of them would free no connection.
+#[test]
+fn the_slowest_connections_give_way_with_all_their_streams() {
+    let mut target = Target::with("connections_max = 48\n");
+    let mut attackers = Vec::new();
+    for _ in 0..46 {
+        let mut attacker = FrameClient::connect(target.http);
+        for stream in 0..3 {
+            let block = header_block("POST", "/b/y");
+            attacker.send(&frame(HEADERS, END_HEADERS, 2 * stream + 1, &block));
+        }
+        attackers.push(attacker);
+    }
+    // One sixteenth is for others. The other client, which is idle, is the first that is closed.
+    while target.metric("penstock_connections") > 45 {}
+    let timeouts = target.metric_with("penstock_requests_total", "status=\"408\"");
+    assert_eq!(timeouts, 0, "no stream ends without its connection");
+    target.reconnect();
     target.serves_others_within(16 * MIB);
 }
 

@@ -2,7 +2,8 @@
 
 use harness::frames::{
     ACK, CONTINUATION, DATA, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, FrameClient, GOAWAY,
-    HEADERS, PING, PRIORITY, RST_STREAM, SETTINGS, WINDOW_UPDATE, frame, header_block,
+    HEADERS, PING, PRIORITY, REFUSED_STREAM, RST_STREAM, SETTINGS, WINDOW_UPDATE, frame,
+    header_block,
 };
 use harness::{CannedResponse, Files};
 
@@ -142,6 +143,34 @@ fn streams_with_closed_windows_hold_little() {
         }
     }
     target.serves_others_within(64 * MIB);
+}
+
+/// The limit of a worker on the streams of one client is the larger of the two.
+#[test]
+fn streams_of_one_client_are_limited_over_all_its_connections() {
+    const LIMIT: u64 = 200;
+    let limits = format!("client_connections_max = {LIMIT}\nclient_requests_max = 100\n");
+    let mut target = Target::with(&limits);
+    let mut attackers = Vec::new();
+    for _ in 0..20 {
+        let mut attacker = FrameClient::connect(target.http);
+        for stream in 0..100 {
+            let block = header_block("POST", "/b/y");
+            attacker.send(&frame(HEADERS, END_HEADERS, 2 * stream + 1, &block));
+        }
+        attackers.push(attacker);
+    }
+    target.wait_for_metric("penstock_http2_refused_streams_total", 2_000 - LIMIT);
+    target.serves_others_within(16 * MIB);
+    let mut last = attackers.pop().unwrap();
+    let (_, refused) = last.read_until(|kind| kind == RST_STREAM);
+    assert_eq!(refused, REFUSED_STREAM.to_be_bytes());
+    drop(attackers);
+    // The other client's, and this one: the streams of the others are gone.
+    target.wait_for_metric("penstock_connections", 2);
+    let block = header_block("GET", "/a/x");
+    last.send(&frame(HEADERS, END_HEADERS | END_STREAM, 201, &block));
+    last.read_until(|kind| kind == HEADERS);
 }
 
 #[test]

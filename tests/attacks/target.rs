@@ -85,9 +85,15 @@ impl Target {
 
     /// The sum of a metric's series.
     pub(crate) fn metric(&self, name: &str) -> u64 {
+        self.metric_with(name, "")
+    }
+
+    /// The sum of those with these labels.
+    pub(crate) fn metric_with(&self, name: &str, labels: &str) -> u64 {
         let page = Client::connect(self.process.address("admin")).fetch("GET /metrics", "").text();
         let series = page.lines().filter_map(|line| line.rsplit_once(' '));
         let found = series.filter(|(series, _)| series.split('{').next() == Some(name));
+        let found = found.filter(|(series, _)| series.contains(labels));
         found.map(|(_, value)| value.parse::<u64>().unwrap()).sum()
     }
 

@@ -56,10 +56,44 @@ fn forwarded_fields_of_an_untrusted_client_are_removed() {
     check(false, sent, OURS);
 }
 
+/// Fields in which proxies pass on what they know of a client, and which upstreams behind them believe; by what they claim.
+/// Sources: RFC 9440, and the manuals of Apache, nginx, HAProxy, Envoy, IIS, Cloudflare, Fastly, Akamai and Azure Front Door;
+/// Symfony and Rack for methods and URLs.
+#[rustfmt::skip]
+const CLAIMS: &[(&str, &[&str])] = &[
+    ("an address", &[
+        "CF-Connecting-IP", "Client-IP", "Fastly-Client-IP", "True-Client-IP", "X-Azure-ClientIP",
+        "X-Client-IP", "X-Cluster-Client-IP", "X-Envoy-External-Address", "X-Forwarded", "X-Originating-IP",
+        "X-ProxyUser-IP", "X-Real-IP", "X-Remote-Addr", "X-Remote-IP"
+    ]),
+    ("a user or a certificate", &[
+        "Client-Cert", "Client-Cert-Chain", "Remote-User", "SSL-Client-Cert", "SSL-Client-I-DN",
+        "SSL-Client-Issuer-DN", "SSL-Client-S-DN", "SSL-Client-Subject-DN", "SSL-Client-Verify",
+        "X-ARR-ClientCert", "X-Client-Cert", "X-Remote-User", "X-SSL-Client-CN", "X-SSL-Client-Cert",
+        "X-SSL-Client-DN", "X-SSL-Client-I-DN", "X-SSL-Client-Issuer-DN", "X-SSL-Client-S-DN",
+        "X-SSL-Client-Subject-DN", "X-SSL-Client-Verify", "X-WSO2-CLIENT-CERTIFICATE"
+    ]),
+    ("a URL or its host, or a scheme", &[
+        "Front-End-Https", "X-HTTP-Host-Override", "X-Host", "X-Original-Host", "X-Original-URI",
+        "X-Original-URL", "X-Override-URL", "X-Rewrite-URL", "X-Scheme", "X-Url-Scheme"
+    ]),
+    ("a method", &[
+        "X-HTTP-Method", "X-HTTP-Method-Override", "X-Method-Override", "X-Original-Method"
+    ]),
+    ("a proxy for the upstream's own requests", &[
+        "Proxy"
+    ]),
+];
+
 #[test]
 fn fields_that_claim_an_identity_are_removed_unless_the_api_lists_them() {
-    let sent: String =
+    let sent: String = CLAIMS
+        .iter()
+        .flat_map(|(_, names)| names.iter().map(|name| format!("{name}: forged\r\n")))
+        .collect();
+    let listed: String =
         model::IDENTITY_FIELDS.iter().map(|name| format!("{name}: forged\r\n")).collect();
+    check(false, &listed, OURS);
     check(false, &sent, OURS);
     check(true, &sent, &sent);
     let upstream = Upstream::fixed("in");

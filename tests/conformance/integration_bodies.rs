@@ -38,9 +38,26 @@ fn what_mediators_make_of_bodies_counts_as_held() {
     let gateway = proxy_with(&upstream, COUNT, 500_000);
     assert_eq!(post(&gateway, XML, &items(1_000)).text(), "1000");
     let large = post(&gateway, XML, &items(20_000));
-    assert_eq!(large.status, 500, "its tree has no room: {}", large.text());
+    assert_eq!(large.status, 500, "it may never take so much: {}", large.text());
     assert_eq!(gateway.metric("penstock_held_body_bytes", ""), 0, "nothing is left of it");
     assert_eq!(post(&gateway, XML, &items(1_000)).text(), "1000");
+}
+
+/// With any `fault_status`: neither is an upstream's fault in WSO2's sense.
+#[test]
+fn a_response_that_cannot_be_held_is_a_502_or_a_503() {
+    let upstream = Upstream::fixed(Box::leak("x".repeat(600_000).into_boxed_str()));
+    let read = "<inSequence><call><endpoint><address uri=\"HERE/\"/></endpoint></call>\
+        <log level=\"full\"/><respond/></inSequence>";
+    let check = |change: fn(&mut model::Settings), expect: &str| {
+        let target = read.replace("HERE", &upstream.url());
+        let proxy = format!("<proxy name=\"it\"><target>{target}</target></proxy>");
+        let gateway = Gateway::mediating(&proxy).settings(change).start();
+        assert_eq!(gateway.fetch("GET /services/it", "").status_and_code(), expect);
+        assert_eq!(gateway.metric("penstock_held_body_bytes", ""), 0);
+    };
+    check(|settings| settings.gateway.held_body_bytes_max = 500_000, "502 502001");
+    check(|settings| settings.gateway.held_bytes_max = 500_000, "503 503001");
 }
 
 #[test]
@@ -119,6 +136,38 @@ fn a_response_that_is_read_early_does_not_cut_the_upload() {
         connection.skip(length as u64);
         assert_eq!(sent.join().unwrap().read().text(), "early");
     });
+}
+
+/// A request of which the client has sent little, and half of the response to it, which mediation reads.
+const UPLOAD: &str =
+    "POST /services/it HTTP/1.1\r\nHost: me\r\nContent-Length: 16000000\r\n\r\nsome";
+const HALF: &str = "HTTP/1.1 200 OK\r\nContent-Length: 10000\r\n\r\nhalf";
+
+/// Mediation of `sequence` that never gives up by itself.
+fn patient(upstream: &Upstream, sequence: &str) -> Gateway {
+    let sequence = sequence.replace("HERE", &upstream.url());
+    let proxy =
+        format!("<proxy name=\"it\"><target><inSequence>{sequence}</inSequence></target></proxy>");
+    Gateway::mediating(&proxy).settings(|settings| settings.gateway.stall_ms = 3_600_000).start()
+}
+
+const CALL_AND_READ: &str = "<call><endpoint><address uri=\"HERE/main\"/></endpoint></call>\
+    <log level=\"full\"/><respond/>";
+
+#[test]
+fn a_client_that_leaves_while_it_uploads_ends_the_reading_of_the_response() {
+    let upstream = Upstream::manual();
+    let gateway = patient(&upstream, CALL_AND_READ);
+    let mut client = gateway.connect();
+    client.send(UPLOAD);
+    let mut connection = upstream.accept();
+    connection.request_head();
+    connection.send(HALF);
+    // The response is being read.
+    while gateway.metric("penstock_held_body_bytes", "") < 10_000 {}
+    client.reset();
+    connection.read_until_close();
+    while gateway.metric("penstock_held_body_bytes", "") > 0 {}
 }
 
 #[test]

@@ -56,6 +56,23 @@ fn an_upload_without_a_byte_goes_on_after_a_moment_so_that_the_response_may_come
     assert_eq!(client.read().text(), "no");
 }
 
+/// A simulation found it recorded as 499.
+#[test]
+fn a_response_that_came_before_its_upload_stalled_is_complete() {
+    let upstream = Upstream::manual();
+    let gateway = Gateway::of(api("/a").open("* /*").to(&upstream))
+        .settings(|settings| settings.gateway.stall_ms = SOON_MS)
+        .start();
+    let mut client = gateway.connect();
+    client.send(post("", 100_000)).send("the beginning");
+    let mut connection = upstream.accept();
+    connection.request_head();
+    connection.ok("early");
+    assert_eq!(client.read().text(), "early");
+    gateway.wait_for_metric("penstock_requests_total", "status=\"200\"", 1);
+    assert_eq!(gateway.metric("penstock_requests_total", "status=\"499\""), 0);
+}
+
 #[test]
 fn clients_that_wait_for_a_100_are_limited_too_and_get_it() {
     let upstream = Upstream::manual();

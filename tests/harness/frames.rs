@@ -19,6 +19,7 @@ pub const END_STREAM: u8 = 1;
 pub const ACK: u8 = 1;
 pub const END_HEADERS: u8 = 4;
 pub const PADDED: u8 = 8;
+pub const REFUSED_STREAM: u32 = 7;
 pub const ENHANCE_YOUR_CALM: u32 = 11;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -90,6 +91,13 @@ impl FrameClient {
         let mut payload = vec![0; len];
         self.0.read_exact(&mut payload).ok()?;
         Some((header[3], payload))
+    }
+
+    /// The next frame of a type for which `is_wanted` returns true.
+    #[track_caller]
+    pub fn read_until(&mut self, is_wanted: impl Fn(u8) -> bool) -> (u8, Vec<u8>) {
+        let mut frames = std::iter::from_fn(|| self.read());
+        frames.find(|(kind, _)| is_wanted(*kind)).expect("the connection stays open")
     }
 
     /// Whether a frame has begun to arrive, or the connection has ended.

@@ -45,6 +45,44 @@ fn near_the_limit_of_descriptors_clients_get_503_and_readyz_fails() {
     assert_eq!(Client::connect(http).fetch("GET /a/x", "").text(), "served");
 }
 
+/// Each request has up to 64 upstream connections, and keeps them when its client has left.
+#[test]
+fn requests_that_are_sent_to_many_endpoints_leave_descriptors_for_clients_and_the_admin_port() {
+    let upstream = Upstream::manual();
+    let targets = "<target><sequence><send><endpoint><address uri=\"HERE/\"/></endpoint></send></sequence></target>";
+    let targets = targets.replace("HERE", &upstream.url()).repeat(64);
+    let files = Files::new()
+        .toml("[integration]\nhttp = \"127.0.0.1:0\"\nartifacts = [\"integration/\"]\n");
+    std::fs::create_dir(files.path("integration")).unwrap();
+    files.write(
+        "integration/fan.xml",
+        &format!(
+            "<definitions xmlns=\"http://ws.apache.org/ns/synapse\"><proxy name=\"fan\"><target><inSequence>\
+             <clone>{targets}</clone></inSequence></target></proxy></definitions>"
+        ),
+    );
+    let process = Process::gateway_with_open_files(&files, OPEN_FILES);
+    let (http, admin) = (process.address("integration_http"), process.address("admin"));
+    let upstreams = |state: &str| {
+        let page = Client::connect(admin).fetch("GET /metrics", "").text();
+        let state = format!("state=\"{state}\"");
+        let lines = page.lines().filter(|line| line.starts_with("penstock_upstream_connections{"));
+        let lines = lines.filter(|line| line.contains(&state));
+        lines.filter_map(|line| line.rsplit_once(' ')?.1.parse::<usize>().ok()).sum::<usize>()
+    };
+    for _ in 0..20 {
+        let mut client = Client::connect(http);
+        client.send("POST /services/fan HTTP/1.1\r\nHost: me\r\nContent-Length: 1\r\n\r\nx");
+    }
+    until(|| upstreams("waited_for") > 0);
+    assert!(upstreams("in_use") < OPEN_FILES as usize / 2, "half are for clients");
+    for _ in 0..20 {
+        assert_eq!(Client::connect(http).fetch("GET /services/none", "").status, 404);
+    }
+    assert_eq!(Client::connect(admin).fetch("GET /readyz", "").status, 200);
+    assert!(!process.text().contains("cannot accept"), "{}", process.text());
+}
+
 /// Waits for an event; a hang fails the test.
 #[track_caller]
 fn until(mut happened: impl FnMut() -> bool) {

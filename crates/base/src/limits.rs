@@ -233,7 +233,8 @@ pub const H2_STREAMS_MAX: u32 = 128;
 /// Maximum number of unread bytes of one HTTP/2 request body: the stream's flow-control window. More: the
 /// client waits. Stops uploads to slow upstreams from filling the memory.
 pub const H2_STREAM_WINDOW_BYTES: u32 = 256 * KIB;
-/// Maximum number of unread bytes of all request bodies of one HTTP/2 connection: its flow-control window.
+/// Maximum number of unread bytes of all request bodies of one HTTP/2 connection: its flow-control window. More: the client
+/// waits. Stops one connection from filling the memory by uploads on all of its streams.
 pub const H2_CONNECTION_WINDOW_BYTES: u32 = MIB;
 /// Maximum number of bytes held for sending by all streams of one HTTP/2 connection, to within one head. More: they
 /// wait until the socket has accepted some. At twice as many nothing is read. Stops clients that request much and read
@@ -246,7 +247,9 @@ pub const H2_RESPONSE_WINDOW_BYTES: u32 = 16 * MIB;
 pub const H2_RESPONSE_CONNECTION_WINDOW_BYTES: u32 = 256 * MIB;
 /// Memory of futures that serve HTTP/2 streams, kept by a worker for reuse, in futures. More: freed.
 pub const H2_SPARE_TASKS_MAX: usize = 256;
-/// Size of the HPACK dynamic table of one HTTP/2 connection, in bytes. Source: the default of RFC 9113 section 6.5.2.
+/// Size of the HPACK dynamic table of one HTTP/2 connection, in bytes. A larger one: the connection is closed with
+/// COMPRESSION_ERROR. Stops clients from filling the memory by fields that are to be remembered (CVE-2016-6581, HPACK bomb).
+/// Source: the default of RFC 9113 section 6.5.2.
 pub const H2_TABLE_BYTES_MAX: usize = 4 * KIB as usize;
 /// Largest compressed head of an HTTP/2 request that arrives in several frames, in bytes. Larger: the connection is
 /// closed with ENHANCE_YOUR_CALM. Stops heads without end (CVE-2024-27316, continuation flood). Above `HEAD_BYTES_MAX`, so that a head that is too large gets a 431.
@@ -264,14 +267,14 @@ pub const H2_ERROR_RESETS_MAX: u32 = 256;
 /// the errors of many clients.
 pub const H2_ERROR_RESETS_PER_S: u32 = 1;
 /// Maximum number of control frames of one HTTP/2 connection (PING, SETTINGS, WINDOW_UPDATE, PRIORITY, RST_STREAM,
-/// CONTINUATION, empty DATA, unknown types) beyond those that payload and time earn. More: the connection is closed
+/// CONTINUATION, empty DATA, unknown types, HEADERS that open no stream) beyond those that payload and time earn. More: the connection is closed
 /// with ENHANCE_YOUR_CALM. Source: CVE-2019-9512, CVE-2019-9515, CVE-2019-9518, CVE-2024-27316.
 pub const H2_CONTROL_FRAMES_MAX: u32 = 1_000;
 /// Control frames that a second earns, for keep-alive.
 pub const H2_CONTROL_FRAMES_PER_S: u32 = 20;
 /// Control frames that a piece of a response earns, besides two for every 4 KiB of it.
 pub const H2_CONTROL_FRAMES_PER_SENT: u32 = 4;
-/// Control frames that a DATA frame with payload earns.
+/// Control frames that a DATA frame with payload for an open stream earns.
 pub const H2_CONTROL_FRAMES_PER_RECEIVED: u32 = 2;
 /// Maximum number of TLS sessions stored for resumption without tickets, and per trust configuration towards
 /// upstreams. More: the oldest are dropped and need a full handshake. About 1 KiB each.

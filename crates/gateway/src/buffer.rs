@@ -87,6 +87,14 @@ impl Buffer {
         self.has_free_space()
     }
 
+    /// Makes free space if there is none: by moving the unread bytes, else by growing. Returns whether there is some.
+    pub(crate) fn make_room(&mut self) -> bool {
+        if !self.has_free_space() {
+            self.compact();
+        }
+        self.has_free_space() || self.grow()
+    }
+
     /// Copies the unread bytes of `other` if they fit.
     fn copy_from(&mut self, other: &Self) {
         let unread = other.filled();
@@ -96,7 +104,8 @@ impl Buffer {
         }
     }
 
-    fn reset(&mut self) {
+    /// Drops the unread bytes.
+    pub(crate) fn clear(&mut self) {
         (self.start, self.end) = (0, 0);
     }
 }
@@ -219,7 +228,7 @@ impl Buffers {
     pub(crate) fn release(&self, mut buffer: Buffer) {
         #[cfg(test)]
         self.lent.update(|lent| lent - usize::from(!buffer.is_absent()));
-        buffer.reset();
+        buffer.clear();
         let kept = match buffer.bytes.len() {
             len if len == HEAD_BUFFER_BYTES as usize => &self.heads,
             len if len == BODY_BUFFER_BYTES as usize => &self.bodies,

@@ -7,13 +7,18 @@ use base::limits::{
 };
 use nix::sys::resource::{Resource, getrlimit};
 
+use crate::forward::PoolLimits;
+
 /// What one worker may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Descriptors {
     /// Maximum number of client connections.
     pub(crate) connections_max: usize,
-    /// Maximum number of requests in progress, each with an upstream connection.
+    /// Maximum number of requests in progress.
     pub(crate) requests_max: usize,
+    /// Maximum number of upstream connections, in use and idle. More than requests, for questions of the gateway's own. A
+    /// request may have several through mediation: where they are all in use, it waits.
+    pub(crate) upstreams_max: usize,
     /// Maximum number of pipes, with two descriptors each.
     pub(crate) pipes_max: usize,
 }
@@ -25,9 +30,10 @@ impl Descriptors {
         Self::divide(usize::try_from(limit).unwrap_or(usize::MAX), workers)
     }
 
-    /// Maximum number of idle upstream connections: half of those to upstreams, so that others can be opened.
-    pub(crate) fn idle_max(&self) -> usize {
-        UPSTREAMS_IDLE_MAX.min(self.requests_max / 2)
+    /// Half of the connections to upstreams may be idle, so that others can be opened.
+    pub(crate) fn pools(&self) -> PoolLimits {
+        let open_max = self.upstreams_max;
+        PoolLimits { open_max, idle_max: UPSTREAMS_IDLE_MAX.min(open_max / 2) }
     }
 
     /// Half for clients and half for upstreams, after an eighth for pipes; each up to its own limit.
@@ -36,9 +42,10 @@ impl Descriptors {
         let each = limit.saturating_sub(own) / workers.max(1);
         let pipes_max = PIPES_MAX.min(each / 16);
         let left = each.saturating_sub(2 * pipes_max);
-        let requests_max = REQUESTS_MAX.min(left / 2).max(1);
-        let connections_max = left.saturating_sub(requests_max).clamp(1, CLIENT_CONNECTIONS_MAX);
-        Self { connections_max, requests_max, pipes_max }
+        let upstreams_max = (2 * REQUESTS_MAX).min(left / 2).max(1);
+        let requests_max = REQUESTS_MAX.min(upstreams_max - upstreams_max / 16);
+        let connections_max = left.saturating_sub(upstreams_max).clamp(1, CLIENT_CONNECTIONS_MAX);
+        Self { connections_max, requests_max, upstreams_max, pipes_max }
     }
 }
 
@@ -46,24 +53,26 @@ impl Descriptors {
 mod tests {
     use super::*;
 
+    /// `expect`: connections, requests, upstream connections and pipes.
     #[track_caller]
-    fn check(limit: usize, workers: usize, connections: usize, requests: usize, pipes: usize) {
+    fn check(limit: usize, workers: usize, expect: [usize; 4]) {
         let found = Descriptors::divide(limit, workers);
-        let expect =
-            Descriptors { connections_max: connections, requests_max: requests, pipes_max: pipes };
+        let Descriptors { connections_max, requests_max, upstreams_max, pipes_max } = found;
+        let found = [connections_max, requests_max, upstreams_max, pipes_max];
         assert_eq!(found, expect, "{limit} for {workers}");
-        let used = (connections + requests + 2 * pipes) * workers;
+        let used = (connections_max + upstreams_max + 2 * pipes_max) * workers;
         assert!(limit == 0 || used + OWN_DESCRIPTORS + ADMIN_CONNECTIONS_MAX <= limit, "{used}");
     }
 
     #[test]
     fn descriptors_are_kept_for_upstreams_pipes_and_the_admin_port() {
-        check(1_048_576, 2, CLIENT_CONNECTIONS_MAX, REQUESTS_MAX, PIPES_MAX);
-        check(usize::MAX, 1, CLIENT_CONNECTIONS_MAX, REQUESTS_MAX, PIPES_MAX);
-        check(1_024, 1, 392, 392, 56);
-        check(1_024, 2, 196, 196, 28);
-        check(0, 4, 1, 1, 0);
-        let idle_max = |limit| Descriptors::divide(limit, 1).idle_max();
+        let most = [CLIENT_CONNECTIONS_MAX, REQUESTS_MAX, 2 * REQUESTS_MAX, PIPES_MAX];
+        check(1_048_576, 2, most);
+        check(usize::MAX, 1, most);
+        check(1_024, 1, [392, 368, 392, 56]);
+        check(1_024, 2, [196, 184, 196, 28]);
+        check(0, 4, [1, 1, 1, 0]);
+        let idle_max = |limit| Descriptors::divide(limit, 1).pools().idle_max;
         assert_eq!([usize::MAX, 1_024, 0].map(idle_max), [UPSTREAMS_IDLE_MAX, 196, 0]);
     }
 }

@@ -106,9 +106,7 @@ const RUNTIME: &[(u32, &str, u16)] = &[
     (401_001, "The blocking call failed",                      502),
     (401_003, "The message has no valid address",              500),
     (500_000, "The back end returned a SOAP fault",            502),
-    (502_001, "The response of the back end is too large",     502),
     (502_002, "A policy refuses the response of the back end", 502),
-    (503_001, "There is no memory for the message",            503),
     (601_000, "The body is not what its content type says",    400),
 ];
 
@@ -158,7 +156,7 @@ fn malformed(status: u16, description: &str) -> FaultResponse {
     report(status, u32::from(status), message, description)
 }
 
-/// What a client is told of a fault that is no denial.
+/// The description of a fault that is no denial, for clients.
 pub(crate) fn description(code: u32) -> &'static str {
     let known = RUNTIME.iter().find(|(known, ..)| *known == code);
     known.map_or("The message could not be processed", |(_, description, _)| description)
@@ -241,7 +239,8 @@ mod tests {
 
     #[test]
     fn an_upstream_fault_is_500_unless_fault_status_is_http() {
-        let fault = Fault::Unreachable { authority: "b:1".to_owned(), cause: "refused".to_owned() };
+        let (authority, cause) = ("b:1".to_owned(), "refused".to_owned());
+        let fault = Fault::Unreachable { authority, cause, is_local: false };
         let body = "{\"code\":\"101503\",\"type\":\"Status report\",\"message\":\"Runtime Error\",\"description\":\"Error connecting to the back end\"}";
         check(&fault, FaultStatus::Wso2, 500, body);
         check(&fault, FaultStatus::Http, 502, body);

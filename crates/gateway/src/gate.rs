@@ -124,7 +124,7 @@ impl Gate {
     }
 }
 
-/// A gate with fixed limits: for the connections to an endpoint.
+/// A gate with fixed limits: for the connections to an endpoint, or to all.
 #[derive(Debug)]
 pub(crate) struct ConnectionGate {
     gate: Rc<Gate>,
@@ -147,7 +147,7 @@ impl Default for ConnectionGate {
 }
 
 impl ConnectionGate {
-    fn new(in_use_max: usize, waiting_max: usize) -> Self {
+    pub(crate) fn new(in_use_max: usize, waiting_max: usize) -> Self {
         Self { gate: Rc::default(), in_use_max, waiting_max }
     }
 

@@ -129,7 +129,7 @@ async fn run(start: Start, mut commands: UnboundedReceiver<Command>) -> usize {
             biased;
             command = commands.recv() => command,
             () = worker.emptied.notified(), if worker.draining.get() => {
-                // It may have been told before the accept queue was served.
+                // The notification may be older than connections from the accept queue.
                 if !worker.is_empty() {
                     continue;
                 }

@@ -15,6 +15,8 @@ pub(crate) struct Share {
     pub(crate) requests: Rc<Gate>,
     /// Requests that were forwarded without a byte of their body, until the head of their response.
     pub(crate) early_uploads: Rc<Gate>,
+    /// Streams of HTTP/2 that are open, however far their requests are. Those of HTTP/1.1 are limited by its connections.
+    pub(crate) streams: Rc<Gate>,
     /// Opaque tokens that issuers are asked about.
     pub(crate) introspections: Rc<Gate>,
     /// Passwords that are verified.
@@ -25,7 +27,13 @@ pub(crate) struct Share {
 impl Share {
     /// Whether nothing is held.
     pub(crate) fn is_free(&self) -> bool {
-        let gates = [&self.requests, &self.early_uploads, &self.introspections, &self.passwords];
+        let gates = [
+            &self.requests,
+            &self.early_uploads,
+            &self.streams,
+            &self.introspections,
+            &self.passwords,
+        ];
         gates.iter().all(|gate| gate.passed() == 0 && gate.waiting() == 0)
     }
 }

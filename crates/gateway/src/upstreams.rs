@@ -8,7 +8,10 @@ use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
-use base::limits::{self, BODY_BUFFER_BYTES, HEALTH_CHECKS_MAX, OWN_IDLE_MAX, OWN_SWEEP_MS};
+use base::limits::{
+    self, BODY_BUFFER_BYTES, HEALTH_CHECKS_MAX, OWN_IDLE_MAX, OWN_SWEEP_MS,
+    UPSTREAM_CONNECTIONS_MAX,
+};
 use base::{SystemClock, SystemEntropy};
 use model::{Feed, FeedRequest, Settings};
 use tokio::sync::Semaphore;
@@ -17,7 +20,7 @@ use tokio::task::{LocalSet, spawn_local};
 use wire::tls::ClientTls;
 
 use crate::forward::fetch::{self, Bounds, Fetch, FetchError, Fetched};
-use crate::forward::{Checked, CheckedEndpoint, Follower, Pools, Shared, Watched};
+use crate::forward::{Checked, CheckedEndpoint, Follower, PoolLimits, Pools, Shared, Watched};
 use crate::resources::Resources;
 use crate::runner;
 
@@ -52,9 +55,10 @@ impl Upstreams {
         let (shared, watched) = Shared::watched(workers, &SystemEntropy);
         let (for_thread, own_clock) = (Arc::clone(&shared), clock.clone());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let limits = PoolLimits { open_max: UPSTREAM_CONNECTIONS_MAX, idle_max: OWN_IDLE_MAX };
         std::thread::Builder::new().name("upstreams".to_owned()).spawn(move || {
             let sender = Rc::new(Sender {
-                pools: Pools::new(for_thread, OWN_IDLE_MAX),
+                pools: Pools::new(for_thread, limits),
                 resources: Resources::new(own_clock, 0),
                 checks: Semaphore::new(HEALTH_CHECKS_MAX),
             });

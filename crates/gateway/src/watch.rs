@@ -20,6 +20,10 @@ pub(crate) struct Watch {
     state: Cell<State>,
     /// Since when nothing but its client holds it up; `u64::MAX`: it does not.
     slow_since_us: Cell<u64>,
+    /// Of a stream: its connection's, while the stream is open.
+    connection: RefCell<Option<Rc<Self>>>,
+    /// Of a connection: since when its client holds up all of its streams, as of the last look at them; 0: it has none.
+    streams_slow_since_us: Cell<u64>,
     /// The key of the API in whose share its request has a place.
     api: Cell<Option<u32>>,
     waker: RefCell<Option<Waker>>,
@@ -45,6 +49,21 @@ impl Watch {
     /// Its request has a place in the share of the API with this `key`, or none any longer.
     pub(crate) fn holds_place(&self, key: Option<u32>) {
         self.api.set(key);
+    }
+
+    /// It is that of a stream of `connection` from now on, or of none any longer.
+    pub(crate) fn belong_to(&self, connection: Option<&Rc<Self>>) {
+        self.connection.replace(connection.cloned());
+    }
+
+    /// Since when nothing but the client holds up the connection; `u64::MAX`: it does not, or this is a stream.
+    fn connection_slow_since_us(&self) -> u64 {
+        match (self.slow_since_us.get(), self.streams_slow_since_us.get()) {
+            _ if self.connection.borrow().is_some() => u64::MAX,
+            (u64::MAX, 0) => u64::MAX,
+            (u64::MAX, streams_us) => streams_us,
+            (own_us, _) => own_us,
+        }
     }
 
     /// Sets the deadline, reckoned from the last sweep. It is no longer expired.
@@ -174,6 +193,8 @@ impl Watches {
             deadline_us: Cell::new(u64::MAX),
             state: Cell::new(State::Set),
             slow_since_us: Cell::new(u64::MAX),
+            connection: RefCell::new(None),
+            streams_slow_since_us: Cell::new(0),
             api: Cell::new(None),
             waker: RefCell::new(None),
         });
@@ -189,15 +210,33 @@ impl Watches {
     /// Expires the `count` slowest watches for which `may` returns true, of those whose client is slow for `GIVE_WAY_MS` at
     /// `now_us`.
     pub(crate) fn give_way(&self, count: usize, now_us: u64, may: impl Fn(Option<u32>) -> bool) {
+        self.expire_slowest(count, now_us, |watch| {
+            if may(watch.api.get()) { watch.slow_since_us.get() } else { u64::MAX }
+        });
+    }
+
+    /// Expires those of the `count` slowest connections. One that has streams is as slow as the one that its client has held
+    /// up for the shortest time.
+    pub(crate) fn close_slowest(&self, count: usize, now_us: u64) {
+        let all = self.all.borrow();
+        all.iter().for_each(|watch| watch.streams_slow_since_us.set(0));
+        for watch in all.iter() {
+            if let Some(connection) = &*watch.connection.borrow() {
+                let since_us = &connection.streams_slow_since_us;
+                since_us.set(since_us.get().max(watch.slow_since_us.get()));
+            }
+        }
+        self.expire_slowest(count, now_us, Watch::connection_slow_since_us);
+    }
+
+    fn expire_slowest(&self, count: usize, now_us: u64, since_us: impl Fn(&Watch) -> u64) {
         let all = self.all.borrow();
         let is_slow = |watch: &&Rc<Watch>| {
-            watch.slow_since_us.get().saturating_add(GIVE_WAY_US) <= now_us
-                && !watch.is_expired()
-                && may(watch.api.get())
+            since_us(watch).saturating_add(GIVE_WAY_US) <= now_us && !watch.is_expired()
         };
         let mut slow: Vec<_> = all.iter().filter(is_slow).collect();
         if slow.len() > count {
-            slow.select_nth_unstable_by_key(count, |watch| watch.slow_since_us.get());
+            slow.select_nth_unstable_by_key(count, |watch| since_us(watch));
             slow.truncate(count);
         }
         for watch in slow {
@@ -288,6 +327,36 @@ mod tests {
         }
         let mut any = Pace::new(0, 0);
         assert!(any.is_kept(1, 3_600 * S) && !any.is_kept(1, 3_601 * S), "nothing moved");
+    }
+
+    /// `streams`: since when each is slow, if it is. A connection without streams is idle.
+    #[track_caller]
+    fn check_closed(connections: &[&[Option<u64>]], expect: &[usize]) {
+        let watches = Watches::default();
+        let all: Vec<_> = connections.iter().map(|_| watches.add()).collect();
+        let mut streams = Vec::new();
+        for (connection, since) in all.iter().zip(connections) {
+            connection.client_is_slow(since.is_empty(), 50);
+            for since_us in *since {
+                let stream = watches.add();
+                stream.belong_to(Some(connection));
+                stream.client_is_slow(since_us.is_some(), since_us.unwrap_or_default());
+                streams.push(stream);
+            }
+        }
+        watches.close_slowest(expect.len(), GIVE_WAY_US + 90);
+        assert!(streams.iter().all(|stream| !stream.is_expired()));
+        let closed = all.iter().enumerate().filter(|(_, connection)| connection.is_expired());
+        assert_eq!(closed.map(|(at, _)| at).collect::<Vec<_>>(), expect);
+    }
+
+    #[test]
+    fn a_connection_is_as_slow_as_the_fastest_of_its_streams() {
+        check_closed(&[&[], &[Some(10), Some(20)], &[Some(1), Some(60)]], &[1]);
+        check_closed(&[&[], &[Some(10), Some(20)], &[Some(1), Some(60)]], &[0, 1]);
+        check_closed(&[&[Some(1), None], &[Some(40)], &[]], &[1]);
+        check_closed(&[&[Some(1), Some(2), None], &[None]], &[]);
+        check_closed(&[&[Some(1), Some(95)]], &[]);
     }
 
     #[test]

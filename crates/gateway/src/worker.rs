@@ -24,10 +24,11 @@ use crate::compiled::Compiled;
 use crate::credentials::Presented;
 use crate::descriptors::Descriptors;
 use crate::forward::{Address, Pools, Shared};
+use crate::gate::Pass;
 use crate::heavy::HeavyPool;
 use crate::held::HeldBytes;
 use crate::http2_tasks::TaskPool;
-use crate::message::{Request, Serves};
+use crate::message::{Peer, Request, Serves};
 use crate::own_connections::OwnConnections;
 use crate::resources::{Resources, WorkerClock};
 use crate::response::{Body, Response};
@@ -54,6 +55,9 @@ impl Drop for Counted<'_> {
 
 /// A worker is full when fewer than one in so many of its connections are left.
 const FULL_SHARE: usize = 16;
+
+/// A stream's places among those of its client and of the worker.
+pub(crate) type OpenPlaces = (Option<Pass>, Pass);
 
 pub(crate) struct Worker {
     this: Weak<Self>,
@@ -137,7 +141,7 @@ impl Worker {
             apis: WorkerApis::default(),
             services: WorkerApis::new(Serves::Integration),
             origins: Origins::default(),
-            pools: Pools::new(upstreams, descriptors.idle_max()),
+            pools: Pools::new(upstreams, descriptors.pools()),
             held: HeldBytes::default(),
             responses: ResponseCache::default(),
             heavy,
@@ -221,7 +225,7 @@ impl Worker {
         let mut tokens = self.tokens.borrow_mut();
         let identity = presented.identify(&mut tokens, revision, self.resources.coarse());
         if matches!(identity, Identity::Rejected(AuthFailure::NotYetValid)) {
-            // Perhaps it was by the last sweep, and was issued since.
+            // Judged by the time of the last sweep: it may have become valid since.
             return presented.identify(&mut tokens, revision, self.resources.exact());
         }
         identity
@@ -260,6 +264,21 @@ impl Worker {
         self.compiled.borrow().live.connections_max.min(self.descriptors.connections_max)
     }
 
+    /// Counts a stream of `peer` as open, until the passes are dropped. A client may have as many streams as connections, or
+    /// as requests in progress if it may have more of those, and so may all of them together. `None`: there are as many.
+    pub(crate) fn open_stream(&self, peer: &Peer) -> Option<OpenPlaces> {
+        let client = match peer.share() {
+            Some(share) => {
+                let live = &self.compiled.borrow().live;
+                let most = live.client_connections_max.max(live.client_requests_max);
+                Some(share.streams.try_pass(most)?)
+            }
+            None => None,
+        };
+        let most = self.connections_max().max(self.descriptors.requests_max);
+        Some((client, self.share.streams.try_pass(most)?))
+    }
+
     /// Whether it rejects new connections, or will soon.
     pub(crate) fn is_full(&self) -> bool {
         self.connections.get() >= self.many_connections()
@@ -275,7 +294,7 @@ impl Worker {
     fn make_room(&self, now_us: u64) {
         let surplus = self.connections.get().saturating_sub(self.many_connections());
         if surplus > 0 {
-            self.resources.watches.give_way(surplus, now_us, |_| true);
+            self.resources.watches.close_slowest(surplus, now_us);
         }
     }
 
@@ -368,6 +387,7 @@ impl Worker {
             health_checks: self.pools.shared().checks(),
             tunnels: tally.tunnels.get(),
             http2_floods: tally.http2_floods.get(),
+            http2_refused: tally.http2_refused.get(),
             heavy_work: tally.heavy_work.get(),
             held_bytes: self.held.used() as u64,
             log_lines_lost: tally.log_lines_lost.get(),

@@ -22,10 +22,6 @@ impl Code {
     pub const NO_READY_MEMBER: Self = Self(303_000);
     /// The endpoint is suspended.
     pub const SUSPENDED: Self = Self(303_001);
-    /// The host cannot hold the bodies that it should. One of Penstock's own, like the next.
-    pub const HELD_BYTES_USED: Self = Self(503_001);
-    /// A response is larger than what the host holds.
-    pub const RESPONSE_TOO_LARGE: Self = Self(502_001);
     /// A policy refuses a response. One of Penstock's own.
     pub const RESPONSE_REFUSED: Self = Self(502_002);
     /// An interceptor service is not reachable, or returns another status than 200 and 204. Source: Choreo Connect.
@@ -60,7 +56,7 @@ pub struct Failure {
     pub place: Option<String>,
     /// `throwError`'s `type`, which is the `ERROR_CODE` then.
     pub kind: Option<String>,
-    /// A policy refused the message.
+    /// A policy refused the message, or the host did for want of room.
     pub denial: Option<Denial>,
 }
 
@@ -75,7 +71,7 @@ impl Failure {
         Self { detail: Some(detail), ..self }
     }
 
-    /// A policy refuses the message.
+    /// The message is refused: the client gets the response to `denial`, if no error handler has another one.
     #[must_use]
     pub fn denied(denial: Denial, message: impl Into<String>) -> Self {
         Self { denial: Some(denial), ..Self::new(Code(denial.row().code), message) }

@@ -77,6 +77,8 @@ pub enum Denial {
     BodyTooLarge,
     /// The bodies that are held in memory use up `held_bytes_max`.
     HeldBytesUsed,
+    /// The response has to be held in memory, and is larger than `held_body_bytes_max`.
+    ResponseTooLarge,
     /// Too much work waits for the threads for heavy work.
     HeavyWorkQueued,
     /// A policy found a pattern of an attack in a header field.
@@ -135,7 +137,7 @@ const fn threat(denial: Denial, description: &'static str) -> DenialRow {
 }
 
 /// Codes: WSO2 `APISecurityConstants` and the `_resource_mismatch_handler_` family, so that clients
-/// written for it keep working; 503001 and above are Penstock's own. Statuses: RFC 9110 section 15.5. No description contains the path or the
+/// written for it keep working; 502001, and 503001 and above, are Penstock's own. Statuses: RFC 9110 section 15.5. No description contains the path or the
 /// token.
 #[rustfmt::skip]
 pub const TABLE: &[DenialRow] = &[
@@ -178,6 +180,7 @@ pub const TABLE: &[DenialRow] = &[
     report(Denial::Overloaded,           503, 503,     "Service Unavailable", "Too many requests are in progress"),
     report(Denial::BodyTooLarge,         413, 413,     "Content Too Large", "The body is larger than this service accepts"),
     report(Denial::HeldBytesUsed,        503, 503_001, "Service Unavailable", "Too many bodies are being processed"),
+    report(Denial::ResponseTooLarge,     502, 502_001, "Bad Gateway", "The response of the back end is larger than this service accepts"),
     threat(Denial::ThreatInHeaders,      "Threat detected in HTTP Headers"),
     threat(Denial::ThreatInTarget,       "Threat detected in Query Parameters"),
     threat(Denial::ThreatInPayload,      "Threat detected in Payload"),

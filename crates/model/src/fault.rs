@@ -11,9 +11,9 @@ pub enum Fault {
     /// The bytes are not an acceptable HTTP request. The response has `status`, then the connection closes.
     #[error("rejected with {status}: {reason}")]
     Malformed { status: u16, reason: &'static str },
-    /// 101503.
+    /// 101503. `is_local`: for lack of something on this machine, such as descriptors, memory or ports.
     #[error("no connection to {authority}: {cause}")]
-    Unreachable { authority: String, cause: String },
+    Unreachable { authority: String, cause: String, is_local: bool },
     /// 101508.
     #[error("no connection to {authority} within {waited_ms} ms")]
     ConnectTimeout { authority: String, waited_ms: u32 },
@@ -89,13 +89,14 @@ impl Fault {
                 | Denial::HeldBytesUsed
                 | Denial::HeavyWorkQueued,
             ) => Blame::Gateway,
+            Self::Denied(Denial::ResponseTooLarge) => Blame::Upstream,
             Self::Mediation { code: 400 | 601_000, .. } => Blame::Client,
             // Those of sending and of endpoints.
             Self::Mediation {
                 code: 500 | 101_000..=101_999 | 103_500..=103_501 | 303_000..=305_999 | 401_001,
                 ..
             } => Blame::Upstream,
-            Self::Mediation { .. } => Blame::Gateway,
+            Self::Mediation { .. } | Self::Unreachable { is_local: true, .. } => Blame::Gateway,
             Self::Denied(_) | Self::Malformed { .. } | Self::ClientTimeout | Self::ClientLeft => {
                 Blame::Client
             }

@@ -178,6 +178,8 @@ pub(crate) struct Tally {
     pub(crate) retries: crate::forward::RetryCounts,
     pub(crate) tunnels: Cell<u64>,
     pub(crate) http2_floods: Cell<u64>,
+    /// Streams above the limit.
+    pub(crate) http2_refused: Cell<u64>,
     pub(crate) heavy_work: Cell<u64>,
     pub(crate) introspections: IntrospectionCounts,
     pub(crate) log_lines_lost: Cell<u64>,
@@ -282,6 +284,7 @@ pub(crate) struct WorkerFigures {
     pub(crate) health_checks: [u64; 2],
     pub(crate) tunnels: u64,
     pub(crate) http2_floods: u64,
+    pub(crate) http2_refused: u64,
     pub(crate) heavy_work: u64,
     pub(crate) introspections: [(&'static str, u64); 3],
     pub(crate) held_bytes: u64,

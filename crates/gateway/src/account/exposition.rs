@@ -128,7 +128,7 @@ impl Page {
 
     fn connections(&mut self, workers: &[WorkerFigures]) {
         let sum = |figure: fn(&WorkerFigures) -> u64| workers.iter().map(figure).sum::<u64>();
-        let rows: [(&str, &str, &str, u64); 10] = [
+        let rows: [(&str, &str, &str, u64); 11] = [
             ("penstock_connections", "gauge", "Open client connections.", sum(|w| w.connections)),
             (
                 "penstock_connections_accepted_total",
@@ -165,6 +165,12 @@ impl Page {
                 "counter",
                 "HTTP/2 connections closed because of too many control frames.",
                 sum(|w| w.http2_floods),
+            ),
+            (
+                "penstock_http2_refused_streams_total",
+                "counter",
+                "HTTP/2 streams refused because their client, or all clients, had too many.",
+                sum(|w| w.http2_refused),
             ),
             (
                 "penstock_heavy_work_total",

@@ -214,8 +214,7 @@ impl Attempt<'_> {
                     }
                     Ok(Parsed::Complete) => return Poll::Ready(Ok(())),
                     Ok(Parsed::Partial) => {
-                        buffer.compact();
-                        if !buffer.has_free_space() && !buffer.grow() {
+                        if !buffer.make_room() {
                             return Poll::Ready(Err(
                                 self.violation("the response head is too large")
                             ));

@@ -35,7 +35,7 @@ pub(crate) use head::IDENTITY;
 pub(crate) use health::Checked;
 pub(crate) use names::Follower;
 pub(crate) use own_body::OwnBody;
-pub(crate) use pool::{Connection, PoolFigures, Pools};
+pub(crate) use pool::{Connection, PoolFigures, PoolLimits, Pools};
 pub(crate) use retry::RetryCounts;
 pub(crate) use shared::{CheckedEndpoint, Shared, Watched};
 

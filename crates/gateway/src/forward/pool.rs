@@ -9,8 +9,8 @@ use std::pin::pin;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
-use base::limits::COUNTERS_PER_TURN;
-use model::{Endpoint, Fault};
+use base::limits::{COUNTERS_PER_TURN, UPSTREAM_WAITERS_MAX};
+use model::{Denial, Endpoint, Fault};
 use tokio::sync::watch;
 use wire::stream::Stream;
 use wire::tls::ClientTls;
@@ -40,9 +40,18 @@ pub(crate) struct Pools {
 struct AllPools {
     /// In order, so that a simulation is repeatable.
     by_address: RefCell<BTreeMap<Address, Rc<Pool>>>,
-    /// Idle connections, and their maximum number.
     idle: Cell<usize>,
-    idle_max: usize,
+    /// Those in use. Its limit is that of the open ones.
+    in_use: Rc<ConnectionGate>,
+    limits: PoolLimits,
+}
+
+/// How many connections the pools of a worker may have together.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PoolLimits {
+    /// In use and idle.
+    pub(crate) open_max: usize,
+    pub(crate) idle_max: usize,
 }
 
 /// When idle connections have to be closed, one in so many is.
@@ -52,11 +61,20 @@ const IDLE_CLOSED_SHARE: usize = 16;
 #[cfg(test)]
 impl Default for Pools {
     fn default() -> Self {
-        Self::new(Shared::new(1, &base::SystemEntropy), base::limits::UPSTREAMS_IDLE_MAX)
+        let limits =
+            PoolLimits { open_max: usize::MAX, idle_max: base::limits::UPSTREAMS_IDLE_MAX };
+        Self::new(Shared::new(1, &base::SystemEntropy), limits)
     }
 }
 
 impl AllPools {
+    /// Closes idle connections if there is no room for another one beside them, which counts as in use already.
+    fn make_room(&self) {
+        if self.in_use.in_use().saturating_add(self.idle.get()) > self.limits.open_max {
+            self.close_idle();
+        }
+    }
+
     /// Closes the connections that have been idle for the longest time: a part of all, so that this is rare. Returns whether
     /// there were some.
     fn close_idle(&self) -> bool {
@@ -78,9 +96,9 @@ impl AllPools {
 }
 
 impl Pools {
-    /// `idle_max`: maximum number of idle connections in all pools.
-    pub(crate) fn new(shared: Arc<Shared>, idle_max: usize) -> Self {
-        let all = AllPools { by_address: RefCell::default(), idle: Cell::new(0), idle_max };
+    pub(crate) fn new(shared: Arc<Shared>, limits: PoolLimits) -> Self {
+        let in_use = Rc::new(ConnectionGate::new(limits.open_max, UPSTREAM_WAITERS_MAX));
+        let all = AllPools { by_address: RefCell::default(), idle: Cell::new(0), in_use, limits };
         Self { all: Rc::new(all), shared }
     }
 
@@ -108,12 +126,14 @@ impl Pools {
             };
             Rc::new(Pool {
                 all: Rc::downgrade(&self.all),
+                all_in_use: Rc::clone(&self.all.in_use),
                 address: address.clone(),
                 source,
                 own: self.shared.own.clone(),
                 addresses: RefCell::new(addresses),
                 gate: ConnectionGate::default(),
                 waiting_for_set: Cell::new(0),
+                waiting_for_all: Cell::new(0),
                 opened: Cell::new(0),
                 failed: Cell::new(0),
             })
@@ -166,6 +186,8 @@ pub(crate) struct PoolFigures {
 #[derive(Debug)]
 pub(crate) struct Pool {
     all: Weak<AllPools>,
+    /// Connections to all addresses.
+    all_in_use: Rc<ConnectionGate>,
     address: Address,
     source: Source,
     own: OwnConnections,
@@ -173,6 +195,8 @@ pub(crate) struct Pool {
     gate: ConnectionGate,
     /// Requests that wait because of the limits of their endpoint set.
     waiting_for_set: Cell<usize>,
+    /// Requests in the count of `gate` that wait because of the limit on connections to all addresses.
+    waiting_for_all: Cell<usize>,
     opened: Cell<u64>,
     failed: Cell<u64>,
 }
@@ -289,8 +313,8 @@ pub(crate) struct Leasing<'a> {
     pub(crate) latest_us: u64,
 }
 
-/// The pool's, and the endpoint set's if it has limits of its own.
-type Passes = (Pass, Option<Pass>);
+/// The pool's, that of all pools, and the endpoint set's if it has limits of its own.
+type Passes = (Pass, Pass, Option<Pass>);
 
 impl Connection {
     /// Returns it to its pool. Both bodies must be complete, nothing unread, and the buffers released.
@@ -299,7 +323,7 @@ impl Connection {
         let (ip, opened_us) = (self.ip, self.opened_us);
         pool.change(|addresses| addresses.release((self, ip, opened_us), idle_max, now_us));
         if let Some(all) = pool.all.upgrade()
-            && all.idle.get() > all.idle_max
+            && all.idle.get() > all.limits.idle_max
         {
             all.close_idle();
         }
@@ -339,7 +363,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`ConnectFailure`] with [`Fault::Unreachable`], [`Fault::ConnectTimeout`], [`Fault::NotReady`] if the queue is
-    /// full, or the fault of a sender that left.
+    /// full, [`Denial::Overloaded`] if too many connections to all endpoints are in use, or the fault of a sender that left.
     pub(crate) async fn lease(
         self: &Rc<Self>,
         leasing: Leasing<'_>,
@@ -381,6 +405,9 @@ impl Pool {
         // A request that has waited for other connections has as long for its own.
         let deadline_us = resources.deadline_us(connect_ms);
         body.watch().set(deadline_us.min(leasing.latest_us));
+        if let Some(all) = self.all.upgrade() {
+            all.make_room();
+        }
         let connecting = pin!(self.connect(ips, tls, connect_ms, now_us));
         let fault = match while_wanted(body, connecting).await {
             Ok(Ok(Connected { stream, ip, own })) => {
@@ -389,10 +416,10 @@ impl Pool {
                 return Ok(Box::new(Connection::new((stream, own), (ip, now_us), lease)));
             }
             Ok(Err(error)) => {
-                let (endpoint_blameless, cause) = (is_local(&error), error.to_string());
+                let (is_local, cause) = (is_local(&error), error.to_string());
                 self.failed.set(self.failed.get() + 1);
-                let fault = Fault::Unreachable { authority, cause }.into();
-                return Err(ConnectFailure { fault, endpoint_blameless });
+                let fault = Fault::Unreachable { authority, cause, is_local }.into();
+                return Err(ConnectFailure { fault, endpoint_blameless: is_local });
             }
             Err(Unwanted::TimeUp) => {
                 Fault::ConnectTimeout { authority, waited_ms: connect_ms }.into()
@@ -411,7 +438,7 @@ impl Pool {
             Some(gate) => Some(gate.try_pass()?),
             None => None,
         };
-        Some((self.gate.try_pass()?, of_set))
+        Some((self.gate.try_pass()?, self.all_in_use.try_pass()?, of_set))
     }
 
     async fn wait_for_passes(
@@ -449,7 +476,28 @@ impl Pool {
             Some(pass) => pass,
             None => self.gate.wait(body).await.map_err(refused)?,
         };
-        Ok((of_pool, of_set))
+        let of_all = match self.all_in_use.try_pass() {
+            Some(pass) => pass,
+            None => self.wait_for_all(body).await?,
+        };
+        Ok((of_pool, of_all, of_set))
+    }
+
+    /// Waits until fewer connections to all addresses are in use.
+    ///
+    /// # Errors
+    /// [`Denial::Overloaded`], or the sender left.
+    async fn wait_for_all(&self, body: &mut impl RequestBody) -> Result<Pass, ConnectFailure> {
+        let _waiting = Waiting::new(&self.waiting_for_all);
+        self.all_in_use.wait(body).await.map_err(|refusal| {
+            let fault = match refusal {
+                Refusal::Unwanted(Unwanted::Left(fault)) => fault,
+                Refusal::Full | Refusal::Unwanted(Unwanted::TimeUp) => {
+                    Fault::Denied(Denial::Overloaded).into()
+                }
+            };
+            ConnectFailure { fault, endpoint_blameless: true }
+        })
     }
 
     /// Requests that use a connection or wait for one.
@@ -462,8 +510,8 @@ impl Pool {
     }
 
     #[cfg(test)]
-    pub(crate) fn enter(&self) -> Pass {
-        self.gate.try_pass().unwrap()
+    pub(crate) fn enter(&self) -> Passes {
+        (self.gate.try_pass().unwrap(), self.all_in_use.try_pass().unwrap(), None)
     }
 
     /// Connects to one of `ips`; if there are none, to those of the name when they are known.
@@ -517,8 +565,8 @@ impl Pool {
     fn figures(&self) -> PoolFigures {
         PoolFigures {
             idle: self.addresses.borrow().idle() as u64,
-            in_use: self.gate.in_use() as u64,
-            waiting: self.waiting() as u64,
+            in_use: self.gate.in_use().saturating_sub(self.waiting_for_all.get()) as u64,
+            waiting: (self.waiting() + self.waiting_for_all.get()) as u64,
             opened: self.opened.get(),
             failed: self.failed.get(),
         }

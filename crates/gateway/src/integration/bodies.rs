@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use base::limits::UNREAD_BYTES_MAX;
 use bytes::Bytes;
-use mediation::{Answer, AskId, Code, Failure};
+use mediation::{Answer, AskId, Failure};
 use model::{Denial, Fault};
 use wire::http1::BodyFraming;
 
@@ -56,12 +56,14 @@ pub(super) async fn hold_answer(
 ) {
     let client = None::<&mut OwnBody>;
     match hold_response(worker, stream, client, holding, stall).await {
-        Ok(bytes) => {
+        Ok(Ok(bytes)) => {
             if let Answer::Response(message) = answer {
                 message.hold(bytes);
             }
         }
-        Err(failure) => *answer = Answer::Failed(failure, None),
+        Ok(Err(failure)) => *answer = Answer::Failed(failure, None),
+        // There is no client that could leave.
+        Err(fault) => *answer = Answer::Failed(exchange::failure(&fault), None),
     }
 }
 
@@ -108,7 +110,8 @@ pub(super) async fn hold_request<B: RequestBody>(
 
 /// There is no room for what a run holds.
 pub(super) fn exhausted() -> Failure {
-    Failure::new(Code::HELD_BYTES_USED, "the held bodies of this worker use up `held_bytes_max`")
+    let text = "the held bodies of this worker use up `held_bytes_max`";
+    Failure::denied(Denial::HeldBytesUsed, text)
 }
 
 /// Why a request's body is not held.
@@ -121,14 +124,21 @@ fn denied(error: HoldError) -> Box<Fault> {
 }
 
 /// Reads the body of a response, and sends the rest of the request's body meanwhile.
+///
+/// # Errors
+/// The sender of the request left; the inner one is that of the upstream, or there is no room.
 pub(super) async fn hold_response<B: RequestBody>(
     worker: &Worker,
     mut stream: UpstreamBody,
     mut request_body: Option<&mut B>,
     holding: &Holding,
     stall: Stall,
-) -> Result<Bytes, Failure> {
+) -> Result<Result<Bytes, Failure>, Box<Fault>> {
     let resources = &worker.resources;
+    if let Some(body) = &request_body {
+        body.watch().set(u64::MAX);
+    }
+    let mut left = None;
     let watch = resources.watches.add();
     watch.set(resources.deadline_us(stall.ms));
     let mut pace = Pace::new(stall.min_rate, resources.coarse_us());
@@ -157,6 +167,12 @@ pub(super) async fn hold_response<B: RequestBody>(
                 if let Some(bytes) = all.take_if(|_| !uploads) {
                     return Poll::Ready(Ok(bytes));
                 }
+                if let Some(body) = &mut request_body
+                    && let Poll::Ready(fault) = poll_left(cx, *body, uploads)
+                {
+                    left = Some(fault);
+                    return Poll::Ready(Err(HoldError::Body(BodyError::Closed)));
+                }
                 let (len, now_us) = (hold.len(), resources.coarse_us());
                 moved |= len > before && pace.is_kept(len as u64, now_us);
                 if moved {
@@ -173,14 +189,34 @@ pub(super) async fn hold_response<B: RequestBody>(
     };
     let is_complete = held.is_ok();
     stream.release(resources, is_complete);
-    held.map_err(|error| match error {
+    if let Some(fault) = left {
+        return Err(fault);
+    }
+    Ok(held.map_err(|error| match error {
         HoldError::TooLarge => {
             let text = format!("the response of {authority} is larger than `held_body_bytes_max`");
-            Failure::new(Code::RESPONSE_TOO_LARGE, text)
+            Failure::denied(Denial::ResponseTooLarge, text)
         }
         HoldError::Exhausted => exhausted(),
         HoldError::Body(error) => exchange::failure(&upstream_fault(&authority, &error)),
-    })
+    }))
+}
+
+/// Ready when the sender of a body has left. `is_read`: the body is being read.
+fn poll_left<B: RequestBody>(
+    cx: &mut Context<'_>,
+    body: &mut B,
+    is_read: bool,
+) -> Poll<Box<Fault>> {
+    if let Poll::Ready(fault) = body.poll_left(cx, is_read) {
+        return Poll::Ready(fault);
+    }
+    // It has a deadline only if it may be gone.
+    if body.watch().poll_expired(cx) {
+        Poll::Ready(Fault::ClientLeft.into())
+    } else {
+        Poll::Pending
+    }
 }
 
 /// Skips what is left of a body, if it is there already, so that its connection can be used again.

@@ -345,6 +345,7 @@ impl Sender {
         let unreachable = |reason: &str| Fault::Unreachable {
             authority: target.url.clone(),
             cause: reason.to_owned(),
+            is_local: false,
         };
         Ok((address.map_err(unreachable)?, None))
     }
@@ -424,8 +425,12 @@ pub(super) fn response(head: Box<Head>, is_empty: bool, body_bytes_max: usize) -
 /// A fault as mediation's error handlers see it. Addresses and causes are in its detail: `ERROR_MESSAGE` often goes to
 /// clients.
 pub(super) fn failure(fault: &Fault) -> Failure {
-    let code = fault.code();
-    Failure::new(Code(code), fault::description(code)).with_detail(fault.to_string())
+    let failure = if let Fault::Denied(denial) = fault {
+        Failure::denied(*denial, denial.row().description)
+    } else {
+        Failure::new(Code(fault.code()), fault::description(fault.code()))
+    };
+    failure.with_detail(fault.to_string())
 }
 
 /// A body that its run has written already.

@@ -360,16 +360,18 @@ impl Session {
                 let Some(stream) = self.take_stream(source) else { return Ok(Err(gone())) };
                 let (worker, stall) = (Rc::clone(&self.worker), self.stall());
                 let holding = self.holding.clone();
-                if let (true, Some(waiting)) = (stream.uploads(), &mut *client) {
-                    let client = Some(&mut *waiting.client);
-                    return Ok(hold_response(&worker, stream, client, &holding, stall).await);
-                }
-                let mut held =
-                    pin!(hold_response(&worker, stream, None::<&mut B>, &holding, stall));
-                let held = alongside(&mut self.pending, held.as_mut());
-                let (held, answers) = while_waiting(client, held).await?;
+                let (held, answers) =
+                    if let (true, Some(waiting)) = (stream.uploads(), &mut *client) {
+                        let client = Some(&mut *waiting.client);
+                        let held = pin!(hold_response(&worker, stream, client, &holding, stall));
+                        alongside(&mut self.pending, held).await
+                    } else {
+                        let held =
+                            pin!(hold_response(&worker, stream, None::<&mut B>, &holding, stall));
+                        while_waiting(client, alongside(&mut self.pending, held)).await?
+                    };
                 answers.into_iter().for_each(|answered| self.answer(answered));
-                Ok(held)
+                held
             }
         }
     }

@@ -7,6 +7,7 @@
 
 mod http1;
 mod http2;
+mod linger;
 
 use std::cell::Cell;
 use std::net::SocketAddr;
@@ -15,8 +16,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use base::limits::HANDSHAKE_MS_MAX;
+use model::Fault;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
+use wire::http1::{Parsed, Rejection};
 use wire::stream::Stream;
 use wire::tls::ALPN_H2;
 
@@ -26,7 +29,7 @@ use crate::account::bump;
 use crate::buffer::Buffer;
 use crate::compiled::Live;
 use crate::fault::TOO_MANY_CONNECTIONS;
-use crate::message::{Peer, Serves};
+use crate::message::{Peer, Request, Serves};
 use crate::watch::within;
 use crate::worker::Worker;
 
@@ -104,6 +107,29 @@ pub(crate) async fn serve_stream(
         // Boxed, so that it does not enlarge every task.
         Box::pin(http2::serve(open, stream, read, peer)).await;
     }
+}
+
+/// A request of `peer`, whose head `read` puts into it. `None`: the head is not complete.
+///
+/// # Errors
+/// The head is not valid.
+fn request_from(
+    worker: &Worker,
+    (peer, secure): (&Rc<Peer>, bool),
+    read: impl FnOnce(&mut Request) -> Result<Parsed, Rejection>,
+) -> Result<Option<Box<Request>>, Box<Fault>> {
+    let mut request = worker.resources.request();
+    let fault = match read(&mut request) {
+        Ok(Parsed::Complete) => {
+            request.peer = Rc::clone(peer);
+            request.secure = secure;
+            return Ok(Some(request));
+        }
+        Ok(Parsed::Partial) => None,
+        Err(Rejection { status, reason }) => Some(Fault::Malformed { status, reason }),
+    };
+    worker.resources.release_request(request);
+    fault.map_or(Ok(None), |fault| Err(fault.into()))
 }
 
 /// Counts the connection as one of its client.

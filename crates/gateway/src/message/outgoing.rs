@@ -97,7 +97,7 @@ impl<'a> Outgoing<'a> {
 }
 
 impl Request {
-    /// The same.
+    /// Whether it is a gRPC stream, whose messages may be few and far between.
     pub(crate) fn is_grpc(&self) -> bool {
         is_grpc(self.head.find(Known::ContentType), &self.bytes)
     }

@@ -18,7 +18,7 @@ use super::services::{self, Service};
 use super::{STARTED_UNIX_S, TestClock, UP_US};
 use crate::compiled::Live;
 use crate::forward::fetch::{self, Bounds, Fetched};
-use crate::forward::{Pools, Shared};
+use crate::forward::{PoolLimits, Pools, Shared};
 use crate::resources::Resources;
 use crate::worker::Worker;
 
@@ -291,7 +291,8 @@ pub(super) struct KeyFetcher {
 
 impl KeyFetcher {
     pub(super) fn new(clock: TestClock, upstreams: Arc<Shared>) -> Self {
-        Self { resources: Resources::new(clock, 0), pools: Pools::new(upstreams, 1) }
+        let limits = PoolLimits { open_max: 99, idle_max: 1 };
+        Self { resources: Resources::new(clock, 0), pools: Pools::new(upstreams, limits) }
     }
 
     pub(super) fn sweep(&self) {

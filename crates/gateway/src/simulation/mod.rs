@@ -81,7 +81,11 @@ pub(crate) async fn connect(port: u16) -> Option<io::Result<Stream>> {
 }
 
 /// A network in which no connection to an upstream is ever accepted, and its time.
-pub(crate) struct Silence(Network);
+pub(crate) struct Silence {
+    network: Network,
+    /// The upstreams' ends of connections.
+    far: RefCell<Vec<network::End>>,
+}
 
 impl Silence {
     pub(crate) fn new() -> Self {
@@ -96,20 +100,22 @@ impl Silence {
         };
         let network = Network::new(weather, Random::new(0, 0), false);
         NETWORK.set(Some(network.clone()));
-        Self(network)
+        Self { network, far: RefCell::default() }
     }
 
     pub(crate) fn clock(&self) -> TestClock {
-        TestClock::Simulated(self.0.clone())
+        TestClock::Simulated(self.network.clone())
     }
 
     pub(crate) fn advance(&self, ms: u64) {
-        self.0.advance(self.0.now_us() + ms * 1_000);
+        self.network.advance(self.network.now_us() + ms * 1_000);
     }
 
     /// A connection that exists.
     pub(crate) fn stream(&self) -> Stream {
-        Stream::Simulated(Box::new(self.0.accept().0))
+        let (near, far) = self.network.accept();
+        self.far.borrow_mut().push(far);
+        Stream::Simulated(Box::new(near))
     }
 
     /// Connections fail for lack of descriptors. Returns how many have, since the last call.

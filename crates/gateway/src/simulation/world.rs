@@ -346,7 +346,12 @@ pub(super) fn start_worker(
         compiled,
         access: AccessLines::default(),
         key_sets,
-        descriptors: Descriptors { connections_max: 100, requests_max, pipes_max: 0 },
+        descriptors: Descriptors {
+            connections_max: 100,
+            requests_max,
+            upstreams_max: requests_max,
+            pipes_max: 0,
+        },
         upstreams,
         heavy: HeavyPool::start(0).expect("no thread is needed"),
         meters: Arc::default(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use expression::{BodyUse, Budget, json};
-use model::{Policies, PolicyFlow};
+use model::{Denial, Policies, PolicyFlow};
 use xpath::encoding;
 
 use super::change::is_written_by_gateway;
@@ -150,9 +150,9 @@ impl Mediator for Service {
     }
 
     fn exchange_failed(&self, failure: Failure) -> Failure {
-        match failure.code {
-            Code::HELD_BYTES_USED => failure,
-            _ => unavailable(&failure.message),
+        match failure.denial {
+            Some(Denial::HeldBytesUsed) => failure,
+            Some(_) | None => unavailable(&failure.message),
         }
     }
 

@@ -1,8 +1,9 @@
 //! Budgets for what makes the gateway work and carries nothing. A client that uses one up is disconnected. Time earns some
 //! of each, so that a long connection may do in the long run what it may not do at once.
 //!
-//! Control frames (PING, SETTINGS, WINDOW_UPDATE, PRIORITY, RST_STREAM, CONTINUATION, empty DATA, and unknown types) cost
-//! one each; payload in either direction earns some, since clients acknowledge it by such frames. Sources: CVE-2019-9512
+//! Control frames (PING, SETTINGS, WINDOW_UPDATE, PRIORITY, RST_STREAM, CONTINUATION, empty DATA, unknown types, and HEADERS
+//! that open no stream) cost one each; payload in either direction earns some, since clients acknowledge it by such frames,
+//! but not that of streams which are over. Sources: CVE-2019-9512
 //! (ping flood), CVE-2019-9515 (settings flood), CVE-2019-9518 (empty frames flood), CVE-2024-27316 (continuation flood).
 //!
 //! All kinds share one budget. That is at least as strict as one of the same size for each kind: whatever frames a client
@@ -52,7 +53,7 @@ impl Budget {
         self.earn(H2_CONTROL_FRAMES_PER_SENT.saturating_add(pages.saturating_mul(2)));
     }
 
-    /// A DATA frame with payload was received.
+    /// A DATA frame with payload was received for an open stream.
     pub(super) fn earn_received(&mut self) {
         self.earn(H2_CONTROL_FRAMES_PER_RECEIVED);
     }

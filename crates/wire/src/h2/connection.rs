@@ -229,11 +229,9 @@ impl Connection {
     }
 
     fn frame(&mut self, header: Header, payload: &[u8]) -> Result<Option<Event>, Reason> {
+        // Those that open nothing cost one, too, but that is known only when they are decoded.
         if header.kind != Kind::Headers {
-            self.budget.spend();
-            if self.budget.is_exhausted() {
-                return Err(Reason::EnhanceYourCalm);
-            }
+            self.charge()?;
         }
         match header.kind {
             Kind::Headers => self.headers(header, payload),
@@ -248,6 +246,30 @@ impl Connection {
             Kind::WindowUpdate => self.window_update(header, payload),
             Kind::PushPromise | Kind::Data => Err(Reason::ProtocolError),
         }
+    }
+
+    /// Something that carries nothing was received.
+    ///
+    /// # Errors
+    /// It was one too many.
+    pub(super) fn charge(&mut self) -> Result<(), Reason> {
+        self.budget.spend();
+        if self.budget.is_exhausted() { Err(Reason::EnhanceYourCalm) } else { Ok(()) }
+    }
+
+    /// Refuses the stream of the last [`Event::Request`]: nothing was done for it, so the client may send it again. Costs as
+    /// much as a control frame.
+    ///
+    /// # Errors
+    /// As [`Connection::receive`].
+    pub fn refuse(&mut self, slot: usize) -> Result<(), Reason> {
+        self.reset(slot, Reason::RefusedStream);
+        self.close(slot);
+        let charged = self.charge();
+        if let Err(reason) = charged {
+            self.fail(reason);
+        }
+        charged
     }
 
     /// Exchanges `head` for the head of the last [`Event::Request`].

@@ -22,13 +22,8 @@ impl Connection {
             used += 1;
         }
         let ends = header.has(frame::END_STREAM);
-        if left > 0 {
-            self.budget.earn_received();
-        } else if !ends {
-            self.budget.spend();
-            if self.budget.is_exhausted() {
-                return Err(Reason::EnhanceYourCalm);
-            }
+        if left == 0 && !ends {
+            self.charge()?;
         }
         let len = i64::try_from(header.len).unwrap_or(i64::MAX);
         self.receive_window -= len;
@@ -42,7 +37,7 @@ impl Connection {
         Ok(Step { used, event })
     }
 
-    /// Checks that the stream may receive `len` bytes, `payload` of them payload.
+    /// Checks that the stream may receive `len` bytes, `payload` of them payload, which earns control frames.
     fn charge_stream(
         &mut self,
         header: Header,
@@ -73,6 +68,9 @@ impl Connection {
                 // The body contradicts its Content-Length. Source: RFC 9113 section 8.1.1.
                 Some(_) | None => return self.stream_error(id, Reason::ProtocolError),
             }
+        }
+        if payload > 0 {
+            self.budget.earn_received();
         }
         Ok(None)
     }
@@ -193,7 +191,8 @@ impl Connection {
                 Err(Reason::StreamClosed) if self.streams.past(id) == Past::Unknown => {
                     Err(Reason::ProtocolError)
                 }
-                other => other.map(|()| None),
+                Err(reason) => Err(reason),
+                Ok(()) => self.charge().map(|()| None),
             };
         }
         if id.is_multiple_of(2) {
@@ -207,7 +206,7 @@ impl Connection {
         if let Leaving::Final(last) = self.leaving
             && id > last
         {
-            return Ok(None);
+            return self.charge().map(|()| None);
         }
         if of.self_dependent {
             return self.stream_error(id, Reason::ProtocolError);
@@ -249,7 +248,7 @@ impl Connection {
             Receiving::Open => {}
             Receiving::Ended => return self.stream_error(of.stream, Reason::StreamClosed),
             Receiving::ResetByClient => return Err(Reason::StreamClosed),
-            Receiving::ResetByUs => return Ok(None),
+            Receiving::ResetByUs => return self.charge().map(|()| None),
         }
         if !of.ends || of.self_dependent || stream.missing.is_some_and(|missing| missing > 0) {
             return self.stream_error(of.stream, Reason::ProtocolError);

@@ -235,7 +235,9 @@ names! {
         "apikey" ApiKey, "pragma" Control, "x-host" Identity,
     }
     7 => { "trailer" Trailer, "upgrade" Upgrade, "expires" Control, "warning" Control, }
-    8 => { "location" Location, "if-match" Conditional, "if-range" Conditional, }
+    8 => {
+        "location" Location, "if-match" Conditional, "if-range" Conditional, "x-scheme" Identity,
+    }
     9 => { "forwarded" Forwarded, "x-real-ip" Identity, "client-ip" Identity, }
     10 => {
         "connection" Connection, "user-agent" UserAgent, "keep-alive" KeepAlive,
@@ -243,9 +245,13 @@ names! {
     }
     11 => {
         "traceparent" TraceParent, "retry-after" Control, "x-client-ip" Identity,
-        "x-remote-ip" Identity, "remote-user" Identity,
+        "x-remote-ip" Identity, "remote-user" Identity, "client-cert" Identity,
+        "x-forwarded" Identity,
     }
-    12 => { "content-type" ContentType, "internal-key" InternalKey, "max-forwards" Control, }
+    12 => {
+        "content-type" ContentType, "internal-key" InternalKey, "max-forwards" Control,
+        "x-url-scheme" Identity,
+    }
     13 => {
         "authorization" Authorization, "cache-control" CacheControl, "content-range" ContentRange,
         "if-none-match" Conditional, "x-rewrite-url" Identity, "x-http-method" Identity,
@@ -254,38 +260,45 @@ names! {
     14 => {
         "content-length" ContentLength, "http2-settings" Http2Settings, "x-original-url" Identity,
         "x-original-uri" Identity, "true-client-ip" Identity, "x-proxyuser-ip" Identity,
+        "x-override-url" Identity,
     }
     15 => {
         "accept-encoding" AcceptEncoding, "x-forwarded-for" XForwardedFor,
         "x-jwt-assertion" XJwtAssertion, "x-original-host" Identity, "ssl-client-cert" Identity,
         "ssl-client-s-dn" Identity, "ssl-client-i-dn" Identity, "x-ssl-client-dn" Identity,
-        "x-ssl-client-cn" Identity,
+        "x-ssl-client-cn" Identity, "front-end-https" Identity,
     }
     16 => {
         "content-encoding" ContentEncoding, "proxy-connection" ProxyConnection,
         "www-authenticate" WwwAuthenticate, "x-forwarded-host" XForwardedHost,
         "x-forwarded-port" XForwardedPort, "cf-connecting-ip" Identity, "fastly-client-ip" Identity,
-        "x-originating-ip" Identity,
+        "x-originating-ip" Identity, "x-arr-clientcert" Identity, "x-azure-clientip" Identity,
     }
     17 => {
         "transfer-encoding" TransferEncoding, "sec-websocket-key" SecWebSocketKey,
         "if-modified-since" Conditional, "x-forwarded-proto" XForwardedProto,
         "x-method-override" Identity, "x-original-method" Identity, "ssl-client-verify" Identity,
         "x-ssl-client-cert" Identity, "x-ssl-client-s-dn" Identity, "x-ssl-client-i-dn" Identity,
+        "client-cert-chain" Identity,
     }
     18 => { "proxy-authenticate" ProxyAuthenticate, "x-forwarded-prefix" XForwardedPrefix, }
     19 => {
         "proxy-authorization" ProxyAuthorization, "if-unmodified-since" Conditional,
         "x-cluster-client-ip" Identity, "x-ssl-client-verify" Identity,
     }
-    20 => { "sec-websocket-accept" SecWebSocketAccept, "ssl-client-issuer-dn" Identity, }
+    20 => {
+        "sec-websocket-accept" SecWebSocketAccept, "ssl-client-issuer-dn" Identity,
+        "x-http-host-override" Identity,
+    }
     21 => { "sec-websocket-version" SecWebSocketVersion, "ssl-client-subject-dn" Identity, }
     22 => {
         "sec-websocket-protocol" SecWebSocketProtocol, "access-control-max-age" AccessControlMaxAge,
         "x-http-method-override" Identity, "x-ssl-client-issuer-dn" Identity,
     }
     23 => { "x-ssl-client-subject-dn" Identity, }
-    24 => { "sec-websocket-extensions" SecWebSocketExtensions, }
+    24 => {
+        "sec-websocket-extensions" SecWebSocketExtensions, "x-envoy-external-address" Identity,
+    }
     25 => { "x-wso2-client-certificate" Identity, }
     27 => { "access-control-allow-origin" AccessControlAllowOrigin, }
     28 => {
@@ -367,7 +380,7 @@ mod tests {
         check("X-Forwarded-For", Known::XForwardedFor);
         check("x-forwarded-server", Known::XForwarded);
         check("X-Forwarded-", Known::XForwarded);
-        check("X-Forwarded", Known::Other);
+        check("X-Forwarded", Known::Identity);
         check("X-ForwardedFor", Known::Other);
         check("X-Forwarder-For", Known::Other);
     }
@@ -398,7 +411,7 @@ mod tests {
         check("X_Forwarded_", Known::LookAlike);
         check(&format!("x_forwarded-{}", "long".repeat(20)), Known::LookAlike);
         for name in [
-            "X_Forwarded",
+            "X_Forwardeds",
             "X_JWT_Assertions",
             "Content_Lengths",
             "_Host",

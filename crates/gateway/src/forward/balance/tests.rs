@@ -2,6 +2,7 @@ use base::SystemEntropy;
 use model::{CircuitBreaker, HealthCheck, Scheme, SuspensionTime};
 
 use super::super::health::Checked;
+use super::super::pool::PoolLimits;
 use super::super::shared::Shared;
 use super::*;
 
@@ -67,7 +68,9 @@ fn check_two_workers(suspension: Suspension, script: &str, expect: &str) {
     let shared = Shared::new(2, &SystemEntropy);
     let upstream = upstream(UpstreamKind::Failover, 2, suspension);
     let name = || Some(("pets".to_owned(), "1".to_owned(), 0));
-    let worker = || Balancer::new(&upstream, name(), &Pools::new(Arc::clone(&shared), 9));
+    let limits = PoolLimits { open_max: 9, idle_max: 9 };
+    let pools = |shared| Pools::new(Arc::clone(shared), limits);
+    let worker = || Balancer::new(&upstream, name(), &pools(&shared));
     run(&[worker(), worker()], script, expect);
 }
 

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use model::ConnectionLimits;
+use model::{Blame, ConnectionLimits};
 
 use super::super::balance::tests::endpoint;
 use base::SystemEntropy;
@@ -64,18 +64,22 @@ fn the_wait_for_other_connections_leaves_as_much_time_to_connect() {
     assert!(failure.endpoint_blameless, "it is not the endpoint's queue");
 }
 
+fn pools(open_max: usize, idle_max: usize) -> Pools {
+    Pools::new(Shared::new(1, &SystemEntropy), PoolLimits { open_max, idle_max })
+}
+
 /// Releases a connection to the endpoint with this number, at a time.
 fn release(silence: &Silence, pools: &Pools, number: u16, now_us: u64) {
     let pool = pools.of(&endpoint(number));
-    let lease = Lease { _passes: (pool.enter(), None), idle_max: 99, pool };
+    let lease = Lease { _passes: pool.enter(), idle_max: 99, pool };
     let ip = [127, 0, 0, 1].into();
-    Box::new(Connection::new((silence.stream(), None), (ip, 0), lease)).release(now_us);
+    Box::new(Connection::new((silence.stream(), None), (ip, now_us), lease)).release(now_us);
 }
 
 #[test]
 fn idle_connections_to_all_endpoints_together_are_limited() {
     let silence = Silence::new();
-    let pools = Pools::new(Shared::new(1, &SystemEntropy), 8);
+    let pools = pools(99, 8);
     let idle = || {
         let mut idle = Vec::new();
         pools.each(|_, _, figures| idle.push(figures.idle));
@@ -91,11 +95,57 @@ fn idle_connections_to_all_endpoints_together_are_limited() {
     assert_eq!(pools.all.idle.get(), 0);
 }
 
+/// However few requests there are: mediation may send one to many endpoints.
+#[test]
+fn connections_to_all_endpoints_together_are_limited() {
+    let silence = Silence::new();
+    let resources = Resources::new(silence.clock(), 0);
+    let pools = pools(3, 3);
+    let (tls, limits) = (ClientTls::insecure(), SetLimits::new(&ConnectionLimits::default(), 1));
+    let lease = |number, body| {
+        let leasing = Leasing {
+            resources: &resources,
+            freshness: Freshness::Any,
+            tls: &tls,
+            limits: &limits,
+            connect_ms: 5_000,
+            latest_us: u64::MAX,
+        };
+        let pool = pools.of(&endpoint(number));
+        async move { pool.lease(leasing, body).await }
+    };
+    let mut bodies = [(); 5].map(|()| OwnBody::new(Held::default(), &resources));
+    let [one, two, three, four, five] = &mut bodies;
+    let cx = &mut Context::from_waker(Waker::noop());
+    let now_us = resources.coarse_us();
+    (0..3).for_each(|_| release(&silence, &pools, 1, now_us));
+    let (mut one, mut two) = (Box::pin(lease(1, one)), Box::pin(lease(1, two)));
+    let Poll::Ready(Ok(first)) = one.as_mut().poll(cx) else { panic!("it is idle") };
+    let Poll::Ready(Ok(_second)) = two.as_mut().poll(cx) else { panic!("it is idle") };
+    assert_eq!(pools.all.idle.get(), 1);
+    let mut three = pin!(lease(2, three));
+    assert!(three.as_mut().poll(cx).is_pending(), "nobody answers");
+    assert_eq!(pools.all.idle.get(), 0, "the idle one was closed in its place");
+    let (mut four, mut five) = (pin!(lease(1, four)), pin!(lease(2, five)));
+    assert!(four.as_mut().poll(cx).is_pending() && five.as_mut().poll(cx).is_pending());
+    assert_eq!(pools.all.in_use.waiting(), 2);
+    first.release(now_us);
+    let Poll::Ready(Ok(_third)) = four.as_mut().poll(cx) else { panic!("there is room again") };
+    assert!(five.as_mut().poll(cx).is_pending());
+    (0..2).for_each(|_| {
+        silence.advance(6_000);
+        resources.sweep();
+    });
+    let Poll::Ready(Err(failed)) = five.as_mut().poll(cx) else { panic!("its time is up") };
+    assert!(failed.endpoint_blameless);
+    assert_eq!(*failed.fault, Fault::Denied(Denial::Overloaded));
+}
+
 #[test]
 fn idle_connections_make_room_when_descriptors_run_out() {
     let silence = Silence::new();
     let resources = Resources::new(silence.clock(), 0);
-    let pools = Pools::new(Shared::new(1, &SystemEntropy), 8);
+    let pools = pools(99, 8);
     let (tls, limits) = (ClientTls::insecure(), SetLimits::new(&ConnectionLimits::default(), 1));
     let attempts = || {
         silence.lack_descriptors();
@@ -112,7 +162,8 @@ fn idle_connections_make_room_when_descriptors_run_out() {
         let Poll::Ready(failed) = lease.poll(&mut Context::from_waker(Waker::noop())) else {
             panic!("it fails at once");
         };
-        assert!(failed.is_err_and(|failure| failure.endpoint_blameless));
+        let failed = failed.err().expect("there is no descriptor");
+        assert!(failed.endpoint_blameless && failed.fault.blame() == Blame::Gateway);
         silence.lack_descriptors()
     };
     assert_eq!(attempts(), 1, "nothing can be closed");

@@ -98,7 +98,7 @@ impl Client for Connection<'_> {
     }
 
     fn begin(&mut self, request: &Request, response: &Begin<'_>) -> Result<(), Rejection> {
-        // Of a request that was not forwarded.
+        // It is still there if the request was not forwarded.
         self.turn = None;
         let interim = match self.out_interim {
             [] => self.take_interim(response.uploads),

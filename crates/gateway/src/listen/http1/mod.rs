@@ -5,17 +5,18 @@ mod tunnel;
 
 use std::future::poll_fn;
 use std::io;
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
 
-use base::limits::{DRAIN_BYTES_MAX, DRAIN_MS_MAX};
+use base::limits::DRAIN_MS_MAX;
 use model::Fault;
-use tokio::io::AsyncWrite;
 use wire::h2::{PrefaceMatch, match_preface};
 use wire::http1::{BodyFraming, Parsed};
 use wire::stream::Stream;
 
+use super::linger::linger;
+use super::request_from;
 use crate::buffer::Buffer;
 use crate::flow::{BodyReader, Lend, Outflow, poll_read};
 use crate::forward::OwnBody;
@@ -158,7 +159,8 @@ pub(super) async fn serve(
             After::Keep => first = false,
             After::Close => break,
             After::Linger => {
-                connection.linger().await;
+                let Connection { stream, reader, watch, .. } = &mut connection;
+                linger(worker, stream, &mut reader.buffer, watch).await;
                 break;
             }
         }
@@ -257,32 +259,26 @@ impl Connection<'_> {
             return Ok(None);
         }
         *looked_at = buffer.filled().len();
-        let mut request = self.worker.resources.request();
-        match request.head.parse(buffer.filled()) {
-            Ok(Parsed::Partial) => {
-                self.worker.resources.release_request(request);
-                buffer.compact();
-                if !buffer.has_free_space() && !buffer.grow() {
-                    let reason = "Request Header Fields Too Large";
-                    return Err(Fault::Malformed { status: 431, reason }.into());
-                }
-                Ok(None)
-            }
-            Ok(Parsed::Complete) => {
-                let len = request.head.len();
+        let of = (&self.peer, self.stream.is_secure());
+        let read = request_from(self.worker, of, |request| {
+            let parsed = request.head.parse(buffer.filled())?;
+            if parsed == Parsed::Complete {
+                let head = buffer.filled().get(..request.head.len()).unwrap_or_default();
                 request.bytes.clear();
-                request.bytes.extend_from_slice(buffer.filled().get(..len).unwrap_or_default());
-                request.peer = Rc::clone(&self.peer);
-                request.secure = self.stream.is_secure();
-                buffer.consume(len);
-                self.begin_body(&request);
-                Ok(Some(request))
+                request.bytes.extend_from_slice(head);
             }
-            Err(rejection) => {
-                self.worker.resources.release_request(request);
-                Err(Fault::Malformed { status: rejection.status, reason: rejection.reason }.into())
+            Ok(parsed)
+        })?;
+        let Some(request) = read else {
+            if buffer.make_room() {
+                return Ok(None);
             }
-        }
+            let reason = "Request Header Fields Too Large";
+            return Err(Fault::Malformed { status: 431, reason }.into());
+        };
+        buffer.consume(request.head.len());
+        self.begin_body(&request);
+        Ok(Some(request))
     }
 
     fn begin_body(&mut self, request: &Request) {
@@ -335,36 +331,5 @@ impl Connection<'_> {
             read.map_ok(|count| if count == 0 { Read::Ended } else { Read::Bytes })
         })
         .await
-    }
-
-    /// Shuts down the sending side, and drops what the client still sends, so that the response is not lost
-    /// to a reset. Limited in time and bytes. Source: RFC 9112 section 9.6.
-    async fn linger(&mut self) {
-        self.wait_at_most(DRAIN_MS_MAX);
-        let mut left = DRAIN_BYTES_MAX as usize;
-        let mut buffer = std::mem::take(&mut self.reader.buffer);
-        let mut shut = false;
-        poll_fn(|cx| {
-            if !shut {
-                match Pin::new(&mut self.stream).poll_shutdown(cx) {
-                    Poll::Ready(Ok(())) => shut = true,
-                    Poll::Ready(Err(_)) => return Poll::Ready(()),
-                    Poll::Pending => {}
-                }
-            }
-            loop {
-                let unread = buffer.filled().len();
-                buffer.consume(unread);
-                let lend = Lend::Head(&self.worker.resources.buffers);
-                match poll_read(cx, &mut self.stream, &mut buffer, lend) {
-                    Poll::Ready(Ok(count)) if count > 0 && count < left => left -= count,
-                    Poll::Ready(_) => return Poll::Ready(()),
-                    Poll::Pending if self.watch.poll_expired(cx) => return Poll::Ready(()),
-                    Poll::Pending => return Poll::Pending,
-                }
-            }
-        })
-        .await;
-        self.reader.buffer = buffer;
     }
 }

@@ -67,7 +67,10 @@ impl<'a> StreamClient<'a> {
             BodyFraming::None | BodyFraming::Chunked => false,
         };
         Self {
-            watch: connection.inboxes.borrow_mut().watch(slot, &connection.worker().resources),
+            watch: {
+                let resources = &connection.worker().resources;
+                connection.inboxes.borrow_mut().watch(slot, &connection.watch, resources)
+            },
             connection,
             slot,
             payload: Vec::new(),

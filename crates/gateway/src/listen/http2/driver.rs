@@ -7,14 +7,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use base::limits::{DRAIN_BYTES_MAX, DRAIN_MS_MAX};
-use model::Fault;
+use base::limits::DRAIN_MS_MAX;
 use tokio::io::AsyncWrite;
 use wire::h2::{Event, Reason, SLOTS};
 use wire::http1::Rejection;
 use wire::stream::Stream;
 
-use super::stream::{Opened, parse_head};
+use super::super::linger::linger;
+use super::super::request_from;
+use super::stream::{Opened, incomplete, parse_head};
 use super::wakes::{Parts, READ, TIME, WRITE, Wakes};
 use super::{OpenStream, Shared};
 use crate::account::bump;
@@ -84,7 +85,8 @@ where
         poll_fn(|cx| self.poll(cx)).await;
         self.lose();
         if !self.io.ended {
-            self.linger().await;
+            let Io { stream, buffer, .. } = &mut self.io;
+            linger(self.shared.worker(), stream, buffer, &self.shared.watch).await;
         }
         let buffer = std::mem::take(&mut self.io.buffer);
         self.shared.worker().resources.buffers.release(buffer);
@@ -137,7 +139,7 @@ where
     }
 
     /// Ready if the time is up: the client does not read finished responses, did not send its preface, or did not close
-    /// after GOAWAY.
+    /// after GOAWAY; or if it is one of the slowest, and others need the connection's place.
     fn poll_time(&mut self) -> Poll<()> {
         let shared = &self.shared;
         if shared.worker().draining.get() && !shared.leaving.get() {
@@ -147,7 +149,13 @@ where
             return Poll::Pending;
         }
         let engine = shared.engine.borrow();
-        if shared.leaving.get() || !engine.is_established() || !engine.output().is_empty() {
+        // While streams are open, there is no other deadline.
+        let gives_way = shared.streams.get() > 0;
+        if gives_way
+            || shared.leaving.get()
+            || !engine.is_established()
+            || !engine.output().is_empty()
+        {
             return Poll::Ready(());
         }
         drop(engine);
@@ -177,12 +185,9 @@ where
                 return false;
             }
             let buffer = &mut self.io.buffer;
-            if !buffer.is_absent() && !buffer.has_free_space() {
-                buffer.compact();
-                if !buffer.has_free_space() && !buffer.grow() {
-                    self.gone();
-                    return false;
-                }
+            if !buffer.is_absent() && !buffer.make_room() {
+                self.gone();
+                return false;
             }
             let cx = &mut Context::from_waker(&self.read_waker);
             match poll_read(cx, &mut self.io.stream, buffer, lend) {
@@ -208,8 +213,10 @@ where
                 Err(reason) => return self.failed(reason),
             };
             let is_done = step.used == 0 && step.event.is_none();
-            if let Some(event) = step.event {
-                self.apply(event);
+            if let Some(event) = step.event
+                && let Err(reason) = self.apply(event)
+            {
+                return self.failed(reason);
             }
             if is_done {
                 break;
@@ -222,11 +229,18 @@ where
         }
     }
 
-    fn apply(&mut self, event: Event) {
+    /// # Errors
+    /// The client used up its budget.
+    fn apply(&mut self, event: Event) -> Result<(), Reason> {
         let shared = Rc::clone(&self.shared);
         let slot = match event {
             Event::Request { slot, head, is_head_method, is_all } => {
-                self.open(slot, head, is_head_method, is_all);
+                let Some(places) = shared.worker().open_stream(&shared.peer) else {
+                    bump(&shared.worker().tally.http2_refused);
+                    return shared.engine.borrow_mut().refuse(slot);
+                };
+                let stream = OpenStream::new(&shared, slot, places);
+                self.open(stream, head, is_head_method, is_all);
                 slot
             }
             Event::Data { slot, at } => {
@@ -249,35 +263,38 @@ where
                 slot
             }
             Event::Reset { slot } => slot,
-            Event::Window => return shared.unblock(),
+            Event::Window => {
+                shared.unblock();
+                return Ok(());
+            }
         };
         shared.marks.add(slot);
+        Ok(())
     }
 
     /// Starts to serve a new stream.
     fn open(
         &mut self,
-        slot: usize,
+        stream: OpenStream,
         head: Result<(), Rejection>,
         is_head_method: bool,
         is_all: bool,
     ) {
-        let shared = &self.shared;
-        let mut request = shared.worker().resources.request();
-        request.bytes.clear();
-        shared.engine.borrow_mut().swap_head(&mut request.bytes);
-        let parsed = match head.and_then(|()| parse_head(&mut request)) {
-            Ok(()) => Ok(()),
-            Err(Rejection { status, reason }) => {
-                // Nothing of a rejected head may be logged.
-                *request = Request::default();
-                Err(Fault::Malformed { status, reason }.into())
+        let (shared, slot) = (&self.shared, stream.slot);
+        let read = request_from(shared.worker(), (&shared.peer, shared.secure), |request| {
+            request.bytes.clear();
+            shared.engine.borrow_mut().swap_head(&mut request.bytes);
+            head.and_then(|()| parse_head(request))
+        });
+        let (request, parsed) = match read.and_then(|request| request.ok_or_else(incomplete)) {
+            Ok(request) => (request, Ok(())),
+            // Nothing of a rejected head may be logged.
+            Err(fault) => {
+                let (peer, secure) = (Rc::clone(&shared.peer), shared.secure);
+                (Box::new(Request { peer, secure, ..Request::default() }), Err(fault))
             }
         };
-        request.peer = Rc::clone(&shared.peer);
-        request.secure = shared.secure;
         shared.inboxes.borrow_mut().open(slot, is_all);
-        let stream = OpenStream::new(shared, slot);
         while self.wakers.len() <= slot {
             self.wakers.push(self.wakes.waker(self.wakers.len()));
         }
@@ -360,42 +377,12 @@ where
         self.drop_input();
     }
 
-    /// Shuts down the sending side, and drops what the client still sends, so that GOAWAY is not lost to a reset. Limited
-    /// in time and bytes.
-    async fn linger(&mut self) {
-        let worker = self.shared.worker();
-        self.shared.watch.set(worker.resources.deadline_us(DRAIN_MS_MAX));
-        let (mut left, mut is_shut) = (DRAIN_BYTES_MAX as usize, false);
-        poll_fn(|cx| {
-            if !is_shut {
-                match Pin::new(&mut self.io.stream).poll_shutdown(cx) {
-                    Poll::Ready(Ok(())) => is_shut = true,
-                    Poll::Ready(Err(_)) => return Poll::Ready(()),
-                    Poll::Pending => {}
-                }
-            }
-            loop {
-                let unread = self.io.buffer.filled().len();
-                self.io.buffer.consume(unread);
-                let lend = Lend::Head(&worker.resources.buffers);
-                match poll_read(cx, &mut self.io.stream, &mut self.io.buffer, lend) {
-                    Poll::Ready(Ok(count)) if count > 0 && count < left => left -= count,
-                    Poll::Ready(_) => return Poll::Ready(()),
-                    Poll::Pending if self.shared.watch.poll_expired(cx) => return Poll::Ready(()),
-                    Poll::Pending => return Poll::Pending,
-                }
-            }
-        })
-        .await;
-    }
-
     fn end_streams(&self) {
         (0..self.wakers.len()).for_each(|slot| self.shared.marks.add(slot));
     }
 
     fn drop_input(&mut self) {
-        let unread = self.io.buffer.filled().len();
-        self.io.buffer.consume(unread);
+        self.io.buffer.clear();
     }
 }
 

@@ -64,16 +64,25 @@ impl Inboxes {
     pub(super) fn close(&mut self, slot: usize, buffers: &Buffers) {
         if let Some(inbox) = self.0.get_mut(slot) {
             buffers.release_text(std::mem::take(&mut inbox.payload));
+            if let Some(watch) = &inbox.watch {
+                watch.belong_to(None);
+            }
         }
     }
 
-    /// The watch of `slot`, without a deadline.
-    pub(super) fn watch(&mut self, slot: usize, resources: &Resources) -> Rc<Watch> {
+    /// The watch of `slot`, without a deadline. `connection`: that of its connection.
+    pub(super) fn watch(
+        &mut self,
+        slot: usize,
+        connection: &Rc<Watch>,
+        resources: &Resources,
+    ) -> Rc<Watch> {
         let Some(inbox) = self.0.get_mut(slot) else { return resources.watches.add() };
         let watch = inbox.watch.get_or_insert_with(|| resources.watches.add());
         watch.set(u64::MAX);
         watch.client_is_slow(false, 0);
         watch.holds_place(None);
+        watch.belong_to(Some(connection));
         Rc::clone(watch)
     }
 }

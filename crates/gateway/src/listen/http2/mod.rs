@@ -23,7 +23,7 @@ use super::OpenConnection;
 use crate::buffer::Buffer;
 use crate::message::Peer;
 use crate::watch::Watch;
-use crate::worker::Worker;
+use crate::worker::{OpenPlaces, Worker};
 
 use driver::Driver;
 use inbox::Inboxes;
@@ -134,14 +134,15 @@ impl Shared {
 struct OpenStream {
     connection: Rc<Shared>,
     slot: usize,
+    _places: OpenPlaces,
 }
 
 impl OpenStream {
-    fn new(connection: &Rc<Shared>, slot: usize) -> Self {
+    fn new(connection: &Rc<Shared>, slot: usize, places: OpenPlaces) -> Self {
         connection.streams.set(connection.streams.get() + 1);
         connection.watch.set(u64::MAX);
         connection.watch.client_is_slow(false, 0);
-        Self { connection: Rc::clone(connection), slot }
+        Self { connection: Rc::clone(connection), slot, _places: places }
     }
 }
 

@@ -28,12 +28,13 @@ pub(super) async fn serve(opened: Opened) {
     worker.resources.release_request(request);
 }
 
-/// Parses the head, which is subject to the same checks as over HTTP/1.1.
-pub(super) fn parse_head(request: &mut Request) -> Result<(), Rejection> {
-    match request.head.parse(&request.bytes)? {
-        Parsed::Complete if request.head.len() == request.bytes.len() => Ok(()),
-        Parsed::Complete | Parsed::Partial => {
-            Err(Rejection { status: 400, reason: "head is malformed" })
-        }
-    }
+/// Parses the head, which is subject to the same checks as over HTTP/1.1. It is all there is.
+pub(super) fn parse_head(request: &mut Request) -> Result<Parsed, Rejection> {
+    let parsed = request.head.parse(&request.bytes)?;
+    Ok(if request.head.len() == request.bytes.len() { parsed } else { Parsed::Partial })
+}
+
+/// The fault of a head that ends early, or is followed by something.
+pub(super) fn incomplete() -> Box<Fault> {
+    Fault::Malformed { status: 400, reason: "head is malformed" }.into()
 }

@@ -281,12 +281,14 @@ fn errors_that_reset_streams_are_limited() {
     }
 }
 
-/// Whether a client may send `flood` as often as its budget has frames.
+/// Whether a client may send `flood` as often as its budget has frames: while stream 1 is open, after it was reset, or when
+/// its handler has ended, too.
 #[test]
 fn frames_that_carry_nothing_are_limited() {
-    let check = |name: &str, flood: &[u8], is_flood: bool| {
+    let check_after = |prepare: fn(&mut Connection), name: &str, flood: &[u8], is_flood: bool| {
         let mut server = Server::new();
         server.receive(&request(1, END_HEADERS)).events();
+        prepare(&mut server.engine);
         for _ in 0..limits::H2_CONTROL_FRAMES_MAX {
             server.receive(flood);
             server.engine.consumed(0, 300);
@@ -300,6 +302,7 @@ fn frames_that_carry_nothing_are_limited() {
             server.failure
         );
     };
+    let check = |name: &str, flood: &[u8], is_flood| check_after(|_| {}, name, flood, is_flood);
     check("PING", &frame(PING, 0, 0, &[0; 8]), true);
     check("SETTINGS", &frame(SETTINGS, 0, 0, &[]), true);
     check("WINDOW_UPDATE", &frame(WINDOW_UPDATE, 0, 0, &[0, 0, 0, 1]), true);
@@ -313,6 +316,29 @@ fn frames_that_carry_nothing_are_limited() {
     check("DATA with a byte and padding", &frame(DATA, PADDED, 1, &[255; 257]), false);
     let earned = [frame(DATA, 0, 1, &[0]), frame(PING, 0, 0, &[0; 8])].concat();
     check("PING with a byte", &earned, false);
+    let prepare: [fn(&mut Connection); 2] =
+        [|engine| engine.reset(0, Reason::Cancel), |engine| engine.close(0)];
+    for prepare in prepare {
+        check_after(prepare, "PING with a byte for nobody", &earned, true);
+        check_after(prepare, "late DATA", &frame(DATA, 0, 1, &[0]), false);
+        check_after(prepare, "late HEADERS", &request(1, WHOLE), true);
+    }
+}
+
+#[test]
+fn refused_streams_may_be_sent_again_but_not_for_ever() {
+    let mut server = Server::new();
+    let mut streams = (1..).step_by(2);
+    let mut refuse = |server: &mut Server| {
+        server.receive(&request(streams.next().unwrap(), WHOLE)).events();
+        server.engine.refuse(0)
+    };
+    assert_eq!(refuse(&mut server), Ok(()));
+    assert_eq!(server.sent(), "RST 1 7");
+    let refused = (1..).take_while(|_| refuse(&mut server).is_ok()).count();
+    // Besides the first SETTINGS, the first one, and the one that is too much.
+    assert_eq!(refused as u32 + 3, limits::H2_CONTROL_FRAMES_MAX);
+    assert!(server.engine.has_failed());
 }
 
 #[test]
