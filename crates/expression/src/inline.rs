@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 /// Where expressions in braces are in `text`, braces included: as in Synapse, one has no white space, and none of
-/// `" , < > ]`.
+/// `" , < >`. It may have `]`, with which Synapse leaves the braces as they are.
 pub fn expressions(text: &str) -> impl Iterator<Item = Range<usize>> + '_ {
-    let ends = |next: char| next == '}' || next.is_whitespace() || "\",<>]".contains(next);
+    let ends = |next: char| next == '}' || next.is_whitespace() || "\",<>".contains(next);
     let mut at = 0;
     std::iter::from_fn(move || {
         loop {
