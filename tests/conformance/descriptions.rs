@@ -47,6 +47,36 @@ fn a_wsdl_is_published_with_the_address_of_its_proxy() {
 }
 
 #[test]
+fn a_wsdl_has_the_documents_that_it_imports() {
+    const XSD: &str = "xmlns:xs=\"http://www.w3.org/2001/XMLSchema\"";
+    let import = |location: &str| {
+        format!("<xs:schema {XSD}><xs:include schemaLocation=\"{location}\"/></xs:schema>")
+    };
+    let wsdl = WSDL.replace(
+        "<wsdl:service",
+        &format!("<wsdl:types>{}</wsdl:types><wsdl:service", import("types/orders.xsd")),
+    );
+    let artefacts = format!(
+        "<localEntry key=\"orders\">{}</localEntry><localEntry key=\"items\"><xs:schema {XSD}/></localEntry>\
+         <proxy name=\"a\">{TARGET}<publishWSDL>{wsdl}<resource location=\"types/orders.xsd\" key=\"orders\"/>\
+         <resource location=\"items.xsd\" key=\"items\"/></publishWSDL></proxy>",
+        import("items.xsd")
+    );
+    let gateway = Gateway::mediating(&artefacts).start();
+    // As a client follows them.
+    let mut query = "wsdl".to_owned();
+    for location in ["types%2Forders.xsd", "items.xsd"] {
+        let text = gateway.fetch(&format!("GET /services/a?{query}"), "").text();
+        let url = format!("http://gateway/services/a?xsd={location}");
+        assert!(text.contains(&format!("<xs:include schemaLocation=\"{url}\"/>")), "{text}");
+        query = format!("xsd={location}");
+    }
+    let last = gateway.fetch(&format!("GET /services/a?{query}"), "");
+    assert!(last.text().ends_with(&format!("<xs:schema {XSD}/>")), "{}", last.text());
+    assert_eq!(gateway.fetch("GET /services/a?xsd=none.xsd", "").text(), "mediated");
+}
+
+#[test]
 fn documents_are_read_from_files_and_urls_when_artefacts_are_loaded() {
     let (published, upstream) = (Upstream::fixed(WSDL), Upstream::fixed("from the port"));
     let own = WSDL.replace("http://inside:9000/other", &upstream.url());

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::context::{BodyUse, EvalContext, ParameterKind, PropertyScope};
 use crate::cursor::Cursor;
 use crate::json;
-use crate::jsonpath::{Path, Selection};
+use crate::json_eval::JsonEval;
 use crate::synapse::{Mode, SynapseExpression};
 use crate::{Budget, Error, SyntaxError, Value, xpath_bridge};
 
@@ -22,7 +22,7 @@ enum Language {
     Literal(Box<str>),
     /// `$ctx:x`, `$trp:x`, `get-property('axis2', 'x')` and the like.
     Property(PropertyScope, Box<str>),
-    JsonPath(Box<Path>),
+    JsonPath(Box<JsonEval>),
     Synapse(Box<SynapseExpression>),
     Xpath(Arc<xpath::synapse::SynapseXPath>),
 }
@@ -56,6 +56,14 @@ impl Expression {
         mode: Mode,
         namespaces: &[(String, String)],
     ) -> Result<Self, Error> {
+        Ok(Self::parse(source, mode, namespaces)?)
+    }
+
+    pub(crate) fn parse(
+        source: &str,
+        mode: Mode,
+        namespaces: &[(String, String)],
+    ) -> Result<Self, SyntaxError> {
         Ok(Self { source: source.into(), language: language(source, mode, namespaces)? })
     }
 
@@ -64,7 +72,7 @@ impl Expression {
     pub fn body_use(&self) -> BodyUse {
         match &self.language {
             Language::Literal(_) | Language::Property(..) => BodyUse::Untouched,
-            Language::JsonPath(_) => BodyUse::Read,
+            Language::JsonPath(path) => path.body_use(),
             Language::Xpath(path) => xpath_bridge::body_use(path),
             Language::Synapse(expression) => expression.body_use(),
         }
@@ -113,10 +121,7 @@ impl Expression {
                     None => property(context, *scope, name).unwrap_or(Value::Null),
                 }
             }
-            Language::JsonPath(path) => match context.json()? {
-                Some(json) => path.evaluate_within(json, budget)?.into_value_within(budget)?,
-                None => Value::Null,
-            },
+            Language::JsonPath(path) => path.evaluate(context, budget)?,
             Language::Synapse(expression) => expression.evaluate_within(context, budget)?,
             Language::Xpath(path) => {
                 let owned = |found: xpath::Value<'_>| xpath_bridge::value(found, budget);
@@ -162,19 +167,12 @@ impl Expression {
         context: &'c dyn EvalContext,
         budget: &Budget,
     ) -> Result<Vec<json::Ref<'c>>, Error> {
-        let values = match (&self.language, context.json()?) {
-            (Language::JsonPath(path), Some(json)) => match path.evaluate_within(json, budget)? {
-                Selection::One(value) => vec![value],
-                Selection::Many(values) => values,
-            },
-            (Language::JsonPath(_), None) => Vec::new(),
-            (
-                Language::Synapse(_)
-                | Language::Literal(_)
-                | Language::Property(..)
-                | Language::Xpath(_),
-                _,
-            ) => vec![self.evaluate_within(context, budget)?],
+        let values = match &self.language {
+            Language::JsonPath(path) => path.matches(context, budget)?,
+            Language::Synapse(_)
+            | Language::Literal(_)
+            | Language::Property(..)
+            | Language::Xpath(_) => vec![self.evaluate_within(context, budget)?],
         };
         let selected = |value: Value<'c>| match value {
             Value::Json(value) => Some(value),
@@ -275,8 +273,8 @@ fn language(
         let Some(path) = inner.strip_suffix(')') else {
             return Err(SyntaxError::new(source, source.len(), "`)` expected after `json-eval(`"));
         };
-        let path =
-            Path::parse(path).map_err(|error| error.within(source, at + "json-eval(".len()))?;
+        let path = JsonEval::parse(path, mode, namespaces)
+            .map_err(|error| error.within(source, at + "json-eval(".len()))?;
         return Ok(Language::JsonPath(Box::new(path)));
     }
     if let Some(found) = reference(text) {
@@ -296,14 +294,18 @@ fn language(
 
 /// `$ctx:name` and the like, if nothing follows the name.
 fn reference(text: &str) -> Option<Language> {
-    let (prefix, name) = text.strip_prefix('$')?.split_once(':')?;
+    let (scope, name) = scope_of_prefix(text)?;
     let in_name = |next: char| next.is_alphanumeric() || "._-".contains(next);
-    if name.is_empty() || !name.chars().all(in_name) {
-        return None;
-    }
+    let is_name = !name.is_empty() && name.chars().all(in_name);
+    is_name.then(|| Language::Property(scope, name.into()))
+}
+
+/// The scope of `$ctx:` and the like at the beginning, and what follows.
+pub(crate) fn scope_of_prefix(text: &str) -> Option<(PropertyScope, &str)> {
+    let (prefix, rest) = text.strip_prefix('$')?.split_once(':')?;
     let further = || FURTHER_PREFIXES.iter().find(|(known, _)| *known == prefix);
     let scope = PropertyScope::of_prefix(prefix).or_else(|| further().map(|(_, scope)| *scope))?;
-    Some(Language::Property(scope, name.into()))
+    Some((scope, rest))
 }
 
 /// What `get-property()` computes, or reads in the body: left to XPath.

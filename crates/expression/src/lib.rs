@@ -3,12 +3,13 @@
 //! # Architecture
 //!
 //! Life of a request: authorise -> throttle -> **mediate**. The crate takes compiled expressions or templates and a
-//! message, and returns values and bytes. Everything is compiled at load; an XPath that an expression computes is the
-//! one exception, charged to the budget.
+//! message, and returns values and bytes. Everything is compiled at load; an XPath or a JSONPath that an expression
+//! computes is the one exception, charged to the budget.
 //!
 //! Architecture invariant: no clock, no files, no sockets; every evaluation draws on one [`Budget`]; nothing recurses
 //! on the depth of a document.
 
+pub mod inline;
 pub mod json;
 pub mod jsonpath;
 pub mod limits;
@@ -21,6 +22,7 @@ mod context;
 mod cursor;
 mod error;
 mod expression;
+mod json_eval;
 mod pattern;
 #[cfg(any(test, feature = "fuzzing"))]
 pub mod properties;

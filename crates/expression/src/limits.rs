@@ -18,8 +18,9 @@ pub const EXPRESSION_DEPTH_MAX: usize = 32;
 pub const EXPRESSION_OPERATORS_MAX: usize = 256;
 /// Maximum length of an expression or JSONPath, in bytes. Longer: rejected at load.
 pub const EXPRESSION_BYTES_MAX: usize = 64 * KIB as usize;
-/// Maximum length of an XPath that an expression computes and passes to `xpath()`, in bytes. Longer: the evaluation fails.
-pub const COMPUTED_XPATH_BYTES_MAX: usize = KIB as usize;
+/// Maximum length of an XPath that an expression computes and passes to `xpath()`, or of a JSONPath with computed parts,
+/// in bytes. Longer: the evaluation fails.
+pub const COMPUTED_PATH_BYTES_MAX: usize = KIB as usize;
 /// Maximum memory of a regular expression that is known at load (`=~ /re/`), in bytes. More: rejected at load.
 pub const PATTERN_BYTES_MAX: usize = MIB as usize;
 /// Maximum memory of a regular expression that is computed, as those of FreeMarker and of `=~ @.re` are, in bytes. More: the evaluation fails.

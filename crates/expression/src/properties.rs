@@ -9,13 +9,20 @@ use crate::json::{Document, Kind, Ref};
 use crate::jsonpath::{Options, Path, Selection};
 use crate::synapse::{Mode, SynapseExpression};
 use crate::template::{Argument, FreeMarker, MediaType, PayloadTemplate, Settings};
-use crate::{Error, EvalContext, Expression, Value};
+use crate::{Error, EvalContext, Expression, PropertyScope, Value};
 
 struct Message<'s>(Document<'s>);
 
 impl EvalContext for Message<'_> {
     fn json(&self) -> Result<Option<Ref<'_>>, Error> {
         Ok(Some(self.0.root()))
+    }
+    fn property(&self, _scope: PropertyScope, name: &str) -> Option<Value<'_>> {
+        match name {
+            "json" => Some(Value::Json(self.0.root())),
+            "text" => Some(Value::Text(self.0.text().into())),
+            _ => None,
+        }
     }
     fn variable(&self, name: &str) -> Option<Value<'_>> {
         self.0.root().get(name).map(Value::Json)
@@ -32,7 +39,7 @@ fn split(input: &[u8]) -> Option<(&str, Document<'_>)> {
 }
 
 /// A copy of a document equals it; a path of plain steps selects what a recursive walk selects; a result is JSON;
-/// normalized paths select what they were made from.
+/// normalized paths select what they were made from; a property with the document has what the body has.
 ///
 /// # Panics
 /// If the property does not hold.
@@ -41,6 +48,7 @@ pub fn jsonpath(input: &[u8]) {
     let copy = Value::Json(document.root()).into_owned();
     assert!(copy.json().is_some_and(|copy| copy.raw() == document.root().raw()), "a copy differs");
     let Ok(path) = Path::compile(source) else { return };
+    of_property(source, &document);
     let result = path.evaluate(document.root());
     walk::check(source, document.root(), &result);
     let Ok(found) = result else { return };
@@ -64,6 +72,24 @@ pub fn jsonpath(input: &[u8]) {
             );
         } else {
             assert!(path.text().len() > 1_000, "{} selects nothing", path.text());
+        }
+    }
+}
+
+fn of_property(source: &str, document: &Document<'_>) {
+    let Some(steps) = source.strip_prefix('$').filter(|steps| steps.starts_with(['.', '['])) else {
+        return;
+    };
+    let message = Message(document.clone());
+    let json = |of: &str| {
+        let expression = Expression::compile(&format!("json-eval({of}{steps})")).ok()?;
+        expression.evaluate(&message).ok().map(|value| value.to_json())
+    };
+    let expect = json("$");
+    for of in ["$ctx:json", "$ctx:text"] {
+        // A copy may be too large for the budget.
+        if let (Some(found), Some(expect)) = (json(of), &expect) {
+            assert_eq!(found, *expect, "{of}{steps}");
         }
     }
 }

@@ -49,6 +49,47 @@ fn the_syntax_selects_the_language() {
     assert_eq!(Expression::literal("$ctx:x").text(&message).unwrap(), "$ctx:x");
 }
 
+#[test]
+fn a_json_path_reads_a_property_and_has_computed_parts() {
+    use BodyUse::{Read, Untouched};
+    let around = r#"{"headers":{"X-Ids":"[4,5]"},"vars":{"v":{"a":[1,2]}},"synapse":{"text":"{\"a\":{\"b\":[1.50,\"x\"]}}","no":"{a","name":"b","path":"$.a.b","whole":"$ctx:text.a","dots":"a.b"},"axis2":{"j":"[[1],[2]]"}}"#;
+    for (source, body, expect) in [
+        ("json-eval($ctx:text.a.b[0])", Untouched, "1.50"),
+        ("json-eval($ctx:text.a.b[1])", Untouched, "x"),
+        ("json-eval($ctx:text)", Untouched, "{\"a\":{\"b\":[1.50,\"x\"]}}"),
+        ("json-eval($ctx:text..b)", Untouched, "[[1.50,\"x\"]]"),
+        ("json-eval($ctx:text.none)", Untouched, ""),
+        ("json-eval($ctx:no.a)", Untouched, ""),
+        ("json-eval($ctx:no)", Untouched, "{a"),
+        ("json-eval($ctx:absent.a)", Untouched, ""),
+        ("json-eval($axis2:j.[1][0])", Untouched, "2"),
+        ("json-eval($trp:X-Ids[1])", Untouched, "5"),
+        ("json-eval($var:v.a[?(@ > 1)])", Untouched, "[2]"),
+        ("json-eval($.a.{$ctx:name})", Read, "7"),
+        ("json-eval({$ctx:path})", Read, "7"),
+        ("json-eval({$ctx:whole}.b[0])", Read, "1.50"),
+        ("json-eval($.all[?(@.n == '{$ctx:name}')].v)", Read, "[2]"),
+        ("json-eval($.a.{json-eval($.key)})", Read, "7"),
+        ("json-eval($.a.{get-property('name')})", Read, "7"),
+        ("json-eval($.a.{$ctx:absent}b)", Read, "7"),
+        ("json-eval($.all[?(@.n =~ /b{1}/)].v)", Read, "[2]"),
+    ] {
+        let payload = r#"{"a":{"b":7},"key":"b","all":[{"n":"a","v":1},{"n":"b","v":2}]}"#;
+        let message = Message::new(payload, around);
+        let expression = Expression::compile(source).unwrap();
+        assert_eq!(expression.body_use(), body, "{source}");
+        assert_eq!(expression.text(&message).unwrap(), expect, "{source}");
+    }
+    let message = Message::new("{}", around);
+    let failure = Expression::compile("json-eval($.a[{$ctx:name})").unwrap().text(&message);
+    let failure = failure.unwrap_err().to_string();
+    assert!(failure.starts_with("invalid JSONPath `$.a[b`: "), "{failure}");
+    let long = format!("{{\"synapse\":{{\"name\":\"{}\"}}}}", "a".repeat(1100));
+    let message = Message::new("{}", &long);
+    let failure = Expression::compile("json-eval($.{$ctx:name})").unwrap().text(&message);
+    assert_eq!(failure.unwrap_err().to_string(), "computed JSONPath longer than 1024 bytes");
+}
+
 struct Soap(xml::Document);
 
 impl EvalContext for Soap {

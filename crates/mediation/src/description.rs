@@ -5,43 +5,86 @@ use std::collections::BTreeMap;
 use expression::json;
 
 use crate::service::{Api, ResourcePath};
+use crate::template;
 
-/// A WSDL, in which the addresses are those of the service.
+/// A WSDL and the documents that it imports, in which the addresses are those of the service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wsdl {
-    /// Between the addresses.
-    pieces: Vec<String>,
+    main: Text,
+    /// By the location that imports name.
+    imported: Vec<(String, Text)>,
 }
+
+/// What is between the addresses of the service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Text(Vec<String>);
 
 impl Wsdl {
     /// `None`: the document is no WSDL.
-    pub(crate) fn new(document: &xml::Document) -> Option<Self> {
+    pub(crate) fn new(
+        document: &xml::Document,
+        imported: &[(String, xml::Document)],
+    ) -> Option<Self> {
         let root = document.element()?;
         if !matches!(root.local_name(), "definitions" | "description") {
             return None;
         }
-        let options = xml::WriterOptions::default();
-        let mut text = String::from_utf8(document.write(options).ok()?).ok()?;
-        let elements = root.descendants().filter(|node| node.is_element());
-        for node in elements {
-            // Source: WSDL 1.1 section 3.8, WSDL 2.0 section 2.15.
-            let name = match node.local_name() {
-                "address" => "location",
-                "endpoint" => "address",
-                _ => continue,
-            };
-            if let Some(address) = node.attribute("", name) {
-                let written = format!(" {name}=\"{}\"", escaped(address));
-                text = text.replace(&written, &format!(" {name}=\"{SPLIT}\""));
-            }
-        }
-        Some(Self { pieces: text.split(SPLIT).map(str::to_owned).collect() })
+        let text = |document| Text::new(document, imported);
+        let all = imported.iter().map(|(location, of)| Some((location.clone(), text(of)?)));
+        Some(Self { main: text(document)?, imported: all.collect::<Option<_>>()? })
     }
 
-    /// With the service at `url`.
+    /// The document that `query` asks for, with the service at `url`: `wsdl`, or `xsd=LOCATION` as in imports.
     #[must_use]
-    pub fn text(&self, url: &str) -> String {
-        self.pieces.join(&escaped(url))
+    pub fn text(&self, query: &str, url: &str) -> Option<String> {
+        let text = match query {
+            "wsdl" => &self.main,
+            _ => {
+                let location = template::decode(query.strip_prefix(IMPORTED)?);
+                &self.imported.iter().find(|(known, _)| *known == location)?.1
+            }
+        };
+        Some(text.0.join(&escaped(url)))
+    }
+}
+
+/// The query of an imported document, before its location. Source: Axis2.
+const IMPORTED: &str = "xsd=";
+
+/// Where `node` imports a document from.
+pub(crate) fn import<'d>(node: xml::Node<'d>) -> Option<(&'static str, &'d str)> {
+    if !matches!(node.local_name(), "import" | "include" | "redefine") {
+        return None;
+    }
+    let names = ["schemaLocation", "location"];
+    names.into_iter().find_map(|name| Some((name, node.attribute("", name)?)))
+}
+
+impl Text {
+    fn new(document: &xml::Document, imported: &[(String, xml::Document)]) -> Option<Self> {
+        let options = xml::WriterOptions::default();
+        let mut text = String::from_utf8(document.write(options).ok()?).ok()?;
+        for node in document.root().descendants().filter(|node| node.is_element()) {
+            // Source: WSDL 1.1 section 3.8, WSDL 2.0 section 2.15.
+            let (name, value, new) = match node.local_name() {
+                "address" => ("location", node.attribute("", "location"), String::new()),
+                "endpoint" => ("address", node.attribute("", "address"), String::new()),
+                _ => {
+                    let Some((name, location)) = import(node) else { continue };
+                    if !imported.iter().any(|(known, _)| known == location) {
+                        continue;
+                    }
+                    let mut query = format!("?{IMPORTED}");
+                    template::encode(&mut query, location, false);
+                    (name, Some(location), query)
+                }
+            };
+            if let Some(value) = value {
+                let written = format!(" {name}=\"{}\"", escaped(value));
+                text = text.replace(&written, &format!(" {name}=\"{SPLIT}{new}\""));
+            }
+        }
+        Some(Self(text.split(SPLIT).map(str::to_owned).collect()))
     }
 }
 

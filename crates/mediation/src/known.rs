@@ -46,6 +46,8 @@ pub(crate) const KNOWN: &[Known] = &[
     row(Axis2, "REQUEST_HOST_HEADER", Served("The field `Host` of the request, instead of the endpoint's host.")),
     row(Axis2, "FORCE_SC_ACCEPTED", Served("The client gets 202 when the message is sent. The run goes on. A body that streams is held first.")),
     row(Axis2, "DISABLE_CHUNKING", Served("A body of unknown length is held, and sent with `Content-Length`.")),
+    row(Axis2, "FORCE_HTTP_CONTENT_LENGTH", Served("As `DISABLE_CHUNKING`.")),
+    row(Axis2, "COPY_CONTENT_LENGTH_FROM_INCOMING", Needless("a body that nobody changes keeps its `Content-Length`.")),
     row(Axis2, "TRANSPORT_HEADERS", Served("With `action=\"remove\"`: removes all header fields but `Content-Type`.")),
     row(Axis2, "ClientApiNonBlocking", Needless("sending never blocks.")),
     row(Axis2, "HTTP_SC_DESC", Served("The reason phrase of the response, over HTTP/1.1.")),

@@ -302,11 +302,7 @@ impl Program {
             let handler = self.sequence("_method_not_allowed_handler_");
             return Matched::MethodNotAllowed { api, handler, allowed };
         };
-        let query = query.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
-            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            (template::decode(name), template::decode(value))
-        });
-        let query = query.collect();
+        let query = template::query(query).collect();
         Matched::Resource(Found { api, resource, variables, query, postfix: target })
     }
 }

@@ -122,6 +122,14 @@ pub(crate) fn decode(text: &str) -> String {
     String::from_utf8_lossy(&decoded).into_owned()
 }
 
+/// Names and values of a query, decoded.
+pub(crate) fn query(query: &str) -> impl Iterator<Item = (String, String)> + '_ {
+    query.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        (decode(name), decode(value))
+    })
+}
+
 /// The values of the variables if `path` matches `template`, a path with `{name}`s. A variable matches within a segment,
 /// and `{+name}` or a `*` at the end the rest of the path.
 pub(crate) fn matches<'t, 'p>(template: &'t str, path: &'p str) -> Option<Vec<(&'t str, &'p str)>> {

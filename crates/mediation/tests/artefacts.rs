@@ -283,6 +283,60 @@ fn the_first_of_two_artefacts_with_one_name_is_served() {
 }
 
 #[test]
+fn the_default_sequences_are_used_where_they_are_named_and_missing() {
+    let target = |fault: &str| {
+        format!(
+            "<proxy name=\"P\"><target {fault} outSequence=\"main\"><inSequence><send><endpoint><address uri=\"http://a/\"/>\
+             </endpoint></send></inSequence></target></proxy>"
+        )
+    };
+    let (program, found) = host::compile(&target("faultSequence=\"fault\""));
+    let warned: Vec<_> = found.iter().map(|text| text.lines().next().unwrap()).collect();
+    let warning = |name: &str| {
+        format!(
+            "test.xml:1:70: warning: there is no sequence `{name}`: that of Micro Integrator is used, which logs the message"
+        )
+    };
+    assert_eq!(warned, [warning("main"), warning("fault")]);
+    // Whatever names none is not changed.
+    assert_eq!((program.sequence("main"), program.sequence("fault")), (None, None));
+    let program = Arc::new(program);
+    let ran = drive(&program, flow(&program), request("1"), &echo);
+    assert_eq!(ran.body(), r#"{"from":"http://a/","got":1}"#);
+    let ran = drive(&program, flow(&program), request("1"), &host::refuse);
+    assert!(matches!(ran.outcome, Outcome::Nothing), "{ran:?}");
+    assert!(ran.log[0].ends_with("ERROR_CODE = 101503, ERROR_MESSAGE = refused"), "{ran:?}");
+    let own = "<sequence name=\"main\"/><sequence name=\"fault\"><respond/></sequence>";
+    let (program, found) = host::compile(&format!("{own}{}", target("faultSequence=\"fault\"")));
+    assert!(found.is_empty() && program.sequence("fault").is_some(), "{found:?}");
+}
+
+#[test]
+fn a_local_entry_may_have_a_description() {
+    let entry =
+        "<localEntry key=\"t\"><![CDATA[{\"a\": 1}]]><description>of it</description></localEntry>";
+    let target = "><inSequence><payloadFactory media-type=\"json\"><format key=\"t\"/></payloadFactory><respond/></inSequence>";
+    assert_eq!(proxy(entry, target, &echo).body(), "{\"a\": 1}");
+}
+
+#[test]
+fn a_proxy_may_have_all_transports() {
+    let (program, found) = host::compile(
+        "<proxy name=\"P\" transports=\"all\"><target><inSequence/></target></proxy>",
+    );
+    let transports = program.proxies().first().map(|proxy| proxy.transports);
+    assert!(transports.is_some_and(|all| all.http && all.https), "{found:?}");
+}
+
+#[test]
+fn an_error_of_a_service_brings_no_others() {
+    let found = diagnostics(
+        "<proxy name=\"P\" transports=\"jms\"><target><inSequence/></target><parameter name=\"a\">b</parameter></proxy>",
+    );
+    assert_eq!(found.len(), 1, "{found:?}");
+}
+
+#[test]
 fn a_parameter_in_two_pairs_of_braces_is_an_expression() {
     let artefacts = "<template name=\"t\"><parameter name=\"p\"/><sequence><log level=\"custom\">\
                      <property name=\"p\" expression=\"$func:p\"/></log></sequence></template>";

@@ -122,14 +122,22 @@ fn call_sends_its_source_and_fills_its_target() {
     let target = |source: &str, target: &str| {
         format!(
             "><inSequence><call><source {source}</source><target {target}</target><endpoint key=\"a\"/></call>\
-             <log level=\"custom\"><message>${{vars.v.got}} ${{payload}}</message></log><respond/></inSequence>"
+             <log level=\"custom\"><message>${{vars.v.payload.got}} ${{vars.v.attributes.statusCode}} ${{vars.v.headers['Content-Type']}} ${{payload}}</message></log><respond/></inSequence>"
         )
     };
     let inline = "type=\"inline\" contentType=\"application/json\">{\"i\":2}";
     let ran = proxy("", &target(inline, "type=\"variable\">v"), &echo);
     assert_eq!(ran.sent, [r#"http://a/ {"i":2}"#]);
-    assert_eq!(ran.log, [r#"{"i":2} 1"#]);
+    assert_eq!(ran.log, [r#"{"i":2} 200 application/json; charset=UTF-8 1"#]);
     assert_eq!(ran.body(), "1");
+    let xml = |_: &str, _: &str| Some(Answer::Response(Box::new(response("<a><b>3</b></a>"))));
+    let ran = proxy(
+        "",
+        "><inSequence><call><target type=\"variable\">v</target><endpoint key=\"a\"/></call>\
+         <log level=\"custom\"><message>${xpath('//b', 'v.payload')} ${vars.v.payload}</message></log><respond/></inSequence>",
+        &xml,
+    );
+    assert_eq!(ran.log, ["3 <a><b>3</b></a>"]);
     let ran = proxy("", &target("type=\"custom\">${payload + 1}", "type=\"body\">"), &echo);
     assert_eq!(ran.sent, ["http://a/ 2"]);
     assert_eq!(ran.body(), r#"{"from":"http://a/","got":2}"#);

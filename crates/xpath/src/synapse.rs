@@ -131,6 +131,8 @@ enum Function {
 /// The namespace of XPath 2.0's functions, which the prefix `fn` has unless it is bound to another.
 const FN: &str = "http://www.w3.org/2005/xpath-functions";
 const FN_PREFIX: &str = "fn";
+/// The namespace of Synapse's configuration, in which its functions may be called, too: `syn:get-property('a')`.
+const SYNAPSE: &str = "http://ws.apache.org/ns/synapse";
 
 /// How a function is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -238,6 +240,7 @@ impl StaticContext for Names<'_> {
         let is_named = |named: Named| match &*name.namespace {
             "" => named != Named::Fn,
             FN => named != Named::Plain,
+            SYNAPSE => named == Named::Plain,
             _ => false,
         };
         let index = FUNCTIONS.iter().position(|(known, named, _, least, most)| {

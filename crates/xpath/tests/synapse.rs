@@ -127,6 +127,15 @@ fn variables_and_functions_read_the_message() {
 }
 
 #[test]
+fn functions_of_synapse_may_be_called_in_its_namespace() {
+    let namespaces = [("syn".to_owned(), "http://ws.apache.org/ns/synapse".to_owned())];
+    let compiles = |text: &str| SynapseXPath::compile(text, &namespaces).is_ok();
+    assert!(compiles("syn:get-property('axis2', 'HTTP_METHOD') = syn:base64Encode('a')"));
+    assert!(!compiles("syn:concat('a', 'b')"));
+    assert!(!compiles("syn:upper-case('a')"));
+}
+
+#[test]
 fn functions_of_xpath_2_are_called_by_their_prefix() {
     let xml = b"<all><a>x</a><a>Y</a><n>-1.5</n></all>";
     for (text, expect) in [

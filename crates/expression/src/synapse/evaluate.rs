@@ -61,8 +61,8 @@ fn evaluate_xpath<'s>(
         XpathSource::Computed(path, namespaces) => {
             let path = node(path, context, budget)?;
             let path = path.text();
-            if path.len() > limits::COMPUTED_XPATH_BYTES_MAX {
-                let most = limits::COMPUTED_XPATH_BYTES_MAX;
+            if path.len() > limits::COMPUTED_PATH_BYTES_MAX {
+                let most = limits::COMPUTED_PATH_BYTES_MAX;
                 return Err(Error::Type(format!("computed XPath longer than {most} bytes")));
             }
             // Compiling costs about as much as 500 steps, and 20 more for each byte.

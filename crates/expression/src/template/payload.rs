@@ -14,6 +14,8 @@
 mod output;
 mod place;
 
+use std::ops::Range;
+
 use crate::limits;
 
 use crate::cursor::Cursor;
@@ -115,6 +117,8 @@ impl PayloadTemplate {
             return Err(SyntaxError::new(format, most, message).into());
         }
         let mut scan = Scan::new(format, settings.media);
+        // A text, such as a line of the log, may be about dollars.
+        let is_numbered = settings.media != MediaType::Text || !arguments.is_empty();
         let mut segments = Vec::new();
         let (mut plain, mut at) = (0, 0);
         while let Some(found) =
@@ -124,7 +128,7 @@ impl PayloadTemplate {
             let rest = format.get(found + 1..).unwrap_or_default();
             let (segment, length) = if rest.starts_with('{') {
                 inline(format, found, scan.place())?
-            } else if rest.starts_with(|next: char| next.is_ascii_digit()) {
+            } else if is_numbered && rest.starts_with(|next: char| next.is_ascii_digit()) {
                 numbered(format, found, scan.place(), arguments.len())?
             } else {
                 at = found + 1;
@@ -138,6 +142,27 @@ impl PayloadTemplate {
         }
         segments.push(Segment::Text(format.get(plain..).unwrap_or_default().into()));
         Ok(Self { segments, arguments, settings })
+    }
+
+    /// A text in which each range stands for its argument, and `$` has no meaning. The ranges are in its order.
+    #[must_use]
+    pub fn with_arguments(
+        text: &str,
+        places: Vec<(Range<usize>, Argument)>,
+        settings: Settings,
+    ) -> Self {
+        let mut scan = Scan::new(text, settings.media);
+        let (mut segments, mut arguments, mut plain) = (Vec::new(), Vec::new(), 0);
+        for (range, argument) in places {
+            scan.advance(range.start);
+            segments.push(Segment::Text(text.get(plain..range.start).unwrap_or_default().into()));
+            segments.push(Segment::Argument(arguments.len(), scan.place()));
+            arguments.push(argument);
+            plain = range.end;
+            scan.skip(plain);
+        }
+        segments.push(Segment::Text(text.get(plain..).unwrap_or_default().into()));
+        Self { segments, arguments, settings }
     }
 
     /// What rendering needs of the body.

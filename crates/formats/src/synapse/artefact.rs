@@ -85,7 +85,6 @@ pub(super) fn read(
     } else {
         name_of(root, kind, report)
     };
-    check_mediators(root, report);
     let bytes = parameters::replaced(bytes, document, outside.parameter, report);
     let configs = parameters::configs(document, outside.parameter, report);
     let documents = documents::read(document, outside, report);
@@ -150,21 +149,7 @@ fn checked_kind(
         report.error(place, format!("`{name}` is not in Synapse's namespace"), help);
         return None;
     }
-    if kind == ArtefactKind::InboundEndpoint {
-        check_inbound(node, report);
-    }
     Some(kind)
-}
-
-fn check_inbound(node: xml::Node<'_>, report: &mut Report) {
-    let help = "receive the messages over HTTP: by an API, a proxy, or an inbound endpoint of protocol `http`";
-    let protocol = node.attribute("", "protocol").unwrap_or_default();
-    if node.attribute("", "class").is_some() {
-        report.error(place_of(node), "inbound endpoints of a `class` are not served", help);
-    } else if !matches!(protocol, "http" | "https") {
-        let message = format!("the inbound protocol `{}` is not served", shorten(protocol));
-        report.error(place_of(node), message, help);
-    }
 }
 
 fn name_of(node: xml::Node<'_>, kind: ArtefactKind, report: &mut Report) -> Option<String> {
@@ -175,28 +160,4 @@ fn name_of(node: xml::Node<'_>, kind: ArtefactKind, report: &mut Report) -> Opti
         report.error(place_of(node), message, format!("add {key}=\"...\""));
     }
     name.map(str::to_owned)
-}
-
-/// Reports the mediators that need more than the artefact: a jar, a connector, a compiled mapping.
-fn check_mediators(root: xml::Node<'_>, report: &mut Report) {
-    let ours = |node: &xml::Node<'_>| node.is_element() && node.namespace() == NAMESPACE;
-    for node in root.descendants().filter(ours) {
-        let name = node.local_name();
-        let (message, help) = match name {
-            "class" | "spring" | "pojoCommand" | "ejb" | "bean" => (
-                format!("the mediator `{name}` runs Java, which is not served"),
-                "replace it by the mediators of docs/synapse.md, or call a service",
-            ),
-            "datamapper" if node.attribute("", "xsltStyleSheet").is_none() => (
-                "`datamapper` without a stylesheet is not served".to_owned(),
-                "add xsltStyleSheet=\"gov:/...\" with the stylesheet that the mapping editor exports",
-            ),
-            _ if name.contains('.') => (
-                format!("`{}` is an operation of a connector, which is not served", shorten(name)),
-                "call the service with the `call` mediator and an `http` endpoint",
-            ),
-            _ => continue,
-        };
-        report.error(place_of(node), message, help);
-    }
 }

@@ -3,7 +3,7 @@
 //! A file is read on its own; artefacts of several files refer to each other by name, and `mediation` compiles them
 //! together. What isn't served is an error that names the alternative. An archive with an error is rejected whole.
 //!
-//! Architecture invariant: knows no mediator but those that are rejected because of what they need (jars, connectors).
+//! Architecture invariant: knows no mediator.
 
 mod application;
 mod archive;

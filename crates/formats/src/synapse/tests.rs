@@ -142,11 +142,6 @@ fn what_is_not_served_is_named_with_the_alternative() {
     for (xml, expect) in [
         ("<messageStore name=\"a\"/>", "1:1: message stores"),
         ("<task name=\"a\"/>", "1:1: scheduled tasks"),
-        ("<inboundEndpoint name=\"a\" protocol=\"jms\"/>", "1:1: protocol `jms`"),
-        ("<inboundEndpoint name=\"a\" class=\"x.Y\"/>", "1:1: `class`"),
-        ("<sequence name=\"a\">\n<class name=\"x.Y\"/></sequence>", "2:1: runs Java"),
-        ("<sequence name=\"a\">\n <email.send/></sequence>", "2:2: `email.send`"),
-        ("<sequence name=\"a\"><datamapper config=\"gov:a.dmc\"/></sequence>", "1:60: stylesheet"),
         ("<localEntry key=\"a\" src=\"file:a.xml\"/>", "1:1: `file:a.xml`: cannot be read"),
         ("<endpoint name=\"a\"><wsdl uri=\"http://gone/\"/></endpoint>", "1:60: status 404"),
     ] {

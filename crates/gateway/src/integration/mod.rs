@@ -274,9 +274,10 @@ fn description(
         format!("{scheme}://{}{base_path}", String::from_utf8_lossy(head.host(bytes)))
     };
     match service {
-        Service::Proxy(number) if query == b"wsdl" => {
+        Service::Proxy(number) => {
             let wsdl = program.proxies().get(number)?.wsdl.as_ref()?;
-            Some(("text/xml; charset=UTF-8", wsdl.text(&url())))
+            let text = wsdl.text(std::str::from_utf8(query).ok()?, &url())?;
+            Some(("text/xml; charset=UTF-8", text))
         }
         Service::Api(number) if query == b"swagger.json" || query == b"swagger.yaml" => {
             let api = program.apis().get(number)?;
@@ -285,7 +286,7 @@ fn description(
             let content_type = if is_json { "application/json" } else { "text/yaml" };
             Some((content_type, api.openapi(&url())))
         }
-        Service::Proxy(_) | Service::Api(_) | Service::Inbound(_) | Service::Main(_) => None,
+        Service::Api(_) | Service::Inbound(_) | Service::Main(_) => None,
     }
 }
 

@@ -19,13 +19,21 @@ impl Compiler {
     pub(super) fn inbound(&mut self, element: &Element<'_>) -> Option<()> {
         let name = element.required(self, "name")?.to_owned();
         let is_first = self.claims("inboundEndpoint", &name, element);
-        let secure = match element.required(self, "protocol")? {
-            "http" => false,
-            "https" => true,
+        let class = element.attribute("class").map(|_| "class");
+        let secure = match class.or(element.optional("protocol")) {
+            Some("http") => false,
+            Some("https") => true,
             other => {
-                let help = "the protocols are `http` and `https`".to_owned();
-                let message = format!("the inbound protocol `{other}` is not served");
-                self.error(element, message, Some(help));
+                let help = "receive the messages over HTTP: by an API, a proxy, or an inbound endpoint of protocol \
+                            `http`";
+                let message = match other {
+                    Some("class") => "inbound endpoints of a `class` are not served".to_owned(),
+                    other => {
+                        let other = other.unwrap_or_default();
+                        format!("the inbound protocol `{other}` is not served")
+                    }
+                };
+                self.error(element, message, Some(help.to_owned()));
                 return None;
             }
         };

@@ -1,12 +1,15 @@
 //! From artefacts to a program.
 
 mod artefact;
+mod defaults;
 mod element;
 mod endpoint;
+mod entry;
 mod inbound;
 mod service;
+mod steps;
+mod units;
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
 use std::sync::Arc;
@@ -14,13 +17,12 @@ use std::sync::Arc;
 use model::{ArtefactSet, Diagnostic, Place, Resource, Severity};
 use xslt::Stylesheet;
 
-use crate::mediators::{CachePolicy, ORIGINAL, instead_of};
-use crate::program::{
-    Endpoint, EndpointId, Program, Sequence, SequenceId, Site, Step, Template, TemplateParameter,
-};
-use crate::{MEDIATORS, Mediator, limits};
+use crate::mediators::{CachePolicy, ORIGINAL};
+use crate::program::{Endpoint, EndpointId, Program, Sequence, SequenceId, Site, Template};
+use units::{Unit, in_registry, in_registry_or, mentions, units};
 
 pub use element::Element;
+pub(crate) use entry::Entry;
 
 /// An artefact file.
 #[derive(Clone, Copy, Debug)]
@@ -58,35 +60,6 @@ pub struct Compiler {
     template_bytes: usize,
     /// Whether a key is computed from the message, which may be that of any entry.
     keeps_entries: bool,
-}
-
-/// A local entry, or a resource of the registry.
-#[derive(Clone, Debug)]
-pub(crate) enum Entry {
-    Text(Arc<str>),
-    /// Serialised, with its namespaces.
-    Xml(Arc<[u8]>),
-}
-
-impl Entry {
-    fn of(bytes: &Arc<[u8]>) -> Self {
-        if xml::Document::parse(bytes).is_ok() {
-            Self::Xml(Arc::clone(bytes))
-        } else {
-            Self::Text(String::from_utf8_lossy(bytes).into())
-        }
-    }
-
-    pub(crate) fn bytes(&self) -> &[u8] {
-        match self {
-            Self::Text(text) => text.as_bytes(),
-            Self::Xml(bytes) => bytes,
-        }
-    }
-
-    pub(crate) fn text(&self) -> Cow<'_, str> {
-        String::from_utf8_lossy(self.bytes())
-    }
 }
 
 impl Compiler {
@@ -128,6 +101,9 @@ impl Compiler {
 
     fn compile_all(self, units: &[Unit<'_>]) -> (Program, Vec<Diagnostic>) {
         let mut compiler = self;
+        let document = defaults::document();
+        let defaults = compiler.defaults(&document, units);
+        let units: Vec<_> = units.iter().chain(&defaults).copied().collect();
         for (number, unit) in units.iter().enumerate() {
             compiler.enter_artefact(number, unit.file);
             compiler.declare(unit);
@@ -136,7 +112,12 @@ impl Compiler {
             compiler.enter_artefact(number, unit.file);
             compiler.define(unit.node);
         }
-        compiler.reject(units);
+        compiler.reject(&units);
+        // They handle nothing unless they are named.
+        for default in &defaults {
+            let name = default.node.attribute("", "name").unwrap_or_default();
+            compiler.program.sequence_names.remove(name);
+        }
         if compiler.keeps_entries {
             let resources = compiler.resources.iter();
             let resources = resources.map(|(path, of)| (path.clone(), Entry::of(&of.bytes)));
@@ -180,14 +161,19 @@ impl Compiler {
             }
             "localEntry" => {
                 let key = artefact.attribute("", "key").unwrap_or_default().to_owned();
-                let content = artefact.children().find(|child| child.is_element());
+                let is_note = |node: &xml::Node<'_>| {
+                    node.namespace() == NAMESPACE && node.local_name() == "description"
+                };
+                let content = || artefact.children().filter(|node| !is_note(node));
+                let text: String = content().map(xml::Node::string_value).collect();
+                let content = content().find(|child| child.is_element());
                 let entry = match (artefact.attribute("", "src"), content) {
                     (Some(src), _) => match self.document(&element, src) {
                         Some(bytes) => Entry::of(&bytes),
                         None => return,
                     },
                     (None, Some(content)) => Entry::Xml(serialise(content).into()),
-                    (None, None) => Entry::Text(artefact.string_value().trim().into()),
+                    (None, None) => Entry::Text(text.trim().into()),
                 };
                 if self.claims("localEntry", &key, &element) {
                     self.entries.insert(key, entry);
@@ -228,14 +214,21 @@ impl Compiler {
                     *endpoint = found;
                 }
             }
+            // Of one with an error, not everything was read.
             "proxy" => {
-                let _ = self.proxy(&element);
+                if self.proxy(&element).is_none() {
+                    return;
+                }
             }
             "api" => {
-                let _ = self.api(&element);
+                if self.api(&element).is_none() {
+                    return;
+                }
             }
             "inboundEndpoint" => {
-                let _ = self.inbound(&element);
+                if self.inbound(&element).is_none() {
+                    return;
+                }
             }
             "template" => {
                 if let Some((id, child)) = self.artefacts.sequence().zip(element.child("sequence"))
@@ -258,42 +251,6 @@ impl Compiler {
         element.finish(self);
     }
 
-    fn declare_template(&mut self, element: &Element<'_>) {
-        let Some(name) = element.required(self, "name") else { return };
-        let endpoint = element.child("endpoint");
-        if element.child("sequence").is_none() && endpoint.is_none() {
-            let message = "a template needs a `sequence` or an `endpoint`".to_owned();
-            return self.error(element, message, None);
-        }
-        let mut parameters = Vec::new();
-        let is_body = |child: &Element<'_>| matches!(child.name(), "sequence" | "endpoint");
-        for child in element.children().filter(|child| !is_body(child)) {
-            if child.name() != "parameter" {
-                let message = format!("`template` has no child `{}`", child.name());
-                self.error(&child, message, None);
-                continue;
-            }
-            let Some(name) = child.required(self, "name").map(str::to_owned) else { return };
-            let default = child.optional("defaultValue").map(str::to_owned);
-            let Some(mandatory) = child.flag(self, "isMandatory", false) else { return };
-            child.ignore(&["description"]);
-            child.finish(self);
-            parameters.push(TemplateParameter { name, default, mandatory });
-        }
-        if let Some(endpoint) = endpoint {
-            if self.claims("template", name, element) {
-                let names = parameters.into_iter().map(|parameter| parameter.name).collect();
-                let template = endpoint::Template::new(&endpoint, names);
-                self.endpoint_templates.insert(name.to_owned(), template);
-            }
-            return;
-        }
-        let sequence = self.new_sequence();
-        if self.claims("template", name, element) {
-            self.program.templates.insert(name.to_owned(), Template { sequence, parameters });
-        }
-    }
-
     /// The sequence template of this name, if there is one; else an error.
     pub(crate) fn template_named(&mut self, element: &Element<'_>, name: &str) -> Option<Template> {
         let found = self.program.templates.get(name).cloned();
@@ -303,81 +260,6 @@ impl Compiler {
         }
         self.artefacts.uses("template", name);
         found
-    }
-
-    /// Compiles the children of `element` as steps of `id`, and its `onError`.
-    fn fill(&mut self, id: SequenceId, element: &Element<'_>) {
-        let steps = self.steps(element.node());
-        let on_error =
-            element.optional("onError").and_then(|name| self.sequence_named(element, name));
-        element.ignore(&["description", "trace", "statistics"]);
-        if let Some(sequence) = self.program.sequences.get_mut(id.0 as usize) {
-            *sequence = Sequence { steps, on_error };
-        }
-    }
-
-    /// A sequence of its own for an inline `sequence`, with its `onError`.
-    pub(crate) fn inline(&mut self, element: &Element<'_>) -> SequenceId {
-        let id = self.new_sequence();
-        self.fill(id, element);
-        id
-    }
-
-    /// A sequence of its own for the mediators inside `element`.
-    pub(crate) fn nested(&mut self, element: &Element<'_>) -> SequenceId {
-        let id = self.new_sequence();
-        let steps = self.steps(element.node());
-        if let Some(sequence) = self.program.sequences.get_mut(id.0 as usize) {
-            sequence.steps = steps;
-        }
-        id
-    }
-
-    fn steps(&mut self, parent: xml::Node<'_>) -> Vec<Step> {
-        self.depth += 1;
-        let mut steps = Vec::new();
-        if self.depth > limits::ELEMENT_DEPTH_MAX {
-            let message = format!("mediators are nested deeper than {}", limits::ELEMENT_DEPTH_MAX);
-            self.error(&Element::new(parent), message, None);
-        } else {
-            for child in parent.children().filter(|child| child.is_element()) {
-                steps.extend(self.mediator(child));
-            }
-        }
-        self.depth -= 1;
-        steps
-    }
-
-    fn mediator(&mut self, node: xml::Node<'_>) -> Option<Step> {
-        let element = Element::new(node);
-        let name = node.local_name();
-        if node.namespace() != NAMESPACE {
-            let message = format!("`{name}` is not in Synapse's namespace");
-            self.error(&element, message, Some(format!("declare xmlns=\"{NAMESPACE}\"")));
-            return None;
-        }
-        // What a designer notes for readers.
-        if matches!(name, "description" | "comment") {
-            return None;
-        }
-        let Some(row) = MEDIATORS.iter().find(|row| row.element == name) else {
-            if let Some(instead) = instead_of(name) {
-                let message = format!("the mediator `{name}` is not served");
-                self.error(&element, message, Some(instead.to_owned()));
-                return None;
-            }
-            let nearest = base::names::nearest(name, MEDIATORS.iter().map(|row| row.element));
-            let help = match nearest {
-                Some(nearest) => format!("did you mean `{nearest}`?"),
-                None => "docs/synapse.md lists the mediators".to_owned(),
-            };
-            self.error(&element, format!("unknown mediator `{name}`"), Some(help));
-            return None;
-        };
-        element.ignore(&["description", "trace", "statistics"]);
-        let mediator = (row.compile)(self, &element)?;
-        element.finish(self);
-        Some(Step { element: row.element, site: self.site(&element), mediator })
     }
 
     fn new_sequence(&mut self) -> SequenceId {
@@ -408,22 +290,6 @@ impl Compiler {
         }
         self.artefacts.uses("sequence", name);
         found
-    }
-
-    /// A sequence of these steps, which are a part of the element `at`.
-    pub(crate) fn sequence_of(
-        &mut self,
-        at: &Element<'_>,
-        element: &'static str,
-        steps: Vec<Box<dyn Mediator>>,
-    ) -> SequenceId {
-        let id = self.new_sequence();
-        let site = self.site(at);
-        let step = |mediator| Step { element, site: site.clone(), mediator };
-        if let Some(sequence) = self.program.sequences.get_mut(id.0 as usize) {
-            sequence.steps = steps.into_iter().map(step).collect();
-        }
-        id
     }
 
     /// The number of a new `cache`.
@@ -457,45 +323,6 @@ impl Compiler {
         }
         self.artefacts.uses("endpoint", name);
         found
-    }
-
-    /// The local entry or the registry resource of this key, if there is one; else an error.
-    pub(crate) fn entry(&mut self, element: &Element<'_>, key: &str) -> Option<Entry> {
-        let found = self.entries.get(key).cloned().or_else(|| self.registry_entry(key));
-        if found.is_none() {
-            let help = nearest(key, self.entries.keys().chain(self.resources.keys()));
-            let message = format!("there is no local entry or registry resource `{key}`");
-            self.error(element, message, help);
-        }
-        self.artefacts.uses("localEntry", key);
-        found
-    }
-
-    /// Keeps all entries for the messages, since any of them may be named there.
-    pub(crate) fn keep_entries(&mut self) {
-        self.keeps_entries = true;
-    }
-
-    /// A document that the artefact names by URL or file, if it was read; else an error.
-    fn document(&mut self, element: &Element<'_>, name: &str) -> Option<Arc<[u8]>> {
-        let key = (self.file.to_string(), name.trim().to_owned());
-        let found = self.documents.get(&key).cloned();
-        if found.is_none() {
-            let help = "write the document into the artefact".to_owned();
-            self.error(element, format!("`{name}` was not read"), Some(help));
-        }
-        found
-    }
-
-    /// Of a resource; whether it is XML is found out once.
-    fn registry_entry(&mut self, key: &str) -> Option<Entry> {
-        let path = model::resource_path(key)?;
-        if let Some(known) = self.resource_entries.get(&path) {
-            return Some(known.clone());
-        }
-        let entry = Entry::of(&self.resources.get(&path)?.bytes);
-        self.resource_entries.insert(path, entry.clone());
-        Some(entry)
     }
 
     pub(crate) fn error(&mut self, at: &Element<'_>, message: String, help: Option<String>) {
@@ -549,67 +376,6 @@ impl Compiler {
 fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n String>) -> Option<String> {
     let nearest = base::names::nearest(name, known.map(String::as_str));
     nearest.map(|name| format!("did you mean `{name}`?"))
-}
-
-/// An artefact that is compiled.
-struct Unit<'o> {
-    file: &'o Path,
-    node: xml::Node<'o>,
-    /// Its path in the registry, which is its name then.
-    key: Option<&'o str>,
-}
-
-/// The artefacts of a file: its document element, or each child of `definitions`.
-fn units<'o>(origin: &Origin<'o>) -> Vec<Unit<'o>> {
-    let file = origin.file;
-    let unit = |node| Unit { file, node, key: None };
-    let Some(root) = origin.document.element() else { return Vec::new() };
-    if root.local_name() == "definitions" {
-        return root.children().filter(|child| child.is_element()).map(unit).collect();
-    }
-    vec![unit(root)]
-}
-
-/// A name of a sequence or an endpoint; of one in the registry, its path there.
-fn in_registry_or(name: &str) -> Cow<'_, str> {
-    model::resource_path(name).map_or(Cow::Borrowed(name), Cow::Owned)
-}
-
-/// The sequences and endpoints of the registry that `artefacts` name, and those that these name, by their paths.
-fn in_registry<'s>(
-    set: &'s ArtefactSet,
-    artefacts: impl Iterator<Item = &'s xml::Document>,
-) -> Vec<(String, &'s Path, xml::Document)> {
-    let mut paths: BTreeSet<String> = artefacts.flat_map(named_paths).collect();
-    let mut left: Vec<_> = paths.iter().cloned().collect();
-    let mut found = Vec::new();
-    while let Some(path) = left.pop() {
-        let Some(resource) = set.resources.get(&path) else { continue };
-        let Ok(document) = xml::Document::parse(&resource.bytes) else { continue };
-        let is_artefact = document.element().is_some_and(|root| {
-            root.namespace() == NAMESPACE && matches!(root.local_name(), "sequence" | "endpoint")
-        });
-        if is_artefact {
-            let new = named_paths(&document).into_iter().filter(|path| !paths.contains(path));
-            left.extend(new);
-            paths.extend(left.iter().cloned());
-            found.push((path, resource.file.as_path(), document));
-        }
-    }
-    found
-}
-
-/// The paths in the registry that its attributes name.
-fn named_paths(document: &xml::Document) -> Vec<String> {
-    let elements = document.root().descendants().filter(|node| node.is_element());
-    let keys = elements.flat_map(|element| element.attributes().map(|one| one.text()));
-    keys.filter_map(model::resource_path).collect()
-}
-
-/// Whether a text or an attribute has `name` in it.
-fn mentions(artefact: xml::Node<'_>, name: &str) -> bool {
-    let has = |node: xml::Node<'_>| node.text().contains(name);
-    artefact.descendants().any(|node| has(node) || node.attributes().any(has))
 }
 
 /// `node` as a document of its own, with the namespaces in scope.

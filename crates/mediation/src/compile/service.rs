@@ -1,7 +1,7 @@
 //! `proxy` and `api`: where messages come in.
 
 use super::{Compiler, Element, Entry, serialise};
-use crate::description::Wsdl;
+use crate::description::{Wsdl, import};
 use crate::mediators::Pattern;
 use crate::program::SequenceId;
 use crate::service::{Api, Bindings, Conditions, Flow, Proxy, Resource, ResourcePath, Transports};
@@ -73,17 +73,38 @@ impl Compiler {
                 return None;
             }
         };
-        let wsdl = xml::Document::parse(&text).ok().as_ref().and_then(Wsdl::new);
+        let imported = self.imported(element)?;
+        let document = xml::Document::parse(&text).ok();
+        let wsdl = document.as_ref().and_then(|document| Wsdl::new(document, &imported));
         if wsdl.is_none() {
             self.error(element, "`publishWSDL`: not a WSDL document".to_owned(), None);
         }
-        if let Some(resource) = element.children().find(|child| child.name() == "resource") {
-            let message =
-                "`publishWSDL`: documents that the WSDL imports are not served".to_owned();
-            let help = "put them into the WSDL".to_owned();
-            self.warning(&resource, message, Some(help));
+        let all = document.iter().chain(imported.iter().map(|(_, of)| of));
+        for location in all.flat_map(|of| of.root().descendants()).filter_map(import) {
+            let (_, location) = location;
+            let is_known = imported.iter().any(|(known, _)| known == location);
+            if !is_known && !location.contains("://") {
+                let message = format!("the WSDL imports `{location}`, which is not served");
+                let help = format!("add <resource location=\"{location}\" key=\"...\"/>");
+                self.warning(element, message, Some(help));
+            }
         }
         wsdl
+    }
+
+    /// The documents that a WSDL imports, by location.
+    fn imported(&mut self, element: &Element<'_>) -> Option<Vec<(String, xml::Document)>> {
+        let mut imported = Vec::new();
+        for resource in element.children().filter(|child| child.name() == "resource") {
+            let location = resource.required(self, "location")?.to_owned();
+            let key = resource.required(self, "key")?;
+            match xml::Document::parse(self.entry(&resource, key)?.bytes()) {
+                Ok(document) => imported.push((location, document)),
+                Err(error) => self.error(&resource, format!("`{key}`: {error}"), None),
+            }
+            resource.finish(self);
+        }
+        Some(imported)
     }
 
     pub(super) fn api(&mut self, element: &Element<'_>) -> Option<()> {
@@ -227,10 +248,14 @@ impl Compiler {
     }
 
     fn part(&mut self, element: &Element<'_>, name: &'static str) -> Option<SequenceId> {
-        if let Some(named) = element.optional(name) {
+        let (named, child) = (element.optional(name), element.child(name));
+        if let Some(named) = named {
+            if child.is_some() {
+                element.counts(self, "the attribute", &format!("the element `{name}`"));
+            }
             return self.sequence_named(element, named);
         }
-        let child = element.child(name)?;
+        let child = child?;
         let id = match child.optional("key") {
             Some(key) => self.sequence_named(&child, key),
             None => Some(self.inline(&child)),
@@ -246,6 +271,7 @@ impl Compiler {
             match name {
                 "http" => transports.http = true,
                 "https" => transports.https = true,
+                "all" => transports = Transports { http: true, https: true },
                 // Of messages that stay inside the server.
                 "local" => {
                     let message = "the transport `local` has no effect".to_owned();

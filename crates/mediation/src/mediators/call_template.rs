@@ -1,5 +1,7 @@
 //! `call-template`: runs a sequence template with parameters.
 
+use std::sync::Arc;
+
 use expression::{BodyUse, Expression};
 
 use crate::compile::{Compiler, Element};
@@ -10,14 +12,31 @@ use crate::{Call, Code, Failure, Mediator, Message, Next, PropertyValue};
 #[derive(Debug)]
 struct CallTemplate {
     sequence: SequenceId,
-    /// Name, value, and whether it must have one.
-    parameters: Vec<(String, Expression, bool)>,
+    parameters: Vec<Parameter>,
     on_error: Option<SequenceId>,
+}
+
+#[derive(Debug)]
+struct Parameter {
+    name: String,
+    value: Given,
+    is_mandatory: bool,
+}
+
+#[derive(Clone, Debug)]
+enum Given {
+    /// Evaluated by the call.
+    Now(Expression),
+    /// `{{expression}}`: evaluated where the parameter is read. Source: Synapse's `TemplateContext`.
+    Late(Arc<Expression>),
 }
 
 impl Mediator for CallTemplate {
     fn body_use(&self) -> BodyUse {
-        let values = self.parameters.iter().map(|(_, value, _)| value.body_use());
+        let values = self.parameters.iter().map(|parameter| match &parameter.value {
+            Given::Now(value) => value.body_use(),
+            Given::Late(value) => value.body_use(),
+        });
         values.max().unwrap_or_default()
     }
 
@@ -27,9 +46,12 @@ impl Mediator for CallTemplate {
 
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
         let mut parameters = Vec::with_capacity(self.parameters.len());
-        for (name, value, mandatory) in &self.parameters {
-            let value = scene.with(value, message, |value| PropertyValue::from(value))?;
-            if *mandatory && value.text().is_empty() {
+        for Parameter { name, value, is_mandatory } in &self.parameters {
+            let value = match value {
+                Given::Now(value) => scene.with(value, message, |value| PropertyValue::from(value)),
+                Given::Late(value) => Ok(PropertyValue::late(value)),
+            }?;
+            if *is_mandatory && value.text().is_empty() && value.as_late().is_none() {
                 let message = format!("the parameter `{name}` of the template has no value");
                 return Err(Failure::new(Code::MEDIATION, message));
             }
@@ -67,30 +89,42 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
         let found = given.iter().find(|(name, _)| *name == parameter.name);
         let value = match (found, parameter.default) {
             (Some((_, value)), _) => value.clone(),
-            (None, Some(default)) => Expression::literal(&default),
+            (None, Some(default)) => Given::Now(Expression::literal(&default)),
             (None, None) if parameter.mandatory => {
                 let message =
                     format!("the template `{target}` needs the parameter `{}`", parameter.name);
                 compiler.error(element, message, None);
                 return None;
             }
-            (None, None) => Expression::literal(""),
+            (None, None) => Given::Now(Expression::literal("")),
         };
-        values.push((parameter.name, value, parameter.mandatory));
+        values.push(Parameter { name: parameter.name, value, is_mandatory: parameter.mandatory });
     }
     Some(Box::new(CallTemplate { sequence, parameters: values, on_error }))
 }
 
+/// What would make the value of a parameter depend on itself.
+const OF_PARAMETERS: [&str; 5] = ["$func:", "functionParams", "funcParams", "'func'", "\"func\""];
+
 /// A value: literal, `{expression}`, `{{expression}}`, `${expression}` or `{${expression}}`.
-fn with_param(compiler: &mut Compiler, child: &Element<'_>) -> Option<Expression> {
+fn with_param(compiler: &mut Compiler, child: &Element<'_>) -> Option<Given> {
     let value = child.optional("value").unwrap_or_default();
     let inner = |text: &str| text.strip_prefix('{')?.strip_suffix('}').map(str::to_owned);
-    match inner(value) {
-        Some(once) => {
-            let source = inner(&once).unwrap_or(once);
-            child.compiled(compiler, &source)
-        }
-        None if value.starts_with("${") => child.compiled(compiler, value),
-        None => Some(Expression::literal(value)),
+    let Some(once) = inner(value) else {
+        let is_expression = value.starts_with("${");
+        let literal = || Some(Expression::literal(value));
+        let now = if is_expression { child.compiled(compiler, value) } else { literal() };
+        return now.map(Given::Now);
+    };
+    let Some(twice) = inner(&once) else {
+        return child.compiled(compiler, &once).map(Given::Now);
+    };
+    if OF_PARAMETERS.iter().any(|name| twice.contains(name)) {
+        let message = "in two pairs of braces no parameter can be read".to_owned();
+        let help = "write one pair: it is read when the template is called".to_owned();
+        compiler.error(child, message, Some(help));
+        return None;
     }
+    let late = child.compiled(compiler, &twice)?;
+    Some(Given::Late(Arc::new(late)))
 }

@@ -34,8 +34,9 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
     let output = element.choice(compiler, "outputType", &types)?;
     let Some(key) = element.optional("xsltStyleSheet") else {
         let message = "a `datamapper` without `xsltStyleSheet` is not served".to_owned();
-        let help = "write the mapping as `xslt` or `payloadFactory`".to_owned();
-        compiler.error(element, message, Some(help));
+        let help = "add xsltStyleSheet=\"gov:/...\" with the stylesheet that the mapping editor exports, or write the \
+                    mapping as `xslt` or `payloadFactory`";
+        compiler.error(element, message, Some(help.to_owned()));
         return None;
     };
     let stylesheet = xslt::of_payload(compiler, element, key)?;

@@ -17,6 +17,8 @@ struct Header {
     of: Of,
     /// `None`: it is removed.
     value: Option<Expression>,
+    /// The value of a header block is XML.
+    is_xml: bool,
 }
 
 #[derive(Debug)]
@@ -67,8 +69,17 @@ impl Mediator for Header {
                 };
                 scene.budget.charge_memory(value.len())?;
                 let block = document.create_element(name.reference())?;
-                let text = document.create_text(&value)?;
-                document.append(block, text)?;
+                let content = if self.is_xml {
+                    scene.budget.charge_reading(value.len())?;
+                    let content = xml::Document::parse(value.as_bytes())?;
+                    scene.budget.charge_memory(content.heap_bytes())?;
+                    content.element().map(|root| document.import(root)).transpose()?
+                } else {
+                    Some(document.create_text(&value)?)
+                };
+                if let Some(content) = content {
+                    document.append(block, content)?;
+                }
                 document.append(header, block)?;
             }
             (Of::Block(name), None) => name.remove(message, scene.budget)?,
@@ -137,8 +148,9 @@ pub(super) fn compile(compiler: &mut Compiler, element: &Element<'_>) -> Option<
     } else {
         Of::Block(block_name(compiler, element, name)?)
     };
+    let is_xml = element.choice(compiler, "type", &[("STRING", false), ("OM", true)])?;
     let value = if removes { None } else { Some(element.value_or_expression(compiler)?) };
-    Some(Box::new(Header { of, value }))
+    Some(Box::new(Header { of, value, is_xml }))
 }
 
 fn block_name(compiler: &mut Compiler, element: &Element<'_>, name: &str) -> Option<Name> {

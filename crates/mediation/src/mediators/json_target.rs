@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use expression::{EvalContext, Expression, json};
+use expression::{BodyUse, EvalContext, Expression, json};
 
 use super::split::{fail, place};
 use crate::compile::{Compiler, Element};
@@ -225,11 +225,22 @@ pub(super) fn paths(
             .enumerate()
             .map(|(at, path)| {
                 let root = if at == 0 { "" } else { "$" };
-                to.compiled(compiler, &format!("json-eval({root}{path})"))
+                in_body(compiler, to, &format!("json-eval({root}{path})"))
             })
             .collect(),
-        Some(_) => Some(vec![to.compiled(compiler, source)?]),
-        None if source.starts_with("${payload") => Some(vec![to.compiled(compiler, source)?]),
+        Some(_) => Some(vec![in_body(compiler, to, source)?]),
+        None if source.starts_with("${payload") => Some(vec![in_body(compiler, to, source)?]),
         None => Some(Vec::new()),
     }
+}
+
+/// A path that is not one of a property.
+fn in_body(compiler: &mut Compiler, to: &Element<'_>, source: &str) -> Option<Expression> {
+    let path = to.compiled(compiler, source)?;
+    if path.body_use() == BodyUse::Untouched {
+        let help = "write the type `property`, or `variable`".to_owned();
+        compiler.error(to, format!("`{path}` selects no part of the body"), Some(help));
+        return None;
+    }
+    Some(path)
 }

@@ -104,6 +104,8 @@
       delete scopes[of][keyOf(of, name)];
       changes.push(["remove", of, String(name)]);
     },
+    getVariable(name) { return mc.getProperty(name, "variable"); },
+    setVariable(name, value) { mc.setProperty(name, value, "variable"); },
     getTo() { return mc.getProperty("To"); },
     setTo(address) { mc.setProperty("To", String(address)); },
     getFrom() { return mc.getProperty("From"); },

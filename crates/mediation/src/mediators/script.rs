@@ -43,6 +43,7 @@ const SCOPES: &[(&str, PropertyScope)] = &[
     ("axis2-client", PropertyScope::Axis2Client),
     ("transport", PropertyScope::Transport),
     ("operation", PropertyScope::Operation),
+    ("variable", PropertyScope::Variable),
 ];
 
 /// Properties of the head that scripts ask for. Those that are set take their place.
@@ -53,6 +54,7 @@ const OF_HEAD: &[(PropertyScope, &str)] = &[
     (PropertyScope::Axis2, "HTTP_METHOD"),
     (PropertyScope::Axis2, "HTTP_SC"),
     (PropertyScope::Axis2, "REMOTE_ADDR"),
+    (PropertyScope::Axis2, "REMOTE_HOST"),
     (PropertyScope::Axis2, "REST_URL_POSTFIX"),
     (PropertyScope::Axis2, "TransportInURL"),
 ];
@@ -64,7 +66,7 @@ const JAVA: &[&str] = &["importPackage", "importClass", "JavaImporter", "Java.ty
 #[rustfmt::skip]
 const METHODS: &[&str] = &[
     "getPayloadJSON", "setPayloadJSON", "getPayloadXML", "setPayloadXML", "getEnvelopeXML",
-    "getProperty", "setProperty", "removeProperty",
+    "getProperty", "setProperty", "removeProperty", "getVariable", "setVariable",
     "getTo", "setTo", "getFrom", "setFrom", "getFaultTo", "setFaultTo", "getReplyTo", "setReplyTo",
     "getSoapAction", "getMessageID",
     "isResponse", "isSOAP11", "isSOAP12", "isDoingPOX", "getServiceLog",

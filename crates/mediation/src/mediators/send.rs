@@ -1,7 +1,10 @@
 //! `send` and `call`: the message goes to an endpoint.
 
-use expression::{BodyUse, Expression};
+use std::sync::Arc;
 
+use expression::{BodyUse, Expression, json};
+
+use super::inline::Inline;
 use super::sequence::Sequence;
 use crate::compile::{Compiler, Element, serialise};
 use crate::mediator::To;
@@ -78,7 +81,7 @@ struct Source {
 enum Payload {
     Body,
     Computed(Expression),
-    Inline(Box<str>),
+    Inline(Inline),
 }
 
 impl Mediator for Call {
@@ -119,7 +122,12 @@ impl Mediator for Call {
             None => (message.head, message.body) = (response.head, response.body),
             Some((scope, name)) => {
                 scene.budget.charge_memory(response.body.size())?;
-                message.set(*scope, name, stored(&response, scene)?, scene.budget)?;
+                let value = stored(&response, scene)?;
+                if *scope == PropertyScope::Variable {
+                    set_variable(name, value, &response, message, scene)?;
+                } else {
+                    message.set(*scope, name, value, scene.budget)?;
+                }
             }
         }
         Ok(Next::Continue)
@@ -139,7 +147,7 @@ impl Source {
                 Some(xml) => xml,
                 None => scene.text(expression, message)?,
             }),
-            Payload::Inline(text) => Some(text.to_string()),
+            Payload::Inline(inline) => Some(inline.text(scene, message)?.into_owned()),
         };
         let Some(text) = text else {
             if let Some(content_type) = &self.content_type {
@@ -184,17 +192,52 @@ fn stored(response: &Message, scene: &Scene<'_>) -> Result<PropertyValue, Failur
     let text = body.text(scene.budget)?;
     let value = match body.format() {
         Format::Json => {
-            let document = expression::json::Document::parse(text.as_bytes());
-            document.ok().map(|it| PropertyValue::Json(std::sync::Arc::new(it.into_owned())))
+            let document = json::Document::parse(text.as_bytes());
+            document.ok().map(|it| PropertyValue::Json(Arc::new(it.into_owned())))
         }
         Format::Xml | Format::Soap11 | Format::Soap12 => {
             let document =
                 body.payload(scene.budget)?.map(serialise).map(|xml| xml::Document::parse(&xml));
-            document.and_then(Result::ok).map(|it| PropertyValue::Xml(std::sync::Arc::new(it)))
+            document.and_then(Result::ok).map(|it| PropertyValue::Xml(Arc::new(it)))
         }
         Format::Text | Format::Binary | Format::Form | Format::Multipart => None,
     };
     Ok(value.unwrap_or_else(|| PropertyValue::new(text.into_owned())))
+}
+
+/// A response in a variable: `payload`, `headers` and `attributes`, as in Micro Integrator 4.4. XML is in a variable of its
+/// own, too, where `xpath('//a', 'name.payload')` finds it.
+fn set_variable(
+    name: &str,
+    payload: PropertyValue,
+    response: &Message,
+    message: &mut Message,
+    scene: &Scene<'_>,
+) -> Result<(), Failure> {
+    let budget = scene.budget;
+    payload.value().charge_copy(budget)?;
+    let mut out = json::Builder::new();
+    out.begin_object().key("payload");
+    payload.value().build(&mut out);
+    out.key("headers").begin_object();
+    let mut fields = Vec::new();
+    response.head.fields(&mut |name, value| fields.push((name.to_owned(), value.to_owned())));
+    for (name, value) in &fields {
+        budget.charge_memory(name.len() + value.len())?;
+        out.key(name).string(value);
+    }
+    out.end().key("attributes").begin_object();
+    out.key("statusCode").number(&response.status().to_string()).end().end();
+    let whole = PropertyValue::Json(Arc::new(out.finish()));
+    message.set(PropertyScope::Variable, name, whole, budget)?;
+    let xml = format!("{name}.payload");
+    match payload.xml() {
+        Some(_) => message.set(PropertyScope::Variable, &xml, payload, budget),
+        None => {
+            message.remove(PropertyScope::Variable, &xml);
+            Ok(())
+        }
+    }
 }
 
 pub(super) fn call(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<dyn Mediator>> {
@@ -239,10 +282,7 @@ fn call_source(compiler: &mut Compiler, child: &Element<'_>) -> Option<Source> {
         Kind::Property => {
             Payload::Computed(child.compiled(compiler, &format!("get-property('{text}')"))?)
         }
-        Kind::Inline => Payload::Inline(match child.children().next() {
-            Some(inner) => String::from_utf8_lossy(&serialise(inner.node())).into(),
-            None => text.into(),
-        }),
+        Kind::Inline => Payload::Inline(Inline::compile(compiler, child)?),
     };
     child.finish(compiler);
     Some(Source { payload, content_type })

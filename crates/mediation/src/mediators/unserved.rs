@@ -1,6 +1,7 @@
 //! Mediators of Micro Integrator that are not served, and what to use instead.
 
 const SERVICE: &str = "call a service that does it, with `call`";
+const JAVA: &str = "write the logic as `script`, or call a service with `call`";
 const DATABASE: &str = "call a service in front of the database, with `call`";
 const OPENAPI: &str = "put an OpenAPI description with security in front of the service";
 
@@ -10,7 +11,7 @@ pub(crate) const UNSERVED: &[(&str, &str)] = &[
     ("bean",               "keep the values in properties or variables"),
     ("builder",            "remove it: a body is read when a mediator needs it"),
     ("callout",            "write `call` with `blocking=\"true\"`"),
-    ("class",              "write the logic as `script`, or call a service with `call`"),
+    ("class",              JAVA),
     ("dataServiceCall",    "call the data service over HTTP, with `call`"),
     ("dblookup",           DATABASE),
     ("dbreport",           DATABASE),
@@ -21,10 +22,10 @@ pub(crate) const UNSERVED: &[(&str, &str)] = &[
     ("NTLM",               SERVICE),
     ("oauthService",       OPENAPI),
     ("opa",                "ask the policy server with `call`, and `filter` by its response"),
-    ("pojoCommand",        "write the logic as `script`, or call a service with `call`"),
+    ("pojoCommand",        JAVA),
     ("publishEvent",       "send the event to a collector over HTTP, with `clone` or `call`"),
     ("smooks",             "write `xslt`, `payloadFactory` or `script`"),
-    ("spring",             "write the logic as `script`, or call a service with `call`"),
+    ("spring",             JAVA),
     ("store",              "send the message to a queue over HTTP, with `call`"),
     ("transaction",        "undo what was done in the fault sequence: requests over HTTP are no transactions"),
     ("xquery",             "write `xslt`"),
@@ -32,5 +33,11 @@ pub(crate) const UNSERVED: &[(&str, &str)] = &[
 
 /// What to use instead of an element.
 pub(crate) fn instead_of(element: &str) -> Option<&'static str> {
+    // An operation of a connector, such as `email.send`.
+    if element.contains('.') {
+        return Some(
+            "call the service with `call` and an `http` endpoint: connectors are not served",
+        );
+    }
     UNSERVED.iter().find(|(known, _)| *known == element).map(|(_, instead)| *instead)
 }

@@ -1,5 +1,6 @@
 //! The message that mediators act on.
 
+mod action;
 mod body;
 mod coding;
 pub(crate) mod fault;
@@ -243,103 +244,10 @@ impl Message {
     /// Whether the body has to be held because its length is not known, and it must not be sent in chunks.
     pub(crate) fn needs_length(&self) -> bool {
         self.body.state() == BodyUse::Untouched
-            && self.says(PropertyScope::Axis2, "DISABLE_CHUNKING")
+            && ["DISABLE_CHUNKING", "FORCE_HTTP_CONTENT_LENGTH"]
+                .iter()
+                .any(|name| self.says(PropertyScope::Axis2, name))
             && self.head.field("Content-Length").is_none()
-    }
-
-    /// What Synapse's `get-property()` knows about any message, without a property. Source: `GetPropertyFunction`.
-    fn described(&self, name: &str, budget: &Budget) -> Option<Cow<'_, str>> {
-        match name {
-            "MESSAGE_FORMAT" => {
-                let is_get = self.body.is_empty()
-                    && self.head.property(PropertyScope::Axis2, "HTTP_METHOD").as_deref()
-                        == Some("GET");
-                Some(Cow::Borrowed(match self.body.format() {
-                    _ if is_get => "get",
-                    Format::Soap11 => "soap11",
-                    Format::Soap12 => "soap12",
-                    Format::Json
-                    | Format::Xml
-                    | Format::Form
-                    | Format::Multipart
-                    | Format::Text
-                    | Format::Binary => "pox",
-                }))
-            }
-            "FAULT" if soap::namespace(self.body.format()).is_some() => {
-                soap::fault_reason(self.body.xml(budget).ok()??).map(|_| Cow::Borrowed("TRUE"))
-            }
-            "Action" => self.own_action(),
-            "From" | "ReplyTo" | "FaultTo" | "RelatesTo" | "MessageID" => {
-                soap::addressing(self.body.xml(budget).ok()??, name).map(Cow::Owned)
-            }
-            "OperationName" | "OperationNamespace" => {
-                let is_name = name == "OperationName";
-                if soap::namespace(self.body.format()).is_none() {
-                    // The operation that Synapse's services have without a WSDL.
-                    return is_name.then_some(Cow::Borrowed("mediate"));
-                }
-                let operation = soap::payload(self.body.xml(budget).ok()??)?;
-                let found = if is_name { operation.local_name() } else { operation.namespace() };
-                Some(Cow::Owned(found.to_owned()))
-            }
-            _ => None,
-        }
-    }
-
-    /// Whether it is a `POST` of SOAP with an action.
-    pub(crate) fn is_soap_call(&self) -> bool {
-        if soap::namespace(self.body.format()).is_none() {
-            return false;
-        }
-        let scope = PropertyScope::Axis2;
-        let set = self.properties.get(scope, "HTTP_METHOD").map(PropertyValue::text);
-        let method = set.or_else(|| self.head.property(scope, "HTTP_METHOD"));
-        method.is_none_or(|method| method == "POST")
-            && self.action(true).is_some_and(|action| !action.is_empty())
-    }
-
-    /// The property `Action`, else what its head says.
-    pub(crate) fn action(&self, or_of_head: bool) -> Option<String> {
-        match self.properties.get(PropertyScope::Synapse, "Action") {
-            Some(set) => Some(set.text().into_owned()),
-            None if or_of_head => self.own_action().map(Cow::into_owned),
-            None => None,
-        }
-    }
-
-    /// Writes the action into the head, where the receiver of the body as it is now expects it. Source: SOAP 1.1 section
-    /// 6.1.1; RFC 3902; Synapse's `TargetRequest`.
-    pub(crate) fn set_action(&mut self, action: &str) -> Result<(), Failure> {
-        let action = action.replace('"', "");
-        if action.is_empty() {
-            return Ok(());
-        }
-        if self.body.format() != Format::Soap12 {
-            return self.set_field("SOAPAction", &format!("\"{action}\""));
-        }
-        let Some(field) = self.head.field(CONTENT_TYPE) else { return Ok(()) };
-        let is_action = |part: &&str| {
-            part.split('=').next().is_some_and(|name| name.trim().eq_ignore_ascii_case("action"))
-        };
-        let mut parts: Vec<_> = format::parts(&field).filter(|part| !is_action(part)).collect();
-        let action = format!(" action=\"{action}\"");
-        parts.push(&action);
-        let field = parts.join(";");
-        self.set_field(CONTENT_TYPE, &field)
-    }
-
-    /// The action that its head says. Source: SOAP 1.1 section 6.1.1; RFC 3902.
-    pub(crate) fn own_action(&self) -> Option<Cow<'_, str>> {
-        match self.head.field("SOAPAction") {
-            Some(Cow::Borrowed(action)) => Some(Cow::Borrowed(action.trim_matches('"'))),
-            Some(Cow::Owned(action)) => Some(Cow::Owned(action.trim_matches('"').to_owned())),
-            None if self.body.format() == Format::Soap12 => {
-                let content_type = self.head.field(CONTENT_TYPE)?;
-                Some(Cow::Owned(format::parameter(&content_type, "action")?.to_owned()))
-            }
-            None => None,
-        }
     }
 
     /// Removes a property, or all header fields of this name.

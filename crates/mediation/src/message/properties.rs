@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use expression::{Budget, Value, json};
+use expression::{Budget, Expression, Value, json};
 use xpath::synapse::PropertyScope;
 
 use crate::{Code, Failure, limits};
@@ -26,6 +26,24 @@ impl PropertyValue {
     #[must_use]
     pub fn new(text: impl Into<Box<str>>) -> Self {
         Self::Text(text.into())
+    }
+
+    /// A parameter of a sequence template that is evaluated where it is read.
+    pub(crate) fn late(expression: &Arc<Expression>) -> Self {
+        let expression: Arc<Expression> = Arc::clone(expression);
+        Self::Held(expression)
+    }
+
+    pub(crate) fn as_late(&self) -> Option<&Expression> {
+        match self {
+            Self::Held(held) => held.downcast_ref(),
+            Self::Text(_)
+            | Self::Integer(_)
+            | Self::Double(_)
+            | Self::Boolean(_)
+            | Self::Json(_)
+            | Self::Xml(_) => None,
+        }
     }
 
     pub(crate) fn count(number: usize) -> Self {

@@ -96,8 +96,18 @@ impl<'m> View<'m> {
         self.property(scope, name).map(|value| value.text().into_owned())
     }
 
+    /// A parameter of the sequence template.
     fn function(&self, name: &str) -> Option<&'m PropertyValue> {
         self.parameters.iter().find(|(known, _)| known == name).map(|(_, value)| value)
+    }
+
+    /// The value of a parameter; one that is evaluated late reads the message as it is now.
+    fn function_value(&self, name: &str) -> Option<Value<'_>> {
+        let value = self.function(name)?;
+        match value.as_late() {
+            Some(late) => late.evaluate_within(self, self.budget).ok(),
+            None => Some(self.value(value)),
+        }
     }
 
     /// A property that any message has.
@@ -143,7 +153,7 @@ impl EvalContext for View<'_> {
 
     fn property(&self, scope: PropertyScope, name: &str) -> Option<Value<'_>> {
         match scope {
-            PropertyScope::Function => return self.function(name).map(|value| self.value(value)),
+            PropertyScope::Function => return self.function_value(name),
             PropertyScope::System | PropertyScope::Environment => {
                 return self.environment.variable(scope, name).map(Value::Text);
             }
@@ -167,7 +177,13 @@ impl EvalContext for View<'_> {
 
     fn property_nodes(&self, scope: PropertyScope, name: &str) -> Option<Vec<xml::Node<'_>>> {
         let value = match scope {
-            PropertyScope::Function => self.function(name),
+            PropertyScope::Function => {
+                let value = self.function(name)?;
+                if let Some(late) = value.as_late() {
+                    return late.nodes(self, self.budget).ok();
+                }
+                Some(value)
+            }
             PropertyScope::Synapse
             | PropertyScope::Transport
             | PropertyScope::Axis2
@@ -193,7 +209,14 @@ impl EvalContext for View<'_> {
 
     fn parameter(&self, kind: ParameterKind, name: &str) -> Option<Cow<'_, str>> {
         match kind {
-            ParameterKind::Function => self.function(name).map(PropertyValue::text),
+            ParameterKind::Function => {
+                let text = |value: Value<'_>| Cow::Owned(value.text().into_owned());
+                let value = self.function(name)?;
+                match value.as_late() {
+                    Some(_) => self.function_value(name).map(text),
+                    None => Some(value.text()),
+                }
+            }
             ParameterKind::Path => {
                 let name = format!("uri.var.{name}");
                 let value = self.message.properties.get(PropertyScope::Synapse, &name)?;

@@ -5,15 +5,17 @@
 
 mod bodies;
 mod costs;
+mod texts;
 
 use std::collections::{BTreeSet, HashMap};
 
 use expression::BodyUse;
 use model::{ArtefactSet, Place};
 
-use crate::compile::NAMESPACE;
 use crate::limits;
 use crate::program::{Program, Step};
+
+use texts::{addresses, as_handler, child, children, described, label, named, place, site, split};
 
 pub use bodies::PassingBody;
 
@@ -447,80 +449,4 @@ impl<'r> Reader<'r> {
             text => text.to_owned(),
         }
     }
-}
-
-/// The URLs in an endpoint, after its kind if it is a group.
-fn addresses(endpoint: xml::Node<'_>) -> String {
-    let mut found = Vec::new();
-    for node in endpoint.descendants().filter(|node| node.is_element()) {
-        if let kind @ ("loadbalance" | "failover" | "recipientlist") = node.local_name() {
-            found.push(format!("{kind}:"));
-        }
-        let uri = node.attribute("", "uri").or(node.attribute("", "uri-template"));
-        let key = node.attribute("", "key").filter(|_| node != endpoint);
-        found.extend(uri.or(key).map(str::to_owned));
-    }
-    found.join(" ")
-}
-
-/// The first of a handler's own branches takes over; the others handle its errors.
-fn as_handler(mut branch: Branch) -> Branch {
-    branch.entry = Entry::Failure;
-    branch
-}
-
-fn split(element: &str) -> Split {
-    match element {
-        "filter" | "switch" | "conditionalRouter" | "validate" | "cache" | "throttle" | "in"
-        | "out" => Split::One,
-        "clone" | "iterate" | "scatter-gather" | "foreach" => Split::Copies,
-        _ => Split::All,
-    }
-}
-
-/// Attributes as they are written; those of `sequence` and `call-template` are in their branches too.
-fn attributes(node: xml::Node<'_>) -> String {
-    let shown = node.attributes().filter(|attribute| {
-        let name = attribute.local_name();
-        !matches!(name, "description" | "trace" | "statistics") && !attribute.text().is_empty()
-    });
-    let shown = shown.map(|attribute| {
-        let value = attribute.text().split_whitespace().collect::<Vec<_>>().join(" ");
-        format!("{}={value}", attribute.local_name())
-    });
-    shown.collect::<Vec<_>>().join("  ")
-}
-
-/// The attributes of a step; `enrich` has them in its children.
-fn described(node: xml::Node<'_>) -> String {
-    if node.local_name() == "enrich" {
-        return children(node).map(label).collect::<Vec<_>>().join("  ");
-    }
-    attributes(node)
-}
-
-/// What a branch is called: `then`, `case regex=IBM`.
-fn label(node: xml::Node<'_>) -> String {
-    format!("{} {}", node.local_name(), attributes(node)).trim().to_owned()
-}
-
-fn named<'d>(node: xml::Node<'d>) -> &'d str {
-    node.attribute("", "name").unwrap_or_default()
-}
-
-fn child<'d>(parent: xml::Node<'d>, name: &str) -> Option<xml::Node<'d>> {
-    children(parent).find(|child| child.local_name() == name)
-}
-
-fn children<'d>(parent: xml::Node<'d>) -> impl Iterator<Item = xml::Node<'d>> {
-    parent.children().filter(|child| child.is_element() && child.namespace() == NAMESPACE)
-}
-
-fn place(node: xml::Node<'_>) -> Place {
-    let xml::Position { line, column } = node.position();
-    Place { line, column }
-}
-
-fn site(step: &Step) -> (&str, u32, u32) {
-    (&step.site.file, step.site.line, step.site.column)
 }

@@ -1,22 +1,25 @@
 //! `callInterceptorService`: a service that looks at messages and says what to change. Source: Choreo Connect's
 //! `interceptor-service-open-api-v1.yaml`, and its router for what that leaves open.
 
+mod parts;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
-use expression::{BodyUse, Budget, json};
+use expression::{BodyUse, json};
 use model::{Denial, Policies, PolicyFlow};
-use xpath::encoding;
 
-use super::change::is_written_by_gateway;
 use super::{INVOCATION, PolicyReading, respond};
 use crate::mediator::To;
 use crate::message::{CONTENT_TYPE, Format, MESSAGE_TYPE};
 use crate::program::{EndpointId, EndpointKind, Timeout, TimeoutAction};
 use crate::run::Scene;
 use crate::{
-    Body, Code, Direction, Failure, LogLevel, Mediator, Message, Next, PlainHead, PropertyScope,
+    Body, Direction, Failure, LogLevel, Mediator, Message, Next, PlainHead, PropertyScope,
     PropertyValue, limits,
+};
+use parts::{
+    add, add_fields, change_fields, decoded, encoded, fields, invalid, member, status, unavailable,
 };
 
 pub(super) const NAME: &str = "callInterceptorService";
@@ -310,110 +313,11 @@ fn keep_for_later(
     Ok(Next::Continue)
 }
 
-fn unavailable(reason: &str) -> Failure {
-    Failure::new(Code::NO_INTERCEPTOR, format!("the interceptor service failed: {reason}"))
-}
-
-fn invalid(reason: &str) -> Failure {
-    Failure::new(Code::INTERCEPTOR_RESPONSE, format!("the interceptor service failed: {reason}"))
-}
-
 fn remembered(message: &Message) -> Option<&Request> {
     match message.properties.get(PropertyScope::Synapse, REMEMBERED) {
         Some(PropertyValue::Held(request)) => request.downcast_ref(),
         _ => None,
     }
-}
-
-/// Names in lower case; several fields of one name are one, as RFC 9110 section 5.3 allows.
-fn fields(message: &Message, budget: &Budget) -> Result<Vec<(String, String)>, Failure> {
-    let mut all: Vec<(String, String)> = Vec::new();
-    let mut bytes = 0_usize;
-    message.head.fields(&mut |name, value| {
-        bytes = bytes.saturating_add(name.len()).saturating_add(value.len());
-        let name = name.to_ascii_lowercase();
-        match all.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, known)) => {
-                known.push_str(if name == "cookie" { "; " } else { ", " });
-                known.push_str(value);
-            }
-            None => all.push((name, value.to_owned())),
-        }
-    });
-    budget.charge_memory(bytes)?;
-    Ok(all)
-}
-
-fn add_fields(to: &mut json::Builder, fields: &[(String, String)]) {
-    to.begin_object();
-    for (name, value) in fields {
-        to.key(name).string(value);
-    }
-    to.end();
-}
-
-fn encoded(bytes: &[u8], budget: &Budget) -> Result<String, Failure> {
-    // Twice: the text, and its copy in the message.
-    budget.charge_memory((bytes.len() / 3 + 1).saturating_mul(8))?;
-    Ok(encoding::base64_encode(bytes))
-}
-
-fn decoded(body: json::Ref<'_>, budget: &Budget) -> Result<Vec<u8>, Failure> {
-    budget.charge_memory(body.raw().len())?;
-    let bytes = body.string().and_then(|text| encoding::base64_decode(&text));
-    bytes.ok_or_else(|| invalid("`body` is not base64"))
-}
-
-/// A member that is not null.
-fn member<'j>(of: json::Ref<'j>, name: &str) -> Option<json::Ref<'j>> {
-    of.get(name).filter(|value| !value.is_null())
-}
-
-fn status(answer: json::Ref<'_>) -> Result<Option<u16>, Failure> {
-    let Some(status) = member(answer, "responseCode") else { return Ok(None) };
-    let number = status.number_text().and_then(|text| text.parse().ok());
-    match number.filter(|status| (200..600).contains(status)) {
-        Some(status) => Ok(Some(status)),
-        None => Err(invalid("`responseCode` is not the status of a response")),
-    }
-}
-
-fn change_fields(message: &mut Message, answer: json::Ref<'_>) -> Result<(), Failure> {
-    if let Some(names) = member(answer, "headersToRemove") {
-        for name in names.elements() {
-            let name =
-                name.string().ok_or_else(|| invalid("`headersToRemove` must be an array of names"));
-            let name = name?;
-            if !is_written_by_gateway(&name) {
-                message.remove_field(&name);
-            }
-        }
-    }
-    each_field(answer, "headersToReplace", |name, value| message.set_field(name, value))?;
-    add(message, answer)
-}
-
-fn add(message: &mut Message, answer: json::Ref<'_>) -> Result<(), Failure> {
-    each_field(answer, "headersToAdd", |name, value| message.add_field(name, value))
-}
-
-/// Calls `each` with the fields of a list, without those that the gateway writes.
-fn each_field(
-    answer: json::Ref<'_>,
-    list: &str,
-    mut each: impl FnMut(&str, &str) -> Result<(), Failure>,
-) -> Result<(), Failure> {
-    let Some(fields) = member(answer, list) else { return Ok(()) };
-    if fields.kind() != json::Kind::Object {
-        return Err(invalid(&format!("`{list}` is not an object")));
-    }
-    for (name, value) in fields.members() {
-        let value = value.string().ok_or_else(|| invalid(&format!("`{list}` has no text")))?;
-        if !is_written_by_gateway(&name) {
-            each(&name, &value).map_err(|failure| invalid(&failure.message))?;
-        }
-    }
-    Ok(())
 }
 
 /// No property of the old body applies to the new one; the service says what its fields are.

@@ -227,10 +227,19 @@ impl Branch {
         self.rest(program).next().is_some()
     }
 
+    /// Whether a parameter is evaluated where it is read, perhaps on the body.
+    pub(super) fn reads_late(&self) -> bool {
+        parameters(&self.stack).iter().any(|(_, value)| value.as_late().is_some())
+    }
+
     /// Whether a step that is left may need the body.
     pub(super) fn needs_body(&self, program: &Program) -> bool {
         let untouched = expression::BodyUse::Untouched;
-        self.rest(program).any(|step| {
+        let mut rest = self.rest(program);
+        if self.reads_late() {
+            return rest.next().is_some();
+        }
+        rest.any(|step| {
             let mut entered = step.mediator.enters().into_iter();
             step.mediator.body_use() != untouched
                 || entered.any(|sequence| program.body_use(sequence) != untouched)

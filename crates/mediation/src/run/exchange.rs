@@ -1,16 +1,15 @@
-//! What a run asks of its host, and what it does with the answers.
+//! Messages that are sent, and what a run does with the answers of its host.
 
 use bytes::Bytes;
 use expression::{BodyUse, Budget};
 
 use super::branch::{self, At, Branch, End, Frame, Split, Wait};
 use super::target;
-use super::{AskId, Context, Event, Run, Scene, Target, Turn, Waiter};
-use crate::message::{MESSAGE_TYPE, NoHead, PlainHead, is_token, soap};
+use super::{Answer, Ask, AskId, Context, Event, Exchange, Run, Scene, Target, Turn, Waiter};
+use crate::message::{MESSAGE_TYPE, NoHead, PlainHead, soap};
 use crate::program::{Endpoint, EndpointKind, SequenceId, TimeoutAction};
 use crate::{
-    Body, Code, Direction, Failure, Format, Message, Properties, PropertyScope, PropertyValue, To,
-    limits,
+    Body, Code, Direction, Failure, Format, Message, PropertyScope, PropertyValue, To, limits,
 };
 
 /// The property (axis2) of a message whose client gets 202 when it is sent.
@@ -18,72 +17,8 @@ const FORCE_SC_ACCEPTED: &str = "FORCE_SC_ACCEPTED";
 /// The property of a message for which a SOAP fault as response is a failure.
 const FORCE_ERROR_ON_SOAP_FAULT: &str = "FORCE_ERROR_ON_SOAP_FAULT";
 
-/// What a run needs from outside.
-#[derive(Debug)]
-pub enum Ask {
-    /// Send the message: [`Answer::Response`] or [`Answer::Failed`].
-    Exchange(Box<Exchange>),
-    /// Read this body, within the host's limits: [`Answer::Body`] or [`Answer::Failed`].
-    Body(Source),
-    /// Wait as many milliseconds: [`Answer::Elapsed`]. One that is never answered lasts as long as the run.
-    Timer(u64),
-}
-
-/// A message that is sent.
-#[derive(Debug)]
-pub struct Exchange {
-    pub target: Target,
-    /// Its body is written in the format of its receiver. Its properties stay with the branch: [`Run::properties`].
-    pub message: Message,
-    /// Where its body comes from, if that still streams.
-    pub source: Source,
-    /// Whether the body of the response must be held, since a step reads it.
-    pub holds: bool,
-    /// Whether nobody needs the response (`OUT_ONLY`). The host answers nevertheless.
-    pub one_way: bool,
-}
-
 /// Where a copy of the message goes, and the address that it gets as `To`.
 type Recipient = (Option<String>, To);
-
-impl Exchange {
-    /// The method that the endpoint or a property of the branch names. Without one, the message keeps its own.
-    #[must_use]
-    pub fn named_method(&self, properties: Option<&Properties>) -> Option<String> {
-        let set = properties.and_then(|all| all.get(PropertyScope::Axis2, "HTTP_METHOD"));
-        let named = self.target.method.clone();
-        let named = named.or_else(|| Some(set?.text().into_owned()));
-        named.filter(|name| is_token(name))
-    }
-
-    /// The method that it is sent with.
-    pub(crate) fn method(&self, properties: Option<&Properties>) -> String {
-        let own = || self.message.head.property(PropertyScope::Axis2, "HTTP_METHOD");
-        let named = self.named_method(properties).or_else(|| Some(own()?.into_owned()));
-        let default = if self.message.body.is_empty() { "GET" } else { "POST" };
-        named.unwrap_or_else(|| default.to_owned())
-    }
-}
-
-/// A body that streams through the host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Source {
-    /// The client's request.
-    Request,
-    /// The response to this exchange.
-    Response(AskId),
-}
-
-/// What the host returns for an [`Ask`].
-#[derive(Debug)]
-pub enum Answer {
-    /// Of an exchange: head and body; properties are ignored.
-    Response(Box<Message>),
-    /// Synapse's code, and the message that was not sent, if the host still has it: the error handler reads it.
-    Failed(Failure, Option<Box<Message>>),
-    Body(Bytes),
-    Elapsed,
-}
 
 /// A message without head and body, where the real one is elsewhere.
 pub(super) fn placeholder() -> Message {

@@ -1,0 +1,105 @@
+//! Endpoints of several members.
+
+use expression::Expression;
+
+use super::{group, is_note};
+use crate::compile::{Compiler, Element};
+use crate::limits;
+use crate::program::{Endpoint, EndpointId, EndpointKind, TimeoutAction};
+
+impl Compiler {
+    pub(super) fn load_balance(&mut self, child: &Element<'_>) -> Option<Endpoint> {
+        let fails_over = child.flag(self, "failover", true)?;
+        child.choice(self, "policy", &[("roundRobin", ())])?;
+        let algorithm = child.optional("algorithm").unwrap_or("RoundRobin");
+        let algorithm = algorithm.rsplit('.').next().unwrap_or_default();
+        if !matches!(algorithm, "RoundRobin" | "roundRobin" | "WeightedRoundRobin") {
+            let help = "write `RoundRobin` or `WeightedRoundRobin`".to_owned();
+            self.error(child, format!("`algorithm` is `{algorithm}`"), Some(help));
+        }
+        let (members, weights) = self.members(child)?.into_iter().unzip();
+        Some(group(EndpointKind::LoadBalance { members, weights, fails_over }))
+    }
+
+    pub(super) fn recipient_list(&mut self, child: &Element<'_>) -> Option<Endpoint> {
+        let Some(dynamic) = child.children().find(|part| part.name() == "endpoints") else {
+            let members = self.members(child)?.into_iter().map(|(id, _)| id).collect();
+            return Some(group(EndpointKind::RecipientList { members }));
+        };
+        let source = dynamic.required(self, "value")?;
+        let list = dynamic.computed(self, source)?;
+        let list = list.unwrap_or_else(|| Expression::literal(source));
+        dynamic.optional("max-cache");
+        dynamic.finish(self);
+        Some(group(EndpointKind::Recipients(list)))
+    }
+
+    /// The members of a group, with their weights.
+    pub(super) fn members(&mut self, child: &Element<'_>) -> Option<Vec<(EndpointId, u32)>> {
+        let mut members = Vec::new();
+        for part in child.children().filter(|part| !is_note(part)) {
+            match part.name() {
+                "endpoint" => {
+                    let weight = part.children().find_map(|kind| kind.attribute("weight"));
+                    let weight = part.optional("weight").or(weight).unwrap_or("1").parse();
+                    members.push((self.endpoint(&part)?, weight.unwrap_or(1).max(1)));
+                }
+                "member" => members.push((self.member(&part)?, 1)),
+                other => {
+                    let message = format!("`{}` has no child `{other}`", child.name());
+                    self.error(&part, message, None);
+                }
+            }
+        }
+        self.check_members(child, &members);
+        if members.is_empty() || members.len() > limits::ENDPOINT_MEMBERS_MAX {
+            let most = limits::ENDPOINT_MEMBERS_MAX;
+            let message = format!("`{}` needs 1 to {most} endpoints", child.name());
+            self.error(child, message, None);
+            return None;
+        }
+        Some(members)
+    }
+
+    /// What a member has of its own although one message is written for all, and one wait is theirs.
+    fn check_members(&mut self, child: &Element<'_>, members: &[(EndpointId, u32)]) {
+        let mut endpoints = members.iter().filter_map(|(id, _)| self.program.endpoint_at(*id));
+        if endpoints.any(|one| !one.properties.is_empty()) {
+            let help = "give it to the group, or set it by `property` before".to_owned();
+            let message = "a property of a member is not served".to_owned();
+            self.error(child, message, Some(help));
+        }
+        // Each recipient gets a copy.
+        if child.name() == "recipientlist" {
+            return;
+        }
+        let endpoints = members.iter().filter_map(|(id, _)| self.program.endpoint_at(*id));
+        let all: Vec<_> = endpoints.map(|one| (one.format, one.timeout.action)).collect();
+        let mut formats = all.iter().filter_map(|(format, _)| *format);
+        let first = formats.next();
+        if formats.any(|format| Some(format) != first) {
+            let help = "give them one `format`, or send to each by a `filter`".to_owned();
+            let message = "all members get the `format` of the first that has one".to_owned();
+            self.warning(child, message, Some(help));
+        }
+        if all.iter().any(|(_, action)| *action == TimeoutAction::Discard) {
+            let help = "write `drop` into the fault sequence for the error 101504".to_owned();
+            let message = "`discard` of a member has no effect: the message fails".to_owned();
+            self.warning(child, message, Some(help));
+        }
+    }
+
+    /// `member hostName="..." httpPort="..."`: the message's own path at another host.
+    fn member(&mut self, part: &Element<'_>) -> Option<EndpointId> {
+        let host = part.required(self, "hostName")?;
+        let (http, https) = (part.optional("httpPort"), part.optional("httpsPort"));
+        let uri = match (http, https) {
+            (None, Some(port)) => format!("https://{host}:{port}"),
+            (Some(port), _) => format!("http://{host}:{port}"),
+            (None, None) => format!("http://{host}"),
+        };
+        part.finish(self);
+        let kind = EndpointKind::Address { uri };
+        Some(self.new_endpoint(Endpoint { kind, ..Endpoint::default() }))
+    }
+}

@@ -1,0 +1,130 @@
+//! Endpoints of a template.
+
+use model::Place;
+
+use super::is_note;
+use crate::compile::{Compiler, Element, nearest, serialise};
+use crate::limits;
+use crate::program::Endpoint;
+
+impl Compiler {
+    /// `endpoint template="..."`: what is wrong with it is reported where it is used.
+    pub(super) fn endpoint_of_template(
+        &mut self,
+        element: &Element<'_>,
+        name: &str,
+    ) -> Option<Endpoint> {
+        let Some(template) = self.endpoint_templates.get(name).cloned() else {
+            let help = nearest(name, self.endpoint_templates.keys());
+            self.error(element, format!("there is no endpoint template `{name}`"), help);
+            return None;
+        };
+        self.artefacts.uses("template", name);
+        let values = self.template_values(element, name, &template)?;
+        let room = limits::TEMPLATES_BYTES_MAX.saturating_sub(self.template_bytes);
+        let Some(text) = template.fill(&values, room) else {
+            let message = "endpoint templates take too much memory with their values".to_owned();
+            self.error(element, message, None);
+            return None;
+        };
+        self.template_bytes = self.template_bytes.saturating_add(text.len());
+        let document = match xml::Document::parse(text.as_bytes()) {
+            Ok(document) => document,
+            Err(error) => {
+                self.error(element, format!("the template `{name}`: {error}"), None);
+                return None;
+            }
+        };
+        let before = self.diagnostics.len();
+        let inner = Element::new(document.element()?);
+        let endpoint = self.deeper(&inner, Self::endpoint_of);
+        let xml::Position { line, column } = element.position();
+        for diagnostic in self.diagnostics.iter_mut().skip(before) {
+            diagnostic.place = Some(Place { line, column });
+            diagnostic.message = format!("in the template `{name}`: {}", diagnostic.message);
+        }
+        endpoint
+    }
+
+    /// The parameters that an endpoint gives to its template.
+    fn template_values(
+        &mut self,
+        element: &Element<'_>,
+        name: &str,
+        template: &Template,
+    ) -> Option<Vec<(String, String)>> {
+        let mut values = Vec::new();
+        for own in ["name", "uri"] {
+            values.extend(element.optional(own).map(|value| (own.to_owned(), value.to_owned())));
+        }
+        for child in element.children().filter(|child| !is_note(child)) {
+            if child.name() != "parameter" {
+                let message = format!("an endpoint of a template has no child `{}`", child.name());
+                self.error(&child, message, None);
+                continue;
+            }
+            let parameter = child.required(self, "name")?.to_owned();
+            let value = child.optional("value").unwrap_or_default().to_owned();
+            if !template.knows(&parameter) {
+                let message = format!("the template `{name}` has no parameter `{parameter}`");
+                self.error(&child, message, None);
+            }
+            child.finish(self);
+            values.push((parameter, value));
+        }
+        Some(values)
+    }
+}
+
+/// A template of endpoints, serialised: `$name` stands for a parameter.
+#[derive(Clone, Debug)]
+pub(in crate::compile) struct Template {
+    text: String,
+    parameters: Vec<String>,
+}
+
+impl Template {
+    pub(in crate::compile) fn new(endpoint: &Element<'_>, parameters: Vec<String>) -> Self {
+        let text = String::from_utf8_lossy(&serialise(endpoint.node())).into_owned();
+        Self { text, parameters }
+    }
+
+    /// `name` and `uri` are always there.
+    fn knows(&self, parameter: &str) -> bool {
+        matches!(parameter, "name" | "uri") || self.parameters.iter().any(|own| own == parameter)
+    }
+
+    /// The template with the values; a parameter without one is empty. `None`: it is longer than `room`.
+    fn fill(&self, values: &[(String, String)], room: usize) -> Option<String> {
+        if self.text.len() > room {
+            return None;
+        }
+        let (mut filled, mut rest) = (String::with_capacity(self.text.len()), self.text.as_str());
+        while let Some((before, after)) = rest.split_once('$') {
+            filled.push_str(before);
+            if filled.len() > room {
+                return None;
+            }
+            // The longest parameter that the text begins with.
+            let names = self.parameters.iter().map(String::as_str).chain(["name", "uri"]);
+            let found = names.filter(|name| after.starts_with(name)).max_by_key(|name| name.len());
+            rest = match found {
+                Some(name) => {
+                    let value = values.iter().find(|(known, _)| known == name);
+                    filled.push_str(&escaped(value.map_or("", |(_, value)| value)));
+                    after.get(name.len()..).unwrap_or_default()
+                }
+                None => {
+                    filled.push('$');
+                    after
+                }
+            };
+        }
+        filled.push_str(rest);
+        (filled.len() <= room).then_some(filled)
+    }
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;")
+}

@@ -1,0 +1,76 @@
+//! Local entries, resources of the registry, and documents that artefacts name.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::{Compiler, Element, nearest};
+
+/// A local entry, or a resource of the registry.
+#[derive(Clone, Debug)]
+pub(crate) enum Entry {
+    Text(Arc<str>),
+    /// Serialised, with its namespaces.
+    Xml(Arc<[u8]>),
+}
+
+impl Entry {
+    pub(super) fn of(bytes: &Arc<[u8]>) -> Self {
+        if xml::Document::parse(bytes).is_ok() {
+            Self::Xml(Arc::clone(bytes))
+        } else {
+            Self::Text(String::from_utf8_lossy(bytes).into())
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Text(text) => text.as_bytes(),
+            Self::Xml(bytes) => bytes,
+        }
+    }
+
+    pub(crate) fn text(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(self.bytes())
+    }
+}
+
+impl Compiler {
+    /// The local entry or the registry resource of this key, if there is one; else an error.
+    pub(crate) fn entry(&mut self, element: &Element<'_>, key: &str) -> Option<Entry> {
+        let found = self.entries.get(key).cloned().or_else(|| self.registry_entry(key));
+        if found.is_none() {
+            let help = nearest(key, self.entries.keys().chain(self.resources.keys()));
+            let message = format!("there is no local entry or registry resource `{key}`");
+            self.error(element, message, help);
+        }
+        self.artefacts.uses("localEntry", key);
+        found
+    }
+
+    /// Keeps all entries for the messages, since any of them may be named there.
+    pub(crate) fn keep_entries(&mut self) {
+        self.keeps_entries = true;
+    }
+
+    /// A document that the artefact names by URL or file, if it was read; else an error.
+    pub(super) fn document(&mut self, element: &Element<'_>, name: &str) -> Option<Arc<[u8]>> {
+        let key = (self.file.to_string(), name.trim().to_owned());
+        let found = self.documents.get(&key).cloned();
+        if found.is_none() {
+            let help = "write the document into the artefact".to_owned();
+            self.error(element, format!("`{name}` was not read"), Some(help));
+        }
+        found
+    }
+
+    /// Of a resource; whether it is XML is found out once.
+    fn registry_entry(&mut self, key: &str) -> Option<Entry> {
+        let path = model::resource_path(key)?;
+        if let Some(known) = self.resource_entries.get(&path) {
+            return Some(known.clone());
+        }
+        let entry = Entry::of(&self.resources.get(&path)?.bytes);
+        self.resource_entries.insert(path, entry.clone());
+        Some(entry)
+    }
+}

@@ -1,0 +1,135 @@
+//! Sequences, templates and the mediators in them.
+
+use super::{Compiler, Element, NAMESPACE, endpoint};
+use crate::mediators::instead_of;
+use crate::program::{Sequence, SequenceId, Step, Template, TemplateParameter};
+use crate::{MEDIATORS, Mediator, limits};
+
+impl Compiler {
+    pub(super) fn declare_template(&mut self, element: &Element<'_>) {
+        let Some(name) = element.required(self, "name") else { return };
+        let endpoint = element.child("endpoint");
+        if element.child("sequence").is_none() && endpoint.is_none() {
+            let message = "a template needs a `sequence` or an `endpoint`".to_owned();
+            return self.error(element, message, None);
+        }
+        let mut parameters = Vec::new();
+        let is_body = |child: &Element<'_>| matches!(child.name(), "sequence" | "endpoint");
+        for child in element.children().filter(|child| !is_body(child)) {
+            if child.name() != "parameter" {
+                let message = format!("`template` has no child `{}`", child.name());
+                self.error(&child, message, None);
+                continue;
+            }
+            let Some(name) = child.required(self, "name").map(str::to_owned) else { return };
+            let default = child.optional("defaultValue").map(str::to_owned);
+            let Some(mandatory) = child.flag(self, "isMandatory", false) else { return };
+            child.ignore(&["description"]);
+            child.finish(self);
+            parameters.push(TemplateParameter { name, default, mandatory });
+        }
+        if let Some(endpoint) = endpoint {
+            if self.claims("template", name, element) {
+                let names = parameters.into_iter().map(|parameter| parameter.name).collect();
+                let template = endpoint::Template::new(&endpoint, names);
+                self.endpoint_templates.insert(name.to_owned(), template);
+            }
+            return;
+        }
+        let sequence = self.new_sequence();
+        if self.claims("template", name, element) {
+            self.program.templates.insert(name.to_owned(), Template { sequence, parameters });
+        }
+    }
+
+    /// Compiles the children of `element` as steps of `id`, and its `onError`.
+    pub(super) fn fill(&mut self, id: SequenceId, element: &Element<'_>) {
+        let steps = self.steps(element.node());
+        let on_error =
+            element.optional("onError").and_then(|name| self.sequence_named(element, name));
+        element.ignore(&["description", "trace", "statistics"]);
+        if let Some(sequence) = self.program.sequences.get_mut(id.0 as usize) {
+            *sequence = Sequence { steps, on_error };
+        }
+    }
+
+    /// A sequence of its own for an inline `sequence`, with its `onError`.
+    pub(crate) fn inline(&mut self, element: &Element<'_>) -> SequenceId {
+        let id = self.new_sequence();
+        self.fill(id, element);
+        id
+    }
+
+    /// A sequence of its own for the mediators inside `element`.
+    pub(crate) fn nested(&mut self, element: &Element<'_>) -> SequenceId {
+        let id = self.new_sequence();
+        let steps = self.steps(element.node());
+        if let Some(sequence) = self.program.sequences.get_mut(id.0 as usize) {
+            sequence.steps = steps;
+        }
+        id
+    }
+
+    fn steps(&mut self, parent: xml::Node<'_>) -> Vec<Step> {
+        self.depth += 1;
+        let mut steps = Vec::new();
+        if self.depth > limits::ELEMENT_DEPTH_MAX {
+            let message = format!("mediators are nested deeper than {}", limits::ELEMENT_DEPTH_MAX);
+            self.error(&Element::new(parent), message, None);
+        } else {
+            for child in parent.children().filter(|child| child.is_element()) {
+                steps.extend(self.mediator(child));
+            }
+        }
+        self.depth -= 1;
+        steps
+    }
+
+    fn mediator(&mut self, node: xml::Node<'_>) -> Option<Step> {
+        let element = Element::new(node);
+        let name = node.local_name();
+        if node.namespace() != NAMESPACE {
+            let message = format!("`{name}` is not in Synapse's namespace");
+            self.error(&element, message, Some(format!("declare xmlns=\"{NAMESPACE}\"")));
+            return None;
+        }
+        // What a designer notes for readers.
+        if matches!(name, "description" | "comment") {
+            return None;
+        }
+        let Some(row) = MEDIATORS.iter().find(|row| row.element == name) else {
+            if let Some(instead) = instead_of(name) {
+                let message = format!("the mediator `{name}` is not served");
+                self.error(&element, message, Some(instead.to_owned()));
+                return None;
+            }
+            let nearest = base::names::nearest(name, MEDIATORS.iter().map(|row| row.element));
+            let help = match nearest {
+                Some(nearest) => format!("did you mean `{nearest}`?"),
+                None => "docs/synapse.md lists the mediators".to_owned(),
+            };
+            self.error(&element, format!("unknown mediator `{name}`"), Some(help));
+            return None;
+        };
+        element.ignore(&["description", "trace", "statistics"]);
+        let mediator = (row.compile)(self, &element)?;
+        element.finish(self);
+        Some(Step { element: row.element, site: self.site(&element), mediator })
+    }
+
+    /// A sequence of these steps, which are a part of the element `at`.
+    pub(crate) fn sequence_of(
+        &mut self,
+        at: &Element<'_>,
+        element: &'static str,
+        steps: Vec<Box<dyn Mediator>>,
+    ) -> SequenceId {
+        let id = self.new_sequence();
+        let site = self.site(at);
+        let step = |mediator| Step { element, site: site.clone(), mediator };
+        if let Some(sequence) = self.program.sequences.get_mut(id.0 as usize) {
+            sequence.steps = steps.into_iter().map(step).collect();
+        }
+        id
+    }
+}

@@ -1,0 +1,205 @@
+//! Reads `enrich`.
+
+use expression::Expression;
+
+use super::{Action, Enrich, Source, Target};
+use crate::compile::{Compiler, Element};
+use crate::mediators::inline::Inline;
+use crate::mediators::json_target;
+use crate::mediators::piece::Piece;
+use crate::{Mediator, PropertyScope};
+
+pub(in crate::mediators) fn compile(
+    compiler: &mut Compiler,
+    element: &Element<'_>,
+) -> Option<Box<dyn Mediator>> {
+    let (Some(from), Some(to)) = (element.child("source"), element.child("target")) else {
+        let message = "`enrich` needs a `source` and a `target`".to_owned();
+        compiler.error(element, message, None);
+        return None;
+    };
+    let moves = !from.flag(compiler, "clone", true)?;
+    from.ignore(&["type"]);
+    let actions = [
+        ("replace", Action::Replace),
+        ("child", Action::Child),
+        ("sibling", Action::Sibling),
+        ("remove", Action::Remove),
+    ];
+    let action = to.choice(compiler, "action", &actions)?;
+    let is_removed_there = action == Action::Remove
+        && matches!(to.optional("type"), Some("body" | "property"))
+        && from.optional("xpath").is_some();
+    let target = if is_removed_there {
+        removed(compiler, &from, &to)?
+    } else {
+        target(compiler, &to, action)?
+    };
+    let source = if is_removed_there { Source::Body } else { source(compiler, &from)? };
+    from.finish(compiler);
+    to.finish(compiler);
+    let is_json = match &source {
+        Source::Custom(expression) => expression.is_json_path(),
+        Source::Inline(piece) => matches!(piece, Piece::Json(_)),
+        Source::Envelope | Source::Body | Source::Property(..) | Source::Computed(_) => false,
+    };
+    if is_json && action == Action::Sibling && matches!(target, Target::Body(_)) {
+        let help = "write `child`, or `replace`".to_owned();
+        let message = "JSON has nothing beside the body".to_owned();
+        compiler.error(&to, message, Some(help));
+        return None;
+    }
+    Some(Box::new(Enrich { source, moves, target, action }))
+}
+
+fn source(compiler: &mut Compiler, from: &Element<'_>) -> Option<Source> {
+    match from.optional("type").unwrap_or("custom") {
+        "custom" => {
+            let path = from.required(compiler, "xpath")?;
+            Some(Source::Custom(from.compiled(compiler, path)?))
+        }
+        "envelope" => Some(Source::Envelope),
+        "body" => Some(Source::Body),
+        "property" => {
+            let name = from.required(compiler, "property")?.into();
+            Some(Source::Property(PropertyScope::Synapse, name))
+        }
+        "variable" => Some(Source::Property(PropertyScope::Variable, variable(compiler, from)?)),
+        "inline" => {
+            if let Some(key) = from.optional("key") {
+                return Some(Source::Inline(Piece::of(&compiler.entry(from, key)?.text())));
+            }
+            Some(match Inline::compile(compiler, from)? {
+                Inline::Fixed(text) => Source::Inline(Piece::of(&text)),
+                computed @ (Inline::Whole(_) | Inline::Template(_)) => Source::Computed(computed),
+            })
+        }
+        other => {
+            let help =
+                "write `custom`, `envelope`, `body`, `property`, `variable` or `inline`".to_owned();
+            compiler.error(from, format!("`type` is `{other}`"), Some(help));
+            None
+        }
+    }
+}
+
+/// The name of a variable: an attribute, or the text of the element.
+fn variable(compiler: &mut Compiler, element: &Element<'_>) -> Option<Box<str>> {
+    let text = element.node().string_value();
+    let name = element.optional("variable").unwrap_or(text.trim());
+    if name.is_empty() {
+        let help = format!("write <{} type=\"variable\">name</{0}>", element.name());
+        compiler.error(element, "the variable has no name".to_owned(), Some(help));
+        return None;
+    }
+    Some(name.into())
+}
+
+/// What `source` selects, removed from the body or a property. Source: Synapse's `Target.removeJsonFromBody`.
+fn removed(compiler: &mut Compiler, from: &Element<'_>, to: &Element<'_>) -> Option<Target> {
+    let path = from.required(compiler, "xpath")?;
+    let paths = json_target::paths(compiler, from, path, true)?;
+    let is_property = to.optional("type") == Some("property");
+    match (is_property, paths.is_empty()) {
+        (true, false) => Some(Target::InProperty(to.required(compiler, "property")?.into(), paths)),
+        (false, false) => Some(Target::Json(paths)),
+        (false, true) => nodes(compiler, from, path).map(Target::Custom),
+        (true, true) => {
+            let help = "write `json-eval(...)`, or the type `custom` and `$ctx:name//...`";
+            let message = format!("`{path}` selects nothing in a property");
+            compiler.error(from, message, Some(help.to_owned()));
+            None
+        }
+    }
+}
+
+/// A path that selects nodes.
+fn nodes(compiler: &mut Compiler, at: &Element<'_>, path: &str) -> Option<Expression> {
+    let path = at.compiled(compiler, path)?;
+    if !path.selects_nodes() {
+        compiler.error(at, format!("`{path}` selects no part of the body"), None);
+        return None;
+    }
+    Some(path)
+}
+
+/// Whether `source` is a call of `get-property`, without a path behind it.
+fn is_property(source: &str) -> bool {
+    let Some(arguments) = source.trim().strip_prefix("get-property(") else { return false };
+    let mut quote = None;
+    let end = arguments.find(|next| {
+        match quote {
+            None if matches!(next, '\'' | '"') => quote = Some(next),
+            Some(of) if next == of => quote = None,
+            None | Some(_) => {}
+        }
+        quote.is_none() && next == ')'
+    });
+    end.is_some_and(|end| end + 1 == arguments.len())
+}
+
+/// The property of `get-property('name')` or `get-property('scope', 'name')`.
+fn property_named(compiler: &mut Compiler, to: &Element<'_>, source: &str) -> Option<Target> {
+    let literals: Vec<_> = source.split(['\'', '"']).skip(1).step_by(2).collect();
+    let (scope, name) = match *literals {
+        [name] | ["default" | "synapse", name] => (PropertyScope::Synapse, name),
+        ["axis2", name] => (PropertyScope::Axis2, name),
+        ["operation", name] => (PropertyScope::Operation, name),
+        _ => {
+            let help =
+                "write `get-property('name')`, or the scope `axis2` or `operation` before it";
+            compiler.error(to, format!("`{source}` names no property"), Some(help.to_owned()));
+            return None;
+        }
+    };
+    Some(Target::Property(scope, name.into()))
+}
+
+fn target(compiler: &mut Compiler, to: &Element<'_>, action: Action) -> Option<Target> {
+    let of = to.optional("type").unwrap_or("custom");
+    let target = match of {
+        "custom" => {
+            let source = to.required(compiler, "xpath")?;
+            match json_target::paths(compiler, to, source, action == Action::Remove)? {
+                _ if is_property(source) => property_named(compiler, to, source)?,
+                paths if paths.is_empty() => Target::Custom(nodes(compiler, to, source)?),
+                paths => Target::Json(paths),
+            }
+        }
+        "envelope" => Target::Envelope,
+        "body" => Target::Body(to.compiled(compiler, "json-eval($)")?),
+        "property" => {
+            Target::Property(PropertyScope::Synapse, to.required(compiler, "property")?.into())
+        }
+        "variable" => Target::Property(PropertyScope::Variable, variable(compiler, to)?),
+        "key" => {
+            let source = to.required(compiler, "xpath")?;
+            let paths = json_target::paths(compiler, to, source, false)?;
+            let Some(path) = paths.into_iter().next() else {
+                let message = format!("`{source}` names no member of an object");
+                compiler.error(to, message, Some("write `json-eval($.name)`".to_owned()));
+                return None;
+            };
+            Target::Key(path)
+        }
+        other => {
+            let help =
+                "write `custom`, `envelope`, `body`, `property`, `variable` or `key`".to_owned();
+            compiler.error(to, format!("`type` is `{other}`"), Some(help));
+            return None;
+        }
+    };
+    let fits = match target {
+        Target::Custom(_) | Target::InProperty(..) => true,
+        Target::Json(_) => action != Action::Sibling,
+        Target::Body(_) => action != Action::Remove,
+        Target::Property(..) => matches!(action, Action::Replace | Action::Child),
+        Target::Envelope | Target::Key(_) => action == Action::Replace,
+    };
+    if !fits {
+        let help = "replace it, or name a part of the body by `xpath`".to_owned();
+        let message = format!("this `action` does not fit the target `{of}`");
+        compiler.error(to, message, Some(help));
+    }
+    fits.then_some(target)
+}

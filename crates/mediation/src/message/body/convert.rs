@@ -1,0 +1,159 @@
+//! A body in another format or with another payload.
+
+use std::cell::OnceCell;
+use std::sync::Arc;
+
+use expression::{Budget, json, markup};
+
+use super::{Body, Source};
+use crate::Failure;
+use crate::message::fault::Fault;
+use crate::message::{Format, formatter, soap};
+
+impl Body {
+    /// Converts it to `format`: between JSON and XML by Synapse's mapping, with or without an envelope.
+    ///
+    /// # Errors
+    /// It is not well-formed.
+    pub fn convert(&mut self, format: Format, budget: &Budget) -> Result<(), Failure> {
+        let namespace = soap::namespace(format);
+        let is_empty = self.is_empty() && (namespace.is_none() || self.header.is_none());
+        if format == self.format || matches!(self.source, Source::Streaming) || is_empty {
+            self.format = format;
+            return Ok(());
+        }
+        if let Some(namespace) = namespace {
+            let envelope = self.in_envelope(namespace, budget)?;
+            return self.replace(format, envelope, budget);
+        }
+        let is_plain = matches!(self.format, Format::Json | Format::Text);
+        if format == Format::Binary || format == Format::Text && is_plain {
+            if let Some(bytes) = self.plain_bytes(budget)? {
+                let bytes = match self.payload(budget) {
+                    Ok(Some(payload)) if formatter::is_wrapper(payload) => {
+                        formatter::write(payload, format, None, (self.mapping(), budget))?.0.into()
+                    }
+                    _ => bytes,
+                };
+                self.replace_shared(format, bytes, budget)?;
+            }
+            return Ok(());
+        }
+        let boundary = self.boundary.take();
+        let Some(payload) = self.payload(budget)? else {
+            // An envelope without a payload.
+            return self.replace(format, Vec::new(), budget);
+        };
+        let (bytes, boundary) =
+            formatter::write(payload, format, boundary.as_deref(), (self.mapping(), budget))?;
+        self.replace(format, bytes, budget)?;
+        self.set_boundary(boundary.as_deref());
+        Ok(())
+    }
+
+    /// The payload and the header in an envelope in `namespace`.
+    ///
+    /// # Errors
+    /// As [`Body::xml`].
+    pub(crate) fn in_envelope(&self, namespace: &str, budget: &Budget) -> Result<Vec<u8>, Failure> {
+        let payload = self.payload(budget)?;
+        soap::envelope(namespace, self.envelope(budget)?, budget, |writer, prefix| match payload {
+            Some(fault) if soap::is_fault(fault) && fault.namespace() != namespace => {
+                Fault::read(fault, namespace, budget)?.write(writer, (prefix, namespace))
+            }
+            Some(payload) => {
+                markup::charge_copy(payload, budget)?;
+                Ok(writer.tree(payload)?)
+            }
+            None => Ok(()),
+        })
+    }
+
+    /// The envelope, or the header of the one that it may become.
+    ///
+    /// # Errors
+    /// As [`Body::xml`].
+    pub(crate) fn envelope(&self, budget: &Budget) -> Result<Option<&xml::Document>, Failure> {
+        let document = if self.format.is_xml() { self.xml(budget)? } else { None };
+        let envelope = document.filter(|document| soap::part(document, "Body").is_some());
+        Ok(envelope.or(self.header.as_deref()))
+    }
+
+    /// The header of the envelope, to edit it; it is made if there is none. That of a body without an envelope is kept
+    /// for the one that it may become.
+    ///
+    /// # Errors
+    /// As [`Body::xml`].
+    pub(crate) fn edit_header(
+        &mut self,
+        budget: &Budget,
+    ) -> Result<Option<(&mut xml::Document, xml::NodeId)>, Failure> {
+        if soap::namespace(self.format).is_none() {
+            if self.header.is_none() {
+                self.header = Some(Arc::new(soap::empty_header()?));
+            }
+            let Some(header) = &mut self.header else { return Ok(None) };
+            if Arc::strong_count(header) > 1 {
+                budget.charge_memory(header.heap_bytes())?;
+            }
+            let header = Arc::make_mut(header);
+            // A copy has node ids of its own.
+            let root = header.element().map(xml::Node::id);
+            return Ok(root.map(|root| (header, root)));
+        }
+        let Some(document) = self.xml(budget)? else { return Ok(None) };
+        let Some(body) = soap::part(document, "Body") else { return Ok(None) };
+        let (prefix, namespace) = (body.prefix().to_owned(), body.namespace().to_owned());
+        let (body, present) = (body.id(), soap::part(document, "Header").map(xml::Node::id));
+        let Some(document) = self.edit_xml(budget)? else { return Ok(None) };
+        if let Some(header) = present {
+            return Ok(Some((document, header)));
+        }
+        let made = document.create_element(xml::QNameRef::new(&prefix, &namespace, "Header"))?;
+        document.insert_before(body, made)?;
+        Ok(Some((document, made)))
+    }
+
+    /// What Synapse calls the payload: the first element in the envelope's body, or the document element.
+    ///
+    /// # Errors
+    /// As [`Body::xml`].
+    pub fn payload(&self, budget: &Budget) -> Result<Option<xml::Node<'_>>, Failure> {
+        Ok(self.xml(budget)?.and_then(soap::payload))
+    }
+
+    /// Replaces the payload by XML in `bytes`. An envelope keeps its header; one that is the new payload replaces it.
+    ///
+    /// # Errors
+    /// The old body is malformed; `bytes` is not UTF-8; the budget.
+    pub fn replace_payload(&mut self, bytes: Vec<u8>, budget: &Budget) -> Result<(), Failure> {
+        let text = std::str::from_utf8(&bytes).map_err(|error| self.malformed(&error))?;
+        if soap::is_envelope(text) {
+            let format = Format::guess(&bytes);
+            return self.replace(format, bytes, budget);
+        }
+        let Some(namespace) = soap::namespace(self.format) else {
+            return self.replace(Format::Xml, bytes, budget);
+        };
+        let is_read = matches!(self.source, Source::Bytes(_) | Source::Written(_));
+        let old = self.xml(budget)?;
+        budget.charge_memory(bytes.len())?;
+        let around = old.filter(|_| is_read && xml::is_text(text));
+        let written = match around.and_then(|old| soap::around_payload(old, namespace)) {
+            Some((before, after)) => {
+                budget.charge_memory(before.len())?;
+                [before, soap::without_declaration(text), &after].concat().into_bytes()
+            }
+            None => soap::envelope(namespace, old, budget, |writer, _| {
+                Ok(writer.raw(soap::without_declaration(text))?)
+            })?,
+        };
+        self.replace(self.format, written, budget)
+    }
+
+    /// Replaces it by a JSON document.
+    pub fn replace_json(&mut self, document: json::Document<'static>, budget: &Budget) {
+        self.become_new(Format::Json, Source::Json, budget);
+        self.json = OnceCell::from(Box::new(document));
+    }
+}

@@ -1,0 +1,157 @@
+//! The views of a body: JSON and XML.
+
+use std::cell::OnceCell;
+
+use expression::mapping;
+use expression::{Budget, json};
+
+use super::{Before, Body, Source};
+use crate::Failure;
+use crate::message::{Format, form, formatter, multipart, soap};
+
+impl Body {
+    /// As JSON; XML and forms are converted. `None` if it is text or bytes, or empty.
+    ///
+    /// # Errors
+    /// It is not well-formed; the budget.
+    pub fn json(&self, budget: &Budget) -> Result<Option<&json::Document<'static>>, Failure> {
+        if let Some(document) = self.json.get() {
+            return Ok(Some(document));
+        }
+        let document = match self.format {
+            Format::Text | Format::Binary => return Ok(None),
+            Format::Json if !matches!(self.source, Source::Xml) => {
+                let Some(bytes) = self.content(budget)? else { return Ok(None) };
+                self.charge(budget, || {
+                    budget.charge_memory(bytes.len())?;
+                    let document = json::Document::parse_within(bytes, budget);
+                    Ok(document.map_err(|error| self.unreadable(error))?.into_owned())
+                })?
+            }
+            Format::Json
+            | Format::Xml
+            | Format::Soap11
+            | Format::Soap12
+            | Format::Form
+            | Format::Multipart => {
+                let Some(payload) = self.payload(budget)? else { return Ok(None) };
+                self.charge(budget, || self.json_of(payload, budget))?
+            }
+        };
+        Ok(Some(self.json.get_or_init(|| Box::new(document))))
+    }
+
+    /// The JSON of an XML payload. Of JSON that was edited as XML, what nobody touched is as it was.
+    pub(super) fn json_of(
+        &self,
+        payload: xml::Node<'_>,
+        budget: &Budget,
+    ) -> Result<json::Document<'static>, Failure> {
+        let rules = self.mapping();
+        let edited = mapping::to_json(payload, rules, budget)?;
+        let original = self.before.as_ref().and_then(|before| before.json.as_ref());
+        let Some(original) = original else { return Ok(edited) };
+        let tree = mapping::to_xml(original.root(), rules, budget)?;
+        let Some(root) = tree.element() else { return Ok(edited) };
+        let mapped = mapping::to_json(root, rules, budget)?;
+        Ok(mapping::restore(original.root(), mapped.root(), edited.root(), budget)?)
+    }
+
+    /// As XML; JSON, forms, text and bytes are converted. `None` if it is empty.
+    ///
+    /// # Errors
+    /// It is not well-formed, or XML does not allow a text; the budget.
+    pub fn xml(&self, budget: &Budget) -> Result<Option<&xml::Document>, Failure> {
+        if let Some(document) = self.xml.get() {
+            return Ok(Some(document));
+        }
+        if self.format == Format::Json {
+            let Some(document) = self.json(budget)? else { return Ok(None) };
+            let document = self
+                .charge(budget, || Ok(mapping::to_xml(document.root(), self.mapping(), budget)?))?;
+            return Ok(Some(self.xml.get_or_init(|| Box::new(document))));
+        }
+        let Some(bytes) = self.content(budget)? else { return Ok(None) };
+        let document = self.charge(budget, || match self.format {
+            Format::Form => form::to_xml(bytes, budget),
+            Format::Multipart => multipart::to_xml(bytes, self.boundary(), budget),
+            Format::Text => {
+                let text = std::str::from_utf8(bytes).map_err(|error| self.malformed(&error))?;
+                formatter::text_as_xml(text, budget)
+            }
+            Format::Binary => formatter::bytes_as_xml(bytes, budget),
+            Format::Json | Format::Xml | Format::Soap11 | Format::Soap12 => {
+                budget.charge_reading(bytes.len())?;
+                let document = xml::Document::parse(bytes);
+                let document = document.map_err(|error| self.malformed(&error))?;
+                budget.charge_memory(document.heap_bytes())?;
+                Ok(document)
+            }
+        })?;
+        Ok(Some(self.xml.get_or_init(|| Box::new(document))))
+    }
+
+    /// The same, of an envelope perhaps no more than comes before its body: what follows is then not parsed.
+    ///
+    /// # Errors
+    /// As [`Body::xml`].
+    pub fn xml_header(&self, budget: &Budget) -> Result<Option<&xml::Document>, Failure> {
+        if let Some(document) = self.xml.get().or_else(|| self.xml_header.get()) {
+            return Ok(Some(document));
+        }
+        let is_read = matches!(self.source, Source::Bytes(_) | Source::Written(_));
+        if soap::namespace(self.format).is_none() || !is_read {
+            return self.xml(budget);
+        }
+        let Some(bytes) = self.content(budget)? else { return Ok(None) };
+        let document = self.charge(budget, || {
+            let document = soap::up_to_body(bytes, budget)?;
+            document.iter().try_for_each(|of| budget.charge_memory(of.heap_bytes()))?;
+            Ok(document)
+        })?;
+        match document {
+            Some(document) => Ok(Some(self.xml_header.get_or_init(|| Box::new(document)))),
+            // Not an envelope, or malformed.
+            None => self.xml(budget),
+        }
+    }
+
+    /// The XML tree, to edit it: from now on it is what the body is written from. Who adds to it charges that.
+    ///
+    /// # Errors
+    /// As [`Body::xml`].
+    pub fn edit_xml(&mut self, budget: &Budget) -> Result<Option<&mut xml::Document>, Failure> {
+        if self.xml(budget)?.is_none() {
+            return Ok(None);
+        }
+        if !matches!(self.source, Source::Xml) {
+            self.before = self.before_edits(budget)?;
+        } else if let Some(before) = &mut self.before {
+            before.boundary = OnceCell::new();
+        }
+        self.source = Source::Xml;
+        (self.json, self.xml_header) = Default::default();
+        self.written = OnceCell::new();
+        Ok(self.xml.get_mut().map(|document| &mut **document))
+    }
+
+    fn before_edits(&mut self, budget: &Budget) -> Result<Option<Box<Before>>, Failure> {
+        let before = match self.format {
+            Format::Json => Before { json: self.json.take().map(|it| *it), ..Before::default() },
+            Format::Multipart => {
+                let (Some(boundary), Some(bytes)) = (self.boundary(), self.content(budget)?) else {
+                    return Ok(None);
+                };
+                let part_types = multipart::types(bytes, boundary, budget)?;
+                Before { part_types, ..Before::default() }
+            }
+            Format::Xml
+            | Format::Soap11
+            | Format::Soap12
+            | Format::Form
+            | Format::Text
+            | Format::Binary => return Ok(None),
+        };
+        Ok(Some(Box::new(before)))
+    }
+}

@@ -1,0 +1,138 @@
+//! The bytes of a body, as they came and as they are sent.
+
+use bytes::Bytes;
+use expression::{Budget, markup};
+
+use super::{Body, Coding, Source, exact, not_held};
+use crate::Failure;
+use crate::message::{Format, formatter, multipart, soap};
+
+impl Body {
+    /// The bytes to send; `None` if the host still streams them.
+    ///
+    /// # Errors
+    /// An edited tree that cannot be written.
+    pub fn bytes(&self, budget: &Budget) -> Result<Option<Bytes>, Failure> {
+        let write = match &self.source {
+            Source::Streaming => return Ok(None),
+            Source::Bytes(bytes) | Source::Written(bytes) => return Ok(Some(bytes.clone())),
+            Source::Json | Source::Xml => || self.write(budget),
+        };
+        if self.written.get().is_none() {
+            let bytes = self.charge(budget, write)?;
+            // The cell was empty.
+            let _ = self.written.set(exact(bytes));
+        }
+        Ok(self.written.get().cloned())
+    }
+
+    /// An edited view.
+    fn write(&self, budget: &Budget) -> Result<Vec<u8>, Failure> {
+        if let (Source::Json, Some(document)) = (&self.source, self.json.get()) {
+            budget.charge_memory(document.text().len())?;
+            return Ok(document.text().as_bytes().to_vec());
+        }
+        let Some(document) = self.xml.get() else { return Ok(Vec::new()) };
+        if self.format.is_xml() {
+            return Ok(markup::write(document.root(), budget)?);
+        }
+        match soap::payload(document) {
+            Some(payload) => match (&self.before, self.format) {
+                (Some(_), Format::Json) if formatter::wrapped_text(payload).is_none() => {
+                    Ok(self.json_of(payload, budget)?.text().as_bytes().to_vec())
+                }
+                (Some(before), Format::Multipart) => {
+                    let (old, types) = (self.boundary.as_deref(), &before.part_types);
+                    let (bytes, boundary) = multipart::write(payload, old, types, budget)?;
+                    // The cell is empty, since a tree is written once.
+                    let _ = before.boundary.set(boundary.into());
+                    Ok(bytes)
+                }
+                _ => {
+                    let (old, how) = (self.boundary.as_deref(), (self.mapping(), budget));
+                    Ok(formatter::write(payload, self.format, old, how)?.0)
+                }
+            },
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// As text, in UTF-8.
+    ///
+    /// # Errors
+    /// The host did not hold it, or it is not text.
+    pub fn text(&self, budget: &Budget) -> Result<std::borrow::Cow<'_, str>, Failure> {
+        let bytes = match &self.source {
+            Source::Streaming => return Err(not_held()),
+            Source::Bytes(bytes) => self.decoded(bytes, budget)?,
+            Source::Written(bytes) => bytes,
+            Source::Json | Source::Xml => {
+                self.bytes(budget)?;
+                self.written.get_or_init(Bytes::new)
+            }
+        };
+        let text = std::str::from_utf8(bytes).map_err(|error| self.malformed(&error))?;
+        Ok(text.into())
+    }
+
+    /// As [`Body::bytes`], without a content coding.
+    ///
+    /// # Errors
+    /// As [`Body::bytes`]; it cannot be decoded.
+    pub fn plain_bytes(&self, budget: &Budget) -> Result<Option<Bytes>, Failure> {
+        match &self.source {
+            Source::Bytes(bytes) => Ok(Some(self.plain(bytes, budget)?.clone())),
+            Source::Streaming | Source::Written(_) | Source::Json | Source::Xml => {
+                self.bytes(budget)
+            }
+        }
+    }
+
+    /// What the host read, without its coding.
+    fn plain<'b>(&'b self, bytes: &'b Bytes, budget: &Budget) -> Result<&'b Bytes, Failure> {
+        if self.coding == Coding::Identity || bytes.is_empty() {
+            return Ok(bytes);
+        }
+        if self.plain.get().is_none() {
+            let plain =
+                self.charge(budget, || self.coding.decode(bytes, self.decoded_max(), budget))?;
+            // The cell was empty.
+            let _ = self.plain.set(plain.into());
+        }
+        Ok(self.plain.get().unwrap_or(bytes))
+    }
+
+    /// The same, in UTF-8 if its content type says ISO-8859-1.
+    fn decoded<'b>(&'b self, bytes: &'b Bytes, budget: &Budget) -> Result<&'b Bytes, Failure> {
+        let bytes = self.plain(bytes, budget)?;
+        if !self.is_latin || bytes.is_ascii() {
+            return Ok(bytes);
+        }
+        if self.decoded.get().is_none() {
+            let text = self.charge(budget, || {
+                budget.charge_scanning(bytes.len())?;
+                budget.charge_memory(bytes.len().saturating_mul(2))?;
+                Ok(bytes.iter().copied().map(char::from).collect::<String>())
+            })?;
+            // The cell was empty.
+            let _ = self.decoded.set(text.into());
+        }
+        Ok(self.decoded.get().unwrap_or(bytes))
+    }
+
+    /// What the host read or a mediator wrote; `None` if that is nothing.
+    pub(super) fn content(&self, budget: &Budget) -> Result<Option<&[u8]>, Failure> {
+        match &self.source {
+            Source::Bytes(bytes) | Source::Written(bytes) => {
+                let is_new = matches!(self.source, Source::Written(_));
+                let bytes = if is_new { bytes } else { self.decoded(bytes, budget)? };
+                let is_plain = matches!(self.format, Format::Text | Format::Binary);
+                let is_empty = bytes.is_empty() || !is_plain && bytes.trim_ascii().is_empty();
+                Ok((!is_empty).then_some(bytes))
+            }
+            Source::Json | Source::Xml => Ok(None),
+            // A step read what it did not declare.
+            Source::Streaming => Err(not_held()),
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! What a run asks of its host, and the answers.
+
+use bytes::Bytes;
+
+use super::{AskId, Target};
+use crate::message::is_token;
+use crate::{Failure, Message, Properties, PropertyScope};
+
+/// What a run needs from outside.
+#[derive(Debug)]
+pub enum Ask {
+    /// Send the message: [`Answer::Response`] or [`Answer::Failed`].
+    Exchange(Box<Exchange>),
+    /// Read this body, within the host's limits: [`Answer::Body`] or [`Answer::Failed`].
+    Body(Source),
+    /// Wait as many milliseconds: [`Answer::Elapsed`]. One that is never answered lasts as long as the run.
+    Timer(u64),
+}
+
+/// A message that is sent.
+#[derive(Debug)]
+pub struct Exchange {
+    pub target: Target,
+    /// Its body is written in the format of its receiver. Its properties stay with the branch: [`Run::properties`].
+    pub message: Message,
+    /// Where its body comes from, if that still streams.
+    pub source: Source,
+    /// Whether the body of the response must be held, since a step reads it.
+    pub holds: bool,
+    /// Whether nobody needs the response (`OUT_ONLY`). The host answers nevertheless.
+    pub one_way: bool,
+}
+
+impl Exchange {
+    /// The method that the endpoint or a property of the branch names. Without one, the message keeps its own.
+    #[must_use]
+    pub fn named_method(&self, properties: Option<&Properties>) -> Option<String> {
+        let set = properties.and_then(|all| all.get(PropertyScope::Axis2, "HTTP_METHOD"));
+        let named = self.target.method.clone();
+        let named = named.or_else(|| Some(set?.text().into_owned()));
+        named.filter(|name| is_token(name))
+    }
+
+    /// The method that it is sent with.
+    pub(crate) fn method(&self, properties: Option<&Properties>) -> String {
+        let own = || self.message.head.property(PropertyScope::Axis2, "HTTP_METHOD");
+        let named = self.named_method(properties).or_else(|| Some(own()?.into_owned()));
+        let default = if self.message.body.is_empty() { "GET" } else { "POST" };
+        named.unwrap_or_else(|| default.to_owned())
+    }
+}
+
+/// A body that streams through the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Source {
+    /// The client's request.
+    Request,
+    /// The response to this exchange.
+    Response(AskId),
+}
+
+/// What the host returns for an [`Ask`].
+#[derive(Debug)]
+pub enum Answer {
+    /// Of an exchange: head and body; properties are ignored.
+    Response(Box<Message>),
+    /// Synapse's code, and the message that was not sent, if the host still has it: the error handler reads it.
+    Failed(Failure, Option<Box<Message>>),
+    Body(Bytes),
+    Elapsed,
+}

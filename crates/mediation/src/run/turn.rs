@@ -1,0 +1,344 @@
+//! The turns of branches: a step after another, until one waits or ends.
+
+use std::sync::Arc;
+
+use expression::BodyUse;
+
+use super::branch::{self, Branch, End, Wait};
+use super::exchange;
+use super::fork::Aggregate;
+use super::{Ask, AskId, Context, Event, Run, Scene, Turn, Waiter};
+use crate::message::{Direction, Environment, LogLevel};
+use crate::program::Program;
+use crate::{Failure, Message, Next, limits};
+
+impl Run {
+    pub(super) fn go(&mut self, environment: &dyn Environment, is_heavy: bool) -> Event {
+        let program = Arc::clone(&self.program);
+        let context = Context { program: &program, environment, is_heavy };
+        let event = loop {
+            if let Some(event) = self.events.pop_front() {
+                break event;
+            }
+            let Some(id) = self.ready.pop_front() else {
+                if !self.queues.is_empty() && self.start_queued() {
+                    continue;
+                }
+                if let Some(event) = self.idle(environment) {
+                    break event;
+                }
+                continue;
+            };
+            // A branch whose scatter is complete is not there any more.
+            let Some(branch) = self.branches.remove(&id) else { continue };
+            self.turn(branch, context);
+        };
+        self.charged = self.budget.steps_used();
+        event
+    }
+
+    /// What happens when no branch can go on.
+    pub(super) fn idle(&mut self, environment: &dyn Environment) -> Option<Event> {
+        let is_one_way = |branch: &Branch| matches!(branch.wait, Wait::OneWay { .. });
+        if self.branches.values().all(|branch| is_one_way(branch))
+            && !self.aggregates.values().any(Aggregate::is_open)
+        {
+            match self.failure.take() {
+                Some(failure) if self.has_responded => log_unhandled(environment, &failure),
+                Some(failure) => {
+                    self.has_responded = true;
+                    return Some(Event::Failed(failure));
+                }
+                None if !self.branches.is_empty() && self.accepts() => {
+                    return Some(Event::Accepted);
+                }
+                None => {}
+            }
+        }
+        if self.asks.values().any(|waiter| matches!(waiter, Waiter::Branch(_))) {
+            return Some(Event::Waiting);
+        }
+        // Nobody is left who could complete an aggregate.
+        let open = self.aggregates.iter().find(|(_, aggregate)| aggregate.is_open());
+        if let Some(key) = open.map(|(key, _)| key.clone()) {
+            self.complete(&key);
+            return None;
+        }
+        self.branches.clear();
+        self.asks.clear();
+        self.queues.clear();
+        Some(Event::Done)
+    }
+
+    /// Runs a branch until it waits or ends.
+    pub(super) fn turn(&mut self, mut branch: Box<Branch>, context: Context<'_>) {
+        let mut turn = match branch.answer.take() {
+            Some((ask, answer)) => self.take_answer(branch, ask, answer, context),
+            None => Turn::Go(branch),
+        };
+        loop {
+            turn = match turn {
+                Turn::Go(branch) => self.step(branch, context),
+                Turn::Gone => return,
+                Turn::Failed(branch, failure) => self.fail(branch, failure, context),
+            };
+        }
+    }
+
+    pub(super) fn step(&mut self, mut branch: Box<Branch>, context: Context<'_>) -> Turn {
+        if let Some((at, parts)) = branch.joined.take() {
+            let joined = parts.iter().flatten().map(|part| part.body.size_to_read());
+            let bytes = joined.fold(branch.message.body.size_to_read(), usize::saturating_add);
+            let step = at.step(context.program);
+            let cost = step.map_or(0, |step| step.mediator.join_ns_per_byte());
+            if !context.is_heavy && self.is_heavy(bytes, cost) {
+                branch.joined = Some((at, parts));
+                return self.ask_heavy(branch);
+            }
+            return self.mediate(branch, at, Some(parts), context);
+        }
+        let Some(at) = branch.place(context.program) else { return self.ended(branch, context) };
+        let Some(step) = at.step(context.program) else { return Turn::Go(branch) };
+        let is_streaming = branch.message.body.state() == BodyUse::Untouched;
+        let is_read = || step.mediator.body_use() != BodyUse::Untouched || branch.reads_late();
+        if is_streaming && is_read() {
+            return self.ask_body(branch);
+        }
+        let bytes = branch.message.body.size_to_read();
+        let is_long = step.mediator.is_long() || self.is_heavy(bytes, step.mediator.ns_per_byte());
+        if !context.is_heavy && is_long {
+            return self.ask_heavy(branch);
+        }
+        branch.advance();
+        self.mediate(branch, at, None, context)
+    }
+
+    /// The step is repeated where it may take its time.
+    pub(super) fn ask_heavy(&mut self, branch: Box<Branch>) -> Turn {
+        self.ready.push_front(branch.id);
+        self.branches.insert(branch.id, branch);
+        self.events.push_back(Event::Heavy);
+        Turn::Gone
+    }
+
+    pub(super) fn is_heavy(&self, bytes: usize, ns_per_byte: u64) -> bool {
+        if self.budget.steps_used().saturating_sub(self.charged) > limits::HEAVY_STEPS {
+            return true;
+        }
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        ns_per_byte > 0 && bytes.saturating_mul(ns_per_byte) > limits::HEAVY_NS
+    }
+
+    /// Runs the step, or its [`crate::Mediator::join`].
+    pub(super) fn mediate(
+        &mut self,
+        mut branch: Box<Branch>,
+        at: branch::At,
+        parts: Option<Vec<Option<Message>>>,
+        context: Context<'_>,
+    ) -> Turn {
+        let Some(step) = at.step(context.program) else { return Turn::Go(branch) };
+        let Branch { message, stack, .. } = &mut *branch;
+        let scene = Scene {
+            program: context.program,
+            environment: context.environment,
+            budget: &self.budget,
+            parameters: branch::parameters(stack),
+        };
+        let before = message.body.state();
+        let can_repeat = !context.is_heavy && parts.is_none() && step.mediator.can_repeat();
+        let most = if can_repeat { limits::HEAVY_STEPS } else { u64::MAX };
+        let withheld = self.budget.withhold_steps(most);
+        let charged = self.budget.charge_steps(limits::MEDIATOR_STEPS).map_err(Failure::from);
+        let next = charged.and_then(|()| match parts {
+            Some(parts) => step.mediator.join(&scene, message, parts),
+            None => step.mediator.mediate(&scene, message),
+        });
+        let is_long = withheld > 0 && self.budget.steps_left() == 0;
+        self.budget.release_steps(withheld);
+        if is_long && next.is_err() {
+            branch.rewind();
+            return self.ask_heavy(branch);
+        }
+        message.rewritten_since(before);
+        let turn = match next {
+            Ok(mut next) => {
+                next.parts(|part| part.rewritten_since(before));
+                context.environment.mediated(step, &branch.message);
+                self.follow(branch, at, next, context)
+            }
+            Err(failure) => Turn::Failed(branch, failure),
+        };
+        match turn {
+            Turn::Failed(branch, mut failure) => {
+                failure.place.get_or_insert_with(|| step.to_string());
+                Turn::Failed(branch, failure)
+            }
+            turn @ (Turn::Go(_) | Turn::Gone) => turn,
+        }
+    }
+
+    pub(super) fn follow(
+        &mut self,
+        mut branch: Box<Branch>,
+        at: branch::At,
+        next: Next,
+        context: Context<'_>,
+    ) -> Turn {
+        let entered = match next {
+            Next::Continue => Ok(()),
+            Next::Enter(sequence) => branch.enter(context.program, sequence, None),
+            Next::Call(call) => {
+                let called = Some((call.parameters.into(), call.on_error));
+                branch.enter(context.program, call.sequence, called)
+            }
+            Next::Send { to, receive } => return self.send(branch, to, receive, context),
+            Next::Exchange { to, part } => {
+                return self.exchange(branch, (Some(at), to), part, context);
+            }
+            Next::Fork(fork) => return self.fork(branch, fork, context),
+            Next::Scatter(scatter) => return self.scatter(branch, at, scatter, context),
+            Next::Collect(collect) => return self.collect(branch, at, collect),
+            Next::Respond => return self.respond(branch, context),
+            Next::Loopback => return self.loopback(branch, context),
+            Next::Drop => {
+                self.leave(&branch);
+                return Turn::Gone;
+            }
+        };
+        match entered {
+            Ok(()) => Turn::Go(branch),
+            Err(failure) => Turn::Failed(branch, failure),
+        }
+    }
+
+    pub(super) fn fail(
+        &mut self,
+        mut branch: Box<Branch>,
+        failure: Failure,
+        context: Context<'_>,
+    ) -> Turn {
+        match branch.handle(context.program, failure, &self.budget) {
+            Ok(()) => Turn::Go(branch),
+            Err(failure) => {
+                if let Some((gather, _)) = branch.owner {
+                    self.gather_failed(gather, failure);
+                } else if self.failure.is_some() || self.has_responded {
+                    log_unhandled(context.environment, &failure);
+                } else {
+                    self.failure = Some(failure);
+                }
+                Turn::Gone
+            }
+        }
+    }
+
+    /// The branch is at the end of its sequences.
+    pub(super) fn ended(&mut self, mut branch: Box<Branch>, context: Context<'_>) -> Turn {
+        if let Some((gather, part)) = branch.owner.filter(|_| !matches!(branch.end, End::Send(_))) {
+            self.part_ended(gather, part, Some(branch.message));
+            return Turn::Gone;
+        }
+        if branch.is_sent {
+            return Turn::Gone;
+        }
+        let is_response = branch.message.direction == Direction::Response;
+        match (branch.end, self.flow.endpoint) {
+            (End::Request, _) if is_response => self.respond(branch, context),
+            (End::Response, _) => self.respond(branch, context),
+            (End::Request, Some(endpoint)) => {
+                self.send(branch, crate::To::Endpoint(endpoint), None, context)
+            }
+            (End::Send(to), _) => {
+                if branch.owner.is_some() {
+                    // The response is what the part becomes.
+                    branch.end = End::Nothing;
+                    return self.exchange(branch, (None, to), None, context);
+                }
+                self.send(branch, to, None, context)
+            }
+            (End::Request, None) | (End::Nothing, _) => Turn::Gone,
+        }
+    }
+
+    /// Whether the client gets its empty response now.
+    pub(super) fn accepts(&mut self) -> bool {
+        let accepts = !self.has_responded;
+        self.has_responded = true;
+        self.is_accepted |= accepts;
+        accepts
+    }
+
+    pub(super) fn respond(&mut self, mut branch: Box<Branch>, context: Context<'_>) -> Turn {
+        if self.has_responded {
+            if !self.is_accepted {
+                let line = "a second response to the client is dropped";
+                context.environment.log(LogLevel::Warn, line);
+            }
+            self.leave(&branch);
+            return Turn::Gone;
+        }
+        if branch.message.needs_length() {
+            branch.rewind();
+            return self.ask_body(branch);
+        }
+        if let Err(failure) = exchange::finish(&mut branch.message, &self.budget) {
+            branch.is_sent = true;
+            return Turn::Failed(branch, failure);
+        }
+        self.has_responded = true;
+        self.leave(&branch);
+        self.events.push_back(Event::Respond(Box::new(branch.message), branch.source));
+        Turn::Gone
+    }
+
+    pub(super) fn loopback(&mut self, mut branch: Box<Branch>, context: Context<'_>) -> Turn {
+        if branch.end == End::Response {
+            let message = "a `loopback` in the sequence for responses would never end";
+            return Turn::Failed(branch, Failure::new(crate::Code::MEDIATION, message));
+        }
+        self.leave(&branch);
+        branch.message.direction = Direction::Response;
+        self.turn_round(&mut branch, context.program);
+        Turn::Go(branch)
+    }
+
+    /// Continues as a response, with the sequence for responses.
+    pub(super) fn turn_round(&self, branch: &mut Branch, program: &Program) {
+        branch.restart(program, self.flow.response);
+        branch.handlers = self.flow.fault.into_iter().collect();
+        (branch.end, branch.is_sent, branch.owner) = (End::Response, false, None);
+    }
+
+    /// The branch does not come back to whoever waits for it.
+    pub(super) fn leave(&mut self, branch: &Branch) {
+        if let Some((gather, part)) = branch.owner {
+            self.part_ended(gather, part, None);
+        }
+    }
+
+    pub(super) fn new_id(&mut self) -> u32 {
+        // As many as there are steps to charge: it does not overflow before the budget ends.
+        self.last_id = self.last_id.saturating_add(1);
+        self.last_id
+    }
+
+    pub(super) fn new_ask(&mut self, waiter: Waiter, ask: Ask) -> AskId {
+        let id = AskId(self.new_id());
+        self.asks.insert(id, waiter);
+        self.events.push_back(Event::Ask(id, ask));
+        id
+    }
+
+    pub(super) fn ask_body(&mut self, mut branch: Box<Branch>) -> Turn {
+        branch.wait = Wait::Body;
+        self.new_ask(Waiter::Branch(branch.id), Ask::Body(branch.source));
+        self.branches.insert(branch.id, branch);
+        Turn::Gone
+    }
+}
+
+pub(super) fn log_unhandled(environment: &dyn Environment, failure: &Failure) {
+    let place = failure.place.as_deref().map(|place| format!("{place}: ")).unwrap_or_default();
+    environment.log(LogLevel::Warn, &format!("no error handler for: {place}{failure}"));
+}
