@@ -162,7 +162,7 @@ fn idle_connections_make_room_when_descriptors_run_out() {
         let Poll::Ready(failed) = lease.poll(&mut Context::from_waker(Waker::noop())) else {
             panic!("it fails at once");
         };
-        let failed = failed.err().expect("there is no descriptor");
+        let failed = failed.expect_err("there is no descriptor");
         assert!(failed.endpoint_blameless && failed.fault.blame() == Blame::Gateway);
         silence.lack_descriptors()
     };
