@@ -28,6 +28,28 @@ fn a_proxy_passes_a_message_on_as_it_is() {
 }
 
 #[test]
+fn a_proxy_has_the_addresses_of_its_ports() {
+    let respond = |text: &str| {
+        format!(
+            "<target><inSequence><payloadFactory media-type=\"text\"><format>{text} $1</format><args><arg \
+             expression=\"$axis2:REST_URL_POSTFIX\"/></args></payloadFactory><respond/></inSequence></target>"
+        )
+    };
+    let artefacts = format!(
+        "<proxy name=\"a\">{}</proxy><proxy name=\"a.b\">{}</proxy><api name=\"x\" context=\"/\"><resource><inSequence>\
+         <respond/></inSequence></resource></api>",
+        respond("a"),
+        respond("a.b")
+    );
+    let gateway = Gateway::mediating(&artefacts).start();
+    let get = |path: &str| gateway.fetch(&format!("GET /services/{path}"), "").text();
+    assert_eq!(get("a.aHttpSoap11Endpoint/buy?q=1"), "a /buy?q=1");
+    assert_eq!(get("a.aHttpsSoap12Endpoint"), "a ");
+    assert_eq!(get("a.b"), "a.b ", "the proxy of that name");
+    assert_eq!(get("b.aHttpSoap11Endpoint"), "", "the API");
+}
+
+#[test]
 fn a_message_is_routed_by_a_header_and_by_its_body() {
     let (first, second) = (Upstream::fixed("first"), Upstream::fixed("second"));
     let to = |upstream: &Upstream| {

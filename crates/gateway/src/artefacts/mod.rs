@@ -53,10 +53,10 @@ pub(crate) enum Service {
 }
 
 /// What a request is for.
-pub(crate) struct Target<'r> {
-    pub(crate) routes: &'r Arc<ApiRoutes>,
+pub(crate) struct Target<'s, 'p> {
+    pub(crate) routes: &'s Arc<ApiRoutes>,
     pub(crate) service: Service,
-    pub(crate) remainder: &'r [u8],
+    pub(crate) remainder: &'p [u8],
     /// Not on another transport alone.
     pub(crate) is_served: bool,
 }
@@ -207,7 +207,7 @@ impl Integration {
     ///
     /// # Errors
     /// No service has the path; the budget of `dispatch.filter.pattern`.
-    pub(crate) fn find<'r>(&'r self, request: &'r Request) -> Result<Target<'r>, Box<Fault>> {
+    pub(crate) fn find<'r>(&'r self, request: &'r Request) -> Result<Target<'r, 'r>, Box<Fault>> {
         let Serves::Inbound(port) = request.peer.serves else {
             return self.bound(request, |bindings| bindings.default);
         };
@@ -249,7 +249,7 @@ impl Integration {
         &'r self,
         request: &'r Request,
         is_right: impl Fn(&Bindings) -> bool,
-    ) -> Result<Target<'r>, Box<Fault>> {
+    ) -> Result<Target<'r, 'r>, Box<Fault>> {
         let found = self.at_path(request)?.ok_or(Fault::Denied(Denial::NoApi))?;
         let is_bound = match found.service {
             Service::Proxy(number) => {
@@ -266,12 +266,28 @@ impl Integration {
         self.elsewhere(request, |of| matches!(of, Service::Main(_)))
     }
 
-    /// The service with the longest base path, whatever it is bound to.
-    fn at_path<'r>(&'r self, request: &'r Request) -> Result<Option<Target<'r>>, Box<Fault>> {
-        let (head, bytes) = (&request.head, request.bytes.as_slice());
-        let path = head.path(bytes);
+    /// The service with the longest base path, whatever it is bound to. A proxy has the paths of its ports, too.
+    fn at_path<'r>(&'r self, request: &'r Request) -> Result<Option<Target<'r, 'r>>, Box<Fault>> {
+        let path = request.head.path(&request.bytes);
+        let is_proxy = |target: &Target<'_, '_>| matches!(target.service, Service::Proxy(_));
+        let found = self.below(path, request)?;
+        if !found.as_ref().is_some_and(is_proxy)
+            && let Some((path, remainder)) = port_of_proxy(path)
+            && let Some(proxy) = self.below(&path, request)?.filter(is_proxy)
+        {
+            return Ok(Some(Target { remainder, ..proxy }));
+        }
+        Ok(found)
+    }
+
+    fn below<'s, 'p>(
+        &'s self,
+        path: &'p [u8],
+        request: &Request,
+    ) -> Result<Option<Target<'s, 'p>>, Box<Fault>> {
+        let host = request.head.host(&request.bytes);
         // Services have no operations: what is found is their base path.
-        let found = self.routes.find(head.host(bytes), head.method(), path, request.secure);
+        let found = self.routes.find(host, request.head.method(), path, request.secure);
         let Err(NotFound { denial, api, remainder, .. }) = found else {
             return Err(Fault::Denied(Denial::NoResource).into());
         };
@@ -287,7 +303,7 @@ impl Integration {
         &'r self,
         request: &'r Request,
         is_it: impl Fn(Service) -> bool,
-    ) -> Result<Target<'r>, Box<Fault>> {
+    ) -> Result<Target<'r, 'r>, Box<Fault>> {
         let mut all = self.routes.apis();
         let found = all.find_map(|routes| {
             let service = self.services.get(routes.slot as usize).copied().flatten()?;
@@ -318,6 +334,16 @@ impl Integration {
     pub(crate) fn differs(&self, other: &Self) -> bool {
         !Arc::ptr_eq(&self.program, &other.program)
     }
+}
+
+/// The path of the proxy of `/services/NAME.PORT`, and the rest of the path: the addresses in Micro Integrator's WSDLs.
+fn port_of_proxy(path: &[u8]) -> Option<(Vec<u8>, &[u8])> {
+    const SERVICES: &[u8] = b"/services/";
+    let below = path.strip_prefix(SERVICES)?;
+    let end = below.iter().position(|byte| *byte == b'/').unwrap_or(below.len());
+    let (segment, remainder) = below.split_at_checked(end)?;
+    let name = segment.split(|byte| *byte == b'.').next().filter(|name| name.len() < end)?;
+    Some(([SERVICES, name].concat(), remainder))
 }
 
 /// What is served whole or not at all: an archive, or a file.

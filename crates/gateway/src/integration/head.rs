@@ -68,7 +68,10 @@ impl MediatedHead for RequestCopy {
             | (PropertyScope::Synapse, "REST_FULL_REQUEST_PATH" | "To") => {
                 Some(text(self.head.target(&self.bytes)))
             }
-            (PropertyScope::Axis2, "REMOTE_ADDR") => Some(self.remote_address?.to_string().into()),
+            // Names of clients are not looked up.
+            (PropertyScope::Axis2, "REMOTE_ADDR" | "REMOTE_HOST") => {
+                Some(self.remote_address?.to_string().into())
+            }
             (PropertyScope::Synapse, name) => {
                 self.parameter(ParameterKind::Query, name.strip_prefix("query.param.")?)
             }
