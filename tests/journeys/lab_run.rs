@@ -335,8 +335,8 @@ fn a_program_that_is_not_installed_is_not_served() {
     let expect = "absent: program `no-such-gateway` is not in PATH";
     assert_eq!(found.reason.as_deref(), Some(expect));
     // That of a shipped target has a command that installs it.
-    files.write("targets/envoy.toml", &target.replace("'absent'", "'envoy'"));
-    files.write("suite.toml", &suite("'envoy'", "'forward'", "300ms", ""));
+    files.write("envoy.toml", &target.replace("'absent'", "'envoy'"));
+    files.write("suite.toml", &suite("'envoy.toml'", "'forward'", "300ms", ""));
     let (code, text) = run_into(&files, "envoy", &[]);
     assert!(code == Some(0) && text.contains("; `make bench-peers` installs it, into "), "{text}");
 }

@@ -22,13 +22,13 @@ use crate::warning::{Figures, Warning};
 
 const STYLE: &str = "\
 :root{color-scheme:light dark;--bg:#fff;--fg:#222;--soft:#666;--line:#ddd;--card:#fafafa;--warning:#8a3a00}\
-*{box-sizing:border-box}body{margin:0;font:16px/1.5 system-ui,sans-serif;background:var(--bg);\
+*{box-sizing:border-box}body{margin:0;overflow-wrap:anywhere;font:16px/1.5 system-ui,sans-serif;background:var(--bg);\
 color:var(--fg)}main,header,footer{max-width:110rem;margin:0 auto;padding:0 1rem}\
 h1{font-size:1.5rem;margin:1rem 0 .3rem}h2{font-size:1.2rem;margin:2rem 0 .5rem}\
 .soft{color:var(--soft)}.charts{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,27rem),1fr));\
 gap:1rem}figure{margin:0;padding:.5rem;border:1px solid var(--line);border-radius:.4rem;min-width:0}\
 figure svg{width:100%;height:auto;display:block}figcaption{font-size:.85rem;color:var(--soft)}\
-.wide{overflow-x:auto}table{border-collapse:collapse;font-size:.85rem;font-variant-numeric:tabular-nums}\
+.wide{overflow-x:auto}table{border-collapse:collapse;overflow-wrap:normal;font-size:.85rem;font-variant-numeric:tabular-nums}\
 th,td{border-bottom:1px solid var(--line);padding:.2rem .6rem;text-align:right;vertical-align:top}\
 th:first-child,td:first-child,.text{text-align:left}th[scope=row]{min-width:9rem;font-weight:normal}thead th{position:sticky;top:0;background:var(--bg)}\
 .warning{color:var(--warning)}ul.warning{list-style:none;padding:0}a{color:inherit}summary{cursor:pointer;padding:.3rem 0}\

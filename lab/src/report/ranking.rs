@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::view::{CaseView, median, size, trimmed};
 use crate::compare::{Confidence, Samples, ran_interleaved, ratio, significant};
+use crate::result::State;
 use crate::warning::Figures;
 
 /// Targets in the order of one metric.
@@ -307,7 +308,13 @@ pub(super) fn verdict(views: &[CaseView]) -> Option<String> {
 /// The best figures of the only target, with their case.
 fn single(views: &[CaseView], rankings: &[Ranking]) -> String {
     let Some(place) = rankings.iter().find_map(|ranking| ranking.places.first()) else {
-        return "No figure is usable; see the warnings.".to_owned();
+        let is_measured = views.iter().any(|view| view.result().state == State::Measured);
+        let text = if is_measured {
+            "No figure is usable; see the warnings."
+        } else {
+            "Nothing was measured."
+        };
+        return text.to_owned();
     };
     let rate = |view: &&CaseView| view.exact("throughput_per_s").unwrap_or(0.0);
     let fastest = views.iter().max_by(|one, other| rate(one).total_cmp(&rate(other)));
@@ -467,6 +474,8 @@ pub(super) mod tests {
         let rankings = rankings(&[a.clone(), b.clone()]);
         assert_eq!((rankings[0].places.len(), rankings[0].usable), (1, (1, 2)));
         assert!(headline(&[a, b.clone()]).starts_with("a: 1000 requests/s"));
-        assert_eq!(headline(&[b]), "No figure is usable; see the warnings.");
+        assert_eq!(headline(&[b.clone()]), "No figure is usable; see the warnings.");
+        b.found.result.state = State::Failed;
+        assert_eq!(headline(&[b]), "Nothing was measured.");
     }
 }

@@ -443,7 +443,7 @@ mod tests {
         one.found.result.changes =
             Some(Changes { live: 9, lost: 1, p50_ms: 8.04, p99_ms: 20.0, max_ms: 30.0 });
         one.warnings = vec![crate::validity::recorded("errors", "failed")];
-        let text = table(&[one], &References::default());
+        let text = table(&[one], &to(&[]));
         assert!(
             text.contains(
                 "| ours | 15* | 1000* | 1.25* | 3* | 17.5* | 8.6* | 9* | 1* | 8* | 20* |"

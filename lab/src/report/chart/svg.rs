@@ -46,10 +46,12 @@ pub(in crate::report) fn page_style() -> String {
 }
 
 const WIDTH: f64 = 480.0;
-const LEFT: f64 = 58.0;
+const LEFT: f64 = 66.0;
 const RIGHT: f64 = 468.0;
 const TOP: f64 = 50.0;
 const BOTTOM: f64 = 250.0;
+/// Of the labels of categories, below the lowest label of the value axis.
+const CATEGORY: f64 = 19.0;
 /// Below the plot: category labels, and the name of the axis.
 const LEGEND: f64 = 302.0;
 const LEGEND_LINE: f64 = 17.0;
@@ -58,6 +60,8 @@ const TEXT_CHARS: usize = 62;
 /// Maximum length of a line of a title, in characters.
 const TITLE_CHARS: usize = 54;
 const TITLE_LINE: f64 = 16.0;
+/// Width of a digit of the labels.
+const DIGIT: f64 = 7.7;
 /// Average width of a character of the labels.
 const CHARACTER: f64 = 6.8;
 /// Of a chart of rows: the bar with its gap, and the category's name.
@@ -256,7 +260,7 @@ fn draw_heat(out: &mut String, heat: &Heat) -> fmt::Result {
     }
     for (place, name) in thinned(&heat.columns, 8) {
         let x = LEFT + width * (place as f64 + 0.5);
-        text(out, (x, BOTTOM + 16.0), "middle", "", name)?;
+        category_name(out, x, name)?;
     }
     let legend = format!("darkest cell: {most} requests; logarithmic shades");
     text(out, (8.0, LEGEND), "start", "", &legend)
@@ -296,9 +300,15 @@ fn category_axis(out: &mut String, categories: &[String]) -> fmt::Result {
     let most = ((RIGHT - LEFT) / width) as usize;
     for (place, name) in thinned(categories, most.clamp(1, 8)) {
         let short: String = name.chars().take(18).collect();
-        text(out, (x_of(place, categories), BOTTOM + 16.0), "middle", "", &short)?;
+        category_name(out, x_of(place, categories), &short)?;
     }
     Ok(())
+}
+
+/// Below its mark, or as far to the left as the picture ends.
+fn category_name(out: &mut String, x: f64, name: &str) -> fmt::Result {
+    let half = DIGIT * name.chars().count() as f64 / 2.0;
+    text(out, (x.min(WIDTH - half), BOTTOM + CATEGORY), "middle", "", name)
 }
 
 /// At most `most` of the names, evenly spaced, with their indices.
