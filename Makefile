@@ -27,6 +27,7 @@ BROWSER ?= yes
 POSTGRES ?= yes
 MARIADB ?= yes
 REDIS ?= yes
+LDAP ?= yes
 # With npm, Python, Go and their registries: OAUTH_CLIENTS=yes.
 OAUTH_CLIENTS ?= no
 PACKAGES ?= yes
@@ -85,6 +86,7 @@ test: test-needs ## all checks and tests, with fixed random seeds; CI runs this
 	  "PostgreSQL" "$(call unless-no,POSTGRES,cargo test --workspace --test identity -- --ignored postgresql)" \
 	  "MariaDB" "$(call unless-no,MARIADB,cargo test --workspace --test identity -- --ignored mariadb)" \
 	  "Redis" "$(call unless-no,REDIS,cargo test --workspace --test journeys -- --ignored redis)" \
+	  "LDAP" "$(call unless-no,LDAP,cargo test --workspace --test identity -- --ignored ldap)" \
 	  "OAuth clients" "$(call unless-no,OAUTH_CLIENTS,cargo test --workspace --test identity -- --ignored oauth_clients)" \
 	  "results in JMeter" "$(call unless-no,JMETER,cargo test --workspace --test jmeter -- --ignored)" \
 	  "packages" "$(call unless-no,PACKAGES,make --no-print-directory packages-check)"
@@ -179,6 +181,11 @@ ifneq ($(MARIADB),no)
 endif
 ifneq ($(REDIS),no)
 	@$(call need,redis-server,apt-get install redis-server (or: make test REDIS=no))
+endif
+ifneq ($(LDAP),no)
+	@$(call need,ldapmodify,apt-get install ldap-utils (or: make test LDAP=no))
+	@[ -x /usr/sbin/slapd ] || { echo >&2 "missing: slapd. On Debian: apt-get install slapd (or: make test LDAP=no)"; \
+	exit 1; }
 endif
 ifneq ($(INSTRUCTIONS),no)
 	@$(call need,valgrind,apt-get install valgrind (or: make test INSTRUCTIONS=no))

@@ -45,7 +45,7 @@ fn the_scope_openid_brings_an_id_token_and_the_claims_of_the_user() {
     for (claim, expect) in [("iss", ISS), ("sub", "admin"), ("aud", &id), ("azp", &id)] {
         assert_eq!(id_token[claim], expect, "{claim}");
     }
-    assert_eq!(id_token["auth_time"], id_token["iat"]);
+    assert!(id_token["auth_time"].as_u64() <= id_token["iat"].as_u64());
     assert_eq!(id_token.get("scope"), None);
     // Source: OpenID Connect Core 1.0 section 3.1.3.6, for RS256.
     let bearer = format!("Authorization: Bearer {}\r\n", text(&issued, "access_token"));

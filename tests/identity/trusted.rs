@@ -137,6 +137,6 @@ fn a_user_who_could_be_one_of_a_trusted_issuer_prevents_the_start() {
 /// As a version did that accepted such names.
 fn insert(user: &str) -> String {
     format!(
-        "INSERT INTO users SELECT '{user}', password, admin, created_s FROM users WHERE name = 'admin'"
+        "INSERT INTO users (name, password, admin, created_s) SELECT '{user}', password, admin, created_s FROM users WHERE name = 'admin'"
     )
 }

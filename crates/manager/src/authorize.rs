@@ -10,7 +10,7 @@ use crate::peer::Peer;
 use crate::reply::{Refusal, Reply};
 use crate::sign_in::Page;
 use crate::token::{granted, has};
-use crate::{limits, reply, secrets};
+use crate::{limits, reply, secrets, sign_in};
 
 /// The parameters that the page sends back.
 const CARRIED: &[&str] = &[
@@ -60,11 +60,9 @@ pub(crate) async fn decide(manager: &Manager, form: &Form, peer: &Peer) -> Resul
     if form.get("decision") != Some("allow") {
         return Ok(asked.redirected(manager, &[("error", "access_denied")]));
     }
-    let user = form.get("username").unwrap_or_default();
-    let password = form.get("password").unwrap_or_default();
-    let Some(user) = manager.signed_in(user, password, peer).await? else {
-        let message = "Unknown user or wrong password.";
-        return Ok(page(form, &asked, &wanted, StatusCode::FORBIDDEN, message));
+    let user = match sign_in::signed_in(manager, form, peer).await? {
+        Ok(user) => user,
+        Err((status, message)) => return Ok(page(form, &asked, &wanted, status, message)),
     };
     let code = secrets::secret(manager.entropy());
     manager.admit_rows(&asked.client.id, 1)?;

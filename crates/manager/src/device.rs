@@ -14,7 +14,7 @@ use crate::peer::Peer;
 use crate::reply::{Refusal, Reply};
 use crate::sign_in::Page;
 use crate::token::{Grant, Requester, granted, has, issue};
-use crate::{limits, reply, secrets};
+use crate::{limits, reply, secrets, sign_in};
 
 pub(crate) const GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
 
@@ -79,13 +79,13 @@ pub(crate) async fn decide(manager: &Manager, form: &Form, peer: &Peer) -> Resul
         return Ok(code_page(StatusCode::BAD_REQUEST, "The code is not valid."));
     };
     let user = if form.get("decision") == Some("allow") {
-        let name = form.get("username").unwrap_or_default();
-        let password = form.get("password").unwrap_or_default();
-        let Some(user) = manager.signed_in(name, password, peer).await? else {
-            let message = "Unknown user or wrong password.";
-            return Ok(decision_page(&device, &client, StatusCode::FORBIDDEN, name, message));
-        };
-        Some(user.name)
+        match sign_in::signed_in(manager, form, peer).await? {
+            Ok(user) => Some(user.name),
+            Err((status, message)) => {
+                let name = form.get("username").unwrap_or_default();
+                return Ok(decision_page(&device, &client, status, name, message));
+            }
+        }
     } else {
         None
     };
@@ -141,7 +141,9 @@ pub(crate) async fn poll(
             Err(Refusal::Other("authorization_pending", "the user has not decided yet"))
         }
         Decision::Allowed => {
-            let mut grant = Grant::new(client, Some(&device.subject), device.scope.clone());
+            let subject = Some(device.subject.as_str());
+            let mut grant = Grant::new(client, subject, device.scope.clone());
+            grant.claims = manager.claims_of(&device.subject).await?;
             grant.family = Some(&device.family);
             grant.with_refresh = has(&client.grants, "refresh_token");
             grant.sign_in = Some(SignIn { nonce: "", time_s: device.decided_s });

@@ -45,6 +45,7 @@ pub(crate) async fn exchange(
     let name = if inspect::is_jwt(token) { claims["jti"].as_str() } else { Some(token) };
     let subject = manager.store.token(&secrets::hash(name.unwrap_or_default())).await?;
     let mut grant = Grant::new(client, Some(user), String::new());
+    grant.claims = manager.claims_of(user).await?;
     grant.scope = narrowed(form.get("scope"), claims["scope"].as_str().unwrap_or(""), client)?;
     grant.family = subject.as_ref().map(|token| token.family.as_str());
     let left_s = claims["exp"].as_u64().unwrap_or(0).saturating_sub(manager.now_s());

@@ -2,15 +2,16 @@
 
 use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
-use store::TokenKind;
+use store::{TokenKind, User};
 
 use crate::form::Form;
 use crate::keys::ACCESS_TOKEN;
 use crate::manager::Manager;
+use crate::outside::ROLES;
 use crate::peer::Peer;
 use crate::reply::{Refusal, Reply};
 use crate::token::authorised;
-use crate::{reply, secrets};
+use crate::{outside, reply, secrets};
 
 const MISSING: &str = "`token` is missing";
 
@@ -39,9 +40,11 @@ pub(crate) async fn active(manager: &Manager, token: &str) -> Result<Option<Valu
         let user = manager.store.user(subject).await?;
         // Neither removed, nor another user who got the name of a removed one later.
         let issued_s = claims["iat"].as_u64();
-        let Some(user) = user.filter(|user| Some(user.created_s) <= issued_s) else {
-            return Ok(None);
-        };
+        let is_valid = |user: &User| Some(user.created_s) <= issued_s && manager.has_source(user);
+        let Some(user) = user.filter(is_valid) else { return Ok(None) };
+        if let Some(roles) = outside::claims(&user).remove(ROLES) {
+            claims[ROLES] = roles;
+        }
         claims["username"] = Value::String(user.name);
     }
     claims["active"] = Value::Bool(true);

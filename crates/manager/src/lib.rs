@@ -1,6 +1,6 @@
 //! The control plane: its key manager issues OAuth2 tokens, at WSO2's paths.
 //!
-//! Place in the flow: clients of OAuth2, administrators --> **manager** --> `store`. Gateways meet it only through the
+//! Place in the flow: clients of OAuth2, administrators --> **manager** --> `store`, an LDAP directory. Gateways meet it only through the
 //! keys that it publishes, the tokens that it signs, and the lists of revoked tokens and of applications. [`routes`] lists the endpoints; each is a function of a parsed request.
 //!
 //! It runs on one thread of its own, with hyper: it is not on the path of a request to an API.
@@ -14,14 +14,17 @@ mod attempts;
 mod authorize;
 mod bearer;
 mod device;
+mod directory;
 mod exchange;
 mod form;
 mod inspect;
 mod keys;
+mod ldap;
 pub mod limits;
 mod manager;
 mod metadata;
 mod oidc;
+mod outside;
 mod passwords;
 mod peer;
 mod register;
@@ -48,9 +51,12 @@ use tokio::sync::watch;
 use wire::tls::{ClientAuth, ServerCertificates};
 
 use crate::keys::Keys;
+use crate::ldap::Directory;
 use crate::manager::Manager;
 
 pub use bearer::TrustedIssuer;
+pub use directory::DirectoryOptions;
+pub use outside::Mapping;
 pub use register::put_client;
 pub use store::{Database, StoreError};
 pub use users::{ADMIN, UserChange, UserError, change_user, list_users};
@@ -65,6 +71,8 @@ pub struct Options {
     /// Private keys in PEM. The first signs.
     pub keys: Vec<Vec<u8>>,
     pub trusted: Vec<TrustedIssuer>,
+    /// Users besides those in the database.
+    pub directory: Option<DirectoryOptions>,
     /// The CAs of clients that authenticate by certificates, in PEM. `None`: no client does.
     pub client_ca: Option<Vec<Vec<u8>>>,
     /// The password of [`ADMIN`] if the start creates that user; `None`: one is generated.
@@ -80,6 +88,8 @@ pub enum StartError {
     Keys(String),
     #[error("`client_ca`: {0}")]
     ClientCa(String),
+    #[error("[control.ldap]: {0}")]
+    Directory(String),
     #[error("{0}")]
     Store(#[from] StoreError),
     #[error("the user `admin` cannot be created: {0}")]
@@ -173,6 +183,8 @@ impl Started {
         let authorities = authorities.map(|pems| ClientAuth::new(pems, false)).transpose();
         let authorities = authorities.map_err(|error| StartError::ClientCa(error.to_string()))?;
         let keys = Keys::read(&keys).map_err(StartError::Keys)?;
+        let directory = options.directory.map(Directory::new).transpose();
+        let directory = directory.map_err(StartError::Directory)?;
         let runtime = runtime()?;
         let not_bound = |source| StartError::Listen { address: listen, source };
         let (listener, store, generated) = runtime.block_on(async {
@@ -195,6 +207,7 @@ impl Started {
         let tls = wire::tls::server_config_for(certificates, false, clients.as_ref());
         let mut manager = Manager::new(store, keys, issuer, options.trusted);
         (manager.accepts_certificates, manager.authorities) = (clients.is_some(), authorities);
+        manager.directory = directory;
         let manager = Arc::new(manager);
         Ok(Self { runtime, address, generated, manager, listener, tls })
     }

@@ -90,5 +90,24 @@ pub const SLOWED_S_MAX: u64 = 60;
 pub const FAILURE_S: u64 = 60;
 /// Time for which a user who signed in from an address is not slowed by failures elsewhere, in seconds.
 pub const KNOWN_ADDRESS_S: u64 = 30 * 86_400;
+/// Connections to an LDAP directory. More users at the same time: they wait for one.
+pub const LDAP_CONNECTIONS_MAX: usize = 8;
+/// Longest wait for a connection to an LDAP directory that may search, in milliseconds, whichever of its servers
+/// responds. Longer: 503.
+pub const LDAP_OPEN_MS_MAX: u64 = 12_000;
+/// Longest wait for an LDAP server: for a connection, for the entry and groups of a user, and for a bind, in milliseconds.
+/// Longer: the next server, or 503.
+pub const LDAP_MS_MAX: u64 = 5_000;
+const _: () =
+    assert!(LDAP_OPEN_MS_MAX + 2 * LDAP_MS_MAX < REQUEST_MS_MAX, "a failure is not cut off");
+/// Time after which an unused connection to an LDAP directory is not used again, in seconds.
+pub const LDAP_IDLE_S: u64 = 60;
+/// Bytes that are received on one connection to an LDAP server. More: it ends, and another one is opened.
+pub const LDAP_CONNECTION_BYTES_MAX: u64 = 64 * 1_024 * 1_024;
+/// Groups of a user that are read from an LDAP directory. More: they are ignored, with a warning.
+pub const LDAP_GROUPS_MAX: i32 = 1_000;
+/// Longest response to a request for StartTLS, in bytes. Longer: the server is not used. Before TLS has begun, anybody
+/// on the way could have sent it.
+pub const LDAP_START_TLS_BYTES_MAX: usize = 512;
 /// Accounts and addresses whose failures are counted, in a table of fixed size. Several can share an entry.
 pub const FAILURE_ENTRIES: usize = 65_536;

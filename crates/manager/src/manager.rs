@@ -16,6 +16,7 @@ use crate::attempts::{Attempts, Who, network};
 use crate::bearer::{Trusted, TrustedIssuer};
 use crate::form::{Form, decoded};
 use crate::keys::Keys;
+use crate::ldap::Directory;
 use crate::passwords::{Busy, Passwords};
 use crate::peer::Peer;
 use crate::reply::Refusal;
@@ -29,6 +30,13 @@ pub(crate) enum Sender {
     User(User),
 }
 
+/// What the check of a password results in.
+pub(crate) enum Checked {
+    Right(User),
+    /// The name of the user, if there is one.
+    Wrong(Option<String>),
+}
+
 pub(crate) struct Manager {
     pub(crate) store: Store,
     pub(crate) keys: Keys,
@@ -38,6 +46,7 @@ pub(crate) struct Manager {
     /// Whether clients may authenticate by certificates; the CAs of those that are not self-signed.
     pub(crate) accepts_certificates: bool,
     pub(crate) authorities: Option<ClientAuth>,
+    pub(crate) directory: Option<Directory>,
     pub(crate) clock: SystemClock,
     passwords: Passwords,
     pub(crate) attempts: Attempts,
@@ -63,6 +72,7 @@ impl Manager {
             trusted: trusted.into_iter().map(|one| Arc::new(Trusted::new(one))).collect(),
             accepts_certificates: false,
             authorities: None,
+            directory: None,
             clock: SystemClock::new(),
             passwords: Passwords::new(),
             attempts: Attempts::new(),
@@ -233,22 +243,34 @@ impl Manager {
         let network = network(peer.address);
         let who = [Who::Account(name, network), Who::User(name), Who::Address(network)];
         self.begin(&who)?;
-        let user = self.store.user(name).await.inspect_err(|_| self.attempts.withdrawn(&who))?;
-        let expected = user.as_ref().map(|user| user.password.clone());
-        match self.passwords.verify(password.to_owned(), expected).await {
-            Ok(true) => {
+        let checked = self.checked(name, password, peer).await;
+        match checked.inspect_err(|_| self.attempts.withdrawn(&who))? {
+            Checked::Right(user) => {
                 self.attempts.succeeded(&who, self.now_s());
-                Ok(user)
+                Ok(Some(user))
             }
-            Ok(false) => {
-                log_failure("user", user.as_ref().map(|user| user.name.as_str()), peer);
+            Checked::Wrong(known) => {
+                log_failure("user", known.as_deref(), peer);
                 Ok(None)
             }
-            Err(Busy) => {
-                self.attempts.withdrawn(&who);
-                Err(Refusal::Unavailable)
-            }
         }
+    }
+
+    /// By the store, or by the directory if it has no such user of its own.
+    async fn checked(&self, name: &str, password: &str, peer: &Peer) -> Result<Checked, Refusal> {
+        let user = self.store.user(name).await?;
+        if let Some(directory) = &self.directory
+            && user.as_ref().is_none_or(|user| !user.source.is_empty())
+        {
+            return self.checked_in(directory, (name, password), peer).await;
+        }
+        let expected = user.as_ref().map(|user| user.password.clone());
+        let right = self.passwords.verify(password.to_owned(), expected).await;
+        let right = right.map_err(|Busy| Refusal::Unavailable)?;
+        Ok(match user {
+            Some(user) if right => Checked::Right(user),
+            user => Checked::Wrong(user.map(|user| user.name)),
+        })
     }
 
     /// Counts an attempt as failed, unless it is too early for one.

@@ -8,7 +8,7 @@ use http::header::AUTHORIZATION;
 use http::{HeaderMap, StatusCode};
 use jose::Algorithm;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use crate::form::Form;
 use crate::keys::ID_TOKEN;
@@ -33,7 +33,7 @@ pub(crate) struct SignIn<'a> {
 pub(crate) fn id_token(
     manager: &Manager,
     (user, client, family): (&str, &str, &str),
-    sign_in: &SignIn<'_>,
+    (sign_in, more): (&SignIn<'_>, &Map<String, Value>),
     access_token: &str,
 ) -> Option<String> {
     let now_s = manager.now_s();
@@ -51,7 +51,17 @@ pub(crate) fn id_token(
     if !sign_in.nonce.is_empty() {
         claims["nonce"] = json!(sign_in.nonce);
     }
+    with_more(&mut claims, more);
     manager.keys.sign(ID_TOKEN, &claims)
+}
+
+/// Adds the claims `more` of a user, none of which replaces another.
+fn with_more(claims: &mut Value, more: &Map<String, Value>) {
+    if let Some(claims) = claims.as_object_mut() {
+        for (name, value) in more {
+            claims.entry(name).or_insert_with(|| value.clone());
+        }
+    }
 }
 
 /// The left half of the hash that belongs to the signature algorithm; SHA-512 for Ed25519.
@@ -92,7 +102,8 @@ pub(crate) async fn userinfo(
     let scope = claims["scope"].as_str().unwrap_or_default();
     match claims["username"].as_str() {
         Some(user) if has(scope, OPENID) => {
-            let body = json!({ "sub": user, "preferred_username": user });
+            let mut body = json!({ "sub": user, "preferred_username": user });
+            with_more(&mut body, &manager.claims_of(user).await?);
             Ok(reply::json(StatusCode::OK, &body))
         }
         Some(_) | None => Err(Refusal::InsufficientScope),

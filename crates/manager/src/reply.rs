@@ -48,6 +48,8 @@ pub(crate) enum Refusal {
     UnsupportedMediaType,
     /// The store does not respond, or is full.
     Unavailable,
+    /// The LDAP directory does not respond.
+    Directory,
 }
 
 impl From<StoreError> for Refusal {
@@ -87,7 +89,8 @@ impl Refusal {
             | Self::NotFound
             | Self::TooLarge
             | Self::UnsupportedMediaType
-            | Self::Unavailable => None,
+            | Self::Unavailable
+            | Self::Directory => None,
         };
         if let Some((name, value)) = field {
             set(&mut reply, name, &value);
@@ -117,6 +120,7 @@ impl Refusal {
             Self::TooLarge => (413, "invalid_request", "the body is too large"),
             Self::UnsupportedMediaType => (415, "invalid_request", "the media type is not supported here"),
             Self::Unavailable => (503, "temporarily_unavailable", "try again later"),
+            Self::Directory => (503, "temporarily_unavailable", "the directory of users does not respond; try again later"),
         };
         let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         (status, error, description.to_owned())

@@ -2,8 +2,31 @@
 //! has no scripts, and there is no session: a forged request achieves nothing, since it does not have the password.
 
 use http::StatusCode;
+use store::User;
 
-use crate::reply::{self, Reply};
+use crate::form::Form;
+use crate::manager::Manager;
+use crate::peer::Peer;
+use crate::reply::{self, Refusal, Reply};
+
+/// The user who fills in the form of the page; or status and message of the page that they get again.
+pub(crate) async fn signed_in(
+    manager: &Manager,
+    form: &Form,
+    peer: &Peer,
+) -> Result<Result<User, (StatusCode, &'static str)>, Refusal> {
+    let user = form.get("username").unwrap_or_default();
+    let password = form.get("password").unwrap_or_default();
+    match manager.signed_in(user, password, peer).await {
+        Ok(Some(user)) => Ok(Ok(user)),
+        Ok(None) => Ok(Err((StatusCode::FORBIDDEN, "Unknown user or wrong password."))),
+        Err(Refusal::Directory) => {
+            let message = "The directory of users does not respond. Try again later.";
+            Ok(Err((StatusCode::SERVICE_UNAVAILABLE, message)))
+        }
+        Err(refusal) => Err(refusal),
+    }
+}
 
 pub(crate) struct Page<'a> {
     /// Where the form is sent.

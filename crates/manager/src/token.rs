@@ -3,16 +3,17 @@
 use std::ops::Deref;
 
 use http::{HeaderMap, StatusCode};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use store::{Client, Rotation, Token, TokenKind, TokenType};
 
 use crate::form::Form;
 use crate::keys::ACCESS_TOKEN;
 use crate::manager::Manager;
 use crate::oidc::{OPENID, SignIn};
+use crate::outside::ROLES;
 use crate::peer::Peer;
 use crate::reply::{Refusal, Reply};
-use crate::{bearer, device, exchange, limits, oidc, reply, secrets};
+use crate::{bearer, device, exchange, limits, oidc, outside, reply, secrets};
 
 /// The grant types, as registered and in the discovery document.
 pub(crate) const GRANTS: &[&str] = &[
@@ -53,6 +54,8 @@ pub(crate) struct Grant<'a> {
     pub(crate) with_refresh: bool,
     /// For the ID token; `None`: there is none.
     pub(crate) sign_in: Option<SignIn<'a>>,
+    /// What the source of the user says about them.
+    pub(crate) claims: Map<String, Value>,
     /// Lifetime of the access token, in seconds.
     pub(crate) access_s: u64,
 }
@@ -66,6 +69,7 @@ impl<'a> Grant<'a> {
             family: None,
             with_refresh: false,
             sign_in: None,
+            claims: Map::new(),
             access_s: limits::ACCESS_TOKEN_S,
         }
     }
@@ -126,6 +130,7 @@ async fn password(
     let user = manager.signed_in(user, password, peer).await?.ok_or(WRONG)?;
     let scope = granted(form.get("scope"), &client.scopes, Some(OPENID));
     let mut grant = Grant::new(client, Some(&user.name), scope);
+    grant.claims = outside::claims(&user);
     grant.with_refresh = has(&client.grants, "refresh_token");
     grant.sign_in = Some(SignIn { nonce: "", time_s: manager.now_s() });
     stored(manager, issue(manager, &grant)?).await
@@ -143,6 +148,7 @@ async fn code(manager: &Manager, client: &Requester, form: &Form) -> Result<Valu
         return Err(WRONG);
     }
     let mut grant = Grant::new(client, Some(&code.subject), code.scope.clone());
+    grant.claims = manager.claims_of(&code.subject).await?;
     grant.family = Some(&code.family);
     grant.with_refresh = has(&client.grants, "refresh_token");
     let time_s = code.expires_s.saturating_sub(limits::CODE_S);
@@ -170,7 +176,9 @@ async fn refresh(manager: &Manager, client: &Requester, form: &Form) -> Result<V
     };
     let old = old.filter(usable).ok_or(WRONG)?;
     let scope = narrowed(form.get("scope"), &old.scope, client)?;
+    let user = manager.renewed(&old.subject).await?.ok_or(WRONG)?;
     let mut grant = Grant::new(client, Some(&old.subject), scope);
+    grant.claims = outside::claims(&user);
     grant.family = Some(&old.family);
     grant.with_refresh = true;
     let mut issued = issue(manager, &grant)?;
@@ -242,7 +250,7 @@ pub(crate) fn issue(manager: &Manager, grant: &Grant<'_>) -> Result<Issued, Refu
         && has(&grant.scope, OPENID)
     {
         let whose = (user, grant.client.id.as_str(), family.as_str());
-        let token = oidc::id_token(manager, whose, sign_in, &access);
+        let token = oidc::id_token(manager, whose, (sign_in, &grant.claims), &access);
         body["id_token"] = Value::String(token.ok_or(Refusal::Unavailable)?);
     }
     if grant.with_refresh {
@@ -273,6 +281,9 @@ fn claims(manager: &Manager, grant: &Grant<'_>, now_s: u64, jti: &str) -> Value 
         "exp": now_s.saturating_add(grant.access_s),
         "jti": jti,
     });
+    if let Some(roles) = grant.claims.get(ROLES) {
+        claims[ROLES] = roles.clone();
+    }
     if let Some(thumbprint) = &grant.client.thumbprint {
         claims["cnf"] = json!({ "x5t#S256": thumbprint });
     }

@@ -24,6 +24,8 @@ pub enum UserError {
         base::limits::PASSWORD_BYTES_MAX
     )]
     Password,
+    #[error("the user `{0}` signs in with the password of `{1}`; change it there")]
+    Elsewhere(String, String),
     #[error("there is not enough memory to hash a password")]
     Memory,
     #[error("{0}")]
@@ -74,6 +76,9 @@ pub fn change_user(
                 (add(&store, name, admin, chosen).await?, generated)
             }
             UserChange::Password => {
+                if let Some(user) = store.user(name).await?.filter(|user| !user.source.is_empty()) {
+                    return Err(UserError::Elsewhere(user.name, user.source));
+                }
                 let generated = generated();
                 let chosen = password.or(generated.as_deref()).unwrap_or_default();
                 let hash = passwords::hash(chosen, &SystemEntropy).ok_or(UserError::Memory)?;
@@ -90,16 +95,17 @@ pub fn change_user(
     })
 }
 
-/// The names of all users, and whether they may register clients.
+/// The names of all users, each with whether they may register clients, and where they come from: empty for a user of
+/// the database.
 ///
 /// # Errors
 /// The store cannot be used.
-pub fn list_users(database: &Database) -> Result<Vec<(String, bool)>, UserError> {
+pub fn list_users(database: &Database) -> Result<Vec<(String, bool, String)>, UserError> {
     runtime()?.block_on(async {
         let store = Store::open(database).await?;
         let users = store.users().await?;
         store.close().await;
-        Ok(users.into_iter().map(|user| (user.name, user.admin)).collect())
+        Ok(users.into_iter().map(|user| (user.name, user.admin, user.source)).collect())
     })
 }
 
@@ -124,6 +130,7 @@ async fn add(store: &Store, name: &str, admin: bool, password: &str) -> Result<b
         password: passwords::hash(password, &SystemEntropy).ok_or(UserError::Memory)?,
         admin,
         created_s: SystemClock::new().now().unix_s,
+        ..User::default()
     };
     Ok(store.add_user(&user).await?)
 }

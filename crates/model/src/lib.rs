@@ -46,9 +46,9 @@ pub use revoked::Revoked;
 pub use settings::{
     AccessLog, AdminSettings, ArtefactRules, BackendJwt, CertificateFiles, ClientCertificates,
     ControlSettings, EndpointTls, FaultStatus, Feed, FeedRequest, GatewaySettings, Http2Listeners,
-    IntegrationSettings, Introspection, IssuerSettings, KeySource, LogFormat, LogSettings, Login,
-    PlanFiles, QuotaSettings, Settings, SniCertificate, StoreSettings, TlsSettings, TrustedIssuer,
-    UpstreamTls, User, WhenDown,
+    IntegrationSettings, Introspection, IssuerSettings, KeySource, LdapSettings, LogFormat,
+    LogSettings, Login, PlanFiles, QuotaSettings, Settings, SniCertificate, StoreSettings,
+    TlsSettings, TrustedIssuer, UpstreamTls, User, UserMapping, WhenDown,
 };
 pub use snapshot::{ApiState, Issuer, LoadedApi, Snapshot};
 pub use upstream::{

@@ -285,6 +285,8 @@ pub struct ControlSettings {
     pub client_ca: Option<Vec<PathBuf>>,
     /// `[[control.trusted_issuer]]`
     pub trusted_issuers: Vec<TrustedIssuer>,
+    /// `[control.ldap]`
+    pub ldap: Option<LdapSettings>,
     /// `[store]`
     pub store: StoreSettings,
 }
@@ -298,6 +300,49 @@ pub struct TrustedIssuer {
     pub iss: String,
     /// `jwks`: a file or a URL.
     pub keys: KeySource,
+}
+
+/// An LDAP directory whose users can sign in.
+#[derive(Clone, PartialEq, Eq)]
+pub struct LdapSettings {
+    /// `urls`: `ldap://` or `ldaps://`, of servers with the same entries.
+    pub urls: Vec<String>,
+    /// `start_tls`
+    pub start_tls: bool,
+    /// `bind_dn`: who searches; empty: anonymous.
+    pub bind_dn: String,
+    /// `bind_password`
+    pub bind_password: String,
+    /// `base`: where users are searched.
+    pub base: String,
+    /// `filter`: which entry is the user `{user}`.
+    pub filter: String,
+    /// `name`: the attribute with the name of a user.
+    pub name: String,
+    /// `id`: the attribute with what stays the same if a user is renamed.
+    pub id: String,
+    /// `groups`: the attribute with the groups of a user, or with the name of a group.
+    pub groups: String,
+    /// `group_base` and `group_filter`: where groups are searched.
+    pub group_search: Option<(String, String)>,
+    /// `claim` and `role`
+    pub mapping: UserMapping,
+}
+
+/// The password is not printed.
+impl std::fmt::Debug for LdapSettings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LdapSettings").field("urls", &self.urls).finish_non_exhaustive()
+    }
+}
+
+/// What of the users of a directory becomes claims and roles.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UserMapping {
+    /// Names of claims, each with that of the directory.
+    pub claims: Vec<(String, String)>,
+    /// Names of roles, each with the groups whose members have it.
+    pub roles: Vec<(String, Vec<String>)>,
 }
 
 /// The password is not printed.

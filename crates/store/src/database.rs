@@ -197,8 +197,8 @@ mod tests {
         let user = User {
             name: "ann".to_owned(),
             password: "hash".to_owned(),
-            admin: false,
             created_s: 1,
+            ..User::default()
         };
         assert!(store.add_user(&user).await.expect("added"));
         store.close().await;

@@ -71,6 +71,12 @@ pub(crate) const MIGRATIONS: &[&[&str]] = &[
         "ALTER TABLE clients ADD COLUMN certificate VARCHAR(400) NOT NULL DEFAULT ''",
         "ALTER TABLE clients ADD COLUMN bound BIGINT NOT NULL DEFAULT 0",
     ],
+    // Users from elsewhere.
+    &[
+        "ALTER TABLE users ADD COLUMN source VARCHAR(64) NOT NULL DEFAULT ''",
+        "ALTER TABLE users ADD COLUMN source_id VARCHAR(255) NOT NULL DEFAULT ''",
+        "ALTER TABLE users ADD COLUMN claims VARCHAR(4000) NOT NULL DEFAULT ''",
+    ],
 ];
 
 const VERSION_1: &[&str] = &[

@@ -1,4 +1,4 @@
-//! Users of the control plane.
+//! Users of the control plane: its own, and those from elsewhere who have signed in.
 
 use sqlx::any::AnyRow;
 use sqlx::{AnyConnection, Row};
@@ -7,14 +7,20 @@ use crate::database::{retried, seconds, stored};
 use crate::{Store, StoreError};
 
 /// A user, with the hash of their password.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct User {
     pub name: String,
-    /// In PHC string format.
+    /// In PHC string format; empty for a user from elsewhere.
     pub password: String,
     /// Whether the user may register clients.
     pub admin: bool,
     pub created_s: u64,
+    /// Where the user comes from; empty: from here.
+    pub source: String,
+    /// What the source has in place of the name, which it may give to somebody else later; may be empty.
+    pub source_id: String,
+    /// What the source says about the user, a JSON object; empty: nothing.
+    pub claims: String,
 }
 
 /// The hash is not printed.
@@ -24,7 +30,7 @@ impl std::fmt::Debug for User {
     }
 }
 
-const COLUMNS: &str = "name, password, admin, created_s";
+const COLUMNS: &str = "name, password, admin, created_s, source, source_id, claims";
 
 impl Store {
     /// The user `name`.
@@ -66,12 +72,27 @@ impl Store {
     /// The database's.
     pub async fn add_user(&self, user: &User) -> Result<bool, StoreError> {
         let insert = self.sql(&format!(
-            "INSERT INTO users ({COLUMNS}) VALUES (?, ?, ?, ?){}",
+            "INSERT INTO users ({COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?){}",
             self.dialect.or_nothing("name")
         ));
         let insert = sqlx::query(insert).bind(user.name.as_str()).bind(user.password.as_str());
         let insert = insert.bind(i64::from(user.admin)).bind(stored(user.created_s));
-        self.insert_new(insert, &self.pool).await
+        let insert = insert.bind(user.source.as_str()).bind(user.source_id.as_str());
+        self.insert_new(insert.bind(user.claims.as_str()), &self.pool).await
+    }
+
+    /// Replaces what the source of `user` says about them. Without effect if they come from another one.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn update_user(&self, user: &User) -> Result<(), StoreError> {
+        let update = self.sql(
+            "UPDATE users SET admin = ?, claims = ? WHERE name = ? AND source = ? AND source_id = ?",
+        );
+        let update = sqlx::query(update).bind(i64::from(user.admin)).bind(user.claims.as_str());
+        let update = update.bind(user.name.as_str()).bind(user.source.as_str());
+        update.bind(user.source_id.as_str()).execute(&self.pool).await.map(drop)?;
+        Ok(())
     }
 
     /// Replaces the password of the user `name`, and revokes their codes and tokens. False: there is no such user.
@@ -132,5 +153,8 @@ fn user(row: &AnyRow) -> Result<User, StoreError> {
         password: row.try_get(1)?,
         admin: row.try_get::<i64, _>(2)? != 0,
         created_s: seconds(row.try_get(3)?),
+        source: row.try_get(4)?,
+        source_id: row.try_get(5)?,
+        claims: row.try_get(6)?,
     })
 }

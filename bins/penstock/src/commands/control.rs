@@ -8,11 +8,15 @@ use std::sync::Arc;
 use base::{Clock, SystemClock};
 use clap::{Args, Subcommand};
 use jose::SigningKey;
-use manager::{ADMIN, Control, Database, Options, TrustedIssuer, UserChange};
-use model::{ControlSettings, KeySource, Settings, StoreSettings};
+use manager::{
+    ADMIN, Control, Database, DirectoryOptions, Mapping, Options, TrustedIssuer, UserChange,
+};
+use model::{
+    ControlSettings, KeySource, LdapSettings, Settings, StoreSettings, UpstreamTls, UserMapping,
+};
 use wire::tls::ServerCertificates;
 
-use super::serving::{fetch_with, report};
+use super::serving::{client_tls, fetch_with, report};
 use super::signals::{Event, Signals};
 use super::stdout;
 use crate::failure::Failure;
@@ -151,7 +155,12 @@ fn change(database: &Database, command: &Command) -> Result<(), Failure> {
     match command {
         Command::User(User::List) => {
             let users = manager::list_users(database).map_err(Failure::error)?;
-            let line = |(name, admin)| format!("{name}{}\n", if admin { " (admin)" } else { "" });
+            let line = |(name, admin, source): (String, bool, String)| {
+                let marks = [if admin { "admin" } else { "" }, &source];
+                let marks =
+                    marks.iter().filter(|mark| !mark.is_empty()).map(|mark| format!(" ({mark})"));
+                format!("{name}{}\n", marks.collect::<String>())
+            };
             stdout(&users.into_iter().map(line).collect::<String>())
         }
         Command::User(User::Add { name, password, admin }) => {
@@ -204,6 +213,11 @@ fn start(
         issuer: settings.issuer.clone(),
         keys,
         trusted: trusted(settings, all),
+        directory: settings
+            .ldap
+            .as_ref()
+            .map(|ldap| directory(ldap, &all.upstream_tls))
+            .transpose()?,
         client_ca: client_ca.transpose()?,
         admin_password: password.map_err(Failure::error)?,
     };
@@ -230,6 +244,39 @@ fn trusted(settings: &ControlSettings, all: &Settings) -> Vec<TrustedIssuer> {
         }
     });
     trusted.collect()
+}
+
+/// The LDAP directory, whose servers are verified with the trust store for upstreams.
+fn directory(ldap: &LdapSettings, trust: &UpstreamTls) -> Result<DirectoryOptions, Failure> {
+    let needs_tls = ldap.start_tls || ldap.urls.iter().any(|url| url.starts_with("ldaps:"));
+    let tls = needs_tls.then(|| client_tls(trust)).transpose().map_err(Failure::Error)?;
+    let LdapSettings {
+        urls,
+        start_tls,
+        bind_dn,
+        bind_password,
+        base,
+        filter,
+        name,
+        id,
+        groups,
+        group_search,
+        mapping: UserMapping { claims, roles },
+    } = ldap.clone();
+    Ok(DirectoryOptions {
+        urls,
+        start_tls,
+        tls,
+        bind_dn,
+        bind_password,
+        base,
+        filter,
+        name,
+        id,
+        groups,
+        group_search,
+        mapping: Mapping { claims, roles },
+    })
 }
 
 fn database(settings: &StoreSettings) -> Database {

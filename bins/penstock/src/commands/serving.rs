@@ -221,7 +221,7 @@ fn client_auth(settings: Option<&ClientCertificates>) -> Result<Option<ClientAut
     settings.map(read).transpose()
 }
 
-fn client_tls(settings: &UpstreamTls) -> Result<Arc<ClientTls>, String> {
+pub(crate) fn client_tls(settings: &UpstreamTls) -> Result<Arc<ClientTls>, String> {
     let read = |file: &PathBuf| {
         follow::read_pem(file)
             .map_err(|problem| format!("{}, named by `[upstream_tls]`: {problem}", file.display()))

@@ -4,7 +4,7 @@ use base::limits;
 use model::{ControlSettings, StoreSettings, TrustedIssuer};
 
 use super::table::Table;
-use super::{Outside, issuers, secret, sections};
+use super::{Outside, issuers, ldap, secret, sections};
 use crate::report::{Report, shorten};
 
 /// The name of the database file without `[store]`.
@@ -47,6 +47,7 @@ pub(super) fn read(
         admin_password: password(control, outside, report),
         client_ca: sections::paths(control, "client_ca", outside, report),
         trusted_issuers: trusted_issuers(control, outside, report),
+        ldap: ldap::read(control, outside, report),
         store: database.unwrap_or_else(|| StoreSettings::Sqlite(outside.path(FILE))),
     })
 }

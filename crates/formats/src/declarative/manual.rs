@@ -73,6 +73,22 @@ pub const MANUAL: &[(&str, &str, &str)] = &[
     ("control.trusted_issuer.name", "string; required in this section", "Name of an issuer whose JWTs are exchanged for tokens by the grant `jwt-bearer` (docs/credentials.md); there can be several. Its user `ann` is `NAME/ann` in tokens. Changes of this section need a restart."),
     ("control.trusted_issuer.iss", "string; required in this section", "The `iss` claim of its JWTs."),
     ("control.trusted_issuer.jwks", "path or https URL; required in this section", "Its public keys, a JWK set. It is read when a key is first needed, then once an hour, and when none of its keys verifies the signature of a JWT, at most every 30 seconds."),
+    ("control.ldap.urls", "list of URLs; required in this section", "LDAP directory whose users can sign in as those of the key manager do (docs/credentials.md): `ldaps://HOST`, or `ldap://HOST` with `start_tls`; `ldap://` alone only for 127.0.0.1, ::1 and localhost. All servers have the same entries; another one is used when one fails. Their certificates are verified with the CAs of `[upstream_tls]`. The keys of this section need a restart."),
+    ("control.ldap.start_tls", "true or false; default: false", "Whether TLS begins on connections of `ldap://` (StartTLS)."),
+    ("control.ldap.bind_dn", "distinguished name; absent: searches are anonymous", "The entry of the key manager, which may search users and groups, such as `cn=penstock,dc=example,dc=org`."),
+    ("control.ldap.bind_password.env", "name of an environment variable", "Its password, written as `bind_password = { env = \"NAME\" }`."),
+    ("control.ldap.bind_password.file", "path", "The same from a file, written as `bind_password = { file = \"path\" }`. A trailing newline is not part of the password."),
+    ("control.ldap.base", "distinguished name; required in this section", "The entry below which users are searched."),
+    ("control.ldap.filter", "LDAP filter; default: \"(uid={user})\"", "The filter (RFC 4515) that finds the entry of a user. `{user}` is the name with which the user signs in. With Active Directory: `(&(sAMAccountName={user})(!(userAccountControl:1.2.840.113556.1.4.803:=2)))`."),
+    ("control.ldap.name", "attribute; default: \"uid\"", "The attribute with the user's name in tokens. With Active Directory: `sAMAccountName`."),
+    ("control.ldap.id", "attribute; default: \"entryUUID\"", "The attribute by which somebody else who gets the name of an earlier user is recognised: the tokens of the earlier one are revoked. With Active Directory: `objectGUID`."),
+    ("control.ldap.groups", "attribute; default: \"memberOf\", with `group_base` \"cn\"", "The attribute of the user's entry with the distinguished names of the user's groups; with `group_base`, the attribute of each group with its name."),
+    ("control.ldap.group_base", "distinguished name; absent: groups are not searched", "The entry below which the groups of a user are searched."),
+    ("control.ldap.group_filter", "LDAP filter; default: \"(member={dn})\"", "The filter that finds them. `{dn}` is the distinguished name of the user, `{user}` the name."),
+    ("control.ldap.claim.name", "string; required in this section", "A claim of ID tokens and of `/oauth2/userinfo`, such as `email`."),
+    ("control.ldap.claim.from", "attribute; required in this section", "The attribute with its value, such as `mail`. If it has several, the claim is the first."),
+    ("control.ldap.role.name", "string; required in this section", "A role, which is in the claim `roles` of ID tokens and access tokens. `admin` is that of users who may register clients, and read and write all applications."),
+    ("control.ldap.role.groups", "list of strings; required in this section", "The groups whose members have the role, as `groups` names them."),
     ("store.url", "URL; default: \"sqlite:penstock.db\"", "Database of the control plane: `sqlite:FILE`, or a PostgreSQL, MySQL or MariaDB server, which several instances can share: `postgres://USER:PASSWORD@HOST/DATABASE` or `mysql://USER:PASSWORD@HOST/DATABASE` ([TLS and versions](credentials.md#use-a-database-server)). Its tables are created and updated at every start. Needs a restart."),
     ("quotas.redis", "URL; required in this section", "Redis or Valkey, by which gateways share the counts of their limits: `redis://HOST:6379`, or `rediss://HOST:6379` for TLS; a user (`redis://USER@HOST`) and the number of a database (`/1`) may be named. No request waits for it: docs/quotas.md says by how much limits may be exceeded. Absent section: each gateway counts alone. The keys of this section need a restart."),
     ("quotas.password.env", "name of an environment variable", "Its password, written as `password = { env = \"NAME\" }`."),
@@ -259,7 +275,9 @@ fn tables(manual: &'static [Row], out: &mut String) {
 }
 
 /// Tables of which there can be several.
-const REPEATED: [&str; 8] = [
+const REPEATED: [&str; 10] = [
+    "control.ldap.claim",
+    "control.ldap.role",
     "control.trusted_issuer",
     "credential",
     "deny",
@@ -270,6 +288,9 @@ const REPEATED: [&str; 8] = [
     "user",
 ];
 
+/// Tables below another one, of which there is one.
+const NESTED: [&str; 1] = ["control.ldap"];
+
 /// The table as written in the file.
 pub(super) fn heading(table: &str) -> String {
     if REPEATED.contains(&table) { format!("[[{table}]]") } else { format!("[{table}]") }
@@ -279,6 +300,7 @@ pub(super) fn heading(table: &str) -> String {
 fn split(key: &'static str) -> (&'static str, &'static str) {
     let nested = REPEATED
         .iter()
+        .chain(&NESTED)
         .find_map(|table| Some((*table, key.strip_prefix(table)?.strip_prefix('.')?)));
     nested.or_else(|| key.split_once('.')).unwrap_or(("", key))
 }

@@ -10,6 +10,7 @@ mod backend_jwt;
 mod control;
 mod credentials;
 mod issuers;
+mod ldap;
 mod logins;
 mod manual;
 mod plans;

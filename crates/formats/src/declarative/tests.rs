@@ -87,6 +87,24 @@ https = "127.0.0.1:9443"
 issuer = "https://id.example/oauth2/token"
 keys = ["etc/new.key", "etc/old.key"]
 admin_password = { env = "SHARED" }
+[control.ldap]
+urls = ["ldap://ldap.example", "ldap://[::1]:3890"]
+start_tls = true
+bind_dn = "cn=penstock,dc=example"
+bind_password = { env = "SHARED" }
+base = "ou=people,dc=example"
+filter = "(sAMAccountName={user})"
+name = "sAMAccountName"
+id = "objectGUID"
+groups = "ou"
+group_base = "ou=groups,dc=example"
+group_filter = "(memberUid={user})"
+[[control.ldap.claim]]
+name = "email"
+from = "mail"
+[[control.ldap.role]]
+name = "admin"
+groups = ["operators", "staff"]
 [store]
 url = "postgres://penstock@db.example/penstock"
 [quotas]
@@ -202,6 +220,19 @@ fn every_key_reaches_the_settings() {
     assert_eq!(gateway.apis, [PathBuf::from("etc/apis/"), PathBuf::from("/srv/more.yaml")]);
     assert_eq!(gateway.plans.files, [Path::new("etc/plans.toml"), Path::new("etc/policies.yaml")]);
     assert_eq!(gateway.applications, [Path::new("etc/applications/"), Path::new("/srv/a.toml")]);
+    let ldap = settings.control.as_ref().and_then(|control| control.ldap.as_ref());
+    let ldap = ldap.expect("there is one");
+    assert_eq!((ldap.urls.len(), ldap.start_tls), (2, true));
+    assert_eq!(ldap.bind_password, SECRET);
+    assert_eq!([&*ldap.bind_dn, &ldap.base], ["cn=penstock,dc=example", "ou=people,dc=example"]);
+    assert_eq!([&*ldap.filter, &ldap.name], ["(sAMAccountName={user})", "sAMAccountName"]);
+    assert_eq!([&*ldap.id, &ldap.groups], ["objectGUID", "ou"]);
+    let searched =
+        ldap.group_search.as_ref().map(|(base, filter)| (base.as_str(), filter.as_str()));
+    assert_eq!(searched, Some(("ou=groups,dc=example", "(memberUid={user})")));
+    let groups = vec!["operators".to_owned(), "staff".to_owned()];
+    assert_eq!(ldap.mapping.roles, [("admin".to_owned(), groups)]);
+    assert_eq!(ldap.mapping.claims, [("email".to_owned(), "mail".to_owned())]);
     let login = settings.logins.first().expect("there is one");
     assert_eq!((login.name.as_str(), login.client_id.as_str()), ("staff", "gateway"));
     assert_eq!((login.scopes.join(" ").as_str(), login.session_s), ("openid orders", 60));
@@ -681,6 +712,7 @@ fn what_is_wrong_with_shared_quotas_is_reported_without_the_password() {
 }
 
 mod credentials;
+mod ldap;
 
 /// `lines` follow a gateway with one listener: they begin on line 3.
 #[track_caller]

@@ -1,0 +1,444 @@
+//! Users of an LDAP directory: connections, searches and binds, by ldap3. Source: RFC 4511, RFC 4513.
+//!
+//! A user signs in by a bind as their own entry, which a search finds first. Connections are kept for the next users,
+//! and begin with a bind as `bind_dn` each time, whoever used them before.
+//!
+//! ldap3 parses what it receives without limits. Therefore it gets bytes only when TLS has proven who the server is, by
+//! [`relay`], which counts them; and the one message before TLS, that of StartTLS, is read here. The configuration
+//! allows connections without TLS only to this machine.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use ldap3::asn1::{PL, StructureTag, parse_tag};
+use ldap3::{
+    Ldap, LdapConnAsync, LdapConnSettings, Scope, SearchEntry, SearchOptions, StdStream,
+    ldap_escape,
+};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, copy};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::timeout;
+use wire::stream::Stream;
+use wire::tls::ClientTls;
+
+use crate::directory::{DirectoryOptions, Found};
+use crate::limits;
+
+/// An extended request with the number 1, without a value. Source: RFC 4511 section 4.14.1.
+const START_TLS: &[u8] = b"\x30\x1d\x02\x01\x01\x77\x18\x80\x161.3.6.1.4.1.1466.20037";
+/// Tags of the response, and of the result in it. Source: RFC 4511 sections 4.1.9 and 4.12.
+const EXTENDED_RESPONSE: u64 = 24;
+const ENUMERATED: u64 = 10;
+
+/// Results of a bind, and of a search. Source: RFC 4511 appendix A.
+const SUCCESS: u32 = 0;
+const SIZE_LIMIT_EXCEEDED: u32 = 4;
+const NO_SUCH_OBJECT: u32 = 32;
+/// The user may not sign in: no password, a wrong one, or an account that is locked or has expired.
+const REJECTED: [u32; 5] = [19, 48, 49, 50, 53];
+
+/// Why the directory cannot be asked, for the log.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct DirectoryError(String);
+
+impl From<ldap3::LdapError> for DirectoryError {
+    fn from(error: ldap3::LdapError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+pub(crate) struct Directory {
+    pub(crate) options: DirectoryOptions,
+    servers: Vec<Server>,
+    /// The server that was used last.
+    first: AtomicUsize,
+    slots: Semaphore,
+    /// Connections that are not in use, each with the time of its last use.
+    idle: Mutex<Vec<(Ldap, u64)>>,
+}
+
+struct Server {
+    url: String,
+    host: String,
+    port: u16,
+    tls: Option<Arc<ClientTls>>,
+}
+
+impl Directory {
+    /// The error names the option that is wrong.
+    pub(crate) fn new(options: DirectoryOptions) -> Result<Self, String> {
+        let example = |filter: &str| filled(filter, "ann", "cn=ann");
+        let groups = options.group_search.as_ref();
+        let filters = [("filter", Some(&options.filter)), ("group_filter", groups.map(|g| &g.1))];
+        for (key, filter) in filters {
+            if filter.is_some_and(|filter| ldap3::parse_filter(example(filter)).is_err()) {
+                return Err(format!("`{key}` is not an LDAP filter (RFC 4515)"));
+            }
+        }
+        let servers = options.urls.iter().map(|url| Server::new(url, &options));
+        Ok(Self {
+            servers: servers.collect::<Result<_, _>>()?,
+            first: AtomicUsize::new(0),
+            slots: Semaphore::new(limits::LDAP_CONNECTIONS_MAX),
+            idle: Mutex::default(),
+            options,
+        })
+    }
+
+    /// A connection that may search.
+    pub(crate) async fn open(&self, now_s: u64) -> Result<Connection<'_>, DirectoryError> {
+        let opened = async {
+            let slot = self.slots.acquire().await.map_err(|e| DirectoryError(e.to_string()))?;
+            let ldap = match self.reused(now_s).await {
+                Some(ldap) => ldap,
+                None => self.connect().await?,
+            };
+            Ok(Connection { directory: self, ldap, now_s, intact: true, _slot: slot })
+        };
+        limited(limits::LDAP_OPEN_MS_MAX, opened).await
+    }
+
+    /// A connection that was in use before. The bind also shows that it still works.
+    async fn reused(&self, now_s: u64) -> Option<Ldap> {
+        let (mut ldap, last_s) = self.idle().pop()?;
+        let recent = now_s < last_s.saturating_add(limits::LDAP_IDLE_S);
+        if recent && self.bind(&mut ldap).await.is_ok() {
+            return Some(ldap);
+        }
+        // The others were in use still earlier.
+        self.idle().clear();
+        None
+    }
+
+    async fn connect(&self) -> Result<Ldap, DirectoryError> {
+        let first = self.first.load(Ordering::Relaxed);
+        let mut failure = DirectoryError("there is no server".to_owned());
+        for (index, server) in self.servers.iter().enumerate().cycle().skip(first) {
+            match limited(limits::LDAP_MS_MAX, self.connect_to(server)).await {
+                Ok(ldap) => {
+                    self.first.store(index, Ordering::Relaxed);
+                    return Ok(ldap);
+                }
+                Err(DirectoryError(problem)) => {
+                    failure = DirectoryError(format!("{}: {problem}", server.url));
+                }
+            }
+            if index.saturating_add(1) % self.servers.len() == first {
+                break;
+            }
+            tracing::warn!(problem = %failure, "the next LDAP server is tried");
+        }
+        Err(failure)
+    }
+
+    async fn connect_to(&self, server: &Server) -> Result<Ldap, DirectoryError> {
+        let failed = |error: std::io::Error| DirectoryError(error.to_string());
+        let address = (server.host.as_str(), server.port);
+        let mut tcp = TcpStream::connect(address).await.map_err(failed)?;
+        if self.options.start_tls {
+            start_tls(&mut tcp).await.map_err(|why| DirectoryError(format!("StartTLS: {why}")))?;
+        }
+        let stream = match &server.tls {
+            Some(tls) => tls.connect(tcp, &server.host).await.map_err(failed)?,
+            None => Stream::Clear(tcp),
+        };
+        let (own, theirs) = UnixStream::pair().map_err(failed)?;
+        tokio::spawn(relay(stream, own));
+        let theirs = StdStream::Unix(theirs.into_std().map_err(failed)?);
+        let settings = LdapConnSettings::new().set_std_stream(theirs);
+        let (connection, mut ldap) = LdapConnAsync::with_settings(settings, "ldapi:///").await?;
+        tokio::spawn(async move {
+            if let Err(error) = connection.drive().await {
+                tracing::debug!(%error, "connection to an LDAP server ended");
+            }
+        });
+        self.bind(&mut ldap).await?;
+        Ok(ldap)
+    }
+
+    /// Binds as who searches.
+    async fn bind(&self, ldap: &mut Ldap) -> Result<(), DirectoryError> {
+        let DirectoryOptions { bind_dn, bind_password, .. } = &self.options;
+        let bound = ldap.with_timeout(milliseconds(limits::LDAP_MS_MAX));
+        let bound = bound.simple_bind(bind_dn, bind_password).await?;
+        let rejected = |error: ldap3::LdapError| {
+            DirectoryError(format!("the bind as `bind_dn` failed: {error}"))
+        };
+        bound.success().map(drop).map_err(rejected)
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<(Ldap, u64)>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Server {
+    fn new(url: &str, options: &DirectoryOptions) -> Result<Self, String> {
+        let wrong = || format!("`{url}` is not the URL of an LDAP server");
+        let uri: http::Uri = url.parse().map_err(|_| wrong())?;
+        let (secure, port) = match uri.scheme_str() {
+            Some("ldaps") => (true, 636),
+            Some("ldap") => (options.start_tls, 389),
+            Some(_) | None => return Err(wrong()),
+        };
+        let tls = if secure { Some(options.tls.clone().ok_or_else(wrong)?) } else { None };
+        Ok(Self {
+            url: url.to_owned(),
+            host: uri.host().ok_or_else(wrong)?.trim_matches(['[', ']']).to_owned(),
+            port: uri.port_u16().unwrap_or(port),
+            tls,
+        })
+    }
+}
+
+/// Copies between the server and ldap3 until either of them ends.
+async fn relay(server: Stream, ldap3: UnixStream) {
+    let (from_server, mut to_server) = tokio::io::split(server);
+    let (mut from_ldap3, mut to_ldap3) = ldap3.into_split();
+    let mut from_server = from_server.take(limits::LDAP_CONNECTION_BYTES_MAX);
+    tokio::select! {
+        _ = copy(&mut from_server, &mut to_ldap3) => {}
+        _ = copy(&mut from_ldap3, &mut to_server) => {}
+    }
+}
+
+/// A connection, which another user gets when it is dropped, unless the last operation failed.
+pub(crate) struct Connection<'d> {
+    directory: &'d Directory,
+    ldap: Ldap,
+    now_s: u64,
+    intact: bool,
+    _slot: SemaphorePermit<'d>,
+}
+
+impl Connection<'_> {
+    /// The user who signs in as `name`.
+    pub(crate) async fn find(&mut self, name: &str) -> Result<Option<Found>, DirectoryError> {
+        self.intact = false;
+        let found = limited(limits::LDAP_MS_MAX, self.search(name)).await?;
+        self.intact = true;
+        Ok(found)
+    }
+
+    async fn search(&mut self, name: &str) -> Result<Option<Found>, DirectoryError> {
+        let options = &self.directory.options;
+        let filter = filled(&options.filter, name, "");
+        let mut entries = self.entries(&options.base, &filter, &options.attributes(), 2).await?;
+        let Some(entry) = entries.pop() else { return Ok(None) };
+        if !entries.is_empty() {
+            return Err(DirectoryError(format!("`filter` finds several entries for `{name}`")));
+        }
+        let groups = match &options.group_search {
+            None => options.groups_of(&entry),
+            Some((base, filter)) => {
+                let filter = filled(filter, name, &entry.dn);
+                let attributes = [options.groups.as_str()];
+                let most = limits::LDAP_GROUPS_MAX;
+                let groups = self.entries(base, &filter, &attributes, most).await?;
+                groups.iter().flat_map(|group| options.groups_of(group)).collect()
+            }
+        };
+        options.found(&entry, &groups).map(Some).map_err(DirectoryError)
+    }
+
+    /// At most so many of the entries that `filter` finds.
+    async fn entries(
+        &mut self,
+        base: &str,
+        filter: &str,
+        attributes: &[&str],
+        most: i32,
+    ) -> Result<Vec<SearchEntry>, DirectoryError> {
+        let options = SearchOptions::new().sizelimit(most);
+        let ldap = self.ldap.with_search_options(options);
+        let mut found = ldap.streaming_search(base, Scope::Subtree, filter, attributes).await?;
+        let mut entries = Vec::new();
+        while let Some(entry) = found.next().await? {
+            if entry.is_ref() || entry.is_intermediate() {
+                continue;
+            }
+            entries.push(SearchEntry::construct(entry));
+            if i32::try_from(entries.len()).unwrap_or(i32::MAX) > most {
+                return Err(DirectoryError("more entries than asked for".to_owned()));
+            }
+        }
+        let result = found.finish().await;
+        match result.rc {
+            SUCCESS => {}
+            SIZE_LIMIT_EXCEEDED => {
+                tracing::warn!(filter, most, "an LDAP filter finds more entries than are read");
+            }
+            NO_SUCH_OBJECT => return Err(DirectoryError(format!("there is no entry `{base}`"))),
+            _ => return Err(DirectoryError(format!("the search failed: {result}"))),
+        }
+        Ok(entries)
+    }
+
+    /// Whether `password` is that of the entry `dn`. Never an empty one, nor an entry without a name: a server takes that
+    /// for an anonymous bind, which succeeds. Source: RFC 4513 sections 5.1.1 and 5.1.2.
+    pub(crate) async fn has_password(
+        &mut self,
+        dn: &str,
+        password: &str,
+    ) -> Result<bool, DirectoryError> {
+        if dn.is_empty() || password.is_empty() {
+            return Ok(false);
+        }
+        self.intact = false;
+        let bound = async { Ok(self.ldap.simple_bind(dn, password).await?) };
+        let bound = limited(limits::LDAP_MS_MAX, bound).await?;
+        self.intact = true;
+        match bound.rc {
+            SUCCESS => Ok(true),
+            rc if REJECTED.contains(&rc) => {
+                tracing::debug!(dn, result = %bound, "the directory rejects a user");
+                Ok(false)
+            }
+            _ => Err(DirectoryError(format!("the bind of a user failed: {bound}"))),
+        }
+    }
+}
+
+impl Drop for Connection<'_> {
+    fn drop(&mut self) {
+        if self.intact {
+            self.directory.idle().push((self.ldap.clone(), self.now_s));
+        }
+    }
+}
+
+/// `filter` with the name of a user and their entry in place of `{user}` and `{dn}`, as values that have no other meaning
+/// in a filter. Source: RFC 4515 section 3.
+fn filled(filter: &str, user: &str, dn: &str) -> String {
+    let dn = ldap_escape(dn);
+    let parts: Vec<String> = filter.split("{user}").map(|part| part.replace("{dn}", &dn)).collect();
+    parts.join(&ldap_escape(user))
+}
+
+/// Asks the server for TLS on a connection without it.
+async fn start_tls(stream: &mut TcpStream) -> Result<(), String> {
+    stream.write_all(START_TLS).await.map_err(|error| error.to_string())?;
+    let mut received = Vec::new();
+    loop {
+        if let Some(outcome) = started(&received) {
+            return outcome;
+        }
+        if received.len() >= limits::LDAP_START_TLS_BYTES_MAX {
+            return Err("the response is too long".to_owned());
+        }
+        let left = limits::LDAP_START_TLS_BYTES_MAX.saturating_sub(received.len());
+        let read = (&mut *stream).take(left as u64).read_buf(&mut received).await;
+        if read.map_err(|error| error.to_string())? == 0 {
+            return Err("the server closed the connection".to_owned());
+        }
+    }
+}
+
+/// What the response to [`START_TLS`] means; `None`: it is incomplete. Bytes after it would be of somebody else, as TLS
+/// has not begun.
+fn started(received: &[u8]) -> Option<Result<(), String>> {
+    let (rest, message) = match parse_tag(received) {
+        Ok(parsed) => parsed,
+        Err(error) if error.is_incomplete() => return None,
+        Err(_) => return Some(Err("the response is malformed".to_owned())),
+    };
+    let result = |message: StructureTag| {
+        let response = message.expect_constructed()?.into_iter().nth(1)?;
+        let mut parts = response.match_id(EXTENDED_RESPONSE)?.expect_constructed()?.into_iter();
+        match parts.next()?.match_id(ENUMERATED)?.payload {
+            PL::P(code) => Some(code),
+            PL::C(_) => None,
+        }
+    };
+    Some(match result(message).as_deref() {
+        Some([0]) if rest.is_empty() => Ok(()),
+        Some([0]) => Err("more bytes than the response".to_owned()),
+        Some([code]) => Err(format!("the server rejects it with the result {code}")),
+        Some(_) | None => Err("the response is malformed".to_owned()),
+    })
+}
+
+async fn limited<T>(
+    most_ms: u64,
+    work: impl Future<Output = Result<T, DirectoryError>>,
+) -> Result<T, DirectoryError> {
+    let late = |_| DirectoryError(format!("no response within {most_ms} ms"));
+    timeout(milliseconds(most_ms), work).await.map_err(late)?
+}
+
+fn milliseconds(most_ms: u64) -> Duration {
+    Duration::from_millis(most_ms)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_a_value_of_the_filter_whatever_characters_it_has() {
+        for (user, dn, expect) in [
+            ("ann", "cn=ann", "(&(uid=ann)(member=cn=ann)(!(uid=ann)))"),
+            ("*", "", r"(&(uid=\2a)(member=)(!(uid=\2a)))"),
+            ("a)(uid=*", "", r"(&(uid=a\29\28uid=\2a)(member=)(!(uid=a\29\28uid=\2a)))"),
+            (r"\2a", "", r"(&(uid=\5c2a)(member=)(!(uid=\5c2a)))"),
+            ("{dn}", "{user}", "(&(uid={dn})(member={user})(!(uid={dn})))"),
+            ("a\0", "", r"(&(uid=a\00)(member=)(!(uid=a\00)))"),
+        ] {
+            let filter = filled("(&(uid={user})(member={dn})(!(uid={user})))", user, dn);
+            assert_eq!(filter, expect, "{user:?}");
+            assert!(ldap3::parse_filter(&filter).is_ok(), "{user:?}");
+        }
+    }
+
+    #[test]
+    fn the_response_to_start_tls_is_read_strictly() {
+        let openldap = b"\x30\x0c\x02\x01\x01\x78\x07\x0a\x01\x00\x04\x00\x04\x00";
+        let windows = b"\x30\x84\x00\x00\x00\x10\x02\x01\x01\x78\x84\x00\x00\x00\x07\x0a\x01\x00\x04\x00\x04\x00";
+        assert_eq!(started(openldap), Some(Ok(())));
+        assert_eq!(started(windows), Some(Ok(())));
+        for end in 0..openldap.len() {
+            assert_eq!(started(openldap.get(..end).unwrap_or_default()), None, "{end} bytes");
+        }
+        let injected = [&openldap[..], b"\x30\x00"].concat();
+        assert_eq!(started(&injected), Some(Err("more bytes than the response".to_owned())));
+        let refused = b"\x30\x0c\x02\x01\x01\x78\x07\x0a\x01\x35\x04\x00\x04\x00";
+        let rejected = Err("the server rejects it with the result 53".to_owned());
+        assert_eq!(started(refused), Some(rejected));
+        for malformed in
+            [&b"\x04\x00"[..], b"\x30\x00", b"\x30\x05\x02\x01\x01\x61\x00", &[0xff; 300]]
+        {
+            assert!(matches!(started(malformed), Some(Err(_))), "{malformed:?}");
+        }
+        // As deep as the limit of its length allows.
+        let mut nested = Vec::<u8>::new();
+        while nested.len() < limits::LDAP_START_TLS_BYTES_MAX {
+            let [high, low] = u16::try_from(nested.len()).unwrap_or(0).to_be_bytes();
+            nested.splice(..0, [0x30, 0x82, high, low]);
+        }
+        assert!(matches!(started(&nested), Some(Err(_))));
+    }
+
+    #[test]
+    fn wrong_options_are_named() {
+        let with = |change: &dyn Fn(&mut DirectoryOptions)| {
+            let mut options = DirectoryOptions {
+                urls: vec!["ldap://localhost".to_owned()],
+                ..Default::default()
+            };
+            options.filter = "(uid={user})".to_owned();
+            change(&mut options);
+            Directory::new(options).err().unwrap_or_default()
+        };
+        assert_eq!(with(&|_| {}), "");
+        let unbalanced = with(&|options| options.filter = "(uid={user}".to_owned());
+        assert_eq!(unbalanced, "`filter` is not an LDAP filter (RFC 4515)");
+        let groups =
+            with(&|options| options.group_search = Some((String::new(), "member".to_owned())));
+        assert_eq!(groups, "`group_filter` is not an LDAP filter (RFC 4515)");
+        let url = with(&|options| options.urls = vec!["http://localhost".to_owned()]);
+        assert_eq!(url, "`http://localhost` is not the URL of an LDAP server");
+    }
+}

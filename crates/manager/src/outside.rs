@@ -1,0 +1,190 @@
+//! Users whom the key manager knows from elsewhere, such as an LDAP directory.
+//!
+//! With the first sign-in, such a user gets a row in the store, without a password, which names the source. Only this
+//! source can sign the user in. What the source says replaces what is stored, at each sign-in; a directory is asked
+//! again before tokens are renewed.
+
+use serde_json::{Map, Value};
+use store::User;
+
+use crate::attempts::{Who, network};
+use crate::ldap::{Directory, DirectoryError};
+use crate::manager::{Checked, Manager, is_name};
+use crate::peer::Peer;
+use crate::reply::Refusal;
+use crate::{limits, secrets};
+
+/// The role whose users may register clients.
+const ADMIN: &str = "admin";
+/// The claim with the roles of a user.
+pub(crate) const ROLES: &str = "roles";
+/// The name of `[control.ldap]` as a source.
+pub(crate) const LDAP: &str = "ldap";
+
+/// What is taken over from a source.
+#[derive(Clone, Debug, Default)]
+pub struct Mapping {
+    /// Names of claims, each with that of the source.
+    pub claims: Vec<(String, String)>,
+    /// Names of roles, each with the groups whose members have it.
+    pub roles: Vec<(String, Vec<String>)>,
+}
+
+/// What a source says about a user.
+pub(crate) struct Profile {
+    pub(crate) source: String,
+    pub(crate) name: String,
+    /// What the source has in place of the name; may be empty.
+    pub(crate) id: Vec<u8>,
+    pub(crate) roles: Vec<String>,
+    pub(crate) claims: Map<String, Value>,
+}
+
+impl Mapping {
+    pub(crate) fn roles_of(&self, is_in: impl Fn(&str) -> bool) -> Vec<String> {
+        let has = |groups: &[String]| groups.iter().any(|group| is_in(group));
+        let roles = self.roles.iter().filter(|(_, groups)| has(groups));
+        roles.map(|(role, _)| role.clone()).collect()
+    }
+
+    pub(crate) fn claims_of(&self, value: impl Fn(&str) -> Option<String>) -> Map<String, Value> {
+        let claims = self.claims.iter();
+        claims.filter_map(|(name, theirs)| Some((name.clone(), value(theirs)?.into()))).collect()
+    }
+}
+
+impl Profile {
+    fn hashed_id(&self) -> String {
+        if self.id.is_empty() { String::new() } else { secrets::hash(&self.id) }
+    }
+
+    /// The row of the user. Claims that are too long are left out, so that the roles never are.
+    fn user(self, now_s: u64) -> User {
+        let source_id = self.hashed_id();
+        let roles = Value::from(self.roles.clone());
+        let with_roles = |mut claims: Map<String, Value>| {
+            if !self.roles.is_empty() {
+                claims.insert(ROLES.to_owned(), roles.clone());
+            }
+            Value::Object(claims).to_string()
+        };
+        let mut claims = with_roles(self.claims);
+        if claims.len() > limits::LIST_BYTES_MAX {
+            tracing::warn!(user = self.name, "the claims of a user are too long");
+            claims = with_roles(Map::new());
+        }
+        User {
+            admin: self.roles.iter().any(|role| role == ADMIN),
+            source_id,
+            name: self.name,
+            password: String::new(),
+            created_s: now_s,
+            source: self.source,
+            claims,
+        }
+    }
+}
+
+impl From<DirectoryError> for Refusal {
+    fn from(error: DirectoryError) -> Self {
+        tracing::error!(%error, "the LDAP directory cannot be used");
+        Self::Directory
+    }
+}
+
+impl Manager {
+    /// Whether `password` is that of the user whom `directory` finds as `name`.
+    pub(crate) async fn checked_in(
+        &self,
+        directory: &Directory,
+        (name, password): (&str, &str),
+        peer: &Peer,
+    ) -> Result<Checked, Refusal> {
+        let mut connection = directory.open(self.now_s()).await?;
+        let Some(found) = connection.find(name).await? else { return Ok(Checked::Wrong(None)) };
+        // A directory ignores case and more: guesses count for the user, however the name is written.
+        let (user, network) = (found.profile.name.clone(), network(peer.address));
+        let who = [Who::Account(&user, network), Who::User(&user)];
+        let who = if user == name { &[] } else { who.as_slice() };
+        self.begin(who)?;
+        let right = connection.has_password(&found.dn, password).await;
+        if !right.inspect_err(|_| self.attempts.withdrawn(who))? {
+            return Ok(Checked::Wrong(Some(user)));
+        }
+        self.attempts.succeeded(who, self.now_s());
+        let adopted = self.adopted(found.profile).await?;
+        Ok(adopted.map_or(Checked::Wrong(Some(user)), Checked::Right))
+    }
+
+    /// The user of `profile`, with a row in the store. `None`: somebody else has the name.
+    pub(crate) async fn adopted(&self, profile: Profile) -> Result<Option<User>, Refusal> {
+        let user = profile.user(self.now_s());
+        let (name, source) = (&user.name, &user.source);
+        // A slash ends the name of a trusted issuer.
+        if !is_name(name) || name.contains('/') {
+            tracing::warn!(source, "a user whose name is too long, or has a slash");
+            return Ok(None);
+        }
+        // Again if another instance changes the row meanwhile.
+        for _ in 0..3 {
+            let Some(known) = self.store.user(name).await? else {
+                if self.store.add_user(&user).await? {
+                    tracing::info!(name, source, "first sign-in of a user");
+                    return Ok(Some(user));
+                }
+                continue;
+            };
+            if known.source != *source {
+                tracing::warn!(name, source, "there is another user of this name");
+                return Ok(None);
+            }
+            if known.source_id != user.source_id {
+                tracing::warn!(name, source, "the name of a user has become that of another one");
+                self.store.remove_user(name).await?;
+                continue;
+            }
+            if (known.admin, &known.claims) != (user.admin, &user.claims) {
+                self.store.update_user(&user).await?;
+            }
+            return Ok(Some(User { created_s: known.created_s, ..user }));
+        }
+        Err(Refusal::Unavailable)
+    }
+
+    /// The user `name`, if they still exist; one of a directory as it describes them now.
+    pub(crate) async fn renewed(&self, name: &str) -> Result<Option<User>, Refusal> {
+        let user = self.store.user(name).await?.filter(|user| self.has_source(user));
+        let Some((user, directory)) = user.as_ref().zip(self.directory.as_ref()) else {
+            return Ok(user);
+        };
+        if user.source != LDAP {
+            return Ok(Some(user.clone()));
+        }
+        let found = directory.open(self.now_s()).await?.find(name).await?;
+        let found = found.map(|found| found.profile).filter(|profile| profile.name == name);
+        match found {
+            Some(profile) if profile.hashed_id() == user.source_id => self.adopted(profile).await,
+            Some(_) | None => {
+                tracing::info!(name, "a user who is no longer in the LDAP directory");
+                self.store.remove_user(name).await?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// What the source of the user `name` says about them.
+    pub(crate) async fn claims_of(&self, name: &str) -> Result<Map<String, Value>, Refusal> {
+        let user = self.store.user(name).await?;
+        Ok(user.as_ref().map(claims).unwrap_or_default())
+    }
+
+    /// Whether the source of `user` is still configured.
+    pub(crate) fn has_source(&self, user: &User) -> bool {
+        user.source.is_empty() || user.source == LDAP && self.directory.is_some()
+    }
+}
+
+/// What the source says about `user`.
+pub(crate) fn claims(user: &User) -> Map<String, Value> {
+    serde_json::from_str(&user.claims).unwrap_or_default()
+}
