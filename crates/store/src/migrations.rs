@@ -173,11 +173,13 @@ mod tests {
     fn migrations_only_add_so_that_the_previous_version_works_with_a_part_of_one() {
         for statement in MIGRATIONS.iter().copied().flatten() {
             let words: Vec<_> = statement.split_whitespace().collect();
-            let adds = match words.as_slice() {
-                ["CREATE", "TABLE" | "INDEX", ..] | ["INSERT", "INTO", ..] | ["UPDATE", ..] => true,
-                ["ALTER", "TABLE", _, "ADD", "COLUMN", _, _, "NOT", "NULL", "DEFAULT", _] => true,
-                _ => false,
-            };
+            let adds = matches!(
+                words.as_slice(),
+                ["CREATE", "TABLE" | "INDEX", ..]
+                    | ["INSERT", "INTO", ..]
+                    | ["UPDATE", ..]
+                    | ["ALTER", "TABLE", _, "ADD", "COLUMN", _, _, "NOT", "NULL", "DEFAULT", _]
+            );
             assert!(adds, "{statement}");
         }
     }
