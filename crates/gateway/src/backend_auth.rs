@@ -93,6 +93,7 @@ pub(crate) async fn apply<B: RequestBody>(
             };
             set(edits, b"Authorization", value.as_bytes());
         }
+        Credential::Unread => return Err(fault("its secret was not read from Vault yet")),
         Credential::Aws(key) => sign(worker, key, balancer, (subject, edits), body.held())?,
     }
     Ok(())

@@ -30,6 +30,8 @@ pub(crate) enum Credential {
     Token(BackendClient),
     /// A signature.
     Aws(AwsCredential),
+    /// It was not read from Vault yet.
+    Unread,
 }
 
 impl From<&BackendCredential> for Credential {
@@ -48,6 +50,7 @@ impl From<&BackendCredential> for Credential {
             }
             BackendCredential::ClientCredentials(client) => Self::Token((**client).clone()),
             BackendCredential::Aws(key) => Self::Aws((**key).clone()),
+            BackendCredential::Unread { .. } => Self::Unread,
         }
     }
 }

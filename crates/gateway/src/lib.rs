@@ -98,7 +98,7 @@ use runner::{Command, Running};
 
 pub use admin::AdminPages;
 pub use bind::StartError;
-pub use forward::fetch::{Bounds, FetchError, Fetched};
+pub use forward::fetch::{Bounds, Content, FetchError, Fetched};
 pub use integration::variable;
 pub use upstreams::Upstreams;
 

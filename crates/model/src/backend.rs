@@ -29,6 +29,11 @@ pub enum BackendCredential {
     ClientCredentials(Box<BackendClient>),
     /// A signature of AWS, version 4.
     Aws(Box<AwsCredential>),
+    /// Its secret was not read from Vault yet.
+    Unread {
+        /// Whether it is for signatures.
+        signs: bool,
+    },
 }
 
 /// An access key of AWS, and for what it signs.
@@ -80,6 +85,7 @@ impl fmt::Debug for BackendCredential {
             Self::Query { .. } => "Query(..)",
             Self::ClientCredentials(_) => "ClientCredentials(..)",
             Self::Aws(_) => "Aws(..)",
+            Self::Unread { .. } => "Unread",
         })
     }
 }

@@ -35,6 +35,8 @@ pub struct Settings {
     pub quotas: Option<QuotaSettings>,
     /// `[backend_jwt]`; absent: upstreams get no assertion.
     pub backend_jwt: Option<BackendJwt>,
+    /// `[vault]`; absent: secrets are in files and environment variables only.
+    pub vault: Option<VaultSettings>,
     /// `[snapshot]`: the folder of snapshots on disk; absent: none are written.
     pub snapshot: Option<PathBuf>,
 }
@@ -509,6 +511,56 @@ pub struct Feed {
 impl std::fmt::Debug for Feed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Feed").field("url", &self.url).finish_non_exhaustive()
+    }
+}
+
+/// `[vault]`: where secrets are that are written as `{ vault = "PATH#FIELD" }`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct VaultSettings {
+    /// `url`, without a slash at its end.
+    pub url: String,
+    pub namespace: Option<String>,
+    pub login: VaultLogin,
+    /// `refresh_s`: how often secrets without a lease are read, in seconds.
+    pub refresh_s: u64,
+    /// The paths and fields that the configuration refers to, each once.
+    pub wanted: Vec<VaultField>,
+}
+
+/// A request to Vault. It is a GET without a body, else a POST.
+#[derive(Clone, PartialEq, Eq)]
+pub struct VaultRequest {
+    /// Below `/v1/`.
+    pub path: String,
+    pub body: Option<Vec<u8>>,
+}
+
+/// A field of a secret in Vault.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct VaultField {
+    /// Of the HTTP API, below `/v1/`.
+    pub path: String,
+    pub field: String,
+}
+
+/// How the gateway gets a token of Vault.
+#[derive(Clone, PartialEq, Eq)]
+pub enum VaultLogin {
+    /// `token`
+    Token(Vec<u8>),
+    /// `approle`
+    AppRole { mount: String, role_id: String, secret_id: Vec<u8> },
+    /// `kubernetes`; `jwt`: the token of the service account.
+    Kubernetes { mount: String, role: String, jwt: Vec<u8> },
+}
+
+/// Secrets are never printed.
+impl std::fmt::Debug for VaultSettings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { url, namespace, refresh_s, wanted, .. } = self;
+        let mut shown = f.debug_struct("VaultSettings");
+        shown.field("url", url).field("namespace", namespace).field("refresh_s", refresh_s);
+        shown.field("wanted", wanted).finish_non_exhaustive()
     }
 }
 
