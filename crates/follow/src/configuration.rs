@@ -7,7 +7,7 @@ use std::sync::Arc;
 use base::{Now, limits};
 use formats::declarative;
 use formats::openapi::Defaults;
-use model::{BackendCredential, Diagnostic, KeySource, PlanFiles, Plans, Settings, Severity, VaultField};
+use model::{Diagnostic, KeySource, PlanFiles, Plans, Settings, Severity, VaultField};
 
 use crate::documents::{read_bounded, read_keys, read_up_to};
 use crate::walk::{self, Version};
@@ -134,10 +134,8 @@ pub fn defaults(settings: &Settings) -> Defaults {
         issuers_configured: !settings.issuers.is_empty(),
         applications_configured: settings.has_applications(),
         credentials: settings.credentials.iter().map(|(name, _)| name.clone()).collect(),
-        signing: (settings.credentials.iter())
-            .filter(|(_, of)| {
-                matches!(**of, BackendCredential::Aws(_) | BackendCredential::Unread { signs: true })
-            })
+        of_one_endpoint: (settings.credentials.iter())
+            .filter(|(_, of)| of.is_of_one_endpoint())
             .map(|(name, _)| name.clone())
             .collect(),
         logins: settings.logins.iter().map(|login| login.name.clone()).collect(),

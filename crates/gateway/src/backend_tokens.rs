@@ -26,6 +26,11 @@ pub(crate) enum Credential {
         name: String,
         pair: String,
     },
+    /// An answer to a challenge.
+    Digest {
+        username: String,
+        password: Vec<u8>,
+    },
     /// A token that is to be asked for.
     Token(BackendClient),
     /// A signature.
@@ -47,6 +52,9 @@ impl From<&BackendCredential> for Credential {
             }
             BackendCredential::Query { name, pair } => {
                 Self::Parameter { name: name.clone(), pair: pair.clone() }
+            }
+            BackendCredential::Digest { username, password } => {
+                Self::Digest { username: username.clone(), password: password.clone() }
             }
             BackendCredential::ClientCredentials(client) => Self::Token((**client).clone()),
             BackendCredential::Aws(key) => Self::Aws((**key).clone()),

@@ -23,6 +23,7 @@ use crate::clients::Clients;
 use crate::compiled::Compiled;
 use crate::credentials::Presented;
 use crate::descriptors::Descriptors;
+use crate::digest::Challenges;
 use crate::forward::{Address, Pools, Shared};
 use crate::heavy::HeavyPool;
 use crate::held::HeldBytes;
@@ -71,6 +72,7 @@ pub(crate) struct Worker {
     pub(crate) tokens: RefCell<TokenCache>,
     pub(crate) backend_jwts: BackendJwts,
     pub(crate) backend_tokens: BackendTokens,
+    pub(crate) challenges: Challenges,
     pub(crate) meters: RefCell<WorkerMeters>,
     pub(crate) proofs: Arc<Proofs>,
     pub(crate) sign_ins: SignIns,
@@ -143,6 +145,7 @@ impl Worker {
             heavy,
             backend_jwts: BackendJwts::default(),
             backend_tokens: BackendTokens::default(),
+            challenges: Challenges::default(),
             tokens: RefCell::new(tokens),
             meters: RefCell::new(WorkerMeters::new(meters)),
             proofs,

@@ -17,6 +17,8 @@ pub enum BackendAuth {
 pub enum BackendCredential {
     /// HTTP Basic.
     Basic { username: String, password: Vec<u8> },
+    /// HTTP Digest.
+    Digest { username: String, password: Vec<u8> },
     /// A header field with this name and value.
     Header { name: String, value: Vec<u8> },
     /// A parameter of the query.
@@ -31,8 +33,8 @@ pub enum BackendCredential {
     Aws(Box<AwsCredential>),
     /// Its secret was not read from Vault yet.
     Unread {
-        /// Whether it is for signatures.
-        signs: bool,
+        /// Whether it is for one endpoint.
+        is_of_one: bool,
     },
 }
 
@@ -48,6 +50,19 @@ pub struct AwsCredential {
 }
 
 impl BackendCredential {
+    /// Whether it is for sets of one endpoint: what is sent depends on it.
+    #[must_use]
+    pub fn is_of_one_endpoint(&self) -> bool {
+        match self {
+            Self::Digest { .. } | Self::Aws(_) => true,
+            Self::Unread { is_of_one } => *is_of_one,
+            Self::Basic { .. }
+            | Self::Header { .. }
+            | Self::Query { .. }
+            | Self::ClientCredentials(_) => false,
+        }
+    }
+
     /// A parameter of the query.
     #[must_use]
     pub fn query(name: &str, value: &[u8]) -> Self {
@@ -81,6 +96,7 @@ impl fmt::Debug for BackendCredential {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Basic { .. } => "Basic(..)",
+            Self::Digest { .. } => "Digest(..)",
             Self::Header { .. } => "Header(..)",
             Self::Query { .. } => "Query(..)",
             Self::ClientCredentials(_) => "ClientCredentials(..)",

@@ -17,6 +17,7 @@ const UNREAD: &[u8] = b"unread";
 #[derive(Clone, Copy)]
 enum Type {
     Basic,
+    Digest,
     ApiKey,
     OAuth2,
     Aws,
@@ -30,6 +31,7 @@ pub(super) fn read(
 ) -> Vec<(String, Arc<BackendCredential>)> {
     const TYPES: &[(&str, Type)] = &[
         ("basic", Type::Basic),
+        ("digest", Type::Digest),
         ("api_key", Type::ApiKey),
         ("oauth2", Type::OAuth2),
         ("aws", Type::Aws),
@@ -40,7 +42,14 @@ pub(super) fn read(
         let name = table.text("name", report);
         let mut secrets = Secrets { table: &table, outside, is_unread: false };
         let found = match table.choice("type", TYPES, report) {
-            Some(Type::Basic) => basic(&mut secrets, report),
+            Some(Type::Basic) => {
+                let basic = |(username, password)| BackendCredential::Basic { username, password };
+                user(&mut secrets, report).map(basic)
+            }
+            Some(Type::Digest) => {
+                let digest = |(username, password)| BackendCredential::Digest { username, password };
+                user(&mut secrets, report).map(digest)
+            }
             Some(Type::ApiKey) => api_key(&mut secrets, report),
             Some(Type::OAuth2) => client(&mut secrets, report),
             Some(Type::Aws) => aws(&mut secrets, report),
@@ -51,8 +60,8 @@ pub(super) fn read(
             let message = format!("duplicate credential `{}`", shorten(name));
             report.error(place, message, "rename or remove one of them");
         }
-        let signs = matches!(found, BackendCredential::Aws(_));
-        let found = if secrets.is_unread { BackendCredential::Unread { signs } } else { found };
+        let is_of_one = found.is_of_one_endpoint();
+        let found = if secrets.is_unread { BackendCredential::Unread { is_of_one } } else { found };
         all.push((name.to_owned(), Arc::new(found)));
     }
     all
@@ -86,7 +95,8 @@ fn required(table: &Table<'_>, keys: &[&str], report: &mut Report) {
     }
 }
 
-fn basic(secrets: &mut Secrets<'_>, report: &mut Report) -> Option<BackendCredential> {
+/// Name and password.
+fn user(secrets: &mut Secrets<'_>, report: &mut Report) -> Option<(String, Vec<u8>)> {
     let table = secrets.table;
     required(table, &["username", "password"], report);
     let password = secrets.read("password", "credential.password", report);
@@ -94,7 +104,7 @@ fn basic(secrets: &mut Secrets<'_>, report: &mut Report) -> Option<BackendCreden
     if username.contains(':') || username.contains(char::is_control) {
         report.error(place, "a name of a user has no colon", "remove it");
     }
-    Some(BackendCredential::Basic { username: username.to_owned(), password: password? })
+    Some((username.to_owned(), password?))
 }
 
 fn api_key(secrets: &mut Secrets<'_>, report: &mut Report) -> Option<BackendCredential> {

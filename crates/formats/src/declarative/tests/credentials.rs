@@ -30,7 +30,8 @@ fn what_is_wrong_with_credentials_is_reported_without_secrets() {
     let oauth = "type = \"oauth2\"\nclient_id = \"a\"\nclient_secret = { env = \"SHARED\" }";
     for (lines, expect) in [
         ("[[credential]]".to_owned(), "3:1: no `name`; 3:1: no `type`"),
-        (of("type = \"digest\""), "5:8: `digest`"),
+        (of("type = \"ntlm\""), "5:8: `ntlm`"),
+        (of("type = \"digest\""), "3:1: no `password`; 3:1: no `username`"),
         (of("type = \"basic\""), "3:1: no `password`; 3:1: no `username`"),
         (
             of("type = \"basic\"\nusername = \"a:b\"\npassword = { env = \"SHARED\" }"),
