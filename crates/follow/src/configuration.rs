@@ -139,7 +139,7 @@ pub fn defaults(settings: &Settings) -> Defaults {
             .map(|(name, _)| name.clone())
             .collect(),
         logins: settings.logins.iter().map(|login| login.name.clone()).collect(),
-        users_configured: !settings.users.is_empty(),
+        users_configured: settings.has_users(),
         strict_paths: settings.gateway.strict_paths,
         // Those of conditions have a line break in their name.
         plans: (settings.plans.iter().map(|plan| plan.name.clone()))

@@ -62,7 +62,8 @@ impl Presented<'_> {
                 authenticate::identify(cache, self.bytes(), issuers, now)
             }
             Self::Login(login) => {
-                authenticate::identify_login(cache, login, &revision.live.users, now)
+                let issuers = revision.routes.issuers();
+                authenticate::identify_login(cache, login, &revision.live.users, issuers, now)
             }
             Self::InternalKey(key) => authenticate::identify_internal_key(cache, key, issuers, now),
             Self::Key(key) => {

@@ -81,4 +81,4 @@ pub use revocations::{RevocationPage, revocation_page, token_hash, token_hash_te
 pub use sealed::SealingKeys;
 pub use sign::SigningKey;
 pub use subscriptions::{SubscribedApi, TokenSubscriptions};
-pub use token_response::{IssuedTokens, issued_tokens};
+pub use token_response::{IssuedTokens, is_invalid_grant, issued_tokens};

@@ -92,6 +92,13 @@ pub struct BackendClient {
     pub scopes: Vec<String>,
 }
 
+/// Secrets are never printed.
+impl fmt::Debug for BackendClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BackendClient").field("token_url", &self.token_url).finish_non_exhaustive()
+    }
+}
+
 impl fmt::Debug for BackendCredential {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

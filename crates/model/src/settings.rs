@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use base::limits;
 
-use crate::{BackendCredential, Cors, Plans};
+use crate::{BackendClient, BackendCredential, Cors, Plans};
 
 /// All settings of `penstock gateway --config`. Relative paths are resolved against the file's folder.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -46,6 +46,12 @@ impl Settings {
     #[must_use]
     pub fn has_https(&self) -> bool {
         self.gateway.https.is_some() || self.integration.https.is_some()
+    }
+
+    /// Whether anybody may call APIs with a password.
+    #[must_use]
+    pub fn has_users(&self) -> bool {
+        !self.users.is_empty() || self.issuers.iter().any(|issuer| issuer.passwords.is_some())
     }
 
     /// Whether callers need a subscription.
@@ -493,6 +499,8 @@ pub struct IssuerSettings {
     pub allow_unlimited: bool,
     /// `introspection`: absent: no opaque tokens.
     pub introspection: Option<Introspection>,
+    /// `passwords`: its users may call APIs with their passwords. At most one issuer has it.
+    pub passwords: Option<BackendClient>,
     /// `revocations`; absent: a token is valid until it expires.
     pub revocations: Option<Feed>,
 }

@@ -93,7 +93,7 @@ pub(super) async fn renew(
     match issued(worker, revision, provider, &text).await {
         Ok(issued) => Renewal::Renewed(Arc::new(session.renewed(issued, worker.resources.exact()))),
         // `invalid_grant`. Source: RFC 6749 section 5.2.
-        Err(Problem::Status(400)) => Renewal::Refused,
+        Err(Problem::Grant | Problem::Status(400)) => Renewal::Refused,
         Err(problem) => {
             tracing::warn!(login, %problem, "a session could not be renewed");
             Renewal::Failed

@@ -168,6 +168,7 @@ pub(super) fn issuer(has_all_keys: bool) -> Issuer {
             client_secret: b"secret".to_vec(),
             cache_s: 600,
         }),
+        passwords: None,
         revoked: None,
     }
 }
