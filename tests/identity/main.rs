@@ -6,6 +6,7 @@ mod applications;
 mod attacks;
 mod certificates;
 mod codes;
+mod dpop;
 mod grants;
 mod key_manager;
 mod login;

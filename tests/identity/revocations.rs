@@ -9,7 +9,7 @@ use crate::key_manager::{ISS, KeyManager, Login, basic, error, success};
 
 /// A gateway that follows the revocations of `manager` as the client `login`. Keys are in a file, so that it can start
 /// while the key manager is down.
-fn gateway(manager: &KeyManager, login: Login<'_>, upstream: &Upstream) -> (Files, Process) {
+pub(crate) fn gateway(manager: &KeyManager, login: Login<'_>, upstream: &Upstream) -> (Files, Process) {
     gateway_of(manager, login, upstream, ("", &toml(manager, login)))
 }
 

@@ -14,6 +14,7 @@ mod attempts;
 mod authorize;
 mod bearer;
 mod device;
+mod dpop;
 mod exchange;
 mod form;
 mod inspect;
