@@ -345,6 +345,8 @@ pub const PROOF_BYTES_MAX: usize = 4 * KIB as usize;
 pub const PROOF_AGE_S_MAX: u64 = 60;
 /// How far the clock of a client may be ahead, in seconds. Further: 900901.
 pub const PROOF_AHEAD_S_MAX: u64 = 10;
+/// How long a `DPoP-Nonce` is given out, in seconds. It is accepted for as long again.
+pub const PROOF_NONCE_S: u64 = 120;
 /// DPoP proofs that the gateway remembers, so that each is used once; a million takes about 50 MB. More: 503003 until older
 /// ones are forgotten, some two minutes after they were used.
 pub const PROOFS_MAX: usize = 1_000_000;

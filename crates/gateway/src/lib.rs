@@ -77,10 +77,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
-use base::SystemClock;
 use base::limits::{DRAIN_NOTICE_MS, QUESTIONS_MAX};
+use base::{SystemClock, SystemEntropy};
 use model::{Diagnostic, Http2Listeners, Settings, Snapshot};
 use stages::Routes;
+use stages::authenticate::Proofs;
 use stages::throttle::{Link, Meters, Reconciler};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use wire::tls::{ClientAuth, ClientTls, ServerCertificates};
@@ -262,7 +263,7 @@ impl Gateway {
     ) -> Result<(), StartError> {
         let mut listeners = listeners.map(|(bound, kind)| (bound.listeners.into_iter(), kind));
         let descriptors = Descriptors::of_process(count);
-        let (proofs, renewals) = (Arc::default(), Arc::default());
+        let (proofs, renewals) = (Arc::new(Proofs::new(&SystemEntropy)), Arc::default());
         for number in 0..count {
             let next = listeners
                 .iter_mut()

@@ -86,6 +86,8 @@ pub struct GatewaySettings {
     pub fault_status: FaultStatus,
     /// `http2`: the listeners that accept HTTP/2.
     pub http2: Http2Listeners,
+    /// `dpop_nonce`: whether DPoP proofs have to have a nonce of the gateway.
+    pub dpop_nonce: bool,
     /// `strict_paths`: whether APIs reject paths with more than one interpretation, unless their file says
     /// otherwise.
     pub strict_paths: bool,
@@ -138,6 +140,7 @@ impl Default for GatewaySettings {
             trusted_proxies: Vec::new(),
             fault_status: FaultStatus::default(),
             http2: Http2Listeners::ALL,
+            dpop_nonce: false,
             strict_paths: false,
             drain_s: limits::DRAIN_S_DEFAULT,
             response_head_ms: limits::RESPONSE_HEAD_MS_MAX,

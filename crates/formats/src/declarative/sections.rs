@@ -123,6 +123,7 @@ fn gateway(
             )
             .unwrap_or_default(),
         http2: http2(table, report),
+        dpop_nonce: table.flag("dpop_nonce", false, report),
         strict_paths: table.flag("strict_paths", false, report),
         drain_s: table
             .number("drain_s", 0..=limits::DRAIN_S_MAX, report)

@@ -21,6 +21,7 @@ applications = ["applications/", "/srv/a.toml"]
 data = "var"
 trusted_proxies = ["10.0.0.0/8", "192.0.2.7", "2001:db8::/32"]
 fault_status = "http"
+dpop_nonce = true
 strict_paths = true
 http2 = "https"
 drain_s = 5
@@ -234,7 +235,7 @@ fn every_key_reaches_the_settings() {
     assert_eq!((gateway.client_connections_max, gateway.client_requests_max), (50, 40));
     assert_eq!((gateway.api_requests_max, gateway.min_rate), (30, 20));
     assert_eq!((gateway.held_body_bytes_max, gateway.held_bytes_max), (40, 50));
-    assert!(gateway.strict_paths);
+    assert!(gateway.strict_paths && gateway.dpop_nonce);
     assert_eq!(gateway.http2, Http2Listeners { http: false, https: true });
     let waits = [
         gateway.response_head_ms,
