@@ -455,7 +455,7 @@ pub struct Login {
     pub name: String,
     /// `issuer`: the provider, by the `iss` of its tokens. An `[[issuer]]` has its keys.
     pub issuer: String,
-    /// `authorize_url`, `token_url` and `logout_url`; `None`: those of the provider's discovery document.
+    /// `authorize_url`, `token_url`, `logout_url` and `revoke_url`; `None`: those of the provider's discovery document.
     pub endpoints: Option<jose::SignInEndpoints>,
     /// `client_id` and `client_secret`: the gateway's own.
     pub client_id: String,

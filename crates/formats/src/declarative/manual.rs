@@ -168,6 +168,7 @@ pub const MANUAL: &[(&str, &str, &str)] = &[
     ("login.authorize_url", "https URL; default: that of the issuer's discovery document", "Where the gateway sends the browsers of users who have to sign in."),
     ("login.token_url", "https URL; required with `authorize_url`", "Where the gateway gets the tokens."),
     ("login.logout_url", "https URL; absent: only the gateway's cookies are removed", "Where the gateway sends the browsers of users who sign out."),
+    ("login.revoke_url", "https URL; absent: refresh tokens stay valid", "Where the gateway revokes the refresh token of a user who signs out (RFC 7009)."),
     ("login.client_id", "string; required in `[[login]]`", "The gateway's own client at the provider. Its redirect URI is `https://HOST/.login/NAME/callback` for each host at which browsers reach the gateway."),
     ("login.client_secret.env", "name of an environment variable", "Its secret, for HTTP Basic, written as `client_secret = { env = \"NAME\" }`."),
     ("login.client_secret.file", "path", "The same from a file, written as `client_secret = { file = \"path\" }`. A trailing newline is not part of the secret. Watched for changes."),

@@ -97,6 +97,7 @@ fn what_is_wrong_with_logins_is_reported() {
         (with("after_logout = \"https://b\""), "10:16: path"),
         (with("authorize_url = \"https://a/a\""), "5:1: some"),
         (with("logout_url = \"https://a/a\""), "5:1: some"),
+        (with("revoke_url = \"https://a/a\""), "5:1: some"),
         (with("authorize_url = \"http://a/a\"\ntoken_url = \"https://a/t\""), "10:17: over http"),
         (
             with("authorize_url = \"https://a/a\\r\\nX: y\"\ntoken_url = \"https://a/t#u\""),
