@@ -1,7 +1,7 @@
 //! With what the gateway authenticates itself at upstreams.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use harness::{CannedResponse, Files, Gateway, Request, Upstream};
 
@@ -225,7 +225,9 @@ fn digest_upstream(uses: u32, algorithm: &'static str) -> Upstream {
     Upstream::responding(move |request| {
         let mut state = state.lock().unwrap();
         let challenge = |nonce: u32, more: &str| {
-            format!("Digest realm=\"a\", qop=\"auth\", nonce=\"n{nonce}\", opaque=\"o\"{algorithm}{more}")
+            format!(
+                "Digest realm=\"a\", qop=\"auth\", nonce=\"n{nonce}\", opaque=\"o\"{algorithm}{more}"
+            )
         };
         let field = request.header("Authorization").unwrap_or_default();
         let value = |name: &str| {
@@ -261,7 +263,8 @@ fn a_challenge_is_answered_with_the_body_and_its_nonce_is_counted() {
         let upstream = digest_upstream(3, algorithm);
         let gateway = files(&upstream, "{credential: orders}", DIGEST).start();
         let mut client = gateway.connect();
-        for (number, api) in ["plain", "mediated", "plain", "plain", "mediated"].iter().enumerate() {
+        for (number, api) in ["plain", "mediated", "plain", "plain", "mediated"].iter().enumerate()
+        {
             let body = "x".repeat(100_000 * number);
             let fields = "Authorization: Bearer mine\r\n";
             let sent = client.fetch_with_body(&format!("POST /{api}/x%20y?a=1"), fields, &body);

@@ -225,4 +225,6 @@ fn a_gateway_with_nonces_tells_the_client_which_one_to_use() {
     assert_eq!(upstream.requests().len(), 1);
     let invalid = key.proof(URL, &token).claim("htm", "PUT").fields(&token);
     assert_eq!(outcome(&mut client, "GET /a/x", &invalid), INVALID_PROOF);
+    let failed = gateway.metric("penstock_auth_failures_total", "reason=\"proof_nonce\"");
+    assert_eq!(failed, 2);
 }

@@ -157,7 +157,9 @@ fn a_password_that_is_not_configured_is_exchanged_at_the_issuer_once() {
     let server = Upstream::responding(move |request| {
         let respond = |status: &str, body: &str| {
             let len = body.len();
-            CannedResponse::bytes(format!("HTTP/1.1 {status}\r\nContent-Length: {len}\r\n\r\n{body}"))
+            CannedResponse::bytes(format!(
+                "HTTP/1.1 {status}\r\nContent-Length: {len}\r\n\r\n{body}"
+            ))
         };
         let login = base64::prelude::BASE64_STANDARD.encode("gateway:se%2Bcret");
         assert_eq!(request.header("Authorization"), Some(format!("Basic {login}").as_str()));
@@ -175,7 +177,10 @@ fn a_password_that_is_not_configured_is_exchanged_at_the_issuer_once() {
     });
     let own = vec![user("ann", "se:cret", &["read"])];
     let gateway = Gateway::of(
-        api("/a").secured("GET /x, GET /scoped, GET /both, GET /token").to(&upstream).with(security),
+        api("/a")
+            .secured("GET /x, GET /scoped, GET /both, GET /token")
+            .to(&upstream)
+            .with(security),
     )
     .issuer(&issuer.with_users_of(&server))
     .settings(|settings| settings.users = own)

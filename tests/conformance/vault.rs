@@ -70,9 +70,10 @@ impl Contract {
                 };
                 match (method, path) {
                     ("POST", "auth/token/renew-self") => (200, auth(&token, valid_s)),
-                    ("GET", "auth/token/lookup-self") => {
-                        (200, json!({"auth": null, "data": {"id": token, "ttl": valid_s, "renewable": valid_s > 0}}))
-                    }
+                    ("GET", "auth/token/lookup-self") => (
+                        200,
+                        json!({"auth": null, "data": {"id": token, "ttl": valid_s, "renewable": valid_s > 0}}),
+                    ),
                     ("GET", path) => self.read(path),
                     _ => errors(405, "unsupported operation"),
                 }
@@ -163,7 +164,9 @@ fn upstreams_get_secrets_of_both_versions_of_the_kv_engine_by_each_login() {
 fn a_changed_secret_is_used_soon_and_the_last_one_while_vault_is_sealed_or_has_lost_it() {
     let upstream = Upstream::fixed("in");
     let (server, state) = contract(&[("secret/data/a", "one")]);
-    let gateway = files(&upstream, &server.url(), APP_ROLE, "secret/data/a#p").start();
+    // Kept, since the configuration is read again with the new secret.
+    let files = files(&upstream, &server.url(), APP_ROLE, "secret/data/a#p");
+    let gateway = files.start();
     assert_eq!(key(&gateway, &upstream), "one");
     let set = |text: &str| {
         let mut state = state.lock().unwrap();
@@ -193,7 +196,9 @@ fn a_gateway_starts_without_vault_and_sends_nothing_without_the_credential() {
     let upstream = Upstream::fixed("in");
     let (server, state) = contract(&[("secret/data/a", "one")]);
     state.lock().unwrap().sealed = true;
-    let gateway = files(&upstream, &server.url(), APP_ROLE, "secret/data/a#p").start();
+    // Kept, since the configuration is read again with the new secret.
+    let files = files(&upstream, &server.url(), APP_ROLE, "secret/data/a#p");
+    let gateway = files.start();
     assert_eq!(key(&gateway, &upstream), "500 303003");
     assert_eq!(upstream.requests().len(), 0);
     state.lock().unwrap().sealed = false;
@@ -209,7 +214,12 @@ fn what_is_wrong_is_said_without_what_vault_responded() {
     for (url, login, path, expect) in [
         (server.url(), "token = { file = \"secret\" }", "kv/a#p", "rejects the login or the token"),
         (server.url(), &APP_ROLE.replace("role\"", "x\""), "kv/a#p", "rejects the login"),
-        (server.url(), &APP_ROLE.replace("{ role", "{ mount = \"b\", role"), "kv/a#p", "status 403"),
+        (
+            server.url(),
+            &APP_ROLE.replace("{ role", "{ mount = \"b\", role"),
+            "kv/a#p",
+            "status 403",
+        ),
         (server.url(), APP_ROLE, "secret/a#p", "have `data` after the mount"),
         (server.url(), APP_ROLE, "secret/data/forbidden#p", "no policy of the token"),
         (server.url(), APP_ROLE, "secret/data/a#q", "no field `q`"),

@@ -156,7 +156,8 @@ impl Files {
             },
             build: "test",
         };
-        let running = Arc::new(gateway::Gateway::start(follower.settings(), &snapshot, parts).unwrap());
+        let running =
+            Arc::new(gateway::Gateway::start(follower.settings(), &snapshot, parts).unwrap());
         let gateway = Arc::clone(&running);
         let mut wanted = running.take_wanted_key_sets().unwrap();
         let fetch_keys = follower.on_unknown_kid();

@@ -186,12 +186,7 @@ impl Token<'_> {
     /// Sets a claim; null removes it.
     #[must_use]
     pub fn claim(mut self, name: &str, value: impl Into<Value>) -> Self {
-        let value = value.into();
-        if value.is_null() {
-            self.claims.remove(name);
-        } else {
-            self.claims.insert(name.to_owned(), value);
-        }
+        set_claim(&mut self.claims, name, value.into());
         self
     }
 
@@ -233,5 +228,14 @@ impl Token<'_> {
     #[must_use]
     pub fn bearer(&self) -> String {
         format!("Bearer {}", self.sign())
+    }
+}
+
+/// Sets a claim of a token or a proof; null removes it.
+pub(crate) fn set_claim(claims: &mut Map<String, Value>, name: &str, value: Value) {
+    if value.is_null() {
+        claims.remove(name);
+    } else {
+        claims.insert(name.to_owned(), value);
     }
 }

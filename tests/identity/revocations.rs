@@ -5,11 +5,15 @@ use std::time::Instant;
 use harness::{Client, Files, PATIENCE, Process, Response, Upstream};
 use serde_json::{Value, json};
 
-use crate::key_manager::{ISS, KeyManager, Login, basic, error, success};
+use crate::key_manager::{ISS, KeyManager, Login, SIGN_IN, basic, error, success};
 
 /// A gateway that follows the revocations of `manager` as the client `login`. Keys are in a file, so that it can start
 /// while the key manager is down.
-pub(crate) fn gateway(manager: &KeyManager, login: Login<'_>, upstream: &Upstream) -> (Files, Process) {
+pub(crate) fn gateway(
+    manager: &KeyManager,
+    login: Login<'_>,
+    upstream: &Upstream,
+) -> (Files, Process) {
     gateway_of(manager, login, upstream, ("", &toml(manager, login)))
 }
 
@@ -150,12 +154,11 @@ fn a_stolen_refresh_token_and_a_new_password_end_the_jwts_of_a_user() {
     let login = (login.0.as_str(), login.1.as_str());
     let upstream = Upstream::fixed("from the upstream");
     let (_files, process) = gateway(&manager, login, &upstream);
-    let form = "grant_type=password&username=admin&password=correct+horse+battery";
-    let first = manager.token(login, form);
+    let first = manager.token(login, SIGN_IN);
     let refresh =
         format!("grant_type=refresh_token&refresh_token={}", text(&first, "refresh_token"));
     let second = manager.token(login, &refresh);
-    let other = manager.token(login, form);
+    let other = manager.token(login, SIGN_IN);
     for issued in [&first, &second, &other] {
         assert_eq!(fetch(&process, text(issued, "access_token")).status, 200);
     }

@@ -332,9 +332,9 @@ mod tests {
     #[track_caller]
     fn round_at(vault: &mut Vault, s: u64, script: &[(&str, u16, &str)]) -> Concluded {
         let job = vault.pop_due(at(s).mono_us).expect("a round is due");
-        let owned = script.iter().map(|(path, status, body)| {
-            ((*path).to_owned(), *status, body.as_bytes().to_vec())
-        });
+        let owned = script
+            .iter()
+            .map(|(path, status, body)| ((*path).to_owned(), *status, body.as_bytes().to_vec()));
         let left = Arc::new(Mutex::new(owned.collect::<VecDeque<_>>()));
         let for_ask = Arc::clone(&left);
         let ask: AskVault = Arc::new(move |_, request, token| {

@@ -21,7 +21,9 @@ use std::time::Duration;
 use base::{Clock, Now, SystemClock, limits};
 use jose::SigningKey;
 use model::{ApiState, GatewaySettings, IssuerSettings, KeySource, Settings, Snapshot};
-use penstock_follow::{AskFeed, AskVault, Change, Fetch, Follower, Handle, OnUnknownKid, Options, Status};
+use penstock_follow::{
+    AskFeed, AskVault, Change, Fetch, Follower, Handle, OnUnknownKid, Options, Status,
+};
 
 /// Longest wait for a change, much longer than needed on any machine.
 const PATIENCE: Duration = Duration::from_secs(30);

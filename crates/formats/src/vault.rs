@@ -66,9 +66,8 @@ pub fn read_token(response: &[u8], sent: Option<&str>) -> Result<Token, String> 
         (None, None) => return Err("the response has no token".to_owned()),
     };
     let value = of.get("client_token").and_then(Value::as_str).or(sent);
-    let value = value.filter(|value| {
-        !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_graphic())
-    });
+    let value = value
+        .filter(|value| !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_graphic()));
     match (value, valid_s) {
         (Some(value), Some(valid_s)) => {
             let is_renewable = flag(of).unwrap_or_default();
@@ -99,7 +98,8 @@ pub fn read_secret(response: &[u8]) -> Result<Secret, String> {
         let value = text(value)?.into_bytes();
         declarative::is_sound(&value).then(|| (name.clone(), value))
     });
-    let is_leased = response.get("lease_id").and_then(Value::as_str).is_some_and(|id| !id.is_empty());
+    let is_leased =
+        response.get("lease_id").and_then(Value::as_str).is_some_and(|id| !id.is_empty());
     let lease_s = response.get("lease_duration").and_then(Value::as_u64);
     Ok(Secret { fields: fields.collect(), lease_s: lease_s.filter(|_| is_leased) })
 }
@@ -123,7 +123,9 @@ pub fn problem(status: u16, path: &str) -> String {
 fn object(response: &[u8]) -> Result<Map<String, Value>, String> {
     match serde_json::from_slice(response) {
         Ok(Value::Object(object)) => Ok(object),
-        Ok(_) | Err(_) => Err("the response is not a JSON object; is `url` that of Vault?".to_owned()),
+        Ok(_) | Err(_) => {
+            Err("the response is not a JSON object; is `url` that of Vault?".to_owned())
+        }
     }
 }
 
@@ -139,9 +141,18 @@ mod tests {
     #[test]
     fn a_token_is_read_from_a_login_a_renewal_and_a_lookup() {
         for (response, expect) in [
-            (r#"{"auth":{"client_token":"hvs.a","lease_duration":1200,"renewable":true}}"#, Ok("hvs.a 1200 true")),
-            (r#"{"data":null,"auth":{"client_token":"b.a","lease_duration":60,"renewable":false}}"#, Ok("b.a 60 false")),
-            (r#"{"auth":null,"data":{"ttl":0,"num_uses":0,"renewable":false}}"#, Ok("sent 0 false")),
+            (
+                r#"{"auth":{"client_token":"hvs.a","lease_duration":1200,"renewable":true}}"#,
+                Ok("hvs.a 1200 true"),
+            ),
+            (
+                r#"{"data":null,"auth":{"client_token":"b.a","lease_duration":60,"renewable":false}}"#,
+                Ok("b.a 60 false"),
+            ),
+            (
+                r#"{"auth":null,"data":{"ttl":0,"num_uses":0,"renewable":false}}"#,
+                Ok("sent 0 false"),
+            ),
             (r#"{"auth":null,"data":{"ttl":2764790,"renewable":true}}"#, Ok("sent 2764790 true")),
             (r#"{"auth":{"client_token":"a b","lease_duration":1}}"#, Err("no token")),
             (r#"{"auth":{"client_token":"a"}}"#, Err("no lifetime")),
@@ -150,10 +161,13 @@ mod tests {
             ("<html>secret", Err("not a JSON object")),
         ] {
             let found = read_token(response.as_bytes(), Some("sent"));
-            let found = found.map(|one| format!("{} {} {}", one.value, one.valid_s, one.is_renewable));
+            let found =
+                found.map(|one| format!("{} {} {}", one.value, one.valid_s, one.is_renewable));
             match (found, expect) {
                 (Ok(found), Ok(expect)) => assert_eq!(found, expect),
-                (Err(found), Err(phrase)) => assert!(found.contains(phrase) && !found.contains("secret"), "{found}"),
+                (Err(found), Err(phrase)) => {
+                    assert!(found.contains(phrase) && !found.contains("secret"), "{found}")
+                }
                 (found, _) => panic!("{response}: {found:?}"),
             }
         }
@@ -162,9 +176,18 @@ mod tests {
     #[test]
     fn a_secret_is_read_from_both_versions_of_the_kv_engine_and_from_others() {
         for (response, expect) in [
-            (r#"{"lease_id":"","lease_duration":2764800,"data":{"a":"1","b":2}}"#, Ok("a=1 b=2 None")),
-            (r#"{"lease_duration":0,"data":{"data":{"a":"1"},"metadata":{"version":3}}}"#, Ok("a=1 None")),
-            (r#"{"lease_id":"db/creds/x/y","lease_duration":3600,"data":{"password":"p"}}"#, Ok("password=p Some(3600)")),
+            (
+                r#"{"lease_id":"","lease_duration":2764800,"data":{"a":"1","b":2}}"#,
+                Ok("a=1 b=2 None"),
+            ),
+            (
+                r#"{"lease_duration":0,"data":{"data":{"a":"1"},"metadata":{"version":3}}}"#,
+                Ok("a=1 None"),
+            ),
+            (
+                r#"{"lease_id":"db/creds/x/y","lease_duration":3600,"data":{"password":"p"}}"#,
+                Ok("password=p Some(3600)"),
+            ),
             (r#"{"data":{"data":"x","metadata":"y"}}"#, Ok("data=x metadata=y None")),
             (r#"{"data":{"a":"","b":"x\ny","c":null,"d":{},"e":true}}"#, Ok(" None")),
             (r#"{"data":{"data":null,"metadata":{"deletion_time":"2026"}}}"#, Ok(" None")),
@@ -172,9 +195,10 @@ mod tests {
             ("[]", Err("not a JSON object")),
         ] {
             let found = read_secret(response.as_bytes()).map(|secret| {
-                let fields = secret.fields.iter().map(|(name, value)| {
-                    format!("{name}={}", String::from_utf8_lossy(value))
-                });
+                let fields = secret
+                    .fields
+                    .iter()
+                    .map(|(name, value)| format!("{name}={}", String::from_utf8_lossy(value)));
                 format!("{} {:?}", fields.collect::<Vec<_>>().join(" "), secret.lease_s)
             });
             match (found, expect) {

@@ -69,7 +69,7 @@ pub(crate) async fn exchange<B: RequestBody>(
         }
         let mut edits = worker.resources.edits();
         (*edits).clone_from(outgoing.edits);
-        write(worker, credential, forwarding.balancer, (outgoing, &mut edits), body).await?;
+        write(worker, credential, forwarding.balancer, (outgoing, &mut *edits), body).await?;
         own = Some(edits);
     }
     let sent = match &own {

@@ -3,14 +3,10 @@
 //! The server's challenge is used by the worker for all requests that follow, each with a count of its own, until the
 //! server rejects it. Then the request is sent once more, which is why its body is held.
 
-use std::cell::RefCell;
-use std::collections::HashMap;
 use std::future::poll_fn;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::task::Poll;
 
-use base::limits::BACKEND_TOKENS_MAX;
 use base::{Entropy as _, SystemEntropy};
 use jose::{DigestChallenge, DigestLogin};
 use model::Fault;
@@ -26,37 +22,6 @@ use crate::message::{Head, Outgoing};
 use crate::request_body::RequestBody;
 use crate::resources::Resources;
 use crate::worker::Worker;
-
-/// The challenges that a worker's requests answer, by the addresses of the credentials, which the entries keep alive.
-#[derive(Default)]
-pub(crate) struct Challenges(RefCell<HashMap<*const Credential, Entry>>);
-
-struct Entry {
-    _credential: Arc<Credential>,
-    challenge: Rc<DigestChallenge>,
-    /// How often its nonce was used.
-    count: u32,
-}
-
-impl Challenges {
-    /// The challenge to answer, and how often it was answered then.
-    fn next(&self, credential: &Arc<Credential>) -> Option<(Rc<DigestChallenge>, u32)> {
-        let mut all = self.0.borrow_mut();
-        let entry = all.get_mut(&Arc::as_ptr(credential))?;
-        entry.count = entry.count.checked_add(1)?;
-        Some((Rc::clone(&entry.challenge), entry.count))
-    }
-
-    fn learn(&self, credential: &Arc<Credential>, challenge: DigestChallenge) {
-        let mut all = self.0.borrow_mut();
-        if all.len() >= BACKEND_TOKENS_MAX {
-            // Those of earlier configurations, too.
-            all.clear();
-        }
-        let (_credential, challenge) = (Arc::clone(credential), Rc::new(challenge));
-        all.insert(Arc::as_ptr(credential), Entry { _credential, challenge, count: 0 });
-    }
-}
 
 /// Sends a request, and once more if the server asks for it. The body is held before.
 ///
@@ -157,8 +122,9 @@ fn challenge(head: &Head, known: Option<&DigestChallenge>) -> Option<DigestChall
     });
     let is_rejected = head.status() == 401;
     values.find_map(|(is_challenge, value)| match (is_rejected, is_challenge, known) {
-        (true, true, _) => DigestChallenge::find(value)
-            .filter(|new| known.is_none_or(|known| new.renews(known))),
+        (true, true, _) => {
+            DigestChallenge::find(value).filter(|new| known.is_none_or(|known| new.renews(known)))
+        }
         (false, false, Some(known)) => known.next(value),
         _ => None,
     })
@@ -171,6 +137,9 @@ async fn finish_upload<B: RequestBody>(
     held: &mut HeldRequest<'_, B>,
     stall_ms: u32,
 ) {
+    if !response.body.uploads() {
+        return;
+    }
     held.watch().set(resources.deadline_us(stall_ms));
     poll_fn(|cx| {
         if response.body.poll_upload(cx, held, resources) {

@@ -228,12 +228,8 @@ async fn exchanged(
 async fn issued(worker: &Worker, revision: &Compiled, login: &[u8], token: &str) -> Outcome {
     let issuers = revision.routes.issuers();
     let now = worker.resources.exact();
-    let identity = authenticate::identify(
-        &mut worker.tokens.borrow_mut(),
-        token.as_bytes(),
-        issuers,
-        now,
-    );
+    let identity =
+        authenticate::identify(&mut worker.tokens.borrow_mut(), token.as_bytes(), issuers, now);
     let caller = match identity {
         Identity::Known(caller) => caller,
         Identity::Rejected(failure) => return Err(failure),

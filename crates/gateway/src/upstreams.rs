@@ -91,7 +91,8 @@ impl Upstreams {
     pub fn fetch_key_set(&self, url: &str, tls: &Arc<ClientTls>) -> Result<Vec<u8>, String> {
         let bounds =
             Bounds { bytes_max: limits::JWKS_BYTES_MAX, total_ms: limits::JWKS_FETCH_MS_MAX };
-        let fetched = self.fetch(url, Content::default(), tls, bounds).map_err(|error| error.to_string())?;
+        let fetched =
+            self.fetch(url, Content::default(), tls, bounds).map_err(|error| error.to_string())?;
         match fetched.status {
             200 => Ok(fetched.body),
             status => Err(format!("the server responded with status {status}")),
@@ -151,8 +152,7 @@ impl Upstreams {
         let fields = fields.into_iter().filter_map(|(name, value)| Some((name, value?.to_owned())));
         let content = Content { fields: fields.collect(), body: request.body.clone() };
         let url = format!("{}/v1/{}", vault.url, request.path);
-        let bounds =
-            Bounds { bytes_max: limits::VAULT_BYTES_MAX, total_ms: limits::VAULT_MS_MAX };
+        let bounds = Bounds { bytes_max: limits::VAULT_BYTES_MAX, total_ms: limits::VAULT_MS_MAX };
         let fetched = self.fetch(&url, content, tls, bounds).map_err(|error| error.to_string())?;
         Ok((fetched.status, fetched.body))
     }

@@ -81,7 +81,8 @@ impl DigestChallenge {
             _ => return None,
         };
         let qop = get("qop");
-        if qop.is_some_and(|all| !all.split(',').any(|one| one.trim().eq_ignore_ascii_case("auth"))) {
+        if qop.is_some_and(|all| !all.split(',').any(|one| one.trim().eq_ignore_ascii_case("auth")))
+        {
             return None;
         }
         Some(Self {
@@ -250,14 +251,17 @@ mod tests {
         check(CHALLENGES, mufasa, 1, &[sha, "nc=00000001, ", "algorithm=SHA-256", "qop=auth,"]);
         let md5 = CHALLENGES.replace("SHA-256", "MD5");
         check(&md5, mufasa, 1, &["response=\"8ca523f5e9506fed4657c9700eebdbec\"", "opaque=\"FQhe"]);
-        let first = format!("Basic realm=\"a, Digest b\", Digest realm=x, nonce=y, algorithm=SHA-512-256, {CHALLENGES}, Negotiate");
+        let first = format!(
+            "Basic realm=\"a, Digest b\", Digest realm=x, nonce=y, algorithm=SHA-512-256, {CHALLENGES}, Negotiate"
+        );
         check(&first, mufasa, 1, &[sha]);
     }
 
     /// Source: RFC 2617 section 3.5, whose response without `qop` is that of RFC 2069, computed with Python's hashlib.
     #[test]
     fn older_forms_are_answered() {
-        let old = "Digest realm=\"testrealm@host.com\", nonce=\"dcd98b7102dd2f0e8b11d0f600bfb0c093\"";
+        let old =
+            "Digest realm=\"testrealm@host.com\", nonce=\"dcd98b7102dd2f0e8b11d0f600bfb0c093\"";
         let login = ("Mufasa", "Circle Of Life");
         check(old, login, 1, &["response=\"670fd8c2df070c60b045671b8b24ff02\""]);
     }
@@ -286,7 +290,8 @@ mod tests {
         let value = r#"digest Realm = "a \"b\\ , c", NONCE=d, stale=TRUE, userhash=true"#;
         let found = DigestChallenge::find(value).unwrap();
         assert_eq!((found.realm.as_str(), found.nonce.as_str()), (r#"a "b\ , c"#, "d"));
-        let answer = found.answer(DigestLogin { username: "e", password: b"f" }, (b"GET", b"/"), 1, "g");
+        let answer =
+            found.answer(DigestLogin { username: "e", password: b"f" }, (b"GET", b"/"), 1, "g");
         assert!(answer.contains(r#"realm="a \"b\\ , c", nonce="d""#), "{answer}");
         assert!(!answer.contains("\"e\""), "the name is hashed: {answer}");
         assert!(found.renews(&found));

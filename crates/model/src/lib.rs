@@ -48,8 +48,7 @@ pub use settings::{
     ControlSettings, EndpointTls, FaultStatus, Feed, FeedRequest, GatewaySettings, Http2Listeners,
     IntegrationSettings, Introspection, IssuerSettings, KeySource, LogFormat, LogSettings, Login,
     PlanFiles, QuotaSettings, Settings, SniCertificate, StoreSettings, TlsSettings, TrustedIssuer,
-    UpstreamTls, User, VaultField, VaultLogin, VaultRequest, VaultSettings,
-    WhenDown,
+    UpstreamTls, User, VaultField, VaultLogin, VaultRequest, VaultSettings, WhenDown,
 };
 pub use snapshot::{ApiState, Issuer, LoadedApi, Snapshot};
 pub use upstream::{

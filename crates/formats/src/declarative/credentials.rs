@@ -47,7 +47,8 @@ pub(super) fn read(
                 user(&mut secrets, report).map(basic)
             }
             Some(Type::Digest) => {
-                let digest = |(username, password)| BackendCredential::Digest { username, password };
+                let digest =
+                    |(username, password)| BackendCredential::Digest { username, password };
                 user(&mut secrets, report).map(digest)
             }
             Some(Type::ApiKey) => api_key(&mut secrets, report),

@@ -67,8 +67,8 @@ pub(super) fn read_anywhere(
             None
         }
         _ => {
-            let message = format!("`{key}` has more than one of `env`, `file` and `vault`");
-            report.error(place, message, "remove the others");
+            let message = format!("`{key}` has several sources");
+            report.error(place, message, "remove all but one of them");
             None
         }
     }

@@ -3,8 +3,9 @@
 use base::limits;
 use model::{VaultLogin, VaultSettings};
 
+use super::issuers::{fetched_safely, required};
 use super::table::Table;
-use super::{Outside, issuers, secret};
+use super::{Outside, secret};
 use crate::report::Report;
 
 /// Where Kubernetes has the token of a pod's service account.
@@ -19,7 +20,8 @@ pub(super) fn read(
     let wanted: Vec<_> = outside.wanted.take().into_iter().collect();
     if !table.is_present() {
         if let Some(first) = wanted.first() {
-            let message = format!("`{}#{}` is in Vault, and there is no [vault]", first.path, first.field);
+            let message =
+                format!("`{}#{}` is in Vault, and there is no [vault]", first.path, first.field);
             report.error(None, message, "add [vault] with `url` and a way to log in");
         }
         return None;
@@ -39,11 +41,8 @@ pub(super) fn read(
     {
         report.error(place, "a namespace has no spaces", "write it as in \"team-a/\"");
     }
-    let Some((url, place)) = table.text("url", report) else {
-        report.error(table.place, "[vault] has no `url`", "add `url`");
-        return None;
-    };
-    let is_safe = issuers::fetched_safely(url, place, "secrets sent", report);
+    let (url, place) = required(table, "url", report)?;
+    let is_safe = fetched_safely(url, place, "secrets sent", report);
     if url.contains(['?', '#']) || !url.bytes().all(|byte| byte.is_ascii_graphic()) {
         report.error(place, "not the address of a server", "write it as for VAULT_ADDR");
     }
@@ -73,7 +72,7 @@ fn login(table: &Table<'_>, outside: &Outside<'_>, report: &mut Report) -> Optio
     if role.is_present() {
         const SECRET: &str = "vault.approle.secret_id";
         let secret_id = secret::read(&role, "secret_id", SECRET, outside, report);
-        let role_id = required(&role, "role_id", report);
+        let role_id = required(&role, "role_id", report).map(|(id, _)| id.to_owned());
         if role.get("secret_id").is_none() {
             report.error(role.place, "`approle` has no `secret_id`", "add `secret_id`");
         }
@@ -84,7 +83,7 @@ fn login(table: &Table<'_>, outside: &Outside<'_>, report: &mut Report) -> Optio
     if !pod.is_present() {
         return None;
     }
-    let name = required(&pod, "role", report);
+    let name = required(&pod, "role", report).map(|(role, _)| role.to_owned());
     let (file, place) = pod.text("file", report).unwrap_or((SERVICE_ACCOUNT, pod.place?));
     let jwt = match (outside.read_file)(&outside.path(file)) {
         Ok(jwt) => Some(jwt.trim_ascii().to_vec()),
@@ -114,14 +113,6 @@ fn sendable(
         report.error(place, message, "correct the file or variable that has it");
     }
     is_sendable.then_some(secret)
-}
-
-fn required(table: &Table<'_>, key: &str, report: &mut Report) -> Option<String> {
-    if table.get(key).is_none() {
-        let message = format!("{} has no `{key}`", table.heading());
-        report.error(table.place, message, format!("add `{key}`"));
-    }
-    table.text(key, report).map(|(text, _)| text.to_owned())
 }
 
 /// The path at which the method is enabled.

@@ -122,7 +122,8 @@ impl<'n> Upstreams<'n> {
         let credential =
             security.and_then(|node| backend_auth::read(node, &self.defaults.credentials, report));
         let endpoints = urls(map, node.place, report);
-        if let (Some(credential), Some(endpoints), Some(node)) = (&credential, &endpoints, security) {
+        if let (Some(credential), Some(endpoints), Some(node)) = (&credential, &endpoints, security)
+        {
             warn_of_clear(endpoints, node.place, report);
             let is_of_one = match credential {
                 BackendAuth::Named(name) => self.defaults.of_one_endpoint.contains(name),

@@ -312,7 +312,8 @@ impl KeyFetcher {
             let url = format!("http://127.0.0.1:{PORT}/keys");
             let (endpoint, target) = fetch::endpoint(&url).unwrap();
             let own = (&self.resources, &self.pools);
-            let fetched = fetch::within(own, endpoint, (&target, &Content::default()), &tls, bounds).await;
+            let fetched =
+                fetch::within(own, endpoint, (&target, &Content::default()), &tls, bounds).await;
             if let Ok(Fetched { status: 200, body }) = fetched
                 && KeySet::from_jwks(&body).is_ok()
             {

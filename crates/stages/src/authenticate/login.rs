@@ -113,6 +113,9 @@ pub fn conclude_login(
 }
 
 /// Remembers that `login` is that of an issuer's user: `caller` is that of `token`, which the issuer has exchanged it for.
+///
+/// # Errors
+/// [`AuthFailure::UnknownIssuer`].
 pub fn conclude_issued(
     cache: &mut TokenCache,
     (login, token): (&[u8], &[u8]),

@@ -5,11 +5,11 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 
-use base::{Entropy, Now};
 use base::limits::{
-    PROOF_AGE_S_MAX, PROOF_AHEAD_S_MAX, PROOF_NONCE_S, PROOF_SHARDS, PROOFS_MAX, PROOFS_OF_KEY_SHARE,
-    TOKEN_BYTES_MAX,
+    PROOF_AGE_S_MAX, PROOF_AHEAD_S_MAX, PROOF_NONCE_S, PROOF_SHARDS, PROOFS_MAX,
+    PROOFS_OF_KEY_SHARE, TOKEN_BYTES_MAX,
 };
+use base::{Entropy, Now};
 use jose::Proof;
 use model::AuthFailure;
 
