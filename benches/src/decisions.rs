@@ -89,7 +89,7 @@ pub(super) fn login_hit(times: usize) {
     }
     for field in fields.iter().cycle().take(times) {
         let login = authenticate::login(black_box(field.as_bytes())).expect("it is Basic");
-        let found = authenticate::identify_login(&mut cache, login, &users, NOW);
+        let found = authenticate::identify_login(&mut cache, login, &users, &[], NOW);
         assert!(matches!(black_box(found), Identity::Known(_)));
     }
 }
@@ -252,6 +252,7 @@ fn issuer() -> Issuer {
         internal_keys: false,
         allow_unlimited: false,
         introspection: None,
+        passwords: None,
         revoked: None,
     }
 }

@@ -113,9 +113,14 @@ fn each_reason_is_counted_and_logged_and_in_no_response() {
     }
     let accepted = issuer.token().claim("aud", "shop").bearer();
     assert_eq!(gateway.fetch("GET /a/x", &format!("Authorization: {accepted}\r\n")).status, 200);
-    // Revoked tokens need a key manager, and sessions a login: tests/identity/revocations.rs, sign_in.rs. A million proofs
-    // take too long.
-    let others = [AuthFailure::Revoked, AuthFailure::TooManyProofs, AuthFailure::CrossSite];
+    // Revoked tokens need a key manager, sessions a login, and nonces a setting: tests/identity/revocations.rs, sign_in.rs,
+    // dpop.rs. A million proofs take too long.
+    let others = [
+        AuthFailure::Revoked,
+        AuthFailure::TooManyProofs,
+        AuthFailure::CrossSite,
+        AuthFailure::ProofNonce,
+    ];
     let reasons = || AuthFailure::ALL.into_iter().filter(|reason| !others.contains(reason));
     let total = gateway.metric("penstock_auth_failures_total", "api=");
     assert_eq!(total, reasons().count() as u64);

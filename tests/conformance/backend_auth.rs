@@ -1,5 +1,6 @@
 //! With what the gateway authenticates itself at upstreams.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use harness::{CannedResponse, Files, Gateway, Request, Upstream};
@@ -216,4 +217,95 @@ fn a_token_stays_in_use_when_another_part_of_the_configuration_changes() {
         get(&gateway, "/plain/x", "");
     }
     assert_eq!(server.requests().len(), 2, "a new secret gets a new token");
+}
+
+/// An upstream that requires Digest, and accepts each nonce `uses` times. It returns the request's body.
+fn digest_upstream(uses: u32, algorithm: &'static str) -> Upstream {
+    let state = Mutex::new((0, 0));
+    Upstream::responding(move |request| {
+        let mut state = state.lock().unwrap();
+        let challenge = |nonce: u32, more: &str| {
+            format!(
+                "Digest realm=\"a\", qop=\"auth\", nonce=\"n{nonce}\", opaque=\"o\"{algorithm}{more}"
+            )
+        };
+        let field = request.header("Authorization").unwrap_or_default();
+        let value = |name: &str| {
+            let (_, rest) = field.split_once(&format!("{name}=")).unwrap();
+            rest.split(", ").next().unwrap().trim_matches('"').to_owned()
+        };
+        let (nonce, used) = *state;
+        let is_right = field.starts_with("Digest ") && {
+            let known = jose::DigestChallenge::find(&challenge(nonce, "")).unwrap();
+            let login = jose::DigestLogin { username: "me", password: b"se:cret&1" };
+            let method = request.line().split(' ').next().unwrap();
+            let subject = (method.as_bytes(), request.target().as_bytes());
+            known.answer(login, subject, used + 1, &value("cnonce")) == field
+        };
+        if is_right && used < uses {
+            *state = (nonce, used + 1);
+            return CannedResponse::ok(&request.text());
+        }
+        *state = (nonce + 1, 0);
+        let stale = if field.is_empty() { "" } else { ", stale=true" };
+        CannedResponse::bytes(format!(
+            "HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Basic realm=\"b\", {}\r\nContent-Length: 2\r\n\r\nno",
+            challenge(nonce + 1, stale)
+        ))
+    })
+}
+
+const DIGEST: &str = "type = \"digest\"\nusername = \"me\"\npassword = { file = \"secret\" }";
+
+#[test]
+fn a_challenge_is_answered_with_the_body_and_its_nonce_is_counted() {
+    for algorithm in ["", ", algorithm=SHA-256", ", algorithm=MD5-sess"] {
+        let upstream = digest_upstream(3, algorithm);
+        let gateway = files(&upstream, "{credential: orders}", DIGEST).start();
+        let mut client = gateway.connect();
+        for (number, api) in ["plain", "mediated", "plain", "plain", "mediated"].iter().enumerate()
+        {
+            let body = "x".repeat(100_000 * number);
+            let fields = "Authorization: Bearer mine\r\n";
+            let sent = client.fetch_with_body(&format!("POST /{api}/x%20y?a=1"), fields, &body);
+            assert_eq!((sent.status, sent.body.len()), (200, body.len()), "{algorithm} {number}");
+        }
+        let statuses = upstream.requests().len();
+        assert_eq!(statuses, 7, "one request more for each of two nonces");
+    }
+}
+
+#[test]
+fn a_chunked_body_is_sent_again_after_a_challenge() {
+    let upstream = digest_upstream(1, "");
+    let gateway = files(&upstream, "{credential: orders}", DIGEST).start();
+    for _ in 0..3 {
+        let mut client = gateway.connect();
+        client.send("POST /plain/x HTTP/1.1\r\nHost: me\r\nTransfer-Encoding: chunked\r\n\r\n");
+        client.send("3\r\nabc\r\n4\r\ndefg\r\n0\r\n\r\n");
+        assert_eq!(client.read().text(), "abcdefg");
+    }
+}
+
+#[test]
+fn a_wrong_password_is_tried_twice_and_the_rejection_goes_to_the_client() {
+    let upstream = digest_upstream(9, "");
+    let wrong = DIGEST.replace("\"me\"", "\"you\"");
+    let gateway = files(&upstream, "{credential: orders}", &wrong).start();
+    for count in 1..=2 {
+        assert_eq!(gateway.fetch("GET /plain/x", "").status, 401);
+        assert_eq!(upstream.requests().len(), 2 * count);
+    }
+}
+
+#[test]
+fn a_body_that_is_too_large_to_be_held_is_not_sent_without_an_answer() {
+    let upstream = digest_upstream(9, "");
+    let gateway = files(&upstream, "{credential: orders}", DIGEST)
+        .gateway("held_body_bytes_max = 10\n")
+        .start();
+    let mut client = gateway.connect();
+    let response = client.fetch_with_body("POST /plain/x", "", "more than ten bytes");
+    assert_eq!(response.status, 413);
+    assert_eq!(upstream.requests().len(), 0);
 }

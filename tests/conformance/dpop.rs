@@ -199,3 +199,32 @@ fn an_opaque_token_is_bound_by_what_its_issuer_says() {
     }
     assert_eq!(server.requests().len(), 2);
 }
+
+#[test]
+fn a_gateway_with_nonces_tells_the_client_which_one_to_use() {
+    let (issuer, upstream, key) =
+        (Issuer::new("resident"), Upstream::fixed("served"), ProofKey::default());
+    let gateway = Gateway::of(api("/a").secured("GET /*").to(&upstream))
+        .issuer(&issuer)
+        .settings(|settings| settings.gateway.dpop_nonce = true)
+        .start();
+    let token = issuer.token().claim("cnf", key.confirmation()).sign();
+    let mut client = gateway.connect();
+    let mut nonce = String::new();
+    for wrong in ["", "guessed"] {
+        let fields = key.proof(URL, &token).claim("nonce", wrong).fields(&token);
+        let response = client.fetch("GET /a/x", &fields);
+        assert_eq!(response.status_and_code(), "401 900901");
+        let challenge = response.header("www-authenticate").unwrap();
+        assert!(challenge.contains("error=\"use_dpop_nonce\""), "{challenge}");
+        assert_eq!(response.header("cache-control"), Some("no-store"));
+        response.header("dpop-nonce").unwrap().clone_into(&mut nonce);
+    }
+    let fields = || key.proof(URL, &token).claim("nonce", nonce.as_str()).fields(&token);
+    assert_eq!(outcome(&mut client, "GET /a/x", &fields()), "served");
+    assert_eq!(upstream.requests().len(), 1);
+    let invalid = key.proof(URL, &token).claim("htm", "PUT").fields(&token);
+    assert_eq!(outcome(&mut client, "GET /a/x", &invalid), INVALID_PROOF);
+    let failed = gateway.metric("penstock_auth_failures_total", "reason=\"proof_nonce\"");
+    assert_eq!(failed, 2);
+}

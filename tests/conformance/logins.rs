@@ -1,6 +1,6 @@
-//! HTTP Basic: passwords of configured users.
+//! HTTP Basic: passwords of configured users, and of those of an issuer.
 
-use harness::{Client, Files, Gateway, Issuer, Upstream, api};
+use harness::{CannedResponse, Client, Files, Gateway, Issuer, Upstream, api};
 use jose::PasswordHash;
 use model::{Accepts, Api, ScopeRule, Security, User};
 
@@ -147,4 +147,60 @@ fn a_password_that_changes_is_no_longer_accepted() {
         std::thread::yield_now();
     }
     assert_eq!(fetch("ann:first"), "401 900914");
+}
+
+#[test]
+fn a_password_that_is_not_configured_is_exchanged_at_the_issuer_once() {
+    use base64::Engine as _;
+    let (upstream, issuer) = (Upstream::echo(), Issuer::new("resident"));
+    let token = issuer.token().claim("sub", "eve").claim("scope", "read").sign();
+    let server = Upstream::responding(move |request| {
+        let respond = |status: &str, body: &str| {
+            let len = body.len();
+            CannedResponse::bytes(format!(
+                "HTTP/1.1 {status}\r\nContent-Length: {len}\r\n\r\n{body}"
+            ))
+        };
+        let login = base64::prelude::BASE64_STANDARD.encode("gateway:se%2Bcret");
+        assert_eq!(request.header("Authorization"), Some(format!("Basic {login}").as_str()));
+        let form = request.text();
+        let form = form.strip_prefix("grant_type=password&username=").unwrap();
+        match form.strip_suffix("&scope=read%20write").unwrap() {
+            "eve&password=a%26b%3Ac" => {
+                respond("200 OK", &format!(r#"{{"access_token":"{token}","token_type":"Bearer"}}"#))
+            }
+            "slow&password=x" => respond("429 Too Many Requests", "{}"),
+            "client&password=x" => respond("400 Bad Request", r#"{"error":"unauthorized_client"}"#),
+            "keycloak&password=x" => respond("401 X", r#"{"error":"invalid_grant"}"#),
+            _ => respond("400 Bad Request", r#"{"error":"invalid_grant"}"#),
+        }
+    });
+    let own = vec![user("ann", "se:cret", &["read"])];
+    let gateway = Gateway::of(
+        api("/a")
+            .secured("GET /x, GET /scoped, GET /both, GET /token")
+            .to(&upstream)
+            .with(security),
+    )
+    .issuer(&issuer.with_users_of(&server))
+    .settings(|settings| settings.users = own)
+    .start();
+    let mut client = gateway.connect();
+    for (target, login, expect, asked) in [
+        ("scoped", "ann:se:cret", "200", 0),
+        ("x", "ann:wrong", "401 900914", 0),
+        ("x", "eve:a&b:c", "200", 1),
+        ("scoped", "eve:a&b:c", "200", 0),
+        ("token", "eve:a&b:c", "401 900902", 0),
+        ("x", "eve:wrong", "401 900914", 1),
+        ("x", "keycloak:x", "401 900914", 1),
+        ("x", "nobody:x", "401 900914", 1),
+    ] {
+        let before = server.requests().len();
+        check(&mut client, target, &basic(login), expect);
+        assert_eq!(server.requests().len() - before, asked, "{login}");
+    }
+    for login in ["slow:x", "client:x"] {
+        check(&mut client, "x", &basic(login), "503 503003");
+    }
 }

@@ -46,3 +46,4 @@ mod tokens;
 mod upgrades;
 mod uploads;
 mod upstreams;
+mod vault;

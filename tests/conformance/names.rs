@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use gateway::{Bounds, Upstreams};
+use gateway::{Bounds, Content, Upstreams};
 use harness::{ApiBuilder, Gateway, NameServer, Upstream, api};
 use wire::tls::ClientTls;
 
@@ -117,7 +117,8 @@ fn documents_are_fetched_by_the_same_names_and_on_kept_connections() {
     let bounds = Bounds { bytes_max: 100, total_ms: 60_000 };
     let mut queries = 0;
     for number in 0..3 {
-        let fetched = upstreams.fetch(&url, None, &ClientTls::insecure(), bounds).unwrap();
+        let fetched =
+            upstreams.fetch(&url, Content::default(), &ClientTls::insecure(), bounds).unwrap();
         assert_eq!((fetched.status, fetched.body.as_slice()), (200, &b"keys"[..]));
         queries = if number == 0 { server.queries() } else { queries };
     }

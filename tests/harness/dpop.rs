@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use jose::SigningKey;
 use serde_json::{Map, Value, json};
 
+use crate::issuer::set_claim;
 use crate::now_s;
 
 /// The key of such a client.
@@ -77,12 +78,7 @@ impl Proof<'_> {
     /// Sets a claim; null removes it.
     #[must_use]
     pub fn claim(mut self, name: &str, value: impl Into<Value>) -> Self {
-        let value = value.into();
-        if value.is_null() {
-            self.claims.remove(name);
-        } else {
-            self.claims.insert(name.to_owned(), value);
-        }
+        set_claim(&mut self.claims, name, value.into());
         self
     }
 

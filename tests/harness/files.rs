@@ -130,7 +130,7 @@ impl Files {
         let (settings, _) = follow::read_settings(&file).unwrap();
         let client_tls = ClientTls::insecure();
         let upstreams = gateway::Upstreams::start(&settings).unwrap();
-        let (fetching, asking) = (Arc::clone(&upstreams), Arc::clone(&upstreams));
+        let [fetching, asking, vault] = [(); 3].map(|()| Arc::clone(&upstreams));
         let options = Options {
             configuration: Some(file),
             https: settings.has_https(),
@@ -138,6 +138,9 @@ impl Files {
             fetch: Arc::new(move |url| fetching.fetch_key_set(url, &ClientTls::insecure())),
             ask_feed: Arc::new(move |from, request| {
                 asking.fetch_feed(from, request, &ClientTls::insecure())
+            }),
+            ask_vault: Arc::new(move |of, request, token| {
+                vault.ask_vault(of, request, token, &ClientTls::insecure())
             }),
         };
         let (follower, snapshot) = Follower::load(settings.clone(), options).unwrap();
@@ -153,7 +156,8 @@ impl Files {
             },
             build: "test",
         };
-        let running = Arc::new(gateway::Gateway::start(&settings, &snapshot, parts).unwrap());
+        let running =
+            Arc::new(gateway::Gateway::start(follower.settings(), &snapshot, parts).unwrap());
         let gateway = Arc::clone(&running);
         let mut wanted = running.take_wanted_key_sets().unwrap();
         let fetch_keys = follower.on_unknown_kid();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use jose::{Algorithm, Header, KeySet, SigningKey};
-use model::Introspection;
+use model::{BackendClient, Introspection};
 use serde_json::{Map, Value, json};
 
 use crate::Upstream;
@@ -29,6 +29,7 @@ pub struct Issuer {
     api_keys: bool,
     internal_keys: bool,
     introspection: Option<Introspection>,
+    passwords: Option<BackendClient>,
 }
 
 impl Issuer {
@@ -57,6 +58,7 @@ impl Issuer {
             api_keys: false,
             internal_keys: false,
             introspection: None,
+            passwords: None,
         }
     }
 
@@ -114,6 +116,18 @@ impl Issuer {
         self
     }
 
+    /// `server` exchanges passwords for tokens, as the client `gateway` with the secret `se+cret`.
+    #[must_use]
+    pub fn with_users_of(mut self, server: &Upstream) -> Self {
+        self.passwords = Some(BackendClient {
+            token_url: format!("{}/token", server.url()),
+            client_id: "gateway".to_owned(),
+            client_secret: b"se+cret".to_vec(),
+            scopes: vec!["read".to_owned(), "write".to_owned()],
+        });
+        self
+    }
+
     /// The `iss` of its tokens.
     #[must_use]
     pub fn iss(&self) -> &str {
@@ -141,6 +155,7 @@ impl Issuer {
             internal_keys: self.internal_keys,
             allow_unlimited: self.allow_unlimited,
             introspection: self.introspection.clone(),
+            passwords: self.passwords.clone(),
             revoked: None,
         })
     }
@@ -171,12 +186,7 @@ impl Token<'_> {
     /// Sets a claim; null removes it.
     #[must_use]
     pub fn claim(mut self, name: &str, value: impl Into<Value>) -> Self {
-        let value = value.into();
-        if value.is_null() {
-            self.claims.remove(name);
-        } else {
-            self.claims.insert(name.to_owned(), value);
-        }
+        set_claim(&mut self.claims, name, value.into());
         self
     }
 
@@ -218,5 +228,14 @@ impl Token<'_> {
     #[must_use]
     pub fn bearer(&self) -> String {
         format!("Bearer {}", self.sign())
+    }
+}
+
+/// Sets a claim of a token or a proof; null removes it.
+pub(crate) fn set_claim(claims: &mut Map<String, Value>, name: &str, value: Value) {
+    if value.is_null() {
+        claims.remove(name);
+    } else {
+        claims.insert(name.to_owned(), value);
     }
 }

@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::json;
 
-use crate::key_manager::{KeyManager, PASSWORD, basic, error};
+use crate::key_manager::{KeyManager, PASSWORD, SIGN_IN, basic, error};
 
 #[test]
 fn wrong_requests_are_rejected_with_the_errors_of_the_standards() {
@@ -135,7 +135,7 @@ fn no_secret_is_written_to_the_database_or_the_log() {
     let manager = KeyManager::with("[log]\nlevel = \"trace\"\n");
     let more = json!({ "tokenType": "OAUTH", "grantType": "password refresh_token" });
     let (id, secret) = manager.register("a", more);
-    let form = "grant_type=password&username=admin&password=correct+horse+battery";
+    let form = SIGN_IN;
     let issued = manager.token((&id, &secret), form);
     let guess = manager.post("/oauth2/token", Some((&id, "a-wrong-secret")), form);
     assert_eq!(guess.status, 401);

@@ -5,7 +5,7 @@ use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
 use harness::{Client, Files, Identity, Response, Upstream};
 use serde_json::{Value, json};
 
-use crate::key_manager::{ISS, KeyManager, PASSWORD, control, error, success};
+use crate::key_manager::{ISS, KeyManager, PASSWORD, SIGN_IN, control, error, success};
 
 const DCR: &str = "/api/identity/oauth2/dcr/v1.1/register";
 
@@ -102,9 +102,7 @@ fn a_token_that_is_bound_to_a_registered_certificate_is_of_use_only_with_it() {
     let thumbprint = BASE64_URL_SAFE_NO_PAD.encode(jose::sha256(&own.certificate()));
     assert_eq!(found["cnf"], json!({ "x5t#S256": thumbprint }));
 
-    let form = format!(
-        "grant_type=password&username=admin&password=correct+horse+battery&scope=openid&client_id={id}"
-    );
+    let form = format!("{SIGN_IN}&scope=openid&client_id={id}");
     let of_user = success(&post(&manager, Some(&own), "/oauth2/token", &form));
     let field = format!("Authorization: Bearer {}\r\n", of_user["access_token"].as_str().unwrap());
     for (own, status) in [(Some(&own), 200), (Some(&other), 401), (None, 401)] {

@@ -3,7 +3,7 @@
 use harness::{Issuer, Response};
 use serde_json::{Value, json};
 
-use crate::key_manager::{ISS, KeyManager, PASSWORD, error, success};
+use crate::key_manager::{ISS, KeyManager, PASSWORD, SIGN_IN, error, success};
 
 const DEVICE: &str = "urn:ietf:params:oauth:grant-type:device_code";
 const EXCHANGE: &str = "urn:ietf:params:oauth:grant-type:token-exchange";
@@ -130,8 +130,7 @@ fn a_service_exchanges_the_token_of_a_user_for_one_with_fewer_scopes() {
         let service = client("service", EXCHANGE, "read delete");
         let (app, service) =
             ((app.0.as_str(), app.1.as_str()), (service.0.as_str(), service.1.as_str()));
-        let sign_in = "grant_type=password&username=admin&password=correct+horse+battery";
-        let users = manager.token(app, &format!("{sign_in}&scope=read+write"));
+        let users = manager.token(app, &format!("{SIGN_IN}&scope=read+write"));
         let own = manager.token(app, "grant_type=client_credentials");
         let exchange = |token: &Value, more: &str| {
             let form = format!(

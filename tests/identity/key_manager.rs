@@ -13,6 +13,9 @@ use crate::servers;
 
 pub(crate) const ISS: &str = "https://localhost:9443/oauth2/token";
 pub(crate) const PASSWORD: &str = "correct horse battery";
+/// Its request for a token.
+pub(crate) const SIGN_IN: &str =
+    "grant_type=password&username=admin&password=correct+horse+battery";
 pub(crate) const CONTROL: &str = "[control]\nhttps = \"127.0.0.1:0\"\n\
     issuer = \"https://localhost:9443/oauth2/token\"\nadmin_password = { file = \"password\" }\n";
 

@@ -8,6 +8,7 @@ mod certificates;
 mod codes;
 mod databases;
 mod directory;
+mod dpop;
 mod grants;
 mod key_manager;
 mod ldap;

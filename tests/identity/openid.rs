@@ -5,9 +5,8 @@ use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use harness::Response;
 use serde_json::{Value, json};
 
-use crate::key_manager::{ISS, KeyManager, error, success};
+use crate::key_manager::{ISS, KeyManager, SIGN_IN, error, success};
 
-const SIGN_IN: &str = "grant_type=password&username=admin&password=correct+horse+battery";
 const REDIRECT: &str = "https://app.example/";
 
 fn client(manager: &KeyManager) -> (String, String) {

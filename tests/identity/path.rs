@@ -3,7 +3,7 @@
 use harness::{Client, Files, Process, Response, Upstream};
 use serde_json::{Value, json};
 
-use crate::key_manager::{CONTROL, ISS, KeyManager, Login, PASSWORD, success};
+use crate::key_manager::{CONTROL, ISS, KeyManager, Login, PASSWORD, SIGN_IN, success};
 
 /// A gateway that fetches its keys from `manager`, and asks it about opaque tokens as the client `asking`.
 fn gateway(manager: &KeyManager, asking: Login<'_>, upstream: &Upstream) -> (Files, Process) {
@@ -89,8 +89,7 @@ fn the_gateway_accepts_access_tokens_that_an_ed25519_key_signed_and_no_id_tokens
     // Source: RFC 8410 section 10.1 has the public key.
     assert_eq!(keys["keys"][0]["x"], "Gb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE");
     let login = manager.register("a", json!({ "grantType": "password" }));
-    let form = "grant_type=password&username=admin&password=correct+horse+battery&scope=openid";
-    let issued = manager.token((&login.0, &login.1), form);
+    let issued = manager.token((&login.0, &login.1), &format!("{SIGN_IN}&scope=openid"));
     let upstream = Upstream::fixed("from the upstream");
     let (_files, process) = gateway(&manager, (&login.0, &login.1), &upstream);
     let fetch = |name: &str| {
@@ -133,7 +132,7 @@ fn tokens_have_the_claims_of_wso2() {
     let seconds = |name: &str| own[name].as_u64().unwrap();
     assert_eq!(seconds("exp") - seconds("iat"), 3_600);
     assert_eq!(seconds("nbf"), seconds("iat"));
-    let users = claims("grant_type=password&username=admin&password=correct+horse+battery");
+    let users = claims(SIGN_IN);
     assert_eq!(users["aut"], "APPLICATION_USER");
     assert_eq!((&users["sub"], &users["username"]), (&json!("admin"), &json!("admin")));
     assert_ne!(users["jti"], own["jti"]);

@@ -7,7 +7,7 @@ use harness::{Client, Files, PATIENCE, Process};
 use nix::sys::signal::Signal;
 use serde_json::json;
 
-use crate::key_manager::{KeyManager, basic, error, success};
+use crate::key_manager::{KeyManager, SIGN_IN, basic, error, success};
 use crate::servers;
 
 #[test]
@@ -17,8 +17,7 @@ fn tokens_and_clients_survive_kill_9() {
         json!({ "tokenType": "OAUTH", "grantType": "client_credentials password refresh_token" });
     let (id, secret) = manager.register("a", more);
     let login = (id.as_str(), secret.as_str());
-    let form = "grant_type=password&username=admin&password=correct+horse+battery";
-    let issued = manager.token(login, form);
+    let issued = manager.token(login, SIGN_IN);
     let text = |name: &str| issued[name].as_str().unwrap();
     // Dropping the process kills it.
     let manager = manager.restart();

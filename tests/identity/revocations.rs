@@ -5,18 +5,32 @@ use std::time::Instant;
 use harness::{Client, Files, PATIENCE, Process, Response, Upstream};
 use serde_json::{Value, json};
 
-use crate::key_manager::{ISS, KeyManager, Login, basic, error, success};
+use crate::key_manager::{ISS, KeyManager, Login, SIGN_IN, basic, error, success};
 
 /// A gateway that follows the revocations of `manager` as the client `login`. Keys are in a file, so that it can start
 /// while the key manager is down.
-fn gateway(manager: &KeyManager, login: Login<'_>, upstream: &Upstream) -> (Files, Process) {
+pub(crate) fn gateway(
+    manager: &KeyManager,
+    login: Login<'_>,
+    upstream: &Upstream,
+) -> (Files, Process) {
+    gateway_of(manager, login, upstream, ("", &toml(manager, login)))
+}
+
+/// `more`: of the description, and `penstock.toml`.
+fn gateway_of(
+    manager: &KeyManager,
+    login: Login<'_>,
+    upstream: &Upstream,
+    (more, toml): (&str, &str),
+) -> (Files, Process) {
     let description = format!(
         "openapi: 3.0.3\ninfo: {{title: A, version: '1'}}\nx-wso2-basePath: /a\n\
          x-wso2-production-endpoints: {{urls: ['{}']}}\n\
-         paths:\n  /*:\n    get: {{responses: {{'200': {{description: ok}}}}}}\n",
+         paths:\n  /*:\n    get: {{responses: {{'200': {{description: ok}}}}}}\n{more}\n",
         upstream.url()
     );
-    let files = Files::new().api("a.yaml", &description).toml(&toml(manager, login));
+    let files = Files::new().api("a.yaml", &description).toml(toml);
     files.write("secret", login.1);
     // A copy, since the key manager's files go with it.
     files.write("ca.crt", &std::fs::read_to_string(manager.files.path("tls.crt")).unwrap());
@@ -140,12 +154,11 @@ fn a_stolen_refresh_token_and_a_new_password_end_the_jwts_of_a_user() {
     let login = (login.0.as_str(), login.1.as_str());
     let upstream = Upstream::fixed("from the upstream");
     let (_files, process) = gateway(&manager, login, &upstream);
-    let form = "grant_type=password&username=admin&password=correct+horse+battery";
-    let first = manager.token(login, form);
+    let first = manager.token(login, SIGN_IN);
     let refresh =
         format!("grant_type=refresh_token&refresh_token={}", text(&first, "refresh_token"));
     let second = manager.token(login, &refresh);
-    let other = manager.token(login, form);
+    let other = manager.token(login, SIGN_IN);
     for issued in [&first, &second, &other] {
         assert_eq!(fetch(&process, text(issued, "access_token")).status, 200);
     }
@@ -198,4 +211,42 @@ fn the_list_of_revoked_tokens_is_for_clients_and_has_hashes_only() {
     let manager = manager.restart();
     let response = manager.connect().fetch("GET /oauth2/revocations", &basic(Some(login)));
     assert!(success(&response)["revision"].as_u64() >= found["revision"].as_u64());
+}
+
+#[test]
+fn a_user_calls_an_api_with_a_password_until_it_is_replaced() {
+    let manager = KeyManager::start();
+    let grants = json!({ "grantType": "password", "tokenScope": "read" });
+    let login = manager.register("gateway", grants);
+    let login = (login.0.as_str(), login.1.as_str());
+    let add = |command: &str, password: &str| {
+        manager.files.write("password", password);
+        let arguments = ["user", command, "ann", "--password-file", "password"];
+        assert_eq!(manager.command(&arguments).0, Some(0));
+    };
+    add("add", "first password");
+    let upstream = Upstream::fixed("from the upstream");
+    let origin = format!("https://{}", manager.process.address("https"));
+    let passwords = format!(
+        "passwords = {{ url = \"{origin}/oauth2/token\", client_id = \"{}\", \
+         client_secret = {{ file = \"secret\" }}, scopes = [\"read\"] }}\n[upstream_tls]",
+        login.0
+    );
+    let toml = toml(&manager, login).replace("[upstream_tls]", &passwords);
+    let security = "x-wso2-application-security: {security-types: [basic_auth]}";
+    let (_files, process) = gateway_of(&manager, login, &upstream, (security, &toml));
+    let call = |password: &str| {
+        use base64::Engine as _;
+        let login = base64::prelude::BASE64_STANDARD.encode(format!("ann:{password}"));
+        let fields = format!("Authorization: Basic {login}\r\n");
+        let response = Client::connect(process.address("http")).fetch("GET /a/x", &fields);
+        response.status_and_code()
+    };
+    assert_eq!([call("first password"), call("x")], ["200", "401 900914"]);
+    add("password", "second password");
+    let begun = Instant::now();
+    while call("first password") != "401 900914" {
+        assert!(begun.elapsed() < PATIENCE, "it is still accepted");
+    }
+    assert_eq!(call("second password"), "200");
 }

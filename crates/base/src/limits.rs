@@ -348,6 +348,8 @@ pub const PROOF_BYTES_MAX: usize = 4 * KIB as usize;
 pub const PROOF_AGE_S_MAX: u64 = 60;
 /// How far the clock of a client may be ahead, in seconds. Further: 900901.
 pub const PROOF_AHEAD_S_MAX: u64 = 10;
+/// How long a `DPoP-Nonce` is given out, in seconds. It is accepted for as long again.
+pub const PROOF_NONCE_S: u64 = 120;
 /// DPoP proofs that the gateway remembers, so that each is used once; a million takes about 50 MB. More: 503003 until older
 /// ones are forgotten, some two minutes after they were used.
 pub const PROOFS_MAX: usize = 1_000_000;
@@ -495,6 +497,21 @@ pub const JWKS_FETCH_MS_MAX: u32 = 10_000;
 pub const JWKS_START_MS_MAX: u32 = 3_000;
 /// First retry interval after a failed fetch, in seconds; it doubles up to `JWKS_REFRESH_S`.
 pub const JWKS_RETRY_S_MIN: u64 = 1;
+/// Default of `refresh_s` of `[vault]`: interval at which secrets without a lease are read, in seconds.
+pub const VAULT_REFRESH_S: u64 = 60;
+/// Largest such interval, in seconds.
+pub const VAULT_REFRESH_S_MAX: u64 = 3_600;
+/// Least time between two logins or readings by which something is renewed, in seconds, and first retry interval after
+/// one that failed; it doubles up to `VAULT_RETRY_S_MAX`.
+pub const VAULT_RETRY_S_MIN: u64 = 1;
+/// Longest such interval, in seconds.
+pub const VAULT_RETRY_S_MAX: u64 = 10;
+/// Longest request to Vault, in milliseconds. Longer: it fails, and the last values stay in use.
+pub const VAULT_MS_MAX: u32 = 5_000;
+/// Largest response of Vault, in bytes. Larger: likewise. Source: Vault's limit of a secret, 1 MiB.
+pub const VAULT_BYTES_MAX: usize = 2 * MIB as usize;
+/// Maximum number of paths in Vault that a configuration refers to. More: a configuration error.
+pub const VAULT_PATHS_MAX: usize = 256;
 /// Maximum number of keys tried on one token if its header doesn't select one. More: not tried.
 pub const JWS_TRIES_MAX: usize = 8;
 /// Deepest nesting of JSON in claims, keys and documents. Deeper: rejected.

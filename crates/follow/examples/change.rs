@@ -26,6 +26,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         clock: Arc::new(clock.clone()),
         fetch: Arc::new(|_| Err("no issuer has a URL".to_owned())),
         ask_feed: Arc::new(|_, _| Err("no issuer has a URL".to_owned())),
+        ask_vault: Arc::new(|_, _, _| Err("there is no Vault".to_owned())),
     };
     let (follower, snapshot) = Follower::load(settings, options)?;
     println!("{} APIs loaded in {} ms", snapshot.apis.len(), clock.now().mono_us / 1_000);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use base::{Now, limits};
 use formats::declarative;
 use formats::openapi::Defaults;
-use model::{BackendCredential, Diagnostic, KeySource, PlanFiles, Plans, Settings, Severity};
+use model::{Diagnostic, KeySource, PlanFiles, Plans, Settings, Severity, VaultField};
 
 use crate::documents::{read_bounded, read_keys, read_up_to};
 use crate::walk::{self, Version};
@@ -21,12 +21,12 @@ pub struct ConfigurationError {
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// Reads and checks the configuration file. Returns the settings and warnings.
+/// Reads and checks the configuration file. Returns the settings and warnings. Secrets in Vault are not read.
 ///
 /// # Errors
 /// All errors in the file.
 pub fn read_settings(file: &Path) -> Result<(Settings, Vec<Diagnostic>), ConfigurationError> {
-    read_with_secrets(file, &mut Secrets::new(), session_key::find)
+    read_with_secrets(file, &mut Secrets::new(), session_key::find, &|_| None)
 }
 
 /// The same for a gateway that is to be started. The key of sessions is generated if there is none.
@@ -36,18 +36,19 @@ pub fn read_settings(file: &Path) -> Result<(Settings, Vec<Diagnostic>), Configu
 pub fn read_settings_to_serve(
     file: &Path,
 ) -> Result<(Settings, Vec<Diagnostic>), ConfigurationError> {
-    read_with_secrets(file, &mut Secrets::new(), session_key::find_or_generate)
+    read_with_secrets(file, &mut Secrets::new(), session_key::find_or_generate, &|_| None)
 }
 
 /// The files of secrets and plans, with their versions before reading.
 pub(crate) type Secrets = Vec<(PathBuf, Option<Version>)>;
 
-/// The same, with the key of sessions that `session_key` finds in the data folder. Adds the files of secrets and plans to
-/// `secrets`.
+/// The same, with the key of sessions that `session_key` finds in the data folder, and with what `vault` knows. Adds the
+/// files of secrets and plans to `secrets`.
 pub(crate) fn read_with_secrets(
     file: &Path,
     secrets: &mut Secrets,
     session_key: fn(&Path) -> Result<Vec<u8>, String>,
+    vault: &dyn Fn(&VaultField) -> Option<Vec<u8>>,
 ) -> Result<(Settings, Vec<Diagnostic>), ConfigurationError> {
     let secrets = RefCell::new(secrets);
     let whole = |message: String| ConfigurationError {
@@ -66,7 +67,7 @@ pub(crate) fn read_with_secrets(
         secrets.borrow_mut().push((file.to_owned(), walk::version(file)));
         read_up_to(file, limits::SECRET_BYTES_MAX).map(|(bytes, _)| bytes)
     };
-    let (settings, mut diagnostics) = declarative::read(file, &text, &env, &secret);
+    let (settings, mut diagnostics) = declarative::read(file, &text, &env, &secret, vault);
     let Some(mut settings) = settings else { return Err(ConfigurationError { diagnostics }) };
     if settings.logins.iter().any(|login| login.key.is_empty()) {
         let key = session_key(&settings.gateway.data).map_err(whole)?;
@@ -133,12 +134,12 @@ pub fn defaults(settings: &Settings) -> Defaults {
         issuers_configured: !settings.issuers.is_empty(),
         applications_configured: settings.has_applications(),
         credentials: settings.credentials.iter().map(|(name, _)| name.clone()).collect(),
-        signing: (settings.credentials.iter())
-            .filter(|(_, of)| matches!(**of, BackendCredential::Aws(_)))
+        of_one_endpoint: (settings.credentials.iter())
+            .filter(|(_, of)| of.is_of_one_endpoint())
             .map(|(name, _)| name.clone())
             .collect(),
         logins: settings.logins.iter().map(|login| login.name.clone()).collect(),
-        users_configured: !settings.users.is_empty(),
+        users_configured: settings.has_users(),
         strict_paths: settings.gateway.strict_paths,
         // Those of conditions have a line break in their name.
         plans: (settings.plans.iter().map(|plan| plan.name.clone()))

@@ -5,6 +5,7 @@ mod control_plane;
 mod others;
 mod restore;
 mod revocations;
+mod vault;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::hash::RandomState;
@@ -32,6 +33,7 @@ use crate::shared::Shared;
 use crate::snapshots::Written;
 use crate::status::{Posted, Status};
 use crate::tracked::Tracked;
+use crate::vault::{AskVault, Outcome, Vault};
 use crate::watcher::{FileEvent, Watcher};
 
 use restore::{Saving, Valid};
@@ -65,6 +67,7 @@ pub struct Options {
     pub clock: Arc<dyn Clock + Send + Sync>,
     pub fetch: Fetch,
     pub ask_feed: AskFeed,
+    pub ask_vault: AskVault,
 }
 
 /// Everything that is watched, as it was last read.
@@ -81,6 +84,8 @@ pub struct Follower {
     clock: Arc<dyn Clock + Send + Sync>,
     fetch: Fetch,
     ask_feed: AskFeed,
+    ask_vault: AskVault,
+    vault: Vault,
     status: Arc<Status>,
     certificates: Arc<ServerCertificates>,
     catalogue: Catalogue,
@@ -140,6 +145,7 @@ enum Message {
     Fetched(Fetched),
     Revocations(Asked),
     Applications(FeedResponse),
+    Vault(Outcome),
     /// A snapshot was written, or not, in so many microseconds.
     Saved(Result<Written, String>, u64),
     UnknownKid(String),
@@ -187,7 +193,7 @@ impl Follower {
         settings: Settings,
         options: Options,
     ) -> Result<(Self, Arc<Snapshot>), ConfigurationError> {
-        let Options { configuration, https, clock, fetch, ask_feed } = options;
+        let Options { configuration, https, clock, fetch, ask_feed, ask_vault } = options;
         let now = clock.now();
         let status = Arc::new(Status::default());
         // Before they are read, so that later changes are noticed.
@@ -206,6 +212,8 @@ impl Follower {
             clock,
             fetch,
             ask_feed,
+            ask_vault,
+            vault: Vault::default(),
             status,
             certificates,
             catalogue: Catalogue::default(),
@@ -238,6 +246,7 @@ impl Follower {
             sender,
         };
         follower.configure_issuers();
+        follower.configure_vault();
         follower.fetch_due();
         let mut work = Work::default();
         follower.walk(Walk::Reload, &mut work);
@@ -246,12 +255,21 @@ impl Follower {
         follower.configure_control_plane();
         follower.ask_control_plane();
         follower.wait_for_keys();
+        if follower.settings.vault.is_some() {
+            follower.reread_settings(&mut Work::default(), &mut (Box::new(|_| {}) as Publish));
+        }
         follower.restore()?;
         if follower.restored.is_empty() {
             follower.save_later();
         }
         let snapshot = follower.snapshot();
         Ok((follower, snapshot))
+    }
+
+    /// The settings, with secrets that were read from Vault meanwhile.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
     }
 
     /// The certificates of the https listener, replaced when the files change.
@@ -338,6 +356,7 @@ impl Follower {
             Message::Applications(response) => {
                 self.on_response(response, |one| one.publish(publish));
             }
+            Message::Vault(outcome) => work.settings = self.on_vault(outcome),
             Message::Saved(result, took_us) => self.saved(result, took_us),
             Message::UnknownKid(issuer) => {
                 if !self.issuers.unknown_kid(&issuer, now_us) {
@@ -447,6 +466,7 @@ impl Follower {
         }
         self.ask_for_revocations();
         self.ask_control_plane();
+        self.ask_vault();
     }
 
     fn next_us(&self) -> u64 {
@@ -454,7 +474,8 @@ impl Follower {
         let revocations = self.followed.iter().filter_map(|(one, _)| one.next.due_us()).min();
         let applications = self.control_plane.as_ref().and_then(|one| one.next.due_us());
         let (issuers, saving) = (self.issuers.next_us(), self.saving.next_us());
-        let times = [self.debounce.next_us(), missing, issuers, revocations, applications, saving];
+        let (changes, vault) = (self.debounce.next_us(), self.vault.next_us());
+        let times = [changes, missing, issuers, revocations, applications, saving, vault];
         times.into_iter().flatten().min().unwrap_or(u64::MAX).min(self.poll_us)
     }
 
@@ -522,6 +543,7 @@ mod tests {
             clock: Arc::new(SystemClock::new()),
             fetch: Arc::new(|_| Err(String::new())),
             ask_feed: Arc::new(|_, _| Err(String::new())),
+            ask_vault: Arc::new(|_, _, _| Err(String::new())),
         };
         Follower::load(settings, options).unwrap().0
     }

@@ -288,6 +288,7 @@ fn issuer(settings: &IssuerSettings, keys: KeySet, revision: u64) -> Issuer {
         internal_keys: settings.internal_keys,
         allow_unlimited: settings.allow_unlimited,
         introspection: settings.introspection.clone(),
+        passwords: settings.passwords.clone(),
         revoked: None,
     }
 }

@@ -21,7 +21,9 @@ use std::time::Duration;
 use base::{Clock, Now, SystemClock, limits};
 use jose::SigningKey;
 use model::{ApiState, GatewaySettings, IssuerSettings, KeySource, Settings, Snapshot};
-use penstock_follow::{AskFeed, Change, Fetch, Follower, Handle, OnUnknownKid, Options, Status};
+use penstock_follow::{
+    AskFeed, AskVault, Change, Fetch, Follower, Handle, OnUnknownKid, Options, Status,
+};
 
 /// Longest wait for a change, much longer than needed on any machine.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -485,7 +487,9 @@ impl Scene {
         let clock = Arc::new(self.clock.clone());
         let https = self.settings.has_https();
         let ask_feed: AskFeed = Arc::new(|_, _| Err("not followed".to_owned()));
-        let options = Options { configuration, https, clock, fetch: fetch(), ask_feed };
+        let ask_vault: AskVault = Arc::new(|_, _, _| Err("not followed".to_owned()));
+        let fetch = fetch();
+        let options = Options { configuration, https, clock, fetch, ask_feed, ask_vault };
         let (follower, snapshot) = Follower::load(self.settings.clone(), options).unwrap();
         self.status = follower.status();
         self.unknown_kid = Some(follower.on_unknown_kid());

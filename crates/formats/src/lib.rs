@@ -24,3 +24,4 @@ pub mod openapi;
 pub mod properties;
 pub mod snapshot;
 pub mod synapse;
+pub mod vault;

@@ -3,12 +3,13 @@
 use std::path::Path;
 
 use base::limits;
-use model::{Api, Application, Diagnostic, Endpoint, Severity};
+use model::{Api, Application, Diagnostic, Endpoint, Severity, VaultField};
 
 use crate::address;
 use crate::declarative;
 use crate::openapi::{self, Defaults, Outcome};
 use crate::synapse::{self, Outside, Parameter};
+use crate::vault;
 
 /// Reads `data` as a description in JSON and in YAML. Each of its `$ref`s leads to `data` again.
 ///
@@ -133,17 +134,19 @@ fn quotas(data: &[u8]) {
     }
 }
 
-/// Reads `data` as penstock.toml, as an application and as plans. Every environment variable and file exists.
+/// Reads `data` as penstock.toml, as an application, as plans and as a response of Vault. Every environment variable and file exists.
 ///
 /// # Panics
 /// When a property does not hold.
 pub fn settings(data: &[u8]) {
     quotas(data);
+    vault(data);
     let Ok(text) = std::str::from_utf8(data) else { return };
     let secret = "0123456789abcdef".repeat(4);
     let env = |_: &str| Some(secret.clone());
     let files = |_: &Path| Ok(secret.clone().into_bytes());
-    let read = || declarative::read(Path::new("etc/penstock.toml"), text, &env, &files);
+    let vault = |_: &VaultField| Some(secret.clone().into_bytes());
+    let read = || declarative::read(Path::new("etc/penstock.toml"), text, &env, &files, &vault);
     let (settings, diagnostics) = read();
     bounded(&diagnostics, settings.is_some());
     assert_eq!((settings.clone(), diagnostics), read(), "reading twice differs");
@@ -159,6 +162,19 @@ pub fn settings(data: &[u8]) {
         assert_eq!(namesakes.count(), 1, "two issuers share `iss`");
     }
     assert!(!format!("{settings:?}").contains(&secret), "a secret is printed");
+}
+
+/// Reads `data` as a response of Vault.
+///
+/// # Panics
+/// When a property does not hold.
+pub fn vault(data: &[u8]) {
+    if let Ok(token) = vault::read_token(data, None) {
+        assert!(!token.value.is_empty() && token.value.bytes().all(|b| b.is_ascii_graphic()));
+    }
+    if let Ok(secret) = vault::read_secret(data) {
+        assert!(secret.fields.values().all(|value| !value.iter().any(u8::is_ascii_control)));
+    }
 }
 
 /// Reads `data` as an archive and as an artefact. If it is text, also as the entries of an archive: each begins with a
@@ -234,6 +250,7 @@ mod tests {
     const PLANS: &str = "[[plan]]\nname = \"a\"\nlimits = [{ requests = 5, per = \"1m\", by = \"user\" }, { kilobytes = 2, per = \"1y\" }]\n\
         burst = { requests = 1, per = \"1s\" }\n";
     const POLICIES: &str = "- A: {count: 1, unitTime: 1, timeUnit: min}\n- B:\n  count: 2\n  unitTime: 3\n  timeUnit: day\n";
+    const VAULT: &str = include_str!("../../../fuzz/seeds/settings/vault.json");
     const ARCHIVE: &str = include_str!("../../../fuzz/seeds/archive/application");
 
     /// The content of a snapshot, truncated at every byte, and with each byte replaced.
@@ -262,6 +279,7 @@ mod tests {
             (PLANS, quotas),
             (POLICIES, quotas),
             (ARCHIVE, artefacts),
+            (VAULT, vault),
         ];
         for (text, property) in files {
             let bytes = text.as_bytes();

@@ -64,12 +64,20 @@ pub(crate) async fn authenticate<C: Client>(
     let confirmed = known.and_then(|caller| {
         let worker = exchange.worker;
         let proofs = (&*worker.proofs, || worker.resources.exact());
-        credentials::confirm(proofs, revision, request, &presented, &caller)?;
-        Ok(caller)
+        let nonce = credentials::confirm(proofs, revision, request, &presented, &caller)?;
+        Ok((caller, nonce))
     });
     match confirmed {
-        Ok(caller) => Ok(Some(caller)),
+        Ok((caller, None)) => Ok(Some(caller)),
+        Ok((caller, Some(nonce))) => {
+            exchange.give_nonce(&nonce);
+            Ok(Some(caller))
+        }
         Err(failure) => {
+            if failure == AuthFailure::ProofNonce {
+                let nonce = exchange.worker.proofs.nonce(exchange.worker.resources.exact());
+                exchange.give_nonce(&nonce);
+            }
             Err(rejected(exchange, revision, (route, &presented, failure), client).await)
         }
     }

@@ -1,6 +1,6 @@
 //! Authentication of the gateway at upstreams.
 //!
-//! Life of a request: mediate -> **authenticate at the upstream** -> forward. Most endpoint sets need nothing. A token of
+//! Life of a request: mediate -> **authenticate at the upstream, and forward**. Most endpoint sets need nothing. A token of
 //! an OAuth2 server is asked for once, however many requests wait for it, and used by the worker until shortly before
 //! it expires, or until an endpoint rejects it.
 
@@ -11,18 +11,20 @@ use base::limits::{
     BACKEND_TOKEN_MARGIN_S, BACKEND_TOKEN_MS_MAX, BACKEND_TOKEN_PAUSE_S, BACKEND_TOKEN_S,
     BACKEND_TOKEN_S_MAX, INTROSPECTION_BYTES_MAX, TOKEN_BYTES_MAX,
 };
+use jose::DigestLogin;
 use model::{AwsCredential, BackendClient, Fault};
 use percent_encoding::percent_encode;
-use wire::http1::{BodyFraming, Field};
+use wire::http1::BodyFraming;
 
 use crate::ask::{Asked, Question};
 use crate::aws::{self, Signed};
 use crate::backend_tokens::{Credential, OfSet};
 use crate::compiled::Compiled;
+use crate::digest;
 use crate::form_post::{self, Form};
 use crate::forward::fetch::FORM;
-use crate::forward::{Balancer, UpstreamResponse};
-use crate::message::HeadEdits;
+use crate::forward::{self, Balancer, Forwarding, UpstreamResponse};
+use crate::message::{HeadEdits, Outgoing};
 use crate::request_body::{RequestBody, Unwanted, while_wanted};
 use crate::worker::Worker;
 
@@ -44,37 +46,61 @@ fn credential<'a>(
     }
 }
 
-/// A request that gets a credential, without its changes.
-pub(crate) struct Subject<'a> {
-    pub(crate) method: &'a [u8],
-    /// Below the endpoint's path.
-    pub(crate) path: &'a [u8],
-    pub(crate) query: Option<&'a [u8]>,
-    /// The head that `fields` are offsets into.
-    pub(crate) bytes: &'a [u8],
-    pub(crate) fields: &'a [Field],
-    pub(crate) framing: BodyFraming,
-    /// The value of `Host`, if it is not the endpoint's authority.
-    pub(crate) host: Option<&'a [u8]>,
-}
-
-/// Adds the credential to a request that goes to `balancer`, in place of what the client has sent there.
+/// Sends a request with the credential for its endpoints, in place of what the client has sent there.
 ///
 /// # Errors
-/// [`Fault`] 303003: there is none; or that of the client, if it left meanwhile.
-pub(crate) async fn apply<B: RequestBody>(
+/// [`Fault`] 303003: there is none; or any of the upstream or the client.
+pub(crate) async fn exchange<B: RequestBody>(
     worker: &Worker,
     revision: &Compiled,
+    forwarding: &Forwarding<'_>,
+    outgoing: &Outgoing<'_>,
+    body: &mut B,
+) -> Result<UpstreamResponse, Box<Fault>> {
+    let credential = credential(revision, forwarding.balancer)?;
+    let mut own = None;
+    if let Some(credential) = credential {
+        if let Credential::Digest { username, password } = &**credential {
+            let login = DigestLogin { username, password };
+            let of = (worker, revision);
+            let sent = digest::exchange(of, forwarding, outgoing, (credential, login), body);
+            // Boxed, so that it does not enlarge every future.
+            return Box::pin(sent).await;
+        }
+        let mut edits = worker.resources.edits();
+        (*edits).clone_from(outgoing.edits);
+        write(worker, credential, forwarding.balancer, (outgoing, &mut *edits), body).await?;
+        own = Some(edits);
+    }
+    let sent = match &own {
+        Some(edits) => Outgoing { edits, query: edits.query(outgoing.query), ..*outgoing },
+        None => *outgoing,
+    };
+    let response = forward::exchange(&worker.resources, forwarding, &sent, body).await;
+    if let Some(edits) = own {
+        worker.resources.release_edits(edits);
+    }
+    if let (Some(credential), Ok(response)) = (credential, &response)
+        && response.head.status() == 401
+    {
+        // Forgotten, so that another token is asked for.
+        worker.backend_tokens.reject(credential, worker.resources.coarse_us());
+    }
+    response
+}
+
+/// Adds the credential to the changes of a request.
+async fn write<B: RequestBody>(
+    worker: &Worker,
+    credential: &Arc<Credential>,
     balancer: &Balancer,
-    (subject, edits): (&Subject<'_>, &mut HeadEdits),
+    (outgoing, edits): (&Outgoing<'_>, &mut HeadEdits),
     body: &mut B,
 ) -> Result<(), Box<Fault>> {
-    let Some(credential) = credential(revision, balancer)? else { return Ok(()) };
     match &**credential {
         Credential::Field { name, value } => set(edits, name, value),
         Credential::Parameter { name, pair } => {
-            let own = edits.take_query();
-            let known = own.as_deref().or(subject.query).unwrap_or_default();
+            let known = outgoing.query.unwrap_or_default();
             let new = edits.new_query();
             for other in known.split(|byte| *byte == b'&').filter(|other| !other.is_empty()) {
                 if !is_named(other, name) {
@@ -93,7 +119,10 @@ pub(crate) async fn apply<B: RequestBody>(
             };
             set(edits, b"Authorization", value.as_bytes());
         }
-        Credential::Aws(key) => sign(worker, key, balancer, (subject, edits), body.held())?,
+        Credential::Unread => return Err(fault("its secret was not read from Vault yet")),
+        Credential::Aws(key) => sign(worker, key, balancer, (outgoing, edits), body.held())?,
+        // It is sent by the module of that name.
+        Credential::Digest { .. } => {}
     }
     Ok(())
 }
@@ -107,15 +136,15 @@ fn sign(
     worker: &Worker,
     key: &AwsCredential,
     balancer: &Balancer,
-    (subject, edits): (&Subject<'_>, &mut HeadEdits),
+    (outgoing, edits): (&Outgoing<'_>, &mut HeadEdits),
     body: Option<&[u8]>,
 ) -> Result<(), Box<Fault>> {
     const PREFIX: &[u8] = b"x-amz-";
     let [endpoint] = balancer.endpoints.as_slice() else {
         return Err(fault("a signature is for one endpoint"));
     };
-    for field in subject.fields {
-        let name = field.name.of(subject.bytes);
+    for field in outgoing.fields {
+        let name = field.name.of(outgoing.bytes);
         if name.get(..PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(PREFIX)) {
             edits.remove(name);
         }
@@ -123,12 +152,12 @@ fn sign(
     let date = aws::date(worker.resources.exact().unix_s);
     let payload = match body {
         Some(body) => aws::payload(body),
-        None => match subject.framing {
+        None => match outgoing.framing {
             BodyFraming::None | BodyFraming::Length(0) => aws::payload(b""),
             BodyFraming::Length(_) | BodyFraming::Chunked => "UNSIGNED-PAYLOAD".to_owned(),
         },
     };
-    let host = subject.host.unwrap_or(endpoint.config.authority.as_bytes());
+    let host = outgoing.authority.unwrap_or(endpoint.config.authority.as_bytes());
     let mut fields = vec![
         ("host", host),
         ("x-amz-content-sha256", payload.as_bytes()),
@@ -139,31 +168,17 @@ fn sign(
     for (name, value) in fields.iter().skip(1) {
         set(edits, name.as_bytes(), value);
     }
-    let path = [endpoint.config.path.as_bytes(), subject.path].concat();
+    let path = [endpoint.config.path.as_bytes(), outgoing.path].concat();
     let signed = Signed {
-        method: subject.method,
+        method: outgoing.method_name,
         path: if path.is_empty() { b"/" } else { &path },
-        query: edits.query(subject.query).unwrap_or_default(),
+        query: outgoing.query.unwrap_or_default(),
         fields: &fields,
         payload: &payload,
     };
     let value = aws::authorization(key, &date, &signed);
     set(edits, b"Authorization", value.as_bytes());
     Ok(())
-}
-
-/// Forgets a token that the upstream rejected with 401, so that another one is asked for.
-pub(crate) fn responded(
-    worker: &Worker,
-    revision: &Compiled,
-    balancer: &Balancer,
-    response: &Result<UpstreamResponse, Box<Fault>>,
-) {
-    if response.as_ref().is_ok_and(|response| response.head.status() == 401)
-        && let Ok(Some(credential)) = credential(revision, balancer)
-    {
-        worker.backend_tokens.reject(credential, worker.resources.coarse_us());
-    }
 }
 
 fn set(edits: &mut HeadEdits, name: &[u8], value: &[u8]) {

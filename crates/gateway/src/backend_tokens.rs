@@ -26,10 +26,17 @@ pub(crate) enum Credential {
         name: String,
         pair: String,
     },
+    /// An answer to a challenge.
+    Digest {
+        username: String,
+        password: Vec<u8>,
+    },
     /// A token that is to be asked for.
     Token(BackendClient),
     /// A signature.
     Aws(AwsCredential),
+    /// It was not read from Vault yet.
+    Unread,
 }
 
 impl From<&BackendCredential> for Credential {
@@ -46,8 +53,12 @@ impl From<&BackendCredential> for Credential {
             BackendCredential::Query { name, pair } => {
                 Self::Parameter { name: name.clone(), pair: pair.clone() }
             }
+            BackendCredential::Digest { username, password } => {
+                Self::Digest { username: username.clone(), password: password.clone() }
+            }
             BackendCredential::ClientCredentials(client) => Self::Token((**client).clone()),
             BackendCredential::Aws(key) => Self::Aws((**key).clone()),
+            BackendCredential::Unread { .. } => Self::Unread,
         }
     }
 }

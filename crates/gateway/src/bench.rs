@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use base::{SystemClock, SystemEntropy};
 use model::{Settings, Snapshot};
+use stages::authenticate::Proofs;
 use stages::{ApiRoutes, Routes};
 use tokio::sync::mpsc::channel;
 use wire::tls::ClientTls;
@@ -50,7 +51,7 @@ impl Account {
                 upstreams: Shared::new(1, &SystemEntropy),
                 heavy,
                 meters: Arc::default(),
-                proofs: Arc::default(),
+                proofs: Arc::new(Proofs::new(&SystemEntropy)),
                 renewals: Arc::default(),
             },
         );

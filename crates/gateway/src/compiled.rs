@@ -39,6 +39,8 @@ pub(crate) struct Live {
     pub(crate) client_requests_max: usize,
     pub(crate) api_requests_max: usize,
     pub(crate) min_rate: u32,
+    /// Whether DPoP proofs have to have a nonce.
+    pub(crate) dpop_nonce: bool,
     pub(crate) held_body_bytes_max: usize,
     pub(crate) held_bytes_max: usize,
     pub(crate) drain_s: u32,
@@ -87,6 +89,7 @@ impl Live {
             client_requests_max: gateway.client_requests_max,
             api_requests_max: gateway.api_requests_max,
             min_rate: gateway.min_rate,
+            dpop_nonce: gateway.dpop_nonce,
             held_body_bytes_max: gateway.held_body_bytes_max,
             held_bytes_max: gateway.held_bytes_max,
             drain_s: gateway.drain_s,

@@ -62,7 +62,8 @@ impl Presented<'_> {
                 authenticate::identify(cache, self.bytes(), issuers, now)
             }
             Self::Login(login) => {
-                authenticate::identify_login(cache, login, &revision.live.users, now)
+                let issuers = revision.routes.issuers();
+                authenticate::identify_login(cache, login, &revision.live.users, issuers, now)
             }
             Self::InternalKey(key) => authenticate::identify_internal_key(cache, key, issuers, now),
             Self::Key(key) => {
@@ -200,15 +201,20 @@ fn cookies(request: &Request) -> impl Iterator<Item = &[u8]> {
 
 /// Checks what a valid credential needs besides: that it is of the kind that was asked for, that the client has the key
 /// that it is bound to, and that an API key may be used from here. `proofs`: those that were used, and the exact time.
+/// Returns a nonce for the client's next proofs, if there is a new one.
 pub(crate) fn confirm(
     proofs: (&Proofs, impl FnOnce() -> Now),
     revision: &Compiled,
     request: &Request,
     presented: &Presented<'_>,
     caller: &Caller,
-) -> Result<(), AuthFailure> {
+) -> Result<Option<String>, AuthFailure> {
+    let mut nonce = None;
     match presented {
-        Presented::Proven(token) => prove(proofs, request, token, caller)?,
+        Presented::Proven(token) => {
+            let needs_nonce = revision.live.dpop_nonce;
+            nonce = prove(proofs, request, (token, needs_nonce), caller)?;
+        }
         Presented::Token(_)
         | Presented::Session(_)
         | Presented::InternalKey(_)
@@ -222,7 +228,7 @@ pub(crate) fn confirm(
             Presented::Token(_) | Presented::Proven(_) | Presented::Session(_),
             CredentialKind::Token,
         )
-        | (Presented::Login(_), CredentialKind::Login) => return Ok(()),
+        | (Presented::Login(_), CredentialKind::Login) => return Ok(nonce),
         (Presented::Key(_), CredentialKind::ApiKey)
         | (Presented::InternalKey(_), CredentialKind::InternalKey) => caller.permitted.as_deref(),
         (Presented::Key(_), CredentialKind::ApplicationKey(_)) => {
@@ -244,20 +250,20 @@ pub(crate) fn confirm(
             | CredentialKind::ApplicationKey(_),
         ) => return Err(AuthFailure::WrongKind),
     };
-    let Some(permitted) = permitted else { return Ok(()) };
+    let Some(permitted) = permitted else { return Ok(None) };
     let address = request.client_address(&revision.live.trusted_proxies);
     let referer = request.head.find_name(&request.bytes, b"referer");
     let referer = referer.map_or(&b""[..], |field| field.value.of(&request.bytes));
-    if permits(permitted, address, referer) { Ok(()) } else { Err(AuthFailure::NotPermitted) }
+    if permits(permitted, address, referer) { Ok(None) } else { Err(AuthFailure::NotPermitted) }
 }
 
 /// Checks the DPoP proof of a request, which has exactly one.
 fn prove(
     (proofs, now): (&Proofs, impl FnOnce() -> Now),
     request: &Request,
-    token: &[u8],
+    (token, needs_nonce): (&[u8], bool),
     caller: &Caller,
-) -> Result<(), AuthFailure> {
+) -> Result<Option<String>, AuthFailure> {
     let Some(Confirmation::Key(key)) = &caller.confirmation else {
         return Err(AuthFailure::Unconfirmed);
     };
@@ -268,7 +274,7 @@ fn prove(
     }
     let is_url = |url: &[u8]| head.is_for(bytes, request.origin(), url);
     let method = head.method_bytes(bytes);
-    let of = Proven { method, is_url: &is_url, token, key };
+    let of = Proven { method, is_url: &is_url, token, key, needs_nonce };
     authenticate::prove(&of, proof.value.of(bytes), proofs, now())
 }
 

@@ -5,6 +5,8 @@ use std::cell::Cell;
 
 use model::{Fault, FaultStatus};
 
+use wire::http1::write;
+
 use crate::account::Record;
 use crate::cross_origin;
 use crate::fault;
@@ -17,7 +19,7 @@ pub(crate) struct Exchange<'a> {
     pub(crate) worker: &'a Worker,
     pub(crate) request: &'a Request,
     pub(crate) record: Record,
-    /// Field lines that the response gets besides: cookies, and where to sign in.
+    /// Field lines that the response gets besides: cookies, where to sign in, and a nonce.
     pub(crate) lines: Vec<u8>,
     /// What its tunnel has moved up and down, if it became one.
     tunnelled: Cell<(u64, u64)>,
@@ -66,7 +68,12 @@ impl<'a> Exchange<'a> {
         Some(response)
     }
 
-    /// Gives a response its lines, if there are any. They are for one browser, so no cache may store the response.
+    /// The response tells the client to use this nonce for its DPoP proofs.
+    pub(crate) fn give_nonce(&mut self, nonce: &str) {
+        write::field(&mut self.lines, b"DPoP-Nonce", nonce.as_bytes());
+    }
+
+    /// Gives a response its lines, if there are any. They are for one client, so no cache may store the response.
     pub(crate) fn add_lines(&self, edits: &mut HeadEdits) {
         if self.lines.is_empty() {
             return;

@@ -110,15 +110,23 @@ const RUNTIME: &[(u32, &str, u16)] = &[
     (601_000, "The body is not what its content type says",    400),
 ];
 
+/// The error of a challenge for DPoP. Source: RFC 9449 section 7.1.
+fn dpop_error(denial: Denial) -> Option<&'static str> {
+    const ERRORS: [(Denial, &str); 3] = [
+        (Denial::InvalidBoundToken, "invalid_token"),
+        (Denial::InvalidProof, "invalid_dpop_proof"),
+        (Denial::ProofNonce, "use_dpop_nonce"),
+    ];
+    ERRORS.iter().find(|(of, _)| *of == denial).map(|(_, error)| *error)
+}
+
 fn denial_response(denial: Denial, allow: MethodSet) -> FaultResponse {
     let row = denial.row();
     let mut fault = json(row.status, row.code, row.kind, row.message, row.description);
     let lines = &mut fault.lines;
     if matches!(denial, Denial::MissingLogin | Denial::WrongPassword) {
         lines.extend_from_slice(b"WWW-Authenticate: Basic realm=\"WSO2 API Manager\"\r\n");
-    } else if matches!(denial, Denial::InvalidBoundToken | Denial::InvalidProof) {
-        let is_proof = denial == Denial::InvalidProof;
-        let error = if is_proof { "invalid_dpop_proof" } else { "invalid_token" };
+    } else if let Some(error) = dpop_error(denial) {
         let algorithms = jose::Algorithm::ALL.into_iter().filter(|one| !one.is_symmetric());
         let algorithms: Vec<_> = algorithms.map(jose::Algorithm::as_str).collect();
         let algorithms = algorithms.join(" ");

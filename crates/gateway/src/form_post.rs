@@ -25,6 +25,9 @@ pub(crate) struct Form<'a> {
 /// Why there is no successful response. No text contains a part of the form or of the response.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Problem {
+    /// Of a password, a code or a token.
+    #[error("the server rejects the grant")]
+    Grant,
     #[error("status 401: the server rejects `client_id` and `client_secret`")]
     Client,
     #[error("the server responded with status {0}")]
@@ -66,6 +69,8 @@ pub(crate) async fn send(
     };
     match fetched.status {
         200 => Ok(fetched.body),
+        // Some servers write 401.
+        400 | 401 if jose::is_invalid_grant(&fetched.body) => Err(Problem::Grant),
         401 => Err(Problem::Client),
         status => Err(Problem::Status(status)),
     }

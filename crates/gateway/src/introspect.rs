@@ -1,5 +1,5 @@
 //! Introspection: asks issuers about an opaque token, on the worker's own connections. Passwords are verified here, too,
-//! by a thread for heavy work.
+//! by a thread for heavy work, or by an issuer.
 //!
 //! Life of a request: route -> authenticate -> **introspect**, if the token is not cached. The issuers are asked in the
 //! order of the configuration, once for all requests with the same token, until one calls it active. What they say ends
@@ -14,16 +14,16 @@ use base::limits::{
 };
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use model::{AuthFailure, Fault, Introspection, Issuer};
+use model::{AuthFailure, BackendClient, Fault, Introspection, Issuer};
 use percent_encoding::percent_encode;
-use stages::{Identity, authenticate};
+use stages::{Identity, Question as Needed, authenticate};
 
 use crate::account::bump;
 use crate::ask::{Asked, Outcome, Question};
 use crate::client::Client;
 use crate::compiled::Compiled;
 use crate::credentials::Presented;
-use crate::form_post::{self, Form};
+use crate::form_post::{self, Form, Problem};
 use crate::forward::fetch::FORM;
 use crate::gate::{Gate, Pass};
 use crate::message::Request;
@@ -160,19 +160,92 @@ async fn run(mut asking: Asking, revision: Rc<Compiled>) {
     worker.notice_the_end();
 }
 
-/// Verifies a password, on a thread for heavy work. One of an unknown user takes as long.
+/// Verifies a password: that of a configured user on a thread for heavy work, any other at the issuer that has users. If
+/// there is none, one of an unknown user takes as long.
 async fn verify(worker: &Worker, revision: &Compiled, login: &[u8]) -> Outcome {
     let users = &revision.live.users;
     let decoded = BASE64_STANDARD.decode(login).unwrap_or_default();
     let colon = decoded.iter().position(|byte| *byte == b':');
     let (name, password) = decoded.split_at(colon.unwrap_or(decoded.len()));
     let (user, hash) = users.find(std::str::from_utf8(name).unwrap_or_default());
-    let (hash, password) = (hash.clone(), password.get(1..).unwrap_or_default().to_vec());
-    let verified = worker.heavy.run(move || hash.verify(&password)).await;
-    let Ok(Some(is_verified)) = verified else { return Err(AuthFailure::IssuerUnavailable) };
+    let password = password.get(1..).unwrap_or_default();
+    let issuer = if user.is_none() { issuer_with_users(revision) } else { None };
+    let user = if let Some((issuer, of)) = issuer {
+        match exchanged(worker, revision, of, (name, password)).await {
+            Ok(Some(token)) => return issued(worker, revision, login, &token).await,
+            Ok(None) => None,
+            Err(problem) => {
+                report(issuer, &problem);
+                return Err(AuthFailure::IssuerUnavailable);
+            }
+        }
+    } else {
+        let (hash, password) = (hash.clone(), password.to_vec());
+        let verified = worker.heavy.run(move || hash.verify(&password)).await;
+        let Ok(Some(is_verified)) = verified else { return Err(AuthFailure::IssuerUnavailable) };
+        user.filter(|_| is_verified)
+    };
     let (mut tokens, now) = (worker.tokens.borrow_mut(), worker.resources.exact());
-    let user = user.filter(|_| is_verified);
     authenticate::conclude_login(&mut tokens, login, users, user, now)
+}
+
+fn issuer_with_users(revision: &Compiled) -> Option<(&Issuer, &BackendClient)> {
+    let mut issuers = revision.routes.issuers().iter();
+    issuers.find_map(|issuer| Some((&**issuer, issuer.passwords.as_ref()?)))
+}
+
+/// The token of the user with this name and password. `None`: nobody has them. Source: RFC 6749 section 4.3.
+async fn exchanged(
+    worker: &Worker,
+    revision: &Compiled,
+    of: &BackendClient,
+    (name, password): (&[u8], &[u8]),
+) -> Result<Option<String>, String> {
+    let escaped = |bytes: &[u8]| percent_encode(bytes, FORM).to_string();
+    let (name, password) = (escaped(name), escaped(password));
+    let mut text = format!("grant_type=password&username={name}&password={password}");
+    if !of.scopes.is_empty() {
+        text += "&scope=";
+        text += &escaped(of.scopes.join(" ").as_bytes());
+    }
+    let form = Form {
+        url: &of.token_url,
+        client: (&of.client_id, &of.client_secret),
+        text: &text,
+        bytes_max: INTROSPECTION_BYTES_MAX,
+        total_ms: INTROSPECTION_MS_MAX,
+    };
+    let response = match form_post::send(worker, revision, &form).await {
+        Ok(response) => response,
+        Err(Problem::Grant) => return Ok(None),
+        Err(problem) => return Err(problem.to_string()),
+    };
+    let issued = jose::issued_tokens(&response).map_err(|error| error.to_string())?;
+    Ok(Some(issued.access_token))
+}
+
+/// The user whose token an issuer has issued.
+async fn issued(worker: &Worker, revision: &Compiled, login: &[u8], token: &str) -> Outcome {
+    let issuers = revision.routes.issuers();
+    let now = worker.resources.exact();
+    let identity =
+        authenticate::identify(&mut worker.tokens.borrow_mut(), token.as_bytes(), issuers, now);
+    let caller = match identity {
+        Identity::Known(caller) => caller,
+        Identity::Rejected(failure) => return Err(failure),
+        Identity::Ask(Needed::Token) => ask_each(worker, revision, token.as_bytes()).await?,
+        Identity::Ask(Needed::KeySet { issuer }) => {
+            // The next request finds it.
+            if let Some(issuer) = issuers.get(issuer) {
+                worker.questions.key_set(&issuer.name, worker.resources.coarse_us());
+            }
+            return Err(AuthFailure::IssuerUnavailable);
+        }
+        Identity::Ask(Needed::Password) => return Err(AuthFailure::IssuerUnavailable),
+    };
+    let (mut tokens, now) = (worker.tokens.borrow_mut(), worker.resources.exact());
+    let (users, login) = (&revision.live.users, (login, token.as_bytes()));
+    authenticate::conclude_issued(&mut tokens, login, users, (issuers, &caller), now)
 }
 
 /// Asks one issuer after the other. One that fails leaves the token undecided unless another one calls it active.
@@ -217,7 +290,7 @@ async fn ask_each(worker: &Worker, revision: &Compiled, token: &[u8]) -> Outcome
 }
 
 fn report(issuer: &Issuer, problem: &str) {
-    tracing::warn!(issuer = issuer.name, problem, "introspection failed");
+    tracing::warn!(issuer = issuer.name, problem, "a credential could not be verified");
 }
 
 /// The body of a successful response.

@@ -23,6 +23,7 @@ mod bind;
 mod buffer;
 mod cache;
 mod caching;
+mod challenges;
 mod claims;
 mod client;
 mod clients;
@@ -33,6 +34,7 @@ mod cross_origin;
 mod deliver;
 mod deny;
 mod descriptors;
+mod digest;
 mod exchange;
 mod fault;
 mod flow;
@@ -41,6 +43,7 @@ mod forward;
 mod gate;
 mod heavy;
 mod held;
+mod held_request;
 mod http2_tasks;
 mod inbound;
 mod integration;
@@ -75,10 +78,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
-use base::SystemClock;
 use base::limits::{DRAIN_NOTICE_MS, QUESTIONS_MAX};
+use base::{SystemClock, SystemEntropy};
 use model::{Diagnostic, Http2Listeners, Settings, Snapshot};
 use stages::Routes;
+use stages::authenticate::Proofs;
 use stages::throttle::{Link, Meters, Reconciler};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use wire::tls::{ClientAuth, ClientTls, ServerCertificates};
@@ -98,7 +102,7 @@ use runner::{Command, Running};
 
 pub use admin::AdminPages;
 pub use bind::StartError;
-pub use forward::fetch::{Bounds, FetchError, Fetched};
+pub use forward::fetch::{Bounds, Content, FetchError, Fetched};
 pub use integration::variable;
 pub use upstreams::Upstreams;
 
@@ -260,7 +264,7 @@ impl Gateway {
     ) -> Result<(), StartError> {
         let mut listeners = listeners.map(|(bound, kind)| (bound.listeners.into_iter(), kind));
         let descriptors = Descriptors::of_process(count);
-        let (proofs, renewals) = (Arc::default(), Arc::default());
+        let (proofs, renewals) = (Arc::new(Proofs::new(&SystemEntropy)), Arc::default());
         for number in 0..count {
             let next = listeners
                 .iter_mut()

@@ -6,14 +6,14 @@ use wire::http1::{BodyFraming, Known, Upgrade};
 
 use crate::admission::admit;
 use crate::authenticate::{assert_caller, authenticate, authorise};
-use crate::backend_auth::{self, Subject};
+use crate::backend_auth::exchange as forward;
 use crate::client::Client;
 use crate::compiled::Compiled;
 use crate::credentials;
 use crate::cross_origin;
 use crate::deliver::{Delivery, deliver};
 use crate::exchange::Exchange;
-use crate::forward::{Balancer, Forwarding, exchange as forward};
+use crate::forward::{Balancer, Forwarding};
 use crate::integration::{self, policies};
 use crate::mediate::{Mediated, mediate_request, mediate_response};
 use crate::message::{HeadEdits, Outgoing, Request, Serves};
@@ -53,14 +53,11 @@ pub(crate) async fn exchange<C: Client>(
         let mediated =
             mediate_request(&mut exchange, &revision, &route, &mut admitted, client).await?;
         let mut response = match mediated {
-            Mediated::Forward { mut edits, caching } => {
-                let (subject, to) = (subject(request, &route), route.balancer()?);
-                backend_auth::apply(worker, &revision, to, (&subject, &mut *edits), client).await?;
-                let how = forwarding(&exchange, &revision, &route, to);
+            Mediated::Forward { edits, caching } => {
+                let how = forwarding(&exchange, &revision, &route, route.balancer()?);
                 let outgoing = outgoing(&exchange, &route, &edits);
-                let response = forward(&worker.resources, &how, &outgoing, client).await;
+                let response = forward(worker, &revision, &how, &outgoing, client).await;
                 drop(admitted);
-                backend_auth::responded(worker, &revision, to, &response);
                 mediate_response(&mut exchange, (edits, caching), response)?
             }
             Mediated::Response(response) => *response,
@@ -93,20 +90,6 @@ fn forwarding<'r>(
         operation: route.operation,
         forward_fields: &route.api.routes().api.forward_fields,
         ..revision.live.forwarding(retries, to, begun_us)
-    }
-}
-
-/// What may get a credential of the gateway.
-fn subject<'r>(request: &'r Request, route: &'r Route<'_>) -> Subject<'r> {
-    let (head, bytes) = (&request.head, request.bytes.as_slice());
-    Subject {
-        method: head.method_bytes(bytes),
-        path: route.remainder,
-        query: head.query(bytes),
-        bytes,
-        fields: head.fields(),
-        framing: head.framing(),
-        host: None,
     }
 }
 

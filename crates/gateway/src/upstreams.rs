@@ -13,13 +13,13 @@ use base::limits::{
     UPSTREAM_CONNECTIONS_MAX,
 };
 use base::{SystemClock, SystemEntropy};
-use model::{Feed, FeedRequest, Settings};
+use model::{Feed, FeedRequest, Settings, VaultRequest, VaultSettings};
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task::{LocalSet, spawn_local};
 use wire::tls::ClientTls;
 
-use crate::forward::fetch::{self, Bounds, Fetch, FetchError, Fetched};
+use crate::forward::fetch::{self, Bounds, Content, Fetch, FetchError, Fetched};
 use crate::forward::{Checked, CheckedEndpoint, Follower, PoolLimits, Pools, Shared, Watched};
 use crate::resources::Resources;
 use crate::runner;
@@ -67,21 +67,21 @@ impl Upstreams {
         Ok(Arc::new(Self { shared, clock }))
     }
 
-    /// Gets `url` (`http` or `https`), with `login` as the value of `Authorization`. Blocks. Redirects are not followed,
-    /// so that a server cannot choose another host; any other status is a success.
+    /// Gets `url` (`http` or `https`), or posts the body of `content` to it. Blocks. Redirects are not followed, so that a
+    /// server cannot choose another host; any other status is a success.
     ///
     /// # Errors
     /// See [`FetchError`].
     pub fn fetch(
         &self,
         url: &str,
-        login: Option<String>,
+        content: Content,
         tls: &Arc<ClientTls>,
         bounds: Bounds,
     ) -> Result<Fetched, FetchError> {
         let (endpoint, target) = fetch::endpoint(url).map_err(FetchError::Url)?;
         let (done, fetched) = sync_channel(1);
-        let fetch = Fetch { endpoint, target, login, tls: Arc::clone(tls), bounds, done };
+        let fetch = Fetch { endpoint, target, content, tls: Arc::clone(tls), bounds, done };
         if !self.shared.send(Watched::Fetch(Box::new(fetch))) {
             return Err(FetchError::Stopped);
         }
@@ -95,7 +95,8 @@ impl Upstreams {
     pub fn fetch_key_set(&self, url: &str, tls: &Arc<ClientTls>) -> Result<Vec<u8>, String> {
         let bounds =
             Bounds { bytes_max: limits::JWKS_BYTES_MAX, total_ms: limits::JWKS_FETCH_MS_MAX };
-        let fetched = self.fetch(url, None, tls, bounds).map_err(|error| error.to_string())?;
+        let fetched =
+            self.fetch(url, Content::default(), tls, bounds).map_err(|error| error.to_string())?;
         match fetched.status {
             200 => Ok(fetched.body),
             status => Err(format!("the server responded with status {status}")),
@@ -122,7 +123,8 @@ impl Upstreams {
         let full = if full { "&full=true" } else { "" };
         let url = format!("{}{separator}after={after}&wait_s={wait_s}{full}", from.url);
         let login = fetch::basic(&from.client_id, &from.client_secret);
-        let fetched = self.fetch(&url, Some(login), tls, bounds);
+        let content = Content { fields: vec![("Authorization", login)], body: None };
+        let fetched = self.fetch(&url, content, tls, bounds);
         let fetched = fetched.map_err(|error| error.to_string())?;
         match fetched.status {
             200 => Ok(fetched.body),
@@ -132,6 +134,31 @@ impl Upstreams {
             }
             status => Err(format!("the server responded with status {status}")),
         }
+    }
+
+    /// Sends a request to Vault, with a token. Returns status and body.
+    ///
+    /// # Errors
+    /// What went wrong, for a diagnostic.
+    pub fn ask_vault(
+        &self,
+        vault: &VaultSettings,
+        request: &VaultRequest,
+        token: Option<&str>,
+        tls: &Arc<ClientTls>,
+    ) -> Result<(u16, Vec<u8>), String> {
+        // Agents of Vault can be configured to require the first one, which no browser sends for another site.
+        let fields = [
+            ("X-Vault-Request", Some("true")),
+            ("X-Vault-Token", token),
+            ("X-Vault-Namespace", vault.namespace.as_deref()),
+        ];
+        let fields = fields.into_iter().filter_map(|(name, value)| Some((name, value?.to_owned())));
+        let content = Content { fields: fields.collect(), body: request.body.clone() };
+        let url = format!("{}/v1/{}", vault.url, request.path);
+        let bounds = Bounds { bytes_max: limits::VAULT_BYTES_MAX, total_ms: limits::VAULT_MS_MAX };
+        let fetched = self.fetch(&url, content, tls, bounds).map_err(|error| error.to_string())?;
+        Ok((fetched.status, fetched.body))
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
@@ -175,9 +202,9 @@ impl Sender {
     }
 
     async fn fetch(self: Rc<Self>, fetch: Box<Fetch>) {
-        let Fetch { endpoint, target, login, tls, bounds, done } = *fetch;
+        let Fetch { endpoint, target, content, tls, bounds, done } = *fetch;
         let own = (&self.resources, &self.pools);
-        let target = (target.as_str(), login.as_deref());
+        let target = (target.as_str(), &content);
         // Fails only if nobody waits any more.
         let _ = done.send(fetch::within(own, endpoint, target, &tls, bounds).await);
     }
@@ -192,7 +219,7 @@ impl Sender {
             let Some(tls) = shared.client_tls() else { return };
             let bounds =
                 Bounds { bytes_max: BODY_BUFFER_BYTES as usize, total_ms: check.timeout_ms };
-            let target = (target.as_str(), None);
+            let target = (target.as_str(), &Content::default());
             let fetched = fetch::within(own, endpoint.clone(), target, &tls, bounds).await;
             // Not held through the pause, which other endpoints need not wait for.
             drop(permit);

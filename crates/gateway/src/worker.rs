@@ -19,6 +19,7 @@ use crate::ask::Questions;
 use crate::backend_jwt::BackendJwts;
 use crate::backend_tokens::BackendTokens;
 use crate::cache::ResponseCache;
+use crate::challenges::Challenges;
 use crate::clients::Clients;
 use crate::compiled::Compiled;
 use crate::credentials::Presented;
@@ -75,6 +76,7 @@ pub(crate) struct Worker {
     pub(crate) tokens: RefCell<TokenCache>,
     pub(crate) backend_jwts: BackendJwts,
     pub(crate) backend_tokens: BackendTokens,
+    pub(crate) challenges: Challenges,
     pub(crate) meters: RefCell<WorkerMeters>,
     pub(crate) proofs: Arc<Proofs>,
     pub(crate) sign_ins: SignIns,
@@ -147,6 +149,7 @@ impl Worker {
             heavy,
             backend_jwts: BackendJwts::default(),
             backend_tokens: BackendTokens::default(),
+            challenges: Challenges::default(),
             tokens: RefCell::new(tokens),
             meters: RefCell::new(WorkerMeters::new(meters)),
             proofs,

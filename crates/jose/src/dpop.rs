@@ -24,6 +24,8 @@ pub struct Proof {
     pub id: String,
     /// `ath`: the SHA-256 of the access token.
     pub token_hash: Option<[u8; 32]>,
+    /// `nonce`: a text of the server.
+    pub nonce: Option<String>,
 }
 
 /// Nothing of a credential is printed.
@@ -98,6 +100,7 @@ impl Proof {
             issued_s: *issued_s,
             id: text("jti", "`jti` is not a text")?,
             token_hash: hash,
+            nonce: claims.get("nonce").and_then(Value::as_str).map(str::to_owned),
         })
     }
 }

@@ -25,6 +25,7 @@ mod algorithm;
 mod base64url;
 mod claims;
 mod der;
+mod digest;
 mod discovery;
 mod dpop;
 mod error;
@@ -67,6 +68,7 @@ pub fn hmac_sha256(key: &[u8], message: &[u8]) -> [u8; 32] {
 }
 
 pub use claims::{Claims, Confirmation, claim_texts, with_member};
+pub use digest::{DigestChallenge, DigestLogin};
 pub use discovery::{SignInEndpoints, jwks_uri, sign_in_endpoints};
 pub use dpop::Proof;
 pub use error::{KeyError, SignError, TokenError};
@@ -79,4 +81,4 @@ pub use revocations::{RevocationPage, revocation_page, token_hash, token_hash_te
 pub use sealed::SealingKeys;
 pub use sign::SigningKey;
 pub use subscriptions::{SubscribedApi, TokenSubscriptions};
-pub use token_response::{IssuedTokens, issued_tokens};
+pub use token_response::{IssuedTokens, is_invalid_grant, issued_tokens};

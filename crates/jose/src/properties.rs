@@ -111,6 +111,14 @@ pub fn introspection(input: &[u8]) {
         }
     }
     if let Ok(text) = std::str::from_utf8(input)
+        && let Some(challenge) = crate::DigestChallenge::find(text)
+    {
+        let login = crate::DigestLogin { username: "a", password: b"b" };
+        let answer = challenge.answer(login, (b"GET", b"/"), 1, "c");
+        let is_new = |byte: u8| byte.is_ascii_control() && !input.contains(&byte);
+        assert!(!answer.bytes().any(is_new), "an answer with control characters");
+    }
+    if let Ok(text) = std::str::from_utf8(input)
         && let Some(hash) = crate::PasswordHash::parse(text)
     {
         let same = crate::PasswordHash::parse(text);

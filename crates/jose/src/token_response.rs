@@ -53,6 +53,14 @@ pub fn issued_tokens(response: &[u8]) -> Result<IssuedTokens, TokenError> {
     })
 }
 
+/// Whether an error response is about what the user or an earlier response of the server has provided, and not about the
+/// client. Source: RFC 6749 section 5.2.
+#[must_use]
+pub fn is_invalid_grant(response: &[u8]) -> bool {
+    let object = json::parse_object(response);
+    object.is_ok_and(|object| object.get("error").and_then(Value::as_str) == Some("invalid_grant"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

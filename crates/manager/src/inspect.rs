@@ -11,7 +11,7 @@ use crate::outside::ROLES;
 use crate::peer::Peer;
 use crate::reply::{Refusal, Reply};
 use crate::token::authorised;
-use crate::{outside, reply, secrets};
+use crate::{dpop, outside, reply, secrets};
 
 const MISSING: &str = "`token` is missing";
 
@@ -48,7 +48,8 @@ pub(crate) async fn active(manager: &Manager, token: &str) -> Result<Option<Valu
         claims["username"] = Value::String(user.name);
     }
     claims["active"] = Value::Bool(true);
-    claims["token_type"] = json!("Bearer");
+    let is_bound = claims["cnf"]["jkt"].is_string();
+    claims["token_type"] = json!(if is_bound { dpop::DPOP } else { "Bearer" });
     Ok(Some(claims))
 }
 
@@ -115,7 +116,7 @@ async fn opaque(manager: &Manager, token: &str) -> Result<Option<Value>, Refusal
         found.filter(|found| found.kind == TokenKind::Access && found.expires_s > manager.now_s());
     let Some(found) = active else { return Ok(None) };
     let by_user = found.subject != found.client;
-    Ok(Some(json!({
+    let mut claims = json!({
         "sub": found.subject,
         "aut": authorised(by_user),
         "aud": found.client,
@@ -126,5 +127,9 @@ async fn opaque(manager: &Manager, token: &str) -> Result<Option<Value>, Refusal
         "nbf": found.issued_s,
         "iat": found.issued_s,
         "exp": found.expires_s,
-    })))
+    });
+    if let Some(key) = dpop::key_of(token) {
+        claims["cnf"] = json!({ "jkt": key });
+    }
+    Ok(Some(claims))
 }

@@ -15,6 +15,7 @@ mod authorize;
 mod bearer;
 mod device;
 mod directory;
+mod dpop;
 mod exchange;
 mod form;
 mod inspect;

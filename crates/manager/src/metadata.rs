@@ -50,6 +50,7 @@ pub(crate) fn discovery(manager: &Manager) -> Reply {
         "token_endpoint_auth_methods_supported": methods,
         "revocation_endpoint_auth_methods_supported": methods,
         "introspection_endpoint_auth_methods_supported": with_proof,
+        "dpop_signing_alg_values_supported": asymmetric,
         "tls_client_certificate_bound_access_tokens": manager.accepts_certificates,
         "token_endpoint_auth_signing_alg_values_supported": asymmetric,
         "access_token_signing_alg_values_supported": manager.keys.algorithms(),

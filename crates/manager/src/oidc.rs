@@ -5,11 +5,12 @@ use aws_lc_rs::digest::{self, SHA256, SHA384, SHA512};
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use http::header::AUTHORIZATION;
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, Method, StatusCode};
 use jose::Algorithm;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value, json};
 
+use crate::dpop::{DPOP, Subject};
 use crate::form::Form;
 use crate::keys::ID_TOKEN;
 use crate::manager::{Manager, is_name};
@@ -83,17 +84,32 @@ fn left_half(algorithm: Algorithm, text: &str) -> String {
 /// What the key manager knows about the user whose access token is presented: the name.
 pub(crate) async fn userinfo(
     manager: &Manager,
+    method: &Method,
     head: &HeaderMap,
     peer: &Peer,
 ) -> Result<Reply, Refusal> {
     let mut fields = head.get_all(AUTHORIZATION).iter();
     let field = fields.next().filter(|_| fields.next().is_none());
     let field = field.and_then(|field| field.to_str().ok()).unwrap_or_default();
-    let token = match field.split_once(' ') {
-        Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => token.trim(),
-        Some(_) | None => return Err(Refusal::InvalidToken),
-    };
+    let (scheme, token) = field.split_once(' ').ok_or(Refusal::InvalidToken)?;
+    let token = token.trim();
+    let has_key = scheme.eq_ignore_ascii_case(DPOP);
+    if !has_key && !scheme.eq_ignore_ascii_case("bearer") {
+        return Err(Refusal::InvalidToken);
+    }
     let claims = inspect::active(manager, token).await?.ok_or(Refusal::InvalidToken)?;
+    // Without the scheme, a proof does not count. Source: RFC 9449 section 7.1.
+    let client = claims["client_id"].as_str().unwrap_or_default();
+    let key = if has_key {
+        let (method, path) = (method.as_str(), "/oauth2/userinfo");
+        let subject = Subject { method, path, token: Some(token), client };
+        manager.proven_key(head, subject).await?
+    } else {
+        None
+    };
+    if claims["cnf"]["jkt"].as_str() != key.as_deref() {
+        return Err(Refusal::InvalidToken);
+    }
     // Source: RFC 8705 section 3.
     let bound = claims["cnf"]["x5t#S256"].as_str();
     if bound.is_some_and(|bound| peer.thumbprint().as_deref() != Some(bound)) {

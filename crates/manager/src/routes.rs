@@ -47,7 +47,7 @@ pub(crate) async fn answer(
             if parts.method != Method::POST {
                 get(&parts.method)?;
             }
-            oidc::userinfo(manager, head, peer).await
+            oidc::userinfo(manager, &parts.method, head, peer).await
         }
         "/oidc/logout" if parts.method == Method::POST => {
             oidc::logout(manager, &form(head, body).await?).await

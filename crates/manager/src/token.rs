@@ -6,6 +6,7 @@ use http::{HeaderMap, StatusCode};
 use serde_json::{Map, Value, json};
 use store::{Client, Rotation, Token, TokenKind, TokenType};
 
+use crate::dpop::{DPOP, Subject};
 use crate::form::Form;
 use crate::keys::ACCESS_TOKEN;
 use crate::manager::Manager;
@@ -13,7 +14,7 @@ use crate::oidc::{OPENID, SignIn};
 use crate::outside::ROLES;
 use crate::peer::Peer;
 use crate::reply::{Refusal, Reply};
-use crate::{bearer, device, exchange, limits, oidc, outside, reply, secrets};
+use crate::{bearer, device, dpop, exchange, limits, oidc, outside, reply, secrets};
 
 /// The grant types, as registered and in the discovery document.
 pub(crate) const GRANTS: &[&str] = &[
@@ -33,6 +34,8 @@ pub(crate) struct Requester {
     client: Client,
     /// The certificate that its tokens are bound to.
     thumbprint: Option<String>,
+    /// The key that they are bound to.
+    key: Option<String>,
 }
 
 impl Deref for Requester {
@@ -96,7 +99,14 @@ pub(crate) async fn answer(
         return Err(Refusal::UnauthorizedClient);
     }
     let thumbprint = manager.binding(&client, peer)?;
-    let client = Requester { client, thumbprint };
+    let subject =
+        Subject { method: "POST", path: "/oauth2/token", token: None, client: &client.id };
+    let key = manager.proven_key(head, subject).await?;
+    if key.is_some() && thumbprint.is_some() {
+        let why = "the client's tokens are bound to its certificate, and cannot be to a key, too";
+        return Err(Refusal::InvalidRequest(why));
+    }
+    let client = Requester { client, thumbprint, key };
     let body = match grant_type {
         "authorization_code" => code(manager, &client, form).await?,
         "refresh_token" => refresh(manager, &client, form).await?,
@@ -168,6 +178,9 @@ async fn code(manager: &Manager, client: &Requester, form: &Form) -> Result<Valu
 async fn refresh(manager: &Manager, client: &Requester, form: &Form) -> Result<Value, Refusal> {
     const WRONG: Refusal = Refusal::InvalidGrant("the refresh token is not valid");
     let presented = form.required("refresh_token", "`refresh_token` is missing")?;
+    if dpop::key_of(presented).is_some_and(|key| client.key.as_deref() != Some(key)) {
+        return Err(WRONG);
+    }
     let old = manager.store.token(&secrets::hash(presented)).await?;
     let usable = |token: &Token| {
         token.kind == TokenKind::Refresh
@@ -224,6 +237,7 @@ pub(crate) fn issue(manager: &Manager, grant: &Grant<'_>) -> Result<Issued, Refu
         spent: false,
     };
     let mut rows = Vec::new();
+    let key = grant.client.key.as_deref();
     let access = match grant.client.token_type {
         TokenType::Jwt => {
             let jti = secrets::identifier(manager.entropy());
@@ -234,7 +248,7 @@ pub(crate) fn issue(manager: &Manager, grant: &Grant<'_>) -> Result<Issued, Refu
             manager.keys.sign(ACCESS_TOKEN, &claims(manager, grant, now_s, &jti))
         }
         TokenType::Opaque => {
-            let token = secrets::secret(manager.entropy());
+            let token = dpop::bound(secrets::secret(manager.entropy()), key);
             rows.push(row(&token, TokenKind::Access, grant.access_s));
             Some(token)
         }
@@ -243,7 +257,7 @@ pub(crate) fn issue(manager: &Manager, grant: &Grant<'_>) -> Result<Issued, Refu
     let mut body = json!({
         "access_token": access,
         "scope": grant.scope,
-        "token_type": "Bearer",
+        "token_type": if key.is_some() { DPOP } else { "Bearer" },
         "expires_in": grant.access_s,
     });
     if let (Some(user), Some(sign_in)) = (grant.user, &grant.sign_in)
@@ -254,7 +268,9 @@ pub(crate) fn issue(manager: &Manager, grant: &Grant<'_>) -> Result<Issued, Refu
         body["id_token"] = Value::String(token.ok_or(Refusal::Unavailable)?);
     }
     if grant.with_refresh {
-        let token = secrets::secret(manager.entropy());
+        // Nothing else protects that of a public client. Source: RFC 9449 section 5.
+        let key = key.filter(|_| grant.client.is_public());
+        let token = dpop::bound(secrets::secret(manager.entropy()), key);
         rows.push(row(&token, TokenKind::Refresh, limits::REFRESH_TOKEN_S));
         body["refresh_token"] = Value::String(token);
     }
@@ -286,6 +302,9 @@ fn claims(manager: &Manager, grant: &Grant<'_>, now_s: u64, jti: &str) -> Value 
     }
     if let Some(thumbprint) = &grant.client.thumbprint {
         claims["cnf"] = json!({ "x5t#S256": thumbprint });
+    }
+    if let Some(key) = &grant.client.key {
+        claims["cnf"] = json!({ "jkt": key });
     }
     claims
 }

@@ -47,6 +47,8 @@ pub enum AuthFailure {
     MissingProof,
     /// The DPoP proof is malformed, too old, or for another request, token or key.
     InvalidProof,
+    /// The DPoP proof has no nonce of the gateway, or an old one.
+    ProofNonce,
     /// The DPoP proof was used before.
     ReplayedProof,
     /// No more DPoP proofs can be remembered now.
@@ -66,7 +68,7 @@ pub enum AuthFailure {
 }
 
 impl AuthFailure {
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::MissingCredential,
         Self::UnsupportedScheme,
         Self::RepeatedHeader,
@@ -88,6 +90,7 @@ impl AuthFailure {
         Self::Unconfirmed,
         Self::MissingProof,
         Self::InvalidProof,
+        Self::ProofNonce,
         Self::ReplayedProof,
         Self::TooManyProofs,
         Self::CrossSite,
@@ -123,6 +126,7 @@ impl AuthFailure {
             Self::Unconfirmed => "unconfirmed",
             Self::MissingProof => "missing_proof",
             Self::InvalidProof => "invalid_proof",
+            Self::ProofNonce => "proof_nonce",
             Self::ReplayedProof => "replayed_proof",
             Self::TooManyProofs => "too_many_proofs",
             Self::CrossSite => "cross_site",
@@ -160,6 +164,7 @@ impl AuthFailure {
             Self::MissingProof => Denial::InvalidBoundToken,
             Self::CrossSite => Denial::CrossSite,
             Self::InvalidProof | Self::ReplayedProof => Denial::InvalidProof,
+            Self::ProofNonce => Denial::ProofNonce,
             Self::IssuerUnavailable | Self::TooManyProofs => Denial::IssuerUnavailable,
             Self::NotPermitted => Denial::NotPermitted,
             Self::MissingLogin => Denial::MissingLogin,

@@ -17,6 +17,8 @@ pub enum BackendAuth {
 pub enum BackendCredential {
     /// HTTP Basic.
     Basic { username: String, password: Vec<u8> },
+    /// HTTP Digest.
+    Digest { username: String, password: Vec<u8> },
     /// A header field with this name and value.
     Header { name: String, value: Vec<u8> },
     /// A parameter of the query.
@@ -29,6 +31,11 @@ pub enum BackendCredential {
     ClientCredentials(Box<BackendClient>),
     /// A signature of AWS, version 4.
     Aws(Box<AwsCredential>),
+    /// Its secret was not read from Vault yet.
+    Unread {
+        /// Whether it is for one endpoint.
+        is_of_one: bool,
+    },
 }
 
 /// An access key of AWS, and for what it signs.
@@ -43,6 +50,19 @@ pub struct AwsCredential {
 }
 
 impl BackendCredential {
+    /// Whether it is for sets of one endpoint: what is sent depends on it.
+    #[must_use]
+    pub fn is_of_one_endpoint(&self) -> bool {
+        match self {
+            Self::Digest { .. } | Self::Aws(_) => true,
+            Self::Unread { is_of_one } => *is_of_one,
+            Self::Basic { .. }
+            | Self::Header { .. }
+            | Self::Query { .. }
+            | Self::ClientCredentials(_) => false,
+        }
+    }
+
     /// A parameter of the query.
     #[must_use]
     pub fn query(name: &str, value: &[u8]) -> Self {
@@ -72,14 +92,23 @@ pub struct BackendClient {
     pub scopes: Vec<String>,
 }
 
+/// Secrets are never printed.
+impl fmt::Debug for BackendClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BackendClient").field("token_url", &self.token_url).finish_non_exhaustive()
+    }
+}
+
 impl fmt::Debug for BackendCredential {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Basic { .. } => "Basic(..)",
+            Self::Digest { .. } => "Digest(..)",
             Self::Header { .. } => "Header(..)",
             Self::Query { .. } => "Query(..)",
             Self::ClientCredentials(_) => "ClientCredentials(..)",
             Self::Aws(_) => "Aws(..)",
+            Self::Unread { .. } => "Unread",
         })
     }
 }

@@ -28,6 +28,8 @@ pub enum Denial {
     InvalidBoundToken,
     /// The DPoP proof is not valid for the request.
     InvalidProof,
+    /// The DPoP proof has to have a nonce, which the response has.
+    ProofNonce,
     /// The operation requires a password, and the request has none.
     MissingLogin,
     WrongPassword,
@@ -155,6 +157,7 @@ pub const TABLE: &[DenialRow] = &[
     report(Denial::CrossSite,            403, 403,     "Forbidden", "A request with a session must come from a page of the same origin"),
     auth(Denial::InvalidBoundToken,      401, 900_901, "Invalid Credentials", "Invalid Credentials. Make sure you have provided the correct security credentials"),
     auth(Denial::InvalidProof,           401, 900_901, "Invalid Credentials", "Invalid Credentials. Make sure you have provided the correct security credentials"),
+    auth(Denial::ProofNonce,             401, 900_901, "Invalid Credentials", "Invalid Credentials. Make sure you have provided the correct security credentials"),
     auth(Denial::MissingLogin,           401, 900_913, "Missing Credentials", "Invalid Credentials. Make sure your API invocation call has a header: 'Authorization : Basic CREDENTIALS'"),
     auth(Denial::WrongPassword,          401, 900_914, "Invalid Credentials", "Invalid Credentials. Make sure you have provided the correct security credentials"),
     auth(Denial::WrongAudience,          403, 900_914, "Invalid Credentials", "The access token is not meant for this API"),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use base::limits;
 
-use crate::{BackendCredential, Cors, Plans};
+use crate::{BackendClient, BackendCredential, Cors, Plans};
 
 /// All settings of `penstock gateway --config`. Relative paths are resolved against the file's folder.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -35,6 +35,8 @@ pub struct Settings {
     pub quotas: Option<QuotaSettings>,
     /// `[backend_jwt]`; absent: upstreams get no assertion.
     pub backend_jwt: Option<BackendJwt>,
+    /// `[vault]`; absent: secrets are in files and environment variables only.
+    pub vault: Option<VaultSettings>,
     /// `[snapshot]`: the folder of snapshots on disk; absent: none are written.
     pub snapshot: Option<PathBuf>,
 }
@@ -44,6 +46,12 @@ impl Settings {
     #[must_use]
     pub fn has_https(&self) -> bool {
         self.gateway.https.is_some() || self.integration.https.is_some()
+    }
+
+    /// Whether anybody may call APIs with a password.
+    #[must_use]
+    pub fn has_users(&self) -> bool {
+        !self.users.is_empty() || self.issuers.iter().any(|issuer| issuer.passwords.is_some())
     }
 
     /// Whether callers need a subscription.
@@ -78,6 +86,8 @@ pub struct GatewaySettings {
     pub fault_status: FaultStatus,
     /// `http2`: the listeners that accept HTTP/2.
     pub http2: Http2Listeners,
+    /// `dpop_nonce`: whether DPoP proofs have to have a nonce of the gateway.
+    pub dpop_nonce: bool,
     /// `strict_paths`: whether APIs reject paths with more than one interpretation, unless their file says
     /// otherwise.
     pub strict_paths: bool,
@@ -130,6 +140,7 @@ impl Default for GatewaySettings {
             trusted_proxies: Vec::new(),
             fault_status: FaultStatus::default(),
             http2: Http2Listeners::ALL,
+            dpop_nonce: false,
             strict_paths: false,
             drain_s: limits::DRAIN_S_DEFAULT,
             response_head_ms: limits::RESPONSE_HEAD_MS_MAX,
@@ -489,7 +500,7 @@ pub struct Login {
     pub name: String,
     /// `issuer`: the provider, by the `iss` of its tokens. An `[[issuer]]` has its keys.
     pub issuer: String,
-    /// `authorize_url`, `token_url` and `logout_url`; `None`: those of the provider's discovery document.
+    /// `authorize_url`, `token_url`, `logout_url` and `revoke_url`; `None`: those of the provider's discovery document.
     pub endpoints: Option<jose::SignInEndpoints>,
     /// `client_id` and `client_secret`: the gateway's own.
     pub client_id: String,
@@ -536,6 +547,8 @@ pub struct IssuerSettings {
     pub allow_unlimited: bool,
     /// `introspection`: absent: no opaque tokens.
     pub introspection: Option<Introspection>,
+    /// `passwords`: its users may call APIs with their passwords. At most one issuer has it.
+    pub passwords: Option<BackendClient>,
     /// `revocations`; absent: a token is valid until it expires.
     pub revocations: Option<Feed>,
 }
@@ -554,6 +567,56 @@ pub struct Feed {
 impl std::fmt::Debug for Feed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Feed").field("url", &self.url).finish_non_exhaustive()
+    }
+}
+
+/// `[vault]`: where secrets are that are written as `{ vault = "PATH#FIELD" }`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct VaultSettings {
+    /// `url`, without a slash at its end.
+    pub url: String,
+    pub namespace: Option<String>,
+    pub login: VaultLogin,
+    /// `refresh_s`: how often secrets without a lease are read, in seconds.
+    pub refresh_s: u64,
+    /// The paths and fields that the configuration refers to, each once.
+    pub wanted: Vec<VaultField>,
+}
+
+/// A request to Vault. It is a GET without a body, else a POST.
+#[derive(Clone, PartialEq, Eq)]
+pub struct VaultRequest {
+    /// Below `/v1/`.
+    pub path: String,
+    pub body: Option<Vec<u8>>,
+}
+
+/// A field of a secret in Vault.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct VaultField {
+    /// Of the HTTP API, below `/v1/`.
+    pub path: String,
+    pub field: String,
+}
+
+/// How the gateway gets a token of Vault.
+#[derive(Clone, PartialEq, Eq)]
+pub enum VaultLogin {
+    /// `token`
+    Token(Vec<u8>),
+    /// `approle`
+    AppRole { mount: String, role_id: String, secret_id: Vec<u8> },
+    /// `kubernetes`; `jwt`: the token of the service account.
+    Kubernetes { mount: String, role: String, jwt: Vec<u8> },
+}
+
+/// Secrets are never printed.
+impl std::fmt::Debug for VaultSettings {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { url, namespace, refresh_s, wanted, .. } = self;
+        let mut shown = f.debug_struct("VaultSettings");
+        shown.field("url", url).field("namespace", namespace).field("refresh_s", refresh_s);
+        shown.field("wanted", wanted).finish_non_exhaustive()
     }
 }
 

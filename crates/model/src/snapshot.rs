@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{Api, Applications, ArtefactSet, Introspection, Plans, Revoked};
+use crate::{Api, Applications, ArtefactSet, BackendClient, Introspection, Plans, Revoked};
 
 /// One revision of everything that can change without a restart.
 #[derive(Clone, Debug, Default)]
@@ -55,6 +55,8 @@ pub struct Issuer {
     pub internal_keys: bool,
     /// Where to ask about opaque tokens.
     pub introspection: Option<Introspection>,
+    /// Where to verify the passwords of its users.
+    pub passwords: Option<BackendClient>,
     /// `None`: not followed.
     pub revoked: Option<Arc<Revoked>>,
 }

@@ -91,4 +91,10 @@ const { client_id } = await registered.json();
 const byKey = await discover(client_id, undefined, oidc.PrivateKeyJwt({ key: keys.privateKey, kid: 'k' }));
 assert.ok((await oidc.clientCredentialsGrant(byKey)).access_token);
 
+// Tokens bound to a key.
+const DPoP = oidc.getDPoPHandle(config, await oidc.randomDPoPKeyPair());
+const bound = await oidc.clientCredentialsGrant(config, { scope: 'read' }, { DPoP });
+assert.equal(bound.token_type, 'dpop');
+assert.ok((await oidc.tokenIntrospection(config, bound.access_token)).cnf.jkt);
+
 console.log('all flows passed');

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 
 use base::{SystemClock, SystemEntropy};
-use follow::{AskFeed, Change, Fetch, Follower, Handle, Options, Status};
+use follow::{AskFeed, AskVault, Change, Fetch, Follower, Handle, Options, Status};
 use gateway::{Addresses, AdminPages, Gateway, Parts, StartError, Upstreams};
 use model::{ClientCertificates, Diagnostic, Settings, UpstreamTls};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -87,9 +87,11 @@ impl Serving {
             clock: Arc::new(SystemClock::new()),
             fetch: fetch(&trust, &upstreams),
             ask_feed: ask_feed(&trust, &upstreams),
+            ask_vault: ask_vault(&trust, &upstreams),
         };
         let (follower, snapshot) =
             Follower::load(configured, options).map_err(|invalid| report(&invalid.diagnostics))?;
+        settings.credentials.clone_from(&follower.settings().credentials);
         let certificates = follower.certificates();
         let figures = settings.quotas.as_ref().map(|_| Arc::<reconcile::Figures>::default());
         let parts = Parts {
@@ -212,6 +214,15 @@ fn ask_feed(trust: &Trust, upstreams: &Arc<Upstreams>) -> AskFeed {
     Arc::new(move |from, request| {
         let trusted = Arc::clone(&trust.lock().unwrap_or_else(PoisonError::into_inner));
         upstreams.fetch_feed(from, request, &trusted)
+    })
+}
+
+/// Asks Vault with the current trust store.
+fn ask_vault(trust: &Trust, upstreams: &Arc<Upstreams>) -> AskVault {
+    let (trust, upstreams) = (Arc::clone(trust), Arc::clone(upstreams));
+    Arc::new(move |vault, request, token| {
+        let trusted = Arc::clone(&trust.lock().unwrap_or_else(PoisonError::into_inner));
+        upstreams.ask_vault(vault, request, token, &trusted)
     })
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base::{Now, limits};
-use model::{KeySource, Settings};
+use model::{KeySource, Settings, VaultField};
 use wire::tls::{CertificateSet, ServerCertificates};
 
 use super::{Change, Follower, Message, Publish, Walk, Work};
@@ -180,12 +180,14 @@ impl Follower {
         let asks_first = |follower: &Self| {
             follower.followed.iter().any(|(one, _)| one.next.is_first())
                 || follower.control_plane.as_ref().is_some_and(ControlPlane::is_first)
+                || follower.vault.is_first()
         };
         while self.issuers.is_fetching() || asks_first(self) {
             let left_us = until_us.saturating_sub(self.clock.now().mono_us);
             match self.receiver.recv_timeout(Duration::from_micros(left_us)) {
                 Ok(Message::Fetched(fetched)) => drop(self.fetched(fetched)),
                 Ok(Message::Revocations(asked)) => self.revoked(asked, |_| {}),
+                Ok(Message::Vault(outcome)) => drop(self.on_vault(outcome)),
                 Ok(Message::Applications(response)) => {
                     self.on_response(response, |_| {});
                     self.ask_control_plane();
@@ -199,7 +201,7 @@ impl Follower {
                 ) => {}
                 Err(_) => {
                     tracing::warn!(
-                        "some keys, revocations or applications are still being fetched; starting without them"
+                        "some keys, revocations, applications or secrets are still being fetched; starting without them"
                     );
                     return;
                 }
@@ -215,8 +217,9 @@ impl Follower {
         let Some(file) = self.configuration.clone() else { return false };
         self.look_at(&file);
         let mut secrets = Secrets::new();
-        let read =
-            configuration::read_with_secrets(&file, &mut secrets, session_key::find_or_generate);
+        let key = session_key::find_or_generate;
+        let find = |wanted: &VaultField| self.vault.find(wanted);
+        let read = configuration::read_with_secrets(&file, &mut secrets, key, &find);
         self.secrets = secrets.iter().map(|(file, _)| file.clone()).collect();
         for (file, version) in secrets {
             let locations = self.tracked.look_with(&Arc::from(file), version, Node::Unknown);
@@ -251,6 +254,9 @@ impl Follower {
             work.walk = work.walk.max(Some(Walk::Folders));
         }
         work.certificates |= before.tls != self.settings.tls;
+        if before.vault != self.settings.vault {
+            self.configure_vault();
+        }
         let issuers_changed = before.issuers != self.settings.issuers;
         if issuers_changed {
             self.configure_issuers();

@@ -5,14 +5,19 @@ use std::sync::Arc;
 use base::limits::BACKEND_CREDENTIAL_BYTES_MAX;
 use model::{AwsCredential, BackendClient, BackendCredential};
 
+use super::secret::Secret;
 use super::table::Table;
 use super::{Outside, issuers, secret};
 use crate::openapi::cors::is_token;
 use crate::report::{Report, shorten};
 
+/// In place of a secret that was not read from Vault yet, while the rest is checked.
+const UNREAD: &[u8] = b"unread";
+
 #[derive(Clone, Copy)]
 enum Type {
     Basic,
+    Digest,
     ApiKey,
     OAuth2,
     Aws,
@@ -26,6 +31,7 @@ pub(super) fn read(
 ) -> Vec<(String, Arc<BackendCredential>)> {
     const TYPES: &[(&str, Type)] = &[
         ("basic", Type::Basic),
+        ("digest", Type::Digest),
         ("api_key", Type::ApiKey),
         ("oauth2", Type::OAuth2),
         ("aws", Type::Aws),
@@ -34,11 +40,20 @@ pub(super) fn read(
     for table in root.sections("credential", "credential", report) {
         required(&table, &["name", "type"], report);
         let name = table.text("name", report);
+        let mut secrets = Secrets { table: &table, outside, is_unread: false };
         let found = match table.choice("type", TYPES, report) {
-            Some(Type::Basic) => basic(&table, outside, report),
-            Some(Type::ApiKey) => api_key(&table, outside, report),
-            Some(Type::OAuth2) => client(&table, outside, report),
-            Some(Type::Aws) => aws(&table, outside, report),
+            Some(Type::Basic) => {
+                let basic = |(username, password)| BackendCredential::Basic { username, password };
+                user(&mut secrets, report).map(basic)
+            }
+            Some(Type::Digest) => {
+                let digest =
+                    |(username, password)| BackendCredential::Digest { username, password };
+                user(&mut secrets, report).map(digest)
+            }
+            Some(Type::ApiKey) => api_key(&mut secrets, report),
+            Some(Type::OAuth2) => client(&mut secrets, report),
+            Some(Type::Aws) => aws(&mut secrets, report),
             None => None,
         };
         let (Some((name, place)), Some(found)) = (name, found) else { continue };
@@ -46,9 +61,32 @@ pub(super) fn read(
             let message = format!("duplicate credential `{}`", shorten(name));
             report.error(place, message, "rename or remove one of them");
         }
+        let is_of_one = found.is_of_one_endpoint();
+        let found = if secrets.is_unread { BackendCredential::Unread { is_of_one } } else { found };
         all.push((name.to_owned(), Arc::new(found)));
     }
     all
+}
+
+/// The secrets of one credential.
+struct Secrets<'a> {
+    table: &'a Table<'a>,
+    outside: &'a Outside<'a>,
+    /// Whether any was not read from Vault yet.
+    is_unread: bool,
+}
+
+impl Secrets<'_> {
+    /// The secret under `key`, which can be sent in a header field. `name`: that of `key` in the manual.
+    fn read(&mut self, key: &str, name: &'static str, report: &mut Report) -> Option<Vec<u8>> {
+        match secret::read_anywhere(self.table, key, name, self.outside, report)? {
+            Secret::Known(secret) => sound(secret, self.table, key, report),
+            Secret::Unread => {
+                self.is_unread = true;
+                Some(UNREAD.to_vec())
+            }
+        }
+    }
 }
 
 /// Reports those of `keys` that are missing.
@@ -58,30 +96,24 @@ fn required(table: &Table<'_>, keys: &[&str], report: &mut Report) {
     }
 }
 
-fn basic(
-    table: &Table<'_>,
-    outside: &Outside<'_>,
-    report: &mut Report,
-) -> Option<BackendCredential> {
+/// Name and password.
+fn user(secrets: &mut Secrets<'_>, report: &mut Report) -> Option<(String, Vec<u8>)> {
+    let table = secrets.table;
     required(table, &["username", "password"], report);
-    let password = secret::read(table, "password", "credential.password", outside, report);
+    let password = secrets.read("password", "credential.password", report);
     let (username, place) = table.text("username", report)?;
     if username.contains(':') || username.contains(char::is_control) {
         report.error(place, "a name of a user has no colon", "remove it");
     }
-    let password = sound(password?, table, "password", report)?;
-    Some(BackendCredential::Basic { username: username.to_owned(), password })
+    Some((username.to_owned(), password?))
 }
 
-fn api_key(
-    table: &Table<'_>,
-    outside: &Outside<'_>,
-    report: &mut Report,
-) -> Option<BackendCredential> {
+fn api_key(secrets: &mut Secrets<'_>, report: &mut Report) -> Option<BackendCredential> {
+    let table = secrets.table;
     required(table, &["key"], report);
-    let key = secret::read(table, "key", "credential.key", outside, report);
+    let key = secrets.read("key", "credential.key", report);
     let (header, query) = (table.text("header", report), table.text("query", report));
-    let key = sound(key?, table, "key", report)?;
+    let key = key?;
     match (header, query) {
         (Some((name, place)), None) => {
             if !is_token(name) || is_framing(name) {
@@ -99,14 +131,10 @@ fn api_key(
     }
 }
 
-fn client(
-    table: &Table<'_>,
-    outside: &Outside<'_>,
-    report: &mut Report,
-) -> Option<BackendCredential> {
+fn client(secrets: &mut Secrets<'_>, report: &mut Report) -> Option<BackendCredential> {
+    let table = secrets.table;
     required(table, &["token_url", "client_id", "client_secret"], report);
-    const SECRET: &str = "credential.client_secret";
-    let secret = secret::read(table, "client_secret", SECRET, outside, report);
+    let secret = secrets.read("client_secret", "credential.client_secret", report);
     let scopes = table.texts("scopes", report).unwrap_or_default();
     let (url, place) = table.text("token_url", report)?;
     let is_safe = issuers::fetched_safely(url, place, "secrets sent", report);
@@ -114,19 +142,17 @@ fn client(
     let client = BackendClient {
         token_url: url.to_owned(),
         client_id: client_id.to_owned(),
-        client_secret: sound(secret?, table, "client_secret", report)?,
+        client_secret: secret?,
         scopes: scopes.into_iter().map(|(scope, _)| scope.to_owned()).collect(),
     };
     is_safe.then(|| BackendCredential::ClientCredentials(Box::new(client)))
 }
 
-fn aws(table: &Table<'_>, outside: &Outside<'_>, report: &mut Report) -> Option<BackendCredential> {
+fn aws(secrets: &mut Secrets<'_>, report: &mut Report) -> Option<BackendCredential> {
+    let table = secrets.table;
     required(table, &["access_key_id", "secret_access_key", "region", "service"], report);
-    const SECRET: &str = "credential.secret_access_key";
-    const TOKEN: &str = "credential.session_token";
-    let secret = secret::read(table, "secret_access_key", SECRET, outside, report);
-    let token = secret::read(table, "session_token", TOKEN, outside, report);
-    let token = token.map(|token| sound(token, table, "session_token", report));
+    let secret = secrets.read("secret_access_key", "credential.secret_access_key", report);
+    let token = secrets.read("session_token", "credential.session_token", report);
     let mut text = |key: &str| {
         let (text, place) = table.text(key, report)?;
         let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
@@ -139,19 +165,23 @@ fn aws(table: &Table<'_>, outside: &Outside<'_>, report: &mut Report) -> Option<
     let [access_key_id, region, service] = ["access_key_id", "region", "service"].map(&mut text);
     let credential = AwsCredential {
         access_key_id: access_key_id?,
-        secret_access_key: sound(secret?, table, "secret_access_key", report)?,
-        session_token: token.flatten(),
+        secret_access_key: secret?,
+        session_token: token,
         region: region?,
         service: service?,
     };
     Some(BackendCredential::Aws(Box::new(credential)))
 }
 
-/// A secret that can be sent in a header field.
-fn sound(secret: Vec<u8>, table: &Table<'_>, key: &str, report: &mut Report) -> Option<Vec<u8>> {
-    let is_sound = !secret.is_empty()
+/// Whether a secret can be sent in a header field.
+pub(crate) fn is_sound(secret: &[u8]) -> bool {
+    !secret.is_empty()
         && secret.len() <= BACKEND_CREDENTIAL_BYTES_MAX
-        && secret.iter().all(|byte| *byte >= b' ' && *byte != 0x7f);
+        && secret.iter().all(|byte| *byte >= b' ' && *byte != 0x7f)
+}
+
+fn sound(secret: Vec<u8>, table: &Table<'_>, key: &str, report: &mut Report) -> Option<Vec<u8>> {
+    let is_sound = is_sound(&secret);
     if !is_sound {
         let place = table.get(key).map(|item| item.place);
         let message = format!(

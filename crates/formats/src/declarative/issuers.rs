@@ -2,7 +2,7 @@
 
 use base::limits;
 use jose::Algorithm;
-use model::{Feed, Introspection, IssuerSettings, KeySource, Place};
+use model::{BackendClient, Feed, Introspection, IssuerSettings, KeySource, Place};
 
 use super::Outside;
 use super::secret;
@@ -16,6 +16,7 @@ pub(super) fn read(
 ) -> Vec<IssuerSettings> {
     let mut issuers: Vec<IssuerSettings> = Vec::new();
     let mut names: Vec<&str> = Vec::new();
+    let mut has_passwords = false;
     // API keys and internal keys may have the `iss` of tokens, with other keys.
     let mut claims: [Vec<&str>; 3] = Default::default();
     for table in root.sections("issuer", "issuer", report) {
@@ -40,6 +41,12 @@ pub(super) fn read(
         unique(iss, before, "iss", report);
         let algorithms = algorithms(&table, report);
         let introspection = introspection(&table, outside, report);
+        let passwords = passwords(&table, outside, report);
+        if let Some(item) = table.get("passwords").filter(|_| has_passwords) {
+            let message = "another issuer has `passwords`, too";
+            report.error(item.place, message, "remove one of them: nobody's password goes to both");
+        }
+        has_passwords |= passwords.is_some();
         let revocations = revocations(&table, outside, report);
         let keys = keys(&table, &algorithms, outside, report);
         let audiences = table.texts("audiences", report).unwrap_or_default();
@@ -55,6 +62,7 @@ pub(super) fn read(
             api_keys,
             internal_keys,
             introspection,
+            passwords,
             revocations,
         };
         issuers.push(issuer); // If a part is missing, that is an error, and the settings are not used.
@@ -91,6 +99,24 @@ fn introspection(
         asked(&inner, ("introspection", SECRET, "tokens sent"), outside, report)?;
     let cache_s = cache_s.unwrap_or(limits::INTROSPECTION_CACHE_S_MAX);
     Some(Introspection { url, client_id, client_secret, cache_s })
+}
+
+/// `passwords = { url, client_id, client_secret, scopes }`.
+fn passwords(
+    table: &Table<'_>,
+    outside: &Outside<'_>,
+    report: &mut Report,
+) -> Option<BackendClient> {
+    let inner = table.section("passwords", "issuer.passwords", report);
+    if !inner.is_present() {
+        return None;
+    }
+    const SECRET: &str = "issuer.passwords.client_secret";
+    let scopes = inner.texts("scopes", report).unwrap_or_default();
+    let (token_url, client_id, client_secret) =
+        asked(&inner, ("passwords", SECRET, "passwords sent"), outside, report)?;
+    let scopes = scopes.into_iter().map(|(scope, _)| scope.to_owned()).collect();
+    Some(BackendClient { token_url, client_id, client_secret, scopes })
 }
 
 /// `revocations = { url, client_id, client_secret }`.

@@ -117,17 +117,18 @@ fn key(table: &Table<'_>, outside: &Outside<'_>, report: &mut Report) -> Vec<u8>
 
 /// `None`: they are discovered.
 fn endpoints(table: &Table<'_>, report: &mut Report) -> Option<SignInEndpoints> {
-    let keys = ["authorize_url", "token_url", "logout_url"];
-    let [authorize, token, logout] = keys.map(|key| table.text(key, report));
-    for (url, place) in [authorize, token, logout].into_iter().flatten() {
+    let keys = ["authorize_url", "token_url", "logout_url", "revoke_url"];
+    let [authorize, token, logout, revoke] = keys.map(|key| table.text(key, report));
+    for (url, place) in [authorize, token, logout, revoke].into_iter().flatten() {
         issuers::fetched_safely(url, place, "secrets sent", report);
     }
     let text = |(url, _): (&str, Place)| url.to_owned();
     match (authorize.map(text), token.map(text)) {
         (Some(authorize), Some(token)) => {
-            Some(SignInEndpoints { authorize, token, logout: logout.map(text), revoke: None })
+            let (logout, revoke) = (logout.map(text), revoke.map(text));
+            Some(SignInEndpoints { authorize, token, logout, revoke })
         }
-        (None, None) if logout.is_none() => None,
+        (None, None) if logout.is_none() && revoke.is_none() => None,
         (_, _) => {
             let message = "[[login]] has only some of its URLs";
             let help = "write `authorize_url` and `token_url`, or none for those of the issuer";

@@ -20,15 +20,18 @@ mod secret;
 mod sections;
 mod table;
 mod users;
+mod vault;
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use model::{Diagnostic, Settings};
+use model::{Diagnostic, Settings, VaultField};
 
 use crate::report::Report;
 
 pub use applications::{ApplicationPage, PublishedApplication, read_application, read_published};
-pub(crate) use credentials::is_framing;
+pub(crate) use credentials::{is_framing, is_sound};
 pub use manual::{MANUAL, manual_markdown};
 pub(crate) use plans::check_name as check_plan;
 pub use plans::{read_plans, shipped};
@@ -36,17 +39,18 @@ pub use render::{FirstStart, render_default};
 
 /// Reads the configuration file. Relative paths are joined to the folder of `file`. `env` and
 /// `read_file` read secrets from an environment variable or a file; the latter's error is for a
-/// diagnostic. The settings are absent if any diagnostic is an error.
+/// diagnostic. `vault` returns what was read from Vault. The settings are absent if any diagnostic is an error.
 #[must_use]
 pub fn read(
     file: &Path,
     text: &str,
     env: &dyn Fn(&str) -> Option<String>,
     read_file: &dyn Fn(&Path) -> Result<Vec<u8>, String>,
+    vault: &dyn Fn(&VaultField) -> Option<Vec<u8>>,
 ) -> (Option<Settings>, Vec<Diagnostic>) {
     let mut report = Report::new(file);
     let folder = file.parent().unwrap_or(Path::new("")).to_owned();
-    let outside = Outside { folder, env, read_file };
+    let outside = Outside { folder, env, read_file, vault, wanted: RefCell::default() };
     let settings = table::parse(text, &mut report)
         .map(|root| sections::settings(&root, text, &outside, &mut report))
         .filter(|_| !report.has_errors());
@@ -59,6 +63,9 @@ struct Outside<'a> {
     folder: PathBuf,
     env: &'a dyn Fn(&str) -> Option<String>,
     read_file: &'a dyn Fn(&Path) -> Result<Vec<u8>, String>,
+    vault: &'a dyn Fn(&VaultField) -> Option<Vec<u8>>,
+    /// What the file refers to in Vault, as far as it was read.
+    wanted: RefCell<BTreeSet<VaultField>>,
 }
 
 impl Outside<'_> {

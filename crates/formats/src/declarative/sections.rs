@@ -24,6 +24,7 @@ use super::manual::MANUAL;
 use super::quotas;
 use super::table::Table;
 use super::users;
+use super::vault;
 use crate::address::{Wrong, host_pattern};
 use crate::openapi::cors::{header, origin};
 use crate::report::{Report, shorten};
@@ -70,8 +71,11 @@ pub(super) fn settings(
         issuers,
         users: users::read(&root, report),
         credentials: credentials::read(&root, outside, report),
+        vault: None,
         plans: super::plans::shipped(),
     };
+    let vault = vault::read(&root.section("vault", "vault", report), outside, report);
+    let settings = Settings { vault, ..settings };
     listeners_differ(&root, report);
     settings
 }
@@ -119,6 +123,7 @@ fn gateway(
             )
             .unwrap_or_default(),
         http2: http2(table, report),
+        dpop_nonce: table.flag("dpop_nonce", false, report),
         strict_paths: table.flag("strict_paths", false, report),
         drain_s: table
             .number("drain_s", 0..=limits::DRAIN_S_MAX, report)

@@ -70,7 +70,7 @@ fn own(map: &Map<'_>, node: &Node<'_>, report: &mut Report) -> Option<BackendCre
     let written = values::text(of, "type", report)?;
     match written.to_ascii_lowercase().as_str() {
         "none" => None,
-        "basic" => {
+        "basic" | "digest" => {
             let place = node.place;
             let (username, password) =
                 (text(map, place, "username", report), text(map, place, "password", report));
@@ -78,7 +78,10 @@ fn own(map: &Map<'_>, node: &Node<'_>, report: &mut Report) -> Option<BackendCre
             if username.contains(':') {
                 report.error(place, "a name of a user has no colon", "remove it");
             }
-            Some(BackendCredential::Basic { username, password })
+            Some(match written.eq_ignore_ascii_case("digest") {
+                true => BackendCredential::Digest { username, password },
+                false => BackendCredential::Basic { username, password },
+            })
         }
         "apikey" | "api_key" => api_key(map, node.place, report),
         "oauth" => client(map, node.place, report),
@@ -87,7 +90,7 @@ fn own(map: &Map<'_>, node: &Node<'_>, report: &mut Report) -> Option<BackendCre
                 "`securityConfig` of type `{}` is not supported: requests would be forwarded without these credentials",
                 shorten(written)
             );
-            report.error(of.place, message, "write basic, apikey or oauth");
+            report.error(of.place, message, "write basic, digest, apikey or oauth");
             None
         }
     }

@@ -122,13 +122,15 @@ impl<'n> Upstreams<'n> {
         let credential =
             security.and_then(|node| backend_auth::read(node, &self.defaults.credentials, report));
         let endpoints = urls(map, node.place, report);
-        if let (Some(_), Some(endpoints), Some(node)) = (&credential, &endpoints, security) {
+        if let (Some(credential), Some(endpoints), Some(node)) = (&credential, &endpoints, security)
+        {
             warn_of_clear(endpoints, node.place, report);
-            let is_signing = |name: &String| self.defaults.signing.contains(name);
-            if endpoints.len() > 1
-                && matches!(&credential, Some(BackendAuth::Named(name)) if is_signing(name))
-            {
-                let message = "a signature is for one endpoint, and the set has several";
+            let is_of_one = match credential {
+                BackendAuth::Named(name) => self.defaults.of_one_endpoint.contains(name),
+                BackendAuth::Own(own) => own.is_of_one_endpoint(),
+            };
+            if endpoints.len() > 1 && is_of_one {
+                let message = "this credential is for one endpoint, and the set has several";
                 report.error(node.place, message, "keep one URL");
             }
         }

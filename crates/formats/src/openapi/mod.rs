@@ -50,8 +50,8 @@ pub struct Defaults {
     pub applications_configured: bool,
     /// The names of `[[credential]]`.
     pub credentials: Vec<String>,
-    /// Those of them that sign requests, for one endpoint each.
-    pub signing: Vec<String>,
+    /// Those of them that are for sets of one endpoint.
+    pub of_one_endpoint: Vec<String>,
     /// The names of `[[login]]`.
     pub logins: Vec<String>,
     /// Whether a `[[user]]` is configured, whose passwords an API may accept.
@@ -71,7 +71,7 @@ impl Default for Defaults {
             issuers_configured: true,
             applications_configured: true,
             credentials: Vec::new(),
-            signing: Vec::new(),
+            of_one_endpoint: Vec::new(),
             logins: Vec::new(),
             users_configured: true,
             strict_paths: false,

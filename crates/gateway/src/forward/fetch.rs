@@ -11,7 +11,7 @@ use http::Uri;
 use http::uri::Scheme as UriScheme;
 use model::{Endpoint, Fault, Scheme, Upstream, UpstreamKind};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
-use wire::http1::{Known, Parsed, write};
+use wire::http1::{BodyFraming, Known, Parsed, write};
 use wire::tls::ClientTls;
 
 use super::{Balancer, Forwarding, OwnBody, Pools, RetryCounts, UpstreamResponse};
@@ -58,13 +58,19 @@ pub enum FetchError {
     Stopped,
 }
 
+/// What a request has besides its URL. It is a GET without a body, else a POST.
+#[derive(Clone, Default)]
+pub struct Content {
+    pub fields: Vec<(&'static str, String)>,
+    pub body: Option<Vec<u8>>,
+}
+
 /// A request that the thread of upstreams sends.
 pub(crate) struct Fetch {
     pub(crate) endpoint: Endpoint,
     /// Path and query.
     pub(crate) target: String,
-    /// The value of `Authorization`.
-    pub(crate) login: Option<String>,
+    pub(crate) content: Content,
     pub(crate) tls: Arc<ClientTls>,
     pub(crate) bounds: Bounds,
     pub(crate) done: SyncSender<Result<Fetched, FetchError>>,
@@ -81,11 +87,11 @@ pub(crate) fn basic(client_id: &str, client_secret: &[u8]) -> String {
     format!("Basic {}", BASE64_STANDARD.encode(format!("{id}:{secret}")))
 }
 
-/// Gets a target, perhaps with an `Authorization`, from `endpoint`. `own`: memory and connections of this thread.
+/// Sends `content` to a target at `endpoint`. `own`: memory and connections of this thread.
 pub(crate) async fn within(
     own: (&Resources, &Pools),
     endpoint: Endpoint,
-    target: (&str, Option<&str>),
+    target: (&str, &Content),
     tls: &ClientTls,
     bounds: Bounds,
 ) -> Result<Fetched, FetchError> {
@@ -97,11 +103,12 @@ pub(crate) async fn within(
 async fn exchange(
     (resources, pools): (&Resources, &Pools),
     endpoint: Endpoint,
-    (target, login): (&str, Option<&str>),
+    (target, content): (&str, &Content),
     tls: &ClientTls,
     Bounds { bytes_max, total_ms }: Bounds,
 ) -> Result<Fetched, FetchError> {
-    let request = get_request(&endpoint, target)?;
+    let method = if content.body.is_some() { b"POST".as_slice() } else { b"GET" };
+    let request = own_request(&endpoint, method, target)?;
     // The target is whole.
     let endpoint = Endpoint { path: String::new(), ..endpoint };
     let mut upstream = Upstream::new(UpstreamKind::Single, vec![endpoint]);
@@ -119,13 +126,17 @@ async fn exchange(
         forward_fields: &[],
     };
     let mut edits = HeadEdits::default();
-    if let Some(login) = login {
-        edits.append(b"Authorization", login.as_bytes());
+    for (name, value) in &content.fields {
+        edits.append(name.as_bytes(), value.as_bytes());
     }
     let path = request.head.path(&request.bytes);
-    let outgoing = Outgoing::of(&request, path, &edits, false);
-    let mut nothing = OwnBody::new(Held::default(), resources);
-    let response = super::exchange(resources, &forwarding, &outgoing, &mut nothing).await?;
+    let mut outgoing = Outgoing::of(&request, path, &edits, false);
+    let mut body = OwnBody::new(Held::default(), resources);
+    if let Some(bytes) = &content.body {
+        outgoing.framing = BodyFraming::Length(bytes.len() as u64);
+        body = OwnBody::new(Held::new(bytes.clone().into()), resources);
+    }
+    let response = super::exchange(resources, &forwarding, &outgoing, &mut body).await?;
     whole(resources, response, bytes_max).await
 }
 
@@ -170,12 +181,12 @@ async fn read(
     }
 }
 
-/// A GET as if it came from a trusted client, so that nothing is added to it.
-fn get_request(endpoint: &Endpoint, target: &str) -> Result<Request, FetchError> {
+/// A request as if it came from a trusted client, so that nothing is added to it.
+fn own_request(endpoint: &Endpoint, method: &[u8], target: &str) -> Result<Request, FetchError> {
     let peer = Rc::new(Peer { trusted: true, ..Peer::default() });
     let mut request = Request { peer, ..Request::default() };
     let bytes = &mut request.bytes;
-    write::request_line(bytes, b"GET", b"", target.as_bytes(), None);
+    write::request_line(bytes, method, b"", target.as_bytes(), None);
     write::field(bytes, b"Host", endpoint.authority.as_bytes());
     write::field(bytes, b"Accept", b"*/*");
     write::field(bytes, b"User-Agent", b"penstock");
@@ -266,7 +277,12 @@ mod tests {
             }
         });
         let url = format!("http://{address}/keys?a=b");
-        let fetched = Upstreams::alone().unwrap().fetch(&url, None, &ClientTls::insecure(), BOUNDS);
+        let fetched = Upstreams::alone().unwrap().fetch(
+            &url,
+            Content::default(),
+            &ClientTls::insecure(),
+            BOUNDS,
+        );
         assert_eq!(outcome(fetched), expect, "{response:?}");
     }
 
@@ -301,9 +317,9 @@ mod tests {
         let url = format!("http://{}/", listener.local_addr().unwrap());
         let bounds = Bounds { total_ms: 20, ..BOUNDS };
         let (upstreams, tls) = (Upstreams::alone().unwrap(), ClientTls::insecure());
-        assert_eq!(outcome(upstreams.fetch(&url, None, &tls, bounds)), "Timeout");
+        assert_eq!(outcome(upstreams.fetch(&url, Content::default(), &tls, bounds)), "Timeout");
         drop(listener);
-        assert_eq!(outcome(upstreams.fetch(&url, None, &tls, BOUNDS)), "Unreachable");
+        assert_eq!(outcome(upstreams.fetch(&url, Content::default(), &tls, BOUNDS)), "Unreachable");
     }
 
     #[test]

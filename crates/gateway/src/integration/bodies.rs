@@ -8,15 +8,13 @@ use base::limits::UNREAD_BYTES_MAX;
 use bytes::Bytes;
 use mediation::{Answer, AskId, Failure};
 use model::{Denial, Fault};
-use wire::http1::BodyFraming;
 
 use super::exchange;
 use crate::deliver::Stall;
 use crate::flow::{BodyError, Source as _};
 use crate::forward::{OwnBody, UpstreamBody};
-use crate::gate::Pass;
 use crate::held::{Hold, HoldError, Holding};
-use crate::request_body::{RequestBody, body_fault, upstream_fault};
+use crate::request_body::{RequestBody, upstream_fault};
 use crate::resources::Resources;
 use crate::watch::Pace;
 use crate::worker::Worker;
@@ -67,60 +65,10 @@ pub(super) async fn hold_answer(
     }
 }
 
-/// Reads the body of the client's request, which loses its turn if its body is slow.
-pub(super) async fn hold_request<B: RequestBody>(
-    worker: &Worker,
-    (client, turn): (&mut B, &mut Option<Pass>),
-    framing: BodyFraming,
-    holding: &Holding,
-    stall: Stall,
-) -> Result<Bytes, Box<Fault>> {
-    let announced = match framing {
-        BodyFraming::None => Some(0),
-        BodyFraming::Length(bytes) => Some(bytes),
-        BodyFraming::Chunked => None,
-    };
-    let mut hold = Hold::begin(holding, announced).map_err(denied)?;
-    let resources = &worker.resources;
-    client.watch().set(resources.deadline_us(stall.ms));
-    let mut pace = Pace::new(stall.min_rate, resources.coarse_us());
-    let held = poll_fn(|cx| {
-        let before = hold.len();
-        if let Poll::Ready(held) = hold.poll(cx, client) {
-            return Poll::Ready(held.map_err(denied));
-        }
-        *turn = None;
-        if let Poll::Ready(fault) = client.poll_left(cx, true) {
-            return Poll::Ready(Err(fault));
-        }
-        let (len, now_us) = (hold.len(), resources.coarse_us());
-        client.watch().client_is_slow(true, now_us);
-        if len > before && pace.is_kept(len as u64, now_us) {
-            client.watch().set(resources.deadline_us(stall.ms));
-        }
-        if client.watch().poll_expired(cx) {
-            return Poll::Ready(Err(Fault::ClientTimeout.into()));
-        }
-        Poll::Pending
-    })
-    .await;
-    client.watch().client_is_slow(false, resources.coarse_us());
-    held
-}
-
 /// There is no room for what a run holds.
 pub(super) fn exhausted() -> Failure {
     let text = "the held bodies of this worker use up `held_bytes_max`";
     Failure::denied(Denial::HeldBytesUsed, text)
-}
-
-/// Why a request's body is not held.
-fn denied(error: HoldError) -> Box<Fault> {
-    match error {
-        HoldError::TooLarge => Fault::Denied(Denial::BodyTooLarge).into(),
-        HoldError::Exhausted => Fault::Denied(Denial::HeldBytesUsed).into(),
-        HoldError::Body(error) => body_fault(error),
-    }
 }
 
 /// Reads the body of a response, and sends the rest of the request's body meanwhile.

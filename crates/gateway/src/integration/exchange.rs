@@ -14,10 +14,10 @@ use wire::http1::{BodyFraming, Field};
 
 use super::RunEnvironment;
 use crate::artefacts::origins::{Address, Configured};
-use crate::backend_auth::{self, Subject};
+use crate::backend_auth;
 use crate::compiled::Compiled;
 use crate::fault;
-use crate::forward::{self, Balancer, Forwarding, UpstreamResponse};
+use crate::forward::{Balancer, Forwarding, UpstreamResponse};
 use crate::message::{Head, HeadEdits, Outgoing, Peer, RequestCopy};
 use crate::request_body::RequestBody;
 use crate::resources::Resources;
@@ -249,28 +249,13 @@ impl Sender {
         // A member of a group may have a method of its own.
         let method = target.method.as_deref().map_or(self.method(), str::as_bytes);
         let edits = match (&target.authorization, &address.balancer.credential) {
-            (None, None) => edits,
             (Some(value), None) => {
                 own_edits.clone_from(edits);
                 own_edits.remove(b"Authorization");
                 own_edits.append(b"Authorization", value.as_bytes());
                 &own_edits
             }
-            (_, Some(_)) => {
-                own_edits.clone_from(edits);
-                let (to, edits) = (&address.balancer, &mut own_edits);
-                let subject = Subject {
-                    method,
-                    path: address.path.as_bytes(),
-                    query,
-                    bytes,
-                    fields,
-                    framing: self.framing,
-                    host: target.host.as_deref().map(str::as_bytes),
-                };
-                backend_auth::apply(worker, revision, to, (&subject, edits), body).await?;
-                &own_edits
-            }
+            (None, None) | (_, Some(_)) => edits,
         };
         let path = address.path.as_bytes();
         let outgoing = Outgoing {
@@ -280,7 +265,7 @@ impl Sender {
             host: self.head.host(),
             wants_trailers: upstream.is_some_and(|upstream| upstream.wants_trailers),
             authority: target.host.as_deref().map(str::as_bytes),
-            query: own_edits.query(query),
+            query,
             closes: self.closes,
             is_absolute: self.is_absolute,
             ..Outgoing::own(method, path, edits, &self.peer)
@@ -291,9 +276,7 @@ impl Sender {
             forward_fields: upstream.map_or(&[], ApiUpstream::forward_fields),
             ..revision.live.forwarding(retries, &address.balancer, now_us)
         };
-        let response = forward::exchange(&worker.resources, &forwarding, &outgoing, body).await;
-        backend_auth::responded(worker, revision, &address.balancer, &response);
-        response
+        backend_auth::exchange(worker, revision, &forwarding, &outgoing, body).await
     }
 
     /// Of a request its own, unless something names another one.

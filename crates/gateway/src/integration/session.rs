@@ -14,7 +14,7 @@ use model::{Blame, Denial, Fault};
 use wire::http1::BodyFraming;
 
 use super::RunEnvironment;
-use super::bodies::{Streams, exhausted, hold_answer, hold_request, hold_response, skip_rest};
+use super::bodies::{Streams, exhausted, hold_answer, hold_response, skip_rest};
 use super::exchange::{self, ApiUpstream, Sender};
 use crate::account::bump;
 use crate::compiled::Compiled;
@@ -23,6 +23,7 @@ use crate::flow::Held;
 use crate::forward::{OwnBody, Upload, UpstreamBody, UpstreamResponse};
 use crate::gate::Pass;
 use crate::held::{Charge, Holding};
+use crate::held_request::hold_request;
 use crate::message::Peer;
 use crate::request_body::{RequestBody, Unwanted, while_wanted};
 use crate::resources::Resources;

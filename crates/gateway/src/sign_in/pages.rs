@@ -86,12 +86,9 @@ async fn callback<C: Client>(
     let redirect_uri = redirect_uri(request, provider);
     let redeemed =
         provider::redeem(worker, revision, provider, (&code, &attempt.verifier, &redirect_uri));
-    client.watch().set(worker.resources.deadline_us(LOGIN_MS_MAX.saturating_mul(3)));
-    let issued = match while_wanted(client, redeemed).await {
-        Ok(issued) => issued.map_err(|problem| failed(&problem.to_string()))?,
-        Err(Unwanted::TimeUp) => return Err(failed("the provider did not respond")),
-        Err(Unwanted::Left(fault)) => return Err(fault),
-    };
+    let issued = of_provider(worker, client, redeemed).await?;
+    let issued = issued.ok_or_else(|| failed("the provider did not respond"))?;
+    let issued = issued.map_err(|problem| failed(&problem.to_string()))?;
     let id_token = issued.id_token.as_deref().unwrap_or_default();
     let checked = check(worker, revision, provider, (id_token, &attempt.nonce), client).await?;
     checked.map_err(|problem| failed(&format!("the ID token is rejected: {problem}")))?;
@@ -146,7 +143,6 @@ async fn logout<C: Client>(
     let login = &provider.login;
     let session = open(request, provider, worker);
     Cookies::of(&login.name, secure).remove_session(&mut exchange.lines);
-    client.watch().set(worker.resources.deadline_us(LOGIN_MS_MAX.saturating_mul(3)));
     let ended = async {
         let endpoints = provider::endpoints(worker, revision, provider).await?;
         if let Some(session) = &session {
@@ -154,11 +150,7 @@ async fn logout<C: Client>(
         }
         Some(endpoints)
     };
-    let endpoints = match while_wanted(client, ended).await {
-        Ok(endpoints) => endpoints,
-        Err(Unwanted::TimeUp) => None,
-        Err(Unwanted::Left(fault)) => return Err(fault),
-    };
+    let endpoints = of_provider(worker, client, ended).await?.flatten();
     let logout = endpoints.and_then(|endpoints| endpoints.logout.clone());
     let id_token = session.and_then(|session| session.id_token);
     let (Some(logout), Some(id_token)) = (logout, id_token) else {
@@ -173,6 +165,21 @@ async fn logout<C: Client>(
         encoded(&login.client_id),
         encoded(&after),
     ))
+}
+
+/// What a provider responds, as long as the client waits for it. `None`: that takes too long.
+async fn of_provider<C: Client, F: Future>(
+    worker: &Worker,
+    client: &mut C,
+    asked: F,
+) -> Result<Option<F::Output>, Box<Fault>> {
+    // Each request has a limit of its own, which is shorter.
+    client.watch().set(worker.resources.deadline_us(LOGIN_MS_MAX.saturating_mul(3)));
+    match while_wanted(client, asked).await {
+        Ok(response) => Ok(Some(response)),
+        Err(Unwanted::TimeUp) => Ok(None),
+        Err(Unwanted::Left(fault)) => Err(fault),
+    }
 }
 
 /// A parameter of the query, decoded. One that occurs twice is none.

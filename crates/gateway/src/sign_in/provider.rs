@@ -10,7 +10,7 @@ use stages::sign_in::Session;
 
 use crate::compiled::Compiled;
 use crate::form_post::{self, Form, Problem};
-use crate::forward::fetch::{self, Bounds, FORM};
+use crate::forward::fetch::{self, Bounds, Content, FORM};
 use crate::sessions::{Provider, Renewal};
 use crate::worker::Worker;
 
@@ -53,7 +53,7 @@ async fn discover(
     let own = (&worker.resources, &worker.pools);
     let bounds = Bounds { bytes_max: INTROSPECTION_BYTES_MAX, total_ms: LOGIN_MS_MAX };
     let tls = &revision.live.client_tls;
-    let fetched = fetch::within(own, endpoint, (&target, None), tls, bounds).await;
+    let fetched = fetch::within(own, endpoint, (&target, &Content::default()), tls, bounds).await;
     let fetched = fetched.map_err(|error| error.to_string())?;
     if fetched.status != 200 {
         return Err(format!("the server responded with status {}", fetched.status));
@@ -93,7 +93,7 @@ pub(super) async fn renew(
     match issued(worker, revision, provider, &text).await {
         Ok(issued) => Renewal::Renewed(Arc::new(session.renewed(issued, worker.resources.exact()))),
         // `invalid_grant`. Source: RFC 6749 section 5.2.
-        Err(Problem::Status(400)) => Renewal::Refused,
+        Err(Problem::Grant | Problem::Status(400)) => Renewal::Refused,
         Err(problem) => {
             tracing::warn!(login, %problem, "a session could not be renewed");
             Renewal::Failed

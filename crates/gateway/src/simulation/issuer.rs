@@ -17,7 +17,7 @@ use super::random::Random;
 use super::services::{self, Service};
 use super::{STARTED_UNIX_S, TestClock, UP_US};
 use crate::compiled::Live;
-use crate::forward::fetch::{self, Bounds, Fetched};
+use crate::forward::fetch::{self, Bounds, Content, Fetched};
 use crate::forward::{PoolLimits, Pools, Shared};
 use crate::resources::Resources;
 use crate::worker::Worker;
@@ -168,6 +168,7 @@ pub(super) fn issuer(has_all_keys: bool) -> Issuer {
             client_secret: b"secret".to_vec(),
             cache_s: 600,
         }),
+        passwords: None,
         revoked: None,
     }
 }
@@ -312,7 +313,8 @@ impl KeyFetcher {
             let url = format!("http://127.0.0.1:{PORT}/keys");
             let (endpoint, target) = fetch::endpoint(&url).unwrap();
             let own = (&self.resources, &self.pools);
-            let fetched = fetch::within(own, endpoint, (&target, None), &tls, bounds).await;
+            let fetched =
+                fetch::within(own, endpoint, (&target, &Content::default()), &tls, bounds).await;
             if let Ok(Fetched { status: 200, body }) = fetched
                 && KeySet::from_jwks(&body).is_ok()
             {

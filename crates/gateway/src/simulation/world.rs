@@ -3,8 +3,10 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use base::SystemEntropy;
 use base::limits::{HELD_BYTES_DEFAULT, IDLE_UPSTREAM_MS_MAX, SWEEP_MS};
 use model::{FaultStatus, Settings};
+use stages::authenticate::Proofs;
 use tokio::sync::mpsc::{Receiver, channel};
 use wire::stream::Stream;
 use wire::tls::ClientTls;
@@ -355,7 +357,7 @@ pub(super) fn start_worker(
         upstreams,
         heavy: HeavyPool::start(0).expect("no thread is needed"),
         meters: Arc::default(),
-        proofs: Arc::default(),
+        proofs: Arc::new(Proofs::new(&SystemEntropy)),
         renewals: Arc::default(),
     };
     (Worker::new(TestClock::Simulated(network.clone()), parts), asked)

@@ -1,4 +1,4 @@
-//! HTTP Basic: the passwords of configured users.
+//! HTTP Basic: the passwords of configured users, and of those of an issuer.
 //!
 //! A password is verified once, on the threads for heavy work; then its request is known by a keyed hash of what came in
 //! the field, so that the cache holds no password.
@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use base::{Now, limits};
 use jose::PasswordHash;
-use model::{AuthFailure, Caller, CredentialKind, TokenType, User};
+use model::{AuthFailure, Caller, CredentialKind, Issuer, TokenType, User};
 
-use super::{Identity, Question, TokenCache, credentials_of};
+use super::{Identity, Question, TokenCache, cached, credentials_of, id};
 
 /// The configured users by name.
 #[derive(Debug)]
@@ -64,14 +64,24 @@ pub fn login(value: &[u8]) -> Result<&[u8], AuthFailure> {
     credentials_of(b"Basic", value, limits::LOGIN_BYTES_MAX)
 }
 
-/// Identifies the user of `login`, from the cache.
-pub fn identify_login(cache: &mut TokenCache, login: &[u8], users: &Users, now: Now) -> Identity {
+/// Identifies the user of `login`, from the cache. The token of an issuer's user that is no longer valid is asked for again.
+pub fn identify_login(
+    cache: &mut TokenCache,
+    login: &[u8],
+    users: &Users,
+    issuers: &[Arc<Issuer>],
+    now: Now,
+) -> Identity {
     let tag = tag(cache, login, users);
     let key = cache.key(&tag);
-    match cache.find(key, &tag, &[], now) {
-        Some(caller) => Identity::Known(caller),
-        None if cache.refused.has(&tag, now) => Identity::Rejected(AuthFailure::WrongPassword),
-        None => Identity::Ask(Question::Password),
+    if let Some(caller) = cache.find(key, &tag, issuers, now)
+        && let known @ Identity::Known(_) = cached(cache, key, caller, issuers, now)
+    {
+        return known;
+    }
+    match cache.refused.has(&tag, now) {
+        true => Identity::Rejected(AuthFailure::WrongPassword),
+        false => Identity::Ask(Question::Password),
     }
 }
 
@@ -99,6 +109,35 @@ pub fn conclude_login(
         ..Caller::default()
     });
     cache.insert(&tag, &caller, None, limits::TOKEN_CACHE_S_MAX, now);
+    Ok(caller)
+}
+
+/// Remembers that `login` is that of an issuer's user: `caller` is that of `token`, which the issuer has exchanged it for.
+///
+/// # Errors
+/// [`AuthFailure::UnknownIssuer`].
+pub fn conclude_issued(
+    cache: &mut TokenCache,
+    (login, token): (&[u8], &[u8]),
+    users: &Users,
+    (issuers, caller): (&[Arc<Issuer>], &Caller),
+    now: Now,
+) -> Result<Rc<Caller>, AuthFailure> {
+    let issuer = caller.issuer.and_then(|number| issuers.get(number));
+    let issuer = issuer.ok_or(AuthFailure::UnknownIssuer)?;
+    let id = id(issuer, caller, token);
+    let caller = Rc::new(Caller {
+        kind: CredentialKind::Login,
+        // As of a user that is configured: without an application.
+        subscriptions: None,
+        application_key: 0,
+        client_id: None,
+        // The token stays here.
+        confirmation: None,
+        ..caller.clone()
+    });
+    let tag = tag(cache, login, users);
+    cache.insert(&tag, &caller, Some((issuer, id)), limits::TOKEN_CACHE_S_MAX, now);
     Ok(caller)
 }
 

@@ -29,7 +29,7 @@ use crate::plans::key_of;
 pub use api_key::{identify_internal_key, identify_key};
 pub use cache::TokenCache;
 use cache::TokenId;
-pub use login::{Users, conclude_login, identify_login, login};
+pub use login::{Users, conclude_issued, conclude_login, identify_login, login};
 pub use proofs::{Proofs, Proven, bound, prove};
 
 /// The outcome of [`identify`].

@@ -5,11 +5,11 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 
-use base::Now;
 use base::limits::{
-    PROOF_AGE_S_MAX, PROOF_AHEAD_S_MAX, PROOF_SHARDS, PROOFS_MAX, PROOFS_OF_KEY_SHARE,
-    TOKEN_BYTES_MAX,
+    PROOF_AGE_S_MAX, PROOF_AHEAD_S_MAX, PROOF_NONCE_S, PROOF_SHARDS, PROOFS_MAX,
+    PROOFS_OF_KEY_SHARE, TOKEN_BYTES_MAX,
 };
+use base::{Entropy, Now};
 use jose::Proof;
 use model::AuthFailure;
 
@@ -34,16 +34,24 @@ pub struct Proven<'r> {
     pub token: &'r [u8],
     /// The thumbprint that the token has.
     pub key: &'r [u8; 32],
+    /// Whether it has to have a nonce of [`Proofs::nonce`].
+    pub needs_nonce: bool,
 }
 
-/// Checks that `proof` is one for this request and token, by the key of the token, and that it is new.
+/// Checks that `proof` is one for this request and token, by the key of the token, and that it is new. Returns the nonce
+/// that the client is to use from now on, if it is another one.
 ///
 /// # Errors
-/// [`AuthFailure::InvalidProof`]; [`AuthFailure::ReplayedProof`]; [`AuthFailure::TooManyProofs`] if no more can be
-/// remembered, in all or of this key.
+/// [`AuthFailure::InvalidProof`]; [`AuthFailure::ProofNonce`]; [`AuthFailure::ReplayedProof`];
+/// [`AuthFailure::TooManyProofs`] if no more can be remembered, in all or of this key.
 ///
-/// Source: RFC 9449 sections 4.3 and 7.1.
-pub fn prove(of: &Proven<'_>, proof: &[u8], proofs: &Proofs, now: Now) -> Result<(), AuthFailure> {
+/// Source: RFC 9449 sections 4.3, 7.1 and 9.
+pub fn prove(
+    of: &Proven<'_>,
+    proof: &[u8],
+    proofs: &Proofs,
+    now: Now,
+) -> Result<Option<String>, AuthFailure> {
     let invalid = AuthFailure::InvalidProof;
     let proof = Proof::verify(proof).map_err(|_| invalid)?;
     let oldest_s = now.unix_s.saturating_sub(PROOF_AGE_S_MAX);
@@ -52,7 +60,19 @@ pub fn prove(of: &Proven<'_>, proof: &[u8], proofs: &Proofs, now: Now) -> Result
         && proof.token_hash == Some(jose::sha256(of.token))
         && (oldest_s..=now.unix_s.saturating_add(PROOF_AHEAD_S_MAX)).contains(&proof.issued_s)
         && (of.is_url)(proof.url.as_bytes());
-    if is_for_this { proofs.add(&proof, now) } else { Err(invalid) }
+    if !is_for_this {
+        return Err(invalid);
+    }
+    let mut renewed = None;
+    if of.needs_nonce {
+        let nonces = [0, 1].map(|age| proofs.nonce_at(now, age));
+        let age = nonces.iter().position(|nonce| proof.nonce.as_ref() == Some(nonce));
+        let [current, _] = nonces;
+        renewed = Some(current).filter(|_| age.is_none_or(|age| age > 0));
+        age.ok_or(AuthFailure::ProofNonce)?;
+    }
+    proofs.add(&proof, now)?;
+    Ok(renewed)
 }
 
 /// The proofs that were used. They are shared by the workers: a proof would else be good once at each of them.
@@ -60,6 +80,8 @@ pub fn prove(of: &Proven<'_>, proof: &[u8], proofs: &Proofs, now: Now) -> Result
 pub struct Proofs {
     shards: Vec<Mutex<Used>>,
     shard_max: usize,
+    /// Nonces are made with it, so that none has to be remembered.
+    nonce_key: [u8; 32],
 }
 
 /// Each set is as old as a proof can be before it is dropped.
@@ -87,16 +109,29 @@ impl Generation {
 /// How long a proof may be accepted after its first use, in microseconds.
 const KEPT_US: u64 = (PROOF_AGE_S_MAX + PROOF_AHEAD_S_MAX + 1) * 1_000_000;
 
-impl Default for Proofs {
-    fn default() -> Self {
-        Self::with_room(PROOFS_MAX)
-    }
-}
-
 impl Proofs {
+    #[must_use]
+    pub fn new(entropy: &dyn Entropy) -> Self {
+        let mut nonce_key = [0; 32];
+        entropy.fill(&mut nonce_key);
+        Self { nonce_key, ..Self::with_room(PROOFS_MAX) }
+    }
+
     fn with_room(most: usize) -> Self {
         let shards = (0..PROOF_SHARDS).map(|_| Mutex::default()).collect();
-        Self { shards, shard_max: most / PROOF_SHARDS }
+        Self { shards, shard_max: most / PROOF_SHARDS, nonce_key: [0; 32] }
+    }
+
+    /// The nonce that proofs are to have now. It says only that a proof was not made before.
+    #[must_use]
+    pub fn nonce(&self, now: Now) -> String {
+        self.nonce_at(now, 0)
+    }
+
+    /// The one that was given out `age` periods ago.
+    fn nonce_at(&self, now: Now, age: u64) -> String {
+        let period = (now.unix_s / PROOF_NONCE_S).saturating_sub(age);
+        jose::token_hash_text(&jose::hmac_sha256(&self.nonce_key, &period.to_le_bytes()))
     }
 
     fn add(&self, proof: &Proof, now: Now) -> Result<(), AuthFailure> {
@@ -156,7 +191,8 @@ mod tests {
     fn add(proofs: &Proofs, key: u8, id: &str, at_s: u64) -> Result<(), AuthFailure> {
         let (method, url) = (String::new(), String::new());
         let id = id.to_owned();
-        let proof = Proof { key: [key; 32], method, url, issued_s: 0, id, token_hash: None };
+        let (token_hash, nonce) = (None, None);
+        let proof = Proof { key: [key; 32], method, url, issued_s: 0, id, token_hash, nonce };
         proofs.add(&proof, Now { unix_s: 0, mono_us: at_s * 1_000_000 })
     }
 
@@ -179,6 +215,16 @@ mod tests {
         assert_eq!(accepted, PROOF_SHARDS);
         assert_eq!(add(&proofs, 7, "x", 0), Err(AuthFailure::TooManyProofs));
         assert_eq!(add(&proofs, 7, "x", 500), Ok(()));
+    }
+
+    #[test]
+    fn a_nonce_is_accepted_for_one_more_period() {
+        let proofs = Proofs::with_room(1);
+        let at = |s: u64| Now { unix_s: s, mono_us: 0 };
+        let given = proofs.nonce(at(1_000 * PROOF_NONCE_S));
+        assert_eq!(given, proofs.nonce(at(1_001 * PROOF_NONCE_S - 1)));
+        assert_eq!(given, proofs.nonce_at(at(1_002 * PROOF_NONCE_S - 1), 1));
+        assert_ne!(given, proofs.nonce_at(at(1_002 * PROOF_NONCE_S), 1));
     }
 
     #[test]

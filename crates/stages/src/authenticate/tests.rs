@@ -568,6 +568,7 @@ fn issuer(revision: u64) -> Issuer {
         internal_keys: false,
         allow_unlimited: false,
         introspection: None,
+        passwords: None,
         revoked: None,
     }
 }

@@ -222,7 +222,7 @@ fn what_is_wrong_with_a_credential_of_the_gateway_is_reported() {
         ("{}", "5:67: error: `credential`"),
         ("{type: BASIC}", "5:67: error: `password`; 5:67: error: `username`"),
         ("{type: BASIC, username: a, password: ''}", "5:104: error: `password`"),
-        ("{type: DIGEST, username: a, password: b}", "5:74: error: `DIGEST`"),
+        ("{type: NTLM, username: a, password: b}", "5:74: error: `NTLM`"),
         ("{type: BASIC, usr: a, enabled: false}", "5:81: error: `usr`"),
         (
             "{type: apikey, apiKeyIdentifier: 'a b', apiKeyValue: c}",
@@ -275,15 +275,15 @@ fn a_credential_that_is_sent_in_clear_is_a_warning() {
 fn a_signature_is_for_a_set_of_one_endpoint() {
     for (urls, expect) in [
         ("'https://b'", ""),
-        ("'https://b', 'https://c'", "5:101: error: a signature is for one endpoint"),
+        ("'https://b', 'https://c'", "5:101: error: this credential is for one endpoint"),
     ] {
         let text = format!(
             "openapi: 3.0.3\ninfo: {{title: A, version: 1}}\npaths: {{/*: {{get: {{}}}}}}\nsecurity: []\n\
              x-wso2-production-endpoints: {{type: load_balance, urls: [{urls}], securityConfig: {{credential: lake}}}}\n"
         );
         let names = vec!["lake".to_owned()];
-        let (credentials, signing) = (names.clone(), names);
-        let defaults = Defaults { credentials, signing, ..DEFAULTS.clone() };
+        let (credentials, of_one_endpoint) = (names.clone(), names);
+        let defaults = Defaults { credentials, of_one_endpoint, ..DEFAULTS.clone() };
         let outcome = read("api.yaml".as_ref(), text.as_bytes(), &no_files, &defaults);
         assert_lines(&shown(&outcome), expect);
     }

@@ -1,0 +1,61 @@
+//! `[control]`, `[store]`, `[backend_jwt]` and `[quotas]`.
+
+use super::*;
+
+#[test]
+fn the_control_plane_and_its_store_are_checked() {
+    check("[control]\n", "1:1: no listener");
+    let control = "[control]\nhttps = \"127.0.0.1:9443\"\n";
+    check(control, "");
+    for (lines, expect) in [
+        ("issuer = \"http://a/b\"", "3:10: not an https URL without query"),
+        ("issuer = \"https://a/b?c\"", "3:10: not an https URL without query"),
+        ("keys = []", "1:1: `keys` is empty"),
+        ("[store]\nurl = \"postgres://db/x\"", "1:1: need `keys` > the same private keys"),
+        ("admin_password = {}", "3:18: needs either `env` or `file`"),
+        ("admin_password = { env = \"EMPTY\" }", "3:18: not UTF-8 of 8 to 256 bytes"),
+        ("[store]\nurl = \"mariadb://db/x\"", "1:1: need `keys` > the same private keys"),
+        (
+            "[store]\nurl = \"mssql://me:secret@db/x\"",
+            "4:7: unknown kind of database > sqlite:FILE, postgres://USER@HOST/DATABASE or mysql://",
+        ),
+        ("[gateway]\nhttps = \"0.0.0.0:9443\"", "2:9: use the same address"),
+    ] {
+        check(&format!("{control}{lines}\n"), expect);
+    }
+    let (settings, warnings) =
+        load("[gateway]\nhttp = \"127.0.0.1:8280\"\n[store]\nurl = \"sqlite:a.db\"\n");
+    assert!(settings.is_some_and(|settings| settings.control.is_none()));
+    let warnings: Vec<_> = warnings.iter().map(|warning| warning.message.as_str()).collect();
+    assert_eq!(warnings, ["[store] has no effect without [control]"]);
+}
+
+#[test]
+fn what_is_wrong_with_the_backend_jwt_is_reported() {
+    let section = |line: &str| format!("[backend_jwt]\nkey = {{ env = \"SIGNING\" }}\n{line}");
+    for (lines, expect) in [
+        ("[backend_jwt]", "3:1: no `key`"),
+        ("[backend_jwt]\nkey = { env = \"SHARED\" }", "4:7: not a private key"),
+        (&section("header = \"Host\""), "5:10: cannot carry"),
+        (&section("header = \"a b\""), "5:10: cannot carry"),
+        (&section("expires_s = 5"), "5:13: `expires_s`"),
+    ] {
+        gateway(lines, expect);
+    }
+}
+
+#[test]
+fn what_is_wrong_with_shared_quotas_is_reported_without_the_password() {
+    for (lines, expect) in [
+        ("[quotas]", "3:1: no `redis`"),
+        ("[quotas]\nredis = \"127.0.0.1:6379\"", "4:9: not a URL of Redis"),
+        ("[quotas]\nredis = \"redis://a:secret@b\"", "4:9: contains a password"),
+        ("[quotas]\nredis = \"redis://b/x\"", "4:9: `x` is not the number of a database"),
+        ("[quotas]\nredis = \"redis://b:port\"", "4:9: port"),
+        ("[quotas]\nredis = \"redis://b\"\nca = [\"a.pem\"]", "5:6: without TLS"),
+        ("[quotas]\nredis = \"redis://b\"\nwhen_down = \"never\"", "5:13: unknown value `never`"),
+        ("[quotas]\nredis = \"redis://b\"\npasword = \"\"", "5:1: unknown key `pasword`"),
+    ] {
+        gateway(lines, expect);
+    }
+}

@@ -1,0 +1,85 @@
+//! DPoP: tokens that are bound to a key, which the client proves to have. Source: RFC 9449.
+
+use base::limits::{PROOF_AGE_S_MAX, PROOF_AHEAD_S_MAX};
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use http::HeaderMap;
+use jose::Proof;
+
+use crate::manager::Manager;
+use crate::metadata::origin;
+use crate::reply::Refusal;
+use crate::secrets;
+
+/// The name of the header field, and of the type of tokens.
+pub(crate) const DPOP: &str = "DPoP";
+
+const WRONG: Refusal =
+    Refusal::Other("invalid_dpop_proof", "the DPoP proof is not one for this request, or was used");
+
+/// What a proof must be for.
+pub(crate) struct Subject<'a> {
+    pub(crate) method: &'a str,
+    /// The path of the endpoint.
+    pub(crate) path: &'a str,
+    /// The access token that is sent along.
+    pub(crate) token: Option<&'a str>,
+    /// The client whose request it is.
+    pub(crate) client: &'a str,
+}
+
+impl Manager {
+    /// The thumbprint of the key that the client has proven to have. `None`: there is no proof. Source: RFC 9449 section
+    /// 4.3.
+    pub(crate) async fn proven_key(
+        &self,
+        head: &HeaderMap,
+        subject: Subject<'_>,
+    ) -> Result<Option<String>, Refusal> {
+        let mut fields = head.get_all(DPOP).iter();
+        let Some(field) = fields.next() else { return Ok(None) };
+        let proof = Proof::verify(field.as_bytes()).map_err(|_| WRONG)?;
+        let now_s = self.now_s();
+        let oldest_s = now_s.saturating_sub(PROOF_AGE_S_MAX);
+        let is_right = fields.next().is_none()
+            && proof.method == subject.method
+            && self.is_at(&proof.url, subject.path)
+            && proof.token_hash == subject.token.map(|token| jose::sha256(token.as_bytes()))
+            && (oldest_s..=now_s.saturating_add(PROOF_AHEAD_S_MAX)).contains(&proof.issued_s);
+        if !is_right {
+            return Err(WRONG);
+        }
+        let key = BASE64_URL_SAFE_NO_PAD.encode(proof.key);
+        self.admit_rows(subject.client, 1)?;
+        // A client chooses `jti`: with its key, no other client can have the same.
+        let used = secrets::hash(format!("{DPOP} {key} {}", proof.id));
+        let until_s = proof.issued_s.saturating_add(PROOF_AGE_S_MAX).saturating_add(1);
+        match self.store.spend_jwt(&used, subject.client, until_s).await? {
+            true => Ok(Some(key)),
+            false => Err(WRONG),
+        }
+    }
+
+    /// Whether `url` is that of an endpoint, without query and fragment.
+    fn is_at(&self, url: &str, path: &str) -> bool {
+        let url = url.split(['?', '#']).next().unwrap_or_default();
+        let (own, given) = (origin(&self.issuer), origin(url));
+        given.eq_ignore_ascii_case(own) && url.get(given.len()..) == Some(path)
+    }
+}
+
+/// A token that is bound to a key says so itself, so that its row needs no column for it.
+const BOUND_TO: char = '~';
+
+/// The token with the key that it is bound to.
+pub(crate) fn bound(token: String, key: Option<&str>) -> String {
+    match key {
+        Some(key) => format!("{token}{BOUND_TO}{key}"),
+        None => token,
+    }
+}
+
+/// The key that a token is bound to, if it is not a JWT.
+pub(crate) fn key_of(token: &str) -> Option<&str> {
+    token.split_once(BOUND_TO).map(|(_, key)| key)
+}
