@@ -187,7 +187,7 @@ fn connections_are_encrypted_and_the_certificate_is_verified(kind: Kind) {
     assert!(text.contains("certificate"), "{text}");
 }
 
-/// As if the last migration, which adds two columns to `clients`, had not ended.
+/// As if the last migration, which adds three columns to `users`, had not ended.
 const UNDO: &str = "SET @last = (SELECT MAX(version) FROM schema_versions); \
      DELETE FROM schema_versions WHERE version = @last;";
 
@@ -199,8 +199,8 @@ fn works(server: &Server) {
          (SELECT MAX(version) FROM schema_versions)";
     assert_eq!(server.sql(left).trim(), "0");
     let columns = "SELECT COUNT(*) FROM information_schema.columns WHERE table_schema = DATABASE() \
-         AND table_name = 'clients' AND column_name IN ('certificate', 'bound')";
-    assert_eq!(server.sql(columns).trim(), "2");
+         AND table_name = 'users' AND column_name IN ('source', 'source_id', 'claims')";
+    assert_eq!(server.sql(columns).trim(), "3");
 }
 
 /// Columns and indexes of the tables in `database`.
@@ -222,7 +222,7 @@ fn a_first_start_that_is_killed_again_and_again_ends_with_the_same_tables_on_mar
     let files = files(&server.url("penstock"));
     files.configure();
     let columns = "SELECT COUNT(*) FROM information_schema.columns WHERE table_schema = DATABASE()";
-    // There are 67 in the end.
+    // There are 70 in the end.
     for least in [1, 5, 15, 25, 35, 45, 55, 65] {
         let process = Process::start(files.folder(), &["control", "--config", "penstock.toml"]);
         let begun = Instant::now();
@@ -249,13 +249,13 @@ fn a_migration_that_was_interrupted_is_continued_on_mariadb() {
     for interrupted in [
         // After the last statement; between a statement and its record; before one that was begun; between two.
         "",
-        "UPDATE schema_steps SET done = 0 WHERE version = @last AND step = 2;",
-        "UPDATE schema_steps SET done = 0 WHERE version = @last AND step = 2; \
-         ALTER TABLE clients DROP COLUMN bound;",
-        "DELETE FROM schema_steps WHERE version = @last AND step = 2; \
-         ALTER TABLE clients DROP COLUMN bound;",
+        "UPDATE schema_steps SET done = 0 WHERE version = @last AND step = 3;",
+        "UPDATE schema_steps SET done = 0 WHERE version = @last AND step = 3; \
+         ALTER TABLE users DROP COLUMN claims;",
+        "DELETE FROM schema_steps WHERE version = @last AND step = 3; \
+         ALTER TABLE users DROP COLUMN claims;",
         "DELETE FROM schema_steps WHERE version = @last; \
-         ALTER TABLE clients DROP COLUMN bound, DROP COLUMN certificate;",
+         ALTER TABLE users DROP COLUMN claims, DROP COLUMN source_id, DROP COLUMN source;",
     ] {
         server.sql(&format!("{UNDO}{interrupted}"));
         works(&server);
@@ -270,13 +270,13 @@ fn a_migration_that_fails_half_way_is_continued_when_its_cause_is_gone_on_mariad
     // Somebody else's column is in the way of the second statement.
     server.sql(&format!(
         "{UNDO} DELETE FROM schema_steps WHERE version = @last; \
-         ALTER TABLE clients DROP COLUMN certificate;"
+         ALTER TABLE users DROP COLUMN source;"
     ));
     for _ in 0..2 {
         let text = failure(&server.url("penstock"));
-        assert!(text.contains("Duplicate column name 'bound'"), "{text}");
+        assert!(text.contains("Duplicate column name 'source_id'"), "{text}");
     }
-    server.sql("ALTER TABLE clients DROP COLUMN bound");
+    server.sql("ALTER TABLE users DROP COLUMN source_id, DROP COLUMN claims");
     works(&server);
 }
 

@@ -195,14 +195,16 @@ fn an_empty_password_never_signs_in_although_the_ldap_server_admits_it() {
 #[ignore = "needs slapd; `make test` runs it. On Debian: apt-get install slapd ldap-utils"]
 fn guesses_are_slowed_for_the_user_of_the_ldap_directory_however_the_name_is_written() {
     let setup = Setup::new();
-    for guess in 0..10 {
-        let name = ["ann", "ANN", "Ann", "aNN", "ann "][guess % 5];
-        let refused = setup.sign_in(name, "wrong");
-        assert_eq!(refused, Err("400 invalid_grant".to_owned()), "{guess}");
-    }
-    assert_eq!(setup.sign_in("anN", "wrong"), Err("400 invalid_grant".to_owned()));
-    // The right password, too, while it is too early for another attempt.
-    assert_eq!(setup.sign_in("aNn", "ann's password"), Err("429 slow_down".to_owned()));
+    // The pause after ten guesses may be over when the right password comes.
+    let is_slowed = || {
+        for name in ["ann", "ANN", "Ann", "aNN", "ann ", "anN", "AnN", "aNn", "ANn", "ann"] {
+            assert_eq!(setup.sign_in(name, "wrong"), Err("400 invalid_grant".to_owned()));
+        }
+        let answer = setup.sign_in("aNn", "ann's password");
+        assert!(answer.is_ok() || answer == Err("429 slow_down".to_owned()), "{answer:?}");
+        answer.is_err()
+    };
+    assert!((0..5).any(|_| is_slowed()));
 }
 
 #[test]
