@@ -198,7 +198,10 @@ fn sound(media: &str) -> &str {
 
 /// `known`: the content type that a text had.
 fn head(part: Node<'_>, name: &str, file: Option<&str>, known: Option<&str>) -> String {
-    let escape = |text: &str| text.replace('"', "%22").replace('\r', "%0D").replace('\n', "%0A");
+    let escape = |text: &str| {
+        let text = text.replace('\\', r"\\").replace('"', "%22");
+        text.replace('\r', "%0D").replace('\n', "%0A")
+    };
     let name = escape(name);
     let mut head = format!("Content-Disposition: form-data; name=\"{name}\"");
     let media = match file {
@@ -226,7 +229,7 @@ fn malformed(error: &str) -> Failure {
 mod tests {
     use super::*;
 
-    const BODY: &str = "preamble\r\n--B \r\nContent-Disposition: form-data; name=\"a\\\"b\"\r\n\r\none\r\n--B\r\n\
+    const BODY: &str = "preamble\r\n--B \r\nContent-Disposition: form-data; name=\"a\\\"b\\\\\"\r\n\r\none\r\n--B\r\n\
                         content-disposition: form-data; filename=\"x.bin\"; name=f\r\nContent-Type: image/png\r\n\r\n\x01--B\r\n--B--\r\nepilogue";
 
     #[test]
@@ -239,7 +242,7 @@ mod tests {
             content,
         };
         let expect = [
-            part("a\"b", None, None, &b"one"[..]),
+            part("a\"b\\", None, None, &b"one"[..]),
             part("f", Some("x.bin"), Some("image/png"), &b"\x01--B"[..]),
         ];
         assert_eq!(parts, expect);
