@@ -72,11 +72,15 @@ pub(crate) async fn exchange<B: RequestBody>(
         write(worker, credential, forwarding.balancer, (outgoing, &mut *edits), body).await?;
         own = Some(edits);
     }
+    let changed;
     let sent = match &own {
-        Some(edits) => Outgoing { edits, query: edits.query(outgoing.query), ..*outgoing },
-        None => *outgoing,
+        Some(edits) => {
+            changed = Outgoing { edits, query: edits.query(outgoing.query), ..*outgoing };
+            &changed
+        }
+        None => outgoing,
     };
-    let response = forward::exchange(&worker.resources, forwarding, &sent, body).await;
+    let response = forward::exchange(&worker.resources, forwarding, sent, body).await;
     if let Some(edits) = own {
         worker.resources.release_edits(edits);
     }
