@@ -108,7 +108,7 @@ impl<'r> Runner<'r> {
         let listen = match suite.backend {
             Some(listen) => listen,
             None => {
-                let port = free_port().map_err(RunError::Unable)?;
+                let (port, _) = free_port().map_err(RunError::Unable)?;
                 SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)
             }
         };

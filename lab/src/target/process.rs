@@ -329,11 +329,10 @@ pub(crate) fn first_line(
     Ok(start.lines().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned))
 }
 
-/// An unused port of 127.0.0.1.
-pub(crate) fn free_port() -> Result<u16, String> {
+/// An unused port of 127.0.0.1, which nobody else gets until the listener is dropped.
+pub(crate) fn free_port() -> Result<(u16, TcpListener), String> {
     TcpListener::bind(("127.0.0.1", 0))
-        .and_then(|listener| listener.local_addr())
-        .map(|address| address.port())
+        .and_then(|listener| Ok((listener.local_addr()?.port(), listener)))
         .map_err(|error| format!("no free port: {error}"))
 }
 

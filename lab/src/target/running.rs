@@ -1,7 +1,9 @@
 //! A running target: its processes, URLs and limits.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -62,8 +64,10 @@ impl Running {
         let mut values = start.built_in.clone();
         values.extend(target.settings.clone());
         values.extend(start.settings.clone());
-        let own = |program: &Program, copy| own_values(start.folder, program, copy);
+        let held = RefCell::new(Vec::new());
+        let own = |program: &Program, copy| own_values(start.folder, program, copy, &held);
         let copies = copies(target, start.needs, &values, &own)?;
+        drop(held);
         name_ports(target, &copies, &mut values);
         let mut running = Self {
             processes: Vec::new(),
@@ -288,15 +292,22 @@ fn copies(
     Ok(copies)
 }
 
-/// Folder, number and ports of a copy.
-fn own_values(folder: &Path, program: &Program, copy: u32) -> Result<Values, String> {
+/// Folder, number and ports of a copy. The ports stay taken for as long as `held` lives, so that no two are the same.
+fn own_values(
+    folder: &Path,
+    program: &Program,
+    copy: u32,
+    held: &RefCell<Vec<TcpListener>>,
+) -> Result<Values, String> {
     let folder = folder.join(format!("{}-{copy}", program.name));
     let mut own = Values::from([
         ("copy".to_owned(), copy.to_string()),
         ("folder".to_owned(), folder.display().to_string()),
     ]);
     for port in &program.ports {
-        own.insert(port.clone(), free_port()?.to_string());
+        let (number, listener) = free_port()?;
+        own.insert(port.clone(), number.to_string());
+        held.borrow_mut().push(listener);
     }
     Ok(own)
 }
@@ -350,4 +361,22 @@ pub(crate) fn rendered(
         texts.push(context.fill(url)?);
     }
     Ok(texts)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn no_two_ports_of_a_target_are_the_same() -> Result<(), Box<dyn std::error::Error>> {
+        let ports: Vec<String> = (0..800).map(|port| format!("port-{port}")).collect();
+        let program: Program =
+            toml::from_str(&format!("name = \"gateway\"\ncommand = []\nports = {ports:?}"))?;
+        let own = own_values(Path::new("run"), &program, 1, &RefCell::new(Vec::new()))?;
+        let numbers: BTreeSet<&String> = ports.iter().filter_map(|port| own.get(port)).collect();
+        assert_eq!(numbers.len(), ports.len());
+        Ok(())
+    }
 }
