@@ -33,6 +33,7 @@ mod mediators;
 mod memory;
 mod message;
 pub mod outline;
+mod pass_through;
 mod policies;
 mod program;
 #[cfg(any(test, feature = "fuzzing"))]
@@ -54,6 +55,7 @@ pub use message::{
     Body, Direction, Environment, Format, Head, LogLevel, Message, PlainHead, Properties,
     PropertyScope, PropertyValue, View,
 };
+pub use pass_through::Routing;
 pub use policies::{
     ApiPolicies, CLAIMS, CONTRACT, INVOCATION, Members, OperationFlow, POLICIES, PolicyParameter,
     PolicyProblem, PolicyReading, PolicyRow, RESPONSE_CACHE, SCHEMA_VALIDATION,

@@ -4,6 +4,7 @@ use std::fmt;
 
 use expression::BodyUse;
 
+use crate::pass_through::Routing;
 use crate::program::{EndpointId, SequenceId};
 use crate::run::Scene;
 use crate::{Failure, Message, PropertyValue, limits};
@@ -43,6 +44,13 @@ pub trait Mediator: fmt::Debug + Send + Sync {
     /// worker than was estimated is ended there, and repeated as a heavy one.
     fn can_repeat(&self) -> bool {
         false
+    }
+
+    /// Set if it acts on nothing but the way of the message. See [`Program::passes_through`].
+    ///
+    /// [`Program::passes_through`]: crate::Program::passes_through
+    fn routing(&self) -> Option<Routing> {
+        None
     }
 
     /// Acts on the message.

@@ -6,13 +6,13 @@ use base::Method;
 use bytes::Bytes;
 use expression::Budget;
 use mediation::{
-    Body, Code, Direction, EndpointKind, Exchange, Failure, Format, Message, PlainHead, Properties,
+    Body, Code, Direction, EndpointKind, Failure, Format, Message, PlainHead, Properties,
     PropertyScope, Retry, Target,
 };
 use model::{Blame, Fault};
 use wire::http1::{BodyFraming, Field};
 
-use super::RunEnvironment;
+use super::environment::RunEnvironment;
 use crate::artefacts::origins::{Address, Configured};
 use crate::backend_auth;
 use crate::compiled::Compiled;
@@ -126,18 +126,17 @@ impl Sender {
     /// `properties`: the message's; `framing`: of the body that is sent; `upstream`: endpoints that it may go to.
     pub(super) fn new(
         environment: RunEnvironment,
-        exchange: Box<Exchange>,
+        (target, message): (Target, Message),
         properties: Option<&Properties>,
         peer: &Rc<Peer>,
         framing: BodyFraming,
         upstream: Option<ApiUpstream>,
     ) -> Self {
-        let method = exchange.named_method(properties);
+        let method = target.named_method(properties);
         let says = |name| {
             let set = properties.and_then(|all| all.get(PropertyScope::Axis2, name));
             set.is_some_and(|value| value.value().truth())
         };
-        let Exchange { target, message, .. } = *exchange;
         Self {
             direction: message.direction,
             format: message.body.format(),
@@ -288,9 +287,8 @@ impl Sender {
         }
     }
 
-    /// The limit of one body, decoded or not.
-    pub(super) fn body_bytes_max(&self) -> usize {
-        self.environment.body_bytes_max
+    pub(super) fn environment(&self) -> &RunEnvironment {
+        &self.environment
     }
 
     /// Releases what was lent.

@@ -14,9 +14,11 @@ use mediation::{
 use model::{Api, Fault, KeyType};
 use stages::authenticate;
 
+use super::environment::RunEnvironment;
 use super::exchange::ApiUpstream;
+use super::response::deliverable;
 use super::session::{Outcome, Session, Waiting};
-use super::{RunEnvironment, ask_for_whole_body, budget, conclude, deliverable, message};
+use super::{ask_for_whole_body, budget, conclude, message};
 use crate::account::Record;
 use crate::admission::Admitted;
 use crate::artefacts::{fault_of, policies::Served};

@@ -13,14 +13,15 @@ use mediation::{
 use model::{Blame, Denial, Fault};
 use wire::http1::BodyFraming;
 
-use super::RunEnvironment;
 use super::bodies::{Streams, exhausted, hold_answer, hold_response, skip_rest};
+use super::environment::RunEnvironment;
 use super::exchange::{self, ApiUpstream, Sender};
+use super::response::Returned;
 use crate::account::bump;
 use crate::compiled::Compiled;
 use crate::deliver::Stall;
 use crate::flow::Held;
-use crate::forward::{OwnBody, Upload, UpstreamBody, UpstreamResponse};
+use crate::forward::{OwnBody, UpstreamBody, UpstreamResponse};
 use crate::gate::Pass;
 use crate::held::{Charge, Holding};
 use crate::held_request::hold_request;
@@ -86,6 +87,8 @@ pub(super) struct Session {
     run: Option<Charged>,
     pending: Vec<Pending>,
     streams: Streams,
+    /// Of the first exchange, which was tried without a run.
+    pub(super) failed: Option<Failure>,
     /// When the last response came.
     pub(super) responded_us: Option<u64>,
 }
@@ -122,6 +125,7 @@ impl Session {
             places: Places::default(),
             pending: Vec::new(),
             streams: Streams::default(),
+            failed: None,
             responded_us: None,
         }
     }
@@ -238,6 +242,11 @@ impl Session {
         exchange: Box<Exchange>,
         client: &mut Option<Waiting<'_, B>>,
     ) -> Result<(), Box<Fault>> {
+        if let Some(failure) = self.failed.take() {
+            let answer = Answer::Failed(failure, Some(Box::new(exchange.message)));
+            self.answer(Answered { ask, answer, stream: None });
+            return Ok(());
+        }
         let is_streaming = exchange.message.body.state() == BodyUse::Untouched;
         let (worker, revision) = (Rc::clone(&self.worker), Rc::clone(&self.revision));
         if is_streaming
@@ -314,7 +323,8 @@ impl Session {
         let properties = self.run.as_ref().and_then(|of| of.run.properties(ask));
         let environment = self.environment.clone();
         let upstream = self.upstream.clone();
-        Sender::new(environment, exchange, properties, &self.peer, framing, upstream)
+        let Exchange { target, message, .. } = *exchange;
+        Sender::new(environment, (target, message), properties, &self.peer, framing, upstream)
     }
 
     fn answer(&mut self, answered: Answered) {
@@ -446,21 +456,11 @@ fn answered(
     bytes: Option<Bytes>,
 ) -> Answered {
     match sent {
-        Ok(UpstreamResponse { head, mut body }) => {
-            let is_empty = body.is_done() && body.connection.upload == Upload::Done;
-            let body_bytes_max = sender.body_bytes_max();
+        Ok(response) => {
+            let body_bytes_max = sender.environment().body_bytes_max;
             sender.release(resources);
-            if head.status() >= 400 {
-                // As for any response: the rest of the request is of no use any more.
-                body.stop_upload(resources);
-            }
-            let message = exchange::response(head, is_empty, body_bytes_max);
-            let stream = if is_empty {
-                body.release(resources, true);
-                None
-            } else {
-                Some(body)
-            };
+            let Returned { head, stream } = Returned::of(response, resources);
+            let message = exchange::response(head, stream.is_none(), body_bytes_max);
             Answered { ask, answer: Answer::Response(Box::new(message)), stream }
         }
         Err(fault) => {

@@ -2,6 +2,7 @@
 
 use crate::compile::{Compiler, Element};
 use crate::message::Direction;
+use crate::pass_through::Routing;
 use crate::program::SequenceId;
 use crate::run::Scene;
 use crate::{Failure, Mediator, Message, Next};
@@ -20,6 +21,13 @@ impl Mediator for Turn {
             Self::Loopback => Next::Loopback,
             Self::Drop => Next::Drop,
         })
+    }
+
+    fn routing(&self) -> Option<Routing> {
+        match self {
+            Self::Respond => Some(Routing::Returns),
+            Self::Loopback | Self::Drop => None,
+        }
     }
 }
 

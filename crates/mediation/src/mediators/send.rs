@@ -9,6 +9,7 @@ use super::sequence::Sequence;
 use crate::compile::{Compiler, Element, serialise};
 use crate::mediator::To;
 use crate::message::{Direction, Format};
+use crate::pass_through::Routing;
 use crate::program::SequenceId;
 use crate::run::Scene;
 use crate::{Body, Code, Failure, Mediator, Message, Next, PropertyScope, PropertyValue};
@@ -33,6 +34,10 @@ impl Mediator for Send {
 
     fn ns_per_byte(&self) -> u64 {
         0
+    }
+
+    fn routing(&self) -> Option<Routing> {
+        (self.receive.is_none() && !self.builds).then_some(Routing::Sends(self.to))
     }
 
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
@@ -91,6 +96,10 @@ impl Mediator for Call {
             (Some(_), None) => BodyUse::Rewritten,
             (_, Some(_)) => BodyUse::Read,
         }
+    }
+
+    fn routing(&self) -> Option<Routing> {
+        (self.source.is_none() && self.target.is_none()).then_some(Routing::Calls(self.to))
     }
 
     /// Source: Synapse's `CallMediator.handleFault`.

@@ -3,6 +3,7 @@
 use expression::{BodyUse, Expression};
 
 use crate::compile::{Compiler, Element};
+use crate::pass_through::Routing;
 use crate::program::SequenceId;
 use crate::run::Scene;
 use crate::{Code, Failure, Mediator, Message, Next};
@@ -69,6 +70,10 @@ impl Mediator for Sequence {
 
     fn enters(&self) -> Vec<SequenceId> {
         self.named().into_iter().collect()
+    }
+
+    fn routing(&self) -> Option<Routing> {
+        Some(Routing::Chooses)
     }
 
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {

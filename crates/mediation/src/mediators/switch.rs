@@ -4,6 +4,7 @@ use expression::{BodyUse, Expression};
 
 use super::pattern::{Pattern, subject};
 use crate::compile::{Compiler, Element};
+use crate::pass_through::Routing;
 use crate::program::SequenceId;
 use crate::run::Scene;
 use crate::{Failure, Mediator, Message, Next};
@@ -26,6 +27,10 @@ impl Mediator for Switch {
 
     fn can_repeat(&self) -> bool {
         true
+    }
+
+    fn routing(&self) -> Option<Routing> {
+        Some(Routing::Chooses)
     }
 
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {

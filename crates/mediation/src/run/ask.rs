@@ -31,20 +31,21 @@ pub struct Exchange {
     pub one_way: bool,
 }
 
-impl Exchange {
+impl Target {
     /// The method that the endpoint or a property of the branch names. Without one, the message keeps its own.
     #[must_use]
     pub fn named_method(&self, properties: Option<&Properties>) -> Option<String> {
         let set = properties.and_then(|all| all.get(PropertyScope::Axis2, "HTTP_METHOD"));
-        let named = self.target.method.clone();
-        let named = named.or_else(|| Some(set?.text().into_owned()));
+        let named = self.method.clone().or_else(|| Some(set?.text().into_owned()));
         named.filter(|name| is_token(name))
     }
+}
 
+impl Exchange {
     /// The method that it is sent with.
     pub(crate) fn method(&self, properties: Option<&Properties>) -> String {
         let own = || self.message.head.property(PropertyScope::Axis2, "HTTP_METHOD");
-        let named = self.named_method(properties).or_else(|| Some(own()?.into_owned()));
+        let named = self.target.named_method(properties).or_else(|| Some(own()?.into_owned()));
         let default = if self.message.body.is_empty() { "GET" } else { "POST" };
         named.unwrap_or_else(|| default.to_owned())
     }

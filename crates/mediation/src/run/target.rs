@@ -54,9 +54,14 @@ pub(super) fn set_properties(
 }
 
 impl Target {
+    /// Whether the endpoint takes every body as it is.
+    pub(crate) fn takes_any_body(&self) -> bool {
+        self.content_type.is_none()
+    }
+
     /// # Errors
     /// There is no address, or no such endpoint.
-    pub(super) fn resolve(scene: &Scene<'_>, message: &Message, to: To) -> Result<Self, Failure> {
+    pub(crate) fn resolve(scene: &Scene<'_>, message: &Message, to: To) -> Result<Self, Failure> {
         match to {
             To::Implied => {
                 Ok(Self { url: own_address(message)?, host: host(message)?, ..Self::default() })

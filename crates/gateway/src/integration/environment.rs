@@ -1,0 +1,115 @@
+//! What expressions read besides the message.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
+
+use mediation::{Environment, LogLevel, Memory, Program, PropertyScope};
+
+use crate::artefacts::{Integration, LOG};
+use crate::compiled::Live;
+use crate::worker::Worker;
+
+/// What expressions read besides the message, and the mediators' log.
+#[derive(Clone)]
+pub(crate) struct RunEnvironment {
+    program: Arc<Program>,
+    /// With registry and memory. Policies of APIs have neither.
+    pub(super) integration: Option<Arc<Integration>>,
+    unix_ms: i64,
+    /// Of the run.
+    id: u128,
+    /// The limit of one body, decoded or not.
+    pub(super) body_bytes_max: usize,
+}
+
+impl RunEnvironment {
+    pub(super) fn new(
+        worker: &Worker,
+        live: &Live,
+        program: &Arc<Program>,
+        of: Option<&Arc<Integration>>,
+    ) -> Self {
+        let now_us = worker.resources.unix_us(worker.resources.coarse_us());
+        let unix_ms = i64::try_from(now_us / 1_000).unwrap_or(i64::MAX);
+        let id = worker.next_run_id();
+        let body_bytes_max = live.held_body_bytes_max;
+        let program = Arc::clone(program);
+        Self { program, integration: of.cloned(), unix_ms, id, body_bytes_max }
+    }
+
+    pub(super) fn program(&self) -> &Program {
+        &self.program
+    }
+
+    pub(super) fn shared_program(&self) -> &Arc<Program> {
+        &self.program
+    }
+}
+
+impl Environment for RunEnvironment {
+    fn memory(&self) -> Option<&Memory> {
+        self.integration.as_ref().map(|integration| &integration.memory)
+    }
+
+    fn unix_ms(&self) -> i64 {
+        self.unix_ms
+    }
+
+    /// A UUID of version 8, whose bits are ours. Source: RFC 9562 section 5.8.
+    fn message_id(&self) -> Option<Cow<'_, str>> {
+        const VERSION: u128 = 0x8 << 76;
+        const VARIANT: u128 = 0b10 << 62;
+        let bits = self.id & !(0xf << 76) & !(0b11 << 62) | VERSION | VARIANT;
+        let hex = format!("{bits:032x}");
+        let (a, rest) = hex.split_at_checked(8)?;
+        let (b, rest) = rest.split_at_checked(4)?;
+        let (c, rest) = rest.split_at_checked(4)?;
+        let (d, e) = rest.split_at_checked(4)?;
+        Some(Cow::Owned(format!("urn:uuid:{a}-{b}-{c}-{d}-{e}")))
+    }
+
+    fn config(&self, name: &str) -> Option<Cow<'_, str>> {
+        self.program.config(name).map(Cow::Borrowed)
+    }
+
+    fn registry(&self, path: &str, property: Option<&str>) -> Option<Cow<'_, str>> {
+        let resource = self.integration.as_ref()?.artefacts.resources.get(path)?;
+        match property {
+            None => Some(String::from_utf8_lossy(&resource.bytes)),
+            Some("mediaType") => Some(Cow::Borrowed(&resource.media_type)),
+            Some(_) => None,
+        }
+    }
+
+    /// Policies of APIs have none: whoever writes an API need not know the gateway's environment.
+    fn variable(&self, scope: PropertyScope, name: &str) -> Option<Cow<'_, str>> {
+        self.integration.as_ref()?;
+        variable(scope, name)
+    }
+
+    fn log(&self, level: LogLevel, line: &str) {
+        match level {
+            LogLevel::Trace => tracing::trace!(target: LOG, "{line}"),
+            LogLevel::Debug => tracing::debug!(target: LOG, "{line}"),
+            LogLevel::Info => tracing::info!(target: LOG, "{line}"),
+            LogLevel::Warn => tracing::warn!(target: LOG, "{line}"),
+            LogLevel::Error => tracing::error!(target: LOG, "{line}"),
+        }
+    }
+}
+
+/// As they were when the first one was read: no later request waits for the lock of the environment.
+static VARIABLES: LazyLock<HashMap<String, String>> = LazyLock::new(|| {
+    let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
+        Some((name.into_string().ok()?, value.into_string().ok()?))
+    };
+    std::env::vars_os().filter_map(text).collect()
+});
+
+/// What `$env:NAME` and `$sys:NAME` are in artefacts: an environment variable, since there are no other properties of a
+/// system here.
+#[must_use]
+pub fn variable(_: PropertyScope, name: &str) -> Option<Cow<'static, str>> {
+    VARIABLES.get(name).map(|value| Cow::Borrowed(&**value))
+}
