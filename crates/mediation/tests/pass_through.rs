@@ -55,12 +55,8 @@ fn by_run(program: &Arc<Program>) -> (Target, bool) {
     let response = Message::new(Direction::Response, head, body);
     assert!(matches!(run.next(&world), Event::Waiting));
     run.answer(ask, Answer::Response(Box::new(response)));
-    let returns = match run.next(&world) {
-        Event::Respond(message, source) => {
-            source == Source::Response(ask) && message.head.field("Content-Type").is_none()
-        }
-        _ => false,
-    };
+    let Event::Respond(message, source) = run.next(&world) else { return (sent.target, false) };
+    let returns = source == Source::Response(ask) && message.head.field("Content-Type").is_none();
     (sent.target, returns)
 }
 

@@ -23,7 +23,7 @@ use mediation::{
     Asked, Body, BodyUse, Direction, Failure, Flow, Format, Found, Matched, Message, Program, Run,
     SequenceId,
 };
-use model::{Denial, Fault};
+use model::{Blame, Denial, Fault};
 use wire::http1::BodyFraming;
 
 use crate::account::Record;
@@ -40,11 +40,12 @@ use crate::gate::Pass;
 use crate::message::{Request, RequestCopy};
 use crate::request_body::RequestBody;
 use crate::response::{Body as ResponseBody, Response};
+use crate::share::Places;
 use crate::tasks;
 
 use environment::RunEnvironment;
 use own::{allowed, description, methods};
-use pass_through::pass_through;
+use pass_through::Passing;
 use response::deliverable;
 use session::{Outcome, Session, Waiting};
 
@@ -111,12 +112,12 @@ pub(crate) async fn respond<C: Client>(
         // It says nothing of callers here, and no client may.
         signer.write(None, &mut head.edits);
     }
-    let framing = request.head.framing();
-    let budget = budget(&revision.live);
     let program = &integration.program;
-    let mut message = message(head, framing, revision.live.held_body_bytes_max);
     let (flow, resource) =
-        flow(program, service_at, (request, &message), remainder, &mut exchange.record)?;
+        flow(program, service_at, (request, &head), remainder, &mut exchange.record)?;
+    let Admitted { early_upload, turn } = admit(exchange, &revision.live, &service, client).await?;
+    let (framing, budget) = (request.head.framing(), budget(&revision.live));
+    let mut message = message(head, framing, revision.live.held_body_bytes_max);
     if let Some(resource) = resource {
         resource.describe(&mut message, &budget).map_err(fault_of)?;
     }
@@ -124,17 +125,26 @@ pub(crate) async fn respond<C: Client>(
     if sequences.into_iter().flatten().any(|of| program.body_use(of) != BodyUse::Untouched) {
         ask_for_whole_body(&mut message);
     }
-    let Admitted { early_upload, turn } = admit(exchange, &revision.live, &service, client).await?;
     let environment = RunEnvironment::new(worker, &revision.live, program, Some(integration));
-    let waiting = Waiting { client, framing, early_upload, turn };
+    let mut waiting = Waiting { client, framing, early_upload, turn };
     let target = program.passes_through(&flow, &mut message, &environment);
     let start = Start { flow, message, budget };
-    let mut response = match target {
-        Some(target) => {
-            pass_through(exchange, revision, start, (environment, target), waiting).await?
+    // Runs are boxed, so that they do not enlarge what passes through.
+    let mut response = if let Some(target) = target {
+        let passing = Passing::new(start, environment, target, request);
+        match passing.sender.run(worker, revision, &mut *waiting.client).await {
+            Ok(response) => passing.returned(exchange, response),
+            Err(fault) if fault.blame() == Blame::Client => return Err(fault),
+            Err(fault) => {
+                waiting.early_upload = Places::default();
+                let (start, environment, failure) = passing.failed(&fault);
+                let failure = Some(failure);
+                let run = mediate(exchange, revision, start, environment, waiting, failure);
+                Box::pin(run).await?
+            }
         }
-        // Boxed, so that it does not enlarge what passes through.
-        None => Box::pin(mediate(exchange, revision, start, environment, waiting, None)).await?,
+    } else {
+        Box::pin(mediate(exchange, revision, start, environment, waiting, None)).await?
     };
     cross_origin::mediate(request, routes, &mut response.head.edits);
     Ok(response)
@@ -212,7 +222,7 @@ fn budget(live: &Live) -> Budget {
 fn flow<'p>(
     program: &'p Program,
     service: Service,
-    (request, message): (&Request, &Message),
+    (request, head): (&Request, &RequestCopy),
     remainder: &[u8],
     record: &mut Record,
 ) -> Result<(Flow, Option<Found<'p>>), Box<Fault>> {
@@ -240,8 +250,9 @@ fn flow<'p>(
     let method = String::from_utf8_lossy(request.head.method_bytes(&request.bytes));
     let rest = String::from_utf8_lossy(remainder);
     let query = request.head.query(&request.bytes).unwrap_or_default();
-    let (secure, has_body) = (request.secure, !message.body.is_empty());
-    let asked = Asked { method: &method, secure, head: &*message.head, has_body };
+    let framing = request.head.framing();
+    let has_body = !matches!(framing, BodyFraming::None | BodyFraming::Length(0));
+    let asked = Asked { method: &method, secure: request.secure, head, has_body };
     match program.resource_of(api, &asked, &rest, &String::from_utf8_lossy(query)) {
         Matched::Resource(found) => Ok((found.resource.flow, Some(found))),
         Matched::MethodNotAllowed { handler, allowed, .. } => {

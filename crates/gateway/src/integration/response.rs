@@ -2,6 +2,7 @@
 
 use mediation::{BodyUse, Message, PlainHead, PropertyScope, Source};
 use model::Fault;
+use wire::http1::Known;
 
 use super::session::{Session, Waiting};
 use crate::artefacts::fault_of;
@@ -50,19 +51,15 @@ pub(super) fn returned(
         Some(stream) => ResponseBody::Streaming(stream),
         None => ResponseBody::Empty,
     };
-    date(worker, &mut head);
+    if head.parsed.find(Known::Date).is_none() {
+        worker.resources.append_date(&mut head.edits);
+    }
     Response { head, body, tap: None }
 }
 
 /// The body of a message that got one of these statuses, or that had it from its upstream, is not sent.
 fn is_bodiless(status: u16) -> bool {
     matches!(status, 204 | 304)
-}
-
-fn date(worker: &Worker, head: &mut Head) {
-    if mediation::Head::field(head, "Date").is_none() {
-        worker.resources.append_date(&mut head.edits);
-    }
 }
 
 /// The response that a run gives to its client.
@@ -109,7 +106,9 @@ pub(super) async fn deliverable<B: RequestBody>(
     } else if head.status() == 0 {
         head.edits.set_status(200);
     }
-    date(worker, &mut head);
+    if mediation::Head::field(&*head, "Date").is_none() {
+        worker.resources.append_date(&mut head.edits);
+    }
     Ok(Response { head, body, tap: None })
 }
 
