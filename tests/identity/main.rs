@@ -9,6 +9,7 @@ mod codes;
 mod databases;
 mod directory;
 mod dpop;
+mod federation;
 mod grants;
 mod key_manager;
 mod ldap;

@@ -196,6 +196,10 @@ async fn refresh(manager: &Manager, client: &Requester, form: &Form) -> Result<V
     grant.with_refresh = true;
     let mut issued = issue(manager, &grant)?;
     for row in issued.rows.iter_mut().filter(|row| row.kind == TokenKind::Refresh) {
+        if manager.provider(&user.source).is_some() {
+            // A provider is not asked again: its user has to sign in there after a while.
+            row.expires_s = row.expires_s.min(old.expires_s);
+        }
         // A narrower access token does not narrow the grant. Source: RFC 6749 section 6.
         row.scope.clone_from(&old.scope);
     }

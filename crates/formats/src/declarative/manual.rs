@@ -90,6 +90,19 @@ pub const MANUAL: &[(&str, &str, &str)] = &[
     ("control.ldap.claim.from", "attribute; required in this section", "The attribute with its value, such as `mail`. If it has several, the claim is the first."),
     ("control.ldap.role.name", "string; required in this section", "A role, which is in the claim `roles` of ID tokens and access tokens. `admin` is that of users who may register clients, and read and write all applications."),
     ("control.ldap.role.groups", "list of strings; required in this section", "The groups whose members have the role, as `groups` names them."),
+    ("control.provider.name", "string; required in this section", "Name of an OpenID Connect provider at which users of the key manager can sign in (docs/credentials.md); there can be several. Its user `ann` is `NAME/ann` in tokens. Lower-case letters, digits and hyphens. Changes of this section need a restart."),
+    ("control.provider.title", "string; default: `name`", "Its name on the sign-in page: `Continue with TITLE`."),
+    ("control.provider.issuer", "https URL; required in this section", "The `iss` of its ID tokens; its discovery document is below this URL, at `/.well-known/openid-configuration`. Its certificate is verified with the CAs of `[upstream_tls]`. http is allowed only for 127.0.0.1, ::1 and localhost."),
+    ("control.provider.client_id", "string; required in this section", "The client at the provider that stands for the key manager. Its redirect URI is `https://HOST:9443/oauth2/callback/NAME`, with scheme, host and port of `control.issuer`."),
+    ("control.provider.client_secret.env", "name of an environment variable", "Its secret, for HTTP Basic, written as `client_secret = { env = \"NAME\" }`."),
+    ("control.provider.client_secret.file", "path", "The same from a file, written as `client_secret = { file = \"path\" }`. A trailing newline is not part of the secret."),
+    ("control.provider.scopes", "list of strings; default: []", "Requested scopes besides `openid`, such as `profile` and `email`."),
+    ("control.provider.user", "claim; default: \"preferred_username\"", "The claim with the name of a user, in the ID token or at the userinfo endpoint. A name belongs to the first user (`sub`) who signs in with it."),
+    ("control.provider.groups", "claim; default: \"groups\"", "The claim with the groups of a user: a list of strings, or a string. `realm_access.roles` is the member `roles` of the claim `realm_access`."),
+    ("control.provider.claim.name", "string; required in this section", "A claim of ID tokens of the key manager and of `/oauth2/userinfo`, such as `email`."),
+    ("control.provider.claim.from", "claim; required in this section", "The claim of the provider with its value, a string."),
+    ("control.provider.role.name", "string; required in this section", "A role, as in `[[control.ldap.role]]`."),
+    ("control.provider.role.groups", "list of strings; required in this section", "The groups whose members have the role."),
     ("store.url", "URL; default: \"sqlite:penstock.db\"", "Database of the control plane: `sqlite:FILE`, or a PostgreSQL, MySQL or MariaDB server, which several instances can share: `postgres://USER:PASSWORD@HOST/DATABASE` or `mysql://USER:PASSWORD@HOST/DATABASE` ([TLS and versions](credentials.md#use-a-database-server)). Its tables are created and updated at every start. Needs a restart."),
     ("quotas.redis", "URL; required in this section", "Redis or Valkey, by which gateways share the counts of their limits: `redis://HOST:6379`, or `rediss://HOST:6379` for TLS; a user (`redis://USER@HOST`) and the number of a database (`/1`) may be named. No request waits for it: docs/quotas.md says by how much limits may be exceeded. Absent section: each gateway counts alone. The keys of this section need a restart."),
     ("quotas.password.env", "name of an environment variable", "Its password, written as `password = { env = \"NAME\" }`."),
@@ -299,9 +312,12 @@ fn tables(manual: &'static [Row], out: &mut String) {
 }
 
 /// Tables of which there can be several.
-const REPEATED: [&str; 10] = [
+const REPEATED: [&str; 13] = [
     "control.ldap.claim",
     "control.ldap.role",
+    "control.provider.claim",
+    "control.provider.role",
+    "control.provider",
     "control.trusted_issuer",
     "credential",
     "deny",

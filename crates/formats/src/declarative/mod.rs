@@ -14,6 +14,7 @@ mod ldap;
 mod logins;
 mod manual;
 mod plans;
+mod providers;
 mod quotas;
 mod render;
 mod secret;

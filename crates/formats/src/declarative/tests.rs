@@ -13,6 +13,7 @@ mod credentials;
 mod issuers;
 mod ldap;
 mod manual;
+mod providers;
 
 const SECRET: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
@@ -112,6 +113,21 @@ from = "mail"
 [[control.ldap.role]]
 name = "admin"
 groups = ["operators", "staff"]
+[[control.provider]]
+name = "corp"
+title = "Corporate account"
+issuer = "https://id.example/realms/staff"
+client_id = "penstock"
+client_secret = { env = "SHARED" }
+scopes = ["profile", "email"]
+user = "email"
+groups = "realm_access.roles"
+[[control.provider.claim]]
+name = "email"
+from = "email"
+[[control.provider.role]]
+name = "reader"
+groups = ["/staff"]
 [store]
 url = "postgres://penstock@db.example/penstock"
 [quotas]
@@ -268,6 +284,13 @@ fn every_key_reaches_the_settings() {
     let groups = vec!["operators".to_owned(), "staff".to_owned()];
     assert_eq!(ldap.mapping.roles, [("admin".to_owned(), groups)]);
     assert_eq!(ldap.mapping.claims, [("email".to_owned(), "mail".to_owned())]);
+    let providers = settings.control.as_ref().map(|control| control.providers.as_slice());
+    let Some([provider]) = providers else { panic!("{providers:?}") };
+    assert_eq!([&*provider.name, &provider.title], ["corp", "Corporate account"]);
+    assert_eq!([&*provider.client_id, &provider.client_secret], ["penstock", SECRET]);
+    assert_eq!(provider.scopes, ["openid", "profile", "email"]);
+    assert_eq!([&*provider.user, &provider.groups], ["email", "realm_access.roles"]);
+    assert_eq!(provider.mapping.roles, [("reader".to_owned(), vec!["/staff".to_owned()])]);
     let login = settings.logins.first().expect("there is one");
     assert_eq!((login.name.as_str(), login.client_id.as_str()), ("staff", "gateway"));
     assert_eq!((login.scopes.join(" ").as_str(), login.session_s), ("openid orders", 60));
