@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 mod administrator;
+mod api_keys;
 mod applications;
 mod attacks;
 mod certificates;

@@ -16,6 +16,9 @@ pub(crate) fn sealing(pems: &[Vec<u8>]) -> Result<SealingKeys, String> {
     SealingKeys::new(lines.join("\n").as_bytes()).map_err(|error| error.to_string())
 }
 
+/// The `typ` of API keys. Source: API Microgateway.
+pub(crate) const API_KEY: &str = "JWT";
+
 /// Never empty. The first key signs; all are published and verify.
 pub(crate) struct Keys {
     signing: SigningKey,
@@ -61,7 +64,7 @@ impl Keys {
         self.signing.algorithm()
     }
 
-    /// Signs claims as a token of type `typ`: [`ACCESS_TOKEN`] or [`ID_TOKEN`].
+    /// Signs claims as a token of type `typ`: [`ACCESS_TOKEN`], [`ID_TOKEN`] or [`API_KEY`].
     pub(crate) fn sign(&self, typ: &str, claims: &serde_json::Value) -> Option<String> {
         let header = Header {
             alg: self.signing.algorithm(),

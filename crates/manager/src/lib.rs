@@ -9,6 +9,7 @@
 //! Architecture invariant: no SQL (that is `store`'s), no file, and no dependency on the data plane. Secrets and
 //! opaque tokens are kept only as hashes, and neither they nor passwords are logged.
 
+mod api_keys;
 mod applications;
 mod assertion;
 mod attempts;
@@ -60,6 +61,7 @@ use crate::ldap::Directory;
 use crate::manager::Manager;
 use crate::provider::Provider;
 
+pub use api_keys::ApiKeyOptions;
 pub use bearer::TrustedIssuer;
 pub use directory::DirectoryOptions;
 pub use outside::Mapping;
@@ -81,6 +83,8 @@ pub struct Options {
     /// Users besides those in the database.
     pub directory: Option<DirectoryOptions>,
     pub providers: Vec<ProviderOptions>,
+    /// `None`: there are no API keys.
+    pub api_keys: Option<ApiKeyOptions>,
     /// The CAs of clients that authenticate by certificates, in PEM. `None`: no client does.
     pub client_ca: Option<Vec<Vec<u8>>>,
     /// The password of [`ADMIN`] if the start creates that user; `None`: one is generated.
@@ -216,7 +220,7 @@ impl Started {
         let tls = wire::tls::server_config_for(certificates, false, clients.as_ref());
         let mut manager = Manager::new(store, (keys, sealing), issuer, options.trusted);
         (manager.accepts_certificates, manager.authorities) = (clients.is_some(), authorities);
-        manager.directory = directory;
+        (manager.directory, manager.api_keys) = (directory, options.api_keys);
         manager.providers = options.providers.into_iter().map(Provider::new).collect();
         let manager = Arc::new(manager);
         Ok(Self { runtime, address, generated, manager, listener, tls })

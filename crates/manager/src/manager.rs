@@ -13,6 +13,7 @@ use store::{Client, Store, User};
 use tokio::sync::watch;
 use wire::tls::ClientAuth;
 
+use crate::api_keys::ApiKeyOptions;
 use crate::attempts::{Attempts, Who, network};
 use crate::bearer::{Trusted, TrustedIssuer};
 use crate::form::{Form, decoded};
@@ -51,6 +52,7 @@ pub(crate) struct Manager {
     pub(crate) authorities: Option<ClientAuth>,
     pub(crate) directory: Option<Directory>,
     pub(crate) providers: Vec<Provider>,
+    pub(crate) api_keys: Option<ApiKeyOptions>,
     pub(crate) clock: SystemClock,
     passwords: Passwords,
     pub(crate) attempts: Attempts,
@@ -79,6 +81,7 @@ impl Manager {
             authorities: None,
             directory: None,
             providers: Vec::new(),
+            api_keys: None,
             clock: SystemClock::new(),
             passwords: Passwords::new(),
             attempts: Attempts::new(),
@@ -240,7 +243,7 @@ impl Manager {
     }
 
     /// The user who sends the request, by HTTP Basic. Source: RFC 7617.
-    async fn user(&self, head: &HeaderMap, peer: &Peer) -> Result<User, Refusal> {
+    pub(crate) async fn user(&self, head: &HeaderMap, peer: &Peer) -> Result<User, Refusal> {
         let (name, password) = basic(head)?.ok_or(Refusal::InvalidUser)?;
         self.signed_in(&name, &password, peer).await?.ok_or(Refusal::InvalidUser)
     }

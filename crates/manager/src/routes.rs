@@ -11,8 +11,8 @@ use crate::manager::Manager;
 use crate::peer::Peer;
 use crate::reply::{Refusal, Reply};
 use crate::{
-    applications, authorize, device, federation, inspect, limits, metadata, oidc, register,
-    revocations, token,
+    api_keys, applications, authorize, device, federation, inspect, limits, metadata, oidc,
+    register, revocations, token,
 };
 
 const APPLICATIONS: &str = "/api/penstock/applications";
@@ -67,6 +67,12 @@ pub(crate) async fn answer(
         "/oauth2/device" => {
             get(&parts.method)?;
             device::ask(manager, &query(&parts.uri)?, None, peer).await
+        }
+        "/oauth2/apikey" => {
+            if parts.method != Method::POST {
+                get(&parts.method)?;
+            }
+            api_keys::issue(manager, head, &read(body).await?, peer).await
         }
         "/oauth2/introspect" => {
             post(&parts.method)?;

@@ -300,6 +300,8 @@ pub struct ControlSettings {
     pub ldap: Option<LdapSettings>,
     /// `[[control.provider]]`
     pub providers: Vec<UserProvider>,
+    /// `[control.api_keys]`
+    pub api_keys: Option<ApiKeySettings>,
     /// `[store]`
     pub store: StoreSettings,
 }
@@ -377,6 +379,15 @@ impl std::fmt::Debug for UserProvider {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("UserProvider").field("name", &self.name).finish_non_exhaustive()
     }
+}
+
+/// API keys that the key manager issues.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiKeySettings {
+    /// `validity_s`: their longest lifetime, in seconds.
+    pub validity_s: u64,
+    /// `api`: names and versions, which may be `*`. Empty: all APIs.
+    pub apis: Vec<(String, String)>,
 }
 
 /// What of the users of a directory or provider becomes claims and roles.

@@ -11,12 +11,12 @@ use gateway::{Bounds, Content};
 use jose::SigningKey;
 use manager::limits::{PROVIDER_BYTES_MAX, PROVIDER_MS_MAX};
 use manager::{
-    ADMIN, AskProvider, Control, Database, DirectoryOptions, Mapping, Options, ProviderOptions,
-    ProviderRequest, TrustedIssuer, UserChange,
+    ADMIN, ApiKeyOptions, AskProvider, Control, Database, DirectoryOptions, Mapping, Options,
+    ProviderOptions, ProviderRequest, TrustedIssuer, UserChange,
 };
 use model::{
-    ControlSettings, KeySource, LdapSettings, Settings, StoreSettings, UpstreamTls, UserMapping,
-    UserProvider,
+    ApiKeySettings, ControlSettings, KeySource, LdapSettings, Settings, StoreSettings, UpstreamTls,
+    UserMapping, UserProvider,
 };
 use wire::tls::ServerCertificates;
 
@@ -218,6 +218,7 @@ fn start(
         keys,
         trusted: trusted(settings, all),
         providers: providers(&settings.providers, &all.upstream_tls),
+        api_keys: settings.api_keys.clone().map(api_keys),
         directory: settings
             .ldap
             .as_ref()
@@ -282,6 +283,10 @@ fn directory(ldap: &LdapSettings, trust: &UpstreamTls) -> Result<DirectoryOption
         group_search,
         mapping: mapping(own),
     })
+}
+
+fn api_keys(ApiKeySettings { validity_s, apis }: ApiKeySettings) -> ApiKeyOptions {
+    ApiKeyOptions { validity_s, apis }
 }
 
 /// Providers of users, whose servers are verified with the same trust store.

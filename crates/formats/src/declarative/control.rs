@@ -4,7 +4,7 @@ use base::limits;
 use model::{ControlSettings, StoreSettings, TrustedIssuer};
 
 use super::table::Table;
-use super::{Outside, issuers, ldap, providers, secret, sections};
+use super::{Outside, api_keys, issuers, ldap, providers, secret, sections};
 use crate::report::{Report, shorten};
 
 /// The name of the database file without `[store]`.
@@ -50,6 +50,7 @@ pub(super) fn read(
         providers: providers::read(control, &trusted_issuers, outside, report),
         trusted_issuers,
         ldap: ldap::read(control, outside, report),
+        api_keys: api_keys::read(control, report),
         store: database.unwrap_or_else(|| StoreSettings::Sqlite(outside.path(FILE))),
     })
 }

@@ -74,6 +74,9 @@ pub const MANUAL: &[(&str, &str, &str)] = &[
     ("control.trusted_issuer.name", "string; required in this section", "Name of an issuer whose JWTs are exchanged for tokens by the grant `jwt-bearer` (docs/credentials.md); there can be several. Its user `ann` is `NAME/ann` in tokens. Changes of this section need a restart."),
     ("control.trusted_issuer.iss", "string; required in this section", "The `iss` claim of its JWTs."),
     ("control.trusted_issuer.jwks", "path or https URL; required in this section", "Its public keys, a JWK set. It is read when a key is first needed, then once an hour, and when none of its keys verifies the signature of a JWT, at most every 30 seconds."),
+    ("control.api_keys.validity_s", "number of seconds, 60 to 315360000; default: 86400", "Users can get API keys with their passwords at `/oauth2/apikey` (docs/credentials.md), for at most so long. Absent section: they cannot. Changes of this section need a restart."),
+    ("control.api_keys.api.name", "string; required in this section", "Name of an API for which the keys are valid, as `title` in its description. Without `[[control.api_keys.api]]`: all that accept API keys without a subscription."),
+    ("control.api_keys.api.versions", "list of strings; default: all", "Versions of the API."),
     ("control.ldap.urls", "list of URLs; required in this section", "LDAP directory whose users can sign in as those of the key manager do (docs/credentials.md): `ldaps://HOST`, or `ldap://HOST` with `start_tls`; `ldap://` alone only for 127.0.0.1, ::1 and localhost. All servers have the same entries; another one is used when one fails. Their certificates are verified with the CAs of `[upstream_tls]`. The keys of this section need a restart."),
     ("control.ldap.start_tls", "true or false; default: false", "Whether TLS begins on connections of `ldap://` (StartTLS)."),
     ("control.ldap.bind_dn", "distinguished name; absent: searches are anonymous", "The entry of the key manager, which may search users and groups, such as `cn=penstock,dc=example,dc=org`."),
@@ -312,7 +315,8 @@ fn tables(manual: &'static [Row], out: &mut String) {
 }
 
 /// Tables of which there can be several.
-const REPEATED: [&str; 13] = [
+const REPEATED: [&str; 14] = [
+    "control.api_keys.api",
     "control.ldap.claim",
     "control.ldap.role",
     "control.provider.claim",

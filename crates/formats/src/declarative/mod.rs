@@ -5,6 +5,7 @@
 //!
 //! Architecture invariant: no diagnostic contains a secret.
 
+mod api_keys;
 mod applications;
 mod backend_jwt;
 mod control;

@@ -95,6 +95,13 @@ https = "127.0.0.1:9443"
 issuer = "https://id.example/oauth2/token"
 keys = ["etc/new.key", "etc/old.key"]
 admin_password = { env = "SHARED" }
+[control.api_keys]
+validity_s = 600
+[[control.api_keys.api]]
+name = "Pets"
+versions = ["1.0.0", "v2"]
+[[control.api_keys.api]]
+name = "Orders"
 [control.ldap]
 urls = ["ldap://ldap.example", "ldap://[::1]:3890"]
 start_tls = true
@@ -284,6 +291,11 @@ fn every_key_reaches_the_settings() {
     let groups = vec!["operators".to_owned(), "staff".to_owned()];
     assert_eq!(ldap.mapping.roles, [("admin".to_owned(), groups)]);
     assert_eq!(ldap.mapping.claims, [("email".to_owned(), "mail".to_owned())]);
+    let keys = settings.control.as_ref().and_then(|control| control.api_keys.as_ref());
+    let keys = keys.map(|keys| (keys.validity_s, keys.apis.as_slice()));
+    let apis = [("Pets", "1.0.0"), ("Pets", "v2"), ("Orders", "*")];
+    let apis = apis.map(|(name, version)| (name.to_owned(), version.to_owned()));
+    assert_eq!(keys, Some((600, apis.as_slice())));
     let providers = settings.control.as_ref().map(|control| control.providers.as_slice());
     let Some([provider]) = providers else { panic!("{providers:?}") };
     assert_eq!([&*provider.name, &provider.title], ["corp", "Corporate account"]);
