@@ -10,7 +10,7 @@ use crate::peer::Peer;
 use crate::reply::{Refusal, Reply};
 use crate::sign_in::{Page, SignedIn};
 use crate::token::{granted, has};
-use crate::{federation, limits, reply, secrets, sign_in};
+use crate::{dpop, federation, limits, reply, secrets, sign_in};
 
 const PAGE: &str = "/oauth2/authorize";
 /// The parameters that the page sends back.
@@ -25,6 +25,7 @@ const CARRIED: &[&str] = &[
     "nonce",
     "prompt",
     "max_age",
+    "dpop_jkt",
 ];
 
 /// Length of a SHA-256 hash in base64url.
@@ -42,6 +43,8 @@ struct Wanted<'a> {
     scope: String,
     challenge: &'a str,
     nonce: &'a str,
+    /// The key with which the client must prove to be the one that asks, if it names one. Source: RFC 9449 section 10.
+    key: Option<&'a str>,
 }
 
 /// GET: the page.
@@ -75,7 +78,7 @@ pub(crate) async fn decide(manager: &Manager, form: &Form, peer: &Peer) -> Resul
         Ok(user) => user,
         Err(failed) => return Ok(page((manager, form), (&asked, &wanted), failed, None)),
     };
-    let code = secrets::secret(manager.entropy());
+    let code = dpop::bound(secrets::secret(manager.entropy()), wanted.key);
     manager.admit_rows(&asked.client.id, 1)?;
     let row = Code {
         hash: secrets::hash(&code),
@@ -161,7 +164,11 @@ fn wanted<'f>(asked: &Asked, form: &'f Form) -> Result<Wanted<'f>, &'static str>
         return Err("invalid_request");
     }
     let scope = granted(form.get("scope"), &asked.client.scopes, Some(OPENID));
-    Ok(Wanted { scope, challenge, nonce })
+    let key = form.get("dpop_jkt");
+    if key.is_some_and(|key| !is_hash(&key)) {
+        return Err("invalid_request");
+    }
+    Ok(Wanted { scope, challenge, nonce, key })
 }
 
 impl Asked {
