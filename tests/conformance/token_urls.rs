@@ -17,7 +17,7 @@ fn tokens_are_issued_on_the_gateways_port() {
     let gateway = files.issuer("resident", &issuer).start();
     let mut client = gateway.connect();
     let login = "Authorization: Basic YTpi\r\nContent-Type: application/x-www-form-urlencoded\r\n";
-    for path in ["token", "revoke", "introspect", "userinfo", "authorize"] {
+    for path in ["token", "revoke", "introspect", "userinfo", "authorize", "apikey"] {
         let form = "grant_type=client_credentials";
         let response = client.fetch_with_body(&format!("POST /{path}?a=1"), login, form);
         assert_eq!((response.status, response.text()), (200, form.to_owned()), "{path}");

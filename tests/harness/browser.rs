@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::message::values;
 use crate::{Client, Response};
 
 /// A browser with its cookies, for one origin.
@@ -61,9 +62,7 @@ impl Browser {
 
     /// Keeps the cookies of a response, by the rules of RFC 6265 and for the prefix `__Host-`.
     pub fn store(&mut self, response: &Response) {
-        let lines =
-            response.head.split("\r\n").filter_map(|line| line.strip_prefix("Set-Cookie: "));
-        for line in lines {
+        for line in values(&response.head, "set-cookie") {
             let mut parts = line.split("; ");
             let (name, value) = parts.next().unwrap().split_once('=').unwrap();
             let attributes: Vec<_> = parts.collect();

@@ -97,7 +97,7 @@ fn header<'a>(head: &'a str, name: &str) -> Option<&'a str> {
     values(head, name).next()
 }
 
-fn values<'a>(head: &'a str, name: &str) -> impl Iterator<Item = &'a str> {
+pub(crate) fn values<'a>(head: &'a str, name: &str) -> impl Iterator<Item = &'a str> {
     head.split("\r\n").skip(1).filter_map(move |line| {
         let (found, value) = line.split_once(':')?;
         found.eq_ignore_ascii_case(name).then(|| value.trim())

@@ -135,3 +135,49 @@ fn the_refresh_token_of_a_public_client_and_userinfo_need_the_key() {
     assert_eq!(userinfo(&format!("Authorization: DPoP {access}\r\n")).status, 401);
     assert_eq!(userinfo(&thief.fields(url, access)).status, 401);
 }
+
+#[test]
+fn a_code_for_a_key_is_exchanged_with_a_proof_of_it_only() {
+    let manager = KeyManager::start();
+    let callback = "https://app.example/callback";
+    let more = json!({ "grantType": "authorization_code", "callbackUrl": callback });
+    let login = manager.register("web", more);
+    let login = (login.0.as_str(), login.1.as_str());
+    let (key, thief) = (ProofKey::default(), ProofKey::default());
+    // Source: RFC 7636 appendix B.
+    let challenge = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM";
+    let ask = |key: &str| {
+        let form = format!(
+            "response_type=code&client_id={}&redirect_uri={callback}&dpop_jkt={key}\
+             &code_challenge={challenge}&code_challenge_method=S256&username=admin\
+             &password={}&decision=allow",
+            login.0,
+            PASSWORD.replace(' ', "+")
+        );
+        let response = manager.post("/oauth2/authorize", None, &form);
+        response.header("location").unwrap().to_owned()
+    };
+    assert!(ask("short").contains("?error=invalid%5Frequest&"));
+    let confirmation = key.confirmation();
+    let location = ask(text(&confirmation, "jkt"));
+    let (_, code) = location.split_once("?code=").unwrap();
+    let (code, _) = code.split_once('&').unwrap();
+    let (stripped, _) = code.split_once("%7E").unwrap();
+    let exchange = |fields: &str, code: &str| {
+        let form = format!(
+            "grant_type=authorization_code&code={code}&redirect_uri={callback}\
+             &code_verifier=dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
+        );
+        post(&manager, &(basic(Some(login)) + fields), &form)
+    };
+    for (fields, code) in [
+        (String::new(), code),
+        (proof(&thief, TOKEN), code),
+        (String::new(), stripped),
+        (proof(&thief, TOKEN), stripped),
+    ] {
+        assert_eq!(error(&exchange(&fields, code)), "400 invalid_grant");
+    }
+    let found = success(&exchange(&proof(&key, TOKEN), code));
+    assert_eq!(found["token_type"], "DPoP");
+}

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 mod administrator;
+mod api_keys;
 mod applications;
 mod attacks;
 mod certificates;
@@ -9,6 +10,7 @@ mod codes;
 mod databases;
 mod directory;
 mod dpop;
+mod federation;
 mod grants;
 mod key_manager;
 mod ldap;

@@ -21,6 +21,8 @@ pub struct SignInEndpoints {
     pub logout: Option<String>,
     /// `revocation_endpoint`. Source: RFC 8414 section 2.
     pub revoke: Option<String>,
+    /// `userinfo_endpoint`. Source: OpenID Connect Discovery section 3.
+    pub userinfo: Option<String>,
 }
 
 /// The endpoints of `issuer` by its discovery document.
@@ -35,9 +37,10 @@ pub fn sign_in_endpoints(document: &[u8], issuer: &str) -> Result<SignInEndpoint
         token: member(&object, "token_endpoint")?,
         logout: member(&object, "end_session_endpoint").ok(),
         revoke: member(&object, "revocation_endpoint").ok(),
+        userinfo: member(&object, "userinfo_endpoint").ok(),
     };
-    let SignInEndpoints { authorize, token, logout, revoke } = &endpoints;
-    let all = [Some(authorize), Some(token), logout.as_ref(), revoke.as_ref()];
+    let SignInEndpoints { authorize, token, logout, revoke, userinfo } = &endpoints;
+    let all = [Some(authorize), Some(token), logout.as_ref(), revoke.as_ref(), userinfo.as_ref()];
     let is_safe = |url: &&String| url.starts_with("https://") || issuer.starts_with("http://");
     if !all.into_iter().flatten().all(|url| is_safe(&url)) {
         return Err("an endpoint of the discovery document is not an https URL".to_owned());
@@ -108,6 +111,10 @@ mod tests {
                 document("https://id.example/a", r#","revocation_endpoint":"http://id.example/r""#),
                 "https",
             ),
+            (
+                document("https://id.example/a", r#","userinfo_endpoint":"http://id.example/u""#),
+                "https",
+            ),
             (document("https://id.example/ä", ""), "not allowed"),
             (document("https://id.example/a", &logout.replace("/l", r"/l\r\nX: y")), "not allowed"),
             (r#"{"issuer":"https://id.example"}"#.to_owned(), "no `authorization_endpoint`"),
@@ -116,6 +123,45 @@ mod tests {
             let problem = read(&text).unwrap_err();
             assert!(problem.contains(phrase), "{problem}");
         }
+    }
+
+    // The shapes are those of the providers' published documents.
+    #[test]
+    fn documents_of_keycloak_entra_id_okta_and_auth0_are_read() {
+        let tenant = "https://login.microsoftonline.com/72f988bf-86f1-41af-91ab-2d7cd011db47";
+        let entra = |issuer: &str| {
+            format!(
+                r#"{{"token_endpoint":"{tenant}/oauth2/v2.0/token","token_endpoint_auth_methods_supported":["client_secret_post","private_key_jwt","client_secret_basic"],"jwks_uri":"{tenant}/discovery/v2.0/keys","issuer":"{issuer}","request_uri_parameter_supported":false,"userinfo_endpoint":"https://graph.microsoft.com/oidc/userinfo","authorization_endpoint":"{tenant}/oauth2/v2.0/authorize","http_logout_supported":true,"end_session_endpoint":"{tenant}/oauth2/v2.0/logout","tenant_region_scope":"WW"}}"#
+            )
+        };
+        let realm = "https://id.example/realms/staff";
+        let keycloak = format!(
+            r#"{{"issuer":"{realm}","authorization_endpoint":"{realm}/protocol/openid-connect/auth","token_endpoint":"{realm}/protocol/openid-connect/token","userinfo_endpoint":"{realm}/protocol/openid-connect/userinfo","end_session_endpoint":"{realm}/protocol/openid-connect/logout","jwks_uri":"{realm}/protocol/openid-connect/certs","revocation_endpoint":"{realm}/protocol/openid-connect/revoke","mtls_endpoint_aliases":{{"token_endpoint":"{realm}/protocol/openid-connect/token"}},"authorization_response_iss_parameter_supported":true}}"#
+        );
+        let okta = "https://org.okta.com/oauth2/default";
+        let okta_document = format!(
+            r#"{{"issuer":"{okta}","authorization_endpoint":"{okta}/v1/authorize","token_endpoint":"{okta}/v1/token","userinfo_endpoint":"{okta}/v1/userinfo","jwks_uri":"{okta}/v1/keys","end_session_endpoint":"{okta}/v1/logout","revocation_endpoint":"{okta}/v1/revoke"}}"#
+        );
+        let auth0 = "https://tenant.eu.auth0.com/";
+        let auth0_document = format!(
+            r#"{{"issuer":"{auth0}","authorization_endpoint":"{auth0}authorize","token_endpoint":"{auth0}oauth/token","device_authorization_endpoint":"{auth0}oauth/device/code","userinfo_endpoint":"{auth0}userinfo","jwks_uri":"{auth0}.well-known/jwks.json","revocation_endpoint":"{auth0}oauth/revoke"}}"#
+        );
+        let v2 = format!("{tenant}/v2.0");
+        for (document, issuer, userinfo) in [
+            (keycloak, realm, format!("{realm}/protocol/openid-connect/userinfo")),
+            (entra(&v2), &v2, "https://graph.microsoft.com/oidc/userinfo".to_owned()),
+            (okta_document, okta, format!("{okta}/v1/userinfo")),
+            (auth0_document, auth0, format!("{auth0}userinfo")),
+        ] {
+            let found = sign_in_endpoints(document.as_bytes(), issuer).unwrap();
+            assert_eq!(found.userinfo, Some(userinfo));
+            assert!(jwks_uri(document.as_bytes(), issuer).is_ok(), "{issuer}");
+        }
+        // That of `common` is of no issuer.
+        let common = entra("https://login.microsoftonline.com/{tenantid}/v2.0");
+        let common =
+            sign_in_endpoints(common.as_bytes(), "https://login.microsoftonline.com/common/v2.0");
+        assert!(common.unwrap_err().contains("`issuer` differs"));
     }
 
     #[test]

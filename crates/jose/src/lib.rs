@@ -43,6 +43,7 @@ mod revocations;
 mod roca;
 mod sealed;
 mod sign;
+mod sign_in;
 mod subscriptions;
 mod token_response;
 
@@ -80,5 +81,6 @@ pub use password::{PasswordHash, SALT_BYTES};
 pub use revocations::{RevocationPage, revocation_page, token_hash, token_hash_text};
 pub use sealed::SealingKeys;
 pub use sign::SigningKey;
+pub use sign_in::{ExpectedIdToken, IdTokenProblem, SignInAttempt, check_id_token};
 pub use subscriptions::{SubscribedApi, TokenSubscriptions};
 pub use token_response::{IssuedTokens, is_invalid_grant, issued_tokens};

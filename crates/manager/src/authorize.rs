@@ -8,10 +8,11 @@ use crate::manager::{Manager, is_name};
 use crate::oidc::{OPENID, with_parameters};
 use crate::peer::Peer;
 use crate::reply::{Refusal, Reply};
-use crate::sign_in::Page;
+use crate::sign_in::{Page, SignedIn};
 use crate::token::{granted, has};
-use crate::{limits, reply, secrets, sign_in};
+use crate::{dpop, federation, limits, reply, secrets, sign_in};
 
+const PAGE: &str = "/oauth2/authorize";
 /// The parameters that the page sends back.
 const CARRIED: &[&str] = &[
     "response_type",
@@ -22,6 +23,9 @@ const CARRIED: &[&str] = &[
     "code_challenge",
     "code_challenge_method",
     "nonce",
+    "prompt",
+    "max_age",
+    "dpop_jkt",
 ];
 
 /// Length of a SHA-256 hash in base64url.
@@ -39,13 +43,19 @@ struct Wanted<'a> {
     scope: String,
     challenge: &'a str,
     nonce: &'a str,
+    /// The key with which the client must prove to be the one that asks, if it names one. Source: RFC 9449 section 10.
+    key: Option<&'a str>,
 }
 
 /// GET: the page.
-pub(crate) async fn ask(manager: &Manager, form: &Form) -> Result<Reply, Refusal> {
+pub(crate) async fn ask(
+    manager: &Manager,
+    form: &Form,
+    signed_in: SignedIn<'_>,
+) -> Result<Reply, Refusal> {
     let asked = asked(manager, form).await?;
     Ok(match wanted(&asked, form) {
-        Ok(wanted) => page(form, &asked, &wanted, StatusCode::OK, ""),
+        Ok(wanted) => page((manager, form), (&asked, &wanted), (StatusCode::OK, ""), signed_in),
         Err(error) => asked.redirected(manager, &[("error", error)]),
     })
 }
@@ -57,14 +67,18 @@ pub(crate) async fn decide(manager: &Manager, form: &Form, peer: &Peer) -> Resul
         Ok(wanted) => wanted,
         Err(error) => return Ok(asked.redirected(manager, &[("error", error)])),
     };
+    let target = with_parameters(PAGE, carried(form));
+    if let Some(provider) = form.get("provider") {
+        return federation::begin(manager, provider, (form, target)).await;
+    }
     if form.get("decision") != Some("allow") {
         return Ok(asked.redirected(manager, &[("error", "access_denied")]));
     }
-    let user = match sign_in::signed_in(manager, form, peer).await? {
+    let user = match sign_in::signed_in(manager, form, &target, peer).await? {
         Ok(user) => user,
-        Err((status, message)) => return Ok(page(form, &asked, &wanted, status, message)),
+        Err(failed) => return Ok(page((manager, form), (&asked, &wanted), failed, None)),
     };
-    let code = secrets::secret(manager.entropy());
+    let code = dpop::bound(secrets::secret(manager.entropy()), wanted.key);
     manager.admit_rows(&asked.client.id, 1)?;
     let row = Code {
         hash: secrets::hash(&code),
@@ -150,7 +164,11 @@ fn wanted<'f>(asked: &Asked, form: &'f Form) -> Result<Wanted<'f>, &'static str>
         return Err("invalid_request");
     }
     let scope = granted(form.get("scope"), &asked.client.scopes, Some(OPENID));
-    Ok(Wanted { scope, challenge, nonce })
+    let key = form.get("dpop_jkt");
+    if key.is_some_and(|key| !is_hash(&key)) {
+        return Err("invalid_request");
+    }
+    Ok(Wanted { scope, challenge, nonce, key })
 }
 
 impl Asked {
@@ -163,23 +181,27 @@ impl Asked {
 }
 
 fn page(
-    form: &Form,
-    asked: &Asked,
-    wanted: &Wanted<'_>,
-    status: StatusCode,
-    message: &str,
+    (manager, form): (&Manager, &Form),
+    (asked, wanted): (&Asked, &Wanted<'_>),
+    (status, message): (StatusCode, &str),
+    signed_in: SignedIn<'_>,
 ) -> Reply {
-    let carried = CARRIED.iter().filter_map(|name| Some((*name, form.get(name)?)));
     Page {
-        action: "/oauth2/authorize",
+        action: PAGE,
         client: &asked.client.name,
         scope: &wanted.scope,
         note: "",
         message,
         user: form.get("username").unwrap_or_default(),
-        hidden: &carried.collect::<Vec<_>>(),
+        hidden: &carried(form).collect::<Vec<_>>(),
+        providers: &manager.providers,
+        signed_in,
     }
     .reply(status)
+}
+
+fn carried(form: &Form) -> impl Iterator<Item = (&str, &str)> {
+    CARRIED.iter().filter_map(|name| Some((*name, form.get(name)?)))
 }
 
 #[cfg(test)]

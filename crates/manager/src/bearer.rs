@@ -1,11 +1,12 @@
 //! The grant `jwt-bearer`: a client that has a JWT of a trusted issuer about one of its users gets a token of ours for
 //! this user. Source: RFC 7523 sections 2.1 and 3.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use jose::{Compact, KeySet, Padding};
 use serde_json::Value;
 
+use crate::cached::Cached;
 use crate::form::Form;
 use crate::manager::{Manager, is_name};
 use crate::reply::Refusal;
@@ -24,19 +25,10 @@ pub struct TrustedIssuer {
     pub read_keys: Arc<dyn Fn() -> Result<Vec<u8>, String> + Send + Sync>,
 }
 
-/// A trusted issuer with its keys, as last read.
+/// A trusted issuer with its keys.
 pub(crate) struct Trusted {
     issuer: TrustedIssuer,
-    known: Mutex<Known>,
-    /// Held while they are read.
-    reading: tokio::sync::Mutex<()>,
-}
-
-#[derive(Clone, Default)]
-struct Known {
-    keys: Option<Arc<KeySet>>,
-    /// When they were read, or could not be.
-    read_s: Option<u64>,
+    keys: Arc<Cached<KeySet>>,
 }
 
 pub(crate) async fn exchange(
@@ -68,7 +60,7 @@ pub(crate) async fn exchange(
 
 impl Trusted {
     pub(crate) fn new(issuer: TrustedIssuer) -> Self {
-        Self { issuer, known: Mutex::default(), reading: tokio::sync::Mutex::default() }
+        Self { issuer, keys: Cached::new() }
     }
 
     /// Whether `user` is the name of one of its users.
@@ -77,11 +69,7 @@ impl Trusted {
     }
 
     /// Whether one of its keys has signed `token`. Without any key, that cannot be said.
-    async fn has_signed(
-        self: &Arc<Self>,
-        token: &Compact<'_>,
-        now_s: u64,
-    ) -> Result<bool, Refusal> {
+    async fn has_signed(&self, token: &Compact<'_>, now_s: u64) -> Result<bool, Refusal> {
         let mut keys = None;
         // If none of the keys has, the right one may be new.
         for age_s in [limits::TRUSTED_KEYS_S, limits::TRUSTED_KEYS_AGAIN_S] {
@@ -93,47 +81,15 @@ impl Trusted {
         if keys.is_some() { Ok(false) } else { Err(Refusal::Unavailable) }
     }
 
-    /// The keys, which are read again if that was `age_s` ago. Those that were read last stay if that fails.
-    async fn keys(self: &Arc<Self>, now_s: u64, age_s: u64) -> Option<Arc<KeySet>> {
-        if !self.known().is_current(now_s, age_s) {
-            let trusted = Arc::clone(self);
-            // Continues if the client disconnects. Fails if it panics: what is known stays.
-            let _ = tokio::spawn(async move { trusted.read(now_s, age_s).await }).await;
-        }
-        self.known().keys
-    }
-
-    async fn read(&self, now_s: u64, age_s: u64) {
-        let _reading = self.reading.lock().await;
-        let mut known = self.known();
-        if known.is_current(now_s, age_s) {
-            // Another request has read them meanwhile.
-            return;
-        }
+    /// The keys, not older than `age_s` if they can be read.
+    async fn keys(&self, now_s: u64, age_s: u64) -> Option<Arc<KeySet>> {
         let read = Arc::clone(&self.issuer.read_keys);
-        let read = tokio::task::spawn_blocking(move || read()).await;
-        let text = read.unwrap_or_else(|_| Err("reading them failed".to_owned()));
-        let keys =
-            text.and_then(|text| KeySet::from_jwks(&text).map_err(|error| error.to_string()));
-        known.read_s = Some(now_s);
-        match keys {
-            Ok(keys) => known.keys = Some(Arc::new(keys)),
-            Err(problem) => {
-                let issuer = &self.issuer.name;
-                tracing::error!(issuer, problem, "the keys of a trusted issuer cannot be read");
-            }
-        }
-        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = known;
-    }
-
-    fn known(&self) -> Known {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
-impl Known {
-    /// Whether they were read, or could not be, less than `age_s` ago.
-    fn is_current(&self, now_s: u64, age_s: u64) -> bool {
-        self.read_s.is_some_and(|read_s| now_s < read_s.saturating_add(age_s))
+        let what = format!("the keys of the trusted issuer `{}`", self.issuer.name);
+        let read = || async move {
+            let read = tokio::task::spawn_blocking(move || read()).await;
+            let text = read.unwrap_or_else(|_| Err("reading them failed".to_owned()))?;
+            KeySet::from_jwks(&text).map_err(|error| error.to_string())
+        };
+        self.keys.get((now_s, age_s), &what, read).await
     }
 }

@@ -12,11 +12,13 @@ use crate::metadata::origin;
 use crate::oidc::{OPENID, SignIn, with_parameters};
 use crate::peer::Peer;
 use crate::reply::{Refusal, Reply};
-use crate::sign_in::Page;
+use crate::sign_in::{Page, SignedIn};
 use crate::token::{Grant, Requester, granted, has, issue};
-use crate::{limits, reply, secrets, sign_in};
+use crate::{federation, limits, reply, secrets, sign_in};
 
 pub(crate) const GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
+
+pub(crate) const PAGE: &str = "/oauth2/device";
 
 /// Without vowels, which could spell words. Source: RFC 8628 section 6.1.
 const LETTERS: &[u8; 20] = b"BCDFGHJKLMNPQRSTVWXZ";
@@ -62,11 +64,19 @@ pub(crate) async fn authorize(
 }
 
 /// GET: the page on which the user enters the code, or, with a code, decides.
-pub(crate) async fn ask(manager: &Manager, form: &Form, peer: &Peer) -> Result<Reply, Refusal> {
+pub(crate) async fn ask(
+    manager: &Manager,
+    form: &Form,
+    signed_in: SignedIn<'_>,
+    peer: &Peer,
+) -> Result<Reply, Refusal> {
     match form.get("user_code") {
         None => Ok(code_page(StatusCode::OK, "")),
         Some(code) => match waiting(manager, code, peer).await? {
-            Some((device, client)) => Ok(decision_page(&device, &client, StatusCode::OK, "", "")),
+            Some((device, client)) => {
+                let page = DecisionPage { manager, device: &device, client: &client, signed_in };
+                Ok(page.reply(StatusCode::OK, "", ""))
+            }
             None => Ok(code_page(StatusCode::BAD_REQUEST, "The code is not valid.")),
         },
     }
@@ -78,12 +88,18 @@ pub(crate) async fn decide(manager: &Manager, form: &Form, peer: &Peer) -> Resul
     let Some((device, client)) = waiting(manager, code, peer).await? else {
         return Ok(code_page(StatusCode::BAD_REQUEST, "The code is not valid."));
     };
+    let target = with_parameters(PAGE, [("user_code", device.user_code.as_str())]);
+    if let Some(provider) = form.get("provider") {
+        return federation::begin(manager, provider, (form, target)).await;
+    }
     let user = if form.get("decision") == Some("allow") {
-        match sign_in::signed_in(manager, form, peer).await? {
+        match sign_in::signed_in(manager, form, &target, peer).await? {
             Ok(user) => Some(user.name),
             Err((status, message)) => {
                 let name = form.get("username").unwrap_or_default();
-                return Ok(decision_page(&device, &client, status, name, message));
+                let page =
+                    DecisionPage { manager, device: &device, client: &client, signed_in: None };
+                return Ok(page.reply(status, name, message));
             }
         }
     } else {
@@ -185,22 +201,29 @@ fn code_page(status: StatusCode, message: &str) -> Reply {
     )
 }
 
-fn decision_page(
-    device: &Device,
-    client: &Client,
-    status: StatusCode,
-    user: &str,
-    message: &str,
-) -> Reply {
-    let note = format!("Continue only if your own device shows the code {}.", device.user_code);
-    Page {
-        action: "/oauth2/device",
-        client: &client.name,
-        scope: &device.scope,
-        note: &note,
-        message,
-        user,
-        hidden: &[("user_code", device.user_code.as_str())],
+/// The page on which a user decides about a device.
+struct DecisionPage<'a> {
+    manager: &'a Manager,
+    device: &'a Device,
+    client: &'a Client,
+    signed_in: SignedIn<'a>,
+}
+
+impl DecisionPage<'_> {
+    fn reply(&self, status: StatusCode, user: &str, message: &str) -> Reply {
+        let Self { manager, device, client, signed_in } = *self;
+        let note = format!("Continue only if your own device shows the code {}.", device.user_code);
+        Page {
+            action: PAGE,
+            client: &client.name,
+            scope: &device.scope,
+            note: &note,
+            message,
+            user,
+            hidden: &[("user_code", device.user_code.as_str())],
+            providers: &manager.providers,
+            signed_in,
+        }
+        .reply(status)
     }
-    .reply(status)
 }

@@ -1,11 +1,23 @@
 //! The keys that sign tokens, and their public halves.
 
-use jose::{Algorithm, Compact, Header, KeySet, Padding, SigningKey};
+use jose::{Algorithm, Compact, Header, KeySet, Padding, SealingKeys, SigningKey};
+
+use crate::secrets;
 
 /// The `typ` of access tokens. Source: RFC 9068 section 2.1.
 pub(crate) const ACCESS_TOKEN: &str = "at+jwt";
 /// The `typ` of ID tokens.
 pub(crate) const ID_TOKEN: &str = "JWT";
+
+/// Keys for texts that browsers hold, each derived from a private key: all instances have the same ones.
+pub(crate) fn sealing(pems: &[Vec<u8>]) -> Result<SealingKeys, String> {
+    let derived = |pem: &Vec<u8>| secrets::hash(jose::hmac_sha256(pem, b"sign-in of users"));
+    let lines: Vec<String> = pems.iter().map(derived).collect();
+    SealingKeys::new(lines.join("\n").as_bytes()).map_err(|error| error.to_string())
+}
+
+/// The `typ` of API keys. Source: API Microgateway.
+pub(crate) const API_KEY: &str = "JWT";
 
 /// Never empty. The first key signs; all are published and verify.
 pub(crate) struct Keys {
@@ -52,7 +64,7 @@ impl Keys {
         self.signing.algorithm()
     }
 
-    /// Signs claims as a token of type `typ`: [`ACCESS_TOKEN`] or [`ID_TOKEN`].
+    /// Signs claims as a token of type `typ`: [`ACCESS_TOKEN`], [`ID_TOKEN`] or [`API_KEY`].
     pub(crate) fn sign(&self, typ: &str, claims: &serde_json::Value) -> Option<String> {
         let header = Header {
             alg: self.signing.algorithm(),

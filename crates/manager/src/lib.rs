@@ -1,6 +1,7 @@
 //! The control plane: its key manager issues OAuth2 tokens, at WSO2's paths.
 //!
-//! Place in the flow: clients of OAuth2, administrators --> **manager** --> `store`, an LDAP directory. Gateways meet it only through the
+//! Place in the flow: clients of OAuth2, administrators --> **manager** --> `store`, an LDAP directory,
+//! OpenID Connect providers. Gateways meet it only through the
 //! keys that it publishes, the tokens that it signs, and the lists of revoked tokens and of applications. [`routes`] lists the endpoints; each is a function of a parsed request.
 //!
 //! It runs on one thread of its own, with hyper: it is not on the path of a request to an API.
@@ -8,15 +9,18 @@
 //! Architecture invariant: no SQL (that is `store`'s), no file, and no dependency on the data plane. Secrets and
 //! opaque tokens are kept only as hashes, and neither they nor passwords are logged.
 
+mod api_keys;
 mod applications;
 mod assertion;
 mod attempts;
 mod authorize;
 mod bearer;
+mod cached;
 mod device;
 mod directory;
 mod dpop;
 mod exchange;
+mod federation;
 mod form;
 mod inspect;
 mod keys;
@@ -28,6 +32,7 @@ mod oidc;
 mod outside;
 mod passwords;
 mod peer;
+mod provider;
 mod register;
 mod reply;
 mod revocations;
@@ -54,10 +59,13 @@ use wire::tls::{ClientAuth, ServerCertificates};
 use crate::keys::Keys;
 use crate::ldap::Directory;
 use crate::manager::Manager;
+use crate::provider::Provider;
 
+pub use api_keys::ApiKeyOptions;
 pub use bearer::TrustedIssuer;
 pub use directory::DirectoryOptions;
 pub use outside::Mapping;
+pub use provider::{AskProvider, ProviderOptions, ProviderRequest};
 pub use register::put_client;
 pub use store::{Database, StoreError};
 pub use users::{ADMIN, UserChange, UserError, change_user, list_users};
@@ -74,6 +82,9 @@ pub struct Options {
     pub trusted: Vec<TrustedIssuer>,
     /// Users besides those in the database.
     pub directory: Option<DirectoryOptions>,
+    pub providers: Vec<ProviderOptions>,
+    /// `None`: there are no API keys.
+    pub api_keys: Option<ApiKeyOptions>,
     /// The CAs of clients that authenticate by certificates, in PEM. `None`: no client does.
     pub client_ca: Option<Vec<Vec<u8>>>,
     /// The password of [`ADMIN`] if the start creates that user; `None`: one is generated.
@@ -183,6 +194,7 @@ impl Started {
         let authorities = options.client_ca.as_ref().filter(|pems| !pems.is_empty());
         let authorities = authorities.map(|pems| ClientAuth::new(pems, false)).transpose();
         let authorities = authorities.map_err(|error| StartError::ClientCa(error.to_string()))?;
+        let sealing = keys::sealing(&keys).map_err(StartError::Keys)?;
         let keys = Keys::read(&keys).map_err(StartError::Keys)?;
         let directory = options.directory.map(Directory::new).transpose();
         let directory = directory.map_err(StartError::Directory)?;
@@ -206,9 +218,10 @@ impl Started {
         let address = listener.local_addr().map_err(not_bound)?;
         let clients = options.client_ca.map(|_| ClientAuth::any());
         let tls = wire::tls::server_config_for(certificates, false, clients.as_ref());
-        let mut manager = Manager::new(store, keys, issuer, options.trusted);
+        let mut manager = Manager::new(store, (keys, sealing), issuer, options.trusted);
         (manager.accepts_certificates, manager.authorities) = (clients.is_some(), authorities);
-        manager.directory = directory;
+        (manager.directory, manager.api_keys) = (directory, options.api_keys);
+        manager.providers = options.providers.into_iter().map(Provider::new).collect();
         let manager = Arc::new(manager);
         Ok(Self { runtime, address, generated, manager, listener, tls })
     }

@@ -38,7 +38,7 @@ pub const DEVICE_POLL_S: u64 = 5;
 pub const ASSERTION_S_MAX: u64 = 3_600;
 /// Time after which the keys of a trusted issuer are read again, in seconds.
 pub const TRUSTED_KEYS_S: u64 = 3_600;
-/// The same if none of them has signed a JWT, in seconds.
+/// The same if none of them has signed a JWT, or if there are none, in seconds.
 pub const TRUSTED_KEYS_AGAIN_S: u64 = 30;
 /// Tolerance for clocks of clients that are ahead, in seconds.
 pub const SKEW_S: u64 = 60;
@@ -109,5 +109,17 @@ pub const LDAP_GROUPS_MAX: i32 = 1_000;
 /// Longest response to a request for StartTLS, in bytes. Longer: the server is not used. Before TLS has begun, anybody
 /// on the way could have sent it.
 pub const LDAP_START_TLS_BYTES_MAX: usize = 512;
+/// Time after which the discovery document and the keys of a provider of users are read again, in seconds.
+pub const PROVIDER_S: u64 = 300;
+/// Longest request to a provider of users, in milliseconds. Longer: the sign-in fails.
+pub const PROVIDER_MS_MAX: u32 = 4_000;
+const _: () =
+    assert!(6 * (PROVIDER_MS_MAX as u64) < REQUEST_MS_MAX, "metadata twice, tokens and claims");
+/// Largest response of a provider of users, in bytes. Larger: the sign-in fails.
+pub const PROVIDER_BYTES_MAX: usize = 256 * 1_024;
+/// Sign-ins that ask the same provider at once. More: they wait.
+pub const PROVIDER_SIGN_INS_MAX: usize = 16;
+/// Longest request of a client, in bytes, with which a user can go to a provider. Longer: 400. A cookie holds it, sealed.
+pub const PROVIDER_TARGET_BYTES_MAX: usize = 2_048;
 /// Accounts and addresses whose failures are counted, in a table of fixed size. Several can share an entry.
 pub const FAILURE_ENTRIES: usize = 65_536;

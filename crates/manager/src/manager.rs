@@ -3,15 +3,17 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use base::{Clock, Entropy, SystemClock, SystemEntropy};
+use base::{Clock, Entropy, Now, SystemClock, SystemEntropy};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
+use jose::SealingKeys;
 use store::{Client, Store, User};
 use tokio::sync::watch;
 use wire::tls::ClientAuth;
 
+use crate::api_keys::ApiKeyOptions;
 use crate::attempts::{Attempts, Who, network};
 use crate::bearer::{Trusted, TrustedIssuer};
 use crate::form::{Form, decoded};
@@ -19,6 +21,7 @@ use crate::keys::Keys;
 use crate::ldap::Directory;
 use crate::passwords::{Busy, Passwords};
 use crate::peer::Peer;
+use crate::provider::Provider;
 use crate::reply::Refusal;
 use crate::{limits, secrets};
 
@@ -40,6 +43,7 @@ pub(crate) enum Checked {
 pub(crate) struct Manager {
     pub(crate) store: Store,
     pub(crate) keys: Keys,
+    pub(crate) sealing: SealingKeys,
     /// The `iss` of tokens.
     pub(crate) issuer: String,
     pub(crate) trusted: Vec<Arc<Trusted>>,
@@ -47,6 +51,8 @@ pub(crate) struct Manager {
     pub(crate) accepts_certificates: bool,
     pub(crate) authorities: Option<ClientAuth>,
     pub(crate) directory: Option<Directory>,
+    pub(crate) providers: Vec<Provider>,
+    pub(crate) api_keys: Option<ApiKeyOptions>,
     pub(crate) clock: SystemClock,
     passwords: Passwords,
     pub(crate) attempts: Attempts,
@@ -61,18 +67,21 @@ pub(crate) struct Manager {
 impl Manager {
     pub(crate) fn new(
         store: Store,
-        keys: Keys,
+        (keys, sealing): (Keys, SealingKeys),
         issuer: String,
         trusted: Vec<TrustedIssuer>,
     ) -> Self {
         Self {
             store,
             keys,
+            sealing,
             issuer,
             trusted: trusted.into_iter().map(|one| Arc::new(Trusted::new(one))).collect(),
             accepts_certificates: false,
             authorities: None,
             directory: None,
+            providers: Vec::new(),
+            api_keys: None,
             clock: SystemClock::new(),
             passwords: Passwords::new(),
             attempts: Attempts::new(),
@@ -82,8 +91,17 @@ impl Manager {
         }
     }
 
+    pub(crate) fn now(&self) -> Now {
+        self.clock.now()
+    }
+
     pub(crate) fn now_s(&self) -> u64 {
-        self.clock.now().unix_s
+        self.now().unix_s
+    }
+
+    /// The provider of this name.
+    pub(crate) fn provider(&self, name: &str) -> Option<&Provider> {
+        self.providers.iter().find(|provider| provider.options.name == name)
     }
 
     #[allow(clippy::unused_self, reason = "the source of randomness is a property of the manager")]
@@ -225,7 +243,7 @@ impl Manager {
     }
 
     /// The user who sends the request, by HTTP Basic. Source: RFC 7617.
-    async fn user(&self, head: &HeaderMap, peer: &Peer) -> Result<User, Refusal> {
+    pub(crate) async fn user(&self, head: &HeaderMap, peer: &Peer) -> Result<User, Refusal> {
         let (name, password) = basic(head)?.ok_or(Refusal::InvalidUser)?;
         self.signed_in(&name, &password, peer).await?.ok_or(Refusal::InvalidUser)
     }

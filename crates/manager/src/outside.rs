@@ -1,4 +1,4 @@
-//! Users whom the key manager knows from elsewhere, such as an LDAP directory.
+//! Users whom the key manager knows from elsewhere, such as an LDAP directory or an OpenID Connect provider.
 //!
 //! With the first sign-in, such a user gets a row in the store, without a password, which names the source. Only this
 //! source can sign the user in. What the source says replaces what is stored, at each sign-in; a directory is asked
@@ -120,8 +120,8 @@ impl Manager {
     pub(crate) async fn adopted(&self, profile: Profile) -> Result<Option<User>, Refusal> {
         let user = profile.user(self.now_s());
         let (name, source) = (&user.name, &user.source);
-        // A slash ends the name of a trusted issuer.
-        if !is_name(name) || name.contains('/') {
+        // A slash ends the name of a trusted issuer or provider.
+        if !is_name(name) || name.contains('/') && source == LDAP {
             tracing::warn!(source, "a user whose name is too long, or has a slash");
             return Ok(None);
         }
@@ -140,6 +140,10 @@ impl Manager {
             }
             if known.source_id != user.source_id {
                 tracing::warn!(name, source, "the name of a user has become that of another one");
+                // A directory decides about names; those of a provider are often chosen by its users.
+                if source != LDAP {
+                    return Ok(None);
+                }
                 self.store.remove_user(name).await?;
                 continue;
             }
@@ -180,7 +184,11 @@ impl Manager {
 
     /// Whether the source of `user` is still configured.
     pub(crate) fn has_source(&self, user: &User) -> bool {
-        user.source.is_empty() || user.source == LDAP && self.directory.is_some()
+        match user.source.as_str() {
+            "" => true,
+            LDAP => self.directory.is_some(),
+            name => self.provider(name).is_some(),
+        }
     }
 }
 

@@ -135,6 +135,14 @@ pub(crate) fn json(status: StatusCode, body: &Value) -> Reply {
     reply
 }
 
+/// A text that no cache may keep.
+pub(crate) fn text(status: StatusCode, body: String) -> Reply {
+    let mut reply = bytes(status, body);
+    set(&mut reply, CONTENT_TYPE, "text/plain; charset=utf-8");
+    set(&mut reply, CACHE_CONTROL, "no-store");
+    reply
+}
+
 /// A public document.
 pub(crate) fn document(body: &str) -> Reply {
     let mut reply = bytes(StatusCode::OK, body.to_owned());

@@ -11,7 +11,8 @@ use crate::manager::Manager;
 use crate::peer::Peer;
 use crate::reply::{Refusal, Reply};
 use crate::{
-    applications, authorize, device, inspect, limits, metadata, oidc, register, revocations, token,
+    api_keys, applications, authorize, device, federation, inspect, limits, metadata, oidc,
+    register, revocations, token,
 };
 
 const APPLICATIONS: &str = "/api/penstock/applications";
@@ -41,7 +42,7 @@ pub(crate) async fn answer(
         }
         "/oauth2/authorize" => {
             get(&parts.method)?;
-            authorize::ask(manager, &query(&parts.uri)?).await
+            authorize::ask(manager, &query(&parts.uri)?, None).await
         }
         "/oauth2/userinfo" => {
             if parts.method != Method::POST {
@@ -65,7 +66,13 @@ pub(crate) async fn answer(
         }
         "/oauth2/device" => {
             get(&parts.method)?;
-            device::ask(manager, &query(&parts.uri)?, peer).await
+            device::ask(manager, &query(&parts.uri)?, None, peer).await
+        }
+        "/oauth2/apikey" => {
+            if parts.method != Method::POST {
+                get(&parts.method)?;
+            }
+            api_keys::issue(manager, head, &read(body).await?, peer).await
         }
         "/oauth2/introspect" => {
             post(&parts.method)?;
@@ -92,6 +99,10 @@ pub(crate) async fn answer(
             applications::changes(manager, head, &query(&parts.uri)?, peer).await
         }
         _ => {
+            if let Some(name) = below(path, federation::CALLBACK) {
+                get(&parts.method)?;
+                return federation::returned(manager, name, head, &query(&parts.uri)?, peer).await;
+            }
             if let Some(id) = below(path, DCR) {
                 if parts.method != Method::DELETE {
                     return Err(Refusal::MethodNotAllowed { allow: "DELETE" });

@@ -1,20 +1,35 @@
 //! The page on which a user enters name and password, and with the same click allows a client what it asks for. It
-//! has no scripts, and there is no session: a forged request achieves nothing, since it does not have the password.
+//! has no scripts, and there is no session: a forged request achieves nothing, since it has neither the password nor the
+//! proof of a sign-in at a provider.
 
 use http::StatusCode;
 use store::User;
 
+use crate::federation;
 use crate::form::Form;
 use crate::manager::Manager;
 use crate::peer::Peer;
+use crate::provider::Provider;
 use crate::reply::{self, Refusal, Reply};
 
-/// The user who fills in the form of the page; or status and message of the page that they get again.
+/// The field with the proof of a sign-in at a provider.
+const SIGNED_IN: &str = "signed_in";
+
+/// A user who has signed in at a provider, and the proof of it, which the page sends back.
+pub(crate) type SignedIn<'a> = Option<(&'a str, &'a str)>;
+
+/// The user who fills in the form of the page for `target`; or status and message of the page that they get again.
 pub(crate) async fn signed_in(
     manager: &Manager,
     form: &Form,
+    target: &str,
     peer: &Peer,
 ) -> Result<Result<User, (StatusCode, &'static str)>, Refusal> {
+    if let Some(proof) = form.get(SIGNED_IN) {
+        let message = "Your sign-in was too long ago. Sign in again.";
+        let user = federation::proven(manager, proof, target).await?;
+        return Ok(user.ok_or((StatusCode::FORBIDDEN, message)));
+    }
     let user = form.get("username").unwrap_or_default();
     let password = form.get("password").unwrap_or_default();
     match manager.signed_in(user, password, peer).await {
@@ -42,17 +57,22 @@ pub(crate) struct Page<'a> {
     pub(crate) user: &'a str,
     /// Parameters that the form sends back.
     pub(crate) hidden: &'a [(&'a str, &'a str)],
+    /// Where the user can sign in instead.
+    pub(crate) providers: &'a [Provider],
+    /// A user who has.
+    pub(crate) signed_in: SignedIn<'a>,
 }
 
 impl Page<'_> {
     pub(crate) fn reply(&self, status: StatusCode) -> Reply {
-        let hidden = self.hidden.iter().map(|(name, value)| {
+        let proof = self.signed_in.map(|(_, proof)| (SIGNED_IN, proof));
+        let hidden = self.hidden.iter().copied().chain(proof).map(|(name, value)| {
             format!("<input type=\"hidden\" name=\"{name}\" value=\"{}\">\n", escaped(value))
         });
         let hidden: String = hidden.collect();
-        let [client, scope, note, user] =
-            [self.client, self.scope, self.note, self.user].map(escaped);
+        let [client, scope, note] = [self.client, self.scope, self.note].map(escaped);
         let Self { action, message, .. } = self;
+        let (who, allow, providers) = self.who();
         reply::page(
             status,
             &format!(
@@ -60,15 +80,35 @@ impl Page<'_> {
                  <meta name=\"viewport\" content=\"width=device-width\">\n<title>Sign in</title>\n\
                  <h1>Sign in</h1>\n<p><strong>{client}</strong> asks for access on your behalf: \
                  {scope}</p>\n<p>{note}</p>\n<p role=\"alert\">{message}</p>\n\
-                 <form method=\"post\" action=\"{action}\">\n{hidden}\
-                 <p><label>User name <input name=\"username\" value=\"{user}\" \
-                 autocomplete=\"username\"></label>\n\
-                 <p><label>Password <input name=\"password\" type=\"password\" \
-                 autocomplete=\"current-password\"></label>\n\
-                 <p><button name=\"decision\" value=\"allow\">Sign in and allow</button>\n\
-                 <button name=\"decision\" value=\"deny\">Deny</button>\n</form>\n</html>\n"
+                 <form method=\"post\" action=\"{action}\">\n{hidden}{who}\
+                 <p><button name=\"decision\" value=\"allow\">{allow}</button>\n\
+                 <button name=\"decision\" value=\"deny\">Deny</button>\n{providers}</form>\n</html>\n"
             ),
         )
+    }
+
+    /// Who signs in, the text of the button for it, and other ways to sign in.
+    fn who(&self) -> (String, &'static str, String) {
+        if let Some((user, _)) = self.signed_in {
+            let user = escaped(user);
+            let who = format!("<p>You are signed in as <strong>{user}</strong>.</p>\n");
+            return (who, "Allow", String::new());
+        }
+        let user = escaped(self.user);
+        let who = format!(
+            "<p><label>User name <input name=\"username\" value=\"{user}\" \
+             autocomplete=\"username\"></label>\n\
+             <p><label>Password <input name=\"password\" type=\"password\" \
+             autocomplete=\"current-password\"></label>\n"
+        );
+        let button = |provider: &Provider| {
+            let [name, title] = [&provider.options.name, &provider.options.title];
+            let title = escaped(title);
+            format!(
+                "<p><button name=\"provider\" value=\"{name}\">Continue with {title}</button>\n"
+            )
+        };
+        (who, "Sign in and allow", self.providers.iter().map(button).collect())
     }
 }
 

@@ -38,6 +38,13 @@ pub(crate) struct Requester {
     key: Option<String>,
 }
 
+impl Requester {
+    /// Whether it has proven to have the key that a code or refresh token is bound to, if any.
+    fn has_key_of(&self, presented: &str) -> bool {
+        dpop::key_of(presented).is_none_or(|key| self.key.as_deref() == Some(key))
+    }
+}
+
 impl Deref for Requester {
     type Target = Client;
 
@@ -153,6 +160,9 @@ async fn code(manager: &Manager, client: &Requester, form: &Form) -> Result<Valu
     let presented = form.required("code", "`code` is missing")?;
     let redirect = form.required("redirect_uri", "`redirect_uri` is missing")?;
     let verifier = form.required("code_verifier", "`code_verifier` is missing")?;
+    if !client.has_key_of(presented) {
+        return Err(WRONG);
+    }
     let code = manager.store.code(&secrets::hash(presented), &client.id).await?.ok_or(WRONG)?;
     if code.redirect != redirect || !secrets::matches(verifier, &code.challenge) {
         return Err(WRONG);
@@ -178,7 +188,7 @@ async fn code(manager: &Manager, client: &Requester, form: &Form) -> Result<Valu
 async fn refresh(manager: &Manager, client: &Requester, form: &Form) -> Result<Value, Refusal> {
     const WRONG: Refusal = Refusal::InvalidGrant("the refresh token is not valid");
     let presented = form.required("refresh_token", "`refresh_token` is missing")?;
-    if dpop::key_of(presented).is_some_and(|key| client.key.as_deref() != Some(key)) {
+    if !client.has_key_of(presented) {
         return Err(WRONG);
     }
     let old = manager.store.token(&secrets::hash(presented)).await?;
@@ -196,6 +206,10 @@ async fn refresh(manager: &Manager, client: &Requester, form: &Form) -> Result<V
     grant.with_refresh = true;
     let mut issued = issue(manager, &grant)?;
     for row in issued.rows.iter_mut().filter(|row| row.kind == TokenKind::Refresh) {
+        if manager.provider(&user.source).is_some() {
+            // A provider is not asked again: its user has to sign in there after a while.
+            row.expires_s = row.expires_s.min(old.expires_s);
+        }
         // A narrower access token does not narrow the grant. Source: RFC 6749 section 6.
         row.scope.clone_from(&old.scope);
     }

@@ -44,12 +44,12 @@ pub use plan::{Condition, ConditionGroup, Deny, Limit, LimitBy, Plan, Plans, Qua
 pub use policy::{Policies, Policy, PolicyFlow};
 pub use revoked::Revoked;
 pub use settings::{
-    AccessLog, AdminSettings, ArtefactRules, BackendJwt, CertificateFiles, ClientCertificates,
-    ControlSettings, EndpointTls, FaultStatus, Feed, FeedRequest, GatewaySettings, Http2Listeners,
-    IntegrationSettings, Introspection, IssuerSettings, KeySource, LdapSettings, LogFormat,
-    LogSettings, Login, PlanFiles, QuotaSettings, Settings, SniCertificate, StoreSettings,
-    TlsSettings, TrustedIssuer, UpstreamTls, User, UserMapping, VaultField, VaultLogin,
-    VaultRequest, VaultSettings, WhenDown,
+    AccessLog, AdminSettings, ApiKeySettings, ArtefactRules, BackendJwt, CertificateFiles,
+    ClientCertificates, ControlSettings, EndpointTls, FaultStatus, Feed, FeedRequest,
+    GatewaySettings, Http2Listeners, IntegrationSettings, Introspection, IssuerSettings, KeySource,
+    LdapSettings, LogFormat, LogSettings, Login, PlanFiles, QuotaSettings, Settings,
+    SniCertificate, StoreSettings, TlsSettings, TrustedIssuer, UpstreamTls, User, UserMapping,
+    UserProvider, VaultField, VaultLogin, VaultRequest, VaultSettings, WhenDown,
 };
 pub use snapshot::{ApiState, Issuer, LoadedApi, Snapshot};
 pub use upstream::{

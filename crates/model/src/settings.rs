@@ -298,6 +298,10 @@ pub struct ControlSettings {
     pub trusted_issuers: Vec<TrustedIssuer>,
     /// `[control.ldap]`
     pub ldap: Option<LdapSettings>,
+    /// `[[control.provider]]`
+    pub providers: Vec<UserProvider>,
+    /// `[control.api_keys]`
+    pub api_keys: Option<ApiKeySettings>,
     /// `[store]`
     pub store: StoreSettings,
 }
@@ -347,10 +351,49 @@ impl std::fmt::Debug for LdapSettings {
     }
 }
 
-/// What of the users of a directory becomes claims and roles.
+/// An OpenID Connect provider at which users of the key manager sign in.
+#[derive(Clone, PartialEq, Eq)]
+pub struct UserProvider {
+    /// `name`: what comes before the names of its users, and a slash.
+    pub name: String,
+    /// `title`: how it is called on the page.
+    pub title: String,
+    /// `issuer`
+    pub issuer: String,
+    /// `client_id`
+    pub client_id: String,
+    /// `client_secret`
+    pub client_secret: String,
+    /// `openid`, and `scopes`
+    pub scopes: Vec<String>,
+    /// `user`: the claim with the name of a user.
+    pub user: String,
+    /// `groups`: the claim with the groups of a user.
+    pub groups: String,
+    /// `claim` and `role`
+    pub mapping: UserMapping,
+}
+
+/// The secret is not printed.
+impl std::fmt::Debug for UserProvider {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("UserProvider").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// API keys that the key manager issues.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ApiKeySettings {
+    /// `validity_s`: their longest lifetime, in seconds.
+    pub validity_s: u64,
+    /// `api`: names and versions, which may be `*`. Empty: all APIs.
+    pub apis: Vec<(String, String)>,
+}
+
+/// What of the users of a directory or provider becomes claims and roles.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UserMapping {
-    /// Names of claims, each with that of the directory.
+    /// Names of claims, each with that of the source.
     pub claims: Vec<(String, String)>,
     /// Names of roles, each with the groups whose members have it.
     pub roles: Vec<(String, Vec<String>)>,

@@ -3,13 +3,13 @@
 use std::sync::{Arc, LazyLock};
 
 use base::{Method, Now, SystemEntropy};
-use jose::SealingKeys;
+use jose::{SealingKeys, SignInAttempt};
 use model::{ApiState, KeyPlace, LoadedApi, Snapshot};
 
 use crate::authenticate::{self, places};
 use crate::route::{Routes, reference};
 use crate::samples;
-use crate::sign_in::{Attempt, Cookies, Session, is_same_origin};
+use crate::sign_in::{Cookies, Session, begin, is_same_origin};
 
 /// With templates and a path generated from `input`, the trie finds the operation that the naive search
 /// finds. With the raw bytes as host and path, the remainder is a suffix of the path.
@@ -37,9 +37,9 @@ fn sessions(value: &[u8], query: &[u8]) {
         assert!(Session::open(&KEYS, "a", &sealed, now).is_none());
     }
     if let Some(sealed) = cookies.attempt(value, |_| Some(query)) {
-        assert!(Attempt::open(&KEYS, "a", (sealed, value), now).is_none());
+        assert!(SignInAttempt::open(&KEYS, "a", (sealed, value), now).is_none());
     }
-    let target = Attempt::begin(value, Some(query), &SystemEntropy, now).target;
+    let target = begin(value, Some(query), &SystemEntropy, now).target;
     assert!(target.starts_with('/') && !target.starts_with("//") && !target.contains(['\r', '\n']));
     assert!(!is_same_origin(Some(value), None, (b"https", b"a")) || value.is_ascii());
 }

@@ -14,7 +14,7 @@ use base::limits::{
     SIGN_IN_TARGET_BYTES_MAX,
 };
 use base::{Entropy, Method, Now};
-use jose::{Compact, IssuedTokens, Padding, SealingKeys, TokenError};
+use jose::{ExpectedIdToken, IdTokenProblem, IssuedTokens, SealingKeys, SignInAttempt};
 use model::{Issuer, Login};
 
 /// Prefix of the names of all login cookies, after [`HOST`] over TLS.
@@ -229,74 +229,10 @@ impl Session {
     }
 }
 
-/// A browser on its way to the provider and back.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Attempt {
-    /// Which response of the provider belongs to it.
-    pub state: String,
-    /// Which ID token belongs to it.
-    pub nonce: String,
-    /// Of PKCE.
-    pub verifier: String,
-    /// The path and the query with which it began.
-    pub target: String,
-    /// In seconds since the Unix epoch.
-    until_s: u64,
-}
-
-/// Secrets are never printed.
-impl std::fmt::Debug for Attempt {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Attempt").finish_non_exhaustive()
-    }
-}
-
-impl Attempt {
-    #[must_use]
-    pub fn begin(path: &[u8], query: Option<&[u8]>, entropy: &dyn Entropy, now: Now) -> Self {
-        let random = || {
-            let mut bytes = [0; 32];
-            entropy.fill(&mut bytes);
-            jose::token_hash_text(&bytes)
-        };
-        Self {
-            state: random(),
-            nonce: random(),
-            verifier: random(),
-            target: target(path, query),
-            until_s: now.unix_s.saturating_add(SIGN_IN_S_MAX),
-        }
-    }
-
-    /// The challenge of PKCE. Source: RFC 7636 section 4.2.
-    #[must_use]
-    pub fn challenge(&self) -> String {
-        jose::token_hash_text(&jose::sha256(self.verifier.as_bytes()))
-    }
-
-    #[must_use]
-    pub fn seal(&self, keys: &SealingKeys, login: &str) -> Option<String> {
-        let Self { state, nonce, verifier, target, until_s } = self;
-        let text = format!("{until_s}\n{state}\n{nonce}\n{verifier}\n{target}");
-        keys.seal(&format!("attempt {login}"), text.as_bytes())
-    }
-
-    /// The attempt that was sealed for this login, if it has this `state` and is not over.
-    #[must_use]
-    pub fn open(
-        keys: &SealingKeys,
-        login: &str,
-        (sealed, state): (&[u8], &[u8]),
-        now: Now,
-    ) -> Option<Self> {
-        let text = keys.open(&format!("attempt {login}"), sealed)?;
-        let mut lines = std::str::from_utf8(&text).ok()?.split('\n');
-        let until_s = lines.next()?.parse().ok()?;
-        let mut next = || lines.next().map(str::to_owned);
-        let (found, nonce, verifier, target) = (next()?, next()?, next()?, next()?);
-        let attempt = Self { state: found, nonce, verifier, target, until_s };
-        (now.unix_s < until_s && attempt.state.as_bytes() == state).then_some(attempt)
-    }
+/// A browser on its way to the provider, from which it returns to this path and query.
+#[must_use]
+pub fn begin(path: &[u8], query: Option<&[u8]>, entropy: &dyn Entropy, now: Now) -> SignInAttempt {
+    SignInAttempt::begin(target(path, query), entropy, now, SIGN_IN_S_MAX)
 }
 
 /// Where the browser returns to: on the same origin, whatever it asked for.
@@ -344,20 +280,10 @@ pub fn is_same_origin(
     }
 }
 
-/// Why an ID token is rejected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IdTokenProblem {
-    /// Newer keys of the issuer with this number may verify it.
-    UnknownKey(usize),
-    Invalid(&'static str),
-}
-
 /// Checks that `token` is an ID token of the login's provider, for this client, and that it belongs to an attempt.
 ///
 /// # Errors
-/// It is not.
-///
-/// Source: OpenID Connect Core section 3.1.3.7.
+/// It is not. The number of keys is that of the issuer.
 pub fn check_id_token(
     token: &[u8],
     login: &Login,
@@ -365,39 +291,13 @@ pub fn check_id_token(
     issuers: &[Arc<Issuer>],
     now: Now,
 ) -> Result<(), IdTokenProblem> {
-    use IdTokenProblem::Invalid;
-    let jws = Compact::parse(token, Padding::Rejected).map_err(|_| Invalid("it is malformed"))?;
-    let claims = jws.unverified_claims().map_err(|_| Invalid("its claims are malformed"))?;
-    if claims.iss.as_deref() != Some(&login.issuer) {
-        return Err(Invalid("`iss` is not the issuer of the login"));
-    }
-    let mut leeway_s = 0;
-    let mut found = Err(Invalid("no key of the issuer verifies it"));
-    for (number, issuer) in issuers.iter().enumerate() {
-        if issuer.iss != login.issuer || issuer.api_keys || issuer.internal_keys {
-            continue;
-        }
-        match jws.verify_signature(&issuer.keys) {
-            Ok(()) => {
-                (found, leeway_s) = (Ok(()), issuer.leeway_s.min(LEEWAY_S_MAX));
-                break;
-            }
-            Err(TokenError::UnknownKid) => found = Err(IdTokenProblem::UnknownKey(number)),
-            Err(_) => {}
-        }
-    }
-    found?;
-    let is_for = |client: &String| *client == login.client_id;
-    if !claims.aud.iter().any(is_for) || claims.azp.is_some_and(|azp| !is_for(&azp)) {
-        return Err(Invalid("`aud` or `azp` is another client"));
-    }
-    if claims.exp.is_none_or(|exp_s| now.unix_s >= exp_s.saturating_add(leeway_s)) {
-        return Err(Invalid("it has expired"));
-    }
-    let names = ["nonce".to_owned()];
-    let texts = jose::claim_texts(token, &names).unwrap_or_default();
-    let has_nonce = texts.into_iter().flatten().any(|found| found == nonce);
-    if has_nonce { Ok(()) } else { Err(Invalid("`nonce` is that of another sign-in")) }
+    let Login { issuer, client_id, .. } = login;
+    let own = issuers
+        .iter()
+        .enumerate()
+        .filter(|(_, one)| one.iss == *issuer && !one.api_keys && !one.internal_keys);
+    let sets = own.map(|(number, one)| (number, &one.keys, one.leeway_s.min(LEEWAY_S_MAX)));
+    jose::check_id_token(token, ExpectedIdToken { issuer, client_id, nonce }, sets, now)
 }
 
 #[cfg(test)]

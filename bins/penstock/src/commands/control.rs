@@ -7,16 +7,20 @@ use std::sync::Arc;
 
 use base::{Clock, SystemClock};
 use clap::{Args, Subcommand};
+use gateway::{Bounds, Content};
 use jose::SigningKey;
+use manager::limits::{PROVIDER_BYTES_MAX, PROVIDER_MS_MAX};
 use manager::{
-    ADMIN, Control, Database, DirectoryOptions, Mapping, Options, TrustedIssuer, UserChange,
+    ADMIN, ApiKeyOptions, AskProvider, Control, Database, DirectoryOptions, Mapping, Options,
+    ProviderOptions, ProviderRequest, TrustedIssuer, UserChange,
 };
 use model::{
-    ControlSettings, KeySource, LdapSettings, Settings, StoreSettings, UpstreamTls, UserMapping,
+    ApiKeySettings, ControlSettings, KeySource, LdapSettings, Settings, StoreSettings, UpstreamTls,
+    UserMapping, UserProvider,
 };
 use wire::tls::ServerCertificates;
 
-use super::serving::{client_tls, fetch_with, report};
+use super::serving::{client_tls, fetch_with, report, send_with};
 use super::signals::{Event, Signals};
 use super::stdout;
 use crate::failure::Failure;
@@ -213,6 +217,8 @@ fn start(
         issuer: settings.issuer.clone(),
         keys,
         trusted: trusted(settings, all),
+        providers: providers(&settings.providers, &all.upstream_tls),
+        api_keys: settings.api_keys.clone().map(api_keys),
         directory: settings
             .ldap
             .as_ref()
@@ -261,7 +267,7 @@ fn directory(ldap: &LdapSettings, trust: &UpstreamTls) -> Result<DirectoryOption
         id,
         groups,
         group_search,
-        mapping: UserMapping { claims, roles },
+        mapping: own,
     } = ldap.clone();
     Ok(DirectoryOptions {
         urls,
@@ -275,8 +281,46 @@ fn directory(ldap: &LdapSettings, trust: &UpstreamTls) -> Result<DirectoryOption
         id,
         groups,
         group_search,
-        mapping: Mapping { claims, roles },
+        mapping: mapping(own),
     })
+}
+
+fn api_keys(ApiKeySettings { validity_s, apis }: ApiKeySettings) -> ApiKeyOptions {
+    ApiKeyOptions { validity_s, apis }
+}
+
+/// Providers of users, whose servers are verified with the same trust store.
+fn providers(settings: &[UserProvider], trust: &UpstreamTls) -> Vec<ProviderOptions> {
+    let send = send_with(trust.clone());
+    let bounds = Bounds { bytes_max: PROVIDER_BYTES_MAX, total_ms: PROVIDER_MS_MAX };
+    let ask: AskProvider = Arc::new(move |ProviderRequest { url, authorization, form }| {
+        let form_type = form.as_ref().map(|_| "application/x-www-form-urlencoded".to_owned());
+        let fields = [
+            ("Accept", Some("application/json".to_owned())),
+            ("Authorization", authorization),
+            ("Content-Type", form_type),
+        ];
+        let fields = fields.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        let content = Content { fields: fields.collect(), body: form.map(String::into_bytes) };
+        send(&url, content, bounds)
+    });
+    let options = settings.iter().cloned().map(|provider| ProviderOptions {
+        name: provider.name,
+        title: provider.title,
+        issuer: provider.issuer,
+        client_id: provider.client_id,
+        client_secret: provider.client_secret,
+        scopes: provider.scopes,
+        user: provider.user,
+        groups: provider.groups,
+        mapping: mapping(provider.mapping),
+        ask: Arc::clone(&ask),
+    });
+    options.collect()
+}
+
+fn mapping(UserMapping { claims, roles }: UserMapping) -> Mapping {
+    Mapping { claims, roles }
 }
 
 fn database(settings: &StoreSettings) -> Database {

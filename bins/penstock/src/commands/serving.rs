@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 
+use base::limits::{JWKS_BYTES_MAX, JWKS_FETCH_MS_MAX};
 use base::{SystemClock, SystemEntropy};
 use follow::{AskFeed, AskVault, Change, Fetch, Follower, Handle, Options, Status};
-use gateway::{Addresses, AdminPages, Gateway, Parts, StartError, Upstreams};
+use gateway::{Addresses, AdminPages, Bounds, Content, Gateway, Parts, StartError, Upstreams};
 use model::{ClientCertificates, Diagnostic, Settings, UpstreamTls};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::sync::oneshot;
@@ -192,11 +193,21 @@ pub(crate) fn fetch_alone() -> Fetch {
 
 /// Fetches for what serves no APIs.
 pub(crate) fn fetch_with(trust: UpstreamTls) -> Fetch {
+    let send = send_with(trust);
+    let bounds = Bounds { bytes_max: JWKS_BYTES_MAX, total_ms: JWKS_FETCH_MS_MAX };
+    Arc::new(move |url| send(url, Content::default(), bounds))
+}
+
+/// Sends requests for what serves no APIs. Returns the body of a response with status 200.
+pub(crate) fn send_with(
+    trust: UpstreamTls,
+) -> impl Fn(&str, Content, Bounds) -> Result<Vec<u8>, String> {
     let upstreams = OnceLock::new();
-    Arc::new(move |url| {
+    move |url, content, bounds| {
         let start = || Upstreams::alone().map_err(|error| error.to_string());
-        upstreams.get_or_init(start).clone()?.fetch_key_set(url, &client_tls(&trust)?)
-    })
+        let upstreams: Arc<Upstreams> = upstreams.get_or_init(start).clone()?;
+        upstreams.fetch_ok(url, content, &client_tls(&trust)?, bounds)
+    }
 }
 
 /// Fetches with the current trust store.

@@ -4,7 +4,7 @@ use base::limits;
 use model::{ControlSettings, StoreSettings, TrustedIssuer};
 
 use super::table::Table;
-use super::{Outside, issuers, ldap, secret, sections};
+use super::{Outside, api_keys, issuers, ldap, providers, secret, sections};
 use crate::report::{Report, shorten};
 
 /// The name of the database file without `[store]`.
@@ -39,6 +39,7 @@ pub(super) fn read(
         let message = "instances that share a database need `keys`";
         report.error(control.place, message, help);
     }
+    let trusted_issuers = trusted_issuers(control, outside, report);
     Some(ControlSettings {
         https,
         issuer: issuer(control, report)
@@ -46,8 +47,10 @@ pub(super) fn read(
         keys: keys.unwrap_or_default(),
         admin_password: password(control, outside, report),
         client_ca: sections::paths(control, "client_ca", outside, report),
-        trusted_issuers: trusted_issuers(control, outside, report),
+        providers: providers::read(control, &trusted_issuers, outside, report),
+        trusted_issuers,
         ldap: ldap::read(control, outside, report),
+        api_keys: api_keys::read(control, report),
         store: database.unwrap_or_else(|| StoreSettings::Sqlite(outside.path(FILE))),
     })
 }

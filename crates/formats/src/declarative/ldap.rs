@@ -51,7 +51,7 @@ pub(super) fn read(
         report.error(item.place, message, "add `group_base`, or remove `group_filter`");
     }
     let groups = if group_base.is_some() { "cn" } else { "memberOf" };
-    let mapping = mapping(&table, report);
+    let mapping = mapping(&table, ["control.ldap.claim", "control.ldap.role"], report);
     let base = issuers::required(&table, "base", report).map(|(base, _)| base.to_owned());
     Some(LdapSettings {
         urls,
@@ -144,10 +144,14 @@ fn filter(
     text.to_owned()
 }
 
-/// `claim` and `role`.
-fn mapping(table: &Table<'_>, report: &mut Report) -> UserMapping {
+/// `claim` and `role`, whose keys the manual lists under these names.
+pub(super) fn mapping(
+    table: &Table<'_>,
+    [claims, roles]: [&'static str; 2],
+    report: &mut Report,
+) -> UserMapping {
     let mut mapping = UserMapping::default();
-    for claim in table.sections("claim", "control.ldap.claim", report) {
+    for claim in table.sections("claim", claims, report) {
         let from = issuers::required(&claim, "from", report);
         let Some((name, place)) = issuers::required(&claim, "name", report) else { continue };
         if RESERVED.contains(&name) {
@@ -164,7 +168,7 @@ fn mapping(table: &Table<'_>, report: &mut Report) -> UserMapping {
         let from = from.map_or_else(String::new, |(from, _)| from.to_owned());
         mapping.claims.push((name.to_owned(), from));
     }
-    for role in table.sections("role", "control.ldap.role", report) {
+    for role in table.sections("role", roles, report) {
         let groups = role.texts("groups", report).unwrap_or_default();
         if groups.is_empty() {
             report.error(role.place, "a role without `groups`", "add `groups = [\"...\"]`");

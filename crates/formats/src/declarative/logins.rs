@@ -79,7 +79,7 @@ fn login(
 }
 
 /// Those that are asked for. Without `openid`, there would be no ID token.
-fn scopes(table: &Table<'_>, report: &mut Report) -> Vec<String> {
+pub(super) fn scopes(table: &Table<'_>, report: &mut Report) -> Vec<String> {
     const OPENID: &str = "openid";
     let listed = table.texts("scopes", report).unwrap_or_default();
     for (scope, place) in &listed {
@@ -126,7 +126,7 @@ fn endpoints(table: &Table<'_>, report: &mut Report) -> Option<SignInEndpoints> 
     match (authorize.map(text), token.map(text)) {
         (Some(authorize), Some(token)) => {
             let (logout, revoke) = (logout.map(text), revoke.map(text));
-            Some(SignInEndpoints { authorize, token, logout, revoke })
+            Some(SignInEndpoints { authorize, token, logout, revoke, userinfo: None })
         }
         (None, None) if logout.is_none() && revoke.is_none() => None,
         (_, _) => {

@@ -5,6 +5,7 @@
 //!
 //! Architecture invariant: no diagnostic contains a secret.
 
+mod api_keys;
 mod applications;
 mod backend_jwt;
 mod control;
@@ -14,6 +15,7 @@ mod ldap;
 mod logins;
 mod manual;
 mod plans;
+mod providers;
 mod quotas;
 mod render;
 mod secret;

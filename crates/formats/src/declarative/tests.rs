@@ -13,6 +13,7 @@ mod credentials;
 mod issuers;
 mod ldap;
 mod manual;
+mod providers;
 
 const SECRET: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
@@ -94,6 +95,13 @@ https = "127.0.0.1:9443"
 issuer = "https://id.example/oauth2/token"
 keys = ["etc/new.key", "etc/old.key"]
 admin_password = { env = "SHARED" }
+[control.api_keys]
+validity_s = 600
+[[control.api_keys.api]]
+name = "Pets"
+versions = ["1.0.0", "v2"]
+[[control.api_keys.api]]
+name = "Orders"
 [control.ldap]
 urls = ["ldap://ldap.example", "ldap://[::1]:3890"]
 start_tls = true
@@ -112,6 +120,21 @@ from = "mail"
 [[control.ldap.role]]
 name = "admin"
 groups = ["operators", "staff"]
+[[control.provider]]
+name = "corp"
+title = "Corporate account"
+issuer = "https://id.example/realms/staff"
+client_id = "penstock"
+client_secret = { env = "SHARED" }
+scopes = ["profile", "email"]
+user = "email"
+groups = "realm_access.roles"
+[[control.provider.claim]]
+name = "email"
+from = "email"
+[[control.provider.role]]
+name = "reader"
+groups = ["/staff"]
 [store]
 url = "postgres://penstock@db.example/penstock"
 [quotas]
@@ -268,6 +291,18 @@ fn every_key_reaches_the_settings() {
     let groups = vec!["operators".to_owned(), "staff".to_owned()];
     assert_eq!(ldap.mapping.roles, [("admin".to_owned(), groups)]);
     assert_eq!(ldap.mapping.claims, [("email".to_owned(), "mail".to_owned())]);
+    let keys = settings.control.as_ref().and_then(|control| control.api_keys.as_ref());
+    let keys = keys.map(|keys| (keys.validity_s, keys.apis.as_slice()));
+    let apis = [("Pets", "1.0.0"), ("Pets", "v2"), ("Orders", "*")];
+    let apis = apis.map(|(name, version)| (name.to_owned(), version.to_owned()));
+    assert_eq!(keys, Some((600, apis.as_slice())));
+    let providers = settings.control.as_ref().map(|control| control.providers.as_slice());
+    let Some([provider]) = providers else { panic!("{providers:?}") };
+    assert_eq!([&*provider.name, &provider.title], ["corp", "Corporate account"]);
+    assert_eq!([&*provider.client_id, &provider.client_secret], ["penstock", SECRET]);
+    assert_eq!(provider.scopes, ["openid", "profile", "email"]);
+    assert_eq!([&*provider.user, &provider.groups], ["email", "realm_access.roles"]);
+    assert_eq!(provider.mapping.roles, [("reader".to_owned(), vec!["/staff".to_owned()])]);
     let login = settings.logins.first().expect("there is one");
     assert_eq!((login.name.as_str(), login.client_id.as_str()), ("staff", "gateway"));
     assert_eq!((login.scopes.join(" ").as_str(), login.session_s), ("openid orders", 60));

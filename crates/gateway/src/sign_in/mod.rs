@@ -15,7 +15,7 @@ use base::{Method, SystemEntropy};
 use model::{Accepts, Api, AuthFailure, Denial, Fault, Security};
 use percent_encoding::percent_encode;
 use stages::authenticate::places;
-use stages::sign_in::{Attempt, Cookies, Session, is_navigation, is_same_origin};
+use stages::sign_in::{self, Cookies, Session, is_navigation, is_same_origin};
 use wire::http1::{Known, Upgrade};
 
 use crate::client::Client;
@@ -125,7 +125,7 @@ async fn begin<C: Client>(
     };
     let login = &provider.login;
     let (path, query) = (request.head.path(&request.bytes), request.head.query(&request.bytes));
-    let attempt = Attempt::begin(path, query, &SystemEntropy, worker.resources.exact());
+    let attempt = sign_in::begin(path, query, &SystemEntropy, worker.resources.exact());
     let Some(sealed) = attempt.seal(&provider.keys, &login.name) else {
         return Refused::Auth(AuthFailure::IssuerUnavailable);
     };

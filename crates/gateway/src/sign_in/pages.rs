@@ -5,10 +5,11 @@ use std::rc::Rc;
 
 use base::Method;
 use base::limits::{KEY_SET_WAIT_MS_MAX, LOGIN_MS_MAX};
+use jose::{IdTokenProblem, SignInAttempt};
 use model::{Denial, Fault};
 use percent_encoding::{percent_decode, percent_encode};
 use stages::authenticate::places;
-use stages::sign_in::{Attempt, Cookies, IdTokenProblem, Session, check_id_token};
+use stages::sign_in::{Cookies, Session, check_id_token};
 
 use super::{cookie, give, is_own, is_secure, open, origin, provider, redirect_uri};
 use crate::client::Client;
@@ -67,8 +68,8 @@ async fn callback<C: Client>(
     let cookies = Cookies::of(&login.name, secure);
     let sealed = cookies.attempt(&state, |name| cookie(request, name));
     let now = worker.resources.exact();
-    let attempt =
-        sealed.and_then(|sealed| Attempt::open(&provider.keys, &login.name, (sealed, &state), now));
+    let attempt = sealed
+        .and_then(|sealed| SignInAttempt::open(&provider.keys, &login.name, (sealed, &state), now));
     let attempt =
         attempt.ok_or_else(|| failed("the browser has not begun it here, or too long ago"))?;
     let Ok(_turn) = worker.sign_ins.codes.try_acquire() else {

@@ -89,15 +89,14 @@ fn cookies_that_are_missing_mixed_or_of_another_login_are_no_session() {
     assert!(Session::open(&keys(), "others", sealed.as_bytes(), NOW).is_none());
     let later = Now { unix_s: 2_000, ..NOW };
     assert!(Session::open(&keys(), "staff", sealed.as_bytes(), later).is_none(), "it has ended");
-    let attempt = Attempt::begin(b"/", None, &SystemEntropy, NOW).seal(&keys(), "staff").unwrap();
+    let attempt = begin(b"/", None, &SystemEntropy, NOW).seal(&keys(), "staff").unwrap();
     assert!(Session::open(&keys(), "staff", attempt.as_bytes(), NOW).is_none());
 }
 
 #[test]
 fn an_attempt_is_for_one_login_and_state_and_ends() {
     let (cookies, mut browser) = (Cookies::of("staff", true), HashMap::new());
-    let attempts: Vec<_> =
-        (0..2).map(|_| Attempt::begin(b"/a", Some(b"b"), &SystemEntropy, NOW)).collect();
+    let attempts: Vec<_> = (0..2).map(|_| begin(b"/a", Some(b"b"), &SystemEntropy, NOW)).collect();
     for attempt in &attempts {
         let mut lines = Vec::new();
         let sealed = attempt.seal(&keys(), "staff").unwrap();
@@ -107,7 +106,7 @@ fn an_attempt_is_for_one_login_and_state_and_ends() {
     let find = |state: &str, login: &str, unix_s: u64| {
         let value = |name: &str| browser.get(name).map(String::as_bytes);
         let sealed = cookies.attempt(state.as_bytes(), value)?;
-        Attempt::open(&keys(), login, (sealed, state.as_bytes()), Now { unix_s, ..NOW })
+        SignInAttempt::open(&keys(), login, (sealed, state.as_bytes()), Now { unix_s, ..NOW })
     };
     for attempt in &attempts {
         assert_eq!(find(&attempt.state, "staff", 1_000).as_ref(), Some(attempt));

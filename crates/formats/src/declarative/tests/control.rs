@@ -20,6 +20,9 @@ fn the_control_plane_and_its_store_are_checked() {
             "4:7: unknown kind of database > sqlite:FILE, postgres://USER@HOST/DATABASE or mysql://",
         ),
         ("[gateway]\nhttps = \"0.0.0.0:9443\"", "2:9: use the same address"),
+        ("[control.api_keys]", ""),
+        ("[control.api_keys]\nvalidity_s = -1", "4:14: `validity_s`"),
+        ("[[control.api_keys.api]]\nversions = []", "3:1: no `name`; 3:1: `versions` is empty"),
     ] {
         check(&format!("{control}{lines}\n"), expect);
     }

@@ -1,0 +1,184 @@
+//! Sign-in of a user at an OpenID Connect provider, from the key manager's own pages. Source: OpenID Connect Core 1.0
+//! section 3.1, RFC 9700 section 2.1.
+//!
+//! The page has a button for each provider, besides the password. The browser goes to the provider and returns to
+//! [`returned`], which shows the page again, for the user's decision: a session at the provider allows nothing here. The
+//! page contains a sealed proof of the sign-in, which is valid for this user and this request of a client only.
+
+use base::limits::SIGN_IN_S_MAX;
+use http::header::{COOKIE, HeaderName, SET_COOKIE};
+use http::{HeaderMap, HeaderValue, StatusCode};
+use jose::SignInAttempt;
+use store::User;
+
+use crate::form::Form;
+use crate::manager::Manager;
+use crate::metadata::origin;
+use crate::oidc::with_parameters;
+use crate::peer::Peer;
+use crate::provider::Provider;
+use crate::reply::{Refusal, Reply};
+use crate::token::has;
+use crate::{authorize, device, limits, reply};
+
+/// The redirect URI; the name of the provider follows.
+pub(crate) const CALLBACK: &str = "/oauth2/callback";
+/// Sent over TLS to this host alone. One sign-in of a browser at a time.
+const ATTEMPT: &str = "__Host-penstock-sign-in";
+
+/// Sends the browser to the provider that the user has chosen in `form`. `target`: the path and query of the page.
+pub(crate) async fn begin(
+    manager: &Manager,
+    name: &str,
+    (form, target): (&Form, String),
+) -> Result<Reply, Refusal> {
+    const LONG: Refusal =
+        Refusal::InvalidRequest("the request is too long for a sign-in at a provider");
+    let provider = manager.provider(name).ok_or(Refusal::NotFound)?;
+    if target.len() > limits::PROVIDER_TARGET_BYTES_MAX {
+        return Err(LONG);
+    }
+    let now = manager.now();
+    let Some(found) = provider.discovered(now.unix_s, limits::PROVIDER_S).await else {
+        let message = "The provider does not respond. Go back and try again later.";
+        return Ok(reply::message(StatusCode::SERVICE_UNAVAILABLE, message));
+    };
+    let attempt = SignInAttempt::begin(target, manager.entropy(), now, SIGN_IN_S_MAX);
+    let sealed = attempt.seal(&manager.sealing, name).ok_or(Refusal::Unavailable)?;
+    let options = &provider.options;
+    // A client that asks for a fresh sign-in gets one. Source: OpenID Connect Core section 3.1.2.1.
+    let fresh = form.get("prompt").is_some_and(|prompt| has(prompt, "login"));
+    let fresh = (fresh || form.get("max_age").is_some()).then_some(("prompt", "login"));
+    let location = with_parameters(
+        &found.endpoints.authorize,
+        [
+            ("response_type", "code"),
+            ("client_id", &options.client_id),
+            ("redirect_uri", &redirect_uri(manager, provider)),
+            ("scope", &options.scopes.join(" ")),
+            ("state", &attempt.state),
+            ("nonce", &attempt.nonce),
+            ("code_challenge", &attempt.challenge()),
+            ("code_challenge_method", "S256"),
+        ]
+        .into_iter()
+        .chain(fresh),
+    );
+    Ok(with_cookie(reply::redirect(&location), &sealed, SIGN_IN_S_MAX))
+}
+
+/// The browser returns from the provider `name`.
+pub(crate) async fn returned(
+    manager: &Manager,
+    name: &str,
+    head: &HeaderMap,
+    form: &Form,
+    peer: &Peer,
+) -> Result<Reply, Refusal> {
+    let provider = manager.provider(name).ok_or(Refusal::NotFound)?;
+    let reply = match signed_in(manager, provider, head, form).await {
+        Ok((user, target)) => page(manager, &user, &target, peer).await?,
+        Err(problem) => {
+            tracing::warn!(provider = name, problem, "a sign-in has failed");
+            let message = "The sign-in has failed. Go back to the application and try again.";
+            reply::message(StatusCode::FORBIDDEN, message)
+        }
+    };
+    Ok(with_cookie(reply, "", 0))
+}
+
+/// The user who has signed in, and the page on which the sign-in began. The error is for the log.
+async fn signed_in(
+    manager: &Manager,
+    provider: &Provider,
+    head: &HeaderMap,
+    form: &Form,
+) -> Result<(User, String), String> {
+    let state = form.get("state").ok_or("there is no `state`")?;
+    let sealed = cookie(head).unwrap_or_default();
+    let (name, now) = (&provider.options.name, manager.now());
+    let opened =
+        SignInAttempt::open(&manager.sealing, name, (sealed.as_bytes(), state.as_bytes()), now);
+    let attempt = opened.ok_or("it was not begun in this browser, or too long ago")?;
+    let found = provider.discovered(now.unix_s, limits::PROVIDER_S).await;
+    let found = found.ok_or("its metadata cannot be read")?;
+    // Source: RFC 9207 section 2.4.
+    match form.get("iss") {
+        Some(iss) if iss != provider.options.issuer => {
+            return Err("the response is from another issuer".to_owned());
+        }
+        None if found.sends_iss => return Err("the response has no `iss`".to_owned()),
+        Some(_) | None => {}
+    }
+    if form.get("error").is_some() {
+        return Err("the provider returned an error".to_owned());
+    }
+    let code = form.get("code").ok_or("there is no `code`")?;
+    let redirect_uri = redirect_uri(manager, provider);
+    let profile = provider.user(manager, (code, &redirect_uri), &attempt).await?;
+    let adopted = manager.adopted(profile).await;
+    let user = adopted.map_err(|_| "the store does not respond")?;
+    Ok((user.ok_or("the name belongs to another user")?, attempt.target))
+}
+
+/// The page for the decision of `user`.
+async fn page(manager: &Manager, user: &User, target: &str, peer: &Peer) -> Result<Reply, Refusal> {
+    let proof = prove(manager, user, target).ok_or(Refusal::Unavailable)?;
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let form = Form::parse(query.as_bytes())?;
+    let signed_in = Some((user.name.as_str(), proof.as_str()));
+    match path {
+        device::PAGE => device::ask(manager, &form, signed_in, peer).await,
+        _ => authorize::ask(manager, &form, signed_in).await,
+    }
+}
+
+/// The proof that `user` has signed in, for the page `target`.
+fn prove(manager: &Manager, user: &User, target: &str) -> Option<String> {
+    let until_s = manager.now_s().saturating_add(SIGN_IN_S_MAX);
+    let text = format!("{until_s}\n{}", user.name);
+    manager.sealing.seal(&purpose(target), text.as_bytes())
+}
+
+/// The user who has signed in by `proof`, for the page `target`, if that was not too long ago.
+pub(crate) async fn proven(
+    manager: &Manager,
+    proof: &str,
+    target: &str,
+) -> Result<Option<User>, Refusal> {
+    let opened = manager.sealing.open(&purpose(target), proof.as_bytes());
+    let text = opened.and_then(|text| String::from_utf8(text).ok());
+    let parts = text.as_deref().and_then(|text| text.split_once('\n'));
+    let Some((until_s, name)) = parts else { return Ok(None) };
+    if until_s.parse().is_ok_and(|until_s: u64| manager.now_s() < until_s) {
+        let user = manager.store.user(name).await?;
+        return Ok(user.filter(|user| manager.has_source(user)));
+    }
+    Ok(None)
+}
+
+fn purpose(target: &str) -> String {
+    format!("signed in for {target}")
+}
+
+fn redirect_uri(manager: &Manager, provider: &Provider) -> String {
+    format!("{}{CALLBACK}/{}", origin(&manager.issuer), provider.options.name)
+}
+
+/// The cookie of the attempt, if there is exactly one.
+fn cookie(head: &HeaderMap) -> Option<&str> {
+    let fields = head.get_all(COOKIE).iter().filter_map(|field| field.to_str().ok());
+    let pairs = fields.flat_map(|field| field.split(';'));
+    let mut values = pairs.filter_map(|pair| pair.trim().strip_prefix(ATTEMPT)?.strip_prefix('='));
+    values.next().filter(|_| values.next().is_none())
+}
+
+fn with_cookie(mut reply: Reply, value: &str, age_s: u64) -> Reply {
+    let attributes = "Path=/; Secure; HttpOnly; SameSite=Lax";
+    let line = format!("{ATTEMPT}={value}; {attributes}; Max-Age={age_s}");
+    let field: HeaderName = SET_COOKIE;
+    if let Ok(line) = HeaderValue::from_str(&line) {
+        reply.headers_mut().insert(field, line);
+    }
+    reply
+}

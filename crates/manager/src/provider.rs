@@ -1,0 +1,370 @@
+//! OpenID Connect providers at which users of the key manager sign in.
+
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use jose::{
+    Compact, ExpectedIdToken, IdTokenProblem, KeySet, Padding, SignInAttempt, SignInEndpoints,
+};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::{Map, Value};
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
+
+use crate::cached::Cached;
+use crate::limits;
+use crate::manager::Manager;
+use crate::outside::{Mapping, Profile};
+
+/// Unreserved characters, which no server decodes in another way.
+const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// A provider of users.
+pub struct ProviderOptions {
+    /// Prefix of the names of its users, before a slash.
+    pub name: String,
+    /// Its name on the sign-in page.
+    pub title: String,
+    /// The `iss` of its ID tokens; its discovery document is below.
+    pub issuer: String,
+    pub client_id: String,
+    pub client_secret: String,
+    pub scopes: Vec<String>,
+    /// The claim with the name of a user.
+    pub user: String,
+    /// The claim with the groups of a user.
+    pub groups: String,
+    pub mapping: Mapping,
+    /// Sends a request, within the limits `PROVIDER_MS_MAX` and `PROVIDER_BYTES_MAX`. Returns the body of a response
+    /// with status 200; the error contains no part of the response. May block.
+    pub ask: AskProvider,
+}
+
+pub type AskProvider = Arc<dyn Fn(ProviderRequest) -> Result<Vec<u8>, String> + Send + Sync>;
+
+/// A request to a provider: a GET, or a POST of `form`.
+pub struct ProviderRequest {
+    pub url: String,
+    /// The value of `Authorization`.
+    pub authorization: Option<String>,
+    pub form: Option<String>,
+}
+
+pub(crate) struct Provider {
+    pub(crate) options: ProviderOptions,
+    cached: Arc<Cached<Discovered>>,
+    /// For sign-ins that ask the provider.
+    turns: Semaphore,
+}
+
+/// The metadata of a provider.
+pub(crate) struct Discovered {
+    pub(crate) endpoints: SignInEndpoints,
+    /// Whether its responses have `iss`. Source: RFC 9207 section 3.
+    pub(crate) sends_iss: bool,
+    keys: KeySet,
+}
+
+impl Provider {
+    pub(crate) fn new(options: ProviderOptions) -> Self {
+        let turns = Semaphore::new(limits::PROVIDER_SIGN_INS_MAX);
+        Self { options, cached: Cached::new(), turns }
+    }
+
+    /// Its endpoints and keys, not older than `age_s` if it responds.
+    pub(crate) async fn discovered(&self, now_s: u64, age_s: u64) -> Option<Arc<Discovered>> {
+        let (ask, issuer) = (Arc::clone(&self.options.ask), self.options.issuer.clone());
+        let what = format!("the metadata of the provider `{}`", self.options.name);
+        let read = || async move {
+            let path = ".well-known/openid-configuration";
+            let document = get(&ask, format!("{}/{path}", issuer.trim_end_matches('/'))).await?;
+            let keys = jose::jwks_uri(&document, &issuer)?;
+            if !keys.starts_with("https://") && !issuer.starts_with("http://") {
+                return Err("the `jwks_uri` is not an https URL".to_owned());
+            }
+            Discovered::new(&document, &issuer, &get(&ask, keys).await?)
+        };
+        self.cached.get((now_s, age_s), &what, read).await
+    }
+
+    /// The user who has signed in, by the `code` of the response to `attempt`. The error is for the log.
+    pub(crate) async fn user(
+        &self,
+        manager: &Manager,
+        (code, redirect_uri): (&str, &str),
+        attempt: &SignInAttempt,
+    ) -> Result<Profile, String> {
+        // Never closed.
+        let _turn = self.turns.acquire().await;
+        let now_s = manager.now_s();
+        let found = self.discovered(now_s, limits::PROVIDER_S).await;
+        let found = found.ok_or("its endpoints are unknown")?;
+        let issued = self.redeemed(&found, (code, redirect_uri), attempt).await?;
+        let token = issued.id_token.ok_or("there is no ID token")?;
+        self.check(manager, &token, &attempt.nonce, &found).await?;
+        let mut claims = payload(&token)?;
+        if let Some(url) = &found.endpoints.userinfo
+            && self.options.wants_more_than(&claims)
+        {
+            let request = ProviderRequest {
+                url: url.clone(),
+                authorization: Some(format!("Bearer {}", issued.access_token)),
+                form: None,
+            };
+            add(&mut claims, &asked(&self.options.ask, request).await?)?;
+        }
+        self.options.profile_of(&claims)
+    }
+
+    /// The tokens for a code. Source: RFC 6749 sections 2.3.1 and 4.1.3.
+    async fn redeemed(
+        &self,
+        found: &Discovered,
+        (code, redirect_uri): (&str, &str),
+        attempt: &SignInAttempt,
+    ) -> Result<jose::IssuedTokens, String> {
+        let ProviderOptions { client_id, client_secret, ask, .. } = &self.options;
+        let [id, secret] = [client_id, client_secret].map(|text| utf8_percent_encode(text, PLAIN));
+        let basic = BASE64_STANDARD.encode(format!("{id}:{secret}"));
+        let verifier = attempt.verifier.as_str();
+        let fields = [("code", code), ("redirect_uri", redirect_uri), ("code_verifier", verifier)];
+        let fields =
+            fields.map(|(name, value)| format!("&{name}={}", utf8_percent_encode(value, PLAIN)));
+        let request = ProviderRequest {
+            url: found.endpoints.token.clone(),
+            authorization: Some(format!("Basic {basic}")),
+            form: Some(format!("grant_type=authorization_code{}", fields.concat())),
+        };
+        let response = asked(ask, request).await?;
+        jose::issued_tokens(&response).map_err(|error| error.to_string())
+    }
+
+    /// Checks an ID token, if need be with newer keys.
+    async fn check(
+        &self,
+        manager: &Manager,
+        token: &str,
+        nonce: &str,
+        found: &Arc<Discovered>,
+    ) -> Result<(), String> {
+        let now = manager.now();
+        let ProviderOptions { issuer, client_id, .. } = &self.options;
+        let expected = ExpectedIdToken { issuer, client_id, nonce };
+        let check = |found: &Discovered| {
+            let keys = [(0, &found.keys, limits::SKEW_S)];
+            jose::check_id_token(token.as_bytes(), expected, keys, now)
+        };
+        let mut checked = check(found);
+        if matches!(checked, Err(IdTokenProblem::UnknownKey(_))) {
+            let newer = self.discovered(now.unix_s, limits::TRUSTED_KEYS_AGAIN_S).await;
+            checked = newer.map_or(checked, |newer| check(&newer));
+        }
+        let problem = match checked {
+            Ok(()) => return Ok(()),
+            Err(IdTokenProblem::UnknownKey(_)) => "no key of the provider has its `kid`",
+            Err(IdTokenProblem::Invalid(problem)) => problem,
+        };
+        Err(format!("the ID token is rejected: {problem}"))
+    }
+}
+
+async fn get(ask: &AskProvider, url: String) -> Result<Vec<u8>, String> {
+    asked(ask, ProviderRequest { url, authorization: None, form: None }).await
+}
+
+async fn asked(ask: &AskProvider, request: ProviderRequest) -> Result<Vec<u8>, String> {
+    let ask = Arc::clone(ask);
+    let asked = spawn_blocking(move || ask(request)).await;
+    asked.unwrap_or_else(|_| Err("the request failed".to_owned()))
+}
+
+/// The claims of an ID token that was checked.
+fn payload(token: &str) -> Result<Map<String, Value>, String> {
+    let compact = Compact::parse(token.as_bytes(), Padding::Rejected);
+    let compact = compact.map_err(|error| error.to_string())?;
+    serde_json::from_slice(compact.payload()).map_err(|error| error.to_string())
+}
+
+/// Adds what a response of the userinfo endpoint has besides `claims`. Source: OpenID Connect Core section 5.3.2: it has to
+/// be about the same user.
+fn add(claims: &mut Map<String, Value>, userinfo: &[u8]) -> Result<(), String> {
+    let more: Map<String, Value> = serde_json::from_slice(userinfo)
+        .map_err(|_| "the response of the userinfo endpoint is not a JSON object")?;
+    if more.get("sub").is_none() || more.get("sub") != claims.get("sub") {
+        return Err("the userinfo is that of another user".to_owned());
+    }
+    for (name, value) in more {
+        claims.entry(name).or_insert(value);
+    }
+    Ok(())
+}
+
+impl Discovered {
+    fn new(document: &[u8], issuer: &str, keys: &[u8]) -> Result<Self, String> {
+        let object: Value = serde_json::from_slice(document).map_err(|error| error.to_string())?;
+        Ok(Self {
+            endpoints: jose::sign_in_endpoints(document, issuer)?,
+            sends_iss: object["authorization_response_iss_parameter_supported"] == true,
+            keys: KeySet::from_jwks(keys).map_err(|error| error.to_string())?,
+        })
+    }
+}
+
+impl ProviderOptions {
+    /// Whether the ID token lacks a claim that is used.
+    fn wants_more_than(&self, claims: &Map<String, Value>) -> bool {
+        let groups = (!self.mapping.roles.is_empty()).then_some(self.groups.as_str());
+        let others = self.mapping.claims.iter().map(|(_, theirs)| theirs.as_str());
+        let mut names = others.chain(groups).chain([self.user.as_str()]);
+        names.any(|name| claim(claims, name).is_none())
+    }
+
+    /// The user whom the provider describes by `claims`.
+    fn profile_of(&self, claims: &Map<String, Value>) -> Result<Profile, String> {
+        let text = |name: &str| claim(claims, name).and_then(Value::as_str);
+        let name = text(&self.user).filter(|name| !name.is_empty());
+        let name = name.ok_or_else(|| format!("there is no text `{}`", self.user))?;
+        let sub = text("sub").filter(|sub| !sub.is_empty());
+        let groups = match claim(claims, &self.groups) {
+            Some(Value::Array(groups)) => groups.iter().filter_map(Value::as_str).collect(),
+            Some(Value::String(group)) => vec![group.as_str()],
+            Some(_) | None => Vec::new(),
+        };
+        Ok(Profile {
+            source: self.name.clone(),
+            name: format!("{}/{name}", self.name),
+            id: sub.ok_or("there is no `sub`")?.as_bytes().to_vec(),
+            roles: self.mapping.roles_of(|group| groups.contains(&group)),
+            claims: self.mapping.claims_of(|name| text(name).map(str::to_owned)),
+        })
+    }
+}
+
+/// A claim by its name, or by the names of objects and of their member, with dots between them: `realm_access.roles`.
+fn claim<'c>(claims: &'c Map<String, Value>, name: &str) -> Option<&'c Value> {
+    claims.get(name).or_else(|| {
+        let (first, rest) = name.split_once('.')?;
+        rest.split('.').try_fold(claims.get(first)?, |object, name| object.get(name))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// `user`, `groups` and a role `reader` for `group`; the name, the roles and the claim `email` of the user.
+    #[track_caller]
+    fn check(token: &Value, [user, groups, group]: [&str; 3], expect: &str) {
+        let options = ProviderOptions {
+            name: "corp".to_owned(),
+            title: String::new(),
+            issuer: String::new(),
+            client_id: String::new(),
+            client_secret: String::new(),
+            scopes: Vec::new(),
+            user: user.to_owned(),
+            groups: groups.to_owned(),
+            mapping: Mapping {
+                claims: vec![("email".to_owned(), "email".to_owned())],
+                roles: vec![("reader".to_owned(), vec![group.to_owned()])],
+            },
+            ask: Arc::new(|_| Err("not asked".to_owned())),
+        };
+        let found = match options.profile_of(token.as_object().unwrap()) {
+            Ok(Profile { name, id, roles, claims, .. }) => {
+                let (roles, id) = (roles.join(","), String::from_utf8_lossy(&id).into_owned());
+                format!(
+                    "{name} {id} [{roles}] {}",
+                    claims.get("email").and_then(Value::as_str).unwrap_or("-")
+                )
+            }
+            Err(problem) => problem,
+        };
+        assert_eq!(found, expect, "{token}");
+    }
+
+    #[test]
+    fn userinfo_adds_claims_of_the_same_user_only() {
+        for (userinfo, expect) in [
+            (
+                r#"{"sub":"3f","groups":["a"],"name":"B"}"#,
+                Ok(r#"{"groups":["a"],"name":"A","sub":"3f"}"#),
+            ),
+            (r#"{"sub":"4f","groups":["a"]}"#, Err("another user")),
+            (r#"{"groups":["a"]}"#, Err("another user")),
+            ("eyJhbGciOiJSUzI1NiJ9.e30.c2ln", Err("not a JSON object")),
+        ] {
+            let mut claims = json!({ "sub": "3f", "name": "A" }).as_object().unwrap().clone();
+            match (add(&mut claims, userinfo.as_bytes()), expect) {
+                (Ok(()), Ok(expect)) => assert_eq!(Value::Object(claims).to_string(), expect),
+                (Err(problem), Err(phrase)) => assert!(problem.contains(phrase), "{problem}"),
+                (found, _) => panic!("{userinfo}: {found:?}"),
+            }
+        }
+    }
+
+    // The shapes are those of the providers' references of ID tokens.
+
+    #[test]
+    fn id_tokens_of_keycloak() {
+        let token = json!({
+            "exp": 1, "iat": 1, "auth_time": 1, "jti": "5c", "iss": "https://id.example/realms/staff",
+            "aud": "gateway", "sub": "3f1c", "typ": "ID", "azp": "gateway", "nonce": "n", "sid": "8d",
+            "at_hash": "h", "acr": "1", "email_verified": true, "name": "Ann Example",
+            "preferred_username": "ann", "given_name": "Ann", "email": "ann@example.org",
+            "groups": ["/staff", "/staff/readers"], "realm_access": { "roles": ["offline_access", "reader"] },
+        });
+        let found = "corp/ann 3f1c [reader] ann@example.org";
+        check(&token, ["preferred_username", "groups", "/staff/readers"], found);
+        check(&token, ["preferred_username", "realm_access.roles", "reader"], found);
+        let none = "corp/ann 3f1c [] ann@example.org";
+        check(&token, ["preferred_username", "groups", "readers"], none);
+        check(&token, ["preferred_username", "groups", "/Staff"], none);
+        check(&token, ["nickname", "groups", ""], "there is no text `nickname`");
+        check(&token, ["email_verified", "groups", ""], "there is no text `email_verified`");
+    }
+
+    #[test]
+    fn id_tokens_of_entra_id() {
+        let mut token = json!({
+            "aud": "6e74172b", "iss": "https://login.microsoftonline.com/11111111-2222/v2.0", "iat": 1,
+            "nbf": 1, "exp": 1, "name": "Ann Example", "nonce": "n", "oid": "c3", "rh": "I",
+            "preferred_username": "ann@example.org", "sub": "HKZpfaHyWadeOouYlitjrI-KffTm222X5rrV3xDqfKQ",
+            "tid": "11111111-2222", "uti": "f", "ver": "2.0", "roles": ["Reader"],
+            "groups": ["0e129f6b-6b0a-4944-982d-f776000632af"],
+        });
+        let sub = "HKZpfaHyWadeOouYlitjrI-KffTm222X5rrV3xDqfKQ";
+        let group = "0e129f6b-6b0a-4944-982d-f776000632af";
+        check(&token, ["oid", "groups", group], &format!("corp/c3 {sub} [reader] -"));
+        check(&token, ["oid", "roles", "Reader"], &format!("corp/c3 {sub} [reader] -"));
+        // With too many groups there is a reference to them in their place.
+        token["groups"] = Value::Null;
+        token["_claim_names"] = json!({ "groups": "src1" });
+        check(&token, ["oid", "groups", group], &format!("corp/c3 {sub} [] -"));
+    }
+
+    #[test]
+    fn id_tokens_of_okta_and_auth0() {
+        let okta = json!({
+            "sub": "00u1", "name": "Ann Example", "email": "ann@example.org", "ver": 1,
+            "iss": "https://org.okta.com/oauth2/default", "aud": "0oa1", "iat": 1, "exp": 1, "jti": "ID.1",
+            "amr": ["pwd"], "idp": "00o1", "nonce": "n", "preferred_username": "ann@example.org",
+            "auth_time": 1, "at_hash": "h", "groups": ["Everyone", "Readers"],
+        });
+        let found = "corp/ann@example.org 00u1 [reader] ann@example.org";
+        check(&okta, ["preferred_username", "groups", "Readers"], found);
+        let auth0 = json!({
+            "iss": "https://tenant.eu.auth0.com/", "sub": "auth0|12", "aud": "K1AU", "iat": 1, "exp": 1,
+            "nickname": "ann", "nonce": "n", "https://example.org/roles": ["Readers"],
+        });
+        check(
+            &auth0,
+            ["nickname", "https://example.org/roles", "Readers"],
+            "corp/ann auth0|12 [reader] -",
+        );
+        check(&json!({ "nickname": "ann" }), ["nickname", "groups", ""], "there is no `sub`");
+    }
+}
