@@ -28,6 +28,8 @@ POSTGRES ?= yes
 MARIADB ?= yes
 REDIS ?= yes
 LDAP ?= yes
+# Most tests wait for sockets or programs, so more of them run at a time than there are processors.
+export RUST_TEST_THREADS := $(or $(RUST_TEST_THREADS),$(shell echo $$((2 * $$(nproc)))))
 # With npm, Python, Go and their registries: OAUTH_CLIENTS=yes.
 OAUTH_CLIENTS ?= no
 PACKAGES ?= yes
@@ -80,16 +82,16 @@ test: test-needs ## all checks and tests, with fixed random seeds; CI runs this
 	  "the build of make run" "$(if $(filter no,$(PACKAGES)),$(check-run),skip: the step packages builds it)" \
 	  $(build-and-test-steps) \
 	  "documentation tests" "cargo test --workspace --doc" \
-	  "fuzz targets" "cargo xtask fuzz --runs $(FUZZ_RUNS)" \
-	  "instruction counts" "$(call unless-no,INSTRUCTIONS,cargo xtask instructions)" \
 	  "report in a browser" "$(call unless-no,BROWSER,cargo test --workspace --test browser -- --ignored)" \
-	  "PostgreSQL" "$(call unless-no,POSTGRES,cargo test --workspace --test identity -- --ignored postgresql)" \
+	  "+PostgreSQL" "$(call unless-no,POSTGRES,cargo test --workspace --test identity -- --ignored postgresql)" \
+	  "+Redis" "$(call unless-no,REDIS,cargo test --workspace --test journeys -- --ignored redis)" \
+	  "+OAuth clients" "$(call unless-no,OAUTH_CLIENTS,cargo test --workspace --test identity -- --ignored oauth_clients)" \
 	  "MariaDB" "$(call unless-no,MARIADB,cargo test --workspace --test identity -- --ignored mariadb)" \
-	  "Redis" "$(call unless-no,REDIS,cargo test --workspace --test journeys -- --ignored redis)" \
-	  "LDAP" "$(call unless-no,LDAP,cargo test --workspace --test identity -- --ignored ldap)" \
-	  "OAuth clients" "$(call unless-no,OAUTH_CLIENTS,cargo test --workspace --test identity -- --ignored oauth_clients)" \
-	  "results in JMeter" "$(call unless-no,JMETER,cargo test --workspace --test jmeter -- --ignored)" \
-	  "packages" "$(call unless-no,PACKAGES,make --no-print-directory packages-check)"
+	  "+LDAP" "$(call unless-no,LDAP,cargo test --workspace --test identity -- --ignored ldap)" \
+	  "+results in JMeter" "$(call unless-no,JMETER,cargo test --workspace --test jmeter -- --ignored)" \
+	  "fuzz targets" "cargo xtask fuzz --runs $(FUZZ_RUNS)" \
+	  "+instruction counts" "$(call unless-no,INSTRUCTIONS,cargo xtask instructions)" \
+	  "+packages" "$(call unless-no,PACKAGES,make --no-print-directory packages-check)"
 
 test-quick: build-needs ## formatting and all tests except those in documentation
 	@.ci/steps "formatting" "cargo fmt --all -- --check" $(build-and-test-steps)

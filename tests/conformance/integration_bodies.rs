@@ -1,6 +1,6 @@
 //! What mediation does with bodies: how much it holds, what it reads, and what nobody reads.
 
-use harness::{CannedResponse, Gateway, Response, Upstream};
+use harness::{CannedResponse, Client, Gateway, Response, Upstream, UpstreamConnection};
 
 /// A gateway with the proxy `it`, whose target has these children; `HERE` is the address of `upstream`.
 fn proxy(upstream: &Upstream, target: &str) -> Gateway {
@@ -167,6 +167,65 @@ fn a_client_that_leaves_while_it_uploads_ends_the_reading_of_the_response() {
     while gateway.metric("penstock_held_body_bytes", "") < 10_000 {}
     client.reset();
     connection.read_until_close();
+    while gateway.metric("penstock_held_body_bytes", "") > 0 {}
+}
+
+/// Mediation in two branches: one reads and returns the response of `upstream`, the other one calls `beside`.
+fn branches(upstream: &Upstream, beside: &Upstream) -> Gateway {
+    let call = format!("<call><endpoint><address uri=\"{}/\"/></endpoint></call>", beside.url());
+    let sequence = format!(
+        "<clone><target><sequence>{CALL_AND_READ}</sequence></target>\
+         <target><sequence>{call}</sequence></target></clone>"
+    );
+    patient(upstream, &sequence)
+}
+
+const GET: &str = "GET /services/it HTTP/1.1\r\nHost: me\r\n\r\n";
+
+/// Sends a half of the response on `connection`, and waits until it is being read.
+fn send_half(gateway: &Gateway, connection: &mut UpstreamConnection) {
+    connection.request();
+    connection.send(HALF);
+    while gateway.metric("penstock_held_body_bytes", "") < 10_000 {}
+}
+
+#[test]
+fn the_exchange_of_another_branch_goes_on_while_a_response_is_read() {
+    let (upstream, beside) = (Upstream::manual(), Upstream::manual());
+    let gateway = branches(&upstream, &beside);
+    let mut client = gateway.connect();
+    client.send(GET);
+    let (mut reading, mut other) = (upstream.accept(), beside.accept());
+    for connection in [&mut reading, &mut other] {
+        connection.request();
+        connection.ok("");
+    }
+    client.read();
+    gateway.wait_for_metric("penstock_upstream_connections", "state=\"idle\"", 2);
+    client.send(GET);
+    send_half(&gateway, &mut reading);
+    other.request();
+    // The connection was used before, so the request is sent again.
+    drop(other);
+    beside.accept().request();
+    let rest = "x".repeat(10_000 - 4);
+    reading.send(&rest);
+    assert_eq!(client.read().text(), format!("half{rest}"));
+}
+
+#[test]
+fn a_client_that_leaves_while_a_response_is_read_ends_all_branches() {
+    let (upstream, beside) = (Upstream::manual(), Upstream::manual());
+    let gateway = branches(&upstream, &beside);
+    let mut client = gateway.connect();
+    client.send(GET);
+    let (mut reading, mut other) = (upstream.accept(), beside.accept());
+    send_half(&gateway, &mut reading);
+    other.request();
+    client.reset();
+    reading.expect_close();
+    other.expect_close();
+    gateway.wait_for_metric("penstock_requests_total", "status=\"499\"", 1);
     while gateway.metric("penstock_held_body_bytes", "") > 0 {}
 }
 

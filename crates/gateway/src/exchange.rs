@@ -1,5 +1,4 @@
-//! What the stages of one exchange share: the worker, the request, and what is recorded of them. The record is closed
-//! when the exchange is dropped, whether it came to its end or was cut off.
+//! What the stages of one exchange share: the worker, the request, and what is recorded of them.
 
 use std::cell::Cell;
 
@@ -23,8 +22,7 @@ pub(crate) struct Exchange<'a> {
     pub(crate) lines: Vec<u8>,
     /// What its tunnel has moved up and down, if it became one.
     tunnelled: Cell<(u64, u64)>,
-    /// It was not cut off.
-    pub(crate) is_over: bool,
+    is_settled: bool,
     _busy: Counted<'a>,
 }
 
@@ -32,7 +30,7 @@ impl<'a> Exchange<'a> {
     pub(crate) fn open(worker: &'a Worker, request: &'a Request) -> Self {
         let record = Record::open(worker.number, &worker.resources);
         let (lines, tunnelled) = (Vec::new(), Cell::default());
-        Self { worker, request, record, lines, tunnelled, is_over: false, _busy: worker.busy() }
+        Self { worker, request, record, lines, tunnelled, is_settled: false, _busy: worker.busy() }
     }
 
     /// Records that the head of the upstream's response is there.
@@ -91,16 +89,24 @@ impl<'a> Exchange<'a> {
         let now_ms = self.worker.quota_ms(self.worker.resources.coarse_us());
         self.record.quota.settle(up.saturating_add(down), now_ms);
     }
-}
 
-/// The last byte is out: the record is closed.
-impl Drop for Exchange<'_> {
-    fn drop(&mut self) {
+    /// The last byte is out: the record is closed.
+    pub(crate) fn settle(&mut self) {
         let record = &mut self.record;
-        record.truncated |= !self.is_over;
         if record.status == 101 {
             (record.received, record.sent) = self.tunnelled.get();
         }
         self.worker.settle(record, self.request);
+        self.is_settled = true;
+    }
+}
+
+/// One that is cut off is settled, too: its future may be dropped at any await.
+impl Drop for Exchange<'_> {
+    fn drop(&mut self) {
+        if !self.is_settled {
+            self.record.truncated = true;
+            self.settle();
+        }
     }
 }

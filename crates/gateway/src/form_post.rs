@@ -1,13 +1,9 @@
 //! Forms that the gateway sends to OAuth2 servers, as a client of theirs, on the worker's own connections.
 
 use model::Fault;
-use wire::http1::BodyFraming;
 
 use crate::compiled::Compiled;
-use crate::flow::Held;
-use crate::forward::fetch::{self, FetchError, Fetched};
-use crate::forward::{self, OwnBody};
-use crate::message::{HeadEdits, Outgoing, Peer};
+use crate::forward::fetch::{self, Content, FetchError, Fetched};
 use crate::tasks;
 use crate::worker::Worker;
 
@@ -84,22 +80,15 @@ async fn post(
     let resources = &worker.resources;
     let found = worker.origins.find(form.url, None, true, &worker.pools);
     let address = found.map_err(FetchError::Url)?;
-    let mut edits = HeadEdits::default();
     let (client_id, client_secret) = form.client;
-    edits.append(b"Authorization", fetch::basic(client_id, client_secret).as_bytes());
-    edits.append(b"Content-Type", b"application/x-www-form-urlencoded");
-    edits.append(b"Accept", b"application/json");
-    edits.append(b"User-Agent", b"penstock");
-    // As if it came from a trusted client, so that nothing is added to it.
-    let peer = Peer { trusted: true, ..Peer::default() };
-    let outgoing = Outgoing {
-        framing: BodyFraming::Length(form.text.len() as u64),
-        query: address.query.map(str::as_bytes),
-        ..Outgoing::own(b"POST", address.path.as_bytes(), &edits, &peer)
-    };
+    let fields = vec![
+        ("Authorization", fetch::basic(client_id, client_secret)),
+        ("Content-Type", "application/x-www-form-urlencoded".to_owned()),
+        ("Accept", "application/json".to_owned()),
+    ];
+    let content = Content { fields, body: Some(form.text.as_bytes().to_vec()) };
     let (retries, now_us) = (&worker.tally.retries, resources.now_us());
     let forwarding = revision.live.forwarding(retries, &address.balancer, now_us);
-    let mut body = OwnBody::new(Held::new(form.text.to_owned().into()), resources);
-    let response = forward::exchange(resources, &forwarding, &outgoing, &mut body).await?;
-    fetch::whole(resources, response, form.bytes_max).await
+    let target = (address.path, address.query);
+    fetch::send(resources, &forwarding, target, &content, form.bytes_max).await
 }

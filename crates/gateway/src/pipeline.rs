@@ -22,7 +22,8 @@ use crate::sign_in;
 use crate::throttle::throttle;
 use crate::worker::Worker;
 
-/// One exchange, from a parsed or rejected head to the last byte of the response. It is settled when it is dropped.
+/// One exchange, from a parsed or rejected head to the last byte of the response. One that is dropped before is settled
+/// then.
 pub(crate) async fn exchange<C: Client>(
     worker: &Worker,
     parsed: Result<(), Box<Fault>>,
@@ -75,7 +76,7 @@ pub(crate) async fn exchange<C: Client>(
     // Dropped now, so that a long body does not keep a revision alive.
     drop(revision);
     deliver(&mut exchange, responded, delivery, client).await;
-    exchange.is_over = true;
+    exchange.settle();
 }
 
 /// How a request is forwarded.

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use model::{Endpoint, Fault, Retry, Suspension, Upstream, UpstreamKind};
 
-use super::health::{Admission, Failure, Health, Successes, half_window_us};
+use super::health::{Admission, Health, Successes};
 use super::pool::{Pool, Pools};
 use super::retry::RetryBudget;
+use super::window::{Failure, half_window_us};
 use crate::backend_tokens::OfSet;
 use crate::gate::SetLimits;
 

@@ -1,7 +1,6 @@
 //! The gateway's own requests, such as for an issuer's key set. They go through `forward`, like those of clients.
 
 use std::future::poll_fn;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
@@ -11,13 +10,13 @@ use http::Uri;
 use http::uri::Scheme as UriScheme;
 use model::{Endpoint, Fault, Scheme, Upstream, UpstreamKind};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
-use wire::http1::{BodyFraming, Known, Parsed, write};
+use wire::http1::{BodyFraming, Known};
 use wire::tls::ClientTls;
 
 use super::{Balancer, Forwarding, OwnBody, Pools, RetryCounts, UpstreamResponse};
 use crate::flow::Held;
 use crate::held::{HeldBytes, Hold, HoldError};
-use crate::message::{HeadEdits, Outgoing, Peer, Request};
+use crate::message::{HeadEdits, Outgoing, Peer};
 use crate::request_body::upstream_fault;
 use crate::resources::Resources;
 use crate::tasks;
@@ -58,7 +57,7 @@ pub enum FetchError {
     Stopped,
 }
 
-/// What a request has besides its URL. It is a GET without a body, else a POST.
+/// What a request has besides its URL. It is a GET without a body, else a POST. A field replaces the default of its name.
 #[derive(Clone, Default)]
 pub struct Content {
     pub fields: Vec<(&'static str, String)>,
@@ -107,8 +106,6 @@ async fn exchange(
     tls: &ClientTls,
     Bounds { bytes_max, total_ms }: Bounds,
 ) -> Result<Fetched, FetchError> {
-    let method = if content.body.is_some() { b"POST".as_slice() } else { b"GET" };
-    let request = own_request(&endpoint, method, target)?;
     // The target is whole.
     let endpoint = Endpoint { path: String::new(), ..endpoint };
     let mut upstream = Upstream::new(UpstreamKind::Single, vec![endpoint]);
@@ -125,23 +122,43 @@ async fn exchange(
         operation: 0,
         forward_fields: &[],
     };
+    send(resources, &forwarding, (target, None), content, bytes_max).await
+}
+
+/// Sends `content` and reads the response. A path without a query may be a whole target.
+pub(crate) async fn send(
+    resources: &Resources,
+    forwarding: &Forwarding<'_>,
+    (path, query): (&str, Option<&str>),
+    content: &Content,
+    bytes_max: usize,
+) -> Result<Fetched, FetchError> {
     let mut edits = HeadEdits::default();
+    edits.append(b"Accept", b"*/*");
+    edits.append(b"User-Agent", b"penstock");
     for (name, value) in &content.fields {
+        edits.remove(name.as_bytes());
         edits.append(name.as_bytes(), value.as_bytes());
     }
-    let path = request.head.path(&request.bytes);
-    let mut outgoing = Outgoing::of(&request, path, &edits, false);
-    let mut body = OwnBody::new(Held::default(), resources);
-    if let Some(bytes) = &content.body {
-        outgoing.framing = BodyFraming::Length(bytes.len() as u64);
-        body = OwnBody::new(Held::new(bytes.clone().into()), resources);
-    }
-    let response = super::exchange(resources, &forwarding, &outgoing, &mut body).await?;
+    let (method, framing) = match &content.body {
+        Some(body) => (&b"POST"[..], BodyFraming::Length(body.len() as u64)),
+        None => (&b"GET"[..], BodyFraming::None),
+    };
+    // As if it came from a trusted client, so that nothing is added to it.
+    let peer = Peer { trusted: true, ..Peer::default() };
+    let outgoing = Outgoing {
+        framing,
+        query: query.map(str::as_bytes),
+        ..Outgoing::own(method, path.as_bytes(), &edits, &peer)
+    };
+    let body = content.body.clone().unwrap_or_default();
+    let mut body = OwnBody::new(Held::new(body.into()), resources);
+    let response = super::exchange(resources, forwarding, &outgoing, &mut body).await?;
     whole(resources, response, bytes_max).await
 }
 
 /// Reads the rest of a response.
-pub(crate) async fn whole(
+async fn whole(
     resources: &Resources,
     mut response: UpstreamResponse,
     bytes_max: usize,
@@ -178,23 +195,6 @@ async fn read(
         Ok(body) => Ok(Fetched { status, body: body.into() }),
         Err(HoldError::TooLarge | HoldError::Exhausted) => Err(FetchError::TooLarge { bytes_max }),
         Err(HoldError::Body(error)) => Err(upstream_fault(&authority, &error).into()),
-    }
-}
-
-/// A request as if it came from a trusted client, so that nothing is added to it.
-fn own_request(endpoint: &Endpoint, method: &[u8], target: &str) -> Result<Request, FetchError> {
-    let peer = Rc::new(Peer { trusted: true, ..Peer::default() });
-    let mut request = Request { peer, ..Request::default() };
-    let bytes = &mut request.bytes;
-    write::request_line(bytes, method, b"", target.as_bytes(), None);
-    write::field(bytes, b"Host", endpoint.authority.as_bytes());
-    write::field(bytes, b"Accept", b"*/*");
-    write::field(bytes, b"User-Agent", b"penstock");
-    write::end(bytes);
-    match request.head.parse(&request.bytes) {
-        Ok(Parsed::Complete) => Ok(request),
-        Ok(Parsed::Partial) => Err(FetchError::Url("malformed")),
-        Err(rejection) => Err(FetchError::Url(rejection.reason)),
     }
 }
 

@@ -11,7 +11,9 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use model::{CircuitBreaker, Fault, HealthCheck, Suspension, SuspensionTime};
+use model::{HealthCheck, Suspension, SuspensionTime};
+
+use super::window::{Failure, Window, bit, half_window_us};
 
 #[derive(Debug, Default)]
 pub(crate) struct Health {
@@ -33,32 +35,6 @@ pub(crate) struct Health {
 
 /// The end of a suspension that only health checks end.
 const UNTIL_CHECKED: u64 = u64::MAX;
-
-/// How an exchange failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Failure {
-    /// There was no connection: evidence about the endpoint, whatever was requested.
-    Unreachable,
-    /// The connection broke, or no valid response came in time: perhaps only for this operation.
-    Broken { operation: usize },
-    /// One that suspends the endpoint at once, by its rule.
-    Final,
-}
-
-impl Failure {
-    pub(crate) fn of(fault: &Fault, operation: usize) -> Self {
-        if matches!(fault, Fault::Unreachable { .. } | Fault::ConnectTimeout { .. }) {
-            Self::Unreachable
-        } else {
-            Self::Broken { operation }
-        }
-    }
-}
-
-/// A set of operations, by their numbers. Those with the same last six bits count as one.
-fn bit(operation: usize) -> u64 {
-    1 << (operation % 64)
-}
 
 /// The state of an endpoint after health checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,16 +139,12 @@ impl Health {
 
     /// Adds successes to the window.
     fn add_successes(&self, count: u32, operations: u64, half_us: u64, now_us: u64) {
-        let counts = self.window.current(half_us, now_us);
-        counts.succeeded.fetch_add(count, Relaxed);
-        counts.succeeded_on.fetch_or(operations, Relaxed);
+        self.window.succeeded(count, operations, half_us, now_us);
     }
 
     /// The operations of which exchanges succeeded lately and none broke, as a set of bits.
     pub(crate) fn served(&self, half_us: u64, now_us: u64) -> u64 {
-        self.window.current(half_us, now_us);
-        let [succeeded_on, broken_on] = self.window.operations();
-        succeeded_on & !broken_on
+        self.window.served(half_us, now_us)
     }
 
     /// Records a failure. `may`: enough endpoints of the set would be left. `elsewhere`: the operations that another
@@ -260,18 +232,6 @@ pub(crate) fn longer(last_ms: u32, factor: f64) -> u32 {
     (f64::from(last_ms) * factor).clamp(0.0, f64::from(u32::MAX)) as u32
 }
 
-/// Length of half a window of outlier detection, in microseconds.
-const OUTLIER_HALF_US: u64 = 2_000_000;
-
-/// Length of half a rule's window; `None`: it needs none.
-pub(crate) fn half_window_us(rule: &Suspension) -> Option<u64> {
-    match rule {
-        Suspension::Outliers => Some(OUTLIER_HALF_US),
-        Suspension::Consecutive { .. } => None,
-        Suspension::Ratio(breaker) => Some((u64::from(breaker.window_ms) * 500).max(1)),
-    }
-}
-
 /// One worker's successes with an endpoint that are not yet in the shared window.
 #[derive(Debug, Default)]
 pub(crate) struct Successes {
@@ -301,127 +261,5 @@ impl Successes {
         if count > 0 && now_us.saturating_sub(self.last_us.get()) < half_us {
             health.add_successes(count, operations, half_us, now_us);
         }
-    }
-}
-
-/// What happened in the last one or two halves of a window.
-#[derive(Debug, Default)]
-struct Window {
-    begun_us: AtomicU64,
-    current: Counts,
-    last: Counts,
-}
-
-#[derive(Debug, Default)]
-struct Counts {
-    succeeded: AtomicU32,
-    unreachable: AtomicU32,
-    broken: AtomicU32,
-    /// The operations of which exchanges succeeded, and of which they broke.
-    succeeded_on: AtomicU64,
-    broken_on: AtomicU64,
-}
-
-impl Counts {
-    fn all(&self) -> [&AtomicU32; 3] {
-        [&self.succeeded, &self.unreachable, &self.broken]
-    }
-
-    fn operations(&self) -> [&AtomicU64; 2] {
-        [&self.succeeded_on, &self.broken_on]
-    }
-
-    /// Moves them to `last`; if not `kept`, both are empty then.
-    fn shift(&self, last: &Self, kept: bool) {
-        for (current, last) in self.all().into_iter().zip(last.all()) {
-            let count = current.swap(0, Relaxed);
-            last.store(if kept { count } else { 0 }, Relaxed);
-        }
-        for (current, last) in self.operations().into_iter().zip(last.operations()) {
-            let set = current.swap(0, Relaxed);
-            last.store(if kept { set } else { 0 }, Relaxed);
-        }
-    }
-}
-
-/// Least number of failed connections that make an outlier, if they are at least half of all exchanges.
-const UNREACHABLE_MIN: u64 = 3;
-/// Least number of broken exchanges that make an outlier, if they are at least nine in ten.
-const BROKEN_MIN: u64 = 10;
-/// Least number of operations of which they are, if there are fewer of which exchanges succeed, and if no other endpoint
-/// serves one of them: whoever sends many requests to one broken operation takes no endpoint away from the others.
-const BROKEN_OPERATIONS_MIN: u32 = 2;
-
-impl Window {
-    /// The counts of the current half, after moving on if its time is over.
-    fn current(&self, half_us: u64, now_us: u64) -> &Counts {
-        let begun_us = self.begun_us.load(Relaxed);
-        let age_us = now_us.saturating_sub(begun_us);
-        let moves = age_us >= half_us
-            && self.begun_us.compare_exchange(begun_us, now_us, Relaxed, Relaxed).is_ok();
-        if moves {
-            self.current.shift(&self.last, age_us < 2 * half_us);
-        }
-        &self.current
-    }
-
-    fn failed(&self, failure: Failure, half_us: u64, now_us: u64) {
-        let counts = self.current(half_us, now_us);
-        match failure {
-            Failure::Unreachable => &counts.unreachable,
-            Failure::Broken { operation } => {
-                counts.broken_on.fetch_or(bit(operation), Relaxed);
-                &counts.broken
-            }
-            Failure::Final => &counts.broken,
-        }
-        .fetch_add(1, Relaxed);
-    }
-
-    /// Successes, failed connections and broken exchanges.
-    fn sums(&self) -> [u64; 3] {
-        let mut sums = [0; 3];
-        for (sum, (current, last)) in
-            sums.iter_mut().zip(self.current.all().into_iter().zip(self.last.all()))
-        {
-            *sum = u64::from(current.load(Relaxed)) + u64::from(last.load(Relaxed));
-        }
-        sums
-    }
-
-    /// The operations of which exchanges succeeded, and of which they broke.
-    fn operations(&self) -> [u64; 2] {
-        let mut sets = [0; 2];
-        let halves = self.current.operations().into_iter().zip(self.last.operations());
-        for (set, (current, last)) in sets.iter_mut().zip(halves) {
-            *set = current.load(Relaxed) | last.load(Relaxed);
-        }
-        sets
-    }
-
-    /// `elsewhere`: the operations that another endpoint of the set serves. One that breaks here alone says as much about
-    /// this endpoint as several do.
-    fn is_outlier(&self, elsewhere: u64) -> bool {
-        let [succeeded, unreachable, broken] = self.sums();
-        let all = succeeded + unreachable + broken;
-        let [succeeded_on, broken_on] = self.operations();
-        let breaking = broken_on.count_ones();
-        let is_of_endpoint = breaking >= BROKEN_OPERATIONS_MIN
-            && breaking > succeeded_on.count_ones()
-            || broken_on & !succeeded_on & elsewhere != 0;
-        unreachable >= UNREACHABLE_MIN && 2 * unreachable >= all
-            || is_of_endpoint && broken >= BROKEN_MIN && 10 * broken >= 9 * all
-    }
-
-    #[allow(clippy::cast_precision_loss, reason = "fewer than 2^53 exchanges in a window")]
-    fn exceeds(&self, breaker: &CircuitBreaker) -> bool {
-        let [succeeded, unreachable, broken] = self.sums();
-        let (failed, all) = (unreachable + broken, succeeded + unreachable + broken);
-        all >= u64::from(breaker.requests_min.max(1))
-            && failed as f64 > breaker.failure_ratio * all as f64
-    }
-
-    fn clear(&self) {
-        self.current.shift(&self.last, false);
     }
 }

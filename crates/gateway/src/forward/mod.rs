@@ -20,6 +20,7 @@ mod own_body;
 mod pool;
 mod retry;
 mod shared;
+mod window;
 
 use std::io;
 use std::task::{Context, Poll};

@@ -1,176 +1,31 @@
 //! Connections to one endpoint, kept between requests. Each worker has its own.
 
+mod connection;
+mod pools;
+
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
-use std::ops::Bound;
 use std::pin::pin;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
-use base::limits::{COUNTERS_PER_TURN, UPSTREAM_WAITERS_MAX};
-use model::{Denial, Endpoint, Fault};
+use model::{Denial, Fault};
 use tokio::sync::watch;
-use wire::stream::Stream;
 use wire::tls::ClientTls;
 
-use super::Upload;
+pub(crate) use connection::Connection;
+pub(crate) use pools::{PoolLimits, Pools};
+
 use super::addresses::Addresses;
 use super::connect::{Address, Connected, Report, connect, is_local, lacks_descriptors};
 use super::names::{self, Name, Resolution};
-use super::shared::Shared;
-use crate::buffer::{Buffer, Buffers};
-use crate::flow::{BodyReader, OutFraming, Outflow};
 use crate::gate::{ConnectionGate, Pass, Refusal, SetLimits, Waiting};
-use crate::own_connections::{OwnConnection, OwnConnections};
+use crate::own_connections::OwnConnections;
 use crate::request_body::{RequestBody, Unwanted, while_wanted};
 use crate::resources::Resources;
-use crate::watch::Pace;
-
-/// A worker's pools by address: endpoints with different paths share connections.
-#[derive(Debug)]
-pub(crate) struct Pools {
-    all: Rc<AllPools>,
-    shared: Arc<Shared>,
-}
-
-/// What the pools of a worker have in common.
-#[derive(Debug)]
-struct AllPools {
-    /// In order, so that a simulation is repeatable.
-    by_address: RefCell<BTreeMap<Address, Rc<Pool>>>,
-    idle: Cell<usize>,
-    /// Those in use. Its limit is that of the open ones.
-    in_use: Rc<ConnectionGate>,
-    limits: PoolLimits,
-}
-
-/// How many connections the pools of a worker may have together.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PoolLimits {
-    /// In use and idle.
-    pub(crate) open_max: usize,
-    pub(crate) idle_max: usize,
-}
-
-/// When idle connections have to be closed, one in so many is.
-const IDLE_CLOSED_SHARE: usize = 16;
-
-/// The pools of a single worker.
-#[cfg(test)]
-impl Default for Pools {
-    fn default() -> Self {
-        let limits =
-            PoolLimits { open_max: usize::MAX, idle_max: base::limits::UPSTREAMS_IDLE_MAX };
-        Self::new(Shared::new(1, &base::SystemEntropy), limits)
-    }
-}
-
-impl AllPools {
-    /// Closes idle connections if there is no room for another one beside them, which counts as in use already.
-    fn make_room(&self) {
-        if self.in_use.in_use().saturating_add(self.idle.get()) > self.limits.open_max {
-            self.close_idle();
-        }
-    }
-
-    /// Closes the connections that have been idle for the longest time: a part of all, so that this is rare. Returns whether
-    /// there were some.
-    fn close_idle(&self) -> bool {
-        let pools = self.by_address.borrow();
-        let mut since_us: Vec<u64> = Vec::with_capacity(self.idle.get());
-        pools.values().for_each(|pool| since_us.extend(pool.addresses.borrow().idle_since()));
-        let last = (since_us.len() / IDLE_CLOSED_SHARE).min(since_us.len().saturating_sub(1));
-        if since_us.is_empty() {
-            return false;
-        }
-        let (_, oldest_us, _) = since_us.select_nth_unstable(last);
-        let oldest_us = *oldest_us;
-        let mut left = last + 1;
-        for pool in pools.values() {
-            pool.change(|addresses| addresses.close_since(oldest_us, &mut left));
-        }
-        true
-    }
-}
-
-impl Pools {
-    pub(crate) fn new(shared: Arc<Shared>, limits: PoolLimits) -> Self {
-        let in_use = Rc::new(ConnectionGate::new(limits.open_max, UPSTREAM_WAITERS_MAX));
-        let all = AllPools { by_address: RefCell::default(), idle: Cell::new(0), in_use, limits };
-        Self { all: Rc::new(all), shared }
-    }
-
-    pub(crate) fn shared(&self) -> &Shared {
-        &self.shared
-    }
-
-    /// The pool of `endpoint`'s address, created if needed.
-    pub(crate) fn of(&self, endpoint: &Endpoint) -> Rc<Pool> {
-        let address =
-            Address { scheme: endpoint.scheme, host: endpoint.host.clone(), port: endpoint.port };
-        let mut pools = self.all.by_address.borrow_mut();
-        Rc::clone(pools.entry(address).or_insert_with_key(|address| {
-            let mut addresses = Addresses::new(self.shared.seed());
-            let source = match address.host.parse::<IpAddr>() {
-                Ok(ip) => {
-                    addresses.set(&[ip]);
-                    Source::Literal
-                }
-                Err(_) => {
-                    let name = self.shared.name(&address.host);
-                    let resolution = RefCell::new(name.resolution());
-                    Source::Shared { resolution, _name: name }
-                }
-            };
-            Rc::new(Pool {
-                all: Rc::downgrade(&self.all),
-                all_in_use: Rc::clone(&self.all.in_use),
-                address: address.clone(),
-                source,
-                own: self.shared.own.clone(),
-                addresses: RefCell::new(addresses),
-                gate: ConnectionGate::default(),
-                waiting_for_set: Cell::new(0),
-                waiting_for_all: Cell::new(0),
-                opened: Cell::new(0),
-                failed: Cell::new(0),
-            })
-        }))
-    }
-
-    /// Closes connections that were idle for too long, and drops unused pools.
-    pub(crate) fn sweep(&self, now_us: u64) {
-        self.all.by_address.borrow_mut().retain(|_, pool| {
-            pool.change(|addresses| addresses.sweep(now_us));
-            Rc::strong_count(pool) > 1 || pool.addresses.borrow().idle() > 0
-        });
-    }
-
-    /// Visits some pools, those after `last`. Returns the last one, if there are more.
-    pub(crate) fn visit(
-        &self,
-        last: Option<&Address>,
-        mut visit: impl FnMut(&Address, PoolFigures),
-    ) -> Option<Address> {
-        let pools = self.all.by_address.borrow();
-        let from = last.map_or(Bound::Unbounded, Bound::Excluded);
-        let mut after = pools.range::<Address, _>((from, Bound::Unbounded));
-        let turn = after.by_ref().take(COUNTERS_PER_TURN);
-        let last = turn.inspect(|(address, pool)| visit(address, pool.figures())).last();
-        let is_more = after.next().is_some();
-        last.filter(|_| is_more).map(|(address, _)| address.clone())
-    }
-
-    /// Visits every pool: host, port and figures.
-    #[cfg(test)]
-    pub(crate) fn each(&self, mut visit: impl FnMut(&str, u16, PoolFigures)) {
-        for pool in self.all.by_address.borrow().values() {
-            visit(&pool.address.host, pool.address.port, pool.figures());
-        }
-    }
-}
+use connection::Lease;
+use pools::AllPools;
 
 /// A pool's figures for the metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -226,81 +81,6 @@ pub(crate) enum Freshness {
     Fresh,
 }
 
-/// A connection to an upstream, and the exchange that it carries.
-#[derive(Debug)]
-pub(crate) struct Connection {
-    pub(crate) stream: Stream,
-    /// The request.
-    pub(crate) out: Outflow,
-    pub(crate) upload: Upload,
-    /// How fast the upload is.
-    pub(crate) pace: Pace,
-    /// The response's body.
-    pub(crate) reader: BodyReader,
-    /// The endpoint's.
-    pub(crate) authority: Rc<str>,
-    /// It may serve another request after this one.
-    pub(crate) keep_alive: bool,
-    /// It has served requests before, so the upstream may have closed it as idle.
-    pub(crate) reused: bool,
-    ip: IpAddr,
-    opened_us: u64,
-    /// `Some` while it is leased.
-    lease: Option<Lease>,
-    _own: Option<OwnConnection>,
-}
-
-/// A connection's place among those in use.
-#[derive(Debug)]
-struct Lease {
-    pool: Rc<Pool>,
-    idle_max: usize,
-    _passes: Passes,
-}
-
-impl Connection {
-    fn new(
-        (stream, own): (Stream, Option<OwnConnection>),
-        (ip, opened_us): (IpAddr, u64),
-        lease: Lease,
-    ) -> Self {
-        Self {
-            stream,
-            out: Outflow::idle(),
-            upload: Upload::Done,
-            pace: Pace::new(0, opened_us),
-            reader: BodyReader::idle(Buffer::default()),
-            authority: Rc::default(),
-            keep_alive: true,
-            reused: false,
-            ip,
-            opened_us,
-            lease: Some(lease),
-            _own: own,
-        }
-    }
-
-    /// Begins an exchange with the head of a request.
-    pub(crate) fn begin(
-        &mut self,
-        (head, framing): (Vec<u8>, OutFraming),
-        pace: Pace,
-        authority: &Rc<str>,
-    ) {
-        self.out.begin(head, framing);
-        (self.pace, self.upload) = (pace, Upload::Running);
-        if !Rc::ptr_eq(&self.authority, authority) {
-            self.authority = Rc::clone(authority);
-        }
-    }
-
-    /// Releases what was lent.
-    pub(crate) fn release_buffers(&mut self, buffers: &Buffers) {
-        buffers.release(std::mem::take(&mut self.reader.buffer));
-        self.out.release(buffers);
-    }
-}
-
 /// How a connection is leased.
 pub(crate) struct Leasing<'a> {
     pub(crate) resources: &'a Resources,
@@ -315,20 +95,6 @@ pub(crate) struct Leasing<'a> {
 
 /// The pool's, that of all pools, and the endpoint set's if it has limits of its own.
 type Passes = (Pass, Pass, Option<Pass>);
-
-impl Connection {
-    /// Returns it to its pool. Both bodies must be complete, nothing unread, and the buffers released.
-    pub(crate) fn release(mut self: Box<Self>, now_us: u64) {
-        let Some(Lease { pool, idle_max, _passes }) = self.lease.take() else { return };
-        let (ip, opened_us) = (self.ip, self.opened_us);
-        pool.change(|addresses| addresses.release((self, ip, opened_us), idle_max, now_us));
-        if let Some(all) = pool.all.upgrade()
-            && all.idle.get() > all.limits.idle_max
-        {
-            all.close_idle();
-        }
-    }
-}
 
 /// Records how connecting to single addresses ends.
 struct Outcomes<'a> {

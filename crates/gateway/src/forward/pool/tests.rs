@@ -12,6 +12,7 @@ use base::SystemEntropy;
 use super::*;
 use crate::flow::Held;
 use crate::forward::OwnBody;
+use crate::forward::shared::Shared;
 use crate::simulation::Silence;
 
 /// Milliseconds until a request fails that waits `queued_ms` for the connection of another, and then connects.
