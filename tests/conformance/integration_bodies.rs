@@ -1,6 +1,6 @@
 //! What mediation does with bodies: how much it holds, what it reads, and what nobody reads.
 
-use harness::{CannedResponse, Client, Gateway, Response, Upstream, UpstreamConnection};
+use harness::{CannedResponse, Gateway, Response, Upstream, UpstreamConnection};
 
 /// A gateway with the proxy `it`, whose target has these children; `HERE` is the address of `upstream`.
 fn proxy(upstream: &Upstream, target: &str) -> Gateway {
@@ -170,12 +170,14 @@ fn a_client_that_leaves_while_it_uploads_ends_the_reading_of_the_response() {
     while gateway.metric("penstock_held_body_bytes", "") > 0 {}
 }
 
-/// Mediation in two branches: one reads and returns the response of `upstream`, the other one calls `beside`.
-fn branches(upstream: &Upstream, beside: &Upstream) -> Gateway {
+/// Mediation in two branches: one reads and returns the response of `upstream`, the other one calls `beside` as often as
+/// `calls` says.
+fn branches(upstream: &Upstream, (beside, calls): (&Upstream, usize)) -> Gateway {
     let call = format!("<call><endpoint><address uri=\"{}/\"/></endpoint></call>", beside.url());
     let sequence = format!(
         "<clone><target><sequence>{CALL_AND_READ}</sequence></target>\
-         <target><sequence>{call}</sequence></target></clone>"
+         <target><sequence>{}</sequence></target></clone>",
+        call.repeat(calls)
     );
     patient(upstream, &sequence)
 }
@@ -192,7 +194,7 @@ fn send_half(gateway: &Gateway, connection: &mut UpstreamConnection) {
 #[test]
 fn the_exchange_of_another_branch_goes_on_while_a_response_is_read() {
     let (upstream, beside) = (Upstream::manual(), Upstream::manual());
-    let gateway = branches(&upstream, &beside);
+    let gateway = branches(&upstream, (&beside, 1));
     let mut client = gateway.connect();
     client.send(GET);
     let (mut reading, mut other) = (upstream.accept(), beside.accept());
@@ -214,9 +216,26 @@ fn the_exchange_of_another_branch_goes_on_while_a_response_is_read() {
 }
 
 #[test]
+fn another_branch_makes_its_next_call_while_a_response_is_read() {
+    let (upstream, beside) = (Upstream::manual(), Upstream::manual());
+    let gateway = branches(&upstream, (&beside, 2));
+    let mut client = gateway.connect();
+    client.send(GET);
+    let (mut reading, mut other) = (upstream.accept(), beside.accept());
+    send_half(&gateway, &mut reading);
+    for _ in 0..2 {
+        other.request();
+        other.ok("");
+    }
+    let rest = "x".repeat(10_000 - 4);
+    reading.send(&rest);
+    assert_eq!(client.read().text(), format!("half{rest}"));
+}
+
+#[test]
 fn a_client_that_leaves_while_a_response_is_read_ends_all_branches() {
     let (upstream, beside) = (Upstream::manual(), Upstream::manual());
-    let gateway = branches(&upstream, &beside);
+    let gateway = branches(&upstream, (&beside, 1));
     let mut client = gateway.connect();
     client.send(GET);
     let (mut reading, mut other) = (upstream.accept(), beside.accept());

@@ -52,17 +52,27 @@ pub(super) async fn hold_answer(
     holding: &Holding,
     stall: Stall,
 ) {
-    let client = None::<&mut OwnBody>;
-    match hold_response(worker, stream, client, holding, stall).await {
-        Ok(Ok(bytes)) => {
+    match hold_beside(worker, stream, holding, stall).await {
+        Ok(bytes) => {
             if let Answer::Response(message) = answer {
                 message.hold(bytes);
             }
         }
-        Ok(Err(failure)) => *answer = Answer::Failed(failure, None),
-        // There is no client that could leave.
-        Err(fault) => *answer = Answer::Failed(exchange::failure(&fault), None),
+        Err(failure) => *answer = Answer::Failed(failure, None),
     }
+}
+
+/// As [`hold_response`], for a response whose request has been sent.
+pub(super) async fn hold_beside(
+    worker: &Worker,
+    stream: UpstreamBody,
+    holding: &Holding,
+    stall: Stall,
+) -> Result<Bytes, Failure> {
+    let client = None::<&mut OwnBody>;
+    // There is no client that could leave.
+    let held = hold_response(worker, stream, client, holding, stall).await;
+    held.unwrap_or_else(|fault| Err(exchange::failure(&fault)))
 }
 
 /// There is no room for what a run holds.

@@ -13,7 +13,7 @@ use mediation::{
 use model::{Blame, Denial, Fault};
 use wire::http1::BodyFraming;
 
-use super::bodies::{Streams, exhausted, hold_answer, hold_response, skip_rest};
+use super::bodies::{Streams, exhausted, hold_answer, hold_beside, hold_response, skip_rest};
 use super::environment::RunEnvironment;
 use super::exchange::{self, ApiUpstream, Sender};
 use super::response::Returned;
@@ -176,6 +176,8 @@ impl Session {
                     });
                     self.pending.push(Pending { is_exchange: false, future });
                 }
+                Event::Ask(ask, Ask::Body(source))
+                    if self.holds_beside(ask, source, client.is_some()) => {}
                 Event::Ask(ask, Ask::Body(source)) => {
                     // Boxed, so that it does not enlarge every run.
                     let held = Box::pin(self.hold(source, client)).await?;
@@ -337,6 +339,25 @@ impl Session {
         if let Some(Charged { run, .. }) = &mut self.run {
             run.answer(answered.ask, answered.answer);
         }
+    }
+
+    /// Reads the body of a response beside everything else. False if there is none, or if `has_client` and the rest of
+    /// its request is sent meanwhile.
+    fn holds_beside(&mut self, ask: AskId, source: Source, has_client: bool) -> bool {
+        let Some(stream) = self.take_stream(source) else { return false };
+        if let (true, true, Source::Response(of)) = (has_client, stream.uploads(), source) {
+            self.streams.insert(of, stream);
+            return false;
+        }
+        let (worker, holding, stall) =
+            (Rc::clone(&self.worker), self.holding.clone(), self.stall());
+        let future = Box::pin(async move {
+            let held = hold_beside(&worker, stream, &holding, stall).await;
+            let answer = held.map_or_else(|failure| Answer::Failed(failure, None), Answer::Body);
+            Answered { ask, answer, stream: None }
+        });
+        self.pending.push(Pending { is_exchange: false, future });
+        true
     }
 
     /// Reads a body that streams.
