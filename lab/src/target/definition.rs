@@ -21,6 +21,7 @@ pub const SHIPPED: &[(&str, &str)] = &[
     ("haproxy",           include_str!("../../../suites/targets/haproxy.toml")),
     ("nginx",             include_str!("../../../suites/targets/nginx.toml")),
     ("penstock",          include_str!("../../../suites/targets/penstock.toml")),
+    ("penstock-applications", include_str!("../../../suites/targets/penstock-applications.toml")),
     ("penstock-balanced", include_str!("../../../suites/targets/penstock-balanced.toml")),
     ("penstock-integration", include_str!("../../../suites/targets/penstock-integration.toml")),
     ("remote",            include_str!("../../../suites/targets/remote.toml")),
