@@ -322,7 +322,7 @@ fn a_wrong_number_of_upstream_requests_fails_the_case_by_name() {
 }
 
 #[test]
-fn a_program_that_is_not_installed_is_not_served() {
+fn a_program_or_module_that_is_not_installed_is_not_served() {
     let files = Files::new();
     let target = "name = 'absent'\nabout = 'is not installed'\ncan = ['forward']\n\
         url = 'http://127.0.0.1:{{it.port}}'\n[[process]]\nname = 'it'\n\
@@ -335,6 +335,12 @@ fn a_program_that_is_not_installed_is_not_served() {
     assert_eq!(found.state, State::NotServed);
     let expect = "absent: program `no-such-gateway` is not in PATH";
     assert_eq!(found.reason.as_deref(), Some(expect));
+    files.write(
+        "absent.toml",
+        &format!("requires = ['sh', '/no/module.so']\n{target}").replace("no-such-gateway", "sh"),
+    );
+    let (_, text) = run_into(&files, "module", &[]);
+    assert!(text.contains("absent: file `/no/module.so` does not exist"), "{text}");
     // That of a shipped target has a command that installs it.
     files.write("envoy.toml", &target.replace("'absent'", "'envoy'"));
     files.write("suite.toml", &suite("'envoy.toml'", "'forward'", "300ms", ""));

@@ -24,6 +24,7 @@ pub(crate) const BUILT_IN: &[&str] = &[
     "tls_pair", // certificate and key in one file
     "issuer",
     "token_public_key",
+    "token_public_key_text",
     "token_jwks",      // path of the JWKS file
     "token_jwks_text", // content of the JWKS file
 ];
