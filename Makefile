@@ -124,7 +124,7 @@ build-and-test-steps = "build" "cargo build --workspace --bin penstock --tests" 
 ##@ Measure
 
 # Suites of `make bench` (suites/bench-*.toml, or suites/*.toml), the folder of their results, and the document with their tables.
-SUITES ?= cpu http2 mediation latency workers overload start change cost
+SUITES ?= cpu http2 mediation latency workers overload start change applications cost
 BENCH_OUT := $(or $(BENCH_OUT),$(TARGET_DIR)/bench/$(shell date +%Y-%m-%d-%H%M%S))
 DOCUMENT ?= docs/performance.md
 # The CPU time of a row is relative to that of the first of these targets that has one in the same cell.

@@ -4,6 +4,9 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import com.nimbusds.jose.JOSEObjectType;
 import com.nimbusds.jose.proc.DefaultJOSEObjectTypeVerifier;
 import java.security.interfaces.RSAPublicKey;
+import java.time.Instant;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
 import org.springframework.beans.factory.annotation.Value;
 import org.springframework.boot.SpringApplication;
 import org.springframework.boot.autoconfigure.EnableAutoConfiguration;
@@ -15,13 +18,21 @@ import org.springframework.cloud.gateway.route.builder.RouteLocatorBuilder;
 import org.springframework.context.annotation.Bean;
 import org.springframework.http.MediaType;
 import org.springframework.security.config.web.server.ServerHttpSecurity;
+import org.springframework.security.oauth2.core.OAuth2AuthenticatedPrincipal;
+import org.springframework.security.oauth2.core.OAuth2TokenIntrospectionClaimNames;
 import org.springframework.security.oauth2.jwt.JwtValidators;
 import org.springframework.security.oauth2.jwt.NimbusReactiveJwtDecoder;
 import org.springframework.security.oauth2.jwt.ReactiveJwtDecoder;
+import org.springframework.security.oauth2.server.resource.introspection.ReactiveOpaqueTokenIntrospector;
+import org.springframework.security.oauth2.server.resource.introspection.SpringReactiveOpaqueTokenIntrospector;
 import org.springframework.security.web.server.SecurityWebFilterChain;
+import org.springframework.web.reactive.function.client.WebClient;
 import reactor.core.publisher.Mono;
 
-/** The parts of Spring Cloud Gateway that are configured by code: JWTs of type `at+jwt`, and bodies that are rewritten. */
+/**
+ * The parts of Spring Cloud Gateway that are configured by code: JWTs of type `at+jwt`, a cache of introspected tokens, and
+ * bodies that are rewritten.
+ */
 @SpringBootConfiguration(proxyBeanMethods = false)
 @EnableAutoConfiguration
 public class Gateway {
@@ -74,6 +85,44 @@ public class Gateway {
         .authorizeExchange(exchanges -> exchanges.anyExchange().authenticated())
         .oauth2ResourceServer(server -> server.jwt(jwt -> {}))
         .build();
+  }
+
+  @Bean
+  @ConditionalOnProperty("lab.introspection")
+  SecurityWebFilterChain introspected(ServerHttpSecurity http) {
+    return http.csrf(ServerHttpSecurity.CsrfSpec::disable)
+        .authorizeExchange(exchanges -> exchanges.anyExchange().authenticated())
+        .oauth2ResourceServer(server -> server.opaqueToken(token -> {}))
+        .build();
+  }
+
+  /** Each token is introspected once, and valid until it expires. */
+  @Bean
+  @ConditionalOnProperty("lab.introspection")
+  ReactiveOpaqueTokenIntrospector introspector(@Value("${lab.introspection}") String url) {
+    ReactiveOpaqueTokenIntrospector server =
+        new SpringReactiveOpaqueTokenIntrospector(url, WebClient.create());
+    Map<String, OAuth2AuthenticatedPrincipal> known = new ConcurrentHashMap<>();
+    return token -> {
+      OAuth2AuthenticatedPrincipal principal = known.get(token);
+      if (principal != null && isValid(principal)) {
+        return Mono.just(principal);
+      }
+      return server
+          .introspect(token)
+          .doOnNext(
+              found -> {
+                if (known.size() >= 8192) {
+                  known.clear();
+                }
+                known.put(token, found);
+              });
+    };
+  }
+
+  private static boolean isValid(OAuth2AuthenticatedPrincipal principal) {
+    Instant expires = principal.getAttribute(OAuth2TokenIntrospectionClaimNames.EXP);
+    return expires == null || expires.isAfter(Instant.now());
   }
 
   @Bean

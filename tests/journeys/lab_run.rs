@@ -237,7 +237,8 @@ fn an_interrupted_run_can_be_resumed() {
     assert_eq!(status.code(), Some(1), "{}", process.text());
     assert!(process.text().contains("--resume"), "{}", process.text());
     // What was completed is reported.
-    assert!(process.text().contains("\n1 measured (") && has_verdict(&process.text()));
+    let text = process.text();
+    assert!(text.contains("\n1 measured (") && has_verdict(&text), "{text}");
     let folder = files.path("out/forward/backend/2_users/50B/0ms_sleep");
     assert_eq!(names(&folder), ["1"]);
     let (code, text) = run(&files, &["--resume"]);
@@ -321,7 +322,7 @@ fn a_wrong_number_of_upstream_requests_fails_the_case_by_name() {
 }
 
 #[test]
-fn a_program_that_is_not_installed_is_not_served() {
+fn a_program_or_module_that_is_not_installed_is_not_served() {
     let files = Files::new();
     let target = "name = 'absent'\nabout = 'is not installed'\ncan = ['forward']\n\
         url = 'http://127.0.0.1:{{it.port}}'\n[[process]]\nname = 'it'\n\
@@ -334,6 +335,12 @@ fn a_program_that_is_not_installed_is_not_served() {
     assert_eq!(found.state, State::NotServed);
     let expect = "absent: program `no-such-gateway` is not in PATH";
     assert_eq!(found.reason.as_deref(), Some(expect));
+    files.write(
+        "absent.toml",
+        &format!("requires = ['sh', '/no/module.so']\n{target}").replace("no-such-gateway", "sh"),
+    );
+    let (_, text) = run_into(&files, "module", &[]);
+    assert!(text.contains("absent: file `/no/module.so` does not exist"), "{text}");
     // That of a shipped target has a command that installs it.
     files.write("envoy.toml", &target.replace("'absent'", "'envoy'"));
     files.write("suite.toml", &suite("'envoy.toml'", "'forward'", "300ms", ""));
@@ -360,7 +367,8 @@ fn a_target_is_changed_under_load_and_measured_again_as_control() {
         let (errors, requests) = (found.figure("errors"), found.figure("requests"));
         assert!(errors == Some(0.0) && requests > Some(0.0), "{:?}", found.load);
         let apis = format!("out/bearer/{target}/2_users/50B/0ms_sleep/1/gateway-1/apis");
-        let expect = ["echo.yaml", "orders-0001.yaml", "orders-0002.yaml", "orders-0003.yaml"];
+        // The other numbered files were removed.
+        let expect = ["echo.yaml", "orders-0001.yaml"];
         assert_eq!(names(&files.path(&apis)), expect);
         // Penstock verifies the tokens of this scenario, although they are not needed.
         let echo = fs::read_to_string(files.path(&format!("{apis}/echo.yaml"))).unwrap();
@@ -377,6 +385,33 @@ fn a_target_is_changed_under_load_and_measured_again_as_control() {
     let document = fs::read_to_string(files.path("doc.md")).unwrap();
     assert!(document.contains("| bearer | 2 | 50B | penstock-again | "), "{document}");
     assert!(document.contains("| changes live |"), "{document}");
+}
+
+/// The shipped suite, with fewer applications and shorter.
+#[test]
+fn an_application_is_changed_under_load() {
+    let files = Files::new();
+    let mut suite = include_str!("../../suites/bench-applications.toml").to_owned();
+    for (long, short) in [
+        ("20s", "1s"),
+        ("settle = \"2s\"", "settle = \"100ms\""),
+        ("[1000, 10000, 100000]", "[20]"),
+        ("[cores]\ntarget = \"1\"\nbackend = \"0\"\ngenerator = \"0\"\n", ""),
+    ] {
+        assert!(suite.contains(long), "{long}");
+        suite = suite.replace(long, short);
+    }
+    files.write("suite.toml", &suite);
+    let (code, text) = run(&files, &[]);
+    assert_eq!(code, Some(0), "{text}");
+    let case = "out/api-key/penstock-applications_applications=20/1_users/0B/0ms_sleep/1";
+    let found = CaseResult::read(&files.path(&format!("{case}/result.json"))).unwrap();
+    let changes = found.changes.as_ref().unwrap();
+    assert!(changes.live > 1 && changes.lost == 0, "{changes:?}");
+    let counts = (found.figure("errors"), found.figure("requests"));
+    assert!(counts.0 == Some(0.0) && counts.1 > Some(0.0), "{:?}", found.load);
+    let applications = names(&files.path(&format!("{case}/gateway-1/applications")));
+    assert_eq!(applications, ["0001.toml", "changed.toml"]);
 }
 
 /// A suite of three cases with the backend alone.

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use aws_lc_rs::digest::{Context, SHA256};
+use aws_lc_rs::digest::{Context, Digest, SHA256, digest};
 
 use super::scenario::Scenario;
 use super::source::Source;
@@ -16,6 +16,11 @@ use crate::target::definition::Target;
 use crate::target::running::rendered;
 
 /// SHA-256 in hexadecimal.
+pub(crate) fn sha256(text: &str) -> String {
+    hexadecimal(&digest(&SHA256, text.as_bytes()))
+}
+
+/// One hash of all `texts`.
 pub(crate) fn of_texts<'t>(texts: impl IntoIterator<Item = &'t str>) -> String {
     let mut hash = Context::new(&SHA256);
     for text in texts {
@@ -23,7 +28,11 @@ pub(crate) fn of_texts<'t>(texts: impl IntoIterator<Item = &'t str>) -> String {
         hash.update(&(text.len() as u64).to_le_bytes());
         hash.update(text.as_bytes());
     }
-    hash.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+    hexadecimal(&hash.finish())
+}
+
+fn hexadecimal(hash: &Digest) -> String {
+    hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A file's content in canonical form: JSON with sorted keys; the unchanged text if it is not TOML.

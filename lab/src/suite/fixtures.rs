@@ -58,9 +58,10 @@ impl Fixtures {
     /// The values of [`crate::target::template::BUILT_IN`] that are the same for the whole run.
     pub(crate) fn values(&self, backend_port: u16) -> Result<Values, String> {
         let path = |name: &str| self.file(name).display().to_string();
-        let jwks = self.file("token.jwks");
-        let jwks_text =
-            fs::read_to_string(&jwks).map_err(|error| format!("{}: {error}", jwks.display()))?;
+        let text = |name: &str| {
+            let read = fs::read_to_string(self.file(name));
+            read.map_err(|error| format!("{}: {error}", path(name)))
+        };
         let pairs = [
             ("penstock", self.penstock.display().to_string()),
             ("backend_port", backend_port.to_string()),
@@ -69,8 +70,9 @@ impl Fixtures {
             ("tls_pair", path("tls.pair")),
             ("issuer", ISSUER.to_owned()),
             ("token_public_key", path("token.pub")),
+            ("token_public_key_text", text("token.pub")?),
             ("token_jwks", path("token.jwks")),
-            ("token_jwks_text", jwks_text),
+            ("token_jwks_text", text("token.jwks")?),
         ];
         Ok(pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
     }

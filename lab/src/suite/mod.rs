@@ -13,7 +13,7 @@ mod buy_stocks;
 pub mod cases;
 pub mod cost;
 pub mod definition;
-mod fingerprint;
+pub(crate) mod fingerprint;
 mod fixtures;
 pub mod knee;
 mod parse;

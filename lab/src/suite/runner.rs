@@ -633,10 +633,15 @@ pub(crate) fn not_served(suite: &Suite, target: &Target, scenario: &Scenario) ->
         if suite.change.is_some() && target.change.is_none() {
             return Some(format!("{} has no [change] in its target file", target.name));
         }
-        let missing = target.missing_program()?;
+        let missing = target.missing()?;
         let is_shipped = definition::SHIPPED.iter().any(|(name, _)| *name == target.name);
-        let hint = if is_shipped { HOW_TO_INSTALL } else { "" };
-        return Some(format!("{}: program `{missing}` is not in PATH{hint}", target.name));
+        let (problem, hint) = if missing.contains('/') {
+            (format!("file `{missing}` does not exist"), "; `make bench-peers` installs it")
+        } else {
+            (format!("program `{missing}` is not in PATH"), HOW_TO_INSTALL)
+        };
+        let hint = if is_shipped { hint } else { "" };
+        return Some(format!("{}: {problem}{hint}", target.name));
     }
     let describe = |need: &&str| match target.cannot.get(*need) {
         Some(why) => format!("{need} ({why})"),

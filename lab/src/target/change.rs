@@ -15,6 +15,7 @@ use std::time::Duration;
 use base::SystemClock;
 
 use super::process::{responds_ok, sleep};
+use super::template::with_hashes;
 use crate::limits;
 use crate::result::Changes;
 
@@ -87,7 +88,11 @@ fn run(
 impl ChangePlan {
     /// The content of edition 0, which the target starts with.
     pub(crate) fn first(&self) -> String {
-        self.text.replace(EDITION, "0")
+        self.text_of("0")
+    }
+
+    fn text_of(&self, number: &str) -> String {
+        with_hashes(&self.text.replace(EDITION, number))
     }
 
     /// Returns the time until the edition was live; `None` if it was not in time.
@@ -104,7 +109,7 @@ impl ChangePlan {
                 "[change]: {probe} responds before edition {edition} is written; it must depend on the file"
             ));
         }
-        let text = self.text.replace(EDITION, &number);
+        let text = self.text_of(&number);
         let written = if edition % 2 == 1 {
             rename(&self.file, &text, clock)
         } else {

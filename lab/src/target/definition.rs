@@ -20,7 +20,9 @@ pub const SHIPPED: &[(&str, &str)] = &[
     ("envoy",             include_str!("../../../suites/targets/envoy.toml")),
     ("haproxy",           include_str!("../../../suites/targets/haproxy.toml")),
     ("nginx",             include_str!("../../../suites/targets/nginx.toml")),
+    ("nginx-njs",         include_str!("../../../suites/targets/nginx-njs.toml")),
     ("penstock",          include_str!("../../../suites/targets/penstock.toml")),
+    ("penstock-applications", include_str!("../../../suites/targets/penstock-applications.toml")),
     ("penstock-balanced", include_str!("../../../suites/targets/penstock-balanced.toml")),
     ("penstock-integration", include_str!("../../../suites/targets/penstock-integration.toml")),
     ("remote",            include_str!("../../../suites/targets/remote.toml")),
@@ -50,6 +52,8 @@ pub struct Target {
     pub processes: Vec<Program>,
     /// A command that prints the version in its first non-empty line.
     pub version: Vec<String>,
+    /// Programs or files without which the target is not installed, besides the programs of its processes.
+    requires: Vec<String>,
     /// The garbage collector log of a JVM, in its process's folder.
     pub gc_log: Option<String>,
     /// The shortest warm-up; longer than the suite's for a JIT, or zero.
@@ -79,6 +83,8 @@ struct File {
     process: Vec<Program>,
     #[serde(default)]
     version: Vec<String>,
+    #[serde(default)]
+    requires: Vec<String>,
     #[serde(default)]
     gc_log: Option<String>,
     #[serde(default, deserialize_with = "duration::deserialize")]
@@ -279,6 +285,7 @@ impl Target {
             parts: file.part,
             processes: file.process,
             version: file.version,
+            requires: file.requires,
             gc_log: file.gc_log,
             warm_up: file.warm_up,
             change: file.change,
@@ -299,12 +306,11 @@ impl Target {
         Self { name, ..self.clone() }
     }
 
-    /// A program of its processes that is not installed.
-    pub(crate) fn missing_program(&self) -> Option<&str> {
-        let mut programs = self.processes.iter().filter_map(|process| process.command.first());
-        let missing =
-            programs.find(|word| !word.get_ref().contains("{{") && !exists(word.get_ref()))?;
-        Some(missing.get_ref())
+    /// A program or file that it needs and that is not installed.
+    pub(crate) fn missing(&self) -> Option<&str> {
+        let programs = self.processes.iter().filter_map(|process| process.command.first());
+        let mut all = programs.map(Spanned::get_ref).chain(&self.requires).map(String::as_str);
+        all.find(|name| !name.contains("{{") && !exists(name))
     }
 
     /// Whether the suite's heap sizes apply.

@@ -40,10 +40,12 @@ pub(crate) struct TargetStart<'a> {
     pub(crate) reaper: &'a Reaper,
 }
 
-/// Ends its processes on drop, in reverse order.
+/// On drop, ends its processes, in reverse order, and removes numbered files.
 #[derive(Debug)]
 pub(crate) struct Running {
     processes: Vec<(Role, Process)>,
+    /// Each first one is kept, as an example.
+    numbered_files: Vec<PathBuf>,
     pub(crate) url: Option<String>,
     pub(crate) url_tls: Option<String>,
     pub(crate) gc_log: Option<PathBuf>,
@@ -71,6 +73,7 @@ impl Running {
         name_ports(target, &copies, &mut values);
         let mut running = Self {
             processes: Vec::new(),
+            numbered_files: Vec::new(),
             url: None,
             url_tls: None,
             gc_log: None,
@@ -119,7 +122,7 @@ impl Running {
             fs::write(&file, context.fill(text.get_ref())?).map_err(describe)?;
         }
         for many in &program.many {
-            write_many(many, &folder, &context)?;
+            self.write_many(many, &folder, &context, start.stop)?;
         }
         if let Some(change) = self.change.as_ref().filter(|change| change.file.starts_with(&folder))
         {
@@ -164,6 +167,36 @@ impl Running {
         Ok(())
     }
 
+    fn write_many(
+        &mut self,
+        many: &Many,
+        folder: &Path,
+        context: &TemplateContext<'_>,
+        stop: &Stop,
+    ) -> Result<(), String> {
+        let count = context.fill(many.count.get_ref())?;
+        let most = limits::LAB_TARGET_FILES_MAX;
+        let count: u32 = count.parse().ok().filter(|count| *count <= most).ok_or_else(|| {
+            format!("`{count}` files {}; expected 0 to {most}", many.file.get_ref())
+        })?;
+        let mut values = context.values.clone();
+        for number in 1..=count {
+            if stop.is_stopped() {
+                return Err("stopped".to_owned());
+            }
+            values.insert("number".to_owned(), format!("{number:04}"));
+            let one = TemplateContext { values: &values, ..*context };
+            let file = folder.join(one.fill(many.file.get_ref())?);
+            let describe = |error: std::io::Error| format!("{}: {error}", file.display());
+            fs::create_dir_all(file.parent().unwrap_or(folder)).map_err(describe)?;
+            fs::write(&file, one.fill(many.text.get_ref())?).map_err(describe)?;
+            if number > 1 {
+                self.numbered_files.push(file);
+            }
+        }
+        Ok(())
+    }
+
     /// The processes with this role: a helper's resource use is not the target's.
     pub(crate) fn pids(&self, role: Role) -> Vec<u32> {
         let of = self.processes.iter().filter(|(its, _)| *its == role);
@@ -174,25 +207,6 @@ impl Running {
     pub(crate) fn broken(&self) -> Option<String> {
         self.processes.iter().find_map(|(_, process)| process.broken())
     }
-}
-
-fn write_many(many: &Many, folder: &Path, context: &TemplateContext<'_>) -> Result<(), String> {
-    let count = context.fill(many.count.get_ref())?;
-    let most = limits::LAB_TARGET_FILES_MAX;
-    let count: u32 =
-        count.parse().ok().filter(|count| *count <= most).ok_or_else(|| {
-            format!("`{count}` files {}; expected 0 to {most}", many.file.get_ref())
-        })?;
-    let mut values = context.values.clone();
-    for number in 1..=count {
-        values.insert("number".to_owned(), format!("{number:04}"));
-        let one = TemplateContext { values: &values, ..*context };
-        let file = folder.join(one.fill(many.file.get_ref())?);
-        let describe = |error: std::io::Error| format!("{}: {error}", file.display());
-        fs::create_dir_all(file.parent().unwrap_or(folder)).map_err(describe)?;
-        fs::write(&file, one.fill(many.text.get_ref())?).map_err(describe)?;
-    }
-    Ok(())
 }
 
 /// The change of the target with the values of its first process; `None` unless it is wanted and defined.
@@ -241,6 +255,9 @@ fn version_of(start: &TargetStart<'_>, command: Vec<String>) -> Result<Option<St
 impl Drop for Running {
     fn drop(&mut self) {
         while self.processes.pop().is_some() {}
+        for file in self.numbered_files.drain(..) {
+            let _ = fs::remove_file(file);
+        }
     }
 }
 

@@ -1,12 +1,16 @@
 //! Templates of targets: `{{name}}` is replaced by a value. There are no loops or conditions except
-//! `[part.NAME]`, so that a configuration looks like the program's own.
+//! `[part.NAME]`, so that a configuration looks like the program's own. `{{sha256.TEXT}}` is a hash, of a text that
+//! may contain names.
 
 use std::collections::BTreeMap;
 
 use toml::Spanned;
 
 use super::definition::TemplatePart;
+use crate::suite::fingerprint;
 use crate::suite::source::Source;
+
+const HASH: &str = "sha256.";
 
 /// The names available to every template.
 pub(crate) const BUILT_IN: &[&str] = &[
@@ -20,6 +24,7 @@ pub(crate) const BUILT_IN: &[&str] = &[
     "tls_pair", // certificate and key in one file
     "issuer",
     "token_public_key",
+    "token_public_key_text",
     "token_jwks",      // path of the JWKS file
     "token_jwks_text", // content of the JWKS file
 ];
@@ -40,7 +45,7 @@ impl TemplateContext<'_> {
     /// # Errors
     /// A name without a value. Does not happen for files that passed [`check`].
     pub(crate) fn fill(&self, template: &str) -> Result<String, String> {
-        self.fill_with(template, self.values)
+        self.fill_with(template, self.values).map(|filled| with_hashes(&filled))
     }
 
     fn fill_with(&self, template: &str, values: &Values) -> Result<String, String> {
@@ -84,6 +89,23 @@ fn value<'v>(values: &'v Values, name: &str) -> Result<&'v str, String> {
     values.get(name).map(String::as_str).ok_or_else(|| format!("`{{{{{name}}}}}` has no value"))
 }
 
+/// Replaces `{{sha256.TEXT}}` by the SHA-256 of TEXT in hexadecimal, unless TEXT has a name that has no value yet.
+pub(crate) fn with_hashes(filled: &str) -> String {
+    let start = format!("{{{{{HASH}");
+    let mut pieces = filled.split(&start);
+    let mut out = pieces.next().unwrap_or_default().to_owned();
+    for piece in pieces {
+        match piece.split_once("}}") {
+            Some((text, rest)) if !text.contains('{') => {
+                out.push_str(&fingerprint::sha256(text));
+                out.push_str(rest);
+            }
+            Some(_) | None => out.extend([start.as_str(), piece]),
+        }
+    }
+    out
+}
+
 /// Rejects unknown names in `texts`.
 pub(crate) fn check(
     source: &Source,
@@ -117,7 +139,8 @@ pub(crate) enum Piece<'t> {
     Name(&'t str),
 }
 
-/// Braces around anything but a name are left unchanged: many configuration formats use them.
+/// Braces around anything but a name are left unchanged: many configuration formats use them. So are hashes, which
+/// [`with_hashes`] replaces.
 pub(crate) fn pieces(template: &str) -> impl Iterator<Item = Piece<'_>> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     let mut rest = template;
@@ -127,7 +150,9 @@ pub(crate) fn pieces(template: &str) -> impl Iterator<Item = Piece<'_>> {
         let at = from + found;
         let (before, after) = (rest.get(..at), rest.get(at + 2..).unwrap_or_default());
         match after.split_once("}}") {
-            Some((name, after_name)) if !name.is_empty() && name.chars().all(is_name) => {
+            Some((name, after_name))
+                if !name.is_empty() && !name.starts_with(HASH) && name.chars().all(is_name) =>
+            {
                 pieces.extend(before.map(Piece::Text));
                 pieces.push(Piece::Name(name));
                 (rest, from) = (after_name, 0);
@@ -154,6 +179,15 @@ mod tests {
         check_fill("x{{part.other}}y", "xy");
         check_fill("x{{part.without}}y", "xy");
         check_fill("{{part.servers}}", "s1 81\ns2 82\n");
+    }
+
+    #[test]
+    fn hashes_are_those_of_the_filled_text() {
+        const OF_PORT_80: &str = "d856c5d4ca543b4ee55286c09b294187242f8022a8e610511536036fadc7c1ab";
+        check_fill("a {{sha256.port-80}} b", &format!("a {OF_PORT_80} b"));
+        check_fill("{{sha256.port-{{port}}}}{{port}}", &format!("{OF_PORT_80}80"));
+        check_fill("{{sha256.port-{{ x }}}}", "{{sha256.port-{{ x }}}}");
+        check_fill("{{sha256.port", "{{sha256.port");
     }
 
     #[track_caller]
