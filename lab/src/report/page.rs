@@ -361,10 +361,17 @@ const CELLS: &[Cell] = &[
     ("CPU us/request", Some(Figures::Cpu), |view| of(view.cpu_us(), 2)),
     ("peak MiB", Some(Figures::Cpu), |view| of(view.use_of_target().map(|used| used.rss_peak_bytes as f64 / 1_048_576.0), 1)),
     ("generator MiB", None, |view| of(view.exact("generator_peak_rss_bytes").map(|bytes| bytes / 1_048_576.0), 1)),
+    ("ready ms", Some(Figures::Cpu), |view| of(view.result().start.map(|start| start.ready_ms), 1)),
+    ("idle MiB", Some(Figures::Cpu), |view| of(view.idle_mib(), 1)),
+    ("changes live", Some(Figures::Cpu), |view| of(view.result().changes.map(|changes| changes.live as f64), 0)),
+    ("changes lost", Some(Figures::Cpu), |view| of(view.result().changes.map(|changes| changes.lost as f64), 0)),
+    ("until live p50 ms", Some(Figures::Cpu), |view| of(view.result().changes.map(|changes| changes.p50_ms), 1)),
+    ("until live p99 ms", Some(Figures::Cpu), |view| of(view.result().changes.map(|changes| changes.p99_ms), 1)),
 ];
+const NOT_AVAILABLE: &str = "N/A";
 
 fn of(value: Option<f64>, decimals: usize) -> String {
-    value.map_or_else(|| "N/A".to_owned(), |value| trimmed(value, decimals))
+    value.map_or_else(|| NOT_AVAILABLE.to_owned(), |value| trimmed(value, decimals))
 }
 
 fn write_results(out: &mut String, views: &[CaseView]) -> fmt::Result {
@@ -374,10 +381,12 @@ fn write_results(out: &mut String, views: &[CaseView]) -> fmt::Result {
          <div class=\"wide\" role=\"region\" aria-labelledby=\"results\" tabindex=\"0\">\
          <table class=\"sortable\"><thead><tr>",
     )?;
-    CELLS.iter().try_for_each(|(name, ..)| write!(out, "<th scope=\"col\">{name}</th>"))?;
+    let has_figures = |(_, _, cell): &&Cell| views.iter().any(|view| cell(view) != NOT_AVAILABLE);
+    let used: Vec<&Cell> = CELLS.iter().filter(has_figures).collect();
+    used.iter().try_for_each(|(name, ..)| write!(out, "<th scope=\"col\">{name}</th>"))?;
     out.write_str("<th scope=\"col\" class=\"text\">warnings</th></tr></thead><tbody>")?;
     let rows = views.iter().map(|view| {
-        let cells = CELLS.iter().enumerate().map(|(column, (_, figures, cell))| {
+        let cells = used.iter().enumerate().map(|(column, (_, figures, cell))| {
             let cell = escaped(&cell(view));
             match (column, figures) {
                 (0, _) => format!("<th scope=\"row\">{cell}</th>"),
@@ -602,6 +611,7 @@ mod tests {
     use crate::report::charts::charts;
     use crate::report::results::StoredResult;
     use crate::result::tests::sample;
+    use crate::result::{CaseResult, Changes, Start};
 
     #[test]
     fn the_page_of_a_large_folder_is_below_a_megabyte() {
@@ -635,8 +645,26 @@ mod tests {
         result.warnings = vec![crate::validity::recorded("backend-alone", "it failed")];
         let views = [CaseView::new(StoredResult { file: "result.json".into(), result })];
         let page = page(&views, &charts(&views));
-        // Rate, errors, mean and four percentiles; not CPU time and memory.
-        assert_eq!(page.matches("<td class=\"warning\">").count(), 7, "{page}");
+        // Rate and 99th percentile; not CPU time and memory.
+        assert_eq!(page.matches("<td class=\"warning\">").count(), 2, "{page}");
+    }
+
+    #[test]
+    fn figures_of_the_start_and_of_changes_are_shown_if_there_are_any() {
+        let mut result = sample();
+        let page_of = |result: &CaseResult| {
+            let found = StoredResult { file: "result.json".into(), result: result.clone() };
+            let views = [CaseView::new(found)];
+            page(&views, &charts(&views))
+        };
+        (result.start, result.changes) = (None, None);
+        let without = page_of(&result);
+        assert!(!without.contains("ready ms") && !without.contains("until live"), "{without}");
+        result.start = Some(Start { ready_ms: 12.5, idle_rss_bytes: Some(3 << 20) });
+        result.changes = Some(Changes { live: 71, lost: 2, p50_ms: 2.5, p99_ms: 3.5, max_ms: 9.0 });
+        let with = page_of(&result);
+        let cells = ["12.5", "3", "71", "2", "2.5", "3.5"].map(|cell| format!("<td>{cell}</td>"));
+        assert!(with.contains("until live p99 ms") && with.contains(&cells.concat()), "{with}");
     }
 
     #[test]

@@ -43,7 +43,7 @@ const COLUMNS: &[Column] = &[
     column("errors %", Figures::Rate, 2, |view| view.exact("error_percent").filter(|percent| *percent > 0.0)),
     column("peak MiB", Figures::Cpu, 1, |view| Some(view.use_of_target()?.rss_peak_bytes as f64 / MIB)),
     column("ready ms", Figures::Cpu, 1, |view| Some(view.result().start?.ready_ms)),
-    column("idle MiB", Figures::Cpu, 1, |view| Some(view.result().start?.idle_rss_bytes? as f64 / MIB)),
+    column("idle MiB", Figures::Cpu, 1, CaseView::idle_mib),
     column("changes live", Figures::Cpu, 0, |view| Some(view.result().changes?.live as f64)),
     column("changes lost", Figures::Cpu, 0, |view| Some(view.result().changes?.lost as f64)),
     column("until live p50 ms", Figures::Cpu, 1, |view| Some(view.result().changes?.p50_ms)),

@@ -62,6 +62,12 @@ impl CaseView {
         self.result().target_use
     }
 
+    /// Resident memory before the first request.
+    #[must_use]
+    pub fn idle_mib(&self) -> Option<f64> {
+        Some(self.result().start?.idle_rss_bytes? as f64 / 1_048_576.0)
+    }
+
     /// Measured, and no warning concerns these figures.
     #[must_use]
     pub fn is_usable(&self, figures: Figures) -> bool {
