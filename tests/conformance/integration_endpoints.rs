@@ -31,6 +31,32 @@ fn closing() -> Upstream {
     Upstream::responding(|_| CannedResponse::bytes("").then_close())
 }
 
+/// A condition is evaluated again for the error handler, on the same message.
+#[test]
+fn a_request_that_passes_through_and_fails_goes_to_its_own_error_handler() {
+    let endpoint = address(&Upstream::refusing(), "");
+    let handled = |text: &str| {
+        format!(
+            "<payloadFactory media-type=\"text\"><format>{text} $1</format>\
+             <args><arg expression=\"get-property('ERROR_CODE')\"/></args></payloadFactory><respond/>"
+        )
+    };
+    let gateway = proxy(&format!(
+        "<inSequence><filter source=\"get-property('MESSAGE_FORMAT')\" regex=\"get\">\
+         <then><send>{endpoint}</send></then><else>{}</else></filter></inSequence>\
+         <faultSequence>{}</faultSequence>",
+        handled("no GET"),
+        handled("failed")
+    ));
+    let response = gateway.fetch("GET /services/it", "");
+    assert_eq!(response.text(), "failed 101503");
+    let with_body = proxy(&format!(
+        "<inSequence><send>{endpoint}</send></inSequence><faultSequence>{}</faultSequence>",
+        handled("failed")
+    ));
+    assert_eq!(plain(&with_body).text(), "failed 101503");
+}
+
 #[test]
 fn a_soap_request_gets_a_soap_fault_and_any_other_json() {
     let gateway = proxy(&address(&Upstream::refusing(), ""));

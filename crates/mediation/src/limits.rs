@@ -5,8 +5,6 @@
 pub const SEQUENCE_DEPTH_MAX: usize = 64;
 /// Maximum depth of sequences inside each other in a flow that is followed without a run. Deeper: a run follows it.
 pub const PASS_THROUGH_DEPTH_MAX: usize = 8;
-/// Maximum memory of the conditions in such a flow, in bytes. More: as above.
-pub const PASS_THROUGH_BYTES_MAX: u64 = 64 * 1024;
 /// Maximum number of failures of one message that error handlers take. More: the failure has no handler.
 /// A sequence that is its own error handler, and fails, ends here.
 pub const HANDLED_FAILURES_MAX: usize = 64;

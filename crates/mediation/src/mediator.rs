@@ -53,6 +53,18 @@ pub trait Mediator: fmt::Debug + Send + Sync {
         None
     }
 
+    /// The sequence that [`Routing::Chooses`] enters, if it enters one.
+    ///
+    /// # Errors
+    /// As [`Mediator::mediate`].
+    fn choose(
+        &self,
+        _scene: &Scene<'_>,
+        _message: &Message,
+    ) -> Result<Option<SequenceId>, Failure> {
+        Ok(None)
+    }
+
     /// Acts on the message.
     ///
     /// # Errors
@@ -109,6 +121,11 @@ pub enum Next {
 }
 
 impl Next {
+    /// As [`Mediator::choose`] says.
+    pub(crate) fn chosen(sequence: Option<SequenceId>) -> Self {
+        sequence.map_or(Self::Continue, Self::Enter)
+    }
+
     /// Visits the messages that the mediator made of its own.
     pub(crate) fn parts(&mut self, mut each: impl FnMut(&mut Message)) {
         match self {

@@ -4,15 +4,15 @@ use expression::{BodyUse, Budget};
 
 use crate::mediator::To;
 use crate::message::Environment;
-use crate::program::{EndpointKind, Program, SequenceId, Step};
+use crate::program::{EndpointFormat, EndpointKind, Program, Sequence, SequenceId};
 use crate::run::{Scene, Target};
 use crate::service::Flow;
-use crate::{Message, Next, limits};
+use crate::{Message, limits};
 
 /// What a mediator does to the way of a message, if it does nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Routing {
-    /// [`crate::Mediator::mediate`] enters a sequence or continues, and changes nothing.
+    /// [`crate::Mediator::choose`] says which sequence is entered.
     Chooses,
     /// A request is sent, and its response continues in the sequence for responses; without an address, a response goes
     /// back to the client.
@@ -37,19 +37,30 @@ enum Way {
 impl Program {
     /// Where `message`, a request that has just arrived, is sent, if `flow` does nothing but to send it there and to
     /// return the response, whatever that is. `None`: a [`crate::Run`] finds out what becomes of it. If the exchange
-    /// fails, a run does the same again, and goes on with the error handlers.
+    /// fails, a run sends the same message to the same target again, and goes on with the error handlers.
+    #[must_use]
     pub fn passes_through(
         &self,
         flow: &Flow,
-        message: &mut Message,
+        message: &Message,
         environment: &dyn Environment,
+        budget: &Budget,
     ) -> Option<Target> {
+        if flow.request.is_some_and(|sequence| !self.may_pass(sequence)) {
+            return None;
+        }
         // A run moves what takes longer to another thread.
-        let budget = Budget::new(limits::HEAVY_STEPS, limits::PASS_THROUGH_BYTES_MAX);
-        let scene = Scene { program: self, environment, budget: &budget, parameters: &[] };
+        let withheld = budget.withhold_steps(limits::HEAVY_STEPS);
+        let scene = Scene { program: self, environment, budget, parameters: &[] };
+        let target = self.only_target(&scene, flow, message);
+        budget.release_steps(withheld);
+        target
+    }
+
+    fn only_target(&self, scene: &Scene<'_>, flow: &Flow, message: &Message) -> Option<Target> {
         let mut way = Way::Begun;
         if let Some(sequence) = flow.request {
-            self.follow(&scene, message, (sequence, 0), &mut way)?;
+            self.follow(scene, message, (sequence, 0), &mut way)?;
         }
         let to = match (way, flow.endpoint) {
             (Way::Begun, Some(endpoint)) if self.returns(flow.response) => To::Endpoint(endpoint),
@@ -60,19 +71,21 @@ impl Program {
         let To::Endpoint(id) = to else { return None };
         let endpoint = self.endpoint_at(id)?;
         let is_plain =
-            matches!(endpoint.kind, EndpointKind::Address { .. } | EndpointKind::Http { .. });
-        if !is_plain || !endpoint.properties.is_empty() {
+            matches!(endpoint.kind, EndpointKind::Address { .. } | EndpointKind::Http { .. })
+                && endpoint.format.and_then(EndpointFormat::content_type).is_none()
+                && endpoint.timeout_of.is_none()
+                && endpoint.properties.is_empty();
+        if !is_plain {
             return None;
         }
-        let target = Target::resolve(&scene, message, to).ok()?;
-        target.takes_any_body().then_some(target)
+        Target::resolve(scene, message, to).ok()
     }
 
     /// Follows a sequence to its end. `None`: it does more than to choose and to send.
     fn follow(
         &self,
         scene: &Scene<'_>,
-        message: &mut Message,
+        message: &Message,
         (sequence, depth): (SequenceId, usize),
         way: &mut Way,
     ) -> Option<()> {
@@ -83,7 +96,7 @@ impl Program {
             scene.budget.charge_steps(limits::MEDIATOR_STEPS).ok()?;
             *way = match (step.mediator.routing()?, *way) {
                 (Routing::Chooses, Way::Begun) => {
-                    if let Some(entered) = choice(step, scene, message)? {
+                    if let Some(entered) = step.mediator.choose(scene, message).ok()? {
                         self.follow(scene, message, (entered, depth + 1), way)?;
                     }
                     continue;
@@ -91,10 +104,47 @@ impl Program {
                 (Routing::Sends(to), Way::Begun) => Way::Sent(to),
                 (Routing::Calls(to), Way::Begun) => Way::Called(to),
                 (Routing::Returns, Way::Called(to)) => Way::Returned(to),
-                _ => return None,
+                (
+                    Routing::Chooses | Routing::Sends(_) | Routing::Calls(_) | Routing::Returns,
+                    Way::Begun | Way::Sent(_) | Way::Called(_) | Way::Returned(_),
+                ) => return None,
             };
         }
         Some(())
+    }
+
+    fn may_pass(&self, sequence: SequenceId) -> bool {
+        self.passable.get(sequence.0 as usize).copied().unwrap_or_default()
+    }
+
+    /// Finds the sequences in which some way consists of steps that choose and send, and need no body. One that enters
+    /// itself is none.
+    pub(crate) fn find_passable(&mut self) {
+        let mut passable = vec![false; self.sequences.len()];
+        let is_one = |sequence: &Sequence, known: &[bool]| {
+            sequence.steps.iter().all(|step| {
+                let entered = step.mediator.enters();
+                let is_known = |id: &SequenceId| known.get(id.0 as usize) == Some(&true);
+                match step.mediator.routing() {
+                    Some(Routing::Chooses) => {
+                        let is_unread = step.mediator.body_use() == BodyUse::Untouched;
+                        is_unread && (entered.is_empty() || entered.iter().any(is_known))
+                    }
+                    Some(Routing::Sends(_) | Routing::Calls(_) | Routing::Returns) => true,
+                    None => false,
+                }
+            })
+        };
+        // Each round finds one at least, or is the last.
+        loop {
+            let found: Vec<bool> =
+                self.sequences.iter().map(|sequence| is_one(sequence, &passable)).collect();
+            if found == passable {
+                break;
+            }
+            passable = found;
+        }
+        self.passable = passable;
     }
 
     /// Whether a sequence for responses returns every one as it is.
@@ -105,17 +155,5 @@ impl Program {
             let routing = step.mediator.routing();
             matches!(routing, Some(Routing::Sends(To::Implied) | Routing::Returns))
         })
-    }
-}
-
-/// The sequence that a step enters, if it enters one. `None`: it failed, or needs the body.
-fn choice(step: &Step, scene: &Scene<'_>, message: &mut Message) -> Option<Option<SequenceId>> {
-    if step.mediator.body_use() != BodyUse::Untouched {
-        return None;
-    }
-    match step.mediator.mediate(scene, message) {
-        Ok(Next::Enter(sequence)) => Some(Some(sequence)),
-        Ok(Next::Continue) => Some(None),
-        Ok(_) | Err(_) => None,
     }
 }

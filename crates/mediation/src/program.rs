@@ -93,6 +93,8 @@ pub struct Program {
     pub(crate) schemas: HashMap<String, Arc<crate::mediators::Schema>>,
     /// What each sequence needs of the body, with all that it may enter.
     pub(crate) body_uses: Vec<BodyUse>,
+    /// Which sequences [`Program::passes_through`] may follow.
+    pub(crate) passable: Vec<bool>,
 }
 
 impl Program {
@@ -202,6 +204,7 @@ impl Program {
             }
         }
         self.body_uses = uses;
+        self.find_passable();
     }
 }
 

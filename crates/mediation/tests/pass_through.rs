@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use host::{World, program};
 use penstock_mediation::{
-    Answer, Ask, Body, Direction, Event, Flow, Format, Message, PlainHead, Program, Run, Source,
-    Target,
+    Answer, Ask, AskId, Body, Code, Direction, Event, Exchange, Failure, Flow, Format, Message,
+    PlainHead, Program, Run, Source, Target,
 };
 use xpath::Budget;
 
@@ -18,17 +18,31 @@ const ENDPOINTS: &str = "
     <endpoint name=\"soap\"><address uri=\"http://soap/\" format=\"soap11\"/></endpoint>
     <endpoint name=\"http\"><http method=\"put\" uri-template=\"http://http/{uri.var.id}\"/></endpoint>
     <endpoint name=\"own\"><default/></endpoint>
+    <endpoint name=\"timed\"><address uri=\"http://timed/\"><timeout><duration>{$trp:ms}</duration></timeout></address></endpoint>
     <endpoint name=\"marked\"><address uri=\"http://marked/\"/><property name=\"a\" value=\"b\"/></endpoint>
     <endpoint name=\"both\"><failover><endpoint key=\"address\"/><endpoint key=\"http\"/></failover></endpoint>
     <sequence name=\"send\"><send><endpoint key=\"address\"/></send></sequence>
     <sequence name=\"loop\"><sequence key=\"loop\"/><sequence key=\"loop\"/></sequence>";
 
-/// A request whose body streams.
-fn request() -> Message {
-    let fields = [("Content-Type", "application/json"), ("routing", "gold")];
-    let fields = fields.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
-    let head = PlainHead { method: "POST".to_owned(), target: "/orders".to_owned(), fields };
-    Message::new(Direction::Request, Box::new(head), Body::streaming(Format::Json))
+/// Requests of each kind: with a body that streams and without one, with and without a SOAP action.
+fn requests() -> Vec<(String, Message)> {
+    let mut all = Vec::new();
+    for method in ["GET", "POST"] {
+        for media in ["application/json", "text/xml", "application/soap+xml; action=a"] {
+            for has_body in [false, true] {
+                let fields = [("Content-Type", media), ("SOAPAction", "a"), ("routing", "gold")];
+                let fields = fields.map(|(name, value)| (name.to_owned(), value.to_owned()));
+                let (method, target) = (method.to_owned(), "/orders".to_owned());
+                let head = PlainHead { method, target, fields: fields.to_vec() };
+                let format = Format::of(media);
+                let body =
+                    if has_body { Body::streaming(format) } else { Body::held(format, Vec::new()) };
+                let name = format!("{} {media}, body: {has_body}", head.method);
+                all.push((name, Message::new(Direction::Request, Box::new(head), body)));
+            }
+        }
+    }
+    all
 }
 
 fn flow(program: &Program) -> Flow {
@@ -41,36 +55,62 @@ fn flow(program: &Program) -> Flow {
     }
 }
 
-fn found(program: &Program) -> Option<Target> {
-    program.passes_through(&flow(program), &mut request(), &World::of(program))
+fn found(program: &Program, message: &Message) -> Option<Target> {
+    program.passes_through(&flow(program), message, &World::of(program), &Budget::default())
 }
 
-/// What a run does: where it sends the request first, and whether it then responds with the body as it came.
-fn by_run(program: &Arc<Program>) -> (Target, bool) {
-    let mut run = Run::new(Arc::clone(program), flow(program), request(), Budget::default());
+fn fields(message: &Message) -> Vec<String> {
+    let mut all = Vec::new();
+    message.head.fields(&mut |name, value| all.push(format!("{name}: {value}")));
+    all
+}
+
+/// Where a run sends the request first.
+fn sent(run: &mut Run, world: &World) -> (AskId, Box<Exchange>) {
+    let Event::Ask(ask, Ask::Exchange(sent)) = run.next(world) else { panic!("nothing is sent") };
+    assert!(matches!(run.next(world), Event::Waiting));
+    (ask, sent)
+}
+
+/// Checks that a run sends the same message to `target`, and that it returns the response, or fails as the exchange does.
+#[track_caller]
+fn check_run(program: &Arc<Program>, requests: (Message, Message), target: &Target, what: &str) {
     let world = World::of(program);
-    let Event::Ask(ask, Ask::Exchange(sent)) = run.next(&world) else { panic!("nothing is sent") };
+    let run = |message| Run::new(Arc::clone(program), flow(program), message, Budget::default());
+    let (request, second) = requests;
+    let before = fields(&request);
+    let mut returning = run(request);
+    let (ask, exchange) = sent(&mut returning, &world);
+    assert_eq!((&exchange.target, &fields(&exchange.message)), (target, &before), "{what}");
     let body = Body::streaming(Format::Json);
-    let head = Box::new(PlainHead::default());
-    let response = Message::new(Direction::Response, head, body);
-    assert!(matches!(run.next(&world), Event::Waiting));
-    run.answer(ask, Answer::Response(Box::new(response)));
-    let Event::Respond(message, source) = run.next(&world) else { return (sent.target, false) };
-    let returns = source == Source::Response(ask) && message.head.field("Content-Type").is_none();
-    (sent.target, returns)
+    let response = Message::new(Direction::Response, Box::new(PlainHead::default()), body);
+    returning.answer(ask, Answer::Response(Box::new(response)));
+    let Event::Respond(message, source) = returning.next(&world) else { panic!("{what}") };
+    assert_eq!((source, fields(&message)), (Source::Response(ask), Vec::new()), "{what}");
+    let mut failing = run(second);
+    let (ask, exchange) = sent(&mut failing, &world);
+    let failure = Failure::new(Code::NOT_SENT, "refused");
+    failing.answer(ask, Answer::Failed(failure, Some(Box::new(exchange.message))));
+    assert!(matches!(failing.next(&world), Event::Failed(_)), "{what}");
 }
 
 #[track_caller]
 fn passes(artefacts: &str, url: &str) {
     let program = program(&format!("{ENDPOINTS}{artefacts}"));
-    let found = found(&program).unwrap_or_else(|| panic!("a run is needed for {artefacts}"));
-    assert_eq!(found.url, url);
-    assert_eq!(by_run(&program), (found, true), "{artefacts}");
+    for ((what, request), (_, again)) in requests().into_iter().zip(requests()) {
+        let what = format!("{what}: {artefacts}");
+        let found = found(&program, &request).unwrap_or_else(|| panic!("a run for {what}"));
+        assert!(found.url.starts_with(url), "{}: {what}", found.url);
+        check_run(&program, (request, again), &found, &what);
+    }
 }
 
 #[track_caller]
 fn needs_a_run(artefacts: &str) {
-    assert_eq!(found(&program(&format!("{ENDPOINTS}{artefacts}"))), None, "{artefacts}");
+    let program = program(&format!("{ENDPOINTS}{artefacts}"));
+    for (what, request) in requests() {
+        assert_eq!(found(&program, &request), None, "{what}: {artefacts}");
+    }
 }
 
 #[test]
@@ -135,6 +175,7 @@ fn whatever_else_a_flow_does_needs_a_run() {
         named("soap"),
         named("own"),
         named("marked"),
+        named("timed"),
         named("both"),
         format!("{}<sequence name=\"out\"><log/><send/></sequence>", in_sequence(send)),
         format!("{}<sequence name=\"out\"><drop/></sequence>", in_sequence(send)),

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use host::{Outcome, diagnostics, drive, echo, program, request};
 use penstock_mediation::{
     Body, Direction, EndpointKind, Flow, Format, Message, PlainHead, PropertyScope, ResourcePath,
+    Run,
 };
 use xpath::Budget;
 
@@ -327,6 +328,44 @@ fn a_template_sees_its_parameters_and_only_its_own() {
     );
     assert!(missing.iter().any(|text| text.contains("needs the parameter `p`")), "{missing:?}");
     assert!(missing.iter().any(|text| text.contains("there is no template `x`")), "{missing:?}");
+}
+
+/// Runs the sequence `main` with 1 MB of memory on a message with a text of 100 kB.
+#[track_caller]
+fn run_within_a_megabyte(artefacts: &str) -> host::Ran {
+    let body = format!("{{\"text\":\"{}\"}}", "x".repeat(100_000));
+    let program = program(artefacts);
+    let flow = Flow { request: program.sequence("main"), ..Flow::default() };
+    let budget = Budget::new(100_000_000, 1_000_000);
+    host::drive_run(Run::new(program, flow, request(&body), budget), &|_, _| None)
+}
+
+#[test]
+fn the_text_that_a_condition_reads_is_not_kept() {
+    let conditions = "<filter source=\"$ctx:text\" regex=\"x*\"><then/></filter>\
+                      <switch source=\"$ctx:text\"><case regex=\"y\"/></switch>";
+    let ran = run_within_a_megabyte(&format!(
+        "<sequence name=\"main\"><property name=\"text\" expression=\"json-eval($.text)\"/>{}<respond/></sequence>",
+        conditions.repeat(10)
+    ));
+    assert!(ran.body().contains("xxx"));
+}
+
+#[test]
+fn parameters_of_templates_that_call_each_other_are_charged() {
+    let template = |name: &str, other: &str| {
+        format!(
+            "<template name=\"{name}\"><parameter name=\"p\"/><sequence><call-template target=\"{other}\">\
+             <with-param name=\"p\" value=\"{{$func:p}}\"/></call-template></sequence></template>"
+        )
+    };
+    let ran = run_within_a_megabyte(&format!(
+        "{}{}<sequence name=\"main\"><call-template target=\"a\">\
+         <with-param name=\"p\" value=\"{{json-eval($.text)}}\"/></call-template></sequence>",
+        template("a", "b"),
+        template("b", "a")
+    ));
+    assert!(ran.failure().to_string().contains("bytes"), "{}", ran.failure());
 }
 
 /// The body after `enrich` on the envelope.

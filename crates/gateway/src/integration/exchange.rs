@@ -287,6 +287,10 @@ impl Sender {
         }
     }
 
+    pub(super) fn target(&self) -> &Target {
+        &self.target
+    }
+
     pub(super) fn environment(&self) -> &RunEnvironment {
         &self.environment
     }
@@ -331,11 +335,11 @@ impl Sender {
         Ok((address.map_err(unreachable)?, None))
     }
 
-    /// The message as it was, for the error handler. `bytes`: its body, if that is held.
+    /// The message as it was, for the error handler. `bytes`: its body, if the run has held it.
     pub(super) fn into_message(self, bytes: Option<Bytes>) -> Message {
         let body = match bytes {
             Some(bytes) => Body::held(self.format, bytes),
-            None => Body::streaming(self.format),
+            None => super::body(self.framing, self.format),
         };
         let body = body.decoded_up_to(self.environment.body_bytes_max);
         Message::new(self.direction, self.head.into_head(), body)

@@ -127,7 +127,7 @@ pub(crate) async fn respond<C: Client>(
     }
     let environment = RunEnvironment::new(worker, &revision.live, program, Some(integration));
     let mut waiting = Waiting { client, framing, early_upload, turn };
-    let target = program.passes_through(&flow, &mut message, &environment);
+    let target = program.passes_through(&flow, &message, &environment, &budget);
     let start = Start { flow, message, budget };
     // Runs are boxed, so that they do not enlarge what passes through.
     let mut response = if let Some(target) = target {
@@ -137,9 +137,8 @@ pub(crate) async fn respond<C: Client>(
             Err(fault) if fault.blame() == Blame::Client => return Err(fault),
             Err(fault) => {
                 waiting.early_upload = Places::default();
-                let (start, environment, failure) = passing.failed(&fault);
-                let failure = Some(failure);
-                let run = mediate(exchange, revision, start, environment, waiting, failure);
+                let (start, environment, failed) = passing.failed(&fault);
+                let run = mediate(exchange, revision, start, environment, waiting, Some(failed));
                 Box::pin(run).await?
             }
         }
@@ -150,7 +149,7 @@ pub(crate) async fn respond<C: Client>(
     Ok(response)
 }
 
-/// From the request to the response: a run of the service's sequences. `failure`: of the exchange that it begins with.
+/// From the request to the response: a run of the service's sequences. `failed`: the exchange that it begins with.
 ///
 /// # Errors
 /// Any [`Fault`].
@@ -160,14 +159,14 @@ async fn mediate<B: RequestBody>(
     start: Start,
     environment: RunEnvironment,
     waiting: Waiting<'_, B>,
-    failure: Option<Failure>,
+    failed: Option<(mediation::Target, Failure)>,
 ) -> Result<Response, Box<Fault>> {
     let Start { flow, message, budget } = start;
     let run = Run::new(Arc::clone(environment.shared_program()), flow, message, budget);
     let (owner, revision) = (exchange.worker.this(), Rc::clone(revision));
     let peer = Rc::clone(&exchange.request.peer);
     let mut session = Session::new(owner, revision, peer, environment, run);
-    session.failed = failure;
+    session.failed = failed;
     let mut waiting = Some(waiting);
     let outcome = session.go(&mut waiting).await?;
     drop(waiting.as_mut().and_then(|waiting| waiting.turn.take()));
@@ -265,16 +264,21 @@ fn flow<'p>(
     }
 }
 
+/// The body of a request that has just arrived.
+fn body(framing: BodyFraming, format: Format) -> Body {
+    match framing {
+        BodyFraming::None | BodyFraming::Length(0) => Body::held(format, Bytes::new()),
+        BodyFraming::Length(_) | BodyFraming::Chunked => Body::streaming(format),
+    }
+}
+
 /// `body_bytes_max`: the limit of its body when it is decoded.
 fn message(head: Box<RequestCopy>, framing: BodyFraming, body_bytes_max: usize) -> Message {
     use mediation::Head as _;
     let content_type = head.field("Content-Type");
     let format = content_type.map_or(Format::Binary, |content_type| Format::of(&content_type));
-    let body = match framing {
-        BodyFraming::None | BodyFraming::Length(0) => Body::held(format, Bytes::new()),
-        BodyFraming::Length(_) | BodyFraming::Chunked => Body::streaming(format),
-    };
-    Message::new(Direction::Request, head, body.decoded_up_to(body_bytes_max))
+    let body = body(framing, format).decoded_up_to(body_bytes_max);
+    Message::new(Direction::Request, head, body)
 }
 
 /// Takes a run to its end after its client has the response. A shutdown waits for it.

@@ -49,12 +49,12 @@ impl Passing {
         returned(worker, head, stream)
     }
 
-    /// What a run starts with, which gets the failure where it would have sent the request.
-    pub(super) fn failed(self, fault: &Fault) -> (Start, RunEnvironment, Failure) {
+    /// What a run starts with, and what it gets instead of sending the request to the same target.
+    pub(super) fn failed(self, fault: &Fault) -> (Start, RunEnvironment, (Target, Failure)) {
         let Self { sender, flow, properties, budget } = self;
-        let environment = sender.environment().clone();
+        let (environment, target) = (sender.environment().clone(), sender.target().clone());
         let mut message = sender.into_message(None);
         message.properties = properties;
-        (Start { flow, message, budget }, environment, exchange::failure(fault))
+        (Start { flow, message, budget }, environment, (target, exchange::failure(fault)))
     }
 }

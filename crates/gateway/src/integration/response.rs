@@ -113,7 +113,7 @@ pub(super) async fn deliverable<B: RequestBody>(
 }
 
 /// Fields of a request that a response does not have.
-const REQUEST_FIELDS: [&str; 13] = [
+const REQUEST_FIELDS: [&str; 20] = [
     "accept",
     "accept-charset",
     "accept-encoding",
@@ -124,6 +124,13 @@ const REQUEST_FIELDS: [&str; 13] = [
     "date",
     "expect",
     "host",
+    "if-match",
+    "if-modified-since",
+    "if-none-match",
+    "if-range",
+    "if-unmodified-since",
+    "max-forwards",
+    "range",
     "referer",
     "transfer-encoding",
     "user-agent",

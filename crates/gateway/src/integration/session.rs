@@ -87,8 +87,8 @@ pub(super) struct Session {
     run: Option<Charged>,
     pending: Vec<Pending>,
     streams: Streams,
-    /// Of the first exchange, which was tried without a run.
-    pub(super) failed: Option<Failure>,
+    /// The first exchange, which was tried without a run. A run that decided otherwise sends its message.
+    pub(super) failed: Option<(mediation::Target, Failure)>,
     /// When the last response came.
     pub(super) responded_us: Option<u64>,
 }
@@ -244,7 +244,9 @@ impl Session {
         exchange: Box<Exchange>,
         client: &mut Option<Waiting<'_, B>>,
     ) -> Result<(), Box<Fault>> {
-        if let Some(failure) = self.failed.take() {
+        if let Some((target, failure)) = self.failed.take()
+            && target == exchange.target
+        {
             let answer = Answer::Failed(failure, Some(Box::new(exchange.message)));
             self.answer(Answered { ask, answer, stream: None });
             return Ok(());

@@ -48,7 +48,9 @@ impl Mediator for CallTemplate {
         let mut parameters = Vec::with_capacity(self.parameters.len());
         for Parameter { name, value, is_mandatory } in &self.parameters {
             let value = match value {
-                Given::Now(value) => scene.with(value, message, |value| PropertyValue::from(value)),
+                Given::Now(value) => scene
+                    .with(value, message, |value| PropertyValue::of(value, scene.budget))?
+                    .map(|value| value.unwrap_or_else(|| PropertyValue::new(""))),
                 Given::Late(value) => Ok(PropertyValue::late(value)),
             }?;
             if *is_mandatory && value.text().is_empty() && value.as_late().is_none() {

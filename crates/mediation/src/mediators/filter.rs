@@ -2,7 +2,7 @@
 
 use expression::{BodyUse, Expression};
 
-use super::pattern::{Pattern, subject};
+use super::pattern::{Pattern, with_subject};
 use crate::compile::{Compiler, Element};
 use crate::pass_through::Routing;
 use crate::program::SequenceId;
@@ -35,16 +35,18 @@ impl Mediator for Filter {
         Some(Routing::Chooses)
     }
 
-    fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
+    fn choose(&self, scene: &Scene<'_>, message: &Message) -> Result<Option<SequenceId>, Failure> {
         let holds = match &self.pattern {
-            Some(pattern) => match subject(&self.source, scene, message)? {
-                Some(text) => pattern.matches(&text, scene.budget)?,
-                None => false,
-            },
+            Some(pattern) => with_subject(&self.source, scene, message, |text| {
+                text.map_or(Ok(false), |text| pattern.matches(text, scene.budget))
+            })??,
             None => scene.holds(&self.source, message)?,
         };
-        let branch = if holds { self.then } else { self.otherwise };
-        Ok(branch.map_or(Next::Continue, Next::Enter))
+        Ok(if holds { self.then } else { self.otherwise })
+    }
+
+    fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
+        self.choose(scene, message).map(Next::chosen)
     }
 }
 

@@ -33,17 +33,32 @@ pub(super) fn subject(
     scene: &Scene<'_>,
     message: &Message,
 ) -> Result<Option<String>, Failure> {
+    with_subject(source, scene, message, |text| {
+        let Some(text) = text else { return Ok(None) };
+        scene.budget.charge_memory(text.len())?;
+        Ok(Some(text.to_owned()))
+    })?
+}
+
+/// As [`subject`], for who does not keep the text.
+///
+/// # Errors
+/// As [`Scene::with`].
+pub(super) fn with_subject<T>(
+    source: &Expression,
+    scene: &Scene<'_>,
+    message: &Message,
+    take: impl FnOnce(Option<&str>) -> T,
+) -> Result<T, Failure> {
     let is_path = source.is_json_path();
-    let copy = |value: Value<'_>| {
+    scene.with(source, message, |value| {
         if matches!(value, Value::Null) {
-            return Ok(is_path.then(String::new));
+            return take(is_path.then_some(""));
         }
         // Synapse's text of a JSON null.
         let text = if value.is_null() { "null".into() } else { value.text() };
-        scene.budget.charge_memory(text.len())?;
-        Ok(Some(text.into_owned()))
-    };
-    scene.with(source, message, copy)?
+        take(Some(&text))
+    })
 }
 
 impl Pattern {

@@ -76,8 +76,12 @@ impl Mediator for Sequence {
         Some(Routing::Chooses)
     }
 
+    fn choose(&self, scene: &Scene<'_>, message: &Message) -> Result<Option<SequenceId>, Failure> {
+        self.find(scene, message).map(Some)
+    }
+
     fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
-        Ok(Next::Enter(self.find(scene, message)?))
+        self.choose(scene, message).map(Next::chosen)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use expression::{BodyUse, Expression};
 
-use super::pattern::{Pattern, subject};
+use super::pattern::{Pattern, with_subject};
 use crate::compile::{Compiler, Element};
 use crate::pass_through::Routing;
 use crate::program::SequenceId;
@@ -33,15 +33,19 @@ impl Mediator for Switch {
         Some(Routing::Chooses)
     }
 
-    fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
-        if let Some(text) = subject(&self.source, scene, message)? {
-            for (pattern, branch) in &self.cases {
-                if pattern.matches(&text, scene.budget)? {
-                    return Ok(Next::Enter(*branch));
+    fn choose(&self, scene: &Scene<'_>, message: &Message) -> Result<Option<SequenceId>, Failure> {
+        with_subject(&self.source, scene, message, |text| {
+            for (pattern, branch) in text.map_or(&[][..], |_| &self.cases) {
+                if pattern.matches(text.unwrap_or_default(), scene.budget)? {
+                    return Ok(Some(*branch));
                 }
             }
-        }
-        Ok(self.default.map_or(Next::Continue, Next::Enter))
+            Ok(self.default)
+        })?
+    }
+
+    fn mediate(&self, scene: &Scene<'_>, message: &mut Message) -> Result<Next, Failure> {
+        self.choose(scene, message).map(Next::chosen)
     }
 }
 

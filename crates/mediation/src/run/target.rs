@@ -54,11 +54,6 @@ pub(super) fn set_properties(
 }
 
 impl Target {
-    /// Whether the endpoint takes every body as it is.
-    pub(crate) fn takes_any_body(&self) -> bool {
-        self.content_type.is_none()
-    }
-
     /// # Errors
     /// There is no address, or no such endpoint.
     pub(crate) fn resolve(scene: &Scene<'_>, message: &Message, to: To) -> Result<Self, Failure> {
