@@ -264,9 +264,22 @@ fn the_name_of_a_provider_user_does_not_become_that_of_another_one() {
     let mut browser = setup.browser();
     let back = setup.sign_in(&setup.begin(&mut browser));
     assert_eq!(browser.open(&back).status, 403);
-    setup.manager.process.wait_for("the name belongs to another user");
+    setup.manager.process.wait_for("the name of a user has become that of another one");
     let unknown = setup.post(&format!("{}&provider=other", setup.request()));
     assert_eq!(unknown.status, 404);
+}
+
+#[test]
+fn a_provider_user_whose_name_has_changed_does_not_get_a_second_one() {
+    let setup = Setup::new();
+    setup.page();
+    setup.manager.sql("UPDATE users SET name = 'corp/former' WHERE name = 'corp/ann'");
+    let mut browser = setup.browser();
+    let back = setup.sign_in(&setup.begin(&mut browser));
+    assert_eq!(browser.open(&back).status, 403);
+    setup.manager.process.wait_for("a user has another name already");
+    assert_eq!(setup.manager.command(&["user", "remove", "corp/former"]).0, Some(0));
+    assert!(setup.page().0.text().contains("corp/ann"));
 }
 
 #[test]

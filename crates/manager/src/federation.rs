@@ -118,7 +118,7 @@ async fn signed_in(
     let profile = provider.user(manager, (code, &redirect_uri), &attempt).await?;
     let adopted = manager.adopted(profile).await;
     let user = adopted.map_err(|_| "the store does not respond")?;
-    Ok((user.ok_or("the name belongs to another user")?, attempt.target))
+    Ok((user.ok_or("the user cannot have the name")?, attempt.target))
 }
 
 /// The page for the decision of `user`.

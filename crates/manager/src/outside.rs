@@ -116,7 +116,8 @@ impl Manager {
         Ok(adopted.map_or(Checked::Wrong(Some(user)), Checked::Right))
     }
 
-    /// The user of `profile`, with a row in the store. `None`: somebody else has the name.
+    /// The user of `profile`, with a row in the store. `None`: somebody else has the name, or the user another one; the
+    /// log says which.
     pub(crate) async fn adopted(&self, profile: Profile) -> Result<Option<User>, Refusal> {
         let user = profile.user(self.now_s());
         let (name, source) = (&user.name, &user.source);
@@ -128,6 +129,13 @@ impl Manager {
         // Again if another instance changes the row meanwhile.
         for _ in 0..3 {
             let Some(known) = self.store.user(name).await? else {
+                // Otherwise a user could take the names of others, before they sign in, by changing the own one.
+                if source != LDAP
+                    && let Some(known) = self.store.user_of_source(source, &user.source_id).await?
+                {
+                    tracing::warn!(name, source, known, "a user has another name already");
+                    return Ok(None);
+                }
                 if self.store.add_user(&user).await? {
                     tracing::info!(name, source, "first sign-in of a user");
                     return Ok(Some(user));
