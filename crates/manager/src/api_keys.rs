@@ -8,7 +8,7 @@ use crate::keys::API_KEY;
 use crate::manager::Manager;
 use crate::peer::Peer;
 use crate::reply::{Refusal, Reply};
-use crate::{reply, secrets};
+use crate::{limits, reply, secrets};
 
 /// The `aud` of API keys. Source: API Microgateway's default.
 const AUDIENCE: &str = "http://org.wso2.apimgt/gateway";
@@ -16,7 +16,8 @@ const AUDIENCE: &str = "http://org.wso2.apimgt/gateway";
 /// `[control.api_keys]`
 #[derive(Clone, Debug)]
 pub struct ApiKeyOptions {
-    /// Longest lifetime of a key, in seconds, and that of one for which the user asks for none.
+    /// Longest lifetime of a key, in seconds, and that of one for which the user asks for none. At most a day for users
+    /// from elsewhere.
     pub validity_s: u64,
     /// Names and versions of the APIs for which keys are valid. Empty: all that accept keys without a subscription.
     pub apis: Vec<(String, String)>,
@@ -30,8 +31,13 @@ pub(crate) async fn issue(
     peer: &Peer,
 ) -> Result<Reply, Refusal> {
     let options = manager.api_keys.as_ref().ok_or(Refusal::NotFound)?;
-    let user = manager.user(head, peer).await?.name;
-    let validity_s = requested_s(body)?.unwrap_or(u64::MAX).min(options.validity_s);
+    let user = manager.user(head, peer).await?;
+    let mut validity_s = requested_s(body)?.unwrap_or(u64::MAX).min(options.validity_s);
+    if !user.source.is_empty() {
+        // Nothing but the next sign-in shows whether the source still has the user.
+        validity_s = validity_s.min(limits::REFRESH_TOKEN_S);
+    }
+    let user = user.name;
     // The limit for the tokens of a client is one for the keys of a user.
     let owner = secrets::hash(&user);
     manager.admit_rows(&owner, 1)?;
