@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
-use store::{TokenKind, User};
+use store::TokenKind;
 
 use crate::form::Form;
 use crate::keys::ACCESS_TOKEN;
@@ -37,11 +37,9 @@ pub(crate) async fn active(manager: &Manager, token: &str) -> Result<Option<Valu
     if claims["aut"] == authorised(true) && manager.trusted.iter().any(|one| one.has(subject)) {
         claims["username"] = claims["sub"].clone();
     } else if claims["aut"] == authorised(true) {
-        let user = manager.store.user(subject).await?;
         // Neither removed, nor another user who got the name of a removed one later.
-        let issued_s = claims["iat"].as_u64();
-        let is_valid = |user: &User| Some(user.created_s) <= issued_s && manager.has_source(user);
-        let Some(user) = user.filter(is_valid) else { return Ok(None) };
+        let issued_s = claims["iat"].as_u64().unwrap_or(0);
+        let Some(user) = manager.user_since(subject, issued_s).await? else { return Ok(None) };
         if let Some(roles) = outside::claims(&user).remove(ROLES) {
             claims[ROLES] = roles;
         }

@@ -163,9 +163,19 @@ impl Manager {
         Err(Refusal::Unavailable)
     }
 
-    /// The user `name`, if they still exist; one of a directory as it describes them now.
-    pub(crate) async fn renewed(&self, name: &str) -> Result<Option<User>, Refusal> {
-        let user = self.store.user(name).await?.filter(|user| self.has_source(user));
+    /// The user who had `name` at `time_s`, if they still exist and can sign in.
+    pub(crate) async fn user_since(
+        &self,
+        name: &str,
+        time_s: u64,
+    ) -> Result<Option<User>, Refusal> {
+        let user = self.store.user(name).await?;
+        Ok(user.filter(|user| user.created_s <= time_s && self.has_source(user)))
+    }
+
+    /// The user who got a token at `time_s`, as [`Self::user_since`]; one of a directory as it describes them now.
+    pub(crate) async fn renewed(&self, name: &str, time_s: u64) -> Result<Option<User>, Refusal> {
+        let user = self.user_since(name, time_s).await?;
         let Some((user, directory)) = user.as_ref().zip(self.directory.as_ref()) else {
             return Ok(user);
         };
