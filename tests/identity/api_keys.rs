@@ -45,6 +45,24 @@ fn a_key_is_valid_for_as_long_as_was_asked_for_and_allowed() {
 }
 
 #[test]
+fn a_user_has_a_hundred_valid_keys_at_most() {
+    let manager = KeyManager::of(Files::new().toml(&(control() + KEYS)));
+    assert_eq!(ask(&manager, ADMIN, "").status, 200);
+    let now_s = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
+    for (hash, expires_s) in [("valid", now_s + 600), ("expired", now_s - 1)] {
+        let columns = "kind, family, client, subject, scope, issued_s, spent";
+        manager.sql(&format!(
+            "INSERT INTO tokens (hash, expires_s, {columns}) SELECT '{hash}', {expires_s}, {columns} \
+             FROM tokens WHERE kind = 'jwt'"
+        ));
+    }
+    for _ in 2..100 {
+        assert_eq!(ask(&manager, ADMIN, "").status, 200);
+    }
+    assert_eq!(error(&ask(&manager, ADMIN, "")), "403 access_denied");
+}
+
+#[test]
 fn a_key_from_the_gateways_port_calls_its_apis_until_the_user_is_removed() {
     let manager = KeyManager::of(Files::new().toml(&(control() + KEYS)));
     manager.files.write("ann", "correct horse battery");

@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
-use store::{Token, TokenKind};
+use store::{NewKey, Token, TokenKind};
 
 use crate::keys::API_KEY;
 use crate::manager::Manager;
@@ -37,15 +37,13 @@ pub(crate) async fn issue(
         // Nothing but the next sign-in shows whether the source still has the user.
         validity_s = validity_s.min(limits::REFRESH_TOKEN_S);
     }
-    let user = user.name;
-    // The limit for the tokens of a client is one for the keys of a user.
-    let owner = secrets::hash(&user);
+    let owner = secrets::hash(&user.name);
     manager.admit_rows(&owner, 1)?;
     let (now_s, jti) = (manager.now_s(), secrets::identifier(manager.entropy()));
     let expires_s = now_s.saturating_add(validity_s);
     let mut claims = json!({
         "iss": manager.issuer,
-        "sub": user,
+        "sub": user.name,
         "aud": AUDIENCE,
         "iat": now_s,
         "exp": expires_s,
@@ -64,14 +62,17 @@ pub(crate) async fn issue(
         kind: TokenKind::Jwt,
         family: secrets::identifier(manager.entropy()),
         client: owner,
-        subject: user,
+        subject: user.name.clone(),
         scope: String::new(),
         issued_s: now_s,
         expires_s,
         spent: false,
     };
-    manager.store.add_tokens(&[row]).await?;
-    Ok(reply::text(StatusCode::OK, key))
+    match manager.store.add_key(&row, &user, limits::USER_API_KEYS_MAX).await? {
+        NewKey::Added => Ok(reply::text(StatusCode::OK, key)),
+        NewKey::TooMany => Err(Refusal::Forbidden("you have too many valid API keys")),
+        NewKey::OtherUser => Err(Refusal::InvalidUser),
+    }
 }
 
 /// `validityTime`, in seconds: a number, or one in a string. As in API Microgateway, one that is not positive has no

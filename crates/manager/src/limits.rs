@@ -51,6 +51,8 @@ pub const CLIENTS_MAX: u64 = 100_000;
 pub const TOKENS_MAX: u64 = 1_000_000;
 /// The same of one client. More, when they are counted every [`PURGE_S`]: the client gets 503 until some expire.
 pub const CLIENT_TOKENS_MAX: u64 = 100_000;
+/// Valid API keys of one user. More: 403 until some expire or are revoked.
+pub const USER_API_KEYS_MAX: u64 = 100;
 /// Interval at which expired tokens are removed from the store, in seconds.
 pub const PURGE_S: u64 = 60;
 /// Revocations in one response to a gateway that follows them. More: in the next one.
