@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use harness::{Browser, Client, Files, Response};
 use serde_json::{Value, json};
 
-use crate::key_manager::{ISS, KeyManager, control, error, success};
+use crate::key_manager::{ISS, KeyManager, PASSWORD, control, error, success};
 
 const APP: &str = "https://app.example/callback";
 const CALLBACK: &str = "https://localhost:9443/oauth2/callback/corp";
@@ -106,6 +106,21 @@ impl Setup {
              &redirect_uri=https%3A%2F%2Fapp.example%2Fcallback"
         );
         self.manager.token((&self.id, &self.secret), &form)
+    }
+
+    /// A device that waits: the id of its client, and its codes.
+    fn device(&self) -> (String, Value) {
+        let metadata = json!({
+            "client_name": "tv",
+            "grant_types": ["urn:ietf:params:oauth:grant-type:device_code"],
+            "token_endpoint_auth_method": "none",
+        });
+        let path = "/api/identity/oauth2/dcr/v1.1/register";
+        let registered = self.manager.post_json(path, Some(("admin", PASSWORD)), &metadata);
+        let registered: Value = serde_json::from_slice(&registered.body).unwrap();
+        let id = registered["client_id"].as_str().unwrap();
+        let codes = self.manager.post("/oauth2/device_authorize", None, &format!("client_id={id}"));
+        (id.to_owned(), success(&codes))
     }
 
     fn refresh(&self, issued: &Value) -> Response {
@@ -247,13 +262,16 @@ fn the_proof_of_a_sign_in_is_for_its_user_and_its_request() {
     ] {
         assert_eq!(setup.post(&format!("{form}&decision=allow")).status, 403, "{why}");
     }
-    let device = setup.manager.post(
-        "/oauth2/device",
-        None,
-        &format!("user_code=BCDF-GHJK&signed_in={proof}&decision=allow"),
-    );
-    assert_eq!(device.status, 400, "there is no such device");
+    let (_, codes) = setup.device();
+    let code = codes["user_code"].as_str().unwrap();
+    let form = format!("user_code={code}&signed_in={proof}&decision=allow");
+    let device = setup.manager.post("/oauth2/device", None, &form);
+    assert_eq!(device.status, 403, "the proof is for another page");
     setup.tokens(&proof);
+    // Somebody else has the name by now.
+    setup.manager.sql("UPDATE users SET created_s = created_s + 600 WHERE name = 'corp/ann'");
+    let again = setup.post(&format!("{request}&signed_in={proof}&decision=allow"));
+    assert_eq!(again.status, 403, "{}", again.text());
 }
 
 #[test]
@@ -285,18 +303,7 @@ fn a_provider_user_whose_name_has_changed_does_not_get_a_second_one() {
 #[test]
 fn a_device_is_connected_by_a_user_of_a_provider() {
     let setup = Setup::new();
-    let metadata = json!({
-        "client_name": "tv",
-        "grant_types": ["urn:ietf:params:oauth:grant-type:device_code"],
-        "token_endpoint_auth_method": "none",
-    });
-    let path = "/api/identity/oauth2/dcr/v1.1/register";
-    let registered =
-        setup.manager.post_json(path, Some(("admin", "correct horse battery")), &metadata);
-    let registered: Value = serde_json::from_slice(&registered.body).unwrap();
-    let id = registered["client_id"].as_str().unwrap();
-    let codes = setup.manager.post("/oauth2/device_authorize", None, &format!("client_id={id}"));
-    let codes = success(&codes);
+    let (id, codes) = setup.device();
     let user_code = codes["user_code"].as_str().unwrap();
     let mut browser = setup.browser();
     let form = format!("user_code={user_code}&provider=corp");

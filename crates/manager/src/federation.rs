@@ -135,8 +135,7 @@ async fn page(manager: &Manager, user: &User, target: &str, peer: &Peer) -> Resu
 
 /// The proof that `user` has signed in, for the page `target`.
 fn prove(manager: &Manager, user: &User, target: &str) -> Option<String> {
-    let until_s = manager.now_s().saturating_add(SIGN_IN_S_MAX);
-    let text = format!("{until_s}\n{}", user.name);
+    let text = format!("{}\n{}", manager.now_s(), user.name);
     manager.sealing.seal(&purpose(target), text.as_bytes())
 }
 
@@ -149,12 +148,13 @@ pub(crate) async fn proven(
     let opened = manager.sealing.open(&purpose(target), proof.as_bytes());
     let text = opened.and_then(|text| String::from_utf8(text).ok());
     let parts = text.as_deref().and_then(|text| text.split_once('\n'));
-    let Some((until_s, name)) = parts else { return Ok(None) };
-    if until_s.parse().is_ok_and(|until_s: u64| manager.now_s() < until_s) {
-        let user = manager.store.user(name).await?;
-        return Ok(user.filter(|user| manager.has_source(user)));
+    let parts = parts.and_then(|(time_s, name)| Some((time_s.parse::<u64>().ok()?, name)));
+    match parts {
+        Some((time_s, name)) if manager.now_s() < time_s.saturating_add(SIGN_IN_S_MAX) => {
+            manager.user_since(name, time_s).await
+        }
+        Some(_) | None => Ok(None),
     }
-    Ok(None)
 }
 
 fn purpose(target: &str) -> String {

@@ -201,7 +201,7 @@ impl Manager {
     }
 
     /// Whether the source of `user` is still configured.
-    pub(crate) fn has_source(&self, user: &User) -> bool {
+    fn has_source(&self, user: &User) -> bool {
         match user.source.as_str() {
             "" => true,
             LDAP => self.directory.is_some(),
