@@ -63,6 +63,25 @@ fn a_user_has_a_hundred_valid_keys_at_most() {
 }
 
 #[test]
+fn a_key_is_revoked_by_its_user_alone() {
+    let manager = KeyManager::of(Files::new().toml(&(control() + KEYS)));
+    manager.files.write("ann", PASSWORD);
+    assert_eq!(manager.command(&["user", "add", "ann", "--password-file", "ann"]).0, Some(0));
+    let (id, secret) = manager.register("app", json!({}));
+    let form = format!("token={}", ask(&manager, ADMIN, "").text());
+    let revoked = |login| {
+        let status = manager.post("/oauth2/revoke", login, &form).status;
+        (status, manager.sql("SELECT COUNT(*) FROM revocations").trim() == "1")
+    };
+    assert_eq!(revoked(None), (401, false));
+    assert_eq!(revoked(Some(("admin", "wrong"))), (401, false));
+    assert_eq!(revoked(Some(("ann", PASSWORD))), (200, false));
+    assert_eq!(revoked(Some((&id, &secret))), (200, false));
+    assert_eq!(revoked(Some(ADMIN)), (200, true));
+    assert_eq!(manager.sql("SELECT COUNT(*) FROM tokens").trim(), "0");
+}
+
+#[test]
 fn a_key_from_the_gateways_port_calls_its_apis_until_the_user_is_removed() {
     let manager = KeyManager::of(Files::new().toml(&(control() + KEYS)));
     manager.files.write("ann", "correct horse battery");
