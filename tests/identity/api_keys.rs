@@ -40,6 +40,11 @@ fn a_key_is_valid_for_as_long_as_was_asked_for_and_allowed() {
     assert_eq!(error(&ask(&manager, ADMIN, "{")), "400 invalid_request");
     assert_eq!(error(&ask(&manager, ("admin", "wrong"), "")), "401 access_denied");
     assert_eq!(error(&manager.get("/oauth2/apikey")), "401 access_denied");
+    let issued = || manager.sql("SELECT COUNT(*) FROM tokens");
+    let before = issued();
+    let head = manager.connect().fetch("HEAD /oauth2/apikey", &basic(Some(ADMIN)));
+    assert_eq!((head.status, head.header("allow")), (405, Some("GET, POST")));
+    assert_eq!(issued(), before);
     let without = KeyManager::of(Files::new().toml(&control()));
     assert_eq!(error(&ask(&without, ADMIN, "")), "404 not_found");
 }
