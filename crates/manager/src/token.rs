@@ -206,10 +206,15 @@ async fn refresh(manager: &Manager, client: &Requester, form: &Form) -> Result<V
     grant.claims = outside::claims(&user);
     grant.family = Some(&old.family);
     grant.with_refresh = true;
+    let is_provided = manager.provider(&user.source).is_some();
+    if is_provided {
+        // A provider is not asked again: its user has to sign in there after a while.
+        let left_s = old.expires_s.saturating_sub(manager.now_s());
+        grant.access_s = grant.access_s.min(left_s);
+    }
     let mut issued = issue(manager, &grant)?;
     for row in issued.rows.iter_mut().filter(|row| row.kind == TokenKind::Refresh) {
-        if manager.provider(&user.source).is_some() {
-            // A provider is not asked again: its user has to sign in there after a while.
+        if is_provided {
             row.expires_s = row.expires_s.min(old.expires_s);
         }
         // A narrower access token does not narrow the grant. Source: RFC 6749 section 6.
