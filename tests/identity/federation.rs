@@ -249,6 +249,22 @@ fn nobody_signs_in_with_the_response_of_another_sign_in() {
 }
 
 #[test]
+fn failed_sign_ins_of_an_address_are_slowed_before_the_provider_is_asked() {
+    let setup = Setup::new();
+    let mut browser = setup.browser();
+    let query = setup.begin(&mut browser);
+    let back = setup.sign_in(&query);
+    let wrong = back.replace(&parameter(&back, "code"), "another");
+    let cookies = browser.cookies.clone();
+    let mut statuses = (0..60).map(|_| {
+        browser.cookies.clone_from(&cookies);
+        browser.open(&wrong).status
+    });
+    assert_eq!(statuses.next(), Some(403));
+    assert!(statuses.any(|status| status == 429));
+}
+
+#[test]
 fn the_proof_of_a_sign_in_is_for_its_user_and_its_request() {
     let setup = Setup::new();
     let (_, proof) = setup.page();

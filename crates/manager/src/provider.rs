@@ -1,6 +1,7 @@
 //! OpenID Connect providers at which users of the key manager sign in.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -13,9 +14,11 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
 use crate::cached::Cached;
+use crate::federation::Failure;
 use crate::limits;
 use crate::manager::Manager;
 use crate::outside::{Mapping, Profile};
+use crate::reply::Refusal;
 
 /// Unreserved characters, which no server decodes in another way.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
@@ -91,15 +94,16 @@ impl Provider {
         self.cached.get((now_s, age_s), &what, read).await
     }
 
-    /// The user who has signed in, by the `code` of the response to `attempt`. The error is for the log.
+    /// The user who has signed in, by the `code` of the response to `attempt`.
     pub(crate) async fn user(
         &self,
         manager: &Manager,
         (code, redirect_uri): (&str, &str),
         attempt: &SignInAttempt,
-    ) -> Result<Profile, String> {
-        // Never closed.
-        let _turn = self.turns.acquire().await;
+    ) -> Result<Profile, Failure> {
+        let wait = Duration::from_millis(limits::PROVIDER_WAIT_MS_MAX);
+        let turn = tokio::time::timeout(wait, self.turns.acquire()).await;
+        let _turn = turn.map_err(|_| Refusal::Unavailable)?;
         let now_s = manager.now_s();
         let found = self.discovered(now_s, limits::PROVIDER_S).await;
         let found = found.ok_or("its endpoints are unknown")?;
@@ -117,7 +121,7 @@ impl Provider {
             };
             add(&mut told, &asked(&self.options.ask, request).await?)?;
         }
-        self.options.profile_of(&told)
+        Ok(self.options.profile_of(&told)?)
     }
 
     /// The tokens for a code. Source: RFC 6749 sections 2.3.1 and 4.1.3.
