@@ -246,7 +246,8 @@ impl ProviderOptions {
         Ok(Profile {
             source: self.name.clone(),
             name: format!("{}/{name}", self.name),
-            id: sub.ok_or("there is no `sub`")?.as_bytes().to_vec(),
+            // With another issuer in the configuration, the same `sub` is another user.
+            id: format!("{}\n{}", self.issuer, sub.ok_or("there is no `sub`")?).into_bytes(),
             roles: self.mapping.roles_of(|group| groups.contains(&group)),
             claims,
         })
@@ -283,7 +284,7 @@ mod tests {
         let options = ProviderOptions {
             name: "corp".to_owned(),
             title: String::new(),
-            issuer: String::new(),
+            issuer: "https://id.example".to_owned(),
             client_id: String::new(),
             client_secret: String::new(),
             scopes: Vec::new(),
@@ -297,7 +298,8 @@ mod tests {
         };
         let found = match options.profile_of(&[token.as_object().unwrap().clone()]) {
             Ok(Profile { name, id, roles, claims, .. }) => {
-                let (roles, id) = (roles.join(","), String::from_utf8_lossy(&id).into_owned());
+                let (roles, id) = (roles.join(","), String::from_utf8(id).unwrap());
+                let id = id.strip_prefix("https://id.example\n").unwrap();
                 let email = claims.get("email").and_then(Value::as_str);
                 assert_eq!(email.is_some(), claims.contains_key("email_verified"), "{token}");
                 format!("{name} {id} [{roles}] {}", email.unwrap_or("-"))
