@@ -304,7 +304,9 @@ fn an_id_token_that_is_not_for_this_sign_in_is_rejected() {
     ] {
         check(&|told| told.claims.push((name, value.clone())), 403);
     }
-    check(&|told| told.claims.push(("aud", json!(["another", "gateway"]))), 303);
+    let several = ("aud", json!(["another", "gateway"]));
+    check(&|told| told.claims.push(several.clone()), 403);
+    check(&|told| told.claims.extend([several.clone(), ("azp", json!("gateway"))]), 303);
     let iss = provider.issuer().iss().to_owned();
     check(&|told| told.forger = Some(Issuer::new("resident").at(&iss)), 403);
     check(&|told| told.forger = Some(Issuer::new("unknown").at(&iss)), 403);

@@ -40,8 +40,50 @@ fn a_key_is_valid_for_as_long_as_was_asked_for_and_allowed() {
     assert_eq!(error(&ask(&manager, ADMIN, "{")), "400 invalid_request");
     assert_eq!(error(&ask(&manager, ("admin", "wrong"), "")), "401 access_denied");
     assert_eq!(error(&manager.get("/oauth2/apikey")), "401 access_denied");
+    let issued = || manager.sql("SELECT COUNT(*) FROM tokens");
+    let before = issued();
+    let head = manager.connect().fetch("HEAD /oauth2/apikey", &basic(Some(ADMIN)));
+    assert_eq!((head.status, head.header("allow")), (405, Some("GET, POST")));
+    assert_eq!(issued(), before);
     let without = KeyManager::of(Files::new().toml(&control()));
     assert_eq!(error(&ask(&without, ADMIN, "")), "404 not_found");
+}
+
+#[test]
+fn a_user_has_a_hundred_valid_keys_at_most() {
+    let manager = KeyManager::of(Files::new().toml(&(control() + KEYS)));
+    assert_eq!(ask(&manager, ADMIN, "").status, 200);
+    let now_s = std::time::UNIX_EPOCH.elapsed().unwrap().as_secs();
+    for (hash, expires_s) in [("valid", now_s + 600), ("expired", now_s - 1)] {
+        let columns = "kind, family, client, subject, scope, issued_s, spent";
+        manager.sql(&format!(
+            "INSERT INTO tokens (hash, expires_s, {columns}) SELECT '{hash}', {expires_s}, {columns} \
+             FROM tokens WHERE kind = 'jwt'"
+        ));
+    }
+    for _ in 2..100 {
+        assert_eq!(ask(&manager, ADMIN, "").status, 200);
+    }
+    assert_eq!(error(&ask(&manager, ADMIN, "")), "403 access_denied");
+}
+
+#[test]
+fn a_key_is_revoked_by_its_user_alone() {
+    let manager = KeyManager::of(Files::new().toml(&(control() + KEYS)));
+    manager.files.write("ann", PASSWORD);
+    assert_eq!(manager.command(&["user", "add", "ann", "--password-file", "ann"]).0, Some(0));
+    let (id, secret) = manager.register("app", json!({}));
+    let form = format!("token={}", ask(&manager, ADMIN, "").text());
+    let revoked = |login| {
+        let status = manager.post("/oauth2/revoke", login, &form).status;
+        (status, manager.sql("SELECT COUNT(*) FROM revocations").trim() == "1")
+    };
+    assert_eq!(revoked(None), (401, false));
+    assert_eq!(revoked(Some(("admin", "wrong"))), (401, false));
+    assert_eq!(revoked(Some(("ann", PASSWORD))), (200, false));
+    assert_eq!(revoked(Some((&id, &secret))), (200, false));
+    assert_eq!(revoked(Some(ADMIN)), (200, true));
+    assert_eq!(manager.sql("SELECT COUNT(*) FROM tokens").trim(), "0");
 }
 
 #[test]

@@ -161,6 +161,16 @@ fn a_code_is_kept_while_there_are_tokens_that_its_replay_revokes_and_no_longer()
 }
 
 #[test]
+fn a_code_that_was_stored_after_the_removal_of_its_user_is_not_exchanged() {
+    let app = App::new("app");
+    for change in ["UPDATE users SET created_s = created_s + 600", "DELETE FROM users"] {
+        let code = app.code();
+        app.manager.sql(change);
+        assert_eq!(error(&app.exchange(&code, VERIFIER)), "400 invalid_grant", "{change}");
+    }
+}
+
+#[test]
 fn a_code_is_only_for_its_client_verifier_and_redirect_uri() {
     let app = App::new("app");
     let wrong = VERIFIER.replace('d', "e");

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use harness::{Browser, Client, Files, Response};
 use serde_json::{Value, json};
 
-use crate::key_manager::{ISS, KeyManager, control, error, success};
+use crate::key_manager::{ISS, KeyManager, PASSWORD, control, error, success};
 
 const APP: &str = "https://app.example/callback";
 const CALLBACK: &str = "https://localhost:9443/oauth2/callback/corp";
@@ -108,6 +108,21 @@ impl Setup {
         self.manager.token((&self.id, &self.secret), &form)
     }
 
+    /// A device that waits: the id of its client, and its codes.
+    fn device(&self) -> (String, Value) {
+        let metadata = json!({
+            "client_name": "tv",
+            "grant_types": ["urn:ietf:params:oauth:grant-type:device_code"],
+            "token_endpoint_auth_method": "none",
+        });
+        let path = "/api/identity/oauth2/dcr/v1.1/register";
+        let registered = self.manager.post_json(path, Some(("admin", PASSWORD)), &metadata);
+        let registered: Value = serde_json::from_slice(&registered.body).unwrap();
+        let id = registered["client_id"].as_str().unwrap();
+        let codes = self.manager.post("/oauth2/device_authorize", None, &format!("client_id={id}"));
+        (id.to_owned(), success(&codes))
+    }
+
     fn refresh(&self, issued: &Value) -> Response {
         let token = issued["refresh_token"].as_str().unwrap();
         let form = format!("grant_type=refresh_token&refresh_token={token}");
@@ -187,11 +202,13 @@ fn a_client_that_asks_for_a_new_sign_in_gets_one() {
 fn a_session_of_a_provider_user_is_not_prolonged_and_ends_with_the_user() {
     let setup = Setup::new();
     let issued = setup.tokens(&setup.page().1);
-    setup.manager.sql("UPDATE tokens SET expires_s = expires_s - 60 WHERE kind = 'refresh'");
-    let last = setup.manager.sql("SELECT MAX(expires_s) FROM tokens WHERE kind = 'refresh'");
+    // The sign-in was almost a day ago.
+    setup.manager.sql("UPDATE tokens SET expires_s = expires_s - 86400 + 600");
+    let last = || setup.manager.sql("SELECT MAX(expires_s) FROM tokens");
+    let before = last();
     let renewed = success(&setup.refresh(&issued));
-    let now = setup.manager.sql("SELECT MAX(expires_s) FROM tokens WHERE kind = 'refresh'");
-    assert_eq!(now, last);
+    assert_eq!(last(), before, "neither the refresh token nor the access token ends later");
+    assert!(renewed["expires_in"].as_u64().unwrap() <= 600, "{renewed}");
     assert_eq!(setup.manager.command(&["user", "remove", "corp/ann"]).0, Some(0));
     assert_eq!(error(&setup.refresh(&renewed)), "400 invalid_grant");
 }
@@ -232,6 +249,22 @@ fn nobody_signs_in_with_the_response_of_another_sign_in() {
 }
 
 #[test]
+fn failed_sign_ins_of_an_address_are_slowed_before_the_provider_is_asked() {
+    let setup = Setup::new();
+    let mut browser = setup.browser();
+    let query = setup.begin(&mut browser);
+    let back = setup.sign_in(&query);
+    let wrong = back.replace(&parameter(&back, "code"), "another");
+    let cookies = browser.cookies.clone();
+    let mut statuses = (0..60).map(|_| {
+        browser.cookies.clone_from(&cookies);
+        browser.open(&wrong).status
+    });
+    assert_eq!(statuses.next(), Some(403));
+    assert!(statuses.any(|status| status == 429));
+}
+
+#[test]
 fn the_proof_of_a_sign_in_is_for_its_user_and_its_request() {
     let setup = Setup::new();
     let (_, proof) = setup.page();
@@ -247,13 +280,16 @@ fn the_proof_of_a_sign_in_is_for_its_user_and_its_request() {
     ] {
         assert_eq!(setup.post(&format!("{form}&decision=allow")).status, 403, "{why}");
     }
-    let device = setup.manager.post(
-        "/oauth2/device",
-        None,
-        &format!("user_code=BCDF-GHJK&signed_in={proof}&decision=allow"),
-    );
-    assert_eq!(device.status, 400, "there is no such device");
+    let (_, codes) = setup.device();
+    let code = codes["user_code"].as_str().unwrap();
+    let form = format!("user_code={code}&signed_in={proof}&decision=allow");
+    let device = setup.manager.post("/oauth2/device", None, &form);
+    assert_eq!(device.status, 403, "the proof is for another page");
     setup.tokens(&proof);
+    // Somebody else has the name by now.
+    setup.manager.sql("UPDATE users SET created_s = created_s + 600 WHERE name = 'corp/ann'");
+    let again = setup.post(&format!("{request}&signed_in={proof}&decision=allow"));
+    assert_eq!(again.status, 403, "{}", again.text());
 }
 
 #[test]
@@ -264,26 +300,28 @@ fn the_name_of_a_provider_user_does_not_become_that_of_another_one() {
     let mut browser = setup.browser();
     let back = setup.sign_in(&setup.begin(&mut browser));
     assert_eq!(browser.open(&back).status, 403);
-    setup.manager.process.wait_for("the name belongs to another user");
+    setup.manager.process.wait_for("the name of a user has become that of another one");
     let unknown = setup.post(&format!("{}&provider=other", setup.request()));
     assert_eq!(unknown.status, 404);
 }
 
 #[test]
+fn a_provider_user_whose_name_has_changed_does_not_get_a_second_one() {
+    let setup = Setup::new();
+    setup.page();
+    setup.manager.sql("UPDATE users SET name = 'corp/former' WHERE name = 'corp/ann'");
+    let mut browser = setup.browser();
+    let back = setup.sign_in(&setup.begin(&mut browser));
+    assert_eq!(browser.open(&back).status, 403);
+    setup.manager.process.wait_for("a user has another name already");
+    assert_eq!(setup.manager.command(&["user", "remove", "corp/former"]).0, Some(0));
+    assert!(setup.page().0.text().contains("corp/ann"));
+}
+
+#[test]
 fn a_device_is_connected_by_a_user_of_a_provider() {
     let setup = Setup::new();
-    let metadata = json!({
-        "client_name": "tv",
-        "grant_types": ["urn:ietf:params:oauth:grant-type:device_code"],
-        "token_endpoint_auth_method": "none",
-    });
-    let path = "/api/identity/oauth2/dcr/v1.1/register";
-    let registered =
-        setup.manager.post_json(path, Some(("admin", "correct horse battery")), &metadata);
-    let registered: Value = serde_json::from_slice(&registered.body).unwrap();
-    let id = registered["client_id"].as_str().unwrap();
-    let codes = setup.manager.post("/oauth2/device_authorize", None, &format!("client_id={id}"));
-    let codes = success(&codes);
+    let (id, codes) = setup.device();
     let user_code = codes["user_code"].as_str().unwrap();
     let mut browser = setup.browser();
     let form = format!("user_code={user_code}&provider=corp");

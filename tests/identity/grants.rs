@@ -106,6 +106,17 @@ fn a_device_that_is_denied_or_too_slow_gets_nothing() {
 }
 
 #[test]
+fn a_device_gets_nothing_for_a_user_who_was_removed_meanwhile() {
+    let manager = KeyManager::start();
+    let (id, codes) = device(&manager);
+    let form = format!("user_code={}{ALLOW}", text(&codes, "user_code"));
+    assert_eq!(manager.post("/oauth2/device", None, &form).status, 200);
+    // As if the decision had been stored after the removal.
+    manager.sql("DELETE FROM users");
+    assert_eq!(error(&poll(&manager, &id, &codes)), "400 invalid_grant");
+}
+
+#[test]
 fn guesses_of_user_codes_are_slowed() {
     let manager = KeyManager::start();
     let slowed = (0..60).any(|_| {

@@ -6,7 +6,7 @@ use harness::{Files, Identity};
 use serde_json::{Value, json};
 
 use crate::directory::{SUFFIX, Slapd};
-use crate::key_manager::{CONTROL, KeyManager, basic, error, success};
+use crate::key_manager::{CONTROL, KeyManager, PASSWORD, basic, error, success};
 
 const REASON: &str = "the directory of users does not respond; try again later";
 
@@ -283,6 +283,28 @@ fn what_changes_in_the_ldap_directory_changes_for_tokens_that_are_renewed() {
     assert_eq!(setup.refresh(&other), Err("400 invalid_grant".to_owned()));
     assert!(!active(&other), "the renewal showed that the user has gone");
     assert_eq!(setup.manager.command(&["user", "list"]).1, "admin (admin)\n");
+}
+
+#[test]
+#[ignore = "needs slapd; `make test` runs it. On Debian: apt-get install slapd ldap-utils"]
+fn an_api_key_of_an_ldap_user_is_valid_for_a_day_at_most_and_not_after_the_removal() {
+    let server = Slapd::start();
+    let url = format!("ldap://127.0.0.1:{}", server.port);
+    let keys = files(&url, "[control.api_keys]\nvalidity_s = 864000", &server);
+    let manager = KeyManager::of(keys);
+    let key = |user, password, form: &str| {
+        let fields = basic(Some((user, password)));
+        let issued = manager.connect().fetch_with_body("POST /oauth2/apikey", &fields, form);
+        claims(&json!(issued.text()))
+    };
+    let lifetime_s = |key: &Value| key["exp"].as_u64().unwrap() - key["iat"].as_u64().unwrap();
+    assert_eq!(lifetime_s(&key("admin", PASSWORD, "")), 864_000);
+    assert_eq!(lifetime_s(&key("ann", "ann's password", "")), 86_400);
+    assert_eq!(lifetime_s(&key("ann", "ann's password", "{\"validityTime\":90000}")), 86_400);
+    assert_eq!(lifetime_s(&key("ann", "ann's password", "{\"validityTime\":60}")), 60);
+    assert_eq!(manager.sql("SELECT COUNT(*) FROM tokens WHERE subject = 'ann'").trim(), "3");
+    assert_eq!(manager.command(&["user", "remove", "ann"]).0, Some(0));
+    assert_eq!(manager.sql("SELECT COUNT(*) FROM tokens WHERE subject = 'ann'").trim(), "0");
 }
 
 #[test]

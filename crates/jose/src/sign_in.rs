@@ -135,6 +135,9 @@ pub fn check_id_token<'k>(
     if !claims.aud.iter().any(is_for) || claims.azp.as_ref().is_some_and(|azp| !is_for(azp)) {
         return Err(Invalid("`aud` or `azp` is another client"));
     }
+    if claims.aud.len() > 1 && claims.azp.is_none() {
+        return Err(Invalid("it has several `aud` and no `azp`"));
+    }
     if claims.exp.is_none_or(|exp_s| now.unix_s >= exp_s.saturating_add(leeway_s)) {
         return Err(Invalid("it has expired"));
     }
@@ -142,4 +145,73 @@ pub fn check_id_token<'k>(
     let texts = claim_texts(token, &names).unwrap_or_default();
     let has_nonce = texts.into_iter().flatten().any(|found| found == expected.nonce);
     if has_nonce { Ok(()) } else { Err(Invalid("`nonce` is that of another sign-in")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Algorithm, Header, SigningKey};
+
+    const NOW: Now = Now { unix_s: 1_790_000_000, mono_us: 0 };
+    const SECRET: &[u8] = b"the secret of provider and client";
+
+    /// The claims of a right ID token, with `from` replaced by `to`.
+    #[track_caller]
+    fn check(from: &str, to: &str, expect: Result<(), &'static str>) {
+        let claims =
+            r#"{"iss":"https://id.example","sub":"3f","aud":"me","nonce":"n","exp":1790000001}"#;
+        assert!(claims.contains(from), "{from}");
+        let key = SigningKey::from_secret(SECRET).unwrap();
+        let header = Header { alg: Algorithm::Hs256, kid: None, typ: None };
+        let token = key.sign(&header, &claims.replace(from, to)).unwrap();
+        assert_eq!(checked(&token, SECRET), expect.map_err(IdTokenProblem::Invalid), "{to}");
+    }
+
+    fn checked(token: &str, secret: &[u8]) -> Result<(), IdTokenProblem> {
+        let keys = KeySet::from_secret(secret).unwrap();
+        let expected =
+            ExpectedIdToken { issuer: "https://id.example", client_id: "me", nonce: "n" };
+        check_id_token(token.as_bytes(), expected, [(0, &keys, 60)], NOW)
+    }
+
+    #[test]
+    fn an_id_token_is_of_the_issuer_for_this_client_and_this_sign_in() {
+        check("", "", Ok(()));
+        let issuer = "`iss` is not the issuer of the login";
+        check("https://id.example", "https://id.example/", Err(issuer));
+        check(r#""iss":"https://id.example","#, "", Err(issuer));
+        let nonce = "`nonce` is that of another sign-in";
+        check(r#""nonce":"n""#, r#""nonce":"other""#, Err(nonce));
+        check(r#""nonce":"n""#, r#""nonce":["n"]"#, Err(nonce));
+        check(r#""nonce":"n","#, "", Err(nonce));
+        let client = "`aud` or `azp` is another client";
+        check(r#""aud":"me""#, r#""aud":"other""#, Err(client));
+        check(r#""aud":"me","#, "", Err(client));
+        check(r#""aud":"me""#, r#""aud":"me","azp":"other""#, Err(client));
+        check(r#""aud":"me""#, r#""aud":"me","azp":"me""#, Ok(()));
+        check(r#""aud":"me""#, r#""aud":["me"]"#, Ok(()));
+        check(r#""aud":"me""#, r#""aud":["me","other"]"#, Err("it has several `aud` and no `azp`"));
+        check(r#""aud":"me""#, r#""aud":["me","other"],"azp":"other""#, Err(client));
+        check(r#""aud":"me""#, r#""aud":["other","me"],"azp":"me""#, Ok(()));
+    }
+
+    #[test]
+    fn an_id_token_is_valid_until_its_end_and_the_skew_of_clocks() {
+        check("1790000001", "1789999941", Ok(()));
+        for exp in ["1789999940", "0"] {
+            check("1790000001", exp, Err("it has expired"));
+        }
+        check(r#","exp":1790000001"#, "", Err("it has expired"));
+    }
+
+    #[test]
+    fn an_id_token_is_signed_with_a_key_of_the_issuer() {
+        let key = SigningKey::from_secret(SECRET).unwrap();
+        let header = Header { alg: Algorithm::Hs256, kid: None, typ: None };
+        let token = key.sign(&header, r#"{"iss":"https://id.example"}"#).unwrap();
+        let unsigned = IdTokenProblem::Invalid("no key of the issuer verifies it");
+        assert_eq!(checked(&token, b"the secret of somebody else......"), Err(unsigned));
+        let malformed = IdTokenProblem::Invalid("it is malformed");
+        assert_eq!(checked("e30", SECRET), Err(malformed));
+    }
 }

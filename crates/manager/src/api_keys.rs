@@ -2,13 +2,13 @@
 
 use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
-use store::{Token, TokenKind};
+use store::{NewKey, Token, TokenKind};
 
 use crate::keys::API_KEY;
 use crate::manager::Manager;
 use crate::peer::Peer;
 use crate::reply::{Refusal, Reply};
-use crate::{reply, secrets};
+use crate::{limits, reply, secrets};
 
 /// The `aud` of API keys. Source: API Microgateway's default.
 const AUDIENCE: &str = "http://org.wso2.apimgt/gateway";
@@ -16,7 +16,8 @@ const AUDIENCE: &str = "http://org.wso2.apimgt/gateway";
 /// `[control.api_keys]`
 #[derive(Clone, Debug)]
 pub struct ApiKeyOptions {
-    /// Longest lifetime of a key, in seconds, and that of one for which the user asks for none.
+    /// Longest lifetime of a key, in seconds, and that of one for which the user asks for none. At most a day for users
+    /// from elsewhere.
     pub validity_s: u64,
     /// Names and versions of the APIs for which keys are valid. Empty: all that accept keys without a subscription.
     pub apis: Vec<(String, String)>,
@@ -30,16 +31,19 @@ pub(crate) async fn issue(
     peer: &Peer,
 ) -> Result<Reply, Refusal> {
     let options = manager.api_keys.as_ref().ok_or(Refusal::NotFound)?;
-    let user = manager.user(head, peer).await?.name;
-    let validity_s = requested_s(body)?.unwrap_or(u64::MAX).min(options.validity_s);
-    // The limit for the tokens of a client is one for the keys of a user.
-    let owner = secrets::hash(&user);
+    let user = manager.user(head, peer).await?;
+    let mut validity_s = requested_s(body)?.unwrap_or(u64::MAX).min(options.validity_s);
+    if !user.source.is_empty() {
+        // Nothing but the next sign-in shows whether the source still has the user.
+        validity_s = validity_s.min(limits::REFRESH_TOKEN_S);
+    }
+    let owner = secrets::hash(&user.name);
     manager.admit_rows(&owner, 1)?;
     let (now_s, jti) = (manager.now_s(), secrets::identifier(manager.entropy()));
     let expires_s = now_s.saturating_add(validity_s);
     let mut claims = json!({
         "iss": manager.issuer,
-        "sub": user,
+        "sub": user.name,
         "aud": AUDIENCE,
         "iat": now_s,
         "exp": expires_s,
@@ -58,14 +62,17 @@ pub(crate) async fn issue(
         kind: TokenKind::Jwt,
         family: secrets::identifier(manager.entropy()),
         client: owner,
-        subject: user,
+        subject: user.name.clone(),
         scope: String::new(),
         issued_s: now_s,
         expires_s,
         spent: false,
     };
-    manager.store.add_tokens(&[row]).await?;
-    Ok(reply::text(StatusCode::OK, key))
+    match manager.store.add_key(&row, &user, limits::USER_API_KEYS_MAX).await? {
+        NewKey::Added => Ok(reply::text(StatusCode::OK, key)),
+        NewKey::TooMany => Err(Refusal::Forbidden("you have too many valid API keys")),
+        NewKey::OtherUser => Err(Refusal::InvalidUser),
+    }
 }
 
 /// `validityTime`, in seconds: a number, or one in a string. As in API Microgateway, one that is not positive has no

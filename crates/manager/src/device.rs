@@ -14,7 +14,7 @@ use crate::peer::Peer;
 use crate::reply::{Refusal, Reply};
 use crate::sign_in::{Page, SignedIn};
 use crate::token::{Grant, Requester, granted, has, issue};
-use crate::{federation, limits, reply, secrets, sign_in};
+use crate::{federation, limits, outside, reply, secrets, sign_in};
 
 pub(crate) const GRANT: &str = "urn:ietf:params:oauth:grant-type:device_code";
 
@@ -157,9 +157,9 @@ pub(crate) async fn poll(
             Err(Refusal::Other("authorization_pending", "the user has not decided yet"))
         }
         Decision::Allowed => {
-            let subject = Some(device.subject.as_str());
-            let mut grant = Grant::new(client, subject, device.scope.clone());
-            grant.claims = manager.claims_of(&device.subject).await?;
+            let user = manager.user_since(&device.subject, device.decided_s).await?.ok_or(WRONG)?;
+            let mut grant = Grant::new(client, Some(&device.subject), device.scope.clone());
+            grant.claims = outside::claims(&user);
             grant.family = Some(&device.family);
             grant.with_refresh = has(&client.grants, "refresh_token");
             grant.sign_in = Some(SignIn { nonce: "", time_s: device.decided_s });

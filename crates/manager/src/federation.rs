@@ -11,6 +11,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use jose::SignInAttempt;
 use store::User;
 
+use crate::attempts::{Who, network};
 use crate::form::Form;
 use crate::manager::Manager;
 use crate::metadata::origin;
@@ -76,9 +77,11 @@ pub(crate) async fn returned(
     peer: &Peer,
 ) -> Result<Reply, Refusal> {
     let provider = manager.provider(name).ok_or(Refusal::NotFound)?;
-    let reply = match signed_in(manager, provider, head, form).await {
+    let reply = match signed_in(manager, provider, (head, form), peer).await {
         Ok((user, target)) => page(manager, &user, &target, peer).await?,
-        Err(problem) => {
+        // The browser may send the same request again.
+        Err(Failure::Refused(refusal)) => return Err(refusal),
+        Err(Failure::Failed(problem)) => {
             tracing::warn!(provider = name, problem, "a sign-in has failed");
             let message = "The sign-in has failed. Go back to the application and try again.";
             reply::message(StatusCode::FORBIDDEN, message)
@@ -87,13 +90,38 @@ pub(crate) async fn returned(
     Ok(with_cookie(reply, "", 0))
 }
 
-/// The user who has signed in, and the page on which the sign-in began. The error is for the log.
+/// Why nobody is signed in.
+pub(crate) enum Failure {
+    /// For the log.
+    Failed(String),
+    Refused(Refusal),
+}
+
+impl From<String> for Failure {
+    fn from(problem: String) -> Self {
+        Self::Failed(problem)
+    }
+}
+
+impl From<&str> for Failure {
+    fn from(problem: &str) -> Self {
+        Self::Failed(problem.to_owned())
+    }
+}
+
+impl From<Refusal> for Failure {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+/// The user who has signed in, and the page on which the sign-in began.
 async fn signed_in(
     manager: &Manager,
     provider: &Provider,
-    head: &HeaderMap,
-    form: &Form,
-) -> Result<(User, String), String> {
+    (head, form): (&HeaderMap, &Form),
+    peer: &Peer,
+) -> Result<(User, String), Failure> {
     let state = form.get("state").ok_or("there is no `state`")?;
     let sealed = cookie(head).unwrap_or_default();
     let (name, now) = (&provider.options.name, manager.now());
@@ -105,20 +133,28 @@ async fn signed_in(
     // Source: RFC 9207 section 2.4.
     match form.get("iss") {
         Some(iss) if iss != provider.options.issuer => {
-            return Err("the response is from another issuer".to_owned());
+            return Err("the response is from another issuer".into());
         }
-        None if found.sends_iss => return Err("the response has no `iss`".to_owned()),
+        None if found.sends_iss => return Err("the response has no `iss`".into()),
         Some(_) | None => {}
     }
     if form.get("error").is_some() {
-        return Err("the provider returned an error".to_owned());
+        return Err("the provider returned an error".into());
     }
     let code = form.get("code").ok_or("there is no `code`")?;
     let redirect_uri = redirect_uri(manager, provider);
-    let profile = provider.user(manager, (code, &redirect_uri), &attempt).await?;
-    let adopted = manager.adopted(profile).await;
-    let user = adopted.map_err(|_| "the store does not respond")?;
-    Ok((user.ok_or("the name belongs to another user")?, attempt.target))
+    // Failed attempts of an address are slowed: each one asks the provider.
+    let who = [Who::Address(network(peer.address))];
+    manager.begin(&who)?;
+    let asked = provider.user(manager, (code, &redirect_uri), &attempt).await;
+    let profile = asked.inspect_err(|failure| {
+        if matches!(failure, Failure::Refused(_)) {
+            manager.attempts.withdrawn(&who);
+        }
+    })?;
+    manager.attempts.succeeded(&who, manager.now_s());
+    let user = manager.adopted(profile).await?;
+    Ok((user.ok_or("the user cannot have the name")?, attempt.target))
 }
 
 /// The page for the decision of `user`.
@@ -135,8 +171,7 @@ async fn page(manager: &Manager, user: &User, target: &str, peer: &Peer) -> Resu
 
 /// The proof that `user` has signed in, for the page `target`.
 fn prove(manager: &Manager, user: &User, target: &str) -> Option<String> {
-    let until_s = manager.now_s().saturating_add(SIGN_IN_S_MAX);
-    let text = format!("{until_s}\n{}", user.name);
+    let text = format!("{}\n{}", manager.now_s(), user.name);
     manager.sealing.seal(&purpose(target), text.as_bytes())
 }
 
@@ -149,12 +184,13 @@ pub(crate) async fn proven(
     let opened = manager.sealing.open(&purpose(target), proof.as_bytes());
     let text = opened.and_then(|text| String::from_utf8(text).ok());
     let parts = text.as_deref().and_then(|text| text.split_once('\n'));
-    let Some((until_s, name)) = parts else { return Ok(None) };
-    if until_s.parse().is_ok_and(|until_s: u64| manager.now_s() < until_s) {
-        let user = manager.store.user(name).await?;
-        return Ok(user.filter(|user| manager.has_source(user)));
+    let parts = parts.and_then(|(time_s, name)| Some((time_s.parse::<u64>().ok()?, name)));
+    match parts {
+        Some((time_s, name)) if manager.now_s() < time_s.saturating_add(SIGN_IN_S_MAX) => {
+            manager.user_since(name, time_s).await
+        }
+        Some(_) | None => Ok(None),
     }
-    Ok(None)
 }
 
 fn purpose(target: &str) -> String {

@@ -2,11 +2,11 @@
 
 use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
-use store::{TokenKind, User};
+use store::TokenKind;
 
 use crate::form::Form;
-use crate::keys::ACCESS_TOKEN;
-use crate::manager::Manager;
+use crate::keys::{ACCESS_TOKEN, API_KEY};
+use crate::manager::{Manager, Sender};
 use crate::outside::ROLES;
 use crate::peer::Peer;
 use crate::reply::{Refusal, Reply};
@@ -37,11 +37,9 @@ pub(crate) async fn active(manager: &Manager, token: &str) -> Result<Option<Valu
     if claims["aut"] == authorised(true) && manager.trusted.iter().any(|one| one.has(subject)) {
         claims["username"] = claims["sub"].clone();
     } else if claims["aut"] == authorised(true) {
-        let user = manager.store.user(subject).await?;
         // Neither removed, nor another user who got the name of a removed one later.
-        let issued_s = claims["iat"].as_u64();
-        let is_valid = |user: &User| Some(user.created_s) <= issued_s && manager.has_source(user);
-        let Some(user) = user.filter(is_valid) else { return Ok(None) };
+        let issued_s = claims["iat"].as_u64().unwrap_or(0);
+        let Some(user) = manager.user_since(subject, issued_s).await? else { return Ok(None) };
         if let Some(roles) = outside::claims(&user).remove(ROLES) {
             claims[ROLES] = roles;
         }
@@ -53,7 +51,8 @@ pub(crate) async fn active(manager: &Manager, token: &str) -> Result<Option<Valu
     Ok(Some(claims))
 }
 
-/// Always succeeds, also for a token that is unknown or of another client. Source: RFC 7009 section 2.2.
+/// Always succeeds, also for a token that is unknown or of another client. Source: RFC 7009 section 2.2. An API key is
+/// revoked by its user.
 pub(crate) async fn revoke(
     manager: &Manager,
     head: &HeaderMap,
@@ -61,6 +60,16 @@ pub(crate) async fn revoke(
     peer: &Peer,
 ) -> Result<Reply, Refusal> {
     let token = form.required("token", MISSING)?;
+    if let Some(key) = manager.keys.verify(token, API_KEY) {
+        let own = match manager.client_or_user(head, form, peer).await? {
+            Sender::User(user) => key["sub"].as_str() == Some(&user.name),
+            Sender::Client(_) => false,
+        };
+        if let Some((jti, _)) = jti_and_exp(&key).filter(|_| own) {
+            manager.store.revoke_token(&secrets::hash(jti)).await?;
+        }
+        return Ok(reply::empty(StatusCode::OK));
+    }
     let client = manager.client_or_public(head, form, peer).await?;
     if is_jwt(token) {
         let claims = manager.keys.verify(token, ACCESS_TOKEN);

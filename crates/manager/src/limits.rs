@@ -51,6 +51,8 @@ pub const CLIENTS_MAX: u64 = 100_000;
 pub const TOKENS_MAX: u64 = 1_000_000;
 /// The same of one client. More, when they are counted every [`PURGE_S`]: the client gets 503 until some expire.
 pub const CLIENT_TOKENS_MAX: u64 = 100_000;
+/// Valid API keys of one user. More: 403 until some expire or are revoked.
+pub const USER_API_KEYS_MAX: u64 = 100;
 /// Interval at which expired tokens are removed from the store, in seconds.
 pub const PURGE_S: u64 = 60;
 /// Revocations in one response to a gateway that follows them. More: in the next one.
@@ -113,11 +115,15 @@ pub const LDAP_START_TLS_BYTES_MAX: usize = 512;
 pub const PROVIDER_S: u64 = 300;
 /// Longest request to a provider of users, in milliseconds. Longer: the sign-in fails.
 pub const PROVIDER_MS_MAX: u32 = 4_000;
-const _: () =
-    assert!(6 * (PROVIDER_MS_MAX as u64) < REQUEST_MS_MAX, "metadata twice, tokens and claims");
+/// Longest wait of a sign-in for others that ask the same provider, in milliseconds. Longer: 503.
+pub const PROVIDER_WAIT_MS_MAX: u64 = 5_000;
+const _: () = assert!(
+    PROVIDER_WAIT_MS_MAX + 6 * (PROVIDER_MS_MAX as u64) < REQUEST_MS_MAX,
+    "metadata twice, tokens and claims"
+);
 /// Largest response of a provider of users, in bytes. Larger: the sign-in fails.
 pub const PROVIDER_BYTES_MAX: usize = 256 * 1_024;
-/// Sign-ins that ask the same provider at once. More: they wait.
+/// Sign-ins that ask the same provider at once. More: they wait, up to [`PROVIDER_WAIT_MS_MAX`].
 pub const PROVIDER_SIGN_INS_MAX: usize = 16;
 /// Longest request of a client, in bytes, with which a user can go to a provider. Longer: 400. A cookie holds it, sealed.
 pub const PROVIDER_TARGET_BYTES_MAX: usize = 2_048;

@@ -116,7 +116,8 @@ impl Manager {
         Ok(adopted.map_or(Checked::Wrong(Some(user)), Checked::Right))
     }
 
-    /// The user of `profile`, with a row in the store. `None`: somebody else has the name.
+    /// The user of `profile`, with a row in the store. `None`: somebody else has the name, or the user another one; the
+    /// log says which.
     pub(crate) async fn adopted(&self, profile: Profile) -> Result<Option<User>, Refusal> {
         let user = profile.user(self.now_s());
         let (name, source) = (&user.name, &user.source);
@@ -128,6 +129,13 @@ impl Manager {
         // Again if another instance changes the row meanwhile.
         for _ in 0..3 {
             let Some(known) = self.store.user(name).await? else {
+                // Otherwise a user could take the names of others, before they sign in, by changing the own one.
+                if source != LDAP
+                    && let Some(known) = self.store.user_of_source(source, &user.source_id).await?
+                {
+                    tracing::warn!(name, source, known, "a user has another name already");
+                    return Ok(None);
+                }
                 if self.store.add_user(&user).await? {
                     tracing::info!(name, source, "first sign-in of a user");
                     return Ok(Some(user));
@@ -155,9 +163,19 @@ impl Manager {
         Err(Refusal::Unavailable)
     }
 
-    /// The user `name`, if they still exist; one of a directory as it describes them now.
-    pub(crate) async fn renewed(&self, name: &str) -> Result<Option<User>, Refusal> {
-        let user = self.store.user(name).await?.filter(|user| self.has_source(user));
+    /// The user who had `name` at `time_s`, if they still exist and can sign in.
+    pub(crate) async fn user_since(
+        &self,
+        name: &str,
+        time_s: u64,
+    ) -> Result<Option<User>, Refusal> {
+        let user = self.store.user(name).await?;
+        Ok(user.filter(|user| user.created_s <= time_s && self.has_source(user)))
+    }
+
+    /// The user who got a token at `time_s`, as [`Self::user_since`]; one of a directory as it describes them now.
+    pub(crate) async fn renewed(&self, name: &str, time_s: u64) -> Result<Option<User>, Refusal> {
+        let user = self.user_since(name, time_s).await?;
         let Some((user, directory)) = user.as_ref().zip(self.directory.as_ref()) else {
             return Ok(user);
         };
@@ -183,7 +201,7 @@ impl Manager {
     }
 
     /// Whether the source of `user` is still configured.
-    pub(crate) fn has_source(&self, user: &User) -> bool {
+    fn has_source(&self, user: &User) -> bool {
         match user.source.as_str() {
             "" => true,
             LDAP => self.directory.is_some(),

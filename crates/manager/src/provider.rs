@@ -1,6 +1,7 @@
 //! OpenID Connect providers at which users of the key manager sign in.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -13,12 +14,17 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
 use crate::cached::Cached;
+use crate::federation::Failure;
 use crate::limits;
 use crate::manager::Manager;
 use crate::outside::{Mapping, Profile};
+use crate::reply::Refusal;
 
 /// Unreserved characters, which no server decodes in another way.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+const EMAIL: &str = "email";
+const EMAIL_VERIFIED: &str = "email_verified";
 
 /// A provider of users.
 pub struct ProviderOptions {
@@ -88,33 +94,34 @@ impl Provider {
         self.cached.get((now_s, age_s), &what, read).await
     }
 
-    /// The user who has signed in, by the `code` of the response to `attempt`. The error is for the log.
+    /// The user who has signed in, by the `code` of the response to `attempt`.
     pub(crate) async fn user(
         &self,
         manager: &Manager,
         (code, redirect_uri): (&str, &str),
         attempt: &SignInAttempt,
-    ) -> Result<Profile, String> {
-        // Never closed.
-        let _turn = self.turns.acquire().await;
+    ) -> Result<Profile, Failure> {
+        let wait = Duration::from_millis(limits::PROVIDER_WAIT_MS_MAX);
+        let turn = tokio::time::timeout(wait, self.turns.acquire()).await;
+        let _turn = turn.map_err(|_| Refusal::Unavailable)?;
         let now_s = manager.now_s();
         let found = self.discovered(now_s, limits::PROVIDER_S).await;
         let found = found.ok_or("its endpoints are unknown")?;
         let issued = self.redeemed(&found, (code, redirect_uri), attempt).await?;
         let token = issued.id_token.ok_or("there is no ID token")?;
         self.check(manager, &token, &attempt.nonce, &found).await?;
-        let mut claims = payload(&token)?;
+        let mut told = vec![payload(&token)?];
         if let Some(url) = &found.endpoints.userinfo
-            && self.options.wants_more_than(&claims)
+            && self.options.wants_more_than(&told)
         {
             let request = ProviderRequest {
                 url: url.clone(),
                 authorization: Some(format!("Bearer {}", issued.access_token)),
                 form: None,
             };
-            add(&mut claims, &asked(&self.options.ask, request).await?)?;
+            add(&mut told, &asked(&self.options.ask, request).await?)?;
         }
-        self.options.profile_of(&claims)
+        Ok(self.options.profile_of(&told)?)
     }
 
     /// The tokens for a code. Source: RFC 6749 sections 2.3.1 and 4.1.3.
@@ -186,17 +193,14 @@ fn payload(token: &str) -> Result<Map<String, Value>, String> {
     serde_json::from_slice(compact.payload()).map_err(|error| error.to_string())
 }
 
-/// Adds what a response of the userinfo endpoint has besides `claims`. Source: OpenID Connect Core section 5.3.2: it has to
-/// be about the same user.
-fn add(claims: &mut Map<String, Value>, userinfo: &[u8]) -> Result<(), String> {
+/// Adds a response of the userinfo endpoint. Source: OpenID Connect Core section 5.3.2: it has to be about the same user.
+fn add(told: &mut Vec<Map<String, Value>>, userinfo: &[u8]) -> Result<(), String> {
     let more: Map<String, Value> = serde_json::from_slice(userinfo)
         .map_err(|_| "the response of the userinfo endpoint is not a JSON object")?;
-    if more.get("sub").is_none() || more.get("sub") != claims.get("sub") {
+    if more.get("sub").is_none() || more.get("sub") != claim(told, "sub") {
         return Err("the userinfo is that of another user".to_owned());
     }
-    for (name, value) in more {
-        claims.entry(name).or_insert(value);
-    }
+    told.push(more);
     Ok(())
 }
 
@@ -213,40 +217,59 @@ impl Discovered {
 
 impl ProviderOptions {
     /// Whether the ID token lacks a claim that is used.
-    fn wants_more_than(&self, claims: &Map<String, Value>) -> bool {
+    fn wants_more_than(&self, told: &[Map<String, Value>]) -> bool {
         let groups = (!self.mapping.roles.is_empty()).then_some(self.groups.as_str());
         let others = self.mapping.claims.iter().map(|(_, theirs)| theirs.as_str());
         let mut names = others.chain(groups).chain([self.user.as_str()]);
-        names.any(|name| claim(claims, name).is_none())
+        names.any(|name| claim(told, name).is_none())
     }
 
-    /// The user whom the provider describes by `claims`.
-    fn profile_of(&self, claims: &Map<String, Value>) -> Result<Profile, String> {
-        let text = |name: &str| claim(claims, name).and_then(Value::as_str);
+    /// The user whom the provider describes by the claims `told`: those of the ID token, and of the userinfo.
+    fn profile_of(&self, told: &[Map<String, Value>]) -> Result<Profile, String> {
+        let text = |name: &str| claim(told, name).and_then(Value::as_str);
         let name = text(&self.user).filter(|name| !name.is_empty());
-        let name = name.ok_or_else(|| format!("there is no text `{}`", self.user))?;
+        let name = name.ok_or_else(|| match self.user.as_str() {
+            EMAIL => format!("there is no text `{EMAIL}` with `{EMAIL_VERIFIED}` true"),
+            user => format!("there is no text `{user}`"),
+        })?;
         let sub = text("sub").filter(|sub| !sub.is_empty());
-        let groups = match claim(claims, &self.groups) {
+        let groups = match claim(told, &self.groups) {
             Some(Value::Array(groups)) => groups.iter().filter_map(Value::as_str).collect(),
             Some(Value::String(group)) => vec![group.as_str()],
             Some(_) | None => Vec::new(),
         };
+        let mut claims = self.mapping.claims_of(|name| text(name).map(str::to_owned));
+        let is_email = |(name, theirs): &(String, String)| name == EMAIL && theirs == EMAIL;
+        if claims.contains_key(EMAIL) && self.mapping.claims.iter().any(is_email) {
+            claims.insert(EMAIL_VERIFIED.to_owned(), Value::Bool(true));
+        }
         Ok(Profile {
             source: self.name.clone(),
             name: format!("{}/{name}", self.name),
-            id: sub.ok_or("there is no `sub`")?.as_bytes().to_vec(),
+            // With another issuer in the configuration, the same `sub` is another user.
+            id: format!("{}\n{}", self.issuer, sub.ok_or("there is no `sub`")?).into_bytes(),
             roles: self.mapping.roles_of(|group| groups.contains(&group)),
-            claims: self.mapping.claims_of(|name| text(name).map(str::to_owned)),
+            claims,
         })
     }
 }
 
 /// A claim by its name, or by the names of objects and of their member, with dots between them: `realm_access.roles`.
-fn claim<'c>(claims: &'c Map<String, Value>, name: &str) -> Option<&'c Value> {
-    claims.get(name).or_else(|| {
+/// The first of `told` that has it counts.
+fn claim<'c>(told: &'c [Map<String, Value>], name: &str) -> Option<&'c Value> {
+    told.iter().find_map(|claims| member(claims, name))
+}
+
+fn member<'c>(claims: &'c Map<String, Value>, name: &str) -> Option<&'c Value> {
+    // Anybody can enter the address of somebody else.
+    if name == EMAIL && claims.get(EMAIL_VERIFIED) != Some(&Value::Bool(true)) {
+        return None;
+    }
+    let nested = || {
         let (first, rest) = name.split_once('.')?;
         rest.split('.').try_fold(claims.get(first)?, |object, name| object.get(name))
-    })
+    };
+    claims.get(name).or_else(nested).filter(|value| !value.is_null())
 }
 
 #[cfg(test)]
@@ -261,7 +284,7 @@ mod tests {
         let options = ProviderOptions {
             name: "corp".to_owned(),
             title: String::new(),
-            issuer: String::new(),
+            issuer: "https://id.example".to_owned(),
             client_id: String::new(),
             client_secret: String::new(),
             scopes: Vec::new(),
@@ -273,13 +296,13 @@ mod tests {
             },
             ask: Arc::new(|_| Err("not asked".to_owned())),
         };
-        let found = match options.profile_of(token.as_object().unwrap()) {
+        let found = match options.profile_of(&[token.as_object().unwrap().clone()]) {
             Ok(Profile { name, id, roles, claims, .. }) => {
-                let (roles, id) = (roles.join(","), String::from_utf8_lossy(&id).into_owned());
-                format!(
-                    "{name} {id} [{roles}] {}",
-                    claims.get("email").and_then(Value::as_str).unwrap_or("-")
-                )
+                let (roles, id) = (roles.join(","), String::from_utf8(id).unwrap());
+                let id = id.strip_prefix("https://id.example\n").unwrap();
+                let email = claims.get("email").and_then(Value::as_str);
+                assert_eq!(email.is_some(), claims.contains_key("email_verified"), "{token}");
+                format!("{name} {id} [{roles}] {}", email.unwrap_or("-"))
             }
             Err(problem) => problem,
         };
@@ -289,17 +312,24 @@ mod tests {
     #[test]
     fn userinfo_adds_claims_of_the_same_user_only() {
         for (userinfo, expect) in [
-            (
-                r#"{"sub":"3f","groups":["a"],"name":"B"}"#,
-                Ok(r#"{"groups":["a"],"name":"A","sub":"3f"}"#),
-            ),
+            (r#"{"sub":"3f","groups":["a"],"name":"B"}"#, Ok("A a - -")),
+            (r#"{"sub":"3f","access":{"roles":["b"]},"email":"B"}"#, Ok("A - b -")),
+            (r#"{"sub":"3f","email":"B","email_verified":true}"#, Ok("A - - B")),
             (r#"{"sub":"4f","groups":["a"]}"#, Err("another user")),
             (r#"{"groups":["a"]}"#, Err("another user")),
             ("eyJhbGciOiJSUzI1NiJ9.e30.c2ln", Err("not a JSON object")),
         ] {
-            let mut claims = json!({ "sub": "3f", "name": "A" }).as_object().unwrap().clone();
-            match (add(&mut claims, userinfo.as_bytes()), expect) {
-                (Ok(()), Ok(expect)) => assert_eq!(Value::Object(claims).to_string(), expect),
+            let token =
+                json!({ "sub": "3f", "name": "A", "groups": null, "access": {}, "email": "A" });
+            let mut told = vec![token.as_object().unwrap().clone()];
+            match (add(&mut told, userinfo.as_bytes()), expect) {
+                (Ok(()), Ok(expect)) => {
+                    let found = ["name", "groups", "access.roles", "email"].map(|name| {
+                        let found = claim(&told, name).map(|value| value.get(0).unwrap_or(value));
+                        found.and_then(Value::as_str).unwrap_or("-")
+                    });
+                    assert_eq!(found.join(" "), expect, "{userinfo}");
+                }
                 (Err(problem), Err(phrase)) => assert!(problem.contains(phrase), "{problem}"),
                 (found, _) => panic!("{userinfo}: {found:?}"),
             }
@@ -325,6 +355,27 @@ mod tests {
         check(&token, ["preferred_username", "groups", "/Staff"], none);
         check(&token, ["nickname", "groups", ""], "there is no text `nickname`");
         check(&token, ["email_verified", "groups", ""], "there is no text `email_verified`");
+    }
+
+    #[test]
+    fn an_email_address_counts_if_the_provider_has_verified_it() {
+        let mut token =
+            json!({ "sub": "3f1c", "preferred_username": "ann", "email": "ann@example.org" });
+        let unnamed = "there is no text `email` with `email_verified` true";
+        for (verified, name, by_email) in [
+            (
+                json!(true),
+                "corp/ann 3f1c [] ann@example.org",
+                "corp/ann@example.org 3f1c [] ann@example.org",
+            ),
+            (json!(false), "corp/ann 3f1c [] -", unnamed),
+            (json!("true"), "corp/ann 3f1c [] -", unnamed),
+            (Value::Null, "corp/ann 3f1c [] -", unnamed),
+        ] {
+            token["email_verified"] = verified;
+            check(&token, ["preferred_username", "groups", ""], name);
+            check(&token, ["email", "groups", ""], by_email);
+        }
     }
 
     #[test]
@@ -354,17 +405,14 @@ mod tests {
             "amr": ["pwd"], "idp": "00o1", "nonce": "n", "preferred_username": "ann@example.org",
             "auth_time": 1, "at_hash": "h", "groups": ["Everyone", "Readers"],
         });
-        let found = "corp/ann@example.org 00u1 [reader] ann@example.org";
+        let found = "corp/ann@example.org 00u1 [reader] -";
         check(&okta, ["preferred_username", "groups", "Readers"], found);
         let auth0 = json!({
             "iss": "https://tenant.eu.auth0.com/", "sub": "auth0|12", "aud": "K1AU", "iat": 1, "exp": 1,
             "nickname": "ann", "nonce": "n", "https://example.org/roles": ["Readers"],
         });
-        check(
-            &auth0,
-            ["nickname", "https://example.org/roles", "Readers"],
-            "corp/ann auth0|12 [reader] -",
-        );
+        let user = "corp/auth0|12 auth0|12 [reader] -";
+        check(&auth0, ["sub", "https://example.org/roles", "Readers"], user);
         check(&json!({ "nickname": "ann" }), ["nickname", "groups", ""], "there is no `sub`");
     }
 }

@@ -69,8 +69,9 @@ pub(crate) async fn answer(
             device::ask(manager, &query(&parts.uri)?, None, peer).await
         }
         "/oauth2/apikey" => {
-            if parts.method != Method::POST {
-                get(&parts.method)?;
+            // HEAD would issue a key that nobody receives.
+            if ![Method::GET, Method::POST].contains(&parts.method) {
+                return Err(Refusal::MethodNotAllowed { allow: "GET, POST" });
             }
             api_keys::issue(manager, head, &read(body).await?, peer).await
         }

@@ -167,15 +167,17 @@ async fn code(manager: &Manager, client: &Requester, form: &Form) -> Result<Valu
     if code.redirect != redirect || !secrets::matches(verifier, &code.challenge) {
         return Err(WRONG);
     }
+    let time_s = code.expires_s.saturating_sub(limits::CODE_S);
+    let valid = code.expires_s > manager.now_s();
+    // A removal of the user revokes codes, but not one that is being stored.
+    let user = manager.user_since(&code.subject, time_s).await?.filter(|_| valid);
     let mut grant = Grant::new(client, Some(&code.subject), code.scope.clone());
-    grant.claims = manager.claims_of(&code.subject).await?;
+    grant.claims = user.as_ref().map(outside::claims).unwrap_or_default();
     grant.family = Some(&code.family);
     grant.with_refresh = has(&client.grants, "refresh_token");
-    let time_s = code.expires_s.saturating_sub(limits::CODE_S);
     grant.sign_in = Some(SignIn { nonce: &code.nonce, time_s });
     // An expired one is spent too, since it may have been exchanged before.
-    let valid = code.expires_s > manager.now_s();
-    let issued = if valid { Some(issue(manager, &grant)?) } else { None };
+    let issued = if user.is_some() { Some(issue(manager, &grant)?) } else { None };
     let rows = issued.as_ref().map_or(&[][..], |issued| &issued.rows);
     if manager.store.exchange(&code, rows).await? == Rotation::Reused {
         tracing::warn!(client = client.id, "a code was used twice; its tokens are revoked");
@@ -199,15 +201,20 @@ async fn refresh(manager: &Manager, client: &Requester, form: &Form) -> Result<V
     };
     let old = old.filter(usable).ok_or(WRONG)?;
     let scope = narrowed(form.get("scope"), &old.scope, client)?;
-    let user = manager.renewed(&old.subject).await?.ok_or(WRONG)?;
+    let user = manager.renewed(&old.subject, old.issued_s).await?.ok_or(WRONG)?;
     let mut grant = Grant::new(client, Some(&old.subject), scope);
     grant.claims = outside::claims(&user);
     grant.family = Some(&old.family);
     grant.with_refresh = true;
+    let is_provided = manager.provider(&user.source).is_some();
+    if is_provided {
+        // A provider is not asked again: its user has to sign in there after a while.
+        let left_s = old.expires_s.saturating_sub(manager.now_s());
+        grant.access_s = grant.access_s.min(left_s);
+    }
     let mut issued = issue(manager, &grant)?;
     for row in issued.rows.iter_mut().filter(|row| row.kind == TokenKind::Refresh) {
-        if manager.provider(&user.source).is_some() {
-            // A provider is not asked again: its user has to sign in there after a while.
+        if is_provided {
             row.expires_s = row.expires_s.min(old.expires_s);
         }
         // A narrower access token does not narrow the grant. Source: RFC 6749 section 6.

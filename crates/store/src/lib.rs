@@ -28,7 +28,7 @@ pub use codes::Code;
 pub use database::{Database, Store};
 pub use devices::{Decision, Device};
 pub use revocations::Revocation;
-pub use tokens::{Rotation, Token, TokenKind};
+pub use tokens::{NewKey, Rotation, Token, TokenKind};
 pub use users::User;
 
 use std::path::PathBuf;

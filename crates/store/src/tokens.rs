@@ -4,7 +4,7 @@ use sqlx::AnyConnection;
 use sqlx::Row;
 
 use crate::database::{retried, seconds, stored};
-use crate::{Store, StoreError};
+use crate::{Store, StoreError, User};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenKind {
@@ -52,6 +52,16 @@ pub enum Rotation {
     Reused,
 }
 
+/// The outcome of adding an API key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NewKey {
+    Added,
+    /// The user has too many.
+    TooMany,
+    /// The user was removed, or has another password.
+    OtherUser,
+}
+
 /// The client of everything that expires.
 const CLIENTS: &str = "SELECT client FROM tokens UNION ALL SELECT client FROM codes \
      UNION ALL SELECT client FROM revoked UNION ALL SELECT client FROM revocations \
@@ -69,6 +79,35 @@ impl Store {
         let mut transaction = self.pool.begin().await?;
         self.insert(&mut transaction, tokens).await?;
         Ok(transaction.commit().await?)
+    }
+
+    /// Adds `key`, an API key of `user`, unless they changed since they were read, or already have `most` keys that are
+    /// valid when it is issued. All keys of a user have the same `client`.
+    ///
+    /// # Errors
+    /// The database's; nothing is changed then.
+    pub async fn add_key(&self, key: &Token, user: &User, most: u64) -> Result<NewKey, StoreError> {
+        retried(|| async move {
+            let mut transaction = self.pool.begin().await?;
+            // Locks the row of the user: a removal, a new password and other keys wait for the end.
+            let lock = self.sql(
+                "UPDATE users SET password = password WHERE name = ? AND password = ? AND created_s = ?",
+            );
+            let lock = sqlx::query(lock).bind(user.name.as_str()).bind(user.password.as_str());
+            let lock = lock.bind(stored(user.created_s));
+            if lock.execute(&mut *transaction).await?.rows_affected() != 1 {
+                return Ok(NewKey::OtherUser);
+            }
+            let count = self.sql("SELECT COUNT(*) FROM tokens WHERE client = ? AND expires_s > ?");
+            let count = sqlx::query(count).bind(key.client.as_str()).bind(stored(key.issued_s));
+            if seconds(count.fetch_one(&mut *transaction).await?.try_get(0)?) >= most {
+                return Ok(NewKey::TooMany);
+            }
+            self.insert(&mut transaction, std::slice::from_ref(key)).await?;
+            transaction.commit().await?;
+            Ok(NewKey::Added)
+        })
+        .await
     }
 
     /// The token with this hash.
@@ -253,5 +292,55 @@ impl Store {
             query.bind(i64::from(token.spent)).execute(&mut *connection).await?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Database;
+
+    #[tokio::test]
+    async fn a_key_is_added_for_the_user_who_was_read_and_up_to_a_number() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let database = Database::Sqlite(folder.path().join("store.db"));
+        let store = Store::open(&database).await.expect("a store");
+        let ann = User {
+            name: "ann".to_owned(),
+            password: "hash".to_owned(),
+            created_s: 1,
+            ..User::default()
+        };
+        let key = |hash: &str, expires_s| Token {
+            hash: hash.to_owned(),
+            kind: TokenKind::Jwt,
+            family: hash.to_owned(),
+            client: "keys of ann".to_owned(),
+            subject: ann.name.clone(),
+            scope: String::new(),
+            issued_s: 10,
+            expires_s,
+            spent: false,
+        };
+        assert!(store.add_user(&ann).await.expect("added"));
+        for (hash, expires_s, expect) in [
+            ("expired", 10, NewKey::Added),
+            ("first", 11, NewKey::Added),
+            ("second", 11, NewKey::Added),
+            ("third", 11, NewKey::TooMany),
+        ] {
+            let added = store.add_key(&key(hash, expires_s), &ann, 2).await.expect("a result");
+            assert_eq!(added, expect, "{hash}");
+        }
+        assert!(store.set_password("ann", "new").await.expect("changed"));
+        let added = store.add_key(&key("a", 11), &ann, 2).await.expect("a result");
+        assert_eq!(added, NewKey::OtherUser, "another password");
+        assert!(store.remove_user("ann").await.expect("removed"));
+        let added = store.add_key(&key("b", 11), &ann, 2).await.expect("a result");
+        assert_eq!(added, NewKey::OtherUser, "no user");
+        assert!(store.add_user(&User { created_s: 2, ..ann.clone() }).await.expect("added"));
+        let added = store.add_key(&key("c", 11), &ann, 2).await.expect("a result");
+        assert_eq!(added, NewKey::OtherUser, "another one with the name");
+        assert!(store.token("c").await.expect("a result").is_none());
     }
 }

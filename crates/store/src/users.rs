@@ -66,6 +66,22 @@ impl Store {
         Ok(row.map(|row| row.try_get(0)).transpose()?)
     }
 
+    /// The name of the user who is `source_id` at `source`, if there is one.
+    ///
+    /// # Errors
+    /// The database's.
+    pub async fn user_of_source(
+        &self,
+        source: &str,
+        source_id: &str,
+    ) -> Result<Option<String>, StoreError> {
+        let select = self
+            .sql("SELECT name FROM users WHERE source = ? AND source_id = ? ORDER BY name LIMIT 1");
+        let query = sqlx::query(select).bind(source).bind(source_id);
+        let row = query.fetch_optional(&self.pool).await?;
+        Ok(row.map(|row| row.try_get(0)).transpose()?)
+    }
+
     /// Adds `user`. False: there is one of that name, which is unchanged.
     ///
     /// # Errors
