@@ -31,6 +31,37 @@ fn closing() -> Upstream {
     Upstream::responding(|_| CannedResponse::bytes("").then_close())
 }
 
+#[test]
+fn a_value_of_the_client_does_not_lead_to_another_path() {
+    let upstream = Upstream::echo();
+    let uri = format!("http://{}/items/{{uri.var.id}}/{{query.param.n}}/all", upstream.address());
+    let gateway = Gateway::mediating(&format!(
+        "<api name=\"it\" context=\"/it\"><resource methods=\"GET\" uri-template=\"/{{id}}\"><inSequence>\
+         <call><endpoint><http method=\"get\" uri-template=\"{uri}\"/></endpoint></call><respond/>\
+         </inSequence></resource></api>"
+    ))
+    .start();
+    for (value, is_sent) in [
+        ("a", true),
+        ("a.b", true),
+        (".a", true),
+        ("a%2Fb", true),
+        (".", false),
+        ("..", false),
+        ("%2e.", false),
+        ("..%2Fa", false),
+        ("a%2F..", false),
+        ("..%5Ca", false),
+        ("..;a", true),
+        ("%252e%252e", false),
+    ] {
+        let response = gateway.fetch(&format!("GET /it/7?n={value}"), "");
+        let expect = if is_sent { "200" } else { "500 101503" };
+        assert_eq!(response.status_and_code(), expect, "{value}: {}", response.text());
+    }
+    assert_eq!(upstream.requests().len(), 5);
+}
+
 /// A condition is evaluated again for the error handler, on the same message.
 #[test]
 fn a_request_that_passes_through_and_fails_goes_to_its_own_error_handler() {

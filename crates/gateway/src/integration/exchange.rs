@@ -242,6 +242,11 @@ impl Sender {
         body: &mut B,
     ) -> Result<UpstreamResponse, Box<Fault>> {
         let (address, upstream) = self.address(target, worker)?;
+        if has_dot_segment(address.path) {
+            let cause = "its path has a `.` or `..` segment".to_owned();
+            let authority = target.url.clone();
+            return Err(Fault::Unreachable { authority, cause, is_local: false }.into());
+        }
         let (bytes, fields, edits) = self.head.parts();
         let mut own_edits = HeadEdits::default();
         let query = address.query.map(str::as_bytes);
@@ -344,6 +349,18 @@ impl Sender {
         let body = body.decoded_up_to(self.environment.body_bytes_max);
         Message::new(self.direction, self.head.into_head(), body)
     }
+}
+
+/// Whether a server could read the path as another one: clients' values in addresses are not checked otherwise. As in
+/// clients' own paths, escaped dots and separators count.
+fn has_dot_segment(path: &str) -> bool {
+    if !path.contains("/.") && !path.contains(['%', '\\']) {
+        return false;
+    }
+    let plain = path.to_ascii_lowercase().replace("%2e", ".").replace("%2f", "/");
+    let plain = plain.replace("%5c", "/").replace('\\', "/");
+    let mut segments = plain.split('/').filter_map(|segment| segment.split(';').next());
+    segments.any(|segment| matches!(segment, "." | ".."))
 }
 
 /// Which targets get a message.
