@@ -86,6 +86,37 @@ fn a_request_that_passes_through_and_fails_goes_to_its_own_error_handler() {
         handled("failed")
     ));
     assert_eq!(plain(&with_body).text(), "failed 101503");
+    let by_body = proxy(&format!(
+        "<inSequence><filter xpath=\"//order\"><then><send>{endpoint}</send></then><else>{}</else></filter>\
+         </inSequence><faultSequence>{}</faultSequence>",
+        handled("no order"),
+        "<payloadFactory media-type=\"text\"><format>failed $1</format>\
+         <args><arg expression=\"//order\"/></args></payloadFactory><respond/>"
+    ));
+    let xml = "Content-Type: application/xml\r\n";
+    assert_eq!(post(&by_body, xml, "<order>7</order>").text(), "failed 7");
+    assert_eq!(post(&by_body, xml, "<offer>7</offer>").text(), "no order ");
+}
+
+#[test]
+fn a_body_that_chooses_the_way_is_sent_whole() {
+    let (first, second) = (Upstream::echo(), Upstream::echo());
+    let gateway = proxy(&format!(
+        "<inSequence><switch source=\"//to\"><case regex=\"a\"><send>{}</send></case>\
+         <case regex=\"b\"><send>{}</send></case><default><drop/></default></switch></inSequence>",
+        address(&first, ""),
+        address(&second, ""),
+    ));
+    let xml = "Content-Type: application/xml\r\n";
+    let sent = || (first.requests().len(), second.requests().len());
+    for (to, count, expect) in
+        [("a", 1, (1, 0)), ("b", 20_000, (1, 1)), ("a", 200_000, (2, 1)), ("c", 1, (2, 1))]
+    {
+        let order = format!("<order><to>{to}</to>{}</order>", "<line/>".repeat(count));
+        let response = post(&gateway, xml, &order);
+        let expect_text = if to == "c" { "" } else { &*order };
+        assert_eq!((response.text().as_str(), sent()), (expect_text, expect), "{to}");
+    }
 }
 
 #[test]

@@ -23,8 +23,7 @@ pub(crate) struct Delivery {
 
 impl Delivery {
     pub(crate) fn of(live: &Live) -> Self {
-        let stall = Stall { ms: live.stall_ms, min_rate: live.min_rate };
-        Self { stall, statuses: live.fault_status }
+        Self { stall: Stall::of(live), statuses: live.fault_status }
     }
 }
 
@@ -35,6 +34,12 @@ pub(crate) struct Stall {
     pub(crate) ms: u32,
     /// Least progress, in bytes per second.
     pub(crate) min_rate: u32,
+}
+
+impl Stall {
+    pub(crate) fn of(live: &Live) -> Self {
+        Self { ms: live.stall_ms, min_rate: live.min_rate }
+    }
 }
 
 /// Sends a response to the client: that of a fault, if `responded` is one or the response fails before its first byte.

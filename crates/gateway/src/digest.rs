@@ -3,9 +3,7 @@
 //! The server's challenge is used by the worker for all requests that follow, each with a count of its own, until the
 //! server rejects it. Then the request is sent once more, which is why its body is held.
 
-use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::Poll;
 
 use base::{Entropy as _, SystemEntropy};
 use jose::{DigestChallenge, DigestLogin};
@@ -20,7 +18,6 @@ use crate::forward::{self, Forwarding, UpstreamResponse};
 use crate::held_request::{HeldRequest, hold_request};
 use crate::message::{Head, Outgoing};
 use crate::request_body::RequestBody;
-use crate::resources::Resources;
 use crate::worker::Worker;
 
 /// Sends a request, and once more if the server asks for it. The body is held before.
@@ -39,14 +36,13 @@ pub(crate) async fn exchange<B: RequestBody>(
         return sending.exchange(outgoing, body).await;
     }
     let live = &revision.live;
-    let holding = worker.held.holding(live.held_body_bytes_max, live.held_bytes_max);
-    let stall = Stall { ms: live.stall_ms, min_rate: live.min_rate };
+    let (holding, stall) = (worker.holding(live), Stall::of(live));
     let turn = &mut None;
     let bytes = hold_request(worker, (body, turn), outgoing.framing, &holding, stall).await?;
     let outgoing = Outgoing { framing: BodyFraming::Length(bytes.len() as u64), ..*outgoing };
     let mut held = HeldRequest { client: body, held: Held::new(bytes) };
     let mut response = sending.exchange(&outgoing, &mut held).await?;
-    finish_upload(&worker.resources, &mut response, &mut held, live.stall_ms).await;
+    held.finish_upload(&worker.resources, &mut response, live.stall_ms).await;
     Ok(response)
 }
 
@@ -128,28 +124,4 @@ fn challenge(head: &Head, known: Option<&DigestChallenge>) -> Option<DigestChall
         (false, false, Some(known)) => known.next(value),
         _ => None,
     })
-}
-
-/// Sends the rest of a body whose response has begun already, since the client that gets the response has it no more.
-async fn finish_upload<B: RequestBody>(
-    resources: &Resources,
-    response: &mut UpstreamResponse,
-    held: &mut HeldRequest<'_, B>,
-    stall_ms: u32,
-) {
-    if !response.body.uploads() {
-        return;
-    }
-    held.watch().set(resources.deadline_us(stall_ms));
-    poll_fn(|cx| {
-        if response.body.poll_upload(cx, held, resources) {
-            held.watch().set(resources.deadline_us(stall_ms));
-        }
-        let is_over = held.watch().poll_expired(cx) || held.poll_left(cx, false).is_ready();
-        if is_over {
-            response.body.stop_upload(resources);
-        }
-        if response.body.uploads() { Poll::Pending } else { Poll::Ready(()) }
-    })
-    .await;
 }

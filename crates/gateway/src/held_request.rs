@@ -9,9 +9,11 @@ use wire::http1::BodyFraming;
 
 use crate::deliver::Stall;
 use crate::flow::{BodyError, Held, Source};
+use crate::forward::UpstreamResponse;
 use crate::gate::Pass;
 use crate::held::{Hold, HoldError, Holding};
 use crate::request_body::{RequestBody, body_fault};
+use crate::resources::Resources;
 use crate::watch::{Pace, Watch};
 use crate::worker::Worker;
 
@@ -71,6 +73,32 @@ pub(crate) struct HeldRequest<'c, B> {
     pub(crate) held: Held,
 }
 
+impl<B: RequestBody> HeldRequest<'_, B> {
+    /// Sends the rest of a body whose response has begun already, since the client that gets the response has it no more.
+    pub(crate) async fn finish_upload(
+        &mut self,
+        resources: &Resources,
+        response: &mut UpstreamResponse,
+        stall_ms: u32,
+    ) {
+        if !response.body.uploads() {
+            return;
+        }
+        self.watch().set(resources.deadline_us(stall_ms));
+        poll_fn(|cx| {
+            if response.body.poll_upload(cx, self, resources) {
+                self.watch().set(resources.deadline_us(stall_ms));
+            }
+            let is_over = self.watch().poll_expired(cx) || self.poll_left(cx, false).is_ready();
+            if is_over {
+                response.body.stop_upload(resources);
+            }
+            if response.body.uploads() { Poll::Pending } else { Poll::Ready(()) }
+        })
+        .await;
+    }
+}
+
 impl<B: RequestBody> Source for HeldRequest<'_, B> {
     fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
         self.held.poll_fill(cx)
@@ -104,6 +132,10 @@ impl<B: RequestBody> RequestBody for HeldRequest<'_, B> {
 
     fn restart(&mut self) {
         self.held.restart();
+    }
+
+    fn held(&self) -> Option<&[u8]> {
+        Some(self.held.data())
     }
 
     fn watch(&self) -> &Watch {

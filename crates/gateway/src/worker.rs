@@ -21,13 +21,13 @@ use crate::backend_tokens::BackendTokens;
 use crate::cache::ResponseCache;
 use crate::challenges::Challenges;
 use crate::clients::Clients;
-use crate::compiled::Compiled;
+use crate::compiled::{Compiled, Live};
 use crate::credentials::Presented;
 use crate::descriptors::Descriptors;
 use crate::forward::{Address, Pools, Shared};
 use crate::gate::Pass;
 use crate::heavy::HeavyPool;
-use crate::held::HeldBytes;
+use crate::held::{HeldBytes, Holding};
 use crate::http2_tasks::TaskPool;
 use crate::message::{Peer, Request, Serves};
 use crate::own_connections::OwnConnections;
@@ -173,6 +173,11 @@ impl Worker {
     /// Itself, for tasks that outlive their connection.
     pub(crate) fn this(&self) -> Rc<Self> {
         self.this.upgrade().expect("it is only made inside an Rc")
+    }
+
+    /// What one exchange may hold.
+    pub(crate) fn holding(&self, live: &Live) -> Holding {
+        self.held.holding(live.held_body_bytes_max, live.held_bytes_max)
     }
 
     /// A number that no other run has.

@@ -55,7 +55,7 @@ pub use message::{
     Body, Direction, Environment, Format, Head, LogLevel, Message, PlainHead, Properties,
     PropertyScope, PropertyValue, View,
 };
-pub use pass_through::Routing;
+pub use pass_through::{Detour, Routing};
 pub use policies::{
     ApiPolicies, CLAIMS, CONTRACT, INVOCATION, Members, OperationFlow, POLICIES, PolicyParameter,
     PolicyProblem, PolicyReading, PolicyRow, RESPONSE_CACHE, SCHEMA_VALIDATION,

@@ -101,3 +101,9 @@ pub const VALIDATION_ERROR_BYTES_MAX: usize = 1024;
 pub const VALIDATE_NS_PER_BYTE: u64 = 30;
 /// Bytes of a JSON Schema that a value is compared with for the price of a step.
 pub const SCHEMA_BYTES_PER_STEP: usize = 512;
+
+/// Whether work on `bytes` that takes so long per byte is more than `HEAVY_NS`.
+pub(crate) fn takes_long(bytes: usize, ns_per_byte: u64) -> bool {
+    let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+    bytes.saturating_mul(ns_per_byte) > HEAVY_NS
+}

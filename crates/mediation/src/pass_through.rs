@@ -2,12 +2,12 @@
 
 use expression::{BodyUse, Budget};
 
-use crate::mediator::To;
+use crate::mediator::{Mediator, To};
 use crate::message::Environment;
 use crate::program::{EndpointFormat, EndpointKind, Program, Sequence, SequenceId};
 use crate::run::{Scene, Target};
 use crate::service::Flow;
-use crate::{Message, limits};
+use crate::{Failure, Message, limits};
 
 /// What a mediator does to the way of a message, if it does nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +23,22 @@ pub enum Routing {
     Returns,
 }
 
+/// Why a message does not pass through, or not yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detour {
+    /// Its body is read on the way. When it is held, [`Program::passes_through`] finds out more.
+    Body,
+    /// A [`crate::Run`] finds out what becomes of it.
+    Run,
+}
+
+impl From<Failure> for Detour {
+    /// A run fails again, and has error handlers.
+    fn from(_: Failure) -> Self {
+        Self::Run
+    }
+}
+
 /// How far a message came.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
@@ -36,18 +52,20 @@ enum Way {
 
 impl Program {
     /// Where `message`, a request that has just arrived, is sent, if `flow` does nothing but to send it there and to
-    /// return the response, whatever that is. `None`: a [`crate::Run`] finds out what becomes of it. If the exchange
-    /// fails, a run sends the same message to the same target again, and goes on with the error handlers.
-    #[must_use]
+    /// return the response, whatever that is. If the exchange fails, a run sends the same message to the same target again,
+    /// and goes on with the error handlers.
+    ///
+    /// # Errors
+    /// What the message needs first.
     pub fn passes_through(
         &self,
         flow: &Flow,
         message: &Message,
         environment: &dyn Environment,
         budget: &Budget,
-    ) -> Option<Target> {
+    ) -> Result<Target, Detour> {
         if flow.request.is_some_and(|sequence| !self.may_pass(sequence)) {
-            return None;
+            return Err(Detour::Run);
         }
         // A run moves what takes longer to another thread.
         let withheld = budget.withhold_steps(limits::HEAVY_STEPS);
@@ -57,7 +75,12 @@ impl Program {
         target
     }
 
-    fn only_target(&self, scene: &Scene<'_>, flow: &Flow, message: &Message) -> Option<Target> {
+    fn only_target(
+        &self,
+        scene: &Scene<'_>,
+        flow: &Flow,
+        message: &Message,
+    ) -> Result<Target, Detour> {
         let mut way = Way::Begun;
         if let Some(sequence) = flow.request {
             self.follow(scene, message, (sequence, 0), &mut way)?;
@@ -66,37 +89,41 @@ impl Program {
             (Way::Begun, Some(endpoint)) if self.returns(flow.response) => To::Endpoint(endpoint),
             (Way::Sent(to), _) if self.returns(flow.response) => to,
             (Way::Returned(to), _) => to,
-            (Way::Begun | Way::Sent(_) | Way::Called(_), _) => return None,
+            (Way::Begun | Way::Sent(_) | Way::Called(_), _) => return Err(Detour::Run),
         };
-        let To::Endpoint(id) = to else { return None };
-        let endpoint = self.endpoint_at(id)?;
+        let To::Endpoint(id) = to else { return Err(Detour::Run) };
+        let endpoint = self.endpoint_at(id).ok_or(Detour::Run)?;
         let is_plain =
             matches!(endpoint.kind, EndpointKind::Address { .. } | EndpointKind::Http { .. })
                 && endpoint.format.and_then(EndpointFormat::content_type).is_none()
                 && endpoint.timeout_of.is_none()
                 && endpoint.properties.is_empty();
         if !is_plain {
-            return None;
+            return Err(Detour::Run);
         }
-        Target::resolve(scene, message, to).ok()
+        Ok(Target::resolve(scene, message, to)?)
     }
 
-    /// Follows a sequence to its end. `None`: it does more than to choose and to send.
+    /// Follows a sequence to its end.
+    ///
+    /// # Errors
+    /// It does more than to choose and to send, or the body has to be held first.
     fn follow(
         &self,
         scene: &Scene<'_>,
         message: &Message,
         (sequence, depth): (SequenceId, usize),
         way: &mut Way,
-    ) -> Option<()> {
+    ) -> Result<(), Detour> {
         if depth > limits::PASS_THROUGH_DEPTH_MAX {
-            return None;
+            return Err(Detour::Run);
         }
-        for step in &self.get(sequence)?.steps {
-            scene.budget.charge_steps(limits::MEDIATOR_STEPS).ok()?;
-            *way = match (step.mediator.routing()?, *way) {
+        for step in &self.get(sequence).ok_or(Detour::Run)?.steps {
+            scene.budget.charge_steps(limits::MEDIATOR_STEPS).map_err(Failure::from)?;
+            *way = match (step.mediator.routing().ok_or(Detour::Run)?, *way) {
                 (Routing::Chooses, Way::Begun) => {
-                    if let Some(entered) = step.mediator.choose(scene, message).ok()? {
+                    check_body(&*step.mediator, message)?;
+                    if let Some(entered) = step.mediator.choose(scene, message)? {
                         self.follow(scene, message, (entered, depth + 1), way)?;
                     }
                     continue;
@@ -107,18 +134,17 @@ impl Program {
                 (
                     Routing::Chooses | Routing::Sends(_) | Routing::Calls(_) | Routing::Returns,
                     Way::Begun | Way::Sent(_) | Way::Called(_) | Way::Returned(_),
-                ) => return None,
+                ) => return Err(Detour::Run),
             };
         }
-        Some(())
+        Ok(())
     }
 
     fn may_pass(&self, sequence: SequenceId) -> bool {
         self.passable.get(sequence.0 as usize).copied().unwrap_or_default()
     }
 
-    /// Finds the sequences in which some way consists of steps that choose and send, and need no body. One that enters
-    /// itself is none.
+    /// Finds the sequences in which some way consists of steps that choose and send. One that enters itself is none.
     pub(crate) fn find_passable(&mut self) {
         let mut passable = vec![false; self.sequences.len()];
         let is_one = |sequence: &Sequence, known: &[bool]| {
@@ -126,10 +152,7 @@ impl Program {
                 let entered = step.mediator.enters();
                 let is_known = |id: &SequenceId| known.get(id.0 as usize) == Some(&true);
                 match step.mediator.routing() {
-                    Some(Routing::Chooses) => {
-                        let is_unread = step.mediator.body_use() == BodyUse::Untouched;
-                        is_unread && (entered.is_empty() || entered.iter().any(is_known))
-                    }
+                    Some(Routing::Chooses) => entered.is_empty() || entered.iter().any(is_known),
                     Some(Routing::Sends(_) | Routing::Calls(_) | Routing::Returns) => true,
                     None => false,
                 }
@@ -156,4 +179,19 @@ impl Program {
             matches!(routing, Some(Routing::Sends(To::Implied) | Routing::Returns))
         })
     }
+}
+
+/// Whether a mediator may read the body here and now.
+///
+/// # Errors
+/// The body is not held, or is so large that a run moves the step to another thread.
+fn check_body(mediator: &dyn Mediator, message: &Message) -> Result<(), Detour> {
+    if mediator.body_use() == BodyUse::Untouched {
+        return Ok(());
+    }
+    if message.body.state() == BodyUse::Untouched {
+        return Err(Detour::Body);
+    }
+    let is_heavy = limits::takes_long(message.body.size_to_read(), mediator.ns_per_byte());
+    if is_heavy { Err(Detour::Run) } else { Ok(()) }
 }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use host::{World, program};
 use penstock_mediation::{
-    Answer, Ask, AskId, Body, Code, Direction, Event, Exchange, Failure, Flow, Format, Message,
-    PlainHead, Program, Run, Source, Target,
+    Answer, Ask, AskId, Body, BodyUse, Code, Detour, Direction, Event, Exchange, Failure, Flow,
+    Format, Message, PlainHead, Program, Run, Source, Target,
 };
 use xpath::Budget;
 
@@ -55,7 +55,7 @@ fn flow(program: &Program) -> Flow {
     }
 }
 
-fn found(program: &Program, message: &Message) -> Option<Target> {
+fn found(program: &Program, message: &Message) -> Result<Target, Detour> {
     program.passes_through(&flow(program), message, &World::of(program), &Budget::default())
 }
 
@@ -99,7 +99,7 @@ fn passes(artefacts: &str, url: &str) {
     let program = program(&format!("{ENDPOINTS}{artefacts}"));
     for ((what, request), (_, again)) in requests().into_iter().zip(requests()) {
         let what = format!("{what}: {artefacts}");
-        let found = found(&program, &request).unwrap_or_else(|| panic!("a run for {what}"));
+        let found = found(&program, &request).unwrap_or_else(|why| panic!("{why:?} for {what}"));
         assert!(found.url.starts_with(url), "{}: {what}", found.url);
         check_run(&program, (request, again), &found, &what);
     }
@@ -109,8 +109,60 @@ fn passes(artefacts: &str, url: &str) {
 fn needs_a_run(artefacts: &str) {
     let program = program(&format!("{ENDPOINTS}{artefacts}"));
     for (what, request) in requests() {
-        assert_eq!(found(&program, &request), None, "{what}: {artefacts}");
+        assert_eq!(found(&program, &request), Err(Detour::Run), "{what}: {artefacts}");
     }
+}
+
+#[test]
+fn a_body_that_is_read_to_choose_is_held_first() {
+    let send = "<send><endpoint key=\"address\"/></send>";
+    let json = "source=\"json-eval($.order)\" regex=\"1\"";
+    for (condition, body, url) in [
+        (json, "{\"order\": 1}", Ok("http://address/")),
+        (json, "{\"order\": 2}", Ok("http://implied/")),
+        ("xpath=\"//order\"", "{\"order\": 1}", Ok("http://address/")),
+        (json, "{\"order\": ", Err(Detour::Run)),
+    ] {
+        let program = program(&format!(
+            "{ENDPOINTS}<endpoint name=\"implied\"><address uri=\"http://implied/\"/></endpoint>\
+             <sequence name=\"in\"><filter {condition}>{send}</filter></sequence>"
+        ));
+        let what = format!("{condition} on {body}");
+        let streaming = || {
+            let (_, request) = requests()
+                .into_iter()
+                .find(|(what, _)| what == "POST application/json, body: true")
+                .unwrap();
+            assert_eq!(request.body.state(), BodyUse::Untouched);
+            request
+        };
+        assert_eq!(found(&program, &streaming()), Err(Detour::Body), "{what}");
+        let held = || {
+            let mut request = streaming();
+            request.hold(body);
+            request
+        };
+        let target = found(&program, &held());
+        assert_eq!(
+            target.as_ref().map(|target| &*target.url),
+            url.as_ref().copied().map_err(|of| of),
+            "{what}"
+        );
+        if let Ok(target) = target {
+            check_run(&program, (held(), held()), &target, &what);
+        }
+    }
+}
+
+#[test]
+fn a_body_that_takes_long_to_read_needs_a_run() {
+    let program = program(&format!(
+        "{ENDPOINTS}<sequence name=\"in\"><filter xpath=\"json-eval($.order)\">\
+         <send><endpoint key=\"address\"/></send></filter></sequence>"
+    ));
+    let (_, mut request) = requests().remove(1);
+    request.hold(format!("{{\"order\": \"{}\"}}", "x".repeat(1_000_000)));
+    assert_eq!(found(&program, &request), Err(Detour::Run));
 }
 
 #[test]
@@ -169,7 +221,6 @@ fn whatever_else_a_flow_does_needs_a_run() {
         in_sequence(&format!("{send}{send}")),
         in_sequence("<send receive=\"send\"><endpoint key=\"address\"/></send>"),
         in_sequence("<send buildmessage=\"true\"><endpoint key=\"address\"/></send>"),
-        in_sequence(&format!("<filter xpath=\"json-eval($.a)\">{send}</filter>")),
         in_sequence("<loopback/>"),
         in_sequence("<sequence key=\"loop\"/>"),
         named("soap"),

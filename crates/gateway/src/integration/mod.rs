@@ -6,12 +6,15 @@
 mod bodies;
 mod environment;
 mod exchange;
+mod group;
 mod head;
 mod own;
 mod pass_through;
+mod pending;
 pub(crate) mod policies;
 mod response;
 mod session;
+mod waiting;
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -20,8 +23,8 @@ use base::Method;
 use bytes::Bytes;
 use expression::Budget;
 use mediation::{
-    Asked, Body, BodyUse, Direction, Failure, Flow, Format, Found, Matched, Message, Program, Run,
-    SequenceId,
+    Asked, Body, BodyUse, Detour, Direction, Failure, Flow, Format, Found, Matched, Message,
+    Program, Run, SequenceId,
 };
 use model::{Blame, Denial, Fault};
 use wire::http1::BodyFraming;
@@ -33,6 +36,7 @@ use crate::client::Client;
 use crate::compiled::{Compiled, Live};
 use crate::credentials;
 use crate::cross_origin;
+use crate::deliver::Stall;
 use crate::exchange::Exchange;
 use crate::flow::Held;
 use crate::forward::{IDENTITY, OwnBody};
@@ -47,7 +51,8 @@ use environment::RunEnvironment;
 use own::{allowed, description, methods};
 use pass_through::Passing;
 use response::deliverable;
-use session::{Outcome, Session, Waiting};
+use session::{Outcome, Session};
+use waiting::Waiting;
 
 pub use environment::variable;
 
@@ -127,12 +132,20 @@ pub(crate) async fn respond<C: Client>(
     }
     let environment = RunEnvironment::new(worker, &revision.live, program, Some(integration));
     let mut waiting = Waiting { client, framing, early_upload, turn };
-    let target = program.passes_through(&flow, &message, &environment, &budget);
+    let mut found = program.passes_through(&flow, &message, &environment, &budget);
+    let mut held = None;
+    if matches!(found, Err(Detour::Body)) {
+        let (holding, stall) = (worker.holding(&revision.live), Stall::of(&revision.live));
+        let bytes = Box::pin(waiting.hold(worker, &holding, stall)).await?;
+        message.hold(bytes.clone());
+        held = Some(bytes);
+        found = program.passes_through(&flow, &message, &environment, &budget);
+    }
     let start = Start { flow, message, budget };
     // Runs are boxed, so that they do not enlarge what passes through.
-    let mut response = if let Some(target) = target {
-        let passing = Passing::new(start, environment, target, request);
-        match passing.sender.run(worker, revision, &mut *waiting.client).await {
+    let mut response = if let Ok(target) = found {
+        let passing = Passing::new(start, environment, target, (request, held));
+        match passing.send(worker, revision, &mut *waiting.client).await {
             Ok(response) => passing.returned(exchange, response),
             Err(fault) if fault.blame() == Blame::Client => return Err(fault),
             Err(fault) => {

@@ -1,5 +1,7 @@
-//! Requests that a service only sends on, as they come: no run is made for them, unless the exchange fails.
+//! Requests that a service only sends on, as they come: no run is made for them, unless the exchange fails. What chooses
+//! the way may read the body, which is held then.
 
+use bytes::Bytes;
 use expression::Budget;
 use mediation::{Failure, Flow, Properties, Target};
 use model::Fault;
@@ -8,14 +10,21 @@ use super::Start;
 use super::environment::RunEnvironment;
 use super::exchange::{self, Sender};
 use super::response::{Returned, returned};
+use crate::compiled::Compiled;
 use crate::exchange::Exchange;
+use crate::flow::Held;
 use crate::forward::UpstreamResponse;
+use crate::held_request::HeldRequest;
 use crate::message::Request;
+use crate::request_body::RequestBody;
 use crate::response::Response;
+use crate::worker::Worker;
 
 /// A request that is sent on, and what a run needs if that fails.
 pub(super) struct Passing {
-    pub(super) sender: Sender,
+    sender: Sender,
+    /// `None`: the client's body is sent as it comes.
+    held: Option<Bytes>,
     flow: Flow,
     properties: Properties,
     budget: Budget,
@@ -26,14 +35,36 @@ impl Passing {
         start: Start,
         environment: RunEnvironment,
         target: Target,
-        request: &Request,
+        (request, held): (&Request, Option<Bytes>),
     ) -> Self {
         let Start { flow, mut message, budget } = start;
+        message.body.settle(&budget);
         let properties = std::mem::take(&mut message.properties);
-        let framing = request.head.framing();
+        let framing = held.as_deref().map_or(request.head.framing(), exchange::framing);
         let sender =
             Sender::new(environment, (target, message), None, &request.peer, framing, None);
-        Self { sender, flow, properties, budget }
+        Self { sender, held, flow, properties, budget }
+    }
+
+    /// # Errors
+    /// Any fault of the target, or the client's.
+    pub(super) async fn send<B: RequestBody>(
+        &self,
+        worker: &Worker,
+        revision: &Compiled,
+        client: &mut B,
+    ) -> Result<UpstreamResponse, Box<Fault>> {
+        let Some(bytes) = &self.held else {
+            return self.sender.run(worker, revision, client).await;
+        };
+        // Boxed, so that it does not enlarge what is not held.
+        Box::pin(async {
+            let mut held = HeldRequest { client, held: Held::new(bytes.clone()) };
+            let mut response = self.sender.run(worker, revision, &mut held).await?;
+            held.finish_upload(&worker.resources, &mut response, revision.live.stall_ms).await;
+            Ok(response)
+        })
+        .await
     }
 
     /// The response to the client.
@@ -51,9 +82,9 @@ impl Passing {
 
     /// What a run starts with, and what it gets instead of sending the request to the same target.
     pub(super) fn failed(self, fault: &Fault) -> (Start, RunEnvironment, (Target, Failure)) {
-        let Self { sender, flow, properties, budget } = self;
+        let Self { sender, held, flow, properties, budget } = self;
         let (environment, target) = (sender.environment().clone(), sender.target().clone());
-        let mut message = sender.into_message(None);
+        let mut message = sender.into_message(held);
         message.properties = properties;
         (Start { flow, message, budget }, environment, (target, exchange::failure(fault)))
     }

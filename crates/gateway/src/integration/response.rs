@@ -4,7 +4,8 @@ use mediation::{BodyUse, Message, PlainHead, PropertyScope, Source};
 use model::Fault;
 use wire::http1::Known;
 
-use super::session::{Session, Waiting};
+use super::session::Session;
+use super::waiting::Waiting;
 use crate::artefacts::fault_of;
 use crate::flow::Held;
 use crate::forward::{Upload, UpstreamBody, UpstreamResponse};

@@ -1,11 +1,10 @@
 //! A run of mediation with what its host does for it: exchanges, bodies and timers.
 
-use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::future::poll_fn;
+use std::pin::pin;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::Poll;
 
-use base::limits::MEDIATED_EXCHANGES_MAX;
 use bytes::Bytes;
 use mediation::{
     Answer, Ask, AskId, Body, BodyUse, Code, Event, Exchange, Failure, Message, Run, Source,
@@ -16,35 +15,20 @@ use wire::http1::BodyFraming;
 use super::bodies::{Streams, exhausted, hold_answer, hold_beside, hold_response, skip_rest};
 use super::environment::RunEnvironment;
 use super::exchange::{self, ApiUpstream, Sender};
-use super::response::Returned;
+use super::group::repeats;
+use super::pending::{Answered, Pending, alongside, answered, poll_pending};
+use super::waiting::{Waiting, while_waiting};
 use crate::account::bump;
 use crate::compiled::Compiled;
 use crate::deliver::Stall;
 use crate::flow::Held;
-use crate::forward::{OwnBody, UpstreamBody, UpstreamResponse};
-use crate::gate::Pass;
+use crate::forward::{OwnBody, UpstreamBody};
 use crate::held::{Charge, Holding};
-use crate::held_request::hold_request;
 use crate::message::Peer;
-use crate::request_body::{RequestBody, Unwanted, while_wanted};
-use crate::resources::Resources;
+use crate::request_body::RequestBody;
 use crate::share::Places;
 use crate::tasks;
 use crate::worker::Worker;
-
-/// What a run waits for.
-struct Pending {
-    /// It holds a connection, and is no timer.
-    is_exchange: bool,
-    future: Pin<Box<dyn Future<Output = Answered>>>,
-}
-
-/// The answer to an ask, and the body that is still to come.
-struct Answered {
-    ask: AskId,
-    answer: Answer,
-    stream: Option<UpstreamBody>,
-}
 
 /// What a run has for its client.
 pub(super) enum Outcome {
@@ -54,16 +38,6 @@ pub(super) enum Outcome {
     Failed(Failure),
     /// Nothing is left to do.
     Done,
-}
-
-/// The client as long as it waits for its response, and the framing of its body.
-pub(super) struct Waiting<'c, B> {
-    pub(super) client: &'c mut B,
-    pub(super) framing: BodyFraming,
-    /// Of a request whose body has not come: it counts until the body is used.
-    pub(super) early_upload: Places,
-    /// Until the head of its response, unless the client is waited for.
-    pub(super) turn: Option<Pass>,
 }
 
 /// A run, and what its messages are charged for.
@@ -112,8 +86,7 @@ impl Session {
         environment: RunEnvironment,
         run: Run,
     ) -> Self {
-        let live = &revision.live;
-        let holding = worker.held.holding(live.held_body_bytes_max, live.held_bytes_max);
+        let holding = worker.holding(&revision.live);
         Self {
             worker,
             revision,
@@ -255,7 +228,7 @@ impl Session {
         let (worker, revision) = (Rc::clone(&self.worker), Rc::clone(&self.revision));
         if is_streaming
             && exchange.source == Source::Request
-            && !exchange::repeats(&self.environment, &exchange.target)
+            && !repeats(&self.environment, &exchange.target)
             && let Some(Waiting { client, framing, early_upload, .. }) = client
             && client.can_restart()
         {
@@ -287,12 +260,8 @@ impl Session {
                 return Ok(());
             }
         };
-        let framing = match bytes.len() {
-            0 => BodyFraming::None,
-            len => BodyFraming::Length(len as u64),
-        };
         let holds = exchange.holds;
-        let sender = self.sender(ask, exchange, framing);
+        let sender = self.sender(ask, exchange, exchange::framing(&bytes));
         let (holding, stall) = (self.holding.clone(), self.stall());
         let future = Box::pin(async move {
             let mut body = OwnBody::new(Held::new(bytes.clone()), &worker.resources);
@@ -319,8 +288,7 @@ impl Session {
 
     /// The limit for bodies without progress.
     fn stall(&self) -> Stall {
-        let live = &self.revision.live;
-        Stall { ms: live.stall_ms, min_rate: live.min_rate }
+        Stall::of(&self.revision.live)
     }
 
     fn sender(&self, ask: AskId, exchange: Box<Exchange>, framing: BodyFraming) -> Sender {
@@ -374,20 +342,8 @@ impl Session {
         let gone = || Failure::new(Code::MEDIATION, "the body was sent to another receiver");
         match (source, client) {
             // What is left of a body that was sent, if only in part, is no body.
-            (Source::Request, Some(Waiting { client, framing, early_upload, turn }))
-                if client.can_restart() =>
-            {
-                let (worker, stall) = (&self.worker, self.stall());
-                let holding = &self.holding;
-                let had_turn = turn.is_some();
-                let held =
-                    hold_request(worker, (&mut **client, &mut *turn), *framing, holding, stall)
-                        .await;
-                *early_upload = Places::default();
-                if had_turn && turn.is_none() && held.is_ok() {
-                    *turn = Some(worker.saturation.turn(&worker.resources, &mut **client).await?);
-                }
-                held.map(Ok)
+            (Source::Request, Some(waiting)) if waiting.client.can_restart() => {
+                waiting.hold(&self.worker, &self.holding, self.stall()).await.map(Ok)
             }
             (Source::Request, _) => Ok(Err(gone())),
             (source @ Source::Response(_), client) => {
@@ -416,80 +372,6 @@ impl Drop for Session {
     fn drop(&mut self) {
         while let Some(stream) = self.streams.take(|_| true) {
             stream.release(&self.worker.resources, false);
-        }
-    }
-}
-
-/// The output of `future`, as long as the client waits for it. Exchanges have limits of their own.
-async fn while_waiting<B: RequestBody, F: Future>(
-    client: &mut Option<Waiting<'_, B>>,
-    future: F,
-) -> Result<F::Output, Box<Fault>> {
-    let Some(Waiting { client, .. }) = client else { return Ok(future.await) };
-    client.watch().set(u64::MAX);
-    match while_wanted(&mut **client, future).await {
-        Ok(output) => Ok(output),
-        Err(Unwanted::Left(fault)) => Err(fault),
-        Err(Unwanted::TimeUp) => Err(Fault::ClientLeft.into()),
-    }
-}
-
-/// Polls the timers and the oldest exchanges: a limited number, so that one request does not take all connections of a
-/// worker. Returns what is answered.
-fn poll_pending(pending: &mut Vec<Pending>, cx: &mut Context<'_>) -> Vec<Answered> {
-    let mut answers = Vec::new();
-    let mut exchanges = 0;
-    pending.retain_mut(|Pending { is_exchange, future }| {
-        if *is_exchange && exchanges == MEDIATED_EXCHANGES_MAX {
-            return true;
-        }
-        match future.as_mut().poll(cx) {
-            Poll::Ready(answered) => {
-                answers.push(answered);
-                false
-            }
-            Poll::Pending => {
-                exchanges += usize::from(*is_exchange);
-                true
-            }
-        }
-    });
-    answers
-}
-
-/// The output of `future`, and what was answered meanwhile.
-async fn alongside<F: Future>(
-    pending: &mut Vec<Pending>,
-    mut future: Pin<&mut F>,
-) -> (F::Output, Vec<Answered>) {
-    let mut answers = Vec::new();
-    let output = poll_fn(|cx| {
-        answers.append(&mut poll_pending(pending, cx));
-        future.as_mut().poll(cx)
-    })
-    .await;
-    (output, answers)
-}
-
-fn answered(
-    resources: &Resources,
-    ask: AskId,
-    sent: Result<UpstreamResponse, Box<Fault>>,
-    sender: Sender,
-    bytes: Option<Bytes>,
-) -> Answered {
-    match sent {
-        Ok(response) => {
-            let body_bytes_max = sender.environment().body_bytes_max;
-            sender.release(resources);
-            let Returned { head, stream } = Returned::of(response, resources);
-            let message = exchange::response(head, stream.is_none(), body_bytes_max);
-            Answered { ask, answer: Answer::Response(Box::new(message)), stream }
-        }
-        Err(fault) => {
-            let message = Some(Box::new(sender.into_message(bytes)));
-            let answer = Answer::Failed(exchange::failure(&fault), message);
-            Answered { ask, answer, stream: None }
         }
     }
 }

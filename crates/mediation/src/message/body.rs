@@ -270,7 +270,7 @@ impl Body {
     }
 
     /// Drops its views, and what they were charged: it is written, and leaves its run. The host charges what is left.
-    pub(crate) fn settle(&mut self, budget: &Budget) {
+    pub fn settle(&mut self, budget: &Budget) {
         if let Some(bytes) = self.written.take() {
             self.source = Source::Written(bytes);
         }

@@ -125,8 +125,7 @@ impl Run {
         if self.budget.steps_used().saturating_sub(self.charged) > limits::HEAVY_STEPS {
             return true;
         }
-        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
-        ns_per_byte > 0 && bytes.saturating_mul(ns_per_byte) > limits::HEAVY_NS
+        limits::takes_long(bytes, ns_per_byte)
     }
 
     /// Runs the step, or its [`crate::Mediator::join`].

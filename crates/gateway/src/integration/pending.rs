@@ -1,0 +1,90 @@
+//! What a run waits for: exchanges, bodies and timers, all at once.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use base::limits::MEDIATED_EXCHANGES_MAX;
+use bytes::Bytes;
+use mediation::{Answer, AskId};
+use model::Fault;
+
+use super::exchange::{self, Sender};
+use super::response::Returned;
+use crate::forward::{UpstreamBody, UpstreamResponse};
+use crate::resources::Resources;
+
+/// What a run waits for.
+pub(super) struct Pending {
+    /// It holds a connection, and is no timer.
+    pub(super) is_exchange: bool,
+    pub(super) future: Pin<Box<dyn Future<Output = Answered>>>,
+}
+
+/// The answer to an ask, and the body that is still to come.
+pub(super) struct Answered {
+    pub(super) ask: AskId,
+    pub(super) answer: Answer,
+    pub(super) stream: Option<UpstreamBody>,
+}
+
+/// Polls the timers and the oldest exchanges: a limited number, so that one request does not take all connections of a
+/// worker. Returns what is answered.
+pub(super) fn poll_pending(pending: &mut Vec<Pending>, cx: &mut Context<'_>) -> Vec<Answered> {
+    let mut answers = Vec::new();
+    let mut exchanges = 0;
+    pending.retain_mut(|Pending { is_exchange, future }| {
+        if *is_exchange && exchanges == MEDIATED_EXCHANGES_MAX {
+            return true;
+        }
+        match future.as_mut().poll(cx) {
+            Poll::Ready(answered) => {
+                answers.push(answered);
+                false
+            }
+            Poll::Pending => {
+                exchanges += usize::from(*is_exchange);
+                true
+            }
+        }
+    });
+    answers
+}
+
+/// The output of `future`, and what was answered meanwhile.
+pub(super) async fn alongside<F: Future>(
+    pending: &mut Vec<Pending>,
+    mut future: Pin<&mut F>,
+) -> (F::Output, Vec<Answered>) {
+    let mut answers = Vec::new();
+    let output = poll_fn(|cx| {
+        answers.append(&mut poll_pending(pending, cx));
+        future.as_mut().poll(cx)
+    })
+    .await;
+    (output, answers)
+}
+
+/// What became of a message that was sent.
+pub(super) fn answered(
+    resources: &Resources,
+    ask: AskId,
+    sent: Result<UpstreamResponse, Box<Fault>>,
+    sender: Sender,
+    bytes: Option<Bytes>,
+) -> Answered {
+    match sent {
+        Ok(response) => {
+            let body_bytes_max = sender.environment().body_bytes_max;
+            sender.release(resources);
+            let Returned { head, stream } = Returned::of(response, resources);
+            let message = exchange::response(head, stream.is_none(), body_bytes_max);
+            Answered { ask, answer: Answer::Response(Box::new(message)), stream }
+        }
+        Err(fault) => {
+            let message = Some(Box::new(sender.into_message(bytes)));
+            let answer = Answer::Failed(exchange::failure(&fault), message);
+            Answered { ask, answer, stream: None }
+        }
+    }
+}
