@@ -196,9 +196,13 @@ impl<'s> Document<'s> {
 }
 
 /// The memory of the tree of `text` at most: before each value is a bracket, a comma or a colon, before each name a
-/// brace or a comma.
+/// brace or a comma. (`[` and `{` differ by 0x20.)
 pub(crate) fn tree_bytes(text: &[u8]) -> usize {
-    let nodes = text.iter().filter(|byte| b"[{,:".contains(byte)).count();
+    // In groups whose counts fit a byte, and without branches: so that many bytes are compared at once.
+    const GROUP: usize = 128;
+    let is_before = |byte: u8| u8::from((byte | 0x20 == b'{') | (byte == b',') | (byte == b':'));
+    let count = |group: &[u8]| usize::from(group.iter().map(|byte| is_before(*byte)).sum::<u8>());
+    let nodes: usize = text.chunks(GROUP).map(count).sum();
     nodes.saturating_add(1).saturating_mul(NODE_BYTES)
 }
 

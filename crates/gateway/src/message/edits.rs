@@ -179,8 +179,12 @@ impl HeadEdits {
         if let Some(field) = fields.iter().find(is_it) {
             return Some(field.value.of(bytes));
         }
-        let mut added = self.fields(bytes, &[], KnownSet::EMPTY);
-        added.find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+        let value_of = |line: &'a [u8]| {
+            let (known, value) = line.split_at_checked(name.len())?;
+            Some(value.strip_prefix(b":")?.trim_ascii())
+                .filter(|_| known.eq_ignore_ascii_case(name))
+        };
+        self.lines.split_inclusive(|byte| *byte == b'\n').find_map(value_of)
     }
 
     fn keeps(&self, bytes: &[u8], field: &Field, drop: KnownSet) -> bool {

@@ -96,10 +96,14 @@ impl Message {
 
     /// Removes what the head says of the bytes of the body.
     pub(crate) fn forget_bytes(&mut self) {
-        for name in OF_THE_BYTES {
-            if self.head.field(name).is_some() {
-                self.head.remove_field(name);
+        let mut is_there = [false; OF_THE_BYTES.len()];
+        self.head.fields(&mut |name, _| {
+            for (is_there, known) in is_there.iter_mut().zip(OF_THE_BYTES) {
+                *is_there |= name.eq_ignore_ascii_case(known);
             }
+        });
+        for (name, _) in OF_THE_BYTES.iter().zip(is_there).filter(|(_, is_there)| *is_there) {
+            self.head.remove_field(name);
         }
     }
 
