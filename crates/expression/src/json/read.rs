@@ -247,20 +247,7 @@ impl Reader<'_> {
     }
 
     /// Reads a string; returns [`ESCAPED`] if it has escapes, else 0.
-    #[inline]
     fn string(&mut self) -> Result<u32, Located> {
-        let start = self.at + 1;
-        let first = self.bytes.get(start..).and_then(<[u8]>::first_chunk::<8>);
-        let found = first.map_or(0, |eight| special(u64::from_le_bytes(*eight)));
-        let end = start + found.trailing_zeros() as usize / 8;
-        if found != 0 && self.bytes.get(end) == Some(&b'"') {
-            self.at = end + 1;
-            return Ok(0);
-        }
-        self.longer_string()
-    }
-
-    fn longer_string(&mut self) -> Result<u32, Located> {
         let mut escaped = 0;
         let mut at = self.at + 1;
         loop {

@@ -9,19 +9,36 @@ use crate::{Budget, Error};
 /// Appends `text` as character data, or as part of an attribute in either quote. Characters that XML 1.0 does not
 /// allow (section 2.2) become U+FFFD.
 pub(super) fn push_escaped(into: &mut Vec<u8>, text: &str, attribute: bool) {
-    for character in text.chars() {
-        match character {
-            '&' => into.extend_from_slice(b"&amp;"),
-            '<' => into.extend_from_slice(b"&lt;"),
-            '>' => into.extend_from_slice(b"&gt;"),
-            '"' if attribute => into.extend_from_slice(b"&quot;"),
-            '\'' if attribute => into.extend_from_slice(b"&apos;"),
-            '\n' | '\t' if attribute => {
-                into.extend_from_slice(format!("&#{};", u32::from(character)).as_bytes());
-            }
-            '\r' => into.extend_from_slice(b"&#13;"),
-            character => push_allowed(into, character),
+    let mut rest = text;
+    while let Some(at) = rest.bytes().position(may_change) {
+        let (plain, other) = rest.split_at(at);
+        into.extend_from_slice(plain.as_bytes());
+        let mut characters = other.chars();
+        if let Some(character) = characters.next() {
+            push_character(into, character, attribute);
         }
+        rest = characters.as_str();
+    }
+    into.extend_from_slice(rest.as_bytes());
+}
+
+/// Whether a character that begins with this byte may be written as another one. All that are not allowed above U+007F
+/// begin with 0xef.
+fn may_change(byte: u8) -> bool {
+    byte < b' ' || matches!(byte, b'&' | b'<' | b'>' | b'"' | b'\'' | 0xef)
+}
+
+fn push_character(into: &mut Vec<u8>, character: char, attribute: bool) {
+    match character {
+        '&' => into.extend_from_slice(b"&amp;"),
+        '<' => into.extend_from_slice(b"&lt;"),
+        '>' => into.extend_from_slice(b"&gt;"),
+        '"' if attribute => into.extend_from_slice(b"&quot;"),
+        '\'' if attribute => into.extend_from_slice(b"&apos;"),
+        '\n' if attribute => into.extend_from_slice(b"&#10;"),
+        '\t' if attribute => into.extend_from_slice(b"&#9;"),
+        '\r' => into.extend_from_slice(b"&#13;"),
+        character => push_allowed(into, character),
     }
 }
 
@@ -63,7 +80,7 @@ pub(super) fn push_json(into: &mut Vec<u8>, value: Ref<'_>, budget: &Budget) -> 
             }
             Work::Close(name) => {
                 charge_tag(name, budget)?;
-                into.extend_from_slice(format!("</{name}>").as_bytes());
+                push_tag(into, "</", name);
                 None
             }
         };
@@ -77,7 +94,7 @@ pub(super) fn push_json(into: &mut Vec<u8>, value: Ref<'_>, budget: &Budget) -> 
             work.extend(content(value, &name));
             continue;
         }
-        into.extend_from_slice(format!("<{name}>").as_bytes());
+        push_tag(into, "<", &name);
         work.push(Work::Close(name));
         match content(value, &nameless) {
             Some(inner) => work.push(inner),
@@ -85,6 +102,12 @@ pub(super) fn push_json(into: &mut Vec<u8>, value: Ref<'_>, budget: &Budget) -> 
         }
     }
     Ok(())
+}
+
+fn push_tag(into: &mut Vec<u8>, begin: &str, name: &str) {
+    for part in [begin, name, ">"] {
+        into.extend_from_slice(part.as_bytes());
+    }
 }
 
 fn charge_tag(name: &str, budget: &Budget) -> Result<(), Error> {
