@@ -399,7 +399,7 @@ impl Connection {
         }
         let Some(slot) = self.streams.find(id) else {
             self.send_reset(id, reason);
-            self.streams.remember(id, true);
+            self.streams.remember(id, Some(i64::from(H2_STREAM_WINDOW_BYTES)));
             return Ok(None);
         };
         self.reset(slot, reason);

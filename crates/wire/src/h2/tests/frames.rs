@@ -320,6 +320,7 @@ fn frames_that_carry_nothing_are_limited() {
         [|engine| engine.reset(0, Reason::Cancel), |engine| engine.close(0)];
     for prepare in prepare {
         check_after(prepare, "PING with a byte for nobody", &earned, true);
+        check_after(prepare, "late ends", &frame(DATA, END_STREAM, 1, &[]), true);
         check_after(prepare, "late DATA", &frame(DATA, 0, 1, &[0]), false);
         check_after(prepare, "late HEADERS", &request(1, WHOLE), true);
     }
