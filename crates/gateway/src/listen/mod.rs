@@ -132,6 +132,11 @@ fn request_from(
     fault.map_or(Ok(None), |fault| Err(fault.into()))
 }
 
+/// The request of `peer` whose head was rejected: nothing of it may be used or logged.
+fn rejected((peer, secure): (&Rc<Peer>, bool)) -> Request {
+    Request { peer: Rc::clone(peer), secure, ..Request::default() }
+}
+
 /// Counts the connection as one of its client.
 ///
 /// # Errors
