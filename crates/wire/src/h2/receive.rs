@@ -235,7 +235,7 @@ impl Connection {
             return self.stream_error(id, Reason::RefusedStream);
         };
         if let Some(stream) = self.streams.get_mut(slot) {
-            stream.missing = self.writer.length;
+            (stream.missing, stream.is_tunnel) = (self.writer.length, self.writer.is_tunnel());
             if of.ends {
                 stream.receiving = Receiving::Ended;
             }
@@ -265,7 +265,9 @@ impl Connection {
             Receiving::ResetByClient => return Err(Reason::StreamClosed),
             Receiving::ResetByUs => return self.charge().map(|()| None),
         }
-        if !of.ends || of.self_dependent || stream.missing.is_some_and(|missing| missing > 0) {
+        let is_short = stream.missing.is_some_and(|missing| missing > 0);
+        // A tunnel has no trailers. Source: RFC 9113 section 8.5.
+        if !of.ends || of.self_dependent || is_short || stream.is_tunnel {
             return self.stream_error(of.stream, Reason::ProtocolError);
         }
         let lines = match writer.end() {

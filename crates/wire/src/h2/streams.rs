@@ -41,6 +41,8 @@ pub(super) struct Stream {
     pub(super) unreturned: usize,
     /// Payload that is missing, if Content-Length is known.
     pub(super) missing: Option<u64>,
+    /// Opened by an extended CONNECT.
+    pub(super) is_tunnel: bool,
     pub(super) sending: Sending,
     pub(super) send_window: i64,
 }
@@ -126,6 +128,7 @@ impl Streams {
             held: 0,
             unreturned: 0,
             missing: None,
+            is_tunnel: false,
             sending: Sending::Head,
             send_window,
         };

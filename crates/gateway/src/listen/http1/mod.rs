@@ -1,7 +1,6 @@
 //! HTTP/1.1 connections of clients: one request after another.
 
 mod client;
-mod tunnel;
 
 use std::future::poll_fn;
 use std::io;

@@ -358,6 +358,7 @@ fn nothing_is_received_after_an_error() {
 fn any_frame() -> impl Strategy<Value = Vec<u8>> {
     let head = prop_oneof![
         Just(block(&[METHOD, SCHEME, HOST, PATH])),
+        Just(block(&[CONNECT, WEBSOCKET, SCHEME, HOST, PATH])),
         Just(vec![0x82, 0x86, 0x84, 0x41, 1, b'a']),
         Just(vec![0x82, 0x86, 0x84, 0x41, 1, b'a', 0x40, 1, b'x', 1, b'y', 0xbe]),
         prop::collection::vec(any::<u8>(), 0..20),
