@@ -1,7 +1,7 @@
 //! More connections than the gateway serves.
 
-use harness::Client;
 use harness::frames::{END_HEADERS, FrameClient, HEADERS, frame, header_block};
+use harness::{Client, wait_until};
 
 use crate::target::{MIB, Target};
 
@@ -28,7 +28,7 @@ fn connections_above_the_limit_are_rejected_and_those_below_are_served() {
     }
     drop(served);
     // One more would be rejected as long as those are counted.
-    while target.metric("penstock_connections") > 1 {}
+    wait_until(|| target.metric("penstock_connections") <= 1);
     // On a slow machine the other client's was idle for so long that it has given way.
     target.reconnect();
     target.wait_for_metric("penstock_connections", 1);
@@ -49,7 +49,7 @@ fn the_slowest_connections_give_way_with_all_their_streams() {
         attackers.push(attacker);
     }
     // One sixteenth is for others. The other client, which is idle, is the first that is closed.
-    while target.metric("penstock_connections") > 45 {}
+    wait_until(|| target.metric("penstock_connections") <= 45);
     let timeouts = target.metric_with("penstock_requests_total", "status=\"408\"");
     assert_eq!(timeouts, 0, "no stream ends without its connection");
     target.reconnect();
@@ -81,7 +81,7 @@ fn connections_that_are_gone_leave_the_count_of_their_client() {
             client.send("GET /b/y HTTP/1.1\r\nHost: me\r\n\r\n");
         }
         // All have a request in progress at the same time.
-        while target.silent.count("GET /y") < 15 * round {}
+        wait_until(|| target.silent.count("GET /y") >= 15 * round);
         drop(clients);
         target.wait_for_metric("penstock_connections", 1);
     }

@@ -1,9 +1,9 @@
 //! HTTP/2 frames that cost work and carry nothing, and streams that hold what they get.
 
 use harness::frames::{
-    ACK, CONTINUATION, DATA, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, FrameClient, GOAWAY,
-    HEADERS, PING, PRIORITY, REFUSED_STREAM, RST_STREAM, SETTINGS, WINDOW_UPDATE, frame,
-    header_block,
+    ACK, CONTINUATION, DATA, END_HEADERS, END_STREAM, ENHANCE_YOUR_CALM, FLOW_CONTROL_ERROR,
+    FrameClient, GOAWAY, HEADERS, PING, PRIORITY, REFUSED_STREAM, RST_STREAM, SETTINGS,
+    WINDOW_UPDATE, frame, header_block,
 };
 use harness::{CannedResponse, Files};
 
@@ -16,12 +16,15 @@ fn a_flood_of_any_control_frame_ends_its_connection_and_no_other() {
         ("PING", frame(PING, 0, 0, &[7; 8])),
         ("PING ACK that answers nothing", frame(PING, ACK, 0, &[7; 8])),
         ("SETTINGS", frame(SETTINGS, 0, 0, &[])),
+        ("SETTINGS ACK", frame(SETTINGS, ACK, 0, &[])),
         ("WINDOW_UPDATE", frame(WINDOW_UPDATE, 0, 0, &1_u32.to_be_bytes())),
+        ("WINDOW_UPDATE of a stream", frame(WINDOW_UPDATE, 0, 1, &1_u32.to_be_bytes())),
         ("PRIORITY", frame(PRIORITY, 0, 5, &[0, 0, 0, 0, 1])),
         ("unknown", frame(0xee, 0, 0, &[])),
     ];
     for (count, (name, flood)) in (1..).zip(floods) {
         let mut attacker = FrameClient::connect(target.http);
+        attacker.send(&frame(HEADERS, END_HEADERS, 1, &header_block("POST", "/b/y")));
         // The gateway may close before everything is sent.
         attacker.try_send(&flood.repeat(5_000));
         assert_eq!(attacker.last_code(), Some(ENHANCE_YOUR_CALM), "{name}");
@@ -36,6 +39,33 @@ fn empty_data_frames_end_their_connection() {
     let mut attacker = FrameClient::connect(target.http);
     attacker.send(&frame(HEADERS, END_HEADERS, 1, &header_block("POST", "/b/y")));
     attacker.try_send(&frame(DATA, 0, 1, &[]).repeat(5_000));
+    assert_eq!(attacker.last_code(), Some(ENHANCE_YOUR_CALM));
+    target.serves_others_within(8 * MIB);
+}
+
+/// What the gateway ignores uses up the window that the stream had.
+#[test]
+fn payload_for_a_stream_that_the_gateway_has_reset_ends_its_connection() {
+    let mut target = Target::new();
+    let mut attacker = FrameClient::connect(target.http);
+    attacker.send(&frame(HEADERS, END_HEADERS, 1, &header_block("POST", "/b/y")));
+    // No increment is an error of the stream.
+    attacker.send(&frame(WINDOW_UPDATE, 0, 1, &[0; 4]));
+    attacker.read_until(|kind| kind == RST_STREAM);
+    let sent = (0..10_000).take_while(|_| attacker.try_send(&frame(DATA, 0, 1, &[7; 16_384])));
+    assert!(sent.count() < 10_000, "the gateway takes no more of it");
+    assert_eq!(attacker.last_code(), Some(FLOW_CONTROL_ERROR));
+    target.serves_others_within(8 * MIB);
+}
+
+#[test]
+fn ends_of_a_stream_that_the_gateway_has_reset_are_a_flood() {
+    let mut target = Target::new();
+    let mut attacker = FrameClient::connect(target.http);
+    attacker.send(&frame(HEADERS, END_HEADERS, 1, &header_block("POST", "/b/y")));
+    attacker.send(&frame(WINDOW_UPDATE, 0, 1, &[0; 4]));
+    attacker.read_until(|kind| kind == RST_STREAM);
+    attacker.try_send(&frame(DATA, END_STREAM, 1, &[]).repeat(5_000));
     assert_eq!(attacker.last_code(), Some(ENHANCE_YOUR_CALM));
     target.serves_others_within(8 * MIB);
 }

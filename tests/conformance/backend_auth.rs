@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use harness::{CannedResponse, Files, Gateway, Request, Upstream};
+use harness::{CannedResponse, Files, Gateway, Request, Upstream, wait_until};
 
 /// An open API whose endpoints need a credential, and the same with a policy.
 fn files(upstream: &Upstream, security: &str, credential: &str) -> Files {
@@ -209,7 +209,7 @@ fn a_token_stays_in_use_when_another_part_of_the_configuration_changes() {
     let toml = std::fs::read_to_string(files.path("penstock.toml")).unwrap();
     let changed = toml.replace("workers = 1", "workers = 1\nfault_status = \"http\"");
     files.write("penstock.toml", &changed);
-    while gateway.fetch("GET /down/x", "").status == 500 {}
+    wait_until(|| gateway.fetch("GET /down/x", "").status != 500);
     get(&gateway, "/plain/x", "");
     assert_eq!(server.requests().len(), 1);
     files.write("secret", "another");

@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use harness::{CannedResponse, Client, Files, Gateway, Issuer, Token, Upstream};
+use harness::{CannedResponse, Client, Files, Gateway, Issuer, Token, Upstream, wait_until};
 
 /// A description at `/a` with `more` lines.
 fn description(upstream: &Upstream, more: &str) -> String {
@@ -84,7 +84,7 @@ fn of_two_files_with_one_base_path_the_first_stays() {
     assert!(diagnostics().contains("m.yaml"), "both are named: {}", diagnostics());
     assert_eq!(gateway.fetch("GET /a/x", "").text(), "one");
     fs::remove_file(files.path("apis/m.yaml")).unwrap();
-    while gateway.fetch("GET /a/x", "").text() != "two" {}
+    wait_until(|| gateway.fetch("GET /a/x", "").text() == "two");
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn a_changed_key_set_takes_effect() {
         "not from the cache"
     );
     files.write("resident.jwks", "broken");
-    while !gateway.page("/diagnostics").text().contains("resident.jwks") {}
+    wait_until(|| gateway.page("/diagnostics").text().contains("resident.jwks"));
     assert_eq!(
         gateway.fetch("GET /a/x", &with_new).status_and_code(),
         "200",
@@ -163,7 +163,7 @@ fn changed_limits_take_effect() {
         "penstock.toml",
         &toml.replace("workers = 1", "workers = 1\nfault_status = \"http\""),
     );
-    while gateway.fetch("GET /a/x", "").status == 500 {}
+    wait_until(|| gateway.fetch("GET /a/x", "").status != 500);
     assert!([502, 503].contains(&gateway.fetch("GET /a/x", "").status));
 }
 

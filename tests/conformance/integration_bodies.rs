@@ -1,6 +1,6 @@
 //! What mediation does with bodies: how much it holds, what it reads, and what nobody reads.
 
-use harness::{CannedResponse, Gateway, Response, Upstream, UpstreamConnection};
+use harness::{CannedResponse, Gateway, Response, Upstream, UpstreamConnection, wait_until};
 
 /// A gateway with the proxy `it`, whose target has these children; `HERE` is the address of `upstream`.
 fn proxy(upstream: &Upstream, target: &str) -> Gateway {
@@ -164,10 +164,10 @@ fn a_client_that_leaves_while_it_uploads_ends_the_reading_of_the_response() {
     connection.request_head();
     connection.send(HALF);
     // The response is being read.
-    while gateway.metric("penstock_held_body_bytes", "") < 10_000 {}
+    wait_until(|| gateway.metric("penstock_held_body_bytes", "") >= 10_000);
     client.reset();
     connection.read_until_close();
-    while gateway.metric("penstock_held_body_bytes", "") > 0 {}
+    wait_until(|| gateway.metric("penstock_held_body_bytes", "") == 0);
 }
 
 /// Mediation in two branches: one reads and returns the response of `upstream`, the other one calls `beside` as often as
@@ -188,7 +188,7 @@ const GET: &str = "GET /services/it HTTP/1.1\r\nHost: me\r\n\r\n";
 fn send_half(gateway: &Gateway, connection: &mut UpstreamConnection) {
     connection.request();
     connection.send(HALF);
-    while gateway.metric("penstock_held_body_bytes", "") < 10_000 {}
+    wait_until(|| gateway.metric("penstock_held_body_bytes", "") >= 10_000);
 }
 
 #[test]
@@ -245,7 +245,7 @@ fn a_client_that_leaves_while_a_response_is_read_ends_all_branches() {
     reading.expect_close();
     other.expect_close();
     gateway.wait_for_metric("penstock_requests_total", "status=\"499\"", 1);
-    while gateway.metric("penstock_held_body_bytes", "") > 0 {}
+    wait_until(|| gateway.metric("penstock_held_body_bytes", "") == 0);
 }
 
 #[test]

@@ -272,6 +272,18 @@ fn requests_with_the_same_token_wait_for_one_response() {
 }
 
 #[test]
+fn issuers_that_do_not_respond_share_one_deadline() {
+    let (silent, active, upstream) =
+        (Upstream::manual(), server(ACTIVE, ACTIVE), Upstream::fixed("in"));
+    let issuer = |name: &str, server: &Upstream| Issuer::new(name).introspected_by(server);
+    let issuers = [issuer("one", &silent), issuer("two", &silent), issuer("three", &active)];
+    let gateway = gateway(&issuers.each_ref(), &upstream);
+    assert_eq!(fetch(&gateway, "first").status_and_code(), "503 503003");
+    assert_eq!(gateway.metric("penstock_introspections_total", "outcome=\"failed\""), 2);
+    assert_eq!(active.requests(), [], "the client has waited long enough");
+}
+
+#[test]
 fn a_response_is_cached_even_if_the_client_has_left() {
     let server = Upstream::manual();
     let upstream = Upstream::fixed("in");

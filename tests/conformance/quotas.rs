@@ -4,7 +4,7 @@
 use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use harness::{Files, Gateway, Issuer, Response, Token, Upstream, api};
+use harness::{Files, Gateway, Issuer, Response, Token, Upstream, api, wait_until};
 use serde_json::{Value, json};
 
 /// The API `A` in version 1, with these operations.
@@ -399,7 +399,7 @@ fn a_plan_that_does_not_exist_is_reported_and_the_last_good_version_serves() {
     }
     check(&gateway, &[("GET /a/x", &token)], "429 900800");
     files.write("policies.yaml", "- One: {count: 1, unitTime: 1, timeUnit: fortnight}\n");
-    while !gateway.page("/diagnostics").text().contains("`timeUnit` must be") {}
+    wait_until(|| gateway.page("/diagnostics").text().contains("`timeUnit` must be"));
     check(&gateway, &[("GET /a/x", &token)], "429 900800");
 }
 

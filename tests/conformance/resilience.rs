@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use base::limits::HEALTH_CHECKS_MAX;
-use harness::{ApiBuilder, CannedResponse, Gateway, Identity, Upstream, api};
+use harness::{ApiBuilder, CannedResponse, Gateway, Identity, Upstream, api, wait_until};
 use model::{CircuitBreaker, ConnectionLimits, HealthCheck, Suspension};
 use wire::tls::EndpointTls;
 
@@ -268,11 +268,11 @@ fn health_checks_take_an_endpoint_out_of_its_set_and_bring_it_back() {
     let mut client = gateway.connect();
     assert_eq!(client.fetch("GET /a/x", "").text(), "first");
     healthy.store(false, Ordering::Release);
-    while client.fetch("GET /a/x", "").text() == "first" {}
+    wait_until(|| client.fetch("GET /a/x", "").text() != "first");
     assert_eq!(gateway.metric("penstock_endpoints_suspended", ""), 1);
     assert!(gateway.metric("penstock_health_checks_total", "outcome=\"failed\"") >= 2);
     healthy.store(true, Ordering::Release);
-    while client.fetch("GET /a/x", "").text() == "second" {}
+    wait_until(|| client.fetch("GET /a/x", "").text() != "second");
     assert_eq!(gateway.metric("penstock_endpoints_suspended", ""), 0);
 }
 

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use harness::{CannedResponse, Files, Gateway, Request, Upstream};
+use harness::{CannedResponse, Files, Gateway, Request, Upstream, wait_until};
 use serde_json::{Value, json};
 
 /// The state of a Vault with an AppRole, an account of Kubernetes, and both versions of the KV engine.
@@ -173,22 +173,22 @@ fn a_changed_secret_is_used_soon_and_the_last_one_while_vault_is_sealed_or_has_l
         state.secrets.insert("secret/data/a".to_owned(), json!({ "p": text }));
     };
     set("two");
-    while key(&gateway, &upstream) == "one" {}
+    wait_until(|| key(&gateway, &upstream) != "one");
     let diagnostics = || gateway.page("/diagnostics").text();
     state.lock().unwrap().sealed = true;
-    while !diagnostics().contains("Vault is sealed") {}
+    wait_until(|| diagnostics().contains("Vault is sealed"));
     assert_eq!(key(&gateway, &upstream), "two");
     state.lock().unwrap().sealed = false;
     state.lock().unwrap().secrets.clear();
-    while !diagnostics().contains("`secret/data/a`: status 404") {}
+    wait_until(|| diagnostics().contains("`secret/data/a`: status 404"));
     assert_eq!(key(&gateway, &upstream), "two");
     assert!(!diagnostics().contains("two") && !diagnostics().contains("hvs."));
     set("three");
     state.lock().unwrap().tokens.clear();
-    while key(&gateway, &upstream) == "two" {}
+    wait_until(|| key(&gateway, &upstream) != "two");
     assert_eq!(key(&gateway, &upstream), "three");
     assert_eq!(state.lock().unwrap().issued, 2, "a token is used until it is revoked");
-    while diagnostics().contains("Vault") {}
+    wait_until(|| !diagnostics().contains("Vault"));
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn a_gateway_starts_without_vault_and_sends_nothing_without_the_credential() {
     assert_eq!(key(&gateway, &upstream), "500 303003");
     assert_eq!(upstream.requests().len(), 0);
     state.lock().unwrap().sealed = false;
-    while key(&gateway, &upstream) == "500 303003" {}
+    wait_until(|| key(&gateway, &upstream) != "500 303003");
     assert_eq!(key(&gateway, &upstream), "one");
 }
 

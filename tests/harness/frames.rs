@@ -19,6 +19,7 @@ pub const END_STREAM: u8 = 1;
 pub const ACK: u8 = 1;
 pub const END_HEADERS: u8 = 4;
 pub const PADDED: u8 = 8;
+pub const FLOW_CONTROL_ERROR: u32 = 3;
 pub const REFUSED_STREAM: u32 = 7;
 pub const ENHANCE_YOUR_CALM: u32 = 11;
 

@@ -36,7 +36,7 @@ mod process;
 mod socket;
 mod upstream;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub use apis::{ApiBuilder, api};
 pub use browser::Browser;
@@ -53,3 +53,13 @@ pub use upstream::{CannedResponse, Upstream, UpstreamConnection};
 
 /// Limit on any single wait of a test. Generous, since no result depends on it.
 pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Asks again and again, until the answer is yes.
+#[track_caller]
+pub fn wait_until(mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < PATIENCE, "it did not happen");
+        std::thread::yield_now();
+    }
+}

@@ -4,7 +4,7 @@ use h2::Reason;
 use harness::frames::{
     END_HEADERS, END_STREAM, FrameClient, HEADERS, RST_STREAM, WINDOW_UPDATE, frame, header_block,
 };
-use harness::{CannedResponse, Client, Gateway, Upstream, api};
+use harness::{CannedResponse, Client, Gateway, Upstream, api, wait_until};
 use model::Http2Listeners;
 
 use crate::client::Http2Client;
@@ -150,9 +150,7 @@ fn a_drain_waits_for_a_client_that_has_not_read_its_responses() {
     for stream in streams() {
         slow.send(&frame(HEADERS, END_HEADERS | END_STREAM, stream, &header_block("GET", "/a/x")));
     }
-    while upstream.requests().len() < STREAMS as usize {
-        std::thread::yield_now();
-    }
+    wait_until(|| upstream.requests().len() >= STREAMS as usize);
     // Some responses are sent, and the others wait for the socket: those are given up.
     for stream in streams() {
         slow.send(&frame(RST_STREAM, 0, stream, &8_u32.to_be_bytes()));

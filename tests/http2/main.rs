@@ -12,4 +12,5 @@ mod floods;
 mod malformed;
 mod panics;
 mod streaming;
+mod tunnels;
 mod uploads;

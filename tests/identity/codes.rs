@@ -1,6 +1,6 @@
 //! The authorisation code grant with PKCE, as a browser and a client go through it.
 
-use harness::Response;
+use harness::{Response, wait_until};
 use serde_json::{Value, json};
 
 use crate::key_manager::{ISS, KeyManager, error, success};
@@ -152,7 +152,7 @@ fn a_code_is_kept_while_there_are_tokens_that_its_replay_revokes_and_no_longer()
     let App { manager, id, secret } = app;
     let manager = manager.restart();
     let app = App { manager, id, secret };
-    while codes(&app.manager) == 2 {}
+    wait_until(|| codes(&app.manager) != 2);
     assert_eq!(codes(&app.manager), 1);
     assert_eq!(error(&app.exchange(&unused, VERIFIER)), "400 invalid_grant");
     assert_eq!(error(&app.exchange(&exchanged, VERIFIER)), "400 invalid_grant");

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use harness::{Browser, Client, Files, Process, Response, Upstream};
+use harness::{Browser, Client, Files, Process, Response, Upstream, wait_until};
 use serde_json::{Value, json};
 
 use crate::key_manager::{ISS, KeyManager, Login, PASSWORD};
@@ -86,7 +86,7 @@ fn a_user_signs_in_with_a_browser_and_out_again_and_a_stolen_cookie_ends_with_th
     assert_eq!(browser.send("GET /a/x", "").status_and_code(), "401 900902");
     browser.cookies = stolen;
     // The gateway follows the revocations of the key manager.
-    while browser.send("GET /a/x", "").status == 200 {}
+    wait_until(|| browser.send("GET /a/x", "").status != 200);
     assert_eq!(browser.send("GET /a/x", "").status_and_code(), "401 900901");
     assert!(!process.text().contains(&secret), "no secret is logged");
 }

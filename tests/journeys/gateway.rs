@@ -4,7 +4,7 @@ use std::fs;
 use std::net::TcpListener;
 use std::thread;
 
-use harness::{Client, Files, Issuer, Process, Upstream};
+use harness::{Client, Files, Issuer, Process, Upstream, wait_until};
 use nix::sys::signal::Signal::{SIGHUP, SIGKILL, SIGTERM};
 
 /// An open API at `/a` that forwards to `upstream`.
@@ -91,11 +91,11 @@ fn an_edited_added_or_removed_description_is_served_without_a_restart() {
     let process = Process::gateway(&files);
     assert_eq!(fetch(&process, "/a/x").text(), "one");
     files.write("apis/a.yaml", &description(&two));
-    while fetch(&process, "/a/x").text() != "two" {}
+    wait_until(|| fetch(&process, "/a/x").text() == "two");
     files.write("apis/b.yaml", &description(&one).replace("basePath: /a", "basePath: /b"));
-    while fetch(&process, "/b/x").status != 200 {}
+    wait_until(|| fetch(&process, "/b/x").status == 200);
     fs::remove_file(files.path("apis/b.yaml")).unwrap();
-    while fetch(&process, "/b/x").status != 404 {}
+    wait_until(|| fetch(&process, "/b/x").status == 404);
     assert_eq!(fetch(&process, "/a/x").text(), "two");
 }
 
@@ -108,11 +108,11 @@ fn a_broken_edit_keeps_the_last_good_version_and_is_reported_on_the_admin_port()
         || Client::connect(process.address("admin")).fetch("GET /diagnostics", "").text();
     assert_eq!(diagnostics(), "[]");
     files.write("apis/a.yaml", &format!("{}x-wso2-basePath: [oops\n", description(&upstream)));
-    while diagnostics() == "[]" {}
+    wait_until(|| diagnostics() != "[]");
     assert!(diagnostics().contains("a.yaml"), "{}", diagnostics());
     assert_eq!(fetch(&process, "/a/x").text(), "good");
     files.write("apis/a.yaml", &description(&upstream));
-    while diagnostics() != "[]" {}
+    wait_until(|| diagnostics() == "[]");
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn sighup_reloads_issuers_and_limits() {
     let files = files.issuer("late", &issuer);
     files.configure();
     process.signal(SIGHUP);
-    while status() != 200 {}
+    wait_until(|| status() == 200);
 }
 
 #[test]
@@ -160,7 +160,7 @@ fn sigterm_under_load_fails_no_request() {
         warmed_up.recv().unwrap();
     }
     process.signal(SIGTERM);
-    while Client::connect(admin).fetch("GET /readyz", "").status == 200 {}
+    wait_until(|| Client::connect(admin).fetch("GET /readyz", "").status != 200);
     // Load balancers may not have noticed yet: a new connection is still accepted.
     assert_eq!(Client::connect(http).fetch("GET /a/x", "").status, 200);
     for client in clients {

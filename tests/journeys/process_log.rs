@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use harness::{Client, Files, Process, Upstream};
+use harness::{Client, Files, Process, Upstream, wait_until};
 use nix::sys::signal::Signal::SIGTERM;
 use socket2::{Domain, Socket, Type};
 
@@ -68,7 +68,7 @@ fn unread(upstream: &Upstream, dead: SocketAddr) -> (Files, Process) {
     for (name, base_path) in (0..12).map(edited) {
         files.write(&format!("apis/{name}"), &description(&base_path, &upstream.url(), &broken));
     }
-    while lost(&process) == 0 {}
+    wait_until(|| lost(&process) != 0);
     (files, process)
 }
 

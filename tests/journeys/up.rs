@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 
-use harness::Process;
+use harness::{Process, wait_until};
 use nix::sys::signal::Signal::{SIGINT, SIGKILL};
 
 /// A data folder after a first start, with free ports. The first start itself fails, since the echo backend's
@@ -176,6 +176,6 @@ fn the_sample_api_may_be_edited_while_it_runs() {
     let denied = printed.lines().rfind(|line| line.starts_with("curl ")).unwrap();
     assert!(run_curls(denied)[0].starts_with("HTTP/1.1 401 "));
     edit(folder.path(), "apis/echo.yaml", &[("paths:", "security: []\npaths:")]);
-    while run_curls(denied)[0].starts_with("HTTP/1.1 401 ") {}
+    wait_until(|| !run_curls(denied)[0].starts_with("HTTP/1.1 401 "));
     assert!(run_curls(denied)[0].ends_with("{\"hello\":\"world\"}"));
 }

@@ -425,6 +425,9 @@ pub const INACTIVE_TOKEN_S: u64 = 5;
 pub const INACTIVE_TOKENS_MAX: usize = 4_096;
 /// Longest introspection by one issuer, in milliseconds. Longer: 503003, if no other issuer calls the token active.
 pub const INTROSPECTION_MS_MAX: u32 = 3_000;
+/// Longest introspection of one token by all issuers, which are asked one after the other, in milliseconds. Longer: 503003,
+/// and the rest is not asked. Twice the limit of one issuer, so that a single one that does not respond leaves time for others.
+pub const INTROSPECTION_BY_ALL_MS_MAX: u32 = 6_000;
 /// Maximum number of tokens that one worker asks about at a time. More wait for up to `INTROSPECTION_MS_MAX`, then
 /// 503003.
 pub const INTROSPECTIONS_MAX: usize = 64;
@@ -630,6 +633,10 @@ const _: () = assert!(
 );
 const _: () = assert!(HEAD_BUFFER_BYTES <= HEAD_BYTES_MAX, "a buffer grows to the largest head");
 const _: () = assert!(TARGET_BYTES_MAX < HEAD_BYTES_MAX, "a target must fit in a head");
+const _: () = assert!(
+    2 * INTROSPECTION_MS_MAX <= INTROSPECTION_BY_ALL_MS_MAX,
+    "an issuer that does not respond must leave time for another one"
+);
 const _: () = assert!(
     INTROSPECTIONS_PER_CLIENT_MAX < INTROSPECTIONS_MAX,
     "one client must leave places to others"

@@ -300,7 +300,7 @@ async fn ask(
     let valid_s = valid_s.min(BACKEND_TOKEN_S_MAX);
     // Of a token that is valid for a short time, half of it.
     let valid_s = valid_s.saturating_sub(BACKEND_TOKEN_MARGIN_S).max(valid_s / 2);
-    // Lest each request asks for another one.
+    // So that not every request asks for another one.
     let valid_s = valid_s.max(BACKEND_TOKEN_PAUSE_S);
     Ok((format!("Bearer {token}").into(), valid_s))
 }

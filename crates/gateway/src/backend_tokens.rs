@@ -168,7 +168,7 @@ mod tests {
         assert_eq!(value(0), None);
         tokens.insert(&credential, Some("a".into()), (100 * SECOND_US, 60));
         assert_eq!((value(159), value(160)), (Some("a".to_owned()), None));
-        // Rejected when it was new: it is used for the pause, lest each request asks for another one.
+        // Rejected when it was new: it stays in use for the pause, so that not every request asks for another one.
         tokens.reject(&credential, 101 * SECOND_US);
         let end_s = 100 + BACKEND_TOKEN_PAUSE_S;
         assert_eq!((value(end_s - 1), value(end_s)), (Some("a".to_owned()), None));

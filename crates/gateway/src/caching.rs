@@ -51,10 +51,10 @@ pub(crate) struct Caching {
 /// Looks for a stored response.
 ///
 /// - `set`: the endpoints that the request would go to.
-/// - `is_personal`: the upstream would learn who the client is, so that only a response will do that says that it is for
-///   everybody.
-/// - `default_s`: how long responses of the operation are stored that do not say it. `None`: they are not stored, but an
-///   unsafe request that succeeds invalidates.
+/// - `is_personal`: the request identifies the client to the upstream. Only responses that may be shared nevertheless are
+///   used (RFC 9111 section 3.5).
+/// - `default_s`: how long responses without a lifetime of their own are stored. `None`: responses of the operation are not
+///   stored, but an unsafe request that succeeds invalidates.
 pub(crate) fn look_up(
     worker: &Worker,
     routes: &Arc<ApiRoutes>,
@@ -112,7 +112,7 @@ fn key(routes: &ApiRoutes, set: usize, request: &Request, secure: bool) -> Key {
     let mut key = Vec::with_capacity(64);
     key.extend_from_slice(&routes.slot.to_le_bytes());
     key.extend_from_slice(&set.to_le_bytes());
-    // Upstreams make links of what they were asked by.
+    // Upstreams build links from the scheme and the host of the request.
     key.push(u8::from(secure));
     key.extend_from_slice(&head.host(bytes).to_ascii_lowercase());
     key.push(b' ');

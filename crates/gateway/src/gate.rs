@@ -18,7 +18,7 @@ pub(crate) struct Gate {
     /// The limit when one last passed.
     limit: Cell<usize>,
     left: Notify,
-    /// Of so many that pass after waiting, one is the oldest, and the others are the newest. 0: all are the oldest.
+    /// Every `oldest_of`-th place goes to the request that has waited longest, the others to the newest. 0: first in, first out.
     oldest_of: usize,
     woken: Cell<usize>,
 }

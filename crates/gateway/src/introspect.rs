@@ -9,7 +9,7 @@
 use std::rc::Rc;
 
 use base::limits::{
-    INTROSPECTION_BYTES_MAX, INTROSPECTION_MS_MAX, INTROSPECTIONS_MAX,
+    INTROSPECTION_BY_ALL_MS_MAX, INTROSPECTION_BYTES_MAX, INTROSPECTION_MS_MAX, INTROSPECTIONS_MAX,
     INTROSPECTIONS_PER_CLIENT_MAX, PASSWORD_CHECKS_MAX, PASSWORD_WAIT_MS_MAX,
 };
 use base64::Engine as _;
@@ -248,14 +248,22 @@ async fn issued(worker: &Worker, revision: &Compiled, login: &[u8], token: &str)
     authenticate::conclude_issued(&mut tokens, login, users, (issuers, &caller), now)
 }
 
-/// Asks one issuer after the other. One that fails leaves the token undecided unless another one calls it active.
+/// Asks one issuer after the other, within one deadline. One that fails leaves the token undecided unless another one calls it active.
 async fn ask_each(worker: &Worker, revision: &Compiled, token: &[u8]) -> Outcome {
     let issuers = revision.routes.issuers();
     let counts = &worker.tally.introspections;
     let mut undecided = false;
+    let latest_us = worker.resources.deadline_us(INTROSPECTION_BY_ALL_MS_MAX);
     for (number, issuer) in issuers.iter().enumerate() {
         let Some(introspection) = &issuer.introspection else { continue };
-        let asked = ask_issuer(worker, revision, introspection, token).await;
+        let left_us = latest_us.saturating_sub(worker.resources.now_us());
+        let left_ms = u32::try_from(left_us / 1_000).unwrap_or(u32::MAX);
+        if left_ms == 0 {
+            undecided = true;
+            break;
+        }
+        let total_ms = left_ms.min(INTROSPECTION_MS_MAX);
+        let asked = ask_issuer(worker, revision, (introspection, total_ms), token).await;
         let concluded = asked.and_then(|response| {
             let (mut tokens, now) = (worker.tokens.borrow_mut(), worker.resources.exact());
             match authenticate::conclude(&mut tokens, token, issuers, number, &response, now) {
@@ -297,7 +305,7 @@ fn report(issuer: &Issuer, problem: &str) {
 async fn ask_issuer(
     worker: &Worker,
     revision: &Compiled,
-    introspection: &Introspection,
+    (introspection, total_ms): (&Introspection, u32),
     token: &[u8],
 ) -> Result<Vec<u8>, String> {
     let text = format!("token={}&token_type_hint=access_token", percent_encode(token, FORM));
@@ -306,7 +314,7 @@ async fn ask_issuer(
         client: (&introspection.client_id, &introspection.client_secret),
         text: &text,
         bytes_max: INTROSPECTION_BYTES_MAX,
-        total_ms: INTROSPECTION_MS_MAX,
+        total_ms,
     };
     Ok(form_post::send(worker, revision, &form).await?)
 }

@@ -22,6 +22,8 @@ pub(crate) struct Request {
     pub(crate) peer: Rc<Peer>,
     /// Whether it came over TLS.
     pub(crate) secure: bool,
+    /// It is an extended CONNECT of HTTP/2: a WebSocket handshake whose key is the gateway's.
+    pub(crate) is_connect: bool,
 }
 
 impl Request {

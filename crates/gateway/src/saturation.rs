@@ -99,7 +99,7 @@ impl Saturation {
         let Some(rate) = slept.saturating_mul(1_000_000).checked_div(elapsed_us) else { return };
         let limit = self.limit.get();
         let demand = self.turns.passed().saturating_add(self.turns.waiting());
-        // If few turns are taken, it is idle, or busy with other things, such as long bodies: then nobody need wait.
+        // If few turns are taken, the worker is idle, or busy with other work, such as long bodies: no request has to wait.
         let is_busy = taken >= SATURATED_REQUESTS_MIN && demand >= SATURATED_DEMAND_MIN;
         if !is_busy || rate >= UNSATURATED_SLEEPS_MIN {
             self.limit.set(limit.saturating_mul(2));

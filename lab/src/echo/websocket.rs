@@ -23,13 +23,13 @@ const TOO_BIG: u16 = 1_009;
 pub(super) fn accept(head: &RequestHead, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Rejection> {
     const INVALID: Rejection = Rejection::new(400, "invalid WebSocket handshake");
     let field = |name: &[u8]| head.find_name(bytes, name).map(|field| field.value.of(bytes));
-    let key = field(b"sec-websocket-key").and_then(|key| std::str::from_utf8(key).ok());
+    let key = field(b"sec-websocket-key");
     let is_version_13 = field(b"sec-websocket-version") == Some(&b"13"[..]);
     let key = key.filter(|_| is_version_13 && head.method() == Method::Get).ok_or(INVALID)?;
     out.extend_from_slice(
         b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: Upgrade\r\n",
     );
-    let accepted = websocket::accept(key);
+    let accepted = wire::websocket::accept(key);
     out.extend_from_slice(format!("sec-websocket-accept: {accepted}\r\n\r\n").as_bytes());
     Ok(())
 }

@@ -6,13 +6,11 @@
 //!
 //! Architecture invariant: the outcome does not depend on how the frames were split into reads.
 
-use aws_lc_rs::digest::{SHA1_FOR_LEGACY_USE_ONLY, digest};
 use base::{Entropy, Method, SystemEntropy};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use wire::http1::{Parsed, ResponseHead};
 use wire::stream::Stream;
+use wire::websocket;
 
 use crate::limits;
 use crate::load::request::Prepared;
@@ -31,7 +29,6 @@ pub(crate) const MASKED: u8 = 0x80;
 pub(crate) const CONTROL_BYTES_MAX: usize = 125;
 
 const VERSION: &str = "13";
-const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
 /// What all connections of a measurement have in common.
 pub(crate) struct Handshake {
@@ -54,7 +51,7 @@ impl Handshake {
             field("Upgrade", "websocket"),
             field("Connection", "Upgrade"),
             field("Sec-WebSocket-Version", VERSION),
-            field("Sec-WebSocket-Key", &BASE64.encode(self.key)),
+            field("Sec-WebSocket-Key", &websocket::key(self.key)),
         ]
     }
 
@@ -94,17 +91,10 @@ impl Handshake {
             return Err(Outcome::Status(head.status()));
         }
         let accepted = head.find_name(&received, b"sec-websocket-accept");
-        let key = BASE64.encode(self.key);
-        let is_right =
-            accepted.is_some_and(|field| field.value.of(&received) == accept(&key).as_bytes());
+        let expect = websocket::accept(websocket::key(self.key).as_bytes());
+        let is_right = accepted.is_some_and(|field| field.value.of(&received) == expect.as_bytes());
         if is_right { Ok(()) } else { Err(Outcome::Protocol) }
     }
-}
-
-/// The value of `Sec-WebSocket-Accept` for a key. Source: RFC 6455 section 4.2.2.
-pub(crate) fn accept(key: &str) -> String {
-    let text = format!("{key}{GUID}");
-    BASE64.encode(digest(&SHA1_FOR_LEGACY_USE_ONLY, text.as_bytes()))
 }
 
 /// A frame with a whole message: text if it is UTF-8, otherwise binary.
@@ -295,12 +285,6 @@ impl MessageReader {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_accept_value_is_that_of_the_rfc() {
-        // Section 1.3.
-        assert_eq!(accept("dGhlIHNhbXBsZSBub25jZQ=="), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
-    }
 
     #[test]
     fn messages_are_masked_and_have_their_length() {

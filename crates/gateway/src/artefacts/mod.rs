@@ -298,7 +298,7 @@ impl Integration {
         Ok(Some(Target { routes, service, remainder, is_served }))
     }
 
-    /// A service that is found by what it is, and not by the path.
+    /// A service that is selected by a predicate, independently of the path.
     fn elsewhere<'r>(
         &'r self,
         request: &'r Request,

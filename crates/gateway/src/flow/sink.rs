@@ -24,6 +24,8 @@ pub(crate) enum OutFraming {
     /// By length, or until close: the payload is sent unchanged.
     Plain,
     Chunked,
+    /// Of a tunnel: as plain, and the end of the payload closes the connection for writing.
+    Tunnel,
 }
 
 /// Why a flow failed.
@@ -151,7 +153,11 @@ impl Outflow {
                     let _ = Pin::new(sink).poll_flush(cx).map_err(FlowError::Sink)?;
                     return Poll::Pending;
                 }
-                return Pin::new(sink).poll_flush(cx).map_err(FlowError::Sink);
+                let ended = match self.framing {
+                    OutFraming::Tunnel => Pin::new(sink).poll_shutdown(cx),
+                    OutFraming::Plain | OutFraming::Chunked => Pin::new(sink).poll_flush(cx),
+                };
+                return ended.map_err(FlowError::Sink);
             }
             match ready!(self.poll_write(cx, source.data(), sink)) {
                 Ok(0) => return Poll::Ready(Err(FlowError::Sink(io::ErrorKind::WriteZero.into()))),

@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 use base::limits::INTERIM_RESPONSES_MAX;
 use model::Fault;
 use wire::http1::{BodyFraming, Known, Parsed, ResponseHead};
+use wire::websocket;
 
 use super::balance::EndpointState;
 use super::pool::{ConnectFailure, Connection, Freshness, Leasing};
@@ -94,6 +95,18 @@ fn is_agreed(request: &Outgoing<'_>, head: &ResponseHead, bytes: &[u8]) -> bool 
     let given = head.find(Known::Upgrade).map(|field| field.value.of(bytes));
     let same = |(requested, given): (&[u8], &[u8])| requested.eq_ignore_ascii_case(given);
     request.upgrade.zip(given).is_some_and(same)
+        && (!request.has_own_key || is_accepted(request, head, bytes))
+}
+
+/// Whether the upstream has accepted the key of the WebSocket handshake. Source: RFC 6455 section 4.1.
+fn is_accepted(request: &Outgoing<'_>, head: &ResponseHead, bytes: &[u8]) -> bool {
+    let mut fields = request.fields.iter().map(|field| (field, field.name.of(request.bytes)));
+    let key = fields.find(|(_, name)| name.eq_ignore_ascii_case(b"sec-websocket-key"));
+    let accepted = head.find_name(bytes, b"sec-websocket-accept");
+    key.zip(accepted).is_some_and(|((key, _), accepted)| {
+        let expect = websocket::accept(key.value.of(request.bytes));
+        accepted.value.of(bytes) == expect.as_bytes()
+    })
 }
 
 /// One attempt to send a request on one connection, up to the response head.

@@ -26,6 +26,7 @@ use std::io;
 use std::task::{Context, Poll};
 
 use model::Fault;
+use wire::http1::ResponseFraming;
 use wire::tls::ClientTls;
 
 pub(crate) use balance::Balancer;
@@ -41,7 +42,7 @@ pub(crate) use retry::RetryCounts;
 pub(crate) use shared::{CheckedEndpoint, Shared, Watched};
 
 use crate::buffer::Buffers;
-use crate::flow::{FlowError, Http1Source};
+use crate::flow::{FlowError, Http1Source, OutFraming};
 use crate::message::{Head, Outgoing};
 use crate::request_body::{RequestBody, Unwanted, while_wanted};
 use crate::resources::Resources;
@@ -110,6 +111,19 @@ impl UpstreamBody {
             };
         }
         moved
+    }
+
+    /// Becomes a tunnel: from now on bytes pass unchanged in both directions, until the end of each.
+    pub(crate) fn begin_tunnel(&mut self) {
+        let connection = &mut *self.connection;
+        connection.out.begin(Vec::new(), OutFraming::Tunnel);
+        connection.upload = Upload::Running;
+        connection.reader.start_response(ResponseFraming::UntilClose);
+    }
+
+    /// Bytes that were written to the connection since its request, or its tunnel, began.
+    pub(crate) fn uploaded(&self) -> u64 {
+        self.connection.out.written
     }
 
     /// Ends an upload that is not complete: the connection is not used again.

@@ -8,6 +8,7 @@
 mod http1;
 mod http2;
 mod linger;
+mod tunnel;
 
 use std::cell::Cell;
 use std::net::SocketAddr;
@@ -119,6 +120,7 @@ fn request_from(
     read: impl FnOnce(&mut Request) -> Result<Parsed, Rejection>,
 ) -> Result<Option<Box<Request>>, Box<Fault>> {
     let mut request = worker.resources.request();
+    request.is_connect = false;
     let fault = match read(&mut request) {
         Ok(Parsed::Complete) => {
             request.peer = Rc::clone(peer);
@@ -130,6 +132,11 @@ fn request_from(
     };
     worker.resources.release_request(request);
     fault.map_or(Ok(None), |fault| Err(fault.into()))
+}
+
+/// The request of `peer` whose head was rejected: nothing of it may be used or logged.
+fn rejected((peer, secure): (&Rc<Peer>, bool)) -> Request {
+    Request { peer: Rc::clone(peer), secure, ..Request::default() }
 }
 
 /// Counts the connection as one of its client.

@@ -26,6 +26,8 @@ pub(crate) struct Outgoing<'a> {
     pub(crate) host: &'a [u8],
     /// The protocol that the request may switch to.
     pub(crate) upgrade: Option<&'a [u8]>,
+    /// The upstream has to accept the key of the WebSocket handshake, which is the gateway's: its client has none.
+    pub(crate) has_own_key: bool,
     /// Its sender accepts trailers, which gRPC servers require (RFC 9110 section 10.1.4).
     pub(crate) wants_trailers: bool,
     /// Its connection is not used again.
@@ -57,6 +59,7 @@ impl<'a> Outgoing<'a> {
             authority: None,
             host: head.host(bytes),
             upgrade: upgrade.then(protocol),
+            has_own_key: request.is_connect,
             wants_trailers: wants_trailers(request),
             closes: false,
             is_absolute: false,
@@ -89,6 +92,7 @@ impl<'a> Outgoing<'a> {
             peer,
             host: &[],
             upgrade: None,
+            has_own_key: false,
             wants_trailers: false,
             closes: false,
             is_absolute: false,

@@ -138,11 +138,11 @@ impl Default for Connection {
 impl Connection {
     /// A new connection. Its settings are the first output.
     pub fn new() -> Self {
-        Self::with_output(Vec::new())
+        Self::with_output(Vec::new(), true)
     }
 
-    /// The same, with `memory` for its output.
-    pub fn with_output(memory: Vec<u8>) -> Self {
+    /// The same, with `memory` for its output. `websocket`: clients may open tunnels by extended CONNECT (RFC 8441).
+    pub fn with_output(memory: Vec<u8>, websocket: bool) -> Self {
         let mut connection = Self {
             state: State::Preface,
             leaving: Leaving::No,
@@ -153,7 +153,7 @@ impl Connection {
             served_stream: 0,
             pending_resets: 0,
             decoder: Decoder::new(),
-            writer: HeadWriter::default(),
+            writer: HeadWriter::new(websocket),
             block: Vec::new(),
             continued: None,
             payload: None,
@@ -399,7 +399,7 @@ impl Connection {
         }
         let Some(slot) = self.streams.find(id) else {
             self.send_reset(id, reason);
-            self.streams.remember(id, true);
+            self.streams.remember(id, Some(i64::from(H2_STREAM_WINDOW_BYTES)));
             return Ok(None);
         };
         self.reset(slot, reason);

@@ -47,11 +47,12 @@ impl Connection {
     ) -> Result<Option<Event>, Reason> {
         let id = header.stream;
         let Some(stream) = self.streams.find(id).and_then(|slot| self.streams.get_mut(slot)) else {
-            return self.past_stream(id).map(|()| None);
+            self.past_stream(id)?;
+            return self.late_data(header, payload).map(|()| None);
         };
         match stream.receiving {
             Receiving::Open => {}
-            Receiving::ResetByUs => return Ok(None),
+            Receiving::ResetByUs => return self.late_data(header, payload).map(|()| None),
             Receiving::ResetByClient => return Err(Reason::StreamClosed),
             Receiving::Ended => return self.stream_error(id, Reason::StreamClosed),
         }
@@ -73,6 +74,20 @@ impl Connection {
             self.budget.earn_received();
         }
         Ok(None)
+    }
+
+    /// DATA for a stream that the gateway has reset. What the client may have sent before it knew is ignored: as much as was
+    /// left of the stream's window, and the end. A stream that was opened after the final GOAWAY has no window.
+    ///
+    /// # Errors
+    /// It is more, or carries nothing once too often.
+    fn late_data(&mut self, header: Header, payload: usize) -> Result<(), Reason> {
+        let Some(window) = self.streams.late_window(header.stream) else { return self.charge() };
+        *window -= i64::try_from(header.len).unwrap_or(i64::MAX);
+        if *window < 0 {
+            return Err(Reason::FlowControlError);
+        }
+        if payload == 0 && header.has(frame::END_STREAM) { self.charge() } else { Ok(()) }
     }
 
     /// A frame for a stream without a handler: ignored if it crossed a reset.
@@ -220,7 +235,7 @@ impl Connection {
             return self.stream_error(id, Reason::RefusedStream);
         };
         if let Some(stream) = self.streams.get_mut(slot) {
-            stream.missing = self.writer.length;
+            (stream.missing, stream.is_tunnel) = (self.writer.length, self.writer.is_tunnel());
             if of.ends {
                 stream.receiving = Receiving::Ended;
             }
@@ -250,7 +265,9 @@ impl Connection {
             Receiving::ResetByClient => return Err(Reason::StreamClosed),
             Receiving::ResetByUs => return self.charge().map(|()| None),
         }
-        if !of.ends || of.self_dependent || stream.missing.is_some_and(|missing| missing > 0) {
+        let is_short = stream.missing.is_some_and(|missing| missing > 0);
+        // A tunnel has no trailers. Source: RFC 9113 section 8.5.
+        if !of.ends || of.self_dependent || is_short || stream.is_tunnel {
             return self.stream_error(of.stream, Reason::ProtocolError);
         }
         let lines = match writer.end() {

@@ -19,7 +19,7 @@ pub(super) enum Invalid {
 ///
 /// `:authority` becomes Host, cookies are joined, and a body of unknown length becomes `Transfer-Encoding: chunked`
 /// (although its DATA frames have no chunk framing). `te: trailers` is kept; as a hop-by-hop field it is not forwarded
-/// as such.
+/// as such. An extended CONNECT for `websocket` becomes the opening handshake of HTTP/1.1, without its key.
 #[derive(Debug, Default)]
 pub(super) struct HeadWriter {
     /// The head so far: all of the first line once `is_begun`.
@@ -29,6 +29,7 @@ pub(super) struct HeadWriter {
     method: Option<Part>,
     path: Option<Part>,
     authority: Option<Part>,
+    protocol: Option<Part>,
     has_scheme: bool,
     /// The first line is written.
     is_begun: bool,
@@ -38,6 +39,8 @@ pub(super) struct HeadWriter {
     pub(super) length: Option<u64>,
     pub(super) is_head_method: bool,
     invalid: Option<Invalid>,
+    /// The settings allow extended CONNECT.
+    pub(super) allows_connect: bool,
 }
 
 /// A pseudo-field's bytes in `HeadWriter::pseudo`.
@@ -49,6 +52,11 @@ const KEPT_BYTES_MAX: usize = 4 * 1024;
 const TOO_LARGE: Rejection = Rejection::new(431, "head is too large");
 
 impl HeadWriter {
+    /// `allows_connect`: extended CONNECT is one of the settings.
+    pub(super) fn new(allows_connect: bool) -> Self {
+        Self { allows_connect, ..Self::default() }
+    }
+
     /// Starts a new head; keeps the memory.
     pub(super) fn clear(&mut self) {
         for bytes in [&mut self.head, &mut self.pseudo, &mut self.cookies] {
@@ -57,7 +65,7 @@ impl HeadWriter {
             }
             bytes.clear();
         }
-        (self.method, self.path, self.authority) = (None, None, None);
+        (self.method, self.path, self.authority, self.protocol) = (None, None, None, None);
         (self.has_scheme, self.is_begun, self.is_head_method) = (false, false, false);
         (self.length, self.invalid, self.list_bytes) = (None, None, 0);
     }
@@ -95,7 +103,10 @@ impl HeadWriter {
                 let reason = ":authority and Host differ";
                 return Err(Invalid::Rejected(Rejection::new(400, reason)));
             }
-        } else {
+        } else if self.is_tunnel() && known == Known::ContentLength {
+            // Source: RFC 9110 section 9.3.6.
+            return Err(Invalid::Malformed);
+        } else if !self.is_tunnel() || name != b"sec-websocket-key" {
             if known == Known::ContentLength {
                 self.length = Some(length(value)?);
             }
@@ -118,6 +129,7 @@ impl HeadWriter {
             b":method" => &mut self.method,
             b":path" => &mut self.path,
             b":authority" => &mut self.authority,
+            b":protocol" if self.allows_connect => &mut self.protocol,
             b":scheme" if !self.has_scheme && !value.is_empty() => {
                 self.has_scheme = true;
                 return Ok(());
@@ -130,6 +142,11 @@ impl HeadWriter {
         *slot = part;
         self.pseudo.extend_from_slice(value);
         Ok(())
+    }
+
+    /// It is an extended CONNECT.
+    pub(super) fn is_tunnel(&self) -> bool {
+        self.protocol.is_some()
     }
 
     fn part(&self, part: Option<Part>) -> &[u8] {
@@ -148,10 +165,11 @@ impl HeadWriter {
 
     fn first_lines(&self, head: &mut Vec<u8>) -> Result<(), Invalid> {
         let (method, path) = (self.part(self.method), self.part(self.path));
-        if method == b"CONNECT" && self.path.is_none() && !self.has_scheme {
+        let is_tunnel = self.is_tunnel();
+        if method == b"CONNECT" && self.path.is_none() && !self.has_scheme && !is_tunnel {
             return Err(Invalid::Rejected(Rejection::new(501, "CONNECT is not supported")));
         }
-        if method.is_empty() || !self.has_scheme {
+        if method.is_empty() || !self.has_scheme || is_tunnel && method != b"CONNECT" {
             return Err(Invalid::Malformed);
         }
         // Another form of target would be valid over HTTP/1.1, and white space would end it.
@@ -159,7 +177,16 @@ impl HeadWriter {
         if !is_path || path.iter().chain(method).any(|byte| matches!(byte, b' ' | b'\t')) {
             return Err(Invalid::Malformed);
         }
+        if is_tunnel && !self.part(self.protocol).eq_ignore_ascii_case(b"websocket") {
+            let reason = "only `websocket` is supported as :protocol";
+            return Err(Invalid::Rejected(Rejection::new(501, reason)));
+        }
+        let method = if is_tunnel { &b"GET"[..] } else { method };
         write::request_line(head, method, b"", path, None);
+        if is_tunnel {
+            // Source: RFC 8441 section 5.
+            head.extend_from_slice(b"connection: upgrade\r\nupgrade: websocket\r\n");
+        }
         if self.authority.is_some() {
             let authority = self.part(self.authority);
             if authority.contains(&b'@') {
@@ -186,7 +213,7 @@ impl HeadWriter {
             self.head.extend_from_slice(&self.cookies);
             write::end(&mut self.head);
         }
-        if !end && self.length.is_none() {
+        if !end && self.length.is_none() && !self.is_tunnel() {
             write::transfer_encoding_chunked(&mut self.head);
         }
         write::end(&mut self.head);

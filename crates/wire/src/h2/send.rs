@@ -184,13 +184,15 @@ impl Connection {
         matches!(self.leaving, Leaving::Final(_)) && self.streams.open_streams() == 0
     }
 
-    /// Source: RFC 9113 section 6.5.2.
+    /// Sources: RFC 9113 section 6.5.2, RFC 8441 section 3.
     pub(super) fn send_settings(&mut self) {
-        const SETTINGS: [(u16, u32); 3] =
-            [(3, H2_STREAMS_MAX), (4, H2_STREAM_WINDOW_BYTES), (6, HEAD_BYTES_MAX)];
+        const SETTINGS: [(u16, u32); 4] =
+            [(3, H2_STREAMS_MAX), (4, H2_STREAM_WINDOW_BYTES), (6, HEAD_BYTES_MAX), (8, 1)];
         const ENTRY_BYTES: usize = 6;
-        frame::header(&mut self.out, SETTINGS.len() * ENTRY_BYTES, code::SETTINGS, 0, 0);
-        for (setting, value) in SETTINGS {
+        // The last one allows extended CONNECT.
+        let count = SETTINGS.len() - usize::from(!self.writer.allows_connect);
+        frame::header(&mut self.out, count * ENTRY_BYTES, code::SETTINGS, 0, 0);
+        for (setting, value) in SETTINGS.into_iter().take(count) {
             self.out.extend_from_slice(&setting.to_be_bytes());
             self.out.extend_from_slice(&value.to_be_bytes());
         }

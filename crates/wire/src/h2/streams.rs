@@ -41,6 +41,8 @@ pub(super) struct Stream {
     pub(super) unreturned: usize,
     /// Payload that is missing, if Content-Length is known.
     pub(super) missing: Option<u64>,
+    /// Opened by an extended CONNECT.
+    pub(super) is_tunnel: bool,
     pub(super) sending: Sending,
     pub(super) send_window: i64,
 }
@@ -75,27 +77,31 @@ pub(super) struct Streams {
     closed: Ring<H2_RESET_STREAMS_MAX>,
 }
 
-/// The last numbers of streams that lost their slots.
+/// The last streams that lost their slots: the number of each, and the rest of its window.
 #[derive(Debug)]
 struct Ring<const MOST: usize> {
-    numbers: Vec<u32>,
+    streams: Vec<(u32, i64)>,
     oldest: usize,
 }
 
 impl<const MOST: usize> Ring<MOST> {
     const fn new() -> Self {
-        Self { numbers: Vec::new(), oldest: 0 }
+        Self { streams: Vec::new(), oldest: 0 }
     }
 
-    fn add(&mut self, number: u32) {
-        if self.numbers.len() < MOST {
-            self.numbers.push(number);
+    fn add(&mut self, stream: (u32, i64)) {
+        if self.streams.len() < MOST {
+            self.streams.push(stream);
             return;
         }
-        if let Some(oldest) = self.numbers.get_mut(self.oldest) {
-            *oldest = number;
+        if let Some(oldest) = self.streams.get_mut(self.oldest) {
+            *oldest = stream;
         }
         self.oldest = (self.oldest + 1) % MOST;
+    }
+
+    fn has(&self, id: u32) -> bool {
+        self.streams.iter().any(|(known, _)| *known == id)
     }
 }
 
@@ -122,6 +128,7 @@ impl Streams {
             held: 0,
             unreturned: 0,
             missing: None,
+            is_tunnel: false,
             sending: Sending::Head,
             send_window,
         };
@@ -179,23 +186,32 @@ impl Streams {
         if !stream.is_reset() {
             self.open = self.open.saturating_sub(1);
         }
-        self.remember(stream.id, stream.receiving == Receiving::ResetByUs);
+        let was_reset = stream.receiving == Receiving::ResetByUs;
+        self.remember(stream.id, was_reset.then_some(stream.receive_window));
         Some(stream)
     }
 
-    /// Remembers a stream without a slot.
-    pub(super) fn remember(&mut self, id: u32, was_reset: bool) {
-        if was_reset {
-            self.reset.add(id);
-        } else {
-            self.closed.add(id);
+    /// Remembers a stream without a slot. `late_window`: if the gateway has reset it, what is left of its window.
+    pub(super) fn remember(&mut self, id: u32, late_window: Option<i64>) {
+        match late_window {
+            Some(window) => self.reset.add((id, window)),
+            None => self.closed.add((id, 0)),
         }
     }
 
+    /// What is left of the window of a stream that the gateway has reset.
+    pub(super) fn late_window(&mut self, id: u32) -> Option<&mut i64> {
+        if let Some(slot) = self.find(id) {
+            return self.get_mut(slot).map(|stream| &mut stream.receive_window);
+        }
+        let past = self.reset.streams.iter_mut().find(|(known, _)| *known == id);
+        past.map(|(_, window)| window)
+    }
+
     pub(super) fn past(&self, id: u32) -> Past {
-        if self.reset.numbers.contains(&id) {
+        if self.reset.has(id) {
             Past::ResetByUs
-        } else if self.closed.numbers.contains(&id) {
+        } else if self.closed.has(id) {
             Past::Closed
         } else {
             Past::Unknown

@@ -6,9 +6,10 @@ use std::task::{Context, Poll, ready};
 use base::limits::HALF_CLOSE_MS_MAX;
 use model::Fault;
 use tokio::io::AsyncWrite;
-use wire::http1::{Rejection, Version, write};
+use wire::http1::{Known, Rejection, ResponseFraming, Version, write};
 
-use super::{After, CONTINUE, Connection, tunnel};
+use super::super::tunnel;
+use super::{After, CONTINUE, Connection};
 use crate::client::{Begin, Client};
 use crate::flow::{BodyError, FlowError, Http1Source, Lend, OutFraming, Source, Unread, poll_read};
 use crate::forward::UpstreamBody;
@@ -187,7 +188,18 @@ impl Client for Connection<'_> {
         moved: &dyn Fn(u64, u64),
     ) {
         self.after = After::Close;
-        tunnel::run(self, request, head, upstream, moved).await;
+        let resources = &self.worker.resources;
+        let mut text = resources.buffers.text();
+        head.write(&mut text, Framing::None);
+        let protocol = request.head.find(Known::Upgrade);
+        let protocol = protocol.map_or(&b""[..], |field| field.value.of(&request.bytes));
+        text.extend_from_slice(b"Connection: Upgrade\r\n");
+        write::field(&mut text, b"Upgrade", protocol);
+        write::end(&mut text);
+        self.out.begin(text, OutFraming::Tunnel);
+        self.reader.start_response(ResponseFraming::UntilClose);
+        tunnel::run(self, upstream, resources, moved).await;
+        self.out.release(&resources.buffers);
     }
 }
 

@@ -1,7 +1,6 @@
 //! HTTP/1.1 connections of clients: one request after another.
 
 mod client;
-mod tunnel;
 
 use std::future::poll_fn;
 use std::io;
@@ -16,7 +15,7 @@ use wire::http1::{BodyFraming, Parsed};
 use wire::stream::Stream;
 
 use super::linger::linger;
-use super::request_from;
+use super::{rejected, request_from};
 use crate::buffer::Buffer;
 use crate::flow::{BodyReader, Lend, Outflow, poll_read};
 use crate::forward::OwnBody;
@@ -146,8 +145,7 @@ pub(super) async fn serve(
                 return Some(Http2 { stream, read: reader.buffer });
             }
             Err(fault) => {
-                let peer = Rc::clone(&connection.peer);
-                let unknown = Request { peer, ..Request::default() };
+                let unknown = rejected((&connection.peer, connection.stream.is_secure()));
                 connection.out.clear();
                 connection.is_unframed = true;
                 connection.reader.start_request(BodyFraming::None);

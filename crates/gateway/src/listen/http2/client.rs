@@ -10,11 +10,12 @@ use model::Fault;
 use wire::h2::{self, Reason};
 use wire::http1::{BodyFraming, Rejection};
 
+use super::super::tunnel;
 use super::{OpenStream, Shared};
 use crate::client::{Begin, Client};
 use crate::flow::{BodyError, FlowError, Source};
 use crate::forward::UpstreamBody;
-use crate::message::{Head, Request};
+use crate::message::{Framing, Head, Request};
 use crate::request_body::RequestBody;
 use crate::watch::Watch;
 
@@ -43,6 +44,9 @@ pub(super) struct StreamClient<'a> {
     sent: u64,
     /// The source of the response's body has nothing to send now.
     waits_for_body: bool,
+    /// The request is an extended CONNECT that the upstream has not accepted yet: its payload is not the request's body,
+    /// and waits in the stream's window.
+    is_held_back: bool,
 }
 
 /// The state of the response.
@@ -85,6 +89,7 @@ impl<'a> StreamClient<'a> {
             head: Vec::new(),
             sent: 0,
             waits_for_body: false,
+            is_held_back: request.is_connect,
         }
     }
 
@@ -95,7 +100,7 @@ impl<'a> StreamClient<'a> {
     /// Drops what the client still sends after the response, within limits. Resetting the stream instead makes some
     /// clients (curl 7.88) discard the response.
     pub(super) async fn skip_rest(&mut self, bytes_max: usize, ms_max: u32) {
-        self.waits_for_continue = false;
+        (self.waits_for_continue, self.is_held_back) = (false, false);
         self.watch.set(self.connection.worker().resources.deadline_us(ms_max));
         let mut left = bytes_max;
         poll_fn(|cx| {
@@ -115,6 +120,19 @@ impl<'a> StreamClient<'a> {
             }
         })
         .await;
+    }
+
+    fn encode_head<'f>(
+        &mut self,
+        status: u16,
+        fields: impl Iterator<Item = (&'f [u8], &'f [u8])>,
+        length: Option<u64>,
+    ) -> Result<(), Rejection> {
+        if self.head.capacity() == 0 {
+            self.head = self.connection.worker().resources.buffers.text();
+        }
+        self.head.clear();
+        h2::head_block(&mut self.head, status, fields, length)
     }
 
     /// Sends the head. `is_all`: nothing follows.
@@ -167,7 +185,7 @@ impl Source for StreamClient<'_> {
         if std::mem::take(&mut self.waits_for_continue) {
             self.connection.engine.borrow_mut().send_continue(self.slot);
         }
-        if self.ended || self.used < self.payload.len() {
+        if self.is_held_back || self.ended || self.used < self.payload.len() {
             return Poll::Ready(Ok(()));
         }
         if self.is_reset() {
@@ -241,13 +259,16 @@ impl RequestBody for StreamClient<'_> {
 
 impl Client for StreamClient<'_> {
     fn begin(&mut self, _: &Request, response: &Begin<'_>) -> Result<(), Rejection> {
-        if self.head.capacity() == 0 {
-            self.head = self.connection.worker().resources.buffers.text();
-        }
-        self.head.clear();
         let (status, length) = (response.head.status(), response.framing.length());
+        // To the client it would be a tunnel. Source: RFC 9113 section 8.5.
+        if self.is_held_back && (200..300).contains(&status) {
+            return Err(Rejection::new(
+                502,
+                "the response to the WebSocket handshake is not a 101",
+            ));
+        }
         let fields = response.head.fields(response.framing);
-        h2::head_block(&mut self.head, status, fields, length)?;
+        self.encode_head(status, fields, length)?;
         self.out = Out::Head { is_all: response.is_bodiless || self.is_head_method };
         Ok(())
     }
@@ -335,6 +356,25 @@ impl Client for StreamClient<'_> {
         }
     }
 
-    /// No HTTP/2 request asks for an upgrade, so no upstream agrees to one.
-    async fn tunnel(&mut self, _: &Request, _: &Head, _: &mut UpstreamBody, _: &dyn Fn(u64, u64)) {}
+    /// The 101 becomes a 200. A tunnel that does not end in order is reset. Source: RFC 8441 section 5.
+    async fn tunnel(
+        &mut self,
+        _: &Request,
+        head: &Head,
+        upstream: &mut UpstreamBody,
+        moved: &dyn Fn(u64, u64),
+    ) {
+        let fields = head.fields(Framing::None);
+        let fields = fields.filter(|(name, _)| !name.eq_ignore_ascii_case(b"sec-websocket-accept"));
+        let mut is_complete = false;
+        if self.encode_head(200, fields, None).is_ok() {
+            (self.out, self.is_held_back) = (Out::Head { is_all: false }, false);
+            let resources = &self.connection.worker().resources;
+            is_complete = tunnel::run(self, upstream, resources, moved).await;
+        }
+        self.out = Out::Done;
+        if !is_complete {
+            self.connection.engine.borrow_mut().reset(self.slot, Reason::Cancel);
+        }
+    }
 }

@@ -14,7 +14,7 @@ use wire::http1::Rejection;
 use wire::stream::Stream;
 
 use super::super::linger::linger;
-use super::super::request_from;
+use super::super::{rejected, request_from};
 use super::stream::{Opened, incomplete, parse_head};
 use super::wakes::{Parts, READ, TIME, WRITE, Wakes};
 use super::{OpenStream, Shared};
@@ -22,7 +22,6 @@ use crate::account::bump;
 use crate::buffer::Buffer;
 use crate::flow::{Lend, poll_read};
 use crate::http2_tasks::Tasks;
-use crate::message::Request;
 
 /// Rounds and reads before other connections get their turn.
 const TURN: usize = 16;
@@ -281,18 +280,15 @@ where
         is_all: bool,
     ) {
         let (shared, slot) = (&self.shared, stream.slot);
-        let read = request_from(shared.worker(), (&shared.peer, shared.secure), |request| {
+        let of = (&shared.peer, shared.secure);
+        let read = request_from(shared.worker(), of, |request| {
             request.bytes.clear();
             shared.engine.borrow_mut().swap_head(&mut request.bytes);
             head.and_then(|()| parse_head(request))
         });
         let (request, parsed) = match read.and_then(|request| request.ok_or_else(incomplete)) {
             Ok(request) => (request, Ok(())),
-            // Nothing of a rejected head may be logged.
-            Err(fault) => {
-                let (peer, secure) = (Rc::clone(&shared.peer), shared.secure);
-                (Box::new(Request { peer, secure, ..Request::default() }), Err(fault))
-            }
+            Err(fault) => (Box::new(rejected(of)), Err(fault)),
         };
         shared.inboxes.borrow_mut().open(slot, is_all);
         while self.wakers.len() <= slot {

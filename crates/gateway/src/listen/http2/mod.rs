@@ -21,7 +21,7 @@ use wire::stream::Stream;
 
 use super::OpenConnection;
 use crate::buffer::Buffer;
-use crate::message::Peer;
+use crate::message::{Peer, Serves};
 use crate::watch::Watch;
 use crate::worker::{OpenPlaces, Worker};
 
@@ -35,13 +35,14 @@ pub(super) async fn serve(open: OpenConnection, stream: Stream, read: Buffer, pe
     let watch = worker.resources.watches.add();
     let head_ms = worker.compiled().live.head_ms;
     watch.set(worker.resources.deadline_us(head_ms));
-    let engine = RefCell::new(Connection::with_output(worker.resources.buffers.text()));
+    let memory = worker.resources.buffers.text();
+    let engine = Connection::with_output(memory, peer.serves == Serves::Apis);
     let shared = Rc::new(Shared {
         open,
         peer,
         secure: stream.is_secure(),
         watch,
-        engine,
+        engine: RefCell::new(engine),
         inboxes: RefCell::default(),
         streams: Cell::new(0),
         marks: Marks::default(),

@@ -1,8 +1,10 @@
 //! One stream: the pipeline serves its request.
 
 use base::limits::{DRAIN_BYTES_MAX, DRAIN_MS_MAX};
+use base::{Entropy as _, SystemEntropy};
 use model::Fault;
-use wire::http1::{Parsed, Rejection};
+use wire::http1::{Known, Parsed, Rejection, write};
+use wire::websocket;
 
 use super::OpenStream;
 use super::client::StreamClient;
@@ -30,8 +32,23 @@ pub(super) async fn serve(opened: Opened) {
 
 /// Parses the head, which is subject to the same checks as over HTTP/1.1. It is all there is.
 pub(super) fn parse_head(request: &mut Request) -> Result<Parsed, Rejection> {
-    let parsed = request.head.parse(&request.bytes)?;
+    let mut parsed = request.head.parse(&request.bytes)?;
+    // Over HTTP/2, only an extended CONNECT has it.
+    if request.head.find(Known::Upgrade).is_some() {
+        request.is_connect = true;
+        add_key(&mut request.bytes);
+        parsed = request.head.parse(&request.bytes)?;
+    }
     Ok(if request.head.len() == request.bytes.len() { parsed } else { Parsed::Partial })
+}
+
+/// Adds the key to a WebSocket handshake, which has none over HTTP/2. Source: RFC 8441 section 5.
+fn add_key(head: &mut Vec<u8>) {
+    let mut random = [0; 16];
+    SystemEntropy.fill(&mut random);
+    head.truncate(head.len().saturating_sub(b"\r\n".len()));
+    write::field(head, b"Sec-WebSocket-Key", websocket::key(random).as_bytes());
+    write::end(head);
 }
 
 /// The fault of a head that ends early, or is followed by something.

@@ -89,6 +89,71 @@ fn what_nobody_reads_is_returned_to_the_connection() {
     }
 }
 
+/// What may have been on its way when the gateway reset the stream is ignored, and no more than that.
+#[test]
+fn late_payload_is_limited_by_what_was_left_of_the_window() {
+    let whole = |stream: u32| {
+        let window = limits::H2_STREAM_WINDOW_BYTES as usize;
+        frame(DATA, 0, stream, &[0; 16_384]).repeat(window / 16_384)
+    };
+    let prepare: [fn(&mut Connection); 2] =
+        [|engine| engine.reset(0, Reason::Cancel), |engine| engine.close(0)];
+    for prepare in prepare {
+        let mut server = Server::new();
+        server.receive(&request(1, END_HEADERS)).receive(&frame(DATA, 0, 1, &[0; 16_384]));
+        prepare(&mut server.engine);
+        server.receive(&whole(1)[frame(DATA, 0, 1, &[0; 16_384]).len()..]);
+        assert_eq!(server.failure, None);
+        server.receive(&frame(DATA, 0, 1, &[0]));
+        assert_eq!(server.failure, Some(Reason::FlowControlError));
+    }
+    // One that never had a handler.
+    let mut server = Server::new();
+    server.receive(&frame(HEADERS, END_HEADERS, 1, &block(&[("X", "1")]))).receive(&whole(1));
+    assert_eq!((server.events().as_str(), server.failure), ("", None));
+    server.receive(&frame(DATA, 0, 1, &[0]));
+    assert_eq!(server.failure, Some(Reason::FlowControlError));
+}
+
+#[test]
+fn payload_for_streams_after_the_final_goaway_is_limited() {
+    let mut server = Server::new();
+    server.receive(&request(1, END_HEADERS)).events();
+    server.engine.leave();
+    server.receive(&frame(PING, ACK, 0, b"penstock")).receive(&request(3, END_HEADERS));
+    for _ in 0..limits::H2_CONTROL_FRAMES_MAX {
+        server.receive(&frame(DATA, 0, 3, &[0]));
+    }
+    assert_eq!(server.failure, Some(Reason::EnhanceYourCalm));
+}
+
+/// It is updated in steps, long before it is used up, so that a client whose payload is consumed never waits.
+#[test]
+fn the_windows_of_a_long_upload_are_never_used_up() {
+    let mut server = Server::new();
+    server.receive(&request(1, END_HEADERS)).events();
+    let window = i64::from(limits::H2_STREAM_WINDOW_BYTES);
+    let mut left = [i64::from(limits::H2_CONNECTION_WINDOW_BYTES), window];
+    let (mut updates, mut least) = (0, window);
+    const PIECES: i64 = 6_400;
+    for _ in 0..PIECES {
+        server.receive(&frame(DATA, 0, 1, &[0; 16_384])).events();
+        server.engine.consumed(0, 16_384);
+        left = left.map(|left| left - 16_384);
+        for update in server.sent().split("; ").filter(|sent| !sent.is_empty()) {
+            let [_, stream, bytes] = update.split(' ').collect::<Vec<_>>()[..] else {
+                panic!("{update}")
+            };
+            left[stream.parse::<usize>().unwrap()] += bytes.parse::<i64>().unwrap();
+            updates += 1;
+        }
+        least = least.min(left[0]).min(left[1]);
+    }
+    assert_eq!(server.failure, None);
+    assert!(least >= window / 2, "{least} bytes of a window were left");
+    assert!(updates <= PIECES / 3, "{updates} updates for {PIECES} frames");
+}
+
 #[test]
 fn a_body_that_contradicts_its_length_resets_its_stream() {
     let check = |frames: &[Vec<u8>], expect: &str| {

@@ -320,6 +320,7 @@ fn frames_that_carry_nothing_are_limited() {
         [|engine| engine.reset(0, Reason::Cancel), |engine| engine.close(0)];
     for prepare in prepare {
         check_after(prepare, "PING with a byte for nobody", &earned, true);
+        check_after(prepare, "late ends", &frame(DATA, END_STREAM, 1, &[]), true);
         check_after(prepare, "late DATA", &frame(DATA, 0, 1, &[0]), false);
         check_after(prepare, "late HEADERS", &request(1, WHOLE), true);
     }
@@ -357,6 +358,7 @@ fn nothing_is_received_after_an_error() {
 fn any_frame() -> impl Strategy<Value = Vec<u8>> {
     let head = prop_oneof![
         Just(block(&[METHOD, SCHEME, HOST, PATH])),
+        Just(block(&[CONNECT, WEBSOCKET, SCHEME, HOST, PATH])),
         Just(vec![0x82, 0x86, 0x84, 0x41, 1, b'a']),
         Just(vec![0x82, 0x86, 0x84, 0x41, 1, b'a', 0x40, 1, b'x', 1, b'y', 0xbe]),
         prop::collection::vec(any::<u8>(), 0..20),

@@ -128,6 +128,56 @@ fn what_http_1_rejects_gets_the_same_status() {
     check(&[&[METHOD, SCHEME, HOST, PATH], &many[..]].concat(), "431");
 }
 
+/// Source: RFC 8441.
+#[test]
+fn an_extended_connect_is_rendered_as_a_websocket_handshake_without_key() {
+    let handshake = "GET /p HTTP/1.1|connection: upgrade|upgrade: websocket|host: a.test";
+    check(&[CONNECT, WEBSOCKET, SCHEME, HOST, PATH], handshake);
+    check(&[CONNECT, (":protocol", "WebSocket"), SCHEME, HOST, PATH], handshake);
+    let version = ("sec-websocket-version", "13");
+    let fields = [CONNECT, WEBSOCKET, SCHEME, HOST, PATH, ("sec-websocket-key", "AAAA"), version];
+    check(&fields, &format!("{handshake}|sec-websocket-version: 13"));
+    let mut server = Server::new();
+    let open = block(&[CONNECT, WEBSOCKET, SCHEME, HOST, PATH]);
+    server.receive(&frame(HEADERS, END_HEADERS, 1, &open)).receive(&frame(DATA, 0, 1, b"x"));
+    assert_eq!(server.events(), format!("0: {handshake}||; 0: x"), "what follows is no body");
+    server.receive(&frame(HEADERS, WHOLE, 1, &block(&[("x-t", "1")])));
+    assert_eq!(server.events(), "0: reset", "a tunnel has no trailers");
+}
+
+#[test]
+fn a_connect_that_is_malformed_or_for_another_protocol_opens_nothing() {
+    check(&[CONNECT, WEBSOCKET, HOST, PATH], "reset");
+    check(&[CONNECT, WEBSOCKET, SCHEME, HOST], "reset");
+    check(&[CONNECT, WEBSOCKET, HOST], "reset");
+    check(&[CONNECT, WEBSOCKET, WEBSOCKET, SCHEME, HOST, PATH], "reset");
+    check(&[(":method", "POST"), WEBSOCKET, SCHEME, HOST, PATH], "reset");
+    check(&[CONNECT, WEBSOCKET, SCHEME, HOST, (":path", "a.test:80")], "reset");
+    for (name, value) in
+        [("connection", "upgrade"), ("upgrade", "websocket"), ("content-length", "0")]
+    {
+        check(&[CONNECT, WEBSOCKET, SCHEME, HOST, PATH, (name, value)], "reset");
+    }
+    check(&[CONNECT, WEBSOCKET, SCHEME, PATH], "400");
+    for protocol in ["", "connect-udp", "websocket, h2c", "h2c"] {
+        check(&[CONNECT, (":protocol", protocol), SCHEME, HOST, PATH], "501");
+    }
+}
+
+#[test]
+fn the_settings_say_whether_tunnels_are_allowed() {
+    for is_allowed in [true, false] {
+        let engine = Connection::with_output(Vec::new(), is_allowed);
+        let mut server = Server { engine, unread: Vec::new(), events: Vec::new(), failure: None };
+        let says_so = server.engine.output().windows(6).any(|part| part == [0, 8, 0, 0, 0, 1]);
+        assert_eq!(says_so, is_allowed);
+        server.receive(&hello()).sent();
+        let open = block(&[CONNECT, WEBSOCKET, SCHEME, HOST, PATH]);
+        server.receive(&frame(HEADERS, END_HEADERS, 1, &open));
+        assert_eq!(server.sent(), if is_allowed { "" } else { "RST 1 1" });
+    }
+}
+
 #[test]
 fn framing_follows_from_the_length_and_the_end_of_the_stream() {
     let check = |fields: &[(&str, &str)], flags: u8, expect: &str| {

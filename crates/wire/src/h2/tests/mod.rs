@@ -51,6 +51,8 @@ const METHOD: (&str, &str) = (":method", "GET");
 const SCHEME: (&str, &str) = (":scheme", "http");
 const PATH: (&str, &str) = (":path", "/p");
 const HOST: (&str, &str) = (":authority", "a.test");
+const CONNECT: (&str, &str) = (":method", "CONNECT");
+const WEBSOCKET: (&str, &str) = (":protocol", "websocket");
 
 /// A request's HEADERS frame.
 fn request(stream: u32, flags: u8) -> Vec<u8> {
