@@ -396,6 +396,11 @@ pub const PERMITTED_MAX: usize = 100;
 pub const REFERER_BYTES_MAX: usize = 2 * KIB as usize;
 /// Most places of an operation's API keys. More: an error of the description.
 pub const KEY_PLACES_MAX: usize = 8;
+/// Most client certificates that an API may list for each type of key. More: an error of the description.
+pub const TRUSTED_CLIENTS_MAX: usize = 256;
+/// APIs with lists of client certificates for which a connection keeps whether its certificate is accepted. More: all are
+/// forgotten, and its chain is verified again.
+pub const JUDGED_APIS_MAX: usize = 32;
 /// Most groups of conditions of a plan. More: an error of the configuration.
 pub const CONDITION_GROUPS_MAX: usize = 16;
 /// Most conditions of a group. More: an error of the configuration.

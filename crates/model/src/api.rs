@@ -35,6 +35,8 @@ pub struct Api {
     pub strict_paths: bool,
     /// Whether every request needs a client certificate, besides a token where one is needed.
     pub mutual_tls: bool,
+    /// Which of the certificates that the listener accepts. `None`: all of them.
+    pub client_trust: Option<Arc<ClientTrust>>,
     /// Name of the login where browsers without a credential sign in.
     pub login: Option<String>,
     pub cors: Option<Cors>,
@@ -78,6 +80,7 @@ impl Api {
             forward_fields: Vec::new(),
             strict_paths: false,
             mutual_tls: false,
+            client_trust: None,
             login: None,
             cors: None,
             caches: false,
@@ -93,6 +96,22 @@ impl Api {
             source: PathBuf::new(),
         }
     }
+}
+
+/// The client certificates that an API accepts, by the endpoints that they are for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClientTrust {
+    pub production: TrustedClients,
+    pub sandbox: TrustedClients,
+}
+
+/// A list of client certificates.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TrustedClients {
+    /// SHA-256 of each in DER.
+    pub hashes: Vec<[u8; 32]>,
+    /// Certificates in DER, whose holders may issue others that are accepted.
+    pub issuers: Vec<Vec<u8>>,
 }
 
 /// WSO2's states of an API.

@@ -32,6 +32,7 @@ use model::{Diagnostic, Settings, VaultField};
 
 use crate::report::Report;
 
+pub(crate) use applications::sha256;
 pub use applications::{ApplicationPage, PublishedApplication, read_application, read_published};
 pub(crate) use credentials::{is_framing, is_sound};
 pub use manual::{MANUAL, manual_markdown};
