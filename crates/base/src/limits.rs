@@ -620,6 +620,12 @@ pub const QUOTA_DOWN_MS: u64 = 5_000;
 pub const QUOTA_KEEP_MS: u64 = 60_000;
 /// Maximum number of limits of a plan, besides its burst. More: a diagnostic.
 pub const PLAN_LIMITS_MAX: usize = 8;
+/// Maximum number of parts of the key by which a limit counts requests separately. More: a diagnostic.
+pub const KEY_PARTS_MAX: usize = 4;
+/// Maximum number of custom rules. More: a diagnostic. Each is looked at for each request.
+pub const CUSTOM_RULES_MAX: usize = 16;
+/// Memory that a worker keeps for the values of such keys, in bytes. More: freed after the request.
+pub const KEY_VALUES_KEPT_BYTES: usize = 4 * KIB as usize;
 /// Largest amount of a limit, in requests or bytes (16 TiB). Larger: a diagnostic.
 pub const QUOTA_MAX: u64 = 17_592_186_044_415;
 /// Longest window of a limit, in milliseconds: a year. Longer: a diagnostic.

@@ -40,7 +40,10 @@ pub use diagnostic::{Diagnostic, Place, Severity};
 pub use fault::{Blame, Fault};
 pub use grant::{Grant, PlanUse};
 pub use methods::MethodSet;
-pub use plan::{Condition, ConditionGroup, Deny, Limit, LimitBy, Plan, Plans, Quantity, Subject};
+pub use plan::{
+    Condition, ConditionGroup, CustomRule, Deny, KeyPart, Limit, LimitBy, Plan, Plans, Quantity,
+    Subject,
+};
 pub use policy::{Policies, Policy, PolicyFlow};
 pub use revoked::Revoked;
 pub use settings::{

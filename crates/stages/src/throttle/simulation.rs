@@ -148,10 +148,10 @@ impl World {
         let meters = &mut gateway.workers[worker];
         let time_ms = meters.time_ms(now_ms + gateway.ahead_ms);
         let plan = self.plans.number("plan");
-        let uses = [(Level::Api, Some(PlanUse { plan, key: 1, burst: None }))];
-        let sender = Sender { user: None, network: &|| 0 };
+        let uses = [(Level::Api, PlanUse { plan, key: 1, burst: None })];
+        let sender = Sender { user: None, network: &|| 0, values: &|_, _| {} };
         let window = |limit: Allowance| limit.until_ms / PERIOD_MS - 1;
-        match admit(meters, &self.plans, &uses, sender, time_ms) {
+        match admit(meters, &self.plans, uses.into_iter(), sender, time_ms) {
             Ok(admitted) => {
                 let limit = admitted.tightest.expect("the plan has one");
                 *self.admitted.entry(window(limit)).or_default() += 1;
