@@ -383,6 +383,31 @@ fn a_token_that_lists_its_subscriptions_needs_no_store() {
 }
 
 #[test]
+fn a_blocked_subscription_of_the_application_denies_a_token_that_lists_the_api() {
+    let (upstream, issuer) = (Upstream::fixed("in"), Issuer::new("resident"));
+    let states = ["active", "blocked", "production_blocked", "inactive"];
+    let applications =
+        states.map(|state| (state, application(state, "", &format!("state = \"{state}\""))));
+    let gateway = files(&issuer, &description(&upstream, "", ALL), &applications).start();
+    let listed =
+        json!([{"name": "A", "version": "1", "context": "/a", "subscriptionTier": "Unlimited"}]);
+    let listing = |client: &str| {
+        field(&issuer.token().claim("client_id", client).claim("subscribedAPIs", listed.clone()))
+    };
+    for (client, expect) in [
+        ("active", "200"),
+        ("blocked", "401 900907"),
+        ("blocked-sandbox", "401 900907"),
+        ("production_blocked", "401 900907"),
+        ("production_blocked-sandbox", "200"),
+        ("inactive", "403 900909"),
+        ("stranger", "200"),
+    ] {
+        check(&gateway, &[("GET /a/x", &listing(client))], expect);
+    }
+}
+
+#[test]
 fn a_plan_that_does_not_exist_is_reported_and_the_last_good_version_serves() {
     let (upstream, issuer) = (Upstream::fixed("in"), Issuer::new("resident"));
     let files =
