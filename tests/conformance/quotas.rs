@@ -564,6 +564,25 @@ fn a_limit_may_count_each_value_of_a_field_a_parameter_or_a_claim_separately() {
 }
 
 #[test]
+fn the_endpoints_of_an_api_get_no_more_than_their_limit() {
+    let (upstream, issuer) = (Upstream::fixed("in"), Issuer::new("resident"));
+    let limits = "x-penstock-max-tps: {production: 1, productionTimeUnit: HOUR, sandbox: 1000000}";
+    let operations = "{/x: {get: {}, post: {x-wso2-disable-security: true}}}";
+    let applications =
+        ["app", "other", "free"].map(|name| (name, application(name, "", "plan = \"Unlimited\"")));
+    let gateway = files(&issuer, &description(&upstream, limits, operations), &applications);
+    let gateway = gateway.start();
+    let [app, other] = ["app", "other"].map(|client| of(&issuer, client));
+    // An hour may end between the first two.
+    while gateway.fetch("GET /a/x", &app).status != 503 {}
+    let refused = gateway.fetch("GET /a/x", &other);
+    assert_eq!(refused.status_and_code(), "503 900801");
+    assert!(refused.header("retry-after").is_some());
+    check(&gateway, &[("POST /a/x", "")], "503 900801");
+    check(&gateway, &[("GET /a/x", &of(&issuer, "app-sandbox"))], "200");
+}
+
+#[test]
 fn a_custom_rule_limits_requests_to_all_apis_or_to_one() {
     let (upstream, issuer) = (Upstream::fixed("in"), Issuer::new("resident"));
     let one = description(&upstream, "", "{/x: {get: {x-wso2-disable-security: true}, post: {}}}");

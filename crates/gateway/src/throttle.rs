@@ -6,6 +6,7 @@ use std::cell::OnceCell;
 use std::rc::Rc;
 
 use model::{Caller, CredentialKind, Denial, Fault, Grant, KeyPart};
+use stages::authorise;
 use stages::throttle::{self, Level, Sender};
 
 use crate::clients::network;
@@ -67,7 +68,9 @@ pub(crate) fn throttle(
     let own = own.into_iter().filter_map(|(level, of)| Some((level, of?)));
     let custom = quotas.plans.custom(&routes.api.base_path).map(|of| (Level::Custom, of));
     let chosen = |(level, of)| (level, quotas.plans.choose(of, |condition| met.meets(condition)));
-    let uses = own.chain(custom).map(chosen);
+    let environment = authorise::environment(&routes.api, route.operation()?, route.key_type);
+    let backend = quotas.backend(routes, environment).map(|of| (Level::Backend, of));
+    let uses = own.chain(custom).chain(backend).map(chosen);
     if uses.clone().next().is_none() {
         return Ok(());
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use base::Method;
 
-use crate::{Policies, TokenType, Upstream};
+use crate::{KeyType, Limit, Policies, TokenType, Upstream};
 
 /// One API in one version.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,6 +44,8 @@ pub struct Api {
     pub caches: bool,
     /// Name of the plan for all its requests. It takes precedence over those of operations.
     pub plan: Option<String>,
+    /// What its endpoints get from all callers together.
+    pub backend: BackendLimits,
     pub lifecycle: Lifecycle,
     /// Whether callers need a subscription, if there are applications.
     pub subscription: bool,
@@ -85,6 +87,7 @@ impl Api {
             cors: None,
             caches: false,
             plan: None,
+            backend: BackendLimits::default(),
             lifecycle: Lifecycle::Published,
             subscription: true,
             upgrades: Vec::new(),
@@ -112,6 +115,23 @@ pub struct TrustedClients {
     pub hashes: Vec<[u8; 32]>,
     /// Certificates in DER, whose holders may issue others that are accepted.
     pub issuers: Vec<Vec<u8>>,
+}
+
+/// Limits of the requests to an API's endpoints, by their type (WSO2's `maxTps`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BackendLimits {
+    pub production: Option<Limit>,
+    pub sandbox: Option<Limit>,
+}
+
+impl BackendLimits {
+    #[must_use]
+    pub fn of(&self, key_type: KeyType) -> Option<Limit> {
+        match key_type {
+            KeyType::Production => self.production,
+            KeyType::Sandbox => self.sandbox,
+        }
+    }
 }
 
 /// WSO2's states of an API.

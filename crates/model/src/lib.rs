@@ -22,8 +22,8 @@ mod snapshot;
 mod upstream;
 
 pub use api::{
-    Accepts, Api, ClientTrust, Cors, IDENTITY_FIELDS, KeyPlace, Lifecycle, Operation, ScopeRule,
-    Security, TokenRule, Transports, TrustedClients,
+    Accepts, Api, BackendLimits, ClientTrust, Cors, IDENTITY_FIELDS, KeyPlace, Lifecycle,
+    Operation, ScopeRule, Security, TokenRule, Transports, TrustedClients,
 };
 pub use application::{
     Application, ApplicationKey, Applications, KeyCredential, Permitted, Subscription,

@@ -139,9 +139,18 @@ fn listed_subscription(
     })
 }
 
-/// Chooses the endpoint set, as an index of `api.upstreams`: the operation's own if it has one, else the
-/// API's. `key_type` is the caller's; `None` is an anonymous request to an open operation, which goes to
-/// production, or to the sandbox if there is no production endpoint.
+/// The type of endpoints that a request goes to. `key_type` is the caller's; `None` is an anonymous request to an open
+/// operation, which goes to production, or to the sandbox if there is no production endpoint.
+#[must_use]
+pub fn environment(api: &Api, operation: &Operation, key_type: Option<KeyType>) -> KeyType {
+    let has_production = operation.production.or(api.production).is_some();
+    let has_sandbox = operation.sandbox.or(api.sandbox).is_some();
+    let is_sandbox = has_sandbox && !has_production;
+    key_type.unwrap_or(if is_sandbox { KeyType::Sandbox } else { KeyType::Production })
+}
+
+/// Chooses the endpoint set for a request, as an index of `api.upstreams`: the operation's own if it has one, else the
+/// API's.
 ///
 /// # Errors
 /// [`Denial::NoProductionEndpoint`] and [`Denial::NoSandboxEndpoint`] if there is none for the key.
@@ -150,12 +159,11 @@ pub fn upstream(
     operation: &Operation,
     key_type: Option<KeyType>,
 ) -> Result<usize, Denial> {
-    let production = operation.production.or(api.production);
-    let sandbox = operation.sandbox.or(api.sandbox);
-    match key_type {
-        Some(KeyType::Production) => production.ok_or(Denial::NoProductionEndpoint),
-        Some(KeyType::Sandbox) => sandbox.ok_or(Denial::NoSandboxEndpoint),
-        None => production.or(sandbox).ok_or(Denial::NoProductionEndpoint),
+    match environment(api, operation, key_type) {
+        KeyType::Production => {
+            operation.production.or(api.production).ok_or(Denial::NoProductionEndpoint)
+        }
+        KeyType::Sandbox => operation.sandbox.or(api.sandbox).ok_or(Denial::NoSandboxEndpoint),
     }
 }
 

@@ -31,6 +31,9 @@ pub struct PlanTable {
 const CLOSED: u32 = 0;
 
 impl PlanTable {
+    /// The number of a plan without limits, whatever plans there are.
+    pub const UNLIMITED: u32 = 1;
+
     /// Compiles `plans`. Plans of `previous` that are gone stay in use by whatever still names them.
     #[must_use]
     pub fn compile(source: &Arc<Plans>, previous: Option<&Arc<Self>>) -> Arc<Self> {
@@ -41,7 +44,7 @@ impl PlanTable {
         }
         let (mut numbers, mut plans) = match previous {
             Some(previous) => (previous.numbers.clone(), previous.plans.clone()),
-            None => (HashMap::new(), vec![Arc::new(closed())]),
+            None => (HashMap::new(), vec![Arc::new(closed()), Arc::new(unlimited())]),
         };
         for plan in source.iter() {
             let next = u32::try_from(plans.len()).unwrap_or(CLOSED);
@@ -132,6 +135,10 @@ fn claims_of(plans: &Plans, previous: Option<&Arc<PlanTable>>) -> Arc<[String]> 
     let before = previous.map(|previous| &previous.claims);
     let same = before.filter(|before| before.iter().eq(&names));
     same.map_or_else(|| names.into_iter().collect(), Arc::clone)
+}
+
+fn unlimited() -> Plan {
+    Plan { name: String::new(), limits: Vec::new(), burst: None }
 }
 
 fn closed() -> Plan {

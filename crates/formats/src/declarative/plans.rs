@@ -363,7 +363,8 @@ fn period(text: &str) -> Option<u64> {
     period_of(count.parse().ok()?, unit)
 }
 
-fn period_of(count: u64, unit: &str) -> Option<u64> {
+/// So many units of time, in milliseconds.
+pub(crate) fn period_of(count: u64, unit: &str) -> Option<u64> {
     let unit = unit.to_ascii_lowercase();
     let (_, unit_ms) = UNITS.iter().find(|(names, _)| names.contains(&unit.as_str()))?;
     let period_ms = count.checked_mul(*unit_ms)?;

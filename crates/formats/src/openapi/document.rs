@@ -148,6 +148,7 @@ impl<'n> Document<'n> {
             cors: settings.cors,
             caches: paths.found.iter().any(|operation| operation.response_cache.is_some()),
             plan: paths.plan(),
+            backend: tiers::backend(self.root, report),
             lifecycle: settings.lifecycle,
             subscription: settings.subscription,
             upgrades: settings.upgrades,

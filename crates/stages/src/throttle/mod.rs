@@ -41,6 +41,8 @@ pub enum Level {
     Subscription,
     Application,
     Custom,
+    /// Of the endpoints.
+    Backend,
 }
 
 impl Level {
@@ -53,6 +55,7 @@ impl Level {
             Self::Subscription => "subscription",
             Self::Application => "application",
             Self::Custom => "custom",
+            Self::Backend => "backend",
         }
     }
 
@@ -65,6 +68,7 @@ impl Level {
             (Self::Application, false) => Denial::ApplicationQuota,
             (Self::Application, true) => Denial::ApplicationBurst,
             (Self::Custom, _) => Denial::CustomQuota,
+            (Self::Backend, _) => Denial::BackendQuota,
         }
     }
 }
