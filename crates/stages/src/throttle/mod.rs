@@ -137,8 +137,8 @@ pub fn admit(
 }
 
 /// Every limit that applies, in order.
-fn steps<'p>(
-    plans: &'p PlanTable,
+fn steps(
+    plans: &PlanTable,
     uses: impl Iterator<Item = (Level, PlanUse)> + Clone,
 ) -> impl Iterator<Item = Step> + Clone {
     uses.flat_map(|(level, of)| {
