@@ -167,15 +167,16 @@ pub(super) fn subscription_and_quotas(times: usize) {
     let (credentials, mut cache) = warm(routes.issuers());
     let caller = known(&mut cache, credentials.first().expect("there are some"), routes.issuers());
     let mut meters = WorkerMeters::new(Arc::new(Meters::default()));
-    let sender = Sender { user: None, network: &|| 0 };
+    let sender = Sender { user: None, network: &|| 0, values: &|_, _| {} };
     for number in 0..times {
         let (api, key) = (black_box(&*found.api.api), found.api.key);
         let granted = authorise::subscription(&caller, (api, key), Some(&subscribers), &plans);
         let Ok(grant) = granted else { panic!("it is subscribed") };
         let uses =
             [(Level::Subscription, grant.subscription), (Level::Application, grant.application)];
+        let uses = uses.into_iter().filter_map(|(level, of)| Some((level, of?)));
         let now_ms = 1_800_000_000_000 + number as u64;
-        let admitted = throttle::admit(&mut meters, &plans, &uses, sender, now_ms);
+        let admitted = throttle::admit(&mut meters, &plans, uses, sender, now_ms);
         assert!(black_box(admitted).is_ok());
     }
 }

@@ -2,8 +2,10 @@
 
 use base64::Engine as _;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
-use harness::{Builder, Gateway, Identity, Issuer, Upstream, api};
+use harness::{Authority, Builder, Gateway, Identity, Issuer, Upstream, api};
+use model::{Accepts, ClientTrust, ScopeRule, Security, TrustedClients};
 use serde_json::json;
+use std::sync::Arc;
 
 const FIELD: &str = "x-wso2-client-certificate";
 
@@ -99,4 +101,119 @@ fn a_certificate_of_another_authority_or_none_where_it_is_required_fails_the_han
     required.connect_tls().try_send(request).expect_close();
     required.wait_for_metric("penstock_handshakes_failed_total", "", 1);
     assert_eq!(required.connect_tls_as(&client).fetch("GET /free/x", "").text(), "served");
+}
+
+/// Those that `authority` has issued.
+fn issued_by(authority: &Authority) -> TrustedClients {
+    TrustedClients { issuers: vec![authority.der()], hashes: Vec::new() }
+}
+
+fn listed(production: TrustedClients, sandbox: TrustedClients) -> Option<Arc<ClientTrust>> {
+    Some(Arc::new(ClientTrust { production, sandbox }))
+}
+
+#[test]
+fn an_api_accepts_the_certificates_that_it_lists_and_no_others_of_the_listener() {
+    let upstream = Upstream::fixed("served");
+    let [own, foreign] = ["own", "foreign"].map(Authority::new);
+    let below = own.below("below");
+    let pinned = foreign.issue("pinned.example");
+    let hashes = vec![jose::sha256(&pinned.certificate())];
+    let certificates = TrustedClients { hashes, ..issued_by(&own) };
+    let strict = api("/strict").open("GET /*").to(&upstream).with(|api| {
+        api.mutual_tls = true;
+        api.client_trust = listed(certificates.clone(), certificates);
+    });
+    let any = api("/any").open("GET /*").to(&upstream).with(|api| api.mutual_tls = true);
+    let gateway = Gateway::of(strict)
+        .api(any)
+        .client_authorities(&[&own.pem(), &foreign.pem()], false)
+        .start();
+    let with = |mut client: Identity, issuers: &[&Authority]| {
+        issuers.iter().for_each(|issuer| client.cert_pem.push_str(&issuer.pem()));
+        client
+    };
+    let unlisted = || foreign.issue("client.example");
+    for (client, expect) in [
+        (own.issue("client.example"), "200"),
+        (with(below.issue("client.example"), &[&below]), "200"),
+        (pinned, "200"),
+        (unlisted(), "401 900911"),
+        // Certificates that have nothing to do with its own prove nothing.
+        (with(unlisted(), &[&own]), "401 900911"),
+        (with(unlisted(), &[&foreign, &below, &own]), "401 900911"),
+    ] {
+        let mut connection = gateway.connect_tls_as(&client);
+        for path in ["/strict/x", "/any/x", "/strict/x"] {
+            let found = connection.fetch(&format!("GET {path}"), "").status_and_code();
+            let expect = if path == "/any/x" { "200" } else { expect };
+            assert_eq!(found, expect, "{path}");
+        }
+    }
+}
+
+#[test]
+fn a_certificate_is_for_the_endpoints_that_it_is_listed_for() {
+    let (production, sandbox) = (Upstream::fixed("production"), Upstream::fixed("sandbox"));
+    let [one, other] = ["production", "sandbox"].map(Authority::new);
+    let issuer = Issuer::new("resident");
+    let lists = listed(issued_by(&one), issued_by(&other));
+    let build = |path: &str, security: &str| {
+        let api = api(path);
+        let api = if security == "token" { api.secured("GET /*") } else { api.open("GET /*") };
+        let lists = lists.clone();
+        api.to(&production).sandbox(&sandbox).with(|api| {
+            api.mutual_tls = true;
+            api.client_trust = lists;
+        })
+    };
+    let gateway = Gateway::of(build("/open", ""))
+        .api(build("/token", "token"))
+        .issuer(&issuer)
+        .client_authorities(&[&one.pem(), &other.pem()], false)
+        .start();
+    let token = |key_type: &str| {
+        format!("Authorization: {}\r\n", issuer.token().claim("keytype", json!(key_type)).bearer())
+    };
+    for (authority, path, fields, expect) in [
+        (&one, "/open", String::new(), "production"),
+        (&other, "/open", String::new(), "sandbox"),
+        (&one, "/token", token("PRODUCTION"), "production"),
+        (&other, "/token", token("SANDBOX"), "sandbox"),
+        (&one, "/token", token("SANDBOX"), "401 900911"),
+        (&other, "/token", token("PRODUCTION"), "401 900911"),
+    ] {
+        let mut client = gateway.connect_tls_as(&authority.issue("client.example"));
+        let response = client.fetch(&format!("GET {path}/x"), &fields);
+        let found = if response.status == 200 {
+            response.text().to_owned()
+        } else {
+            response.status_and_code()
+        };
+        assert_eq!(found, expect, "{path} {fields}");
+    }
+}
+
+#[test]
+fn a_certificate_that_the_api_does_not_list_is_no_credential() {
+    let upstream = Upstream::fixed("served");
+    let [own, foreign] = ["own", "foreign"].map(Authority::new);
+    let issuer = Issuer::new("resident");
+    let accepts = Accepts { optional: true, ..Accepts::token(ScopeRule::Anything) };
+    let either = api("/either").secured("GET /*").to(&upstream).with(|api| {
+        api.operations[0].security = Security::Required(accepts);
+        api.client_trust = listed(issued_by(&own), TrustedClients::default());
+    });
+    let gateway = Gateway::of(either)
+        .issuer(&issuer)
+        .client_authorities(&[&own.pem(), &foreign.pem()], false)
+        .start();
+    let token = format!("Authorization: {}\r\n", issuer.token().bearer());
+    let fetch = |authority: &Authority, fields: &str| {
+        let mut client = gateway.connect_tls_as(&authority.issue("client.example"));
+        client.fetch("GET /either/x", fields).status_and_code()
+    };
+    assert_eq!(fetch(&own, ""), "200");
+    assert_eq!(fetch(&foreign, ""), "401 900902");
+    assert_eq!(fetch(&foreign, &token), "200");
 }

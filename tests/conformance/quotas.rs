@@ -383,6 +383,31 @@ fn a_token_that_lists_its_subscriptions_needs_no_store() {
 }
 
 #[test]
+fn a_blocked_subscription_of_the_application_denies_a_token_that_lists_the_api() {
+    let (upstream, issuer) = (Upstream::fixed("in"), Issuer::new("resident"));
+    let states = ["active", "blocked", "production_blocked", "inactive"];
+    let applications =
+        states.map(|state| (state, application(state, "", &format!("state = \"{state}\""))));
+    let gateway = files(&issuer, &description(&upstream, "", ALL), &applications).start();
+    let listed =
+        json!([{"name": "A", "version": "1", "context": "/a", "subscriptionTier": "Unlimited"}]);
+    let listing = |client: &str| {
+        field(&issuer.token().claim("client_id", client).claim("subscribedAPIs", listed.clone()))
+    };
+    for (client, expect) in [
+        ("active", "200"),
+        ("blocked", "401 900907"),
+        ("blocked-sandbox", "401 900907"),
+        ("production_blocked", "401 900907"),
+        ("production_blocked-sandbox", "200"),
+        ("inactive", "403 900909"),
+        ("stranger", "200"),
+    ] {
+        check(&gateway, &[("GET /a/x", &listing(client))], expect);
+    }
+}
+
+#[test]
 fn a_plan_that_does_not_exist_is_reported_and_the_last_good_version_serves() {
     let (upstream, issuer) = (Upstream::fixed("in"), Issuer::new("resident"));
     let files =
@@ -489,4 +514,90 @@ conditions = [{ when = [{ claim = "tier", value = "gold" }], limits = [] }]
     let gold = field(&issuer.token().claim("tier", "gold"));
     check(&gateway, &[("GET /a/closed", gold.as_str()); 3], "200, 200, 200");
     check(&gateway, &[("GET /a/x", gold.as_str()); 3], "200, 200, 429 900800");
+}
+
+#[test]
+fn a_limit_may_count_each_value_of_a_field_a_parameter_or_a_claim_separately() {
+    let (upstream, issuer) = (Upstream::fixed("in"), Issuer::new("resident"));
+    let tiers = "{/header: {get: {x-wso2-throttling-tier: Header}}, /query: {get: {x-wso2-throttling-tier: Query}}, \
+                  /claim: {get: {x-wso2-throttling-tier: Claim}}, /both: {get: {x-wso2-throttling-tier: Both}}}";
+    let files = Files::new().api("a.yaml", &description(&upstream, "", tiers));
+    let plan = |name: &str, by: &str| {
+        format!(
+            "[[plan]]\nname = \"{name}\"\nlimits = [{{ requests = 1, per = \"1y\", by = {by} }}]\n"
+        )
+    };
+    let plans = [
+        plan("Header", "\"header:X-Tenant\""),
+        plan("Query", "\"query:q\""),
+        plan("Claim", "\"claim:org\""),
+        plan("Both", "[\"claim:org\", \"header:X-Tenant\"]"),
+    ];
+    files.write("plans.toml", &plans.concat());
+    let gateway = files.issuer("resident", &issuer).start();
+    let token = |org: Value| field(&issuer.token().claim("org", org));
+    let of = |org: Value, fields: &str| format!("{}{fields}", token(org));
+    let any = token(json!("any"));
+    for (request, fields, expect) in [
+        ("/header", of(json!("any"), "X-Tenant: a\r\n"), "200"),
+        ("/header", of(json!("any"), "X-Tenant: b\r\n"), "200"),
+        ("/header", of(json!("other"), "x-tenant:  a \r\n"), "429 900802"),
+        ("/header", of(json!("any"), "X-Tenant: a\r\nX-Tenant: b\r\n"), "200"),
+        // Those without a value have one count.
+        ("/header", token(json!("any")), "200"),
+        ("/header", token(json!("other")), "429 900802"),
+        ("/query?q=a", any.clone(), "200"),
+        ("/query?x=1&q=%61", any.clone(), "429 900802"),
+        ("/query?q=", any.clone(), "200"),
+        ("/query", any.clone(), "200"),
+        ("/query?Q=a", any.clone(), "429 900802"),
+        ("/claim", token(json!("a")), "200"),
+        ("/claim", token(json!("b")), "200"),
+        ("/claim", of(json!("b"), "X-Tenant: a\r\n"), "429 900802"),
+        ("/claim", token(json!(7)), "200"),
+        ("/both", of(json!("ab"), "X-Tenant: c\r\n"), "200"),
+        ("/both", of(json!("a"), "X-Tenant: bc\r\n"), "200"),
+        ("/both", of(json!("ab"), "X-Tenant: c\r\n"), "429 900802"),
+    ] {
+        check(&gateway, &[(&format!("GET /a{request}"), &fields)], expect);
+    }
+}
+
+#[test]
+fn the_endpoints_of_an_api_get_no_more_than_their_limit() {
+    let (upstream, issuer) = (Upstream::fixed("in"), Issuer::new("resident"));
+    let limits = "x-penstock-max-tps: {production: 1, productionTimeUnit: HOUR, sandbox: 1000000}";
+    let operations = "{/x: {get: {}, post: {x-wso2-disable-security: true}}}";
+    let applications =
+        ["app", "other", "free"].map(|name| (name, application(name, "", "plan = \"Unlimited\"")));
+    let gateway = files(&issuer, &description(&upstream, limits, operations), &applications);
+    let gateway = gateway.start();
+    let [app, other] = ["app", "other"].map(|client| of(&issuer, client));
+    // An hour may end between the first two.
+    while gateway.fetch("GET /a/x", &app).status != 503 {}
+    let refused = gateway.fetch("GET /a/x", &other);
+    assert_eq!(refused.status_and_code(), "503 900801");
+    assert!(refused.header("retry-after").is_some());
+    check(&gateway, &[("POST /a/x", "")], "503 900801");
+    check(&gateway, &[("GET /a/x", &of(&issuer, "app-sandbox"))], "200");
+}
+
+#[test]
+fn a_custom_rule_limits_requests_to_all_apis_or_to_one() {
+    let (upstream, issuer) = (Upstream::fixed("in"), Issuer::new("resident"));
+    let one = description(&upstream, "", "{/x: {get: {x-wso2-disable-security: true}, post: {}}}");
+    let other = one.replace("title: A", "title: B").replace("/a\n", "/b\n");
+    let files = Files::new().api("a.yaml", &one).api("b.yaml", &other);
+    let plans = "[[plan]]\nname = \"Tenant\"\nlimits = [{ requests = 2, per = \"1y\", by = \"header:X-Tenant\" }]\n\
+                 [[plan]]\nname = \"OfB\"\nlimits = [{ requests = 1, per = \"1y\", by = [\"user\", \"api\"] }]\n\
+                 [[custom]]\nplan = \"Tenant\"\n[[custom]]\nplan = \"OfB\"\napi = \"/b\"\n";
+    files.write("plans.toml", plans);
+    let gateway = files.issuer("resident", &issuer).start();
+    let tenant = |name: &str| format!("{}X-Tenant: {name}\r\n", field(&issuer.token()));
+    let (a, b) = (tenant("a"), tenant("b"));
+    check(&gateway, &[("GET /a/x", &a), ("GET /b/x", "X-Tenant: a\r\n")], "200, 200");
+    check(&gateway, &[("GET /a/x", &a), ("POST /b/x", &a)], "429 900806, 429 900806");
+    let expect = "200, 429 900806, 200, 429 900806";
+    let requests = [("POST /b/x", &*b), ("POST /b/x", &*b), ("POST /a/x", &*b), ("POST /a/x", &*b)];
+    check(&gateway, &requests, expect);
 }

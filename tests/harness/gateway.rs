@@ -72,8 +72,14 @@ impl Builder {
 
     /// Clients may present this certificate, and upstreams get it.
     #[must_use]
-    pub fn client_certificates(mut self, identity: &Identity, required: bool) -> Self {
-        let authorities = [identity.cert_pem.clone().into_bytes()];
+    pub fn client_certificates(self, identity: &Identity, required: bool) -> Self {
+        self.client_authorities(&[&identity.cert_pem], required)
+    }
+
+    /// Clients may have certificates of these authorities, in PEM.
+    #[must_use]
+    pub fn client_authorities(mut self, pems: &[&str], required: bool) -> Self {
+        let authorities: Vec<_> = pems.iter().map(|pem| pem.as_bytes().to_vec()).collect();
         self.client_auth = Some(ClientAuth::new(&authorities, required).unwrap());
         self.settings.tls.clients =
             Some(ClientCertificates { ca: Vec::new(), required, forward: true });

@@ -48,7 +48,7 @@ pub use gateway::{Builder, Gateway, artefact, settings};
 pub use issuer::{Issuer, Token, now_s};
 pub use message::{Request, Response};
 pub use process::{Process, penstock};
-pub use socket::{Identity, Socket};
+pub use socket::{Authority, Identity, Socket};
 pub use upstream::{CannedResponse, Upstream, UpstreamConnection};
 
 /// Limit on any single wait of a test. Generous, since no result depends on it.

@@ -4,6 +4,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
 
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConnection, StreamOwned};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -12,9 +13,10 @@ use wire::tls::{CertificateSet, ServerCertificates};
 
 use crate::{PATIENCE, now_s};
 
-/// A self-signed certificate for some hosts.
+/// A certificate for some hosts, usually self-signed.
 #[derive(Clone, Debug)]
 pub struct Identity {
+    /// Those of its issuers may follow it.
     pub cert_pem: String,
     pub key_pem: String,
 }
@@ -83,11 +85,56 @@ impl Identity {
             None => builder.with_no_client_auth(),
             Some(identity) => {
                 let key = PrivateKeyDer::from_pem_slice(identity.key_pem.as_bytes()).unwrap();
-                builder.with_client_auth_cert(vec![identity.certificate()], key).unwrap()
+                let chain = CertificateDer::pem_slice_iter(identity.cert_pem.as_bytes());
+                builder.with_client_auth_cert(chain.map(Result::unwrap).collect(), key).unwrap()
             }
         };
         config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
         Arc::new(config)
+    }
+}
+
+/// An authority that issues certificates.
+pub struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+impl Authority {
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        let key = KeyPair::generate().unwrap();
+        Self(CertifiedIssuer::self_signed(Self::params(name), key).unwrap())
+    }
+
+    /// One that this one has certified.
+    #[must_use]
+    pub fn below(&self, name: &str) -> Self {
+        let key = KeyPair::generate().unwrap();
+        Self(CertifiedIssuer::signed_by(Self::params(name), key, &self.0).unwrap())
+    }
+
+    fn params(name: &str) -> CertificateParams {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, name);
+        params
+    }
+
+    #[must_use]
+    pub fn pem(&self) -> String {
+        self.0.pem()
+    }
+
+    #[must_use]
+    pub fn der(&self) -> Vec<u8> {
+        self.0.der().to_vec()
+    }
+
+    /// A certificate for `host`, without that of the authority.
+    #[must_use]
+    pub fn issue(&self, host: &str) -> Identity {
+        let (params, key) = (CertificateParams::new([host.to_owned()]), KeyPair::generate());
+        let key = key.unwrap();
+        let certificate = params.unwrap().signed_by(&key, &self.0).unwrap();
+        Identity { cert_pem: certificate.pem(), key_pem: key.serialize_pem() }
     }
 }
 

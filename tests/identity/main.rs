@@ -19,6 +19,7 @@ mod oauth_clients;
 mod openid;
 mod path;
 mod restarts;
+mod revocation_speed;
 mod revocations;
 mod servers;
 mod tokens;

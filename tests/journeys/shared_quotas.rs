@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use harness::{Client, Files, Identity, Process, Upstream};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use tempfile::TempDir;
 
 /// A server on the same port each time it is started. It keeps nothing on disk.
@@ -56,6 +58,12 @@ impl Redis {
         let mut running = self.running.take().unwrap();
         running.kill().unwrap();
         running.wait().unwrap();
+    }
+
+    /// SIGSTOP or SIGCONT: connections stay open, and nothing is answered.
+    fn signal(&self, signal: Signal) {
+        let id = self.running.as_ref().map(Child::id).unwrap();
+        kill(Pid::from_raw(id.try_into().unwrap()), signal).unwrap();
     }
 
     fn ask(&self, command: &[&str]) -> String {
@@ -208,6 +216,38 @@ fn two_gateways_share_a_limit_by_way_of_redis_and_survive_its_death() {
     wait_for_reports(&c, 1);
     check(&c, 1, "429 900800");
     assert!(!c.text().contains("a-password"));
+}
+
+#[test]
+#[ignore = "needs Redis; `make test` runs it. On Debian: apt-get install redis-server"]
+fn a_redis_that_stands_still_counts_as_away_until_it_answers_again() {
+    let upstream = Upstream::fixed("in");
+    let redis = Redis::start(None);
+    let files = [(); 2].map(|()| files(&upstream, &shared(&redis)));
+    let [a, b] = [&files[0], &files[1]].map(Process::gateway);
+    a.wait_for("Redis answers");
+    b.wait_for("Redis answers");
+    check(&a, 6, "200");
+    redis.wait_for_sum(6);
+    redis.signal(Signal::SIGSTOP);
+    for gateway in [&a, &b] {
+        gateway.wait_for("Redis does not answer: this gateway counts alone");
+    }
+    // `b` had nothing to report, and knows nothing of the six.
+    check(&a, 4, "200");
+    check(&a, 1, "429 900800");
+    check(&b, 10, "200");
+    check(&b, 1, "429 900800");
+    redis.signal(Signal::SIGCONT);
+    for gateway in [&a, &b] {
+        while metric(gateway, "penstock_quota_sharing{state=\"up\"}") == 0 {
+            thread::yield_now();
+        }
+    }
+    // What was reported before and after it stood still is counted once.
+    redis.wait_for_sum(20);
+    check(&a, 1, "429 900800");
+    check(&b, 1, "429 900800");
 }
 
 #[test]

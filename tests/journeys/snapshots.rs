@@ -178,6 +178,21 @@ fn without_a_whole_snapshot_and_without_sources_the_gateway_does_not_start() {
 }
 
 #[test]
+fn a_gateway_does_not_start_without_the_plans_that_it_had() {
+    let setup = Setup::new("one");
+    setup.files.write("plans.toml", "[[plan]]\nname = \"Gold\"\nlimits = []\n");
+    setup.save(1);
+    fs::remove_file(setup.files.path("plans.toml")).unwrap();
+    let folder = setup.files.folder();
+    let (code, text) = Process::run(folder, &["gateway", "--config", "penstock.toml"]);
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("plans.toml") && text.contains("does not exist"), "{text}");
+    setup.files.write("plans.toml", "");
+    let process = Process::gateway(&setup.files);
+    assert_eq!(setup.answer(&process), "one");
+}
+
+#[test]
 fn a_folder_that_cannot_be_written_is_reported_and_requests_are_served() {
     let setup = Setup::new("one");
     setup.files.write("snapshots", "a file in place of the folder");

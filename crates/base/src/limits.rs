@@ -396,6 +396,11 @@ pub const PERMITTED_MAX: usize = 100;
 pub const REFERER_BYTES_MAX: usize = 2 * KIB as usize;
 /// Most places of an operation's API keys. More: an error of the description.
 pub const KEY_PLACES_MAX: usize = 8;
+/// Most client certificates that an API may list for each type of key. More: an error of the description.
+pub const TRUSTED_CLIENTS_MAX: usize = 256;
+/// APIs with lists of client certificates for which a connection keeps whether its certificate is accepted. More: all are
+/// forgotten, and its chain is verified again.
+pub const JUDGED_APIS_MAX: usize = 32;
 /// Most groups of conditions of a plan. More: an error of the configuration.
 pub const CONDITION_GROUPS_MAX: usize = 16;
 /// Most conditions of a group. More: an error of the configuration.
@@ -618,6 +623,12 @@ pub const QUOTA_DOWN_MS: u64 = 5_000;
 pub const QUOTA_KEEP_MS: u64 = 60_000;
 /// Maximum number of limits of a plan, besides its burst. More: a diagnostic.
 pub const PLAN_LIMITS_MAX: usize = 8;
+/// Maximum number of parts of the key by which a limit counts requests separately. More: a diagnostic.
+pub const KEY_PARTS_MAX: usize = 4;
+/// Maximum number of custom rules. More: a diagnostic. Each is looked at for each request.
+pub const CUSTOM_RULES_MAX: usize = 16;
+/// Memory that a worker keeps for the values of such keys, in bytes. More: freed after the request.
+pub const KEY_VALUES_KEPT_BYTES: usize = 4 * KIB as usize;
 /// Largest amount of a limit, in requests or bytes (16 TiB). Larger: a diagnostic.
 pub const QUOTA_MAX: u64 = 17_592_186_044_415;
 /// Longest window of a limit, in milliseconds: a year. Longer: a diagnostic.

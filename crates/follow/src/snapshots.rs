@@ -43,7 +43,7 @@ pub(crate) struct Job {
     pub(crate) hashing: RandomState,
     /// By issuer.
     pub(crate) keys: Vec<(String, Vec<u8>)>,
-    /// Device and inode of each configured folder.
+    /// Device and inode of each configured folder, and of the file of plans that needs not exist.
     pub(crate) roots: Vec<(PathBuf, (u64, u64))>,
     /// Configured folders that have been unavailable since the start: what the earlier snapshot has of them is kept.
     pub(crate) unavailable: Vec<PathBuf>,

@@ -37,11 +37,13 @@ pub(crate) async fn authenticate<C: Client>(
 ) -> Result<Option<Rc<Caller>>, Box<Fault>> {
     let request = exchange.request;
     let api: &Api = &route.api.routes().api;
-    if api.mutual_tls && request.peer.certificate.is_none() {
+    let now_s = exchange.worker.resources.coarse().unix_s;
+    let certificate = request.peer.accepted_for(revision.trusts.of(api), now_s);
+    if api.mutual_tls && !certificate.any() {
         return Err(Fault::Denied(Denial::NoCertificate).into());
     }
     let security = &route.operation()?.security;
-    let presented = credentials::find(request, api, security, revision);
+    let presented = credentials::find(request, (api, security), certificate.any(), revision);
     let presented = match (presented, sign_in::login_of(revision, api, security)) {
         (Err(AuthFailure::MissingCredential), Some(provider)) => {
             // Boxed, so that browsers do not enlarge every future.
@@ -52,6 +54,7 @@ pub(crate) async fn authenticate<C: Client>(
         }
         (presented, _) => presented.map_err(|failure| reject(&mut exchange.record, failure))?,
     };
+    route.certificate = certificate;
     let Some(presented) = presented else { return Ok(None) };
     let known = match exchange.worker.identify(revision, &presented) {
         Identity::Known(caller) => Ok(caller),
@@ -128,6 +131,23 @@ pub(crate) fn authorise(
     route: &mut Route<'_>,
     caller: Option<&Caller>,
 ) -> Result<Grant, Box<Fault>> {
+    let grant = granted(revision, route, caller)?;
+    let needs_certificate = route.api.routes().api.mutual_tls;
+    match route.key_type {
+        None => route.key_type = route.certificate.only(),
+        Some(key_type) if needs_certificate && !route.certificate.has(key_type) => {
+            return Err(Fault::Denied(Denial::NoCertificate).into());
+        }
+        Some(_) => {}
+    }
+    Ok(grant)
+}
+
+fn granted(
+    revision: &Compiled,
+    route: &mut Route<'_>,
+    caller: Option<&Caller>,
+) -> Result<Grant, Box<Fault>> {
     let is_created = route.api.routes().api.lifecycle == Lifecycle::Created;
     let (accepts, caller) = match (&route.operation()?.security, caller) {
         (Security::Open | Security::Required(_), None) if is_created => {
@@ -179,7 +199,8 @@ pub(crate) fn assert_caller(
         key_type: route.key_type.unwrap_or_default(),
     };
     let presented = || {
-        credentials::find(request, &routes.api, &route.operation().ok()?.security, revision).ok()?
+        let of = (&*routes.api, &route.operation().ok()?.security);
+        credentials::find(request, of, route.certificate.any(), revision).ok()?
     };
     let token = || match &route.session {
         Some(session) => Some(session.access_token.clone().into_bytes()),

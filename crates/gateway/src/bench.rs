@@ -44,7 +44,14 @@ impl Account {
             SystemClock::default(),
             Parts {
                 number: 0,
-                compiled: Compiled { routes, integration, policies: Arc::default(), quotas, live },
+                compiled: Compiled {
+                    routes,
+                    integration,
+                    policies: Arc::default(),
+                    quotas,
+                    trusts: Arc::default(),
+                    live,
+                },
                 access: AccessLines::default(),
                 key_sets: channel(1).0,
                 descriptors: Descriptors::of_process(1),

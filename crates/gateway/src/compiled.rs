@@ -12,6 +12,7 @@ use crate::artefacts::Integration;
 use crate::artefacts::policies::PolicyTable;
 use crate::backend_jwt::Signer;
 use crate::backend_tokens::{Credential, Credentials};
+use crate::client_trust::Trusts;
 use crate::forward::{Balancer, Forwarding, RetryCounts};
 use crate::quotas::Quotas;
 use crate::sessions::Logins;
@@ -23,6 +24,7 @@ pub(crate) struct Compiled {
     pub(crate) integration: Arc<Integration>,
     pub(crate) policies: Arc<PolicyTable>,
     pub(crate) quotas: Arc<Quotas>,
+    pub(crate) trusts: Arc<Trusts>,
     pub(crate) live: Arc<Live>,
 }
 

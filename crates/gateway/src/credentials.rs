@@ -75,11 +75,11 @@ impl Presented<'_> {
 }
 
 /// Finds the credential: an internal key, else a token, else an API key, as in WSO2. `None`: there is none, and none is
-/// needed.
+/// needed. `has_certificate`: the client has one that the API accepts.
 pub(crate) fn find<'r>(
     request: &'r Request,
-    api: &Api,
-    security: &Security,
+    (api, security): (&Api, &Security),
+    has_certificate: bool,
     revision: &Compiled,
 ) -> Result<Option<Presented<'r>>, AuthFailure> {
     let accepts = match security {
@@ -100,7 +100,7 @@ pub(crate) fn find<'r>(
         }
         return Ok(Some(Presented::InternalKey(key)));
     }
-    accepts.map_or(Ok(None), |accepts| accepted(request, api, accepts))
+    accepts.map_or(Ok(None), |accepts| accepted(request, api, accepts, has_certificate))
 }
 
 /// A token or a password, else an API key.
@@ -108,6 +108,7 @@ fn accepted<'r>(
     request: &'r Request,
     api: &Api,
     accepts: &Accepts,
+    has_certificate: bool,
 ) -> Result<Option<Presented<'r>>, AuthFailure> {
     let missing = match of_header(request, api, accepts) {
         Ok(presented) => return Ok(Some(presented)),
@@ -121,7 +122,7 @@ fn accepted<'r>(
         }
         return Ok(Some(Presented::Key(key)));
     }
-    let is_enough = accepts.optional && request.peer.certificate.is_some();
+    let is_enough = accepts.optional && has_certificate;
     let is_needed = !is_enough || missing != AuthFailure::MissingCredential;
     let is_only_login = accepts.token.is_none() && accepts.api_keys.is_empty();
     match is_needed {

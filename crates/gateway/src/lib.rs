@@ -26,6 +26,7 @@ mod caching;
 mod challenges;
 mod claims;
 mod client;
+mod client_trust;
 mod clients;
 mod compiled;
 mod conditions;
@@ -91,6 +92,7 @@ use account::{AccessLines, AccessLogger};
 use artefacts::Integration;
 use artefacts::policies::PolicyTable;
 use bind::Bound;
+use client_trust::Trusts;
 use compiled::{Compiled, Live};
 use descriptors::Descriptors;
 use heavy::HeavyPool;
@@ -198,6 +200,7 @@ impl Gateway {
         let current = Compiled {
             policies: PolicyTable::compile(&routes, None),
             quotas: Quotas::compile(snapshot, &routes, None),
+            trusts: Trusts::compile(&routes, None),
             routes,
             integration: Integration::compile(snapshot, &settings.integration.rules, None),
             live: Arc::new(Live::new(settings, parts.client_tls)),
@@ -331,6 +334,7 @@ impl Gateway {
         let next = Compiled {
             policies: PolicyTable::compile(&routes, Some(&current.policies)),
             quotas: Quotas::compile(snapshot, &routes, Some(&current.quotas)),
+            trusts: Trusts::compile(&routes, Some(&current.trusts)),
             routes,
             integration: Integration::compile(snapshot, rules, Some(&current.integration)),
             live: Arc::clone(&current.live),

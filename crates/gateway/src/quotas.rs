@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::sync::Arc;
 
-use model::{Operation, PlanUse, Quantity, Snapshot};
+use model::{KeyType, Operation, PlanUse, Quantity, Snapshot};
 use stages::throttle::{Admitted, Allowance, Counter, Refused};
 use stages::{ApiRoutes, PlanTable, Routes, Subscribers};
 use time::OffsetDateTime;
@@ -27,6 +27,8 @@ pub(crate) struct Quotas {
 struct ApiPlans {
     api: Option<PlanUse>,
     operations: Vec<Option<PlanUse>>,
+    /// Those of its production and sandbox endpoints.
+    backend: [Option<PlanUse>; 2],
 }
 
 impl Quotas {
@@ -65,10 +67,27 @@ impl Quotas {
     }
 }
 
+impl Quotas {
+    /// What requests to the endpoints of this type use, whoever sends them.
+    pub(crate) fn backend(&self, routes: &ApiRoutes, key_type: KeyType) -> Option<PlanUse> {
+        let [production, sandbox] = self.apis.get(routes.slot as usize)?.as_ref()?.backend;
+        match key_type {
+            KeyType::Production => production,
+            KeyType::Sandbox => sandbox,
+        }
+    }
+}
+
 impl ApiPlans {
     fn of(routes: &ApiRoutes, plans: &PlanTable) -> Option<Self> {
         let api = &routes.api;
-        if api.plan.is_none() && api.operations.iter().all(|operation| operation.plan.is_none()) {
+        let backend = [KeyType::Production, KeyType::Sandbox].map(|key_type| {
+            let (plan, key) = (PlanTable::UNLIMITED, routes.backend_key(key_type));
+            api.backend.of(key_type).map(|limit| PlanUse { plan, key, burst: Some(limit) })
+        });
+        let has_plans =
+            api.plan.is_some() || api.operations.iter().any(|operation| operation.plan.is_some());
+        if !has_plans && backend.iter().all(Option::is_none) {
             return None;
         }
         let uses = |plan: &str, key| PlanUse { plan: plans.number(plan), key, burst: None };
@@ -79,6 +98,7 @@ impl ApiPlans {
         Some(Self {
             api: api.plan.as_ref().map(|plan| uses(plan, routes.key)),
             operations: api.operations.iter().map(of_operation).collect(),
+            backend,
         })
     }
 }

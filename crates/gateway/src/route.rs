@@ -9,6 +9,7 @@ use model::{Denial, Fault, KeyType, Lifecycle, Operation};
 use stages::authorise;
 use stages::sign_in::Session;
 
+use crate::client_trust::AcceptedFor;
 use crate::compiled::Compiled;
 use crate::cross_origin;
 use crate::exchange::Exchange;
@@ -23,7 +24,9 @@ pub(crate) struct Route<'a> {
     pub(crate) operation: usize,
     /// The path below the API's base path.
     pub(crate) remainder: &'a [u8],
-    /// Of the caller's credential. `None`: the operation needs none.
+    /// For which of the API's endpoints the client's certificate is accepted.
+    pub(crate) certificate: AcceptedFor,
+    /// Of the caller's credential, or of its certificate. `None`: the operation needs none.
     pub(crate) key_type: Option<KeyType>,
     /// Whether the caller has presented a token.
     pub(crate) has_token: bool,
@@ -122,6 +125,7 @@ pub(crate) fn route<'a>(
         api,
         operation,
         remainder,
+        certificate: AcceptedFor::default(),
         key_type: None,
         has_token: false,
         session: None,

@@ -5,7 +5,8 @@
 use std::cell::OnceCell;
 use std::rc::Rc;
 
-use model::{Caller, CredentialKind, Denial, Fault, Grant};
+use model::{Caller, CredentialKind, Denial, Fault, Grant, KeyPart};
+use stages::authorise;
 use stages::throttle::{self, Level, Sender};
 
 use crate::clients::network;
@@ -36,26 +37,6 @@ pub(crate) fn throttle(
             return Err(Fault::Denied(Denial::Blocked).into());
         }
     }
-    let (of_api, of_operation) = quotas.of(route.api.routes(), route.operation);
-    let mut uses = [
-        (Level::Api, of_api),
-        (Level::Operation, of_operation),
-        (Level::Subscription, grant.subscription),
-        (Level::Application, grant.application),
-    ];
-    if quotas.plans.has_conditions() {
-        let is_token = |caller: &Rc<Caller>| matches!(caller.kind, CredentialKind::Token);
-        let caller = caller.as_ref().filter(|caller| is_token(caller)).map(|caller| &**caller);
-        let token_field = caller.map(|_| route.api.routes().api.auth_header.as_bytes());
-        let (kept, claims) = (quotas.plans.claims(), OnceCell::new());
-        let met = Conditions { request, token_field, address: &address, caller, kept, claims };
-        for of in uses.iter_mut().filter_map(|(_, of)| of.as_mut()) {
-            *of = quotas.plans.choose(*of, |condition| met.meets(condition));
-        }
-    }
-    if uses.iter().all(|(_, uses)| uses.is_none()) {
-        return Ok(());
-    }
     let user = caller.as_ref().and_then(|caller| {
         let subject = caller.subject.as_deref()?;
         if caller.kind == CredentialKind::Login {
@@ -64,11 +45,41 @@ pub(crate) fn throttle(
         let issuer = revision.routes.issuers().get(caller.issuer?)?;
         Some((issuer.iss.as_str(), subject))
     });
+    let routes = route.api.routes();
+    let is_token = |caller: &Rc<Caller>| matches!(caller.kind, CredentialKind::Token);
+    let bearer = caller.as_ref().filter(|caller| is_token(caller)).map(|caller| &**caller);
+    let met = Conditions {
+        request,
+        token_field: bearer.map(|_| routes.api.auth_header.as_bytes()),
+        address: &address,
+        base_path: &routes.api.base_path,
+        user,
+        caller: bearer,
+        kept: quotas.plans.claims(),
+        claims: OnceCell::new(),
+    };
+    let (of_api, of_operation) = quotas.of(routes, route.operation);
+    let own = [
+        (Level::Api, of_api),
+        (Level::Operation, of_operation),
+        (Level::Subscription, grant.subscription),
+        (Level::Application, grant.application),
+    ];
+    let own = own.into_iter().filter_map(|(level, of)| Some((level, of?)));
+    let custom = quotas.plans.custom(&routes.api.base_path).map(|of| (Level::Custom, of));
+    let chosen = |(level, of)| (level, quotas.plans.choose(of, |condition| met.meets(condition)));
+    let environment = authorise::environment(&routes.api, route.operation()?, route.key_type);
+    let backend = quotas.backend(routes, environment).map(|of| (Level::Backend, of));
+    let uses = own.chain(custom).chain(backend).map(chosen);
+    if uses.clone().next().is_none() {
+        return Ok(());
+    }
     let network = || network(address());
-    let sender = Sender { user, network: &network };
+    let values = |parts: &[KeyPart], out: &mut Vec<u8>| met.write(parts, out);
+    let sender = Sender { user, network: &network, values: &values };
     let now_ms = worker.quota_ms(record.started_us);
     let mut meters = worker.meters.borrow_mut();
-    let admitted = throttle::admit(&mut meters, &quotas.plans, &uses, sender, now_ms);
+    let admitted = throttle::admit(&mut meters, &quotas.plans, uses, sender, now_ms);
     let denial = admitted.as_ref().err().map(|refused| refused.denial);
     record.quota = Quota::of(admitted);
     denial.map_or(Ok(()), |denial| Err(Fault::Denied(denial).into()))

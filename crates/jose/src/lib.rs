@@ -78,6 +78,7 @@ pub use json::JsonError;
 pub use jws::{Compact, Header};
 pub use keyset::{KeySet, Skipped};
 pub use password::{PasswordHash, SALT_BYTES};
+pub use pem::certificates;
 pub use revocations::{RevocationPage, revocation_page, token_hash, token_hash_text};
 pub use sealed::SealingKeys;
 pub use sign::SigningKey;

@@ -3,6 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
+use crate::der;
 use crate::error::KeyError;
 
 /// One block of a PEM file.
@@ -24,6 +25,23 @@ pub(crate) fn single(text: &[u8]) -> Result<Block<'_>, KeyError> {
         None => Ok(block),
         Some(_) => Err(KeyError::Pem("the file contains more than one PEM block; keep one")),
     }
+}
+
+/// The X.509 certificates of `text`, in DER. Their signatures and dates are not checked.
+///
+/// # Errors
+/// [`KeyError::Pem`]: there is none, or something else is among them.
+pub fn certificates(text: &[u8]) -> Result<Vec<Vec<u8>>, KeyError> {
+    let text = std::str::from_utf8(text).map_err(|_| KeyError::Pem("not a PEM file"))?;
+    let mut lines = text.lines().map(str::trim_ascii);
+    let mut found = Vec::new();
+    while let Some(Block { label, der }) = next(&mut lines)? {
+        if label != "CERTIFICATE" || der::certificate(&der).is_none() {
+            return Err(KeyError::Pem("a PEM block is not an X.509 certificate"));
+        }
+        found.push(der);
+    }
+    if found.is_empty() { Err(KeyError::Pem("the file contains no PEM block")) } else { Ok(found) }
 }
 
 fn next<'a>(lines: &mut impl Iterator<Item = &'a str>) -> Result<Option<Block<'a>>, KeyError> {

@@ -88,7 +88,7 @@ pub fn jwks(input: &[u8]) {
         assert!(set.restrict(&[]).is_empty());
     }
     // PEM and DER parsing of the same bytes must not panic.
-    let _ = (KeySet::from_pem(input), SigningKey::from_pem(input));
+    let _ = (KeySet::from_pem(input), SigningKey::from_pem(input), crate::certificates(input));
     crate::keyset::read_der(input);
 }
 

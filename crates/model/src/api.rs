@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use base::Method;
 
-use crate::{Policies, TokenType, Upstream};
+use crate::{KeyType, Limit, Policies, TokenType, Upstream};
 
 /// One API in one version.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,6 +35,8 @@ pub struct Api {
     pub strict_paths: bool,
     /// Whether every request needs a client certificate, besides a token where one is needed.
     pub mutual_tls: bool,
+    /// Which of the certificates that the listener accepts. `None`: all of them.
+    pub client_trust: Option<Arc<ClientTrust>>,
     /// Name of the login where browsers without a credential sign in.
     pub login: Option<String>,
     pub cors: Option<Cors>,
@@ -42,6 +44,8 @@ pub struct Api {
     pub caches: bool,
     /// Name of the plan for all its requests. It takes precedence over those of operations.
     pub plan: Option<String>,
+    /// What its endpoints get from all callers together.
+    pub backend: BackendLimits,
     pub lifecycle: Lifecycle,
     /// Whether callers need a subscription, if there are applications.
     pub subscription: bool,
@@ -78,10 +82,12 @@ impl Api {
             forward_fields: Vec::new(),
             strict_paths: false,
             mutual_tls: false,
+            client_trust: None,
             login: None,
             cors: None,
             caches: false,
             plan: None,
+            backend: BackendLimits::default(),
             lifecycle: Lifecycle::Published,
             subscription: true,
             upgrades: Vec::new(),
@@ -91,6 +97,39 @@ impl Api {
             production: None,
             sandbox: None,
             source: PathBuf::new(),
+        }
+    }
+}
+
+/// The client certificates that an API accepts, by the endpoints that they are for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClientTrust {
+    pub production: TrustedClients,
+    pub sandbox: TrustedClients,
+}
+
+/// A list of client certificates.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TrustedClients {
+    /// SHA-256 of each in DER.
+    pub hashes: Vec<[u8; 32]>,
+    /// Certificates in DER, whose holders may issue others that are accepted.
+    pub issuers: Vec<Vec<u8>>,
+}
+
+/// Limits of the requests to an API's endpoints, by their type (WSO2's `maxTps`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BackendLimits {
+    pub production: Option<Limit>,
+    pub sandbox: Option<Limit>,
+}
+
+impl BackendLimits {
+    #[must_use]
+    pub fn of(&self, key_type: KeyType) -> Option<Limit> {
+        match key_type {
+            KeyType::Production => self.production,
+            KeyType::Sandbox => self.sandbox,
         }
     }
 }

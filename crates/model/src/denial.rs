@@ -61,6 +61,10 @@ pub enum Denial {
     SubscriptionBurst,
     /// Too many requests of the application at once.
     ApplicationBurst,
+    /// The quota of a custom rule is used up.
+    CustomQuota,
+    /// The endpoints of the API get no more requests at the moment, whoever sends them.
+    BackendQuota,
     /// A sandbox key, and no sandbox endpoint.
     NoSandboxEndpoint,
     /// A production key, and no production endpoint.
@@ -174,6 +178,8 @@ pub const TABLE: &[DenialRow] = &[
     quota(Denial::SubscriptionQuota,     900_804),
     quota(Denial::SubscriptionBurst,     900_807),
     quota(Denial::ApplicationBurst,      900_809),
+    quota(Denial::CustomQuota,           900_806),
+    DenialRow { status: 503, ..quota(Denial::BackendQuota, 900_801) },
     auth(Denial::NoSandboxEndpoint,      403, 900_901, "Invalid Credentials", "Sandbox key offered to the API with no sandbox endpoint"),
     auth(Denial::NoProductionEndpoint,   403, 900_901, "Invalid Credentials", "Production key offered to the API with no production endpoint"),
     DenialRow { denial: Denial::ApiBlocked, status: 503, code: 700_700, kind: Some("API blocked"), message: "", description: "This API has been blocked temporarily. Please try again later or contact the system administrators." },

@@ -22,8 +22,8 @@ mod snapshot;
 mod upstream;
 
 pub use api::{
-    Accepts, Api, Cors, IDENTITY_FIELDS, KeyPlace, Lifecycle, Operation, ScopeRule, Security,
-    TokenRule, Transports,
+    Accepts, Api, BackendLimits, ClientTrust, Cors, IDENTITY_FIELDS, KeyPlace, Lifecycle,
+    Operation, ScopeRule, Security, TokenRule, Transports, TrustedClients,
 };
 pub use application::{
     Application, ApplicationKey, Applications, KeyCredential, Permitted, Subscription,
@@ -40,7 +40,10 @@ pub use diagnostic::{Diagnostic, Place, Severity};
 pub use fault::{Blame, Fault};
 pub use grant::{Grant, PlanUse};
 pub use methods::MethodSet;
-pub use plan::{Condition, ConditionGroup, Deny, Limit, LimitBy, Plan, Plans, Quantity, Subject};
+pub use plan::{
+    Condition, ConditionGroup, CustomRule, Deny, KeyPart, Limit, LimitBy, Plan, Plans, Quantity,
+    Subject,
+};
 pub use policy::{Policies, Policy, PolicyFlow};
 pub use revoked::Revoked;
 pub use settings::{

@@ -42,6 +42,32 @@ pub enum LimitBy {
     User,
     /// Each IPv4 address, and each /64 of IPv6.
     Address,
+    /// Each combination of values that requests have for the parts under this number in [`Plans::keys`].
+    Values(u64),
+}
+
+/// What the requests that a limit counts together have in common.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeyPart {
+    User,
+    Address,
+    /// The base path of the API.
+    Api,
+    /// A header field, by its name.
+    Header(String),
+    /// A parameter of the query.
+    Query(String),
+    /// A claim of the token.
+    Claim(String),
+}
+
+/// A plan for requests to all APIs (WSO2's custom policies).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CustomRule {
+    /// Its name.
+    pub plan: String,
+    /// The base path of the only API that it is for.
+    pub api: Option<String>,
 }
 
 /// Plans by name. Names that differ only in case are the same.
@@ -52,6 +78,9 @@ pub struct Plans {
     pub conditions: BTreeMap<String, Vec<ConditionGroup>>,
     /// Who may not call, whatever the plans.
     pub deny: Vec<Deny>,
+    pub custom: Vec<CustomRule>,
+    /// Of [`LimitBy::Values`]. A number is the same wherever the parts are.
+    pub keys: BTreeMap<u64, Vec<KeyPart>>,
 }
 
 /// Limits for some of the requests under a plan (WSO2's conditional groups).

@@ -41,7 +41,7 @@ pub fn scopes(caller: &Caller, rule: &ScopeRule) -> Result<(), Denial> {
 }
 
 /// Checks the subscription of the caller's application to `api`, whose key is `api_key`. A token that lists its
-/// subscriptions needs no other, and an internal key has to. Without `subscribers` no other caller needs one. An API that
+/// subscriptions needs no other, unless its application has one that is blocked or inactive; an internal key has to list them. Without `subscribers` no other caller needs one. An API that
 /// was not published is for internal keys only. Users with passwords have no applications, and need none.
 ///
 /// # Errors
@@ -69,6 +69,10 @@ pub fn subscription(
         return Ok(Grant { key_type: Some(found.key_type), ..Grant::default() });
     }
     if let Some(listed) = &caller.subscriptions {
+        if !is_internal && api.subscription {
+            let known = subscribers.and_then(|all| all.of_caller(caller));
+            check_known(known, api_key)?;
+        }
         return listed_subscription(caller, listed, (api, api_key), plans);
     }
     if is_internal {
@@ -85,15 +89,27 @@ pub fn subscription(
 fn of_application(credential: &Credential, api_key: u64) -> Result<Grant, Denial> {
     let Credential { subscriber, key_type, permitted: _ } = credential;
     let (state, subscription) = subscriber.subscription(api_key).ok_or(Denial::Unsubscribed)?;
-    match (state, key_type) {
-        (SubscriptionState::Active, _) => {}
-        (SubscriptionState::ProductionBlocked, KeyType::Sandbox) => {}
-        (SubscriptionState::ProductionBlocked | SubscriptionState::Blocked, _) => {
-            return Err(Denial::SubscriptionBlocked);
-        }
-        (SubscriptionState::Inactive, _) => return Err(Denial::SubscriptionInactive),
-    }
+    check_state(state, *key_type)?;
     Ok(Grant { key_type: Some(*key_type), application: subscriber.uses(), subscription })
+}
+
+/// Whether a subscription of the application, if it has one, gives access: what a token lists was true when it was
+/// issued.
+fn check_known(credential: Option<&Credential>, api_key: u64) -> Result<(), Denial> {
+    let Some(Credential { subscriber, key_type, permitted: _ }) = credential else { return Ok(()) };
+    let known = subscriber.subscription(api_key);
+    known.map_or(Ok(()), |(state, _)| check_state(state, *key_type))
+}
+
+fn check_state(state: SubscriptionState, key_type: KeyType) -> Result<(), Denial> {
+    match (state, key_type) {
+        (SubscriptionState::Active, _)
+        | (SubscriptionState::ProductionBlocked, KeyType::Sandbox) => Ok(()),
+        (SubscriptionState::ProductionBlocked | SubscriptionState::Blocked, _) => {
+            Err(Denial::SubscriptionBlocked)
+        }
+        (SubscriptionState::Inactive, _) => Err(Denial::SubscriptionInactive),
+    }
 }
 
 /// The grant of a token that lists its subscriptions.
@@ -123,9 +139,18 @@ fn listed_subscription(
     })
 }
 
-/// Chooses the endpoint set, as an index of `api.upstreams`: the operation's own if it has one, else the
-/// API's. `key_type` is the caller's; `None` is an anonymous request to an open operation, which goes to
-/// production, or to the sandbox if there is no production endpoint.
+/// The type of endpoints that a request goes to. `key_type` is the caller's; `None` is an anonymous request to an open
+/// operation, which goes to production, or to the sandbox if there is no production endpoint.
+#[must_use]
+pub fn environment(api: &Api, operation: &Operation, key_type: Option<KeyType>) -> KeyType {
+    let has_production = operation.production.or(api.production).is_some();
+    let has_sandbox = operation.sandbox.or(api.sandbox).is_some();
+    let is_sandbox = has_sandbox && !has_production;
+    key_type.unwrap_or(if is_sandbox { KeyType::Sandbox } else { KeyType::Production })
+}
+
+/// Chooses the endpoint set for a request, as an index of `api.upstreams`: the operation's own if it has one, else the
+/// API's.
 ///
 /// # Errors
 /// [`Denial::NoProductionEndpoint`] and [`Denial::NoSandboxEndpoint`] if there is none for the key.
@@ -134,12 +159,11 @@ pub fn upstream(
     operation: &Operation,
     key_type: Option<KeyType>,
 ) -> Result<usize, Denial> {
-    let production = operation.production.or(api.production);
-    let sandbox = operation.sandbox.or(api.sandbox);
-    match key_type {
-        Some(KeyType::Production) => production.ok_or(Denial::NoProductionEndpoint),
-        Some(KeyType::Sandbox) => sandbox.ok_or(Denial::NoSandboxEndpoint),
-        None => production.or(sandbox).ok_or(Denial::NoProductionEndpoint),
+    match environment(api, operation, key_type) {
+        KeyType::Production => {
+            operation.production.or(api.production).ok_or(Denial::NoProductionEndpoint)
+        }
+        KeyType::Sandbox => operation.sandbox.or(api.sandbox).ok_or(Denial::NoSandboxEndpoint),
     }
 }
 

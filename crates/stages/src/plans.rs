@@ -1,10 +1,13 @@
 //! Plans, compiled for use by their numbers. A plan keeps its number across changes, so that whoever refers to it need
 //! not be compiled again.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use model::{Condition, ConditionGroup, Limit, LimitBy, Plan, PlanUse, Plans, Quantity, Subject};
+use model::{
+    Condition, ConditionGroup, CustomRule, KeyPart, Limit, LimitBy, Plan, PlanUse, Plans, Quantity,
+    Subject,
+};
 
 use crate::hash::mix;
 
@@ -19,12 +22,18 @@ pub struct PlanTable {
     /// By the number of a plan, each group with the number of its own plan.
     groups: HashMap<u32, Vec<(Vec<Condition>, u32)>>,
     claims: Arc<[String]>,
+    custom: Vec<(Option<String>, PlanUse)>,
+    /// Those of plans that are gone are among them.
+    keys: BTreeMap<u64, Vec<KeyPart>>,
 }
 
 /// The number of the plan that admits nothing, which stands for plans that do not exist.
 const CLOSED: u32 = 0;
 
 impl PlanTable {
+    /// The number of a plan without limits, whatever plans there are.
+    pub const UNLIMITED: u32 = 1;
+
     /// Compiles `plans`. Plans of `previous` that are gone stay in use by whatever still names them.
     #[must_use]
     pub fn compile(source: &Arc<Plans>, previous: Option<&Arc<Self>>) -> Arc<Self> {
@@ -35,7 +44,7 @@ impl PlanTable {
         }
         let (mut numbers, mut plans) = match previous {
             Some(previous) => (previous.numbers.clone(), previous.plans.clone()),
-            None => (HashMap::new(), vec![Arc::new(closed())]),
+            None => (HashMap::new(), vec![Arc::new(closed()), Arc::new(unlimited())]),
         };
         for plan in source.iter() {
             let next = u32::try_from(plans.len()).unwrap_or(CLOSED);
@@ -48,18 +57,29 @@ impl PlanTable {
         }
         let (source, groups) = (Arc::clone(source), HashMap::new());
         let claims = claims_of(&source, previous);
-        let mut table = Self { source: Arc::clone(&source), numbers, plans, groups, claims };
+        let mut keys = previous.map(|previous| previous.keys.clone()).unwrap_or_default();
+        keys.extend(source.keys.clone());
+        let (custom, source_of) = (Vec::new(), Arc::clone(&source));
+        let mut table = Self { source: source_of, numbers, plans, groups, claims, custom, keys };
         for (name, groups) in &source.conditions {
             let group = |group: &ConditionGroup| (group.when.clone(), table.number(&group.plan));
             let groups = groups.iter().map(group).collect();
             table.groups.insert(table.number(name), groups);
         }
+        let custom = |CustomRule { plan, api }: &CustomRule| {
+            let key = key_of(&["custom", &plan.to_ascii_lowercase()]);
+            (api.clone(), PlanUse { plan: table.number(plan), key, burst: None })
+        };
+        table.custom = source.custom.iter().map(custom).collect();
         Arc::new(table)
     }
 
     /// What a request uses instead of `of`: the first group of its plan whose conditions are all met.
     #[must_use]
     pub fn choose(&self, of: PlanUse, is_met: impl Fn(&Condition) -> bool) -> PlanUse {
+        if self.groups.is_empty() {
+            return of;
+        }
         let groups = self.groups.get(&of.plan).map_or(&[][..], Vec::as_slice);
         let chosen = groups.iter().position(|(when, _)| when.iter().all(&is_met));
         let Some((at, (_, plan))) = chosen.and_then(|at| Some((at, groups.get(at)?))) else {
@@ -68,16 +88,21 @@ impl PlanTable {
         PlanUse { plan: *plan, key: mix(of.key, at as u64), burst: of.burst }
     }
 
-    /// The names of the claims that conditions look at. The same allocation until they change.
+    /// What a request to the API with this base path uses by custom rules.
+    pub fn custom(&self, base_path: &str) -> impl Iterator<Item = PlanUse> + Clone {
+        let is_for = move |api: &Option<String>| api.as_ref().is_none_or(|api| api == base_path);
+        self.custom.iter().filter(move |(api, _)| is_for(api)).map(|(_, of)| *of)
+    }
+
+    /// The parts of the key with this number.
+    pub(crate) fn key_parts(&self, number: u64) -> &[KeyPart] {
+        self.keys.get(&number).map_or(&[], Vec::as_slice)
+    }
+
+    /// The names of the claims that conditions and keys look at. The same allocation until they change.
     #[must_use]
     pub fn claims(&self) -> &Arc<[String]> {
         &self.claims
-    }
-
-    /// Whether requests have to be looked at to choose their limits.
-    #[must_use]
-    pub fn has_conditions(&self) -> bool {
-        !self.groups.is_empty()
     }
 
     /// The number of the plan of this name, which is the same in every later table.
@@ -98,10 +123,22 @@ fn claims_of(plans: &Plans, previous: Option<&Arc<PlanTable>>) -> Arc<[String]> 
         Subject::Claim { name, .. } => Some(name.clone()),
         Subject::Addresses(_) | Subject::Header { .. } | Subject::Query { .. } => None,
     });
-    let names: BTreeSet<_> = names.collect();
+    let of_keys = plans.keys.values().flatten().filter_map(|part| match part {
+        KeyPart::Claim(name) => Some(name.clone()),
+        KeyPart::User
+        | KeyPart::Address
+        | KeyPart::Api
+        | KeyPart::Header(_)
+        | KeyPart::Query(_) => None,
+    });
+    let names: BTreeSet<_> = names.chain(of_keys).collect();
     let before = previous.map(|previous| &previous.claims);
     let same = before.filter(|before| before.iter().eq(&names));
     same.map_or_else(|| names.into_iter().collect(), Arc::clone)
+}
+
+fn unlimited() -> Plan {
+    Plan { name: String::new(), limits: Vec::new(), burst: None }
 }
 
 fn closed() -> Plan {

@@ -59,12 +59,7 @@ impl Stream {
         }
     }
 
-    /// The verified certificate that the peer presented, in DER.
-    pub fn peer_certificate(&self) -> Option<&[u8]> {
-        self.peer_certificates().first().map(|own| own.as_ref())
-    }
-
-    /// The same with those of its issuers after it.
+    /// The verified certificate that the peer presented, with those of its issuers after it.
     pub fn peer_certificates(&self) -> &[CertificateDer<'static>] {
         match self {
             Self::Clear(_) => &[],

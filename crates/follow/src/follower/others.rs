@@ -262,6 +262,9 @@ impl Follower {
             self.configure_issuers();
         }
         let plans_changed = before.plans != self.settings.plans;
+        if plans_changed {
+            self.save_later();
+        }
         if before.gateway.control_plane != self.settings.gateway.control_plane || plans_changed {
             self.configure_control_plane();
         }

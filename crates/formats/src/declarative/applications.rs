@@ -206,6 +206,16 @@ fn permitted(
 
 /// The hash is not repeated in a diagnostic.
 fn api_key(text: &str, place: Place, report: &mut Report) -> Option<KeyCredential> {
+    let hash = sha256(text);
+    if hash.is_none() {
+        let help = "write the 64 hexadecimal digits that `sha256sum` prints for the key";
+        report.error(place, "`api_key_sha256` is not a SHA-256 hash", help);
+    }
+    hash.map(KeyCredential::ApiKeySha256)
+}
+
+/// The hash that these hexadecimal digits are.
+pub(crate) fn sha256(text: &str) -> Option<[u8; 32]> {
     let digits = text.as_bytes();
     let mut hash = [0; 32];
     let is_hash = digits.len() == 2 * hash.len() && digits.iter().all(u8::is_ascii_hexdigit);
@@ -213,11 +223,7 @@ fn api_key(text: &str, place: Place, report: &mut Report) -> Option<KeyCredentia
         let pair = std::str::from_utf8(pair).unwrap_or_default();
         *byte = u8::from_str_radix(pair, 16).unwrap_or_default();
     }
-    if !is_hash {
-        let help = "write the 64 hexadecimal digits that `sha256sum` prints for the key";
-        report.error(place, "`api_key_sha256` is not a SHA-256 hash", help);
-    }
-    is_hash.then_some(KeyCredential::ApiKeySha256(hash))
+    is_hash.then_some(hash)
 }
 
 fn subscriptions(

@@ -221,7 +221,7 @@ pub(super) const PLANS: &[Row] = &[
     ("plan.limits.requests", "integer", "Requests within each window. Each limit has either `requests` or `kilobytes`."),
     ("plan.limits.kilobytes", "integer", "Kilobytes (1,024 bytes) within each window: bodies of requests, and responses."),
     ("plan.limits.per", "such as \"1s\", \"10m\", \"1h\", \"1d\", \"1mo\", \"1y\"", "Length of the window. A month has 30 days, a year 365."),
-    ("plan.limits.by", "\"user\" or \"address\"; absent: one count", "Count each user, or each client address, separately."),
+    ("plan.limits.by", "\"user\", \"address\", \"api\", \"header:NAME\", \"query:NAME\" or \"claim:NAME\", or a list of them; absent: one count", "Count separately for each user, client address, API, or value that requests have; for a list, each combination of values. docs/quotas.md explains them."),
     ("plan.burst.requests", "integer", "Requests within each short window, written as `burst = { requests = 50, per = \"1s\" }`."),
     ("plan.burst.per", "such as \"1s\"", "Length of the window."),
     ("plan.conditions.when.addresses", "list of IP addresses and CIDR blocks", "Clients that the group is for, written as `conditions = [{ when = [...], limits = [...] }]`. The first group whose conditions are all met replaces the limits of the plan."),
@@ -233,7 +233,9 @@ pub(super) const PLANS: &[Row] = &[
     ("plan.conditions.limits.requests", "integer", "Requests within each window, for requests of the group."),
     ("plan.conditions.limits.kilobytes", "integer", "The same for kilobytes."),
     ("plan.conditions.limits.per", "such as \"1m\"", "Length of the window."),
-    ("plan.conditions.limits.by", "\"user\" or \"address\"; absent: one count", "As in the plan."),
+    ("plan.conditions.limits.by", "as in the plan", "What is counted separately."),
+    ("custom.plan", "name of a plan; required in `[[custom]]`", "Plan for requests to all APIs, besides all others. Beyond its limits: 429, 900806."),
+    ("custom.api", "path; absent: all APIs", "Base path of the only API that the plan is for."),
     ("deny.api", "path", "Base path of an API that nobody may call. Each [[deny]] has one of `api`, `application`, `user` and `addresses`; its requests get 403, 900805."),
     ("deny.application", "string", "Name of an application that may not call."),
     ("deny.user", "string", "`sub` of tokens that may not call."),
@@ -315,7 +317,7 @@ fn tables(manual: &'static [Row], out: &mut String) {
 }
 
 /// Tables of which there can be several.
-const REPEATED: [&str; 14] = [
+const REPEATED: [&str; 15] = [
     "control.api_keys.api",
     "control.ldap.claim",
     "control.ldap.role",
@@ -324,6 +326,7 @@ const REPEATED: [&str; 14] = [
     "control.provider",
     "control.trusted_issuer",
     "credential",
+    "custom",
     "deny",
     "issuer",
     "plan",

@@ -32,10 +32,11 @@ use model::{Diagnostic, Settings, VaultField};
 
 use crate::report::Report;
 
+pub(crate) use applications::sha256;
 pub use applications::{ApplicationPage, PublishedApplication, read_application, read_published};
 pub(crate) use credentials::{is_framing, is_sound};
 pub use manual::{MANUAL, manual_markdown};
-pub(crate) use plans::check_name as check_plan;
+pub(crate) use plans::{check_name as check_plan, period_of};
 pub use plans::{read_plans, shipped};
 pub use render::{FirstStart, render_default};
 

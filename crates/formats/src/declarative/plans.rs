@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use base::limits;
 use model::{
-    Condition, ConditionGroup, Deny, Diagnostic, Limit, LimitBy, Place, Plan, Plans, Quantity,
-    Subject,
+    Condition, ConditionGroup, CustomRule, Deny, Diagnostic, KeyPart, Limit, LimitBy, Place, Plan,
+    Plans, Quantity, Subject,
 };
 
 use super::manual::PLANS;
@@ -70,11 +70,10 @@ pub fn shipped() -> Plans {
 pub fn read_plans(files: &[(PathBuf, Result<Vec<u8>, String>)]) -> (Plans, Vec<Diagnostic>) {
     let (mut plans, mut diagnostics) = (shipped(), Vec::new());
     let mut owners: BTreeMap<String, &Path> = BTreeMap::new();
+    let mut rules = Vec::new();
     for (file, text) in files {
         let mut report = Report::new(file);
-        let (found, deny) = read(file, text, &mut report);
-        plans.deny.extend(deny);
-        for (plan, place, groups) in found {
+        for (plan, place, groups) in read(file, text, (&mut plans, &mut rules), &mut report) {
             let group = |(at, (when, limits)): (usize, (Vec<Condition>, Vec<Limit>))| {
                 // No name of a plan has a line break.
                 let name = format!("{}\n{at}", plan.name);
@@ -101,33 +100,54 @@ pub fn read_plans(files: &[(PathBuf, Result<Vec<u8>, String>)]) -> (Plans, Vec<D
         }
         diagnostics.extend(report.finish(file));
     }
+    let names: Vec<_> = plans.iter().map(|plan| plan.name.clone()).collect();
+    for (file, place, rule) in rules {
+        let mut report = Report::new(file);
+        check_name(&rule.plan, place, &names, &mut report);
+        plans.custom.push(rule);
+        if plans.custom.len() > limits::CUSTOM_RULES_MAX {
+            let message = format!("there are more than {} custom rules", limits::CUSTOM_RULES_MAX);
+            report.error(place, message, "remove some");
+        }
+        diagnostics.extend(report.finish(file));
+    }
     (plans, diagnostics)
 }
 
-fn read(
-    file: &Path,
+/// A custom rule, and where it is.
+type FoundRule<'f> = (&'f Path, Place, CustomRule);
+
+/// Reads a file. Returns its plans, and adds what else it has.
+fn read<'f>(
+    file: &'f Path,
     text: &Result<Vec<u8>, String>,
+    (plans, rules): (&mut Plans, &mut Vec<FoundRule<'f>>),
     report: &mut Report,
-) -> (Vec<Found>, Vec<Deny>) {
-    let nothing = || (Vec::new(), Vec::new());
+) -> Vec<Found> {
     let text = match text {
         Ok(text) => text,
         Err(problem) => {
             report.error(None, problem.as_str(), "correct the path or its permissions");
-            return nothing();
+            return Vec::new();
         }
     };
     if file.extension().is_some_and(|extension| extension == "yaml" || extension == "yml") {
-        return (policies(text, report), Vec::new());
+        return policies(text, report);
     }
-    let Some(text) = table::text(text, report) else { return nothing() };
-    let Some(root) = table::parse(text, report) else { return nothing() };
+    let Some(text) = table::text(text, report) else { return Vec::new() };
+    let Some(root) = table::parse(text, report) else { return Vec::new() };
     let lines = Lines::new(text);
     let root = Table::root(PLANS, &root, &lines, report);
-    let sections = root.sections("plan", "plan", report);
-    let plans = sections.iter().filter_map(|section| plan(section, report)).collect();
     let sections = root.sections("deny", "deny", report);
-    (plans, sections.iter().filter_map(|section| deny(section, report)).collect())
+    plans.deny.extend(sections.iter().filter_map(|section| deny(section, report)));
+    for section in root.sections("custom", "custom", report) {
+        let Some((plan, place)) = name(&section, "plan", report) else { continue };
+        let api = section.text("api", report);
+        let api = api.map(|(path, _)| path.trim_end_matches('/').to_owned());
+        rules.push((file, place, CustomRule { plan, api }));
+    }
+    let sections = root.sections("plan", "plan", report);
+    sections.iter().filter_map(|section| plan(section, &mut plans.keys, report)).collect()
 }
 
 fn deny(table: &Table<'_>, report: &mut Report) -> Option<Deny> {
@@ -187,16 +207,19 @@ pub(crate) fn check_name(name: &str, place: Place, plans: &[String], report: &mu
     report.error(place, format!("there is no plan `{}`", shorten(name)), help);
 }
 
-fn plan(table: &Table<'_>, report: &mut Report) -> Option<Found> {
+/// The parts of keys by their numbers.
+type Keys = BTreeMap<u64, Vec<KeyPart>>;
+
+fn plan(table: &Table<'_>, keys: &mut Keys, report: &mut Report) -> Option<Found> {
     let found = name(table, "name", report);
-    let limits = limits_of(table, "plan.limits", report);
+    let limits = limits_of(table, "plan.limits", keys, report);
     let sections = table.sections("conditions", "plan.conditions", report);
     if sections.len() > limits::CONDITION_GROUPS_MAX {
         let most = limits::CONDITION_GROUPS_MAX;
         let message = format!("a plan has at most {most} groups of conditions");
         report.error(table.place, message, "remove some");
     }
-    let groups = sections.iter().map(|section| group(section, report)).collect();
+    let groups = sections.iter().map(|section| group(section, keys, report)).collect();
     let same =
         |a: &Limit, b: &Limit| (a.quantity, a.period_ms, a.by) == (b.quantity, b.period_ms, b.by);
     let mut pairs = limits.iter().enumerate();
@@ -204,29 +227,34 @@ fn plan(table: &Table<'_>, report: &mut Report) -> Option<Found> {
         report.error(table.place, "two limits have the same period", "keep the smaller one");
     }
     let section = table.section("burst", "plan.burst", report);
-    let burst = section.is_present().then(|| limit(&section, report)).flatten();
+    let burst = section.is_present().then(|| limit(&section, keys, report)).flatten();
     found.map(|(name, place)| (Plan { name, limits, burst }, place, groups))
 }
 
 /// `limits` of a plan, or of a group of conditions.
-fn limits_of(table: &Table<'_>, name: &'static str, report: &mut Report) -> Vec<Limit> {
+fn limits_of(
+    table: &Table<'_>,
+    name: &'static str,
+    keys: &mut Keys,
+    report: &mut Report,
+) -> Vec<Limit> {
     let sections = table.sections("limits", name, report);
     if sections.len() > limits::PLAN_LIMITS_MAX {
         let message = format!("a plan has at most {} limits", limits::PLAN_LIMITS_MAX);
         report.error(table.place, message, "remove some");
     }
-    sections.iter().filter_map(|section| limit(section, report)).collect()
+    sections.iter().filter_map(|section| limit(section, keys, report)).collect()
 }
 
 /// `{ when = [...], limits = [...] }`
-fn group(table: &Table<'_>, report: &mut Report) -> (Vec<Condition>, Vec<Limit>) {
+fn group(table: &Table<'_>, keys: &mut Keys, report: &mut Report) -> (Vec<Condition>, Vec<Limit>) {
     let sections = table.sections("when", "plan.conditions.when", report);
     if !(1..=limits::CONDITIONS_MAX).contains(&sections.len()) {
         let message = format!("a group has 1 to {} conditions", limits::CONDITIONS_MAX);
         report.error(table.place, message, "write when = [{ header = \"...\", value = \"...\" }]");
     }
     let when = sections.iter().filter_map(|section| condition(section, report)).collect();
-    (when, limits_of(table, "plan.conditions.limits", report))
+    (when, limits_of(table, "plan.conditions.limits", keys, report))
 }
 
 fn condition(table: &Table<'_>, report: &mut Report) -> Option<Condition> {
@@ -256,7 +284,7 @@ fn condition(table: &Table<'_>, report: &mut Report) -> Option<Condition> {
     Some(Condition { subject, is_inverted })
 }
 
-fn limit(table: &Table<'_>, report: &mut Report) -> Option<Limit> {
+fn limit(table: &Table<'_>, keys: &mut Keys, report: &mut Report) -> Option<Limit> {
     let period = name(table, "per", report).and_then(|(text, place)| {
         let period = period(&text);
         if period.is_none() {
@@ -273,10 +301,59 @@ fn limit(table: &Table<'_>, report: &mut Report) -> Option<Limit> {
         let message = "a limit needs either `requests` or `kilobytes`";
         report.error(table.place, message, "write { requests = 100, per = \"1m\" }");
     }
-    let by = table.choice("by", &[("user", LimitBy::User), ("address", LimitBy::Address)], report);
+    let by = by(table, keys, report);
     let bytes = kilobytes.map(|amount: u64| (Quantity::Bytes, amount.saturating_mul(KIBIBYTE)));
     let (quantity, amount) = requests.map(|amount| (Quantity::Requests, amount)).or(bytes)?;
-    Some(Limit { quantity, amount, period_ms: period?, by: by.unwrap_or_default() })
+    Some(Limit { quantity, amount, period_ms: period?, by })
+}
+
+/// `by`: a part of a key, or a list of them.
+fn by(table: &Table<'_>, keys: &mut Keys, report: &mut Report) -> LimitBy {
+    let Some(item) = table.get("by") else { return LimitBy::All };
+    let texts = match item.value.as_array() {
+        Some(_) => table.texts("by", report).unwrap_or_default(),
+        None => table.text("by", report).into_iter().collect(),
+    };
+    if item.value.as_array().is_some() && !(1..=limits::KEY_PARTS_MAX).contains(&texts.len()) {
+        let message = format!("`by` must list 1 to {}", limits::KEY_PARTS_MAX);
+        report.error(item.place, message, "remove some, or the key");
+    }
+    let parts: Vec<_> =
+        texts.iter().filter_map(|(text, place)| key_part(text, *place, report)).collect();
+    match parts.as_slice() {
+        [] => LimitBy::All,
+        [KeyPart::User] => LimitBy::User,
+        [KeyPart::Address] => LimitBy::Address,
+        _ => {
+            let mut names = Vec::new();
+            for (text, _) in texts {
+                names.extend_from_slice(&(text.len() as u64).to_le_bytes());
+                names.extend_from_slice(text.as_bytes());
+            }
+            let hash = jose::sha256(&names);
+            let number = hash.first_chunk().map_or(0, |first| u64::from_le_bytes(*first));
+            keys.insert(number, parts);
+            LimitBy::Values(number)
+        }
+    }
+}
+
+fn key_part(text: &str, place: Place, report: &mut Report) -> Option<KeyPart> {
+    let of = |name: &str| Some(name.to_owned()).filter(|name| !name.is_empty());
+    let found = match text.split_once(':').unwrap_or((text, "")) {
+        ("user", "") => Some(KeyPart::User),
+        ("address", "") => Some(KeyPart::Address),
+        ("api", "") => Some(KeyPart::Api),
+        ("header", name) => of(name).map(KeyPart::Header),
+        ("query", name) => of(name).map(KeyPart::Query),
+        ("claim", name) => of(name).map(KeyPart::Claim),
+        _ => None,
+    };
+    if found.is_none() {
+        let help = "write `user`, `address`, `api`, `header:NAME`, `query:NAME` or `claim:NAME`";
+        report.error(place, format!("unknown value `{}` of `by`", shorten(text)), help);
+    }
+    found
 }
 
 /// `10m`, in milliseconds.
@@ -286,7 +363,8 @@ fn period(text: &str) -> Option<u64> {
     period_of(count.parse().ok()?, unit)
 }
 
-fn period_of(count: u64, unit: &str) -> Option<u64> {
+/// So many units of time, in milliseconds.
+pub(crate) fn period_of(count: u64, unit: &str) -> Option<u64> {
     let unit = unit.to_ascii_lowercase();
     let (_, unit_ms) = UNITS.iter().find(|(names, _)| names.contains(&unit.as_str()))?;
     let period_ms = count.checked_mul(*unit_ms)?;

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use model::{
-    Condition, Deny, KeyCredential, KeyType, Limit, Permitted, Plan, Plans, Subject,
-    SubscriptionState,
+    Condition, CustomRule, Deny, KeyCredential, KeyPart, KeyType, Limit, LimitBy, Permitted, Plan,
+    Plans, Subject, SubscriptionState,
 };
 
 use super::*;
@@ -146,6 +146,49 @@ fn conditions_of_a_plan_are_read() {
             &format!("plans.toml:{}", expect.replace("; ", "; plans.toml:")),
         );
     }
+}
+
+#[test]
+fn a_limit_may_count_by_what_requests_have_and_apply_to_all_of_them() {
+    let limits = "limits = [{ requests = 1, per = \"1m\", by = BY }]";
+    let text = |by: &str| format!("[[plan]]\nname = \"a\"\n{}\n", limits.replace("BY", by));
+    let part = |of: fn(String) -> KeyPart, name: &str| of(name.to_owned());
+    for (by, expect) in [
+        ("\"header:X-Tenant\"", vec![part(KeyPart::Header, "X-Tenant")]),
+        (
+            "[\"user\", \"api\", \"claim:http://a/org\"]",
+            vec![KeyPart::User, KeyPart::Api, part(KeyPart::Claim, "http://a/org")],
+        ),
+        ("[\"address\", \"query:q\"]", vec![KeyPart::Address, part(KeyPart::Query, "q")]),
+    ] {
+        let plans = check("p.toml", &text(by), "");
+        let LimitBy::Values(number) = plans.get("a").expect("it has one").limits[0].by else {
+            panic!("{by}");
+        };
+        assert_eq!(plans.keys[&number], expect);
+    }
+    let alone = check("p.toml", &text("[\"user\"]"), "");
+    assert_eq!(alone.get("a").expect("it has one").limits[0].by, LimitBy::User);
+    for (by, expect) in [
+        ("\"tenant\"", "unknown value `tenant` of `by`"),
+        ("\"header:\"", "unknown value `header:` of `by`"),
+        ("[]", "must list 1 to 4"),
+        ("[\"user\", \"user\", \"user\", \"user\", \"user\"]", "must list 1 to 4"),
+        ("5", "must be a string"),
+    ] {
+        let (_, found) = read_plans(&[("p.toml".into(), Ok(text(by).into()))]);
+        let found: Vec<_> = found.iter().map(ToString::to_string).collect();
+        assert!(found.len() == 1 && found[0].contains(expect), "{by}: {found:?}");
+    }
+    let custom = "[[custom]]\nplan = \"GOLD\"\n[[custom]]\nplan = \"Gold\"\napi = \"/a/\"\n";
+    let rule = |plan: &str, api: Option<&str>| CustomRule {
+        plan: plan.to_owned(),
+        api: api.map(str::to_owned),
+    };
+    let expect = [rule("GOLD", None), rule("Gold", Some("/a"))];
+    assert_eq!(check("p.toml", custom, "").custom, expect);
+    check("p.toml", "[[custom]]\nplan = \"Gild\"\n", "p.toml:2:8: error: there is no plan `Gild`");
+    check("p.toml", "[[custom]]\n", "p.toml:1:1: error: there is no `plan`");
 }
 
 #[test]

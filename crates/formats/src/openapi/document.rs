@@ -5,6 +5,7 @@ use std::path::Path;
 
 use model::{Api, Operation, Place, Security};
 
+use super::certificates;
 use super::contract;
 use super::endpoints::Upstreams;
 use super::extensions;
@@ -142,10 +143,12 @@ impl<'n> Document<'n> {
             forward_fields: settings.forward_fields,
             strict_paths: settings.strict_paths.unwrap_or(self.defaults.strict_paths),
             mutual_tls: settings.mutual_tls,
+            client_trust: certificates::read(self.root, self.refs, report),
             login,
             cors: settings.cors,
             caches: paths.found.iter().any(|operation| operation.response_cache.is_some()),
             plan: paths.plan(),
+            backend: tiers::backend(self.root, report),
             lifecycle: settings.lifecycle,
             subscription: settings.subscription,
             upgrades: settings.upgrades,

@@ -7,6 +7,7 @@
 //! Architecture invariant: an operation requires a token unless the file explicitly says otherwise.
 
 mod backend_auth;
+mod certificates;
 mod contract;
 pub(crate) mod cors;
 mod document;

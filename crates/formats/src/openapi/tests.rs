@@ -318,6 +318,27 @@ fn an_api_may_require_client_certificates() {
 }
 
 #[test]
+fn an_api_may_limit_the_requests_to_its_endpoints() {
+    let text = |value: &str| format!("{HEAD}x-penstock-max-tps: {value}\n");
+    let found = |value: &str| {
+        let backend = load(&text(value), &[]).api.expect("it is valid").backend;
+        [backend.production, backend.sandbox].map(|of| of.map(|of| (of.amount, of.period_ms)))
+    };
+    assert_eq!(found("{production: 100}"), [Some((100, 1_000)), None]);
+    let both = "{production: 5, productionTimeUnit: MINUTE, sandbox: 7, sandboxTimeUnit: hour}";
+    assert_eq!(found(both), [Some((5, 60_000)), Some((7, 3_600_000))]);
+    for (value, expect) in [
+        ("5", "9:21: error: must be a map"),
+        ("{production: 0}", "9:34: error: `production` must be a number of requests"),
+        ("{prod: 1}", "9:22: error: unknown key `prod`"),
+        ("{sandboxTimeUnit: HOUR}", "9:22: error: no effect without `sandbox`"),
+        ("{sandbox: 1, sandboxTimeUnit: DAY}", "9:51: error: unknown value `DAY`"),
+    ] {
+        check(&text(value), &[], expect);
+    }
+}
+
+#[test]
 fn a_rejected_file_still_has_its_base_path_and_hosts() {
     let text =
         format!("{HEAD}x-penstock-hosts: [A.example, '*.b.example']\nx-wso2-mutual-ssl: always\n");

@@ -1,7 +1,12 @@
-//! `x-wso2-throttling-tier` and its aliases: the plan of an API or of an operation.
+//! `x-wso2-throttling-tier` and its aliases: the plan of an API or of an operation; `x-penstock-max-tps`: what the endpoints
+//! get.
 
-use crate::declarative::check_plan;
-use crate::report::{Report, shorten};
+use base::limits::QUOTA_MAX;
+use model::{BackendLimits, Limit, LimitBy, Quantity};
+
+use super::values;
+use crate::declarative::{check_plan, period_of};
+use crate::report::{Report, one_of, shorten, suggest};
 use crate::tree::Map;
 
 const NAMES: [&str; 3] = ["x-wso2-throttling-tier", "x-throttling-tier", "x-throttling-policy"];
@@ -32,7 +37,7 @@ impl<'n> OfApi<'n> {
 fn read(map: &Map<'_>, plans: &[String], report: &mut Report) -> Option<String> {
     let mut found: Option<&str> = None;
     for member in NAMES.iter().filter_map(|name| map.member(name)) {
-        let name = super::values::text(&member.value, &member.key, report)?;
+        let name = values::text(&member.value, &member.key, report)?;
         check_plan(name, member.value.place, plans, report);
         if found.is_some_and(|other| !other.eq_ignore_ascii_case(name)) {
             let message = format!("`{}` names another tier", member.key);
@@ -41,4 +46,50 @@ fn read(map: &Map<'_>, plans: &[String], report: &mut Report) -> Option<String> 
         found = Some(name);
     }
     found.filter(|name| !name.eq_ignore_ascii_case("Unlimited")).map(str::to_owned)
+}
+
+const MAX_TPS: &str = "x-penstock-max-tps";
+const MAX_TPS_KEYS: [&str; 4] = ["production", "productionTimeUnit", "sandbox", "sandboxTimeUnit"];
+
+/// `x-penstock-max-tps`, with the members of `maxTps` in `api.yaml` of API Manager.
+pub(super) fn backend(root: &Map<'_>, report: &mut Report) -> BackendLimits {
+    let Some(node) = root.get(MAX_TPS) else { return BackendLimits::default() };
+    let Some(map) = values::map(node, MAX_TPS, report) else { return BackendLimits::default() };
+    for member in map.iter().filter(|member| !MAX_TPS_KEYS.contains(&member.key.as_ref())) {
+        let help = suggest(&member.key, MAX_TPS_KEYS, || "remove it".to_owned());
+        let message = format!("unknown key `{}` in `{MAX_TPS}`", shorten(&member.key));
+        report.error(member.key_place, message, help);
+    }
+    let [production, production_unit, sandbox, sandbox_unit] = MAX_TPS_KEYS;
+    BackendLimits {
+        production: most(map, (production, production_unit), report),
+        sandbox: most(map, (sandbox, sandbox_unit), report),
+    }
+}
+
+/// A number of requests, and the unit of time, a second if there is none.
+fn most(map: &Map<'_>, (key, unit): (&str, &str), report: &mut Report) -> Option<Limit> {
+    const UNITS: [&str; 3] = ["SECOND", "MINUTE", "HOUR"];
+    let Some(node) = map.get(key) else {
+        if let Some(member) = map.member(unit) {
+            let message = format!("`{unit}` has no effect without `{key}`");
+            report.error(member.key_place, message, format!("write `{key}`, or remove it"));
+        }
+        return None;
+    };
+    let amount = node.as_text().and_then(|text| text.parse().ok());
+    let amount = amount.filter(|amount| (1..=QUOTA_MAX).contains(amount));
+    if amount.is_none() {
+        let message = format!("`{key}` must be a number of requests from 1 to {QUOTA_MAX}");
+        report.error(node.place, message, "");
+    }
+    let written = map.get(unit);
+    let name = written.map_or(Some(UNITS[0]), |node| values::text(node, unit, report))?;
+    let period = UNITS.iter().find(|known| known.eq_ignore_ascii_case(name));
+    if let (None, Some(node)) = (period, written) {
+        let message = format!("unknown value `{}` of `{unit}`", shorten(name));
+        report.error(node.place, message, format!("write {}", one_of(UNITS)));
+    }
+    let (quantity, by) = (Quantity::Requests, LimitBy::All);
+    Some(Limit { quantity, amount: amount?, period_ms: period_of(1, period?)?, by })
 }

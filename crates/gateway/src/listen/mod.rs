@@ -84,9 +84,7 @@ pub(crate) async fn serve(
     let prior_knowledge = matches!(protocol, Protocol::Http { http2: true });
     let forward = protocol.forwards_certificates();
     let Some(stream) = shake_hands(worker, tcp, protocol).await else { return };
-    if let Some(certificate) = stream.peer_certificate() {
-        peer.present(certificate, forward);
-    }
+    peer.present(stream.peer_certificates(), forward);
     let peer = Rc::new(peer);
     serve_stream(open, stream, peer, prior_knowledge).await;
 }

@@ -159,6 +159,7 @@ pub(super) fn compiled(live: Live, has_all_keys: bool) -> Compiled {
         integration: Arc::clone(&served.integration),
         policies: Arc::clone(&served.policies),
         quotas: Arc::clone(&served.quotas),
+        trusts: Arc::default(),
         live: Arc::new(live),
     }
 }

@@ -27,7 +27,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use base::Method;
-use model::{Api, ApiState, Denial, Issuer, LoadedApi, MethodSet, Operation, Snapshot};
+use model::{Api, ApiState, Denial, Issuer, KeyType, LoadedApi, MethodSet, Operation, Snapshot};
 
 use crate::hash::mix;
 use crate::plans::key_of;
@@ -181,6 +181,16 @@ impl ApiRoutes {
     pub fn operation_key(&self, operation: &Operation) -> u64 {
         let Operation { method, template, .. } = operation;
         mix(self.key, key_of(&[method.as_str(), template]))
+    }
+
+    /// Identifies the API's endpoints of a type, for their limit.
+    #[must_use]
+    pub fn backend_key(&self, key_type: KeyType) -> u64 {
+        let name = match key_type {
+            KeyType::Production => "production",
+            KeyType::Sandbox => "sandbox",
+        };
+        mix(self.key, key_of(&["backend", name]))
     }
 
     fn is_served_on(&self, secure: bool) -> bool {

@@ -82,6 +82,7 @@ impl Link {
                 parts.extend_from_slice(subject.as_bytes());
             }
             Client::Network(network) => parts.extend_from_slice(&network.to_be_bytes()),
+            Client::Values(hash) => parts.extend_from_slice(&hash),
         }
         number_of(&parts)
     }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use base::limits::{QUOTA_KEYS_MAX, QUOTA_SHARDS};
+use base::limits::{KEY_VALUES_KEPT_BYTES, QUOTA_KEYS_MAX, QUOTA_SHARDS};
 
 use super::counter::Counter;
 use super::link::{Link, Mode};
@@ -33,6 +33,8 @@ pub(crate) enum Client<'s> {
     User(&'s str, &'s str),
     /// An address, or the network of one.
     Network(u128),
+    /// The SHA-256 of what requests have in common.
+    Values([u8; 32]),
 }
 
 /// The counters of the process.
@@ -60,6 +62,8 @@ pub struct WorkerMeters {
     shards: Vec<Table>,
     /// The shard that is swept next.
     next: usize,
+    /// Lent for the values of a key.
+    values: Vec<u8>,
 }
 
 impl Meters {
@@ -121,7 +125,7 @@ impl WorkerMeters {
     #[must_use]
     pub fn new(shared: Arc<Meters>) -> Self {
         let shards = (0..QUOTA_SHARDS).map(|_| Table::default()).collect();
-        Self { shared, shards, next: 0 }
+        Self { shared, shards, next: 0, values: Vec::new() }
     }
 
     pub(crate) fn counter(&mut self, key: Key<'_>, now_ms: u64) -> &Arc<Counter> {
@@ -136,6 +140,17 @@ impl WorkerMeters {
     /// Hashes what a client says of itself.
     pub(crate) fn hash(&self, name: impl Hash) -> u64 {
         self.shared.hashing.hash_one(name)
+    }
+
+    /// The SHA-256 of what `write` appends.
+    pub(crate) fn digest(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> [u8; 32] {
+        self.values.clear();
+        write(&mut self.values);
+        let digest = jose::sha256(&self.values);
+        if self.values.capacity() > KEY_VALUES_KEPT_BYTES {
+            self.values = Vec::new();
+        }
+        digest
     }
 
     /// The time that windows go by: that of Redis, if other gateways use it.

@@ -19,7 +19,7 @@ mod simulation;
 
 use std::sync::Arc;
 
-use model::{Denial, Limit, LimitBy, PlanUse, Quantity};
+use model::{Denial, KeyPart, Limit, LimitBy, PlanUse, Quantity};
 
 use crate::hash::mix;
 use crate::plans::PlanTable;
@@ -40,6 +40,9 @@ pub enum Level {
     Operation,
     Subscription,
     Application,
+    Custom,
+    /// Of the endpoints.
+    Backend,
 }
 
 impl Level {
@@ -51,6 +54,8 @@ impl Level {
             Self::Operation => "operation",
             Self::Subscription => "subscription",
             Self::Application => "application",
+            Self::Custom => "custom",
+            Self::Backend => "backend",
         }
     }
 
@@ -62,6 +67,8 @@ impl Level {
             (Self::Subscription, true) => Denial::SubscriptionBurst,
             (Self::Application, false) => Denial::ApplicationQuota,
             (Self::Application, true) => Denial::ApplicationBurst,
+            (Self::Custom, _) => Denial::CustomQuota,
+            (Self::Backend, _) => Denial::BackendQuota,
         }
     }
 }
@@ -73,6 +80,8 @@ pub struct Sender<'s> {
     pub user: Option<(&'s str, &'s str)>,
     /// The address, or the network of an IPv6 address. Called if a limit needs it.
     pub network: &'s dyn Fn() -> u128,
+    /// Appends what the request has for the parts of a key, different for different values. Called if a limit needs it.
+    pub values: &'s dyn Fn(&[KeyPart], &mut Vec<u8>),
 }
 
 /// What a request may still use.
@@ -110,15 +119,16 @@ pub struct Refused {
 pub fn admit(
     meters: &mut WorkerMeters,
     plans: &PlanTable,
-    uses: &[(Level, Option<PlanUse>)],
+    uses: impl Iterator<Item = (Level, PlanUse)> + Clone,
     sender: Sender<'_>,
     now_ms: u64,
 ) -> Result<Admitted, Refused> {
     let mut admitted = Admitted::default();
-    for (position, step) in steps(plans, uses).enumerate() {
-        if let Err(refused) = step.take(meters, sender, now_ms, &mut admitted) {
-            for taken in steps(plans, uses).take(position) {
-                taken.release(meters, sender, now_ms);
+    let steps = steps(plans, uses);
+    for (position, step) in steps.clone().enumerate() {
+        if let Err(refused) = step.take((meters, plans), sender, now_ms, &mut admitted) {
+            for taken in steps.take(position) {
+                taken.release((meters, plans), sender, now_ms);
             }
             return Err(refused);
         }
@@ -127,15 +137,15 @@ pub fn admit(
 }
 
 /// Every limit that applies, in order.
-fn steps<'p>(
-    plans: &'p PlanTable,
-    uses: &'p [(Level, Option<PlanUse>)],
-) -> impl Iterator<Item = Step> + 'p {
-    uses.iter().filter_map(|(level, of)| Some((level, of.as_ref()?))).flat_map(|(level, of)| {
+fn steps(
+    plans: &PlanTable,
+    uses: impl Iterator<Item = (Level, PlanUse)> + Clone,
+) -> impl Iterator<Item = Step> + Clone {
+    uses.flat_map(|(level, of)| {
         let plan = plans.get(of.plan);
         let limits = plan.map_or(&[][..], |plan| &plan.limits);
         let burst = of.burst.or(plan.and_then(|plan| plan.burst));
-        let step = |limit: Limit, is_burst| Step { level: *level, key: of.key, limit, is_burst };
+        let step = move |limit: Limit, is_burst| Step { level, key: of.key, limit, is_burst };
         limits
             .iter()
             .map(move |limit| step(*limit, false))
@@ -155,13 +165,13 @@ struct Step {
 impl Step {
     fn take(
         self,
-        meters: &mut WorkerMeters,
+        (meters, plans): (&mut WorkerMeters, &PlanTable),
         sender: Sender<'_>,
         now_ms: u64,
         admitted: &mut Admitted,
     ) -> Result<(), Refused> {
         let Limit { quantity, amount, period_ms, .. } = self.limit;
-        let key = self.key(meters, sender);
+        let key = self.key((meters, plans), sender);
         let mode = meters.mode();
         let counter = meters.counter(key, now_ms);
         let allowance = |left| {
@@ -195,24 +205,44 @@ impl Step {
         Ok(())
     }
 
-    fn release(self, meters: &mut WorkerMeters, sender: Sender<'_>, now_ms: u64) {
+    fn release(
+        self,
+        (meters, plans): (&mut WorkerMeters, &PlanTable),
+        sender: Sender<'_>,
+        now_ms: u64,
+    ) {
         if self.limit.quantity == Quantity::Requests {
-            let key = self.key(meters, sender);
+            let key = self.key((meters, plans), sender);
             meters.counter(key, now_ms).release(now_ms);
         }
     }
 
     /// Of the limit's amount the key is independent, so that a changed one applies to the window that has begun.
-    fn key<'s>(self, meters: &WorkerMeters, sender: Sender<'s>) -> Key<'s> {
+    fn key<'s>(
+        self,
+        (meters, plans): (&mut WorkerMeters, &PlanTable),
+        sender: Sender<'s>,
+    ) -> Key<'s> {
         let Limit { quantity, period_ms, by, .. } = self.limit;
-        let kind = (quantity as u64) << 3 | (by as u64) << 1 | u64::from(self.is_burst);
-        let of_limit = mix(self.key, mix(period_ms, kind));
+        let number = match by {
+            LimitBy::All => 0,
+            LimitBy::User => 1,
+            LimitBy::Address => 2,
+            LimitBy::Values(_) => 3,
+        };
+        let kind = (quantity as u64) << 3 | number << 1 | u64::from(self.is_burst);
+        let mut of_limit = mix(self.key, mix(period_ms, kind));
         let client = match (by, sender.user) {
             (LimitBy::All, _) => {
                 return Key { hash: of_limit, period_ms, of_limit, client: None };
             }
             (LimitBy::User, Some((issuer, subject))) => Client::User(issuer, subject),
             (LimitBy::User, None) | (LimitBy::Address, _) => Client::Network((sender.network)()),
+            (LimitBy::Values(number), _) => {
+                of_limit = mix(of_limit, number);
+                let values = |out: &mut Vec<u8>| (sender.values)(plans.key_parts(number), out);
+                Client::Values(meters.digest(values))
+            }
         };
         let hash = mix(of_limit, meters.hash(client));
         Key { hash, period_ms, of_limit, client: Some(client) }
@@ -327,10 +357,13 @@ mod tests {
         fn admit(&mut self, uses: &str, user: &str, now_ms: u64) -> String {
             let plan = self.plans.number(if uses == "by user" { uses } else { "plan" });
             let key = crate::plans::key_of(&[uses]);
-            let uses = [(Level::Subscription, Some(PlanUse { plan, key, burst: None }))];
+            let uses = [(Level::Subscription, PlanUse { plan, key, burst: None })];
             let user = Some(("iss", user)).filter(|(_, user)| !user.is_empty());
-            let sender = Sender { user, network: &|| 7 };
-            match admit(&mut self.meters, &self.plans, &uses, sender, now_ms) {
+            let values = |parts: &[KeyPart], out: &mut Vec<u8>| {
+                out.extend(format!("{parts:?} {user:?}").bytes());
+            };
+            let sender = Sender { user, network: &|| 7, values: &values };
+            match admit(&mut self.meters, &self.plans, uses.into_iter(), sender, now_ms) {
                 Ok(admitted) => admitted.tightest.map_or(0, |limit| limit.left).to_string(),
                 Err(Refused { denial, limit, .. }) => {
                     let which = if denial == Denial::SubscriptionBurst { "burst" } else { "full" };

@@ -46,6 +46,16 @@ impl ClientAuth {
         Ok(Self { verifier })
     }
 
+    /// Certificates issued by one of these, in DER. `None`: none of them can issue any.
+    #[must_use]
+    pub fn of_issuers(issuers: &[Vec<u8>]) -> Option<Self> {
+        let mut roots = RootCertStore::empty();
+        let issuers = issuers.iter().map(|der| CertificateDer::from_slice(der));
+        roots.add_parsable_certificates(issuers);
+        let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider());
+        Some(Self { verifier: builder.build().ok()? })
+    }
+
     /// Any certificate, whoever issued it, or none. The client has its key; what it proves is for the caller to say, such as
     /// with [`Self::has_issued`].
     #[must_use]

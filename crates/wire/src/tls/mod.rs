@@ -26,6 +26,7 @@ use tokio_rustls::{TlsAcceptor, TlsStream};
 pub use certificates::{CertificateSet, PemPair, ServerCertificates, SniPair};
 pub use client::{ClientTls, EndpointTls};
 pub use client_auth::{ClientAuth, has_name};
+pub use rustls_pki_types::CertificateDer;
 pub use self_signed::generate_self_signed;
 pub use validity::Lapse;
 

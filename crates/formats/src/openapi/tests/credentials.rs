@@ -2,7 +2,7 @@
 
 use model::{BackendAuth, BackendCredential};
 
-use super::{DEFAULTS, HEAD, check, no_files, security, shown};
+use super::{DEFAULTS, HEAD, check, load, no_files, security, shown};
 use crate::openapi::{Defaults, read};
 use crate::report::assert_lines;
 
@@ -307,4 +307,37 @@ fn an_api_may_name_a_login() {
         let found = outcome.api.and_then(|api| api.login);
         assert_eq!(found.as_deref(), login, "{line}");
     }
+}
+
+#[test]
+fn an_api_may_list_the_client_certificates_that_it_accepts() {
+    const FINGERPRINT: &str = "sha256:D8:EC:B1:40:EF:22:59:80:44:53:E3:4E:E5:CD:02:14:AB:02:E2:0A:C6:78:B3:3B:02:23:3F:9C:BE:AC:94:15";
+    const FILES: [(&str, &str); 2] =
+        [("certs/a.crt", include_str!("client.crt")), ("key.pem", "-----BEGIN KEY-----")];
+    let text = |value: &str| {
+        let head = format!("{HEAD}x-wso2-mutual-ssl: mandatory\n");
+        format!("{head}x-penstock-client-certificates: {value}\n")
+    };
+    let found = |value: &str| load(&text(value), &FILES).api?.client_trust;
+    let file = found("[./certs/a.crt]").expect("it is valid");
+    let (digits, list) = (file.production.hashes.clone(), &file.production);
+    assert_eq!((digits.len(), list.issuers.len(), &file.sandbox), (1, 1, list));
+    let pinned = found(&format!("{{sandbox: '{FINGERPRINT}'}}")).expect("it is valid");
+    assert_eq!((&pinned.sandbox.hashes, pinned.sandbox.issuers.len()), (&digits, 0));
+    assert_eq!(pinned.production, model::TrustedClients::default());
+    for (value, expect) in [
+        ("[]", "10:33: error: must list 1 to"),
+        ("{production: []}", "10:46: error: must list 1 to"),
+        ("{prod: [certs/a.crt]}", "10:34: error: unknown key `prod`"),
+        ("[b.crt]", "10:34: error: `b.crt`: there is no such file"),
+        ("[key.pem]", "10:34: error: no END line"),
+        ("[../a.crt]", "10:34: error: leads outside"),
+        ("['certs/a.crt#/x']", "10:34: error: is not a path"),
+        ("['sha256:ab']", "10:34: error: is not a SHA-256 hash"),
+        ("{sandbox: {}}", "10:43: error: must be a list"),
+    ] {
+        check(&text(value), &FILES, expect);
+    }
+    let unused = format!("{HEAD}x-penstock-client-certificates: [certs/a.crt]\n");
+    check(&unused, &FILES, "9:1: error: no effect without `x-wso2-mutual-ssl`");
 }
