@@ -4,14 +4,13 @@
 //! and begin with a bind as `bind_dn` each time, whoever used them before.
 //!
 //! ldap3 parses what it receives without limits. Therefore it gets bytes only when TLS has proven who the server is, by
-//! [`relay`], which counts them; and the one message before TLS, that of StartTLS, is read here. The configuration
+//! [`relay`], which counts them; and the one message before TLS, that of StartTLS, is parsed by `wire`. The configuration
 //! allows connections without TLS only to this machine.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ldap3::asn1::{PL, StructureTag, parse_tag};
 use ldap3::{
     Ldap, LdapConnAsync, LdapConnSettings, Scope, SearchEntry, SearchOptions, StdStream,
     ldap_escape,
@@ -21,16 +20,10 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 use wire::stream::Stream;
-use wire::tls::ClientTls;
+use wire::tls::{ClientTls, LDAP_START_TLS, ldap_tls_started};
 
 use crate::directory::{DirectoryOptions, Found};
 use crate::limits;
-
-/// An extended request with the number 1, without a value. Source: RFC 4511 section 4.14.1.
-const START_TLS: &[u8] = b"\x30\x1d\x02\x01\x01\x77\x18\x80\x161.3.6.1.4.1.1466.20037";
-/// Tags of the response, and of the result in it. Source: RFC 4511 sections 4.1.9 and 4.12.
-const EXTENDED_RESPONSE: u64 = 24;
-const ENUMERATED: u64 = 10;
 
 /// Results of a bind, and of a search. Source: RFC 4511 appendix A.
 const SUCCESS: u32 = 0;
@@ -320,10 +313,10 @@ fn filled(filter: &str, user: &str, dn: &str) -> String {
 
 /// Asks the server for TLS on a connection without it.
 async fn start_tls(stream: &mut TcpStream) -> Result<(), String> {
-    stream.write_all(START_TLS).await.map_err(|error| error.to_string())?;
+    stream.write_all(LDAP_START_TLS).await.map_err(|error| error.to_string())?;
     let mut received = Vec::new();
     loop {
-        if let Some(outcome) = started(&received) {
+        if let Some(outcome) = ldap_tls_started(&received) {
             return outcome;
         }
         if received.len() >= limits::LDAP_START_TLS_BYTES_MAX {
@@ -335,30 +328,6 @@ async fn start_tls(stream: &mut TcpStream) -> Result<(), String> {
             return Err("the server closed the connection".to_owned());
         }
     }
-}
-
-/// What the response to [`START_TLS`] means; `None`: it is incomplete. Bytes after it would be of somebody else, as TLS
-/// has not begun.
-fn started(received: &[u8]) -> Option<Result<(), String>> {
-    let (rest, message) = match parse_tag(received) {
-        Ok(parsed) => parsed,
-        Err(error) if error.is_incomplete() => return None,
-        Err(_) => return Some(Err("the response is malformed".to_owned())),
-    };
-    let result = |message: StructureTag| {
-        let response = message.expect_constructed()?.into_iter().nth(1)?;
-        let mut parts = response.match_id(EXTENDED_RESPONSE)?.expect_constructed()?.into_iter();
-        match parts.next()?.match_id(ENUMERATED)?.payload {
-            PL::P(code) => Some(code),
-            PL::C(_) => None,
-        }
-    };
-    Some(match result(message).as_deref() {
-        Some([0]) if rest.is_empty() => Ok(()),
-        Some([0]) => Err("more bytes than the response".to_owned()),
-        Some([code]) => Err(format!("the server rejects it with the result {code}")),
-        Some(_) | None => Err("the response is malformed".to_owned()),
-    })
 }
 
 async fn limited<T>(
@@ -391,32 +360,6 @@ mod tests {
             assert_eq!(filter, expect, "{user:?}");
             assert!(ldap3::parse_filter(&filter).is_ok(), "{user:?}");
         }
-    }
-
-    #[test]
-    fn the_response_to_start_tls_is_read_strictly() {
-        let openldap = b"\x30\x0c\x02\x01\x01\x78\x07\x0a\x01\x00\x04\x00\x04\x00";
-        let windows = b"\x30\x84\x00\x00\x00\x10\x02\x01\x01\x78\x84\x00\x00\x00\x07\x0a\x01\x00\x04\x00\x04\x00";
-        assert_eq!(started(openldap), Some(Ok(())));
-        assert_eq!(started(windows), Some(Ok(())));
-        for end in 0..openldap.len() {
-            assert_eq!(started(openldap.get(..end).unwrap_or_default()), None, "{end} bytes");
-        }
-        let injected = [&openldap[..], b"\x30\x00"].concat();
-        assert_eq!(started(&injected), Some(Err("more bytes than the response".to_owned())));
-        let refused = b"\x30\x0c\x02\x01\x01\x78\x07\x0a\x01\x35\x04\x00\x04\x00";
-        let rejected = Err("the server rejects it with the result 53".to_owned());
-        assert_eq!(started(refused), Some(rejected));
-        for malformed in [&b"\x04\x00"[..], b"\x30\x00", b"\x30\x05\x02\x01\x01\x61\x00"] {
-            assert!(matches!(started(malformed), Some(Err(_))), "{malformed:?}");
-        }
-        // As deep as the limit of its length allows.
-        let mut nested = Vec::<u8>::new();
-        while nested.len() < limits::LDAP_START_TLS_BYTES_MAX {
-            let [high, low] = u16::try_from(nested.len()).unwrap_or(0).to_be_bytes();
-            drop(nested.splice(..0, [0x30, 0x82, high, low]));
-        }
-        assert!(matches!(started(&nested), Some(Err(_))));
     }
 
     #[test]

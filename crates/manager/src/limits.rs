@@ -72,6 +72,8 @@ pub const REVISION_POLL_MS: u64 = 250;
 pub const NAME_BYTES_MAX: usize = 190;
 /// Longest list of scopes, redirect URIs or keys of a client, in bytes. Longer: 400.
 pub const LIST_BYTES_MAX: usize = 4_000;
+/// Longest `tls_client_auth_subject_dn` of a client, in bytes. Longer: 400.
+pub const SUBJECT_BYTES_MAX: usize = 380;
 
 /// Passwords that are verified at the same time; each takes 19 MiB and some 20 ms. More: they wait.
 pub const PASSWORD_CHECKS_MAX: usize = 2;
